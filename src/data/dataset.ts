@@ -1,0 +1,33 @@
+// A dataset: samples that can be read by index, in any order, as often as one likes. Where they came
+// from (text, generator) is forgotten: what is read is always the binary cache.
+//
+// B = samples of a batch, T = categorical features, N = ids.
+
+/** Memory for one batch. Whoever made it owns it; `read` fills it from the start. */
+export interface BatchMemory {
+  /** (B, dense) */
+  readonly dense: Float32Array;
+  /** (B), 0 or 1 */
+  readonly labels: Float32Array;
+  /** (T, B): number of ids of each bag, feature-major. */
+  readonly lengths: Int32Array;
+  /** (N): ids, feature-major, then sample, then order in the bag. */
+  readonly ids: Int32Array;
+}
+
+export interface Dataset {
+  readonly samples: number;
+  /** Dense features of a sample. */
+  readonly dense: number;
+  /** Categorical features of a sample, in the order of the model's tables. */
+  readonly features: number;
+  /** Longest bag of each feature. */
+  readonly idsMax: readonly number[];
+  /**
+   * Copies the samples `indices`, in that order, into `batch`; returns the number of ids.
+   * `batch` must have room for B samples of the longest bags; lengths are at t*B + b with
+   * B = indices.length.
+   */
+  read(indices: Uint32Array, batch: BatchMemory): number;
+  close(): void;
+}

@@ -1,0 +1,89 @@
+// The disk as an argument: what a checkpoint store and a binary cache ask of a file system, and
+// nothing more. Calls are synchronous, because whoever makes them owns its thread.
+
+import {
+  closeSync, existsSync, fsyncSync, ftruncateSync, mkdirSync, openSync, readdirSync, readSync,
+  renameSync, rmSync, statSync, writeSync,
+} from "node:fs";
+
+/** An open file. Offsets and lengths are bytes. */
+export interface DiskFile {
+  readonly path: string;
+  /** Writes all of `bytes` at `offset`. */
+  write(bytes: Uint8Array, offset: number): void;
+  /** Reads into `bytes` from `offset`; returns how many bytes there were. */
+  read(bytes: Uint8Array, offset: number): number;
+  /** Length of the file. */
+  size(): number;
+  truncate(size: number): void;
+  /** Returns once what was written survives a power cut. */
+  sync(): void;
+  close(): void;
+}
+
+/**
+ * `exclusive` fails with code EEXIST where the file exists: the fence of law 3 rests on it.
+ * `write` creates or truncates. `update` opens what is there for reading and writing.
+ */
+export type OpenMode = "read" | "write" | "exclusive" | "update";
+
+export interface Disk {
+  open(path: string, mode: OpenMode): DiskFile;
+  exists(path: string): boolean;
+  /** Names in a directory, sorted; empty where there is no such directory. */
+  list(directory: string): string[];
+  /** Makes a directory and its parents. */
+  makeDirectory(path: string): void;
+  /** Atomically gives `from` the name `to`. Durable after `syncDirectory` of the parent. */
+  rename(from: string, to: string): void;
+  /** Removes a file or a whole directory; nothing happens where there is none. */
+  remove(path: string): void;
+  /** Returns once the names in a directory survive a power cut. */
+  syncDirectory(path: string): void;
+}
+
+const flags = { read: "r", write: "w+", exclusive: "wx+", update: "r+" } as const;
+
+/** The machine's own file system. Errors are Node's, with their `code`. */
+export const realDisk: Disk = {
+  open: (path, mode) => openReal(path, flags[mode]),
+  exists: (path) => existsSync(path),
+  list: (directory) => (existsSync(directory) ? readdirSync(directory).sort() : []),
+  makeDirectory: (path) => void mkdirSync(path, { recursive: true }),
+  rename: (from, to) => renameSync(from, to),
+  remove: (path) => rmSync(path, { recursive: true, force: true }),
+  syncDirectory(path) {
+    const descriptor = openSync(path, "r");
+    try {
+      fsyncSync(descriptor);
+    } finally {
+      closeSync(descriptor);
+    }
+  },
+};
+
+function openReal(path: string, flag: string): DiskFile {
+  const descriptor = openSync(path, flag);
+  return {
+    path,
+    write(bytes, offset) {
+      let done = 0;
+      while (done < bytes.length) {
+        done += writeSync(descriptor, bytes, done, bytes.length - done, offset + done);
+      }
+    },
+    read(bytes, offset) {
+      let done = 0;
+      while (done < bytes.length) {
+        const count = readSync(descriptor, bytes, done, bytes.length - done, offset + done);
+        if (count === 0) break;
+        done += count;
+      }
+      return done;
+    },
+    size: () => statSync(path).size,
+    truncate: (size) => ftruncateSync(descriptor, size),
+    sync: () => fsyncSync(descriptor),
+    close: () => closeSync(descriptor),
+  };
+}

@@ -1,0 +1,111 @@
+// Options are checked once, at the door, into a complete object. One form for every refusal:
+// "Expected `trainers` to be an integer >= 1, got `0` (number)".
+
+import { z } from "zod";
+import { InvalidOptionError } from "./errors.ts";
+
+/** What `value` is under `schema`, complete and frozen. @throws InvalidOptionError */
+export function checkOptions<Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+  at = "",
+): z.output<Schema> {
+  const result = schema.safeParse(value);
+  if (result.success) return deepFreeze(result.data);
+  const issue = result.error.issues[0];
+  if (issue === undefined) throw result.error;
+  throw refusal(issue, value, at);
+}
+
+/** A refusal in the one form, for the checks that no schema can make. */
+export function expected(option: string, expectation: string, value: unknown): InvalidOptionError {
+  const message = `Expected \`${option}\` to be ${expectation}, got ${show(value)}`;
+  return new InvalidOptionError(option, message);
+}
+
+type Issue = z.core.$ZodIssue;
+
+function refusal(found: Issue, root: unknown, at: string): InvalidOptionError {
+  const issue = innermost(found);
+  const option = pathOf([...(at === "" ? [] : [at]), ...issue.path]);
+  if (issue.code === "unrecognized_keys") {
+    const key = issue.keys[0] ?? "";
+    const full = option === "" ? key : `${option}.${key}`;
+    return new InvalidOptionError(full, `Expected no option \`${full}\`: there is none of that name`);
+  }
+  return expected(option === "" ? "options" : option, expectationOf(issue), valueAt(root, issue.path));
+}
+
+/** Of a union, the branch that came furthest: its complaint is the one that helps. */
+function innermost(issue: Issue): Issue {
+  if (issue.code !== "invalid_union" || issue.errors.length === 0) return issue;
+  let best: Issue | undefined;
+  for (const branch of issue.errors) {
+    const first = branch[0];
+    if (first === undefined) continue;
+    const inner = innermost(first);
+    if (best === undefined || inner.path.length > best.path.length) best = inner;
+  }
+  if (best === undefined || best.path.length === 0) return issue;
+  return { ...best, path: [...issue.path, ...best.path] };
+}
+
+function expectationOf(issue: Issue): string {
+  switch (issue.code) {
+    case "invalid_type":
+      return article(issue.expected === "int" ? "integer" : issue.expected);
+    case "too_small":
+      return bound(issue.origin, issue.inclusive === false ? ">" : ">=", issue.minimum);
+    case "too_big":
+      return bound(issue.origin, issue.inclusive === false ? "<" : "<=", issue.maximum);
+    case "invalid_value":
+      return `one of ${issue.values.map((value) => JSON.stringify(value)).join(", ")}`;
+    case "invalid_union":
+      return issue.message;
+    default:
+      return issue.message;
+  }
+}
+
+function bound(origin: string, sign: string, limit: number | bigint): string {
+  if (origin === "array" || origin === "set") return `a list of ${sign} ${limit} entries`;
+  if (origin === "string") return `a string of ${sign} ${limit} characters`;
+  return `${article(origin === "int" ? "integer" : origin)} ${sign} ${limit}`;
+}
+
+function article(noun: string): string {
+  return /^[aeiou]/.test(noun) ? `an ${noun}` : `a ${noun}`;
+}
+
+function pathOf(path: readonly PropertyKey[]): string {
+  let text = "";
+  for (const part of path) {
+    if (typeof part === "number") text += `[${part}]`;
+    else text += text === "" ? String(part) : `.${String(part)}`;
+  }
+  return text;
+}
+
+function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
+  let value = root;
+  for (const part of path) {
+    if (typeof value !== "object" || value === null) return undefined;
+    value = (value as Record<PropertyKey, unknown>)[part];
+  }
+  return value;
+}
+
+function show(value: unknown): string {
+  if (value === undefined) return "nothing";
+  if (value === null) return "`null`";
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  const short = text.length > 60 ? `${text.slice(0, 57)}...` : text;
+  const kind = Array.isArray(value) ? "list" : typeof value;
+  return `\`${short}\` (${kind})`;
+}
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
+  for (const inner of Object.values(value)) deepFreeze(inner);
+  return Object.freeze(value);
+}

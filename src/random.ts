@@ -1,0 +1,119 @@
+// Counter-based randomness: a number is a function of (seed, purpose, index, step) and of nothing
+// else, so that any device, any generation and any order of calls draws the same one (law 4).
+//
+// The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// SC'11). Key = the job's seed; counter = [index low, index high, step, purpose].
+
+/** What a random number is for. The numbers are part of the arithmetic: never renumber. */
+export const purposes = {
+  denseInit: 1,
+  sampleOrder: 2,
+  split: 3,
+  syntheticIds: 4,
+  syntheticTruth: 5,
+  syntheticLabel: 6,
+  syntheticDense: 7,
+  faults: 8,
+  /** Rows of table t: `rowInit + t`. */
+  rowInit: 0x1000_0000,
+  /** Dropout after layer l: `dropout + l`. */
+  dropout: 0x2000_0000,
+} as const;
+
+/** Two 32-bit words made of the job's seed. */
+export type Key = readonly [number, number];
+
+/** The key of a seed: its low and high 32 bits. `seed` is an integer below 2^53. */
+export function keyOf(seed: number): Key {
+  return [seed >>> 0, Math.floor(seed / 0x1_0000_0000) >>> 0];
+}
+
+const m0 = 0xd251_1f53;
+const m1 = 0xcd9e_8d57;
+const w0 = 0x9e37_79b9;
+const w1 = 0xbb67_ae85;
+
+/** High 32 bits of the 64-bit product of two unsigned 32-bit integers. */
+function mulHigh(a: number, b: number): number {
+  const aLow = a & 0xffff;
+  const aHigh = a >>> 16;
+  const bLow = b & 0xffff;
+  const bHigh = b >>> 16;
+  const middle = aHigh * bLow + ((aLow * bLow) >>> 16);
+  const cross = aLow * bHigh + (middle & 0xffff);
+  return (aHigh * bHigh + Math.floor(middle / 0x1_0000) + Math.floor(cross / 0x1_0000)) >>> 0;
+}
+
+/** Four random 32-bit words, written to `out`. Philox4x32-10. */
+export function philox(
+  out: Uint32Array,
+  key: Key,
+  counter: readonly [number, number, number, number],
+): void {
+  let [c0, c1, c2, c3] = counter;
+  let [k0, k1] = key;
+  for (let round = 0; round < 10; round++) {
+    const high0 = mulHigh(m0, c0);
+    const low0 = Math.imul(m0, c0) >>> 0;
+    const high1 = mulHigh(m1, c2);
+    const low1 = Math.imul(m1, c2) >>> 0;
+    const n0 = (high1 ^ c1 ^ k0) >>> 0;
+    const n2 = (high0 ^ c3 ^ k1) >>> 0;
+    c0 = n0;
+    c1 = low1;
+    c2 = n2;
+    c3 = low0;
+    k0 = (k0 + w0) >>> 0;
+    k1 = (k1 + w1) >>> 0;
+  }
+  out[0] = c0;
+  out[1] = c1;
+  out[2] = c2;
+  out[3] = c3;
+}
+
+/** A seeded stream for control code and generators: words in counter order. */
+export class RandomStream {
+  readonly #key: Key;
+  readonly #purpose: number;
+  readonly #step: number;
+  readonly #words = new Uint32Array(4);
+  #drawn = 0;
+
+  constructor(seed: number, purpose: number, step = 0) {
+    this.#key = keyOf(seed);
+    this.#purpose = purpose >>> 0;
+    this.#step = step >>> 0;
+  }
+
+  /** The next 32 random bits. */
+  word(): number {
+    const lane = this.#drawn % 4;
+    if (lane === 0) {
+      const block = this.#drawn / 4;
+      const low = block >>> 0;
+      const high = Math.floor(block / 0x1_0000_0000) >>> 0;
+      philox(this.#words, this.#key, [low, high, this.#step, this.#purpose]);
+    }
+    this.#drawn++;
+    return this.#words[lane] ?? 0;
+  }
+
+  /** A uniform number in [0, 1) with 53 random bits. */
+  uniform(): number {
+    const high = this.word() >>> 5;
+    const low = this.word() >>> 6;
+    return (high * 0x400_0000 + low) / 0x20_0000_0000_0000;
+  }
+
+  /** A uniform integer in [0, limit). */
+  below(limit: number): number {
+    return Math.floor(this.uniform() * limit);
+  }
+
+  /** A standard normal number (Box and Muller). */
+  normal(): number {
+    const radius = Math.sqrt(-2 * Math.log(1 - this.uniform()));
+    return radius * Math.cos(2 * Math.PI * this.uniform());
+  }
+}

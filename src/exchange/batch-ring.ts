@@ -1,0 +1,233 @@
+// The batch ring: how readers hand batches to the devices of their host. Each device has a few slots
+// in shared memory for each stream (training, evaluation); a reader fills slot t % slots with batch t
+// of the stream, the device empties them in order.
+//
+//   granted[stream]          tickets that readers may fill: batches 0 .. granted-1
+//   filled[stream][d][slot]  ticket + 1 of the batch that lies in the slot
+//   taken[stream][d]         batches that the device has given back
+//
+// Invariants
+//   R1. A slot is filled only when the device has given its former batch back.
+//   R2. A filled slot is never written again before that, so a reader may be restarted at any time.
+//   R3. Credits are slots: a reader runs ahead of the devices by `slots` batches and no more.
+
+import type { BatchMemory } from "../data/dataset.ts";
+import type { Cells } from "./cells.ts";
+
+export type Stream = "training" | "evaluation";
+
+/** Two batches ahead hide a reader behind the step; more would only hold memory. */
+export const ringSlots = 3;
+
+const streams: readonly Stream[] = ["training", "evaluation"];
+const headerInts = 4;
+
+export interface RingShape {
+  readonly devices: number;
+  readonly dense: number;
+  /** Longest bag of each feature. */
+  readonly idsMax: readonly number[];
+  /** Most samples of one device in a batch. */
+  readonly samplesMax: readonly number[];
+}
+
+/** A batch as one device sees it: the samples of its slices. */
+export interface LocalBatch extends BatchMemory {
+  readonly ticket: number;
+  /** Samples here, and in the whole batch. */
+  readonly samples: number;
+  readonly batchSamples: number;
+  readonly idCount: number;
+}
+
+export interface RingLayout {
+  readonly bytes: number;
+  readonly cells: number;
+  slot(stream: Stream, device: number, slot: number): SlotOffsets;
+}
+
+interface SlotOffsets {
+  readonly header: number;
+  readonly dense: number;
+  readonly labels: number;
+  readonly lengths: number;
+  readonly ids: number;
+  readonly idsMax: number;
+}
+
+/** Where everything lies. A pure function of the shape. */
+export function ringLayoutOf(shape: RingShape): RingLayout {
+  const features = shape.idsMax.length;
+  const idsPerSample = shape.idsMax.reduce((sum, most) => sum + most, 0);
+  const floats = (device: number) => shape.samplesMax[device] ?? 0;
+  const slotBytes = (device: number): number => {
+    const samples = floats(device);
+    return 4 * (headerInts + samples * (shape.dense + 1 + features + idsPerSample));
+  };
+  const base: number[] = [];
+  let bytes = 0;
+  for (let device = 0; device < shape.devices; device++) {
+    base.push(bytes);
+    bytes += slotBytes(device) * ringSlots * streams.length;
+  }
+  return {
+    bytes: Math.max(bytes, 4),
+    cells: streams.length * (1 + shape.devices * (ringSlots + 1)),
+    slot(stream, device, slot) {
+      const index = streams.indexOf(stream) * ringSlots + slot;
+      const header = (base[device] ?? 0) + index * slotBytes(device);
+      const samples = floats(device);
+      const dense = header + 4 * headerInts;
+      const labels = dense + 4 * samples * shape.dense;
+      const lengths = labels + 4 * samples;
+      const ids = lengths + 4 * samples * features;
+      return { header, dense, labels, lengths, ids, idsMax: samples * idsPerSample };
+    },
+  };
+}
+
+/** Cell numbers of a stream, from `cellBase` on. */
+function cellsOf(shape: RingShape, cellBase: number, stream: Stream) {
+  const perStream = 1 + shape.devices * (ringSlots + 1);
+  const base = cellBase + streams.indexOf(stream) * perStream;
+  return {
+    granted: base,
+    filled: (device: number, slot: number) => base + 1 + device * (ringSlots + 1) + slot,
+    taken: (device: number) => base + 1 + device * (ringSlots + 1) + ringSlots,
+  };
+}
+
+interface RingPlace {
+  readonly shape: RingShape;
+  readonly memory: ArrayBufferLike;
+  readonly cells: Cells;
+  readonly cellBase: number;
+}
+
+/** A device's end. */
+export interface BatchIntake {
+  /** The next batch of the stream; valid until `release`. */
+  next(stream: Stream): Promise<LocalBatch>;
+  /** Gives the last batch back to the readers. */
+  release(stream: Stream): void;
+  /** Lets readers fill `count` more tickets. Called by device 0 for all. */
+  grant(stream: Stream, count: number): void;
+}
+
+export function createBatchIntake(
+  place: RingPlace & { readonly device: number; readonly readers: readonly number[] },
+): BatchIntake {
+  const { shape, memory, cells, device, readers } = place;
+  const layout = ringLayoutOf(shape);
+  const taken: Record<Stream, number> = { training: 0, evaluation: 0 };
+  return {
+    async next(stream) {
+      const ticket = taken[stream];
+      const slot = ticket % ringSlots;
+      const at = cellsOf(shape, place.cellBase, stream);
+      await cells.waitUntil(
+        () => `batch ${ticket} of the ${stream} stream`,
+        () => cells.load(at.filled(device, slot)) === ticket + 1,
+      );
+      return viewOf(layout, memory, shape, stream, device, slot, ticket);
+    },
+    release(stream) {
+      taken[stream]++;
+      cells.store(cellsOf(shape, place.cellBase, stream).taken(device), taken[stream], readers);
+    },
+    grant(stream, count) {
+      const { granted } = cellsOf(shape, place.cellBase, stream);
+      cells.store(granted, cells.load(granted) + count, readers);
+    },
+  };
+}
+
+/** A reader's end. */
+export interface BatchOutlet {
+  /** The first ticket that is this reader's to fill on some device, if there is room for it. */
+  nextTicket(stream: Stream): number | undefined;
+  /** Whether this device still lacks batch `ticket`. */
+  lacks(stream: Stream, device: number, ticket: number): boolean;
+  /** Memory of the slot for `ticket`. R1 holds as `nextTicket` named it. */
+  slotMemory(stream: Stream, device: number, ticket: number, samples: number): BatchMemory;
+  /** Hands the batch over. */
+  publish(
+    stream: Stream,
+    device: number,
+    ticket: number,
+    counts: { samples: number; batchSamples: number; idCount: number },
+  ): void;
+}
+
+export function createBatchOutlet(
+  place: RingPlace & { readonly reader: number; readonly readers: number },
+): BatchOutlet {
+  const { shape, memory, cells, reader, readers } = place;
+  const layout = ringLayoutOf(shape);
+  const lacks = (stream: Stream, device: number, ticket: number): boolean => {
+    const at = cellsOf(shape, place.cellBase, stream);
+    const isTaken = cells.load(at.taken(device)) > ticket;
+    return !isTaken && cells.load(at.filled(device, ticket % ringSlots)) !== ticket + 1; // R2
+  };
+  return {
+    lacks,
+    nextTicket(stream) {
+      const at = cellsOf(shape, place.cellBase, stream);
+      const granted = cells.load(at.granted);
+      let behind = Number.POSITIVE_INFINITY;
+      for (let device = 0; device < shape.devices; device++) {
+        behind = Math.min(behind, cells.load(at.taken(device)));
+      }
+      const end = Math.min(granted, behind + ringSlots); // R1, R3
+      for (let ticket = behind; ticket < end; ticket++) {
+        if (ticket % readers !== reader) continue;
+        for (let device = 0; device < shape.devices; device++) {
+          if (lacks(stream, device, ticket)) return ticket;
+        }
+      }
+      return undefined;
+    },
+    slotMemory(stream, device, ticket, samples) {
+      const at = layout.slot(stream, device, ticket % ringSlots);
+      const features = shape.idsMax.length;
+      return {
+        dense: new Float32Array(memory, at.dense, samples * shape.dense),
+        labels: new Float32Array(memory, at.labels, samples),
+        lengths: new Int32Array(memory, at.lengths, samples * features),
+        ids: new Int32Array(memory, at.ids, at.idsMax),
+      };
+    },
+    publish(stream, device, ticket, counts) {
+      const at = layout.slot(stream, device, ticket % ringSlots);
+      const header = new Int32Array(memory, at.header, headerInts);
+      header[0] = counts.samples;
+      header[1] = counts.batchSamples;
+      header[2] = counts.idCount;
+      const { filled } = cellsOf(shape, place.cellBase, stream);
+      cells.store(filled(device, ticket % ringSlots), ticket + 1, [device]);
+    },
+  };
+}
+
+function viewOf(
+  layout: RingLayout,
+  memory: ArrayBufferLike,
+  shape: RingShape,
+  stream: Stream,
+  device: number,
+  slot: number,
+  ticket: number,
+): LocalBatch {
+  const at = layout.slot(stream, device, slot);
+  const [samples = 0, batchSamples = 0, idCount = 0] = new Int32Array(memory, at.header, 3);
+  return {
+    ticket,
+    samples,
+    batchSamples,
+    idCount,
+    dense: new Float32Array(memory, at.dense, samples * shape.dense),
+    labels: new Float32Array(memory, at.labels, samples),
+    lengths: new Int32Array(memory, at.lengths, samples * shape.idsMax.length),
+    ids: new Int32Array(memory, at.ids, idCount),
+  };
+}

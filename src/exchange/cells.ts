@@ -1,0 +1,43 @@
+// Cells: the few shared words by which threads of one host tell each other how far they are. The
+// exchange is written over this port, so that the same code runs on real atomics (atomic-cells.ts)
+// and under a seeded interleaving in one thread (simulated-cells.ts).
+//
+// A participant is a device (rank 0..D-1) or a reader (D..). Each has one doorbell: whatever it
+// waits for, it sleeps on that one word, so that an abort wakes it at one address.
+//
+//   word 0         the abort flag: 1 once the generation has ended
+//   words 1..P     doorbells of the participants
+//   words P+1..    cells, each written by one participant only
+
+export interface Cells {
+  /** The value of a cell; what its writer did before storing it is visible. */
+  load(cell: number): number;
+  /** Stores into a cell that only this participant writes, and wakes `wake`. */
+  store(cell: number, value: number, wake: readonly number[]): void;
+  /**
+   * Resolves when `isTrue`. `wait` names what is waited for, and of whom.
+   * @throws StepTimeoutError after the step deadline
+   * @throws GenerationAbortedError once the generation has ended
+   */
+  waitUntil(wait: () => string, isTrue: () => boolean): Promise<void>;
+}
+
+/** Words that `participants` with `cells` cells need. */
+export function cellWords(participants: number, cells: number): number {
+  return 1 + participants + cells;
+}
+
+/** Ends the generation for everybody who waits on these words. Any thread may call it. */
+export function abortCells(words: Int32Array, participants: number): void {
+  Atomics.store(words, 0, 1);
+  for (let i = 0; i < participants; i++) {
+    Atomics.add(words, 1 + i, 1);
+    Atomics.notify(words, 1 + i);
+  }
+}
+
+/** Wakes one participant to look again, for a change that is not in a cell (a command sent). */
+export function ringDoorbell(words: Int32Array, participant: number): void {
+  Atomics.add(words, 1 + participant, 1);
+  Atomics.notify(words, 1 + participant);
+}

@@ -1,0 +1,144 @@
+// A stack of linear layers with ReLU between them. B = samples; layer l is (widths[l] -> widths[l+1]).
+
+import type { Kernels, Tensor } from "../kernels/kernels.ts";
+import type { Slices } from "../kernels/slices.ts";
+import type { Key } from "../random.ts";
+import type { ParameterLayout } from "./parameters.ts";
+
+interface Layer {
+  readonly weight: Tensor;
+  readonly bias: Tensor;
+  readonly relu: boolean;
+  /** (Bmax, O): what the layer put out in the last forward. */
+  readonly out: Tensor;
+  /** (Bmax, I): the gradient of its input. */
+  readonly dIn: Tensor;
+}
+
+export interface Mlp {
+  readonly kernels: Kernels;
+  readonly layers: readonly Layer[];
+  readonly widths: readonly number[];
+}
+
+/** Where the layers' gradients go: one tensor for each finished subtree of slices. */
+export interface MlpGradients {
+  readonly dWeights: readonly (readonly Tensor[])[];
+  readonly dBiases: readonly (readonly Tensor[])[];
+}
+
+/** Which units are dropped: a function of seed, layer, step and the sample's place in the batch. */
+export interface Dropout {
+  readonly rate: number;
+  readonly key: Key;
+  /** Purpose of the first layer; each layer has the next. */
+  readonly purpose: number;
+  readonly step: number;
+  readonly firstSample: number;
+}
+
+/** The layers named `name.0`, `name.1` … over the flat parameters. */
+export function createMlp(options: {
+  readonly kernels: Kernels;
+  readonly name: string;
+  readonly widths: readonly number[];
+  readonly flat: Tensor;
+  readonly layout: ParameterLayout;
+  readonly reluLast: boolean;
+  readonly samplesMax: number;
+}): Mlp {
+  const { kernels, name, widths, flat, layout, samplesMax } = options;
+  const layers: Layer[] = [];
+  for (let layer = 0; layer + 1 < widths.length; layer++) {
+    layers.push({
+      weight: parameterOf(kernels, flat, layout, `${name}.${layer}.weight`),
+      bias: parameterOf(kernels, flat, layout, `${name}.${layer}.bias`),
+      relu: options.reluLast || layer + 2 < widths.length,
+      out: kernels.tensor([samplesMax, widths[layer + 1] ?? 0]),
+      dIn: kernels.tensor([samplesMax, widths[layer] ?? 0]),
+    });
+  }
+  return { kernels, layers, widths };
+}
+
+/** The parts of flat gradients that belong to the layers of `name`. */
+export function mlpGradients(
+  kernels: Kernels,
+  name: string,
+  layers: number,
+  layout: ParameterLayout,
+  flats: readonly Tensor[],
+): MlpGradients {
+  const of = (parameter: string) =>
+    flats.map((flat) => parameterOf(kernels, flat, layout, parameter));
+  const indices = Array.from({ length: layers }, (_, layer) => layer);
+  return {
+    dWeights: indices.map((layer) => of(`${name}.${layer}.weight`)),
+    dBiases: indices.map((layer) => of(`${name}.${layer}.bias`)),
+  };
+}
+
+/** out (B, last width) from x (B, first width). Hidden units are dropped where `dropout` says so. */
+export function forwardMlp(mlp: Mlp, x: Tensor, dropout?: Dropout): Tensor {
+  const { kernels } = mlp;
+  const samples = x.shape[0] ?? 0;
+  let input = x;
+  for (const [index, layer] of mlp.layers.entries()) {
+    const out = kernels.part(layer.out, 0, samples);
+    kernels.linear(out, input, layer.weight, layer.bias, layer.relu);
+    if (index + 1 < mlp.layers.length) drop(kernels, out, index, dropout);
+    input = out;
+  }
+  return input;
+}
+
+/**
+ * dX (B, first width) from dOut (B, last width), which it overwrites; `x` as forward saw it. The
+ * layers' gradients go to `gradients`. Without `needsInput` the first layer's dX is left out.
+ */
+export function backwardMlp(
+  mlp: Mlp,
+  dOut: Tensor,
+  x: Tensor,
+  slices: Slices,
+  gradients: MlpGradients,
+  options: { readonly needsInput: boolean; readonly dropout?: Dropout | undefined },
+): Tensor {
+  const { kernels } = mlp;
+  const samples = x.shape[0] ?? 0;
+  let d = dOut;
+  for (let index = mlp.layers.length - 1; index >= 0; index--) {
+    const layer = mlp.layers[index];
+    if (layer === undefined) break;
+    if (index + 1 < mlp.layers.length) drop(kernels, d, index, options.dropout);
+    if (layer.relu) kernels.dRelu(d, kernels.part(layer.out, 0, samples));
+    const below = mlp.layers[index - 1];
+    const input = below === undefined ? x : kernels.part(below.out, 0, samples);
+    const dWeight = gradients.dWeights[index] ?? [];
+    kernels.dLinearWeight(dWeight, gradients.dBiases[index] ?? [], d, input, slices);
+    if (index > 0 || options.needsInput) {
+      const dInput = kernels.part(layer.dIn, 0, samples);
+      kernels.dLinearInput(dInput, d, layer.weight);
+      d = dInput;
+    }
+  }
+  return d;
+}
+
+/** Dropout is its own backward: the same mask, drawn again. */
+function drop(kernels: Kernels, x: Tensor, layer: number, dropout: Dropout | undefined): void {
+  if (dropout === undefined || dropout.rate === 0) return;
+  const { key, purpose, step, firstSample, rate } = dropout;
+  kernels.dropout(x, key, purpose + layer, step, firstSample, rate);
+}
+
+function parameterOf(
+  kernels: Kernels,
+  flat: Tensor,
+  layout: ParameterLayout,
+  name: string,
+): Tensor {
+  const parameter = layout.parameters.find((candidate) => candidate.name === name);
+  if (parameter === undefined) throw new RangeError(`The model has no parameter ${name}`);
+  return kernels.reshape(flat, parameter.shape, parameter.first);
+}

@@ -1,0 +1,113 @@
+// What a job says about its model and its dense optimizer, and the builders that users write.
+
+import { z } from "zod";
+import { type TableOptions, tableOptions } from "../embedding/options.ts";
+
+const widths = z.array(z.int().min(1).max(65536)).max(32);
+
+/**
+ * A DLRM (Naumov et al., arXiv 1906.00091): bottom MLP over the dense features, embedding bags,
+ * interaction of their vectors, top MLP to one logit.
+ */
+export const modelOptions = z
+  .strictObject({
+    kind: z.literal("dlrm"),
+    /** Dense features of a sample; 0 for a model without them. */
+    dense: z.int().min(0).max(65536).default(0),
+    /** One table for each categorical feature; may be empty. */
+    tables: z.array(tableOptions).max(10_000).default([]),
+    /** Widths of the bottom MLP's layers; the last is the tables' dim. ReLU after every layer. */
+    bottom: widths.default([]),
+    /** Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last. */
+    top: widths.min(1),
+    /**
+     * What the top MLP sees. `dot`: the bottom's output beside the dot products of all pairs of
+     * vectors; `cat`: all vectors side by side; `dot+cat`: both.
+     */
+    interaction: z.enum(["dot", "cat", "dot+cat"]).default("dot"),
+    /** Probability that a hidden unit of the top MLP is dropped in training. */
+    dropout: z.number().min(0).max(0.95).default(0),
+  })
+  .superRefine((model, context) => {
+    const refuse = (path: (string | number)[], message: string) =>
+      context.addIssue({ code: "custom", path, message });
+    const dim = model.tables[0]?.dim ?? model.bottom.at(-1);
+    for (const [i, table] of model.tables.entries()) {
+      if (table.dim !== dim) {
+        refuse(["tables", i, "dim"], `the dim of every other table, ${dim}`);
+      }
+      if (table.l2Scope === "table" && table.sharding !== "data-parallel") {
+        refuse(
+          ["tables", i, "l2Scope"],
+          '"touched", unless the table\'s sharding is "data-parallel"',
+        );
+      }
+    }
+    const names = model.tables.map((table) => table.name);
+    const twice = names.findIndex((name, i) => names.indexOf(name) < i);
+    if (twice >= 0) refuse(["tables", twice, "name"], "a name that no other table has");
+    if (model.dense > 0 && model.bottom.length === 0) {
+      refuse(["bottom"], "at least one layer, as the model has dense features");
+    }
+    if (model.dense === 0 && model.bottom.length > 0) {
+      refuse(["bottom"], "empty, as the model has no dense features");
+    }
+    if (model.dense > 0 && model.tables.length > 0 && model.bottom.at(-1) !== dim) {
+      refuse(["bottom", model.bottom.length - 1], `the dim of the tables, ${dim}`);
+    }
+    if (model.dense === 0 && model.tables.length === 0) {
+      refuse(["tables"], "at least one table, as the model has no dense features");
+    }
+    if (model.top.at(-1) !== 1) refuse(["top", model.top.length - 1], "1: the logit");
+  });
+
+export type ModelOptions = z.input<typeof modelOptions>;
+export type ModelSpec = z.output<typeof modelOptions>;
+
+/** A DLRM as plain data. */
+export function dlrm(options: Omit<ModelOptions, "kind" | "tables"> & { tables?: TableOptions[] }) {
+  return { kind: "dlrm" as const, ...options };
+}
+
+const rate = z.number().positive();
+
+/** How dense parameters take their gradients. */
+export const denseOptimizerOptions = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("sgd"), learningRate: rate.default(0.01) }),
+  z.strictObject({
+    kind: z.literal("adagrad"),
+    learningRate: rate.default(0.01),
+    epsilon: rate.default(1e-8),
+    initialAccumulator: z.number().min(0).default(0),
+  }),
+  z.strictObject({
+    kind: z.literal("adam"),
+    learningRate: rate.default(0.001),
+    beta1: z.number().min(0).max(0.999999).default(0.9),
+    beta2: z.number().min(0).max(0.999999).default(0.999),
+    epsilon: rate.default(1e-8),
+  }),
+]);
+
+export type DenseOptimizerOptions = z.input<typeof denseOptimizerOptions>;
+export type DenseOptimizerSpec = z.output<typeof denseOptimizerOptions>;
+
+type Rates<Kind extends string> = Omit<Extract<DenseOptimizerOptions, { kind: Kind }>, "kind">;
+
+/** w -= learningRate * g */
+export const sgd = (options: Rates<"sgd"> = {}) => ({ kind: "sgd" as const, ...options });
+
+/** Adagrad, element by element. */
+export const adagrad = (options: Rates<"adagrad"> = {}) => ({
+  kind: "adagrad" as const,
+  ...options,
+});
+
+/** Adagrad with one accumulator a row (FBGEMM's EXACT_ROWWISE_ADAGRAD); for tables. */
+export const rowWiseAdagrad = (options: Rates<"adagrad"> = {}) => ({
+  kind: "rowWiseAdagrad" as const,
+  ...options,
+});
+
+/** Adam with bias correction; on tables, only the rows of the batch move. */
+export const adam = (options: Rates<"adam"> = {}) => ({ kind: "adam" as const, ...options });

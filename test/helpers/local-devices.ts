@@ -1,0 +1,129 @@
+// Trains on D devices in one thread: the real step, exchange and kernels under simulated cells.
+
+import { layoutOf, createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
+import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
+import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
+import type { Kernels } from "../../src/kernels/kernels.ts";
+import { createDeviceState, type DeviceState, type Recipe } from "../../src/training/device-state.ts";
+import { forwardStep, trainStep } from "../../src/training/step.ts";
+import {
+  exchangeShapeOf,
+  samplesOf,
+  topologyOf,
+  type Topology,
+  type TopologyInput,
+} from "../../src/training/topology.ts";
+import { modelDigest } from "../../src/embedding/digest.ts";
+import { partNames, partsOf } from "../../src/training/parts.ts";
+
+/** A whole batch; ids feature-major, as `BatchMemory` has them. */
+export interface WholeBatch {
+  readonly samples: number;
+  readonly dense: Float32Array;
+  readonly labels: Float32Array;
+  readonly lengths: Int32Array;
+  readonly ids: Int32Array;
+}
+
+export interface LocalDevices {
+  readonly topology: Topology;
+  readonly states: readonly DeviceState[];
+  /** One step of all devices; the loss, which they agree on. */
+  train(batch: WholeBatch, step: number): Promise<number>;
+  /** Logits of a batch, in its order. */
+  score(batch: WholeBatch): Promise<Float32Array>;
+  /** Digest of the whole model. */
+  digest(): string;
+}
+
+export function startLocalDevices(options: {
+  readonly input: TopologyInput;
+  readonly recipe: Recipe;
+  readonly devices: number;
+  readonly kernels: () => Kernels;
+  readonly seed?: number;
+}): LocalDevices {
+  const { input, recipe, devices, seed = 1 } = options;
+  const topology = topologyOf(input, devices);
+  const shape = exchangeShapeOf(topology);
+  const layout = layoutOf(shape);
+  const memory = new SharedArrayBuffer(layout.bytes);
+  const cells = createSimulatedCells({ cells: layout.cells, seed });
+  const states = Array.from({ length: devices }, (_, rank) => {
+    const kernels = options.kernels();
+    const exchange = createSharedMemoryExchange({
+      shape,
+      rank,
+      memory,
+      cells: cells.cellsOf(rank),
+      kernels,
+    });
+    return createDeviceState({ rank, topology, recipe, kernels, exchange });
+  });
+  return {
+    topology,
+    states,
+    async train(batch, step) {
+      const losses: number[] = [];
+      await cells.run(
+        states.map((state) => async () => {
+          const local = localPart(topology, state.rank, batch);
+          losses[state.rank] = (await trainStep(state, local, step, -1)).loss;
+        }),
+      );
+      const [loss = Number.NaN] = losses;
+      if (losses.some((other) => other !== loss)) throw new Error(`Losses differ: ${losses}`);
+      return loss;
+    },
+    async score(batch) {
+      const scores = new Float32Array(batch.samples);
+      await cells.run(
+        states.map((state) => async () => {
+          const logits = await forwardStep(state, localPart(topology, state.rank, batch));
+          const { first } = samplesOf(topology, state.rank, batch.samples);
+          scores.set(state.kernels.read(logits), first);
+        }),
+      );
+      return scores;
+    },
+    digest() {
+      const digests = new Map<string, string>();
+      for (const state of states) {
+        for (const part of partsOf(state)) digests.set(part.name, part.digest());
+      }
+      const [dense = "", ...tables] = partNames(input.model.tables.length).map(
+        (name) => digests.get(name) ?? "",
+      );
+      return modelDigest(dense, tables);
+    },
+  };
+}
+
+/** The part of a batch that one device runs. */
+export function localPart(topology: Topology, rank: number, batch: WholeBatch): LocalBatch {
+  const { first, count } = samplesOf(topology, rank, batch.samples);
+  const { dense, idsMax } = { dense: topology.input.model.dense, ...topology.input };
+  const lengths: number[] = [];
+  const ids: number[] = [];
+  let at = 0;
+  for (let feature = 0; feature < idsMax.length; feature++) {
+    for (let sample = 0; sample < batch.samples; sample++) {
+      const length = batch.lengths[feature * batch.samples + sample] ?? 0;
+      if (sample >= first && sample < first + count) {
+        lengths.push(length);
+        ids.push(...batch.ids.subarray(at, at + length));
+      }
+      at += length;
+    }
+  }
+  return {
+    ticket: 0,
+    samples: count,
+    batchSamples: batch.samples,
+    idCount: ids.length,
+    dense: batch.dense.slice(first * dense, (first + count) * dense),
+    labels: batch.labels.slice(first, first + count),
+    lengths: Int32Array.from(lengths),
+    ids: Int32Array.from(ids),
+  };
+}

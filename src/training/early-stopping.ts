@@ -1,0 +1,59 @@
+// Early stopping: a run ends when its metric has not improved for some evaluations. The state is
+// plain JSON and part of the cut, so that a restored run stops where it would have stopped.
+
+import { z } from "zod";
+import type { Metrics } from "./metrics.ts";
+
+/** Options of early stopping. */
+export const earlyStoppingOptions = z.strictObject({
+  /** What is watched: AUC is better when higher, the others when lower. */
+  metric: z.enum(["auc", "logLoss", "normalizedEntropy"]),
+  /** Evaluations in a row without improvement before the run stops. */
+  patience: z.number().int().min(1),
+  /** What counts as an improvement: better by more than this. @default 0 */
+  minDelta: z.number().min(0).default(0),
+});
+
+/** The complete options. */
+export type EarlyStopping = z.output<typeof earlyStoppingOptions>;
+
+/** What early stopping remembers from cut to cut. */
+export interface EarlyStoppingState {
+  /** The best value so far; null before the first that is a number. */
+  readonly best: number | null;
+  readonly bestCut: number | null;
+  /** Evaluations in a row since the best. */
+  readonly badEvaluations: number;
+  readonly stopped: boolean;
+}
+
+/** Before the first evaluation. */
+export const initialEarlyStopping: EarlyStoppingState = {
+  best: null,
+  bestCut: null,
+  badEvaluations: 0,
+  stopped: false,
+};
+
+/**
+ * The state after the evaluation at `cut`, and whether that one is the best so far. A metric that
+ * is NaN is no improvement. A run that has stopped stays stopped.
+ */
+export function observe(
+  state: EarlyStoppingState,
+  options: EarlyStopping,
+  cut: number,
+  metrics: Metrics,
+): { readonly state: EarlyStoppingState; readonly improved: boolean } {
+  if (state.stopped) return { state, improved: false };
+  const value = metrics[options.metric];
+  const gain = state.best === null ? Number.POSITIVE_INFINITY : value - state.best;
+  const improvement = options.metric === "auc" || state.best === null ? gain : -gain;
+  if (!Number.isNaN(value) && improvement > options.minDelta) {
+    const next = { best: value, bestCut: cut, badEvaluations: 0, stopped: false };
+    return { state: next, improved: true };
+  }
+  const badEvaluations = state.badEvaluations + 1;
+  const stopped = badEvaluations >= options.patience;
+  return { state: { ...state, badEvaluations, stopped }, improved: false };
+}

@@ -1,0 +1,67 @@
+// The schedule: which steps there are, and at which of them training pauses for a cut. A pure function
+// of the job and the number of samples; a restored run finds itself in the same place of it.
+
+/** Longest stretch of steps that devices run on their own: what the loss ring holds. */
+export const windowStepsMax = 1024;
+
+export interface Schedule {
+  readonly batchSize: number;
+  readonly samples: number;
+  readonly stepsPerPass: number;
+  /** All steps of the run. */
+  readonly steps: number;
+}
+
+/** What happens once step `step` has been reached. */
+export interface Cut {
+  readonly step: number;
+  readonly evaluate: boolean;
+  readonly checkpoint: boolean;
+  readonly isLast: boolean;
+}
+
+/** What of a job decides its cuts. */
+export interface CutOptions {
+  readonly evaluation?: { readonly everySteps: number } | undefined;
+  readonly checkpoint: { readonly everySteps: number };
+}
+
+export function scheduleOf(options: {
+  readonly samples: number;
+  readonly batchSize: number;
+  readonly passes: number;
+}): Schedule {
+  const { samples, batchSize, passes } = options;
+  const stepsPerPass = Math.ceil(samples / batchSize); // The short last batch is kept.
+  return { batchSize, samples, stepsPerPass, steps: stepsPerPass * passes };
+}
+
+/** The next cut after `step` steps. */
+export function nextCut(schedule: Schedule, job: CutOptions, step: number): Cut {
+  const { evaluation, checkpoint } = job;
+  const every = evaluation?.everySteps || schedule.stepsPerPass;
+  const evaluateAt = evaluation === undefined ? schedule.steps : after(step, every);
+  const checkpointAt = after(step, checkpoint.everySteps);
+  const at = Math.min(evaluateAt, checkpointAt, step + windowStepsMax, schedule.steps);
+  const isLast = at === schedule.steps;
+  return {
+    step: at,
+    evaluate: evaluation !== undefined && (isLast || at === evaluateAt),
+    checkpoint: isLast || at === checkpointAt,
+    isLast,
+  };
+}
+
+/** The samples of a step: `count` places of pass `pass`, from place `first`. */
+export function placesOf(
+  schedule: Schedule,
+  step: number,
+): { pass: number; first: number; count: number } {
+  const pass = Math.floor(step / schedule.stepsPerPass);
+  const first = (step % schedule.stepsPerPass) * schedule.batchSize;
+  return { pass, first, count: Math.min(schedule.batchSize, schedule.samples - first) };
+}
+
+function after(step: number, every: number): number {
+  return (Math.floor(step / every) + 1) * every;
+}

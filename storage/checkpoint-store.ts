@@ -1,0 +1,135 @@
+// The checkpoint store: where the truth about a run lives (law 6).
+//
+// A checkpoint is all parts of one cut, and it exists when its manifest does (law 2). Manifests are
+// a chain. Each restore begins a generation, which goes on from one manifest of the chain; from then
+// on nothing that an older generation still writes can join it (law 3).
+//
+//   generation 1   10 ── 20    30            30 came after generation 2 had begun: off the chain
+//   generation 2          └─── 30 ── 40
+//
+// Every call is synchronous: whoever makes it owns its thread. A store may be open in many threads
+// and processes at once.
+
+/** A file of a checkpoint. */
+export interface PartRecord {
+  readonly name: string;
+  readonly bytes: number;
+  /** Hexadecimal. */
+  readonly sha256: string;
+}
+
+/** What a committer says about its checkpoint. */
+export interface ManifestFields {
+  /** Name of the run. */
+  readonly run: string;
+  /** The step number that the parts belong to. */
+  readonly cut: number;
+  readonly generation: number;
+  readonly parts: readonly PartRecord[];
+  /** Tree hash over the whole state, the same from any placement. */
+  readonly modelDigest: string;
+  /** The arithmetic that the run began with. */
+  readonly arithmetic: string;
+  /** JSON: the metrics at this cut, and the state of early stopping. */
+  readonly metrics: unknown;
+  /** JSON: where the readers go on. */
+  readonly position: unknown;
+  /** Whether this checkpoint is the best so far. */
+  readonly best: boolean;
+  /** Who wrote it: host, process and version, for people. */
+  readonly createdBy: string;
+}
+
+/** A committed checkpoint. Plain data; it crosses threads. */
+export interface Manifest extends ManifestFields {
+  readonly version: number;
+  /** Hash of the job's specification. */
+  readonly jobIdentity: string;
+  /** The manifest before this one on the chain; null for the first. */
+  readonly parent: { readonly file: string; readonly sha256: string } | null;
+  /** Hash of this manifest's own text. */
+  readonly sha256: string;
+}
+
+/** A checkpoint of the chain that cannot be used, and why. */
+export interface Damage {
+  readonly path: string;
+  readonly reason: string;
+}
+
+/** Where a new generation goes on. */
+export interface Generation {
+  readonly generation: number;
+  /** The newest usable checkpoint; undefined where there is none: start from step 0. */
+  readonly latest: Manifest | undefined;
+  /** Newer checkpoints that were passed over. */
+  readonly damaged: readonly Damage[];
+}
+
+/** Writes one part. It is no part of any checkpoint before `finish` and a commit that names it. */
+export interface PartWriter {
+  /** Appends; the caller keeps the buffer. @throws StoreFailedError, GenerationFencedError */
+  write(bytes: Uint8Array): void;
+  /** Returns once the bytes are on disk. @throws StoreFailedError, GenerationFencedError */
+  finish(): PartRecord;
+  /** Gives up an unfinished part. Nothing happens after `finish`. */
+  discard(): void;
+}
+
+export interface CheckpointStore {
+  /** Where it is, as the user named it. */
+  readonly directory: string;
+  /** The job's specification, as it was given when the store was first opened. */
+  readonly jobText: string;
+
+  /**
+   * Claims the next generation: all older ones are fenced from here on. Of two callers at once,
+   * each gets its own number, and the higher one is in charge.
+   * @throws CheckpointForeignError, InputUnusableError (the directory refuses writes),
+   * StoreFailedError
+   */
+  beginGeneration(): Generation;
+
+  /**
+   * Opens a part of checkpoint `cut`; `name` is a lower-case file name. From any thread.
+   * @throws GenerationFencedError, StoreFailedError
+   */
+  partWriter(generation: number, cut: number, name: string): PartWriter;
+
+  /**
+   * Makes the checkpoint exist, once every part is on disk with its size. `cut` grows within a
+   * generation and does not fall below where the generation went on.
+   * @throws GenerationFencedError, StoreFailedError, CheckpointCorruptError (a part is not there)
+   */
+  commit(fields: ManifestFields): Manifest;
+
+  /** The newest usable checkpoint of the chain. */
+  latest(): Manifest | undefined;
+
+  /** The chain, newest first, and what is damaged in it. Parts are checked by size only. */
+  list(): { readonly manifests: readonly Manifest[]; readonly damaged: readonly Damage[] };
+
+  /**
+   * Reads every part of a checkpoint and compares.
+   * @throws CheckpointCorruptError naming the file
+   */
+  verify(manifest: Manifest): void;
+
+  /**
+   * The bytes of a part, in pieces that are overwritten by the next one. Whether they are right is
+   * known at the end: use nothing before the iteration has returned.
+   * @throws CheckpointCorruptError naming the file, CheckpointMissingError (no such part)
+   */
+  readPart(manifest: Manifest, name: string): Generator<Uint8Array, void, undefined>;
+
+  /** The whole part in memory that the caller owns. Errors as `readPart`. */
+  readWholePart(manifest: Manifest, name: string): Uint8Array;
+
+  /**
+   * Removes all but the newest `keep` checkpoints and the best one, with what unfinished writers
+   * left behind. Reads the newest one back first, and removes nothing if that fails. `generation`
+   * is the caller's; what newer ones write is left alone. Returns the names removed.
+   * @throws CheckpointCorruptError, GenerationFencedError, StoreFailedError, InvalidOptionError
+   */
+  collect(options: { readonly generation: number; readonly keep: number }): string[];
+}

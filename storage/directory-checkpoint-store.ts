@@ -1,0 +1,270 @@
+// The checkpoint store in a directory: opening it, committing to it, and tidying it up. The layout
+// is in manifest.ts, the fence and the chain are in chain.ts, the parts in part-files.ts.
+//
+// Invariants
+//   K1. A manifest is renamed into place after its parts, and their names, are durable.
+//   K2. Nothing is removed before a newer checkpoint was read back whole.
+//   K3. A checkpoint that goes loses its manifest first, durably: there is never half of one.
+
+import { strict as assert } from "node:assert";
+import { dirname, join } from "node:path";
+import { threadId } from "node:worker_threads";
+import { type Disk, realDisk } from "../src/disk.ts";
+import {
+  CheckpointForeignError,
+  CheckpointMissingError,
+  InputUnusableError,
+  StoreFailedError,
+} from "../src/errors.ts";
+import { expected } from "../src/options.ts";
+import {
+  asGeneration,
+  checkFence,
+  checkParts,
+  claimGeneration,
+  newestGeneration,
+  type Place,
+  readGeneration,
+  walkChain,
+} from "./chain.ts";
+import type {
+  CheckpointStore,
+  Damage,
+  Generation,
+  Manifest,
+  ManifestFields,
+} from "./checkpoint-store.ts";
+import {
+  diskCode,
+  makeDurableDirectory,
+  onDisk,
+  readWhole,
+  replaceDurably,
+  temporarySuffix,
+} from "./durable-files.ts";
+import {
+  checkpointName,
+  decodeJob,
+  encodeRecord,
+  formatVersion,
+  type JobRecord,
+  manifestName,
+  parseCheckpointName,
+  pathsOf,
+} from "./manifest.ts";
+import { openPart, readWholePart, streamPart, verifyParts } from "./part-files.ts";
+
+/** What `openStore` needs. */
+export interface StoreOptions {
+  readonly directory: string;
+  /** @default the machine's own */
+  readonly disk?: Disk;
+  /** Hash of the job's specification: two jobs with the same one train the same model. */
+  readonly jobIdentity: string;
+  /** The specification, for people and for whoever resumes; JSON gives better refusals. */
+  readonly jobText: string;
+}
+
+/**
+ * Opens the store of a job, and makes it where there is none yet.
+ * @throws CheckpointForeignError (the directory is another job's), CheckpointCorruptError,
+ * InputUnusableError (it cannot be made)
+ */
+export function openStore(options: StoreOptions): CheckpointStore {
+  const { directory, disk = realDisk, jobIdentity, jobText } = options;
+  const paths = pathsOf(directory);
+  return usable(directory, () => {
+    makeDurableDirectory(disk, directory);
+    if (!disk.exists(paths.job)) {
+      const record = { version: formatVersion, jobIdentity, jobText } as const;
+      replaceDurably(disk, paths.job, encodeRecord(record).bytes, `${process.pid}-${threadId}`);
+    }
+    const found = decodeJob(readWhole(disk, paths.job), paths.job);
+    if (found.jobIdentity !== jobIdentity) {
+      throw new CheckpointForeignError(directory, differenceOf(found, options));
+    }
+    makeDurableDirectory(disk, paths.generations);
+    makeDurableDirectory(disk, paths.checkpoints);
+    return storeAt(directory, { disk, paths, jobIdentity }, jobText);
+  });
+}
+
+/**
+ * Opens a store that is there, whichever job's it is.
+ * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError
+ */
+export function openExistingStore(directory: string, disk: Disk = realDisk): CheckpointStore {
+  const paths = pathsOf(directory);
+  return usable(directory, () => {
+    if (!disk.exists(paths.job)) throw new CheckpointMissingError(directory);
+    const { jobIdentity, jobText } = decodeJob(readWhole(disk, paths.job), paths.job);
+    return storeAt(directory, { disk, paths, jobIdentity }, jobText);
+  });
+}
+
+function storeAt(directory: string, place: Place, jobText: string): CheckpointStore {
+  return {
+    directory,
+    jobText,
+    beginGeneration: () => usable(directory, () => beginGeneration(directory, place)),
+    partWriter: (generation, cut, name) => openPart(place, generation, cut, name),
+    commit: (fields) => commit(place, fields),
+    latest: () => latest(place),
+    list: () => list(place),
+    verify: (manifest) => verifyParts(place, manifest),
+    readPart: (manifest, name) => streamPart(place, manifest, name),
+    readWholePart: (manifest, name) => readWholePart(place, manifest, name),
+    collect: (options) => collect(place, options),
+  };
+}
+
+function beginGeneration(directory: string, place: Place): Generation {
+  const { disk, paths, jobIdentity } = place;
+  // Two jobs may have opened an empty directory at the same moment; only here do they meet.
+  const claimed = readGeneration(place, newestGeneration(place))?.jobIdentity ?? jobIdentity;
+  const owner = decodeJob(readWhole(disk, paths.job), paths.job).jobIdentity;
+  if (owner !== jobIdentity || claimed !== jobIdentity) {
+    throw new CheckpointForeignError(directory, "it was started there at the same moment");
+  }
+  return claimGeneration(place);
+}
+
+function commit(place: Place, fields: ManifestFields): Manifest {
+  const { disk, paths, jobIdentity } = place;
+  const { cut, generation } = fields;
+  const path = paths.manifest(cut, generation);
+  checkFence(place, generation);
+  const before = latest(place);
+  assert(before === undefined || cut >= before.cut, `cut ${cut} is before that of ${before?.cut}`);
+  return asGeneration(place, generation, "commit", path, () => {
+    assert(!disk.exists(path), `cut ${cut} of generation ${generation} is committed already`);
+    const manifest = {
+      version: formatVersion,
+      run: fields.run,
+      cut,
+      generation,
+      jobIdentity,
+      parent: before === undefined ? null : { file: nameOf(before), sha256: before.sha256 },
+      best: fields.best,
+      modelDigest: fields.modelDigest,
+      arithmetic: fields.arithmetic,
+      metrics: fields.metrics ?? null,
+      position: fields.position ?? null,
+      createdBy: fields.createdBy,
+      parts: [...fields.parts].sort((a, b) => (a.name < b.name ? -1 : 1)),
+    };
+    const { bytes, sha256 } = encodeRecord(manifest);
+    disk.makeDirectory(dirname(path));
+    checkParts(place, manifest);
+    disk.syncDirectory(dirname(path)); // K1
+    disk.syncDirectory(paths.checkpoints);
+    checkFence(place, generation);
+    replaceDurably(disk, path, bytes);
+    checkFence(place, generation); // C3 of chain.ts
+    return { ...manifest, sha256 };
+  });
+}
+
+function latest(place: Place): Manifest | undefined {
+  for (const found of walkChain(place)) if (!("reason" in found)) return found;
+  return undefined;
+}
+
+function list(place: Place): { manifests: Manifest[]; damaged: Damage[] } {
+  const manifests: Manifest[] = [];
+  const damaged: Damage[] = [];
+  for (const found of walkChain(place)) {
+    if ("reason" in found) damaged.push(found);
+    else manifests.push(found);
+  }
+  return { manifests, damaged };
+}
+
+function collect(place: Place, options: { generation: number; keep: number }): string[] {
+  const { disk, paths } = place;
+  const { generation, keep } = options;
+  const directory = dirname(paths.job);
+  if (!Number.isInteger(keep) || keep < 1) throw expected("keep", "an integer >= 1", keep);
+  checkFence(place, generation);
+  const { manifests } = list(place);
+  const newest = manifests[0];
+  if (newest === undefined) return [];
+  const best = manifests.find((one) => one.best);
+  const kept = new Set(
+    manifests
+      .slice(0, keep)
+      .concat(best ?? [])
+      .map((one) => directoryOf(one)),
+  );
+  const removed = disk.list(paths.checkpoints).filter((name) => {
+    const parsed = parseCheckpointName(name);
+    if (parsed === undefined || kept.has(name) || parsed.generation > generation) return false;
+    // Parts of this generation's next checkpoint are being written.
+    if (parsed.generation < generation) return true;
+    return newest.generation === generation && parsed.cut <= newest.cut;
+  });
+  if (removed.length === 0) return [];
+  verifyParts(place, newest); // K2
+  for (const name of removed) {
+    const path = join(paths.checkpoints, name);
+    asGeneration(place, generation, "remove", path, () => {
+      if (disk.exists(join(path, manifestName))) {
+        disk.remove(join(path, manifestName)); // K3
+        disk.syncDirectory(path);
+      }
+      disk.remove(path);
+    });
+  }
+  asGeneration(place, generation, "tidy", directory, () => {
+    disk.syncDirectory(paths.checkpoints);
+    // What an `openStore` left behind that died while it made the directory.
+    for (const name of disk.list(directory)) {
+      if (name.endsWith(temporarySuffix)) disk.remove(join(directory, name));
+    }
+  });
+  return removed;
+}
+
+function directoryOf(manifest: Manifest): string {
+  return checkpointName(manifest.cut, manifest.generation);
+}
+
+function nameOf(manifest: Manifest): string {
+  return `${directoryOf(manifest)}/${manifestName}`;
+}
+
+/** Runs `body`; what the disk refuses is the user's to mend, here where nothing has begun. */
+function usable<Result>(directory: string, body: () => Result): Result {
+  try {
+    return onDisk("open", directory, body);
+  } catch (error) {
+    const code = error instanceof StoreFailedError ? diskCode(error.cause) : undefined;
+    if (code === undefined || !refusals.has(code)) throw error;
+    const message = `Expected a directory to write checkpoints to at ${directory}, got ${code}`;
+    throw new InputUnusableError(directory, `${message}; name another, or mend its permissions`, {
+      cause: error,
+    });
+  }
+}
+
+/** What will not pass by itself. */
+const refusals = new Set(["EACCES", "EEXIST", "ENOENT", "ENOTDIR", "EPERM", "EROFS", "EISDIR"]);
+
+/** What differs between two specifications, in the user's words where they are JSON objects. */
+function differenceOf(found: JobRecord, given: StoreOptions): string {
+  const [ours, theirs] = [fieldsOf(given.jobText), fieldsOf(found.jobText)];
+  const differing = [...new Set([...Object.keys(ours), ...Object.keys(theirs)])].filter(
+    (key) => JSON.stringify(ours[key]) !== JSON.stringify(theirs[key]),
+  );
+  if (differing.length > 0) return `other ${differing.map((key) => `\`${key}\``).join(", ")}`;
+  return `identity ${found.jobIdentity}, not ${given.jobIdentity}`;
+}
+
+function fieldsOf(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? { ...value } : {};
+  } catch {
+    return {};
+  }
+}

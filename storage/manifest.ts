@@ -1,0 +1,149 @@
+// Names and texts of the directory store. This file is the format, version 1.
+//
+//   <directory>/job.json                              whose directory this is
+//   <directory>/generations/000012.json               created exclusively: the fence
+//   <directory>/checkpoints/000000400-g000012/        cut 400, written by generation 12
+//       manifest.json                                 written last
+//       dense, rows-0003, ...                         the parts
+//
+// All .json are sealed (sealed-json.ts). A generation record says which checkpoint the generation
+// goes on from; a record that is not finished means that its generation did nothing.
+
+import { join } from "node:path";
+import { z } from "zod";
+import { CheckpointCorruptError, InputUnusableError } from "../src/errors.ts";
+import type { Manifest } from "./checkpoint-store.ts";
+import { seal, unseal } from "./sealed-json.ts";
+
+/** Version of everything this file describes. */
+export const formatVersion = 1;
+
+const nat = z.number().int().nonnegative();
+const hash = z.string().regex(/^[0-9a-f]{64}$/);
+
+const jobSchema = z.object({
+  version: z.literal(formatVersion),
+  jobIdentity: z.string(),
+  jobText: z.string(),
+  sha256: hash,
+});
+
+const generationSchema = z.object({
+  version: z.literal(formatVersion),
+  generation: nat,
+  jobIdentity: z.string(),
+  from: z.object({ cut: nat, generation: nat, sha256: hash }).nullable(),
+  sha256: hash,
+});
+
+const manifestSchema = z.object({
+  version: z.literal(formatVersion),
+  run: z.string(),
+  cut: nat,
+  generation: nat,
+  jobIdentity: z.string(),
+  parent: z.object({ file: z.string(), sha256: hash }).nullable(),
+  best: z.boolean(),
+  modelDigest: z.string(),
+  arithmetic: z.string(),
+  metrics: z.unknown(),
+  position: z.unknown(),
+  createdBy: z.string(),
+  parts: z.array(z.object({ name: z.string(), bytes: nat, sha256: hash })),
+  sha256: hash,
+});
+
+/** Whose directory a store is. */
+export type JobRecord = z.output<typeof jobSchema>;
+/** What a generation goes on from. */
+export type GenerationRecord = z.output<typeof generationSchema>;
+
+/** The directory of one store, and the paths in it. */
+export interface StorePaths {
+  readonly job: string;
+  readonly generations: string;
+  readonly checkpoints: string;
+  generation(generation: number): string;
+  checkpoint(cut: number, generation: number): string;
+  manifest(cut: number, generation: number): string;
+  part(cut: number, generation: number, name: string): string;
+}
+
+/** The paths below `directory`. */
+export function pathsOf(directory: string): StorePaths {
+  const generations = join(directory, "generations");
+  const checkpoints = join(directory, "checkpoints");
+  const part = (cut: number, generation: number, name: string) =>
+    join(checkpoints, checkpointName(cut, generation), name);
+  return {
+    job: join(directory, "job.json"),
+    generations,
+    checkpoints,
+    generation: (generation) => join(generations, `${digits(generation, 6)}.json`),
+    checkpoint: (cut, generation) => join(checkpoints, checkpointName(cut, generation)),
+    manifest: (cut, generation) => part(cut, generation, manifestName),
+    part,
+  };
+}
+
+/** The file that makes a checkpoint exist. */
+export const manifestName = "manifest.json";
+
+/** Name of a checkpoint's directory: `000000400-g000012`. Sorts by cut. */
+export function checkpointName(cut: number, generation: number): string {
+  return `${digits(cut, 9)}-g${digits(generation, 6)}`;
+}
+
+/** What a checkpoint's directory is called after; undefined for a foreign name. */
+export function parseCheckpointName(name: string): { cut: number; generation: number } | undefined {
+  const match = /^(\d{9,15})-g(\d{6,15})$/.exec(name);
+  return match === null ? undefined : { cut: Number(match[1]), generation: Number(match[2]) };
+}
+
+/** The number in the name of a generation record; undefined for a foreign name. */
+export function parseGenerationName(name: string): number | undefined {
+  const match = /^(\d{6,15})\.json$/.exec(name);
+  return match === null ? undefined : Number(match[1]);
+}
+
+/** The bytes of a record, without its `sha256`, and their seal. */
+export function encodeRecord(
+  record: Omit<JobRecord, "sha256"> | Omit<GenerationRecord, "sha256"> | Omit<Manifest, "sha256">,
+): { bytes: Uint8Array; sha256: string } {
+  const { text, sha256 } = seal(record);
+  return { bytes: new TextEncoder().encode(text), sha256 };
+}
+
+/** @throws CheckpointCorruptError, InputUnusableError (of another version) */
+export const decodeJob = (bytes: Uint8Array, path: string): JobRecord =>
+  decode(jobSchema, bytes, path);
+
+/** @throws CheckpointCorruptError, InputUnusableError (of another version) */
+export const decodeGeneration = (bytes: Uint8Array, path: string): GenerationRecord =>
+  decode(generationSchema, bytes, path);
+
+/** @throws CheckpointCorruptError, InputUnusableError (of another version) */
+export const decodeManifest = (bytes: Uint8Array, path: string): Manifest =>
+  decode(manifestSchema, bytes, path);
+
+function decode<Schema extends z.ZodType>(
+  schema: Schema,
+  bytes: Uint8Array,
+  path: string,
+): z.output<Schema> {
+  const value = unseal(bytes, path);
+  const version = z.object({ version: z.unknown() }).safeParse(value).data?.version;
+  // Intact, but not ours to read: passing it over would lose what another Osiris has trained.
+  if (version !== formatVersion) {
+    const message = `Expected version ${formatVersion} in ${path}, got ${version}`;
+    throw new InputUnusableError(path, `${message}; use the Osiris that wrote it`);
+  }
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const issue = result.error.issues[0];
+  throw new CheckpointCorruptError(path, `${issue?.path.join(".")}: ${issue?.message}`);
+}
+
+function digits(value: number, width: number): string {
+  return String(value).padStart(width, "0");
+}

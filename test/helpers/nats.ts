@@ -1,0 +1,65 @@
+// A real nats-server for a test: on a random port, in a directory of its own.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { accessSync, constants, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+export interface NatsServer extends AsyncDisposable {
+  /** `nats://127.0.0.1:41234` */
+  readonly url: string;
+  /** Ends the server as a machine that fails does. */
+  kill(): Promise<void>;
+}
+
+/** Whether there is a `nats-server` to start. */
+export function hasNatsServer(): boolean {
+  const places = [...(process.env["PATH"] ?? "").split(delimiter), "/usr/sbin"];
+  return places.some((place) => {
+    try {
+      accessSync(join(place, "nats-server"), constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** A server that takes clients. `flags` are those of the program. */
+export async function startNatsServer(flags: readonly string[] = []): Promise<NatsServer> {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-nats-"));
+  const hasPort = flags.includes("-p");
+  const server = spawn(
+    "nats-server",
+    ["-a", "127.0.0.1", ...(hasPort ? [] : ["-p", "-1"]), "--ports_file_dir", directory, ...flags],
+    { stdio: "ignore", env: { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin` } },
+  );
+  const exited = new Promise<void>((resolve) => {
+    server.once("exit", () => resolve());
+    server.once("error", () => resolve());
+  });
+  const stop = async (signal: NodeJS.Signals) => {
+    server.kill(signal);
+    await exited;
+    rmSync(directory, { recursive: true, force: true });
+  };
+  try {
+    const url = await urlOf(server, directory);
+    return { url, kill: () => stop("SIGKILL"), [Symbol.asyncDispose]: () => stop("SIGTERM") };
+  } catch (error) {
+    await stop("SIGKILL");
+    throw error;
+  }
+}
+
+async function urlOf(server: ChildProcess, directory: string): Promise<string> {
+  for (let tries = 0; tries < 500 && server.exitCode === null; tries++) {
+    const file = readdirSync(directory).find((name) => name.endsWith(".ports"));
+    const text = file === undefined ? "" : readFileSync(join(directory, file), "utf8");
+    const url = /"(nats:\/\/[^"]+)"/.exec(text)?.[1];
+    if (url !== undefined) return url;
+    await sleep(10);
+  }
+  throw new Error(`nats-server did not start (exit code ${server.exitCode})`);
+}

@@ -1,0 +1,57 @@
+// A client of the NATS protocol by hand: for what a well-behaved client never sends.
+
+import { connect, type Socket } from "node:net";
+
+export interface RawClient extends Disposable {
+  readonly socket: Socket;
+  /** Everything that has arrived so far. */
+  text(): string;
+  send(...lines: readonly string[]): void;
+  /** Resolves when what has arrived contains `part`; rejects if the socket closes before. */
+  until(part: string): Promise<string>;
+  readonly closed: Promise<void>;
+}
+
+/** A socket to a broker, after its INFO. */
+export async function startRawClient(port: number): Promise<RawClient> {
+  const socket = connect(port, "127.0.0.1");
+  let arrived = "";
+  let isClosed = false;
+  const waiting = new Set<() => void>();
+  const wake = () => {
+    for (const look of [...waiting]) look();
+  };
+  const closed = new Promise<void>((resolve) => {
+    socket.on("close", () => {
+      isClosed = true;
+      wake();
+      resolve();
+    });
+  });
+  socket.on("error", () => undefined);
+  socket.on("data", (chunk: Buffer) => {
+    arrived += chunk.toString("latin1");
+    wake();
+  });
+  const until = (part: string) =>
+    new Promise<string>((resolve, reject) => {
+      const look = () => {
+        if (!arrived.includes(part) && !isClosed) return;
+        waiting.delete(look);
+        if (arrived.includes(part)) resolve(arrived);
+        else reject(new Error(`Closed before "${part}"; arrived: ${arrived}`));
+      };
+      waiting.add(look);
+      look();
+    });
+  const client: RawClient = {
+    socket,
+    closed,
+    until,
+    text: () => arrived,
+    send: (...lines) => socket.write(lines.map((line) => `${line}\r\n`).join("")),
+    [Symbol.dispose]: () => socket.destroy(),
+  };
+  await until("\r\n");
+  return client;
+}

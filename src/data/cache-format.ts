@@ -1,0 +1,134 @@
+// The binary cache's format: samples in small blocks with checksums, and an index at the end.
+//
+//   header  64 bytes   magic "OSIRISDC" · version u32 · 0 u32 · tail offset f64 ·
+//                      table bytes u32 · meta bytes u32 · CRC-32 of the tail u32 ·
+//                      CRC-32 of the 36 bytes before u32
+//   blocks             one for every 32 samples, from byte 64 on
+//   tail               table: words u32 and CRC-32 u32 of each block; then `CacheMeta` as JSON
+//
+//   block   words      first word of each of its samples, and of the end, counted from the block's
+//   sample  words      label f32 · dense f32 (dense) · bag lengths u16 (even number) · ids i32
+//
+// All little-endian, all aligned to 4 bytes. A file has this name only when it is complete: it is
+// written under another name, synced, and renamed.
+
+import assert from "node:assert/strict";
+import { crc32 } from "node:zlib";
+import type { DiskFile } from "../disk.ts";
+import { InputUnusableError, StoreFailedError, TrainingError } from "../errors.ts";
+
+/** Part of every cache's key: another version is another file. */
+export const cacheVersion = 1;
+/** Samples of a block: small, because a shuffled reader wants one sample of each. */
+export const blockSamples = 32;
+/** Bytes before the first block. */
+export const headerBytes = 64;
+
+const magic = "OSIRISDC";
+const checkedBytes = 36;
+
+/** A line that is not in the cache, and why. `line` counts from 1. */
+export interface QuarantinedLine {
+  readonly file: string;
+  readonly line: number;
+  readonly reason: string;
+}
+
+/** Everything about a cache's content that is known once it is complete. */
+export interface CacheMeta {
+  readonly samples: number;
+  /** Categorical features of a sample. */
+  readonly features: number;
+  /** Dense features of a sample. */
+  readonly dense: number;
+  /** Longest bag of each feature. */
+  readonly idsMax: readonly number[];
+  /** Samples whose label is 1. */
+  readonly positives: number;
+  /** `count` is exact; the first `quarantineMax` lines are `kept`. */
+  readonly quarantine: { readonly count: number; readonly kept: readonly QuarantinedLine[] };
+  /** SHA-256 of all samples, hex: equal digests are equal data. */
+  readonly digest: string;
+  /** Of generated data: AUC of the true logits against the drawn labels, the best within reach. */
+  readonly bestAuc?: number;
+}
+
+/** Words and checksum of every block: (blocks, 2). */
+export type BlockTable = Uint32Array;
+
+/** Words of a sample before its ids. */
+export function sampleHeadWords(shape: { dense: number; features: number }): number {
+  return 1 + shape.dense + Math.ceil(shape.features / 2);
+}
+
+/** Writes the tail at `offset`, then the header. */
+export function writeFrame(
+  file: DiskFile,
+  offset: number,
+  table: BlockTable,
+  meta: CacheMeta,
+): void {
+  const tableBytes = new Uint8Array(table.buffer, table.byteOffset, table.byteLength);
+  const metaBytes = new TextEncoder().encode(JSON.stringify(meta));
+  const header = new Uint8Array(headerBytes);
+  const view = new DataView(header.buffer);
+  new TextEncoder().encodeInto(magic, header);
+  view.setUint32(8, cacheVersion, true);
+  view.setFloat64(16, offset, true);
+  view.setUint32(24, tableBytes.length, true);
+  view.setUint32(28, metaBytes.length, true);
+  view.setUint32(32, crc32(metaBytes, crc32(tableBytes)), true);
+  view.setUint32(checkedBytes, crc32(header.subarray(0, checkedBytes)), true);
+  onDisk("write", file.path, () => {
+    file.write(tableBytes, offset);
+    file.write(metaBytes, offset + tableBytes.length);
+    file.write(header, 0);
+  });
+}
+
+/** The checked tail of a cache. @throws InputUnusableError where it is damaged */
+export function readFrame(file: DiskFile): { table: BlockTable; meta: CacheMeta; dataEnd: number } {
+  const header = new Uint8Array(headerBytes);
+  const read = onDisk("read", file.path, () => file.read(header, 0));
+  const view = new DataView(header.buffer);
+  if (read < headerBytes || new TextDecoder().decode(header.subarray(0, 8)) !== magic) {
+    throw damaged(file.path, "it does not start as one");
+  }
+  if (view.getUint32(checkedBytes, true) !== crc32(header.subarray(0, checkedBytes))) {
+    throw damaged(file.path, "the checksum of its header differs");
+  }
+  const version = view.getUint32(8, true);
+  if (version !== cacheVersion) throw damaged(file.path, `it has the version ${version}`);
+  const dataEnd = view.getFloat64(16, true);
+  const tail = new Uint8Array(view.getUint32(24, true) + view.getUint32(28, true));
+  const tailRead = onDisk("read", file.path, () => file.read(tail, dataEnd));
+  if (tailRead < tail.length) throw damaged(file.path, "its end is missing");
+  if (view.getUint32(32, true) !== crc32(tail)) {
+    throw damaged(file.path, "the checksum of its index differs");
+  }
+  const tableBytes = view.getUint32(24, true);
+  const table = new Uint32Array(tail.buffer, 0, tableBytes / 4);
+  const meta: CacheMeta = JSON.parse(new TextDecoder().decode(tail.subarray(tableBytes)));
+  assert.equal(
+    table.length,
+    2 * Math.ceil(meta.samples / blockSamples),
+    "a block for every sample",
+  );
+  return { table, meta, dataEnd };
+}
+
+/** The one refusal of a cache whose bytes are not those that were written. */
+export function damaged(path: string, reason: string): InputUnusableError {
+  const message = `The data cache ${path} is damaged: ${reason}; delete it, and it is made anew`;
+  return new InputUnusableError(path, message);
+}
+
+/** What `work` returns; what the disk throws becomes a StoreFailedError. */
+export function onDisk<Result>(action: string, path: string, work: () => Result): Result {
+  try {
+    return work();
+  } catch (cause) {
+    if (cause instanceof TrainingError) throw cause;
+    throw new StoreFailedError(action, path, { cause });
+  }
+}

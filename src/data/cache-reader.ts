@@ -1,0 +1,235 @@
+// Reads samples of a binary cache by index. A small cache is whole in memory, and was checked when
+// it was opened; of a larger one the blocks used last are, each checked when it is read.
+
+import assert from "node:assert/strict";
+import { crc32 } from "node:zlib";
+import { LRUCache } from "lru-cache";
+import type { Disk, DiskFile } from "../disk.ts";
+import { InputUnusableError } from "../errors.ts";
+import {
+  type BlockTable,
+  blockSamples,
+  type CacheMeta,
+  damaged,
+  headerBytes,
+  onDisk,
+  readFrame,
+  sampleHeadWords,
+} from "./cache-format.ts";
+import type { BatchMemory, Dataset } from "./dataset.ts";
+
+/** What one open cache may hold in memory, in bytes, unless the caller says otherwise. */
+export const cacheMemoryBytesMax = 0x1000_0000;
+
+/**
+ * The dataset in the cache file at `path`. Close it.
+ * @throws InputUnusableError where there is none, or it is damaged; `read` too
+ * @throws StoreFailedError where the disk fails; `read` too
+ */
+export function openCache(
+  path: string,
+  disk: Disk,
+  memoryBytesMax: number = cacheMemoryBytesMax,
+): Dataset {
+  const file = openFile(path, disk);
+  try {
+    const { table, meta, dataEnd } = readFrame(file);
+    const isSmall = dataEnd - headerBytes <= memoryBytesMax;
+    const blocks = isSmall
+      ? blocksInMemory(file, table, dataEnd)
+      : blocksOnDisk(file, table, memoryBytesMax);
+    return new CachedDataset(file, meta, blocks);
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+/** What is known of the cache file at `path`. @throws InputUnusableError as `openCache` does */
+export function readCacheMeta(path: string, disk: Disk): CacheMeta {
+  const file = openFile(path, disk);
+  try {
+    return readFrame(file).meta;
+  } finally {
+    file.close();
+  }
+}
+
+function openFile(path: string, disk: Disk): DiskFile {
+  if (!disk.exists(path)) {
+    throw new InputUnusableError(path, `There is no data cache ${path}; prepare the data first`);
+  }
+  return onDisk("open", path, () => disk.open(path, "read"));
+}
+
+/** Where a block is: it starts at word `at` of `words`. */
+interface BlockPlace {
+  words: Int32Array;
+  at: number;
+}
+
+/** Points `place` at a block. */
+type FindBlock = (place: BlockPlace, block: number) => void;
+
+function blocksInMemory(file: DiskFile, table: BlockTable, dataEnd: number): FindBlock {
+  const words = new Int32Array((dataEnd - headerBytes) / 4);
+  const starts = startsOf(table);
+  const bytes = new Uint8Array(words.buffer);
+  onDisk("read", file.path, () => file.read(bytes, headerBytes));
+  for (let block = 0; 2 * block < table.length; block++) {
+    const end = 4 * (starts[block + 1] ?? 0);
+    checkBlock(file.path, table, block, bytes.subarray(4 * (starts[block] ?? 0), end));
+  }
+  return (place, block) => {
+    place.words = words;
+    place.at = starts[block] ?? 0;
+  };
+}
+
+function blocksOnDisk(file: DiskFile, table: BlockTable, memoryBytesMax: number): FindBlock {
+  const starts = startsOf(table);
+  const recent = new LRUCache<number, Int32Array>({
+    maxSize: Math.max(1, memoryBytesMax),
+    sizeCalculation: (words) => words.byteLength,
+  });
+  return (place, block) => {
+    let words = recent.get(block);
+    if (words === undefined) {
+      words = new Int32Array(table[2 * block] ?? 0);
+      const bytes = new Uint8Array(words.buffer);
+      const offset = headerBytes + 4 * (starts[block] ?? 0);
+      const read = onDisk("read", file.path, () => file.read(bytes, offset));
+      checkBlock(file.path, table, block, bytes.subarray(0, read));
+      recent.set(block, words);
+    }
+    place.words = words;
+    place.at = 0;
+  };
+}
+
+/** First word of each block, counted from the first block's; and the end. */
+function startsOf(table: BlockTable): Float64Array {
+  const starts = new Float64Array(table.length / 2 + 1);
+  for (let block = 0; 2 * block < table.length; block++) {
+    starts[block + 1] = (starts[block] ?? 0) + (table[2 * block] ?? 0);
+  }
+  return starts;
+}
+
+function checkBlock(path: string, table: BlockTable, block: number, bytes: Uint8Array): void {
+  if (bytes.length === 4 * (table[2 * block] ?? 0) && crc32(bytes) === table[2 * block + 1]) return;
+  const first = block * blockSamples;
+  const samples = `${first}..${first + blockSamples - 1}`;
+  throw damaged(path, `the checksum of block ${block} (samples ${samples}) differs`);
+}
+
+class CachedDataset implements Dataset {
+  readonly samples: number;
+  readonly dense: number;
+  readonly features: number;
+  readonly idsMax: readonly number[];
+  readonly #file: DiskFile;
+  readonly #findBlock: FindBlock;
+  readonly #headWords: number;
+  readonly #place: BlockPlace = { words: new Int32Array(0), at: 0 };
+  /** The batch, sample after sample: gathered here, so that a block need not outlive its copy. */
+  #words = new Int32Array(0);
+  #floats = new Float32Array(0);
+  /** Where in `#words` each sample of the batch starts; then, where its next id is. */
+  #starts = new Int32Array(0);
+  #isOpen = true;
+
+  constructor(file: DiskFile, meta: CacheMeta, findBlock: FindBlock) {
+    this.samples = meta.samples;
+    this.dense = meta.dense;
+    this.features = meta.features;
+    this.idsMax = meta.idsMax;
+    this.#file = file;
+    this.#findBlock = findBlock;
+    this.#headWords = sampleHeadWords(meta);
+  }
+
+  read(indices: Uint32Array, batch: BatchMemory): number {
+    assert(this.#isOpen, "the dataset is open");
+    const B = indices.length;
+    const ids = this.#gather(indices) - B * this.#headWords;
+    assert(batch.labels.length >= B && batch.dense.length >= B * this.dense, "room for the batch");
+    assert(
+      batch.lengths.length >= B * this.features && batch.ids.length >= ids,
+      "room for its ids",
+    );
+    this.#copyDense(batch, B);
+    const copied = this.#copyIds(batch, B);
+    assert.equal(copied, ids, "bags as long as their samples");
+    return copied;
+  }
+
+  close(): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    this.#file.close();
+  }
+
+  /** Copies the records of a batch to `#words`; returns how many words they are. */
+  #gather(indices: Uint32Array): number {
+    const place = this.#place;
+    if (this.#starts.length < indices.length) this.#starts = new Int32Array(indices.length);
+    let used = 0;
+    for (let b = 0; b < indices.length; b++) {
+      const index = indices[b] ?? 0;
+      assert(index < this.samples, "an index of the dataset");
+      this.#findBlock(place, Math.floor(index / blockSamples));
+      const { words, at } = place;
+      const slot = at + (index % blockSamples);
+      const first = at + (words[slot] ?? 0);
+      const end = at + (words[slot + 1] ?? 0);
+      if (used + end - first > this.#words.length) this.#grow(2 * (used + end - first));
+      const out = this.#words;
+      this.#starts[b] = used;
+      for (let from = first; from < end; from++) out[used++] = words[from] ?? 0;
+    }
+    return used;
+  }
+
+  #grow(words: number): void {
+    const larger = new Int32Array(Math.max(words, 1024));
+    larger.set(this.#words);
+    this.#words = larger;
+    this.#floats = new Float32Array(larger.buffer);
+  }
+
+  #copyDense(batch: BatchMemory, B: number): void {
+    const { dense, labels } = batch;
+    const floats = this.#floats;
+    let out = 0;
+    for (let b = 0; b < B; b++) {
+      let from = this.#starts[b] ?? 0;
+      labels[b] = floats[from++] ?? 0;
+      for (let i = 0; i < this.dense; i++) dense[out++] = floats[from++] ?? 0;
+    }
+  }
+
+  /** Turns sample-major bags into feature-major ones; returns the number of ids. */
+  #copyIds(batch: BatchMemory, B: number): number {
+    const { lengths, ids } = batch;
+    const words = this.#words;
+    const starts = this.#starts;
+    // `starts` goes to the first id of each sample; the lengths lie `back` words before it.
+    for (let b = 0; b < B; b++) starts[b] = (starts[b] ?? 0) + this.#headWords;
+    const heads = starts.slice(0, B);
+    const back = Math.ceil(this.features / 2);
+    let out = 0;
+    for (let t = 0; t < this.features; t++) {
+      const shift = (t & 1) * 16;
+      const head = (t >> 1) - back;
+      for (let b = 0; b < B; b++) {
+        const length = ((words[(heads[b] ?? 0) + head] ?? 0) >>> shift) & 0xffff;
+        lengths[t * B + b] = length;
+        const from = starts[b] ?? 0;
+        for (let i = 0; i < length; i++) ids[out++] = words[from + i] ?? 0;
+        starts[b] = from + length;
+      }
+    }
+    return out;
+  }
+}

@@ -1,0 +1,129 @@
+// Writes a binary cache, sample by sample (cache-format.ts draws the format). Holds one block.
+
+import { createHash } from "node:crypto";
+import { crc32 } from "node:zlib";
+import type { DiskFile } from "../disk.ts";
+import {
+  blockSamples,
+  type CacheMeta,
+  headerBytes,
+  onDisk,
+  sampleHeadWords,
+  writeFrame,
+} from "./cache-format.ts";
+import { Sample } from "./sample.ts";
+
+/** How far the making of a cache has come. */
+export interface CacheProgress {
+  readonly samples: number;
+  readonly quarantined: number;
+  /** Of the input, 0 to 1. */
+  readonly fraction: number;
+}
+
+/** A cache that is being written. */
+export class CacheWriter {
+  readonly #file: DiskFile;
+  readonly #shape: { readonly dense: number; readonly features: number };
+  readonly #headWords: number;
+  readonly #idsMax: number[];
+  readonly #digest = createHash("sha256");
+  readonly #starts = new Uint32Array(blockSamples + 1);
+  /** Words and checksum of each block that is written. */
+  #table = new Uint32Array(1024);
+  #blocks = 0;
+  #offset = headerBytes;
+  /** The records of the block that fills up. */
+  #words = new Int32Array(4096);
+  #floats = new Float32Array(this.#words.buffer);
+  #used = 0;
+  #inBlock = 0;
+  #samples = 0;
+  #positives = 0;
+
+  /** Writes to `file`, which stays the caller's to sync and close. */
+  constructor(file: DiskFile, shape: { readonly dense: number; readonly features: number }) {
+    this.#file = file;
+    this.#shape = shape;
+    this.#headWords = sampleHeadWords(shape);
+    this.#idsMax = new Array<number>(shape.features).fill(0);
+    this.#digest.update(`dense ${shape.dense} features ${shape.features}\n`);
+  }
+
+  /** A sample of the cache's shape, to be filled and appended. */
+  newSample(): Sample {
+    return new Sample(this.#shape);
+  }
+
+  /** Samples that were appended. */
+  get samples(): number {
+    return this.#samples;
+  }
+
+  /** Appends a copy of a sample. @throws StoreFailedError */
+  append(sample: Sample): void {
+    const { dense, lengths, ids, idCount } = sample;
+    this.#reserve(this.#headWords + idCount);
+    let at = this.#used;
+    this.#floats[at++] = sample.label;
+    for (let i = 0; i < dense.length; i++) this.#floats[at++] = dense[i] ?? 0;
+    for (let feature = 0; feature < lengths.length; feature += 2) {
+      this.#words[at++] = (lengths[feature] ?? 0) | ((lengths[feature + 1] ?? 0) << 16);
+    }
+    for (let i = 0; i < idCount; i++) this.#words[at++] = ids[i] ?? 0;
+    for (let feature = 0; feature < lengths.length; feature++) {
+      const length = lengths[feature] ?? 0;
+      if (length > (this.#idsMax[feature] ?? 0)) this.#idsMax[feature] = length;
+    }
+    this.#used = at;
+    this.#samples++;
+    this.#positives += sample.label;
+    this.#starts[++this.#inBlock] = at;
+    if (this.#inBlock === blockSamples) this.#endBlock();
+  }
+
+  /** Completes the file, short of `sync`. @throws StoreFailedError */
+  finish(rest: Pick<CacheMeta, "quarantine" | "bestAuc">): CacheMeta {
+    if (this.#inBlock > 0) this.#endBlock();
+    const meta: CacheMeta = {
+      samples: this.#samples,
+      features: this.#shape.features,
+      dense: this.#shape.dense,
+      idsMax: this.#idsMax,
+      positives: this.#positives,
+      digest: this.#digest.digest("hex"),
+      ...rest,
+    };
+    writeFrame(this.#file, this.#offset, this.#table.slice(0, 2 * this.#blocks), meta);
+    return meta;
+  }
+
+  #reserve(words: number): void {
+    if (this.#used + words <= this.#words.length) return;
+    const larger = new Int32Array(2 * (this.#used + words));
+    larger.set(this.#words.subarray(0, this.#used));
+    this.#words = larger;
+    this.#floats = new Float32Array(larger.buffer);
+  }
+
+  #endBlock(): void {
+    const count = this.#inBlock;
+    const block = new Int32Array(count + 1 + this.#used);
+    for (let i = 0; i <= count; i++) block[i] = count + 1 + (this.#starts[i] ?? 0);
+    block.set(this.#words.subarray(0, this.#used), count + 1);
+    const bytes = new Uint8Array(block.buffer);
+    onDisk("write", this.#file.path, () => this.#file.write(bytes, this.#offset));
+    if (2 * this.#blocks === this.#table.length) {
+      const larger = new Uint32Array(2 * this.#table.length);
+      larger.set(this.#table);
+      this.#table = larger;
+    }
+    this.#table[2 * this.#blocks] = block.length;
+    this.#table[2 * this.#blocks + 1] = crc32(bytes);
+    this.#digest.update(bytes);
+    this.#offset += bytes.length;
+    this.#blocks++;
+    this.#used = 0;
+    this.#inBlock = 0;
+  }
+}

@@ -1,0 +1,165 @@
+// Which field of a line is which feature. Features are in the order of the model's tables; a
+// categorical column feeds the table of its own name, or the one that the options name.
+
+import { InvalidOptionError } from "../errors.ts";
+import { expected } from "../options.ts";
+import {
+  criteoDense,
+  criteoFeatures,
+  type ResolvedCriteoTsvOptions,
+  type ResolvedCsvOptions,
+  type TableShape,
+} from "./options.ts";
+
+/** How a dense field is read: an empty one is 0. */
+export interface DenseField {
+  readonly field: number;
+  readonly name: string;
+  readonly isInteger: boolean;
+  readonly log: boolean;
+}
+
+/** How a categorical field is read, for one table. */
+export interface CategoricalField {
+  readonly field: number;
+  readonly name: string;
+  readonly rows: number;
+  readonly ids: "hash" | "integer";
+  readonly offset: number;
+  readonly separator: string | undefined;
+}
+
+/** Where everything is in a line. */
+export interface Columns {
+  /** Fields of a good line. */
+  readonly fields: number;
+  readonly delimiter: string;
+  /** Whether a field may stand in quotes. */
+  readonly hasQuotes: boolean;
+  readonly label: number;
+  readonly dense: readonly DenseField[];
+  /** In the order of the model's tables. */
+  readonly categorical: readonly CategoricalField[];
+}
+
+/** The columns of a Criteo line. @throws InvalidOptionError where the tables are not C1..C26 */
+export function criteoColumns(tables: readonly TableShape[]): Columns {
+  const columns = Array.from({ length: criteoFeatures }, (_, index) => ({
+    column: `C${index + 1}`,
+    table: `C${index + 1}`,
+    ids: "hash" as const,
+    offset: 0,
+  }));
+  const dense = Array.from({ length: criteoDense }, (_, index) => ({
+    field: 1 + index,
+    name: `I${index + 1}`,
+    isInteger: true,
+    log: true,
+  }));
+  return {
+    fields: 1 + criteoDense + criteoFeatures,
+    delimiter: "\t",
+    hasQuotes: false,
+    label: 0,
+    dense,
+    categorical: matchTables(columns, tables).map(({ source, index, rows }) => ({
+      field: 1 + criteoDense + index,
+      name: source.column,
+      rows,
+      ids: source.ids,
+      offset: source.offset,
+      separator: undefined,
+    })),
+  };
+}
+
+/**
+ * The columns of a CSV file whose header is `header`.
+ * @throws InvalidOptionError where a column is missing, or tables and columns do not match
+ */
+export function csvColumns(
+  options: ResolvedCsvOptions,
+  tables: readonly TableShape[],
+  path: string,
+  header: readonly string[],
+): Columns {
+  const fieldOf = (option: string, name: string): number => {
+    const field = header.indexOf(name);
+    if (field >= 0) return field;
+    const names = header.map((column) => `\`${column}\``).join(", ");
+    const message =
+      `\`${option}\` names the column \`${name}\`, which ${path} does not have; ` +
+      `it has ${names}`;
+    throw new InvalidOptionError(option, message);
+  };
+  return {
+    fields: header.length,
+    delimiter: options.delimiter,
+    hasQuotes: true,
+    label: fieldOf("data.label", options.label),
+    dense: options.dense.map(({ column, log }, index) => ({
+      field: fieldOf(`data.dense[${index}]`, column),
+      name: column,
+      isInteger: false,
+      log,
+    })),
+    categorical: matchTables(options.categorical, tables).map(({ source, index, rows }) => ({
+      field: fieldOf(`data.categorical[${index}]`, source.column),
+      name: source.column,
+      rows,
+      ids: source.ids,
+      offset: source.offset,
+      separator: source.separator,
+    })),
+  };
+}
+
+/** Throws where text of these options could not feed these tables, before any file is read. */
+export function checkTables(
+  options: ResolvedCriteoTsvOptions | ResolvedCsvOptions,
+  tables: readonly TableShape[],
+): void {
+  if (options.kind === "criteo-tsv") criteoColumns(tables);
+  else matchTables(options.categorical, tables);
+}
+
+type CategoricalColumn = ResolvedCsvOptions["categorical"][number];
+
+/** For each table, in order, the column that feeds it. */
+function matchTables(
+  columns: readonly CategoricalColumn[],
+  tables: readonly TableShape[],
+): { source: CategoricalColumn; index: number; rows: number }[] {
+  const unused = new Map<string, number>();
+  columns.forEach(({ column, table }, index) => {
+    if (unused.has(table)) {
+      const message = `Two columns feed the table \`${table}\`: name another one for \`${column}\``;
+      throw new InvalidOptionError(`data.categorical[${index}]`, message);
+    }
+    unused.set(table, index);
+  });
+  const matched = tables.map(({ name, rows }, place) => {
+    const index = unused.get(name);
+    const source = index === undefined ? undefined : columns[index];
+    if (index === undefined || source === undefined) {
+      const names = columns.map(({ table }) => `\`${table}\``).join(", ") || "none";
+      const message =
+        `Table \`${name}\` has no column in the data: add one to \`data.categorical\`, ` +
+        `or drop the table; the columns feed ${names}`;
+      throw new InvalidOptionError(`model.tables[${place}].name`, message);
+    }
+    if (source.ids === "hash" && rows < 2) {
+      throw expected(`model.tables[${place}].rows`, "at least 2 for hashed ids", rows);
+    }
+    unused.delete(name);
+    return { source, index, rows };
+  });
+  for (const [table, index] of unused) {
+    const names = tables.map(({ name }) => `\`${name}\``).join(", ") || "none";
+    const message =
+      `Column \`${columns[index]?.column}\` has no table \`${table}\` in the model: ` +
+      `add the table, or drop the column; the tables are ${names}`;
+    throw new InvalidOptionError(`data.categorical[${index}]`, message);
+  }
+  return matched;
+}

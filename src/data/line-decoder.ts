@@ -1,0 +1,112 @@
+// A line of text becomes a sample, or a reason why it cannot.
+//
+//   integer x      log(1 + max(x, 0)); empty: 0
+//   decimal x      x, or log(1 + max(x, 0)) where the options say so; empty: 0
+//   hashed text    row 1 + MurmurHash3(bytes, seed = the feature's index) mod (rows - 1);
+//                  empty: row 0
+//   integer id     row x - offset; empty: an empty bag
+//   several ids    each by the rules above, empty parts left out; empty: an empty bag
+
+import { parse } from "csv-parse/sync";
+import type { CategoricalField, Columns, DenseField } from "./columns.ts";
+import { murmurHash3 } from "./murmur-hash.ts";
+import { bagIdsMax, type Sample } from "./sample.ts";
+
+/** Fills `sample` from a line whose characters are bytes; returns what is wrong with it, if so. */
+export function decodeLine(sample: Sample, line: string, columns: Columns): string | undefined {
+  const fields = splitLine(line, columns.delimiter, columns.hasQuotes);
+  if (typeof fields === "string") return fields;
+  if (fields.length !== columns.fields) {
+    return `expected ${columns.fields} fields, got ${fields.length}`;
+  }
+  const label = fields[columns.label];
+  if (label !== "0" && label !== "1") return `expected the label to be 0 or 1, got ${show(label)}`;
+  sample.clear();
+  sample.label = label === "1" ? 1 : 0;
+  for (const [index, dense] of columns.dense.entries()) {
+    const value = decodeDense(fields[dense.field] ?? "", dense);
+    if (typeof value === "string") return value;
+    sample.dense[index] = value;
+  }
+  for (const [feature, categorical] of columns.categorical.entries()) {
+    const reason = decodeBag(sample, feature, fields[categorical.field] ?? "", categorical);
+    if (reason !== undefined) return reason;
+  }
+  return undefined;
+}
+
+/**
+ * The fields of one line, or what is wrong with it. Every record is one line: a quoted field that
+ * goes on in the next line is not closed.
+ */
+export function splitLine(line: string, delimiter: string, hasQuotes: boolean): string[] | string {
+  if (!hasQuotes || !line.includes('"')) return line.split(delimiter);
+  try {
+    const records: string[][] = parse(line, { delimiter, relax_column_count: true });
+    return records[0] ?? [];
+  } catch {
+    return "a quoted field is not closed, or has text around its quotes";
+  }
+}
+
+/** Text whose characters are bytes, as its author meant it. */
+export function decodeText(bytes: string): string {
+  return Buffer.from(bytes, "latin1").toString("utf8");
+}
+
+const integer = /^[+-]?\d{1,15}$/;
+
+function decodeDense(text: string, { name, isInteger, log }: DenseField): number | string {
+  if (text === "") return 0;
+  if (isInteger && !integer.test(text)) {
+    return `expected \`${name}\` to be an integer, got ${show(text)}`;
+  }
+  const value = Number(text);
+  if (!Number.isFinite(Math.fround(value)) || text.trim() === "") {
+    return `expected \`${name}\` to be a number, got ${show(text)}`;
+  }
+  return log ? Math.log1p(Math.max(value, 0)) : value;
+}
+
+function decodeBag(
+  sample: Sample,
+  feature: number,
+  text: string,
+  column: CategoricalField,
+): string | undefined {
+  if (column.separator !== undefined) {
+    for (const part of text.split(column.separator)) {
+      const reason = part === "" ? undefined : decodeId(sample, feature, part, column);
+      if (reason !== undefined) return reason;
+    }
+    return undefined;
+  }
+  if (text !== "") return decodeId(sample, feature, text, column);
+  if (column.ids === "hash") sample.push(feature, 0);
+  return undefined;
+}
+
+function decodeId(
+  sample: Sample,
+  feature: number,
+  text: string,
+  { name, ids, offset, rows }: CategoricalField,
+): string | undefined {
+  let id: number;
+  if (ids === "hash") {
+    id = 1 + (murmurHash3(text, feature) % (rows - 1));
+  } else {
+    if (!integer.test(text)) return `expected \`${name}\` to be an integer, got ${show(text)}`;
+    id = Number(text) - offset;
+    if (id < 0 || id >= rows) {
+      return `expected \`${name}\` to lie in ${offset}..${offset + rows - 1}, got ${show(text)}`;
+    }
+  }
+  return sample.push(feature, id) ? undefined : `\`${name}\` has more than ${bagIdsMax} ids`;
+}
+
+function show(text: string | undefined): string {
+  if (text === undefined) return "nothing";
+  const readable = decodeText(text);
+  return `\`${readable.length > 40 ? `${readable.slice(0, 37)}...` : readable}\``;
+}

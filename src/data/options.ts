@@ -1,0 +1,186 @@
+// The job's data section: where samples come from, as plain data that crosses threads and NATS.
+
+import { z } from "zod";
+
+/** What every kind of data takes. */
+const common = {
+  /** Samples of one step, over all devices. */
+  batchSize: z.int().min(1).max(0x100_0000),
+  /** How often the data is gone through. @default 1 */
+  passes: z.int().min(1).max(1_000_000).default(1),
+  /** Another order in every pass, a function of the job's seed; else file order. @default true */
+  shuffle: z.boolean().default(true),
+  /** Directory of the binary cache. @default ".osiris/cache" */
+  cache: z.string().min(1).default(".osiris/cache"),
+};
+
+/** What every kind of text takes. */
+const text = {
+  ...common,
+  /** Files, read in this order. Plain or gzip, told apart by their first bytes. */
+  paths: z.array(z.string().min(1)).min(1).max(100_000),
+  /** Bad lines whose place and reason are kept; all are counted. @default 1000 */
+  quarantineMax: z.int().min(0).max(100_000).default(1000),
+};
+
+const column = z.string().min(1);
+const character = z.string().refine(isSeparator, {
+  error: "one ASCII character that is no quote and no line break",
+});
+
+const denseColumn = z
+  .union(
+    [
+      column,
+      z.strictObject({
+        column,
+        /** log(1 + max(x, 0)) instead of x. @default false */
+        log: z.boolean().default(false),
+      }),
+    ],
+    { error: "the name of a column, or an object with `column` and perhaps `log`" },
+  )
+  .transform((entry) => (typeof entry === "string" ? { column: entry, log: false } : entry));
+
+const categoricalColumn = z
+  .union(
+    [
+      column,
+      z.strictObject({
+        column,
+        /** The model's table. @default the column's name */
+        table: z.string().min(1).optional(),
+        /** `hash`: any text; `integer`: the field minus `offset` is the row. @default "hash" */
+        ids: z.enum(["hash", "integer"]).default("hash"),
+        /** Subtracted from an integer field. @default 0 */
+        offset: z.int().default(0),
+        /** Splits a field into several ids. @default none: one id a field */
+        separator: character.optional(),
+      }),
+    ],
+    {
+      error:
+        "the name of a column, or an object with `column` and perhaps `table`, `ids`, `offset`, " +
+        "`separator`",
+    },
+  )
+  .transform((entry) => {
+    if (typeof entry !== "string") return { ...entry, table: entry.table ?? entry.column };
+    return { column: entry, table: entry, ids: "hash" as const, offset: 0 };
+  });
+
+const criteoTsvOptions = z.strictObject({ kind: z.literal("criteo-tsv"), ...text });
+
+const csvOptions = z.strictObject({
+  kind: z.literal("csv"),
+  ...text,
+  /** Column of the label, 0 or 1. */
+  label: column,
+  /** Columns of the dense features. @default [] */
+  dense: z.array(denseColumn).max(65_536).default([]),
+  /** Columns of the categorical features; each feeds one table. @default [] */
+  categorical: z.array(categoricalColumn).max(65_536).default([]),
+  /** @default "," */
+  delimiter: character.default(","),
+});
+
+/** Schema of generated data alone. */
+export const syntheticOptions = z.strictObject({
+  kind: z.literal("synthetic"),
+  ...common,
+  samples: z.int().min(1).max(0xffff_ffff),
+  /** Dense features. @default 13 */
+  dense: z.int().min(0).max(65_536).default(13),
+  /** Exponent of the ids' popularity: 0 is uniform. Id 0 is the most popular. @default 1.05 */
+  zipf: z.number().min(0).max(10).default(1.05),
+  /** Ids of a bag: that many, or between `min` and `max`. @default 1 */
+  idsPerBag: z
+    .union([
+      z
+        .int()
+        .min(1)
+        .max(65_535)
+        .transform((ids) => ({ min: ids, max: ids })),
+      z
+        .strictObject({ min: z.int().min(0).max(65_535), max: z.int().min(1).max(65_535) })
+        .refine(({ min, max }) => min <= max, {
+          error: "a range whose `min` is at most its `max`",
+        }),
+    ])
+    .default({ min: 1, max: 1 }),
+  /** Seed of samples and truth, apart from the job's. @default 1 */
+  seed: z.int().min(0).default(1),
+});
+
+/** Schema of the job's data section. */
+export const dataOptions = z.discriminatedUnion("kind", [
+  criteoTsvOptions,
+  csvOptions,
+  syntheticOptions,
+]);
+
+/** The data section as a user writes it. */
+export type DataOptions = z.input<typeof dataOptions>;
+/** The data section as it was checked: complete. */
+export type ResolvedDataOptions = z.output<typeof dataOptions>;
+export type CriteoTsvOptions = z.input<typeof criteoTsvOptions>;
+export type CsvOptions = z.input<typeof csvOptions>;
+export type SyntheticOptions = z.input<typeof syntheticOptions>;
+export type ResolvedCriteoTsvOptions = z.output<typeof criteoTsvOptions>;
+export type ResolvedCsvOptions = z.output<typeof csvOptions>;
+export type ResolvedSyntheticOptions = z.output<typeof syntheticOptions>;
+
+/** What the data section must know of a table of the model. */
+export interface TableShape {
+  readonly name: string;
+  readonly rows: number;
+}
+
+/** Integer features of a Criteo line. */
+export const criteoDense = 13;
+/** Categorical features of a Criteo line. */
+export const criteoFeatures = 26;
+
+/** The Criteo display-advertising logs: label, 13 integers, 26 categoricals, by tabs. */
+export const criteo = {
+  /** Criteo text files, without header. Fields may be empty. */
+  tsv(
+    paths: string | readonly string[],
+    options: Omit<CriteoTsvOptions, "kind" | "paths">,
+  ): CriteoTsvOptions {
+    return { kind: "criteo-tsv", paths: listOf(paths), ...options };
+  },
+
+  /** The 26 tables `C1`..`C26`. Further fields are passed on to each. `rows` @default 10000 */
+  tables<Rest extends object>(
+    options: Rest & { readonly dim: number; readonly rows?: number },
+  ): (Rest & { name: string; rows: number; dim: number })[] {
+    const { rows = 10_000 } = options;
+    return Array.from({ length: criteoFeatures }, (_, index) => ({
+      ...options,
+      name: `C${index + 1}`,
+      rows,
+    }));
+  },
+};
+
+/** Text files with a header that names the columns. */
+export function csv(
+  paths: string | readonly string[],
+  options: Omit<CsvOptions, "kind" | "paths">,
+): CsvOptions {
+  return { kind: "csv", paths: listOf(paths), ...options };
+}
+
+/** Generated samples with a planted truth: popular ids, and labels that a model can learn. */
+export function synthetic(options: Omit<SyntheticOptions, "kind">): SyntheticOptions {
+  return { kind: "synthetic", ...options };
+}
+
+function isSeparator(value: string): boolean {
+  return value.length === 1 && value.charCodeAt(0) < 128 && !'"\r\n'.includes(value);
+}
+
+function listOf(paths: string | readonly string[]): string[] {
+  return typeof paths === "string" ? [paths] : [...paths];
+}

@@ -1,0 +1,136 @@
+// Turns the job's data into the binary cache, once: text through the decoder, or generated samples.
+
+import { createHash } from "node:crypto";
+import { statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { threadId } from "node:worker_threads";
+import type { Disk, DiskFile } from "../disk.ts";
+import { InputUnusableError } from "../errors.ts";
+import { type CacheMeta, cacheVersion, onDisk } from "./cache-format.ts";
+import { readCacheMeta } from "./cache-reader.ts";
+import { type CacheProgress, CacheWriter } from "./cache-writer.ts";
+import { checkTables } from "./columns.ts";
+import {
+  criteoDense,
+  type ResolvedDataOptions,
+  type ResolvedSyntheticOptions,
+  type TableShape,
+} from "./options.ts";
+import { generateSamples } from "./synthetic.ts";
+import { unreadable } from "./text-lines.ts";
+import { writeText } from "./text-samples.ts";
+
+/** A complete cache: its file, and what is in it. */
+export interface CacheReport extends CacheMeta {
+  readonly path: string;
+}
+
+type OnProgress = (progress: CacheProgress) => void;
+
+/**
+ * The cache of this data for these tables: the file that is there, or one made now. Its name is a
+ * function of the files (path, size, time of change), the options that decide its content, and the
+ * tables. Generating holds the thread; reading text awaits its files.
+ * @throws InvalidOptionError where columns and tables do not match
+ * @throws InputUnusableError where a file cannot be read, or holds no good line
+ * @throws StoreFailedError where the cache cannot be written
+ */
+export async function prepareCache(
+  options: ResolvedDataOptions,
+  tables: readonly TableShape[],
+  disk: Disk,
+  onProgress: OnProgress = () => {},
+): Promise<CacheReport> {
+  if (options.kind !== "synthetic") checkTables(options, tables);
+  const path = join(options.cache, `${options.kind}-${cacheKey(options, tables)}.cache`);
+  const present = presentMeta(path, disk);
+  if (present !== undefined) return { path, ...present };
+  onDisk("make", options.cache, () => disk.makeDirectory(options.cache));
+  const building = `${path}.building-${process.pid}-${threadId}-${builds++}`;
+  const file = onDisk("create", building, () => disk.open(building, "write"));
+  let meta: CacheMeta;
+  try {
+    meta = await fill(file, options, tables, onProgress);
+    onDisk("sync", building, () => file.sync());
+  } catch (error) {
+    file.close();
+    disk.remove(building);
+    throw error;
+  }
+  file.close();
+  onDisk("rename", building, () => disk.rename(building, path));
+  onDisk("sync", options.cache, () => disk.syncDirectory(options.cache));
+  return { path, ...meta };
+}
+
+/** Builds that this thread began: two at once do not share a file. */
+let builds = 0;
+
+/** What the cache's name is made of: everything that decides its content. */
+function cacheKey(options: ResolvedDataOptions, tables: readonly TableShape[]): string {
+  const { batchSize: _, passes: _passes, shuffle: _shuffle, cache: _cache, ...content } = options;
+  const files = options.kind === "synthetic" ? [] : options.paths.map(identityOf);
+  const shapes = tables.map(({ name, rows }) => [name, rows]);
+  const text = JSON.stringify([cacheVersion, files, content, shapes]);
+  return createHash("sha256").update(text).digest("hex").slice(0, 24);
+}
+
+function identityOf(path: string): [string, number, number] {
+  try {
+    const { size, mtimeMs } = statSync(path);
+    return [resolve(path), size, mtimeMs];
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
+}
+
+/** The content of a cache that is there; a damaged one counts as absent, and is made anew. */
+function presentMeta(path: string, disk: Disk): CacheMeta | undefined {
+  if (!disk.exists(path)) return undefined;
+  try {
+    return readCacheMeta(path, disk);
+  } catch (error) {
+    if (error instanceof InputUnusableError) return undefined;
+    throw error;
+  }
+}
+
+async function fill(
+  file: DiskFile,
+  options: ResolvedDataOptions,
+  tables: readonly TableShape[],
+  onProgress: OnProgress,
+): Promise<CacheMeta> {
+  const dense = denseOf(options);
+  const writer = new CacheWriter(file, { dense, features: tables.length });
+  if (options.kind === "synthetic") return writeGenerated(writer, options, tables, onProgress);
+  return writer.finish({ quarantine: await writeText(writer, options, tables, onProgress) });
+}
+
+function writeGenerated(
+  writer: CacheWriter,
+  options: ResolvedSyntheticOptions,
+  tables: readonly TableShape[],
+  onProgress: OnProgress,
+): CacheMeta {
+  const { bestAuc } = generateSamples(options, tables, (sample) => {
+    writer.append(sample);
+    if (writer.samples % 10_000 !== 0) return;
+    const fraction = writer.samples / options.samples;
+    onProgress({ samples: writer.samples, quarantined: 0, fraction });
+  });
+  return writer.finish({ quarantine: { count: 0, kept: [] }, bestAuc });
+}
+
+function denseOf(options: ResolvedDataOptions): number {
+  switch (options.kind) {
+    case "criteo-tsv":
+      return criteoDense;
+    case "csv":
+      return options.dense.length;
+    case "synthetic":
+      return options.dense;
+    default:
+      return options satisfies never;
+  }
+}

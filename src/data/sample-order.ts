@@ -1,0 +1,92 @@
+// The order of samples: a permutation that is a function of (seed, pass, index), so that a reader
+// can start anywhere and nothing needs to be kept of it (law 4).
+//
+// A Feistel network over the fewest bits that hold all indices, walked until it lands among them
+// (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002): less than two turns on
+// average. Philox gives the keys of its rounds, Murmur's finalizer the rounds.
+
+import assert from "node:assert/strict";
+import { keyOf, philox, purposes } from "../random.ts";
+import { mix32 } from "./murmur-hash.ts";
+
+const rounds = 8;
+const samplesMax = 0x1_0000_0000;
+
+/** What decides the order of a pass. */
+export interface SampleOrder {
+  readonly seed: number;
+  readonly pass: number;
+  readonly samples: number;
+}
+
+/** The sample at place `index` of a pass. */
+export function sampleAt(seed: number, pass: number, index: number, samples: number): number {
+  assert(index >= 0 && index < samples, "a place in the pass");
+  return new Permutation({ seed, purpose: purposes.sampleOrder, step: pass, size: samples }).at(
+    index,
+  );
+}
+
+/** Fills `out` with the samples at the places first, first + 1, … of a pass, all within it. */
+export function fillOrder(
+  out: Uint32Array,
+  order: SampleOrder & { readonly first: number; readonly shuffle: boolean },
+): void {
+  const { seed, pass, samples, first, shuffle } = order;
+  assert(first >= 0 && first + out.length <= samples, "places in the pass");
+  if (out.length === 0) return;
+  if (!shuffle) {
+    for (let i = 0; i < out.length; i++) out[i] = first + i;
+    return;
+  }
+  const size = samples;
+  const permutation = new Permutation({ seed, purpose: purposes.sampleOrder, step: pass, size });
+  for (let i = 0; i < out.length; i++) out[i] = permutation.at(first + i);
+}
+
+/** A permutation of 0..size-1, keyed by (seed, purpose, step). */
+export class Permutation {
+  readonly #size: number;
+  readonly #leftBits: number;
+  readonly #rightBits: number;
+  readonly #keys = new Uint32Array(rounds);
+
+  constructor(spec: { seed: number; purpose: number; step: number; size: number }) {
+    assert(spec.size >= 1 && spec.size <= samplesMax, "a size of 1 to 2^32");
+    this.#size = spec.size;
+    const bits = Math.max(2, 32 - Math.clz32(spec.size - 1));
+    this.#leftBits = bits >> 1;
+    this.#rightBits = bits - this.#leftBits;
+    const key = keyOf(spec.seed);
+    for (let block = 0; 4 * block < rounds; block++) {
+      philox(this.#keys.subarray(4 * block), key, [block, 0, spec.step >>> 0, spec.purpose]);
+    }
+  }
+
+  /** Where `index` goes. */
+  at(index: number): number {
+    let place = index;
+    do {
+      place = this.#turn(place);
+    } while (place >= this.#size);
+    return place;
+  }
+
+  /** The halves change places after each round, and after all of them are where they were. */
+  #turn(place: number): number {
+    let leftBits = this.#leftBits;
+    let rightBits = this.#rightBits;
+    let right = place & (2 ** rightBits - 1);
+    let left = place >>> rightBits;
+    for (let round = 0; round < rounds; round++) {
+      const mixed = mix32(right ^ (this.#keys[round] ?? 0)) >>> (32 - leftBits);
+      const next = left ^ mixed;
+      left = right;
+      right = next;
+      const bits = leftBits;
+      leftBits = rightBits;
+      rightBits = bits;
+    }
+    return ((left << rightBits) | right) >>> 0;
+  }
+}

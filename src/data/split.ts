@@ -1,0 +1,54 @@
+// A held-out part of a dataset, as a view: the same samples for the same seed, on every host.
+
+import { expected } from "../options.ts";
+import { purposes } from "../random.ts";
+import type { Dataset } from "./dataset.ts";
+import { Permutation } from "./sample-order.ts";
+
+/** Which part of a dataset. */
+export interface SplitOptions {
+  /** Seed of the choice. */
+  readonly seed: number;
+  /** Held-out share of the samples, above 0 and below 1. */
+  readonly fraction: number;
+  readonly part: "train" | "heldOut";
+}
+
+/**
+ * A view of one part of `dataset`, in its order; the parts are disjoint and together whole.
+ * Takes 4 bytes a sample. Closing the view closes the dataset.
+ * @throws InvalidOptionError where a part would be empty
+ */
+export function splitDataset(dataset: Dataset, options: SplitOptions): Dataset {
+  const { seed, fraction, part } = options;
+  const heldOut = Math.round(dataset.samples * fraction);
+  if (!(heldOut > 0 && heldOut < dataset.samples)) {
+    const expectation = `a share that leaves samples in both parts of ${dataset.samples}`;
+    throw expected("fraction", expectation, fraction);
+  }
+  const isHeldOut = new Uint8Array(dataset.samples);
+  const size = dataset.samples;
+  const permutation = new Permutation({ seed, purpose: purposes.split, step: 0, size });
+  for (let i = 0; i < heldOut; i++) isHeldOut[permutation.at(i)] = 1;
+  const wanted = part === "heldOut" ? 1 : 0;
+  const chosen = new Uint32Array(wanted === 1 ? heldOut : size - heldOut);
+  for (let sample = 0, at = 0; sample < size; sample++) {
+    if (isHeldOut[sample] === wanted) chosen[at++] = sample;
+  }
+  let scratch = new Uint32Array(0);
+  return {
+    samples: chosen.length,
+    dense: dataset.dense,
+    features: dataset.features,
+    idsMax: dataset.idsMax,
+    read(indices, batch) {
+      if (scratch.length < indices.length) scratch = new Uint32Array(indices.length);
+      for (let b = 0; b < indices.length; b++) {
+        // An index beyond the view becomes one beyond the dataset, which refuses it.
+        scratch[b] = chosen[indices[b] ?? 0] ?? size;
+      }
+      return dataset.read(scratch.subarray(0, indices.length), batch);
+    },
+    close: () => dataset.close(),
+  };
+}

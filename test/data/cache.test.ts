@@ -1,0 +1,200 @@
+import { closeSync, openSync, readFileSync, truncateSync, utimesSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { openCache } from "../../src/data/cache-reader.ts";
+import type { Dataset } from "../../src/data/dataset.ts";
+import { csv, dataOptions, synthetic } from "../../src/data/options.ts";
+import { prepareCache } from "../../src/data/prepare-cache.ts";
+import { type Disk, realDisk } from "../../src/disk.ts";
+import { InputUnusableError, StoreFailedError } from "../../src/errors.ts";
+import { checkOptions } from "../../src/options.ts";
+import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
+
+const tables = [
+  { name: "a", rows: 50 },
+  { name: "b", rows: 7 },
+  { name: "c", rows: 1000 },
+];
+
+async function startCache(t: ExecutionContext, samples = 1000) {
+  const directory = startDirectory(t);
+  const cache = join(directory, "cache");
+  const idsPerBag = { min: 0, max: 5 };
+  const options = synthetic({ samples, batchSize: 8, dense: 3, idsPerBag, cache });
+  const report = await prepare(options, tables);
+  return { cache, options, report };
+}
+
+function damage(path: string, offset: number): void {
+  const byte = readFileSync(path)[offset] ?? 0;
+  const descriptor = openSync(path, "r+");
+  writeSync(descriptor, Uint8Array.of(byte ^ 1), 0, 1, offset);
+  closeSync(descriptor);
+}
+
+test("any samples in any order are the same from memory and from the disk", async (t) => {
+  const { report } = await startCache(t);
+  const whole = openCache(report.path, realDisk);
+  const blocks = openCache(report.path, realDisk, 10_000);
+  t.teardown(() => whole.close());
+  t.teardown(() => blocks.close());
+  const all = readPlain(whole);
+  t.is(all.length, 1000);
+  t.deepEqual(readPlain(blocks), all);
+  const indices = [999, 0, 31, 32, 31, 500, 64, 63];
+  const picked = indices.map((index) => all[index]);
+  t.deepEqual(readPlain(whole, indices), picked as typeof all);
+  t.deepEqual(readPlain(blocks, indices), picked as typeof all);
+  t.deepEqual(readPlain(whole, []), []);
+  const longest = tables.map((_, f) => Math.max(...all.map(({ bags }) => bags[f]?.length ?? 0)));
+  t.deepEqual(report.idsMax, longest);
+  t.is(report.positives, all.filter(({ label }) => label === 1).length);
+  t.true(all.every(({ bags }) => bags.every((bag, f) => bag.every((id) => id < rowsOf(f)))));
+});
+
+const rowsOf = (feature: number) => tables[feature]?.rows ?? 0;
+
+test("a batch too large for its memory, and an index beyond the data, are refused", async (t) => {
+  const { report } = await startCache(t, 40);
+  const dataset = openCache(report.path, realDisk);
+  t.teardown(() => dataset.close());
+  t.throws(() => readPlain(dataset, [40]), { message: /an index of the dataset/ });
+  const batch = {
+    dense: new Float32Array(6),
+    labels: new Float32Array(2),
+    lengths: new Int32Array(6),
+    ids: new Int32Array(0),
+  };
+  t.throws(() => dataset.read(Uint32Array.of(0, 1), batch), { message: /room for its ids/ });
+});
+
+test("a closed dataset is not read", async (t) => {
+  const { report } = await startCache(t, 4);
+  const dataset: Dataset = openCache(report.path, realDisk);
+  dataset.close();
+  dataset.close();
+  t.throws(() => readPlain(dataset, [0]), { message: /the dataset is open/ });
+});
+
+test("a cache that is there is used again, and a changed file makes another", async (t) => {
+  const directory = startDirectory(t);
+  const cache = join(directory, "cache");
+  const path = writeText(directory, { name: "a.csv", text: "y,a\n1,x\n0,z\n" });
+  const section = (categorical: { column: string; ids: "hash" | "integer" }[], passes: number) =>
+    prepare(csv(path, { label: "y", categorical, batchSize: passes, passes, cache }), [
+      { name: "a", rows: 9 },
+    ]);
+  const first = await section([{ column: "a", ids: "hash" }], 1);
+  damage(first.path, 70);
+  const again = await section([{ column: "a", ids: "hash" }], 3);
+  t.deepEqual(again, first, "not read again: the text is not in question");
+  t.throws(() => openCache(first.path, realDisk), { instanceOf: InputUnusableError });
+  utimesSync(path, 1, 1);
+  const touched = await section([{ column: "a", ids: "hash" }], 1);
+  t.not(touched.path, first.path);
+  t.is(touched.digest, first.digest);
+  t.is(realDisk.list(cache).length, 2);
+});
+
+test("a flipped bit is found when its block is read, and the block is named", async (t) => {
+  const { report } = await startCache(t);
+  damage(report.path, 64 + 40);
+  const message =
+    /cache .* is damaged: the checksum of block 0 \(samples 0\.\.31\) differs; delete it/;
+  t.throws(() => openCache(report.path, realDisk), { instanceOf: InputUnusableError, message });
+  const blocks = openCache(report.path, realDisk, 10_000);
+  t.teardown(() => blocks.close());
+  t.is(readPlain(blocks, [32, 999]).length, 2);
+  t.throws(() => readPlain(blocks, [5]), { instanceOf: InputUnusableError, message });
+});
+
+test("a damaged header, index or end is refused, and made anew when asked", async (t) => {
+  const { options, report } = await startCache(t);
+  const size = readFileSync(report.path).length;
+  const harms: [string, () => void, RegExp][] = [
+    ["magic", () => damage(report.path, 0), /does not start as one/],
+    ["header", () => damage(report.path, 17), /checksum of its header/],
+    ["index", () => damage(report.path, size - 3), /checksum of its index/],
+    ["end", () => truncateSync(report.path, size - 1), /its end is missing/],
+    ["everything", () => truncateSync(report.path, 0), /does not start as one/],
+  ];
+  for (const [what, harm, message] of harms) {
+    harm();
+    const open = () => openCache(report.path, realDisk);
+    t.throws(open, { instanceOf: InputUnusableError, message }, what);
+    t.deepEqual(await prepare(options, tables), report, what);
+    open().close();
+  }
+});
+
+test("a cache that is not there is named", (t) => {
+  t.throws(() => openCache("absent.cache", realDisk), {
+    instanceOf: InputUnusableError,
+    message: /There is no data cache absent\.cache/,
+  });
+});
+
+/** The real disk, until its `writes`-th write. */
+function failingDisk(writes: number): Disk {
+  let left = writes;
+  return {
+    ...realDisk,
+    open(path, mode) {
+      const file = realDisk.open(path, mode);
+      return {
+        ...file,
+        write(bytes, offset) {
+          if (left-- <= 0) throw new Error("no space left");
+          file.write(bytes, offset);
+        },
+      };
+    },
+  };
+}
+
+test("a disk that fails at any write leaves no half cache behind", async (t) => {
+  const directory = startDirectory(t);
+  const cache = join(directory, "cache");
+  const options = checkOptions(dataOptions, synthetic({ samples: 70, batchSize: 1, cache }));
+  let writes = 0;
+  for (; ; writes++) {
+    try {
+      await prepareCache(options, tables, failingDisk(writes));
+      break;
+    } catch (error) {
+      t.true(error instanceof StoreFailedError);
+      t.regex(String(error), /Cannot write .*: no space left/);
+      t.deepEqual(realDisk.list(cache), []);
+    }
+  }
+  t.is(writes, 3 + 3, "three blocks, table, meta, header");
+  t.is(realDisk.list(cache).length, 1);
+});
+
+test("a crash before the rename leaves no cache under the cache's name", async (t) => {
+  const { cache, options, report } = await startCache(t);
+  realDisk.rename(report.path, `${report.path}.building-1-0-0`);
+  t.deepEqual(await prepare(options, tables), report);
+  t.is(realDisk.list(cache).length, 2);
+});
+
+test("progress ends at the whole, and never goes back", async (t) => {
+  const directory = startDirectory(t);
+  const text = `y,a\n${"1,x\n0,y\nbad\n".repeat(100_000)}`;
+  const path = writeText(directory, { name: "a.csv", text });
+  const cache = join(directory, "cache");
+  const section = csv([path, path], { label: "y", categorical: ["a"], batchSize: 1, cache });
+  const fractions: number[] = [];
+  let last = {};
+  const options = checkOptions(dataOptions, section);
+  await prepareCache(options, [{ name: "a", rows: 9 }], realDisk, (progress) => {
+    fractions.push(progress.fraction);
+    last = progress;
+  });
+  t.deepEqual(last, { samples: 400_000, quarantined: 200_000, fraction: 1 });
+  t.true(fractions.length > 4);
+  t.deepEqual(
+    fractions,
+    [...fractions].sort((a, b) => a - b),
+  );
+});

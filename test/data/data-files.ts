@@ -1,0 +1,79 @@
+// Files of a test, in a directory of its own that goes when the test ends; and the real data.
+
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { gzipSync } from "node:zlib";
+import type { ExecutionContext } from "ava";
+import type { BatchMemory, Dataset } from "../../src/data/dataset.ts";
+import { type DataOptions, dataOptions, type TableShape } from "../../src/data/options.ts";
+import { type CacheReport, prepareCache } from "../../src/data/prepare-cache.ts";
+import { realDisk } from "../../src/disk.ts";
+import { checkOptions } from "../../src/options.ts";
+
+/** A directory that is removed after the test. */
+export function startDirectory(t: ExecutionContext): string {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-data-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+/** Writes a text file, compressed if asked; returns its path. */
+export function writeText(
+  directory: string,
+  file: { readonly name: string; readonly text: string | Buffer; readonly gzip?: boolean },
+): string {
+  const path = join(directory, file.name);
+  writeFileSync(path, file.gzip === true ? gzipSync(file.text) : file.text);
+  return path;
+}
+
+/** Checks the options and prepares their cache on the real disk. */
+export function prepare(options: DataOptions, tables: readonly TableShape[]): Promise<CacheReport> {
+  return prepareCache(checkOptions(dataOptions, options), tables, realDisk);
+}
+
+/** Samples as plain values: label, dense features, and a bag for each feature. */
+export interface PlainSample {
+  readonly label: number;
+  readonly dense: readonly number[];
+  readonly bags: readonly (readonly number[])[];
+}
+
+/** The samples `indices` of a dataset (all by default), read as one batch. */
+export function readPlain(dataset: Dataset, indices?: readonly number[]): PlainSample[] {
+  const wanted = Uint32Array.from(indices ?? Array.from({ length: dataset.samples }, (_, i) => i));
+  const B = wanted.length;
+  const bagMax = dataset.idsMax.reduce((sum, ids) => sum + ids, 0);
+  const batch: BatchMemory = {
+    dense: new Float32Array(B * dataset.dense),
+    labels: new Float32Array(B),
+    lengths: new Int32Array(B * dataset.features),
+    ids: new Int32Array(B * bagMax),
+  };
+  const count = dataset.read(wanted, batch);
+  const samples = Array.from({ length: B }, (_, b) => ({
+    label: batch.labels[b] ?? 0,
+    dense: [...batch.dense.subarray(b * dataset.dense, (b + 1) * dataset.dense)],
+    bags: [] as number[][],
+  }));
+  let at = 0;
+  for (let t = 0; t < dataset.features; t++) {
+    for (const [b, sample] of samples.entries()) {
+      const length = batch.lengths[t * B + b] ?? 0;
+      sample.bags.push([...batch.ids.subarray(at, at + length)]);
+      at += length;
+    }
+  }
+  if (at !== count) throw new Error(`read returned ${count} ids, the lengths say ${at}`);
+  return samples;
+}
+
+/** Path of a file of the real data, or undefined, and a line in the test's log that says so. */
+export function realData(t: ExecutionContext, file: string): string | undefined {
+  const path = resolve(process.cwd(), "../shared/data", file);
+  if (existsSync(path)) return path;
+  t.log(`skipped: the real data is not here (../shared/data/${file})`);
+  t.pass();
+  return undefined;
+}

@@ -1,0 +1,88 @@
+import test from "ava";
+import { criteo, csv, dataOptions, synthetic } from "../../src/data/options.ts";
+import { InvalidOptionError } from "../../src/errors.ts";
+import { checkOptions } from "../../src/options.ts";
+
+test("a Criteo section is complete after its check, and plain data", (t) => {
+  const resolved = checkOptions(dataOptions, criteo.tsv("train.tsv", { batchSize: 2048 }));
+  t.deepEqual(resolved, {
+    kind: "criteo-tsv",
+    paths: ["train.tsv"],
+    batchSize: 2048,
+    passes: 1,
+    shuffle: true,
+    cache: ".osiris/cache",
+    quarantineMax: 1000,
+  });
+  t.deepEqual(checkOptions(dataOptions, JSON.parse(JSON.stringify(resolved))), resolved);
+});
+
+test("a CSV section names its columns, in short or in full", (t) => {
+  const section = csv(["a.csv", "b.csv"], {
+    label: "clicked",
+    dense: ["age", { column: "price", log: true }],
+    categorical: ["user", { column: "genre", table: "genres", ids: "integer", separator: "|" }],
+    batchSize: 64,
+  });
+  const resolved = checkOptions(dataOptions, section);
+  t.like(resolved, {
+    paths: ["a.csv", "b.csv"],
+    delimiter: ",",
+    dense: [
+      { column: "age", log: false },
+      { column: "price", log: true },
+    ],
+    categorical: [
+      { column: "user", table: "user", ids: "hash", offset: 0 },
+      { column: "genre", table: "genres", ids: "integer", offset: 0, separator: "|" },
+    ],
+  });
+  t.deepEqual(checkOptions(dataOptions, JSON.parse(JSON.stringify(resolved))), resolved);
+});
+
+test("a synthetic section takes one length of bags or a range", (t) => {
+  const one = checkOptions(dataOptions, synthetic({ samples: 10, batchSize: 5, idsPerBag: 3 }));
+  t.like(one, { dense: 13, zipf: 1.05, seed: 1, idsPerBag: { min: 3, max: 3 } });
+  const idsPerBag = { min: 0, max: 4 };
+  const range = checkOptions(dataOptions, synthetic({ samples: 10, batchSize: 5, idsPerBag }));
+  t.like(range, { idsPerBag });
+});
+
+test("criteo.tables gives 26 tables and passes further fields on", (t) => {
+  const tables = criteo.tables({ dim: 16, pooling: "mean" });
+  t.is(tables.length, 26);
+  t.deepEqual(tables[0], { name: "C1", rows: 10_000, dim: 16, pooling: "mean" });
+  t.deepEqual(tables[25], { name: "C26", rows: 10_000, dim: 16, pooling: "mean" });
+  t.is(criteo.tables({ dim: 4, rows: 77 })[3]?.rows, 77);
+});
+
+const refusals: readonly [string, unknown, RegExp][] = [
+  [
+    "a batch of no samples",
+    { batchSize: 0 },
+    /Expected `data.batchSize` to be an? .* >= 1, got `0`/,
+  ],
+  ["half a pass", { passes: 0.5 }, /Expected `data.passes` to be an integer/],
+  ["no files", { paths: [] }, /Expected `data.paths` to be a list of >= 1 entries/],
+  [
+    "a delimiter of two characters",
+    { delimiter: "::" },
+    /`data.delimiter` to be one ASCII character/,
+  ],
+  ["an unknown option", { batchsize: 3 }, /Expected no option `data.batchsize`/],
+  ["another kind of ids", { categorical: [{ column: "a", ids: "md5" }] }, /`data.categorical\[0\]/],
+  ["another kind of data", { kind: "parquet" }, /`data.kind`/],
+];
+for (const [what, change, message] of refusals) {
+  test(`the data section refuses ${what} by name`, (t) => {
+    const good = csv("a.csv", { label: "y", batchSize: 8 });
+    const check = () => checkOptions(dataOptions, Object.assign({}, good, change), "data");
+    t.throws(check, { instanceOf: InvalidOptionError, message });
+  });
+}
+
+test("a range of bag lengths must not be backwards", (t) => {
+  const idsPerBag = { min: 5, max: 4 };
+  const section = synthetic({ samples: 1, batchSize: 1, idsPerBag });
+  t.throws(() => checkOptions(dataOptions, section), { instanceOf: InvalidOptionError });
+});

@@ -1,0 +1,95 @@
+import test from "ava";
+import fc from "fast-check";
+import { fillOrder, sampleAt } from "../../src/data/sample-order.ts";
+
+const orderOf = (seed: number, pass: number, samples: number) => {
+  const out = new Uint32Array(samples);
+  fillOrder(out, { seed, pass, first: 0, samples, shuffle: true });
+  return out;
+};
+
+test("every pass visits every sample once, whatever their number", (t) => {
+  const sizes = [1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 255, 256, 257, 1000, 4096, 4097, 70_001];
+  for (const samples of sizes) {
+    const sorted = orderOf(3, 1, samples).sort();
+    t.true(
+      sorted.every((sample, i) => sample === i),
+      `${samples} samples`,
+    );
+  }
+});
+
+test("a place in a pass is the same alone and in any batch", (t) => {
+  const isTheSame = fc.check(
+    fc.property(
+      fc.record({
+        seed: fc.nat({ max: Number.MAX_SAFE_INTEGER }),
+        pass: fc.nat({ max: 1000 }),
+        samples: fc.integer({ min: 1, max: 0x1_0000_0000 }),
+        part: fc.double({ min: 0, max: 0.99, noNaN: true }),
+      }),
+      ({ seed, pass, samples, part }) => {
+        const first = Math.floor(part * samples);
+        const out = new Uint32Array(Math.min(9, samples - first));
+        fillOrder(out, { seed, pass, first, samples, shuffle: true });
+        return out.every((sample, i) => {
+          return sample < samples && sample === sampleAt(seed, pass, first + i, samples);
+        });
+      },
+    ),
+    { seed: 11, numRuns: 200 },
+  );
+  t.false(isTheSame.failed, JSON.stringify(isTheSame.counterexample));
+});
+
+test("another seed or another pass is another order", (t) => {
+  const base = orderOf(1, 0, 1000);
+  const agreeing = (other: Uint32Array) => other.filter((sample, i) => sample === base[i]).length;
+  t.is(agreeing(orderOf(1, 0, 1000)), 1000);
+  t.true(agreeing(orderOf(2, 0, 1000)) < 15);
+  t.true(agreeing(orderOf(1, 1, 1000)) < 15);
+  t.true(agreeing(orderOf(1 + 2 ** 32, 0, 1000)) < 15);
+});
+
+test("the order of a job never changes between versions", (t) => {
+  t.deepEqual([...orderOf(7, 2, 10)], [2, 5, 4, 8, 7, 6, 9, 1, 3, 0]);
+});
+
+test("each sample comes to each place about equally often", (t) => {
+  for (const samples of [10, 33]) {
+    const counts = new Float64Array(samples * samples);
+    const passes = 3000;
+    for (let pass = 0; pass < passes; pass++) {
+      for (const [place, sample] of orderOf(5, pass, samples).entries()) {
+        const cell = place * samples + sample;
+        counts[cell] = (counts[cell] ?? 0) + 1;
+      }
+    }
+    const mean = passes / samples;
+    const chiSquare = counts.reduce((sum, count) => sum + (count - mean) ** 2 / mean, 0);
+    const freedom = (samples - 1) ** 2;
+    const z = (chiSquare - freedom) / Math.sqrt(2 * freedom);
+    t.true(Math.abs(z) < 4.5, `${samples} samples: chi-square is ${z.toFixed(1)} deviations off`);
+  }
+});
+
+test("neighbours of the file are not neighbours of the pass", (t) => {
+  const order = orderOf(9, 0, 100_000);
+  let near = 0;
+  for (let i = 1; i < order.length; i++) {
+    if (Math.abs((order[i] ?? 0) - (order[i - 1] ?? 0)) < 100) near++;
+  }
+  t.true(Math.abs(near - 200) < 60, `${near} of about 200 by chance`);
+});
+
+test("without shuffling the order is the file's", (t) => {
+  const out = new Uint32Array(4);
+  fillOrder(out, { seed: 1, pass: 5, first: 6, samples: 10, shuffle: false });
+  t.deepEqual([...out], [6, 7, 8, 9]);
+});
+
+test("places beyond the pass are refused", (t) => {
+  const order = { seed: 1, pass: 0, first: 8, samples: 10, shuffle: true };
+  t.throws(() => fillOrder(new Uint32Array(3), order), { message: /places in the pass/ });
+  t.throws(() => sampleAt(1, 0, 10, 10), { message: /a place in the pass/ });
+});

@@ -1,0 +1,74 @@
+import test from "ava";
+import type { Dataset } from "../../src/data/dataset.ts";
+import { splitDataset } from "../../src/data/split.ts";
+import { InvalidOptionError } from "../../src/errors.ts";
+import { readPlain } from "./data-files.ts";
+
+/** Samples whose one dense feature is their index. */
+function startDataset(samples: number, onClose = () => {}): Dataset {
+  return {
+    samples,
+    dense: 1,
+    features: 0,
+    idsMax: [],
+    read(indices, batch) {
+      for (const [b, index] of indices.entries()) batch.dense[b] = index;
+      return 0;
+    },
+    close: onClose,
+  };
+}
+
+const samplesOf = (view: Dataset) => readPlain(view).map(({ dense }) => dense[0] ?? -1);
+
+test("the two parts are disjoint, together whole, and in the dataset's order", (t) => {
+  const dataset = startDataset(1000);
+  const split = { seed: 4, fraction: 0.2 };
+  const train = samplesOf(splitDataset(dataset, { ...split, part: "train" }));
+  const heldOut = samplesOf(splitDataset(dataset, { ...split, part: "heldOut" }));
+  t.is(heldOut.length, 200);
+  t.deepEqual(
+    [...train, ...heldOut].sort((a, b) => a - b),
+    Array.from({ length: 1000 }, (_, i) => i),
+  );
+  for (const part of [train, heldOut])
+    t.deepEqual(
+      part,
+      [...part].sort((a, b) => a - b),
+    );
+});
+
+test("the choice is the seed's, and spread over the whole dataset", (t) => {
+  const dataset = startDataset(1000);
+  const heldOut = (seed: number) =>
+    samplesOf(splitDataset(dataset, { seed, fraction: 0.2, part: "heldOut" }));
+  t.deepEqual(heldOut(1), heldOut(1));
+  t.notDeepEqual(heldOut(1), heldOut(2));
+  const inFirstHalf = heldOut(1).filter((sample) => sample < 500).length;
+  t.true(Math.abs(inFirstHalf - 100) < 30);
+});
+
+test("any samples of a part can be read, in any order", (t) => {
+  const view = splitDataset(startDataset(50), { seed: 1, fraction: 0.5, part: "train" });
+  const all = samplesOf(view);
+  t.deepEqual(
+    readPlain(view, [24, 3, 3]).map(({ dense }) => dense[0]),
+    [all[24], all[3], all[3]],
+  );
+});
+
+test("closing a part closes the dataset", (t) => {
+  t.plan(1);
+  const dataset = startDataset(10, () => t.pass());
+  splitDataset(dataset, { seed: 1, fraction: 0.5, part: "train" }).close();
+});
+
+test("a share that leaves a part empty is refused", (t) => {
+  for (const fraction of [0, 1, -0.1, 1.5, 0.001, Number.NaN]) {
+    const split = () => splitDataset(startDataset(100), { seed: 1, fraction, part: "train" });
+    t.throws(split, {
+      instanceOf: InvalidOptionError,
+      message: /Expected `fraction` to be a share/,
+    });
+  }
+});

@@ -161,6 +161,19 @@ export class TransportLostError extends TrainingError {
   }
 }
 
+/** More bytes are on their way to the broker than may be: the frame was dropped. */
+export class TransportFullError extends TrainingError {
+  readonly code = "TRANSPORT_FULL";
+  readonly recovery = "restore";
+
+  constructor(address: string, pendingBytes: number, pendingBytesMax: number) {
+    super(
+      `A frame to the broker at ${address} was dropped: ` +
+        `${pendingBytes} of at most ${pendingBytesMax} bytes are on their way`,
+    );
+  }
+}
+
 // The store ----
 
 /** There is no checkpoint where one was asked for. */
@@ -250,7 +263,7 @@ export interface ErrorRecord {
   readonly code: string;
   readonly recovery: Recovery;
   readonly message: string;
-  readonly cause?: string;
+  readonly cause?: string | undefined;
 }
 
 /** Plain data for any thrown value. An unknown error is `restore`: the restart limit ends it. */

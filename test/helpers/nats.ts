@@ -15,7 +15,7 @@ export interface NatsServer extends AsyncDisposable {
 
 /** Whether there is a `nats-server` to start. */
 export function hasNatsServer(): boolean {
-  const places = [...(process.env["PATH"] ?? "").split(delimiter), "/usr/sbin"];
+  const places = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin"];
   return places.some((place) => {
     try {
       accessSync(join(place, "nats-server"), constants.X_OK);
@@ -33,7 +33,7 @@ export async function startNatsServer(flags: readonly string[] = []): Promise<Na
   const server = spawn(
     "nats-server",
     ["-a", "127.0.0.1", ...(hasPort ? [] : ["-p", "-1"]), "--ports_file_dir", directory, ...flags],
-    { stdio: "ignore", env: { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin` } },
+    { stdio: "ignore", env: { ...process.env, PATH: `${process.env.PATH ?? ""}:/usr/sbin` } },
   );
   const exited = new Promise<void>((resolve) => {
     server.once("exit", () => resolve());

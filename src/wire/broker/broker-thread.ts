@@ -1,0 +1,87 @@
+// The embedded broker on a thread of its own, so that neither a busy main thread nor a step can
+// make it miss a ping. Frame faults (`intercept`) are for the broker in this thread: a function does not
+// cross. Whoever started the thread starts it again when `exited` resolves without a `close`.
+
+import { randomBytes } from "node:crypto";
+import { Worker } from "node:worker_threads";
+import { type Clock, realClock } from "../../clock.ts";
+import { type ErrorRecord, RemoteError, recordError } from "../../errors.ts";
+import type { BrokerAuth, BrokerSettings } from "./broker.ts";
+
+/** How a broker's thread ended. `error` is absent where it was asked to end. */
+export interface BrokerExit {
+  readonly error?: ErrorRecord;
+}
+
+/** A broker on a thread of its own. */
+export interface BrokerThread extends AsyncDisposable {
+  /** `nats://127.0.0.1:41234`, without the token. */
+  readonly url: string;
+  /** To start another one in its place, where the clients find it. */
+  readonly port: number;
+  readonly auth: BrokerAuth;
+  /** Resolves when the thread has ended, for whatever reason. Never rejects. */
+  readonly exited: Promise<BrokerExit>;
+  /** Ends the thread in the middle of whatever it does. */
+  kill(): Promise<void>;
+  /** Cuts all clients and ends the thread. Safe to call twice. */
+  close(): Promise<void>;
+}
+
+/** What the thread tells once: where it listens, or why it does not. */
+export type BrokerNews =
+  | { readonly kind: "listening"; readonly url: string; readonly port: number }
+  | { readonly kind: "failed"; readonly error: ErrorRecord };
+
+/** How long `close` waits for the thread before it ends it. */
+const closeMs = 1000;
+
+/** A broker on a new thread, once it listens. @throws RemoteError if it cannot */
+export async function startBrokerThread(
+  settings: BrokerSettings = {},
+  { clock = realClock }: { readonly clock?: Clock } = {},
+): Promise<BrokerThread> {
+  const auth = settings.auth ?? { token: randomBytes(16).toString("hex") };
+  const worker = new Worker(new URL("./broker-main.js", import.meta.url), {
+    name: "broker",
+    workerData: { ...settings, auth },
+  });
+  const exited = exitOf(worker);
+  const news = await Promise.race([newsOf(worker), exited]);
+  if (!("kind" in news)) throw new RemoteError(news.error ?? recordError("The broker ended"));
+  if (news.kind === "failed") {
+    await worker.terminate();
+    throw new RemoteError(news.error);
+  }
+  const close = async () => {
+    worker.postMessage("close");
+    const cancel = clock.after(closeMs, () => void worker.terminate());
+    await exited;
+    cancel();
+  };
+  return {
+    url: news.url,
+    port: news.port,
+    auth,
+    exited,
+    kill: async () => {
+      await worker.terminate();
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+function newsOf(worker: Worker): Promise<BrokerNews> {
+  return new Promise((resolve) => worker.once("message", resolve));
+}
+
+function exitOf(worker: Worker): Promise<BrokerExit> {
+  return new Promise((resolve) => {
+    worker.once("error", (error) => resolve({ error: recordError(error) }));
+    worker.once("exit", (code) => {
+      const error = recordError(new Error(`The broker's thread exited with code ${code}`));
+      resolve(code === 0 ? {} : { error });
+    });
+  });
+}

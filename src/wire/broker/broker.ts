@@ -1,0 +1,255 @@
+// The embedded broker: a NATS server for one machine, in this thread. It carries frames between any
+// NATS clients, keeps nothing, and listens on a loopback address only.
+//
+// Invariants
+//   E1. A frame goes to every plain subscription that matches, and to one of each queue group.
+//   E2. The frames of one publisher on one subject reach a subscriber in the order of publishing,
+//       except where `intercept` says otherwise.
+//   E3. After `close` there is no socket and no timer left.
+
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { createServer, type Server, type Socket } from "node:net";
+import { type Cancel, type Clock, realClock } from "../../clock.ts";
+import { InputUnusableError } from "../../errors.ts";
+import { expected } from "../../options.ts";
+import { Interest } from "../interest.ts";
+import type { Publication } from "./parser.ts";
+import {
+  type BrokerSubscription,
+  type Login,
+  Session,
+  type SessionHost,
+  type SessionLimits,
+} from "./session.ts";
+
+/** Who may come in: whoever has the token, whoever has the user and password, or anybody. */
+export type BrokerAuth =
+  | { readonly token: string }
+  | { readonly user: string; readonly pass: string }
+  | "open";
+
+/** What the chaos harness lets happen to a frame on its way to one client. */
+export type Verdict = "deliver" | "drop" | "duplicate" | { readonly delayMs: number };
+
+/** The options that cross a thread. */
+export interface BrokerSettings {
+  /** A loopback address. @default "127.0.0.1" */
+  readonly host?: string;
+  /** 0 takes any port that is free. @default 0 */
+  readonly port?: number;
+  /** @default a new random token */
+  readonly auth?: BrokerAuth;
+  /** Largest frame, headers and payload. @default 1 MiB, as in nats-server */
+  readonly payloadBytesMax?: number;
+  /** Bytes that may wait for one client before it is cut. @default 64 MiB */
+  readonly pendingBytesMax?: number;
+  /** @default 1024 */
+  readonly connectionsMax?: number;
+  /** Subscriptions of one client. @default 65536 */
+  readonly subscriptionsMax?: number;
+  /** @default 2000 */
+  readonly authTimeoutMs?: number;
+  /** After how long a silence a client is asked whether it lives. @default 20000 */
+  readonly pingIntervalMs?: number;
+}
+
+export interface BrokerOptions extends BrokerSettings {
+  /** @default realClock */
+  readonly clock?: Clock;
+  /** Asked for each frame and receiver. Names are those the clients gave. @default "deliver" */
+  readonly intercept?: (from: string, subject: string, to: string) => Verdict;
+}
+
+/** A broker that listens. */
+export interface Broker extends AsyncDisposable {
+  /** `nats://127.0.0.1:41234`, without the token. */
+  readonly url: string;
+  readonly port: number;
+  readonly auth: BrokerAuth;
+  /** Names of the clients that are connected, in the order in which they came. */
+  clients(): string[];
+  /** Cuts the connections of the clients of this name; how many there were. */
+  cut(name: string): number;
+  /** Cuts all clients and ends. Safe to call twice. */
+  close(): Promise<void>;
+}
+
+/** A broker in this thread. @throws InputUnusableError if it cannot listen, InvalidOptionError */
+export async function startBroker(options: BrokerOptions = {}): Promise<Broker> {
+  const broker = new EmbeddedBroker(options);
+  await broker.listen();
+  return broker;
+}
+
+/** Frames that `intercept` holds back at one time; more are dropped. */
+const delayedFramesMax = 65_536;
+const longestControlLine = 4096;
+
+class EmbeddedBroker implements Broker, SessionHost {
+  readonly auth: BrokerAuth;
+  readonly clock: Clock;
+  readonly interest = new Interest<BrokerSubscription>();
+  readonly limits: SessionLimits;
+  readonly mustLogin: boolean;
+  readonly #options: BrokerOptions;
+  readonly #host: string;
+  readonly #server: Server;
+  readonly #sessions = new Set<Session>();
+  readonly #sockets = new Set<Socket>();
+  readonly #delayed = new Set<Cancel>();
+  readonly #serverId = randomBytes(12).toString("hex");
+  #port = 0;
+  #clients = 0;
+  #closing: Promise<void> | undefined;
+
+  constructor(options: BrokerOptions) {
+    this.#host = loopback(options.host ?? "127.0.0.1");
+    this.auth = options.auth ?? { token: randomBytes(16).toString("hex") };
+    this.mustLogin = this.auth !== "open";
+    this.clock = options.clock ?? realClock;
+    this.#options = options;
+    this.limits = {
+      payloadBytesMax: options.payloadBytesMax ?? 1024 * 1024,
+      controlLineBytesMax: longestControlLine,
+      pendingBytesMax: options.pendingBytesMax ?? 64 * 1024 * 1024,
+      subscriptionsMax: options.subscriptionsMax ?? 65_536,
+      authTimeoutMs: options.authTimeoutMs ?? 2000,
+      pingIntervalMs: options.pingIntervalMs ?? 20_000,
+      pingsOutMax: 2,
+    };
+    this.#server = createServer((socket) => this.#accept(socket));
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  get url(): string {
+    return `nats://${this.#host.includes(":") ? `[${this.#host}]` : this.#host}:${this.#port}`;
+  }
+
+  async listen(): Promise<void> {
+    const port = this.#options.port ?? 0;
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once("error", (cause) => {
+        const where = `nats://${this.#host}:${port}`;
+        const advice = "name another port, or 0 for any that is free";
+        reject(
+          new InputUnusableError(where, `Cannot listen on ${where}: ${cause.message}; ${advice}`, {
+            cause,
+          }),
+        );
+      });
+      this.#server.listen(port, this.#host, resolve);
+    });
+    const bound = this.#server.address();
+    this.#port = typeof bound === "object" && bound !== null ? bound.port : port;
+  }
+
+  clients(): string[] {
+    return [...this.#sessions].map((session) => session.name);
+  }
+
+  cut(name: string): number {
+    const named = [...this.#sessions].filter((session) => session.name === name);
+    for (const session of named) session.cut();
+    return named.length;
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= new Promise((resolve) => {
+      this.#server.close(() => resolve());
+      for (const session of [...this.#sessions]) session.cut();
+      for (const socket of this.#sockets) socket.destroy();
+      for (const cancel of this.#delayed) cancel();
+      this.#delayed.clear();
+    });
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  // What sessions ask of their broker ----
+
+  isKnown(login: Login): boolean {
+    if (this.auth === "open") return true;
+    if ("token" in this.auth) return isSame(login.auth_token, this.auth.token);
+    return isSame(login.user, this.auth.user) && isSame(login.pass, this.auth.pass);
+  }
+
+  route(from: Session, publication: Publication): void {
+    const { subject, reply } = publication;
+    const targets = this.interest.match(
+      subject,
+      ({ session }) => session !== from || from.wantsEcho,
+    );
+    for (const target of targets) this.#send(from, target, publication);
+    if (targets.length === 0 && reply !== undefined) from.tellNoResponders(reply);
+  }
+
+  ended(session: Session): void {
+    this.#sessions.delete(session);
+  }
+
+  // ----
+
+  #accept(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.on("close", () => this.#sockets.delete(socket));
+    const isFull = this.#sessions.size >= (this.#options.connectionsMax ?? 1024);
+    const session = new Session(socket, this, `INFO ${this.#info()}\r\n`);
+    this.#sessions.add(session);
+    if (isFull) session.fail("maximum connections exceeded");
+  }
+
+  #info(): string {
+    return JSON.stringify({
+      server_id: this.#serverId,
+      server_name: "osiris",
+      version: "2.9.0", // The version of the protocol that we speak, for clients that ask.
+      proto: 1,
+      go: "",
+      host: this.#host,
+      port: this.#port,
+      headers: true,
+      max_payload: this.limits.payloadBytesMax,
+      client_id: ++this.#clients,
+      auth_required: this.mustLogin,
+    });
+  }
+
+  #send(from: Session, target: BrokerSubscription, publication: Publication): void {
+    const { intercept } = this.#options;
+    const verdict =
+      intercept?.(from.name, publication.subject, target.session.name) ?? ("deliver" as const);
+    if (verdict === "drop") return;
+    if (typeof verdict === "object") {
+      this.#delay(verdict.delayMs, target, publication);
+      return;
+    }
+    target.session.deliver(target, publication);
+    if (verdict === "duplicate") target.session.deliver(target, publication);
+  }
+
+  #delay(delayMs: number, target: BrokerSubscription, publication: Publication): void {
+    if (this.#delayed.size >= delayedFramesMax) return;
+    const cancel = this.clock.after(delayMs, () => {
+      this.#delayed.delete(cancel);
+      target.session.deliver(target, publication);
+    });
+    this.#delayed.add(cancel);
+  }
+}
+
+function loopback(host: string): string {
+  if (/^127(\.\d{1,3}){3}$/.test(host) || host === "::1" || host === "localhost") return host;
+  throw expected("host", "a loopback address (beyond one machine, use nats-server)", host);
+}
+
+/** Compares secrets in a time that tells nothing about them. */
+function isSame(given: string | undefined, secret: string): boolean {
+  const digest = (text: string) => createHash("sha256").update(text).digest();
+  return given !== undefined && timingSafeEqual(digest(given), digest(secret));
+}

@@ -1,0 +1,215 @@
+// The NATS client protocol, as a broker reads it: bytes in, commands out, however they were cut.
+//
+//   CONNECT {json}   PUB subject [reply] bytes   HPUB subject [reply] headerBytes bytes
+//   SUB subject [queue] sid   UNSUB sid [max]   PING   PONG        each line ends with CR LF
+//
+// Text is kept as Latin-1, one character a byte: a subject in any encoding comes out as it went in.
+//
+// Invariants
+//   P1. At most one control line and one payload are held, both within their limits.
+//   P2. Bytes of a stranger never throw: they are a violation, and the parser stops.
+//   P3. A payload that arrived in one piece is a view of it; one in pieces is put together once.
+
+/** What a parser tells. A verb is admitted before its payload is read. */
+export interface CommandSink {
+  /** Whether this client may use this verb now. A refusal stops the parser. */
+  admits(verb: string): boolean;
+  connect(json: string): void;
+  /** `message` is the headers, `headerBytes` long, and the payload. The sink may keep it. */
+  publish(command: Publication): void;
+  subscribe(pattern: string, queue: string | undefined, sid: string): void;
+  /** `max`: end only after so many frames, counted from the beginning. */
+  unsubscribe(sid: string, max: number | undefined): void;
+  ping(): void;
+  pong(): void;
+}
+
+export interface Publication {
+  readonly subject: string;
+  readonly reply: string | undefined;
+  readonly message: Buffer;
+  readonly headerBytes: number;
+}
+
+export interface ParserLimits {
+  readonly controlLineBytesMax: number;
+  readonly payloadBytesMax: number;
+}
+
+/** Why a client is cut, in the words of the NATS protocol. */
+export type Violation =
+  | "Unknown Protocol Operation"
+  | "Maximum Control Line Exceeded"
+  | "Maximum Payload Violation"
+  | "Authorization Violation";
+
+const newline = 0x0a;
+const carriageReturn = 0x0d;
+const nothing = Buffer.alloc(0);
+
+interface Awaited {
+  readonly subject: string;
+  readonly reply: string | undefined;
+  readonly headerBytes: number;
+  readonly messageBytes: number;
+}
+
+/** A parser of one connection. */
+export class ProtocolParser {
+  readonly #sink: CommandSink;
+  readonly #limits: ParserLimits;
+  /** The beginning of a control line whose end has not come. */
+  #line: Buffer = nothing;
+  /** The publication whose payload has not come in full. */
+  #awaited: Awaited | undefined;
+  /** Its payload, with CR LF, where it comes in pieces. */
+  #pieces: Buffer | undefined;
+  #piecesBytes = 0;
+  #isStopped = false;
+
+  constructor(sink: CommandSink, limits: ParserLimits) {
+    this.#sink = sink;
+    this.#limits = limits;
+  }
+
+  /** Takes the next bytes; tells why the client is to be cut, if it is. */
+  push(chunk: Buffer): Violation | undefined {
+    let at = 0;
+    while (at < chunk.length && !this.#isStopped) {
+      const next = this.#awaited === undefined ? this.#takeLine(chunk, at) : this.#take(chunk, at);
+      if (typeof next === "string") {
+        this.stop();
+        return next;
+      }
+      at = next;
+    }
+    return undefined;
+  }
+
+  /** Lets go of what is held; further bytes are ignored. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#line = nothing;
+    this.#pieces = undefined;
+  }
+
+  #takeLine(chunk: Buffer, at: number): number | Violation {
+    const end = chunk.indexOf(newline, at);
+    const rest = chunk.subarray(at, end < 0 ? chunk.length : end);
+    if (this.#line.length + rest.length > this.#limits.controlLineBytesMax) {
+      return "Maximum Control Line Exceeded"; // P1
+    }
+    if (end < 0) {
+      this.#line = Buffer.concat([this.#line, rest]);
+      return chunk.length;
+    }
+    const bytes = this.#line.length === 0 ? rest : Buffer.concat([this.#line, rest]);
+    this.#line = nothing;
+    const hasReturn = bytes[bytes.length - 1] === carriageReturn;
+    const line = bytes.toString("latin1", 0, bytes.length - (hasReturn ? 1 : 0));
+    return this.#command(line) ?? end + 1;
+  }
+
+  #command(line: string): Violation | undefined {
+    const [, word = "", text = ""] = /^[ \t]*([A-Za-z]*)[ \t]*(.*)$/s.exec(line) ?? [];
+    const verb = word.toUpperCase();
+    if (!verbs.has(verb)) return "Unknown Protocol Operation";
+    if (!this.#sink.admits(verb)) return "Authorization Violation";
+    const words = text.trim() === "" ? [] : text.trim().split(/[ \t]+/);
+    switch (verb) {
+      case "CONNECT":
+        this.#sink.connect(text);
+        return undefined;
+      case "PUB":
+        return this.#publication(words, false);
+      case "HPUB":
+        return this.#publication(words, true);
+      case "SUB":
+        return this.#subscription(words);
+      case "UNSUB":
+        return this.#unsubscription(words);
+      case "PING":
+        this.#sink.ping();
+        return undefined;
+      default:
+        this.#sink.pong();
+        return undefined;
+    }
+  }
+
+  #publication(words: readonly string[], hasHeaders: boolean): Violation | undefined {
+    const sizes = hasHeaders ? 2 : 1;
+    const [subject, reply] = words;
+    const total = countOf(words[words.length - 1]);
+    const headerBytes = hasHeaders ? countOf(words[words.length - 2]) : 0;
+    const isComplete = words.length === sizes + 1 || words.length === sizes + 2;
+    if (!isComplete || subject === undefined || total === undefined || headerBytes === undefined) {
+      return "Unknown Protocol Operation";
+    }
+    if (headerBytes > total) return "Unknown Protocol Operation";
+    if (total > this.#limits.payloadBytesMax) return "Maximum Payload Violation";
+    this.#awaited = {
+      subject,
+      reply: words.length === sizes + 2 ? reply : undefined,
+      headerBytes,
+      messageBytes: total,
+    };
+    return undefined;
+  }
+
+  #subscription(words: readonly string[]): Violation | undefined {
+    const [pattern, second, third] = words;
+    if (pattern === undefined || second === undefined || words.length > 3) {
+      return "Unknown Protocol Operation";
+    }
+    if (third === undefined) this.#sink.subscribe(pattern, undefined, second);
+    else this.#sink.subscribe(pattern, second, third);
+    return undefined;
+  }
+
+  #unsubscription(words: readonly string[]): Violation | undefined {
+    const [sid, limit] = words;
+    const max = limit === undefined ? undefined : countOf(limit);
+    if (sid === undefined || words.length > 2) return "Unknown Protocol Operation";
+    if (limit !== undefined && max === undefined) return "Unknown Protocol Operation";
+    this.#sink.unsubscribe(sid, max);
+    return undefined;
+  }
+
+  /** Takes the payload that is awaited, and its CR LF. */
+  #take(chunk: Buffer, at: number): number | Violation {
+    const messageBytes = this.#awaited?.messageBytes ?? 0;
+    const wholeBytes = messageBytes + 2;
+    if (this.#pieces === undefined && chunk.length - at >= wholeBytes) {
+      return this.#finish(chunk.subarray(at, at + wholeBytes)) ?? at + wholeBytes; // P3
+    }
+    this.#pieces ??= Buffer.allocUnsafeSlow(wholeBytes);
+    const end = Math.min(chunk.length, at + wholeBytes - this.#piecesBytes);
+    this.#piecesBytes += chunk.copy(this.#pieces, this.#piecesBytes, at, end);
+    if (this.#piecesBytes < wholeBytes) return end;
+    const whole = this.#pieces;
+    this.#pieces = undefined;
+    this.#piecesBytes = 0;
+    return this.#finish(whole) ?? end;
+  }
+
+  #finish(whole: Buffer): Violation | undefined {
+    const awaited = this.#awaited;
+    this.#awaited = undefined;
+    const bytes = whole.length - 2;
+    if (awaited === undefined) return undefined;
+    if (whole[bytes] !== carriageReturn || whole[bytes + 1] !== newline) {
+      return "Unknown Protocol Operation";
+    }
+    const { subject, reply, headerBytes } = awaited;
+    this.#sink.publish({ subject, reply, message: whole.subarray(0, bytes), headerBytes });
+    return undefined;
+  }
+}
+
+const verbs = new Set(["CONNECT", "PUB", "HPUB", "SUB", "UNSUB", "PING", "PONG"]);
+
+/** A count in decimal digits; undefined for anything else. */
+function countOf(word: string | undefined): number | undefined {
+  return word !== undefined && /^\d{1,9}$/.test(word) ? Number(word) : undefined;
+}

@@ -1,0 +1,98 @@
+// The messages between actors: who may say what to whom. Each is checked on arrival.
+//
+//   coordinator ──▶ host        host.prepare · host.assemble · host.release
+//   host ──▶ coordinator        host.prepared · host.progress · host.failed
+//   coordinator ──▶ device      device.run · device.evaluate · device.save · device.pause
+//   device ──▶ coordinator      device.ready · device.reached · device.evaluated
+//   coordinator ──▶ checkpoint  checkpoint.cut        checkpoint ──▶ coordinator  checkpoint.committed
+//   shard, device ──▶ checkpoint  part.saved
+//
+// NATS may lose or repeat any of them. Whoever asks asks again until it is answered; `command` is the
+// number of the question, an answer repeats it, and a question asked twice is carried out once.
+
+import { z } from "zod";
+import { defineMessages } from "./codec.ts";
+
+const command = z.int().min(0);
+const step = z.int().min(0);
+/** A metric may be NaN where only one class was seen. */
+const figure = z.number().or(z.nan());
+const device = z.int().min(0);
+
+const errorRecord = z.object({
+  name: z.string(),
+  code: z.string(),
+  recovery: z.enum(["restore", "stop"]),
+  message: z.string(),
+  cause: z.string().optional(),
+});
+
+const metrics = z.object({
+  samples: z.number(),
+  positives: z.number(),
+  logLoss: figure,
+  auc: figure,
+  normalizedEntropy: figure,
+  calibration: figure,
+});
+
+const savedPart = z.object({
+  name: z.string(),
+  bytes: z.number(),
+  sha256: z.string(),
+  digest: z.string(),
+});
+
+export const messages = defineMessages({
+  "host.prepare": z.object({ command, job: z.unknown() }),
+  "host.prepared": z.object({ command, plan: z.unknown() }),
+  "host.preparing": z.object({ fraction: z.number() }),
+  "host.assemble": z.object({ command, assembly: z.unknown() }),
+  "host.release": z.object({ command }),
+  "host.released": z.object({ command }),
+  /** The heartbeat: every device's step, and the losses of device 0 since the last one. */
+  "host.progress": z.object({
+    beat: z.int(),
+    steps: z.array(step),
+    lossFrom: step,
+    losses: z.array(figure),
+  }),
+  "host.failed": z.object({ actor: z.string(), error: errorRecord }),
+
+  "device.run": z.object({ command, toStep: step }),
+  "device.evaluate": z.object({ command }),
+  "device.save": z.object({ command, cut: step }),
+  "device.pause": z.object({ command, afterStep: step }),
+  "device.ready": z.object({ device, step, arithmetic: z.string() }),
+  "device.reached": z.object({
+    command,
+    device,
+    step,
+    lossSum: figure,
+    steps: z.number(),
+    isPaused: z.boolean(),
+  }),
+  "device.evaluated": z.object({ command, device, metrics: metrics.nullable() }),
+
+  "checkpoint.cut": z.object({
+    command,
+    cut: step,
+    arithmetic: z.string(),
+    best: z.boolean(),
+    metrics: z.unknown(),
+  }),
+  "checkpoint.committed": z.object({
+    command,
+    cut: step,
+    modelDigest: z.string(),
+    manifest: z.string(),
+    bytes: z.number(),
+  }),
+  "checkpoint.failed": z.object({ error: errorRecord }),
+  "part.saved": z.object({ cut: step, device, parts: z.array(savedPart) }),
+
+  /** For tests and the chaos harness: the actor throws. Taken only where faults are allowed. */
+  "chaos.throw": z.object({ reason: z.string() }),
+});
+
+export type Messages = typeof messages.schemas;

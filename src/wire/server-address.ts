@@ -1,0 +1,41 @@
+// Addresses of NATS servers as people write them:
+// `nats://token@host:4222`, `nats://user:pass@host`.
+
+import { expected } from "../options.ts";
+
+interface Credentials {
+  readonly token?: string;
+  readonly user?: string;
+  readonly pass?: string;
+}
+
+/** The first address, without the secrets that stand in it. @throws InvalidOptionError */
+export function addressOf(servers: readonly string[]): string {
+  const { protocol, host } = urlOf(servers[0] ?? "");
+  return `${protocol}//${host}`;
+}
+
+/** Where to dial an address. @throws InvalidOptionError */
+export function endpointOf(server: string): { readonly host: string; readonly port: number } {
+  const { hostname, port } = urlOf(server);
+  return { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? 4222 : Number(port) };
+}
+
+/** The token, or the user and password: those given, else those of the first address. */
+export function credentialsOf(servers: readonly string[], given: Credentials): Credentials {
+  const { token, user, pass } = given;
+  if (token !== undefined) return { token };
+  if (user !== undefined) return { user, pass: pass ?? "" };
+  const url = urlOf(servers[0] ?? "");
+  if (url.username === "") return {};
+  const name = decodeURIComponent(url.username);
+  if (url.password === "") return { token: name };
+  return { user: name, pass: decodeURIComponent(url.password) };
+}
+
+function urlOf(server: string): URL {
+  const text = server.includes("://") ? server : `nats://${server}`;
+  const url = /^(nats|tls):\/\//.test(text) && URL.canParse(text) ? new URL(text) : undefined;
+  if (url !== undefined && url.hostname !== "") return url;
+  throw expected("servers", "addresses like `nats://127.0.0.1:4222`", server);
+}

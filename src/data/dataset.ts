@@ -1,5 +1,5 @@
-// A dataset: samples that can be read by index, in any order, as often as one likes. Where they came
-// from (text, generator) is forgotten: what is read is always the binary cache.
+// A dataset: samples that can be read by index, in any order, as often as one likes. Where they
+// came from (text, generator) is forgotten: what is read is always the binary cache.
 //
 // B = samples of a batch, T = categorical features, N = ids.
 

@@ -1,10 +1,13 @@
 // The messages between actors: who may say what to whom. Each is checked on arrival.
 //
-//   coordinator ──▶ host        host.prepare · host.assemble · host.release
-//   host ──▶ coordinator        host.prepared · host.progress · host.failed
-//   coordinator ──▶ device      device.run · device.evaluate · device.save · device.pause
-//   device ──▶ coordinator      device.ready · device.reached · device.evaluated
-//   coordinator ──▶ checkpoint  checkpoint.cut        checkpoint ──▶ coordinator  checkpoint.committed
+//   coordinator ──▶ host          host.prepare · host.assemble · host.release
+//   host ──▶ coordinator          host.preparing · host.prepared · host.progress · host.failed ·
+//                                 host.released
+//   coordinator ──▶ device        device.run · device.evaluate · device.pause
+//   device ──▶ coordinator        device.ready · device.reached · device.evaluated
+//   coordinator ──▶ checkpoint    checkpoint.cut
+//   checkpoint ──▶ coordinator    checkpoint.committed
+//   checkpoint ──▶ device         device.save
 //   shard, device ──▶ checkpoint  part.saved
 //
 // NATS may lose or repeat any of them. Whoever asks asks again until it is answered; `command` is the
@@ -88,7 +91,6 @@ export const messages = defineMessages({
     manifest: z.string(),
     bytes: z.number(),
   }),
-  "checkpoint.failed": z.object({ error: errorRecord }),
   "part.saved": z.object({ cut: step, device, parts: z.array(savedPart) }),
 
   /** For tests and the chaos harness: the actor throws. Taken only where faults are allowed. */

@@ -1,0 +1,176 @@
+// Checkpoint coordinator: makes a cut into a checkpoint: asks the devices to save, collects the parts
+// that they and their shards report, and commits the manifest last (law 2).
+//
+//   idle ──checkpoint.cut──▶ collecting ──all parts──▶ committing ──▶ idle
+//                              (asks again until it has them)      checkpoint.committed is told
+//
+// Invariants
+//   C1. The manifest is written when every part of the job is on disk, and only by this generation.
+//   C2. Parts of another cut are not counted.
+
+import { assign, fromPromise, setup } from "xstate";
+import { StepTimeoutError } from "../src/errors.ts";
+import { modelDigest } from "../src/embedding/digest.ts";
+import type { JobSpec } from "../src/job.ts";
+import { partNames } from "../src/training/parts.ts";
+import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
+import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
+import type { SavedPart } from "./device-program.ts";
+import { listening, type MessageEvent } from "./listening.ts";
+import { type Mailbox, type Network, openMailbox, type RunScope } from "./mailbox.ts";
+
+export interface CheckpointCoordinatorInput {
+  readonly network: Network;
+  readonly scope: RunScope;
+  readonly job: JobSpec;
+  readonly devices: number;
+  readonly store: CheckpointStore;
+  /** Who writes, for people. */
+  readonly createdBy: string;
+}
+
+export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput {
+  readonly mailbox: Mailbox;
+  readonly cut: MessageEvent<"checkpoint.cut">["body"] | undefined;
+  readonly parts: ReadonlyMap<string, SavedPart>;
+  /** The last question, answered. */
+  readonly committed: MessageEvent<"checkpoint.committed">["body"] | undefined;
+}
+
+type CheckpointEvent = MessageEvent<"checkpoint.cut" | "part.saved"> | ThrowEvent;
+
+/** How often devices are asked again for parts that have not come. */
+const repeatMs = 1000;
+
+const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ input }) => {
+  const { store, scope, job, cut, parts, createdBy } = input;
+  if (cut === undefined) throw new RangeError("There is no cut to commit");
+  const names = partNames(job.model.tables.length);
+  const saved = names.flatMap((name) => parts.get(name) ?? []);
+  const [dense = "", ...tables] = saved.map((part) => part.digest);
+  const manifest = store.commit({
+    run: scope.run,
+    generation: scope.generation,
+    cut: cut.cut,
+    parts: saved.map(({ name, bytes, sha256 }) => ({ name, bytes, sha256 })),
+    modelDigest: modelDigest(dense, tables),
+    arithmetic: cut.arithmetic,
+    metrics: cut.metrics,
+    position: { step: cut.cut },
+    best: cut.best,
+    createdBy,
+  });
+  store.collect({ generation: scope.generation, keep: job.checkpoint.keep });
+  return manifest;
+});
+
+export const checkpointCoordinatorMachine = setup({
+  types: {} as {
+    context: CheckpointCoordinatorContext;
+    input: CheckpointCoordinatorInput;
+    events: CheckpointEvent;
+  },
+  actors: { listening, committing },
+  delays: {
+    repeatMs,
+    // A checkpoint is many steps' worth of bytes, and a disk is slower than a step.
+    deadlineMs: ({ context }) => 10 * context.job.stepDeadlineMs,
+  },
+  actions: {
+    throwInjected,
+    begin: assign({
+      cut: ({ context, event }) => (event.type === "checkpoint.cut" ? event.body : context.cut),
+      parts: new Map(),
+    }),
+    askDevices: ({ context }) => {
+      const { mailbox, cut, devices } = context;
+      if (cut === undefined) return;
+      for (let index = 0; index < devices; index++) {
+        const body = { command: cut.command, cut: cut.cut };
+        mailbox.tell({ role: "device", index }, "device.save", body);
+      }
+    },
+    collect: assign({
+      parts: ({ context, event }) => {
+        if (event.type !== "part.saved" || event.body.cut !== context.cut?.cut) {
+          return context.parts; // C2
+        }
+        const { parts } = event.body;
+        return new Map([...context.parts, ...parts.map((part) => [part.name, part] as const)]);
+      },
+    }),
+    tellCommitted: ({ context }) => {
+      if (context.committed === undefined) return;
+      const to = { role: "coordinator" as const, index: 0 };
+      context.mailbox.tell(to, "checkpoint.committed", context.committed);
+    },
+    giveUp: ({ context }) => {
+      const missing = partNames(context.job.model.tables.length).filter(
+        (name) => !context.parts.has(name),
+      );
+      const wait = `the parts ${missing.join(", ")} of cut ${context.cut?.cut}`;
+      throw new StepTimeoutError(wait, 10 * context.job.stepDeadlineMs);
+    },
+  },
+  guards: {
+    isComplete: ({ context }) =>
+      partNames(context.job.model.tables.length).every((name) => context.parts.has(name)), // C1
+    isAnswered: ({ context, event }) =>
+      event.type === "checkpoint.cut" && event.body.command === context.committed?.command,
+  },
+}).createMachine({
+  id: "checkpointCoordinator",
+  context: ({ input }) => ({
+    ...input,
+    mailbox: openMailbox(input.network, input.scope, { role: "checkpoint", index: 0 }),
+    cut: undefined,
+    parts: new Map(),
+    committed: undefined,
+  }),
+  invoke: { src: "listening", input: ({ context }) => context },
+  on: { "chaos.throw": { actions: "throwInjected" } },
+  initial: "idle",
+  states: {
+    idle: {
+      on: {
+        "checkpoint.cut": [
+          { guard: "isAnswered", actions: "tellCommitted" },
+          { target: "collecting", actions: "begin" },
+        ],
+      },
+    },
+    collecting: {
+      initial: "waiting",
+      always: { guard: "isComplete", target: "committing" },
+      on: { "part.saved": { actions: "collect" } },
+      after: { deadlineMs: { actions: "giveUp" } },
+      states: {
+        waiting: {
+          entry: "askDevices",
+          after: { repeatMs: { target: "waiting", reenter: true } },
+        },
+      },
+    },
+    committing: {
+      invoke: {
+        src: "committing",
+        input: ({ context }) => context,
+        onDone: {
+          target: "idle",
+          actions: [
+            assign({
+              committed: ({ context, event }) => ({
+                command: context.cut?.command ?? 0,
+                cut: event.output.cut,
+                modelDigest: event.output.modelDigest,
+                manifest: event.output.sha256,
+                bytes: event.output.parts.reduce((sum, part) => sum + part.bytes, 0),
+              }),
+            }),
+            "tellCommitted",
+          ],
+        },
+      },
+    },
+  },
+});

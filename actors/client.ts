@@ -1,0 +1,169 @@
+// The client's end of the job service: submits jobs and follows runs, over any transport, from this
+// process or another.
+
+import type { Clock } from "../src/clock.ts";
+import { type ErrorRecord, RemoteError, RequestFailedError } from "../src/errors.ts";
+import { type JobOptions, resolveJob } from "../src/job.ts";
+import { decodeBody, encodeBody } from "../src/wire/body.ts";
+import { eventsSubject, jobsSubject } from "../src/wire/subjects.ts";
+import type { Transport } from "../src/wire/transport.ts";
+import type { JobVerb } from "./job-service.ts";
+import type { RunEvent, RunResult, RunStatus } from "./run-record.ts";
+
+/** Longest wait for an answer of the job service; asked again meanwhile, as frames may be lost. */
+const answerMs = 10_000;
+const attempts = 5;
+
+/** How often a follower looks for events that were lost on their way. */
+const lookMs = 1000;
+
+export interface RunSummary {
+  readonly run: string;
+  readonly name: string;
+  readonly status: RunStatus;
+  readonly result?: RunResult;
+  readonly error?: ErrorRecord;
+}
+
+export class Client {
+  readonly #transport: Transport;
+  readonly #cluster: string;
+  readonly #clock: Clock;
+
+  constructor(options: { transport: Transport; cluster: string; clock: Clock }) {
+    this.#transport = options.transport;
+    this.#cluster = options.cluster;
+    this.#clock = options.clock;
+  }
+
+  /**
+   * Submits a job; resolves when the cluster has taken it. With a `key`, submitting again returns
+   * the run that is there. @throws InvalidOptionError, RemoteError (refused), RequestFailedError
+   */
+  async submit(job: JobOptions, options: { readonly key?: string } = {}): Promise<Run> {
+    resolveJob(job); // A wrong option is told here, before anything travels.
+    // Asked again under one key, a submission whose answer was lost is not a second run.
+    const key = options.key ?? `${this.#transport.address}-${this.#clock.now()}-${serial++}`;
+    const { run } = await this.request<{ run: string }>("submit", { job, key });
+    return this.run(run);
+  }
+
+  /** A run of this cluster, by name. Nothing is asked yet. */
+  run(run: string): Run {
+    return new Run({ client: this, transport: this.#transport, cluster: this.#cluster, clock: this.#clock, run });
+  }
+
+  /** All runs that the cluster remembers. */
+  async list(): Promise<RunSummary[]> {
+    return (await this.request<{ runs: RunSummary[] }>("list", {})).runs;
+  }
+
+  /** One question to the job service. @throws RemoteError, RequestFailedError */
+  async request<Answer>(verb: JobVerb, body: unknown): Promise<Answer> {
+    const subject = jobsSubject(this.#cluster, verb);
+    const { payload, headers } = encodeBody(body, "application/json");
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const options = { headers, deadlineMs: answerMs / attempts };
+        const frame = await this.#transport.request(subject, payload, options);
+        const answer = decodeBody(frame) as Answer & { error?: ErrorRecord };
+        const isRefused = typeof answer.error === "object" && !("status" in answer);
+        if (isRefused && answer.error !== undefined) {
+          throw new RemoteError({ ...answer.error, name: "RemoteError", recovery: "stop" });
+        }
+        return answer;
+      } catch (error) {
+        if (!(error instanceof RequestFailedError) || attempt >= attempts) throw error;
+        await new Promise<void>((resume) => {
+          this.#clock.after(answerMs / attempts / 4, resume);
+        });
+      }
+    }
+  }
+}
+
+let serial = 0;
+
+/** One execution of a job. */
+export class Run {
+  readonly run: string;
+  readonly #client: Client;
+  readonly #transport: Transport;
+  readonly #cluster: string;
+  readonly #clock: Clock;
+
+  constructor(options: {
+    client: Client;
+    transport: Transport;
+    cluster: string;
+    clock: Clock;
+    run: string;
+  }) {
+    this.run = options.run;
+    this.#client = options.client;
+    this.#transport = options.transport;
+    this.#cluster = options.cluster;
+    this.#clock = options.clock;
+  }
+
+  /** How the run is doing. @throws RemoteError where the cluster does not know it */
+  status(): Promise<RunSummary> {
+    return this.#client.request("status", { run: this.run });
+  }
+
+  /** Stops it after the current step, with a checkpoint from which it can go on. */
+  async cancel(): Promise<void> {
+    await this.#client.request("cancel", { run: this.run });
+  }
+
+  /**
+   * What happens to the run, from its first event, in order and without gaps, until it is over.
+   * Events that a broken connection lost are asked for again.
+   */
+  async *events(options: { readonly since?: number } = {}): AsyncGenerator<RunEvent, void> {
+    let next = options.since ?? 0;
+    const arrived = new Map<number, RunEvent>();
+    let wake = () => {};
+    const subject = eventsSubject(this.#cluster, this.run);
+    const subscription = this.#transport.subscribe(subject, (frame) => {
+      const event = decodeBody(frame) as RunEvent;
+      if (event.seq >= next) arrived.set(event.seq, event);
+      wake();
+    });
+    try {
+      for (;;) {
+        const missing = !arrived.has(next);
+        if (missing) {
+          const request = { run: this.run, since: next };
+          const { events } = await this.#client.request<{ events: RunEvent[] }>("events", request);
+          for (const event of events) arrived.set(event.seq, event);
+        }
+        for (let event = arrived.get(next); event !== undefined; event = arrived.get(next)) {
+          arrived.delete(next);
+          next++;
+          yield event;
+          if (event.type === "run.finished" || event.type === "run.failed") return;
+        }
+        await new Promise<void>((resume) => {
+          const cancel = this.#clock.after(lookMs, resume);
+          wake = () => {
+            cancel();
+            resume();
+          };
+          if (arrived.size > 0) wake();
+        });
+      }
+    } finally {
+      subscription.unsubscribe();
+    }
+  }
+
+  /** What came of it. @throws RemoteError with the run's own code, where it failed */
+  async result(): Promise<RunResult> {
+    for await (const event of this.events()) {
+      if (event.type === "run.finished") return event.result;
+      if (event.type === "run.failed") throw new RemoteError(event.error);
+    }
+    throw new RequestFailedError(this.run, "its events ended without a result");
+  }
+}

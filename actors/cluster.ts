@@ -1,0 +1,296 @@
+// The cluster: brings everything up in the right order, and down again: broker, connection, registry,
+// and the tree of actors under the cluster supervisor.
+//
+//   Cluster
+//   ├─ broker thread           (embedded, unless a NATS URL is given; restarted when it dies)
+//   └─ cluster supervisor      (restarted when it fails: runs go on from their checkpoints)
+//      ├─ host:0 ── generation ── devices ── shards; readers
+//      ├─ jobs
+//      └─ queue ── job supervisor ── coordinators
+
+import { hostname } from "node:os";
+import { type Actor, createActor } from "xstate";
+import { z } from "zod";
+import { type Clock, realClock } from "../src/clock.ts";
+import { recordError } from "../src/errors.ts";
+import type { JobOptions } from "../src/job.ts";
+import { kernelNotice } from "../src/kernels/index.ts";
+import { type Launcher, workerLauncher } from "../src/launcher.ts";
+import { checkOptions } from "../src/options.ts";
+import { encodeBody } from "../src/wire/body.ts";
+import { type BrokerThread, startBrokerThread } from "../src/wire/broker/broker-thread.ts";
+import { connectNats } from "../src/wire/nats-transport.ts";
+import { eventsSubject } from "../src/wire/subjects.ts";
+import type { Transport } from "../src/wire/transport.ts";
+import { Client, type Run, type RunSummary } from "./client.ts";
+import { hostMachine } from "./host.ts";
+import type { Incident } from "./incident.ts";
+import { jobServiceMachine } from "./job-service.ts";
+import { clusterScope, type Network, openMailbox } from "./mailbox.ts";
+import { Registry } from "./registry.ts";
+import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
+import { runQueueMachine } from "./run-queue.ts";
+import { backoff, type SupervisorInput, supervisorMachine } from "./supervisor.ts";
+
+const clusterOptions = z.strictObject({
+  /** Devices: worker threads that compute. @default 2 */
+  devices: z.int().min(1).max(128).default(2),
+  /** A real nats-server instead of the embedded broker: `nats://host:4222`. */
+  nats: z.string().min(1).optional(),
+  /** Credentials for it, or for the embedded broker. */
+  token: z.string().min(1).optional(),
+  user: z.string().min(1).optional(),
+  pass: z.string().min(1).optional(),
+  /** Port of the embedded broker; 0: any that is free. @default 0 */
+  port: z.int().min(0).max(65535).default(0),
+  /** Name of the cluster: the second token of its subjects. @default "c1" */
+  name: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,64}$/)
+    .default("c1"),
+  /** Whether actors may be told to throw. For tests and the chaos harness. @default false */
+  faultsAllowed: z.boolean().default(false),
+});
+
+export type ClusterOptions = z.input<typeof clusterOptions> & {
+  /** Told of each failure that a supervisor mended, and of frames that were no messages. */
+  readonly onIncident?: (incident: Incident) => void;
+  /** How threads are started. @default worker threads */
+  readonly launcher?: Launcher;
+};
+
+/** Longest wait for a broker to be there. */
+const connectMs = 10_000;
+/** A cluster supervisor, a broker: so often within a minute, then the cluster gives up. */
+const intensity = { restartsMax: 10, windowMs: 60_000 } as const;
+
+type Root = Actor<typeof supervisorMachine>;
+
+/** A running cluster. Close it, or declare it with `await using`. */
+export class Cluster implements AsyncDisposable {
+  /** Where clients connect: `nats://127.0.0.1:41234`. */
+  readonly url: string;
+  /** The token that clients of the embedded broker need. */
+  readonly token: string | undefined;
+  readonly name: string;
+  readonly devices: number;
+  readonly client: Client;
+  readonly network: Network;
+  readonly #registry: Registry;
+  readonly #transport: Transport;
+  readonly #startRoot: () => Root;
+  #root: Root;
+  #broker: BrokerThread | undefined;
+  #isClosed = false;
+  #restarts: RestartHistory = emptyHistory;
+  readonly #onIncident: (incident: Incident) => void;
+
+  private constructor(parts: {
+    options: z.output<typeof clusterOptions>;
+    broker: BrokerThread | undefined;
+    transport: Transport;
+    launcher: Launcher;
+    onIncident: (incident: Incident) => void;
+  }) {
+    const { options, broker, transport, launcher, onIncident } = parts;
+    const { name: cluster, devices, faultsAllowed } = options;
+    this.url = broker?.url ?? options.nats ?? "";
+    this.token = tokenOf(broker) ?? options.token;
+    this.name = cluster;
+    this.devices = devices;
+    this.#transport = transport;
+    this.#broker = broker;
+    this.#onIncident = onIncident;
+    let isConnected = true;
+    transport.onStatus((status) => {
+      isConnected = status === "connected";
+    });
+    this.network = {
+      transport,
+      cluster,
+      clock: realClock,
+      faultsAllowed,
+      isConnected: () => isConnected,
+      onCorrupt: (error) => this.#tell("wire", recordError(error)),
+    };
+    this.#registry = new Registry(`r${process.pid.toString(36)}-`, (event) => {
+      const { payload, headers } = encodeBody(event, "application/json");
+      if (!this.#isClosed) transport.publish(eventsSubject(cluster, event.run), payload, { headers });
+    });
+    this.client = new Client({ transport, cluster, clock: realClock });
+    this.#startRoot = () => this.#startSupervisor(launcher);
+    this.#root = this.#startRoot();
+    if (broker !== undefined) this.#watchBroker(broker, options);
+  }
+
+  /**
+   * Brings a cluster up: the embedded broker, or a connection to `nats`, and the actors.
+   * @throws InvalidOptionError, TransportLostError where the broker cannot be reached
+   */
+  static async start(given: ClusterOptions = {}): Promise<Cluster> {
+    const { onIncident = () => {}, launcher = workerLauncher, ...plain } = given;
+    const options = checkOptions(clusterOptions, plain);
+    const broker = options.nats === undefined ? await startBrokerThread(settingsOf(options)) : undefined;
+    const token = tokenOf(broker) ?? options.token;
+    try {
+      const transport = await connectNats({
+        servers: broker?.url ?? options.nats ?? "",
+        name: `osiris-${options.name}`,
+        deadlineMs: connectMs,
+        ...(token === undefined ? {} : { token }),
+        ...(options.user === undefined ? {} : { user: options.user }),
+        ...(options.pass === undefined ? {} : { pass: options.pass }),
+        onError: (error) => tell(onIncident, "transport", error),
+      });
+      return new Cluster({ options, broker, transport, launcher, onIncident });
+    } catch (error) {
+      await broker?.close();
+      throw error;
+    }
+  }
+
+  /** Submits a job. @throws InvalidOptionError, RemoteError where the cluster refuses it */
+  submit(job: JobOptions, options: { readonly key?: string } = {}): Promise<Run> {
+    return this.client.submit(job, options);
+  }
+
+  /** All runs that the cluster remembers. */
+  list(): Promise<RunSummary[]> {
+    return this.client.list();
+  }
+
+  /** The one sentence where kernels are slow, and why. */
+  get notice(): string | undefined {
+    return kernelNotice();
+  }
+
+  /** Ends all runs where they are, and everything that was started. Safe to call twice. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#root.stop();
+    await this.#transport.close();
+    await this.#broker?.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** Ends the embedded broker's thread as a crash would. For tests and the chaos harness. */
+  async killBroker(): Promise<void> {
+    await this.#broker?.kill();
+  }
+
+  #startSupervisor(launcher: Launcher): Root {
+    const { network } = this;
+    const registry = this.#registry;
+    const devices = this.devices;
+    const createdBy = `osiris on ${hostname()}, process ${process.pid}`;
+    const input: SupervisorInput = {
+      name: "cluster",
+      strategy: "one-for-one",
+      intensity,
+      clock: network.clock,
+      mailbox: openMailbox(network, clusterScope, { role: "cluster", index: 0 }),
+      onRestart: (incident) => this.#onIncident(incident),
+      children: [
+        {
+          id: "host:0",
+          restart: "permanent",
+          start: () => ({ logic: hostMachine, input: { network, launcher, host: 0 } }),
+        },
+        {
+          id: "jobs",
+          restart: "permanent",
+          start: () => ({ logic: jobServiceMachine, input: { network, registry, devices } }),
+        },
+        {
+          id: "queue",
+          restart: "permanent",
+          start: () => ({ logic: runQueueMachine, input: { network, registry, devices, createdBy } }),
+        },
+      ],
+    };
+    const root = createActor(supervisorMachine, { input });
+    root.subscribe({ error: (error) => this.#rootFailed(error) });
+    return root.start();
+  }
+
+  /** Nobody is above the root but this: the same policy, by hand. */
+  #rootFailed(error: unknown): void {
+    this.#tell("cluster", recordError(error));
+    if (this.#isClosed) return;
+    const { clock } = this.network;
+    const children = [{ id: "cluster", restart: "permanent" as const }];
+    const policy = {
+      supervisor: "process",
+      strategy: "one-for-one" as const,
+      children,
+      intensity,
+      backoff,
+    };
+    const end = { child: "cluster", atMs: clock.now(), reason: "error" as const };
+    // Whatever ended the root, runs are in the registry and the store: it is always tried again.
+    const record = { ...recordError(error), recovery: "restore" as const };
+    const decision = decide(policy, this.#restarts, { ...end, error: record });
+    if (decision.escalate) {
+      for (const run of this.#registry.all()) {
+        if (!run.isOver) run.append(0, { type: "run.failed", error: decision.cause });
+      }
+      return;
+    }
+    this.#restarts = decision.history;
+    clock.after(decision.delayMs, () => {
+      if (!this.#isClosed) this.#root = this.#startRoot();
+    });
+  }
+
+  #watchBroker(broker: BrokerThread, options: z.output<typeof clusterOptions>): void {
+    void broker.exited.then(async (exit) => {
+      if (this.#isClosed) return;
+      const error = exit.error ?? recordError(new Error("its thread ended"));
+      this.#tell("broker", error);
+      // The same port and token: clients come back by themselves.
+      const settings = { ...settingsOf(options), port: broker.port, auth: broker.auth };
+      const next = await startAgain(settings, this.network.clock);
+      if (this.#isClosed) return void (await next?.close());
+      this.#broker = next;
+      if (next !== undefined) this.#watchBroker(next, options);
+    });
+  }
+
+  #tell(offender: string, error: ReturnType<typeof recordError>): void {
+    this.#onIncident({ offender, supervisor: "process", context: "running", reason: error });
+  }
+}
+
+function tokenOf(broker: BrokerThread | undefined): string | undefined {
+  const auth = broker?.auth;
+  return typeof auth === "object" && "token" in auth ? auth.token : undefined;
+}
+
+type Settings = NonNullable<Parameters<typeof startBrokerThread>[0]>;
+
+function settingsOf(options: z.output<typeof clusterOptions>): Settings {
+  const { port, token } = options;
+  return { port, ...(token === undefined ? {} : { auth: { token } }) };
+}
+
+async function startAgain(settings: Settings, clock: Clock): Promise<BrokerThread | undefined> {
+  for (let attempt = 0; attempt < intensity.restartsMax; attempt++) {
+    try {
+      return await startBrokerThread(settings);
+    } catch {
+      await new Promise<void>((resume) => {
+        clock.after(backoff.baseMs * backoff.factor ** attempt, resume);
+      });
+    }
+  }
+  return undefined;
+}
+
+function tell(onIncident: (incident: Incident) => void, offender: string, error: unknown): void {
+  const reason = recordError(error);
+  onIncident({ offender, supervisor: "process", context: "running", reason });
+}

@@ -1,0 +1,179 @@
+// The program of a device's thread: restores its part of the model, then runs what it is granted.
+//
+// Takes  run { toStep } · evaluate · save { cut } · end
+// Tells  ready · reached · evaluated · saved
+//
+// Invariants
+//   D1. Weights change only in `run`, inside `trainStep`: a command finds the model between two steps.
+//   D2. A failed step is never run again here: the thread ends, and its memory with it (law 3).
+
+import type { Disk } from "../src/disk.ts";
+import { ArithmeticMismatchError, NonFiniteLossError } from "../src/errors.ts";
+import { type BatchIntake, createBatchIntake } from "../src/exchange/batch-ring.ts";
+import type { Cells } from "../src/exchange/cells.ts";
+import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
+import type { Kernels } from "../src/kernels/kernels.ts";
+import { createDeviceState, type DeviceState } from "../src/training/device-state.ts";
+import { scoreAll, scoresOver } from "../src/training/evaluation.ts";
+import { evaluate, type Metrics } from "../src/training/metrics.ts";
+import { partsNeeded, partsOf, restorePart } from "../src/training/parts.ts";
+import { windowStepsMax } from "../src/training/schedule.ts";
+import { trainStep } from "../src/training/step.ts";
+import { exchangeShapeOf } from "../src/training/topology.ts";
+import type { PartRecord } from "../storage/checkpoint-store.ts";
+import { openExistingStore } from "../storage/directory-checkpoint-store.ts";
+import {
+  type Assembly,
+  derive,
+  type GenerationMemory,
+  type Progress,
+  progressOver,
+} from "./assembly.ts";
+
+export type DeviceCommand =
+  | { readonly type: "run"; readonly toStep: number }
+  | { readonly type: "evaluate" }
+  | { readonly type: "save"; readonly cut: number }
+  | { readonly type: "end" };
+
+/** A part on disk, and the digest of what it means. */
+export interface SavedPart extends PartRecord {
+  readonly digest: string;
+}
+
+export type DeviceReport =
+  | { readonly type: "ready"; readonly step: number; readonly arithmetic: string }
+  | {
+      readonly type: "reached";
+      readonly step: number;
+      /** Sum of the losses of the window's steps, in their order. */
+      readonly lossSum: number;
+      readonly steps: number;
+      readonly isPaused: boolean;
+    }
+  /** Only device 0 has the metrics. */
+  | { readonly type: "evaluated"; readonly metrics: Metrics | null }
+  | { readonly type: "saved"; readonly cut: number; readonly parts: readonly SavedPart[] };
+
+/** What a device's program needs of the world. */
+export interface DevicePorts {
+  readonly kernels: Kernels;
+  readonly cells: Cells;
+  readonly disk: Disk;
+  /** The next command; waits as the cells do. */
+  nextCommand(): Promise<DeviceCommand>;
+  tell(report: DeviceReport): void;
+}
+
+export async function runDevice(
+  assembly: Assembly,
+  memory: GenerationMemory,
+  rank: number,
+  ports: DevicePorts,
+): Promise<void> {
+  const { kernels, cells, tell } = ports;
+  const { topology, ringShape, exchangeCells, readers, schedule } = derive(assembly);
+  const { job } = assembly;
+  const shape = exchangeShapeOf(topology);
+  const exchange = createSharedMemoryExchange({
+    shape,
+    rank,
+    memory: memory.exchange,
+    cells,
+    kernels,
+  });
+  const recipe = { optimizer: job.optimizer, seed: job.seed };
+  const device = createDeviceState({ rank, topology, recipe, kernels, exchange });
+  const intake = createBatchIntake({
+    shape: ringShape,
+    memory: memory.ring,
+    cells,
+    cellBase: exchangeCells,
+    device: rank,
+    readers,
+  });
+  restore(device, assembly, ports);
+  const progress = progressOver(memory, topology.devices);
+  progress.steps[rank] = assembly.fromStep;
+  if (rank === 0) intake.grant("training", schedule.steps - assembly.fromStep);
+  let step = assembly.fromStep;
+  tell({ type: "ready", step, arithmetic: kernels.arithmetic });
+
+  for (;;) {
+    const command = await ports.nextCommand();
+    switch (command.type) {
+      case "run": {
+        const window = await runWindow(device, intake, progress, step, command.toStep);
+        step = window.step;
+        tell({ type: "reached", ...window });
+        break;
+      }
+      case "evaluate": {
+        const scores = scoresOver(memory.scores, assembly.data.evaluation?.samples ?? 0);
+        await scoreAll(device, intake, scores);
+        const metrics = rank === 0 ? evaluate(scores.logits, scores.labels) : null;
+        tell({ type: "evaluated", metrics });
+        break;
+      }
+      case "save":
+        tell({ type: "saved", cut: command.cut, parts: save(device, assembly, ports, command.cut) });
+        break;
+      case "end":
+        return;
+      default:
+        command satisfies never;
+    }
+  }
+}
+
+/** Trains from `from` to `toStep`, or to where a pause was asked for. */
+async function runWindow(
+  device: DeviceState,
+  intake: BatchIntake,
+  progress: Progress,
+  from: number,
+  toStep: number,
+) {
+  let lossSum = 0;
+  let step = from;
+  let isPaused = false;
+  while (step < toStep && !isPaused) {
+    const batch = await intake.next("training");
+    const asked = device.rank === 0 ? Atomics.load(progress.pause, 0) : -1;
+    const { loss, stopAfter } = await trainStep(device, batch, step, asked);
+    intake.release("training");
+    if (!Number.isFinite(loss)) throw new NonFiniteLossError(step, loss);
+    lossSum += loss;
+    if (device.rank === 0) progress.losses[step % windowStepsMax] = loss;
+    step++;
+    Atomics.store(progress.steps, device.rank, step);
+    isPaused = stopAfter >= 0 && step >= stopAfter;
+  }
+  return { step, lossSum, steps: step - from, isPaused: isPaused && step < toStep };
+}
+
+function restore(device: DeviceState, assembly: Assembly, ports: DevicePorts): void {
+  const { manifest, job } = assembly;
+  if (manifest === undefined) return;
+  if (manifest.arithmetic !== device.kernels.arithmetic) {
+    throw new ArithmeticMismatchError(manifest.arithmetic, device.kernels.arithmetic);
+  }
+  const store = openExistingStore(job.checkpoint.directory, ports.disk);
+  for (const name of partsNeeded(device)) {
+    restorePart(device, name, store.readWholePart(manifest, name));
+  }
+}
+
+function save(
+  device: DeviceState,
+  assembly: Assembly,
+  ports: DevicePorts,
+  cut: number,
+): SavedPart[] {
+  const store = openExistingStore(assembly.job.checkpoint.directory, ports.disk);
+  return partsOf(device).map((part) => {
+    const writer = store.partWriter(assembly.generation, cut, part.name);
+    for (const bytes of part.bytes()) writer.write(bytes);
+    return { ...writer.finish(), digest: part.digest() };
+  });
+}

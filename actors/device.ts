@@ -1,0 +1,228 @@
+// Device: answers for one thread that runs the step loop, window after window.
+//
+//              ready           device.run · evaluate · save
+//   starting ────────▶ paused ─────────────────────────────▶ busy
+//                        ▲                                     │
+//                        └───────────── reported ──────────────┘
+//   any ──thread ended──▶ error: the generation is over (law 3)
+//
+// Takes   device.run { command, toStep } · device.evaluate · device.save · device.pause
+// Tells   device.ready · device.reached · device.evaluated; its shards tell what was saved
+// Fails   with the thread's own error, or PeerLostError where it died without a word
+//
+// Invariants
+//   D1. Weights change only while `busy` with a run: a checkpoint taken otherwise is between two steps.
+//   D2. A command of another generation never arrives: the mailbox's subject carries the generation.
+//   D3. A command asked twice is carried out once; its answer is told again.
+
+import { assign, enqueueActions, fromCallback, setup } from "xstate";
+import { ringDoorbell } from "../src/exchange/cells.ts";
+import { PeerLostError, RemoteError } from "../src/errors.ts";
+import { shardsOf } from "../src/embedding/shards.ts";
+import type { Launcher, Thread, ThreadEnd } from "../src/launcher.ts";
+import { tablePart } from "../src/training/parts.ts";
+import { type Assembly, derive, type GenerationMemory, progressOver } from "./assembly.ts";
+import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
+import type { DeviceCommand, DeviceReport, SavedPart } from "./device-program.ts";
+import { listening, type MessageEvent } from "./listening.ts";
+import { type Address, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
+import { shardMachine } from "./shard.ts";
+
+export interface DeviceInput {
+  readonly network: Network;
+  readonly launcher: Launcher;
+  readonly assembly: Assembly;
+  readonly memory: GenerationMemory;
+  readonly device: number;
+}
+
+/** Numbered questions; the answer repeats the number. */
+type Question = MessageEvent<"device.run" | "device.evaluate" | "device.save">;
+
+type DeviceEvent =
+  | Question
+  | MessageEvent<"device.pause">
+  | { readonly type: "thread.reported"; readonly report: DeviceReport }
+  | { readonly type: "thread.ended"; readonly end: ThreadEnd }
+  | { readonly type: "thread.kill" }
+  | ThrowEvent;
+
+export interface DeviceContext extends DeviceInput {
+  readonly mailbox: Mailbox;
+  readonly shards: readonly { readonly shard: number; readonly table: number }[];
+  /** The question that is being answered, and the one answered last with its answer. */
+  readonly asked: number | undefined;
+  readonly answered: { readonly command: number; readonly report: DeviceReport } | undefined;
+  readonly ready: Extract<DeviceReport, { type: "ready" }> | undefined;
+}
+
+/** How soon an unanswered `device.ready` is told again. */
+const readyAgainMs = 500;
+
+const coordinator: Address = { role: "coordinator", index: 0 };
+const checkpoint: Address = { role: "checkpoint", index: 0 };
+const entry = new URL("./thread-entry.js", import.meta.url);
+
+type ThreadCommand = { readonly type: "command"; readonly command: DeviceCommand };
+
+/** The thread, for as long as it is invoked; afterwards it is dead. */
+const threadLogic = fromCallback<ThreadCommand, DeviceInput>(({ input, sendBack, receive }) => {
+  const { assembly, memory, device, launcher } = input;
+  const task = { program: "device", assembly, memory, index: device };
+  const name = `device-${device}`;
+  const thread: Thread<DeviceCommand, DeviceReport> = launcher.start(entry, task, name);
+  const words = new Int32Array(memory.words);
+  thread.onReport((report) => sendBack({ type: "thread.reported", report }));
+  receive(({ command }) => {
+    thread.send(command);
+    ringDoorbell(words, device);
+  });
+  void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
+  return () => thread.kill();
+});
+
+export const deviceMachine = setup({
+  types: {} as { context: DeviceContext; input: DeviceInput; events: DeviceEvent },
+  actors: { listening, thread: threadLogic, shard: shardMachine },
+  actions: {
+    throwInjected,
+    startShards: enqueueActions(({ context, enqueue }) => {
+      const { network, assembly, device } = context;
+      for (const { shard } of context.shards) {
+        const input = { network, scope: assembly, shard, device };
+        enqueue.spawnChild("shard", { id: `shard:${shard}`, input });
+      }
+    }),
+    begin: enqueueActions(({ event, enqueue }) => {
+      if (!isQuestion(event)) return;
+      enqueue.assign({ asked: event.body.command });
+      enqueue.sendTo("thread", { type: "command", command: commandOf(event) });
+    }),
+    pause: ({ context, event }) => {
+      if (event.type !== "device.pause") return;
+      const { pause } = progressOver(context.memory, context.assembly.devices);
+      Atomics.store(pause, 0, event.body.afterStep);
+    },
+    noteReady: assign({
+      ready: ({ context, event }) =>
+        event.type === "thread.reported" && event.report.type === "ready"
+          ? event.report
+          : context.ready,
+    }),
+    tellReady: enqueueActions(({ context, enqueue }) => {
+      if (context.ready === undefined) return;
+      const { step, arithmetic } = context.ready;
+      const body = { device: context.device, step, arithmetic };
+      context.mailbox.tell(coordinator, "device.ready", body);
+      for (const { shard } of context.shards) {
+        enqueue.sendTo(`shard:${shard}` as never, { type: "shard.restored" } as never);
+      }
+    }),
+    noteAnswer: assign({
+      answered: ({ context, event }) =>
+        event.type === "thread.reported" && context.asked !== undefined
+          ? { command: context.asked, report: event.report }
+          : context.answered,
+      asked: undefined,
+    }),
+    tellAnswer: enqueueActions(({ context, enqueue }) => {
+      if (context.answered === undefined) return;
+      const { command, report } = context.answered;
+      const { mailbox, device } = context;
+      if (report.type === "reached") {
+        mailbox.tell(coordinator, "device.reached", { ...report, command, device });
+      } else if (report.type === "evaluated") {
+        const { metrics } = report;
+        mailbox.tell(coordinator, "device.evaluated", { command, device, metrics });
+      } else if (report.type === "saved") {
+        const own = new Map(context.shards.map(({ shard, table }) => [tablePart(table), shard]));
+        const rest: SavedPart[] = [];
+        for (const part of report.parts) {
+          const shard = own.get(part.name);
+          if (shard === undefined) rest.push(part);
+          else {
+            const saved = { type: "shard.saved", cut: report.cut, part };
+            enqueue.sendTo(`shard:${shard}` as never, saved as never);
+          }
+        }
+        const body = { cut: report.cut, device, parts: rest };
+        if (rest.length > 0) mailbox.tell(checkpoint, "part.saved", body);
+      }
+    }),
+    lose: ({ context, event }) => {
+      if (event.type !== "thread.ended") return;
+      const { end } = event;
+      if (end.kind === "failed") throw new RemoteError(end.error);
+      const reason = end.kind === "lost" ? end.reason : "its thread ended by itself";
+      throw new PeerLostError(`device:${context.device}`, reason);
+    },
+  },
+  guards: {
+    isUnasked: ({ context }) => context.answered === undefined,
+    isAnswered: ({ context, event }) =>
+      isQuestion(event) && event.body.command === context.answered?.command,
+  },
+}).createMachine({
+  id: "device",
+  context: ({ input }) => {
+    const { topology } = derive(input.assembly);
+    const held = topology.placement.devices[input.device]?.shards ?? [];
+    const { model } = input.assembly.job;
+    return {
+      ...input,
+      mailbox: openMailbox(input.network, input.assembly, { role: "device", index: input.device }),
+      shards: shardsOf(model.tables, topology.input.idsMax).filter((one) =>
+        held.includes(one.shard),
+      ),
+      asked: undefined,
+      answered: undefined,
+      ready: undefined,
+    };
+  },
+  entry: "startShards",
+  invoke: [
+    { src: "listening", input: ({ context }) => context },
+    { src: "thread", id: "thread", input: ({ context }) => context },
+  ],
+  on: {
+    "thread.ended": { actions: "lose" },
+    "device.pause": { actions: "pause" },
+    "chaos.throw": { actions: "throwInjected" },
+  },
+  initial: "starting",
+  states: {
+    starting: {
+      on: { "thread.reported": { target: "paused", actions: ["noteReady", "tellReady"] } },
+    },
+    paused: {
+      on: {
+        "device.run": [{ guard: "isAnswered", actions: "tellAnswer" }, { target: "busy" }],
+        "device.evaluate": [{ guard: "isAnswered", actions: "tellAnswer" }, { target: "busy" }],
+        "device.save": [{ guard: "isAnswered", actions: "tellAnswer" }, { target: "busy" }],
+      },
+      // A `ready` may have been lost on its way: it is told until the first question comes.
+      after: { [readyAgainMs]: { guard: "isUnasked", target: "paused", reenter: true, actions: "tellReady" } },
+    },
+    busy: {
+      entry: "begin",
+      on: { "thread.reported": { target: "paused", actions: ["noteAnswer", "tellAnswer"] } },
+    },
+  },
+});
+
+function isQuestion(event: DeviceEvent): event is Question {
+  return "body" in event && "command" in event.body && event.type !== "device.pause";
+}
+
+function commandOf(event: Question): DeviceCommand {
+  switch (event.type) {
+    case "device.run":
+      return { type: "run", toStep: event.body.toStep };
+    case "device.evaluate":
+      return { type: "evaluate" };
+    case "device.save":
+      return { type: "save", cut: event.body.cut };
+    default:
+      return event satisfies never;
+  }
+}

@@ -1,0 +1,160 @@
+// Job service: what the world may ask of a cluster, over NATS, in JSON or msgpack: whatever a request
+// is written in, its answer is too.
+//
+//   osiris.<cluster>.jobs.submit   { job, key? }            → { run, status, events }
+//   osiris.<cluster>.jobs.status   { run }                  → { run, name, status, result?, error? }
+//   osiris.<cluster>.jobs.list     { }                      → { runs: [ … ] }
+//   osiris.<cluster>.jobs.events   { run, since?, most? }   → { events: [ … ] }
+//   osiris.<cluster>.jobs.cancel   { run }                  → { run, status }
+//
+// A request that cannot be served is answered { error: { code, message } }. Events of a run are
+// published on osiris.<cluster>.runs.<run>.events, as JSON, numbered by `seq` without gaps.
+//
+// Invariants
+//   S1. Every request is answered, whatever is in it.
+//   S2. It holds nothing: runs are in the registry. It may die at any time.
+
+import { fromCallback, setup } from "xstate";
+import { z } from "zod";
+import { InvalidOptionError, recordError } from "../src/errors.ts";
+import { resolveJob } from "../src/job.ts";
+import { checkOptions, expected } from "../src/options.ts";
+import { contentTypeOf, decodeBody, encodeBody } from "../src/wire/body.ts";
+import { eventsSubject, jobsSubject } from "../src/wire/subjects.ts";
+import type { Frame } from "../src/wire/transport.ts";
+import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
+import { listening } from "./listening.ts";
+import { clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
+import type { Registry } from "./registry.ts";
+import type { RunRecord } from "./run-record.ts";
+
+export interface JobServiceInput {
+  readonly network: Network;
+  readonly registry: Registry;
+  readonly devices: number;
+}
+
+const run = z.string().min(1).max(128);
+const requests = {
+  submit: z.strictObject({ job: z.unknown(), key: z.string().min(1).max(256).optional() }),
+  status: z.strictObject({ run }),
+  list: z.strictObject({}),
+  events: z.strictObject({
+    run,
+    since: z.int().min(0).default(0),
+    most: z.int().min(1).max(500).default(100),
+  }),
+  cancel: z.strictObject({ run }),
+} as const;
+
+export type JobVerb = keyof typeof requests;
+
+/** Answers requests for as long as it is invoked. */
+const serving = fromCallback<{ type: string }, JobServiceInput>(({ input }) => {
+  const { transport, cluster } = input.network;
+  const subscriptions = (Object.keys(requests) as JobVerb[]).map((verb) =>
+    transport.subscribe(
+      jobsSubject(cluster, verb),
+      (frame) => {
+        const { reply } = frame;
+        if (reply === undefined) return;
+        const { payload, headers } = encodeBody(answerOf(input, verb, frame), contentTypeOf(frame));
+        transport.publish(reply, payload, { headers });
+      },
+      { queue: "jobs" },
+    ),
+  );
+  return () => {
+    for (const subscription of subscriptions) subscription.unsubscribe();
+  };
+});
+
+export const jobServiceMachine = setup({
+  types: {} as {
+    context: JobServiceInput & { readonly mailbox: Mailbox };
+    input: JobServiceInput;
+    events: ThrowEvent;
+  },
+  actors: { listening, serving },
+  actions: { throwInjected },
+}).createMachine({
+  id: "jobService",
+  context: ({ input }) => ({
+    ...input,
+    mailbox: openMailbox(input.network, clusterScope, { role: "jobs", index: 0 }),
+  }),
+  invoke: [
+    { src: "listening", input: ({ context }) => context },
+    { src: "serving", input: ({ context }) => context },
+  ],
+  on: { "chaos.throw": { actions: "throwInjected" } },
+  initial: "serving",
+  states: { serving: {} },
+});
+
+/** S1 */
+function answerOf(input: JobServiceInput, verb: JobVerb, frame: Frame): unknown {
+  try {
+    return serve(input, verb, decodeBody(frame) ?? {});
+  } catch (error) {
+    const { code, message } = recordError(error);
+    const option = error instanceof InvalidOptionError ? { option: error.option } : {};
+    return { error: { code, message, ...option } };
+  }
+}
+
+function serve({ network, registry, devices }: JobServiceInput, verb: JobVerb, body: unknown) {
+  switch (verb) {
+    case "submit": {
+      const request = checkOptions(requests.submit, body);
+      const job = resolveJob(request.job);
+      if (job.devices > devices) {
+        throw expected("devices", `at most the cluster's, ${devices}`, job.devices);
+      }
+      const used = job.devices === 0 ? devices : job.devices;
+      if (used > job.slices) {
+        throw expected("slices", `at least the number of devices, ${used}`, job.slices);
+      }
+      const record = registry.add(job, request.key);
+      if (record.since(0, 1).length === 0) {
+        record.append(0, { type: "run.queued", name: job.name });
+        registry.changed();
+      }
+      const { run: id, status } = record;
+      return { run: id, status, events: eventsSubject(network.cluster, id) };
+    }
+    case "status":
+      return statusOf(recordOf(registry, checkOptions(requests.status, body).run));
+    case "list":
+      checkOptions(requests.list, body);
+      return {
+        runs: registry.all().map((record) => {
+          const { run: id, job, status } = record;
+          return { run: id, name: job.name, status };
+        }),
+      };
+    case "events": {
+      const request = checkOptions(requests.events, body);
+      return { events: recordOf(registry, request.run).since(request.since, request.most) };
+    }
+    case "cancel": {
+      const record = recordOf(registry, checkOptions(requests.cancel, body).run);
+      record.isCancelAsked = true;
+      registry.changed();
+      return { run: record.run, status: record.status };
+    }
+    default:
+      return verb satisfies never;
+  }
+}
+
+function recordOf(registry: Registry, id: string): RunRecord {
+  const record = registry.get(id);
+  if (record === undefined) throw expected("run", "the name of a run of this cluster", id);
+  return record;
+}
+
+function statusOf(record: RunRecord) {
+  const { run: id, job, status, result, error } = record;
+  return { run: id, name: job.name, status, result, error };
+}

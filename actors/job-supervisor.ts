@@ -1,0 +1,210 @@
+// Job supervisor: one for each running job. Every start is a generation: it claims the next number in
+// the checkpoint store, which fences all older ones, and starts both coordinators on what it found.
+//
+//   claiming ──▶ running ──finished──▶ finished
+//      ▲            │
+//      │            └─a coordinator failed─▶ (decide) ─▶ restarting ─┐
+//      └──────────────────────── after a backoff ────────────────────┘
+//                                    └─▶ error: a restart cannot mend it
+//
+// Invariants
+//   J1. One-for-all: the coordinators of a generation live and die together (law 3).
+//   J2. Nothing is carried from one generation to the next but what the store holds (law 6).
+
+import {
+  assign,
+  type DoneActorEvent,
+  enqueueActions,
+  type ErrorActorEvent,
+  fromPromise,
+  sendTo,
+  setup,
+} from "xstate";
+import { ArithmeticMismatchError, recordError, RemoteError } from "../src/errors.ts";
+import { type JobSpec, jobIdentity } from "../src/job.ts";
+import { openKernels } from "../src/kernels/index.ts";
+import type { CheckpointStore, Generation } from "../storage/checkpoint-store.ts";
+import { openStore } from "../storage/directory-checkpoint-store.ts";
+import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
+import { checkpointCoordinatorMachine } from "./checkpoint-coordinator.ts";
+import { ActorFailedError, failureOf } from "./incident.ts";
+import { listening } from "./listening.ts";
+import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
+import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
+import type { RunRecord, RunResult } from "./run-record.ts";
+import { backoff } from "./supervisor.ts";
+import { trainingCoordinatorMachine } from "./training-coordinator.ts";
+
+export interface JobSupervisorInput {
+  readonly network: Network;
+  readonly record: RunRecord;
+  /** Devices to run on. */
+  readonly devices: number;
+  readonly createdBy: string;
+}
+
+export interface JobSupervisorContext extends JobSupervisorInput {
+  readonly mailbox: Mailbox;
+  readonly job: JobSpec;
+  readonly claimed: (Generation & { readonly store: CheckpointStore }) | undefined;
+  readonly history: RestartHistory;
+  readonly failedAtMs: number | undefined;
+  readonly delayMs: number;
+  readonly result: RunResult | undefined;
+  readonly failure?: unknown;
+}
+
+type JobSupervisorEvent =
+  | { readonly type: "run.cancel" }
+  | ErrorActorEvent<unknown, string>
+  | DoneActorEvent<unknown, string>
+  | ThrowEvent;
+
+const coordinators = [
+  { id: "checkpoint", restart: "permanent" },
+  { id: "training", restart: "transient" },
+] as const;
+
+/** J2: all that a generation begins with. */
+const claiming = fromPromise<Generation & { store: CheckpointStore }, JobSpec>(
+  async ({ input: job }) => {
+    const store = openStore({
+      directory: job.checkpoint.directory,
+      jobIdentity: jobIdentity(job),
+      jobText: JSON.stringify(job),
+    });
+    const generation = store.beginGeneration();
+    const expected = generation.latest?.arithmetic;
+    const actual = openKernels(job.arithmetic).arithmetic;
+    if (expected !== undefined && expected !== actual) {
+      throw new ArithmeticMismatchError(expected, actual);
+    }
+    return { ...generation, store };
+  },
+);
+
+export const jobSupervisorMachine = setup({
+  types: {} as {
+    context: JobSupervisorContext;
+    input: JobSupervisorInput;
+    events: JobSupervisorEvent;
+    output: RunResult | undefined;
+  },
+  actors: {
+    listening,
+    claiming,
+    checkpoint: checkpointCoordinatorMachine,
+    training: trainingCoordinatorMachine,
+  },
+  delays: { delayMs: ({ context }) => context.delayMs },
+  actions: {
+    throwInjected,
+    startCoordinators: enqueueActions(({ context, enqueue }) => {
+      const { network, record, devices, job, claimed, failedAtMs, createdBy } = context;
+      if (claimed === undefined) throw new RangeError("No generation is claimed");
+      const { generation, latest, store } = claimed;
+      const scope = { run: record.run, generation };
+      const common = { network, scope, job, devices, store };
+      enqueue.spawnChild("checkpoint", { id: "checkpoint", input: { ...common, createdBy } });
+      const input = { ...common, record, latest, failedAtMs };
+      enqueue.spawnChild("training", { id: "training", input });
+    }),
+    stopCoordinators: enqueueActions(({ enqueue }) => {
+      enqueue.stopChild("training");
+      enqueue.stopChild("checkpoint");
+    }),
+    childEnded: enqueueActions(({ context, event, enqueue }) => {
+      if (!("error" in event)) return;
+      const { network, job, record, claimed } = context;
+      const supervisor = `job:${record.run}`;
+      const generation = claimed?.generation ?? 0;
+      const offender = event.actorId.includes("claiming") ? "checkpoint store" : event.actorId;
+      const doing = `generation ${generation}`;
+      const failure = failureOf(event.error, { offender, supervisor, context: doing });
+      const { reason, ...where } = failure.incident;
+      record.append(generation, { type: "run.incident", ...where, error: reason });
+      const end = {
+        child: "training",
+        atMs: network.clock.now(),
+        reason: "error" as const,
+        error: recordError(failure),
+      };
+      const intensity = job.restarts;
+      const children = coordinators;
+      const policy = { supervisor, strategy: "one-for-all" as const, children, intensity, backoff };
+      const decision = decide(policy, context.history, end); // J1
+      if (decision.escalate) {
+        const isLimit = decision.cause.code === "RESTART_LIMIT";
+        enqueue.assign({ failure: isLimit ? new RemoteError(decision.cause) : failure });
+        return;
+      }
+      enqueue.assign({
+        history: decision.history,
+        delayMs: decision.delayMs,
+        failedAtMs: end.atMs,
+      });
+    }),
+    finish: assign({
+      result: ({ context, event }) =>
+        "output" in event ? (event.output as RunResult) : context.result,
+    }),
+    handUp: ({ context }) => {
+      const { failure } = context;
+      throw failure instanceof ActorFailedError ? new RemoteError(failure.incident.reason) : failure;
+    },
+  },
+  guards: {
+    hasFailed: ({ context }) => context.failure !== undefined,
+    isFinished: ({ event }) => event.type === "xstate.done.actor.training",
+  },
+}).createMachine({
+  id: "jobSupervisor",
+  context: ({ input }) => ({
+    ...input,
+    // It outlives its generations: what is meant for the run's supervisor carries generation 0.
+    mailbox: openMailbox(
+      input.network,
+      { run: input.record.run, generation: 0 },
+      { role: "job", index: 0 },
+    ),
+    job: input.record.job,
+    claimed: undefined,
+    history: emptyHistory,
+    failedAtMs: undefined,
+    delayMs: 0,
+    result: undefined,
+  }),
+  output: ({ context }) => context.result,
+  invoke: { src: "listening", input: ({ context }) => context },
+  on: { "chaos.throw": { actions: "throwInjected" } },
+  initial: "claiming",
+  states: {
+    claiming: {
+      invoke: {
+        src: "claiming",
+        id: "claiming",
+        input: ({ context }) => context.job,
+        onDone: {
+          target: "running",
+          actions: assign({ claimed: ({ event }) => event.output }),
+        },
+        onError: { target: "restarting", actions: "childEnded" },
+      },
+    },
+    running: {
+      entry: "startCoordinators",
+      exit: "stopCoordinators",
+      on: {
+        "run.cancel": { actions: sendTo("training", { type: "run.cancel" }) },
+        "xstate.error.actor.*": { target: "restarting", actions: "childEnded" },
+        "xstate.done.actor.*": { guard: "isFinished", target: "finished", actions: "finish" },
+      },
+    },
+    restarting: {
+      always: { guard: "hasFailed", target: "failed" },
+      after: { delayMs: "claiming" },
+    },
+    failed: { entry: "handUp" },
+    finished: { type: "final" },
+  },
+});

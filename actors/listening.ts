@@ -1,0 +1,25 @@
+// Listening: the callback actor by which a machine hears its mailbox. A message becomes an event of
+// the same type, with the body as it came.
+
+import { fromCallback } from "xstate";
+import { type ActorMessage, type Mailbox, type MessageType, type Network, subscribe } from "./mailbox.ts";
+
+/** The event of a message: `{ type: "device.run", body, from, run, generation }`. */
+export type MessageEvent<Type extends MessageType> = Extract<ActorMessage, { type: Type }>;
+
+/** Hears one actor's mailbox for as long as it is invoked. */
+export const listening = fromCallback<{ type: string }, { mailbox: Mailbox }>(
+  ({ input, sendBack }) => {
+    const subscription = input.mailbox.listen((message) => sendBack(message));
+    return () => subscription.unsubscribe();
+  },
+);
+
+/** Hears what is said to a host, whatever the run and generation. */
+export const listeningAsHost = fromCallback<{ type: string }, { network: Network; index: number }>(
+  ({ input, sendBack }) => {
+    const address = { role: "host" as const, index: input.index };
+    const subscription = subscribe(input.network, address, (message) => sendBack(message));
+    return () => subscription.unsubscribe();
+  },
+);

@@ -1,0 +1,166 @@
+// The mailbox: how an actor of a generation speaks over the transport. Its subject carries run,
+// generation, role and index, so that whatever was meant for an older generation finds nobody.
+
+import type { Clock } from "../src/clock.ts";
+import { StepTimeoutError } from "../src/errors.ts";
+import type { MessageOf, OutgoingOf } from "../src/wire/codec.ts";
+import { type Messages, messages } from "../src/wire/messages.ts";
+import { subjectOf, subjectPattern } from "../src/wire/subjects.ts";
+import type { Subscription, Transport } from "../src/wire/transport.ts";
+
+export type ActorMessage = MessageOf<Messages>;
+export type MessageType = keyof Messages & string;
+export type BodyOf<Type extends MessageType> = Extract<ActorMessage, { type: Type }>["body"];
+type OutgoingBody<Type extends MessageType> = Extract<OutgoingOf<Messages>, { type: Type }>["body"];
+
+export type Role =
+  | "cluster"
+  | "jobs"
+  | "queue"
+  | "job"
+  | "coordinator"
+  | "checkpoint"
+  | "host"
+  | "device"
+  | "shard"
+  | "reader";
+
+/** Who an actor is, within a cluster. */
+export interface Address {
+  readonly role: Role;
+  readonly index: number;
+}
+
+/** What every actor is given of the cluster it lives in. */
+export interface Network {
+  readonly transport: Transport;
+  readonly cluster: string;
+  readonly clock: Clock;
+  /** Whether the broker can be reached now: silence means nothing while it cannot. */
+  isConnected(): boolean;
+  /** Whether `chaos.throw` is obeyed. */
+  readonly faultsAllowed: boolean;
+  /** A frame that is no message: counted and told, never obeyed. */
+  onCorrupt(error: Error): void;
+}
+
+/** One generation of one run. */
+export interface RunScope {
+  readonly run: string;
+  readonly generation: number;
+}
+
+/** The scope of actors that belong to no run. */
+export const clusterScope: RunScope = { run: "cluster", generation: 0 };
+
+export interface Mailbox {
+  readonly scope: RunScope;
+  readonly self: Address;
+  tell<Type extends MessageType>(to: Address, type: Type, body: OutgoingBody<Type>): void;
+  /** Calls `receive` for every message to this actor. */
+  listen(receive: (message: ActorMessage) => void): Subscription;
+}
+
+export function openMailbox(
+  network: Network,
+  { run, generation }: RunScope,
+  { role, index }: Address,
+): Mailbox {
+  const { transport, cluster } = network;
+  const scope = { run, generation };
+  const self = { role, index };
+  return {
+    scope,
+    self,
+    tell(to, type, body) {
+      const verb = type.replace(".", "-");
+      const subject = subjectOf({ cluster, ...scope, ...to, verb });
+      const from = `${self.role}:${self.index}`;
+      // The pair (type, body) is one of the catalogue's, as the signature says.
+      const message = { type, ...scope, from, body } as OutgoingOf<Messages>;
+      transport.publish(subject, messages.encode(message));
+    },
+    listen: (receive) => subscribe(network, { ...scope, ...self }, receive),
+  };
+}
+
+/** Messages to every actor that `pattern` selects, from whatever run and generation. */
+export function subscribe(
+  network: Network,
+  pattern: Partial<RunScope> & Address,
+  receive: (message: ActorMessage) => void,
+): Subscription {
+  const subject = subjectPattern({ cluster: network.cluster, ...pattern });
+  return network.transport.subscribe(subject, (frame) => {
+    let message: ActorMessage;
+    try {
+      message = messages.decode(frame);
+    } catch (error) {
+      network.onCorrupt(error instanceof Error ? error : new Error(String(error)));
+      return;
+    }
+    if (message.type === "chaos.throw" && !network.faultsAllowed) return;
+    receive(message);
+  });
+}
+
+/** How often a question is asked again, as a share of its deadline, and at most. */
+const repeatMsMax = 1000;
+
+/**
+ * Asks until everyone in `to` has answered with a message that `answer` picks, and returns the
+ * answers in that order. @throws StepTimeoutError naming who did not, after the deadline
+ */
+export function ask<Type extends MessageType, Answer>(options: {
+  readonly network: Network;
+  readonly mailbox: Mailbox;
+  readonly to: readonly Address[];
+  readonly type: Type;
+  readonly body: OutgoingBody<Type>;
+  /** The answer in a message, and who gave it (position in `to`). */
+  readonly answer: (message: ActorMessage) => { from: number; answer: Answer } | undefined;
+  /** Infinity where somebody else watches over the time that it takes. */
+  readonly deadlineMs: number;
+  readonly signal?: AbortSignal;
+}): Promise<Answer[]> {
+  const { network, mailbox, to, type, body, answer, deadlineMs, signal } = options;
+  const { clock } = network;
+  return new Promise<Answer[]>((resolve, reject) => {
+    const answers = new Map<number, Answer>();
+    const startMs = clock.now();
+    let cancel = () => {};
+    const subscription = mailbox.listen((message) => {
+      const given = answer(message);
+      if (given === undefined || answers.has(given.from)) return;
+      answers.set(given.from, given.answer);
+      if (answers.size === to.length) finish(() => resolve(inOrder(to.length, answers)));
+    });
+    const finish = (settle: () => void) => {
+      cancel();
+      subscription.unsubscribe();
+      settle();
+    };
+    const send = () => {
+      if (signal?.aborted === true) return finish(() => reject(signal.reason));
+      const missing = to.filter((_, i) => !answers.has(i));
+      if (clock.now() - startMs >= deadlineMs) {
+        const names = missing.map(({ role, index }) => `${role}:${index}`).join(", ");
+        const error = new StepTimeoutError(`${names} to answer ${type}`, deadlineMs);
+        return finish(() => reject(error));
+      }
+      try {
+        for (const address of missing) mailbox.tell(address, type, body);
+      } catch (error) {
+        return finish(() => reject(error));
+      }
+      cancel = clock.after(Math.min(repeatMsMax, deadlineMs / 4), send);
+    };
+    signal?.addEventListener("abort", () => finish(() => reject(signal.reason)), { once: true });
+    send();
+  });
+}
+
+function inOrder<Answer>(count: number, answers: Map<number, Answer>): Answer[] {
+  return Array.from({ length: count }, (_, i) => answers.get(i) as Answer);
+}
+

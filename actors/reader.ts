@@ -1,0 +1,67 @@
+// Reader: answers for one thread that reads batches into the ring. It holds no state of the run, so
+// it alone is restarted when it fails; the devices wait a little longer for their batch.
+//
+//   reading ──thread ended──▶ error: its supervisor starts another
+
+import { fromCallback, setup } from "xstate";
+import { PeerLostError, RemoteError } from "../src/errors.ts";
+import type { Launcher, ThreadEnd } from "../src/launcher.ts";
+import type { Assembly, GenerationMemory } from "./assembly.ts";
+import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
+import { listening } from "./listening.ts";
+import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
+
+export interface ReaderInput {
+  readonly network: Network;
+  readonly launcher: Launcher;
+  readonly assembly: Assembly;
+  readonly memory: GenerationMemory;
+  readonly reader: number;
+}
+
+type ReaderEvent = { readonly type: "thread.ended"; readonly end: ThreadEnd } | ThrowEvent;
+
+const entry = new URL("./thread-entry.js", import.meta.url);
+
+const threadLogic = fromCallback<{ type: string }, ReaderInput>(({ input, sendBack }) => {
+  const { assembly, memory, reader, launcher } = input;
+  const task = { program: "reader", assembly, memory, index: reader };
+  const thread = launcher.start(entry, task, `reader-${reader}`);
+  void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
+  return () => thread.kill();
+});
+
+export const readerMachine = setup({
+  types: {} as {
+    context: ReaderInput & { readonly mailbox: Mailbox };
+    input: ReaderInput;
+    events: ReaderEvent;
+  },
+  actors: { listening, thread: threadLogic },
+  actions: {
+    throwInjected,
+    lose: ({ context, event }) => {
+      if (event.type !== "thread.ended") return;
+      const { end } = event;
+      if (end.kind === "failed") throw new RemoteError(end.error);
+      const reason = end.kind === "lost" ? end.reason : "its thread ended by itself";
+      throw new PeerLostError(`reader:${context.reader}`, reason);
+    },
+  },
+}).createMachine({
+  id: "reader",
+  context: ({ input }) => ({
+    ...input,
+    mailbox: openMailbox(input.network, input.assembly, { role: "reader", index: input.reader }),
+  }),
+  invoke: [
+    { src: "listening", input: ({ context }) => context },
+    { src: "thread", input: ({ context }) => context },
+  ],
+  on: {
+    "thread.ended": { actions: "lose" },
+    "chaos.throw": { actions: "throwInjected" },
+  },
+  initial: "reading",
+  states: { reading: {} },
+});

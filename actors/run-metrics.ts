@@ -1,0 +1,140 @@
+// The metrics of a run, as they are part of a cut: pure functions over plain JSON, so that a restored
+// run goes on with the patience, the best and the curve that it had (architecture.md, section 5).
+
+import type { JobSpec } from "../src/job.ts";
+import {
+  type EarlyStoppingState,
+  initialEarlyStopping,
+  observe,
+} from "../src/training/early-stopping.ts";
+import type { Metrics } from "../src/training/metrics.ts";
+import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
+import type { CutRecord, RunRecord, RunResult } from "./run-record.ts";
+
+export interface RunMetrics {
+  readonly history: readonly CutRecord[];
+  readonly earlyStopping: EarlyStoppingState;
+  /** Losses since the last point of the history. */
+  readonly lossSum: number;
+  readonly lossSteps: number;
+  readonly evaluatedStep: number | null;
+  readonly savedStep: number | null;
+  /** Whether the cut at `evaluatedStep` is the best so far, and training has not gone on since. */
+  readonly isBest: boolean;
+}
+
+/** Points of a history that travel with every checkpoint. */
+const historyMax = 1000;
+
+const initial: RunMetrics = {
+  history: [],
+  earlyStopping: initialEarlyStopping,
+  lossSum: 0,
+  lossSteps: 0,
+  evaluatedStep: null,
+  savedStep: null,
+  isBest: false,
+};
+
+/** What a checkpoint's manifest remembers; the beginning, where there is none. */
+export function restoredMetrics(manifest: Manifest | undefined): RunMetrics {
+  if (manifest === undefined) return initial;
+  return { ...initial, ...(manifest.metrics as Partial<RunMetrics>) };
+}
+
+export function afterWindow(
+  metrics: RunMetrics,
+  window: { readonly lossSum: number; readonly steps: number },
+): RunMetrics {
+  if (window.steps === 0) return metrics;
+  return {
+    ...metrics,
+    lossSum: metrics.lossSum + window.lossSum,
+    lossSteps: metrics.lossSteps + window.steps,
+    isBest: false,
+  };
+}
+
+export function afterEvaluation(
+  metrics: RunMetrics,
+  job: JobSpec,
+  step: number,
+  evaluation: Metrics,
+): RunMetrics {
+  const options = job.evaluation?.earlyStopping;
+  const { state, improved } =
+    options === undefined
+      ? { state: metrics.earlyStopping, improved: false }
+      : observe(metrics.earlyStopping, options, step, evaluation);
+  const point = pointOf(metrics, step, evaluation);
+  return {
+    ...withPoint(metrics, point),
+    earlyStopping: state,
+    evaluatedStep: step,
+    isBest: improved,
+  };
+}
+
+/** Before the checkpoint at `step` is written: what is written is what a restore finds. */
+export function afterCheckpoint(metrics: RunMetrics, step: number): RunMetrics {
+  const has = metrics.history.at(-1)?.step === step;
+  const next = has ? metrics : withPoint(metrics, pointOf(metrics, step, undefined));
+  return { ...next, savedStep: step };
+}
+
+/** The result, from what the store holds: the truth about training lives there (law 6). */
+export function resultOf(context: {
+  readonly store: CheckpointStore;
+  readonly job: JobSpec;
+  readonly scope: { readonly run: string; readonly generation: number };
+  readonly metrics: RunMetrics;
+  readonly isCancelled: boolean;
+  readonly record: RunRecord;
+}): RunResult {
+  const { store, job, scope, metrics, isCancelled, record } = context;
+  const { manifests } = store.list();
+  const best = manifests.find((manifest) => manifest.best);
+  const last = manifests[0];
+  const manifest = job.evaluation?.earlyStopping === undefined ? last : (best ?? last);
+  const evaluation = metrics.history.findLast(
+    (point) => point.step === manifest?.cut && point.evaluation !== undefined,
+  )?.evaluation;
+  const status = isCancelled
+    ? "cancelled"
+    : metrics.earlyStopping.stopped
+      ? "stopped-early"
+      : "finished";
+  const speeds = record.since(0, Number.POSITIVE_INFINITY).flatMap((event) =>
+    event.type === "run.progress" ? event.samplesPerSecond : [],
+  );
+  return {
+    run: scope.run,
+    status,
+    step: manifest?.cut ?? 0,
+    digest: `sha256:${manifest?.modelDigest ?? ""}`,
+    auc: evaluation?.auc,
+    logLoss: evaluation?.logLoss,
+    normalizedEntropy: evaluation?.normalizedEntropy,
+    calibration: evaluation?.calibration,
+    history: metrics.history,
+    directory: store.directory,
+    manifest: manifest?.sha256 ?? "",
+    generation: scope.generation,
+    samplesPerSecond: speeds.at(-1) ?? 0,
+    arithmetic: manifest?.arithmetic ?? "",
+  };
+}
+
+function pointOf(
+  metrics: RunMetrics,
+  step: number,
+  evaluation: Metrics | undefined,
+): CutRecord {
+  const trainLoss = metrics.lossSteps === 0 ? 0 : metrics.lossSum / metrics.lossSteps;
+  return evaluation === undefined ? { step, trainLoss } : { step, trainLoss, evaluation };
+}
+
+function withPoint(metrics: RunMetrics, point: CutRecord): RunMetrics {
+  const history = [...metrics.history, point].slice(-historyMax);
+  return { ...metrics, history, lossSum: 0, lossSteps: 0 };
+}

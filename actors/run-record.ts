@@ -1,0 +1,147 @@
+// The record of a run: what was asked, how far it is, and what happened, as events for its owner. It
+// is plain data outside every actor, so that whoever restarts finds it where it was.
+
+import type { ErrorRecord } from "../src/errors.ts";
+import type { JobSpec } from "../src/job.ts";
+import type { Metrics } from "../src/training/metrics.ts";
+
+/** One point of a run's history. */
+export interface CutRecord {
+  /** Steps done. */
+  readonly step: number;
+  /** Mean loss of the steps since the point before. */
+  readonly trainLoss: number;
+  /** Metrics on the held-out samples, where this cut evaluated. */
+  readonly evaluation?: Metrics | undefined;
+}
+
+/** What a finished run returns. */
+export interface RunResult {
+  readonly run: string;
+  readonly status: "finished" | "stopped-early" | "cancelled";
+  /** The cut of the returned model: the best one, where early stopping asked for it. */
+  readonly step: number;
+  /** SHA-256 tree hash of the returned model: weights and optimizer state. */
+  readonly digest: string;
+  readonly auc?: number | undefined;
+  readonly logLoss?: number | undefined;
+  readonly normalizedEntropy?: number | undefined;
+  readonly calibration?: number | undefined;
+  readonly history: readonly CutRecord[];
+  /** Checkpoint directory, and the manifest in it that the model is loaded from. */
+  readonly directory: string;
+  readonly manifest: string;
+  /** The last generation: 1 where nothing failed. */
+  readonly generation: number;
+  readonly samplesPerSecond: number;
+  readonly arithmetic: string;
+}
+
+type EventBody =
+  | { readonly type: "run.queued"; readonly name: string }
+  | { readonly type: "run.preparing"; readonly fraction: number }
+  | {
+      readonly type: "run.prepared";
+      readonly samples: number;
+      readonly heldOut: number;
+      readonly steps: number;
+      readonly quarantined: number;
+      readonly quarantine: readonly { file: string; line: number; reason: string }[];
+      readonly bestAuc?: number | undefined;
+    }
+  | {
+      readonly type: "run.started";
+      readonly fromStep: number;
+      readonly steps: number;
+      readonly devices: number;
+      readonly arithmetic: string;
+      /** The one sentence where the kernels are slow, and why. */
+      readonly notice?: string | undefined;
+    }
+  | {
+      readonly type: "run.progress";
+      readonly step: number;
+      readonly steps: number;
+      readonly loss: number;
+      readonly samplesPerSecond: number;
+    }
+  | { readonly type: "run.evaluated"; readonly step: number; readonly metrics: Metrics }
+  | {
+      readonly type: "run.checkpointed";
+      readonly step: number;
+      readonly digest: string;
+      readonly best: boolean;
+      readonly bytes: number;
+    }
+  | {
+      readonly type: "run.incident";
+      readonly offender: string;
+      readonly supervisor: string;
+      readonly context: string;
+      readonly error: ErrorRecord;
+    }
+  | {
+      readonly type: "run.recovered";
+      readonly fromStep: number;
+      /** From the incident to the first step after the restore. */
+      readonly seconds: number;
+    }
+  | { readonly type: "run.finished"; readonly result: RunResult }
+  | { readonly type: "run.failed"; readonly error: ErrorRecord };
+
+/** What happened to a run. `seq` counts from 0 without gaps. */
+export type RunEvent = EventBody & {
+  readonly seq: number;
+  readonly run: string;
+  readonly generation: number;
+};
+
+export type RunStatus = "queued" | "running" | "finished" | "failed" | "cancelled";
+
+/** Events kept for those who come late; older ones are forgotten. */
+const eventsMax = 10_000;
+
+export class RunRecord {
+  readonly run: string;
+  readonly job: JobSpec;
+  status: RunStatus = "queued";
+  isCancelAsked = false;
+  result: RunResult | undefined;
+  error: ErrorRecord | undefined;
+  readonly #events: RunEvent[] = [];
+  #nextSeq = 0;
+  #publish: (event: RunEvent) => void;
+
+  constructor(run: string, job: JobSpec, publish: (event: RunEvent) => void) {
+    this.run = run;
+    this.job = job;
+    this.#publish = publish;
+  }
+
+  /** Adds what happened, and tells whoever follows. */
+  append(generation: number, body: EventBody): void {
+    const event: RunEvent = { ...body, seq: this.#nextSeq++, run: this.run, generation };
+    this.#events.push(event);
+    if (this.#events.length > eventsMax) this.#events.shift();
+    if (event.type === "run.finished") {
+      this.result = event.result;
+      this.status = event.result.status === "cancelled" ? "cancelled" : "finished";
+    }
+    if (event.type === "run.failed") {
+      this.error = event.error;
+      this.status = "failed";
+    }
+    this.#publish(event);
+  }
+
+  /** The events from `seq` on that are still kept, at most `most`. */
+  since(seq: number, most = 500): RunEvent[] {
+    const first = this.#events[0]?.seq ?? 0;
+    return this.#events.slice(Math.max(0, seq - first), Math.max(0, seq - first) + most);
+  }
+
+  /** Whether nothing more will happen. */
+  get isOver(): boolean {
+    return this.status !== "queued" && this.status !== "running";
+  }
+}

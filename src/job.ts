@@ -1,0 +1,158 @@
+// The job: what is asked for, as plain data that crosses threads and NATS. Each room declares its own
+// options; here they become one specification, complete and checked once.
+
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import { dataOptions, type DataOptions } from "./data/options.ts";
+import { type SparseOptimizerOptions, sparseOptimizerOptions } from "./embedding/options.ts";
+import {
+  type DenseOptimizerOptions,
+  denseOptimizerOptions,
+  type ModelOptions,
+  modelOptions,
+} from "./model/options.ts";
+import { checkOptions, expected } from "./options.ts";
+import { earlyStoppingOptions } from "./training/early-stopping.ts";
+
+const evaluationOptions = z.strictObject({
+  /** Held-out data. Left out: a share of the training data is held out instead. */
+  data: dataOptions.optional(),
+  /** Share of the training data that is held out, where there is no `data`. */
+  fraction: z.number().gt(0).lt(1).default(0.1),
+  /** Evaluate every so many steps; 0: only at the end of each pass. */
+  everySteps: z.int().min(0).default(0),
+  /** Stop when a metric no longer improves, and return the best checkpoint. */
+  earlyStopping: earlyStoppingOptions.optional(),
+});
+
+const jobSchema = z.strictObject({
+  name: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,64}$/, "letters, digits, - and _, at most 64")
+    .default("job"),
+  model: modelOptions,
+  data: dataOptions,
+  optimizer: z
+    .strictObject({
+      dense: denseOptimizerOptions.prefault({ kind: "adagrad" }),
+      sparse: sparseOptimizerOptions.prefault({ kind: "rowWiseAdagrad" }),
+    })
+    .prefault({}),
+  /** Evaluation on held-out samples, at cuts. Left out: none. */
+  evaluation: evaluationOptions.optional(),
+  checkpoint: z
+    .strictObject({
+      /** A checkpoint every so many steps, and one at the end. */
+      everySteps: z.int().min(1).default(200),
+      /** Where checkpoints rest. One directory holds one run. */
+      directory: z.string().min(1).default("checkpoints"),
+      /** How many are kept, besides the best. */
+      keep: z.int().min(1).default(2),
+    })
+    .prefault({}),
+  /** All that is random follows from it. */
+  seed: z.int().min(0).default(1),
+  /** Fixed parts of a batch; a part of the arithmetic. At least the number of devices. */
+  slices: z.literal([1, 2, 4, 8, 16, 32, 64, 128]).default(8),
+  /** Devices to run on; 0: all that the cluster has. Changes speed, and no bit of the result. */
+  devices: z.int().min(0).max(128).default(0),
+  /** Reader threads. */
+  readers: z.int().min(1).max(16).default(1),
+  /** Which kernels: native where they are built, or one of the two by name. */
+  arithmetic: z.enum(["auto", "native", "reference"]).default("auto"),
+  /** Longest that a step may take; every other timeout follows from it. */
+  stepDeadlineMs: z.int().min(100).max(86_400_000).default(30_000),
+  /** Restores that a run may need within a time before it is given up. */
+  restarts: z
+    .strictObject({
+      restartsMax: z.int().min(0).default(10),
+      windowMs: z.int().min(1).default(600_000),
+    })
+    .prefault({}),
+});
+
+/** A job as a user writes it. */
+export interface JobOptions {
+  readonly name?: string;
+  readonly model: ModelOptions;
+  readonly data: DataOptions;
+  readonly optimizer?: {
+    readonly dense?: DenseOptimizerOptions;
+    readonly sparse?: SparseOptimizerOptions;
+  };
+  readonly evaluation?: Omit<z.input<typeof evaluationOptions>, "data"> & {
+    /** As `JobOptions.data`; its batch size is that of the training data. */
+    readonly data?: DataOptions | Omit<DataOptions, "batchSize">;
+  };
+  readonly checkpoint?: z.input<typeof jobSchema>["checkpoint"];
+  readonly seed?: number;
+  readonly slices?: z.input<typeof jobSchema>["slices"];
+  readonly devices?: number;
+  readonly readers?: number;
+  readonly arithmetic?: "auto" | "native" | "reference";
+  readonly stepDeadlineMs?: number;
+  readonly restarts?: z.input<typeof jobSchema>["restarts"];
+}
+
+/** A job as it was checked: complete and frozen. */
+export type JobSpec = z.output<typeof jobSchema>;
+
+/** The complete specification of a job. @throws InvalidOptionError */
+export function resolveJob(options: unknown): JobSpec {
+  const job = checkOptions(jobSchema, withEvaluationBatch(options));
+  if (job.evaluation?.data !== undefined && job.evaluation.data.batchSize !== job.data.batchSize) {
+    throw expected(
+      "evaluation.data.batchSize",
+      `left out, or that of the training data, ${job.data.batchSize}`,
+      job.evaluation.data.batchSize,
+    );
+  }
+  if (job.data.kind === "synthetic" && job.data.dense !== job.model.dense) {
+    throw expected("data.dense", `the model's, ${job.model.dense}`, job.data.dense);
+  }
+  return job;
+}
+
+/**
+ * Hash of all that decides the trained bits. Two jobs that agree in it may share a checkpoint
+ * directory: devices, deadlines, intervals and names are not in it.
+ */
+export function jobIdentity(job: JobSpec): string {
+  const { model, optimizer, evaluation, seed, slices } = job;
+  const data = withoutPlace(job.data);
+  const held = evaluation?.data === undefined ? undefined : withoutPlace(evaluation.data);
+  const stopping = evaluation?.earlyStopping === undefined ? undefined : evaluation;
+  const split = evaluation !== undefined && held === undefined ? evaluation.fraction : undefined;
+  const stop = stopping === undefined ? undefined : { ...stopping, data: held };
+  const parts = { model, data, optimizer, seed, slices, split, stop };
+  return createHash("sha256").update(canonical(parts)).digest("hex");
+}
+
+/** An evaluation's data may leave out its batch size: it is the training data's. */
+function withEvaluationBatch(options: unknown): unknown {
+  if (!isRecord(options) || !isRecord(options["evaluation"]) || !isRecord(options["data"])) {
+    return options;
+  }
+  const { evaluation, data } = options;
+  if (!isRecord(evaluation["data"])) return options;
+  const held = { batchSize: data["batchSize"], ...evaluation["data"] };
+  return { ...options, evaluation: { ...evaluation, data: held } };
+}
+
+/** Data without what decides no bit: where its cache lies, and how long one goes on. */
+function withoutPlace(data: JobSpec["data"]) {
+  const { cache: _cache, passes: _passes, ...rest } = data;
+  return "quarantineMax" in rest ? { ...rest, quarantineMax: undefined } : rest;
+}
+
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_, inner) =>
+    isRecord(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  );
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

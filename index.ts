@@ -11,7 +11,14 @@ export type { Incident } from "./actors/incident.ts";
 
 // A job, as plain data ----
 export { type JobOptions, type JobSpec, resolveJob } from "./src/job.ts";
-export { adagrad, adam, dlrm, type ModelOptions, rowWiseAdagrad, sgd } from "./src/model/options.ts";
+export {
+  adagrad,
+  adam,
+  dlrm,
+  type ModelOptions,
+  rowWiseAdagrad,
+  sgd,
+} from "./src/model/options.ts";
 export type { TableOptions } from "./src/embedding/options.ts";
 export { criteo, csv, type DataOptions, synthetic } from "./src/data/options.ts";
 

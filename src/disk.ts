@@ -2,8 +2,18 @@
 // nothing more. Calls are synchronous, because whoever makes them owns its thread.
 
 import {
-  closeSync, existsSync, fsyncSync, ftruncateSync, mkdirSync, openSync, readdirSync, readSync,
-  renameSync, rmSync, statSync, writeSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
 } from "node:fs";
 
 /** An open file. Offsets and lengths are bytes. */

@@ -242,7 +242,8 @@ export class RestartLimitError extends TrainingError {
   readonly recovery = "stop";
 
   constructor(supervisor: string, restarts: number, withinMs: number, options?: ErrorOptions) {
-    const cause = options?.cause instanceof Error ? `; the last failure: ${options.cause.message}` : "";
+    const cause =
+      options?.cause instanceof Error ? `; the last failure: ${options.cause.message}` : "";
     super(`${supervisor} restarted ${restarts} times within ${withinMs} ms${cause}`, options);
   }
 }
@@ -268,7 +269,8 @@ export interface ErrorRecord {
 
 /** Plain data for any thrown value. An unknown error is `restore`: the restart limit ends it. */
 export function recordError(error: unknown): ErrorRecord {
-  const cause = error instanceof Error && error.cause !== undefined ? String(error.cause) : undefined;
+  const cause =
+    error instanceof Error && error.cause !== undefined ? String(error.cause) : undefined;
   const known = error instanceof TrainingError;
   return {
     name: error instanceof Error ? error.name : "Error",

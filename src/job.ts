@@ -3,7 +3,7 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { dataOptions, type DataOptions } from "./data/options.ts";
+import { type DataOptions, dataOptions } from "./data/options.ts";
 import { type SparseOptimizerOptions, sparseOptimizerOptions } from "./embedding/options.ts";
 import {
   type DenseOptimizerOptions,
@@ -130,12 +130,12 @@ export function jobIdentity(job: JobSpec): string {
 
 /** An evaluation's data may leave out its batch size: it is the training data's. */
 function withEvaluationBatch(options: unknown): unknown {
-  if (!isRecord(options) || !isRecord(options["evaluation"]) || !isRecord(options["data"])) {
+  if (!isRecord(options) || !isRecord(options.evaluation) || !isRecord(options.data)) {
     return options;
   }
   const { evaluation, data } = options;
-  if (!isRecord(evaluation["data"])) return options;
-  const held = { batchSize: data["batchSize"], ...evaluation["data"] };
+  if (!isRecord(evaluation.data)) return options;
+  const held = { batchSize: data.batchSize, ...evaluation.data };
   return { ...options, evaluation: { ...evaluation, data: held } };
 }
 

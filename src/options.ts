@@ -1,7 +1,7 @@
 // Options are checked once, at the door, into a complete object. One form for every refusal:
 // "Expected `trainers` to be an integer >= 1, got `0` (number)".
 
-import { z } from "zod";
+import type { z } from "zod";
 import { InvalidOptionError } from "./errors.ts";
 
 /** What `value` is under `schema`, complete and frozen. @throws InvalidOptionError */
@@ -31,9 +31,16 @@ function refusal(found: Issue, root: unknown, at: string): InvalidOptionError {
   if (issue.code === "unrecognized_keys") {
     const key = issue.keys[0] ?? "";
     const full = option === "" ? key : `${option}.${key}`;
-    return new InvalidOptionError(full, `Expected no option \`${full}\`: there is none of that name`);
+    return new InvalidOptionError(
+      full,
+      `Expected no option \`${full}\`: there is none of that name`,
+    );
   }
-  return expected(option === "" ? "options" : option, expectationOf(issue), valueAt(root, issue.path));
+  return expected(
+    option === "" ? "options" : option,
+    expectationOf(issue),
+    valueAt(root, issue.path),
+  );
 }
 
 /** Of a union, the branch that came furthest: its complaint is the one that helps. */

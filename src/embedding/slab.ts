@@ -1,7 +1,6 @@
 // The slab: a row store that holds every row in device memory. All rows lie there from the start
 // with the value that their birth will give them; `touched` tells which have been born.
 
-import { type Key, purposes } from "../random.ts";
 import {
   type Kernels,
   quantumColumns,
@@ -9,6 +8,7 @@ import {
   stateWidth,
   type Tensor,
 } from "../kernels/kernels.ts";
+import { type Key, purposes } from "../random.ts";
 import type { SparseOptimizerSpec, TableSpec } from "./options.ts";
 import type { RowRecords, RowStore } from "./row-store.ts";
 

@@ -11,8 +11,8 @@ import { createDenseState, type DenseState } from "../model/dense-optimizer.ts";
 import { createDlrm, type Dlrm, type DlrmGradients, gradientsOf } from "../model/dlrm.ts";
 import type { DenseOptimizerSpec } from "../model/options.ts";
 import { initParameters } from "../model/parameters.ts";
-import { keyOf, type Key } from "../random.ts";
-import { samplesMaxOf, tableOf, type Topology } from "./topology.ts";
+import { type Key, keyOf } from "../random.ts";
+import { samplesMaxOf, type Topology, tableOf } from "./topology.ts";
 
 /** What the arithmetic of a step needs to know of the job besides the topology. */
 export interface Recipe {

@@ -1,11 +1,11 @@
 // The topology: what every device of a generation knows of all the others. A pure function of the
 // job, the data's limits and the placement, so that each thread computes the same one.
 
-import { replicatedTables, shardsOf } from "../embedding/shards.ts";
 import { idFrameBytes } from "../embedding/bags.ts";
 import type { TableSpec } from "../embedding/options.ts";
-import type { ExchangeShape } from "../exchange/exchange.ts";
+import { replicatedTables, shardsOf } from "../embedding/shards.ts";
 import type { RingShape } from "../exchange/batch-ring.ts";
+import type { ExchangeShape } from "../exchange/exchange.ts";
 import { sliceStart, subtreesOf } from "../kernels/slices.ts";
 import { type ModelShape, shapeOf } from "../model/dlrm.ts";
 import type { ModelSpec } from "../model/options.ts";

@@ -3,13 +3,12 @@
 // of a rounding error: what exceeds them is another function, not another order of additions.
 
 import test from "ava";
-import { createReference } from "../../src/kernels/reference.ts";
-import { openKernels } from "../../src/kernels/index.ts";
-import { modelOptions } from "../../src/model/options.ts";
 import { sparseOptimizerOptions } from "../../src/embedding/options.ts";
-import { denseOptimizerOptions } from "../../src/model/options.ts";
-import { evaluate } from "../../src/training/metrics.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import { createReference } from "../../src/kernels/reference.ts";
+import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
 import type { DeviceState } from "../../src/training/device-state.ts";
+import { evaluate } from "../../src/training/metrics.ts";
 import { type Golden, type GoldenOptimizer, readGolden } from "../helpers/golden.ts";
 import { type LocalDevices, startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
 
@@ -33,11 +32,15 @@ for (const { devices, kernels } of cases) {
       for (const [step, batch] of batches.entries()) {
         const loss = await local.train(batch, step);
         const difference = Math.abs(loss - (expected[step] ?? Number.NaN));
-        if (!(difference <= lossTolerance)) t.fail(`step ${step}: the loss is off by ${difference}`);
+        if (!(difference <= lossTolerance))
+          t.fail(`step ${step}: the loss is off by ${difference}`);
       }
       const weightTolerance = Math.max(1e-4, 10 * optimizer.noise_weight_dev);
       for (const name of parameterNames(golden)) {
-        const difference = furthest(read(local, name), golden.tensor(`${optimizer.name}/final/${name}`));
+        const difference = furthest(
+          read(local, name),
+          golden.tensor(`${optimizer.name}/final/${name}`),
+        );
         t.true(difference <= weightTolerance, `${name} is off by ${difference}`);
       }
       const tests = batchesOf(golden, "test", golden.testBatches);
@@ -56,12 +59,21 @@ test("the golden is at hand, or this says that it is not", (t) => {
 });
 
 test("gives the logits and gradients of the first batch", async (t) => {
-  if (golden === undefined) return t.pass();
+  if (golden === undefined) {
+    t.pass();
+    return;
+  }
   const sgd = golden.optimizers.find((optimizer) => optimizer.kind === "sgd");
-  if (sgd === undefined) return t.fail("the golden has no sgd");
+  if (sgd === undefined) {
+    t.fail("the golden has no sgd");
+    return;
+  }
   const local = startGolden(golden, sgd, 1, () => createReference());
   const [batch] = batchesOf(golden, "train", 1);
-  if (batch === undefined) return t.fail("the golden has no batch");
+  if (batch === undefined) {
+    t.fail("the golden has no batch");
+    return;
+  }
   const logits = await local.score(batch);
   t.true(furthest(logits, golden.tensor("step0/act/logits")) <= 1e-5);
   await local.train(batch, 0);
@@ -177,7 +189,8 @@ function furthest(actual: ArrayLike<number>, expected: ArrayLike<number>): numbe
   let most = 0;
   for (let i = 0; i < actual.length; i++) {
     const difference = Math.abs((actual[i] ?? Number.NaN) - (expected[i] ?? Number.NaN));
-    if (!(difference <= most)) most = Number.isNaN(difference) ? Number.POSITIVE_INFINITY : difference;
+    if (!(difference <= most))
+      most = Number.isNaN(difference) ? Number.POSITIVE_INFINITY : difference;
   }
   return most;
 }

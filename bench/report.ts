@@ -1,0 +1,56 @@
+// What every bench prints: a table for people, and with --json one last line for machines. The form
+// of that line is a contract: names are stable, dotted, from general to specific.
+
+import { arch, availableParallelism, cpus, release, type as systemType } from "node:os";
+
+export interface BenchRow {
+  readonly name: string;
+  /** The median. */
+  readonly figure: number;
+  readonly unit: string;
+  /** What cannot be exceeded, or the peer; measured in the same run. */
+  readonly limit?: number;
+  readonly limitIs?: string;
+  /** figure / limit */
+  readonly ratio?: number;
+  /** 10th and 90th percentile. */
+  readonly spread: readonly [number, number];
+}
+
+/** Prints the rows of one bench. */
+export function printReport(bench: string, rows: readonly BenchRow[], json: boolean): void {
+  for (const row of rows) {
+    const limit =
+      row.limit === undefined
+        ? ""
+        : `  ${percent(row.ratio)} of ${short(row.limit)} (${row.limitIs ?? ""})`;
+    const spread = `${short(row.spread[0])} … ${short(row.spread[1])}`;
+    console.log(`${row.name.padEnd(34)} ${short(row.figure)} ${row.unit}  (${spread})${limit}`);
+  }
+  if (json) console.log(JSON.stringify({ bench, machine: machine(), rows }));
+}
+
+/** Median, and the 10th and 90th percentile. */
+export function quantiles(values: readonly number[]): { median: number; spread: [number, number] } {
+  const sorted = [...values].sort((a, b) => a - b);
+  const at = (q: number) => sorted[Math.round(q * (sorted.length - 1))] ?? Number.NaN;
+  return { median: at(0.5), spread: [at(0.1), at(0.9)] };
+}
+
+function machine() {
+  return {
+    cpu: cpus()[0]?.model ?? "unknown",
+    cores: availableParallelism(),
+    arch: arch(),
+    system: `${systemType()} ${release()}`,
+    node: process.version,
+  };
+}
+
+function short(value: number): string {
+  return value >= 100 ? Math.round(value).toLocaleString("en-US") : value.toPrecision(3);
+}
+
+function percent(ratio: number | undefined): string {
+  return ratio === undefined ? "" : `${Math.round(100 * ratio)} %`;
+}

@@ -1,0 +1,43 @@
+// The benches' door: `npm run bench -- train --config a --batch 2048 --devices 2 --json`.
+
+import { Command, InvalidArgumentError, Option } from "commander";
+import { configurationNames } from "./configurations.ts";
+import { printReport } from "./report.ts";
+import { benchTrain, type TrainBenchOptions } from "./train.bench.ts";
+
+const program = new Command("bench").description("Measures Osiris on this machine.");
+
+program
+  .command("train")
+  .description("samples/s of whole training steps: median, 10th and 90th percentile")
+  .addOption(
+    new Option("--config <name>", "configuration, see bench/README.md")
+      .choices(configurationNames)
+      .default("a"),
+  )
+  .option("--batch <samples>", "samples of a batch", positive, 2048)
+  .option("--devices <count>", "device threads", positive, 2)
+  .addOption(
+    new Option("--optimizer <kind>", "optimizer of tables (and of dense layers)")
+      .choices(["sgd", "adagrad", "rowWiseAdagrad", "adam"])
+      .default("sgd"),
+  )
+  .addOption(
+    new Option("--arithmetic <kind>", "kernels")
+      .choices(["auto", "native", "reference"])
+      .default("auto"),
+  )
+  .option("--seconds <seconds>", "how long to measure", positive, 8)
+  .option("--json", "end with one line for machines", false)
+  .action(async (options: TrainBenchOptions & { json: boolean }) => {
+    printReport("train", [await benchTrain(options)], options.json);
+  });
+
+await program.parseAsync();
+
+function positive(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1)
+    throw new InvalidArgumentError("Expected an integer >= 1.");
+  return value;
+}

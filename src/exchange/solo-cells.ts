@@ -1,0 +1,19 @@
+// Cells of a device that is alone, as where a saved model predicts: nobody else stores, so whatever
+// it would wait for has happened or never will.
+
+import { strict as assert } from "node:assert";
+import type { Cells } from "./cells.ts";
+
+/** The cells of the only participant. A wait that could not end is a bug, and says so at once. */
+export function createSoloCells(cells: number): Cells {
+  const words = new Int32Array(cells);
+  return {
+    load: (cell) => words[cell] ?? 0,
+    store(cell, value) {
+      words[cell] = value;
+    },
+    async waitUntil(wait, isTrue) {
+      assert(isTrue(), `a device that is alone waits for ${wait()}`);
+    },
+  };
+}

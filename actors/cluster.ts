@@ -15,7 +15,7 @@ import { type Clock, realClock } from "../src/clock.ts";
 import { recordError } from "../src/errors.ts";
 import type { JobOptions } from "../src/job.ts";
 import { kernelNotice } from "../src/kernels/index.ts";
-import { type Launcher, workerLauncher } from "../src/launcher.ts";
+import { type Launcher, rememberThreads, workerLauncher } from "../src/launcher.ts";
 import { checkOptions } from "../src/options.ts";
 import { encodeBody } from "../src/wire/body.ts";
 import { type BrokerThread, startBrokerThread } from "../src/wire/broker/broker-thread.ts";
@@ -78,7 +78,7 @@ export class Cluster implements AsyncDisposable {
   readonly network: Network;
   readonly #registry: Registry;
   readonly #transport: Transport;
-  readonly #startRoot: () => Root;
+  readonly #launcher: ReturnType<typeof rememberThreads>;
   #root: Root;
   #broker: BrokerThread | undefined;
   #isClosed = false;
@@ -118,7 +118,7 @@ export class Cluster implements AsyncDisposable {
       if (!this.#isClosed) transport.publish(eventsSubject(cluster, event.run), payload, { headers });
     });
     this.client = new Client({ transport, cluster, clock: realClock });
-    this.#startRoot = () => this.#startSupervisor(launcher);
+    this.#launcher = rememberThreads(launcher);
     this.#root = this.#startRoot();
     if (broker !== undefined) this.#watchBroker(broker, options);
   }
@@ -164,11 +164,15 @@ export class Cluster implements AsyncDisposable {
     return kernelNotice();
   }
 
-  /** Ends all runs where they are, and everything that was started. Safe to call twice. */
+  /**
+   * Ends all runs where they are, and everything that was started; resolves when no thread is left.
+   * Safe to call twice.
+   */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#root.stop();
+    await this.#launcher.allEnded();
     await this.#transport.close();
     await this.#broker?.close();
   }
@@ -182,8 +186,9 @@ export class Cluster implements AsyncDisposable {
     await this.#broker?.kill();
   }
 
-  #startSupervisor(launcher: Launcher): Root {
+  #startRoot(): Root {
     const { network } = this;
+    const launcher = this.#launcher;
     const registry = this.#registry;
     const devices = this.devices;
     const createdBy = `osiris on ${hostname()}, process ${process.pid}`;

@@ -19,6 +19,7 @@
 import { assign, enqueueActions, fromPromise, setup } from "xstate";
 import { PeerLostError, RemoteError, StepTimeoutError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
+import { kernelNotice } from "../src/kernels/index.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import { type Cut, nextCut, type Schedule, scheduleOf } from "../src/training/schedule.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
@@ -532,5 +533,6 @@ function tellStarted(context: Context): void {
     steps: schedule?.steps ?? 0,
     devices,
     arithmetic,
+    notice: kernelNotice(),
   });
 }

@@ -58,3 +58,19 @@ export const workerLauncher: Launcher = {
     };
   },
 };
+
+/** A launcher that remembers what it started, so that whoever closes can wait until all is gone. */
+export function rememberThreads(inner: Launcher): Launcher & { allEnded(): Promise<void> } {
+  const running = new Set<Promise<ThreadEnd>>();
+  return {
+    start<Command, Report>(entry: URL, data: unknown, name: string): Thread<Command, Report> {
+      const thread = inner.start<Command, Report>(entry, data, name);
+      running.add(thread.ended);
+      void thread.ended.then(() => running.delete(thread.ended));
+      return thread;
+    },
+    async allEnded() {
+      await Promise.all(running);
+    },
+  };
+}

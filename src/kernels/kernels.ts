@@ -111,10 +111,18 @@ export interface Kernels {
   write(t: Tensor, values: Float32Array): void;
   /** Copies the values out to host memory. */
   read(t: Tensor): Float32Array;
+  /** Sets every element. */
+  fill(t: Tensor, value: number): void;
   /** Copies a whole tensor; element counts must agree. */
   copy(out: Tensor, from: Tensor): void;
   /** out[:, outFirst .. +columns] = from[:, fromFirst .. +columns]; both (B, ·). */
-  copyColumns(out: Tensor, outFirst: number, from: Tensor, fromFirst: number, columns: number): void;
+  copyColumns(
+    out: Tensor,
+    outFirst: number,
+    from: Tensor,
+    fromFirst: number,
+    columns: number,
+  ): void;
   /** Reserves R rows. `touched` starts at 0, weights and state at 0. */
   rows(spec: {
     rows: number;

@@ -1,0 +1,273 @@
+// Included at the end of kernels.cc.
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#include "call.h"
+
+// Bindings ---------------------------------------------------------------------------------------
+// Typed arrays to pointers, no arithmetic. Shapes were checked by src/kernels/checked.ts; only the
+// element types are checked here, because a wrong one would be someone else's memory.
+
+namespace {
+
+using namespace osiris;
+
+const Kernels* const best = bestKernels();
+thread_local const Kernels* limited = nullptr;
+
+/// The kernels that this thread runs.
+const Kernels& running() { return limited != nullptr ? *limited : *best; }
+
+// uniform(t, key0, key1, purpose, first, scale)
+void uniform(Call& call) {
+  float* t = call.floats(0);
+  const int64_t n = call.length(0);
+  const Key key = keyOf(call, 1);
+  const uint32_t purpose = call.word(3);
+  const int64_t first = call.integer(4);
+  const float scale = static_cast<float>(call.number(5));
+  if (call.valid()) running().uniform(t, n, key.words, purpose, first, scale);
+}
+
+// linear(out, x, w, b, samples, inputs, outputs, relu)
+void linear(Call& call) {
+  float *out = call.floats(0), *x = call.floats(1), *w = call.floats(2), *b = call.floats(3);
+  const int64_t samples = call.integer(4), inputs = call.integer(5), outputs = call.integer(6);
+  const bool relu = call.flag(7);
+  if (call.valid()) running().linear(out, x, w, b, samples, inputs, outputs, relu);
+}
+
+// dRelu(d, out)
+void dRelu(Call& call) {
+  float *d = call.floats(0), *out = call.floats(1);
+  const int64_t n = call.length(0);
+  if (call.valid()) running().dRelu(d, out, n);
+}
+
+// dLinearInput(dX, dOut, w, samples, inputs, outputs)
+void dLinearInput(Call& call) {
+  float *dX = call.floats(0), *dOut = call.floats(1), *w = call.floats(2);
+  const int64_t samples = call.integer(3), inputs = call.integer(4), outputs = call.integer(5);
+  if (call.valid()) running().dLinearInput(dX, dOut, w, samples, inputs, outputs);
+}
+
+// dLinearWeight(dW[], dB[], dOut, x, inputs, outputs, firstSlice, bounds)
+void dLinearWeight(Call& call) {
+  const auto dW = call.floatsOf(0), dB = call.floatsOf(1);
+  float *dOut = call.floats(2), *x = call.floats(3);
+  const int64_t inputs = call.integer(4), outputs = call.integer(5);
+  const Slices slices = slicesOf(call, 6);
+  if (!call.valid()) return;
+  running().dLinearWeight(dW.data(), dB.data(), dOut, x, inputs, outputs, slices);
+}
+
+// dropout(x, key0, key1, purpose, step, firstElement, keep, limit)
+void dropout(Call& call) {
+  float* x = call.floats(0);
+  const int64_t n = call.length(0);
+  const Key key = keyOf(call, 1);
+  const uint32_t purpose = call.word(3), step = call.word(4);
+  const int64_t first = call.integer(5);
+  const float keep = static_cast<float>(call.number(6));
+  const uint32_t limit = call.word(7);
+  if (call.valid()) running().dropout(x, n, key.words, purpose, step, first, keep, limit);
+}
+
+// interact(out, x, samples, features, dim, copied, dots)
+void interact(Call& call) {
+  float *out = call.floats(0), *x = call.floats(1);
+  const int64_t samples = call.integer(2), features = call.integer(3), dim = call.integer(4);
+  const int64_t copied = call.integer(5);
+  const bool dots = call.flag(6);
+  if (call.valid()) running().interact(out, x, samples, features, dim, copied, dots);
+}
+
+// dInteract(dX, dOut, x, samples, features, dim, copied, dots)
+void dInteract(Call& call) {
+  float *dX = call.floats(0), *dOut = call.floats(1), *x = call.floats(2);
+  const int64_t samples = call.integer(3), features = call.integer(4), dim = call.integer(5);
+  const int64_t copied = call.integer(6);
+  const bool dots = call.flag(7);
+  if (call.valid()) running().dInteract(dX, dOut, x, samples, features, dim, copied, dots);
+}
+
+// pool(out, weights[], states[], touched[], numbers, offsets, ids, first, count)
+void pool(Call& call) {
+  float* out = call.floats(0);
+  const auto tables = tablesOf(call, 1, false);
+  const Bags bags = bagsOf(call, 5, tables.size());
+  const int64_t first = call.integer(7), count = call.integer(8);
+  if (!call.valid()) return;
+  running().pool(out, tables.data(), bags, first, count, columnsOf(tables));
+}
+
+// updateRows(weights[], states[], touched[], numbers, rules, offsets, ids, dPooled, firstSlice,
+//            bounds, sums[])
+void updateRows(Call& call) {
+  const auto tables = tablesOf(call, 0, true);
+  const Bags bags = bagsOf(call, 5, tables.size());
+  float* dPooled = call.floats(7);
+  const Slices slices = slicesOf(call, 8);
+  std::vector<float*> sums;
+  if (!call.missing(10)) sums = call.floatsOf(10);
+  // Only a row-wise rule has a mean of squares to complete.
+  for (size_t t = 0; t < sums.size() && call.valid(); t++) {
+    if (tables[t].rule.kind != RuleKind::rowWiseAdagrad) sums[t] = nullptr;
+  }
+  if (!call.valid()) return;
+  const float* const* completed = sums.empty() ? nullptr : sums.data();
+  running().updateRows(tables.data(), bags, dPooled, columnsOf(tables), slices, completed);
+}
+
+// rowSquares(weights[], states[], touched[], numbers, rules, offsets, ids, dPooled, firstSlice,
+//            bounds, table): Float32Array
+napi_value rowSquares(Call& call) {
+  const auto tables = tablesOf(call, 0, true);
+  const Bags bags = bagsOf(call, 5, tables.size());
+  float* dPooled = call.floats(7);
+  const Slices slices = slicesOf(call, 8);
+  const int64_t index = call.integer(10);
+  if (!call.valid()) return nullptr;
+  float* squares = nullptr;
+  const int64_t count = running().rowSquares(&squares, tables[index], index, bags, dPooled,
+                                             columnsOf(tables), slices);
+  napi_value buffer = nullptr, result = nullptr;
+  void* data = nullptr;
+  const size_t bytes = static_cast<size_t>(count) * sizeof(float);
+  if (napi_create_arraybuffer(call.env(), bytes, &data, &buffer) != napi_ok) return nullptr;
+  if (bytes > 0) std::memcpy(data, squares, bytes);
+  napi_create_typedarray(call.env(), napi_float32_array, count, buffer, 0, &result);
+  return result;
+}
+
+// dRows(weights[], states[], touched[], numbers, offsets, ids, dPooled, firstSlice, bounds, table,
+//       dRows[], counts[])
+void dRows(Call& call) {
+  const auto tables = tablesOf(call, 0, false);
+  const Bags bags = bagsOf(call, 4, tables.size());
+  float* dPooled = call.floats(6);
+  const Slices slices = slicesOf(call, 7);
+  const int64_t index = call.integer(9);
+  const auto d = call.floatsOf(10), counts = call.floatsOf(11);
+  if (!call.valid()) return;
+  running().dRows(d.data(), counts.data(), tables[index], index, bags, dPooled, columnsOf(tables),
+                  slices);
+}
+
+// applyRows(weights[], states[], touched[], numbers, rules, dRows, counts, whole)
+void applyRows(Call& call) {
+  const auto tables = tablesOf(call, 0, true);
+  float *d = call.floats(5), *counts = call.floats(6);
+  const bool whole = call.flag(7);
+  if (call.valid()) running().applyRows(tables[0], d, counts, whole);
+}
+
+// foldSubtrees(out, parts[], trees): trees holds first and count of each part
+void foldSubtrees(Call& call) {
+  float* out = call.floats(0);
+  const int64_t n = call.length(0);
+  const auto parts = call.floatsOf(1);
+  const int32_t* numbers = call.ints(2);
+  if (!call.valid()) return;
+  std::vector<Subtree> trees;
+  for (size_t p = 0; p < parts.size(); p++) {
+    trees.push_back({numbers[2 * p], numbers[2 * p + 1]});
+  }
+  running().foldSubtrees(out, parts.data(), trees.data(), static_cast<int64_t>(parts.size()), n);
+}
+
+// applyFlat(rule, w, state, second, g)
+void applyFlat(Call& call) {
+  const double* numbers = call.doubles(0);
+  float *w = call.floats(1), *state = call.floats(2), *second = call.floats(3);
+  const float* g = call.floats(4);
+  const int64_t n = call.length(1);
+  if (call.valid()) running().applyFlat(ruleOf(numbers), w, state, second, g, n);
+}
+
+// useLargePages(t): asks for pages of 2 MiB before the first touch, because lookups at random rows
+// of a large table otherwise spend their time on address translation. It may be refused.
+void useLargePages(Call& call) {
+  const uintptr_t page = 2 << 20;
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(call.floats(0));
+  const uintptr_t end = begin + static_cast<uintptr_t>(call.length(0)) * sizeof(float);
+  const uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;
+  if (!call.valid() || first >= last) return;
+#if defined(__linux__)
+  madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#endif
+}
+
+napi_value arithmetic(Call& call) {
+  napi_value name = nullptr;
+  napi_create_string_utf8(call.env(), running().arithmetic, NAPI_AUTO_LENGTH, &name);
+  return name;
+}
+
+// limitIsa(name): for tests and benches, the kernels of one instruction set in this thread.
+napi_value limitIsa(Call& call) {
+  const std::string name = call.text(0);
+  if (!call.valid()) return nullptr;
+  const Kernels* kernels = kernelsOf(name.c_str());
+  if (kernels != nullptr) limited = kernels;
+  napi_value result = nullptr;
+  napi_get_boolean(call.env(), kernels != nullptr, &result);
+  return result;
+}
+
+// Exports ----------------------------------------------------------------------------------------
+
+template <void (*kernel)(Call&)>
+napi_value bound(napi_env env, napi_callback_info info) {
+  try {
+    Call call(env, info);
+    kernel(call);
+  } catch (const std::bad_alloc&) {
+    napi_throw_error(env, nullptr, "There is no memory left for the scratch of a kernel");
+  }
+  return nullptr;
+}
+
+template <napi_value (*kernel)(Call&)>
+napi_value answered(napi_env env, napi_callback_info info) {
+  try {
+    Call call(env, info);
+    return kernel(call);
+  } catch (const std::bad_alloc&) {
+    napi_throw_error(env, nullptr, "There is no memory left for the scratch of a kernel");
+  }
+  return nullptr;
+}
+
+constexpr napi_property_descriptor method(const char* name, napi_callback callback) {
+  return {name, nullptr, callback, nullptr, nullptr, nullptr, napi_enumerable, nullptr};
+}
+
+}  // namespace
+
+NAPI_MODULE_INIT() {
+  const napi_property_descriptor properties[] = {
+      method("arithmetic", answered<arithmetic>),
+      method("limitIsa", answered<limitIsa>),
+      method("useLargePages", bound<useLargePages>),
+      method("uniform", bound<uniform>),
+      method("linear", bound<linear>),
+      method("dRelu", bound<dRelu>),
+      method("dLinearInput", bound<dLinearInput>),
+      method("dLinearWeight", bound<dLinearWeight>),
+      method("dropout", bound<dropout>),
+      method("interact", bound<interact>),
+      method("dInteract", bound<dInteract>),
+      method("pool", bound<pool>),
+      method("updateRows", bound<updateRows>),
+      method("rowSquares", answered<rowSquares>),
+      method("dRows", bound<dRows>),
+      method("applyRows", bound<applyRows>),
+      method("foldSubtrees", bound<foldSubtrees>),
+      method("applyFlat", bound<applyFlat>),
+  };
+  napi_define_properties(env, exports, sizeof properties / sizeof properties[0], properties);
+  return exports;
+}

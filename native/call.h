@@ -1,0 +1,159 @@
+// The arguments of a call from JavaScript, as pointers and numbers. Only element types are checked
+// here, because a wrong one would be someone else's memory; shapes by src/kernels/checked.ts.
+
+#pragma once
+
+#include <node_api.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels.h"
+
+namespace {
+
+using namespace osiris;
+
+constexpr size_t argumentsMax = 12;
+
+/// The arguments of one call from JavaScript.
+class Call {
+ public:
+  Call(napi_env env, napi_callback_info info) : env_(env) {
+    size_t count = argumentsMax;
+    ok(napi_get_cb_info(env, info, &count, arguments_, nullptr, nullptr));
+  }
+
+  float* floats(size_t i) { return pointer<float>(arguments_[i], napi_float32_array); }
+  int32_t* ints(size_t i) { return pointer<int32_t>(arguments_[i], napi_int32_array); }
+  double* doubles(size_t i) { return pointer<double>(arguments_[i], napi_float64_array); }
+  uint8_t* bytes(size_t i) { return pointer<uint8_t>(arguments_[i], napi_uint8_array); }
+
+  int64_t length(size_t i) {
+    size_t length = 0;
+    ok(napi_get_typedarray_info(env_, arguments_[i], nullptr, &length, nullptr, nullptr, nullptr));
+    return static_cast<int64_t>(length);
+  }
+
+  double number(size_t i) {
+    double value = 0;
+    ok(napi_get_value_double(env_, arguments_[i], &value));
+    return value;
+  }
+  int64_t integer(size_t i) { return static_cast<int64_t>(number(i)); }
+  uint32_t word(size_t i) { return static_cast<uint32_t>(integer(i)); }
+  bool flag(size_t i) {
+    bool value = false;
+    ok(napi_get_value_bool(env_, arguments_[i], &value));
+    return value;
+  }
+  std::string text(size_t i) {
+    char value[16] = {};
+    ok(napi_get_value_string_utf8(env_, arguments_[i], value, sizeof value, nullptr));
+    return value;
+  }
+  bool missing(size_t i) {
+    napi_valuetype type = napi_undefined;
+    ok(napi_typeof(env_, arguments_[i], &type));
+    return type == napi_undefined;
+  }
+
+  /// The elements of an array of Float32Array or Uint8Array.
+  template <typename Element>
+  std::vector<Element*> list(size_t i, napi_typedarray_type type) {
+    uint32_t count = 0;
+    ok(napi_get_array_length(env_, arguments_[i], &count));
+    std::vector<Element*> pointers;
+    for (uint32_t at = 0; valid_ && at < count; at++) {
+      napi_value element = nullptr;
+      ok(napi_get_element(env_, arguments_[i], at, &element));
+      pointers.push_back(pointer<Element>(element, type));
+    }
+    return pointers;
+  }
+  std::vector<float*> floatsOf(size_t i) { return list<float>(i, napi_float32_array); }
+
+  /// False, with an exception pending, where an argument was not what the kernel takes.
+  bool valid() {
+    if (valid_) return true;
+    napi_throw_type_error(env_, nullptr, "Expected the typed arrays that this kernel takes");
+    return false;
+  }
+
+  napi_env env() const { return env_; }
+
+ private:
+  void ok(napi_status status) { valid_ = valid_ && status == napi_ok; }
+
+  template <typename Element>
+  Element* pointer(napi_value value, napi_typedarray_type expected) {
+    napi_typedarray_type type = napi_int8_array;
+    void* data = nullptr;
+    ok(napi_get_typedarray_info(env_, value, &type, nullptr, &data, nullptr, nullptr));
+    valid_ = valid_ && type == expected;
+    return static_cast<Element*>(data);
+  }
+
+  napi_env env_;
+  napi_value arguments_[argumentsMax] = {};
+  bool valid_ = true;
+};
+
+/// Eight numbers of a rule, as src/kernels/native.ts lays them out.
+Rule ruleOf(const double* numbers) {
+  Rule rule{};
+  rule.kind = static_cast<RuleKind>(static_cast<int>(numbers[0]));
+  const double rate = numbers[1], beta1 = numbers[4], beta2 = numbers[5];
+  const bool adam = rule.kind == RuleKind::adam;
+  rule.rate = static_cast<float>(adam ? rate / numbers[6] : rate);
+  rule.epsilon = static_cast<float>(numbers[2]);
+  rule.l2 = static_cast<float>(numbers[3]);
+  rule.beta1 = static_cast<float>(beta1);
+  rule.beta2 = static_cast<float>(beta2);
+  rule.rest1 = static_cast<float>(1 - beta1);
+  rule.rest2 = static_cast<float>(1 - beta2);
+  rule.root2 = static_cast<float>(std::sqrt(numbers[7]));
+  return rule;
+}
+
+/// Tables from lists: weights, states, touched, five integers each; rules where there are.
+std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
+  const auto weights = call.floatsOf(i);
+  const auto states = call.floatsOf(i + 1);
+  const auto touched = call.list<uint8_t>(i + 2, napi_uint8_array);
+  const int32_t* numbers = call.ints(i + 3);
+  const double* ruleNumbers = rules ? call.doubles(i + 4) : nullptr;
+  std::vector<Table> tables;
+  int64_t column = 0;
+  for (size_t t = 0; call.valid() && t < weights.size(); t++, numbers += 5) {
+    Rule rule{};
+    if (rules) rule = ruleOf(ruleNumbers + 8 * t);
+    tables.push_back({weights[t], states[t], touched[t], numbers[0], numbers[1], numbers[2],
+                      numbers[3] != 0, numbers[4], column, rule});
+    column += numbers[1];
+  }
+  return tables;
+}
+
+Bags bagsOf(Call& call, size_t i, size_t tables) {
+  const int64_t bags = call.length(i) - 1;
+  const int64_t count = static_cast<int64_t>(tables);
+  return {count, count == 0 ? 0 : bags / count, call.ints(i), call.ints(i + 1)};
+}
+
+int64_t columnsOf(const std::vector<Table>& tables) {
+  return tables.empty() ? 0 : tables.back().column + tables.back().dim;
+}
+
+/// Arguments i, i+1: index of the first slice, bounds.
+Slices slicesOf(Call& call, size_t i) {
+  return {call.integer(i), call.length(i + 1) - 1, call.ints(i + 1)};
+}
+
+/// Arguments i, i+1: the two words of a key.
+struct Key {
+  uint32_t words[2];
+};
+Key keyOf(Call& call, size_t i) { return {{call.word(i), call.word(i + 1)}}; }
+
+}  // namespace

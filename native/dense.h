@@ -1,0 +1,312 @@
+// Dense layers, interaction, birth and sums over devices: included once for each instruction set.
+//
+// Matrix products are C (M,N) = start + A (M,K) * B (K,N). Each element of C is one chain of fused
+// multiply-adds over k in ascending order, begun from `start` and, where K is blocked, taken up
+// from C again: so neither tiles nor M change a bit. A panel of B (K x 2 vectors) stays in the first
+// cache, a block of A in the second; a tile of C (tileRows x 2 vectors) is in registers.
+
+constexpr int64_t tileColumns = 2 * lanes;
+constexpr int64_t blockK = 256;
+constexpr int64_t blockM = 84;  // a multiple of tileRows of every set
+constexpr int64_t blockN = 512;
+/// Rows of packed A are `stridedK` apart: no power of two, which would share a cache set.
+constexpr int64_t stridedK = blockK + 16;
+
+/// Where a tile of C begins and ends.
+struct Tile {
+  float* c;
+  int64_t stride;
+  int64_t columns;
+  const float* resumed;  // start from here, with the same columns and `resumedStride`
+  int64_t resumedStride;
+  const float* bias;  // else from this (N), or from 0
+  bool relu;
+  /// Finished left neighbours in the tree over slices, nearest first: c = left + c for each.
+  const float* lefts[32];
+  int64_t leftCount;
+  int64_t leftStride;
+};
+
+/// acc += A * B over k: A(m,k) = a[m*rowA + k*stepA], B(k,:) = b[k*stepB ..].
+template <int rows, int vectors, int64_t rowA>
+INLINE void chain(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
+                  const float* b, int64_t stepB) {
+  for (int64_t p = 0; p < k; p++, a += stepA, b += stepB) {
+    Vec bs[vectors];
+    UNROLL for (int v = 0; v < vectors; v++) bs[v] = load(b + v * lanes);
+    UNROLL for (int m = 0; m < rows; m++) {
+      const Vec am = broadcast(a[m * rowA]);
+      UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = fma(am, bs[v], acc[m][v]);
+    }
+  }
+}
+
+template <int rows, int vectors, int64_t rowA>
+void tile(const Tile& t, int64_t k, const float* a, int64_t stepA, const float* b) {
+  Vec acc[rows][vectors];
+  UNROLL for (int m = 0; m < rows; m++) {
+    UNROLL for (int v = 0; v < vectors; v++) {
+      const int64_t n = left(t.columns, v * lanes);
+      if (t.resumed != nullptr) {
+        acc[m][v] = loadSome(t.resumed + m * t.resumedStride + v * lanes, n);
+      } else {
+        acc[m][v] = t.bias != nullptr ? loadSome(t.bias + v * lanes, n) : zero();
+      }
+    }
+  }
+  chain<rows, vectors, rowA>(acc, k, a, stepA, b, tileColumns);
+  UNROLL for (int m = 0; m < rows; m++) {
+    UNROLL for (int v = 0; v < vectors; v++) {
+      const int64_t n = left(t.columns, v * lanes);
+      Vec c = acc[m][v];
+      for (int64_t i = 0; i < t.leftCount; i++) {
+        c = add(loadSome(t.lefts[i] + m * t.leftStride + v * lanes, n), c);
+      }
+      storeSome(t.c + m * t.stride + v * lanes, n, t.relu ? positive(c) : c);
+    }
+  }
+}
+
+using TileKernel = void (*)(const Tile&, int64_t, const float*, int64_t, const float*);
+
+template <int64_t rowA, int... rows>
+TileKernel pickTile(int64_t m, bool wide, std::integer_sequence<int, rows...>) {
+  static const TileKernel narrow[] = {tile<rows + 1, 1, rowA>...};
+  static const TileKernel full[] = {tile<rows + 1, 2, rowA>...};
+  return (wide ? full : narrow)[m - 1];
+}
+
+/// One operand in memory: element (i,j) = p[i*rowStep + j*columnStep]; one of the steps is 1.
+struct Operand {
+  const float* p;
+  int64_t rowStep, columnStep;
+};
+
+/// A row of B into its panels: `out` is the row's place in the first, `step` leads to the next.
+INLINE void packRow(float* out, int64_t step, const float* from, int64_t n) {
+  for (int64_t j = 0; j < n; j += tileColumns, out += step) {
+    for (int64_t v = 0; v < tileColumns; v += lanes) {
+      const int64_t some = left(n, j + v);
+      store(out + v, some == lanes ? load(from + j + v) : loadSome(from + j + v, some));
+    }
+  }
+}
+
+/// Panels of B: [panel][k][tileColumns], zeros beyond the last column.
+inline void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int64_t n) {
+  const float* from = b.p + k0 * b.rowStep + n0 * b.columnStep;
+  const int64_t step = k * tileColumns;
+  if (b.columnStep == 1) {
+    // A few panels at a time: many would share the sets of the first cache.
+    for (int64_t j = 0; j < n; j += 4 * tileColumns, out += 4 * step) {
+      const int64_t columns = n - j < 4 * tileColumns ? n - j : 4 * tileColumns;
+      for (int64_t p = 0; p < k; p++) {
+        packRow(out + p * tileColumns, step, from + p * b.rowStep + j, columns);
+      }
+    }
+    return;
+  }
+  for (int64_t j = 0; j < n; j += tileColumns, out += step) {
+    const int64_t columns = n - j < tileColumns ? n - j : tileColumns;
+    if (columns < tileColumns) std::memset(out, 0, step * sizeof(float));
+    transpose(out, tileColumns, from + j * b.columnStep, b.columnStep, columns, k);
+  }
+}
+
+/// Panels of A: [panel][row][stridedK] where its rows are contiguous, else [panel][k][tileRows].
+inline void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int64_t k) {
+  const float* from = a.p + m0 * a.rowStep + k0 * a.columnStep;
+  if (a.columnStep == 1) {
+    for (int64_t i = 0; i < m; i++) {
+      std::memcpy(out + i * stridedK, from + i * a.rowStep, k * sizeof(float));
+    }
+    return;
+  }
+  for (int64_t i = 0; i < m; i += tileRows, out += tileRows * stridedK) {
+    const int64_t rows = m - i < tileRows ? m - i : tileRows;
+    for (int64_t p = 0; p < k; p++) {
+      const float* source = from + i + p * a.columnStep;
+      for (int64_t r = 0; r < rows; r += lanes) {
+        const int64_t some = left(rows, r);
+        storeSome(out + p * tileRows + r, some, loadSome(source + r, some));
+      }
+    }
+  }
+}
+
+/// All tiles of one block: `t` is its first tile; packed A (m,k) times packed B (k,n).
+inline void blockTiles(const Tile& t, int64_t m, int64_t n, int64_t k, const float* packedA,
+                       bool rowsContiguous, const float* packedB) {
+  constexpr std::make_integer_sequence<int, tileRows> all{};
+  for (int64_t j = 0; j < n; j += tileColumns) {
+    Tile one = t;
+    one.columns = n - j < tileColumns ? n - j : tileColumns;
+    if (t.bias != nullptr) one.bias = t.bias + j;
+    for (int64_t i = 0; i < m; i += tileRows) {
+      const int64_t rows = m - i < tileRows ? m - i : tileRows;
+      const bool wide = one.columns > lanes;
+      const TileKernel kernel = rowsContiguous ? pickTile<stridedK>(rows, wide, all)
+                                               : pickTile<1>(rows, wide, all);
+      one.c = t.c + i * t.stride + j;
+      for (int64_t r = i + tileRows; r < i + 2 * tileRows && r < m; r++) {
+        for (int64_t line = 0; line < tileColumns; line += 16) {
+          __builtin_prefetch(t.c + r * t.stride + j + line);
+        }
+      }
+      if (t.resumed != nullptr) one.resumed = t.resumed + i * t.resumedStride + j;
+      for (int64_t s = 0; s < t.leftCount; s++) one.lefts[s] = t.lefts[s] + i * t.leftStride + j;
+      kernel(one, k, packedA + i * stridedK, rowsContiguous ? 1 : tileRows,
+             packedB + j / tileColumns * k * tileColumns);
+    }
+  }
+}
+
+/// C (M,N) = bias or 0, + A * B, then ReLU if asked.
+inline void product(float* c, const Operand& a, const Operand& b, const float* bias, bool relu,
+                    int64_t m, int64_t n, int64_t k) {
+  float* packedA = scratches().packedA.take<float>(blockM * stridedK);
+  float* packedB = scratches().packedB.take<float>(blockK * blockN);
+  const int64_t kBlocks = k == 0 ? 1 : (k + blockK - 1) / blockK;
+  for (int64_t n0 = 0; n0 < n; n0 += blockN) {
+    const int64_t columns = n - n0 < blockN ? n - n0 : blockN;
+    for (int64_t kBlock = 0; kBlock < kBlocks; kBlock++) {
+      const int64_t k0 = kBlock * blockK;
+      const int64_t depth = k - k0 < blockK ? k - k0 : blockK;
+      packB(packedB, b, k0, depth, n0, columns);
+      for (int64_t m0 = 0; m0 < m; m0 += blockM) {
+        const int64_t rows = m - m0 < blockM ? m - m0 : blockM;
+        packA(packedA, a, m0, rows, k0, depth);
+        Tile t{};
+        t.c = c + m0 * n + n0;
+        t.stride = n;
+        t.resumed = kBlock > 0 ? t.c : nullptr;
+        t.resumedStride = n;
+        t.bias = bias == nullptr ? nullptr : bias + n0;
+        t.relu = relu && kBlock == kBlocks - 1;
+        blockTiles(t, rows, columns, depth, packedA, a.columnStep == 1, packedB);
+      }
+    }
+  }
+}
+
+inline void linear(float* out, const float* x, const float* w, const float* b, int64_t samples,
+                   int64_t inputs, int64_t outputs, bool relu) {
+  product(out, {x, inputs, 1}, {w, 1, inputs}, b, relu, samples, outputs, inputs);
+}
+
+inline void dRelu(float* d, const float* out, int64_t n) {
+  for (int64_t i = 0; i < n; i++) d[i] = out[i] > 0 ? d[i] : 0;
+}
+
+inline void dLinearInput(float* dX, const float* dOut, const float* w, int64_t samples,
+                         int64_t inputs, int64_t outputs) {
+  product(dX, {dOut, outputs, 1}, {w, inputs, 1}, nullptr, false, samples, inputs, outputs);
+}
+
+/// Where slice `i` of a call stands in its subtree, and what becomes of its sum.
+struct SlicePlan {
+  int64_t subtree;  // which output
+  bool last;        // its sum finishes the subtree
+  int64_t slot;     // else where it waits, in a stack of finished left neighbours
+  int64_t lefts;    // how many of the stack's top it takes up first
+};
+
+inline int64_t planSlices(SlicePlan* plan, const Slices& slices) {
+  int64_t subtree = 0;
+  for (int64_t at = 0; at < slices.count; subtree++) {
+    const int64_t first = slices.first + at;
+    int64_t count = 1;
+    while (first % (count * 2) == 0 && at + count * 2 <= slices.count) count *= 2;
+    for (int64_t i = 0; i < count; i++, at++) {
+      const int64_t lefts = __builtin_ctzll(~static_cast<uint64_t>(i));
+      const int64_t waiting = __builtin_popcountll(static_cast<uint64_t>(i));
+      plan[at] = {subtree, i == count - 1, waiting - lefts, lefts};
+    }
+  }
+  return subtree;
+}
+
+/// dB = column sums of dOut, four vectors of columns at a time.
+inline void dBias(float* const* dB, const float* dOut, int64_t outputs, const Slices& slices,
+                  const SlicePlan* plan) {
+  constexpr int vectors = 4;
+  for (int64_t j = 0; j < outputs; j += vectors * lanes) {
+    Vec stack[64][vectors];
+    for (int64_t s = 0; s < slices.count; s++) {
+      Vec sum[vectors];
+      UNROLL for (int v = 0; v < vectors; v++) sum[v] = zero();
+      for (int64_t b = slices.bounds[s]; b < slices.bounds[s + 1]; b++) {
+        const float* row = dOut + b * outputs;
+        UNROLL for (int v = 0; v < vectors; v++) {
+          const int64_t c = j + v * lanes;
+          sum[v] = add(sum[v], loadSome(row + c, left(outputs, c)));
+        }
+      }
+      const SlicePlan& p = plan[s];
+      UNROLL for (int v = 0; v < vectors; v++) {
+        const int64_t c = j + v * lanes;
+        for (int64_t i = p.lefts - 1; i >= 0; i--) sum[v] = add(stack[p.slot + i][v], sum[v]);
+        if (p.last) storeSome(dB[p.subtree] + c, left(outputs, c), sum[v]);
+        else stack[p.slot][v] = sum[v];
+      }
+    }
+  }
+}
+
+/// Blocks of dW stay in the second cache while the tree over slices is folded, tile by tile.
+inline void dLinearWeight(float* const* dW, float* const* dB, const float* dOut, const float* x,
+                          int64_t inputs, int64_t outputs, const Slices& slices) {
+  constexpr int64_t blockColumns = 256;
+  constexpr int64_t slotSize = blockM * blockColumns;
+  const Operand a{dOut, 1, outputs};
+  SlicePlan* plan = scratches().trees.take<SlicePlan>(slices.count);
+  planSlices(plan, slices);
+  dBias(dB, dOut, outputs, slices, plan);
+  int64_t slots = 1;
+  while (slices.count >> slots > 0) slots++;
+  float* unfinished = scratches().tiles.take<float>((slots + 1) * slotSize);
+  float* waiting = unfinished + slotSize;
+  float* packedA = scratches().packedA.take<float>(blockM * stridedK);
+  const int64_t samples = slices.bounds[slices.count];
+  float* packedB = scratches().batch.take<float>(samples * blockColumns);
+  for (int64_t j0 = 0; j0 < inputs; j0 += blockColumns) {
+    const int64_t columns = inputs - j0 < blockColumns ? inputs - j0 : blockColumns;
+    const int64_t padded = (columns + tileColumns - 1) / tileColumns * tileColumns;
+    for (int64_t s = 0; s < slices.count; s++) {
+      const int64_t end = slices.bounds[s + 1];
+      for (int64_t k0 = slices.bounds[s]; k0 < end; k0 += blockK) {
+        const int64_t depth = end - k0 < blockK ? end - k0 : blockK;
+        packB(packedB + k0 * padded, {x, inputs, 1}, k0, depth, j0, columns);
+      }
+    }
+    for (int64_t i0 = 0; i0 < outputs; i0 += blockM) {
+      const int64_t rows = outputs - i0 < blockM ? outputs - i0 : blockM;
+      for (int64_t s = 0; s < slices.count; s++) {
+        const SlicePlan& p = plan[s];
+        const int64_t end = slices.bounds[s + 1];
+        int64_t k0 = slices.bounds[s];
+        Tile t{};
+        do {
+          const int64_t depth = end - k0 < blockK ? end - k0 : blockK;
+          const float* panels = packedB + k0 * padded;
+          packA(packedA, a, i0, rows, k0, depth);
+          k0 += depth;
+          t.c = unfinished;
+          t.stride = blockColumns;
+          if (k0 == end) {
+            for (int64_t i = 0; i < p.lefts; i++) {
+              t.lefts[i] = waiting + (p.slot + p.lefts - 1 - i) * slotSize;
+            }
+            t.leftCount = p.lefts;
+            t.leftStride = blockColumns;
+            t.c = p.last ? dW[p.subtree] + i0 * inputs + j0 : waiting + p.slot * slotSize;
+            t.stride = p.last ? inputs : blockColumns;
+          }
+          blockTiles(t, rows, columns, depth, packedA, a.columnStep == 1, panels);
+          t.resumed = unfinished;
+          t.resumedStride = blockColumns;
+        } while (k0 < end);
+      }
+    }
+  }
+}

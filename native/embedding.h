@@ -1,0 +1,315 @@
+// Embedding bags: included once for each instruction set.
+
+/// How many lookups ahead of the one at work the memory of a row is asked for.
+constexpr int64_t prefetchAhead = 48;
+
+INLINE void prefetch(const void* p, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(p) + at);
+}
+
+// Pooling ----
+
+/// A bag's sum over columns c.. of its rows, in bag order. `last` = elements of the last vector.
+template <int vectors>
+INLINE void sumBag(float* out, const Table& t, const int32_t* ids, int64_t count, int64_t c,
+                   int64_t last) {
+  Vec acc[vectors];
+  UNROLL for (int v = 0; v < vectors; v++) acc[v] = zero();
+  for (int64_t k = 0; k < count; k++) {
+    const float* row = t.weights + ids[k] * t.dim + c;
+    UNROLL for (int v = 0; v < vectors; v++) {
+      const float* from = row + v * lanes;
+      acc[v] = add(acc[v], v == vectors - 1 ? loadSome(from, last) : load(from));
+    }
+  }
+  const Vec length = broadcast(t.mean && count > 0 ? static_cast<float>(count) : 1);
+  UNROLL for (int v = 0; v < vectors; v++) {
+    const Vec pooled = t.mean ? div(acc[v], length) : acc[v];
+    storeSome(out + c + v * lanes, v == vectors - 1 ? last : lanes, pooled);
+  }
+}
+
+inline void poolBag(float* out, const Table& t, const int32_t* ids, int64_t count) {
+  for (int64_t c = 0; c < t.dim; c += 4 * lanes) {
+    const int64_t n = t.dim - c < 4 * lanes ? t.dim - c : 4 * lanes;
+    const int64_t last = (n - 1) % lanes + 1;
+    if (n <= lanes) sumBag<1>(out, t, ids, count, c, last);
+    else if (n <= 2 * lanes) sumBag<2>(out, t, ids, count, c, last);
+    else if (n <= 3 * lanes) sumBag<3>(out, t, ids, count, c, last);
+    else sumBag<4>(out, t, ids, count, c, last);
+  }
+}
+
+/// out += row, over n columns.
+inline void addRow(float* out, const float* row, int64_t n) {
+  for (int64_t c = 0; c < n; c += lanes) {
+    const int64_t some = left(n, c);
+    storeSome(out + c, some, add(loadSome(out + c, some), loadSome(row + c, some)));
+  }
+}
+
+/// A bag as the tree over row blocks of sums in bag order.
+inline void poolBlocks(float* out, const Table& t, const int32_t* ids, int64_t count) {
+  float* sums = scratches().fold.take<float>(t.blocks * t.dim);
+  std::memset(sums, 0, t.blocks * t.dim * sizeof(float));
+  const int64_t blockRows = (t.rows + t.blocks - 1) / t.blocks;
+  for (int64_t k = 0; k < count; k++) {
+    addRow(sums + ids[k] / blockRows * t.dim, t.weights + ids[k] * t.dim, t.dim);
+  }
+  for (int64_t half = 1; half < t.blocks; half *= 2) {
+    for (int64_t block = 0; block < t.blocks; block += 2 * half) {
+      addRow(sums + block * t.dim, sums + (block + half) * t.dim, t.dim);
+    }
+  }
+  const float length = t.mean && count > 0 ? static_cast<float>(count) : 1;
+  for (int64_t c = 0; c < t.dim; c++) out[c] = t.mean ? sums[c] / length : sums[c];
+}
+
+/// Samples whose bags are pooled table after table, so that their outputs stay in the cache.
+constexpr int64_t poolSamples = 64;
+
+/// Walks the lookups of a call in the order in which `pool` meets them, and asks for their rows.
+struct Lookahead {
+  const Table* tables;
+  const Bags& bags;
+  int64_t end;                  // of the call's samples
+  int64_t sample, table;        // the block and the table it is at
+  int64_t next = 0, stop = 0;   // lookups of these
+
+  void ask(int64_t lookups) {
+    for (; lookups > 0; lookups--, next++) {
+      while (next == stop) {
+        if (table == bags.tables) {
+          table = 0;
+          sample += poolSamples;
+        }
+        if (sample >= end) return;
+        const int64_t last = sample + poolSamples < end ? sample + poolSamples : end;
+        const int32_t* offsets = bags.offsets + table++ * bags.samples;
+        next = offsets[sample];
+        stop = offsets[last];
+      }
+      const Table& t = tables[table - 1];
+      prefetch(t.weights + bags.ids[next] * t.dim, t.dim * sizeof(float));
+    }
+  }
+};
+
+inline void pool(float* out, const Table* tables, const Bags& bags, int64_t first, int64_t count,
+                 int64_t columns) {
+  const int64_t end = first + count;
+  Lookahead lookahead{tables, bags, end, first, 0};
+  lookahead.ask(prefetchAhead);
+  for (int64_t block = first; block < end; block += poolSamples) {
+    const int64_t last = block + poolSamples < end ? block + poolSamples : end;
+    for (int64_t index = 0; index < bags.tables; index++) {
+      const Table& t = tables[index];
+      const int32_t* offsets = bags.offsets + index * bags.samples;
+      for (int64_t s = block; s < last; s++) {
+        const int32_t* ids = bags.ids + offsets[s];
+        const int64_t length = offsets[s + 1] - offsets[s];
+        lookahead.ask(length);
+        float* pooled = out + (s - first) * columns + t.column;
+        if (t.blocks == 1) poolBag(pooled, t, ids, length);
+        else poolBlocks(pooled, t, ids, length);
+      }
+    }
+  }
+}
+
+// Row gradients ----
+
+/// One lookup: its row above its sample, so that a sort by row keeps the order of samples.
+using Lookup = uint64_t;
+INLINE int64_t rowOf(Lookup l) { return static_cast<int64_t>(l >> 32); }
+INLINE int64_t sampleOf(Lookup l) { return static_cast<int64_t>(l & 0xffffffffu); }
+
+/// The lookups of one table and what is needed to add up their gradients.
+struct Gradients {
+  const Lookup* lookups;  // sorted by row, then in the order of the bags
+  int64_t count;
+  const int32_t* sliceOf;  // (B): index of a sample's slice in this call
+  const int32_t* offsets;  // of this table's bags
+  const float* d;          // this table's columns of dPooled
+  int64_t columns, dim;
+  bool mean;
+  float* stack;  // (64,D)
+};
+
+/// Stable radix sort by row, least significant digit first. Returns where the result lies.
+inline Lookup* sortLookups(Lookup* from, Lookup* to, int64_t count, int64_t rows) {
+  int bits = 1;
+  while (((rows - 1) >> bits) > 0) bits++;
+  const int passes = (bits + 10) / 11;
+  const int width = (bits + passes - 1) / passes;
+  int32_t starts[2048];
+  for (int shift = 32; shift < 32 + passes * width; shift += width) {
+    const uint64_t mask = (1u << width) - 1;
+    std::memset(starts, 0, sizeof(int32_t) << width);
+    for (int64_t k = 0; k < count; k++) starts[from[k] >> shift & mask]++;
+    int32_t total = 0;
+    for (uint64_t digit = 0; digit <= mask; digit++) {
+      const int32_t size = starts[digit];
+      starts[digit] = total;
+      total += size;
+    }
+    for (int64_t k = 0; k < count; k++) to[starts[from[k] >> shift & mask]++] = from[k];
+    std::swap(from, to);
+  }
+  return from;
+}
+
+inline const int32_t* slicesOfSamples(const Slices& slices) {
+  const int64_t samples = slices.bounds[slices.count];
+  int32_t* sliceOf = scratches().slices.take<int32_t>(samples);
+  for (int64_t i = 0; i < slices.count; i++) {
+    for (int64_t b = slices.bounds[i]; b < slices.bounds[i + 1]; b++) {
+      sliceOf[b] = static_cast<int32_t>(i);
+    }
+  }
+  return sliceOf;
+}
+
+inline Gradients gradientsOf(const Table& t, int64_t index, const Bags& bags, const float* dPooled,
+                             int64_t columns, const int32_t* sliceOf) {
+  const int32_t* offsets = bags.offsets + index * bags.samples;
+  const int64_t count = offsets[bags.samples] - offsets[0];
+  Lookup* from = scratches().rowsA.take<Lookup>(count);
+  Lookup* to = scratches().rowsB.take<Lookup>(count);
+  Lookup* next = from;
+  for (int64_t b = 0; b < bags.samples; b++) {
+    for (int64_t k = offsets[b]; k < offsets[b + 1]; k++) {
+      *next++ = static_cast<uint64_t>(bags.ids[k]) << 32 | static_cast<uint64_t>(b);
+    }
+  }
+  float* stack = scratches().fold.take<float>(64 * t.dim);
+  const Lookup* sorted = sortLookups(from, to, count, t.rows);
+  return {sorted, count, sliceOf, offsets, dPooled + t.column, columns, t.dim, t.mean, stack};
+}
+
+/// out (D) = the sum of lookups from..to-1, in order.
+inline void sumLookups(float* out, const Gradients& g, int64_t from, int64_t to) {
+  for (int64_t c = 0; c < g.dim; c += lanes) {
+    const int64_t some = left(g.dim, c);
+    Vec sum = zero();
+    for (int64_t k = from; k < to; k++) {
+      const int64_t b = sampleOf(g.lookups[k]);
+      Vec share = loadSome(g.d + b * g.columns + c, some);
+      if (g.mean) {
+        const int32_t length = g.offsets[b + 1] - g.offsets[b];
+        share = div(share, broadcast(static_cast<float>(length)));
+      }
+      sum = add(sum, share);
+    }
+    storeSome(out + c, some, sum);
+  }
+}
+
+/// The slice tree of lookups from..to-1, slices counted from `first`; returns it, in g.stack.
+/// A slice without lookups would add +0, which changes nothing: no partial sum is ever -0.
+inline float* foldRow(const Gradients& g, int64_t first, int64_t from, int64_t to) {
+  int64_t depth = 0;
+  int meets[64];  // meets[i]: the level of the tree at which sums i-1 and i become one
+  int64_t before = 0;
+  while (from < to) {
+    const int64_t slice = g.sliceOf[sampleOf(g.lookups[from])];
+    int64_t end = from + 1;
+    while (end < to && g.sliceOf[sampleOf(g.lookups[end])] == slice) end++;
+    if (depth > 0) {
+      const uint64_t parted = static_cast<uint64_t>((first + before) ^ (first + slice));
+      const int level = 63 - __builtin_clzll(parted);
+      for (; depth > 1 && meets[depth - 1] < level; depth--) {
+        addRow(g.stack + (depth - 2) * g.dim, g.stack + (depth - 1) * g.dim, g.dim);
+      }
+      meets[depth] = level;
+    }
+    sumLookups(g.stack + depth * g.dim, g, from, end);
+    depth++;
+    before = slice;
+    from = end;
+  }
+  for (; depth > 1; depth--) {
+    addRow(g.stack + (depth - 2) * g.dim, g.stack + (depth - 1) * g.dim, g.dim);
+  }
+  return g.stack;
+}
+
+/// Calls visit(row, from, to) for each distinct row, ascending.
+template <typename Visit>
+INLINE void eachRow(const Gradients& g, const Visit& visit) {
+  for (int64_t from = 0; from < g.count;) {
+    const int64_t row = rowOf(g.lookups[from]);
+    int64_t to = from + 1;
+    while (to < g.count && rowOf(g.lookups[to]) == row) to++;
+    visit(row, from, to);
+    from = to;
+  }
+}
+
+inline void updateRows(const Table* tables, const Bags& bags, const float* dPooled,
+                       int64_t columns, const Slices& slices, const float* const* sums) {
+  const int32_t* sliceOf = slicesOfSamples(slices);
+  for (int64_t index = 0; index < bags.tables; index++) {
+    const Table& t = tables[index];
+    const Gradients g = gradientsOf(t, index, bags, dPooled, columns, sliceOf);
+    const float* mean = sums == nullptr ? nullptr : sums[index];
+    int64_t asked = 0;
+    eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
+      for (; asked < to + prefetchAhead && asked < g.count; asked++) {
+        const Lookup ahead = g.lookups[asked];
+        prefetch(g.d + sampleOf(ahead) * columns, t.dim * sizeof(float));
+        if (asked > 0 && rowOf(ahead) == rowOf(g.lookups[asked - 1])) continue;
+        prefetch(t.weights + rowOf(ahead) * t.dim, t.dim * sizeof(float));
+        prefetch(t.state + rowOf(ahead) * t.stateWidth, t.stateWidth * sizeof(float));
+      }
+      applyRow(t, row, foldRow(g, slices.first, from, to), mean);
+      if (mean != nullptr) mean++;
+    });
+  }
+}
+
+inline int64_t rowSquares(float** squares, const Table& t, int64_t index, const Bags& bags,
+                          const float* dPooled, int64_t columns, const Slices& slices) {
+  const Gradients g = gradientsOf(t, index, bags, dPooled, columns, slicesOfSamples(slices));
+  const int64_t quanta = (t.dim + 31) / 32;
+  float* out = scratches().squares.take<float>(g.count * quanta);
+  *squares = out;
+  eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
+    float* gradient = foldRow(g, slices.first, from, to);
+    if (t.rule.l2 > 0) regularise(gradient, t.weights + row * t.dim, t.rule.l2, t.dim);
+    for (int64_t c = 0; c < t.dim; c += 32) *out++ = quantumSquares(gradient + c, t.dim - c);
+  });
+  return out - *squares;
+}
+
+inline void dRows(float* const* dRows, float* const* counts, const Table& t, int64_t index,
+                  const Bags& bags, const float* dPooled, int64_t columns, const Slices& slices) {
+  SlicePlan* plan = scratches().trees.take<SlicePlan>(slices.count);
+  const int64_t subtrees = planSlices(plan, slices);
+  for (int64_t p = 0; p < subtrees; p++) {
+    std::memset(dRows[p], 0, t.rows * t.dim * sizeof(float));
+    std::memset(counts[p], 0, t.rows * sizeof(float));
+  }
+  const Gradients g = gradientsOf(t, index, bags, dPooled, columns, slicesOfSamples(slices));
+  const auto subtreeOf = [&](int64_t k) { return plan[g.sliceOf[sampleOf(g.lookups[k])]].subtree; };
+  eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
+    while (from < to) {
+      const int64_t p = subtreeOf(from);
+      int64_t end = from + 1;
+      while (end < to && subtreeOf(end) == p) end++;
+      const float* gradient = foldRow(g, slices.first, from, end);
+      std::memcpy(dRows[p] + row * t.dim, gradient, t.dim * sizeof(float));
+      counts[p][row] = 1;
+      from = end;
+    }
+  });
+}
+
+inline void applyRows(const Table& t, const float* dRows, const float* counts, bool whole) {
+  float* g = scratches().gradient.take<float>(t.dim);
+  for (int64_t row = 0; row < t.rows; row++) {
+    if (!whole && !(counts[row] > 0)) continue;
+    std::memcpy(g, dRows + row * t.dim, t.dim * sizeof(float));
+    applyRow(t, row, g, nullptr);
+  }
+}

@@ -1,0 +1,223 @@
+// Interaction of features, dropout, birth and folds: included once for each instruction set.
+
+/// Rows i0.. of x * x^T below the diagonal, columns j0..; both operands are x^T (D,stride).
+template <int rows, int vectors>
+void gram(float* pairs, const float* xT, int64_t stride, int64_t dim, int64_t i0, int64_t j0) {
+  Vec acc[rows][vectors];
+  UNROLL for (int m = 0; m < rows; m++) {
+    UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = zero();
+  }
+  chain<rows, vectors, 1>(acc, dim, xT + i0, stride, xT + j0, stride);
+  UNROLL for (int m = 0; m < rows; m++) {
+    const int64_t i = i0 + m;
+    UNROLL for (int v = 0; v < vectors; v++) {
+      const int64_t j = j0 + v * lanes;
+      if (j < i) storeSome(pairs + i * (i - 1) / 2 + j, left(i, j), acc[m][v]);
+    }
+  }
+}
+
+constexpr int gramRows = lanes == 16 ? 8 : 4;
+using GramKernel = void (*)(float*, const float*, int64_t, int64_t, int64_t, int64_t);
+
+template <int... rows>
+GramKernel pickGram(int64_t m, bool wide, std::integer_sequence<int, rows...>) {
+  static const GramKernel narrow[] = {gram<rows + 1, 1>...};
+  static const GramKernel full[] = {gram<rows + 1, 2>...};
+  return (wide ? full : narrow)[m - 1];
+}
+
+inline void interact(float* out, const float* x, int64_t samples, int64_t features, int64_t dim,
+                     int64_t copied, bool dots) {
+  constexpr std::make_integer_sequence<int, gramRows> all{};
+  const int64_t stride = (features + lanes - 1) / lanes * lanes;
+  const int64_t width = copied * dim + (dots ? features * (features - 1) / 2 : 0);
+  float* xT = scratches().features.take<float>(dim * stride);
+  std::memset(xT, 0, dim * stride * sizeof(float));
+  for (int64_t b = 0; b < samples; b++, x += features * dim, out += width) {
+    std::memcpy(out, x, copied * dim * sizeof(float));
+    if (!dots) continue;
+    transpose(xT, stride, x, dim, features, dim);
+    for (int64_t i0 = 0; i0 < features; i0 += gramRows) {
+      const int64_t rows = features - i0 < gramRows ? features - i0 : gramRows;
+      for (int64_t j0 = 0; j0 < i0 + rows - 1; j0 += tileColumns) {
+        const bool wide = i0 + rows - 1 - j0 > lanes;
+        pickGram(rows, wide, all)(out + copied * dim, xT, stride, dim, i0, j0);
+      }
+    }
+  }
+}
+
+/// One sample of `dInteract`: dZ as a full symmetric matrix, x with whole vectors in each row.
+struct DSample {
+  float* dX;
+  const float* dOut;
+  const float* dZ;  // (F,pairStride); the diagonal is not read
+  const float* x;   // (F,stride)
+  int64_t pairStride, stride, features, dim, copied;
+};
+
+/// Columns c.. of rows i0.. of dX: the copied part, then ascending j, j = i left out.
+template <int rows, int vectors>
+void dFeatures(const DSample& s, int64_t i0, int64_t c) {
+  Vec acc[rows][vectors];
+  UNROLL for (int m = 0; m < rows; m++) {
+    UNROLL for (int v = 0; v < vectors; v++) {
+      const int64_t n = left(s.dim, c + v * lanes);
+      const float* copied = s.dOut + (i0 + m) * s.dim + c + v * lanes;
+      acc[m][v] = i0 + m < s.copied ? loadSome(copied, n) : zero();
+    }
+  }
+  const float *dZ = s.dZ + i0, *x = s.x + c;
+  chain<rows, vectors, 1>(acc, i0, dZ, s.pairStride, x, s.stride);
+  UNROLL for (int j = 0; j < rows; j++) {
+    UNROLL for (int v = 0; v < vectors; v++) {
+      const Vec xj = load(x + (i0 + j) * s.stride + v * lanes);
+      UNROLL for (int m = 0; m < rows; m++) {
+        if (m != j) acc[m][v] = fma(broadcast(dZ[(i0 + j) * s.pairStride + m]), xj, acc[m][v]);
+      }
+    }
+  }
+  const int64_t next = i0 + rows;
+  chain<rows, vectors, 1>(acc, s.features - next, dZ + next * s.pairStride, s.pairStride,
+                          x + next * s.stride, s.stride);
+  UNROLL for (int m = 0; m < rows; m++) {
+    UNROLL for (int v = 0; v < vectors; v++) {
+      const int64_t at = c + v * lanes;
+      storeSome(s.dX + (i0 + m) * s.dim + at, left(s.dim, at), acc[m][v]);
+    }
+  }
+}
+
+using DFeaturesKernel = void (*)(const DSample&, int64_t, int64_t);
+
+template <int... rows>
+DFeaturesKernel pickDFeatures(int64_t m, bool wide, std::integer_sequence<int, rows...>) {
+  static const DFeaturesKernel narrow[] = {dFeatures<rows + 1, 1>...};
+  static const DFeaturesKernel full[] = {dFeatures<rows + 1, 2>...};
+  return (wide ? full : narrow)[m - 1];
+}
+
+inline void dInteract(float* dX, const float* dOut, const float* x, int64_t samples,
+                      int64_t features, int64_t dim, int64_t copied, bool dots) {
+  constexpr std::make_integer_sequence<int, gramRows> all{};
+  const int64_t width = copied * dim + (dots ? features * (features - 1) / 2 : 0);
+  const int64_t stride = (dim + lanes - 1) / lanes * lanes;
+  float* dZ = scratches().features.take<float>(features * features + features * stride);
+  float* padded = dZ + features * features;
+  for (int64_t b = 0; b < samples; b++, x += features * dim, dX += features * dim, dOut += width) {
+    if (!dots) {
+      std::memcpy(dX, dOut, copied * dim * sizeof(float));
+      std::memset(dX + copied * dim, 0, (features - copied) * dim * sizeof(float));
+      continue;
+    }
+    const float* pair = dOut + copied * dim;
+    for (int64_t i = 0; i < features; i++) {
+      for (int64_t j = 0; j < i; j++) dZ[i * features + j] = dZ[j * features + i] = *pair++;
+    }
+    for (int64_t i = 0; stride != dim && i < features; i++) {
+      std::memcpy(padded + i * stride, x + i * dim, dim * sizeof(float));
+    }
+    const float* rows = stride == dim ? x : padded;
+    const DSample sample{dX, dOut, dZ, rows, features, stride, features, dim, copied};
+    for (int64_t i0 = 0; i0 < features; i0 += gramRows) {
+      const int64_t some = features - i0 < gramRows ? features - i0 : gramRows;
+      for (int64_t c = 0; c < dim; c += tileColumns) {
+        pickDFeatures(some, dim - c > lanes, all)(sample, i0, c);
+      }
+    }
+  }
+}
+
+/// words[4*i + j] = word j of counter [block+i low, block+i high, word2, word3]; Philox4x32-10.
+/// A word is the low half of a 64-bit lane; the product does not read what stands above it.
+inline void philox16(uint32_t* words, const uint32_t* key, uint64_t block, uint32_t word2,
+                     uint32_t word3) {
+  constexpr int vectors = 16 / wideLanes;
+  Wide c0[vectors], c1[vectors], c2[vectors], c3[vectors];
+  UNROLL for (int v = 0; v < vectors; v++) {
+    c0[v] = countWide(block + v * wideLanes);
+    c1[v] = c0[v] >> 32;
+    c2[v] = Wide{} + word2;
+    c3[v] = Wide{} + word3;
+  }
+  uint32_t k0 = key[0], k1 = key[1];
+  for (int round = 0; round < 10; round++, k0 += 0x9e3779b9u, k1 += 0xbb67ae85u) {
+    UNROLL for (int v = 0; v < vectors; v++) {
+      const Wide p0 = multiplyLow(c0[v], 0xd2511f53u), p1 = multiplyLow(c2[v], 0xcd9e8d57u);
+      c0[v] = (p1 >> 32) ^ c1[v] ^ k0;
+      c2[v] = (p0 >> 32) ^ c3[v] ^ k1;
+      c1[v] = p1;
+      c3[v] = p0;
+    }
+  }
+  for (int v = 0; v < vectors; v++) {
+    for (int i = 0; i < wideLanes; i++, words += 4) {
+      words[0] = static_cast<uint32_t>(c0[v][i]);
+      words[1] = static_cast<uint32_t>(c1[v][i]);
+      words[2] = static_cast<uint32_t>(c2[v][i]);
+      words[3] = static_cast<uint32_t>(c3[v][i]);
+    }
+  }
+}
+
+inline void uniform(float* t, int64_t n, const uint32_t* key, uint32_t purpose, int64_t first,
+                    float scale) {
+  uint32_t words[64];
+  uint64_t block = static_cast<uint64_t>(first) / 4;
+  int64_t skipped = first % 4;
+  for (int64_t done = 0; done < n; block += 16, skipped = 0) {
+    philox16(words, key, block, 0, purpose);
+    const int64_t count = n - done < 64 - skipped ? n - done : 64 - skipped;
+    for (int64_t i = 0; i < count; i++) {
+      const float u24 = static_cast<float>(static_cast<int32_t>(words[skipped + i] >> 8));
+      t[done + i] = (u24 * 0x1p-23f - 1.0f) * scale;
+    }
+    done += count;
+  }
+}
+
+inline void dropout(float* x, int64_t n, const uint32_t* key, uint32_t purpose, uint32_t step,
+                    int64_t first, float keep, uint32_t limit) {
+  uint32_t words[64];
+  uint64_t block = static_cast<uint64_t>(first) / 4;
+  int64_t skipped = first % 4;
+  for (int64_t done = 0; done < n; block += 16, skipped = 0) {
+    philox16(words, key, block, step, purpose);
+    const int64_t count = n - done < 64 - skipped ? n - done : 64 - skipped;
+    for (int64_t i = 0; i < count; i++) {
+      const float kept = x[done + i] / keep;
+      x[done + i] = words[skipped + i] < limit ? 0 : kept;
+    }
+    done += count;
+  }
+}
+
+/// Chunk by chunk, so that the stack of waiting sums stays in the first cache.
+inline void foldSubtrees(float* out, const float* const* parts, const Subtree* trees,
+                         int64_t count, int64_t n) {
+  constexpr int64_t chunk = 512;
+  float* sums = scratches().fold.take<float>(64 * chunk);
+  for (int64_t at = 0; at < n; at += chunk) {
+    const int64_t size = n - at < chunk ? n - at : chunk;
+    const float* stack[64];
+    Subtree nodes[64];
+    int64_t depth = 0;
+    for (int64_t p = 0; p < count; p++) {
+      const float* value = parts[p] + at;
+      Subtree node = trees[p];
+      while (depth > 0 && nodes[depth - 1].count == node.count &&
+             nodes[depth - 1].first % (2 * node.count) == 0) {
+        depth--;
+        const float* other = stack[depth];
+        float* sum = sums + depth * chunk;
+        for (int64_t i = 0; i < size; i++) sum[i] = other[i] + value[i];
+        node = {nodes[depth].first, 2 * node.count};
+        value = sum;
+      }
+      nodes[depth] = node;
+      stack[depth++] = value;
+    }
+    std::memmove(out + at, stack[0], size * sizeof(float));
+  }
+}

@@ -1,0 +1,224 @@
+// Random shapes through every kernel of every instruction set, under the sanitizers: arguments lie
+// in buffers of their exact size between guard words, and results are compared with naive loops.
+
+#define OSIRIS_KERNELS_ONLY
+#include "kernels.cc"
+
+#include <algorithm>
+#include <cstdio>
+#include <random>
+#include <vector>
+
+namespace {
+
+using namespace osiris;
+
+std::mt19937_64 engine(20240607);
+int failures = 0;
+
+int64_t below(int64_t limit) {
+  return static_cast<int64_t>(engine() % static_cast<uint64_t>(limit));
+}
+
+void expect(bool good, const char* isa, const char* what) {
+  if (good) return;
+  failures++;
+  std::fprintf(stderr, "%s: %s is wrong\n", isa, what);
+}
+
+/// Floats between guard words; the sanitizer watches the heap around them.
+class Buffer {
+ public:
+  explicit Buffer(int64_t n, bool filled = true) : words_(static_cast<size_t>(n) + 2 * guards) {
+    std::fill(words_.begin(), words_.end(), guard);
+    for (int64_t i = 0; i < n; i++) {
+      data()[i] = filled ? static_cast<float>(below(2001) - 1000) / 1000 : 0.0f;
+    }
+  }
+  ~Buffer() {
+    for (size_t i = 0; i < guards; i++) {
+      expect(words_[i] == guard && words_[words_.size() - 1 - i] == guard, "any", "a guard word");
+    }
+  }
+  float* data() { return words_.data() + guards; }
+  float& operator[](int64_t i) { return data()[i]; }
+  int64_t size() const { return static_cast<int64_t>(words_.size() - 2 * guards); }
+
+ private:
+  static constexpr size_t guards = 4;
+  static constexpr float guard = 12345.678f;
+  std::vector<float> words_;
+};
+
+bool near(float a, double b) { return std::abs(a - b) <= 1e-4 * std::max(1.0, std::abs(b)); }
+
+std::vector<int32_t> boundsOf(int64_t slices, int64_t samples) {
+  std::vector<int32_t> bounds;
+  for (int64_t i = 0; i <= slices; i++) {
+    bounds.push_back(static_cast<int32_t>(i * samples / slices));
+  }
+  return bounds;
+}
+
+void testLayer(const Kernels& k) {
+  const int64_t samples = 1 + below(90), inputs = 1 + below(300), outputs = 1 + below(100);
+  Buffer x(samples * inputs), w(outputs * inputs), b(outputs), out(samples * outputs);
+  k.linear(out.data(), x.data(), w.data(), b.data(), samples, inputs, outputs, true);
+  for (int64_t s = 0; s < samples; s++) {
+    for (int64_t o = 0; o < outputs; o++) {
+      double sum = b[o];
+      for (int64_t i = 0; i < inputs; i++) sum += 1.0 * x[s * inputs + i] * w[o * inputs + i];
+      expect(near(out[s * outputs + o], std::max(sum, 0.0)), k.name, "linear");
+    }
+  }
+  Buffer d(samples * outputs), dX(samples * inputs);
+  k.dRelu(d.data(), out.data(), d.size());
+  k.dLinearInput(dX.data(), d.data(), w.data(), samples, inputs, outputs);
+  for (int64_t s = 0; s < samples; s++) {
+    for (int64_t i = 0; i < inputs; i++) {
+      double sum = 0;
+      for (int64_t o = 0; o < outputs; o++) sum += 1.0 * d[s * outputs + o] * w[o * inputs + i];
+      expect(near(dX[s * inputs + i], sum), k.name, "dLinearInput");
+    }
+  }
+  const int64_t count = int64_t{1} << below(5);
+  const auto bounds = boundsOf(count, samples);
+  Buffer dW(outputs * inputs), dB(outputs);
+  float* const dWs[] = {dW.data()};
+  float* const dBs[] = {dB.data()};
+  k.dLinearWeight(dWs, dBs, d.data(), x.data(), inputs, outputs, {0, count, bounds.data()});
+  for (int64_t o = 0; o < outputs; o++) {
+    double bias = 0;
+    for (int64_t s = 0; s < samples; s++) bias += d[s * outputs + o];
+    expect(near(dB[o], bias), k.name, "dLinearWeight, bias");
+    for (int64_t i = 0; i < inputs; i++) {
+      double sum = 0;
+      for (int64_t s = 0; s < samples; s++) sum += 1.0 * d[s * outputs + o] * x[s * inputs + i];
+      expect(near(dW[o * inputs + i], sum), k.name, "dLinearWeight");
+    }
+  }
+}
+
+void testInteraction(const Kernels& k) {
+  const int64_t samples = 1 + below(3), features = 1 + below(40), dim = 1 + below(70);
+  const int64_t copied = below(features + 1), pairs = features * (features - 1) / 2;
+  const int64_t width = copied * dim + pairs;
+  Buffer x(samples * features * dim), out(samples * width), d(samples * width);
+  Buffer dX(samples * features * dim);
+  k.interact(out.data(), x.data(), samples, features, dim, copied, true);
+  k.dInteract(dX.data(), d.data(), x.data(), samples, features, dim, copied, true);
+  for (int64_t s = 0; s < samples; s++) {
+    const float* xs = x.data() + s * features * dim;
+    for (int64_t i = 0; i < features; i++) {
+      for (int64_t j = 0; j < i; j++) {
+        double sum = 0;
+        for (int64_t c = 0; c < dim; c++) sum += 1.0 * xs[i * dim + c] * xs[j * dim + c];
+        expect(near(out[s * width + copied * dim + i * (i - 1) / 2 + j], sum), k.name, "interact");
+      }
+      for (int64_t c = 0; c < dim; c++) {
+        double sum = i < copied ? d[s * width + i * dim + c] : 0;
+        for (int64_t j = 0; j < features; j++) {
+          if (j == i) continue;
+          const int64_t high = std::max(i, j), low = std::min(i, j);
+          const int64_t pair = s * width + copied * dim + high * (high - 1) / 2 + low;
+          sum += 1.0 * d[pair] * xs[j * dim + c];
+        }
+        expect(near(dX[(s * features + i) * dim + c], sum), k.name, "dInteract");
+      }
+    }
+  }
+  const uint32_t key[2] = {1, 2};
+  k.uniform(x.data(), x.size(), key, 3, below(1000), 0.5f);
+  for (int64_t i = 0; i < x.size(); i++) expect(std::abs(x[i]) <= 0.5f, k.name, "uniform");
+  k.dropout(d.data(), d.size(), key, 3, 4, below(1000), 0.5f, 1u << 31);
+}
+
+/// SGD on tables of all kinds, compared with a scatter in double; the other rules only run.
+void testEmbedding(const Kernels& k, RuleKind kind) {
+  const int64_t samples = 1 + below(40), count = int64_t{1} << below(5), tableCount = 3;
+  const int64_t dims[] = {1 + below(80), 16, 32};
+  const int64_t rows[] = {1 + below(20), 5000, 1};
+  int64_t columns = 0;
+  std::vector<int32_t> offsets{0}, ids;
+  std::vector<std::vector<double>> expected;
+  std::vector<Buffer> memory;
+  memory.reserve(2 * tableCount);
+  std::vector<std::vector<uint8_t>> touched;
+  std::vector<Table> tables;
+  for (int64_t t = 0; t < tableCount; t++) {
+    const bool flat = kind == RuleKind::adagrad, adam = kind == RuleKind::adam;
+    const int64_t width = flat ? dims[t] : adam ? 2 * dims[t] : kind == RuleKind::sgd ? 0 : 1;
+    touched.emplace_back(rows[t]);
+    memory.emplace_back(rows[t] * dims[t]);
+    memory.emplace_back(rows[t] * width, false);
+    Rule rule{kind, 0.5f, 1e-3f, 0, 0.9f, 0.99f, 0.1f, 0.01f, 0.5f};
+    tables.push_back({memory[2 * t].data(), memory[2 * t + 1].data(), touched[t].data(), rows[t],
+                      dims[t], width, t == 0, int64_t{1} << below(3), columns, rule});
+    columns += dims[t];
+    for (int64_t s = 0; s < samples; s++) {
+      for (int64_t i = below(4); i > 0; i--) ids.push_back(static_cast<int32_t>(below(rows[t])));
+      offsets.push_back(static_cast<int32_t>(ids.size()));
+    }
+  }
+  const Bags bags{tableCount, samples, offsets.data(), ids.data()};
+  Buffer out(samples * columns), d(samples * columns);
+  k.pool(out.data(), tables.data(), bags, 0, samples, columns);
+  for (int64_t t = 0; t < tableCount; t++) {
+    const Table& table = tables[t];
+    expected.emplace_back(table.weights, table.weights + table.rows * table.dim);
+    for (int64_t s = 0; s < samples; s++) {
+      const int32_t from = offsets[t * samples + s], to = offsets[t * samples + s + 1];
+      const double share = table.mean && to > from ? 1.0 / (to - from) : 1;
+      for (int64_t c = 0; c < table.dim; c++) {
+        double sum = 0;
+        for (int32_t i = from; i < to; i++) sum += table.weights[ids[i] * table.dim + c];
+        const int64_t at = s * columns + table.column + c;
+        expect(near(out[at], sum * share), k.name, "pool");
+        for (int32_t i = from; i < to; i++) {
+          expected[t][ids[i] * table.dim + c] -= 0.5 * share * d[at];
+        }
+      }
+    }
+  }
+  const auto bounds = boundsOf(count, samples);
+  const Slices slices{0, count, bounds.data()};
+  float* squares = nullptr;
+  k.rowSquares(&squares, tables[0], 0, bags, d.data(), columns, slices);
+  Buffer dRows(rows[0] * dims[0]), counts(rows[0]);
+  float* const dRowsOf[] = {dRows.data()};
+  float* const countsOf[] = {counts.data()};
+  k.dRows(dRowsOf, countsOf, tables[0], 0, bags, d.data(), columns, slices);
+  k.updateRows(tables.data(), bags, d.data(), columns, slices, nullptr);
+  for (int64_t t = 0; t < tableCount && kind == RuleKind::sgd; t++) {
+    for (int64_t i = 0; i < rows[t] * dims[t]; i++) {
+      expect(near(tables[t].weights[i], expected[t][i]), k.name, "updateRows");
+    }
+  }
+  k.applyRows(tables[0], dRows.data(), counts.data(), true);
+}
+
+void testFold(const Kernels& k) {
+  const int64_t n = 1 + below(1300);
+  Buffer a(n), b(n), c(n), out(n);
+  const float* const parts[] = {a.data(), b.data(), c.data()};
+  const Subtree trees[] = {{0, 2}, {2, 1}, {3, 1}};
+  k.foldSubtrees(out.data(), parts, trees, 3, n);
+  for (int64_t i = 0; i < n; i++) expect(out[i] == a[i] + (b[i] + c[i]), k.name, "foldSubtrees");
+}
+
+}  // namespace
+
+int main() {
+  for (const char* isa : {"avx512", "avx2", "portable"}) {
+    const Kernels* kernels = kernelsOf(isa);
+    if (kernels == nullptr) continue;
+    for (int round = 0; round < 12; round++) {
+      testLayer(*kernels);
+      testInteraction(*kernels);
+      testFold(*kernels);
+      for (int kind = 0; kind < 4; kind++) testEmbedding(*kernels, static_cast<RuleKind>(kind));
+    }
+    std::printf("osiris: the %s kernels are clean\n", isa);
+  }
+  return failures == 0 ? 0 : 1;
+}

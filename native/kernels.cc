@@ -1,0 +1,129 @@
+// The native kernels: the arithmetic of src/kernels/reference.ts at the machine's speed. Three
+// parts: kernels (plain C++ on pointers), bindings (typed arrays to pointers), exports.
+//
+// One source for every instruction set: the headers below are included once for each, and the best
+// set of this processor is chosen at load time. AVX-512 and AVX2 give the same bits.
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "kernels.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+// Kernels ----------------------------------------------------------------------------------------
+
+#define INLINE static inline __attribute__((always_inline))
+#define INLINE_LAMBDA __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#define SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#define SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, SHUFFLE_MASK{i, j, k, l})
+typedef int SHUFFLE_MASK __attribute__((vector_size(16)));
+#endif
+
+#define OSIRIS_KERNELS(isa, bits)                                                                 \
+  const osiris::Kernels kernels = {isa,       bits,          uniform,       linear,               \
+                                   dRelu,     dLinearInput,  dLinearWeight, dropout,              \
+                                   interact,  dInteract,     pool,          updateRows,           \
+                                   rowSquares, dRows,        applyRows,     foldSubtrees,         \
+                                   applyFlat};
+
+#if defined(__x86_64__)
+
+#define OSIRIS_AVX512
+#if defined(__clang__)
+#pragma clang attribute push(                                                                     \
+    __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")
+#endif
+namespace osiris::avx512 {
+#include "vector.h"
+#include "dense.h"
+#include "interaction.h"
+#include "rules.h"
+#include "embedding.h"
+OSIRIS_KERNELS("avx512", "native-1")
+}  // namespace osiris::avx512
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#undef OSIRIS_AVX512
+
+#define OSIRIS_AVX2
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+namespace osiris::avx2 {
+#include "vector.h"
+#include "dense.h"
+#include "interaction.h"
+#include "rules.h"
+#include "embedding.h"
+OSIRIS_KERNELS("avx2", "native-1")
+}  // namespace osiris::avx2
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#undef OSIRIS_AVX2
+
+#endif
+
+namespace osiris::portable {
+#include "vector.h"
+#include "dense.h"
+#include "interaction.h"
+#include "rules.h"
+#include "embedding.h"
+#if defined(__FP_FAST_FMAF)
+OSIRIS_KERNELS("portable", "native-1-portable-fma")
+#else
+OSIRIS_KERNELS("portable", "native-1-portable")
+#endif
+}  // namespace osiris::portable
+
+namespace osiris {
+
+/// The kernels of an instruction set by name, or nullptr where the processor does not have it.
+inline const Kernels* kernelsOf(const char* isa) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (std::strcmp(isa, "avx512") == 0) {
+    const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                     __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    return has ? &avx512::kernels : nullptr;
+  }
+  if (std::strcmp(isa, "avx2") == 0) {
+    const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return has ? &avx2::kernels : nullptr;
+  }
+#endif
+  return std::strcmp(isa, "portable") == 0 ? &portable::kernels : nullptr;
+}
+
+/// The fastest kernels that this processor can run.
+inline const Kernels* bestKernels() {
+  for (const char* isa : {"avx512", "avx2"}) {
+    if (const Kernels* kernels = kernelsOf(isa)) return kernels;
+  }
+  return &portable::kernels;
+}
+
+}  // namespace osiris
+
+#if !defined(OSIRIS_KERNELS_ONLY)
+#include "bindings.h"
+#endif

@@ -1,0 +1,130 @@
+// What the kernels of every instruction set share: plain views of JavaScript's memory, scratch that
+// only grows, and the table of kernels that is chosen when the addon is loaded.
+//
+// B = samples, I/O = inputs/outputs of a layer, F = features, D = embedding dim, C = columns of all
+// tables side by side, R = rows of a table. Row-major. Output first, gradients start with `d`.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+namespace osiris {
+
+/// The slices that one call covers: slice first+i holds samples bounds[i] .. bounds[i+1]-1.
+struct Slices {
+  int64_t first;
+  int64_t count;
+  const int32_t* bounds;
+};
+
+/// Table-major jagged ids: bag (t,b) is ids[offsets[t*samples+b]] .. ids[offsets[t*samples+b+1]-1].
+struct Bags {
+  int64_t tables;
+  int64_t samples;
+  const int32_t* offsets;
+  const int32_t* ids;
+};
+
+enum class RuleKind { sgd, adagrad, rowWiseAdagrad, adam };
+
+/// How a row takes its gradient; all numbers already rounded to float32.
+struct Rule {
+  RuleKind kind;
+  float rate;     // adam: learning rate / correction1
+  float epsilon;
+  float l2;
+  float beta1, beta2, rest1, rest2;  // rest = 1 - beta
+  float root2;                       // sqrt(correction2)
+};
+
+struct Table {
+  float* weights;    // (R,D)
+  float* state;      // (R,W)
+  uint8_t* touched;  // (R)
+  int64_t rows, dim, stateWidth;
+  bool mean;
+  int64_t blocks;
+  int64_t column;  // of (B,C), where this table's D columns begin
+  Rule rule;
+};
+
+struct Subtree {
+  int64_t first, count;
+};
+
+/// Memory of one thread that is kept between calls and only grows.
+class Scratch {
+ public:
+  Scratch() = default;
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { std::free(memory_); }
+
+  /// At least `count` elements on a boundary of 64 bytes; their values are not defined.
+  template <typename Element>
+  Element* take(int64_t count) {
+    const size_t bytes = (static_cast<size_t>(count) * sizeof(Element) + 127) / 64 * 64;
+    if (bytes > bytes_) {
+      std::free(memory_);
+      memory_ = std::aligned_alloc(64, bytes);
+      bytes_ = memory_ == nullptr ? 0 : bytes;
+      if (memory_ == nullptr) throw std::bad_alloc();
+    }
+    return static_cast<Element*>(memory_);
+  }
+
+ private:
+  void* memory_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+/// One thread's scratch, by what it is for.
+struct Scratches {
+  Scratch packedA, packedB, batch, tiles, features;
+  Scratch rowsA, rowsB, slices, fold, gradient, squares, trees;
+};
+
+inline Scratches& scratches() {
+  static thread_local Scratches mine;
+  return mine;
+}
+
+/// The kernels of one instruction set, in the order of kernels.ts.
+struct Kernels {
+  const char* name;
+  const char* arithmetic;
+  void (*uniform)(float* t, int64_t n, const uint32_t* key, uint32_t purpose, int64_t first,
+                  float scale);
+  void (*linear)(float* out, const float* x, const float* w, const float* b, int64_t samples,
+                 int64_t inputs, int64_t outputs, bool relu);
+  void (*dRelu)(float* d, const float* out, int64_t n);
+  void (*dLinearInput)(float* dX, const float* dOut, const float* w, int64_t samples,
+                       int64_t inputs, int64_t outputs);
+  void (*dLinearWeight)(float* const* dW, float* const* dB, const float* dOut, const float* x,
+                        int64_t inputs, int64_t outputs, const Slices& slices);
+  void (*dropout)(float* x, int64_t n, const uint32_t* key, uint32_t purpose, uint32_t step,
+                  int64_t first, float keep, uint32_t limit);
+  void (*interact)(float* out, const float* x, int64_t samples, int64_t features, int64_t dim,
+                   int64_t copied, bool dots);
+  void (*dInteract)(float* dX, const float* dOut, const float* x, int64_t samples,
+                    int64_t features, int64_t dim, int64_t copied, bool dots);
+  void (*pool)(float* out, const Table* tables, const Bags& bags, int64_t first, int64_t count,
+               int64_t columns);
+  void (*updateRows)(const Table* tables, const Bags& bags, const float* dPooled, int64_t columns,
+                     const Slices& slices, const float* const* sums);
+  int64_t (*rowSquares)(float** squares, const Table& table, int64_t index, const Bags& bags,
+                        const float* dPooled, int64_t columns, const Slices& slices);
+  void (*dRows)(float* const* dRows, float* const* counts, const Table& table, int64_t index,
+                const Bags& bags, const float* dPooled, int64_t columns, const Slices& slices);
+  void (*applyRows)(const Table& rows, const float* dRows, const float* counts, bool whole);
+  void (*foldSubtrees)(float* out, const float* const* parts, const Subtree* trees, int64_t count,
+                       int64_t n);
+  /// The dense optimizers: a tensor is one long row.
+  void (*applyFlat)(const Rule& rule, float* w, float* state, float* second, const float* g,
+                    int64_t n);
+};
+
+}  // namespace osiris

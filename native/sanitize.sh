@@ -1,0 +1,16 @@
+#!/bin/sh
+# Runs the kernels on random shapes under the address and undefined-behaviour sanitizers. Fails
+# where one of them complains or a number is wrong. Without a compiler it says so and ends well.
+set -eu
+cd "$(dirname "$0")"
+compiler=${CXX:-g++}
+if ! command -v "$compiler" >/dev/null 2>&1; then
+  echo "osiris: there is no C++ compiler ($compiler); the kernels were not sanitized"
+  exit 0
+fi
+mkdir -p build
+test=build/kernels-test.$$
+trap 'rm -f "$test"' EXIT
+"$compiler" -O1 -g -std=c++17 -Wall -Wextra -fno-math-errno -ffp-contract=off \
+  -fsanitize=address,undefined -fno-sanitize-recover=all kernels-test.cc -o "$test"
+"$test"

@@ -1,0 +1,162 @@
+// Vectors of one instruction set: included once for each, inside its namespace and its target.
+// Every operation rounds once, so that all sets with a fused multiply-add give the same bits.
+
+#if defined(OSIRIS_AVX512)
+
+using Vec = __m512;
+constexpr int lanes = 16;
+constexpr int tileRows = 14;  // 14 x 2 accumulators, 2 of B, 1 of A: 31 of 32 registers
+
+// GCC 12 warns about its own header where an intrinsic has no mask: maskz says the same.
+constexpr __mmask16 everyLane = 0xffff;
+INLINE __mmask16 firstLanes(int64_t n) { return static_cast<__mmask16>((1u << n) - 1); }
+INLINE Vec zero() { return _mm512_setzero_ps(); }
+INLINE Vec broadcast(float v) { return _mm512_set1_ps(v); }
+INLINE Vec load(const float* p) { return _mm512_loadu_ps(p); }
+INLINE void store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
+INLINE Vec loadSome(const float* p, int64_t n) { return _mm512_maskz_loadu_ps(firstLanes(n), p); }
+INLINE void storeSome(float* p, int64_t n, Vec v) { _mm512_mask_storeu_ps(p, firstLanes(n), v); }
+INLINE Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
+INLINE Vec sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
+INLINE Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
+INLINE Vec div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
+INLINE Vec root(Vec a) { return _mm512_maskz_sqrt_ps(everyLane, a); }
+/// a * b + c, rounded once.
+INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
+/// c - a * b, rounded once.
+INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
+/// 0 where v < 0, else v: a number that is none stays so.
+INLINE Vec positive(Vec v) { return _mm512_maskz_max_ps(everyLane, _mm512_setzero_ps(), v); }
+
+#elif defined(OSIRIS_AVX2)
+
+using Vec = __m256;
+constexpr int lanes = 8;
+constexpr int tileRows = 6;  // 6 x 2 accumulators, 2 of B, 1 of A: 15 of 16 registers
+
+INLINE __m256i firstLanes(int64_t n) {
+  alignas(64) static const int32_t mask[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(mask + 8 - n));
+}
+INLINE Vec zero() { return _mm256_setzero_ps(); }
+INLINE Vec broadcast(float v) { return _mm256_set1_ps(v); }
+INLINE Vec load(const float* p) { return _mm256_loadu_ps(p); }
+INLINE void store(float* p, Vec v) { _mm256_storeu_ps(p, v); }
+INLINE Vec loadSome(const float* p, int64_t n) { return _mm256_maskload_ps(p, firstLanes(n)); }
+INLINE void storeSome(float* p, int64_t n, Vec v) { _mm256_maskstore_ps(p, firstLanes(n), v); }
+INLINE Vec add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
+INLINE Vec sub(Vec a, Vec b) { return _mm256_sub_ps(a, b); }
+INLINE Vec mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
+INLINE Vec div(Vec a, Vec b) { return _mm256_div_ps(a, b); }
+INLINE Vec root(Vec a) { return _mm256_sqrt_ps(a); }
+INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
+INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
+INLINE Vec positive(Vec v) { return _mm256_max_ps(_mm256_setzero_ps(), v); }
+
+#else
+
+typedef float Vec __attribute__((vector_size(16)));
+constexpr int lanes = 4;
+constexpr int tileRows = 4;
+
+INLINE Vec broadcast(float v) { return Vec{v, v, v, v}; }
+INLINE Vec zero() { return broadcast(0); }
+INLINE Vec load(const float* p) {
+  Vec v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+INLINE void store(float* p, Vec v) { __builtin_memcpy(p, &v, sizeof v); }
+INLINE Vec loadSome(const float* p, int64_t n) {
+  if (n == lanes) return load(p);
+  Vec v = zero();
+  for (int64_t i = 0; i < n; i++) v[i] = p[i];
+  return v;
+}
+INLINE void storeSome(float* p, int64_t n, Vec v) {
+  if (n == lanes) return store(p, v);
+  for (int64_t i = 0; i < n; i++) p[i] = v[i];
+}
+INLINE Vec add(Vec a, Vec b) { return a + b; }
+INLINE Vec sub(Vec a, Vec b) { return a - b; }
+INLINE Vec mul(Vec a, Vec b) { return a * b; }
+INLINE Vec div(Vec a, Vec b) { return a / b; }
+INLINE Vec root(Vec a) {
+  for (int i = 0; i < lanes; i++) a[i] = __builtin_sqrtf(a[i]);
+  return a;
+}
+#if defined(__FP_FAST_FMAF)
+INLINE Vec fma(Vec a, Vec b, Vec c) {
+  for (int i = 0; i < lanes; i++) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+  return c;
+}
+INLINE Vec fnma(Vec a, Vec b, Vec c) { return fma(-a, b, c); }
+#else
+INLINE Vec fma(Vec a, Vec b, Vec c) { return a * b + c; }
+INLINE Vec fnma(Vec a, Vec b, Vec c) { return c - a * b; }
+#endif
+INLINE Vec positive(Vec v) {
+  for (int i = 0; i < lanes; i++) v[i] = v[i] < 0 ? 0 : v[i];
+  return v;
+}
+
+#endif
+
+/// Vectors of 64-bit lanes, for random numbers.
+constexpr int wideLanes = lanes / 2;
+typedef uint64_t Wide __attribute__((vector_size(8 * wideLanes)));
+
+INLINE Wide countWide(uint64_t first) {
+  Wide v{};
+  for (int i = 0; i < wideLanes; i++) v[i] = first + static_cast<uint64_t>(i);
+  return v;
+}
+
+/// The 64-bit products of the low halves of a's lanes and b.
+INLINE Wide multiplyLow(Wide a, uint32_t b) {
+#if defined(OSIRIS_AVX512)
+  const __m512i factor = _mm512_set1_epi64(b);
+  return (Wide)_mm512_maskz_mul_epu32(0xff, (__m512i)a, factor);
+#elif defined(OSIRIS_AVX2)
+  return (Wide)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x(b));
+#else
+  return (a & 0xffffffffu) * b;
+#endif
+}
+
+/// How many of `n` elements the vector at `at` still has: 0 .. lanes.
+INLINE int64_t left(int64_t n, int64_t at) {
+  const int64_t rest = n - at < lanes ? n - at : lanes;
+  return rest > 0 ? rest : 0;
+}
+
+/// out[j*outStride + i] = in[i*inStride + j] for i < rows, j < columns.
+inline void transpose(float* out, int64_t outStride, const float* in, int64_t inStride,
+                      int64_t rows, int64_t columns) {
+  typedef float Quad __attribute__((vector_size(16)));
+  int64_t i = 0;
+  for (; i + 4 <= rows; i += 4) {
+    int64_t j = 0;
+    for (; j + 4 <= columns; j += 4) {
+      Quad r[4];
+      for (int k = 0; k < 4; k++) {
+        __builtin_memcpy(&r[k], in + (i + k) * inStride + j, sizeof r[k]);
+      }
+      const Quad ab = SHUFFLE(r[0], r[1], 0, 4, 1, 5), cd = SHUFFLE(r[2], r[3], 0, 4, 1, 5);
+      const Quad ef = SHUFFLE(r[0], r[1], 2, 6, 3, 7), gh = SHUFFLE(r[2], r[3], 2, 6, 3, 7);
+      r[0] = SHUFFLE(ab, cd, 0, 1, 4, 5);
+      r[1] = SHUFFLE(ab, cd, 2, 3, 6, 7);
+      r[2] = SHUFFLE(ef, gh, 0, 1, 4, 5);
+      r[3] = SHUFFLE(ef, gh, 2, 3, 6, 7);
+      for (int k = 0; k < 4; k++) {
+        __builtin_memcpy(out + (j + k) * outStride + i, &r[k], sizeof r[k]);
+      }
+    }
+    for (; j < columns; j++) {
+      for (int k = 0; k < 4; k++) out[j * outStride + i + k] = in[(i + k) * inStride + j];
+    }
+  }
+  for (; i < rows; i++) {
+    for (int64_t j = 0; j < columns; j++) out[j * outStride + i] = in[i * inStride + j];
+  }
+}

@@ -1,0 +1,39 @@
+// The door of the kernels: the only file that knows there are two.
+
+import { InputUnusableError } from "../errors.ts";
+import { addonPath } from "./build-native.ts";
+import { checkKernels } from "./checked.ts";
+import type { Kernels } from "./kernels.ts";
+import { createNative } from "./native.ts";
+import { createReference } from "./reference.ts";
+
+/**
+ * The kernels of this process, behind their checks. `auto` takes the native ones where they are
+ * built. Each call gives handles of its own; tensors may pass between them.
+ *
+ * @throws InputUnusableError where `native` is asked for and not built
+ */
+export function openKernels(choice: "auto" | "native" | "reference"): Kernels {
+  if (choice === "reference") return checkKernels(createReference());
+  const native = createNative();
+  if (native !== undefined) return checkKernels(native);
+  if (choice === "auto") return checkKernels(createReference());
+  const path = addonPath();
+  throw new InputUnusableError(
+    path,
+    `The native kernels are not built (there is no ${path}); run \`npx osiris build-native\``,
+  );
+}
+
+/** One sentence for a run that `auto` leaves with slow kernels; undefined where it is fast. */
+export function kernelNotice(): string | undefined {
+  const native = createNative();
+  if (native === undefined) {
+    return (
+      "Using the reference kernels, which are slow, because the native ones are not built; " +
+      "run `npx osiris build-native`"
+    );
+  }
+  if (!native.arithmetic.includes("portable")) return undefined;
+  return "Using the portable kernels, which are slower, because this processor has no AVX2 and FMA";
+}

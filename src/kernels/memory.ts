@@ -1,0 +1,103 @@
+// Tensors in JavaScript's memory: what both CPU kernels, reference and native, hold. A tensor is a
+// shape and a typed array; parts and reshapes share the array's memory.
+
+import type { Kernels, Pooling, Rows, Tensor } from "./kernels.ts";
+
+/** Elements of a tensor: float32, or float64 where the reference checks gradients. */
+export type Values = Float32Array | Float64Array;
+
+/** A tensor of a CPU kernel. */
+export class HostTensor implements Tensor {
+  readonly shape: readonly number[];
+  readonly data: Values;
+
+  constructor(shape: readonly number[], data: Values) {
+    this.shape = shape;
+    this.data = data;
+  }
+}
+
+/** The elements of a tensor that one of the CPU kernels made. */
+export function valuesOf(t: Tensor): Values {
+  return (t as HostTensor).data;
+}
+
+/** How many elements a shape has. */
+export function sizeOf(shape: readonly number[]): number {
+  let size = 1;
+  for (const extent of shape) size *= extent;
+  return size;
+}
+
+/** The kernels that only move memory. `allocate` gives zeroed elements. */
+export type MemoryKernels = Pick<
+  Kernels,
+  | "tensor"
+  | "view"
+  | "part"
+  | "reshape"
+  | "write"
+  | "read"
+  | "fill"
+  | "copy"
+  | "copyColumns"
+  | "rows"
+>;
+
+/** The kernels that only move memory, on elements that `allocate` gives, zeroed. */
+export function createMemory(allocate: (length: number) => Values): MemoryKernels {
+  const tensor = (shape: readonly number[]): HostTensor =>
+    new HostTensor(shape, allocate(sizeOf(shape)));
+  return {
+    tensor,
+    // Others see this memory as float32, whatever the precision of the arithmetic.
+    view: (buffer, byteOffset, shape) =>
+      new HostTensor(shape, new Float32Array(buffer, byteOffset, sizeOf(shape))),
+    part(t, first, count) {
+      const width = sizeOf(t.shape.slice(1));
+      const data = valuesOf(t).subarray(first * width, (first + count) * width);
+      return new HostTensor([count, ...t.shape.slice(1)], data);
+    },
+    reshape: (t, shape, first = 0) =>
+      new HostTensor(shape, valuesOf(t).subarray(first, first + sizeOf(shape))),
+    write: (t, values) => valuesOf(t).set(values),
+    read: (t) => Float32Array.from(valuesOf(t)),
+    fill: (t, value) => void valuesOf(t).fill(value),
+    copy: (out, from) => valuesOf(out).set(valuesOf(from)),
+    copyColumns,
+    rows: (spec) => reserve(tensor, spec),
+  };
+}
+
+function copyColumns(
+  out: Tensor,
+  outFirst: number,
+  from: Tensor,
+  fromFirst: number,
+  columns: number,
+): void {
+  const [to, source] = [valuesOf(out), valuesOf(from)];
+  const samples = out.shape[0]!;
+  const outWidth = samples === 0 ? 0 : to.length / samples;
+  const fromWidth = samples === 0 ? 0 : source.length / samples;
+  for (let b = 0; b < samples; b++) {
+    const [at, read] = [b * outWidth + outFirst, b * fromWidth + fromFirst];
+    for (let c = 0; c < columns; c++) to[at + c] = source[read + c]!;
+  }
+}
+
+function reserve(
+  tensor: (shape: readonly number[]) => Tensor,
+  spec: { rows: number; dim: number; pooling: Pooling; rowBlocks: number; stateWidth: number },
+): Rows {
+  const { rows, dim, pooling, rowBlocks } = spec;
+  return {
+    rows,
+    dim,
+    pooling,
+    rowBlocks,
+    weights: tensor([rows, dim]),
+    state: tensor([rows, spec.stateWidth]),
+    touched: new Uint8Array(rows),
+  };
+}

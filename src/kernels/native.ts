@@ -1,0 +1,176 @@
+// The native kernels: the addon of native/kernels.cc behind the contract. Tensors are those of the
+// reference, typed arrays in JavaScript's memory; the addon sees them only while a call runs.
+
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { addonPath } from "./build-native.ts";
+import type { Bags, Kernels, RowRule, Rows, Tensor } from "./kernels.ts";
+import { createMemory, valuesOf } from "./memory.ts";
+import { bceWithLogits } from "./reference-loss.ts";
+import type { Slices } from "./slices.ts";
+
+/** What the addon exports: the same names as the contract, over typed arrays and numbers. */
+type Addon = Record<string, (...values: unknown[]) => unknown>;
+
+let loaded: Addon | undefined;
+
+/** The addon of this process, or undefined where it is not built. Other load errors are thrown. */
+function loadAddon(): Addon | undefined {
+  if (loaded !== undefined) return loaded;
+  const path = addonPath();
+  if (!existsSync(path)) return undefined;
+  loaded = createRequire(import.meta.url)(path) as Addon;
+  return loaded;
+}
+
+/**
+ * For tests and benches: limits the native kernels of this thread to one instruction set. False
+ * where the processor does not have it, or where the addon is not built.
+ */
+export function limitIsa(isa: "avx512" | "avx2" | "portable"): boolean {
+  return loadAddon()?.limitIsa?.(isa) === true;
+}
+
+/** The native kernels, or undefined where the addon is not built. */
+export function createNative(): Kernels | undefined {
+  const addon = loadAddon();
+  if (addon === undefined) return undefined;
+  const memory = createMemory((length) => new Float32Array(length));
+  return {
+    arithmetic: String(addon.arithmetic!()),
+    ...memory,
+    rows(spec) {
+      const rows = memory.rows(spec);
+      for (const t of [rows.weights, rows.state]) addon.useLargePages!(data(t));
+      return rows;
+    },
+    ...dense(addon),
+    bceWithLogits,
+    ...embedding(addon),
+    ...flat(addon),
+  };
+}
+
+const data = valuesOf;
+
+type DenseNames =
+  | "uniform"
+  | "linear"
+  | "dRelu"
+  | "dLinearInput"
+  | "dLinearWeight"
+  | "dropout"
+  | "interact"
+  | "dInteract";
+
+function dense(addon: Addon): Pick<Kernels, DenseNames> {
+  const { uniform, linear, dRelu, dLinearInput, dLinearWeight, dropout } = addon;
+  const { interact, dInteract } = addon;
+  return {
+    uniform: (t, key, purpose, first, scale) =>
+      void uniform!(data(t), key[0], key[1], purpose, first, scale),
+    linear: (out, x, w, b, relu) =>
+      void linear!(data(out), data(x), data(w), data(b), x.shape[0], w.shape[1], w.shape[0], relu),
+    dRelu: (d, out) => void dRelu!(data(d), data(out)),
+    dLinearInput: (dX, dOut, w) =>
+      void dLinearInput!(data(dX), data(dOut), data(w), dOut.shape[0], w.shape[1], w.shape[0]),
+    dLinearWeight(dW, dB, dOut, x, slices) {
+      const [outputs, inputs] = [dW[0]!.shape[0], dW[0]!.shape[1]];
+      const [dWs, dBs] = [dW.map(data), dB.map(data)];
+      const { first, bounds } = slices;
+      dLinearWeight!(dWs, dBs, data(dOut), data(x), inputs, outputs, first, bounds);
+    },
+    dropout(x, key, purpose, step, firstSample, rate) {
+      const first = firstSample * (data(x).length / Math.max(1, x.shape[0]!));
+      const limit = Math.floor(rate * 2 ** 32);
+      dropout!(data(x), key[0], key[1], purpose, step, first, 1 - rate, limit);
+    },
+    interact: (out, x, copied, dots) =>
+      void interact!(data(out), data(x), x.shape[0], x.shape[1], x.shape[2], copied, dots),
+    dInteract(dX, dOut, x, copied, dots) {
+      const [samples, features, dim] = x.shape;
+      dInteract!(data(dX), data(dOut), data(x), samples, features, dim, copied, dots);
+    },
+  };
+}
+
+type EmbeddingNames = "pool" | "updateRows" | "rowSquares" | "dRows" | "applyRows";
+
+function embedding(addon: Addon): Pick<Kernels, EmbeddingNames> {
+  return {
+    pool(out, tables, bags, first, count) {
+      addon.pool!(data(out), ...listed(tables), bags.offsets, bags.ids, first, count);
+    },
+    updateRows(tables, bags, dPooled, slices, rules, sums) {
+      addon.updateRows!(...update(tables, bags, dPooled, slices, rules), sums);
+    },
+    rowSquares: (tables, table, bags, dPooled, slices, rules) =>
+      addon.rowSquares!(...update(tables, bags, dPooled, slices, rules), table) as Float32Array,
+    dRows(dRows, counts, tables, table, bags, dPooled, slices) {
+      const gradients = [data(dPooled), slices.first, slices.bounds, table];
+      const outputs = [dRows.map(data), counts.map(data)];
+      addon.dRows!(...listed(tables), bags.offsets, bags.ids, ...gradients, ...outputs);
+    },
+    applyRows(rows, dRows, counts, rule, whole) {
+      addon.applyRows!(...listed([rows]), listRules([rule]), data(dRows), data(counts), whole);
+    },
+  };
+}
+
+/** Tables as the addon takes them: lists of memory, and five numbers for each. */
+function listed(tables: readonly Rows[]): unknown[] {
+  const numbers = new Int32Array(5 * tables.length);
+  tables.forEach(({ rows, dim, state, pooling, rowBlocks }, t) => {
+    numbers.set([rows, dim, state.shape[1] ?? 0, pooling === "mean" ? 1 : 0, rowBlocks], 5 * t);
+  });
+  const weights = tables.map((rows) => data(rows.weights));
+  const states = tables.map((rows) => data(rows.state));
+  return [weights, states, tables.map((rows) => rows.touched), numbers];
+}
+
+function update(
+  tables: readonly Rows[],
+  bags: Bags,
+  dPooled: Tensor,
+  slices: Slices,
+  rules: readonly RowRule[],
+): unknown[] {
+  const lookups = [bags.offsets, bags.ids, data(dPooled), slices.first, slices.bounds];
+  return [...listed(tables), listRules(rules), ...lookups];
+}
+
+/** The order of `RuleKind` in native/kernels.h. */
+const ruleKinds: readonly RowRule["kind"][] = ["sgd", "adagrad", "rowWiseAdagrad", "adam"];
+
+/** Eight numbers for each rule: kind, rate, epsilon, l2, beta1, beta2, correction1, correction2. */
+function listRules(rules: readonly RowRule[]): Float64Array {
+  const numbers = new Float64Array(8 * rules.length);
+  rules.forEach((rule, i) => {
+    const epsilon = "epsilon" in rule ? rule.epsilon : 0;
+    numbers.set([ruleKinds.indexOf(rule.kind), rule.learningRate, epsilon, rule.l2], 8 * i);
+    if (rule.kind !== "adam") return;
+    numbers.set([rule.beta1, rule.beta2, rule.correction1, rule.correction2], 8 * i + 4);
+  });
+  return numbers;
+}
+
+function flat(addon: Addon): Pick<Kernels, "foldSubtrees" | "sgd" | "adagrad" | "adam"> {
+  const apply = (rule: RowRule, w: Tensor, state: Tensor, second: Tensor, g: Tensor): void => {
+    addon.applyFlat!(listRules([rule]), data(w), data(state), data(second), data(g));
+  };
+  return {
+    foldSubtrees(out, parts, trees) {
+      const numbers = Int32Array.from(trees.flatMap(({ first, count }) => [first, count]));
+      addon.foldSubtrees!(data(out), parts.map(data), numbers);
+    },
+    sgd(w, g, learningRate) {
+      apply({ kind: "sgd", learningRate, l2: 0 }, w, w, w, g);
+    },
+    adagrad(w, acc, g, learningRate, epsilon) {
+      apply({ kind: "adagrad", learningRate, epsilon, l2: 0 }, w, acc, acc, g);
+    },
+    adam(w, m, v, g, rule) {
+      apply({ kind: "adam", ...rule, l2: 0 }, w, m, v, g);
+    },
+  };
+}

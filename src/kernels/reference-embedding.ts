@@ -1,0 +1,269 @@
+// Embedding bags in plain loops: pooling, and the exact update of each touched row.
+
+import type { Bags, Kernels, Rows, Tensor } from "./kernels.ts";
+import { quantumColumns } from "./kernels.ts";
+import { type Values, valuesOf } from "./memory.ts";
+import type { Round } from "./reference-dense.ts";
+import { applyRule, quantumSquares, type RowAt } from "./reference-rules.ts";
+import { type Slices, type Subtree, subtreesOf } from "./slices.ts";
+
+/** The embedding half of the reference kernels, and the dense optimizers: one rule for both. */
+export type EmbeddingKernels = Pick<
+  Kernels,
+  "pool" | "updateRows" | "rowSquares" | "dRows" | "applyRows" | "sgd" | "adagrad" | "adam"
+>;
+
+/** The embedding half of the reference kernels. `allocate` gives zeroed scratch. */
+export function createEmbedding(
+  round: Round,
+  allocate: (length: number) => Values,
+): EmbeddingKernels {
+  return {
+    pool: (out, tables, bags, first, count) => pool(round, out, tables, bags, first, count),
+
+    updateRows(tables, bags, dPooled, slices, rules, sums) {
+      tables.forEach((rows, table) => {
+        const rule = rules[table]!;
+        const whole = { first: 0, count: slices.bounds.length - 1 };
+        const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
+        let index = 0;
+        gradients(whole, (row, gradient) => {
+          const mean = rule.kind === "rowWiseAdagrad" ? sums?.[table]?.[index] : undefined;
+          applyRule(round, rowAt(rows, row, gradient, 0), rule, mean);
+          rows.touched[row] = 1;
+          index++;
+        });
+      });
+    },
+
+    rowSquares(tables, table, bags, dPooled, slices, rules) {
+      const rows = tables[table]!;
+      const whole = { first: 0, count: slices.bounds.length - 1 };
+      const squares: number[] = [];
+      const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
+      gradients(whole, (row, gradient) => {
+        const at = rowAt(rows, row, gradient, 0);
+        for (let quantum = 0; quantum * quantumColumns < rows.dim; quantum++) {
+          squares.push(quantumSquares(round, at, rules[table]!.l2, quantum));
+        }
+      });
+      return Float32Array.from(squares);
+    },
+
+    dRows(dRows, counts, tables, table, bags, dPooled, slices) {
+      const trees = subtreesOf(slices.first, slices.bounds.length - 1);
+      const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
+      trees.forEach((tree, p) => {
+        const [d, mask] = [valuesOf(dRows[p]!), valuesOf(counts[p]!)];
+        d.fill(0);
+        mask.fill(0);
+        gradients(tree, (row, gradient) => {
+          d.set(gradient, row * gradient.length);
+          mask[row] = 1;
+        });
+      });
+    },
+
+    applyRows(rows, dRows, counts, rule, whole) {
+      const mask = valuesOf(counts);
+      for (let row = 0; row < rows.rows; row++) {
+        if (!(whole || mask[row]! > 0)) continue;
+        applyRule(round, rowAt(rows, row, valuesOf(dRows), row * rows.dim), rule);
+        rows.touched[row] = 1;
+      }
+    },
+
+    sgd(w, g, learningRate) {
+      applyRule(round, flat(w, w, w, g), { kind: "sgd", learningRate, l2: 0 });
+    },
+    adagrad(w, acc, g, learningRate, epsilon) {
+      applyRule(round, flat(w, acc, acc, g), { kind: "adagrad", learningRate, epsilon, l2: 0 });
+    },
+    adam(w, m, v, g, rule) {
+      applyRule(round, flat(w, m, v, g), { kind: "adam", ...rule, l2: 0 });
+    },
+  };
+}
+
+/** Row `row` of a table, with its gradient. */
+function rowAt(rows: Rows, row: number, gradient: Values, gradientAt: number): RowAt {
+  const state = valuesOf(rows.state);
+  const stateAt = row * (rows.state.shape[1] ?? 0);
+  return {
+    weights: valuesOf(rows.weights),
+    weightsAt: row * rows.dim,
+    state,
+    stateAt,
+    second: state,
+    secondAt: stateAt + rows.dim,
+    gradient,
+    gradientAt,
+    columns: rows.dim,
+  };
+}
+
+/** A dense tensor as one long row. */
+function flat(w: Tensor, state: Tensor, second: Tensor, g: Tensor): RowAt {
+  return {
+    weights: valuesOf(w),
+    weightsAt: 0,
+    state: valuesOf(state),
+    stateAt: 0,
+    second: valuesOf(second),
+    secondAt: 0,
+    gradient: valuesOf(g),
+    gradientAt: 0,
+    columns: valuesOf(w).length,
+  };
+}
+
+function pool(
+  round: Round,
+  out: Tensor,
+  tables: readonly Rows[],
+  bags: Bags,
+  first: number,
+  count: number,
+): void {
+  const o = valuesOf(out);
+  const width = columnsOf(tables);
+  tables.forEach((rows, table) => {
+    const column = columnsOf(tables.slice(0, table));
+    for (let s = 0; s < count; s++) {
+      const bag = table * bags.samples + first + s;
+      for (let c = 0; c < rows.dim; c++) {
+        o[s * width + column + c] = poolColumn(round, rows, bags, bag, c);
+      }
+    }
+  });
+}
+
+/** The tree over row blocks of sums in bag order; ids of block k are k*size .. (k+1)*size-1. */
+function poolColumn(round: Round, rows: Rows, bags: Bags, bag: number, c: number): number {
+  const weights = valuesOf(rows.weights);
+  const blockRows = Math.ceil(rows.rows / rows.rowBlocks);
+  const sums = new Float64Array(rows.rowBlocks);
+  const [from, to] = [bags.offsets[bag]!, bags.offsets[bag + 1]!];
+  for (let k = from; k < to; k++) {
+    const block = Math.floor(bags.ids[k]! / blockRows);
+    sums[block] = round(sums[block]! + weights[bags.ids[k]! * rows.dim + c]!);
+  }
+  for (let half = 1; half < rows.rowBlocks; half *= 2) {
+    for (let block = 0; block < rows.rowBlocks; block += 2 * half) {
+      sums[block] = round(sums[block]! + sums[block + half]!);
+    }
+  }
+  return rows.pooling === "mean" && to > from ? round(sums[0]! / (to - from)) : sums[0]!;
+}
+
+function columnsOf(tables: readonly Rows[]): number {
+  return tables.reduce((sum, rows) => sum + rows.dim, 0);
+}
+
+/** Calls `visit` for each distinct row of the tree's slices, ascending, with its gradient. */
+type Gradients = (tree: Subtree, visit: (row: number, gradient: Values) => void) => void;
+
+/** The lookups of one table, stably sorted by row. */
+interface Lookups {
+  /** Positions in `bags.ids`, by row and then by position. */
+  readonly sorted: Int32Array;
+  /** Sample, slice of the batch and length of the bag of a position, from the table's first. */
+  readonly samples: Int32Array;
+  readonly sliceOf: Int32Array;
+  readonly lengths: Int32Array;
+  readonly start: number;
+}
+
+function lookupsOf(bags: Bags, table: number, slices: Slices): Lookups {
+  const start = bags.offsets[table * bags.samples]!;
+  const end = bags.offsets[(table + 1) * bags.samples]!;
+  const samples = new Int32Array(end - start);
+  const sliceOf = new Int32Array(end - start);
+  const lengths = new Int32Array(end - start);
+  let slice = 0;
+  for (let s = 0; s < bags.samples; s++) {
+    while (slices.bounds[slice + 1]! <= s) slice++;
+    const bag = table * bags.samples + s;
+    const [from, to] = [bags.offsets[bag]! - start, bags.offsets[bag + 1]! - start];
+    samples.fill(s, from, to);
+    sliceOf.fill(slices.first + slice, from, to);
+    lengths.fill(to - from, from, to);
+  }
+  const { ids } = bags;
+  const sorted = Int32Array.from({ length: end - start }, (_, k) => start + k);
+  sorted.sort((a, b) => ids[a]! - ids[b]! || a - b);
+  return { sorted, samples, sliceOf, lengths, start };
+}
+
+/** How the gradient of each distinct row of a table adds up: slice by slice, then the tree. */
+function gradientsOf(
+  round: Round,
+  allocate: (length: number) => Values,
+  tables: readonly Rows[],
+  table: number,
+  bags: Bags,
+  dPooled: Tensor,
+  slices: Slices,
+): Gradients {
+  const { dim, pooling } = tables[table]!;
+  const d = valuesOf(dPooled);
+  const width = columnsOf(tables);
+  const column = columnsOf(tables.slice(0, table));
+  const lookups = lookupsOf(bags, table, slices);
+  const { sorted, start } = lookups;
+  const levels = Array.from({ length: 32 }, () => allocate(dim));
+
+  const sumSlice = (out: Values, from: number, to: number): void => {
+    out.fill(0);
+    for (let k = from; k < to; k++) {
+      const position = sorted[k]! - start;
+      const at = lookups.samples[position]! * width + column;
+      for (let c = 0; c < dim; c++) {
+        const share = d[at + c]!;
+        const g = pooling === "mean" ? round(share / lookups.lengths[position]!) : share;
+        out[c] = round(out[c]! + g);
+      }
+    }
+  };
+  const sliceAt = (k: number): number => lookups.sliceOf[sorted[k]! - start]!;
+
+  // out = the sum of lookups from..to-1, which lie in the slices of `tree`. A slice without lookups
+  // of the row adds +0, which changes nothing: no partial sum is ever -0.
+  const sumTree = (out: Values, level: number, tree: Subtree, from: number, to: number): void => {
+    const half = tree.count / 2;
+    const left = { first: tree.first, count: half };
+    const right = { first: tree.first + half, count: half };
+    let middle = from;
+    while (middle < to && sliceAt(middle) < right.first) middle++;
+    if (tree.count === 1) {
+      sumSlice(out, from, to);
+    } else if (middle === to) {
+      sumTree(out, level, left, from, to);
+    } else if (middle === from) {
+      sumTree(out, level, right, from, to);
+    } else {
+      const other = levels[level]!;
+      sumTree(out, level + 1, left, from, middle);
+      sumTree(other, level + 1, right, middle, to);
+      for (let c = 0; c < dim; c++) out[c] = round(out[c]! + other[c]!);
+    }
+  };
+
+  const gradient = allocate(dim);
+  return (tree, visit) => {
+    let from = 0;
+    while (from < sorted.length) {
+      const row = bags.ids[sorted[from]!]!;
+      let end = from;
+      while (end < sorted.length && bags.ids[sorted[end]!] === row) end++;
+      let [low, high] = [from, end];
+      while (low < high && sliceAt(low) < tree.first) low++;
+      while (high > low && sliceAt(high - 1) >= tree.first + tree.count) high--;
+      if (low < high) {
+        sumTree(gradient, 0, tree, low, high);
+        visit(row, gradient);
+      }
+      from = end;
+    }
+  };
+}

@@ -1,0 +1,26 @@
+// The reference kernels: the definition of the arithmetic, in loops that can be read. They run
+// anywhere; the native kernels have the same names, the same bracketing, and the machine's speed.
+
+import type { Kernels } from "./kernels.ts";
+import { createMemory, type Values } from "./memory.ts";
+import { createDense } from "./reference-dense.ts";
+import { createEmbedding } from "./reference-embedding.ts";
+import { bceWithLogits } from "./reference-loss.ts";
+
+/**
+ * The reference kernels. `float32` rounds as a machine with fused multiply-adds would; `float64`
+ * runs the same loops without rounding, to check gradients by differences. Views stay float32.
+ */
+export function createReference(precision: "float32" | "float64" = "float32"): Kernels {
+  const double = precision === "float64";
+  const round = double ? (value: number) => value : Math.fround;
+  const allocate = (length: number): Values =>
+    double ? new Float64Array(length) : new Float32Array(length);
+  return {
+    arithmetic: double ? "reference-1-float64" : "reference-1",
+    ...createMemory(allocate),
+    ...createDense(round),
+    bceWithLogits,
+    ...createEmbedding(round, allocate),
+  };
+}

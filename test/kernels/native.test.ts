@@ -1,0 +1,152 @@
+import { Worker } from "node:worker_threads";
+import test, { type ExecutionContext } from "ava";
+import { openKernels } from "../../src/kernels/index.ts";
+import type { Kernels } from "../../src/kernels/kernels.ts";
+import { createNative, limitIsa } from "../../src/kernels/native.ts";
+import { RandomStream } from "../../src/random.ts";
+import { scenarios } from "./scenarios.ts";
+import { kernelSuite } from "./suite.ts";
+
+const seeds = Array.from({ length: 25 }, (_, seed) => seed + 1);
+
+function startNative(t: ExecutionContext): Kernels | undefined {
+  if (createNative() !== undefined) return openKernels("native");
+  t.log("The native kernels are not built: this case was skipped. Run `npx osiris build-native`.");
+  t.pass();
+  return undefined;
+}
+
+/** The largest distance, relative to values of 1 and more; NaN where only one is a number. */
+function distance(actual: Float32Array, expected: Float32Array): number {
+  if (actual.length !== expected.length) return Number.NaN;
+  let worst = 0;
+  actual.forEach((value, i) => {
+    const other = expected[i] ?? Number.NaN;
+    worst = Math.max(worst, Math.abs(value - other) / Math.max(1, Math.abs(other)));
+  });
+  return worst;
+}
+
+kernelSuite("native", startNative);
+
+for (const [name, scenario] of Object.entries(scenarios)) {
+  test(`native kernels agree with the reference within 1e-6: ${name}`, (t) => {
+    const native = startNative(t);
+    if (native === undefined) return;
+    for (const seed of seeds) {
+      const actual = scenario(native, new RandomStream(seed, 1));
+      const expected = scenario(openKernels("reference"), new RandomStream(seed, 1));
+      t.is(actual.length, expected.length);
+      actual.forEach((values, i) => {
+        const worst = distance(values, expected[i] ?? new Float32Array());
+        t.true(worst <= 1e-6, `seed ${seed}, output ${i}: ${worst}`);
+      });
+    }
+  });
+
+  test.serial(`AVX2 and AVX-512 give the same bits: ${name}`, (t) => {
+    const native = startNative(t);
+    if (native === undefined) return;
+    if (!limitIsa("avx512")) {
+      t.log("This processor has no AVX-512: there is nothing to compare.");
+      t.pass();
+      return;
+    }
+    for (const seed of seeds) {
+      limitIsa("avx512");
+      const wide = scenario(native, new RandomStream(seed, 1));
+      t.true(limitIsa("avx2"));
+      const narrow = scenario(native, new RandomStream(seed, 1));
+      limitIsa("avx512");
+      wide.forEach((values, i) => {
+        t.true(sameBits(values, narrow[i]), `seed ${seed}, output ${i}`);
+      });
+    }
+  });
+
+  test.serial(`portable kernels agree with the reference within 1e-5: ${name}`, (t) => {
+    if (startNative(t) === undefined) return;
+    const fastest = limitIsa("avx512") ? "avx512" : limitIsa("avx2") ? "avx2" : "portable";
+    limitIsa("portable");
+    const portable = openKernels("native");
+    t.regex(portable.arithmetic, /^native-1-portable/);
+    for (const seed of seeds) {
+      const actual = scenario(portable, new RandomStream(seed, 1));
+      const expected = scenario(openKernels("reference"), new RandomStream(seed, 1));
+      actual.forEach((values, i) => {
+        const worst = distance(values, expected[i] ?? new Float32Array());
+        t.true(worst <= 1e-5, `seed ${seed}, output ${i}: ${worst}`);
+      });
+    }
+    limitIsa(fastest);
+  });
+}
+
+function sameBits(a: Float32Array, b: Float32Array | undefined): boolean {
+  if (b === undefined || a.length !== b.length) return false;
+  const [left, right] = [new Uint8Array(a.buffer), new Uint8Array(b.buffer)];
+  return Buffer.compare(left, right) === 0;
+}
+
+test("pooled vectors and squares, which hold no fused product, have the reference's bits", (t) => {
+  const native = startNative(t);
+  const update = scenarios["embedding updates"];
+  if (native === undefined || update === undefined) return;
+  for (const seed of seeds) {
+    const actual = update(native, new RandomStream(seed, 1));
+    const expected = update(openKernels("reference"), new RandomStream(seed, 1));
+    // Pooled vectors, then squares of the tables; those without l2 are every other one.
+    for (const output of [0, 1, 3, 5, 7]) {
+      const values = actual[output] ?? new Float32Array();
+      t.true(sameBits(values, expected[output]), `seed ${seed}, output ${output}`);
+    }
+  }
+});
+
+test("random draws of native and reference are the same numbers", (t) => {
+  const native = startNative(t);
+  if (native === undefined) return;
+  const draws = scenarios["random draws"];
+  if (draws === undefined) return t.fail();
+  for (const seed of seeds) {
+    const actual = draws(native, new RandomStream(seed, 1));
+    t.deepEqual(actual, draws(openKernels("reference"), new RandomStream(seed, 1)));
+  }
+});
+
+test("native kernels run in several threads on shared memory", async (t) => {
+  const native = startNative(t);
+  if (native === undefined) return;
+  const shape = { samples: 64, inputs: 40, outputs: 24 };
+  const memory = new SharedArrayBuffer(4 * (8 + 40 * 24 + 2 * 64 * 24));
+  const w = native.view(memory, 32, [shape.outputs, shape.inputs]);
+  native.uniform(w, [1, 2], 1, 0, 1);
+  const results = await Promise.all([0, 1].map((index) => startWorker(memory, index, shape)));
+  t.deepEqual(results, [shape.samples, shape.samples]);
+  const first = 32 + 4 * shape.outputs * shape.inputs;
+  const outs = [0, 1].map((index) =>
+    native.read(native.view(memory, first + index * 4 * 64 * 24, [64, 24])),
+  );
+  const x = native.tensor([64, 40]);
+  native.uniform(x, [3, 4], 2, 0, 1);
+  const out = native.tensor([64, 24]);
+  native.linear(out, x, w, native.tensor([24]), false);
+  t.deepEqual(outs, [native.read(out), native.read(out)]);
+});
+
+function startWorker(memory: SharedArrayBuffer, index: number, shape: object): Promise<unknown> {
+  const workerData = { memory, index, ...shape };
+  const worker = new Worker(new URL("linear-worker.js", import.meta.url), { workerData });
+  return new Promise((resolve, reject) => {
+    worker.once("message", resolve);
+    worker.once("error", reject);
+  });
+}
+
+test("a kernel refuses an array of another type instead of reading it as floats", (t) => {
+  const native = createNative();
+  if (native === undefined) return void startNative(t);
+  const t64 = openKernels("native").tensor([2]);
+  const wrong = { shape: [2], data: new Float64Array(2) };
+  t.throws(() => native.dRelu(wrong, t64), { instanceOf: TypeError });
+});

@@ -1,0 +1,221 @@
+// Every kernel on random input of odd shapes: the same seed gives the same input to any kernels, so
+// that implementations can be compared, by value or by bit.
+
+import {
+  type Bags,
+  type Kernels,
+  type Pooling,
+  type RowRule,
+  type Rows,
+  stateWidth,
+  type Tensor,
+} from "../../src/kernels/kernels.ts";
+import { slicesOf, subtreesOf } from "../../src/kernels/slices.ts";
+import type { RandomStream } from "../../src/random.ts";
+
+/** Numbers in -1..1 from `stream`, some of them exactly 0. */
+export function numbers(stream: RandomStream, count: number): Float32Array {
+  return Float32Array.from({ length: count }, () => {
+    const u = 2 * stream.uniform() - 1;
+    return Math.abs(u) < 0.02 ? 0 : u;
+  });
+}
+
+/** A tensor of random numbers. */
+export function random(kernels: Kernels, stream: RandomStream, shape: readonly number[]): Tensor {
+  const t = kernels.tensor(shape);
+  kernels.write(t, numbers(stream, kernels.read(t).length));
+  return t;
+}
+
+/** Tables of a random problem, with their rules. */
+export interface Problem {
+  readonly tables: Rows[];
+  readonly rules: RowRule[];
+  readonly bags: Bags;
+  readonly columns: number;
+}
+
+/** A rule of the kind, with numbers that leave every term its weight. */
+export function ruleOf(kind: RowRule["kind"], l2: number): RowRule {
+  const learningRate = 0.05;
+  const epsilon = 1e-3;
+  if (kind === "sgd") return { kind, learningRate, l2 };
+  if (kind !== "adam") return { kind, learningRate, epsilon, l2 };
+  const corrections = { correction1: 1 - 0.9 ** 3, correction2: 1 - 0.99 ** 3 };
+  return { kind, learningRate, beta1: 0.9, beta2: 0.99, epsilon, l2, ...corrections };
+}
+
+const kinds = ["sgd", "adagrad", "rowWiseAdagrad", "adam"] as const;
+/** A single row, and enough of them that a sort by row takes two rounds. */
+const rowsOfKind = [3000, 1, 40, 90];
+
+/**
+ * Tables of all rules, poolings and row blocks, one with a single row, one with 3000. Bags are
+ * empty, hold one id or several; ids repeat, and the last row is among them.
+ */
+export function embeddingProblem(kernels: Kernels, stream: RandomStream): Problem {
+  const samples = 1 + stream.below(40);
+  const specs = kinds.flatMap((kind, i) => [
+    { kind, rows: 1 + stream.below(30), dim: 1 + stream.below(70), rowBlocks: 1 << (i % 3), l2: 0 },
+    { kind, rows: rowsOfKind[i] ?? 1, dim: 16 * (1 + i), rowBlocks: 1, l2: 0.01 },
+  ]);
+  const tables = specs.map((spec, i) => {
+    const pooling: Pooling = i % 3 === 0 ? "mean" : "sum";
+    const rows = kernels.rows({ ...spec, pooling, stateWidth: stateWidth(spec.kind, spec.dim) });
+    const size = kernels.read(rows.weights).length;
+    kernels.write(rows.weights, numbers(stream, size));
+    const state = numbers(stream, kernels.read(rows.state).length).map(Math.abs);
+    kernels.write(rows.state, state);
+    return rows;
+  });
+  const bags = bagsOf(stream, specs, samples);
+  const columns = specs.reduce((sum, spec) => sum + spec.dim, 0);
+  return { tables, rules: specs.map(({ kind, l2 }) => ruleOf(kind, l2)), bags, columns };
+}
+
+function bagsOf(stream: RandomStream, specs: readonly { rows: number }[], samples: number): Bags {
+  const offsets = [0];
+  const ids: number[] = [];
+  for (const { rows } of specs) {
+    for (let s = 0; s < samples; s++) {
+      const length = stream.below(3) === 0 ? 0 : 1 + stream.below(4);
+      for (let k = 0; k < length; k++) {
+        const id = stream.below(4) === 0 ? rows - 1 : stream.below(rows);
+        ids.push(id);
+        if (stream.below(4) === 0) ids.push(id);
+      }
+      offsets.push(ids.length);
+    }
+  }
+  return {
+    tables: specs.length,
+    samples,
+    offsets: Int32Array.from(offsets),
+    ids: Int32Array.from(ids),
+  };
+}
+
+/** Weights, states and touched rows of a problem, for comparison. */
+export function stateOf(kernels: Kernels, problem: Problem): Float32Array[] {
+  return problem.tables.flatMap((rows) => [
+    kernels.read(rows.weights),
+    kernels.read(rows.state),
+    Float32Array.from(rows.touched),
+  ]);
+}
+
+/** What a scenario computed, in an order of its own. */
+export type Scenario = (kernels: Kernels, stream: RandomStream) => Float32Array[];
+
+const layer: Scenario = (kernels, stream) => {
+  const outputs = stream.below(3) === 0 ? 1 : 1 + stream.below(130);
+  const inputs = stream.below(4) === 0 ? 1 + stream.below(700) : 1 + stream.below(90);
+  const samples = stream.below(4) === 0 ? 1 : 1 + stream.below(330);
+  const sliceCount = 1 << stream.below(5);
+  const x = random(kernels, stream, [samples, inputs]);
+  const w = random(kernels, stream, [outputs, inputs]);
+  const b = random(kernels, stream, [outputs]);
+  const out = kernels.tensor([samples, outputs]);
+  kernels.linear(out, x, w, b, false);
+  const plain = kernels.read(out);
+  kernels.linear(out, x, w, b, true);
+  const d = random(kernels, stream, [samples, outputs]);
+  kernels.dRelu(d, out);
+  const dX = kernels.tensor([samples, inputs]);
+  kernels.dLinearInput(dX, d, w);
+  // Not the whole batch: the slices 1.. of a larger one, so that there are several subtrees.
+  const slices = { ...slicesOf(0, sliceCount, sliceCount, samples), first: 1 };
+  const trees = subtreesOf(slices.first, sliceCount);
+  const dW = trees.map(() => kernels.tensor([outputs, inputs]));
+  const dB = trees.map(() => kernels.tensor([outputs]));
+  kernels.dLinearWeight(dW, dB, d, x, slices);
+  return [plain, ...[out, d, dX, ...dW, ...dB].map((t) => kernels.read(t))];
+};
+
+const interaction: Scenario = (kernels, stream) => {
+  const [samples, features, dim] = [
+    1 + stream.below(4),
+    1 + stream.below(40),
+    1 + stream.below(80),
+  ];
+  const copied = stream.below(features + 1);
+  return [true, false].flatMap((dots) => {
+    const x = random(kernels, stream, [samples, features, dim]);
+    const width = copied * dim + (dots ? (features * (features - 1)) / 2 : 0);
+    const out = kernels.tensor([samples, width]);
+    kernels.interact(out, x, copied, dots);
+    const dOut = random(kernels, stream, [samples, width]);
+    const dX = kernels.tensor([samples, features, dim]);
+    kernels.dInteract(dX, dOut, x, copied, dots);
+    return [kernels.read(out), kernels.read(dX)];
+  });
+};
+
+const draws: Scenario = (kernels, stream) => {
+  const t = kernels.tensor([1 + stream.below(300)]);
+  kernels.uniform(t, [stream.word(), 7], 3, stream.below(50), 0.3);
+  const far = kernels.tensor([9]);
+  kernels.uniform(far, [stream.word(), 7], 0x1000_0001, 2 ** 35 - 2 + stream.below(4), 0.3);
+  const x = random(kernels, stream, [1 + stream.below(20), 1 + stream.below(30)]);
+  kernels.dropout(x, [stream.word(), 1], 0x2000_0001, 5, 2 ** 32 + stream.below(99), 0.3);
+  return [t, far, x].map((values) => kernels.read(values));
+};
+
+const update: Scenario = (kernels, stream) => {
+  const problem = embeddingProblem(kernels, stream);
+  const { tables, bags, rules, columns } = problem;
+  const out = kernels.tensor([bags.samples, columns]);
+  kernels.pool(out, tables, bags, 0, bags.samples);
+  const d = random(kernels, stream, [bags.samples, columns]);
+  const count = 1 << stream.below(5);
+  const slices = slicesOf(0, count, count, bags.samples);
+  const squares = tables.map((_, t) => kernels.rowSquares(tables, t, bags, d, slices, rules));
+  kernels.updateRows(tables, bags, d, slices, rules);
+  return [kernels.read(out), ...squares, ...stateOf(kernels, problem)];
+};
+
+const replicated: Scenario = (kernels, stream) => {
+  const problem = embeddingProblem(kernels, stream);
+  const { tables, bags, rules, columns } = problem;
+  const d = random(kernels, stream, [bags.samples, columns]);
+  const count = 1 + stream.below(8);
+  const slices = { ...slicesOf(0, count, count, bags.samples), first: stream.below(9) };
+  const trees = subtreesOf(slices.first, count);
+  return tables.flatMap((rows, table) => {
+    const dRows = trees.map(() => kernels.tensor([rows.rows, rows.dim]));
+    const counts = trees.map(() => kernels.tensor([rows.rows]));
+    kernels.dRows(dRows, counts, tables, table, bags, d, slices);
+    const [gradient, mask, rule] = [dRows[0], counts[0], rules[table]];
+    if (gradient === undefined || mask === undefined || rule === undefined) return [];
+    kernels.applyRows(rows, gradient, mask, rule, table % 2 === 0);
+    return [...dRows, ...counts, rows.weights, rows.state].map((t) => kernels.read(t));
+  });
+};
+
+const optimizers: Scenario = (kernels, stream) => {
+  const size = 1 + stream.below(1500);
+  const [w, g] = [random(kernels, stream, [size]), random(kernels, stream, [size])];
+  const [m, v] = [random(kernels, stream, [size]), kernels.tensor([size])];
+  kernels.write(v, numbers(stream, size).map(Math.abs));
+  kernels.sgd(w, g, 0.1);
+  kernels.adagrad(w, v, g, 0.1, 1e-3);
+  const corrections = { correction1: 0.19, correction2: 0.02 };
+  const betas = { beta1: 0.9, beta2: 0.99 };
+  kernels.adam(w, m, v, g, { learningRate: 0.1, epsilon: 1e-3, ...betas, ...corrections });
+  const trees = [...subtreesOf(0, 3), ...subtreesOf(3, 4), ...subtreesOf(7, 1)];
+  const parts = trees.map(() => random(kernels, stream, [size]));
+  const out = kernels.tensor([size]);
+  kernels.foldSubtrees(out, parts, trees, 8);
+  return [w, m, v, out].map((t) => kernels.read(t));
+};
+
+/** All kernels, by what they belong to. */
+export const scenarios: Readonly<Record<string, Scenario>> = {
+  "dense layers": layer,
+  interaction,
+  "random draws": draws,
+  "embedding updates": update,
+  "replicated tables": replicated,
+  "dense optimizers and folds": optimizers,
+};

@@ -1,12 +1,13 @@
 // The assembly: all that the threads of one generation are told, and the memory that they share. A
 // generation gets new memory, always: what an older thread still writes, nobody reads (law 3).
 
+import { z } from "zod";
 import type { Clock } from "../src/clock.ts";
 import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import { type RingShape, ringLayoutOf } from "../src/exchange/batch-ring.ts";
 import { abortCells, cellWords, type Cells } from "../src/exchange/cells.ts";
 import { layoutOf } from "../src/exchange/shared-memory.ts";
-import type { JobSpec } from "../src/job.ts";
+import { resolveJob } from "../src/job.ts";
 import { scoresBytes } from "../src/training/evaluation.ts";
 import { type Schedule, scheduleOf, windowStepsMax } from "../src/training/schedule.ts";
 import {
@@ -16,39 +17,52 @@ import {
   topologyOf,
 } from "../src/training/topology.ts";
 import type { Manifest } from "../storage/checkpoint-store.ts";
+import { manifestSchema } from "../storage/manifest.ts";
+
+const count = z.int().min(0);
+
+const datasetPlan = z.object({
+  path: z.string(),
+  /** Samples of the part that is read. */
+  samples: count,
+  /** Which part of the file, where it is split. */
+  split: z.object({ fraction: z.number(), part: z.enum(["train", "heldOut"]) }).optional(),
+});
 
 /** One dataset as the readers open it. */
-export interface DatasetPlan {
-  readonly path: string;
-  /** Samples of the part that is read. */
-  readonly samples: number;
-  /** Which part of the file, where it is split. */
-  readonly split?: { readonly fraction: number; readonly part: "train" | "heldOut" } | undefined;
-}
+export type DatasetPlan = z.output<typeof datasetPlan>;
+
+/** Schema of `DataPlan`, for its way over the wire. */
+export const dataPlanSchema = z.object({
+  training: datasetPlan,
+  evaluation: datasetPlan.optional(),
+  /** Longest bag of each feature, over both. */
+  idsMax: z.array(count),
+  /** Lines that were left out, and the first of them. */
+  quarantined: count,
+  quarantine: z.array(z.object({ file: z.string(), line: count, reason: z.string() })),
+  /** Best AUC that any model can reach on generated data. */
+  bestAuc: z.number().optional(),
+});
 
 /** The data of a run, prepared. */
-export interface DataPlan {
-  readonly training: DatasetPlan;
-  readonly evaluation?: DatasetPlan | undefined;
-  /** Longest bag of each feature, over both. */
-  readonly idsMax: readonly number[];
-  /** Lines that were left out, and the first of them. */
-  readonly quarantined: number;
-  readonly quarantine: readonly { file: string; line: number; reason: string }[];
-  /** Best AUC that any model can reach on generated data. */
-  readonly bestAuc?: number | undefined;
-}
+export type DataPlan = z.output<typeof dataPlanSchema>;
+
+/** Schema of `Assembly`, for its way over the wire: the job is checked as at the door. */
+export const assemblySchema = z.object({
+  run: z.string(),
+  generation: count,
+  job: z.unknown().transform(resolveJob),
+  devices: z.int().min(1),
+  data: dataPlanSchema,
+  /** Steps done at the cut from which it goes on; 0 where it starts. */
+  fromStep: count,
+  /** The checkpoint of that cut. */
+  manifest: manifestSchema.optional(),
+});
 
 /** What a generation is made of. Plain data: it travels over the wire and into threads. */
-export interface Assembly {
-  readonly run: string;
-  readonly generation: number;
-  readonly job: JobSpec;
-  readonly devices: number;
-  readonly data: DataPlan;
-  /** Steps done at the cut from which it goes on; 0 where it starts. */
-  readonly fromStep: number;
-  /** The checkpoint of that cut. */
+export interface Assembly extends Omit<z.output<typeof assemblySchema>, "manifest"> {
   readonly manifest?: Manifest | undefined;
 }
 

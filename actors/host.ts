@@ -14,10 +14,10 @@
 //   H2. A failure is told with the actor that failed first; the host itself lives on.
 
 import { assign, type DoneActorEvent, enqueueActions, type ErrorActorEvent, fromCallback, setup } from "xstate";
-import { PeerLostError, recordError, RemoteError } from "../src/errors.ts";
+import { FrameCorruptError, PeerLostError, recordError, RemoteError } from "../src/errors.ts";
 import { resolveJob } from "../src/job.ts";
 import type { Launcher, ThreadEnd } from "../src/launcher.ts";
-import type { Assembly, DataPlan } from "./assembly.ts";
+import { type Assembly, assemblySchema, type DataPlan } from "./assembly.ts";
 import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
 import { hostGenerationMachine } from "./host-generation.ts";
 import { ActorFailedError } from "./incident.ts";
@@ -100,7 +100,9 @@ export const hostMachine = setup({
     }),
     assemble: assign({
       assembly: ({ context, event }) =>
-        event.type === "host.assemble" ? readAssembly(event) : context.assembly,
+        event.type === "host.assemble"
+          ? assemblySchema.parse(event.body.assembly)
+          : context.assembly,
     }),
     tellFailed: ({ context, event }) => {
       if (context.assembly === undefined || !("error" in event)) return;
@@ -119,6 +121,11 @@ export const hostMachine = setup({
   guards: {
     isNewer: ({ context, event }) => {
       if (event.type !== "host.assemble") return false;
+      const { error } = assemblySchema.safeParse(event.body.assembly);
+      if (error !== undefined) {
+        context.network.onCorrupt(new FrameCorruptError("host.assemble", error.message));
+        return false;
+      }
       const { assembly } = context;
       if (assembly === undefined || assembly.run !== event.run) return true;
       return event.generation > assembly.generation; // H1
@@ -175,10 +182,4 @@ function hostAddress(context: HostContext): Address {
 
 function isOfAssembly(assembly: Assembly | undefined, scope: RunScope): boolean {
   return assembly?.run === scope.run && assembly.generation === scope.generation;
-}
-
-/** The assembly in a message: the job is checked again, since it has crossed the wire. */
-function readAssembly(event: MessageEvent<"host.assemble">): Assembly {
-  const assembly = event.body.assembly as Assembly;
-  return { ...assembly, job: resolveJob(assembly.job) };
 }

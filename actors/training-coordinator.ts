@@ -23,7 +23,7 @@ import { kernelNotice } from "../src/kernels/index.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import { type Cut, nextCut, type Schedule, scheduleOf } from "../src/training/schedule.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
-import type { Assembly, DataPlan } from "./assembly.ts";
+import { type Assembly, type DataPlan, dataPlanSchema } from "./assembly.ts";
 import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
 import { beatMs } from "./host-generation.ts";
 import { ActorFailedError } from "./incident.ts";
@@ -93,13 +93,12 @@ const preparing = fromPromise<DataPlan, Context>(async ({ input, signal }) => {
     body: { command, job },
     answer: (message) =>
       message.type === "host.prepared" && message.body.command === command
-        ? { from: 0, answer: message.body.plan as DataPlan }
+        ? { from: 0, answer: message.body.plan }
         : undefined,
     deadlineMs: Number.POSITIVE_INFINITY, // Terabytes may be read: host.preparing tells of progress.
     signal,
   });
-  if (plan === undefined) throw new RangeError("The host prepared nothing");
-  return plan;
+  return dataPlanSchema.parse(plan);
 });
 
 const assembling = fromPromise<string, Context>(async ({ input, signal }) => {

@@ -11,6 +11,8 @@ fi
 mkdir -p build
 test=build/kernels-test.$$
 trap 'rm -f "$test"' EXIT
-"$compiler" -O1 -g -std=c++17 -Wall -Wextra -fno-math-errno -ffp-contract=off \
+headers=$(cd .. && node -p "require('node-api-headers').include_dir")
+"$compiler" -fsyntax-only -std=c++17 -Wall -Wextra -Werror -I "$headers" kernels.cc
+"$compiler" -O1 -g -std=c++17 -Wall -Wextra -Werror -fno-math-errno -ffp-contract=off \
   -fsanitize=address,undefined -fno-sanitize-recover=all kernels-test.cc -o "$test"
 "$test"

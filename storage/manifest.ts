@@ -36,7 +36,8 @@ const generationSchema = z.object({
   sha256: hash,
 });
 
-const manifestSchema = z.object({
+/** A manifest, as it stands on disk and as it travels. */
+export const manifestSchema = z.object({
   version: z.literal(formatVersion),
   run: z.string(),
   cut: nat,

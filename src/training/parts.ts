@@ -116,7 +116,7 @@ function restoreDense(device: DeviceState, bytes: Uint8Array, name: string): voi
 
 /** Parameters, then optimizer slots, each flat. @throws CheckpointCorruptError */
 export function decodeDense(bytes: Uint8Array, name: string): Float32Array[] {
-  const aligned = bytes.slice();
+  const aligned = new Uint8Array(bytes); // A copy, from the start of its buffer.
   if (aligned.byteLength < headerBytes) throw new CheckpointCorruptError(name, "it has no header");
   const [first, second, length = 0, slots = 0] = new Uint32Array(aligned.buffer, 0, 4);
   const wanted = headerBytes + 4 * length * (1 + slots);

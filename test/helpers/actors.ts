@@ -1,5 +1,5 @@
-// Actors alone, in simulated time: a network in memory, threads that are only pretended, and a small
-// generation for them to be part of.
+// Actors alone, in simulated time: a network in memory, threads that are only pretended, and a
+// small generation for them to be part of.
 
 import { type AnyStateMachine, createActor, type InputFrom } from "xstate";
 import type { Assembly } from "../../actors/assembly.ts";

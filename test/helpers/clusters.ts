@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
-  breakableLauncher,
   type BreakableLauncher,
+  breakableLauncher,
   Cluster,
   type Incident,
   type JobOptions,

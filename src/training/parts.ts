@@ -1,5 +1,6 @@
-// The parts of a checkpoint: what a device writes at a cut, and reads after a failure. A part belongs
-// to the job (the dense network, a table), never to a device, so any number of devices can load it.
+// The parts of a checkpoint: what a device writes at a cut, and reads after a failure. A part
+// belongs to the job (the dense network, a table), never to a device, so any number of devices can
+// load it.
 //
 //   dense:  "OSRD" | version u32 | n u32 | slots u32 | w f32*n | slot f32*n …      (device 0)
 //   table-00003:  rows-part.ts                                (its device; replicas: device 0)

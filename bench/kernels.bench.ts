@@ -1,6 +1,6 @@
-// Question: how close is each kernel, on one thread, to what the machine can do? Every figure stands
-// beside its limit, measured in alternation in the same run: the best BLAS that is installed for
-// products, a bare prefetching loop in C for rows.
+// Question: how close is each kernel, on one thread, to what the machine can do? Every figure
+// stands beside its limit, measured in alternation in the same run: the best BLAS that is installed
+// for products, a bare prefetching loop in C for rows.
 
 import { openKernels } from "../src/kernels/index.ts";
 import type { Bags, Kernels, RowRule } from "../src/kernels/kernels.ts";

@@ -1,4 +1,5 @@
-// Runs the bare programs that measure the machine's limits (limits/limits.cc), built when first needed.
+// Runs the bare programs that measure the machine's limits (limits/limits.cc), built when first
+// needed.
 
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, statSync } from "node:fs";
@@ -9,7 +10,10 @@ const source = fileURLToPath(new URL("../../bench/limits/limits.cc", import.meta
 const folder = fileURLToPath(new URL("../../native/build/", import.meta.url));
 const program = `${folder}limits`;
 
-/** Shared libraries with a `cblas_sgemm`, where Debian puts them: libopenblas0-serial, libblis4-serial. */
+/**
+ * Shared libraries with a `cblas_sgemm`, where Debian puts them: libopenblas0-serial,
+ * libblis4-serial.
+ */
 const blasLibraries = [
   { name: "OpenBLAS", library: "libopenblas.so.0" },
   { name: "BLIS", library: "libblis.so.4" },

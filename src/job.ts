@@ -1,5 +1,5 @@
-// The job: what is asked for, as plain data that crosses threads and NATS. Each room declares its own
-// options; here they become one specification, complete and checked once.
+// The job: what is asked for, as plain data that crosses threads and NATS. Each room declares its
+// own options; here they become one specification, complete and checked once.
 
 import { createHash } from "node:crypto";
 import { z } from "zod";

@@ -28,7 +28,9 @@ function withOption(path: string, value: unknown, base: JobOptions = job): unkno
   return copy;
 }
 
-/** Path, a value that it must not have, the option as it is named, what was expected, what was got. */
+/**
+ * Path, a value that it must not have, the option as it is named, what was expected, what was got.
+ */
 type Rule = readonly [path: string, value: unknown, option: string, expected: string, got: string];
 
 const rules: readonly Rule[] = [

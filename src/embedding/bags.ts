@@ -123,7 +123,9 @@ export class BagMemory {
   }
 }
 
-/** How many ids a frame says that it holds. @throws FrameCorruptError where it has no room for them */
+/**
+ * How many ids a frame says that it holds. @throws FrameCorruptError where it has no room for them
+ */
 function idsIn({ ints, samples }: IdFrame, tables: number): number {
   const count = ints[1] ?? -1;
   const room = ints.length - headerInts - tables * samples;

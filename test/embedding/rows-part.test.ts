@@ -74,6 +74,19 @@ test("the digest tells one row, one weight, one state and one birth apart", (t) 
   t.is(new Set([before, ...others.map(digest)]).size, 5);
 });
 
+test("the digest covers every column of weights and of state", (t) => {
+  const digests = new Set([tableDigest(spec, width, recordsOf([7], 1))]);
+  for (let column = 0; column < dim; column++) {
+    for (const part of ["weights", "state"] as const) {
+      const [records] = recordsOf([7], 1);
+      if (records === undefined) return t.fail();
+      records[part].fill(-1, column, column + 1);
+      digests.add(tableDigest(spec, width, [records]));
+    }
+  }
+  t.is(digests.size, 1 + 2 * dim);
+});
+
 test("a row-wise state has a leaf of its own", (t) => {
   const records = (state: number): RowRecords[] => [
     { rows: Int32Array.of(3), weights: new Float32Array(dim), state: Float32Array.of(state) },

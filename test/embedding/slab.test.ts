@@ -18,7 +18,9 @@ import { keyOf } from "../../src/random.ts";
 const dim = 3;
 const rate = { learningRate: 0.1 };
 
-/** Sample 0 looks up row 2 twice and row 0; sample 1 row 2 again; sample 2 nothing; sample 3 row 5. */
+/**
+ * Sample 0 looks up row 2 twice and row 0; sample 1 row 2 again; sample 2 nothing; sample 3 row 5.
+ */
 const bags = {
   tables: 1,
   samples: 4,

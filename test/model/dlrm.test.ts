@@ -1,5 +1,5 @@
-// The whole DLRM, rows included, against central differences: forward and backward as the step calls
-// them, on one device, in float64.
+// The whole DLRM, rows included, against central differences: forward and backward as the step
+// calls them, on one device, in float64.
 
 import test from "ava";
 import { quantaOf } from "../../src/embedding/slab.ts";

@@ -198,6 +198,11 @@ export function checkParts({ disk, paths }: Place, manifest: Omit<Manifest, "sha
 }
 
 /** The cuts with a manifest, by generation, newest first. */
+/** Whether anything was ever committed here that is still on disk, by whichever job. */
+export function hasCheckpoints(place: Place): boolean {
+  return committedCuts(place).size > 0;
+}
+
 function committedCuts({ disk, paths }: Place): Map<number, number[]> {
   const cuts = new Map<number, number[]>();
   const names = onDisk("read", paths.checkpoints, () => disk.list(paths.checkpoints));

@@ -5,6 +5,8 @@
 //   K1. A manifest is renamed into place after its parts, and their names, are durable.
 //   K2. Nothing is removed before a newer checkpoint was read back whole.
 //   K3. A checkpoint that goes loses its manifest first, durably: there is never half of one.
+//   K4. A directory without a checkpoint is nobody's: a job that failed before its first one does
+//       not bar the way. Whoever takes it over claims a newer generation, which fences the former.
 
 import { strict as assert } from "node:assert";
 import { dirname, join } from "node:path";
@@ -22,6 +24,7 @@ import {
   checkFence,
   checkParts,
   claimGeneration,
+  hasCheckpoints,
   newestGeneration,
   type Place,
   readGeneration,
@@ -66,22 +69,26 @@ export interface StoreOptions {
 }
 
 /**
- * Opens the store of a job, and makes it where there is none yet.
- * @throws CheckpointForeignError (the directory is another job's), CheckpointCorruptError,
- * InputUnusableError (it cannot be made)
+ * Opens the store of a job, and makes it where there is none yet, or none with a checkpoint.
+ * @throws CheckpointForeignError (the directory has another job's checkpoints),
+ * CheckpointCorruptError, InputUnusableError (it cannot be made)
  */
 export function openStore(options: StoreOptions): CheckpointStore {
   const { directory, disk = realDisk, jobIdentity, jobText } = options;
   const paths = pathsOf(directory);
   return usable(directory, () => {
     makeDurableDirectory(disk, directory);
-    if (!disk.exists(paths.job)) {
+    const sign = () => {
       const record = { version: formatVersion, jobIdentity, jobText } as const;
       replaceDurably(disk, paths.job, encodeRecord(record).bytes, `${process.pid}-${threadId}`);
-    }
+    };
+    if (!disk.exists(paths.job)) sign();
     const found = decodeJob(readWhole(disk, paths.job), paths.job);
     if (found.jobIdentity !== jobIdentity) {
-      throw new CheckpointForeignError(directory, differenceOf(found, options));
+      if (hasCheckpoints({ disk, paths, jobIdentity })) {
+        throw new CheckpointForeignError(directory, differenceOf(found, options));
+      }
+      sign(); // K4
     }
     makeDurableDirectory(disk, paths.generations);
     makeDurableDirectory(disk, paths.checkpoints);
@@ -121,12 +128,15 @@ function storeAt(directory: string, place: Place, jobText: string): CheckpointSt
 function beginGeneration(directory: string, place: Place): Generation {
   const { disk, paths, jobIdentity } = place;
   // Two jobs may have opened an empty directory at the same moment; only here do they meet.
-  const claimed = readGeneration(place, newestGeneration(place))?.jobIdentity ?? jobIdentity;
+  const meet = () =>
+    new CheckpointForeignError(directory, "it was started there at the same moment");
   const owner = decodeJob(readWhole(disk, paths.job), paths.job).jobIdentity;
-  if (owner !== jobIdentity || claimed !== jobIdentity) {
-    throw new CheckpointForeignError(directory, "it was started there at the same moment");
-  }
-  return claimGeneration(place);
+  if (owner !== jobIdentity) throw meet();
+  const before = readGeneration(place, newestGeneration(place))?.jobIdentity ?? jobIdentity;
+  const claimed = claimGeneration(place);
+  // Another job's generation is fenced by now; what it committed until then stays its own.
+  if (before !== jobIdentity && hasCheckpoints(place)) throw meet();
+  return claimed;
 }
 
 function commit(place: Place, fields: ManifestFields): Manifest {

@@ -294,12 +294,30 @@ test("collect removes nothing while the newest checkpoint does not read back", (
 });
 
 test("another job's directory is refused, with what differs", (t) => {
-  const { disk } = startStore();
+  const { disk, store } = startStore();
+  store.beginGeneration();
+  commitCheckpoint(store, { generation: 1, cut: 10 });
   const other = { jobIdentity: "b".repeat(64), jobText: '{"model":"m","seed":8}' };
   const error = t.throws(() => openStore({ directory: "/run", disk, ...other }), {
     instanceOf: CheckpointForeignError,
   });
   t.regex(error.message, /other `seed`/);
+});
+
+test("a directory without a checkpoint is taken over, and its former owner is fenced", (t) => {
+  const { disk, store } = startStore();
+  store.beginGeneration();
+  const job = { jobIdentity: "b".repeat(64), jobText: "{}" };
+  const next = openStore({ directory: "/run", disk, ...job });
+  t.is(next.beginGeneration().generation, 2);
+  t.throws(() => commitCheckpoint(store, { generation: 1, cut: 10 }), {
+    instanceOf: GenerationFencedError,
+  });
+  commitCheckpoint(next, { generation: 2, cut: 10 });
+  t.is(next.latest()?.jobIdentity, job.jobIdentity);
+  t.throws(() => openStore({ directory: "/run", disk, ...testJob }), {
+    instanceOf: CheckpointForeignError,
+  });
 });
 
 test("two jobs that met in an empty directory are told apart when they begin", (t) => {

@@ -112,9 +112,9 @@ void updateRows(Call& call) {
   const Slices slices = slicesOf(call, 8);
   std::vector<float*> sums;
   if (!call.missing(10)) sums = call.floatsOf(10);
-  // Only a row-wise rule has a mean of squares to complete.
+  // Only some rules have a mean of squares to complete.
   for (size_t t = 0; t < sums.size() && call.valid(); t++) {
-    if (tables[t].rule.kind != RuleKind::rowWiseAdagrad) sums[t] = nullptr;
+    if (!tables[t].rule.hasMean()) sums[t] = nullptr;
   }
   if (!call.valid()) return;
   const float* const* completed = sums.empty() ? nullptr : sums.data();

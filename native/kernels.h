@@ -28,16 +28,38 @@ struct Bags {
   const int32_t* ids;
 };
 
-enum class RuleKind { sgd, adagrad, rowWiseAdagrad, adam };
+enum class RuleKind {
+  sgd,
+  momentum,
+  adagrad,
+  rowWiseAdagrad,
+  adam,
+  partialRowWiseAdam,
+  lamb,
+  partialRowWiseLamb,
+  ftrl
+};
 
 /// How a row takes its gradient; all numbers already rounded to float32.
 struct Rule {
   RuleKind kind;
-  float rate;     // adam: learning rate / correction1
-  float epsilon;
+  float rate;   // adam: learning rate / correction1
+  float unit;   // lamb: 1 / correction1
   float l2;
+  float decay;  // lamb: inside its direction
+  float kept;   // elsewhere: 1 - learning rate * decay
+  float epsilon;
+  float momentum;
   float beta1, beta2, rest1, rest2;  // rest = 1 - beta
   float root2;                       // sqrt(correction2)
+  float beta, lambda1, lambda2;      // ftrl
+
+  bool isLamb() const { return kind == RuleKind::lamb || kind == RuleKind::partialRowWiseLamb; }
+  /// Whether the rule takes the mean of squares of a row.
+  bool hasMean() const {
+    return kind == RuleKind::rowWiseAdagrad || kind == RuleKind::partialRowWiseAdam ||
+           kind == RuleKind::partialRowWiseLamb;
+  }
 };
 
 struct Table {
@@ -84,7 +106,7 @@ class Scratch {
 /// One thread's scratch, by what it is for.
 struct Scratches {
   Scratch packedA, packedB, batch, tiles, features;
-  Scratch rowsA, rowsB, slices, fold, gradient, squares, trees;
+  Scratch rowsA, rowsB, slices, fold, gradient, direction, squares, trees;
 };
 
 inline Scratches& scratches() {

@@ -102,6 +102,13 @@ INLINE Vec positive(Vec v) {
 
 #endif
 
+/// a * b + c of one number, rounded as a vector's lanes are.
+INLINE float fmaOne(float a, float b, float c) {
+  float result[lanes];
+  store(result, fma(broadcast(a), broadcast(b), broadcast(c)));
+  return result[0];
+}
+
 /// Vectors of 64-bit lanes, for random numbers.
 constexpr int wideLanes = lanes / 2;
 typedef uint64_t Wide __attribute__((vector_size(8 * wideLanes)));

@@ -2,7 +2,15 @@
 // of the kernels. No check looks at an element, so none costs more for a larger batch.
 
 import assert from "node:assert/strict";
-import type { Bags, Kernels, RowRule, Rows, Tensor } from "./kernels.ts";
+import {
+  type Bags,
+  type Kernels,
+  needsWholeRows,
+  type RowRule,
+  type Rows,
+  stateWidth,
+  type Tensor,
+} from "./kernels.ts";
 import { sizeOf, valuesOf } from "./memory.ts";
 import { type Slices, type Subtree, subtreesOf } from "./slices.ts";
 
@@ -185,6 +193,10 @@ function checkBags(
     updateRows(tables, bags, dPooled, slices, rules, sums) {
       update(tables, bags, dPooled, slices, rules);
       assert(sums === undefined || sums.length === tables.length, "Expected sums of every table");
+      rules.forEach(({ kind }, table) => {
+        const alone = !needsWholeRows(kind) || (sums?.[table]?.length ?? 0) === 0;
+        assert(alone, `Expected no sums of table ${table}: ${kind} needs whole rows`);
+      });
       inner.updateRows(tables, bags, dPooled, slices, rules, sums);
     },
     rowSquares(tables, table, bags, dPooled, slices, rules) {
@@ -207,6 +219,7 @@ function checkBags(
     applyRows(rows, dRows, counts, rule, whole) {
       holds("dRows", dRows, rows.rows * rows.dim);
       holds("counts", counts, rows.rows);
+      holdsState(rows, rule);
       inner.applyRows(rows, dRows, counts, rule, whole);
     },
   };
@@ -238,9 +251,21 @@ function update(
   assert(slices.first === 0 && Number.isInteger(Math.log2(count)), "Expected the whole batch");
   holds("dPooled", dPooled, bags.samples * columnsOf(tables));
   assert.equal(rules.length, tables.length, "Expected a rule for every table");
+  rules.forEach((rule, table) => {
+    holdsState(tables[table]!, rule);
+  });
 }
 
-function checkFlat(inner: Kernels): Pick<Kernels, "foldSubtrees" | "sgd" | "adagrad" | "adam"> {
+type FlatNames = "foldSubtrees" | "sgd" | "adagrad" | "momentum" | "adam" | "lamb";
+
+/** State of the rule's width: less would be somebody else's memory. */
+function holdsState(rows: Rows, rule: RowRule): void {
+  const width = stateWidth(rule.kind, rows.dim);
+  const actual = rows.state.shape[1] ?? 0;
+  assert(actual >= width, `Expected ${width} state floats a row for ${rule.kind}, got ${actual}`);
+}
+
+function checkFlat(inner: Kernels): Pick<Kernels, FlatNames> {
   return {
     foldSubtrees(out, parts, trees, slices) {
       assert.equal(parts.length, trees.length, "Expected a part for every subtree");
@@ -257,9 +282,18 @@ function checkFlat(inner: Kernels): Pick<Kernels, "foldSubtrees" | "sgd" | "adag
       holds("g", g, size(w));
       inner.adagrad(w, acc, g, learningRate, epsilon);
     },
+    momentum(w, buffer, g, learningRate, momentum) {
+      holds("buffer", buffer, size(w));
+      holds("g", g, size(w));
+      inner.momentum(w, buffer, g, learningRate, momentum);
+    },
     adam(w, m, v, g, rule) {
       for (const t of [m, v, g]) holds("m, v and g", t, size(w));
       inner.adam(w, m, v, g, rule);
+    },
+    lamb(w, m, v, g, rule) {
+      for (const t of [m, v, g]) holds("m, v and g", t, size(w));
+      inner.lamb(w, m, v, g, rule);
     },
   };
 }

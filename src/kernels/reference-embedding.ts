@@ -10,7 +10,16 @@ import { type Slices, type Subtree, subtreesOf } from "./slices.ts";
 /** The embedding half of the reference kernels, and the dense optimizers: one rule for both. */
 export type EmbeddingKernels = Pick<
   Kernels,
-  "pool" | "updateRows" | "rowSquares" | "dRows" | "applyRows" | "sgd" | "adagrad" | "adam"
+  | "pool"
+  | "updateRows"
+  | "rowSquares"
+  | "dRows"
+  | "applyRows"
+  | "sgd"
+  | "adagrad"
+  | "momentum"
+  | "adam"
+  | "lamb"
 >;
 
 /** The embedding half of the reference kernels. `allocate` gives zeroed scratch. */
@@ -28,8 +37,7 @@ export function createEmbedding(
         const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
         let index = 0;
         gradients(whole, (row, gradient) => {
-          const mean = rule.kind === "rowWiseAdagrad" ? sums?.[table]?.[index] : undefined;
-          applyRule(round, rowAt(rows, row, gradient, 0), rule, mean);
+          applyRule(round, rowAt(rows, row, gradient, 0), rule, sums?.[table]?.[index]);
           rows.touched[row] = 1;
           index++;
         });
@@ -74,16 +82,26 @@ export function createEmbedding(
     },
 
     sgd(w, g, learningRate) {
-      applyRule(round, flat(w, w, w, g), { kind: "sgd", learningRate, l2: 0 });
+      applyRule(round, flat(w, w, w, g), { kind: "sgd", learningRate, ...plain });
     },
     adagrad(w, acc, g, learningRate, epsilon) {
-      applyRule(round, flat(w, acc, acc, g), { kind: "adagrad", learningRate, epsilon, l2: 0 });
+      applyRule(round, flat(w, acc, acc, g), { kind: "adagrad", learningRate, epsilon, ...plain });
+    },
+    momentum(w, buffer, g, learningRate, momentum) {
+      const rule = { kind: "momentum", learningRate, momentum, ...plain } as const;
+      applyRule(round, flat(w, buffer, buffer, g), rule);
     },
     adam(w, m, v, g, rule) {
-      applyRule(round, flat(w, m, v, g), { kind: "adam", ...rule, l2: 0 });
+      applyRule(round, flat(w, m, v, g), { ...rule, kind: "adam", l2: 0 });
+    },
+    lamb(w, m, v, g, rule) {
+      applyRule(round, flat(w, m, v, g), { ...rule, kind: "lamb", l2: 0 });
     },
   };
 }
+
+/** A dense optimizer's rule has nothing beside its own numbers. */
+const plain = { l2: 0, decay: 0 };
 
 /** Row `row` of a table, with its gradient. */
 function rowAt(rows: Rows, row: number, gradient: Values, gradientAt: number): RowAt {

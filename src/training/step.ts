@@ -273,7 +273,8 @@ function backwardReplicas(device: DeviceState, bags: Bags | undefined, plan: Ste
 function applyDenseGradient(device: DeviceState, gradient: Tensor, step: number): void {
   const { kernels, model, recipe, replicas, topology } = device;
   const dense = kernels.reshape(gradient, [topology.shape.layout.length]);
-  applyDense(kernels, recipe.optimizer.dense, device.denseState, model.flat, dense, step);
+  const { layout } = topology.shape;
+  applyDense(kernels, recipe.optimizer.dense, device.denseState, layout, model.flat, dense, step);
   const rules = rulesOf(device, replicas, step);
   for (const [i, table] of topology.replicated.entries()) {
     const rows = replicas.rowsOf[i];

@@ -93,25 +93,25 @@ void dInteract(Call& call) {
   if (call.valid()) running().dInteract(dX, dOut, x, samples, features, dim, copied, dots);
 }
 
-// pool(out, weights[], states[], touched[], numbers, offsets, ids, first, count)
+// pool(out, weights[], states[], touched[], numbers, offsets, ids, bagWeights, first, count)
 void pool(Call& call) {
   float* out = call.floats(0);
   const auto tables = tablesOf(call, 1, false);
   const Bags bags = bagsOf(call, 5, tables.size());
-  const int64_t first = call.integer(7), count = call.integer(8);
+  const int64_t first = call.integer(8), count = call.integer(9);
   if (!call.valid()) return;
   running().pool(out, tables.data(), bags, first, count, columnsOf(tables));
 }
 
-// updateRows(weights[], states[], touched[], numbers, rules, offsets, ids, dPooled, firstSlice,
-//            bounds, sums[])
+// updateRows(weights[], states[], touched[], numbers, rules, offsets, ids, bagWeights, dPooled,
+//            firstSlice, bounds, sums[])
 void updateRows(Call& call) {
   const auto tables = tablesOf(call, 0, true);
   const Bags bags = bagsOf(call, 5, tables.size());
-  float* dPooled = call.floats(7);
-  const Slices slices = slicesOf(call, 8);
+  float* dPooled = call.floats(8);
+  const Slices slices = slicesOf(call, 9);
   std::vector<float*> sums;
-  if (!call.missing(10)) sums = call.floatsOf(10);
+  if (!call.missing(11)) sums = call.floatsOf(11);
   // Only some rules have a mean of squares to complete.
   for (size_t t = 0; t < sums.size() && call.valid(); t++) {
     if (!tables[t].rule.hasMean()) sums[t] = nullptr;
@@ -121,14 +121,14 @@ void updateRows(Call& call) {
   running().updateRows(tables.data(), bags, dPooled, columnsOf(tables), slices, completed);
 }
 
-// rowSquares(weights[], states[], touched[], numbers, rules, offsets, ids, dPooled, firstSlice,
-//            bounds, table): Float32Array
+// rowSquares(weights[], states[], touched[], numbers, rules, offsets, ids, bagWeights, dPooled,
+//            firstSlice, bounds, table): Float32Array
 napi_value rowSquares(Call& call) {
   const auto tables = tablesOf(call, 0, true);
   const Bags bags = bagsOf(call, 5, tables.size());
-  float* dPooled = call.floats(7);
-  const Slices slices = slicesOf(call, 8);
-  const int64_t index = call.integer(10);
+  float* dPooled = call.floats(8);
+  const Slices slices = slicesOf(call, 9);
+  const int64_t index = call.integer(11);
   if (!call.valid()) return nullptr;
   float* squares = nullptr;
   const int64_t count = running().rowSquares(&squares, tables[index], index, bags, dPooled,
@@ -142,15 +142,15 @@ napi_value rowSquares(Call& call) {
   return result;
 }
 
-// dRows(weights[], states[], touched[], numbers, offsets, ids, dPooled, firstSlice, bounds, table,
-//       dRows[], counts[])
+// dRows(weights[], states[], touched[], numbers, offsets, ids, bagWeights, dPooled, firstSlice,
+//       bounds, table, dRows[], counts[])
 void dRows(Call& call) {
   const auto tables = tablesOf(call, 0, false);
   const Bags bags = bagsOf(call, 4, tables.size());
-  float* dPooled = call.floats(6);
-  const Slices slices = slicesOf(call, 7);
-  const int64_t index = call.integer(9);
-  const auto d = call.floatsOf(10), counts = call.floatsOf(11);
+  float* dPooled = call.floats(7);
+  const Slices slices = slicesOf(call, 8);
+  const int64_t index = call.integer(10);
+  const auto d = call.floatsOf(11), counts = call.floatsOf(12);
   if (!call.valid()) return;
   running().dRows(d.data(), counts.data(), tables[index], index, bags, dPooled, columnsOf(tables),
                   slices);

@@ -14,7 +14,7 @@ namespace {
 
 using namespace osiris;
 
-constexpr size_t argumentsMax = 12;
+constexpr size_t argumentsMax = 14;
 
 /// The arguments of one call from JavaScript.
 class Call {
@@ -143,10 +143,12 @@ std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
   return tables;
 }
 
+/// Arguments i .. i+2: offsets, ids, weights where there are.
 Bags bagsOf(Call& call, size_t i, size_t tables) {
   const int64_t bags = call.length(i) - 1;
   const int64_t count = static_cast<int64_t>(tables);
-  return {count, count == 0 ? 0 : bags / count, call.ints(i), call.ints(i + 1)};
+  const float* weights = call.missing(i + 2) ? nullptr : call.floats(i + 2);
+  return {count, count == 0 ? 0 : bags / count, call.ints(i), call.ints(i + 1), weights};
 }
 
 int64_t columnsOf(const std::vector<Table>& tables) {

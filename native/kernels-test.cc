@@ -177,7 +177,11 @@ void testEmbedding(const Kernels& k, RuleKind kind) {
       offsets.push_back(static_cast<int32_t>(ids.size()));
     }
   }
-  const Bags bags{tableCount, samples, offsets.data(), ids.data()};
+  Buffer weights(static_cast<int64_t>(ids.size()));
+  const bool weighted = below(2) == 0;
+  const Bags bags{tableCount, samples, offsets.data(), ids.data(),
+                  weighted ? weights.data() : nullptr};
+  const auto weightOf = [&](int32_t i) { return weighted ? weights[i] : 1.0f; };
   Buffer out(samples * columns), d(samples * columns);
   k.pool(out.data(), tables.data(), bags, 0, samples, columns);
   for (int64_t t = 0; t < tableCount; t++) {
@@ -188,11 +192,11 @@ void testEmbedding(const Kernels& k, RuleKind kind) {
       const double share = table.mean && to > from ? 1.0 / (to - from) : 1;
       for (int64_t c = 0; c < table.dim; c++) {
         double sum = 0;
-        for (int32_t i = from; i < to; i++) sum += table.weights[ids[i] * table.dim + c];
+        for (int32_t i = from; i < to; i++) sum += weightOf(i) * table.weights[ids[i] * table.dim + c];
         const int64_t at = s * columns + table.column + c;
         expect(near(out[at], sum * share), k.name, "pool");
         for (int32_t i = from; i < to; i++) {
-          expected[t][ids[i] * table.dim + c] -= 0.5 * share * d[at];
+          expected[t][ids[i] * table.dim + c] -= 0.5 * share * weightOf(i) * d[at];
         }
       }
     }

@@ -26,6 +26,7 @@ struct Bags {
   int64_t samples;
   const int32_t* offsets;
   const int32_t* ids;
+  const float* weights;  // of the ids, or nullptr: 1
 };
 
 enum class RuleKind {
@@ -106,7 +107,7 @@ class Scratch {
 /// One thread's scratch, by what it is for.
 struct Scratches {
   Scratch packedA, packedB, batch, tiles, features;
-  Scratch rowsA, rowsB, slices, fold, gradient, direction, squares, trees;
+  Scratch rowsA, rowsB, samples, slices, fold, gradient, direction, squares, trees;
 };
 
 inline Scratches& scratches() {

@@ -28,6 +28,8 @@ export interface Bags {
   /** (T*B+1): the ids of bag (t,b) are ids[offsets[t*B+b]] .. ids[offsets[t*B+b+1]-1]. */
   readonly offsets: Int32Array;
   readonly ids: Int32Array;
+  /** (N): what each looked-up row counts in its bag; left out, 1. They take no gradient. */
+  readonly weights?: Float32Array;
 }
 
 export type Pooling = "sum" | "mean";
@@ -253,13 +255,14 @@ export interface Kernels {
 
   /**
    * out (count, C): pooled vectors of samples first .. first+count-1 of `bags`, tables side by side
-   * in the order of `tables`. Empty bag: 0. Mean: sum / length.
+   * in the order of `tables`. Empty bag: 0. Mean: sum / length, also where the bag has weights.
    */
   pool(out: Tensor, tables: readonly Rows[], bags: Bags, first: number, count: number): void;
   /**
    * Adds up each touched row's gradient, exactly once, and updates weights, state and `touched`.
    * dPooled (B,C) as `pool` lays it out; `slices` covers the whole batch (first = 0, S slices).
-   * Row gradient: sample order inside a slice (a repeated id adds again), then the slice tree.
+   * Row gradient: sample order inside a slice (a repeated id adds again, each lookup times its
+   * weight), then the slice tree.
    * `sums`, where given, holds for each table the mean of squares of its distinct rows in
    * ascending order, as `rowSquares` made them and others completed them; none for tables of a
    * rule that needs whole rows.

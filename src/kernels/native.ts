@@ -99,7 +99,7 @@ type EmbeddingNames = "pool" | "updateRows" | "rowSquares" | "dRows" | "applyRow
 function embedding(addon: Addon): Pick<Kernels, EmbeddingNames> {
   return {
     pool(out, tables, bags, first, count) {
-      addon.pool!(data(out), ...listed(tables), bags.offsets, bags.ids, first, count);
+      addon.pool!(data(out), ...listed(tables), ...lookups(bags), first, count);
     },
     updateRows(tables, bags, dPooled, slices, rules, sums) {
       addon.updateRows!(...update(tables, bags, dPooled, slices, rules), sums);
@@ -109,7 +109,7 @@ function embedding(addon: Addon): Pick<Kernels, EmbeddingNames> {
     dRows(dRows, counts, tables, table, bags, dPooled, slices) {
       const gradients = [data(dPooled), slices.first, slices.bounds, table];
       const outputs = [dRows.map(data), counts.map(data)];
-      addon.dRows!(...listed(tables), bags.offsets, bags.ids, ...gradients, ...outputs);
+      addon.dRows!(...listed(tables), ...lookups(bags), ...gradients, ...outputs);
     },
     applyRows(rows, dRows, counts, rule, whole) {
       addon.applyRows!(...listed([rows]), listRules([rule]), data(dRows), data(counts), whole);
@@ -135,8 +135,12 @@ function update(
   slices: Slices,
   rules: readonly RowRule[],
 ): unknown[] {
-  const lookups = [bags.offsets, bags.ids, data(dPooled), slices.first, slices.bounds];
-  return [...listed(tables), listRules(rules), ...lookups];
+  const gradients = [data(dPooled), slices.first, slices.bounds];
+  return [...listed(tables), listRules(rules), ...lookups(bags), ...gradients];
+}
+
+function lookups({ offsets, ids, weights }: Bags): unknown[] {
+  return [offsets, ids, weights];
 }
 
 /** The order of `RuleKind` in native/kernels.h. */

@@ -164,7 +164,8 @@ function poolColumn(round: Round, rows: Rows, bags: Bags, bag: number, c: number
   const [from, to] = [bags.offsets[bag]!, bags.offsets[bag + 1]!];
   for (let k = from; k < to; k++) {
     const block = Math.floor(bags.ids[k]! / blockRows);
-    sums[block] = round(sums[block]! + weights[bags.ids[k]! * rows.dim + c]!);
+    const weight = bags.weights?.[k] ?? 1;
+    sums[block] = round(sums[block]! + weight * weights[bags.ids[k]! * rows.dim + c]!);
   }
   for (let half = 1; half < rows.rowBlocks; half *= 2) {
     for (let block = 0; block < rows.rowBlocks; block += 2 * half) {
@@ -236,10 +237,11 @@ function gradientsOf(
     for (let k = from; k < to; k++) {
       const position = sorted[k]! - start;
       const at = lookups.samples[position]! * width + column;
+      const weight = bags.weights?.[sorted[k]!] ?? 1;
       for (let c = 0; c < dim; c++) {
         const share = d[at + c]!;
         const g = pooling === "mean" ? round(share / lookups.lengths[position]!) : share;
-        out[c] = round(out[c]! + g);
+        out[c] = round(out[c]! + weight * g);
       }
     }
   };

@@ -74,7 +74,8 @@ const rowsOfKind = [3000, 1, 40, 90];
 
 /**
  * Tables of all rules, poolings and row blocks, one with a single row, one with 3000. Bags are
- * empty, hold one id or several; ids repeat, and the last row is among them.
+ * empty, hold one id or several; ids repeat, and the last row is among them. Half of the problems
+ * have weighted bags.
  */
 export function embeddingProblem(kernels: Kernels, stream: RandomStream): Problem {
   const samples = 1 + stream.below(40);
@@ -110,12 +111,13 @@ function bagsOf(stream: RandomStream, specs: readonly { rows: number }[], sample
       offsets.push(ids.length);
     }
   }
-  return {
+  const bags = {
     tables: specs.length,
     samples,
     offsets: Int32Array.from(offsets),
     ids: Int32Array.from(ids),
   };
+  return stream.below(2) === 0 ? bags : { ...bags, weights: numbers(stream, ids.length) };
 }
 
 /** Weights, states and touched rows of a problem, for comparison. */

@@ -141,6 +141,20 @@ const byHand: Cases = {
     t.deepEqual(list(k, out), [2 ** 24]);
   },
 
+  "a weight multiplies its row in the bag, and its share of the bag's gradient": (t, k) => {
+    for (const rowBlocks of [1, 2]) {
+      const { rows, bags } = smallTable(k, "mean", rowBlocks);
+      const weighted = { ...bags, weights: Float32Array.of(1, 2, -1, 4, 0.5) };
+      const out = k.tensor([3, 2]);
+      k.pool(out, [rows], weighted, 0, 3);
+      t.deepEqual(list(k, out), [0, 0, 2.5, 25, 0.5, 5]);
+      const d = of(k, [3, 2], [100, 100, 4, 8, 4, 8]);
+      const rule = { kind: "sgd", learningRate: 1, l2: 0, decay: 0 } as const;
+      k.updateRows([rows], weighted, d, slicesOf(0, 2, 2, 3), [rule]);
+      t.deepEqual(list(k, rows.weights), [1 - 4 - 2, 10 - 8 - 4, 1, 18, 3, 30, 3, 38]);
+    }
+  },
+
   "a row is updated once with the sum of its lookups, and only touched rows are": (t, k) => {
     const { rows, bags } = smallTable(k, "sum", 1);
     const d = of(k, [3, 2], [100, 100, 1, 2, 4, 8]);
@@ -316,11 +330,13 @@ function dRowsOfDevices(
 
 function bagsOfSamples(bags: Bags, start: number, held: number): Bags {
   const offsets = [0];
-  const ids: number[] = [];
+  const [ids, weights]: [number[], number[]] = [[], []];
   for (let table = 0; table < bags.tables; table++) {
     for (let s = start; s < start + held; s++) {
       const bag = table * bags.samples + s;
-      ids.push(...bags.ids.subarray(bags.offsets[bag], bags.offsets[bag + 1]));
+      const own = [bags.offsets[bag], bags.offsets[bag + 1]] as const;
+      ids.push(...bags.ids.subarray(...own));
+      weights.push(...(bags.weights?.subarray(...own) ?? []));
       offsets.push(ids.length);
     }
   }
@@ -329,6 +345,7 @@ function bagsOfSamples(bags: Bags, start: number, held: number): Bags {
     samples: held,
     offsets: Int32Array.from(offsets),
     ids: Int32Array.from(ids),
+    ...(bags.weights === undefined ? {} : { weights: Float32Array.from(weights) }),
   };
 }
 
@@ -343,6 +360,8 @@ const refusals: Cases = {
     t.throws(() => k.interact(k.tensor([1, 3]), k.tensor([1, 3, 2]), 1, true));
     const { rows, bags } = smallTable(k, "sum", 1);
     t.throws(() => k.pool(k.tensor([4, 2]), [rows], bags, 0, 4));
+    const unweighed = { ...bags, weights: Float32Array.of(1) };
+    t.throws(() => k.pool(k.tensor([3, 2]), [rows], unweighed, 0, 3), { message: /a weight/ });
     t.throws(() => k.updateRows([rows], bags, k.tensor([3, 2]), slicesOf(0, 3, 3, 3), []));
     const d = k.tensor([3, 2]);
     const slices = slicesOf(0, 2, 2, 3);

@@ -104,8 +104,8 @@ void pool(Call& call) {
 }
 
 // updateRows(weights[], states[], touched[], numbers, rules, offsets, ids, bagWeights, dPooled,
-//            firstSlice, bounds, sums[])
-void updateRows(Call& call) {
+//            firstSlice, bounds, sums[]): the first table whose gradient was not finite, or -1
+napi_value updateRows(Call& call) {
   const auto tables = tablesOf(call, 0, true);
   const Bags bags = bagsOf(call, 5, tables.size());
   float* dPooled = call.floats(8);
@@ -116,9 +116,10 @@ void updateRows(Call& call) {
   for (size_t t = 0; t < sums.size() && call.valid(); t++) {
     if (!tables[t].rule.hasMean()) sums[t] = nullptr;
   }
-  if (!call.valid()) return;
+  if (!call.valid()) return nullptr;
   const float* const* completed = sums.empty() ? nullptr : sums.data();
-  running().updateRows(tables.data(), bags, dPooled, columnsOf(tables), slices, completed);
+  return call.answer(
+      running().updateRows(tables.data(), bags, dPooled, columnsOf(tables), slices, completed));
 }
 
 // rowSquares(weights[], states[], touched[], numbers, rules, offsets, ids, bagWeights, dPooled,
@@ -156,12 +157,13 @@ void dRows(Call& call) {
                   slices);
 }
 
-// applyRows(weights[], states[], touched[], numbers, rules, dRows, counts, whole)
-void applyRows(Call& call) {
+// applyRows(weights[], states[], touched[], numbers, rules, dRows, counts, whole): -1 where all were finite, else 0
+napi_value applyRows(Call& call) {
   const auto tables = tablesOf(call, 0, true);
   float *d = call.floats(5), *counts = call.floats(6);
   const bool whole = call.flag(7);
-  if (call.valid()) running().applyRows(tables[0], d, counts, whole);
+  if (!call.valid()) return nullptr;
+  return call.answer(running().applyRows(tables[0], d, counts, whole) ? -1 : 0);
 }
 
 // foldSubtrees(out, parts[], trees): trees holds first and count of each part
@@ -178,13 +180,14 @@ void foldSubtrees(Call& call) {
   running().foldSubtrees(out, parts.data(), trees.data(), static_cast<int64_t>(parts.size()), n);
 }
 
-// applyFlat(rule, w, state, second, g)
-void applyFlat(Call& call) {
+// applyFlat(rule, w, state, second, g): -1 where all of g were finite, else 0
+napi_value applyFlat(Call& call) {
   const double* numbers = call.doubles(0);
   float *w = call.floats(1), *state = call.floats(2), *second = call.floats(3);
   const float* g = call.floats(4);
   const int64_t n = call.length(1);
-  if (call.valid()) running().applyFlat(ruleOf(numbers), w, state, second, g, n);
+  if (!call.valid()) return nullptr;
+  return call.answer(running().applyFlat(ruleOf(numbers), w, state, second, g, n) ? -1 : 0);
 }
 
 // useLargePages(t): asks for pages of 2 MiB before the first touch, because lookups at random rows
@@ -261,12 +264,12 @@ NAPI_MODULE_INIT() {
       method("interact", bound<interact>),
       method("dInteract", bound<dInteract>),
       method("pool", bound<pool>),
-      method("updateRows", bound<updateRows>),
+      method("updateRows", answered<updateRows>),
       method("rowSquares", answered<rowSquares>),
       method("dRows", bound<dRows>),
-      method("applyRows", bound<applyRows>),
+      method("applyRows", answered<applyRows>),
       method("foldSubtrees", bound<foldSubtrees>),
-      method("applyFlat", bound<applyFlat>),
+      method("applyFlat", answered<applyFlat>),
   };
   napi_define_properties(env, exports, sizeof properties / sizeof properties[0], properties);
   return exports;

@@ -80,6 +80,12 @@ class Call {
     return false;
   }
 
+  napi_value answer(int64_t number) {
+    napi_value result = nullptr;
+    napi_create_int64(env_, number, &result);
+    return result;
+  }
+
   napi_env env() const { return env_; }
 
  private:

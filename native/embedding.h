@@ -279,14 +279,16 @@ INLINE void eachRow(const Gradients& g, const Visit& visit) {
   }
 }
 
-inline void updateRows(const Table* tables, const Bags& bags, const float* dPooled,
-                       int64_t columns, const Slices& slices, const float* const* sums) {
+inline int64_t updateRows(const Table* tables, const Bags& bags, const float* dPooled,
+                          int64_t columns, const Slices& slices, const float* const* sums) {
   const int32_t* sliceOf = slicesOfSamples(slices);
+  int64_t firstBad = -1;
   for (int64_t index = 0; index < bags.tables; index++) {
     const Table& t = tables[index];
     const Gradients g = gradientsOf(t, index, bags, dPooled, columns, sliceOf);
     const float* mean = sums == nullptr ? nullptr : sums[index];
     int64_t asked = 0;
+    Finite finite;
     eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
       for (; asked < to + prefetchAhead && asked < g.count; asked++) {
         const Lookup ahead = g.lookups[asked];
@@ -295,10 +297,14 @@ inline void updateRows(const Table* tables, const Bags& bags, const float* dPool
         prefetch(t.weights + rowOf(ahead) * t.dim, t.dim * sizeof(float));
         prefetch(t.state + rowOf(ahead) * t.stateWidth, t.stateWidth * sizeof(float));
       }
-      applyRow(t, row, foldRow(g, slices.first, from, to), mean);
+      float* gradient = foldRow(g, slices.first, from, to);
+      finite.look(gradient, t.dim);
+      applyRow(t, row, gradient, mean);
       if (mean != nullptr) mean++;
     });
+    if (firstBad < 0 && !finite.all()) firstBad = index;
   }
+  return firstBad;
 }
 
 inline int64_t rowSquares(float** squares, const Table& t, int64_t index, const Bags& bags,
@@ -338,11 +344,14 @@ inline void dRows(float* const* dRows, float* const* counts, const Table& t, int
   });
 }
 
-inline void applyRows(const Table& t, const float* dRows, const float* counts, bool whole) {
+inline bool applyRows(const Table& t, const float* dRows, const float* counts, bool whole) {
+  Finite finite;
   float* g = scratches().gradient.take<float>(t.dim);
   for (int64_t row = 0; row < t.rows; row++) {
     if (!whole && !(counts[row] > 0)) continue;
     std::memcpy(g, dRows + row * t.dim, t.dim * sizeof(float));
+    finite.look(g, t.dim);
     applyRow(t, row, g, nullptr);
   }
+  return finite.all();
 }

@@ -136,17 +136,18 @@ struct Kernels {
                     int64_t features, int64_t dim, int64_t copied, bool dots);
   void (*pool)(float* out, const Table* tables, const Bags& bags, int64_t first, int64_t count,
                int64_t columns);
-  void (*updateRows)(const Table* tables, const Bags& bags, const float* dPooled, int64_t columns,
-                     const Slices& slices, const float* const* sums);
+  /// The first table that took a gradient with a NaN or an infinity, or -1.
+  int64_t (*updateRows)(const Table* tables, const Bags& bags, const float* dPooled,
+                        int64_t columns, const Slices& slices, const float* const* sums);
   int64_t (*rowSquares)(float** squares, const Table& table, int64_t index, const Bags& bags,
                         const float* dPooled, int64_t columns, const Slices& slices);
   void (*dRows)(float* const* dRows, float* const* counts, const Table& table, int64_t index,
                 const Bags& bags, const float* dPooled, int64_t columns, const Slices& slices);
-  void (*applyRows)(const Table& rows, const float* dRows, const float* counts, bool whole);
+  bool (*applyRows)(const Table& rows, const float* dRows, const float* counts, bool whole);
   void (*foldSubtrees)(float* out, const float* const* parts, const Subtree* trees, int64_t count,
                        int64_t n);
-  /// The dense optimizers: a tensor is one long row.
-  void (*applyFlat)(const Rule& rule, float* w, float* state, float* second, const float* g,
+  /// The dense optimizers: a tensor is one long row. False where g was not finite.
+  bool (*applyFlat)(const Rule& rule, float* w, float* state, float* second, const float* g,
                     int64_t n);
 };
 

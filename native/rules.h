@@ -161,9 +161,20 @@ inline void applyRule(const Rule& rule, float* w, float* state, float* second, c
   }
 }
 
-inline void applyFlat(const Rule& rule, float* w, float* state, float* second, const float* g,
+/// Elements of a tensor that are looked at before they are taken, while they are in the cache.
+constexpr int64_t flatChunk = 2048;
+
+/// One tensor takes the gradient g; false where it was not finite.
+inline bool applyFlat(const Rule& rule, float* w, float* state, float* second, const float* g,
                       int64_t n) {
-  applyRule(rule, w, state, second, g, n, nullptr);
+  Finite finite;
+  const int64_t chunk = rule.isLamb() ? n : flatChunk;
+  for (int64_t at = 0; at < n; at += chunk) {
+    const int64_t size = n - at < chunk ? n - at : chunk;
+    finite.look(g + at, size);
+    applyRule(rule, w + at, state + at, second + at, g + at, size, nullptr);
+  }
+  return finite.all();
 }
 
 /// Row `row` takes its gradient g, which is overwritten. `mean`: of squares, where it is known.

@@ -102,6 +102,26 @@ INLINE Vec positive(Vec v) {
 
 #endif
 
+/// Finds NaN and infinities on the way: v - v is 0 of numbers, and NaN stays where it was added.
+struct Finite {
+  Vec sum;
+
+  Finite() : sum(zero()) {}
+  void look(const float* v, int64_t n) {
+    for (int64_t c = 0; c < n; c += lanes) {
+      const Vec some = loadSome(v + c, n - c < lanes ? n - c : lanes);
+      sum = add(sum, sub(some, some));
+    }
+  }
+  bool all() const {
+    float lane[lanes];
+    store(lane, sum);
+    bool good = true;
+    for (int i = 0; i < lanes; i++) good = good && lane[i] == 0;
+    return good;
+  }
+};
+
 /// a * b + c of one number, rounded as a vector's lanes are.
 INLINE float fmaOne(float a, float b, float c) {
   float result[lanes];

@@ -197,7 +197,7 @@ function checkBags(
         const alone = !needsWholeRows(kind) || (sums?.[table]?.length ?? 0) === 0;
         assert(alone, `Expected no sums of table ${table}: ${kind} needs whole rows`);
       });
-      inner.updateRows(tables, bags, dPooled, slices, rules, sums);
+      return inner.updateRows(tables, bags, dPooled, slices, rules, sums);
     },
     rowSquares(tables, table, bags, dPooled, slices, rules) {
       update(tables, bags, dPooled, slices, rules);
@@ -220,7 +220,7 @@ function checkBags(
       holds("dRows", dRows, rows.rows * rows.dim);
       holds("counts", counts, rows.rows);
       holdsState(rows, rule);
-      inner.applyRows(rows, dRows, counts, rule, whole);
+      return inner.applyRows(rows, dRows, counts, rule, whole);
     },
   };
 }
@@ -277,25 +277,25 @@ function checkFlat(inner: Kernels): Pick<Kernels, FlatNames> {
     },
     sgd(w, g, learningRate) {
       holds("g", g, size(w));
-      inner.sgd(w, g, learningRate);
+      return inner.sgd(w, g, learningRate);
     },
     adagrad(w, acc, g, learningRate, epsilon) {
       holds("acc", acc, size(w));
       holds("g", g, size(w));
-      inner.adagrad(w, acc, g, learningRate, epsilon);
+      return inner.adagrad(w, acc, g, learningRate, epsilon);
     },
     momentum(w, buffer, g, learningRate, momentum) {
       holds("buffer", buffer, size(w));
       holds("g", g, size(w));
-      inner.momentum(w, buffer, g, learningRate, momentum);
+      return inner.momentum(w, buffer, g, learningRate, momentum);
     },
     adam(w, m, v, g, rule) {
       for (const t of [m, v, g]) holds("m, v and g", t, size(w));
-      inner.adam(w, m, v, g, rule);
+      return inner.adam(w, m, v, g, rule);
     },
     lamb(w, m, v, g, rule) {
       for (const t of [m, v, g]) holds("m, v and g", t, size(w));
-      inner.lamb(w, m, v, g, rule);
+      return inner.lamb(w, m, v, g, rule);
     },
   };
 }

@@ -167,6 +167,8 @@ export interface Kernels {
   fill(t: Tensor, value: number): void;
   /** Copies a whole tensor; element counts must agree. */
   copy(out: Tensor, from: Tensor): void;
+  /** Index of the first element that is NaN or infinite; -1: none. For errors, not for every step. */
+  firstNonFinite(t: Tensor): number;
   /** out[:, outFirst .. +columns] = from[:, fromFirst .. +columns]; both (B, ·). */
   copyColumns(
     out: Tensor,
@@ -265,7 +267,8 @@ export interface Kernels {
    * weight), then the slice tree.
    * `sums`, where given, holds for each table the mean of squares of its distinct rows in
    * ascending order, as `rowSquares` made them and others completed them; none for tables of a
-   * rule that needs whole rows.
+   * rule that needs whole rows. Returns the first table of which a row took a NaN or an infinity,
+   * -1 where all gradients were finite: looking costs nothing beside the update.
    */
   updateRows(
     tables: readonly Rows[],
@@ -274,7 +277,7 @@ export interface Kernels {
     slices: Slices,
     rules: readonly RowRule[],
     sums?: readonly Float32Array[],
-  ): void;
+  ): number;
   /**
    * First phase of an update whose rows are split by columns: for table `table` of `bags`, per distinct
    * row (ascending) and per quantum of 32 columns the sum of squares of its gradient, l2 included: a
@@ -303,9 +306,9 @@ export interface Kernels {
   ): void;
   /**
    * Second half for a replicated table: rows with counts > 0 (all rows, if `whole`) take their row
-   * of dRows (R,D) under the same rule and bits as `updateRows`.
+   * of dRows (R,D) under the same rule and bits as `updateRows`. False where one was not finite.
    */
-  applyRows(rows: Rows, dRows: Tensor, counts: Tensor, rule: RowRule, whole: boolean): void;
+  applyRows(rows: Rows, dRows: Tensor, counts: Tensor, rule: RowRule, whole: boolean): boolean;
 
   // Sums over devices ----
 
@@ -320,19 +323,19 @@ export interface Kernels {
     slices: number,
   ): void;
 
-  // Dense optimizers, on flat tensors (n) ----
+  // Dense optimizers, on flat tensors (n); each returns false where g was not finite ----
 
   /** w -= lr*g */
-  sgd(w: Tensor, g: Tensor, learningRate: number): void;
+  sgd(w: Tensor, g: Tensor, learningRate: number): boolean;
   /** acc += g*g; w -= lr * g / (sqrt(acc) + eps) */
-  adagrad(w: Tensor, acc: Tensor, g: Tensor, learningRate: number, epsilon: number): void;
+  adagrad(w: Tensor, acc: Tensor, g: Tensor, learningRate: number, epsilon: number): boolean;
   /** buffer = momentum*buffer + g; w -= lr*buffer */
-  momentum(w: Tensor, buffer: Tensor, g: Tensor, learningRate: number, momentum: number): void;
+  momentum(w: Tensor, buffer: Tensor, g: Tensor, learningRate: number, momentum: number): boolean;
   /**
    * m, v by beta1, beta2; w -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps), c = 1 - beta^t, after w was
    * multiplied by 1 - lr*decay (AdamW).
    */
-  adam(w: Tensor, m: Tensor, v: Tensor, g: Tensor, rule: AdamNumbers): void;
+  adam(w: Tensor, m: Tensor, v: Tensor, g: Tensor, rule: AdamNumbers): boolean;
   /** u = Adam's direction + decay*w; w -= lr * |w|/|u| * u. One norm for the whole of w. */
-  lamb(w: Tensor, m: Tensor, v: Tensor, g: Tensor, rule: AdamNumbers): void;
+  lamb(w: Tensor, m: Tensor, v: Tensor, g: Tensor, rule: AdamNumbers): boolean;
 }

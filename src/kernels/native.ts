@@ -101,9 +101,8 @@ function embedding(addon: Addon): Pick<Kernels, EmbeddingNames> {
     pool(out, tables, bags, first, count) {
       addon.pool!(data(out), ...listed(tables), ...lookups(bags), first, count);
     },
-    updateRows(tables, bags, dPooled, slices, rules, sums) {
-      addon.updateRows!(...update(tables, bags, dPooled, slices, rules), sums);
-    },
+    updateRows: (tables, bags, dPooled, slices, rules, sums) =>
+      Number(addon.updateRows!(...update(tables, bags, dPooled, slices, rules), sums)),
     rowSquares: (tables, table, bags, dPooled, slices, rules) =>
       addon.rowSquares!(...update(tables, bags, dPooled, slices, rules), table) as Float32Array,
     dRows(dRows, counts, tables, table, bags, dPooled, slices) {
@@ -112,7 +111,8 @@ function embedding(addon: Addon): Pick<Kernels, EmbeddingNames> {
       addon.dRows!(...listed(tables), ...lookups(bags), ...gradients, ...outputs);
     },
     applyRows(rows, dRows, counts, rule, whole) {
-      addon.applyRows!(...listed([rows]), listRules([rule]), data(dRows), data(counts), whole);
+      const gradient = [data(dRows), data(counts), whole];
+      return addon.applyRows!(...listed([rows]), listRules([rule]), ...gradient) === -1;
     },
   };
 }
@@ -189,28 +189,27 @@ type FlatNames = "foldSubtrees" | "sgd" | "adagrad" | "momentum" | "adam" | "lam
 
 function flat(addon: Addon): Pick<Kernels, FlatNames> {
   const plain = { l2: 0, decay: 0 };
-  const apply = (rule: RowRule, w: Tensor, state: Tensor, second: Tensor, g: Tensor): void => {
-    addon.applyFlat!(listRules([rule]), data(w), data(state), data(second), data(g));
-  };
+  const apply = (rule: RowRule, w: Tensor, state: Tensor, second: Tensor, g: Tensor) =>
+    addon.applyFlat!(listRules([rule]), data(w), data(state), data(second), data(g)) === -1;
   return {
     foldSubtrees(out, parts, trees) {
       const numbers = Int32Array.from(trees.flatMap(({ first, count }) => [first, count]));
       addon.foldSubtrees!(data(out), parts.map(data), numbers);
     },
     sgd(w, g, learningRate) {
-      apply({ kind: "sgd", learningRate, ...plain }, w, w, w, g);
+      return apply({ kind: "sgd", learningRate, ...plain }, w, w, w, g);
     },
     adagrad(w, acc, g, learningRate, epsilon) {
-      apply({ kind: "adagrad", learningRate, epsilon, ...plain }, w, acc, acc, g);
+      return apply({ kind: "adagrad", learningRate, epsilon, ...plain }, w, acc, acc, g);
     },
     momentum(w, buffer, g, learningRate, momentum) {
-      apply({ kind: "momentum", learningRate, momentum, ...plain }, w, buffer, buffer, g);
+      return apply({ kind: "momentum", learningRate, momentum, ...plain }, w, buffer, buffer, g);
     },
     adam(w, m, v, g, rule) {
-      apply({ ...rule, kind: "adam", l2: 0 }, w, m, v, g);
+      return apply({ ...rule, kind: "adam", l2: 0 }, w, m, v, g);
     },
     lamb(w, m, v, g, rule) {
-      apply({ ...rule, kind: "lamb", l2: 0 }, w, m, v, g);
+      return apply({ ...rule, kind: "lamb", l2: 0 }, w, m, v, g);
     },
   };
 }

@@ -1,6 +1,6 @@
 // Embedding bags in plain loops: pooling, and the exact update of each touched row.
 
-import type { Bags, Kernels, Rows, Tensor } from "./kernels.ts";
+import type { Bags, Kernels, RowRule, Rows, Tensor } from "./kernels.ts";
 import { quantumColumns } from "./kernels.ts";
 import { type Values, valuesOf } from "./memory.ts";
 import type { Round } from "./reference-dense.ts";
@@ -27,10 +27,15 @@ export function createEmbedding(
   round: Round,
   allocate: (length: number) => Values,
 ): EmbeddingKernels {
+  const apply = (row: RowAt, rule: RowRule): boolean => {
+    applyRule(round, row, rule);
+    return allFinite(row.gradient);
+  };
   return {
     pool: (out, tables, bags, first, count) => pool(round, out, tables, bags, first, count),
 
     updateRows(tables, bags, dPooled, slices, rules, sums) {
+      let firstBad = -1;
       tables.forEach((rows, table) => {
         const rule = rules[table]!;
         const whole = { first: 0, count: slices.bounds.length - 1 };
@@ -40,8 +45,10 @@ export function createEmbedding(
           applyRule(round, rowAt(rows, row, gradient, 0), rule, sums?.[table]?.[index]);
           rows.touched[row] = 1;
           index++;
+          if (firstBad < 0 && !allFinite(gradient)) firstBad = table;
         });
       });
+      return firstBad;
     },
 
     rowSquares(tables, table, bags, dPooled, slices, rules) {
@@ -73,31 +80,39 @@ export function createEmbedding(
     },
 
     applyRows(rows, dRows, counts, rule, whole) {
-      const mask = valuesOf(counts);
+      const [mask, d] = [valuesOf(counts), valuesOf(dRows)];
+      let good = true;
       for (let row = 0; row < rows.rows; row++) {
         if (!(whole || mask[row]! > 0)) continue;
-        applyRule(round, rowAt(rows, row, valuesOf(dRows), row * rows.dim), rule);
+        applyRule(round, rowAt(rows, row, d, row * rows.dim), rule);
         rows.touched[row] = 1;
+        good &&= allFinite(d.subarray(row * rows.dim, (row + 1) * rows.dim));
       }
+      return good;
     },
 
     sgd(w, g, learningRate) {
-      applyRule(round, flat(w, w, w, g), { kind: "sgd", learningRate, ...plain });
+      return apply(flat(w, w, w, g), { kind: "sgd", learningRate, ...plain });
     },
     adagrad(w, acc, g, learningRate, epsilon) {
-      applyRule(round, flat(w, acc, acc, g), { kind: "adagrad", learningRate, epsilon, ...plain });
+      return apply(flat(w, acc, acc, g), { kind: "adagrad", learningRate, epsilon, ...plain });
     },
     momentum(w, buffer, g, learningRate, momentum) {
       const rule = { kind: "momentum", learningRate, momentum, ...plain } as const;
-      applyRule(round, flat(w, buffer, buffer, g), rule);
+      return apply(flat(w, buffer, buffer, g), rule);
     },
     adam(w, m, v, g, rule) {
-      applyRule(round, flat(w, m, v, g), { ...rule, kind: "adam", l2: 0 });
+      return apply(flat(w, m, v, g), { ...rule, kind: "adam", l2: 0 });
     },
     lamb(w, m, v, g, rule) {
-      applyRule(round, flat(w, m, v, g), { ...rule, kind: "lamb", l2: 0 });
+      return apply(flat(w, m, v, g), { ...rule, kind: "lamb", l2: 0 });
     },
   };
+}
+
+/** Whether all of a gradient are numbers. */
+function allFinite(gradient: Values): boolean {
+  return gradient.every((value: number) => Number.isFinite(value));
 }
 
 /** A dense optimizer's rule has nothing beside its own numbers. */

@@ -39,7 +39,10 @@ function denseSlots(optimizer: DenseOptimizerSpec): number {
   }
 }
 
-/** One update of w (n), the parameters of `layout`, by its gradient g (n); `step` counts from 0. */
+/**
+ * One update of w (n), the parameters of `layout`, by its gradient g (n); `step` counts from 0.
+ * False where the gradient held a NaN or an infinity: what it left behind is of no use.
+ */
 export function applyDense(
   kernels: Kernels,
   optimizer: DenseOptimizerSpec,
@@ -48,7 +51,7 @@ export function applyDense(
   w: Tensor,
   g: Tensor,
   step: number,
-): void {
+): boolean {
   const slot = (index: number): Tensor => {
     const tensor = state.slots[index];
     if (tensor === undefined) throw new RangeError(`${optimizer.kind} has no state ${index}`);
@@ -57,23 +60,23 @@ export function applyDense(
   const { learningRate } = optimizer;
   switch (optimizer.kind) {
     case "sgd":
-      if (optimizer.momentum === 0) kernels.sgd(w, g, learningRate);
-      else kernels.momentum(w, slot(0), g, learningRate, optimizer.momentum);
-      break;
+      if (optimizer.momentum === 0) return kernels.sgd(w, g, learningRate);
+      return kernels.momentum(w, slot(0), g, learningRate, optimizer.momentum);
     case "adagrad":
-      kernels.adagrad(w, slot(0), g, learningRate, optimizer.epsilon);
-      break;
+      return kernels.adagrad(w, slot(0), g, learningRate, optimizer.epsilon);
     case "adam":
-      kernels.adam(w, slot(0), slot(1), g, adamNumbersOf(optimizer, step));
-      break;
-    case "lamb":
+      return kernels.adam(w, slot(0), slot(1), g, adamNumbersOf(optimizer, step));
+    case "lamb": {
+      const numbers = adamNumbersOf(optimizer, step);
+      let allFinite = true;
       for (const { first, length } of layout.parameters) {
         const part = (flat: Tensor) => kernels.reshape(flat, [length], first);
-        const numbers = adamNumbersOf(optimizer, step);
-        kernels.lamb(part(w), part(slot(0)), part(slot(1)), part(g), numbers);
+        const good = kernels.lamb(part(w), part(slot(0)), part(slot(1)), part(g), numbers);
+        allFinite &&= good;
       }
-      break;
+      return allFinite;
+    }
     default:
-      optimizer satisfies never;
+      return optimizer satisfies never;
   }
 }

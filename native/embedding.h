@@ -144,6 +144,7 @@ INLINE int64_t rowOf(Lookup l) { return static_cast<int64_t>(l >> 32); }
 INLINE int64_t placeOf(Lookup l) { return static_cast<int64_t>(l & 0xffffffffu); }
 
 /// The lookups of one table and what is needed to add up their gradients.
+template <bool weighted>
 struct Gradients {
   const Lookup* lookups;  // sorted by row, then in the order of the bags
   int64_t count;
@@ -153,12 +154,12 @@ struct Gradients {
   int64_t columns, dim;
   bool mean;
   float* stack;             // (64,D)
-  const float* weights;     // of the table's lookups, or nullptr
+  const float* weights;     // of the table's lookups, where there are
   const int32_t* sampleAt;  // their samples, where there are weights
 
   int64_t sampleOf(int64_t k) const {
     const int64_t place = placeOf(lookups[k]);
-    return weights == nullptr ? place : sampleAt[place];
+    return weighted ? sampleAt[place] : place;
   }
   int64_t slice(int64_t k) const { return sliceOf[sampleOf(k)]; }
 };
@@ -197,13 +198,13 @@ inline const int32_t* slicesOfSamples(const Slices& slices) {
   return sliceOf;
 }
 
-inline Gradients gradientsOf(const Table& t, int64_t index, const Bags& bags, const float* dPooled,
+template <bool weighted>
+inline Gradients<weighted> gradientsOf(const Table& t, int64_t index, const Bags& bags, const float* dPooled,
                              int64_t columns, const int32_t* sliceOf) {
   const int32_t* offsets = bags.offsets + index * bags.samples;
   const int64_t count = offsets[bags.samples] - offsets[0];
   Lookup* from = scratches().rowsA.take<Lookup>(count);
   Lookup* to = scratches().rowsB.take<Lookup>(count);
-  const bool weighted = bags.weights != nullptr;
   int32_t* sampleAt = weighted ? scratches().samples.take<int32_t>(count) : nullptr;
   for (int64_t b = 0, place = 0; b < bags.samples; b++) {
     for (int64_t k = offsets[b]; k < offsets[b + 1]; k++, place++) {
@@ -220,7 +221,8 @@ inline Gradients gradientsOf(const Table& t, int64_t index, const Bags& bags, co
 }
 
 /// out (D) = the sum of lookups from..to-1, in order.
-inline void sumLookups(float* out, const Gradients& g, int64_t from, int64_t to) {
+template <bool weighted>
+INLINE void sumLookups(float* out, const Gradients<weighted>& g, int64_t from, int64_t to) {
   for (int64_t c = 0; c < g.dim; c += lanes) {
     const int64_t some = left(g.dim, c);
     Vec sum = zero();
@@ -231,8 +233,8 @@ inline void sumLookups(float* out, const Gradients& g, int64_t from, int64_t to)
         const int32_t length = g.offsets[b + 1] - g.offsets[b];
         share = div(share, broadcast(static_cast<float>(length)));
       }
-      if (g.weights == nullptr) sum = add(sum, share);
-      else sum = fma(broadcast(g.weights[placeOf(g.lookups[k])]), share, sum);
+      if (weighted) sum = fma(broadcast(g.weights[placeOf(g.lookups[k])]), share, sum);
+      else sum = add(sum, share);
     }
     storeSome(out + c, some, sum);
   }
@@ -240,7 +242,8 @@ inline void sumLookups(float* out, const Gradients& g, int64_t from, int64_t to)
 
 /// The slice tree of lookups from..to-1, slices counted from `first`; returns it, in g.stack.
 /// A slice without lookups would add +0, which changes nothing: no partial sum is ever -0.
-inline float* foldRow(const Gradients& g, int64_t first, int64_t from, int64_t to) {
+template <bool weighted>
+INLINE float* foldRow(const Gradients<weighted>& g, int64_t first, int64_t from, int64_t to) {
   int64_t depth = 0;
   int meets[64];  // meets[i]: the level of the tree at which sums i-1 and i become one
   int64_t before = 0;
@@ -268,8 +271,8 @@ inline float* foldRow(const Gradients& g, int64_t first, int64_t from, int64_t t
 }
 
 /// Calls visit(row, from, to) for each distinct row, ascending.
-template <typename Visit>
-INLINE void eachRow(const Gradients& g, const Visit& visit) {
+template <bool weighted, typename Visit>
+INLINE void eachRow(const Gradients<weighted>& g, const Visit& visit) {
   for (int64_t from = 0; from < g.count;) {
     const int64_t row = rowOf(g.lookups[from]);
     int64_t to = from + 1;
@@ -279,13 +282,14 @@ INLINE void eachRow(const Gradients& g, const Visit& visit) {
   }
 }
 
-inline int64_t updateRows(const Table* tables, const Bags& bags, const float* dPooled,
+template <bool weighted>
+inline int64_t updateRowsOf(const Table* tables, const Bags& bags, const float* dPooled,
                           int64_t columns, const Slices& slices, const float* const* sums) {
   const int32_t* sliceOf = slicesOfSamples(slices);
   int64_t firstBad = -1;
   for (int64_t index = 0; index < bags.tables; index++) {
     const Table& t = tables[index];
-    const Gradients g = gradientsOf(t, index, bags, dPooled, columns, sliceOf);
+    const Gradients<weighted> g = gradientsOf<weighted>(t, index, bags, dPooled, columns, sliceOf);
     const float* mean = sums == nullptr ? nullptr : sums[index];
     int64_t asked = 0;
     Finite finite;
@@ -298,8 +302,7 @@ inline int64_t updateRows(const Table* tables, const Bags& bags, const float* dP
         prefetch(t.state + rowOf(ahead) * t.stateWidth, t.stateWidth * sizeof(float));
       }
       float* gradient = foldRow(g, slices.first, from, to);
-      finite.look(gradient, t.dim);
-      applyRow(t, row, gradient, mean);
+      applyRow(t, row, gradient, mean, finite);
       if (mean != nullptr) mean++;
     });
     if (firstBad < 0 && !finite.all()) firstBad = index;
@@ -307,9 +310,10 @@ inline int64_t updateRows(const Table* tables, const Bags& bags, const float* dP
   return firstBad;
 }
 
-inline int64_t rowSquares(float** squares, const Table& t, int64_t index, const Bags& bags,
+template <bool weighted>
+inline int64_t rowSquaresOf(float** squares, const Table& t, int64_t index, const Bags& bags,
                           const float* dPooled, int64_t columns, const Slices& slices) {
-  const Gradients g = gradientsOf(t, index, bags, dPooled, columns, slicesOfSamples(slices));
+  const Gradients<weighted> g = gradientsOf<weighted>(t, index, bags, dPooled, columns, slicesOfSamples(slices));
   const int64_t quanta = (t.dim + 31) / 32;
   float* out = scratches().squares.take<float>(g.count * quanta);
   *squares = out;
@@ -321,7 +325,8 @@ inline int64_t rowSquares(float** squares, const Table& t, int64_t index, const 
   return out - *squares;
 }
 
-inline void dRows(float* const* dRows, float* const* counts, const Table& t, int64_t index,
+template <bool weighted>
+inline void dRowsOf(float* const* dRows, float* const* counts, const Table& t, int64_t index,
                   const Bags& bags, const float* dPooled, int64_t columns, const Slices& slices) {
   SlicePlan* plan = scratches().trees.take<SlicePlan>(slices.count);
   const int64_t subtrees = planSlices(plan, slices);
@@ -329,7 +334,7 @@ inline void dRows(float* const* dRows, float* const* counts, const Table& t, int
     std::memset(dRows[p], 0, t.rows * t.dim * sizeof(float));
     std::memset(counts[p], 0, t.rows * sizeof(float));
   }
-  const Gradients g = gradientsOf(t, index, bags, dPooled, columns, slicesOfSamples(slices));
+  const Gradients<weighted> g = gradientsOf<weighted>(t, index, bags, dPooled, columns, slicesOfSamples(slices));
   const auto subtreeOf = [&](int64_t k) { return plan[g.slice(k)].subtree; };
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
     while (from < to) {
@@ -344,14 +349,31 @@ inline void dRows(float* const* dRows, float* const* counts, const Table& t, int
   });
 }
 
+inline int64_t updateRows(const Table* tables, const Bags& bags, const float* dPooled,
+                          int64_t columns, const Slices& slices, const float* const* sums) {
+  const auto of = bags.weights == nullptr ? updateRowsOf<false> : updateRowsOf<true>;
+  return of(tables, bags, dPooled, columns, slices, sums);
+}
+
+inline int64_t rowSquares(float** squares, const Table& t, int64_t index, const Bags& bags,
+                          const float* dPooled, int64_t columns, const Slices& slices) {
+  const auto of = bags.weights == nullptr ? rowSquaresOf<false> : rowSquaresOf<true>;
+  return of(squares, t, index, bags, dPooled, columns, slices);
+}
+
+inline void dRows(float* const* dRows, float* const* counts, const Table& t, int64_t index,
+                  const Bags& bags, const float* dPooled, int64_t columns, const Slices& slices) {
+  const auto of = bags.weights == nullptr ? dRowsOf<false> : dRowsOf<true>;
+  of(dRows, counts, t, index, bags, dPooled, columns, slices);
+}
+
 inline bool applyRows(const Table& t, const float* dRows, const float* counts, bool whole) {
   Finite finite;
   float* g = scratches().gradient.take<float>(t.dim);
   for (int64_t row = 0; row < t.rows; row++) {
     if (!whole && !(counts[row] > 0)) continue;
     std::memcpy(g, dRows + row * t.dim, t.dim * sizeof(float));
-    finite.look(g, t.dim);
-    applyRow(t, row, g, nullptr);
+    applyRow(t, row, g, nullptr, finite);
   }
   return finite.all();
 }

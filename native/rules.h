@@ -2,7 +2,7 @@
 // brackets are those of src/kernels/reference-rules.ts.
 
 /// g += l2 * w
-inline void regularise(float* g, const float* w, float l2, int64_t n) {
+[[gnu::noinline]] static void regularise(float* g, const float* w, float l2, int64_t n) {
   for (int64_t c = 0; c < n; c += lanes) {
     const int64_t some = left(n, c);
     const Vec sum = fma(broadcast(l2), loadSome(w + c, some), loadSome(g + c, some));
@@ -11,18 +11,20 @@ inline void regularise(float* g, const float* w, float l2, int64_t n) {
 }
 
 /// w = kept * w
-inline void shrink(float* w, float kept, int64_t n) {
+[[gnu::noinline]] static void shrink(float* w, float kept, int64_t n) {
   for (int64_t c = 0; c < n; c += lanes) {
     const int64_t some = left(n, c);
     storeSome(w + c, some, mul(broadcast(kept), loadSome(w + c, some)));
   }
 }
 
-/// w -= rate * g
-inline void applySgd(float rate, float* w, const float* g, int64_t n) {
+/// w -= rate * g, looked at while it is in a register.
+INLINE void applySgd(float rate, float* w, const float* g, int64_t n, Finite& finite) {
   for (int64_t c = 0; c < n; c += lanes) {
     const int64_t some = left(n, c);
-    storeSome(w + c, some, fnma(broadcast(rate), loadSome(g + c, some), loadSome(w + c, some)));
+    const Vec sum = fnma(broadcast(rate), loadSome(g + c, some), loadSome(w + c, some));
+    finite.look(sum);
+    storeSome(w + c, some, sum);
   }
 }
 
@@ -81,7 +83,7 @@ inline void applyAdam(const Rule& rule, float* w, float* state, float* second, c
 }
 
 /// The sum of squares of one quantum of 32 columns: a pairwise tree, missing columns are 0.
-inline float quantumSquares(const float* g, int64_t n) {
+INLINE float quantumSquares(const float* g, int64_t n) {
   float lane[32] = {};
   for (int64_t i = 0; i < n && i < 32; i++) lane[i] = g[i] * g[i];
   for (int i = 0; i < 16; i++) lane[i] += lane[i + 16];
@@ -90,7 +92,7 @@ inline float quantumSquares(const float* g, int64_t n) {
   return (lane[0] + lane[2]) + (lane[1] + lane[3]);
 }
 
-inline float meanOfSquares(const float* g, int64_t n) {
+INLINE float meanOfSquares(const float* g, int64_t n) {
   float sum = 0;
   for (int64_t c = 0; c < n; c += 32) sum += quantumSquares(g + c, n - c);
   return sum / static_cast<float>(n);
@@ -115,7 +117,8 @@ inline void applyLamb(const Rule& rule, float* w, float* state, float* second, c
   const float length = norm(w, n), uLength = norm(u, n);
   // Where one of them is 0 (a row of zeros, a gradient of zeros) their ratio says nothing.
   const float trust = length > 0 && uLength > 0 ? length / uLength : 1;
-  applySgd(rule.rate * trust, w, u, n);
+  Finite unread;
+  applySgd(rule.rate * trust, w, u, n, unread);
 }
 
 inline void applyFtrl(const Rule& rule, float* w, float* state, float* second, const float* g,
@@ -136,19 +139,14 @@ inline void applyFtrl(const Rule& rule, float* w, float* state, float* second, c
   }
 }
 
-/// One row, or one tensor, takes the gradient g, l2 included. `second` and `mean` where there are.
-inline void applyRule(const Rule& rule, float* w, float* state, float* second, const float* g,
-                      int64_t n, const float* mean) {
-  if (rule.kept != 1) shrink(w, rule.kept, n);
+/// Every rule but SGD and row-wise Adagrad.
+[[gnu::noinline]] static void applyOther(const Rule& rule, float* w, float* state, float* second, const float* g,
+                       int64_t n, const float* mean) {
   float square = 0;
   if (rule.hasMean()) square = mean != nullptr ? *mean : meanOfSquares(g, n);
   switch (rule.kind) {
-    case RuleKind::sgd: return applySgd(rule.rate, w, g, n);
     case RuleKind::momentum: return applyMomentum(rule, w, state, g, n);
     case RuleKind::adagrad: return applyAdagrad(rule, w, state, g, n);
-    case RuleKind::rowWiseAdagrad:
-      *state += square;
-      return applySgd(rule.rate / (__builtin_sqrtf(*state) + rule.epsilon), w, g, n);
     case RuleKind::adam: return applyAdam<false>(rule, w, state, second, g, n);
     case RuleKind::partialRowWiseAdam:
       *second = fmaOne(rule.rest2, square, rule.beta2 * *second);
@@ -158,6 +156,8 @@ inline void applyRule(const Rule& rule, float* w, float* state, float* second, c
       *second = fmaOne(rule.rest2, square, rule.beta2 * *second);
       return applyLamb<true>(rule, w, state, second, g, n);
     case RuleKind::ftrl: return applyFtrl(rule, w, state, second, g, n);
+    case RuleKind::sgd:
+    case RuleKind::rowWiseAdagrad: return;
   }
 }
 
@@ -172,16 +172,31 @@ inline bool applyFlat(const Rule& rule, float* w, float* state, float* second, c
   for (int64_t at = 0; at < n; at += chunk) {
     const int64_t size = n - at < chunk ? n - at : chunk;
     finite.look(g + at, size);
-    applyRule(rule, w + at, state + at, second + at, g + at, size, nullptr);
+    if (rule.kept != 1) shrink(w + at, rule.kept, size);
+    if (rule.kind == RuleKind::sgd) applySgd(rule.rate, w + at, g + at, size, finite);
+    else applyOther(rule, w + at, state + at, second + at, g + at, size, nullptr);
   }
   return finite.all();
 }
 
 /// Row `row` takes its gradient g, which is overwritten. `mean`: of squares, where it is known.
-inline void applyRow(const Table& t, int64_t row, float* g, const float* mean) {
+/// The two rules of large tables are in line. What became of the row is looked at.
+INLINE void applyRow(const Table& t, int64_t row, float* g, const float* mean, Finite& finite) {
+  const Rule& rule = t.rule;
   float* w = t.weights + row * t.dim;
   float* state = t.state + row * t.stateWidth;
-  if (t.rule.l2 > 0) regularise(g, w, t.rule.l2, t.dim);
+  if (rule.l2 > 0) regularise(g, w, rule.l2, t.dim);
+  if (rule.kept != 1) shrink(w, rule.kept, t.dim);
   t.touched[row] = 1;
-  applyRule(t.rule, w, state, state + t.dim, g, t.dim, mean);
+  if (rule.kind == RuleKind::rowWiseAdagrad) {
+    *state += mean != nullptr ? *mean : meanOfSquares(g, t.dim);
+    applySgd(rule.rate / (__builtin_sqrtf(*state) + rule.epsilon), w, g, t.dim, finite);
+    finite.look(broadcast(*state));
+  } else if (rule.kind == RuleKind::sgd) {
+    applySgd(rule.rate, w, g, t.dim, finite);
+  } else {
+    applyOther(rule, w, state, state + t.dim, g, t.dim, mean);
+    finite.look(w, t.dim);
+    finite.look(state, t.stateWidth);
+  }
 }

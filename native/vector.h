@@ -102,23 +102,20 @@ INLINE Vec positive(Vec v) {
 
 #endif
 
-/// Finds NaN and infinities on the way: v - v is 0 of numbers, and NaN stays where it was added.
+/// Finds NaN and infinities on the way: v - v is +0 of numbers, all bits 0, and NaN of others.
+typedef int32_t Bits __attribute__((vector_size(4 * lanes)));
 struct Finite {
-  Vec sum;
+  Bits seen;
 
-  Finite() : sum(zero()) {}
+  Finite() : seen(Bits{}) {}
+  void look(Vec v) { seen |= (Bits)sub(v, v); }
   void look(const float* v, int64_t n) {
-    for (int64_t c = 0; c < n; c += lanes) {
-      const Vec some = loadSome(v + c, n - c < lanes ? n - c : lanes);
-      sum = add(sum, sub(some, some));
-    }
+    for (int64_t c = 0; c < n; c += lanes) look(loadSome(v + c, n - c < lanes ? n - c : lanes));
   }
   bool all() const {
-    float lane[lanes];
-    store(lane, sum);
-    bool good = true;
-    for (int i = 0; i < lanes; i++) good = good && lane[i] == 0;
-    return good;
+    int32_t bits = 0;
+    for (int i = 0; i < lanes; i++) bits |= seen[i];
+    return bits == 0;
   }
 };
 

@@ -37,7 +37,7 @@ export interface RowStore {
   ): Float32Array;
   /**
    * Each touched row takes its gradient once. Rows are born here, and only here. Returns the first
-   * table (position in `tables`) that took a NaN or an infinity; -1: none.
+   * table (position in `tables`) of which a row is no longer finite; -1: none.
    */
   update(
     bags: Bags,

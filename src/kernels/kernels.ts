@@ -267,8 +267,8 @@ export interface Kernels {
    * weight), then the slice tree.
    * `sums`, where given, holds for each table the mean of squares of its distinct rows in
    * ascending order, as `rowSquares` made them and others completed them; none for tables of a
-   * rule that needs whole rows. Returns the first table of which a row took a NaN or an infinity,
-   * -1 where all gradients were finite: looking costs nothing beside the update.
+   * rule that needs whole rows. Returns the first table of which a row, or its state, is no longer
+   * finite, -1: none. Looking costs nothing beside the update.
    */
   updateRows(
     tables: readonly Rows[],
@@ -306,7 +306,8 @@ export interface Kernels {
   ): void;
   /**
    * Second half for a replicated table: rows with counts > 0 (all rows, if `whole`) take their row
-   * of dRows (R,D) under the same rule and bits as `updateRows`. False where one was not finite.
+   * of dRows (R,D) under the same rule and bits as `updateRows`. False where a row that was
+   * updated is no longer finite.
    */
   applyRows(rows: Rows, dRows: Tensor, counts: Tensor, rule: RowRule, whole: boolean): boolean;
 

@@ -45,7 +45,7 @@ export function createEmbedding(
           applyRule(round, rowAt(rows, row, gradient, 0), rule, sums?.[table]?.[index]);
           rows.touched[row] = 1;
           index++;
-          if (firstBad < 0 && !allFinite(gradient)) firstBad = table;
+          if (firstBad < 0 && !isRowFinite(rows, row)) firstBad = table;
         });
       });
       return firstBad;
@@ -86,7 +86,7 @@ export function createEmbedding(
         if (!(whole || mask[row]! > 0)) continue;
         applyRule(round, rowAt(rows, row, d, row * rows.dim), rule);
         rows.touched[row] = 1;
-        good &&= allFinite(d.subarray(row * rows.dim, (row + 1) * rows.dim));
+        good &&= isRowFinite(rows, row);
       }
       return good;
     },
@@ -113,6 +113,14 @@ export function createEmbedding(
 /** Whether all of a gradient are numbers. */
 function allFinite(gradient: Values): boolean {
   return gradient.every((value: number) => Number.isFinite(value));
+}
+
+/** Whether a row and its state are numbers. */
+function isRowFinite({ weights, state }: Rows, row: number): boolean {
+  return [weights, state].every((t) => {
+    const width = t.shape[1]!;
+    return allFinite(valuesOf(t).subarray(row * width, (row + 1) * width));
+  });
 }
 
 /** A dense optimizer's rule has nothing beside its own numbers. */

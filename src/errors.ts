@@ -86,10 +86,17 @@ export class IdOutOfRangeError extends TrainingError {
   readonly code = "ID_OUT_OF_RANGE";
   readonly recovery = "stop";
 
-  constructor(where: { table: string; sample: number; id: number; rows: number }) {
+  constructor(where: {
+    table: string;
+    feature: number;
+    sample: number;
+    id: number;
+    rows: number;
+  }) {
     super(
-      `Expected ids of table \`${where.table}\` to lie in 0..${where.rows - 1}, got ${where.id} ` +
-        `in sample ${where.sample} of the batch`,
+      `Expected ids of table \`${where.table}\` (feature ${where.feature}) to lie in ` +
+        `0..${where.rows - 1}, got ${where.id} in sample ${where.sample} of the batch; ` +
+        "the table's option `ids` can clamp or hash them",
     );
   }
 }

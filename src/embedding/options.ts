@@ -10,6 +10,11 @@ export const tableOptions = z.strictObject({
   rows: z.int().min(1).max(0x7fff_ffff),
   /** Columns of a row. All tables of a model agree. */
   dim: z.int().min(1).max(4096),
+  /**
+   * What becomes of an id outside 0..rows-1. `reject`: the run ends and names it; `clamp`: the
+   * nearest row; `hash`: row mix32(id) mod rows (Murmur3's finalizer). The last two are counted.
+   */
+  ids: z.enum(["reject", "clamp", "hash"]).default("reject"),
   /** How the rows of a bag become one vector. */
   pooling: z.enum(["sum", "mean"]).default("sum"),
   /** `table`: on one device. `data-parallel`: a copy on every device; for small tables. */

@@ -11,7 +11,7 @@
 //   S2. Nothing here knows how many devices there are but by asking the topology (law 4).
 //   S3. A step whose loss or gradient is not finite ends in an error, so no cut follows it.
 
-import { featureStarts, writeIdFrame } from "../embedding/bags.ts";
+import { type BagTable, featureStarts, writeIdFrame } from "../embedding/bags.ts";
 import { rowRuleOf } from "../embedding/options.ts";
 import type { Slab } from "../embedding/slab.ts";
 import type { LocalBatch } from "../exchange/batch-ring.ts";
@@ -173,11 +173,15 @@ async function receiveIds(
     byteOffset += byteLength;
     return { ints, samples };
   });
-  const specs = tables.map((table) => tableOf(topology.input.model.tables, table));
-  const bags = device.bags.gather(frames, specs);
+  const bags = device.bags.gather(frames, bagTablesOf(device, tables));
   const stopAfter = frames[0]?.ints[0] ?? -1;
   exchange.ids.close();
   return { bags, stopAfter };
+}
+
+function bagTablesOf(device: DeviceState, tables: readonly number[]): BagTable[] {
+  const { model } = device.topology.input;
+  return tables.map((feature) => ({ ...tableOf(model.tables, feature), feature }));
 }
 
 // Hops 3 and 4: rows looked up and pooled, back to the devices of the samples ----
@@ -215,15 +219,17 @@ async function receivePooled(device: DeviceState, plan: StepPlan): Promise<void>
 
 /** Tables that are copied to every device: looked up at home. */
 function lookupReplicas(device: DeviceState, batch: LocalBatch): Bags | undefined {
-  const { kernels, model, replicas, topology } = device;
+  const { kernels, model, rank, replicas, topology } = device;
   const { replicated, shape } = topology;
   if (replicated.length === 0) return undefined;
   const idsMax = replicated.map((table) => topology.input.idsMax[table] ?? 0);
   const frame = device.replicaBags.frame(batch.samples, idsMax);
   const starts = featureStarts(batch, topology.input.idsMax.length);
   writeIdFrame(frame, batch, replicated, starts, -1);
-  const specs = replicated.map((table) => tableOf(topology.input.model.tables, table));
-  const bags = device.replicaBags.gather([{ ints: frame, samples: batch.samples }], specs);
+  const { first } = samplesOf(topology, rank, batch.batchSamples);
+  const tables = bagTablesOf(device, replicated);
+  const frames = [{ ints: frame, samples: batch.samples }];
+  const bags = device.replicaBags.gather(frames, tables, first);
   const pooled = kernels.part(device.replicaPooled, 0, batch.samples);
   replicas.lookup(pooled, bags, 0, batch.samples);
   const x = columnsOf(model, model.x, batch.samples);

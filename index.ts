@@ -15,8 +15,13 @@ export { type JobOptions, type JobSpec, resolveJob } from "./src/job.ts";
 export {
   adagrad,
   adam,
+  adamW,
   dlrm,
+  ftrl,
+  lamb,
   type ModelOptions,
+  partialRowWiseAdam,
+  partialRowWiseLamb,
   rowWiseAdagrad,
   sgd,
 } from "./src/model/options.ts";

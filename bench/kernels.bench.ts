@@ -124,8 +124,8 @@ function tableRows(kernels: Kernels, gib: number): BenchRow[] {
   return [
     lookupRow(1),
     lookupRow(100),
-    updateRow({ kind: "sgd", learningRate: 1e-3, l2: 0 }),
-    updateRow({ kind: "rowWiseAdagrad", learningRate: 1e-3, epsilon: 1e-8, l2: 0 }),
+    updateRow({ kind: "sgd", learningRate: 1e-3, l2: 0, decay: 0 }),
+    updateRow({ kind: "rowWiseAdagrad", learningRate: 1e-3, epsilon: 1e-8, l2: 0, decay: 0 }),
   ];
 }
 

@@ -3,9 +3,10 @@
 // together.
 
 import { Worker } from "node:worker_threads";
+import { sparseOptimizerOptions } from "../src/embedding/options.ts";
 import { cellWords } from "../src/exchange/cells.ts";
 import { layoutOf } from "../src/exchange/shared-memory.ts";
-import type { DenseOptimizerSpec } from "../src/model/options.ts";
+import { denseOptimizerOptions } from "../src/model/options.ts";
 import type { Recipe } from "../src/training/device-state.ts";
 import { exchangeShapeOf, topologyOf } from "../src/training/topology.ts";
 import { type ConfigurationName, configuration } from "./configurations.ts";
@@ -57,19 +58,15 @@ function runThread(data: TrainThreadData): Promise<TrainThreadReport> {
   });
 }
 
-function recipeOf(optimizer: TrainBenchOptions["optimizer"]): Recipe {
-  const learningRate = 0.01;
-  const accumulator = { learningRate, epsilon: 1e-10, initialAccumulator: 0 };
-  const adam = { learningRate, beta1: 0.9, beta2: 0.999, epsilon: 1e-8 };
-  const dense: Record<TrainBenchOptions["optimizer"], DenseOptimizerSpec> = {
-    sgd: { kind: "sgd", learningRate },
-    adagrad: { kind: "adagrad", ...accumulator },
-    rowWiseAdagrad: { kind: "adagrad", ...accumulator },
-    adam: { kind: "adam", ...adam },
+function recipeOf(kind: TrainBenchOptions["optimizer"]): Recipe {
+  const isAdagrad = kind === "adagrad" || kind === "rowWiseAdagrad";
+  const rates = { learningRate: 0.01, ...(isAdagrad ? { epsilon: 1e-10 } : {}) };
+  const dense = denseOptimizerOptions.parse({
+    kind: kind === "rowWiseAdagrad" ? "adagrad" : kind,
+    ...rates,
+  });
+  return {
+    optimizer: { dense, sparse: sparseOptimizerOptions.parse({ kind, ...rates }) },
+    seed: 727,
   };
-  const sparse =
-    optimizer === "rowWiseAdagrad"
-      ? { kind: "rowWiseAdagrad" as const, ...accumulator }
-      : dense[optimizer];
-  return { optimizer: { dense: dense[optimizer], sparse }, seed: 727 };
 }

@@ -93,42 +93,43 @@ void dInteract(Call& call) {
   if (call.valid()) running().dInteract(dX, dOut, x, samples, features, dim, copied, dots);
 }
 
-// pool(out, weights[], states[], touched[], numbers, offsets, ids, first, count)
+// pool(out, weights[], states[], touched[], numbers, offsets, ids, bagWeights, first, count)
 void pool(Call& call) {
   float* out = call.floats(0);
   const auto tables = tablesOf(call, 1, false);
   const Bags bags = bagsOf(call, 5, tables.size());
-  const int64_t first = call.integer(7), count = call.integer(8);
+  const int64_t first = call.integer(8), count = call.integer(9);
   if (!call.valid()) return;
   running().pool(out, tables.data(), bags, first, count, columnsOf(tables));
 }
 
-// updateRows(weights[], states[], touched[], numbers, rules, offsets, ids, dPooled, firstSlice,
-//            bounds, sums[])
-void updateRows(Call& call) {
+// updateRows(weights[], states[], touched[], numbers, rules, offsets, ids, bagWeights, dPooled,
+//            firstSlice, bounds, sums[]): the first table whose gradient was not finite, or -1
+napi_value updateRows(Call& call) {
   const auto tables = tablesOf(call, 0, true);
   const Bags bags = bagsOf(call, 5, tables.size());
-  float* dPooled = call.floats(7);
-  const Slices slices = slicesOf(call, 8);
+  float* dPooled = call.floats(8);
+  const Slices slices = slicesOf(call, 9);
   std::vector<float*> sums;
-  if (!call.missing(10)) sums = call.floatsOf(10);
-  // Only a row-wise rule has a mean of squares to complete.
+  if (!call.missing(11)) sums = call.floatsOf(11);
+  // Only some rules have a mean of squares to complete.
   for (size_t t = 0; t < sums.size() && call.valid(); t++) {
-    if (tables[t].rule.kind != RuleKind::rowWiseAdagrad) sums[t] = nullptr;
+    if (!tables[t].rule.hasMean()) sums[t] = nullptr;
   }
-  if (!call.valid()) return;
+  if (!call.valid()) return nullptr;
   const float* const* completed = sums.empty() ? nullptr : sums.data();
-  running().updateRows(tables.data(), bags, dPooled, columnsOf(tables), slices, completed);
+  return call.answer(
+      running().updateRows(tables.data(), bags, dPooled, columnsOf(tables), slices, completed));
 }
 
-// rowSquares(weights[], states[], touched[], numbers, rules, offsets, ids, dPooled, firstSlice,
-//            bounds, table): Float32Array
+// rowSquares(weights[], states[], touched[], numbers, rules, offsets, ids, bagWeights, dPooled,
+//            firstSlice, bounds, table): Float32Array
 napi_value rowSquares(Call& call) {
   const auto tables = tablesOf(call, 0, true);
   const Bags bags = bagsOf(call, 5, tables.size());
-  float* dPooled = call.floats(7);
-  const Slices slices = slicesOf(call, 8);
-  const int64_t index = call.integer(10);
+  float* dPooled = call.floats(8);
+  const Slices slices = slicesOf(call, 9);
+  const int64_t index = call.integer(11);
   if (!call.valid()) return nullptr;
   float* squares = nullptr;
   const int64_t count = running().rowSquares(&squares, tables[index], index, bags, dPooled,
@@ -142,26 +143,27 @@ napi_value rowSquares(Call& call) {
   return result;
 }
 
-// dRows(weights[], states[], touched[], numbers, offsets, ids, dPooled, firstSlice, bounds, table,
-//       dRows[], counts[])
+// dRows(weights[], states[], touched[], numbers, offsets, ids, bagWeights, dPooled, firstSlice,
+//       bounds, table, dRows[], counts[])
 void dRows(Call& call) {
   const auto tables = tablesOf(call, 0, false);
   const Bags bags = bagsOf(call, 4, tables.size());
-  float* dPooled = call.floats(6);
-  const Slices slices = slicesOf(call, 7);
-  const int64_t index = call.integer(9);
-  const auto d = call.floatsOf(10), counts = call.floatsOf(11);
+  float* dPooled = call.floats(7);
+  const Slices slices = slicesOf(call, 8);
+  const int64_t index = call.integer(10);
+  const auto d = call.floatsOf(11), counts = call.floatsOf(12);
   if (!call.valid()) return;
   running().dRows(d.data(), counts.data(), tables[index], index, bags, dPooled, columnsOf(tables),
                   slices);
 }
 
-// applyRows(weights[], states[], touched[], numbers, rules, dRows, counts, whole)
-void applyRows(Call& call) {
+// applyRows(weights[], states[], touched[], numbers, rules, dRows, counts, whole): -1 where all were finite, else 0
+napi_value applyRows(Call& call) {
   const auto tables = tablesOf(call, 0, true);
   float *d = call.floats(5), *counts = call.floats(6);
   const bool whole = call.flag(7);
-  if (call.valid()) running().applyRows(tables[0], d, counts, whole);
+  if (!call.valid()) return nullptr;
+  return call.answer(running().applyRows(tables[0], d, counts, whole) ? -1 : 0);
 }
 
 // foldSubtrees(out, parts[], trees): trees holds first and count of each part
@@ -178,13 +180,14 @@ void foldSubtrees(Call& call) {
   running().foldSubtrees(out, parts.data(), trees.data(), static_cast<int64_t>(parts.size()), n);
 }
 
-// applyFlat(rule, w, state, second, g)
-void applyFlat(Call& call) {
+// applyFlat(rule, w, state, second, g): -1 where all of g were finite, else 0
+napi_value applyFlat(Call& call) {
   const double* numbers = call.doubles(0);
   float *w = call.floats(1), *state = call.floats(2), *second = call.floats(3);
   const float* g = call.floats(4);
   const int64_t n = call.length(1);
-  if (call.valid()) running().applyFlat(ruleOf(numbers), w, state, second, g, n);
+  if (!call.valid()) return nullptr;
+  return call.answer(running().applyFlat(ruleOf(numbers), w, state, second, g, n) ? -1 : 0);
 }
 
 // useLargePages(t): asks for pages of 2 MiB before the first touch, because lookups at random rows
@@ -261,12 +264,12 @@ NAPI_MODULE_INIT() {
       method("interact", bound<interact>),
       method("dInteract", bound<dInteract>),
       method("pool", bound<pool>),
-      method("updateRows", bound<updateRows>),
+      method("updateRows", answered<updateRows>),
       method("rowSquares", answered<rowSquares>),
       method("dRows", bound<dRows>),
-      method("applyRows", bound<applyRows>),
+      method("applyRows", answered<applyRows>),
       method("foldSubtrees", bound<foldSubtrees>),
-      method("applyFlat", bound<applyFlat>),
+      method("applyFlat", answered<applyFlat>),
   };
   napi_define_properties(env, exports, sizeof properties / sizeof properties[0], properties);
   return exports;

@@ -14,7 +14,7 @@ namespace {
 
 using namespace osiris;
 
-constexpr size_t argumentsMax = 12;
+constexpr size_t argumentsMax = 14;
 
 /// The arguments of one call from JavaScript.
 class Call {
@@ -80,6 +80,12 @@ class Call {
     return false;
   }
 
+  napi_value answer(int64_t number) {
+    napi_value result = nullptr;
+    napi_create_int64(env_, number, &result);
+    return result;
+  }
+
   napi_env env() const { return env_; }
 
  private:
@@ -99,20 +105,28 @@ class Call {
   bool valid_ = true;
 };
 
-/// Eight numbers of a rule, as src/kernels/native.ts lays them out.
+/// The numbers of a rule, as src/kernels/native.ts lays them out.
+constexpr size_t ruleNumbers = 13;
 Rule ruleOf(const double* numbers) {
+  const double *n = numbers + 1, rate = n[0], decay = n[2], beta1 = n[5], beta2 = n[6];
   Rule rule{};
   rule.kind = static_cast<RuleKind>(static_cast<int>(numbers[0]));
-  const double rate = numbers[1], beta1 = numbers[4], beta2 = numbers[5];
-  const bool adam = rule.kind == RuleKind::adam;
-  rule.rate = static_cast<float>(adam ? rate / numbers[6] : rate);
-  rule.epsilon = static_cast<float>(numbers[2]);
-  rule.l2 = static_cast<float>(numbers[3]);
+  const bool adam = rule.kind == RuleKind::adam || rule.kind == RuleKind::partialRowWiseAdam;
+  rule.rate = static_cast<float>(adam ? rate / n[7] : rate);
+  rule.unit = static_cast<float>(1 / n[7]);
+  rule.l2 = static_cast<float>(n[1]);
+  rule.decay = static_cast<float>(decay);
+  rule.kept = rule.isLamb() ? 1 : static_cast<float>(1 - rate * decay);
+  rule.epsilon = static_cast<float>(n[3]);
+  rule.momentum = static_cast<float>(n[4]);
   rule.beta1 = static_cast<float>(beta1);
   rule.beta2 = static_cast<float>(beta2);
   rule.rest1 = static_cast<float>(1 - beta1);
   rule.rest2 = static_cast<float>(1 - beta2);
-  rule.root2 = static_cast<float>(std::sqrt(numbers[7]));
+  rule.root2 = static_cast<float>(std::sqrt(n[8]));
+  rule.beta = static_cast<float>(n[9]);
+  rule.lambda1 = static_cast<float>(n[10]);
+  rule.lambda2 = static_cast<float>(n[11]);
   return rule;
 }
 
@@ -122,12 +136,12 @@ std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
   const auto states = call.floatsOf(i + 1);
   const auto touched = call.list<uint8_t>(i + 2, napi_uint8_array);
   const int32_t* numbers = call.ints(i + 3);
-  const double* ruleNumbers = rules ? call.doubles(i + 4) : nullptr;
+  const double* rulesAt = rules ? call.doubles(i + 4) : nullptr;
   std::vector<Table> tables;
   int64_t column = 0;
   for (size_t t = 0; call.valid() && t < weights.size(); t++, numbers += 5) {
     Rule rule{};
-    if (rules) rule = ruleOf(ruleNumbers + 8 * t);
+    if (rules) rule = ruleOf(rulesAt + ruleNumbers * t);
     tables.push_back({weights[t], states[t], touched[t], numbers[0], numbers[1], numbers[2],
                       numbers[3] != 0, numbers[4], column, rule});
     column += numbers[1];
@@ -135,10 +149,12 @@ std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
   return tables;
 }
 
+/// Arguments i .. i+2: offsets, ids, weights where there are.
 Bags bagsOf(Call& call, size_t i, size_t tables) {
   const int64_t bags = call.length(i) - 1;
   const int64_t count = static_cast<int64_t>(tables);
-  return {count, count == 0 ? 0 : bags / count, call.ints(i), call.ints(i + 1)};
+  const float* weights = call.missing(i + 2) ? nullptr : call.floats(i + 2);
+  return {count, count == 0 ? 0 : bags / count, call.ints(i), call.ints(i + 1), weights};
 }
 
 int64_t columnsOf(const std::vector<Table>& tables) {

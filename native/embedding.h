@@ -9,17 +9,20 @@ INLINE void prefetch(const void* p, int64_t bytes) {
 
 // Pooling ----
 
-/// A bag's sum over columns c.. of its rows, in bag order. `last` = elements of the last vector.
-template <int vectors>
-INLINE void sumBag(float* out, const Table& t, const int32_t* ids, int64_t count, int64_t c,
-                   int64_t last) {
+/// A bag's sum over columns c.. of its rows, in bag order, each times its weight where there are.
+/// `last` = elements of the last vector.
+template <int vectors, bool weighted>
+INLINE void sumBag(float* out, const Table& t, const int32_t* ids, const float* weights,
+                   int64_t count, int64_t c, int64_t last) {
   Vec acc[vectors];
   UNROLL for (int v = 0; v < vectors; v++) acc[v] = zero();
   for (int64_t k = 0; k < count; k++) {
     const float* row = t.weights + ids[k] * t.dim + c;
+    const Vec weight = weighted ? broadcast(weights[k]) : zero();
     UNROLL for (int v = 0; v < vectors; v++) {
       const float* from = row + v * lanes;
-      acc[v] = add(acc[v], v == vectors - 1 ? loadSome(from, last) : load(from));
+      const Vec some = v == vectors - 1 ? loadSome(from, last) : load(from);
+      acc[v] = weighted ? fma(weight, some, acc[v]) : add(acc[v], some);
     }
   }
   const Vec length = broadcast(t.mean && count > 0 ? static_cast<float>(count) : 1);
@@ -29,14 +32,16 @@ INLINE void sumBag(float* out, const Table& t, const int32_t* ids, int64_t count
   }
 }
 
-inline void poolBag(float* out, const Table& t, const int32_t* ids, int64_t count) {
+template <bool weighted>
+INLINE void poolBag(float* out, const Table& t, const int32_t* ids, const float* weights,
+                    int64_t count) {
   for (int64_t c = 0; c < t.dim; c += 4 * lanes) {
     const int64_t n = t.dim - c < 4 * lanes ? t.dim - c : 4 * lanes;
     const int64_t last = (n - 1) % lanes + 1;
-    if (n <= lanes) sumBag<1>(out, t, ids, count, c, last);
-    else if (n <= 2 * lanes) sumBag<2>(out, t, ids, count, c, last);
-    else if (n <= 3 * lanes) sumBag<3>(out, t, ids, count, c, last);
-    else sumBag<4>(out, t, ids, count, c, last);
+    if (n <= lanes) sumBag<1, weighted>(out, t, ids, weights, count, c, last);
+    else if (n <= 2 * lanes) sumBag<2, weighted>(out, t, ids, weights, count, c, last);
+    else if (n <= 3 * lanes) sumBag<3, weighted>(out, t, ids, weights, count, c, last);
+    else sumBag<4, weighted>(out, t, ids, weights, count, c, last);
   }
 }
 
@@ -48,13 +53,24 @@ inline void addRow(float* out, const float* row, int64_t n) {
   }
 }
 
+/// out += weight * row, over n columns.
+inline void addWeighted(float* out, const float* row, float weight, int64_t n) {
+  for (int64_t c = 0; c < n; c += lanes) {
+    const int64_t some = left(n, c);
+    const Vec sum = fma(broadcast(weight), loadSome(row + c, some), loadSome(out + c, some));
+    storeSome(out + c, some, sum);
+  }
+}
+
 /// A bag as the tree over row blocks of sums in bag order.
-inline void poolBlocks(float* out, const Table& t, const int32_t* ids, int64_t count) {
+inline void poolBlocks(float* out, const Table& t, const int32_t* ids, const float* weights,
+                       int64_t count) {
   float* sums = scratches().fold.take<float>(t.blocks * t.dim);
   std::memset(sums, 0, t.blocks * t.dim * sizeof(float));
   const int64_t blockRows = (t.rows + t.blocks - 1) / t.blocks;
   for (int64_t k = 0; k < count; k++) {
-    addRow(sums + ids[k] / blockRows * t.dim, t.weights + ids[k] * t.dim, t.dim);
+    float* sum = sums + ids[k] / blockRows * t.dim;
+    addWeighted(sum, t.weights + ids[k] * t.dim, weights == nullptr ? 1 : weights[k], t.dim);
   }
   for (int64_t half = 1; half < t.blocks; half *= 2) {
     for (int64_t block = 0; block < t.blocks; block += 2 * half) {
@@ -110,8 +126,10 @@ inline void pool(float* out, const Table* tables, const Bags& bags, int64_t firs
         const int64_t length = offsets[s + 1] - offsets[s];
         lookahead.ask(length);
         float* pooled = out + (s - first) * columns + t.column;
-        if (t.blocks == 1) poolBag(pooled, t, ids, length);
-        else poolBlocks(pooled, t, ids, length);
+        const float* weights = bags.weights == nullptr ? nullptr : bags.weights + offsets[s];
+        if (t.blocks > 1) poolBlocks(pooled, t, ids, weights, length);
+        else if (weights == nullptr) poolBag<false>(pooled, t, ids, weights, length);
+        else poolBag<true>(pooled, t, ids, weights, length);
       }
     }
   }
@@ -119,12 +137,14 @@ inline void pool(float* out, const Table* tables, const Bags& bags, int64_t firs
 
 // Row gradients ----
 
-/// One lookup: its row above its sample, so that a sort by row keeps the order of samples.
+/// One lookup: its row above its sample, so that a sort by row keeps the order of samples. Where
+/// bags have weights, the lookup's place among those of its table is in the sample's stead.
 using Lookup = uint64_t;
 INLINE int64_t rowOf(Lookup l) { return static_cast<int64_t>(l >> 32); }
-INLINE int64_t sampleOf(Lookup l) { return static_cast<int64_t>(l & 0xffffffffu); }
+INLINE int64_t placeOf(Lookup l) { return static_cast<int64_t>(l & 0xffffffffu); }
 
 /// The lookups of one table and what is needed to add up their gradients.
+template <bool weighted>
 struct Gradients {
   const Lookup* lookups;  // sorted by row, then in the order of the bags
   int64_t count;
@@ -133,7 +153,15 @@ struct Gradients {
   const float* d;          // this table's columns of dPooled
   int64_t columns, dim;
   bool mean;
-  float* stack;  // (64,D)
+  float* stack;             // (64,D)
+  const float* weights;     // of the table's lookups, where there are
+  const int32_t* sampleAt;  // their samples, where there are weights
+
+  int64_t sampleOf(int64_t k) const {
+    const int64_t place = placeOf(lookups[k]);
+    return weighted ? sampleAt[place] : place;
+  }
+  int64_t slice(int64_t k) const { return sliceOf[sampleOf(k)]; }
 };
 
 /// Stable radix sort by row, least significant digit first. Returns where the result lies.
@@ -170,36 +198,43 @@ inline const int32_t* slicesOfSamples(const Slices& slices) {
   return sliceOf;
 }
 
-inline Gradients gradientsOf(const Table& t, int64_t index, const Bags& bags, const float* dPooled,
+template <bool weighted>
+inline Gradients<weighted> gradientsOf(const Table& t, int64_t index, const Bags& bags, const float* dPooled,
                              int64_t columns, const int32_t* sliceOf) {
   const int32_t* offsets = bags.offsets + index * bags.samples;
   const int64_t count = offsets[bags.samples] - offsets[0];
   Lookup* from = scratches().rowsA.take<Lookup>(count);
   Lookup* to = scratches().rowsB.take<Lookup>(count);
-  Lookup* next = from;
-  for (int64_t b = 0; b < bags.samples; b++) {
-    for (int64_t k = offsets[b]; k < offsets[b + 1]; k++) {
-      *next++ = static_cast<uint64_t>(bags.ids[k]) << 32 | static_cast<uint64_t>(b);
+  int32_t* sampleAt = weighted ? scratches().samples.take<int32_t>(count) : nullptr;
+  for (int64_t b = 0, place = 0; b < bags.samples; b++) {
+    for (int64_t k = offsets[b]; k < offsets[b + 1]; k++, place++) {
+      const int64_t low = weighted ? place : b;
+      from[place] = static_cast<uint64_t>(bags.ids[k]) << 32 | static_cast<uint64_t>(low);
+      if (weighted) sampleAt[place] = static_cast<int32_t>(b);
     }
   }
+  const float* weights = weighted ? bags.weights + offsets[0] : nullptr;
   float* stack = scratches().fold.take<float>(64 * t.dim);
   const Lookup* sorted = sortLookups(from, to, count, t.rows);
-  return {sorted, count, sliceOf, offsets, dPooled + t.column, columns, t.dim, t.mean, stack};
+  return {sorted, count,  sliceOf, offsets, dPooled + t.column, columns,
+          t.dim,  t.mean, stack,   weights, sampleAt};
 }
 
 /// out (D) = the sum of lookups from..to-1, in order.
-inline void sumLookups(float* out, const Gradients& g, int64_t from, int64_t to) {
+template <bool weighted>
+INLINE void sumLookups(float* out, const Gradients<weighted>& g, int64_t from, int64_t to) {
   for (int64_t c = 0; c < g.dim; c += lanes) {
     const int64_t some = left(g.dim, c);
     Vec sum = zero();
     for (int64_t k = from; k < to; k++) {
-      const int64_t b = sampleOf(g.lookups[k]);
+      const int64_t b = g.sampleOf(k);
       Vec share = loadSome(g.d + b * g.columns + c, some);
       if (g.mean) {
         const int32_t length = g.offsets[b + 1] - g.offsets[b];
         share = div(share, broadcast(static_cast<float>(length)));
       }
-      sum = add(sum, share);
+      if (weighted) sum = fma(broadcast(g.weights[placeOf(g.lookups[k])]), share, sum);
+      else sum = add(sum, share);
     }
     storeSome(out + c, some, sum);
   }
@@ -207,14 +242,15 @@ inline void sumLookups(float* out, const Gradients& g, int64_t from, int64_t to)
 
 /// The slice tree of lookups from..to-1, slices counted from `first`; returns it, in g.stack.
 /// A slice without lookups would add +0, which changes nothing: no partial sum is ever -0.
-inline float* foldRow(const Gradients& g, int64_t first, int64_t from, int64_t to) {
+template <bool weighted>
+INLINE float* foldRow(const Gradients<weighted>& g, int64_t first, int64_t from, int64_t to) {
   int64_t depth = 0;
   int meets[64];  // meets[i]: the level of the tree at which sums i-1 and i become one
   int64_t before = 0;
   while (from < to) {
-    const int64_t slice = g.sliceOf[sampleOf(g.lookups[from])];
+    const int64_t slice = g.slice(from);
     int64_t end = from + 1;
-    while (end < to && g.sliceOf[sampleOf(g.lookups[end])] == slice) end++;
+    while (end < to && g.slice(end) == slice) end++;
     if (depth > 0) {
       const uint64_t parted = static_cast<uint64_t>((first + before) ^ (first + slice));
       const int level = 63 - __builtin_clzll(parted);
@@ -235,8 +271,8 @@ inline float* foldRow(const Gradients& g, int64_t first, int64_t from, int64_t t
 }
 
 /// Calls visit(row, from, to) for each distinct row, ascending.
-template <typename Visit>
-INLINE void eachRow(const Gradients& g, const Visit& visit) {
+template <bool weighted, typename Visit>
+INLINE void eachRow(const Gradients<weighted>& g, const Visit& visit) {
   for (int64_t from = 0; from < g.count;) {
     const int64_t row = rowOf(g.lookups[from]);
     int64_t to = from + 1;
@@ -246,31 +282,38 @@ INLINE void eachRow(const Gradients& g, const Visit& visit) {
   }
 }
 
-inline void updateRows(const Table* tables, const Bags& bags, const float* dPooled,
-                       int64_t columns, const Slices& slices, const float* const* sums) {
+template <bool weighted>
+inline int64_t updateRowsOf(const Table* tables, const Bags& bags, const float* dPooled,
+                          int64_t columns, const Slices& slices, const float* const* sums) {
   const int32_t* sliceOf = slicesOfSamples(slices);
+  int64_t firstBad = -1;
   for (int64_t index = 0; index < bags.tables; index++) {
     const Table& t = tables[index];
-    const Gradients g = gradientsOf(t, index, bags, dPooled, columns, sliceOf);
+    const Gradients<weighted> g = gradientsOf<weighted>(t, index, bags, dPooled, columns, sliceOf);
     const float* mean = sums == nullptr ? nullptr : sums[index];
     int64_t asked = 0;
+    Finite finite;
     eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
       for (; asked < to + prefetchAhead && asked < g.count; asked++) {
         const Lookup ahead = g.lookups[asked];
-        prefetch(g.d + sampleOf(ahead) * columns, t.dim * sizeof(float));
+        prefetch(g.d + g.sampleOf(asked) * columns, t.dim * sizeof(float));
         if (asked > 0 && rowOf(ahead) == rowOf(g.lookups[asked - 1])) continue;
         prefetch(t.weights + rowOf(ahead) * t.dim, t.dim * sizeof(float));
         prefetch(t.state + rowOf(ahead) * t.stateWidth, t.stateWidth * sizeof(float));
       }
-      applyRow(t, row, foldRow(g, slices.first, from, to), mean);
+      float* gradient = foldRow(g, slices.first, from, to);
+      applyRow(t, row, gradient, mean, finite);
       if (mean != nullptr) mean++;
     });
+    if (firstBad < 0 && !finite.all()) firstBad = index;
   }
+  return firstBad;
 }
 
-inline int64_t rowSquares(float** squares, const Table& t, int64_t index, const Bags& bags,
+template <bool weighted>
+inline int64_t rowSquaresOf(float** squares, const Table& t, int64_t index, const Bags& bags,
                           const float* dPooled, int64_t columns, const Slices& slices) {
-  const Gradients g = gradientsOf(t, index, bags, dPooled, columns, slicesOfSamples(slices));
+  const Gradients<weighted> g = gradientsOf<weighted>(t, index, bags, dPooled, columns, slicesOfSamples(slices));
   const int64_t quanta = (t.dim + 31) / 32;
   float* out = scratches().squares.take<float>(g.count * quanta);
   *squares = out;
@@ -282,7 +325,8 @@ inline int64_t rowSquares(float** squares, const Table& t, int64_t index, const 
   return out - *squares;
 }
 
-inline void dRows(float* const* dRows, float* const* counts, const Table& t, int64_t index,
+template <bool weighted>
+inline void dRowsOf(float* const* dRows, float* const* counts, const Table& t, int64_t index,
                   const Bags& bags, const float* dPooled, int64_t columns, const Slices& slices) {
   SlicePlan* plan = scratches().trees.take<SlicePlan>(slices.count);
   const int64_t subtrees = planSlices(plan, slices);
@@ -290,8 +334,8 @@ inline void dRows(float* const* dRows, float* const* counts, const Table& t, int
     std::memset(dRows[p], 0, t.rows * t.dim * sizeof(float));
     std::memset(counts[p], 0, t.rows * sizeof(float));
   }
-  const Gradients g = gradientsOf(t, index, bags, dPooled, columns, slicesOfSamples(slices));
-  const auto subtreeOf = [&](int64_t k) { return plan[g.sliceOf[sampleOf(g.lookups[k])]].subtree; };
+  const Gradients<weighted> g = gradientsOf<weighted>(t, index, bags, dPooled, columns, slicesOfSamples(slices));
+  const auto subtreeOf = [&](int64_t k) { return plan[g.slice(k)].subtree; };
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
     while (from < to) {
       const int64_t p = subtreeOf(from);
@@ -305,11 +349,31 @@ inline void dRows(float* const* dRows, float* const* counts, const Table& t, int
   });
 }
 
-inline void applyRows(const Table& t, const float* dRows, const float* counts, bool whole) {
+inline int64_t updateRows(const Table* tables, const Bags& bags, const float* dPooled,
+                          int64_t columns, const Slices& slices, const float* const* sums) {
+  const auto of = bags.weights == nullptr ? updateRowsOf<false> : updateRowsOf<true>;
+  return of(tables, bags, dPooled, columns, slices, sums);
+}
+
+inline int64_t rowSquares(float** squares, const Table& t, int64_t index, const Bags& bags,
+                          const float* dPooled, int64_t columns, const Slices& slices) {
+  const auto of = bags.weights == nullptr ? rowSquaresOf<false> : rowSquaresOf<true>;
+  return of(squares, t, index, bags, dPooled, columns, slices);
+}
+
+inline void dRows(float* const* dRows, float* const* counts, const Table& t, int64_t index,
+                  const Bags& bags, const float* dPooled, int64_t columns, const Slices& slices) {
+  const auto of = bags.weights == nullptr ? dRowsOf<false> : dRowsOf<true>;
+  of(dRows, counts, t, index, bags, dPooled, columns, slices);
+}
+
+inline bool applyRows(const Table& t, const float* dRows, const float* counts, bool whole) {
+  Finite finite;
   float* g = scratches().gradient.take<float>(t.dim);
   for (int64_t row = 0; row < t.rows; row++) {
     if (!whole && !(counts[row] > 0)) continue;
     std::memcpy(g, dRows + row * t.dim, t.dim * sizeof(float));
-    applyRow(t, row, g, nullptr);
+    applyRow(t, row, g, nullptr, finite);
   }
+  return finite.all();
 }

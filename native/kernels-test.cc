@@ -133,6 +133,18 @@ void testInteraction(const Kernels& k) {
   k.dropout(d.data(), d.size(), key, 3, 4, below(1000), 0.5f, 1u << 31);
 }
 
+int64_t stateWidth(RuleKind kind, int64_t dim) {
+  switch (kind) {
+    case RuleKind::sgd: return 0;
+    case RuleKind::rowWiseAdagrad: return 1;
+    case RuleKind::momentum:
+    case RuleKind::adagrad: return dim;
+    case RuleKind::partialRowWiseAdam:
+    case RuleKind::partialRowWiseLamb: return dim + 1;
+    default: return 2 * dim;
+  }
+}
+
 /// SGD on tables of all kinds, compared with a scatter in double; the other rules only run.
 void testEmbedding(const Kernels& k, RuleKind kind) {
   const int64_t samples = 1 + below(40), count = int64_t{1} << below(5), tableCount = 3;
@@ -146,12 +158,17 @@ void testEmbedding(const Kernels& k, RuleKind kind) {
   std::vector<std::vector<uint8_t>> touched;
   std::vector<Table> tables;
   for (int64_t t = 0; t < tableCount; t++) {
-    const bool flat = kind == RuleKind::adagrad, adam = kind == RuleKind::adam;
-    const int64_t width = flat ? dims[t] : adam ? 2 * dims[t] : kind == RuleKind::sgd ? 0 : 1;
+    const int64_t width = stateWidth(kind, dims[t]);
     touched.emplace_back(rows[t]);
     memory.emplace_back(rows[t] * dims[t]);
     memory.emplace_back(rows[t] * width, false);
-    Rule rule{kind, 0.5f, 1e-3f, 0, 0.9f, 0.99f, 0.1f, 0.01f, 0.5f};
+    Rule rule{};
+    rule.kind = kind;
+    rule.rate = rule.momentum = rule.root2 = 0.5f;
+    rule.unit = rule.kept = rule.beta = rule.lambda1 = rule.lambda2 = 1;
+    rule.epsilon = 1e-3f;
+    rule.beta1 = rule.beta2 = 0.9f;
+    rule.rest1 = rule.rest2 = 0.1f;
     tables.push_back({memory[2 * t].data(), memory[2 * t + 1].data(), touched[t].data(), rows[t],
                       dims[t], width, t == 0, int64_t{1} << below(3), columns, rule});
     columns += dims[t];
@@ -160,7 +177,11 @@ void testEmbedding(const Kernels& k, RuleKind kind) {
       offsets.push_back(static_cast<int32_t>(ids.size()));
     }
   }
-  const Bags bags{tableCount, samples, offsets.data(), ids.data()};
+  Buffer weights(static_cast<int64_t>(ids.size()));
+  const bool weighted = below(2) == 0;
+  const Bags bags{tableCount, samples, offsets.data(), ids.data(),
+                  weighted ? weights.data() : nullptr};
+  const auto weightOf = [&](int32_t i) { return weighted ? weights[i] : 1.0f; };
   Buffer out(samples * columns), d(samples * columns);
   k.pool(out.data(), tables.data(), bags, 0, samples, columns);
   for (int64_t t = 0; t < tableCount; t++) {
@@ -171,11 +192,11 @@ void testEmbedding(const Kernels& k, RuleKind kind) {
       const double share = table.mean && to > from ? 1.0 / (to - from) : 1;
       for (int64_t c = 0; c < table.dim; c++) {
         double sum = 0;
-        for (int32_t i = from; i < to; i++) sum += table.weights[ids[i] * table.dim + c];
+        for (int32_t i = from; i < to; i++) sum += weightOf(i) * table.weights[ids[i] * table.dim + c];
         const int64_t at = s * columns + table.column + c;
         expect(near(out[at], sum * share), k.name, "pool");
         for (int32_t i = from; i < to; i++) {
-          expected[t][ids[i] * table.dim + c] -= 0.5 * share * d[at];
+          expected[t][ids[i] * table.dim + c] -= 0.5 * share * weightOf(i) * d[at];
         }
       }
     }
@@ -216,7 +237,7 @@ int main() {
       testLayer(*kernels);
       testInteraction(*kernels);
       testFold(*kernels);
-      for (int kind = 0; kind < 4; kind++) testEmbedding(*kernels, static_cast<RuleKind>(kind));
+      for (int kind = 0; kind < 9; kind++) testEmbedding(*kernels, static_cast<RuleKind>(kind));
     }
     std::printf("osiris: the %s kernels are clean\n", isa);
   }

@@ -26,18 +26,41 @@ struct Bags {
   int64_t samples;
   const int32_t* offsets;
   const int32_t* ids;
+  const float* weights;  // of the ids, or nullptr: 1
 };
 
-enum class RuleKind { sgd, adagrad, rowWiseAdagrad, adam };
+enum class RuleKind {
+  sgd,
+  momentum,
+  adagrad,
+  rowWiseAdagrad,
+  adam,
+  partialRowWiseAdam,
+  lamb,
+  partialRowWiseLamb,
+  ftrl
+};
 
 /// How a row takes its gradient; all numbers already rounded to float32.
 struct Rule {
   RuleKind kind;
-  float rate;     // adam: learning rate / correction1
-  float epsilon;
+  float rate;   // adam: learning rate / correction1
+  float unit;   // lamb: 1 / correction1
   float l2;
+  float decay;  // lamb: inside its direction
+  float kept;   // elsewhere: 1 - learning rate * decay
+  float epsilon;
+  float momentum;
   float beta1, beta2, rest1, rest2;  // rest = 1 - beta
   float root2;                       // sqrt(correction2)
+  float beta, lambda1, lambda2;      // ftrl
+
+  bool isLamb() const { return kind == RuleKind::lamb || kind == RuleKind::partialRowWiseLamb; }
+  /// Whether the rule takes the mean of squares of a row.
+  bool hasMean() const {
+    return kind == RuleKind::rowWiseAdagrad || kind == RuleKind::partialRowWiseAdam ||
+           kind == RuleKind::partialRowWiseLamb;
+  }
 };
 
 struct Table {
@@ -84,7 +107,7 @@ class Scratch {
 /// One thread's scratch, by what it is for.
 struct Scratches {
   Scratch packedA, packedB, batch, tiles, features;
-  Scratch rowsA, rowsB, slices, fold, gradient, squares, trees;
+  Scratch rowsA, rowsB, samples, slices, fold, gradient, direction, squares, trees;
 };
 
 inline Scratches& scratches() {
@@ -113,17 +136,18 @@ struct Kernels {
                     int64_t features, int64_t dim, int64_t copied, bool dots);
   void (*pool)(float* out, const Table* tables, const Bags& bags, int64_t first, int64_t count,
                int64_t columns);
-  void (*updateRows)(const Table* tables, const Bags& bags, const float* dPooled, int64_t columns,
-                     const Slices& slices, const float* const* sums);
+  /// The first table that took a gradient with a NaN or an infinity, or -1.
+  int64_t (*updateRows)(const Table* tables, const Bags& bags, const float* dPooled,
+                        int64_t columns, const Slices& slices, const float* const* sums);
   int64_t (*rowSquares)(float** squares, const Table& table, int64_t index, const Bags& bags,
                         const float* dPooled, int64_t columns, const Slices& slices);
   void (*dRows)(float* const* dRows, float* const* counts, const Table& table, int64_t index,
                 const Bags& bags, const float* dPooled, int64_t columns, const Slices& slices);
-  void (*applyRows)(const Table& rows, const float* dRows, const float* counts, bool whole);
+  bool (*applyRows)(const Table& rows, const float* dRows, const float* counts, bool whole);
   void (*foldSubtrees)(float* out, const float* const* parts, const Subtree* trees, int64_t count,
                        int64_t n);
-  /// The dense optimizers: a tensor is one long row.
-  void (*applyFlat)(const Rule& rule, float* w, float* state, float* second, const float* g,
+  /// The dense optimizers: a tensor is one long row. False where g was not finite.
+  bool (*applyFlat)(const Rule& rule, float* w, float* state, float* second, const float* g,
                     int64_t n);
 };
 

@@ -2,7 +2,7 @@
 // brackets are those of src/kernels/reference-rules.ts.
 
 /// g += l2 * w
-inline void regularise(float* g, const float* w, float l2, int64_t n) {
+[[gnu::noinline]] static void regularise(float* g, const float* w, float l2, int64_t n) {
   for (int64_t c = 0; c < n; c += lanes) {
     const int64_t some = left(n, c);
     const Vec sum = fma(broadcast(l2), loadSome(w + c, some), loadSome(g + c, some));
@@ -10,11 +10,31 @@ inline void regularise(float* g, const float* w, float l2, int64_t n) {
   }
 }
 
-/// w -= rate * g
-inline void applySgd(float rate, float* w, const float* g, int64_t n) {
+/// w = kept * w
+[[gnu::noinline]] static void shrink(float* w, float kept, int64_t n) {
   for (int64_t c = 0; c < n; c += lanes) {
     const int64_t some = left(n, c);
-    storeSome(w + c, some, fnma(broadcast(rate), loadSome(g + c, some), loadSome(w + c, some)));
+    storeSome(w + c, some, mul(broadcast(kept), loadSome(w + c, some)));
+  }
+}
+
+/// w -= rate * g, looked at while it is in a register.
+INLINE void applySgd(float rate, float* w, const float* g, int64_t n, Finite& finite) {
+  for (int64_t c = 0; c < n; c += lanes) {
+    const int64_t some = left(n, c);
+    const Vec sum = fnma(broadcast(rate), loadSome(g + c, some), loadSome(w + c, some));
+    finite.look(sum);
+    storeSome(w + c, some, sum);
+  }
+}
+
+inline void applyMomentum(const Rule& rule, float* w, float* state, const float* g, int64_t n) {
+  const Vec rate = broadcast(rule.rate), momentum = broadcast(rule.momentum);
+  for (int64_t c = 0; c < n; c += lanes) {
+    const int64_t some = left(n, c);
+    const Vec step = fma(momentum, loadSome(state + c, some), loadSome(g + c, some));
+    storeSome(state + c, some, step);
+    storeSome(w + c, some, fnma(rate, step, loadSome(w + c, some)));
   }
 }
 
@@ -30,26 +50,40 @@ inline void applyAdagrad(const Rule& rule, float* w, float* state, const float* 
   }
 }
 
-inline void applyAdam(const Rule& rule, float* w, float* state, float* second, const float* g,
-                      int64_t n) {
+/// Adam's moments take g; `direction(c, some, u)` takes u = factor * m / (sqrt(v) / root2 + epsilon).
+/// `second` holds n moments, or the one of the row, which has already moved.
+template <bool partial, typename Direction>
+INLINE void adamDirection(const Rule& rule, float factor, float* state, float* second,
+                          const float* g, int64_t n, const Direction& direction) {
   const Vec beta1 = broadcast(rule.beta1), rest1 = broadcast(rule.rest1);
   const Vec beta2 = broadcast(rule.beta2), rest2 = broadcast(rule.rest2);
-  const Vec rate = broadcast(rule.rate), root2 = broadcast(rule.root2);
+  const Vec scale = broadcast(factor), root2 = broadcast(rule.root2);
   const Vec epsilon = broadcast(rule.epsilon);
   for (int64_t c = 0; c < n; c += lanes) {
     const int64_t some = left(n, c);
     const Vec d = loadSome(g + c, some);
     const Vec m = fma(rest1, d, mul(beta1, loadSome(state + c, some)));
-    const Vec v = fma(mul(rest2, d), d, mul(beta2, loadSome(second + c, some)));
     storeSome(state + c, some, m);
-    storeSome(second + c, some, v);
-    const Vec change = div(mul(rate, m), add(div(root(v), root2), epsilon));
-    storeSome(w + c, some, sub(loadSome(w + c, some), change));
+    Vec v = broadcast(*second);
+    if (!partial) {
+      v = fma(mul(rest2, d), d, mul(beta2, loadSome(second + c, some)));
+      storeSome(second + c, some, v);
+    }
+    direction(c, some, div(mul(scale, m), add(div(root(v), root2), epsilon)));
   }
 }
 
+template <bool partial>
+inline void applyAdam(const Rule& rule, float* w, float* state, float* second, const float* g,
+                      int64_t n) {
+  adamDirection<partial>(rule, rule.rate, state, second, g, n,
+                         [&](int64_t c, int64_t some, Vec u) INLINE_LAMBDA {
+                           storeSome(w + c, some, sub(loadSome(w + c, some), u));
+                         });
+}
+
 /// The sum of squares of one quantum of 32 columns: a pairwise tree, missing columns are 0.
-inline float quantumSquares(const float* g, int64_t n) {
+INLINE float quantumSquares(const float* g, int64_t n) {
   float lane[32] = {};
   for (int64_t i = 0; i < n && i < 32; i++) lane[i] = g[i] * g[i];
   for (int i = 0; i < 16; i++) lane[i] += lane[i + 16];
@@ -58,33 +92,111 @@ inline float quantumSquares(const float* g, int64_t n) {
   return (lane[0] + lane[2]) + (lane[1] + lane[3]);
 }
 
-inline float meanOfSquares(const float* g, int64_t n) {
+INLINE float meanOfSquares(const float* g, int64_t n) {
   float sum = 0;
   for (int64_t c = 0; c < n; c += 32) sum += quantumSquares(g + c, n - c);
   return sum / static_cast<float>(n);
 }
 
-/// One row, or one tensor, takes the gradient g, l2 included.
-inline void applyFlat(const Rule& rule, float* w, float* state, float* second, const float* g,
+/// The length of a vector: its quanta's sums of squares, added up in order in float64.
+inline float norm(const float* v, int64_t n) {
+  double sum = 0;
+  for (int64_t c = 0; c < n; c += 32) sum += static_cast<double>(quantumSquares(v + c, n - c));
+  return static_cast<float>(__builtin_sqrt(sum));
+}
+
+template <bool partial>
+inline void applyLamb(const Rule& rule, float* w, float* state, float* second, const float* g,
                       int64_t n) {
+  float* u = scratches().direction.take<float>(n);
+  const Vec decay = broadcast(rule.decay);
+  adamDirection<partial>(rule, rule.unit, state, second, g, n,
+                         [&](int64_t c, int64_t some, Vec direction) INLINE_LAMBDA {
+                           storeSome(u + c, some, fma(decay, loadSome(w + c, some), direction));
+                         });
+  const float length = norm(w, n), uLength = norm(u, n);
+  // Where one of them is 0 (a row of zeros, a gradient of zeros) their ratio says nothing.
+  const float trust = length > 0 && uLength > 0 ? length / uLength : 1;
+  Finite unread;
+  applySgd(rule.rate * trust, w, u, n, unread);
+}
+
+inline void applyFtrl(const Rule& rule, float* w, float* state, float* second, const float* g,
+                      int64_t n) {
+  const Vec rate = broadcast(rule.rate), beta = broadcast(rule.beta);
+  const Vec lambda1 = broadcast(rule.lambda1), lambda2 = broadcast(rule.lambda2);
+  for (int64_t c = 0; c < n; c += lanes) {
+    const int64_t some = left(n, c);
+    const Vec d = loadSome(g + c, some), before = loadSome(second + c, some);
+    const Vec squares = fma(d, d, before), after = root(squares);
+    const Vec slope = div(sub(after, root(before)), rate);
+    const Vec z = fnma(slope, loadSome(w + c, some), add(loadSome(state + c, some), d));
+    storeSome(second + c, some, squares);
+    storeSome(state + c, some, z);
+    const Vec below = positive(sub(sub(zero(), z), lambda1)), above = positive(sub(z, lambda1));
+    const Vec scale = add(div(add(beta, after), rate), lambda2);
+    storeSome(w + c, some, div(sub(below, above), scale));
+  }
+}
+
+/// Every rule but SGD and row-wise Adagrad.
+[[gnu::noinline]] static void applyOther(const Rule& rule, float* w, float* state, float* second, const float* g,
+                       int64_t n, const float* mean) {
+  float square = 0;
+  if (rule.hasMean()) square = mean != nullptr ? *mean : meanOfSquares(g, n);
   switch (rule.kind) {
-    case RuleKind::sgd: return applySgd(rule.rate, w, g, n);
+    case RuleKind::momentum: return applyMomentum(rule, w, state, g, n);
     case RuleKind::adagrad: return applyAdagrad(rule, w, state, g, n);
-    case RuleKind::adam: return applyAdam(rule, w, state, second, g, n);
+    case RuleKind::adam: return applyAdam<false>(rule, w, state, second, g, n);
+    case RuleKind::partialRowWiseAdam:
+      *second = fmaOne(rule.rest2, square, rule.beta2 * *second);
+      return applyAdam<true>(rule, w, state, second, g, n);
+    case RuleKind::lamb: return applyLamb<false>(rule, w, state, second, g, n);
+    case RuleKind::partialRowWiseLamb:
+      *second = fmaOne(rule.rest2, square, rule.beta2 * *second);
+      return applyLamb<true>(rule, w, state, second, g, n);
+    case RuleKind::ftrl: return applyFtrl(rule, w, state, second, g, n);
+    case RuleKind::sgd:
     case RuleKind::rowWiseAdagrad: return;
   }
 }
 
+/// Elements of a tensor that are looked at before they are taken, while they are in the cache.
+constexpr int64_t flatChunk = 2048;
+
+/// One tensor takes the gradient g; false where it was not finite.
+inline bool applyFlat(const Rule& rule, float* w, float* state, float* second, const float* g,
+                      int64_t n) {
+  Finite finite;
+  const int64_t chunk = rule.isLamb() ? n : flatChunk;
+  for (int64_t at = 0; at < n; at += chunk) {
+    const int64_t size = n - at < chunk ? n - at : chunk;
+    finite.look(g + at, size);
+    if (rule.kept != 1) shrink(w + at, rule.kept, size);
+    if (rule.kind == RuleKind::sgd) applySgd(rule.rate, w + at, g + at, size, finite);
+    else applyOther(rule, w + at, state + at, second + at, g + at, size, nullptr);
+  }
+  return finite.all();
+}
+
 /// Row `row` takes its gradient g, which is overwritten. `mean`: of squares, where it is known.
-inline void applyRow(const Table& t, int64_t row, float* g, const float* mean) {
+/// The two rules of large tables are in line. What became of the row is looked at.
+INLINE void applyRow(const Table& t, int64_t row, float* g, const float* mean, Finite& finite) {
+  const Rule& rule = t.rule;
   float* w = t.weights + row * t.dim;
   float* state = t.state + row * t.stateWidth;
-  if (t.rule.l2 > 0) regularise(g, w, t.rule.l2, t.dim);
+  if (rule.l2 > 0) regularise(g, w, rule.l2, t.dim);
+  if (rule.kept != 1) shrink(w, rule.kept, t.dim);
   t.touched[row] = 1;
-  if (t.rule.kind != RuleKind::rowWiseAdagrad) {
-    return applyFlat(t.rule, w, state, state + t.dim, g, t.dim);
+  if (rule.kind == RuleKind::rowWiseAdagrad) {
+    *state += mean != nullptr ? *mean : meanOfSquares(g, t.dim);
+    applySgd(rule.rate / (__builtin_sqrtf(*state) + rule.epsilon), w, g, t.dim, finite);
+    finite.look(broadcast(*state));
+  } else if (rule.kind == RuleKind::sgd) {
+    applySgd(rule.rate, w, g, t.dim, finite);
+  } else {
+    applyOther(rule, w, state, state + t.dim, g, t.dim, mean);
+    finite.look(w, t.dim);
+    finite.look(state, t.stateWidth);
   }
-  const float acc = *state + (mean != nullptr ? *mean : meanOfSquares(g, t.dim));
-  *state = acc;
-  applySgd(t.rule.rate / (__builtin_sqrtf(acc) + t.rule.epsilon), w, g, t.dim);
 }

@@ -102,6 +102,30 @@ INLINE Vec positive(Vec v) {
 
 #endif
 
+/// Finds NaN and infinities on the way: v - v is +0 of numbers, all bits 0, and NaN of others.
+typedef int32_t Bits __attribute__((vector_size(4 * lanes)));
+struct Finite {
+  Bits seen;
+
+  Finite() : seen(Bits{}) {}
+  void look(Vec v) { seen |= (Bits)sub(v, v); }
+  void look(const float* v, int64_t n) {
+    for (int64_t c = 0; c < n; c += lanes) look(loadSome(v + c, n - c < lanes ? n - c : lanes));
+  }
+  bool all() const {
+    int32_t bits = 0;
+    for (int i = 0; i < lanes; i++) bits |= seen[i];
+    return bits == 0;
+  }
+};
+
+/// a * b + c of one number, rounded as a vector's lanes are.
+INLINE float fmaOne(float a, float b, float c) {
+  float result[lanes];
+  store(result, fma(broadcast(a), broadcast(b), broadcast(c)));
+  return result[0];
+}
+
 /// Vectors of 64-bit lanes, for random numbers.
 constexpr int wideLanes = lanes / 2;
 typedef uint64_t Wide __attribute__((vector_size(8 * wideLanes)));

@@ -86,10 +86,17 @@ export class IdOutOfRangeError extends TrainingError {
   readonly code = "ID_OUT_OF_RANGE";
   readonly recovery = "stop";
 
-  constructor(where: { table: string; sample: number; id: number; rows: number }) {
+  constructor(where: {
+    table: string;
+    feature: number;
+    sample: number;
+    id: number;
+    rows: number;
+  }) {
     super(
-      `Expected ids of table \`${where.table}\` to lie in 0..${where.rows - 1}, got ${where.id} ` +
-        `in sample ${where.sample} of the batch`,
+      `Expected ids of table \`${where.table}\` (feature ${where.feature}) to lie in ` +
+        `0..${where.rows - 1}, got ${where.id} in sample ${where.sample} of the batch; ` +
+        "the table's option `ids` can clamp or hash them",
     );
   }
 }
@@ -99,11 +106,48 @@ export class NonFiniteLossError extends TrainingError {
   readonly code = "NON_FINITE_LOSS";
   readonly recovery = "stop";
   readonly step: number;
+  /** Samples of the batch from which it came, as far as they are known. */
+  readonly samples: readonly number[];
 
-  constructor(step: number, loss: number) {
-    super(`The loss of step ${step} is ${loss}; lower the learning rate or check the data`);
+  constructor(step: number, loss: number, samples: readonly number[] = []) {
+    super(
+      `The loss of step ${step} is ${loss}${ofSamples(samples)}; ` +
+        "lower the learning rate or check the data",
+    );
     this.step = step;
+    this.samples = samples;
   }
+}
+
+/** A gradient holds a NaN or an infinity. The step was not committed; replaying would repeat it. */
+export class NonFiniteGradientError extends TrainingError {
+  readonly code = "NON_FINITE_GRADIENT";
+  readonly recovery = "stop";
+  readonly step: number;
+  /** What it is the gradient of: ``parameter `top.0.weight` `` or ``table `user` ``. */
+  readonly of: string;
+  /** Samples of the batch from which it came; none where finite gradients overflowed in a sum. */
+  readonly samples: readonly number[];
+
+  constructor(step: number, of: string, samples: readonly number[]) {
+    const origin = samples.length === 0 ? " (a sum over the batch)" : ofSamples(samples);
+    super(
+      `The gradient of ${of} in step ${step} is not finite${origin}; ` +
+        "lower the learning rate or check the data",
+    );
+    this.step = step;
+    this.of = of;
+    this.samples = samples;
+  }
+}
+
+const samplesNamedMax = 8;
+
+function ofSamples(samples: readonly number[]): string {
+  if (samples.length === 0) return "";
+  const named = samples.slice(0, samplesNamedMax).join(", ");
+  const others = samples.length - samplesNamedMax;
+  return ` from sample ${named}${others > 0 ? ` and ${others} more` : ""} of the batch`;
 }
 
 /** This device cannot compute with the arithmetic that the run or the checkpoint began with. */

@@ -121,10 +121,10 @@ const rules: readonly Rule[] = [
   ["data.dense", 7, "data.dense", "the model's, 2", "`7` (number)"],
   [
     "optimizer.dense",
-    { kind: "lamb" },
+    { kind: "lion" },
     "optimizer.dense.kind",
-    'one of "sgd", "adagrad", "adam"',
-    "`lamb` (string)",
+    'one of "sgd", "adagrad", "adam", "lamb"',
+    "`lion` (string)",
   ],
   [
     "optimizer.dense",
@@ -158,7 +158,8 @@ const rules: readonly Rule[] = [
     "optimizer.sparse",
     { kind: "lion" },
     "optimizer.sparse.kind",
-    'one of "sgd", "adagrad", "rowWiseAdagrad", "adam"',
+    'one of "sgd", "adagrad", "rowWiseAdagrad", "adam", "partialRowWiseAdam", "lamb", ' +
+      '"partialRowWiseLamb", "ftrl"',
     "`lion` (string)",
   ],
   [

@@ -6,8 +6,10 @@
 //
 // T = tables of the receiver, b = samples of the sender, B = samples of the batch.
 
+import { mix32 } from "../data/murmur-hash.ts";
 import { FrameCorruptError, IdOutOfRangeError } from "../errors.ts";
 import type { Bags } from "../kernels/kernels.ts";
+import type { TableSpec } from "./options.ts";
 
 const headerInts = 2;
 
@@ -69,11 +71,23 @@ export interface IdFrame {
   readonly samples: number;
 }
 
+/** What `gather` has to know of a table. */
+export interface BagTable extends Pick<TableSpec, "name" | "rows" | "ids"> {
+  /** Index of the table, and so of its feature, in the job. */
+  readonly feature: number;
+}
+
 /** Grow-only memory for bags, so that a steady step allocates nothing that grows with the batch. */
 export class BagMemory {
   #offsets = new Int32Array(0);
   #ids = new Int32Array(0);
   #frame = new Int32Array(0);
+  readonly #repaired = new Map<string, number>();
+
+  /** How many ids of each table were clamped or hashed so far; tables without any are not in it. */
+  get repaired(): ReadonlyMap<string, number> {
+    return this.#repaired;
+  }
 
   /** Room for a frame that is gathered where it was written. */
   frame(samples: number, idsMax: readonly number[]): Int32Array {
@@ -83,11 +97,12 @@ export class BagMemory {
   }
 
   /**
-   * The bags of the tables, samples of all senders in rank order. Valid until the next call.
-   * @throws IdOutOfRangeError naming table and sample
+   * The bags of the tables, samples of all senders in rank order; the first of them is sample
+   * `firstSample` of the batch. Valid until the next call.
+   * @throws IdOutOfRangeError naming table, feature and sample
    * @throws FrameCorruptError where lengths and ids disagree
    */
-  gather(frames: readonly IdFrame[], tables: readonly { name: string; rows: number }[]): Bags {
+  gather(frames: readonly IdFrame[], tables: readonly BagTable[], firstSample = 0): Bags {
     const samples = frames.reduce((sum, frame) => sum + frame.samples, 0);
     const count = frames.reduce((sum, frame) => sum + idsIn(frame, tables.length), 0);
     const bags = tables.length * samples;
@@ -114,7 +129,13 @@ export class BagMemory {
         }
         ids.set(frame.ints.subarray(from, end), first);
         atId[sender] = end;
-        checkIds(ids, first, total, spec, offsets, table * samples, bag);
+        const repaired = repairIds(ids, first, total, spec, (id, at) => {
+          const sample = bagOf(offsets, bag, at) - table * samples + firstSample;
+          return new IdOutOfRangeError({ ...spec, table: spec.name, sample, id });
+        });
+        if (repaired > 0) {
+          this.#repaired.set(spec.name, (this.#repaired.get(spec.name) ?? 0) + repaired);
+        }
       }
     }
     offsets[bag] = total;
@@ -133,23 +154,28 @@ function idsIn({ ints, samples }: IdFrame, tables: number): number {
   throw new FrameCorruptError("ids", `${count} ids where there is room for ${room}`);
 }
 
-/** `bagStart` = the table's first bag, `bagEnd` = the bag after the last that was filled. */
-function checkIds(
+/** Applies the table's policy to ids first..end-1 that it does not have; returns how many. */
+function repairIds(
   ids: Int32Array,
   first: number,
   end: number,
-  spec: { name: string; rows: number },
-  offsets: Int32Array,
-  bagStart: number,
-  bagEnd: number,
-): void {
-  const { rows } = spec;
+  { rows, ids: policy }: BagTable,
+  refusal: (id: number, at: number) => IdOutOfRangeError,
+): number {
+  let repaired = 0;
   for (let i = first; i < end; i++) {
     const id = ids[i] ?? -1;
     if (id >= 0 && id < rows) continue;
-    let bag = bagEnd - 1;
-    while (bag > bagStart && (offsets[bag] ?? 0) > i) bag--;
-    const sample = bag - bagStart;
-    throw new IdOutOfRangeError({ table: spec.name, sample, id, rows });
+    if (policy === "reject") throw refusal(id, i);
+    ids[i] = policy === "clamp" ? (id < 0 ? 0 : rows - 1) : mix32(id) % rows;
+    repaired++;
   }
+  return repaired;
+}
+
+/** The bag among the first `count` that holds position `at` of the ids. */
+function bagOf(offsets: Int32Array, count: number, at: number): number {
+  let bag = count - 1;
+  while (bag > 0 && (offsets[bag] ?? 0) > at) bag--;
+  return bag;
 }

@@ -21,8 +21,9 @@ export function tableDigest(
   const { dim, rowBlocks } = spec;
   const blockRows = Math.ceil(spec.rows / rowBlocks);
   const quanta = Math.ceil(dim / quantumColumns);
-  const isRowWise = width === 1 && dim !== 1;
-  const leavesPerBlock = quanta + (isRowWise ? 1 : 0);
+  // What is left of a row's state beside whole rows of elements belongs to the row.
+  const rowState = width % dim;
+  const leavesPerBlock = quanta + (rowState > 0 ? 1 : 0);
   const leaves: Hash[] = Array.from({ length: rowBlocks * leavesPerBlock }, () =>
     createHash("sha256"),
   );
@@ -31,8 +32,8 @@ export function tableDigest(
       for (let quantum = 0; quantum < leavesPerBlock; quantum++) {
         const bytes =
           quantum < quanta
-            ? quantumBytes(chunk, from, count, dim, isRowWise ? 0 : width, quantum)
-            : stateBytes(chunk, from, count);
+            ? quantumBytes(chunk, from, count, dim, width, quantum)
+            : stateBytes(chunk, from, count, width);
         leaves[block * leavesPerBlock + quantum]?.update(bytes);
       }
     }
@@ -67,7 +68,7 @@ function quantumBytes(
 ): Uint8Array {
   const first = quantum * quantumColumns;
   const columns = Math.min(quantumColumns, dim - first);
-  const copies = dim === 0 ? 0 : width / dim; // Element states: 0, 1 (Adagrad) or 2 (Adam).
+  const copies = Math.floor(width / dim); // Element states: 0, 1 (Adagrad) or 2 (Adam).
   const floats = new Float32Array(count * (1 + columns * (1 + copies)));
   const ints = new Uint32Array(floats.buffer);
   let at = 0;
@@ -84,12 +85,13 @@ function quantumBytes(
   return new Uint8Array(floats.buffer);
 }
 
-function stateBytes(chunk: RowRecords, from: number, count: number): Uint8Array {
+/** The row's own state: its last float. */
+function stateBytes(chunk: RowRecords, from: number, count: number, width: number): Uint8Array {
   const floats = new Float32Array(count * 2);
   const ints = new Uint32Array(floats.buffer);
   for (let i = 0; i < count; i++) {
     ints[2 * i] = chunk.rows[from + i] ?? 0;
-    floats[2 * i + 1] = chunk.state[from + i] ?? 0;
+    floats[2 * i + 1] = chunk.state[(from + i + 1) * width - 1] ?? 0;
   }
   return new Uint8Array(floats.buffer);
 }

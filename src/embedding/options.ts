@@ -1,7 +1,7 @@
 // What a job says about embedding tables and their optimizers, and what of it is checked.
 
 import { z } from "zod";
-import type { RowRule } from "../kernels/kernels.ts";
+import type { AdamNumbers, RowRule } from "../kernels/kernels.ts";
 
 /** One table: all rows of one categorical feature. */
 export const tableOptions = z.strictObject({
@@ -10,6 +10,11 @@ export const tableOptions = z.strictObject({
   rows: z.int().min(1).max(0x7fff_ffff),
   /** Columns of a row. All tables of a model agree. */
   dim: z.int().min(1).max(4096),
+  /**
+   * What becomes of an id outside 0..rows-1. `reject`: the run ends and names it; `clamp`: the
+   * nearest row; `hash`: row mix32(id) mod rows (Murmur3's finalizer). The last two are counted.
+   */
+  ids: z.enum(["reject", "clamp", "hash"]).default("reject"),
   /** How the rows of a bag become one vector. */
   pooling: z.enum(["sum", "mean"]).default("sum"),
   /** `table`: on one device. `data-parallel`: a copy on every device; for small tables. */
@@ -28,65 +33,99 @@ export type TableOptions = z.input<typeof tableOptions>;
 export type TableSpec = z.output<typeof tableOptions>;
 
 const rate = z.number().positive();
+const beta = z.number().min(0).max(0.999999);
+
+const adagradNumbers = {
+  learningRate: rate.default(0.01),
+  epsilon: rate.default(1e-8),
+  initialAccumulator: z.number().min(0).default(0),
+};
+
+/** What Adam and its kin are told, on rows and on dense parameters. */
+export const adamOptions = {
+  learningRate: rate.default(0.001),
+  beta1: beta.default(0.9),
+  beta2: beta.default(0.999),
+  epsilon: rate.default(1e-8),
+  /** Decoupled (AdamW); in LAMB a part of its direction. */
+  weightDecay: z.number().min(0).default(0),
+};
 
 /** How rows take their gradients. Exact: a row's gradients are summed, then it is updated once. */
 export const sparseOptimizerOptions = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("sgd"), learningRate: rate.default(0.01) }),
-  z.strictObject({
-    kind: z.literal("adagrad"),
-    learningRate: rate.default(0.01),
-    epsilon: rate.default(1e-8),
-    initialAccumulator: z.number().min(0).default(0),
-  }),
+  z.strictObject({ kind: z.literal("adagrad"), ...adagradNumbers }),
   z.strictObject({
     kind: z.literal("rowWiseAdagrad"),
-    learningRate: rate.default(0.01),
-    epsilon: rate.default(1e-8),
-    initialAccumulator: z.number().min(0).default(0),
+    ...adagradNumbers,
+    weightDecay: z.number().min(0).default(0),
+    /** `l2`: the decay is a part of the gradient; `decoupled`: rows shrink beside it. */
+    weightDecayMode: z.enum(["l2", "decoupled"]).default("l2"),
   }),
+  z.strictObject({ kind: z.literal("adam"), ...adamOptions }),
+  z.strictObject({ kind: z.literal("partialRowWiseAdam"), ...adamOptions }),
+  z.strictObject({ kind: z.literal("lamb"), ...adamOptions }),
+  z.strictObject({ kind: z.literal("partialRowWiseLamb"), ...adamOptions }),
   z.strictObject({
-    kind: z.literal("adam"),
-    learningRate: rate.default(0.001),
-    beta1: z.number().min(0).max(0.999999).default(0.9),
-    beta2: z.number().min(0).max(0.999999).default(0.999),
-    epsilon: rate.default(1e-8),
+    kind: z.literal("ftrl"),
+    learningRate: rate.default(0.05),
+    beta: z.number().min(0).default(1),
+    /** Weights whose sum of gradients stays within it are 0. */
+    l1: z.number().min(0).default(0),
+    l2: z.number().min(0).default(0),
   }),
 ]);
 
 export type SparseOptimizerOptions = z.input<typeof sparseOptimizerOptions>;
 export type SparseOptimizerSpec = z.output<typeof sparseOptimizerOptions>;
 
-/** The rule of one table at one step; `step` counts from 0. */
+/** The rule of one table, whose own penalty is `l2`, at one step; `step` counts from 0. */
 export function rowRuleOf(optimizer: SparseOptimizerSpec, l2: number, step: number): RowRule {
-  switch (optimizer.kind) {
+  const { kind, learningRate } = optimizer;
+  switch (kind) {
     case "sgd":
-      return { kind: "sgd", learningRate: optimizer.learningRate, l2 };
+      return { kind, learningRate, l2, decay: 0 };
     case "adagrad":
-    case "rowWiseAdagrad":
-      return {
-        kind: optimizer.kind,
-        learningRate: optimizer.learningRate,
-        epsilon: optimizer.epsilon,
-        l2,
-      };
+      return { kind, learningRate, epsilon: optimizer.epsilon, l2, decay: 0 };
+    case "rowWiseAdagrad": {
+      const { epsilon, weightDecay, weightDecayMode } = optimizer;
+      return weightDecayMode === "l2"
+        ? { kind, learningRate, epsilon, l2: l2 + weightDecay, decay: 0 }
+        : { kind, learningRate, epsilon, l2, decay: weightDecay };
+    }
     case "adam":
-      return {
-        kind: "adam",
-        learningRate: optimizer.learningRate,
-        beta1: optimizer.beta1,
-        beta2: optimizer.beta2,
-        epsilon: optimizer.epsilon,
-        l2,
-        correction1: 1 - power(optimizer.beta1, step + 1),
-        correction2: 1 - power(optimizer.beta2, step + 1),
-      };
+    case "partialRowWiseAdam":
+    case "lamb":
+    case "partialRowWiseLamb":
+      return { kind, l2, ...adamNumbersOf(optimizer, step) };
+    case "ftrl": {
+      const { beta, l1: lambda1, l2: lambda2 } = optimizer;
+      return { kind, learningRate, l2, beta, lambda1, lambda2 };
+    }
     default:
       return optimizer satisfies never;
   }
 }
 
+/** Adam's numbers at one step, with the corrections of its bias; `step` counts from 0. */
+export function adamNumbersOf(
+  optimizer: z.output<z.ZodObject<typeof adamOptions>>,
+  step: number,
+): AdamNumbers {
+  const { learningRate, beta1, beta2, epsilon, weightDecay: decay } = optimizer;
+  return {
+    learningRate,
+    beta1,
+    beta2,
+    epsilon,
+    decay,
+    correction1: 1 - power(beta1, step + 1),
+    correction2: 1 - power(beta2, step + 1),
+  };
+}
+
 /** base^exponent by repeated squaring: the same bits wherever it runs, unlike Math.pow. */
-export function power(base: number, exponent: number): number {
+function power(base: number, exponent: number): number {
   let result = 1;
   let square = base;
   for (let left = exponent; left > 0; left = Math.floor(left / 2)) {

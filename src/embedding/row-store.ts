@@ -36,14 +36,17 @@ export interface RowStore {
     slices: Slices,
     rules: readonly RowRule[],
   ): Float32Array;
-  /** Each touched row takes its gradient once. Rows are born here, and only here. */
+  /**
+   * Each touched row takes its gradient once. Rows are born here, and only here. Returns the first
+   * table (position in `tables`) of which a row is no longer finite; -1: none.
+   */
   update(
     bags: Bags,
     dPooled: Tensor,
     slices: Slices,
     rules: readonly RowRule[],
     sums?: readonly Float32Array[],
-  ): void;
+  ): number;
   /** Rows born so far. */
   rowsBorn(table: number): number;
   /** The born rows of a table in ascending order, in chunks. */

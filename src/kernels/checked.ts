@@ -2,7 +2,15 @@
 // of the kernels. No check looks at an element, so none costs more for a larger batch.
 
 import assert from "node:assert/strict";
-import type { Bags, Kernels, RowRule, Rows, Tensor } from "./kernels.ts";
+import {
+  type Bags,
+  type Kernels,
+  needsWholeRows,
+  type RowRule,
+  type Rows,
+  stateWidth,
+  type Tensor,
+} from "./kernels.ts";
 import { sizeOf, valuesOf } from "./memory.ts";
 import { type Slices, type Subtree, subtreesOf } from "./slices.ts";
 
@@ -185,7 +193,11 @@ function checkBags(
     updateRows(tables, bags, dPooled, slices, rules, sums) {
       update(tables, bags, dPooled, slices, rules);
       assert(sums === undefined || sums.length === tables.length, "Expected sums of every table");
-      inner.updateRows(tables, bags, dPooled, slices, rules, sums);
+      rules.forEach(({ kind }, table) => {
+        const alone = !needsWholeRows(kind) || (sums?.[table]?.length ?? 0) === 0;
+        assert(alone, `Expected no sums of table ${table}: ${kind} needs whole rows`);
+      });
+      return inner.updateRows(tables, bags, dPooled, slices, rules, sums);
     },
     rowSquares(tables, table, bags, dPooled, slices, rules) {
       update(tables, bags, dPooled, slices, rules);
@@ -207,7 +219,8 @@ function checkBags(
     applyRows(rows, dRows, counts, rule, whole) {
       holds("dRows", dRows, rows.rows * rows.dim);
       holds("counts", counts, rows.rows);
-      inner.applyRows(rows, dRows, counts, rule, whole);
+      holdsState(rows, rule);
+      return inner.applyRows(rows, dRows, counts, rule, whole);
     },
   };
 }
@@ -219,10 +232,12 @@ function columnsOf(tables: readonly Rows[]): number {
 }
 
 function bagsOf(tables: readonly Rows[], bags: Bags): void {
-  const { offsets, ids } = bags;
+  const { offsets, ids, weights } = bags;
   assert.equal(bags.tables, tables.length, "Expected bags for every table");
   assert.equal(offsets.length, bags.tables * bags.samples + 1, "Expected T*B+1 offsets");
   assert(offsets[0] === 0 && offsets.at(-1)! <= ids.length, "Expected offsets within the ids");
+  const weighed = weights === undefined || weights.length >= offsets.at(-1)!;
+  assert(weighed, "Expected a weight for every id");
 }
 
 function update(
@@ -238,9 +253,21 @@ function update(
   assert(slices.first === 0 && Number.isInteger(Math.log2(count)), "Expected the whole batch");
   holds("dPooled", dPooled, bags.samples * columnsOf(tables));
   assert.equal(rules.length, tables.length, "Expected a rule for every table");
+  rules.forEach((rule, table) => {
+    holdsState(tables[table]!, rule);
+  });
 }
 
-function checkFlat(inner: Kernels): Pick<Kernels, "foldSubtrees" | "sgd" | "adagrad" | "adam"> {
+type FlatNames = "foldSubtrees" | "sgd" | "adagrad" | "momentum" | "adam" | "lamb";
+
+/** State of the rule's width: less would be somebody else's memory. */
+function holdsState(rows: Rows, rule: RowRule): void {
+  const width = stateWidth(rule.kind, rows.dim);
+  const actual = rows.state.shape[1] ?? 0;
+  assert(actual >= width, `Expected ${width} state floats a row for ${rule.kind}, got ${actual}`);
+}
+
+function checkFlat(inner: Kernels): Pick<Kernels, FlatNames> {
   return {
     foldSubtrees(out, parts, trees, slices) {
       assert.equal(parts.length, trees.length, "Expected a part for every subtree");
@@ -250,16 +277,25 @@ function checkFlat(inner: Kernels): Pick<Kernels, "foldSubtrees" | "sgd" | "adag
     },
     sgd(w, g, learningRate) {
       holds("g", g, size(w));
-      inner.sgd(w, g, learningRate);
+      return inner.sgd(w, g, learningRate);
     },
     adagrad(w, acc, g, learningRate, epsilon) {
       holds("acc", acc, size(w));
       holds("g", g, size(w));
-      inner.adagrad(w, acc, g, learningRate, epsilon);
+      return inner.adagrad(w, acc, g, learningRate, epsilon);
+    },
+    momentum(w, buffer, g, learningRate, momentum) {
+      holds("buffer", buffer, size(w));
+      holds("g", g, size(w));
+      return inner.momentum(w, buffer, g, learningRate, momentum);
     },
     adam(w, m, v, g, rule) {
       for (const t of [m, v, g]) holds("m, v and g", t, size(w));
-      inner.adam(w, m, v, g, rule);
+      return inner.adam(w, m, v, g, rule);
+    },
+    lamb(w, m, v, g, rule) {
+      for (const t of [m, v, g]) holds("m, v and g", t, size(w));
+      return inner.lamb(w, m, v, g, rule);
     },
   };
 }

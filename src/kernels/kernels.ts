@@ -28,6 +28,8 @@ export interface Bags {
   /** (T*B+1): the ids of bag (t,b) are ids[offsets[t*B+b]] .. ids[offsets[t*B+b+1]-1]. */
   readonly offsets: Int32Array;
   readonly ids: Int32Array;
+  /** (N): what each looked-up row counts in its bag; left out, 1. They take no gradient. */
+  readonly weights?: Float32Array;
 }
 
 export type Pooling = "sum" | "mean";
@@ -41,53 +43,103 @@ export interface Rows {
   readonly rowBlocks: number;
   /** (R,D) */
   readonly weights: Tensor;
-  /** (R,W), W = stateWidth of the rule: 0, 1 (row-wise), D or 2D. */
+  /** (R,W), W = stateWidth of the rule: 0, 1 (row-wise), D, D+1 (partial row-wise) or 2D. */
   readonly state: Tensor;
   /** (R): 1 where the row was born, that is, updated in a committed or running step. */
   readonly touched: Uint8Array;
 }
 
-/** How a row takes its gradient g (papers.md 1.5). With l2 > 0, g becomes g + l2*w first. */
-export type RowRule =
-  | { readonly kind: "sgd"; readonly learningRate: number; readonly l2: number }
-  | {
-      readonly kind: "adagrad";
-      readonly learningRate: number;
-      readonly epsilon: number;
-      readonly l2: number;
-    }
-  | {
-      readonly kind: "rowWiseAdagrad";
-      readonly learningRate: number;
-      readonly epsilon: number;
-      readonly l2: number;
-    }
-  | {
-      readonly kind: "adam";
-      readonly learningRate: number;
-      readonly beta1: number;
-      readonly beta2: number;
-      readonly epsilon: number;
-      readonly l2: number;
-      /** 1 - beta1^t and 1 - beta2^t of this step. */
-      readonly correction1: number;
-      readonly correction2: number;
-    };
+/** What every rule has but FTRL, which shrinks weights in its own way. */
+interface Shrinking {
+  readonly learningRate: number;
+  /** g becomes g + l2*w before anything else is done with it. */
+  readonly l2: number;
+  /** Decoupled weight decay: w becomes (1 - learningRate*decay)*w before it takes its step. */
+  readonly decay: number;
+}
 
-/** State floats per row of `dim` columns. */
+/** The numbers of Adam and its kin. */
+export interface AdamNumbers {
+  readonly learningRate: number;
+  readonly beta1: number;
+  readonly beta2: number;
+  readonly epsilon: number;
+  readonly decay: number;
+  /** 1 - beta1^t and 1 - beta2^t of this step. */
+  readonly correction1: number;
+  readonly correction2: number;
+}
+
+export interface SgdRule extends Shrinking {
+  readonly kind: "sgd";
+}
+
+/** b = momentum*b + g; w -= learningRate * b */
+export interface MomentumRule extends Shrinking {
+  readonly kind: "momentum";
+  readonly momentum: number;
+}
+
+export interface AdagradRule extends Shrinking {
+  readonly kind: "adagrad" | "rowWiseAdagrad";
+  readonly epsilon: number;
+}
+
+/**
+ * `partialRowWiseAdam`: Adam with one second moment a row, of the mean of squares.
+ * `lamb`: u = Adam's direction + decay*w; w -= learningRate * |w|/|u| * u; the decay is only here.
+ * `partialRowWiseLamb`: LAMB with one second moment a row.
+ */
+export interface AdamRule extends AdamNumbers {
+  readonly kind: "adam" | "partialRowWiseAdam" | "lamb" | "partialRowWiseLamb";
+  readonly l2: number;
+}
+
+/**
+ * FTRL-proximal (McMahan et al., KDD'13): s = (sqrt(n + g*g) - sqrt(n)) / learningRate;
+ * z += g - s*w; n += g*g;
+ * w = -(z cut towards 0 by lambda1) / ((beta + sqrt(n)) / learningRate + lambda2).
+ */
+export interface FtrlRule {
+  readonly kind: "ftrl";
+  readonly learningRate: number;
+  readonly l2: number;
+  readonly beta: number;
+  readonly lambda1: number;
+  readonly lambda2: number;
+}
+
+/**
+ * How a row takes its gradient g (papers.md 1.5); a dense tensor is one long row. Means and norms
+ * are formed over the columns of the whole row, by quanta.
+ */
+export type RowRule = SgdRule | MomentumRule | AdagradRule | AdamRule | FtrlRule;
+
+/** State floats per row of `dim` columns: those of each element first, then those of the row. */
 export function stateWidth(kind: RowRule["kind"], dim: number): number {
   switch (kind) {
     case "sgd":
       return 0;
     case "rowWiseAdagrad":
       return 1;
+    case "momentum":
     case "adagrad":
       return dim;
+    case "partialRowWiseAdam":
+    case "partialRowWiseLamb":
+      return dim + 1;
     case "adam":
+    case "lamb":
+    case "ftrl":
       return 2 * dim;
     default:
       return kind satisfies never;
   }
+}
+
+/** Whether the rule needs norms that only a whole row has: its table is not split by columns. */
+export function needsWholeRows(kind: RowRule["kind"]): boolean {
+  return kind === "lamb" || kind === "partialRowWiseLamb";
 }
 
 /** Columns of one quantum: the unit of column-wise sharding and of every row-wise mean. */
@@ -115,6 +167,8 @@ export interface Kernels {
   fill(t: Tensor, value: number): void;
   /** Copies a whole tensor; element counts must agree. */
   copy(out: Tensor, from: Tensor): void;
+  /** Index of the first element that is NaN or infinite; -1: none. Only for what went wrong. */
+  firstNonFinite(t: Tensor): number;
   /** out[:, outFirst .. +columns] = from[:, fromFirst .. +columns]; both (B, ·). */
   copyColumns(
     out: Tensor,
@@ -203,15 +257,18 @@ export interface Kernels {
 
   /**
    * out (count, C): pooled vectors of samples first .. first+count-1 of `bags`, tables side by side
-   * in the order of `tables`. Empty bag: 0. Mean: sum / length.
+   * in the order of `tables`. Empty bag: 0. Mean: sum / length, also where the bag has weights.
    */
   pool(out: Tensor, tables: readonly Rows[], bags: Bags, first: number, count: number): void;
   /**
    * Adds up each touched row's gradient, exactly once, and updates weights, state and `touched`.
    * dPooled (B,C) as `pool` lays it out; `slices` covers the whole batch (first = 0, S slices).
-   * Row gradient: sample order inside a slice (a repeated id adds again), then the slice tree.
+   * Row gradient: sample order inside a slice (a repeated id adds again, each lookup times its
+   * weight), then the slice tree.
    * `sums`, where given, holds for each table the mean of squares of its distinct rows in
-   * ascending order, as `rowSquares` made them and others completed them.
+   * ascending order, as `rowSquares` made them and others completed them; none for tables of a
+   * rule that needs whole rows. Returns the first table of which a row, or its state, is no longer
+   * finite, -1: none. Looking costs nothing beside the update.
    */
   updateRows(
     tables: readonly Rows[],
@@ -220,7 +277,7 @@ export interface Kernels {
     slices: Slices,
     rules: readonly RowRule[],
     sums?: readonly Float32Array[],
-  ): void;
+  ): number;
   /**
    * First phase of an update whose rows are split by columns: for table `table` of `bags`, per
    * distinct row (ascending) and per quantum of 32 columns the sum of squares of its gradient, l2
@@ -250,9 +307,10 @@ export interface Kernels {
   ): void;
   /**
    * Second half for a replicated table: rows with counts > 0 (all rows, if `whole`) take their row
-   * of dRows (R,D) under the same rule and bits as `updateRows`.
+   * of dRows (R,D) under the same rule and bits as `updateRows`. False where a row that was
+   * updated is no longer finite.
    */
-  applyRows(rows: Rows, dRows: Tensor, counts: Tensor, rule: RowRule, whole: boolean): void;
+  applyRows(rows: Rows, dRows: Tensor, counts: Tensor, rule: RowRule, whole: boolean): boolean;
 
   // Sums over devices ----
 
@@ -267,25 +325,19 @@ export interface Kernels {
     slices: number,
   ): void;
 
-  // Dense optimizers, on flat tensors (n) ----
+  // Dense optimizers, on flat tensors (n); each returns false where g was not finite ----
 
   /** w -= lr*g */
-  sgd(w: Tensor, g: Tensor, learningRate: number): void;
+  sgd(w: Tensor, g: Tensor, learningRate: number): boolean;
   /** acc += g*g; w -= lr * g / (sqrt(acc) + eps) */
-  adagrad(w: Tensor, acc: Tensor, g: Tensor, learningRate: number, epsilon: number): void;
-  /** m, v by beta1, beta2; w -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps), c = 1 - beta^t */
-  adam(
-    w: Tensor,
-    m: Tensor,
-    v: Tensor,
-    g: Tensor,
-    rule: {
-      learningRate: number;
-      beta1: number;
-      beta2: number;
-      epsilon: number;
-      correction1: number;
-      correction2: number;
-    },
-  ): void;
+  adagrad(w: Tensor, acc: Tensor, g: Tensor, learningRate: number, epsilon: number): boolean;
+  /** buffer = momentum*buffer + g; w -= lr*buffer */
+  momentum(w: Tensor, buffer: Tensor, g: Tensor, learningRate: number, momentum: number): boolean;
+  /**
+   * m, v by beta1, beta2; w -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps), c = 1 - beta^t, after w was
+   * multiplied by 1 - lr*decay (AdamW).
+   */
+  adam(w: Tensor, m: Tensor, v: Tensor, g: Tensor, rule: AdamNumbers): boolean;
+  /** u = Adam's direction + decay*w; w -= lr * |w|/|u| * u. One norm for the whole of w. */
+  lamb(w: Tensor, m: Tensor, v: Tensor, g: Tensor, rule: AdamNumbers): boolean;
 }

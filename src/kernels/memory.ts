@@ -40,6 +40,7 @@ export type MemoryKernels = Pick<
   | "read"
   | "fill"
   | "copy"
+  | "firstNonFinite"
   | "copyColumns"
   | "rows"
 >;
@@ -64,6 +65,7 @@ export function createMemory(allocate: (length: number) => Values): MemoryKernel
     read: (t) => Float32Array.from(valuesOf(t)),
     fill: (t, value) => void valuesOf(t).fill(value),
     copy: (out, from) => valuesOf(out).set(valuesOf(from)),
+    firstNonFinite: (t) => valuesOf(t).findIndex((value: number) => !Number.isFinite(value)),
     copyColumns,
     rows: (spec) => reserve(tensor, spec),
   };

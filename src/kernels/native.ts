@@ -99,20 +99,20 @@ type EmbeddingNames = "pool" | "updateRows" | "rowSquares" | "dRows" | "applyRow
 function embedding(addon: Addon): Pick<Kernels, EmbeddingNames> {
   return {
     pool(out, tables, bags, first, count) {
-      addon.pool!(data(out), ...listed(tables), bags.offsets, bags.ids, first, count);
+      addon.pool!(data(out), ...listed(tables), ...lookups(bags), first, count);
     },
-    updateRows(tables, bags, dPooled, slices, rules, sums) {
-      addon.updateRows!(...update(tables, bags, dPooled, slices, rules), sums);
-    },
+    updateRows: (tables, bags, dPooled, slices, rules, sums) =>
+      Number(addon.updateRows!(...update(tables, bags, dPooled, slices, rules), sums)),
     rowSquares: (tables, table, bags, dPooled, slices, rules) =>
       addon.rowSquares!(...update(tables, bags, dPooled, slices, rules), table) as Float32Array,
     dRows(dRows, counts, tables, table, bags, dPooled, slices) {
       const gradients = [data(dPooled), slices.first, slices.bounds, table];
       const outputs = [dRows.map(data), counts.map(data)];
-      addon.dRows!(...listed(tables), bags.offsets, bags.ids, ...gradients, ...outputs);
+      addon.dRows!(...listed(tables), ...lookups(bags), ...gradients, ...outputs);
     },
     applyRows(rows, dRows, counts, rule, whole) {
-      addon.applyRows!(...listed([rows]), listRules([rule]), data(dRows), data(counts), whole);
+      const gradient = [data(dRows), data(counts), whole];
+      return addon.applyRows!(...listed([rows]), listRules([rule]), ...gradient) === -1;
     },
   };
 }
@@ -135,42 +135,81 @@ function update(
   slices: Slices,
   rules: readonly RowRule[],
 ): unknown[] {
-  const lookups = [bags.offsets, bags.ids, data(dPooled), slices.first, slices.bounds];
-  return [...listed(tables), listRules(rules), ...lookups];
+  const gradients = [data(dPooled), slices.first, slices.bounds];
+  return [...listed(tables), listRules(rules), ...lookups(bags), ...gradients];
+}
+
+function lookups({ offsets, ids, weights }: Bags): unknown[] {
+  return [offsets, ids, weights];
 }
 
 /** The order of `RuleKind` in native/kernels.h. */
-const ruleKinds: readonly RowRule["kind"][] = ["sgd", "adagrad", "rowWiseAdagrad", "adam"];
+const ruleKinds: readonly RowRule["kind"][] = [
+  "sgd",
+  "momentum",
+  "adagrad",
+  "rowWiseAdagrad",
+  "adam",
+  "partialRowWiseAdam",
+  "lamb",
+  "partialRowWiseLamb",
+  "ftrl",
+];
 
-/** Eight numbers for each rule: kind, rate, epsilon, l2, beta1, beta2, correction1, correction2. */
+/** The numbers of every rule, in the order of `ruleOf` in native/call.h, after the kind. */
+const ruleNumbers = [
+  "learningRate",
+  "l2",
+  "decay",
+  "epsilon",
+  "momentum",
+  "beta1",
+  "beta2",
+  "correction1",
+  "correction2",
+  "beta",
+  "lambda1",
+  "lambda2",
+];
+
 function listRules(rules: readonly RowRule[]): Float64Array {
-  const numbers = new Float64Array(8 * rules.length);
+  const width = 1 + ruleNumbers.length;
+  const numbers = new Float64Array(width * rules.length);
   rules.forEach((rule, i) => {
-    const epsilon = "epsilon" in rule ? rule.epsilon : 0;
-    numbers.set([ruleKinds.indexOf(rule.kind), rule.learningRate, epsilon, rule.l2], 8 * i);
-    if (rule.kind !== "adam") return;
-    numbers.set([rule.beta1, rule.beta2, rule.correction1, rule.correction2], 8 * i + 4);
+    const values: Readonly<Record<string, unknown>> = { ...rule };
+    numbers[width * i] = ruleKinds.indexOf(rule.kind);
+    ruleNumbers.forEach((name, n) => {
+      numbers[width * i + 1 + n] = Number(values[name] ?? 0);
+    });
   });
   return numbers;
 }
 
-function flat(addon: Addon): Pick<Kernels, "foldSubtrees" | "sgd" | "adagrad" | "adam"> {
-  const apply = (rule: RowRule, w: Tensor, state: Tensor, second: Tensor, g: Tensor): void => {
-    addon.applyFlat!(listRules([rule]), data(w), data(state), data(second), data(g));
-  };
+type FlatNames = "foldSubtrees" | "sgd" | "adagrad" | "momentum" | "adam" | "lamb";
+
+function flat(addon: Addon): Pick<Kernels, FlatNames> {
+  const plain = { l2: 0, decay: 0 };
+  const apply = (rule: RowRule, w: Tensor, state: Tensor, second: Tensor, g: Tensor) =>
+    addon.applyFlat!(listRules([rule]), data(w), data(state), data(second), data(g)) === -1;
   return {
     foldSubtrees(out, parts, trees) {
       const numbers = Int32Array.from(trees.flatMap(({ first, count }) => [first, count]));
       addon.foldSubtrees!(data(out), parts.map(data), numbers);
     },
     sgd(w, g, learningRate) {
-      apply({ kind: "sgd", learningRate, l2: 0 }, w, w, w, g);
+      return apply({ kind: "sgd", learningRate, ...plain }, w, w, w, g);
     },
     adagrad(w, acc, g, learningRate, epsilon) {
-      apply({ kind: "adagrad", learningRate, epsilon, l2: 0 }, w, acc, acc, g);
+      return apply({ kind: "adagrad", learningRate, epsilon, ...plain }, w, acc, acc, g);
+    },
+    momentum(w, buffer, g, learningRate, momentum) {
+      return apply({ kind: "momentum", learningRate, momentum, ...plain }, w, buffer, buffer, g);
     },
     adam(w, m, v, g, rule) {
-      apply({ kind: "adam", ...rule, l2: 0 }, w, m, v, g);
+      return apply({ ...rule, kind: "adam", l2: 0 }, w, m, v, g);
+    },
+    lamb(w, m, v, g, rule) {
+      return apply({ ...rule, kind: "lamb", l2: 0 }, w, m, v, g);
     },
   };
 }

@@ -1,6 +1,6 @@
 // Embedding bags in plain loops: pooling, and the exact update of each touched row.
 
-import type { Bags, Kernels, Rows, Tensor } from "./kernels.ts";
+import type { Bags, Kernels, RowRule, Rows, Tensor } from "./kernels.ts";
 import { quantumColumns } from "./kernels.ts";
 import { type Values, valuesOf } from "./memory.ts";
 import type { Round } from "./reference-dense.ts";
@@ -10,7 +10,16 @@ import { type Slices, type Subtree, subtreesOf } from "./slices.ts";
 /** The embedding half of the reference kernels, and the dense optimizers: one rule for both. */
 export type EmbeddingKernels = Pick<
   Kernels,
-  "pool" | "updateRows" | "rowSquares" | "dRows" | "applyRows" | "sgd" | "adagrad" | "adam"
+  | "pool"
+  | "updateRows"
+  | "rowSquares"
+  | "dRows"
+  | "applyRows"
+  | "sgd"
+  | "adagrad"
+  | "momentum"
+  | "adam"
+  | "lamb"
 >;
 
 /** The embedding half of the reference kernels. `allocate` gives zeroed scratch. */
@@ -18,22 +27,28 @@ export function createEmbedding(
   round: Round,
   allocate: (length: number) => Values,
 ): EmbeddingKernels {
+  const apply = (row: RowAt, rule: RowRule): boolean => {
+    applyRule(round, row, rule);
+    return allFinite(row.gradient);
+  };
   return {
     pool: (out, tables, bags, first, count) => pool(round, out, tables, bags, first, count),
 
     updateRows(tables, bags, dPooled, slices, rules, sums) {
+      let firstBad = -1;
       tables.forEach((rows, table) => {
         const rule = rules[table]!;
         const whole = { first: 0, count: slices.bounds.length - 1 };
         const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
         let index = 0;
         gradients(whole, (row, gradient) => {
-          const mean = rule.kind === "rowWiseAdagrad" ? sums?.[table]?.[index] : undefined;
-          applyRule(round, rowAt(rows, row, gradient, 0), rule, mean);
+          applyRule(round, rowAt(rows, row, gradient, 0), rule, sums?.[table]?.[index]);
           rows.touched[row] = 1;
           index++;
+          if (firstBad < 0 && !isRowFinite(rows, row)) firstBad = table;
         });
       });
+      return firstBad;
     },
 
     rowSquares(tables, table, bags, dPooled, slices, rules) {
@@ -65,25 +80,51 @@ export function createEmbedding(
     },
 
     applyRows(rows, dRows, counts, rule, whole) {
-      const mask = valuesOf(counts);
+      const [mask, d] = [valuesOf(counts), valuesOf(dRows)];
+      let good = true;
       for (let row = 0; row < rows.rows; row++) {
         if (!(whole || mask[row]! > 0)) continue;
-        applyRule(round, rowAt(rows, row, valuesOf(dRows), row * rows.dim), rule);
+        applyRule(round, rowAt(rows, row, d, row * rows.dim), rule);
         rows.touched[row] = 1;
+        good &&= isRowFinite(rows, row);
       }
+      return good;
     },
 
     sgd(w, g, learningRate) {
-      applyRule(round, flat(w, w, w, g), { kind: "sgd", learningRate, l2: 0 });
+      return apply(flat(w, w, w, g), { kind: "sgd", learningRate, ...plain });
     },
     adagrad(w, acc, g, learningRate, epsilon) {
-      applyRule(round, flat(w, acc, acc, g), { kind: "adagrad", learningRate, epsilon, l2: 0 });
+      return apply(flat(w, acc, acc, g), { kind: "adagrad", learningRate, epsilon, ...plain });
+    },
+    momentum(w, buffer, g, learningRate, momentum) {
+      const rule = { kind: "momentum", learningRate, momentum, ...plain } as const;
+      return apply(flat(w, buffer, buffer, g), rule);
     },
     adam(w, m, v, g, rule) {
-      applyRule(round, flat(w, m, v, g), { kind: "adam", ...rule, l2: 0 });
+      return apply(flat(w, m, v, g), { ...rule, kind: "adam", l2: 0 });
+    },
+    lamb(w, m, v, g, rule) {
+      return apply(flat(w, m, v, g), { ...rule, kind: "lamb", l2: 0 });
     },
   };
 }
+
+/** Whether all of a gradient are numbers. */
+function allFinite(gradient: Values): boolean {
+  return gradient.every((value: number) => Number.isFinite(value));
+}
+
+/** Whether a row and its state are numbers. */
+function isRowFinite({ weights, state }: Rows, row: number): boolean {
+  return [weights, state].every((t) => {
+    const width = t.shape[1]!;
+    return allFinite(valuesOf(t).subarray(row * width, (row + 1) * width));
+  });
+}
+
+/** A dense optimizer's rule has nothing beside its own numbers. */
+const plain = { l2: 0, decay: 0 };
 
 /** Row `row` of a table, with its gradient. */
 function rowAt(rows: Rows, row: number, gradient: Values, gradientAt: number): RowAt {
@@ -146,7 +187,8 @@ function poolColumn(round: Round, rows: Rows, bags: Bags, bag: number, c: number
   const [from, to] = [bags.offsets[bag]!, bags.offsets[bag + 1]!];
   for (let k = from; k < to; k++) {
     const block = Math.floor(bags.ids[k]! / blockRows);
-    sums[block] = round(sums[block]! + weights[bags.ids[k]! * rows.dim + c]!);
+    const weight = bags.weights?.[k] ?? 1;
+    sums[block] = round(sums[block]! + weight * weights[bags.ids[k]! * rows.dim + c]!);
   }
   for (let half = 1; half < rows.rowBlocks; half *= 2) {
     for (let block = 0; block < rows.rowBlocks; block += 2 * half) {
@@ -218,10 +260,11 @@ function gradientsOf(
     for (let k = from; k < to; k++) {
       const position = sorted[k]! - start;
       const at = lookups.samples[position]! * width + column;
+      const weight = bags.weights?.[sorted[k]!] ?? 1;
       for (let c = 0; c < dim; c++) {
         const share = d[at + c]!;
         const g = pooling === "mean" ? round(share / lookups.lengths[position]!) : share;
-        out[c] = round(out[c]! + g);
+        out[c] = round(out[c]! + weight * g);
       }
     }
   };

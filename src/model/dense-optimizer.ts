@@ -1,10 +1,11 @@
 // The optimizer of the dense parameters, over the flat tensor: every device runs it identically.
 
-import { power } from "../embedding/options.ts";
+import { adamNumbersOf } from "../embedding/options.ts";
 import type { Kernels, Tensor } from "../kernels/kernels.ts";
 import type { DenseOptimizerSpec } from "./options.ts";
+import type { ParameterLayout } from "./parameters.ts";
 
-/** The optimizer's memory: (n) tensors, none, one (Adagrad) or two (Adam). */
+/** The optimizer's memory: (n) tensors, none, one (momentum, Adagrad) or two (Adam, LAMB). */
 export interface DenseState {
   readonly slots: readonly Tensor[];
 }
@@ -15,7 +16,7 @@ export function createDenseState(
   optimizer: DenseOptimizerSpec,
   length: number,
 ): DenseState {
-  const slots = Array.from({ length: denseSlots(optimizer.kind) }, () => kernels.tensor([length]));
+  const slots = Array.from({ length: denseSlots(optimizer) }, () => kernels.tensor([length]));
   const [accumulator] = slots;
   if (optimizer.kind === "adagrad" && accumulator !== undefined) {
     kernels.fill(accumulator, optimizer.initialAccumulator);
@@ -24,46 +25,58 @@ export function createDenseState(
 }
 
 /** How many (n) tensors the optimizer keeps. */
-export function denseSlots(kind: DenseOptimizerSpec["kind"]): number {
-  switch (kind) {
+function denseSlots(optimizer: DenseOptimizerSpec): number {
+  switch (optimizer.kind) {
     case "sgd":
-      return 0;
+      return optimizer.momentum > 0 ? 1 : 0;
     case "adagrad":
       return 1;
     case "adam":
+    case "lamb":
       return 2;
     default:
-      return kind satisfies never;
+      return optimizer satisfies never;
   }
 }
 
-/** One update of w (n) by its gradient g (n); `step` counts from 0. */
+/**
+ * One update of w (n), the parameters of `layout`, by its gradient g (n); `step` counts from 0.
+ * False where the gradient held a NaN or an infinity: what it left behind is of no use.
+ */
 export function applyDense(
   kernels: Kernels,
   optimizer: DenseOptimizerSpec,
   state: DenseState,
+  layout: ParameterLayout,
   w: Tensor,
   g: Tensor,
   step: number,
-): void {
-  const [first, second] = state.slots;
+): boolean {
+  const slot = (index: number): Tensor => {
+    const tensor = state.slots[index];
+    if (tensor === undefined) throw new RangeError(`${optimizer.kind} has no state ${index}`);
+    return tensor;
+  };
+  const { learningRate } = optimizer;
   switch (optimizer.kind) {
     case "sgd":
-      kernels.sgd(w, g, optimizer.learningRate);
-      break;
+      if (optimizer.momentum === 0) return kernels.sgd(w, g, learningRate);
+      return kernels.momentum(w, slot(0), g, learningRate, optimizer.momentum);
     case "adagrad":
-      if (first === undefined) throw new RangeError("Adagrad has no state");
-      kernels.adagrad(w, first, g, optimizer.learningRate, optimizer.epsilon);
-      break;
+      return kernels.adagrad(w, slot(0), g, learningRate, optimizer.epsilon);
     case "adam":
-      if (first === undefined || second === undefined) throw new RangeError("Adam has no state");
-      kernels.adam(w, first, second, g, {
-        ...optimizer,
-        correction1: 1 - power(optimizer.beta1, step + 1),
-        correction2: 1 - power(optimizer.beta2, step + 1),
-      });
-      break;
+      return kernels.adam(w, slot(0), slot(1), g, adamNumbersOf(optimizer, step));
+    case "lamb": {
+      const numbers = adamNumbersOf(optimizer, step);
+      let allFinite = true;
+      for (const { first, length } of layout.parameters) {
+        const part = (flat: Tensor) => kernels.reshape(flat, [length], first);
+        const good = kernels.lamb(part(w), part(slot(0)), part(slot(1)), part(g), numbers);
+        allFinite &&= good;
+      }
+      return allFinite;
+    }
     default:
-      optimizer satisfies never;
+      return optimizer satisfies never;
   }
 }

@@ -127,6 +127,13 @@ export function forwardTop(model: Dlrm, samples: number, dropout?: Dropout): Ten
   return forwardMlp(model.top, interaction, dropout);
 }
 
+/** (Bmax,1): the logits of the last forward. */
+export function logitsOf(model: Dlrm): Tensor {
+  const last = model.top.layers.at(-1);
+  if (last === undefined) throw new RangeError("The top MLP has no layer");
+  return last.out;
+}
+
 /** Fills `dX` (B,F,D) and the top's gradients from dLogits (B,1), which it overwrites. */
 export function backwardTop(
   model: Dlrm,

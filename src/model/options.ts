@@ -1,7 +1,12 @@
 // What a job says about its model and its dense optimizer, and the builders that users write.
 
 import { z } from "zod";
-import { type TableOptions, tableOptions } from "../embedding/options.ts";
+import {
+  adamOptions,
+  type SparseOptimizerOptions,
+  type TableOptions,
+  tableOptions,
+} from "../embedding/options.ts";
 
 const widths = z.array(z.int().min(1).max(65536)).max(32);
 
@@ -73,28 +78,30 @@ const rate = z.number().positive();
 
 /** How dense parameters take their gradients. */
 export const denseOptimizerOptions = z.discriminatedUnion("kind", [
-  z.strictObject({ kind: z.literal("sgd"), learningRate: rate.default(0.01) }),
+  z.strictObject({
+    kind: z.literal("sgd"),
+    learningRate: rate.default(0.01),
+    /** Share of the last step's direction that is kept; as PyTorch's, without dampening. */
+    momentum: z.number().min(0).lt(1).default(0),
+  }),
   z.strictObject({
     kind: z.literal("adagrad"),
     learningRate: rate.default(0.01),
     epsilon: rate.default(1e-8),
     initialAccumulator: z.number().min(0).default(0),
   }),
-  z.strictObject({
-    kind: z.literal("adam"),
-    learningRate: rate.default(0.001),
-    beta1: z.number().min(0).max(0.999999).default(0.9),
-    beta2: z.number().min(0).max(0.999999).default(0.999),
-    epsilon: rate.default(1e-8),
-  }),
+  z.strictObject({ kind: z.literal("adam"), ...adamOptions }),
+  /** Its norms are those of each named parameter: a weight, a bias. */
+  z.strictObject({ kind: z.literal("lamb"), ...adamOptions }),
 ]);
 
 export type DenseOptimizerOptions = z.input<typeof denseOptimizerOptions>;
 export type DenseOptimizerSpec = z.output<typeof denseOptimizerOptions>;
 
 type Rates<Kind extends string> = Omit<Extract<DenseOptimizerOptions, { kind: Kind }>, "kind">;
+type RowRates<Kind extends string> = Omit<Extract<SparseOptimizerOptions, { kind: Kind }>, "kind">;
 
-/** w -= learningRate * g */
+/** w -= learningRate * g; with momentum, which is for dense layers, of the directions so far. */
 export const sgd = (options: Rates<"sgd"> = {}) => ({ kind: "sgd" as const, ...options });
 
 /** Adagrad, element by element. */
@@ -104,10 +111,31 @@ export const adagrad = (options: Rates<"adagrad"> = {}) => ({
 });
 
 /** Adagrad with one accumulator a row (FBGEMM's EXACT_ROWWISE_ADAGRAD); for tables. */
-export const rowWiseAdagrad = (options: Rates<"adagrad"> = {}) => ({
+export const rowWiseAdagrad = (options: RowRates<"rowWiseAdagrad"> = {}) => ({
   kind: "rowWiseAdagrad" as const,
   ...options,
 });
 
 /** Adam with bias correction; on tables, only the rows of the batch move. */
 export const adam = (options: Rates<"adam"> = {}) => ({ kind: "adam" as const, ...options });
+
+/** Adam with decoupled weight decay (Loshchilov and Hutter 2019), 0.01 unless told. */
+export const adamW = (options: Rates<"adam"> = {}) => adam({ weightDecay: 0.01, ...options });
+
+/** Adam with one second moment a row (FBGEMM's PARTIAL_ROWWISE_ADAM); for tables. */
+export const partialRowWiseAdam = (options: RowRates<"partialRowWiseAdam"> = {}) => ({
+  kind: "partialRowWiseAdam" as const,
+  ...options,
+});
+
+/** LAMB (You et al. 2020): Adam's step at the scale of the weights, for each row or parameter. */
+export const lamb = (options: Rates<"lamb"> = {}) => ({ kind: "lamb" as const, ...options });
+
+/** LAMB with one second moment a row (FBGEMM's PARTIAL_ROWWISE_LAMB); for tables. */
+export const partialRowWiseLamb = (options: RowRates<"partialRowWiseLamb"> = {}) => ({
+  kind: "partialRowWiseLamb" as const,
+  ...options,
+});
+
+/** FTRL-proximal (McMahan et al. 2013), for tables: with `l1`, weights that say little are 0. */
+export const ftrl = (options: RowRates<"ftrl"> = {}) => ({ kind: "ftrl" as const, ...options });

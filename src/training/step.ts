@@ -9,8 +9,9 @@
 // Invariants
 //   S1. Weights change only in `applyRows` and `applyDense`, after all that was sent has arrived.
 //   S2. Nothing here knows how many devices there are but by asking the topology (law 4).
+//   S3. A step whose loss or gradient is not finite ends in an error, so no cut follows it.
 
-import { featureStarts, writeIdFrame } from "../embedding/bags.ts";
+import { type BagTable, featureStarts, writeIdFrame } from "../embedding/bags.ts";
 import { rowRuleOf } from "../embedding/options.ts";
 import type { Slab } from "../embedding/slab.ts";
 import type { LocalBatch } from "../exchange/batch-ring.ts";
@@ -29,6 +30,8 @@ import {
 import type { Dropout } from "../model/mlp.ts";
 import { purposes } from "../random.ts";
 import type { DeviceState } from "./device-state.ts";
+import { describeParameter, describeRows, refuseNonFinite } from "./non-finite.ts";
+import { foldSlices, receivePerSlice, sendPerSlice } from "./per-slice.ts";
 import { partBytesOf, samplesOf, tableOf } from "./topology.ts";
 
 export interface StepOutcome {
@@ -68,17 +71,20 @@ export async function trainStep(
   backwardBottom(model, dense, plan.mine, device.gradients); // While those travel.
   backwardReplicas(device, replicaBags, plan);
   exchange.gradients.start();
-  await sendLosses(device, losses, plan);
+  await sendPerSlice(device, plan.bytes.losses, losses);
 
   const dPooled = await receivePooledGradients(device, plan);
-  slab.update(received.bags, dPooled, plan.all, rulesOf(device, slab, step)); // S1
+  const badTable = slab.update(received.bags, dPooled, plan.all, rulesOf(device, slab, step)); // S1
+  const badRows = badTable < 0 ? undefined : describeRows(device, badTable, dPooled);
   exchange.dPooled.close();
 
   const gradient = await exchange.gradients.finish();
-  applyDenseGradient(device, gradient, step); // S1
+  const badDense = applyDenseGradient(device, gradient, step); // S1
   exchange.gradients.close();
 
-  const loss = (await receiveLosses(device, plan)) / batch.batchSamples;
+  const loss = foldSlices(await receivePerSlice(device)) / batch.batchSamples;
+  const findings = { step, loss, badDense, badRows };
+  await refuseNonFinite(device, batch, plan, findings); // S3
   return { loss, stopAfter: received.stopAfter };
 }
 
@@ -167,11 +173,15 @@ async function receiveIds(
     byteOffset += byteLength;
     return { ints, samples };
   });
-  const specs = tables.map((table) => tableOf(topology.input.model.tables, table));
-  const bags = device.bags.gather(frames, specs);
+  const bags = device.bags.gather(frames, bagTablesOf(device, tables));
   const stopAfter = frames[0]?.ints[0] ?? -1;
   exchange.ids.close();
   return { bags, stopAfter };
+}
+
+function bagTablesOf(device: DeviceState, tables: readonly number[]): BagTable[] {
+  const { model } = device.topology.input;
+  return tables.map((feature) => ({ ...tableOf(model.tables, feature), feature }));
 }
 
 // Hops 3 and 4: rows looked up and pooled, back to the devices of the samples ----
@@ -209,15 +219,17 @@ async function receivePooled(device: DeviceState, plan: StepPlan): Promise<void>
 
 /** Tables that are copied to every device: looked up at home. */
 function lookupReplicas(device: DeviceState, batch: LocalBatch): Bags | undefined {
-  const { kernels, model, replicas, topology } = device;
+  const { kernels, model, rank, replicas, topology } = device;
   const { replicated, shape } = topology;
   if (replicated.length === 0) return undefined;
   const idsMax = replicated.map((table) => topology.input.idsMax[table] ?? 0);
   const frame = device.replicaBags.frame(batch.samples, idsMax);
   const starts = featureStarts(batch, topology.input.idsMax.length);
   writeIdFrame(frame, batch, replicated, starts, -1);
-  const specs = replicated.map((table) => tableOf(topology.input.model.tables, table));
-  const bags = device.replicaBags.gather([{ ints: frame, samples: batch.samples }], specs);
+  const { first } = samplesOf(topology, rank, batch.batchSamples);
+  const tables = bagTablesOf(device, replicated);
+  const frames = [{ ints: frame, samples: batch.samples }];
+  const bags = device.replicaBags.gather(frames, tables, first);
   const pooled = kernels.part(device.replicaPooled, 0, batch.samples);
   replicas.lookup(pooled, bags, 0, batch.samples);
   const x = columnsOf(model, model.x, batch.samples);
@@ -270,10 +282,26 @@ function backwardReplicas(device: DeviceState, bags: Bags | undefined, plan: Ste
 
 // Hops 7 and 8: dense gradients, added up and applied, the same on every device ----
 
-function applyDenseGradient(device: DeviceState, gradient: Tensor, step: number): void {
+/** What the gradient that is not finite belongs to: the same on every device; undefined: none. */
+function applyDenseGradient(
+  device: DeviceState,
+  gradient: Tensor,
+  step: number,
+): string | undefined {
   const { kernels, model, recipe, replicas, topology } = device;
-  const dense = kernels.reshape(gradient, [topology.shape.layout.length]);
-  applyDense(kernels, recipe.optimizer.dense, device.denseState, model.flat, dense, step);
+  const { layout } = topology.shape;
+  const dense = kernels.reshape(gradient, [layout.length]);
+  const { denseState } = device;
+  const allFinite = applyDense(
+    kernels,
+    recipe.optimizer.dense,
+    denseState,
+    layout,
+    model.flat,
+    dense,
+    step,
+  );
+  let bad = allFinite ? undefined : describeParameter(device, dense);
   const rules = rulesOf(device, replicas, step);
   for (const [i, table] of topology.replicated.entries()) {
     const rows = replicas.rowsOf[i];
@@ -282,9 +310,11 @@ function applyDenseGradient(device: DeviceState, gradient: Tensor, step: number)
     if (rows === undefined || rule === undefined || at === undefined) continue;
     const dRows = kernels.reshape(gradient, [rows.rows, rows.dim], at.gradient);
     const counts = kernels.reshape(gradient, [rows.rows], at.counts);
-    const whole = tableOf(topology.input.model.tables, table).l2Scope === "table";
-    kernels.applyRows(rows, dRows, counts, rule, whole);
+    const { name, l2Scope } = tableOf(topology.input.model.tables, table);
+    const good = kernels.applyRows(rows, dRows, counts, rule, l2Scope === "table");
+    if (!good) bad ??= `table \`${name}\``;
   }
+  return bad;
 }
 
 function rulesOf(device: DeviceState, slab: Slab, step: number) {
@@ -293,34 +323,6 @@ function rulesOf(device: DeviceState, slab: Slab, step: number) {
     const { l2 } = tableOf(topology.input.model.tables, table);
     return rowRuleOf(recipe.optimizer.sparse, l2, step);
   });
-}
-
-// Losses: one float64 for each slice, folded by everybody in the order of the tree ----
-
-async function sendLosses(
-  device: DeviceState,
-  losses: Float64Array,
-  plan: StepPlan,
-): Promise<void> {
-  const { exchange } = device;
-  await exchange.losses.open(plan.bytes.losses);
-  for (let peer = 0; peer < exchange.devices; peer++) {
-    const { buffer, byteOffset } = exchange.losses.outbox(peer);
-    new Float64Array(buffer, byteOffset, losses.length).set(losses);
-  }
-  exchange.losses.start();
-}
-
-async function receiveLosses(device: DeviceState, plan: StepPlan): Promise<number> {
-  const { exchange } = device;
-  const { buffer, byteOffset } = await exchange.losses.finish();
-  let sums = Array.from(new Float64Array(buffer, byteOffset, plan.all.bounds.length - 1));
-  exchange.losses.close();
-  while (sums.length > 1) {
-    const pairs = sums;
-    sums = pairs.filter((_, i) => i % 2 === 0).map((left, i) => left + (pairs[2 * i + 1] ?? 0));
-  }
-  return sums[0] ?? 0;
 }
 
 function intsOf({ buffer, byteOffset, byteLength }: Region): Int32Array {

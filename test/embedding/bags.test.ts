@@ -1,12 +1,14 @@
 import test from "ava";
 import fc from "fast-check";
+import { mix32 } from "../../src/data/murmur-hash.ts";
 import { BagMemory, featureStarts, idFrameBytes, writeIdFrame } from "../../src/embedding/bags.ts";
 import { FrameCorruptError, IdOutOfRangeError } from "../../src/errors.ts";
 
-const tables = [
-  { name: "user", rows: 10 },
-  { name: "item", rows: 5 },
+const tablesThat = (ids: "reject" | "clamp" | "hash") => [
+  { name: "user", rows: 10, ids, feature: 4 },
+  { name: "item", rows: 5, ids, feature: 7 },
 ];
+const tables = tablesThat("reject");
 
 /** Bags as [feature][sample][ids], on one device. */
 type Nested = readonly (readonly (readonly number[])[])[];
@@ -72,13 +74,25 @@ for (const id of [5, -1, 2 ** 31 - 1]) {
       [[1], [2]],
       [[], [0, id]],
     ]);
-    const gather = () => new BagMemory().gather([frameOf(good), second], tables);
-    t.throws(gather, {
-      instanceOf: IdOutOfRangeError,
-      message: `Expected ids of table \`item\` to lie in 0..4, got ${id} in sample 4 of the batch`,
-    });
+    const gather = (firstSample: number) => () =>
+      new BagMemory().gather([frameOf(good), second], tables, firstSample);
+    const where = "Expected ids of table `item` (feature 7) to lie in 0..4";
+    const error = t.throws(gather(0), { instanceOf: IdOutOfRangeError });
+    t.true(error.message.startsWith(`${where}, got ${id} in sample 4 of the batch`));
+    t.regex(t.throws(gather(100)).message, /in sample 104 of the batch/);
   });
 }
+
+test("ids are clamped to the nearest row, or hashed, where the table says so, and counted", (t) => {
+  const frame = () => frameOf([[[1]], [[5, 1, -3]]]);
+  const clamped = new BagMemory();
+  t.deepEqual([...clamped.gather([frame()], tablesThat("clamp")).ids], [1, 4, 1, 0]);
+  t.deepEqual([...clamped.repaired], [["item", 2]]);
+  clamped.gather([frame()], tablesThat("clamp"));
+  t.is(clamped.repaired.get("item"), 4);
+  const hashed = new BagMemory().gather([frame()], tablesThat("hash"));
+  t.deepEqual([...hashed.ids], [1, mix32(5) % 5, 1, mix32(-3) % 5]);
+});
 
 const damages: Readonly<Record<string, (ints: Int32Array) => void>> = {
   "a bag of negative length": (ints) => ints.fill(-3, 2, 3),

@@ -38,27 +38,50 @@ export interface Problem {
 
 /** A rule of the kind, with numbers that leave every term its weight. */
 export function ruleOf(kind: RowRule["kind"], l2: number): RowRule {
-  const learningRate = 0.05;
-  const epsilon = 1e-3;
-  if (kind === "sgd") return { kind, learningRate, l2 };
-  if (kind !== "adam") return { kind, learningRate, epsilon, l2 };
-  const corrections = { correction1: 1 - 0.9 ** 3, correction2: 1 - 0.99 ** 3 };
-  return { kind, learningRate, beta1: 0.9, beta2: 0.99, epsilon, l2, ...corrections };
+  const [learningRate, epsilon] = [0.05, 1e-3];
+  const decay = l2 > 0 ? 0.3 : 0;
+  switch (kind) {
+    case "sgd":
+      return { kind, learningRate, l2, decay };
+    case "momentum":
+      return { kind, learningRate, momentum: 0.7, l2, decay };
+    case "adagrad":
+    case "rowWiseAdagrad":
+      return { kind, learningRate, epsilon, l2, decay };
+    case "ftrl":
+      return { kind, learningRate, beta: 0.5, lambda1: 0.3, lambda2: 0.02, l2 };
+    default: {
+      const numbers = { learningRate, beta1: 0.9, beta2: 0.99, epsilon, decay };
+      const corrections = { correction1: 1 - 0.9 ** 3, correction2: 1 - 0.99 ** 3 };
+      return { kind, l2, ...numbers, ...corrections };
+    }
+  }
 }
 
-const kinds = ["sgd", "adagrad", "rowWiseAdagrad", "adam"] as const;
+const kinds = [
+  "sgd",
+  "adagrad",
+  "rowWiseAdagrad",
+  "adam",
+  "partialRowWiseAdam",
+  "lamb",
+  "partialRowWiseLamb",
+  "ftrl",
+  "momentum",
+] as const;
 /** A single row, and enough of them that a sort by row takes two rounds. */
 const rowsOfKind = [3000, 1, 40, 90];
 
 /**
  * Tables of all rules, poolings and row blocks, one with a single row, one with 3000. Bags are
- * empty, hold one id or several; ids repeat, and the last row is among them.
+ * empty, hold one id or several; ids repeat, and the last row is among them. Half of the problems
+ * have weighted bags.
  */
 export function embeddingProblem(kernels: Kernels, stream: RandomStream): Problem {
   const samples = 1 + stream.below(40);
   const specs = kinds.flatMap((kind, i) => [
     { kind, rows: 1 + stream.below(30), dim: 1 + stream.below(70), rowBlocks: 1 << (i % 3), l2: 0 },
-    { kind, rows: rowsOfKind[i] ?? 1, dim: 16 * (1 + i), rowBlocks: 1, l2: 0.01 },
+    { kind, rows: rowsOfKind[i % 4] ?? 1, dim: 16 * (1 + (i % 4)), rowBlocks: 1, l2: 0.01 },
   ]);
   const tables = specs.map((spec, i) => {
     const pooling: Pooling = i % 3 === 0 ? "mean" : "sum";
@@ -88,12 +111,13 @@ function bagsOf(stream: RandomStream, specs: readonly { rows: number }[], sample
       offsets.push(ids.length);
     }
   }
-  return {
+  const bags = {
     tables: specs.length,
     samples,
     offsets: Int32Array.from(offsets),
     ids: Int32Array.from(ids),
   };
+  return stream.below(2) === 0 ? bags : { ...bags, weights: numbers(stream, ids.length) };
 }
 
 /** Weights, states and touched rows of a problem, for comparison. */
@@ -202,7 +226,10 @@ const optimizers: Scenario = (kernels, stream) => {
   kernels.adagrad(w, v, g, 0.1, 1e-3);
   const corrections = { correction1: 0.19, correction2: 0.02 };
   const betas = { beta1: 0.9, beta2: 0.99 };
-  kernels.adam(w, m, v, g, { learningRate: 0.1, epsilon: 1e-3, ...betas, ...corrections });
+  const adamNumbers = { learningRate: 0.1, epsilon: 1e-3, decay: 0.2, ...betas, ...corrections };
+  kernels.adam(w, m, v, g, adamNumbers);
+  kernels.momentum(w, m, g, 0.1, 0.8);
+  kernels.lamb(w, m, v, g, adamNumbers);
   const trees = [...subtreesOf(0, 3), ...subtreesOf(3, 4), ...subtreesOf(7, 1)];
   const parts = trees.map(() => random(kernels, stream, [size]));
   const out = kernels.tensor([size]);

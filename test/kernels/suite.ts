@@ -2,9 +2,17 @@
 // laws of bits, which hold inside one implementation.
 
 import test, { type ExecutionContext } from "ava";
-import type { Bags, Kernels, Rows, Tensor } from "../../src/kernels/kernels.ts";
+import {
+  type Bags,
+  type Kernels,
+  needsWholeRows,
+  type Rows,
+  type Tensor,
+} from "../../src/kernels/kernels.ts";
 import { sliceStart, slicesOf, subtreesOf } from "../../src/kernels/slices.ts";
 import { RandomStream } from "../../src/random.ts";
+import { type Cases, list, of, smallTable } from "./cases.ts";
+import { rulesByHand } from "./rule-cases.ts";
 import { embeddingProblem, random, ruleOf, stateOf } from "./scenarios.ts";
 
 /** Opens the kernels under test; undefined where they are not there, having said so. */
@@ -19,38 +27,9 @@ export function kernelSuite(name: string, open: Open): void {
     });
   };
   for (const [title, body] of Object.entries(byHand)) register(title, body);
+  for (const [title, body] of Object.entries(rulesByHand)) register(title, body);
   for (const [title, body] of Object.entries(byBit)) register(title, body);
   for (const [title, body] of Object.entries(refusals)) register(title, body);
-}
-
-type Cases = Readonly<Record<string, (t: ExecutionContext, kernels: Kernels) => void>>;
-
-function of(kernels: Kernels, shape: readonly number[], values: readonly number[]): Tensor {
-  const t = kernels.tensor(shape);
-  kernels.write(t, Float32Array.from(values));
-  return t;
-}
-
-function list(kernels: Kernels, t: Tensor): number[] {
-  return [...kernels.read(t)];
-}
-
-/** One table whose row r is [r+1, 10*(r+1)], with two samples' bags. */
-function smallTable(
-  kernels: Kernels,
-  pooling: "sum" | "mean",
-  rowBlocks: number,
-): { rows: Rows; bags: Bags } {
-  const rows = kernels.rows({ rows: 4, dim: 2, pooling, rowBlocks, stateWidth: 1 });
-  kernels.write(rows.weights, Float32Array.of(1, 10, 2, 20, 3, 30, 4, 40));
-  // Sample 0: empty. Sample 1: the last row, a repeated one, and another. Sample 2: row 0.
-  const bags = {
-    tables: 1,
-    samples: 3,
-    offsets: Int32Array.of(0, 0, 4, 5),
-    ids: Int32Array.of(3, 1, 1, 0, 0),
-  };
-  return { rows, bags };
 }
 
 const byHand: Cases = {
@@ -162,43 +141,27 @@ const byHand: Cases = {
     t.deepEqual(list(k, out), [2 ** 24]);
   },
 
+  "a weight multiplies its row in the bag, and its share of the bag's gradient": (t, k) => {
+    for (const rowBlocks of [1, 2]) {
+      const { rows, bags } = smallTable(k, "mean", rowBlocks);
+      const weighted = { ...bags, weights: Float32Array.of(1, 2, -1, 4, 0.5) };
+      const out = k.tensor([3, 2]);
+      k.pool(out, [rows], weighted, 0, 3);
+      t.deepEqual(list(k, out), [0, 0, 2.5, 25, 0.5, 5]);
+      const d = of(k, [3, 2], [100, 100, 4, 8, 4, 8]);
+      const rule = { kind: "sgd", learningRate: 1, l2: 0, decay: 0 } as const;
+      k.updateRows([rows], weighted, d, slicesOf(0, 2, 2, 3), [rule]);
+      t.deepEqual(list(k, rows.weights), [1 - 4 - 2, 10 - 8 - 4, 1, 18, 3, 30, 3, 38]);
+    }
+  },
+
   "a row is updated once with the sum of its lookups, and only touched rows are": (t, k) => {
     const { rows, bags } = smallTable(k, "sum", 1);
     const d = of(k, [3, 2], [100, 100, 1, 2, 4, 8]);
     const slices = slicesOf(0, 2, 2, 3);
-    k.updateRows([rows], bags, d, slices, [{ kind: "sgd", learningRate: 0.5, l2: 0 }]);
+    k.updateRows([rows], bags, d, slices, [{ kind: "sgd", learningRate: 0.5, l2: 0, decay: 0 }]);
     t.deepEqual(list(k, rows.weights), [-1.5, 5, 1, 18, 3, 30, 3.5, 39]);
     t.deepEqual([...rows.touched], [1, 1, 0, 1]);
-  },
-
-  "row-wise Adagrad keeps one number of a row, and a completed mean replaces its own": (t, k) => {
-    const rule = { kind: "rowWiseAdagrad", learningRate: 1, epsilon: 0, l2: 0 } as const;
-    const d = of(k, [3, 2], [0, 0, 1, 7, 0, 0]);
-    const { rows, bags } = smallTable(k, "mean", 1);
-    const squares = k.rowSquares([rows], 0, bags, d, slicesOf(0, 1, 1, 3), [rule]);
-    t.deepEqual([...squares], [3.125, 12.5, 3.125]);
-    const sums = [Float32Array.of(1, 4, 16)];
-    k.updateRows([rows], bags, d, slicesOf(0, 1, 1, 3), [rule], sums);
-    t.deepEqual(list(k, rows.state), [1, 4, 0, 16]);
-    t.deepEqual(list(k, rows.weights), [0.75, 8.25, 1.75, 18.25, 3, 30, 3.9375, 39.5625]);
-  },
-
-  "the dense optimizers take one step as they are written": (t, k) => {
-    const g = of(k, [2], [2, -1]);
-    const w = of(k, [2], [1, 1]);
-    k.sgd(w, g, 0.25);
-    t.deepEqual(list(k, w), [0.5, 1.25]);
-    const acc = of(k, [2], [0, 3]);
-    k.adagrad(w, acc, g, 1, 2);
-    t.deepEqual(list(k, acc), [4, 4]);
-    t.deepEqual(list(k, w), [0, 1.5]);
-    const [m, v] = [k.tensor([2]), k.tensor([2])];
-    const rule = { learningRate: 1, beta1: 0.5, beta2: 0.75, epsilon: 1 };
-    k.adam(w, m, v, g, { ...rule, correction1: 0.5, correction2: 0.25 });
-    t.deepEqual(list(k, m), [1, -0.5]);
-    t.deepEqual(list(k, v), [1, 0.25]);
-    const change = Math.fround(2 / 3);
-    t.deepEqual(list(k, w), [Math.fround(0 - change), 2]);
   },
 
   "columns, parts and copies move the elements they name": (t, k) => {
@@ -316,6 +279,7 @@ const byBit: Cases = {
       const d = random(k, new RandomStream(seed, 4), [bags.samples, columns]);
       k.updateRows(whole.tables, bags, d, slices, rules);
       const means = tables.map((rows, table) => {
+        if (needsWholeRows(rules[table]?.kind ?? "sgd")) return new Float32Array();
         const squares = k.rowSquares(tables, table, bags, d, slices, rules);
         const quanta = Math.ceil(rows.dim / 32);
         return Float32Array.from({ length: squares.length / quanta }, (__, row) => {
@@ -366,11 +330,13 @@ function dRowsOfDevices(
 
 function bagsOfSamples(bags: Bags, start: number, held: number): Bags {
   const offsets = [0];
-  const ids: number[] = [];
+  const [ids, weights]: [number[], number[]] = [[], []];
   for (let table = 0; table < bags.tables; table++) {
     for (let s = start; s < start + held; s++) {
       const bag = table * bags.samples + s;
-      ids.push(...bags.ids.subarray(bags.offsets[bag], bags.offsets[bag + 1]));
+      const own = [bags.offsets[bag], bags.offsets[bag + 1]] as const;
+      ids.push(...bags.ids.subarray(...own));
+      weights.push(...(bags.weights?.subarray(...own) ?? []));
       offsets.push(ids.length);
     }
   }
@@ -379,6 +345,7 @@ function bagsOfSamples(bags: Bags, start: number, held: number): Bags {
     samples: held,
     offsets: Int32Array.from(offsets),
     ids: Int32Array.from(ids),
+    ...(bags.weights === undefined ? {} : { weights: Float32Array.from(weights) }),
   };
 }
 
@@ -393,6 +360,17 @@ const refusals: Cases = {
     t.throws(() => k.interact(k.tensor([1, 3]), k.tensor([1, 3, 2]), 1, true));
     const { rows, bags } = smallTable(k, "sum", 1);
     t.throws(() => k.pool(k.tensor([4, 2]), [rows], bags, 0, 4));
+    const unweighed = { ...bags, weights: Float32Array.of(1) };
+    t.throws(() => k.pool(k.tensor([3, 2]), [rows], unweighed, 0, 3), { message: /a weight/ });
     t.throws(() => k.updateRows([rows], bags, k.tensor([3, 2]), slicesOf(0, 3, 3, 3), []));
+    const d = k.tensor([3, 2]);
+    const slices = slicesOf(0, 2, 2, 3);
+    const update = (kind: "adam" | "lamb") => () =>
+      k.updateRows([wide], bags, d, slices, [ruleOf(kind, 0)], [new Float32Array(3)]);
+    const wide = k.rows({ rows: 4, dim: 2, pooling: "sum", rowBlocks: 1, stateWidth: 4 });
+    t.notThrows(update("adam"));
+    t.throws(update("lamb"), { message: /whole rows/ });
+    const narrow = () => k.updateRows([rows], bags, d, slices, [ruleOf("adam", 0)]);
+    t.throws(narrow, { message: /Expected 4 state floats a row for adam, got 1/ });
   },
 };

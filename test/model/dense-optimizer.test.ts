@@ -3,7 +3,7 @@
 import test from "ava";
 import { valuesOf } from "../../src/kernels/memory.ts";
 import { createReference } from "../../src/kernels/reference.ts";
-import { applyDense, createDenseState, denseSlots } from "../../src/model/dense-optimizer.ts";
+import { applyDense, createDenseState } from "../../src/model/dense-optimizer.ts";
 import { type DenseOptimizerOptions, denseOptimizerOptions } from "../../src/model/options.ts";
 
 /** One weight's way through `gradients`, by the formulas of torch.optim. */
@@ -15,11 +15,17 @@ const gradients = [
   [1, 1, -1],
 ];
 
-const cases: readonly [string, DenseOptimizerOptions, Formula][] = [
-  ["SGD", { kind: "sgd", learningRate: 0.1 }, (w, gs) => gs.reduce((now, g) => now - 0.1 * g, w)],
+const cases: readonly [string, DenseOptimizerOptions, number, Formula][] = [
+  [
+    "SGD",
+    { kind: "sgd", learningRate: 0.1 },
+    0,
+    (w, gs) => gs.reduce((now, g) => now - 0.1 * g, w),
+  ],
   [
     "Adagrad",
     { kind: "adagrad", learningRate: 0.1, epsilon: 1e-3, initialAccumulator: 0.1 },
+    1,
     (start, gs) => {
       let [w, sum] = [start, 0.1];
       for (const g of gs) {
@@ -32,6 +38,7 @@ const cases: readonly [string, DenseOptimizerOptions, Formula][] = [
   [
     "Adam",
     { kind: "adam", learningRate: 0.1, beta1: 0.8, beta2: 0.95, epsilon: 1e-3 },
+    2,
     (start, gs) => {
       let [w, m, v] = [start, 0, 0];
       for (const [i, g] of gs.entries()) {
@@ -46,18 +53,18 @@ const cases: readonly [string, DenseOptimizerOptions, Formula][] = [
   ],
 ];
 
-for (const [name, options, formula] of cases) {
+for (const [name, options, slots, formula] of cases) {
   test(`${name} takes gradients as PyTorch defines it`, (t) => {
     const kernels = createReference("float64");
     const optimizer = denseOptimizerOptions.parse(options);
     const state = createDenseState(kernels, optimizer, 3);
-    t.is(state.slots.length, denseSlots(optimizer.kind));
+    t.is(state.slots.length, slots);
     const [w, g] = [kernels.tensor([3]), kernels.tensor([3])];
     const start = [1, -0.5, 2];
     valuesOf(w).set(start);
     for (const [step, gradient] of gradients.entries()) {
       valuesOf(g).set(gradient);
-      applyDense(kernels, optimizer, state, w, g, step);
+      t.true(applyDense(kernels, optimizer, state, { parameters: [], length: 3 }, w, g, step));
     }
     for (const [i, value] of valuesOf(w).entries()) {
       const expected = formula(
@@ -75,6 +82,7 @@ test("a step of SGD by hand", (t) => {
   const [w, g] = [kernels.tensor([2]), kernels.tensor([2])];
   kernels.write(w, Float32Array.of(1, 2));
   kernels.write(g, Float32Array.of(2, -4));
-  applyDense(kernels, optimizer, createDenseState(kernels, optimizer, 2), w, g, 0);
+  const layout = { parameters: [], length: 2 };
+  applyDense(kernels, optimizer, createDenseState(kernels, optimizer, 2), layout, w, g, 0);
   t.deepEqual([...kernels.read(w)], [0, 4]);
 });

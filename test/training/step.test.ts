@@ -188,7 +188,10 @@ test("an id outside its table ends the step with the table's name, on whatever d
   const batch = batchOf(0);
   batch.ids[0] = 30;
   const error = await t.throwsAsync(local.train(batch, 0), { instanceOf: IdOutOfRangeError });
-  t.regex(error?.message ?? "", /`T0` to lie in 0\.\.29, got 30 in sample \d+ of the batch/);
+  t.regex(
+    error?.message ?? "",
+    /`T0` \(feature 0\) to lie in 0\.\.29, got 30 in sample \d+ of the batch/,
+  );
 });
 
 test("parts written by 2 devices go on, bit for bit, on 3", async (t) => {

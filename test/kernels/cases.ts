@@ -1,0 +1,50 @@
+// What the cases of the kernels' suite are made of.
+
+import type { ExecutionContext } from "ava";
+import type { Bags, Kernels, Rows, Tensor } from "../../src/kernels/kernels.ts";
+
+/** Tests by title, each of any kernels. */
+export type Cases = Readonly<Record<string, (t: ExecutionContext, kernels: Kernels) => void>>;
+
+/** A tensor of these values. */
+export function of(kernels: Kernels, shape: readonly number[], values: readonly number[]): Tensor {
+  const t = kernels.tensor(shape);
+  kernels.write(t, Float32Array.from(values));
+  return t;
+}
+
+/** The values of a tensor. */
+export function list(kernels: Kernels, t: Tensor): number[] {
+  return [...kernels.read(t)];
+}
+
+/** Asserts equality up to some roundings. */
+export function near(
+  t: ExecutionContext,
+  actual: readonly number[],
+  expected: readonly number[],
+): void {
+  const differences = actual.map((value, i) => Math.abs(value - (expected[i] ?? Number.NaN)));
+  t.true(
+    actual.length === expected.length && differences.every((difference) => difference < 2e-6),
+    `[${actual}], expected [${expected}]`,
+  );
+}
+
+/** One table whose row r is [r+1, 10*(r+1)], with two samples' bags. */
+export function smallTable(
+  kernels: Kernels,
+  pooling: "sum" | "mean",
+  rowBlocks: number,
+): { rows: Rows; bags: Bags } {
+  const rows = kernels.rows({ rows: 4, dim: 2, pooling, rowBlocks, stateWidth: 1 });
+  kernels.write(rows.weights, Float32Array.of(1, 10, 2, 20, 3, 30, 4, 40));
+  // Sample 0: empty. Sample 1: the last row, a repeated one, and another. Sample 2: row 0.
+  const bags = {
+    tables: 1,
+    samples: 3,
+    offsets: Int32Array.of(0, 0, 4, 5),
+    ids: Int32Array.of(3, 1, 1, 0, 0),
+  };
+  return { rows, bags };
+}

@@ -1,0 +1,118 @@
+// Optimizers by hand: one or two steps of every rule, on rows and on dense tensors.
+
+import { slicesOf } from "../../src/kernels/slices.ts";
+import { type Cases, list, near, of, smallTable } from "./cases.ts";
+import { ruleOf } from "./scenarios.ts";
+
+/** Cases of the kernels' suite. */
+export const rulesByHand: Cases = {
+  "row-wise Adagrad keeps one number of a row, and a completed mean replaces its own": (t, k) => {
+    const rule = { kind: "rowWiseAdagrad", learningRate: 1, epsilon: 0, l2: 0, decay: 0 } as const;
+    const d = of(k, [3, 2], [0, 0, 1, 7, 0, 0]);
+    const { rows, bags } = smallTable(k, "mean", 1);
+    const squares = k.rowSquares([rows], 0, bags, d, slicesOf(0, 1, 1, 3), [rule]);
+    t.deepEqual([...squares], [3.125, 12.5, 3.125]);
+    const sums = [Float32Array.of(1, 4, 16)];
+    k.updateRows([rows], bags, d, slicesOf(0, 1, 1, 3), [rule], sums);
+    t.deepEqual(list(k, rows.state), [1, 4, 0, 16]);
+    t.deepEqual(list(k, rows.weights), [0.75, 8.25, 1.75, 18.25, 3, 30, 3.9375, 39.5625]);
+  },
+
+  "the dense optimizers take one step as they are written": (t, k) => {
+    const g = of(k, [2], [2, -1]);
+    const w = of(k, [2], [1, 1]);
+    k.sgd(w, g, 0.25);
+    t.deepEqual(list(k, w), [0.5, 1.25]);
+    const acc = of(k, [2], [0, 3]);
+    k.adagrad(w, acc, g, 1, 2);
+    t.deepEqual(list(k, acc), [4, 4]);
+    t.deepEqual(list(k, w), [0, 1.5]);
+    const [m, v] = [k.tensor([2]), k.tensor([2])];
+    const rule = { learningRate: 1, beta1: 0.5, beta2: 0.75, epsilon: 1, decay: 0 };
+    k.adam(w, m, v, g, { ...rule, correction1: 0.5, correction2: 0.25 });
+    t.deepEqual(list(k, m), [1, -0.5]);
+    t.deepEqual(list(k, v), [1, 0.25]);
+    const change = Math.fround(2 / 3);
+    t.deepEqual(list(k, w), [Math.fround(0 - change), 2]);
+    const [buffer, x] = [of(k, [2], [4, 2]), of(k, [2], [1, 1])];
+    k.momentum(x, buffer, g, 0.25, 0.5);
+    t.deepEqual(list(k, buffer), [4, 0]);
+    t.deepEqual(list(k, x), [0, 1]);
+    // m = 0.5 g, v = 0.25 g*g: the direction of both is 1 in size; so |u| = |w| and w loses u.
+    const [m2, v2, y] = [k.tensor([2]), k.tensor([2]), of(k, [2], [1, 1])];
+    const plain = { ...rule, epsilon: 1e-30, correction1: 0.5, correction2: 0.25 };
+    k.lamb(y, m2, v2, g, plain);
+    t.deepEqual(list(k, y), [0, 2]);
+    // Decoupled: half of each weight goes first.
+    const [m3, v3, u] = [k.tensor([2]), k.tensor([2]), of(k, [2], [1, 1])];
+    k.adam(u, m3, v3, g, { ...plain, decay: 0.5 });
+    t.deepEqual(list(k, u), [-0.5, 1.5]);
+  },
+
+  "decoupled decay shrinks a row beside its step, and l2 is a part of its gradient": (t, k) => {
+    const expected = {
+      // acc = mean(g*g) = 4: w = (1 - 0.5)*w - 1/2 * g
+      "0 0.5": [0.5 * 4 - 1, 0.5 * 8 - 1],
+      // g = (2, 2) + 1 * (4, 8): acc = (36 + 100) / 2 = 68
+      "1 0": [4 - 6 / Math.sqrt(68), 8 - 10 / Math.sqrt(68)],
+    };
+    for (const [name, values] of Object.entries(expected)) {
+      const [l2 = 0, decay = 0] = name.split(" ").map(Number);
+      const rule = { kind: "rowWiseAdagrad", learningRate: 1, epsilon: 0, l2, decay } as const;
+      const rows = k.rows({ rows: 1, dim: 2, pooling: "sum", rowBlocks: 1, stateWidth: 1 });
+      k.write(rows.weights, Float32Array.of(4, 8));
+      k.applyRows(rows, of(k, [1, 2], [2, 2]), of(k, [1], [1]), rule, false);
+      near(t, list(k, rows.weights), values);
+    }
+  },
+
+  "partial row-wise Adam has one second moment, of the mean of squares": (t, k) => {
+    const rule = { ...ruleOf("partialRowWiseAdam", 0), learningRate: 1, beta1: 0.5, beta2: 0.75 };
+    const rows = k.rows({ rows: 1, dim: 2, pooling: "sum", rowBlocks: 1, stateWidth: 3 });
+    k.write(rows.weights, Float32Array.of(1, 1));
+    const corrections = { epsilon: 1, decay: 0.5, correction1: 0.5, correction2: 0.25 };
+    k.applyRows(rows, of(k, [1, 2], [2, 4]), of(k, [1], [1]), { ...rule, ...corrections }, false);
+    t.deepEqual(list(k, rows.state), [1, 2, 2.5]);
+    const root = Math.sqrt(2.5) / Math.sqrt(0.25) + 1;
+    near(t, list(k, rows.weights), [0.5 - 2 / root, 0.5 - 4 / root]);
+  },
+
+  "LAMB moves a row by its own length, whatever the length of its gradient": (t, k) => {
+    for (const kind of ["lamb", "partialRowWiseLamb"] as const) {
+      for (const scale of [1, 1000]) {
+        const rule = { ...ruleOf(kind, 0), decay: 0, epsilon: 1e-12 };
+        const stateWidth = kind === "lamb" ? 140 : 71;
+        const rows = k.rows({ rows: 1, dim: 70, pooling: "sum", rowBlocks: 1, stateWidth });
+        const before = Float32Array.from({ length: 70 }, (_, c) => Math.sin(c + 1));
+        k.write(rows.weights, before);
+        const gradient = before.map((w, c) => scale * (w + 0.1 * c));
+        k.applyRows(rows, of(k, [1, 70], [...gradient]), of(k, [1], [1]), rule, false);
+        const moved = list(k, rows.weights).map((w, c) => w - (before[c] ?? 0));
+        near(t, [Math.hypot(...moved) / Math.hypot(...before)], [0.05]);
+      }
+    }
+  },
+
+  "FTRL keeps at 0 what has said too little, and follows its published formula": (t, k) => {
+    const rule = {
+      kind: "ftrl",
+      learningRate: 0.5,
+      beta: 1,
+      lambda1: 2,
+      lambda2: 3,
+      l2: 0,
+    } as const;
+    const rows = k.rows({ rows: 1, dim: 3, pooling: "sum", rowBlocks: 1, stateWidth: 6 });
+    for (const g of [
+      [1, 3, -3],
+      [0.5, 4, -4],
+    ]) {
+      k.applyRows(rows, of(k, [1, 3], g), of(k, [1], [1]), rule, false);
+    }
+    // After 3: w = -(3-2) / ((1+3)/0.5 + 3) = -1/11; then s = (5-3)/0.5 and z = 3 + 4 - s*w.
+    const z = 7 + 4 / 11;
+    near(t, list(k, rows.state), [1.5, z, -z, 1.25, 25, 25]);
+    const w = (z - 2) / (6 / 0.5 + 3);
+    near(t, list(k, rows.weights), [0, -w, w]);
+  },
+};

@@ -6,6 +6,7 @@
 // A cluster, and what it runs ----
 export { Cluster, type ClusterOptions } from "./actors/cluster.ts";
 export { Client, Run, type RunSummary } from "./actors/client.ts";
+export { type ConnectionOptions, connect } from "./actors/connect.ts";
 export type { CutRecord, RunEvent, RunResult, RunStatus } from "./actors/run-record.ts";
 export type { Incident } from "./actors/incident.ts";
 
@@ -27,8 +28,30 @@ export {
 export type { TableOptions } from "./src/embedding/options.ts";
 export { criteo, csv, type DataOptions, synthetic } from "./src/data/options.ts";
 
+// A trained model ----
+export { type LoadOptions, loadModel } from "./storage/load-model.ts";
+export { type EvaluationData, Model } from "./storage/model.ts";
+export type { EncodedBatch, RecordValue, SampleRecord } from "./src/data/records.ts";
+
 // Metrics ----
 export { evaluate, type Metrics } from "./src/training/metrics.ts";
 
 // Errors: compare `code`, never the message ----
 export * from "./src/errors.ts";
+
+// Chaos: ways to break a cluster, and the oracle that says whether it mattered ----
+export {
+  type BreakableLauncher,
+  breakableLauncher,
+  type CommandFault,
+} from "./chaos/breakable-launcher.ts";
+export type { ThreadFault } from "./chaos/breaking-cells.ts";
+export { killAt, type Target, throwIn } from "./chaos/faults.ts";
+export { compareWithTwin, undisturbedTwin, type Verdict } from "./chaos/oracle.ts";
+
+// What the command line is made of, besides ----
+export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";
+export { buildNative } from "./src/kernels/build-native.ts";
+export { kernelNotice } from "./src/kernels/index.ts";
+export { type SyntheticTsvOptions, writeSyntheticTsv } from "./src/data/synthetic-tsv.ts";
+export type { GeneratedReport } from "./src/data/synthetic.ts";

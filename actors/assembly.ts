@@ -5,7 +5,7 @@ import { z } from "zod";
 import type { Clock } from "../src/clock.ts";
 import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import { type RingShape, ringLayoutOf } from "../src/exchange/batch-ring.ts";
-import { abortCells, cellWords, type Cells } from "../src/exchange/cells.ts";
+import { abortCells, type Cells, cellWords } from "../src/exchange/cells.ts";
 import { layoutOf } from "../src/exchange/shared-memory.ts";
 import { resolveJob } from "../src/job.ts";
 import { scoresBytes } from "../src/training/evaluation.ts";

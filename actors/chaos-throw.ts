@@ -1,4 +1,5 @@
-// What every actor does when a test or the chaos harness tells it to throw (where faults are allowed).
+// What every actor does when a test or the chaos harness tells it to throw (where faults are
+// allowed).
 
 /** Thrown on request. Its recovery is that of any unknown error: restore. */
 export class InjectedError extends Error {

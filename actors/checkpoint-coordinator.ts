@@ -1,5 +1,5 @@
-// Checkpoint coordinator: makes a cut into a checkpoint: asks the devices to save, collects the parts
-// that they and their shards report, and commits the manifest last (law 2).
+// Checkpoint coordinator: makes a cut into a checkpoint: asks the devices to save, collects the
+// parts that they and their shards report, and commits the manifest last (law 2).
 //
 //   idle ──checkpoint.cut──▶ collecting ──all parts──▶ committing ──▶ idle
 //                              (asks again until it has them)      checkpoint.committed is told
@@ -9,13 +9,14 @@
 //   C2. Parts of another cut are not counted.
 
 import { assign, fromPromise, setup } from "xstate";
-import { StepTimeoutError } from "../src/errors.ts";
 import { modelDigest } from "../src/embedding/digest.ts";
+import { StepTimeoutError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import { partNames } from "../src/training/parts.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
-import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
+import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import type { SavedPart } from "./device-program.ts";
+import { downWithChildren } from "./down-with-children.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox, type RunScope } from "./mailbox.ts";
 
@@ -64,7 +65,7 @@ const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ 
   return manifest;
 });
 
-export const checkpointCoordinatorMachine = setup({
+const machine = setup({
   types: {} as {
     context: CheckpointCoordinatorContext;
     input: CheckpointCoordinatorInput;
@@ -174,3 +175,6 @@ export const checkpointCoordinatorMachine = setup({
     },
   },
 });
+
+/** As drawn above; its children end with it. */
+export const checkpointCoordinatorMachine = downWithChildren(machine);

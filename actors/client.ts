@@ -7,6 +7,8 @@ import { type JobOptions, resolveJob } from "../src/job.ts";
 import { decodeBody, encodeBody } from "../src/wire/body.ts";
 import { eventsSubject, jobsSubject } from "../src/wire/subjects.ts";
 import type { Transport } from "../src/wire/transport.ts";
+import { type LoadOptions, loadModel } from "../storage/load-model.ts";
+import type { Model } from "../storage/model.ts";
 import type { JobVerb } from "./job-service.ts";
 import type { RunEvent, RunResult, RunStatus } from "./run-record.ts";
 
@@ -50,7 +52,13 @@ export class Client {
 
   /** A run of this cluster, by name. Nothing is asked yet. */
   run(run: string): Run {
-    return new Run({ client: this, transport: this.#transport, cluster: this.#cluster, clock: this.#clock, run });
+    return new Run({
+      client: this,
+      transport: this.#transport,
+      cluster: this.#cluster,
+      clock: this.#clock,
+      run,
+    });
   }
 
   /** All runs that the cluster remembers. */
@@ -165,5 +173,14 @@ export class Run {
       if (event.type === "run.failed") throw new RemoteError(event.error);
     }
     throw new RequestFailedError(this.run, "its events ended without a result");
+  }
+
+  /**
+   * The model that came of it, once the run is over; where this process sees the checkpoint
+   * directory under the name that the job gives it. @throws as `result` and `loadModel` do
+   */
+  async model(options: Omit<LoadOptions, "manifest"> = {}): Promise<Model> {
+    const { directory, manifest } = await this.result();
+    return loadModel(directory, { ...options, manifest });
   }
 }

@@ -1,5 +1,5 @@
-// The cluster: brings everything up in the right order, and down again: broker, connection, registry,
-// and the tree of actors under the cluster supervisor.
+// The cluster: brings everything up in the right order, and down again: broker, connection,
+// registry, and the tree of actors under the cluster supervisor.
 //
 //   Cluster
 //   ├─ broker thread           (embedded, unless a NATS URL is given; restarted when it dies)
@@ -101,21 +101,22 @@ export class Cluster implements AsyncDisposable {
     this.#transport = transport;
     this.#broker = broker;
     this.#onIncident = onIncident;
-    let isConnected = true;
+    let connectedAtMs: number | undefined = realClock.now();
     transport.onStatus((status) => {
-      isConnected = status === "connected";
+      connectedAtMs = status === "connected" ? realClock.now() : undefined;
     });
     this.network = {
       transport,
       cluster,
       clock: realClock,
       faultsAllowed,
-      isConnected: () => isConnected,
+      connectedForMs: () => (connectedAtMs === undefined ? 0 : realClock.now() - connectedAtMs),
       onCorrupt: (error) => this.#tell("wire", recordError(error)),
     };
     this.#registry = new Registry(`r${process.pid.toString(36)}-`, (event) => {
       const { payload, headers } = encodeBody(event, "application/json");
-      if (!this.#isClosed) transport.publish(eventsSubject(cluster, event.run), payload, { headers });
+      if (!this.#isClosed)
+        transport.publish(eventsSubject(cluster, event.run), payload, { headers });
     });
     this.client = new Client({ transport, cluster, clock: realClock });
     this.#launcher = rememberThreads(launcher);
@@ -130,7 +131,8 @@ export class Cluster implements AsyncDisposable {
   static async start(given: ClusterOptions = {}): Promise<Cluster> {
     const { onIncident = () => {}, launcher = workerLauncher, ...plain } = given;
     const options = checkOptions(clusterOptions, plain);
-    const broker = options.nats === undefined ? await startBrokerThread(settingsOf(options)) : undefined;
+    const broker =
+      options.nats === undefined ? await startBrokerThread(settingsOf(options)) : undefined;
     const token = tokenOf(broker) ?? options.token;
     try {
       const transport = await connectNats({
@@ -213,7 +215,10 @@ export class Cluster implements AsyncDisposable {
         {
           id: "queue",
           restart: "permanent",
-          start: () => ({ logic: runQueueMachine, input: { network, registry, devices, createdBy } }),
+          start: () => ({
+            logic: runQueueMachine,
+            input: { network, registry, devices, createdBy },
+          }),
         },
       ],
     };

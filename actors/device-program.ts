@@ -4,7 +4,8 @@
 // Tells  ready · reached · evaluated · saved
 //
 // Invariants
-//   D1. Weights change only in `run`, inside `trainStep`: a command finds the model between two steps.
+//   D1. Weights change only in `run`, inside `trainStep`: a command finds the model between two
+//       steps.
 //   D2. A failed step is never run again here: the thread ends, and its memory with it (law 3).
 
 import type { Disk } from "../src/disk.ts";
@@ -116,7 +117,11 @@ export async function runDevice(
         break;
       }
       case "save":
-        tell({ type: "saved", cut: command.cut, parts: save(device, assembly, ports, command.cut) });
+        tell({
+          type: "saved",
+          cut: command.cut,
+          parts: save(device, assembly, ports, command.cut),
+        });
         break;
       case "end":
         return;

@@ -11,19 +11,22 @@
 // Fails   with the thread's own error, or PeerLostError where it died without a word
 //
 // Invariants
-//   D1. Weights change only while `busy` with a run: a checkpoint taken otherwise is between two steps.
-//   D2. A command of another generation never arrives: the mailbox's subject carries the generation.
+//   D1. Weights change only while `busy` with a run: a checkpoint taken otherwise is between two
+//       steps.
+//   D2. A command of another generation never arrives: the mailbox's subject carries the
+//       generation.
 //   D3. A command asked twice is carried out once; its answer is told again.
 
 import { assign, enqueueActions, fromCallback, setup } from "xstate";
-import { ringDoorbell } from "../src/exchange/cells.ts";
-import { PeerLostError, RemoteError } from "../src/errors.ts";
 import { shardsOf } from "../src/embedding/shards.ts";
+import { PeerLostError, RemoteError } from "../src/errors.ts";
+import { ringDoorbell } from "../src/exchange/cells.ts";
 import type { Launcher, Thread, ThreadEnd } from "../src/launcher.ts";
 import { tablePart } from "../src/training/parts.ts";
 import { type Assembly, derive, type GenerationMemory, progressOver } from "./assembly.ts";
-import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
+import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import type { DeviceCommand, DeviceReport, SavedPart } from "./device-program.ts";
+import { downWithChildren } from "./down-with-children.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { type Address, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { shardMachine } from "./shard.ts";
@@ -81,7 +84,7 @@ const threadLogic = fromCallback<ThreadCommand, DeviceInput>(({ input, sendBack,
   return () => thread.kill();
 });
 
-export const deviceMachine = setup({
+const machine = setup({
   types: {} as { context: DeviceContext; input: DeviceInput; events: DeviceEvent },
   actors: { listening, thread: threadLogic, shard: shardMachine },
   actions: {
@@ -201,7 +204,14 @@ export const deviceMachine = setup({
         "device.save": [{ guard: "isAnswered", actions: "tellAnswer" }, { target: "busy" }],
       },
       // A `ready` may have been lost on its way: it is told until the first question comes.
-      after: { [readyAgainMs]: { guard: "isUnasked", target: "paused", reenter: true, actions: "tellReady" } },
+      after: {
+        [readyAgainMs]: {
+          guard: "isUnasked",
+          target: "paused",
+          reenter: true,
+          actions: "tellReady",
+        },
+      },
     },
     busy: {
       entry: "begin",
@@ -209,6 +219,9 @@ export const deviceMachine = setup({
     },
   },
 });
+
+/** As drawn above; its children end with it. */
+export const deviceMachine = downWithChildren(machine);
 
 function isQuestion(event: DeviceEvent): event is Question {
   return "body" in event && "command" in event.body && event.type !== "device.pause";

@@ -9,21 +9,16 @@
 //   G1. Memory is allocated here and nowhere else, once a generation.
 //   G2. When it ends, however it ends, everyone who waits on its memory is released first.
 
-import { enqueueActions, type ErrorActorEvent, fromCallback, setup } from "xstate";
+import { type ErrorActorEvent, enqueueActions, fromCallback, setup } from "xstate";
 import { recordError } from "../src/errors.ts";
 import type { Launcher } from "../src/launcher.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
-import {
-  abort,
-  allocate,
-  type Assembly,
-  type GenerationMemory,
-  progressOver,
-} from "./assembly.ts";
+import { type Assembly, abort, allocate, type GenerationMemory, progressOver } from "./assembly.ts";
 import { deviceMachine } from "./device.ts";
+import { downWithChildren } from "./down-with-children.ts";
 import { failureOf } from "./incident.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
-import { readerMachine } from "./reader.ts";
+import { type ReaderPlace, readerMachine } from "./reader.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import { backoff } from "./supervisor.ts";
 
@@ -37,6 +32,8 @@ export interface HostGenerationInput {
 export interface HostGenerationContext extends HostGenerationInput {
   readonly mailbox: Mailbox;
   readonly memory: GenerationMemory;
+  /** One for each reader. */
+  readonly places: readonly ReaderPlace[];
   readonly history: RestartHistory;
   readonly beat: number;
   /** Steps whose losses have been told. */
@@ -61,7 +58,7 @@ const releasing = fromCallback<{ type: string }, HostGenerationContext>(
       abort(input.assembly, input.memory),
 );
 
-export const hostGenerationMachine = setup({
+const machine = setup({
   types: {} as {
     context: HostGenerationContext;
     input: HostGenerationInput;
@@ -77,7 +74,9 @@ export const hostGenerationMachine = setup({
         enqueue.spawnChild("device", { id: `device:${device}`, input: { ...common, device } });
       }
       for (let reader = 0; reader < assembly.job.readers; reader++) {
-        enqueue.spawnChild("reader", { id: `reader:${reader}`, input: { ...common, reader } });
+        const place = placeOf(context, reader);
+        const input = { ...common, reader, place };
+        enqueue.spawnChild("reader", { id: `reader:${reader}`, input });
       }
     }),
     beat: enqueueActions(({ context, enqueue }) => {
@@ -122,13 +121,17 @@ export const hostGenerationMachine = setup({
         return;
       }
       enqueue.assign({ history: decision.history });
+      const { offender, reason } = failure.incident;
+      const body = { actor: offender, error: reason };
+      context.mailbox.tell({ role: "coordinator", index: 0 }, "host.mended", body);
       enqueue.raise({ type: "reader.restart", id }, { delay: decision.delayMs });
     }),
     restartReader: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "reader.restart") return;
       const { network, launcher, assembly, memory } = context;
       const reader = Number(event.id.split(":")[1]);
-      const input = { network, launcher, assembly, memory, reader };
+      const place = placeOf(context, reader);
+      const input = { network, launcher, assembly, memory, reader, place };
       enqueue.spawnChild("reader", { id: event.id, input });
     }),
     handUp: ({ context }) => {
@@ -142,6 +145,9 @@ export const hostGenerationMachine = setup({
     ...input,
     mailbox: openMailbox(input.network, input.assembly, { role: "host", index: input.host }),
     memory: allocate(input.assembly), // G1
+    places: Array.from({ length: input.assembly.job.readers }, () => ({
+      lastEnded: Promise.resolve(),
+    })),
     history: emptyHistory,
     beat: 0,
     toldLosses: input.assembly.fromStep,
@@ -162,3 +168,12 @@ export const hostGenerationMachine = setup({
     failed: { entry: "handUp" },
   },
 });
+
+/** As drawn above; its children end with it. */
+export const hostGenerationMachine = downWithChildren(machine);
+
+function placeOf({ places }: HostGenerationContext, reader: number): ReaderPlace {
+  const place = places[reader];
+  if (place === undefined) throw new RangeError(`There is no reader ${reader}`);
+  return place;
+}

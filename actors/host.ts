@@ -7,18 +7,27 @@
 //     └──── host.release ──────┘ └── host.assemble of a newer generation: serving, anew
 //
 // Takes   host.prepare · host.assemble · host.release
-// Tells   host.preparing · host.prepared · host.failed · host.released
+// Tells   host.preparing · host.prepared · host.failed · host.released; its generation tells the
+//         coordinator host.progress · host.mended
 //
 // Invariants
 //   H1. A generation older than the one that is served is not assembled: its coordinator is gone.
 //   H2. A failure is told with the actor that failed first; the host itself lives on.
 
-import { assign, type DoneActorEvent, enqueueActions, type ErrorActorEvent, fromCallback, setup } from "xstate";
-import { FrameCorruptError, PeerLostError, recordError, RemoteError } from "../src/errors.ts";
+import {
+  assign,
+  type DoneActorEvent,
+  type ErrorActorEvent,
+  enqueueActions,
+  fromCallback,
+  setup,
+} from "xstate";
+import { FrameCorruptError, PeerLostError, RemoteError, recordError } from "../src/errors.ts";
 import { resolveJob } from "../src/job.ts";
 import type { Launcher, ThreadEnd } from "../src/launcher.ts";
 import { type Assembly, assemblySchema, type DataPlan } from "./assembly.ts";
-import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
+import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
+import { downWithChildren } from "./down-with-children.ts";
 import { hostGenerationMachine } from "./host-generation.ts";
 import { ActorFailedError } from "./incident.ts";
 import { listeningAsHost, type MessageEvent } from "./listening.ts";
@@ -43,6 +52,8 @@ type HostEvent =
   | ThrowEvent;
 
 const coordinator: Address = { role: "coordinator", index: 0 };
+/** Who is named when the preparation fails: it runs on a reader's thread. */
+const preparer = "reader:0";
 const entry = new URL("./thread-entry.js", import.meta.url);
 
 type PrepareReport =
@@ -66,11 +77,12 @@ const preparing = fromCallback<
   });
   const finish = (end: ThreadEnd) => {
     if (plan !== undefined) mailbox.tell(coordinator, "host.prepared", { command, plan });
-    else if (end.kind !== "finished") {
-      const lost = () => new PeerLostError("reader:0", end.kind === "lost" ? end.reason : "");
-      const error = end.kind === "failed" ? new RemoteError(end.error) : lost();
-      const body = { actor: "reader:0", error: recordError(error) };
-      mailbox.tell(coordinator, "host.failed", body);
+    else {
+      // An end without a plan is a loss, also where the thread ended of its own accord.
+      const reason = end.kind === "lost" ? end.reason : "its thread ended by itself";
+      const error =
+        end.kind === "failed" ? new RemoteError(end.error) : new PeerLostError(preparer, reason);
+      mailbox.tell(coordinator, "host.failed", { actor: preparer, error: recordError(error) });
     }
     sendBack({ type: "host.forget", id: preparingId(question) });
   };
@@ -84,7 +96,7 @@ const preparing = fromCallback<
   };
 });
 
-export const hostMachine = setup({
+const machine = setup({
   types: {} as { context: HostContext; input: HostInput; events: HostEvent },
   actors: { listening: listeningAsHost, preparing, generation: hostGenerationMachine },
   actions: {
@@ -107,10 +119,12 @@ export const hostMachine = setup({
     tellFailed: ({ context, event }) => {
       if (context.assembly === undefined || !("error" in event)) return;
       const { error } = event;
-      const actor =
-        error instanceof ActorFailedError ? error.incident.offender : `host:${context.host}`;
+      const isNamed = error instanceof ActorFailedError;
+      const body = isNamed
+        ? { actor: error.incident.offender, error: error.incident.reason }
+        : { actor: `host:${context.host}`, error: recordError(error) };
       const mailbox = openMailbox(context.network, context.assembly, hostAddress(context));
-      mailbox.tell(coordinator, "host.failed", { actor, error: recordError(error) });
+      mailbox.tell(coordinator, "host.failed", body);
     },
     tellReleased: ({ context, event }) => {
       if (event.type !== "host.release") return;
@@ -171,6 +185,9 @@ export const hostMachine = setup({
     },
   },
 });
+
+/** As drawn above; its children end with it. */
+export const hostMachine = downWithChildren(machine);
 
 function preparingId(question: RunScope & { body: { command: number } }): string {
   return `preparing:${question.run}:${question.generation}:${question.body.command}`;

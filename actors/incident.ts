@@ -1,7 +1,7 @@
-// Incidents: one record for one failure, first cause first (law 7). Whoever sees a failure adds who it
-// was and what was being done; nobody replaces what was there before.
+// Incidents: one record for one failure, first cause first (law 7). Whoever sees a failure adds who
+// it was and what was being done; nobody replaces what was there before.
 
-import { type ErrorRecord, recordError, TrainingError, type Recovery } from "../src/errors.ts";
+import { type ErrorRecord, type Recovery, recordError, TrainingError } from "../src/errors.ts";
 
 /** A failure as it is told: OTP's four fields, and what came of it. */
 export interface Incident {

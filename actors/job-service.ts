@@ -1,11 +1,11 @@
-// Job service: what the world may ask of a cluster, over NATS, in JSON or msgpack: whatever a request
-// is written in, its answer is too.
+// Job service: what the world may ask of a cluster, over NATS, in JSON or msgpack: whatever a
+// request is written in, its answer is too.
 //
-//   osiris.<cluster>.jobs.submit   { job, key? }            → { run, status, events }
-//   osiris.<cluster>.jobs.status   { run }                  → { run, name, status, result?, error? }
-//   osiris.<cluster>.jobs.list     { }                      → { runs: [ … ] }
-//   osiris.<cluster>.jobs.events   { run, since?, most? }   → { events: [ … ] }
-//   osiris.<cluster>.jobs.cancel   { run }                  → { run, status }
+//   osiris.<cluster>.jobs.submit   { job, key? }          → { run, status, events }
+//   osiris.<cluster>.jobs.status   { run }                → { run, name, status, result?, error? }
+//   osiris.<cluster>.jobs.list     { }                    → { runs: [ … ] }
+//   osiris.<cluster>.jobs.events   { run, since?, most? } → { events: [ … ] }
+//   osiris.<cluster>.jobs.cancel   { run }                → { run, status }
 //
 // A request that cannot be served is answered { error: { code, message } }. Events of a run are
 // published on osiris.<cluster>.runs.<run>.events, as JSON, numbered by `seq` without gaps.
@@ -22,7 +22,8 @@ import { checkOptions, expected } from "../src/options.ts";
 import { contentTypeOf, decodeBody, encodeBody } from "../src/wire/body.ts";
 import { eventsSubject, jobsSubject } from "../src/wire/subjects.ts";
 import type { Frame } from "../src/wire/transport.ts";
-import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
+import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
+import { downWithChildren } from "./down-with-children.ts";
 import { listening } from "./listening.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import type { Registry } from "./registry.ts";
@@ -69,7 +70,7 @@ const serving = fromCallback<{ type: string }, JobServiceInput>(({ input }) => {
   };
 });
 
-export const jobServiceMachine = setup({
+const machine = setup({
   types: {} as {
     context: JobServiceInput & { readonly mailbox: Mailbox };
     input: JobServiceInput;
@@ -91,6 +92,9 @@ export const jobServiceMachine = setup({
   initial: "serving",
   states: { serving: {} },
 });
+
+/** As drawn above; its children end with it. */
+export const jobServiceMachine = downWithChildren(machine);
 
 /** S1 */
 function answerOf(input: JobServiceInput, verb: JobVerb, frame: Frame): unknown {

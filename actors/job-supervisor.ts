@@ -1,5 +1,6 @@
-// Job supervisor: one for each running job. Every start is a generation: it claims the next number in
-// the checkpoint store, which fences all older ones, and starts both coordinators on what it found.
+// Job supervisor: one for each running job. Every start is a generation: it claims the next number
+// in the checkpoint store, which fences all older ones, and starts both coordinators on what it
+// found.
 //
 //   claiming ──▶ running ──finished──▶ finished
 //      ▲            │
@@ -14,19 +15,20 @@
 import {
   assign,
   type DoneActorEvent,
-  enqueueActions,
   type ErrorActorEvent,
+  enqueueActions,
   fromPromise,
   sendTo,
   setup,
 } from "xstate";
-import { ArithmeticMismatchError, recordError, RemoteError } from "../src/errors.ts";
+import { ArithmeticMismatchError, RemoteError, recordError } from "../src/errors.ts";
 import { type JobSpec, jobIdentity } from "../src/job.ts";
 import { openKernels } from "../src/kernels/index.ts";
 import type { CheckpointStore, Generation } from "../storage/checkpoint-store.ts";
 import { openStore } from "../storage/directory-checkpoint-store.ts";
-import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
+import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { checkpointCoordinatorMachine } from "./checkpoint-coordinator.ts";
+import { downWithChildren } from "./down-with-children.ts";
 import { ActorFailedError, failureOf } from "./incident.ts";
 import { listening } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
@@ -41,6 +43,8 @@ export interface JobSupervisorInput {
   /** Devices to run on. */
   readonly devices: number;
   readonly createdBy: string;
+  /** When the failure was seen that it is started after, if it is. */
+  readonly failedAtMs: number | undefined;
 }
 
 export interface JobSupervisorContext extends JobSupervisorInput {
@@ -48,7 +52,6 @@ export interface JobSupervisorContext extends JobSupervisorInput {
   readonly job: JobSpec;
   readonly claimed: (Generation & { readonly store: CheckpointStore }) | undefined;
   readonly history: RestartHistory;
-  readonly failedAtMs: number | undefined;
   readonly delayMs: number;
   readonly result: RunResult | undefined;
   readonly failure?: unknown;
@@ -83,7 +86,7 @@ const claiming = fromPromise<Generation & { store: CheckpointStore }, JobSpec>(
   },
 );
 
-export const jobSupervisorMachine = setup({
+const machine = setup({
   types: {} as {
     context: JobSupervisorContext;
     input: JobSupervisorInput;
@@ -148,9 +151,19 @@ export const jobSupervisorMachine = setup({
       result: ({ context, event }) =>
         "output" in event ? (event.output as RunResult) : context.result,
     }),
+    // The devices of a run that is given up are not left standing.
+    releaseHost: ({ context }) => {
+      const { network, record, claimed } = context;
+      if (claimed === undefined) return;
+      const scope = { run: record.run, generation: claimed.generation };
+      const mailbox = openMailbox(network, scope, { role: "job", index: 0 });
+      mailbox.tell({ role: "host", index: 0 }, "host.release", { command: 0 });
+    },
     handUp: ({ context }) => {
       const { failure } = context;
-      throw failure instanceof ActorFailedError ? new RemoteError(failure.incident.reason) : failure;
+      throw failure instanceof ActorFailedError
+        ? new RemoteError(failure.incident.reason)
+        : failure;
     },
   },
   guards: {
@@ -170,7 +183,6 @@ export const jobSupervisorMachine = setup({
     job: input.record.job,
     claimed: undefined,
     history: emptyHistory,
-    failedAtMs: undefined,
     delayMs: 0,
     result: undefined,
   }),
@@ -204,7 +216,10 @@ export const jobSupervisorMachine = setup({
       always: { guard: "hasFailed", target: "failed" },
       after: { delayMs: "claiming" },
     },
-    failed: { entry: "handUp" },
+    failed: { entry: ["releaseHost", "handUp"] },
     finished: { type: "final" },
   },
 });
+
+/** As drawn above; its children end with it. */
+export const jobSupervisorMachine = downWithChildren(machine);

@@ -2,7 +2,13 @@
 // the same type, with the body as it came.
 
 import { fromCallback } from "xstate";
-import { type ActorMessage, type Mailbox, type MessageType, type Network, subscribe } from "./mailbox.ts";
+import {
+  type ActorMessage,
+  type Mailbox,
+  type MessageType,
+  type Network,
+  subscribe,
+} from "./mailbox.ts";
 
 /** The event of a message: `{ type: "device.run", body, from, run, generation }`. */
 export type MessageEvent<Type extends MessageType> = Extract<ActorMessage, { type: Type }>;

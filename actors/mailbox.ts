@@ -36,8 +36,8 @@ export interface Network {
   readonly transport: Transport;
   readonly cluster: string;
   readonly clock: Clock;
-  /** Whether the broker can be reached now: silence means nothing while it cannot. */
-  isConnected(): boolean;
+  /** How long the broker has been within reach; 0 while it is not: silence means nothing then. */
+  connectedForMs(): number;
   /** Whether `chaos.throw` is obeyed. */
   readonly faultsAllowed: boolean;
   /** A frame that is no message: counted and told, never obeyed. */
@@ -163,4 +163,3 @@ export function ask<Type extends MessageType, Answer>(options: {
 function inOrder<Answer>(count: number, answers: Map<number, Answer>): Answer[] {
   return Array.from({ length: count }, (_, i) => answers.get(i) as Answer);
 }
-

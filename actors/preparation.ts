@@ -2,8 +2,8 @@
 
 import { type CacheReport, prepareCache } from "../src/data/prepare-cache.ts";
 import type { Disk } from "../src/disk.ts";
-import { expected } from "../src/options.ts";
 import type { JobSpec } from "../src/job.ts";
+import { expected } from "../src/options.ts";
 import type { DataPlan } from "./assembly.ts";
 
 /** Makes or finds the caches of a job. @throws as `prepareCache` does */
@@ -42,7 +42,11 @@ function datasetsOf(job: JobSpec, training: CacheReport, evaluation: CacheReport
   const { fraction } = job.evaluation;
   const heldOut = Math.round(samples * fraction);
   if (heldOut < 1 || heldOut >= samples) {
-    throw expected("evaluation.fraction", `a share that leaves samples in both parts of ${samples}`, fraction);
+    throw expected(
+      "evaluation.fraction",
+      `a share that leaves samples in both parts of ${samples}`,
+      fraction,
+    );
   }
   return {
     training: { path, samples: samples - heldOut, split: { fraction, part: "train" as const } },

@@ -2,8 +2,8 @@
 // gives them, into the slots of the devices. It is stateless: what it has to do next stands in the
 // ring, so another may take its place at any time.
 
-import type { Dataset } from "../src/data/dataset.ts";
 import { openCache } from "../src/data/cache-reader.ts";
+import type { Dataset } from "../src/data/dataset.ts";
 import { fillOrder } from "../src/data/sample-order.ts";
 import { splitDataset } from "../src/data/split.ts";
 import type { Disk } from "../src/disk.ts";

@@ -2,12 +2,17 @@
 // it alone is restarted when it fails; the devices wait a little longer for their batch.
 //
 //   reading ──thread ended──▶ error: its supervisor starts another
+//
+// Invariants
+//   R1. Its thread starts when the exit of the one before it has been seen: two never write into
+//       one ring (law 3).
 
 import { fromCallback, setup } from "xstate";
 import { PeerLostError, RemoteError } from "../src/errors.ts";
-import type { Launcher, ThreadEnd } from "../src/launcher.ts";
+import type { Launcher, Thread, ThreadEnd } from "../src/launcher.ts";
 import type { Assembly, GenerationMemory } from "./assembly.ts";
-import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
+import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
+import { downWithChildren } from "./down-with-children.ts";
 import { listening } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 
@@ -17,6 +22,13 @@ export interface ReaderInput {
   readonly assembly: Assembly;
   readonly memory: GenerationMemory;
   readonly reader: number;
+  readonly place: ReaderPlace;
+}
+
+/** What a reader leaves to the one that takes its place. */
+export interface ReaderPlace {
+  /** Resolves when the last thread here is gone. */
+  lastEnded: Promise<unknown>;
 }
 
 type ReaderEvent = { readonly type: "thread.ended"; readonly end: ThreadEnd } | ThrowEvent;
@@ -24,14 +36,23 @@ type ReaderEvent = { readonly type: "thread.ended"; readonly end: ThreadEnd } | 
 const entry = new URL("./thread-entry.js", import.meta.url);
 
 const threadLogic = fromCallback<{ type: string }, ReaderInput>(({ input, sendBack }) => {
-  const { assembly, memory, reader, launcher } = input;
+  const { assembly, memory, reader, launcher, place } = input;
   const task = { program: "reader", assembly, memory, index: reader };
-  const thread = launcher.start(entry, task, `reader-${reader}`);
-  void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
-  return () => thread.kill();
+  let thread: Thread<never, never> | undefined;
+  let isStopped = false;
+  void place.lastEnded.then(() => {
+    if (isStopped) return;
+    thread = launcher.start<never, never>(entry, task, `reader-${reader}`); // R1
+    place.lastEnded = thread.ended;
+    void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
+  });
+  return () => {
+    isStopped = true;
+    thread?.kill();
+  };
 });
 
-export const readerMachine = setup({
+const machine = setup({
   types: {} as {
     context: ReaderInput & { readonly mailbox: Mailbox };
     input: ReaderInput;
@@ -65,3 +86,6 @@ export const readerMachine = setup({
   initial: "reading",
   states: { reading: {} },
 });
+
+/** As drawn above; its children end with it. */
+export const readerMachine = downWithChildren(machine);

@@ -1,5 +1,5 @@
-// The registry: the runs of a cluster, in the order in which they were submitted. Plain data that no
-// actor owns, so that any of them may die and find it again.
+// The registry: the runs of a cluster, in the order in which they were submitted. Plain data that
+// no actor owns, so that any of them may die and find it again.
 
 import type { JobSpec } from "../src/job.ts";
 import { type RunEvent, RunRecord } from "./run-record.ts";

@@ -1,5 +1,6 @@
-// The metrics of a run, as they are part of a cut: pure functions over plain JSON, so that a restored
-// run goes on with the patience, the best and the curve that it had (architecture.md, section 5).
+// The metrics of a run, as they are part of a cut: pure functions over plain JSON, so that a
+// restored run goes on with the patience, the best and the curve that it had (architecture.md,
+// section 5).
 
 import type { JobSpec } from "../src/job.ts";
 import {
@@ -104,9 +105,9 @@ export function resultOf(context: {
     : metrics.earlyStopping.stopped
       ? "stopped-early"
       : "finished";
-  const speeds = record.since(0, Number.POSITIVE_INFINITY).flatMap((event) =>
-    event.type === "run.progress" ? event.samplesPerSecond : [],
-  );
+  const speeds = record
+    .since(0, Number.POSITIVE_INFINITY)
+    .flatMap((event) => (event.type === "run.progress" ? event.samplesPerSecond : []));
   return {
     run: scope.run,
     status,
@@ -125,11 +126,7 @@ export function resultOf(context: {
   };
 }
 
-function pointOf(
-  metrics: RunMetrics,
-  step: number,
-  evaluation: Metrics | undefined,
-): CutRecord {
+function pointOf(metrics: RunMetrics, step: number, evaluation: Metrics | undefined): CutRecord {
   const trainLoss = metrics.lossSteps === 0 ? 0 : metrics.lossSum / metrics.lossSteps;
   return evaluation === undefined ? { step, trainLoss } : { step, trainLoss, evaluation };
 }

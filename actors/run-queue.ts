@@ -1,19 +1,26 @@
 // Run queue: gives the cluster's devices to one run at a time, in the order of submission.
 //
-//   idle ──a run waits──▶ working ──its supervisor ended──▶ idle
+//   idle ──a run waits──▶ working ──the run is over──▶ idle
+//                          ▲   │
+//                          └───┘ its supervisor itself failed: another, after a backoff
 //
 // Invariants
-//   Q1. A run that was interrupted (this actor, or one above it, was restarted) comes before others.
+//   Q1. A run that was interrupted (this actor, or one above it, was restarted) comes before
+//       others.
 //   Q2. However a run ends, its record says so, once.
 
 import { assign, fromCallback, sendTo, setup } from "xstate";
-import { recordError, RunCancelledError } from "../src/errors.ts";
-import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
+import { RemoteError, RunCancelledError, recordError } from "../src/errors.ts";
+import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
+import { downWithChildren } from "./down-with-children.ts";
+import { failureOf } from "./incident.ts";
 import { jobSupervisorMachine } from "./job-supervisor.ts";
 import { listening } from "./listening.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import type { Registry } from "./registry.ts";
+import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import type { RunRecord, RunResult } from "./run-record.ts";
+import { backoff } from "./supervisor.ts";
 
 export interface RunQueueInput {
   readonly network: Network;
@@ -26,6 +33,12 @@ export interface RunQueueInput {
 export interface RunQueueContext extends RunQueueInput {
   readonly mailbox: Mailbox;
   readonly record: RunRecord | undefined;
+  /** Failures of the supervisor of this run. */
+  readonly history: RestartHistory;
+  readonly failedAtMs: number | undefined;
+  readonly delayMs: number;
+  /** Why the run cannot be gone on with. */
+  readonly failure?: unknown;
 }
 
 type RunQueueEvent = { readonly type: "queue.changed" } | ThrowEvent;
@@ -34,16 +47,24 @@ const watching = fromCallback<{ type: string }, { registry: Registry }>(({ input
   input.registry.onChange(() => sendBack({ type: "queue.changed" })),
 );
 
-export const runQueueMachine = setup({
+const machine = setup({
   types: {} as { context: RunQueueContext; input: RunQueueInput; events: RunQueueEvent },
   actors: { listening, watching, job: jobSupervisorMachine },
   actions: {
     throwInjected,
-    take: assign({ record: ({ context }) => context.registry.next() }),
+    take: assign({
+      record: ({ context }) => context.registry.next(),
+      history: emptyHistory,
+      failedAtMs: undefined,
+      failure: undefined,
+    }),
     cancelQueued: ({ context }) => {
       for (const record of context.registry.all()) {
         if (record.status !== "queued" || !record.isCancelAsked) continue;
-        record.append(0, { type: "run.failed", error: recordError(new RunCancelledError(record.run)) });
+        record.append(0, {
+          type: "run.failed",
+          error: recordError(new RunCancelledError(record.run)),
+        });
         record.status = "cancelled";
       }
     },
@@ -53,13 +74,34 @@ export const runQueueMachine = setup({
       if (record === undefined || result === undefined) return;
       record.append(result.generation, { type: "run.finished", result }); // Q2
     },
-    noteFailed: ({ context, event }) => {
+    jobFailed: assign(({ context, event }) => {
+      const { record, network, history } = context;
+      if (record === undefined) return {};
       const { error } = event as unknown as { error: unknown };
-      context.record?.append(0, { type: "run.failed", error: recordError(error) }); // Q2
+      const child = `job:${record.run}`;
+      const atMs = network.clock.now();
+      const end = { child, atMs, reason: "error" as const, error: recordError(error) };
+      const children = [{ id: child, restart: "transient" as const }];
+      const intensity = record.job.restarts;
+      const policy = { supervisor: "queue", strategy: "one-for-one" as const, children };
+      const decision = decide({ ...policy, intensity, backoff }, history, end);
+      if (decision.escalate) {
+        const isOwn = decision.cause.code === "RESTART_LIMIT" && end.error.code !== "RESTART_LIMIT";
+        return { failure: isOwn ? new RemoteError(decision.cause) : error };
+      }
+      const at = { offender: child, supervisor: "queue", context: "running" };
+      const { reason, ...where } = failureOf(error, at).incident;
+      record.append(0, { type: "run.incident", ...where, error: reason });
+      return { history: decision.history, delayMs: decision.delayMs, failedAtMs: atMs };
+    }),
+    noteFailed: ({ context }) => {
+      context.record?.append(0, { type: "run.failed", error: recordError(context.failure) }); // Q2
     },
   },
+  delays: { delayMs: ({ context }) => context.delayMs },
   guards: {
     hasNext: ({ context }) => context.registry.next() !== undefined,
+    hasFailed: ({ context }) => context.failure !== undefined,
     isCancelled: ({ context }) => context.record?.isCancelAsked === true,
   },
 }).createMachine({
@@ -68,6 +110,9 @@ export const runQueueMachine = setup({
     ...input,
     mailbox: openMailbox(input.network, clusterScope, { role: "queue", index: 0 }),
     record: undefined,
+    history: emptyHistory,
+    failedAtMs: undefined,
+    delayMs: 0,
   }),
   invoke: [
     { src: "listening", input: ({ context }) => context },
@@ -89,20 +134,31 @@ export const runQueueMachine = setup({
         src: "job",
         id: "job",
         input: ({ context }) => {
-          const { network, record, devices, createdBy } = context;
+          const { network, record, devices, createdBy, failedAtMs } = context;
           if (record === undefined) throw new RangeError("There is no run to work on");
           const wanted = record.job.devices;
-          return { network, record, devices: wanted === 0 ? devices : wanted, createdBy };
+          const taken = wanted === 0 ? devices : wanted;
+          return { network, record, devices: taken, createdBy, failedAtMs };
         },
         onDone: { target: "idle", actions: "noteFinished" },
-        onError: { target: "idle", actions: "noteFailed" },
+        onError: { target: "restarting", actions: "jobFailed" },
       },
       on: {
         "queue.changed": [
-          { guard: "isCancelled", actions: [sendTo("job", { type: "run.cancel" }), "cancelQueued"] },
+          {
+            guard: "isCancelled",
+            actions: [sendTo("job", { type: "run.cancel" }), "cancelQueued"],
+          },
           { actions: "cancelQueued" },
         ],
       },
     },
+    restarting: {
+      always: { guard: "hasFailed", target: "idle", actions: "noteFailed" },
+      after: { delayMs: "working" },
+    },
   },
 });
+
+/** As drawn above; its children end with it. */
+export const runQueueMachine = downWithChildren(machine);

@@ -1,5 +1,5 @@
-// The record of a run: what was asked, how far it is, and what happened, as events for its owner. It
-// is plain data outside every actor, so that whoever restarts finds it where it was.
+// The record of a run: what was asked, how far it is, and what happened, as events for its owner.
+// It is plain data outside every actor, so that whoever restarts finds it where it was.
 
 import type { ErrorRecord } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";

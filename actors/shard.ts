@@ -7,8 +7,9 @@
 // Fails   when told to; the device goes down with it, and with that the generation (law 3)
 
 import { assign, setup } from "xstate";
-import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
+import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import type { SavedPart } from "./device-program.ts";
+import { downWithChildren } from "./down-with-children.ts";
 import { listening } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox, type RunScope } from "./mailbox.ts";
 
@@ -31,7 +32,7 @@ export interface ShardContext extends ShardInput {
   readonly savedCut: number | undefined;
 }
 
-export const shardMachine = setup({
+const machine = setup({
   types: {} as { context: ShardContext; input: ShardInput; events: ShardEvent },
   actors: { listening },
   actions: {
@@ -62,3 +63,6 @@ export const shardMachine = setup({
     serving: { on: { "shard.saved": { actions: ["tellSaved", "remember"] } } },
   },
 });
+
+/** As drawn above; its children end with it. */
+export const shardMachine = downWithChildren(machine);

@@ -8,14 +8,15 @@
 
 import {
   type AnyActorLogic,
-  enqueueActions,
-  type ErrorActorEvent,
   type DoneActorEvent,
+  type ErrorActorEvent,
+  enqueueActions,
   setup,
 } from "xstate";
 import type { Clock } from "../src/clock.ts";
-import { recordError, RemoteError } from "../src/errors.ts";
-import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
+import { RemoteError, recordError } from "../src/errors.ts";
+import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
+import { downWithChildren } from "./down-with-children.ts";
 import { failureOf, type Incident } from "./incident.ts";
 import { listening } from "./listening.ts";
 import type { Mailbox } from "./mailbox.ts";
@@ -59,7 +60,7 @@ export type SupervisorEvent =
 /** The k-th restart waits 50 ms * 2^(k-1), at most 5 s: long enough for a port to be free again. */
 export const backoff = { baseMs: 50, factor: 2, maxMs: 5000 } as const;
 
-export const supervisorMachine = setup({
+const machine = setup({
   types: {} as {
     context: SupervisorContext;
     input: SupervisorInput;
@@ -135,3 +136,6 @@ export const supervisorMachine = setup({
     failed: { entry: "handUp" },
   },
 });
+
+/** As drawn above; its children end with it. */
+export const supervisorMachine = downWithChildren(machine);

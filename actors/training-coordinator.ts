@@ -6,34 +6,42 @@
 //                               └──────▶ releasing ─▶ finished
 //   meanwhile: watching the host's heartbeats and the devices' progress
 //
-// Takes   host.prepared · host.progress · host.failed · device.ready · reached · evaluated ·
+// Takes   host.prepared · progress · mended · failed · device.ready · reached · evaluated ·
 //         checkpoint.committed · run.cancel
 // Asks    host.prepare · host.assemble · host.release · device.run · evaluate · checkpoint.cut
 //
 // Invariants
 //   T1. Everything it decides follows from the checkpoint it began with and what devices report:
 //       restarted after a failure, it decides the same again.
-//   T2. Evaluation comes before the checkpoint of its cut: metrics and patience are part of the cut.
+//   T2. Evaluation comes before the checkpoint of its cut: metrics and patience are part of the
+//       cut.
 //   T3. A failure of anyone who takes part ends this generation; nothing is retried (law 3).
 
-import { assign, enqueueActions, fromPromise, setup } from "xstate";
+import { assign, enqueueActions, setup } from "xstate";
 import { PeerLostError, RemoteError, StepTimeoutError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
-import { kernelNotice } from "../src/kernels/index.ts";
-import type { Metrics } from "../src/training/metrics.ts";
-import { type Cut, nextCut, type Schedule, scheduleOf } from "../src/training/schedule.ts";
+import { nextCut, type Schedule, scheduleOf } from "../src/training/schedule.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
-import { type Assembly, type DataPlan, dataPlanSchema } from "./assembly.ts";
-import { throwInjected, type ThrowEvent } from "./chaos-throw.ts";
+import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
+import {
+  type Asking,
+  assembling,
+  cutting,
+  evaluating,
+  preparing,
+  releasing,
+  running,
+} from "./coordinator-questions.ts";
+import { incidentOf, samplesPerSecond, tellPrepared, tellStarted } from "./coordinator-report.ts";
+import { downWithChildren } from "./down-with-children.ts";
 import { beatMs } from "./host-generation.ts";
 import { ActorFailedError } from "./incident.ts";
 import { listening, type MessageEvent } from "./listening.ts";
-import { type Address, ask, type Mailbox, type Network, openMailbox, type RunScope } from "./mailbox.ts";
+import { type Network, openMailbox, type RunScope } from "./mailbox.ts";
 import {
   afterCheckpoint,
   afterEvaluation,
   afterWindow,
-  type RunMetrics,
   restoredMetrics,
   resultOf,
 } from "./run-metrics.ts";
@@ -52,17 +60,8 @@ export interface TrainingCoordinatorInput {
   readonly failedAtMs: number | undefined;
 }
 
-export interface TrainingCoordinatorContext extends TrainingCoordinatorInput {
-  readonly mailbox: Mailbox;
-  /** Number of the next question. */
-  readonly command: number;
-  readonly plan: DataPlan | undefined;
+export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, Asking {
   readonly schedule: Schedule | undefined;
-  readonly step: number;
-  /** The cut that is being reached or made; undefined between cuts. */
-  readonly cut: Cut | undefined;
-  readonly metrics: RunMetrics;
-  readonly arithmetic: string;
   /** When the first window began. */
   readonly startedAtMs: number;
   /** Furthest step that a heartbeat has told. */
@@ -75,148 +74,13 @@ export interface TrainingCoordinatorContext extends TrainingCoordinatorInput {
 }
 
 type CoordinatorEvent =
-  | MessageEvent<"host.progress" | "host.failed" | "host.preparing">
+  | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing">
   | { readonly type: "run.cancel" }
   | ThrowEvent;
 
 type Context = TrainingCoordinatorContext;
-const host: Address = { role: "host", index: 0 };
-const checkpoint: Address = { role: "checkpoint", index: 0 };
 
-const preparing = fromPromise<DataPlan, Context>(async ({ input, signal }) => {
-  const { network, mailbox, job, command } = input;
-  const [plan] = await ask({
-    network,
-    mailbox,
-    to: [host],
-    type: "host.prepare",
-    body: { command, job },
-    answer: (message) =>
-      message.type === "host.prepared" && message.body.command === command
-        ? { from: 0, answer: message.body.plan }
-        : undefined,
-    deadlineMs: Number.POSITIVE_INFINITY, // Terabytes may be read: host.preparing tells of progress.
-    signal,
-  });
-  return dataPlanSchema.parse(plan);
-});
-
-const assembling = fromPromise<string, Context>(async ({ input, signal }) => {
-  const { network, mailbox, job, devices, plan, scope, step, latest, command } = input;
-  if (plan === undefined) throw new RangeError("The data is not prepared");
-  const assembly: Assembly = {
-    ...scope,
-    job,
-    devices,
-    data: plan,
-    fromStep: step,
-    manifest: latest,
-  };
-  const arithmetics = await ask({
-    network,
-    mailbox,
-    to: [host],
-    type: "host.assemble",
-    body: { command, assembly },
-    answer: everyDevice(devices),
-    // Slabs are filled and checkpoints read: many steps' worth of memory and disk.
-    deadlineMs: 10 * job.stepDeadlineMs,
-    signal,
-  });
-  return arithmetics[0]?.[0] ?? "";
-});
-
-/** One answer, once all devices have said that they are ready: their arithmetics. */
-function everyDevice(devices: number) {
-  const ready = new Map<number, string>();
-  return (message: { type: string; body: unknown }) => {
-    if (message.type !== "device.ready") return undefined;
-    const { device, arithmetic } = message.body as MessageEvent<"device.ready">["body"];
-    ready.set(device, arithmetic);
-    return ready.size === devices ? { from: 0, answer: [...ready.values()] } : undefined;
-  };
-}
-
-const running = fromPromise<MessageEvent<"device.reached">["body"], Context>(
-  async ({ input, signal }) => {
-    const { network, mailbox, cut, command } = input;
-    if (cut === undefined) throw new RangeError("There is no window to run");
-    const [first] = await ask({
-      network,
-      mailbox,
-      to: devicesOf(input),
-      type: "device.run",
-      body: { command, toStep: cut.step },
-      answer: (message) =>
-        message.type === "device.reached" && message.body.command === command
-          ? { from: message.body.device, answer: message.body }
-          : undefined,
-      deadlineMs: Number.POSITIVE_INFINITY, // The watch sees to it that steps are made.
-      signal,
-    });
-    if (first === undefined) throw new RangeError("There is no device 0");
-    return first;
-  },
-);
-
-const evaluating = fromPromise<Metrics, Context>(async ({ input, signal }) => {
-  const { network, mailbox, job, command } = input;
-  const answers = await ask({
-    network,
-    mailbox,
-    to: devicesOf(input),
-    type: "device.evaluate",
-    body: { command },
-    answer: (message) =>
-      message.type === "device.evaluated" && message.body.command === command
-        ? { from: message.body.device, answer: message.body.metrics }
-        : undefined,
-    // Each batch of it is watched by the devices; this bounds the whole.
-    deadlineMs: 60 * job.stepDeadlineMs,
-    signal,
-  });
-  const metrics = answers[0];
-  if (metrics === undefined || metrics === null) throw new RangeError("No device has metrics");
-  return metrics;
-});
-
-const cutting = fromPromise<MessageEvent<"checkpoint.committed">["body"], Context>(
-  async ({ input, signal }) => {
-    const { network, mailbox, job, metrics, step, arithmetic, command } = input;
-    const [committed] = await ask({
-      network,
-      mailbox,
-      to: [checkpoint],
-      type: "checkpoint.cut",
-      body: { command, cut: step, arithmetic, best: metrics.isBest, metrics },
-      answer: (message) =>
-        message.type === "checkpoint.committed" && message.body.command === command
-          ? { from: 0, answer: message.body }
-          : undefined,
-      deadlineMs: 20 * job.stepDeadlineMs,
-      signal,
-    });
-    if (committed === undefined) throw new RangeError("Nothing was committed");
-    return committed;
-  },
-);
-
-const releasing = fromPromise<void, Context>(async ({ input, signal }) => {
-  const { network, mailbox, job, command } = input;
-  await ask({
-    network,
-    mailbox,
-    to: [host],
-    type: "host.release",
-    body: { command },
-    answer: (message) =>
-      message.type === "host.released" ? { from: 0, answer: true } : undefined,
-    deadlineMs: job.stepDeadlineMs,
-    signal,
-  });
-});
-
-export const trainingCoordinatorMachine = setup({
+const machine = setup({
   types: {} as {
     context: Context;
     input: TrainingCoordinatorInput;
@@ -239,16 +103,10 @@ export const trainingCoordinatorMachine = setup({
     }),
     tellProgress: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "host.progress" || context.schedule === undefined) return;
-      const { record, scope, schedule, failedAtMs, network, latest } = context;
-      const step = Math.max(0, ...event.body.steps.slice(0, 1));
+      const { record, scope, schedule } = context;
+      const step = event.body.steps[0] ?? 0;
       if (step <= context.seenStep) return;
       enqueue.assign({ seenStep: step });
-      if (failedAtMs !== undefined && !context.isRecovered) {
-        const seconds = (network.clock.now() - failedAtMs) / 1000;
-        const fromStep = latest?.cut ?? 0;
-        record.append(scope.generation, { type: "run.recovered", fromStep, seconds });
-        enqueue.assign({ isRecovered: true });
-      }
       const loss = event.body.losses.at(-1) ?? context.seenLoss;
       enqueue.assign({ seenLoss: loss });
       record.append(scope.generation, {
@@ -258,6 +116,15 @@ export const trainingCoordinatorMachine = setup({
         loss,
         samplesPerSecond: samplesPerSecond(context, step),
       });
+    }),
+    // Once a generation, at the first sign of a step after the restore.
+    tellRecovered: enqueueActions(({ context, enqueue }) => {
+      const { record, scope, failedAtMs, isRecovered, network, latest, step, seenStep } = context;
+      const fromStep = latest?.cut ?? 0;
+      if (failedAtMs === undefined || isRecovered || Math.max(step, seenStep) <= fromStep) return;
+      const seconds = (network.clock.now() - failedAtMs) / 1000;
+      record.append(scope.generation, { type: "run.recovered", fromStep, seconds });
+      enqueue.assign({ isRecovered: true });
     }),
     tellPreparing: ({ context, event }) => {
       if (event.type !== "host.preparing") return;
@@ -272,13 +139,16 @@ export const trainingCoordinatorMachine = setup({
     noteFailed: assign({
       failure: ({ context, event }) => {
         if (event.type !== "host.failed") return context.failure;
-        const { actor, error } = event.body;
-        const supervisor = "host:0";
-        const doing = `generation ${context.scope.generation}, step ${context.seenStep}`;
-        const incident = { offender: actor, supervisor, context: doing, reason: error };
-        return new ActorFailedError(incident, { cause: new RemoteError(error) });
+        const incident = incidentOf(context, event.body);
+        return new ActorFailedError(incident, { cause: new RemoteError(incident.reason) });
       },
     }),
+    tellMended: ({ context, event }) => {
+      if (event.type !== "host.mended") return;
+      const { record, scope } = context;
+      const { reason, ...where } = incidentOf(context, event.body);
+      record.append(scope.generation, { type: "run.incident", ...where, error: reason });
+    },
     fail: ({ context }) => {
       throw context.failure;
     },
@@ -300,8 +170,11 @@ export const trainingCoordinatorMachine = setup({
       cut?.evaluate === true && step === cut.step && metrics.evaluatedStep !== step,
     mustCut: ({ context: { cut, metrics, step, isCancelAsked } }) =>
       metrics.savedStep !== step &&
-      (cut?.checkpoint === true || metrics.isBest || metrics.earlyStopping.stopped || isCancelAsked),
-    isConnected: ({ context }) => context.network.isConnected(),
+      (cut?.checkpoint === true ||
+        metrics.isBest ||
+        metrics.earlyStopping.stopped ||
+        isCancelAsked),
+    couldBeHeard: ({ context }) => context.network.connectedForMs() >= 4 * beatMs,
     hasMoved: ({ context, event }) =>
       event.type === "host.progress" && (event.body.steps[0] ?? 0) > context.seenStep,
   },
@@ -328,6 +201,7 @@ export const trainingCoordinatorMachine = setup({
   on: {
     "chaos.throw": { actions: "throwInjected" },
     "host.failed": { actions: ["noteFailed", "fail"] }, // T3
+    "host.mended": { actions: "tellMended" },
     "host.preparing": { actions: "tellPreparing" },
     "run.cancel": { actions: ["noteCancel", "askPause"] },
   },
@@ -375,18 +249,29 @@ export const trainingCoordinatorMachine = setup({
       states: {
         watch: {
           initial: "alive",
-          on: {
-            "host.progress": { target: ".alive", reenter: true, actions: "tellProgress" },
-          },
           states: {
-            alive: { after: { silenceMs: "doubting" } },
+            // The transition belongs to each state: one of `watch` that re-enters would leave all
+            // of `training`, and begin the work again at every heartbeat.
+            alive: {
+              after: { silenceMs: "doubting" },
+              on: {
+                "host.progress": {
+                  target: "alive",
+                  reenter: true,
+                  actions: ["tellProgress", "tellRecovered"],
+                },
+              },
+            },
             // What this thread was too busy to read is read before the silence counts.
             doubting: {
               after: {
                 doubtMs: [
-                  { guard: "isConnected", actions: "failSilent" },
+                  { guard: "couldBeHeard", actions: "failSilent" },
                   { target: "doubting", reenter: true },
                 ],
+              },
+              on: {
+                "host.progress": { target: "alive", actions: ["tellProgress", "tellRecovered"] },
               },
             },
           },
@@ -418,11 +303,14 @@ export const trainingCoordinatorMachine = setup({
                 input: ({ context }) => context,
                 onDone: {
                   target: "deciding",
-                  actions: assign(({ context, event }) => ({
-                    step: event.output.step,
-                    metrics: afterWindow(context.metrics, event.output),
-                    isCancelAsked: context.isCancelAsked || event.output.isPaused,
-                  })),
+                  actions: [
+                    assign(({ context, event }) => ({
+                      step: event.output.step,
+                      metrics: afterWindow(context.metrics, event.output),
+                      isCancelAsked: context.isCancelAsked || event.output.isPaused,
+                    })),
+                    "tellRecovered",
+                  ],
                 },
               },
               initial: "moving",
@@ -501,37 +389,5 @@ export const trainingCoordinatorMachine = setup({
   },
 });
 
-function devicesOf(context: Context): Address[] {
-  return Array.from({ length: context.devices }, (_, index) => ({ role: "device", index }));
-}
-
-function samplesPerSecond(context: Context, step: number): number {
-  const seconds = (context.network.clock.now() - context.startedAtMs) / 1000;
-  const samples = (step - (context.latest?.cut ?? 0)) * context.job.data.batchSize;
-  return seconds > 0 ? samples / seconds : 0;
-}
-
-function tellPrepared({ record, scope, plan, schedule }: Context): void {
-  if (plan === undefined || schedule === undefined) return;
-  record.append(scope.generation, {
-    type: "run.prepared",
-    samples: plan.training.samples,
-    heldOut: plan.evaluation?.samples ?? 0,
-    steps: schedule.steps,
-    quarantined: plan.quarantined,
-    quarantine: plan.quarantine,
-    bestAuc: plan.bestAuc,
-  });
-}
-
-function tellStarted(context: Context): void {
-  const { record, scope, schedule, devices, arithmetic, step } = context;
-  record.append(scope.generation, {
-    type: "run.started",
-    fromStep: step,
-    steps: schedule?.steps ?? 0,
-    devices,
-    arithmetic,
-    notice: kernelNotice(),
-  });
-}
+/** As drawn above; its children end with it. */
+export const trainingCoordinatorMachine = downWithChildren(machine);

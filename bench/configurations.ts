@@ -8,6 +8,8 @@ export interface Configuration {
   readonly lookups: number;
   /** Floating-point operations of a sample, forward and backward, in the dense layers. */
   readonly flopPerSample: number;
+  /** Inputs and outputs of every dense layer, bottom then top. */
+  readonly layers: readonly (readonly [number, number])[];
 }
 
 const shapes = {
@@ -60,7 +62,7 @@ export function configuration(name: ConfigurationName): Configuration {
   const macs = layers.reduce((sum, [inputs, outputs], i) => {
     return sum + (i === 0 ? 2 : 3) * inputs * outputs;
   }, 0);
-  return { model, lookups, flopPerSample: 2 * (macs + 3 * pairs * dim) };
+  return { model, lookups, flopPerSample: 2 * (macs + 3 * pairs * dim), layers };
 }
 
 function widths(sizes: readonly number[]): [number, number][] {

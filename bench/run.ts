@@ -2,6 +2,7 @@
 
 import { Command, InvalidArgumentError, Option } from "commander";
 import { configurationNames } from "./configurations.ts";
+import { benchKernels, type KernelsBenchOptions } from "./kernels.bench.ts";
 import { printReport } from "./report.ts";
 import { benchTrain, type TrainBenchOptions } from "./train.bench.ts";
 
@@ -31,6 +32,16 @@ program
   .option("--json", "end with one line for machines", false)
   .action(async (options: TrainBenchOptions & { json: boolean }) => {
     printReport("train", [await benchTrain(options)], options.json);
+  });
+
+program
+  .command("kernels")
+  .description("each kernel on one thread beside its limit, measured in the same run")
+  .option("--batch <samples>", "samples of a batch", positive, 2048)
+  .option("--table-gib <size>", "gibibytes of the table that rows are read from", positive, 2)
+  .option("--json", "end with one line for machines", false)
+  .action((options: KernelsBenchOptions & { json: boolean }) => {
+    printReport("kernels", benchKernels(options), options.json);
   });
 
 await program.parseAsync();

@@ -1,5 +1,5 @@
-// A device's thread in the training bench: the real step over the real exchange, fed from batches that
-// were made before the clock starts, as its peer is.
+// A device's thread in the training bench: the real step over the real exchange, fed from batches
+// that were made before the clock starts, as its peer is.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { realClock } from "../src/clock.ts";

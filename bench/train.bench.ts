@@ -1,5 +1,6 @@
-// Question: how many samples a second does a whole step train, forward, exchange, backward and update?
-// Limit: the dense layers' operations at the speed of our own matrix product, all devices together.
+// Question: how many samples a second does a whole step train, forward, exchange, backward and
+// update? Limit: the dense layers' operations at the speed of our own matrix product, all devices
+// together.
 
 import { Worker } from "node:worker_threads";
 import { sparseOptimizerOptions } from "../src/embedding/options.ts";

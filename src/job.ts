@@ -1,5 +1,5 @@
-// The job: what is asked for, as plain data that crosses threads and NATS. Each room declares its own
-// options; here they become one specification, complete and checked once.
+// The job: what is asked for, as plain data that crosses threads and NATS. Each room declares its
+// own options; here they become one specification, complete and checked once.
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -25,7 +25,8 @@ const evaluationOptions = z.strictObject({
   earlyStopping: earlyStoppingOptions.optional(),
 });
 
-const jobSchema = z.strictObject({
+/** Every option of a job. docs/jobs.md has them as a table, which a test compares with this. */
+export const jobSchema = z.strictObject({
   name: z
     .string()
     .regex(/^[A-Za-z0-9_-]{1,64}$/, "letters, digits, - and _, at most 64")

@@ -66,12 +66,18 @@ function expectationOf(issue: Issue): string {
     case "too_big":
       return bound(issue.origin, issue.inclusive === false ? "<" : "<=", issue.maximum);
     case "invalid_value":
-      return `one of ${issue.values.map((value) => JSON.stringify(value)).join(", ")}`;
+      return oneOf(issue.values);
     case "invalid_union":
-      return issue.message;
+      return "options" in issue && issue.options !== undefined
+        ? oneOf(issue.options)
+        : issue.message;
     default:
       return issue.message;
   }
+}
+
+function oneOf(values: readonly unknown[]): string {
+  return `one of ${values.map((value) => JSON.stringify(value)).join(", ")}`;
 }
 
 function bound(origin: string, sign: string, limit: number | bigint): string {

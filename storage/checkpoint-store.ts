@@ -1,8 +1,8 @@
 // The checkpoint store: where the truth about a run lives (law 6).
 //
 // A checkpoint is all parts of one cut, and it exists when its manifest does (law 2). Manifests are
-// a chain. Each restore begins a generation, which goes on from one manifest of the chain; from then
-// on nothing that an older generation still writes can join it (law 3).
+// a chain. Each restore begins a generation, which goes on from one manifest of the chain; from
+// then on nothing that an older generation still writes can join it (law 3).
 //
 //   generation 1   10 ── 20    30            30 came after generation 2 had begun: off the chain
 //   generation 2          └─── 30 ── 40

@@ -56,7 +56,8 @@ export function decodeText(bytes: string): string {
 
 const integer = /^[+-]?\d{1,15}$/;
 
-function decodeDense(text: string, { name, isInteger, log }: DenseField): number | string {
+/** The value of a dense field, or what is wrong with it. Characters are bytes. */
+export function decodeDense(text: string, { name, isInteger, log }: DenseField): number | string {
   if (text === "") return 0;
   if (isInteger && !integer.test(text)) {
     return `expected \`${name}\` to be an integer, got ${show(text)}`;
@@ -68,7 +69,8 @@ function decodeDense(text: string, { name, isInteger, log }: DenseField): number
   return log ? Math.log1p(Math.max(value, 0)) : value;
 }
 
-function decodeBag(
+/** Appends the ids of a field to a feature's bag; returns what is wrong with it, if so. */
+export function decodeBag(
   sample: Sample,
   feature: number,
   text: string,
@@ -86,7 +88,8 @@ function decodeBag(
   return undefined;
 }
 
-function decodeId(
+/** Appends one id to a feature's bag; returns what is wrong with it, if so. */
+export function decodeId(
   sample: Sample,
   feature: number,
   text: string,

@@ -89,7 +89,7 @@ export class BagMemory {
    */
   gather(frames: readonly IdFrame[], tables: readonly { name: string; rows: number }[]): Bags {
     const samples = frames.reduce((sum, frame) => sum + frame.samples, 0);
-    const count = frames.reduce((sum, frame) => sum + (frame.ints[1] ?? 0), 0);
+    const count = frames.reduce((sum, frame) => sum + idsIn(frame, tables.length), 0);
     const bags = tables.length * samples;
     if (this.#offsets.length < bags + 1) this.#offsets = new Int32Array(bags + 1);
     if (this.#ids.length < count) this.#ids = new Int32Array(count + (count >> 1));
@@ -114,7 +114,7 @@ export class BagMemory {
         }
         ids.set(frame.ints.subarray(from, end), first);
         atId[sender] = end;
-        checkIds(ids, first, total, spec, offsets, bag);
+        checkIds(ids, first, total, spec, offsets, table * samples, bag);
       }
     }
     offsets[bag] = total;
@@ -123,20 +123,33 @@ export class BagMemory {
   }
 }
 
+/**
+ * How many ids a frame says that it holds. @throws FrameCorruptError where it has no room for them
+ */
+function idsIn({ ints, samples }: IdFrame, tables: number): number {
+  const count = ints[1] ?? -1;
+  const room = ints.length - headerInts - tables * samples;
+  if (count >= 0 && count <= room) return count;
+  throw new FrameCorruptError("ids", `${count} ids where there is room for ${room}`);
+}
+
+/** `bagStart` = the table's first bag, `bagEnd` = the bag after the last that was filled. */
 function checkIds(
   ids: Int32Array,
   first: number,
   end: number,
   spec: { name: string; rows: number },
   offsets: Int32Array,
+  bagStart: number,
   bagEnd: number,
 ): void {
   const { rows } = spec;
   for (let i = first; i < end; i++) {
     const id = ids[i] ?? -1;
     if (id >= 0 && id < rows) continue;
-    let sample = bagEnd - 1;
-    while (sample > 0 && (offsets[sample] ?? 0) > i) sample--;
+    let bag = bagEnd - 1;
+    while (bag > bagStart && (offsets[bag] ?? 0) > i) bag--;
+    const sample = bag - bagStart;
     throw new IdOutOfRangeError({ table: spec.name, sample, id, rows });
   }
 }

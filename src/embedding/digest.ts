@@ -1,9 +1,9 @@
-// The digest of a table: a hash over the born rows in logical order, whoever holds them and wherever
-// they rest. The leaves are the quanta (row block x 32 columns) and, of a row-wise optimizer, the
-// row block's state, so that any plan can hash its part without moving a row (law 4).
+// The digest of a table: a hash over the born rows in logical order, whoever holds them and
+// wherever they rest. The leaves are the quanta (row block x 32 columns) and, of a row-wise
+// optimizer, the row block's state, so that any plan can hash its part and move no row (law 4).
 //
 //   leaf(block, quantum) = sha256( for each born row, ascending:
-//                                  row u32 | weights of the quantum | element state of the quantum )
+//                                  row u32 | weights of the quantum | its element state )
 //   leaf(block, state)   = sha256( for each born row: row u32 | row state )
 //   table                = sha256( all leaves: by block, then quantum, the state leaf last )
 

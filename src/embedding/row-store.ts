@@ -1,11 +1,12 @@
 // The row store's contract: where the rows of a device's tables rest, with their optimizer's state.
 // Implementations: the slab (slab.ts), all in device memory; later the cache tiers.
 //
-// T = tables of the store, B = samples, C = columns of all its tables side by side, W = state floats.
+// T = tables of the store, B = samples, C = columns of all its tables side by side, W = state
+// floats.
 //
-// An update has two phases, because a row may be split by columns over devices: `partials` gives the
-// sums of squares of the part that is here, the exchange completes them, `update` applies. Where
-// whole rows are here, `update` alone does both in one pass.
+// An update has two phases, because a row may be split by columns over devices: `partials` gives
+// the sums of squares of the part that is here, the exchange completes them, `update` applies.
+// Where whole rows are here, `update` alone does both in one pass.
 
 import type { Bags, RowRule, Tensor } from "../kernels/kernels.ts";
 import type { Slices } from "../kernels/slices.ts";

@@ -37,7 +37,7 @@ export function* decodeRows(
   expect: { dim: number; width: number; path: string },
 ): Generator<RowRecords> {
   const { dim, width, path } = expect;
-  const aligned = bytes.byteOffset % 4 === 0 ? bytes : bytes.slice();
+  const aligned = bytes.byteOffset % 4 === 0 ? bytes : new Uint8Array(bytes); // A copy.
   const view = new DataView(aligned.buffer, aligned.byteOffset, aligned.byteLength);
   const need = (at: number, count: number) => {
     if (at + count > view.byteLength) throw new CheckpointCorruptError(path, "it ends too early");
@@ -49,19 +49,25 @@ export function* decodeRows(
     throw new CheckpointCorruptError(path, `its header is [${header}], expected [${wanted}]`);
   }
   let at = 16;
+  let after = -1;
   for (;;) {
     need(at, 4);
     const n = view.getUint32(at, true);
     at += 4;
-    if (n === 0) return;
+    if (n === 0) break;
     need(at, 4 * n * (1 + dim + width));
     const start = aligned.byteOffset + at;
     const rows = new Int32Array(aligned.buffer, start, n);
+    for (const row of rows) {
+      if (row <= after) throw new CheckpointCorruptError(path, `row ${row} follows row ${after}`);
+      after = row;
+    }
     const weights = new Float32Array(aligned.buffer, start + 4 * n, n * dim);
     const state = new Float32Array(aligned.buffer, start + 4 * n * (1 + dim), n * width);
     yield { rows, weights, state };
     at += 4 * n * (1 + dim + width);
   }
+  if (at !== view.byteLength) throw new CheckpointCorruptError(path, "it goes on after its end");
 }
 
 function bytesOf(array: Int32Array | Float32Array): Uint8Array {

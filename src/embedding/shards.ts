@@ -1,5 +1,5 @@
-// Logical shards: how the rows of a job are cut into parts that can be placed. A shard is a function
-// of the job alone; a plan only says which device holds it (law 4).
+// Logical shards: how the rows of a job are cut into parts that can be placed. A shard is a
+// function of the job alone; a plan only says which device holds it (law 4).
 
 import type { TableSpec } from "./options.ts";
 

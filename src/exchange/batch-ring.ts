@@ -1,6 +1,6 @@
-// The batch ring: how readers hand batches to the devices of their host. Each device has a few slots
-// in shared memory for each stream (training, evaluation); a reader fills slot t % slots with batch t
-// of the stream, the device empties them in order.
+// The batch ring: how readers hand batches to the devices of their host. Each device has a few
+// slots in shared memory for each stream (training, evaluation); a reader fills slot t % slots with
+// batch t of the stream, the device empties them in order.
 //
 //   granted[stream]          tickets that readers may fill: batches 0 .. granted-1
 //   filled[stream][d][slot]  ticket + 1 of the batch that lies in the slot

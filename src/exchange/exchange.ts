@@ -1,7 +1,7 @@
 // The exchange's contract: the collectives of one step, in split phases, over whatever connects the
 // devices of a generation. Each collective is a channel with at most one round in flight:
 //
-//   open ──▶ write into the outbox ──▶ start ──▶ … compute … ──▶ finish ──▶ read the inbox ──▶ close
+//   open ──▶ write the outbox ──▶ start ──▶ … compute … ──▶ finish ──▶ read the inbox ──▶ close
 //
 // All participants open the same rounds in the same order. Every wait has a name and the step's
 // deadline (law 5); a missing peer becomes a StepTimeoutError that names it.

@@ -21,7 +21,9 @@ import type {
   Region,
 } from "./exchange.ts";
 
-/** Parts and inboxes begin at multiples of this: a cache line, and every typed array's alignment. */
+/**
+ * Parts and inboxes begin at multiples of this: a cache line, and every typed array's alignment.
+ */
 const alignment = 64;
 
 const channelNames = ["ids", "pooled", "dPooled", "losses"] as const;

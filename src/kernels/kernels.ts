@@ -15,7 +15,7 @@ import type { Slices, Subtree } from "./slices.ts";
 
 /**
  * A float32 array, row-major: a handle. Only src/kernels and the edge of the exchange may look
- * inside; everybody else passes it on, so that a device whose memory is not JavaScript's can come in.
+ * inside; everybody else passes it on, so that a device with memory of its own can come in.
  */
 export interface Tensor {
   readonly shape: readonly number[];
@@ -204,8 +204,8 @@ export interface Kernels {
   /** dX (B,I) = dOut (B,O) * w (O,I). Sum over O in order, from 0. */
   dLinearInput(dX: Tensor, dOut: Tensor, w: Tensor): void;
   /**
-   * Subtree p of dW[p] (O,I) = dOut^T x and dB[p] (O) = column sums of dOut, over the samples of its
-   * slices. dW and dB hold one tensor for each of `subtreesOf(slices)`, in order.
+   * Subtree p of dW[p] (O,I) = dOut^T x and dB[p] (O) = column sums of dOut, over the samples of
+   * its slices. dW and dB hold one tensor for each of `subtreesOf(slices)`, in order.
    */
   dLinearWeight(
     dW: readonly Tensor[],
@@ -279,9 +279,10 @@ export interface Kernels {
     sums?: readonly Float32Array[],
   ): number;
   /**
-   * First phase of an update whose rows are split by columns: for table `table` of `bags`, per distinct
-   * row (ascending) and per quantum of 32 columns the sum of squares of its gradient, l2 included: a
-   * pairwise tree over the quantum (lane i + lane i+16, then 8, 4, 2, 1; missing columns are 0).
+   * First phase of an update whose rows are split by columns: for table `table` of `bags`, per
+   * distinct row (ascending) and per quantum of 32 columns the sum of squares of its gradient, l2
+   * included: a pairwise tree over the quantum (lane i + lane i+16, then 8, 4, 2, 1; missing
+   * columns are 0).
    */
   rowSquares(
     tables: readonly Rows[],
@@ -292,8 +293,8 @@ export interface Kernels {
     rules: readonly RowRule[],
   ): Float32Array;
   /**
-   * The gradient of a replicated table, dense: for each subtree p, dRows[p] (R,D) and counts[p] (R),
-   * 1 where a sample of the subtree's slices looked the row up, else 0.
+   * The gradient of a replicated table, dense: for each subtree p, dRows[p] (R,D) and counts[p]
+   * (R), 1 where a sample of the subtree's slices looked the row up, else 0.
    */
   dRows(
     dRows: readonly Tensor[],
@@ -313,8 +314,8 @@ export interface Kernels {
   // Sums over devices ----
 
   /**
-   * out (n) = the slice tree over 0..slices-1, given its finished subtrees in order: parts[p] (n) is
-   * the sum of trees[p].
+   * out (n) = the slice tree over 0..slices-1, given its finished subtrees in order: parts[p] (n)
+   * is the sum of trees[p].
    */
   foldSubtrees(
     out: Tensor,

@@ -1,5 +1,5 @@
 // The DLRM on one device (Naumov et al., arXiv 1906.00091): everything but the rows. The vectors of
-// the tables come in, and their gradients go out, through `x` (B,F,D) and `dX`: the step moves them.
+// the tables come in, and their gradients go out, in `x` (B,F,D) and `dX`: the step moves them.
 //
 // B = samples, F = features with a vector (bottom output first, if there is one), D = dim.
 

@@ -1,4 +1,5 @@
-// A stack of linear layers with ReLU between them. B = samples; layer l is (widths[l] -> widths[l+1]).
+// A stack of linear layers with ReLU between them. B = samples; layer l takes
+// widths[l] to widths[l+1].
 
 import type { Kernels, Tensor } from "../kernels/kernels.ts";
 import type { Slices } from "../kernels/slices.ts";
@@ -78,7 +79,9 @@ export function mlpGradients(
   };
 }
 
-/** out (B, last width) from x (B, first width). Hidden units are dropped where `dropout` says so. */
+/**
+ * out (B, last width) from x (B, first width). Hidden units are dropped where `dropout` says so.
+ */
 export function forwardMlp(mlp: Mlp, x: Tensor, dropout?: Dropout): Tensor {
   const { kernels } = mlp;
   const samples = x.shape[0] ?? 0;

@@ -1,5 +1,5 @@
-// The placement: which device runs which slices and holds which shards. It decides speed and memory,
-// and never a bit of the result (law 4).
+// The placement: which device runs which slices and holds which shards. It decides speed and
+// memory, and never a bit of the result (law 4).
 
 /** What the planner knows of a shard. */
 export interface ShardLoad {

@@ -1,5 +1,6 @@
-// The parts of a checkpoint: what a device writes at a cut, and reads after a failure. A part belongs
-// to the job (the dense network, a table), never to a device, so any number of devices can load it.
+// The parts of a checkpoint: what a device writes at a cut, and reads after a failure. A part
+// belongs to the job (the dense network, a table), never to a device, so any number of devices can
+// load it.
 //
 //   dense:  "OSRD" | version u32 | n u32 | slots u32 | w f32*n | slot f32*n …      (device 0)
 //   table-00003:  rows-part.ts                                (its device; replicas: device 0)
@@ -116,7 +117,7 @@ function restoreDense(device: DeviceState, bytes: Uint8Array, name: string): voi
 
 /** Parameters, then optimizer slots, each flat. @throws CheckpointCorruptError */
 export function decodeDense(bytes: Uint8Array, name: string): Float32Array[] {
-  const aligned = bytes.slice();
+  const aligned = new Uint8Array(bytes); // A copy, from the start of its buffer.
   if (aligned.byteLength < headerBytes) throw new CheckpointCorruptError(name, "it has no header");
   const [first, second, length = 0, slots = 0] = new Uint32Array(aligned.buffer, 0, 4);
   const wanted = headerBytes + 4 * length * (1 + slots);

@@ -1,5 +1,5 @@
-// The schedule: which steps there are, and at which of them training pauses for a cut. A pure function
-// of the job and the number of samples; a restored run finds itself in the same place of it.
+// The schedule: which steps there are, and at which of them training pauses for a cut. A pure
+// function of the job and the number of samples; a restored run finds itself in the same place.
 
 /** Longest stretch of steps that devices run on their own: what the loss ring holds. */
 export const windowStepsMax = 1024;

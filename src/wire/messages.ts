@@ -1,8 +1,8 @@
 // The messages between actors: who may say what to whom. Each is checked on arrival.
 //
 //   coordinator ──▶ host          host.prepare · host.assemble · host.release
-//   host ──▶ coordinator          host.preparing · host.prepared · host.progress · host.failed ·
-//                                 host.released
+//   host ──▶ coordinator          host.preparing · host.prepared · host.progress · host.mended ·
+//                                 host.failed · host.released
 //   coordinator ──▶ device        device.run · device.evaluate · device.pause
 //   device ──▶ coordinator        device.ready · device.reached · device.evaluated
 //   coordinator ──▶ checkpoint    checkpoint.cut
@@ -10,8 +10,8 @@
 //   checkpoint ──▶ device         device.save
 //   shard, device ──▶ checkpoint  part.saved
 //
-// NATS may lose or repeat any of them. Whoever asks asks again until it is answered; `command` is the
-// number of the question, an answer repeats it, and a question asked twice is carried out once.
+// NATS may lose or repeat any of them. Whoever asks asks again until it is answered; `command` is
+// the number of the question, an answer repeats it, and a question asked twice is carried out once.
 
 import { z } from "zod";
 import { defineMessages } from "./codec.ts";
@@ -61,6 +61,8 @@ export const messages = defineMessages({
     losses: z.array(figure),
   }),
   "host.failed": z.object({ actor: z.string(), error: errorRecord }),
+  /** An actor failed, and another has taken its place: for the record. */
+  "host.mended": z.object({ actor: z.string(), error: errorRecord }),
 
   "device.run": z.object({ command, toStep: step }),
   "device.evaluate": z.object({ command }),

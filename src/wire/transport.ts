@@ -36,7 +36,9 @@ export interface Transport {
     receive: (frame: Frame) => void,
     options?: { readonly queue?: string },
   ): Subscription;
-  /** One answer to one frame. @throws RequestFailedError after the deadline, or if nobody listens */
+  /**
+   * One answer to one frame. @throws RequestFailedError after the deadline, or if nobody listens
+   */
   request(
     subject: string,
     payload: Uint8Array,

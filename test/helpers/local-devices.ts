@@ -1,20 +1,24 @@
 // Trains on D devices in one thread: the real step, exchange and kernels under simulated cells.
 
-import { layoutOf, createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
-import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
+import { modelDigest } from "../../src/embedding/digest.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
+import { createSharedMemoryExchange, layoutOf } from "../../src/exchange/shared-memory.ts";
+import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
 import type { Kernels } from "../../src/kernels/kernels.ts";
-import { createDeviceState, type DeviceState, type Recipe } from "../../src/training/device-state.ts";
+import {
+  createDeviceState,
+  type DeviceState,
+  type Recipe,
+} from "../../src/training/device-state.ts";
+import { partNames, partsOf } from "../../src/training/parts.ts";
 import { forwardStep, trainStep } from "../../src/training/step.ts";
 import {
   exchangeShapeOf,
   samplesOf,
-  topologyOf,
   type Topology,
   type TopologyInput,
+  topologyOf,
 } from "../../src/training/topology.ts";
-import { modelDigest } from "../../src/embedding/digest.ts";
-import { partNames, partsOf } from "../../src/training/parts.ts";
 
 /** A whole batch; ids feature-major, as `BatchMemory` has them. */
 export interface WholeBatch {

@@ -1,6 +1,6 @@
-// The training loop against PyTorch: loss curves, activations, gradients and final weights of a DLRM
-// that somebody else trained. Tolerances are those that the golden's README derives from the noise
-// of a rounding error: what exceeds them is another function, not another order of additions.
+// The training loop against PyTorch: loss curves, activations, gradients and final weights of a
+// DLRM that somebody else trained. Tolerances are those that the golden's README derives from the
+// noise of a rounding error: what exceeds them is another function, not another order of additions.
 
 import test from "ava";
 import { sparseOptimizerOptions } from "../../src/embedding/options.ts";

@@ -1,6 +1,7 @@
 // The embedded broker on a thread of its own, so that neither a busy main thread nor a step can
-// make it miss a ping. Frame faults (`intercept`) are for the broker in this thread: a function does not
-// cross. Whoever started the thread starts it again when `exited` resolves without a `close`.
+// make it miss a ping. Frame faults (`intercept`) are for the broker in this thread: a function
+// does not cross. Whoever started the thread starts it again when `exited` resolves without a
+// `close`.
 
 import { randomBytes } from "node:crypto";
 import { Worker } from "node:worker_threads";

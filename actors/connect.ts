@@ -1,0 +1,48 @@
+// A client of a cluster that runs elsewhere: `osiris up` on this machine, or one behind a
+// nats-server.
+
+import { z } from "zod";
+import { realClock } from "../src/clock.ts";
+import { checkOptions } from "../src/options.ts";
+import { connectNats } from "../src/wire/nats-transport.ts";
+import { Client } from "./client.ts";
+
+const connectionOptions = z.strictObject({
+  /** Where the cluster's broker listens: `nats://127.0.0.1:4222`, `nats://token@host`. */
+  nats: z.string().min(1),
+  /** Credentials, unless they stand in the address. */
+  token: z.string().min(1).optional(),
+  user: z.string().min(1).optional(),
+  pass: z.string().min(1).optional(),
+  /** Name of the cluster. @default "c1" */
+  cluster: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,64}$/, "letters, digits, - and _, at most 64")
+    .default("c1"),
+});
+
+/** Where a cluster is, and who asks. */
+export type ConnectionOptions = z.input<typeof connectionOptions>;
+
+/** Longest wait for the broker to be there. */
+const connectMs = 5000;
+
+/**
+ * A client of a running cluster. Close it by `Symbol.asyncDispose`, or declare it with `await
+ * using`; runs go on without it.
+ * @throws InvalidOptionError, TransportLostError where the broker cannot be reached or refuses us
+ */
+export async function connect(given: ConnectionOptions): Promise<Client & AsyncDisposable> {
+  const { nats, cluster, token, user, pass } = checkOptions(connectionOptions, given);
+  const transport = await connectNats({
+    servers: nats,
+    name: "osiris-client",
+    deadlineMs: connectMs,
+    ...(token === undefined ? {} : { token }),
+    ...(user === undefined ? {} : { user }),
+    ...(pass === undefined ? {} : { pass }),
+    onError: () => {}, // What the broker complains of comes back as a request that failed.
+  });
+  const client = new Client({ transport, cluster, clock: realClock });
+  return Object.assign(client, { [Symbol.asyncDispose]: () => transport.close() });
+}

@@ -1,0 +1,49 @@
+// What the training coordinator tells of its run: records and figures, formed from its context.
+
+import { kernelNotice } from "../src/kernels/index.ts";
+import type { Incident } from "./incident.ts";
+import type { MessageEvent } from "./listening.ts";
+import type { TrainingCoordinatorContext } from "./training-coordinator.ts";
+
+/** What the host told, as an incident. */
+export function incidentOf(
+  { scope, seenStep }: TrainingCoordinatorContext,
+  { actor, error }: MessageEvent<"host.failed">["body"],
+): Incident {
+  const context = `generation ${scope.generation}, step ${seenStep}`;
+  return { offender: actor, supervisor: "host:0", context, reason: error };
+}
+
+/** Speed of this generation up to `step`. */
+export function samplesPerSecond(context: TrainingCoordinatorContext, step: number): number {
+  const seconds = (context.network.clock.now() - context.startedAtMs) / 1000;
+  const samples = (step - (context.latest?.cut ?? 0)) * context.job.data.batchSize;
+  return seconds > 0 ? samples / seconds : 0;
+}
+
+/** run.prepared */
+export function tellPrepared({ record, scope, plan, schedule }: TrainingCoordinatorContext): void {
+  if (plan === undefined || schedule === undefined) return;
+  record.append(scope.generation, {
+    type: "run.prepared",
+    samples: plan.training.samples,
+    heldOut: plan.evaluation?.samples ?? 0,
+    steps: schedule.steps,
+    quarantined: plan.quarantined,
+    quarantine: plan.quarantine,
+    bestAuc: plan.bestAuc,
+  });
+}
+
+/** run.started */
+export function tellStarted(context: TrainingCoordinatorContext): void {
+  const { record, scope, schedule, devices, arithmetic, step } = context;
+  record.append(scope.generation, {
+    type: "run.started",
+    fromStep: step,
+    steps: schedule?.steps ?? 0,
+    devices,
+    arithmetic,
+    notice: kernelNotice(),
+  });
+}

@@ -1,0 +1,90 @@
+// What runs on a thread: makes real ports and runs the program of the thread's task. A device's
+// thread never turns its event loop: it waits on its doorbell.
+
+import { type MessagePort, receiveMessageOnPort } from "node:worker_threads";
+import { realClock } from "../src/clock.ts";
+import { realDisk } from "../src/disk.ts";
+import { GenerationAbortedError, recordError } from "../src/errors.ts";
+import type { Cells } from "../src/exchange/cells.ts";
+import type { JobSpec } from "../src/job.ts";
+import { openKernels } from "../src/kernels/index.ts";
+import { type Assembly, type GenerationMemory, openCells } from "./assembly.ts";
+import { type DeviceCommand, type DeviceReport, runDevice } from "./device-program.ts";
+import { prepareData } from "./preparation.ts";
+import { runReader } from "./reader-program.ts";
+
+/** What a thread is started with. */
+export type ThreadTask = ParticipantTask | { readonly program: "prepare"; readonly job: JobSpec };
+
+/** A thread that takes part in a generation. */
+export interface ParticipantTask {
+  readonly program: "device" | "reader";
+  readonly assembly: Assembly;
+  readonly memory: GenerationMemory;
+  readonly index: number;
+}
+
+/**
+ * Runs a task to its end and says on `port` how it ended. `wrapCells` may put something between a
+ * participant and its cells: the chaos harness breaks threads there.
+ */
+export async function runThread(
+  task: ThreadTask,
+  port: MessagePort,
+  wrapCells: (cells: Cells) => Cells = (cells) => cells,
+): Promise<void> {
+  const report = (value: unknown) => port.postMessage({ report: value });
+  try {
+    switch (task.program) {
+      case "device":
+        return await device(task, port, wrapCells);
+      case "reader": {
+        const { assembly, memory, index } = task;
+        const options = { clock: realClock, deadlineMs: Number.POSITIVE_INFINITY };
+        const cells = openCells(assembly, memory, assembly.devices + index, options);
+        return await runReader(assembly, memory, index, {
+          cells: wrapCells(cells),
+          disk: realDisk,
+        });
+      }
+      case "prepare": {
+        const tell = (fraction: number) => report({ type: "preparing", fraction });
+        const plan = await prepareData(task.job, realDisk, tell);
+        return report({ type: "prepared", plan });
+      }
+      default:
+        return task satisfies never;
+    }
+  } catch (error) {
+    if (error instanceof GenerationAbortedError) return;
+    port.postMessage({ failed: recordError(error) });
+  }
+}
+
+async function device(
+  { assembly, memory, index }: ParticipantTask,
+  port: MessagePort,
+  wrapCells: (cells: Cells) => Cells,
+): Promise<void> {
+  const { stepDeadlineMs, arithmetic } = assembly.job;
+  const open = (deadlineMs: number) =>
+    openCells(assembly, memory, index, { clock: realClock, deadlineMs });
+  const idle = open(Number.POSITIVE_INFINITY); // Between commands it is the coordinator that counts.
+  await runDevice(assembly, memory, index, {
+    kernels: openKernels(arithmetic),
+    cells: wrapCells(open(stepDeadlineMs)),
+    disk: realDisk,
+    tell: (report: DeviceReport) => port.postMessage({ report }),
+    async nextCommand() {
+      let command: DeviceCommand | undefined;
+      await idle.waitUntil(
+        () => "a command",
+        () => {
+          command = receiveMessageOnPort(port)?.message;
+          return command !== undefined;
+        },
+      );
+      return command ?? { type: "end" };
+    },
+  });
+}

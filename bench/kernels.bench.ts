@@ -1,0 +1,167 @@
+// Question: how close is each kernel, on one thread, to what the machine can do? Every figure
+// stands beside its limit, measured in alternation in the same run: the best BLAS that is installed
+// for products, a bare prefetching loop in C for rows.
+
+import { openKernels } from "../src/kernels/index.ts";
+import type { Bags, Kernels, RowRule } from "../src/kernels/kernels.ts";
+import { slicesOf } from "../src/kernels/slices.ts";
+import { RandomStream } from "../src/random.ts";
+import { configuration, configurationNames } from "./configurations.ts";
+import { bestBlas, limit } from "./limits.ts";
+import { type BenchRow, quantiles } from "./report.ts";
+
+/** Rounds of ours and of the limit, in turn. */
+const rounds = 5;
+const roundSeconds = 0.15;
+const slices = 8;
+
+export interface KernelsBenchOptions {
+  readonly batch: number;
+  /** Gibibytes of the table that rows are read from. */
+  readonly tableGib: number;
+}
+
+export function benchKernels({ batch, tableGib }: KernelsBenchOptions): BenchRow[] {
+  const kernels = openKernels("native");
+  return [
+    ...gemmRows(kernels, batch),
+    ...interactionRows(kernels, batch),
+    ...tableRows(kernels, tableGib),
+  ];
+}
+
+/** Forward, input gradient and weight gradient of every layer of configurations a, b and c. */
+function gemmRows(kernels: Kernels, batch: number): BenchRow[] {
+  const rows: BenchRow[] = [];
+  const shapes = new Map<string, readonly [number, number]>();
+  for (const name of configurationNames) {
+    const { layers } = configuration(name);
+    for (const [i, shape] of layers.entries()) shapes.set(`${name}.${i}`, shape);
+  }
+  shapes.set("square", [1024, 1024]);
+  for (const [name, [inputs, outputs]] of shapes) {
+    if (outputs === 1) continue; // A vector product: bound by memory, and too small to matter.
+    const x = filled(kernels, [batch, inputs]);
+    const w = filled(kernels, [outputs, inputs]);
+    const b = filled(kernels, [outputs]);
+    const out = filled(kernels, [batch, outputs]);
+    const dX = kernels.tensor([batch, inputs]);
+    const dW = kernels.tensor([outputs, inputs]);
+    const dB = kernels.tensor([outputs]);
+    const cut = slicesOf(0, slices, slices, batch);
+    const flop = 2 * batch * inputs * outputs;
+    const row = (pass: string, run: () => void, m: number, n: number, k: number) =>
+      rows.push(
+        measured(`gemm.f32.${name}.${pass}`, "GFLOP/s", flop / 1e9, run, () => {
+          const { rate, name: blas } = bestBlas(m, n, k, roundSeconds);
+          return { rate, is: `${blas}, same shape` };
+        }),
+      );
+    row("forward", () => kernels.linear(out, x, w, b, true), batch, outputs, inputs);
+    row("dInput", () => kernels.dLinearInput(dX, out, w), batch, inputs, outputs);
+    const dWeight = () => kernels.dLinearWeight([dW], [dB], out, x, cut);
+    row("dWeight", dWeight, outputs, inputs, batch);
+  }
+  return rows;
+}
+
+function interactionRows(kernels: Kernels, batch: number): BenchRow[] {
+  return [16, 64].flatMap((dim) => {
+    const features = 27;
+    const pairs = (features * (features - 1)) / 2;
+    const x = filled(kernels, [batch, features, dim]);
+    const dX = kernels.tensor([batch, features, dim]);
+    const out = filled(kernels, [batch, dim + pairs]);
+    const gflop = (2 * batch * pairs * dim) / 1e9;
+    const fma = () => ({ rate: limit("fma", roundSeconds), is: "multiply-adds from registers" });
+    const forward = () => kernels.interact(out, x, 1, true);
+    const backward = () => kernels.dInteract(dX, out, x, 1, true);
+    return [
+      measured(`interaction.f32.${dim}.forward`, "GFLOP/s", gflop, forward, fma),
+      measured(`interaction.f32.${dim}.backward`, "GFLOP/s", 2 * gflop, backward, fma),
+    ];
+  });
+}
+
+/** Random 64-column rows of a table far larger than the caches. */
+function tableRows(kernels: Kernels, gib: number): BenchRow[] {
+  const dim = 64;
+  const rows = Math.floor((gib * 2 ** 30) / (4 * dim));
+  const table = kernels.rows({ rows, dim, pooling: "sum", rowBlocks: 1, stateWidth: 1 });
+  kernels.fill(table.weights, 0.5);
+  const make = (samples: number, length: number): Bags => {
+    const random = new RandomStream(7, 7);
+    const ids = Int32Array.from({ length: samples * length }, () => random.word() % rows);
+    const offsets = Int32Array.from({ length: samples + 1 }, (_, i) => i * length);
+    return { tables: 1, samples, offsets, ids };
+  };
+  const lookupRow = (length: number) => {
+    const samples = Math.floor(400_000 / length);
+    const bags = make(samples, length);
+    const out = kernels.tensor([samples, dim]);
+    return measured(
+      `lookup.f32.64.${length}`,
+      "Mrows/s",
+      (samples * length) / 1e6,
+      () => kernels.pool(out, [table], bags, 0, samples),
+      () => ({ rate: limit("gather", rows, dim, roundSeconds) / 1e6, is: "bare gather in C" }),
+    );
+  };
+  const updateRow = (rule: RowRule) => {
+    const samples = 4096;
+    const length = 100;
+    const bags = make(samples, length);
+    const dPooled = filled(kernels, [samples, dim]);
+    const cut = slicesOf(0, slices, slices, samples);
+    return measured(
+      `update.f32.64.${rule.kind}`,
+      "Mrows/s",
+      (samples * length) / 1e6,
+      () => kernels.updateRows([table], bags, dPooled, cut, [rule]),
+      () => ({ rate: limit("update", rows, dim, roundSeconds) / 1e6, is: "bare update in C" }),
+    );
+  };
+  return [
+    lookupRow(1),
+    lookupRow(100),
+    updateRow({ kind: "sgd", learningRate: 1e-3, l2: 0 }),
+    updateRow({ kind: "rowWiseAdagrad", learningRate: 1e-3, epsilon: 1e-8, l2: 0 }),
+  ];
+}
+
+/** `work` units a call of `run`, in turn with the limit. */
+function measured(
+  name: string,
+  unit: string,
+  work: number,
+  run: () => void,
+  limitOf: () => { rate: number; is: string },
+): BenchRow {
+  const ours: number[] = [];
+  const limits: number[] = [];
+  let limitIs = "";
+  run();
+  for (let round = 0; round < rounds; round++) {
+    const startMs = performance.now();
+    let best = 0;
+    do {
+      const beginMs = performance.now();
+      run();
+      best = Math.max(best, work / ((performance.now() - beginMs) / 1000));
+    } while (performance.now() - startMs < 1000 * roundSeconds);
+    ours.push(best);
+    const { rate, is } = limitOf();
+    limits.push(rate);
+    limitIs = is;
+  }
+  const { median, spread } = quantiles(ours);
+  const most = quantiles(limits).median;
+  if (most === 0) return { name, figure: median, unit, limitIs, spread };
+  return { name, figure: median, unit, limit: most, limitIs, ratio: median / most, spread };
+}
+
+function filled(kernels: Kernels, shape: readonly number[]) {
+  const tensor = kernels.tensor(shape);
+  kernels.uniform(tensor, [1, 2], 3, 0, 0.5);
+  return tensor;
+}

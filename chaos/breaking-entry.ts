@@ -1,0 +1,13 @@
+// The entry of a thread that is to break: the program of its task, over cells that strike.
+
+import { parentPort, workerData } from "node:worker_threads";
+import { progressOver } from "../actors/assembly.ts";
+import { type ParticipantTask, runThread } from "../actors/thread-program.ts";
+import { breakingCells, type ThreadFault } from "./breaking-cells.ts";
+
+if (parentPort === null) throw new Error("breaking-entry.js is started as a thread");
+const { task, fault } = workerData as { task: ParticipantTask; fault: ThreadFault };
+const { steps } = progressOver(task.memory, task.assembly.devices);
+const own = task.program === "device" ? task.index : 0;
+const stepsDone = () => Atomics.load(steps, own);
+await runThread(task, parentPort, (cells) => breakingCells(cells, fault, stepsDone));

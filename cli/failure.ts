@@ -1,0 +1,45 @@
+// How a command ends: its exit code, and one clear sentence where something went wrong.
+
+import { CommanderError } from "commander";
+import { TrainingError } from "../index.ts";
+
+/** The exit codes of every command, as `--help` lists them. */
+export const exitCodes = { done: 0, failed: 1, wrong: 2, cancelled: 130 } as const;
+
+/** What the user can put right by another option or another file. */
+const wrongCodes = new Set([
+  "INVALID_OPTION",
+  "INPUT_UNUSABLE",
+  "CHECKPOINT_MISSING",
+  "CHECKPOINT_FOREIGN",
+]);
+
+/** The exit code of a command that ended with `error`. */
+export function exitCodeOf(error: unknown): number {
+  if (error instanceof CommanderError) {
+    return error.exitCode === 0 ? exitCodes.done : exitCodes.wrong;
+  }
+  if (!(error instanceof TrainingError)) return exitCodes.failed;
+  if (error.code === "RUN_CANCELLED") return exitCodes.cancelled;
+  return wrongCodes.has(error.code) ? exitCodes.wrong : exitCodes.failed;
+}
+
+/** Tells on stderr why a command failed; with `verbose`, and where. */
+export function tellFailure(error: unknown, verbose: boolean): void {
+  if (error instanceof CommanderError) return; // Commander has told.
+  console.error(`osiris: ${sentenceOf(error)}`);
+  if (verbose && error instanceof Error) {
+    console.error(error.stack);
+    if (error.cause !== undefined) console.error("caused by", error.cause);
+  }
+}
+
+function sentenceOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const line = error.message
+    .split(/\s*\n\s*/)
+    .join(" ")
+    .trim();
+  if (error instanceof TrainingError) return line;
+  return `${error.name}: ${line} (an error in Osiris; --verbose tells where)`;
+}

@@ -1,0 +1,27 @@
+// Ctrl-C: the first one asks a command to end well, the second one ends the process at once.
+
+import { exitCodes } from "./failure.ts";
+
+/** `npm start` hands on the Ctrl-C that the terminal has sent already: those two are one. */
+const sameMs = 500;
+const signals = ["SIGINT", "SIGTERM"] as const;
+
+/** Calls `ask` at the first Ctrl-C or SIGTERM from now on, until it is disposed of. */
+export function onInterrupt(ask: () => void): Disposable {
+  let askedAtMs: number | undefined;
+  const hear = () => {
+    const nowMs = performance.now();
+    if (askedAtMs === undefined) {
+      askedAtMs = nowMs;
+      ask();
+    } else if (nowMs - askedAtMs > sameMs) {
+      process.exit(exitCodes.cancelled);
+    }
+  };
+  for (const signal of signals) process.on(signal, hear);
+  return {
+    [Symbol.dispose]: () => {
+      for (const signal of signals) process.off(signal, hear);
+    },
+  };
+}

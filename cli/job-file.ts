@@ -1,0 +1,92 @@
+// Job files: YAML and JSON as data; JavaScript and TypeScript as modules that export the job, in
+// which `import … from "osiris"` means this very package.
+
+import { readFileSync } from "node:fs";
+import { extname, resolve } from "node:path";
+import { createJiti } from "jiti";
+import { parse } from "yaml";
+import * as osiris from "../index.ts";
+import { InputUnusableError, InvalidOptionError, type JobOptions, resolveJob } from "../index.ts";
+
+/** What the command line lays over a job file. */
+export interface JobChanges {
+  /** Files to read instead of the job's. */
+  readonly data?: readonly string[] | undefined;
+}
+
+/**
+ * The job of a file, checked. Relative paths in it are relative to the working directory.
+ * @throws InputUnusableError where the file is no job, InvalidOptionError where the job is wrong;
+ * both name the file
+ */
+export async function loadJob(path: string, changes: JobChanges = {}): Promise<JobOptions> {
+  const job = withData(await readJob(path), path, changes.data);
+  try {
+    resolveJob(job);
+  } catch (error) {
+    if (!(error instanceof InvalidOptionError)) throw error;
+    throw new InvalidOptionError(error.option, `${path}: ${error.message}`, { cause: error });
+  }
+  return job as JobOptions;
+}
+
+async function readJob(path: string): Promise<unknown> {
+  switch (extname(path)) {
+    case ".yaml":
+    case ".yml":
+      return attempt(path, () => parse(readFileSync(path, "utf8")));
+    case ".json":
+      return attempt(path, () => JSON.parse(readFileSync(path, "utf8")));
+    case ".js":
+    case ".mjs":
+    case ".cjs":
+    case ".ts":
+    case ".mts":
+    case ".cts":
+      return exportedJob(path, await attempt(path, () => importJob(path)));
+    default:
+      throw new InputUnusableError(
+        path,
+        `Cannot read the job ${path}: expected a file ending in .yaml, .json, .js, .mjs or .ts`,
+      );
+  }
+}
+
+async function attempt<T>(path: string, read: () => T | Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : String(cause);
+    const reason = message.split("\n")[0]?.replace(/:$/, "") ?? "";
+    throw new InputUnusableError(path, `Cannot read the job ${path}: ${reason}`, { cause });
+  }
+}
+
+function importJob(path: string): Promise<Record<string, unknown>> {
+  readFileSync(path); // So that a missing file is told as one, whatever its kind.
+  const jiti = createJiti(import.meta.url, {
+    virtualModules: { osiris },
+    fsCache: false,
+    moduleCache: false,
+    interopDefault: false,
+  });
+  return jiti.import(resolve(path));
+}
+
+function exportedJob(path: string, module: Record<string, unknown>): unknown {
+  const job = module.job ?? module.default;
+  if (job !== undefined) return job;
+  throw new InputUnusableError(
+    path,
+    `Cannot read the job ${path}: expected it to export the job as \`job\` or as its default`,
+  );
+}
+
+function withData(job: unknown, path: string, files: readonly string[] | undefined): unknown {
+  if (files === undefined) return job;
+  const { data } = (job ?? {}) as { data?: { kind?: string } };
+  if (data?.kind !== "criteo-tsv" && data?.kind !== "csv") {
+    throw new InvalidOptionError("--data", `${path}: its data is not read from files: no --data`);
+  }
+  return { ...(job as object), data: { ...data, paths: [...files] } };
+}

@@ -1,0 +1,57 @@
+#!/usr/bin/env node
+// osiris <command>: one file a command. A command resolves to its exit code, or throws why it
+// failed.
+
+import { readFileSync } from "node:fs";
+import { Command } from "commander";
+import { exitCodeHelp } from "./arguments.ts";
+import { addBuildNative } from "./build-native.ts";
+import { addCancel } from "./cancel.ts";
+import { addDemo } from "./demo.ts";
+import { addEval } from "./eval.ts";
+import { exitCodeOf, tellFailure } from "./failure.ts";
+import { addGenerate } from "./generate.ts";
+import { addStatus } from "./status.ts";
+import { addSubmit } from "./submit.ts";
+import { addTrain } from "./train.ts";
+import { addUp } from "./up.ts";
+
+// `osiris … | head` closes the pipe while we write.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  process.exit(error.code === "EPIPE" ? 0 : 1);
+});
+
+const program = new Command("osiris")
+  .description("Trains deep-learning recommendation models on supervised actors.")
+  .version(versionOfPackage())
+  .exitOverride()
+  .configureOutput({
+    outputError: (text, write) => write(text.replace(/^error: /, "osiris: ")),
+  })
+  .showHelpAfterError("(`osiris help <command>` tells more)")
+  .addHelpText("after", exitCodeHelp);
+
+const commands = [
+  addDemo,
+  addTrain,
+  addUp,
+  addSubmit,
+  addStatus,
+  addCancel,
+  addGenerate,
+  addEval,
+  addBuildNative,
+];
+for (const add of commands) add(program);
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  tellFailure(error, process.argv.includes("--verbose"));
+  process.exitCode = exitCodeOf(error);
+}
+
+function versionOfPackage(): string {
+  const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
+  return (JSON.parse(text) as { version: string }).version;
+}

@@ -1,0 +1,64 @@
+// The final report of a run, and the loss curve in it.
+
+import type { CutRecord, RunResult } from "../index.ts";
+import { count, metric } from "./format.ts";
+
+/** What people are told of a finished run, as lines. */
+export function reportOf(result: RunResult): string[] {
+  const { auc, normalizedEntropy, logLoss, calibration } = result;
+  return [
+    "",
+    ...lossCurve(result.history),
+    "",
+    ...(auc === undefined
+      ? []
+      : [
+          `AUC                  ${metric(auc)}`,
+          `Normalized entropy   ${metric(normalizedEntropy)}`,
+          `Log loss             ${metric(logLoss)}`,
+          `Calibration          ${metric(calibration)}`,
+        ]),
+    // A run that was over before it was asked for again has made no step.
+    ...(result.samplesPerSecond > 0
+      ? [`Samples/s            ${count(result.samplesPerSecond)}`]
+      : []),
+    `Steps                ${count(result.step)}${result.status === "stopped-early" ? " (stopped early: the best)" : ""}`,
+    `Digest               ${result.digest}`,
+    `Checkpoint           ${result.directory}`,
+  ];
+}
+
+const curveLinesMax = 12;
+const curveWidth = 32;
+
+/** The training loss as a small chart, with the AUC where the run evaluated. */
+export function lossCurve(history: readonly CutRecord[]): string[] {
+  const points = thinned(history.filter((point) => point.step > 0));
+  if (points.length === 0) return [];
+  const losses = points.map((point) => point.trainLoss);
+  const most = Math.max(...losses);
+  const least = Math.min(...losses);
+  const hasAuc = points.some((point) => point.evaluation !== undefined);
+  const head = `${"step".padStart(9)}   loss${hasAuc ? "     AUC" : ""}`;
+  const lines = points.map(({ step, trainLoss, evaluation }) => {
+    // The lowest loss keeps a sixth of the width: a bar, not nothing.
+    const share = most > least ? (trainLoss - least) / (most - least) : 0;
+    const bar = "█".repeat(Math.round(curveWidth * (1 / 6 + (5 / 6) * share)));
+    const auc = evaluation === undefined ? "" : metric(evaluation.auc);
+    const cell = hasAuc ? `  ${auc.padStart(6)}` : "";
+    return `${count(step).padStart(9)}  ${metric(trainLoss)}${cell}  ${bar}`;
+  });
+  return [head, ...lines];
+}
+
+/** At most `curveLinesMax` points, the last among them; of many, rather those that evaluated. */
+function thinned(points: readonly CutRecord[]): readonly CutRecord[] {
+  if (points.length <= curveLinesMax) return points;
+  const evaluated = points.filter((point) => point.evaluation !== undefined);
+  const chosen = evaluated.length > 1 ? evaluated : points;
+  if (chosen.length <= curveLinesMax) return chosen;
+  return Array.from({ length: curveLinesMax }, (_, line) => {
+    const at = Math.round(((line + 1) * chosen.length) / curveLinesMax) - 1;
+    return chosen[at];
+  }).filter((point) => point !== undefined);
+}

@@ -1,0 +1,50 @@
+// osiris status [RUN]: what a running cluster does.
+
+import type { Command } from "commander";
+import { connect, type RunSummary } from "../index.ts";
+import {
+  type CommonOptions,
+  type ConnectionArguments,
+  connectionOf,
+  withCommon,
+  withConnection,
+} from "./arguments.ts";
+import { plural } from "./format.ts";
+import { reportOf } from "./report.ts";
+
+/** Adds the command. */
+export function addStatus(program: Command): void {
+  const command = program
+    .command("status")
+    .argument("[run]", "one run; left out: all of them")
+    .description("tell what the runs of a running cluster are doing");
+  withCommon(withConnection(command), [
+    "status --token 4f1c...",
+    "status r12-1 --token 4f1c... --json",
+  ]).action(async (run: string | undefined, options: CommonOptions & ConnectionArguments) => {
+    await using client = await connect(connectionOf(options));
+    if (run === undefined) tellAll(await client.list(), options.json === true);
+    else tellOne(await client.run(run).status(), options.json === true);
+  });
+}
+
+function tellAll(runs: readonly RunSummary[], json: boolean): void {
+  if (json) {
+    console.log(JSON.stringify({ report: "status", runs }));
+    return;
+  }
+  console.log(`${plural(runs.length, "run")}`);
+  for (const { run, name, status } of runs) {
+    console.log(`  ${run.padEnd(16)} ${status.padEnd(10)} ${name}`);
+  }
+}
+
+function tellOne(summary: RunSummary, json: boolean): void {
+  if (json) {
+    console.log(JSON.stringify({ report: "status", ...summary }));
+    return;
+  }
+  const { run, name, status, result, error } = summary;
+  console.log(`Run ${run} (${name}): ${status}${error === undefined ? "" : `: ${error.message}`}`);
+  if (result !== undefined) for (const line of reportOf(result)) console.log(line);
+}

@@ -1,0 +1,64 @@
+// osiris submit JOB: hands a job to a running cluster.
+
+import type { Command } from "commander";
+import { connect } from "../index.ts";
+import {
+  type CommonOptions,
+  type ConnectionArguments,
+  connectionOf,
+  withCommon,
+  withConnection,
+} from "./arguments.ts";
+import { exitCodes } from "./failure.ts";
+import { follow } from "./follow.ts";
+import { onInterrupt } from "./interrupt.ts";
+import { loadJob } from "./job-file.ts";
+import { reportOf } from "./report.ts";
+import { openView } from "./run-view.ts";
+
+interface SubmitOptions extends CommonOptions, ConnectionArguments {
+  readonly follow?: boolean;
+}
+
+/** Adds the command. */
+export function addSubmit(program: Command): void {
+  const command = program
+    .command("submit")
+    .argument("<job>", "job file; relative paths in it are relative to the cluster's directory")
+    .description("hand a job to a running cluster (`osiris up`)")
+    .option("--follow", "stay until the run is over; Ctrl-C leaves it running");
+  withCommon(withConnection(command), [
+    "submit job.yaml --token 4f1c...",
+    "submit job.ts --nats nats://127.0.0.1:4333 --token 4f1c... --follow",
+  ]).action(async (job: string, options: SubmitOptions) => {
+    process.exitCode = await submit(job, options);
+  });
+}
+
+async function submit(path: string, options: SubmitOptions): Promise<number> {
+  const job = await loadJob(path);
+  await using client = await connect(connectionOf(options));
+  const run = await client.submit(job);
+  if (options.follow !== true) {
+    if (options.json === true) console.log(JSON.stringify({ report: "submit", run: run.run }));
+    else
+      console.log(`Submitted as run ${run.run}; \`osiris status ${run.run}\` tells how it does.`);
+    return exitCodes.done;
+  }
+  const view = openView({ json: options.json === true });
+  view.say(`Run ${run.run}`);
+  using _interrupt = onInterrupt(() => {
+    view.close();
+    view.say(`Run ${run.run} goes on; \`osiris cancel ${run.run}\` stops it.`);
+    process.exit(exitCodes.cancelled);
+  });
+  try {
+    const result = await follow(run, view);
+    view.close();
+    if (options.json === true) console.log(JSON.stringify({ report: "submit", ...result }));
+    else for (const line of reportOf(result)) console.log(line);
+    return result.status === "cancelled" ? exitCodes.cancelled : exitCodes.done;
+  } finally {
+    view.close();
+  }
+}

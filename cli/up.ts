@@ -1,0 +1,105 @@
+// osiris up: a cluster that takes jobs over NATS, until Ctrl-C.
+
+import { randomBytes } from "node:crypto";
+import type { Command } from "commander";
+import { Cluster, type RunSummary } from "../index.ts";
+import { type CommonOptions, integerFrom, usualPort, withCommon } from "./arguments.ts";
+import { keepBroker } from "./broker.ts";
+import { plural } from "./format.ts";
+import { onInterrupt } from "./interrupt.ts";
+
+interface UpOptions extends CommonOptions {
+  readonly devices: number;
+  readonly port: number;
+  readonly cluster: string;
+  readonly nats?: string;
+  readonly token?: string;
+}
+
+/** Adds the command. */
+export function addUp(program: Command): void {
+  const command = program
+    .command("up")
+    .description("run a cluster that takes jobs over NATS, until Ctrl-C")
+    .option("--devices <N>", "worker threads that compute", integerFrom(1), 2)
+    .option("--port <P>", "port of its broker on 127.0.0.1; 0: any", integerFrom(0), usualPort)
+    .option("--nats <URL>", "a nats-server to run over, instead of a broker of its own")
+    .option("--token <TOKEN>", "token for its clients (default: a new random one)")
+    .option("--cluster <NAME>", "its name", "c1");
+  withCommon(command, [
+    "up",
+    "up --devices 8 --port 4333",
+    "up --nats nats://10.0.0.5:4222 --token 4f1c...",
+  ]).action(up);
+}
+
+async function up(options: UpOptions): Promise<void> {
+  const { devices, cluster: name, nats, port } = options;
+  const interrupted = interruption();
+  const say = (line: string) => (options.json === true ? console.error(line) : console.log(line));
+  const token = options.token ?? (nats === undefined ? randomBytes(16).toString("hex") : undefined);
+  await using broker =
+    nats === undefined ? await keepBroker({ port, token: token ?? "", tell: say }) : null;
+  const url = broker?.url ?? nats ?? "";
+  await using cluster = await Cluster.start({
+    devices,
+    name,
+    nats: url,
+    ...(token === undefined ? {} : { token }),
+    onIncident: ({ offender, reason }) => say(`  ! ${offender} failed: ${reason.message}`),
+  });
+  tellUp({ url, token, name, devices, brokerPid: broker?.pid, json: options.json === true });
+  if (cluster.notice !== undefined) say(cluster.notice);
+  await interrupted;
+  await stopRuns(cluster, say);
+}
+
+/** Resolves at the first Ctrl-C. */
+function interruption(): Promise<void> {
+  return new Promise((resolve) => {
+    onInterrupt(resolve);
+  });
+}
+
+function tellUp(up: {
+  readonly url: string;
+  readonly token: string | undefined;
+  readonly name: string;
+  readonly devices: number;
+  readonly brokerPid: number | undefined;
+  readonly json: boolean;
+}): void {
+  const { url, token, name, devices, brokerPid, json } = up;
+  if (json) {
+    const record = {
+      report: "up",
+      url,
+      token,
+      cluster: name,
+      devices,
+      brokerPid,
+      pid: process.pid,
+    };
+    console.log(JSON.stringify(record));
+    return;
+  }
+  const secret = token === undefined ? "" : ` --token ${token}`;
+  const named = name === "c1" ? "" : ` --cluster ${name}`;
+  console.log(`Cluster ${name} is up: ${plural(devices, "device")}, ${url}`);
+  if (token !== undefined) console.log(`Token: ${token}`);
+  console.log(`Submit:  osiris submit JOB --nats ${url}${secret}${named} --follow`);
+  console.log("Ctrl-C stops it.");
+}
+
+/** Every run gets its checkpoint, from which it can go on. */
+async function stopRuns(cluster: Cluster, say: (line: string) => void): Promise<void> {
+  const open = (await cluster.list()).filter(isOpen);
+  if (open.length > 0) say(`Stopping ${plural(open.length, "run")}, with checkpoints ...`);
+  const runs = open.map((summary) => cluster.client.run(summary.run));
+  for (const run of runs) await run.cancel();
+  await Promise.allSettled(runs.map((run) => run.result()));
+}
+
+function isOpen({ status }: RunSummary): boolean {
+  return status === "queued" || status === "running";
+}

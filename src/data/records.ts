@@ -1,0 +1,192 @@
+// Records in memory become ids and dense values, with exactly the transforms of the training data.
+// A record is an object keyed by the names of the job's columns. What is missing is missing: an
+// empty field in training. Fields that the job does not know, a label among them, are left alone.
+
+import { InvalidOptionError } from "../errors.ts";
+import { type Columns, criteoColumns, csvColumns } from "./columns.ts";
+import type { BatchMemory } from "./dataset.ts";
+import { decodeBag, decodeDense, decodeId } from "./line-decoder.ts";
+import type { ResolvedDataOptions, TableShape } from "./options.ts";
+import { Sample } from "./sample.ts";
+
+/** One value of a record; null and undefined are missing. */
+export type RecordValue = string | number | null | undefined;
+
+/** A sample without its label, by column. A list is the ids of a bag. */
+export type SampleRecord = Readonly<Record<string, RecordValue | readonly RecordValue[]>>;
+
+/** Features of some samples: as `BatchMemory`, with nothing behind the last id, and no labels. */
+export interface EncodedBatch extends Omit<BatchMemory, "labels"> {
+  readonly samples: number;
+}
+
+/** Turns records into batches. */
+export interface RecordEncoder {
+  /**
+   * The features of the records, in their order, in memory that is the caller's.
+   * @throws InvalidOptionError naming the record and its column
+   */
+  encode(records: readonly SampleRecord[]): EncodedBatch;
+}
+
+/** The encoder of a job's data: the columns are those that its tables were trained on. */
+export function createRecordEncoder(
+  data: ResolvedDataOptions,
+  tables: readonly TableShape[],
+): RecordEncoder {
+  const columns = columnsOf(data, tables);
+  const names = [...columns.dense, ...columns.categorical].map(({ name }) => name);
+  const known = new Set(names);
+  const isBag = (feature: number): boolean =>
+    data.kind === "synthetic" || columns.categorical[feature]?.separator !== undefined;
+  const sample = new Sample({ dense: columns.dense.length, features: tables.length });
+
+  const fill = (record: SampleRecord): string | undefined => {
+    if (typeof record !== "object" || record === null) return `expected an object, got ${record}`;
+    if (names.length > 0 && !Object.keys(record).some((name) => known.has(name))) {
+      return `expected some of the columns ${listed(names)}, got ${listed(Object.keys(record))}`;
+    }
+    sample.clear();
+    for (const [index, dense] of columns.dense.entries()) {
+      const text = textOf(record[dense.name]);
+      const value =
+        text === undefined ? noValue(dense.name, "one number") : decodeDense(text, dense);
+      if (typeof value === "string") return value;
+      sample.dense[index] = value;
+    }
+    for (const feature of columns.categorical.keys()) {
+      const reason = fillBag(sample, feature, columns, record, isBag(feature));
+      if (reason !== undefined) return reason;
+    }
+    return undefined;
+  };
+
+  return {
+    encode(records) {
+      const rows = new BatchRows(records.length, columns.dense.length, tables.length);
+      for (const [index, record] of records.entries()) {
+        const reason = fill(record);
+        if (reason !== undefined) {
+          throw new InvalidOptionError(
+            `records[${index}]`,
+            `Cannot use records[${index}]: ${reason}`,
+          );
+        }
+        rows.add(index, sample);
+      }
+      return rows.batch();
+    },
+  };
+}
+
+function fillBag(
+  sample: Sample,
+  feature: number,
+  columns: Columns,
+  record: SampleRecord,
+  isBag: boolean,
+): string | undefined {
+  const column = columns.categorical[feature];
+  if (column === undefined) return undefined;
+  const value = record[column.name];
+  if (!Array.isArray(value)) {
+    const text = textOf(value);
+    if (text === undefined) return noValue(column.name, isBag ? "an id or a list" : "one id");
+    return decodeBag(sample, feature, text, column);
+  }
+  if (!isBag) return `expected \`${column.name}\` to be one id, got a list of ${value.length}`;
+  for (const entry of value) {
+    const text = textOf(entry);
+    if (text === undefined) return noValue(column.name, "a list of ids");
+    const reason = text === "" ? undefined : decodeId(sample, feature, text, column);
+    if (reason !== undefined) return reason;
+  }
+  return undefined;
+}
+
+function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Columns {
+  switch (data.kind) {
+    case "criteo-tsv":
+      return criteoColumns(tables);
+    case "csv": {
+      const dense = data.dense.map(({ column }) => column);
+      const categorical = data.categorical.map(({ column }) => column);
+      return csvColumns(data, tables, "the records", [data.label, ...dense, ...categorical]);
+    }
+    case "synthetic":
+      return syntheticColumns(data.dense, tables);
+    default:
+      return data satisfies never;
+  }
+}
+
+/** Generated samples have values as they are, and ids that are rows. */
+function syntheticColumns(dense: number, tables: readonly TableShape[]): Columns {
+  const fields = { delimiter: "\t", hasQuotes: false, label: 0 };
+  return {
+    ...fields,
+    fields: 1 + dense + tables.length,
+    dense: Array.from({ length: dense }, (_, index) => {
+      return { field: 1 + index, name: `I${index + 1}`, isInteger: false, log: false };
+    }),
+    categorical: tables.map(({ name, rows }, index) => {
+      const place = { field: 1 + dense + index, name, rows };
+      return { ...place, ids: "integer" as const, offset: 0, separator: undefined };
+    }),
+  };
+}
+
+/** Sample after sample comes in; what goes out is feature-major. */
+class BatchRows {
+  readonly #samples: number;
+  readonly #dense: Float32Array;
+  readonly #lengths: Int32Array;
+  /** Ids of each feature, sample after sample. */
+  readonly #ids: number[][];
+  readonly #width: number;
+
+  constructor(samples: number, dense: number, features: number) {
+    this.#samples = samples;
+    this.#width = dense;
+    this.#dense = new Float32Array(samples * dense);
+    this.#lengths = new Int32Array(features * samples);
+    this.#ids = Array.from({ length: features }, () => []);
+  }
+
+  add(index: number, sample: Sample): void {
+    this.#dense.set(sample.dense, index * this.#width);
+    let at = 0;
+    for (const [feature, bag] of this.#ids.entries()) {
+      const length = sample.lengths[feature] ?? 0;
+      this.#lengths[feature * this.#samples + index] = length;
+      for (const end = at + length; at < end; at++) bag.push(sample.ids[at] ?? 0);
+    }
+  }
+
+  batch(): EncodedBatch {
+    return {
+      samples: this.#samples,
+      dense: this.#dense,
+      lengths: this.#lengths,
+      ids: Int32Array.from(this.#ids.flat()),
+    };
+  }
+}
+
+/** The field that training would have read; undefined where it is none. Characters are bytes. */
+function textOf(value: unknown): string | undefined {
+  if (value === null || value === undefined) return "";
+  if (typeof value === "number") return String(value);
+  return typeof value === "string" ? Buffer.from(value, "utf8").toString("latin1") : undefined;
+}
+
+function noValue(name: string, wanted: string): string {
+  return `expected \`${name}\` to be ${wanted}, as text or number`;
+}
+
+/** The first of many names. */
+function listed(names: readonly string[]): string {
+  const shown = names.slice(0, 6).map((name) => `\`${name}\``);
+  if (names.length === 0) return "none";
+  return names.length > shown.length ? `${shown.join(", ")}, …` : shown.join(", ");
+}

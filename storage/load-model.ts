@@ -1,0 +1,76 @@
+// Loading a trained model: which checkpoint of a directory, with which arithmetic, into memory.
+
+import { type Disk, realDisk } from "../src/disk.ts";
+import {
+  ArithmeticMismatchError,
+  CheckpointCorruptError,
+  CheckpointMissingError,
+} from "../src/errors.ts";
+import { type JobSpec, resolveJob } from "../src/job.ts";
+import { openKernels } from "../src/kernels/index.ts";
+import type { Kernels } from "../src/kernels/kernels.ts";
+import { partsNeeded, restorePart } from "../src/training/parts.ts";
+import { createSoloDevice } from "../src/training/solo-device.ts";
+import type { CheckpointStore, Manifest } from "./checkpoint-store.ts";
+import { openExistingStore } from "./directory-checkpoint-store.ts";
+import { batchSamplesMax, Model } from "./model.ts";
+
+/** What `loadModel` may be told. */
+export interface LoadOptions {
+  /**
+   * Hash of the checkpoint's manifest, as a run's result names it.
+   * @default the best checkpoint where the job stopped early, else the newest
+   */
+  readonly manifest?: string;
+  /**
+   * `same`: that of training, whose predictions are those of its evaluations, bit for bit. `auto`:
+   * the fastest that this process has, or one of the two by name; predictions may then differ in
+   * their last bits. @default "same"
+   */
+  readonly arithmetic?: "same" | "auto" | "native" | "reference";
+  /** @default the machine's own */
+  readonly disk?: Disk;
+}
+
+/**
+ * The model in a checkpoint directory, whole in memory: the run's, or one that `Model.save` wrote.
+ * @throws CheckpointMissingError, CheckpointCorruptError
+ * @throws ArithmeticMismatchError where this process has not the arithmetic of training
+ */
+export async function loadModel(directory: string, options: LoadOptions = {}): Promise<Model> {
+  const { disk = realDisk, arithmetic = "same" } = options;
+  const store = openExistingStore(directory, disk);
+  const job = resolveJob(JSON.parse(store.jobText));
+  const manifest = manifestOf(store, job, options.manifest);
+  const kernels = kernelsOf(arithmetic, manifest.arithmetic);
+  const { model, slices, optimizer, seed } = job;
+  const idsMax = model.tables.map(() => 1);
+  const input = { model, slices, idsMax, batchSize: batchSamplesMax };
+  const device = createSoloDevice({ input, recipe: { optimizer, seed }, kernels });
+  for (const name of partsNeeded(device)) {
+    restorePart(device, name, store.readWholePart(manifest, name));
+  }
+  return new Model({ device, job, jobText: store.jobText, manifest, disk });
+}
+
+function manifestOf(store: CheckpointStore, job: JobSpec, sha256: string | undefined): Manifest {
+  const { manifests, damaged } = store.list();
+  const best = manifests.find((one) => one.best);
+  const usual = job.evaluation?.earlyStopping === undefined ? manifests[0] : (best ?? manifests[0]);
+  const found =
+    sha256 === undefined ? usual : manifests.find((manifest) => manifest.sha256 === sha256);
+  if (found !== undefined) return found;
+  const [first] = damaged;
+  if (first !== undefined) throw new CheckpointCorruptError(first.path, first.reason);
+  const which = sha256 === undefined ? "" : ` whose manifest has the hash ${sha256}`;
+  throw new CheckpointMissingError(`${store.directory}${which}`);
+}
+
+function kernelsOf(choice: NonNullable<LoadOptions["arithmetic"]>, trained: string): Kernels {
+  if (choice !== "same") return openKernels(choice);
+  const fastest = openKernels("auto");
+  if (fastest.arithmetic === trained) return fastest;
+  const reference = openKernels("reference");
+  if (reference.arithmetic === trained) return reference;
+  throw new ArithmeticMismatchError(trained, fastest.arithmetic);
+}

@@ -1,0 +1,70 @@
+import test from "ava";
+import { allocate } from "../../actors/assembly.ts";
+import { deviceMachine } from "../../actors/device.ts";
+import {
+  createFakeLauncher,
+  smallAssembly,
+  startActor,
+  startSimulatedNetwork,
+} from "../helpers/actors.ts";
+
+const self = { role: "device", index: 0 } as const;
+const coordinator = { role: "coordinator", index: 0 } as const;
+
+function startDevice() {
+  const place = startSimulatedNetwork();
+  const { launcher, threads } = createFakeLauncher();
+  const assembly = smallAssembly();
+  const memory = allocate(assembly);
+  const input = { network: place.network, launcher, assembly, memory, device: 0 };
+  const { actor, ends } = startActor(place, deviceMachine, input);
+  const [thread] = threads;
+  if (thread === undefined) throw new Error("No thread was started");
+  const types = () => place.heard(coordinator).map(({ type }) => type);
+  return { ...place, actor, ends, thread, types };
+}
+
+const ready = { type: "ready", step: 0, arithmetic: "reference-1" };
+const reached = { type: "reached", step: 10, lossSum: 5, steps: 10, isPaused: false };
+
+test("tells that it is ready again and again, until it is asked something", async (t) => {
+  const { thread, types, pass, say } = startDevice();
+  thread.report(ready);
+  await pass(1);
+  t.deepEqual(types(), ["device.ready"]);
+  await pass(500);
+  await pass(500);
+  t.deepEqual(types(), ["device.ready", "device.ready", "device.ready"]);
+  say(self, "device.run", { command: 3, toStep: 10 });
+  thread.report(reached);
+  await pass(2000);
+  t.deepEqual(types().slice(3), ["device.reached"]);
+});
+
+test("carries out once what it is asked twice, and answers twice", async (t) => {
+  const { thread, types, pass, say } = startDevice();
+  thread.report(ready);
+  say(self, "device.run", { command: 3, toStep: 10 });
+  say(self, "device.run", { command: 3, toStep: 10 }); // While it is busy.
+  thread.report(reached);
+  await pass(0);
+  say(self, "device.run", { command: 3, toStep: 10 }); // The answer was lost.
+  await pass(0);
+  t.deepEqual(thread.commands, [{ type: "run", toStep: 10 }]);
+  t.deepEqual(types().slice(1), ["device.reached", "device.reached"]);
+});
+
+test("fails with the thread that it answers for", async (t) => {
+  const { thread, pass, ends } = startDevice();
+  thread.end({ kind: "lost", reason: "killed" });
+  await pass(0);
+  t.like(ends.error, { code: "PEER_LOST", message: "Lost device:0: killed" });
+});
+
+test("ends its thread when it fails itself", async (t) => {
+  const { thread, pass, say, ends } = startDevice();
+  say(self, "chaos.throw", { reason: "thrown here" });
+  await pass(0);
+  t.like(ends.error, { message: "thrown here" });
+  t.true(thread.isKilled);
+});

@@ -1,0 +1,80 @@
+import test from "ava";
+import type { Network } from "../../actors/mailbox.ts";
+import { Registry } from "../../actors/registry.ts";
+import { trainingCoordinatorMachine } from "../../actors/training-coordinator.ts";
+import { scope, smallAssembly, startActor, startSimulatedNetwork } from "../helpers/actors.ts";
+
+const self = { role: "coordinator", index: 0 } as const;
+const devices = [0, 1].map((index) => ({ role: "device" as const, index }));
+
+/** A coordinator whose devices are ready, and were told to run. */
+async function startRunning(overrides: Partial<Network> = {}) {
+  const place = startSimulatedNetwork(overrides);
+  const { network, say, pass } = place;
+  const { job, data } = smallAssembly();
+  const registry = new Registry("r", () => {});
+  const input = { network, scope, job, devices: 2, store: {} as never, record: registry.add(job) };
+  const { ends } = startActor(place, trainingCoordinatorMachine, {
+    ...input,
+    latest: undefined,
+    failedAtMs: undefined,
+  });
+  say(self, "host.prepared", { command: 1, plan: data });
+  await pass(0);
+  for (const { index } of devices) {
+    say(self, "device.ready", { device: index, step: 0, arithmetic: "reference-1" });
+  }
+  await pass(0);
+  return { ...place, ends };
+}
+
+const beat = (step: number) => ({ beat: 1, steps: [step, step], lossFrom: 0, losses: [] });
+
+test("a heartbeat does not begin the work again", async (t) => {
+  const { heard, say, pass } = await startRunning();
+  for (let step = 1; step <= 9; step++) {
+    say(self, "host.progress", beat(step));
+    await pass(250);
+  }
+  for (const device of devices) {
+    const runs = heard(device).filter(({ type }) => type === "device.run");
+    t.true(runs.length >= 2, "it asks until it is answered");
+    t.is(new Set(runs.map(({ body }) => (body as { command: number }).command)).size, 1);
+  }
+});
+
+test("a host that says nothing for a second is lost", async (t) => {
+  const { ends, say, pass } = await startRunning();
+  say(self, "host.progress", beat(1));
+  await pass(740);
+  await pass(240);
+  t.is(ends.error, undefined);
+  await pass(30);
+  t.like(ends.error, { code: "PEER_LOST", actor: "host:0" });
+});
+
+test("silence means nothing while the broker is away, and for a while after", async (t) => {
+  let connectedForMs = 0;
+  const { ends, pass } = await startRunning({ connectedForMs: () => connectedForMs });
+  for (let i = 0; i < 20; i++) await pass(250);
+  connectedForMs = 900;
+  await pass(250);
+  t.is(ends.error, undefined);
+  connectedForMs = 1250;
+  await pass(250);
+  t.like(ends.error, { code: "PEER_LOST" });
+});
+
+test("devices that beat but do not step are given up after twice the step deadline", async (t) => {
+  const { ends, say, pass } = await startRunning();
+  for (let i = 0; i < 239; i++) {
+    say(self, "host.progress", beat(0));
+    await pass(250);
+  }
+  t.is(ends.error, undefined);
+  for (let i = 0; i < 2; i++) {
+    say(self, "host.progress", beat(0));
+    await pass(250);
+  }
+  t.like(ends.error, { code: "STEP_TIMEOUT" });
+});

@@ -1,0 +1,120 @@
+// The commands from outside: help, refusals, job files, data, evaluation.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import { lastJson, runCli } from "../helpers/cli.ts";
+import { directoryOf, jobOf, writeEveryKind } from "./jobs.ts";
+
+interface DemoReport {
+  readonly auc: number;
+  readonly digest: string;
+  readonly undisturbedDigest: string;
+  readonly recoverySeconds: number;
+}
+
+const commands = "demo train up submit status cancel generate eval build-native".split(" ");
+
+test.serial("every command explains itself, with examples and exit codes", async (t) => {
+  const directory = directoryOf(t);
+  const all = await runCli(["--help"], directory);
+  t.is(all.code, 0);
+  for (const command of commands) {
+    t.true(all.stdout.includes(`\n  ${command} `), command);
+    const { code, stdout } = await runCli([command, "--help"], directory);
+    t.is(code, 0);
+    t.regex(stdout, new RegExp(`Usage: osiris ${command} `));
+    t.regex(stdout, new RegExp(`\\$ osiris ${command}`));
+    t.regex(stdout, /--json/);
+    t.regex(stdout, /Exit codes: 0 done, 1 failed, 2 wrong/);
+  }
+});
+
+test.serial("what is wrong is told in one sentence that names it, with exit code 2", async (t) => {
+  const directory = directoryOf(t);
+  const write = (name: string, text: string) => writeFileSync(join(directory, name), text);
+  write("broken.yaml", "model: [");
+  write("empty.json", "{}");
+  write("silent.ts", "export const other = 1;");
+  write("synthetic.json", JSON.stringify(jobOf("checkpoints")));
+  const wrong: [string[], RegExp][] = [
+    [["trian"], /^osiris: unknown command 'trian'/],
+    [["train", "synthetic.json", "--devices", "0"], /--devices.*Expected an integer >= 1/],
+    [["train", "absent.yaml"], /^osiris: Cannot read the job absent\.yaml: ENOENT/],
+    [["train", "absent.ts"], /^osiris: Cannot read the job absent\.ts: ENOENT/],
+    [["train", "broken.yaml"], /^osiris: Cannot read the job broken\.yaml: .*line/],
+    [["train", "silent.ts"], /^osiris: Cannot read the job silent\.ts: expected it to export/],
+    [["train", "job.toml"], /^osiris: Cannot read the job job\.toml: expected a file ending/],
+    [["train", "empty.json"], /^osiris: empty\.json: Expected `model` to be an object/],
+    [["train", "synthetic.json", "--data", "x.tsv"], /^osiris: synthetic\.json: its data is not/],
+    [["demo", "--data", "empty.json"], /^osiris: empty\.json is no Criteo file/],
+    [["demo", "--kill", "device:2"], /^osiris: Expected `--kill` to name one of the 2 devices/],
+    [["eval", "nowhere", "--data", "empty.json"], /^osiris: .*nowhere/],
+  ];
+  for (const [args, sentence] of wrong) {
+    const { code, stdout, stderr } = await runCli(args, directory);
+    t.is(code, 2, `${args.join(" ")}: ${stderr}`);
+    t.regex(stderr, sentence);
+    t.is(stdout, "");
+    t.notRegex(stderr, /\n {4}at /);
+  }
+});
+
+test.serial("a job means the same in YAML, JSON, JavaScript and TypeScript", async (t) => {
+  const directory = directoryOf(t);
+  const digests = new Set<string>();
+  for (const file of writeEveryKind(directory)) {
+    const ended = await runCli(["train", file, "--json"], directory);
+    t.is(ended.code, 0, ended.stderr);
+    const report = lastJson<{ report: string; digest: string; step: number }>(ended);
+    t.like(report, { report: "train", step: 43 });
+    digests.add(report.digest);
+  }
+  t.is(digests.size, 1);
+});
+
+test.serial("generated data is trained on, and the model evaluated on its file", async (t) => {
+  const directory = directoryOf(t);
+  const generate = ["generate", "--rows", "50", "--samples", "2000", "--json", "--out"];
+  const made = await runCli([...generate, "data.tsv"], directory);
+  t.is(made.code, 0, made.stderr);
+  const report = lastJson<{ positives: number; bestAuc: number }>(made);
+  const lines = readFileSync(join(directory, "data.tsv"), "utf8").trimEnd().split("\n");
+  t.is(lines.length, 2000);
+  t.is(lines.filter((line) => line.startsWith("1\t")).length, report.positives);
+  t.true(report.bestAuc > 0.75 && report.bestAuc < 0.9);
+
+  const tables = Array.from({ length: 26 }, (_, at) => ({ name: `C${at + 1}`, rows: 64, dim: 4 }));
+  const job = {
+    model: { kind: "dlrm", dense: 13, tables, bottom: [4], top: [8, 1] },
+    data: { kind: "criteo-tsv", paths: ["other.tsv"], batchSize: 100, cache: "cache" },
+    evaluation: { data: { kind: "criteo-tsv", paths: ["data.tsv"], cache: "cache" } },
+    checkpoint: { directory: "checkpoints" },
+  };
+  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  const trained = await runCli(["train", "job.json", "--data", "data.tsv", "--json"], directory);
+  t.is(trained.code, 0, trained.stderr);
+  const result = lastJson<{ auc: number; digest: string }>(trained);
+  const evaluated = await runCli(
+    ["eval", "checkpoints", "--data", "data.tsv", "--json"],
+    directory,
+  );
+  t.is(evaluated.code, 0, evaluated.stderr);
+  t.like(lastJson(evaluated), { samples: 2000, auc: result.auc, digest: result.digest });
+});
+
+test.serial("the demonstration kills a device, and ends with equal models", async (t) => {
+  const directory = directoryOf(t);
+  const generate = ["generate", "--rows", "50", "--samples", "20000", "--out", "data.tsv"];
+  t.is((await runCli(generate, directory)).code, 0);
+  const ended = await runCli(["demo", "--data", "data.tsv", "--json"], directory);
+  t.is(ended.code, 0, ended.stderr);
+  t.is(ended.stdout.trimEnd().split("\n").length, 1);
+  const report = lastJson<DemoReport>(ended);
+  t.like(report, { report: "demo", killed: "device:1", equal: true });
+  t.is(report.digest, report.undisturbedDigest);
+  t.regex(report.digest, /^sha256:[0-9a-f]{64}$/);
+  t.true(report.recoverySeconds > 0);
+  t.true(report.auc > 0.5);
+  t.regex(ended.stderr, /! device:1 failed/);
+});

@@ -1,0 +1,139 @@
+// What goes on for longer: Ctrl-C, a cluster for others, and a client that is not ours.
+
+import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { join, resolve } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { lastJson, runCli, startCli, startNode } from "../helpers/cli.ts";
+import { directoryOf, jobOf } from "./jobs.ts";
+
+interface Report {
+  readonly status: string;
+  readonly step: number;
+  readonly digest: string;
+}
+
+interface Up {
+  readonly url: string;
+  readonly token: string;
+  readonly brokerPid: number;
+}
+
+function writeJob(directory: string, name: string, samples: number): void {
+  writeFileSync(join(directory, `${name}.json`), JSON.stringify(jobOf(name, samples)));
+}
+
+async function startUp(t: ExecutionContext, directory: string) {
+  const cluster = startCli(["up", "--port", "0", "--json"], directory);
+  const up = JSON.parse(await cluster.line((line) => line.includes('"up"'))) as Up;
+  t.teardown(() => cluster.kill("SIGKILL"));
+  const { url, token, brokerPid } = up;
+  return { cluster, url, token, brokerPid, at: ["--nats", url, "--token", token] };
+}
+
+/** Whether nobody listens there, within some seconds. */
+async function falls(url: string): Promise<boolean> {
+  const { hostname, port } = new URL(url);
+  for (let look = 0; look < 100; look++) {
+    const socket = connect(Number(port), hostname);
+    const end = once(socket, "connect").then(
+      () => "listens",
+      () => "refused",
+    );
+    const state = await end;
+    socket.destroy();
+    if (state === "refused") return true;
+    await new Promise((resume) => setTimeout(resume, 50));
+  }
+  return false;
+}
+
+test.serial("Ctrl-C leaves a checkpoint, from which the same command goes on", async (t) => {
+  const directory = directoryOf(t);
+  writeJob(directory, "calm", 60_000);
+  writeJob(directory, "cut", 60_000);
+  const calm = await runCli(["train", "calm.json", "--json"], directory);
+  t.is(calm.code, 0, calm.stderr);
+
+  const cut = startCli(["train", "cut.json", "--json"], directory);
+  await cut.line((line) => line.includes('"run.progress"'));
+  cut.kill("SIGINT");
+  const stopped = await cut.ended;
+  t.is(stopped.code, 130, stopped.stderr);
+  const report = lastJson<Report>(stopped);
+  t.is(report.status, "cancelled");
+  const { step, digest } = lastJson<Report>(calm);
+  t.true(report.step > 0 && report.step < step);
+
+  const resumed = await runCli(["train", "cut.json", "--json"], directory);
+  t.is(resumed.code, 0, resumed.stderr);
+  t.regex(resumed.stdout, new RegExp(`"type":"run.started","fromStep":${report.step},`));
+  t.like(lastJson(resumed), { status: "finished", step, digest });
+});
+
+test.serial("a second Ctrl-C ends at once", async (t) => {
+  const directory = directoryOf(t);
+  writeJob(directory, "long", 2_000_000);
+  const job = startCli(["train", "long.json", "--json"], directory);
+  // Its data is still being made: there is no step to stop after.
+  await job.line((line) => line.includes('"run.queued"'));
+  job.kill("SIGINT");
+  await new Promise((resume) => setTimeout(resume, 700));
+  job.kill("SIGINT");
+  const { code, stdout, stderr } = await job.ended;
+  t.is(code, 130);
+  t.regex(stderr, /Stopping after this step/);
+  t.notRegex(stdout, /run\.(started|finished)/);
+});
+
+test.serial("a client that is not ours submits a job and follows it to its end", async (t) => {
+  const directory = directoryOf(t);
+  writeJob(directory, "theirs", 6000);
+  const { cluster, url, token, at } = await startUp(t, directory);
+  const script = resolve("examples/official-client.mjs");
+  const client = await startNode([script, url, token, "theirs.json"], directory).ended;
+  t.is(client.code, 0, client.stderr);
+  const [first, ...lines] = client.stdout.trimEnd().split("\n");
+  t.regex(first ?? "", /^submitted r/);
+  const events = lines.map((line) => JSON.parse(line) as { seq: number; type: string });
+  t.deepEqual(
+    events.map((event) => event.seq),
+    events.map((_, at) => at),
+  );
+  t.is(events[0]?.type, "run.queued");
+  t.is(events.at(-1)?.type, "run.finished");
+
+  const listed = await runCli(["status", ...at, "--json"], directory);
+  t.like(lastJson(listed), { runs: [{ name: "job", status: "finished" }] });
+  cluster.kill("SIGINT");
+  t.is((await cluster.ended).code, 0);
+  t.true(await falls(url));
+});
+
+test.serial(
+  "a cluster outlives its broker's process, and cancels a run from outside",
+  async (t) => {
+    const directory = directoryOf(t);
+    writeJob(directory, "long", 400_000);
+    const { cluster, url, token, brokerPid, at } = await startUp(t, directory);
+    const following = startCli(["submit", "long.json", ...at, "--follow", "--json"], directory);
+    const line = await following.line((one) => one.includes('"run.progress"'));
+    const { run } = JSON.parse(line) as { run: string };
+    process.kill(brokerPid, "SIGKILL");
+    const cancelled = await runCli(["cancel", run, ...at, "--json"], directory);
+    t.is(cancelled.code, 0, cancelled.stderr);
+    const followed = await following.ended;
+    t.is(followed.code, 130, followed.stderr);
+    t.like(lastJson(followed), { run, status: "cancelled" });
+
+    const refused = await runCli(["status", run, "--nats", url, "--token", `${token}x`], directory);
+    t.is(refused.code, 1);
+    t.regex(refused.stderr, /^osiris: Cannot reach the broker .* refused the token/);
+    const unknown = await runCli(["status", "nobody", ...at], directory);
+    t.is(unknown.code, 2);
+    // Whoever kills the cluster's process for good does not leave the broker's behind.
+    cluster.kill("SIGKILL");
+    t.true(await falls(url));
+  },
+);

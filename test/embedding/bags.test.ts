@@ -1,0 +1,104 @@
+import test from "ava";
+import fc from "fast-check";
+import { BagMemory, featureStarts, idFrameBytes, writeIdFrame } from "../../src/embedding/bags.ts";
+import { FrameCorruptError, IdOutOfRangeError } from "../../src/errors.ts";
+
+const tables = [
+  { name: "user", rows: 10 },
+  { name: "item", rows: 5 },
+];
+
+/** Bags as [feature][sample][ids], on one device. */
+type Nested = readonly (readonly (readonly number[])[])[];
+
+function frameOf(bags: Nested, features = bags.map((_, feature) => feature)) {
+  const samples = bags[0]?.length ?? 0;
+  const lengths = Int32Array.from(bags.flatMap((feature) => feature.map((ids) => ids.length)));
+  const ids = Int32Array.from(bags.flat(2));
+  const local = { samples, lengths, ids };
+  const idsMax = features.map((feature) =>
+    Math.max(0, ...(bags[feature] ?? []).map((b) => b.length)),
+  );
+  const ints = new Int32Array(idFrameBytes(samples, idsMax) / 4);
+  writeIdFrame(ints, local, features, featureStarts(local, bags.length), 17);
+  return { ints, samples };
+}
+
+const good: Nested = [
+  [[1, 2], [], [9]],
+  [[4], [0, 0], [3]],
+];
+
+test("bags come together from all senders, table by table, in the order of the samples", (t) => {
+  const first = frameOf(good);
+  const second = frameOf([[[5]], [[]]]);
+  const bags = new BagMemory().gather([first, second], tables);
+  t.is(first.ints[0], 17);
+  t.is(bags.samples, 4);
+  t.is(bags.tables, 2);
+  t.deepEqual([...bags.ids], [1, 2, 9, 5, 4, 0, 0, 3]);
+  t.deepEqual([...bags.offsets], [0, 2, 2, 3, 4, 5, 7, 8, 8]);
+});
+
+test("any bags on any number of devices arrive as they were, and memory is used again", (t) => {
+  const memory = new BagMemory();
+  const bag = (rows: number) => fc.array(fc.nat(rows - 1), { maxLength: 4 });
+  const sample = fc.tuple(bag(10), bag(5));
+  const devices = fc.array(fc.array(sample, { maxLength: 5 }), { minLength: 1, maxLength: 4 });
+  fc.assert(
+    fc.property(devices, (all) => {
+      const frames = all.map((samples) =>
+        frameOf([samples.map(([user]) => user), samples.map(([, item]) => item)]),
+      );
+      const bags = memory.gather(frames, tables);
+      const flat = all.flat();
+      const expected = [...flat.map(([user]) => user), ...flat.map(([, item]) => item)];
+      const actual = expected.map((_, i) => [
+        ...bags.ids.subarray(bags.offsets[i], bags.offsets[i + 1]),
+      ]);
+      t.deepEqual(actual, expected);
+    }),
+  );
+});
+
+test("a frame carries only the features that its receiver holds", (t) => {
+  const bags = new BagMemory().gather([frameOf(good, [1])], tables.slice(1));
+  t.deepEqual([...bags.ids], [4, 0, 0, 3]);
+});
+
+for (const id of [5, -1, 2 ** 31 - 1]) {
+  test(`id ${id} outside its table is refused with the table and the sample of the batch`, (t) => {
+    const second = frameOf([
+      [[1], [2]],
+      [[], [0, id]],
+    ]);
+    const gather = () => new BagMemory().gather([frameOf(good), second], tables);
+    t.throws(gather, {
+      instanceOf: IdOutOfRangeError,
+      message: `Expected ids of table \`item\` to lie in 0..4, got ${id} in sample 4 of the batch`,
+    });
+  });
+}
+
+const damages: Readonly<Record<string, (ints: Int32Array) => void>> = {
+  "a bag of negative length": (ints) => ints.fill(-3, 2, 3),
+  "lengths that say more than there is": (ints) => ints.fill(5, 2, 3),
+  "lengths that say less than there is": (ints) => ints.fill(0, 7, 8),
+  "a count beyond the frame": (ints) => ints.fill(2 ** 30, 1, 2),
+  "a negative count": (ints) => ints.fill(-1, 1, 2),
+  "a length beyond all memory": (ints) => ints.fill(2 ** 31 - 1, 2, 3),
+};
+
+for (const [what, damage] of Object.entries(damages)) {
+  test(`a frame with ${what} is refused`, (t) => {
+    const frame = frameOf(good);
+    damage(frame.ints);
+    t.throws(() => new BagMemory().gather([frame], tables), { instanceOf: FrameCorruptError });
+  });
+}
+
+test("a frame cut short is refused", (t) => {
+  const { ints, samples } = frameOf(good);
+  const frame = { ints: ints.subarray(0, 9), samples };
+  t.throws(() => new BagMemory().gather([frame], tables), { instanceOf: FrameCorruptError });
+});

@@ -1,0 +1,134 @@
+import test from "ava";
+import fc from "fast-check";
+import { modelDigest, tableDigest } from "../../src/embedding/digest.ts";
+import type { RowRecords } from "../../src/embedding/row-store.ts";
+import { decodeRows, encodeRows } from "../../src/embedding/rows-part.ts";
+import { CheckpointCorruptError } from "../../src/errors.ts";
+
+const [dim, width] = [40, 40];
+const expect = { dim, width, path: "table-00000" };
+const spec = { rows: 100, dim, rowBlocks: 4 as const };
+
+/** Records of the rows, cut into chunks of `chunk` rows; numbers follow from the row alone. */
+function recordsOf(rows: readonly number[], chunk: number, change = 0): RowRecords[] {
+  const chunks: RowRecords[] = [];
+  for (let at = 0; at < rows.length; at += chunk) {
+    const part = rows.slice(at, at + chunk);
+    const floats = (columns: number, salt: number) =>
+      Float32Array.from(
+        part.flatMap((row) => Array.from({ length: columns }, (_, c) => row + c / 64 + salt)),
+      );
+    chunks.push({
+      rows: Int32Array.from(part),
+      weights: floats(dim, change),
+      state: floats(width, 0.5),
+    });
+  }
+  return chunks;
+}
+
+function bytesOf(records: readonly RowRecords[]): Uint8Array {
+  return new Uint8Array(Buffer.concat([...encodeRows(dim, width, records)]));
+}
+
+function flat(records: Iterable<RowRecords>) {
+  const all = [...records];
+  return {
+    rows: all.flatMap((chunk) => [...chunk.rows]),
+    weights: all.flatMap((chunk) => [...chunk.weights]),
+    state: all.flatMap((chunk) => [...chunk.state]),
+  };
+}
+
+const someRows = fc.uniqueArray(fc.nat(99)).map((rows) => rows.sort((a, b) => a - b));
+
+test("rows come back from a part as they went in, however they were chunked", (t) => {
+  fc.assert(
+    fc.property(someRows, fc.integer({ min: 1, max: 30 }), (rows, chunk) => {
+      const records = recordsOf(rows, chunk);
+      t.deepEqual(flat(decodeRows(bytesOf(records), expect)), flat(records));
+    }),
+  );
+});
+
+test("the digest of a table does not depend on chunks, nor on a trip through a part", (t) => {
+  fc.assert(
+    fc.property(someRows, fc.integer({ min: 1, max: 30 }), (rows, chunk) => {
+      const whole = tableDigest(spec, width, recordsOf(rows, 100));
+      t.is(tableDigest(spec, width, recordsOf(rows, chunk)), whole);
+      const back = decodeRows(bytesOf(recordsOf(rows, chunk)), expect);
+      t.is(tableDigest(spec, width, back), whole);
+    }),
+  );
+});
+
+test("the digest tells one row, one weight, one state and one birth apart", (t) => {
+  const rows = [1, 5, 26, 99];
+  const digest = (records: readonly RowRecords[]) => tableDigest(spec, width, records);
+  const before = digest(recordsOf(rows, 2));
+  const weight = recordsOf(rows, 2);
+  weight[1]?.weights.fill(0, 39, 40);
+  const state = recordsOf(rows, 2);
+  state[0]?.state.fill(0, 79, 80);
+  const others = [weight, state, recordsOf([1, 5, 26], 2), recordsOf([1, 5, 27, 99], 2)];
+  t.is(new Set([before, ...others.map(digest)]).size, 5);
+});
+
+test("the digest covers every column of weights and of state", (t) => {
+  const digests = new Set([tableDigest(spec, width, recordsOf([7], 1))]);
+  for (let column = 0; column < dim; column++) {
+    for (const part of ["weights", "state"] as const) {
+      const [records] = recordsOf([7], 1);
+      if (records === undefined) return t.fail();
+      records[part].fill(-1, column, column + 1);
+      digests.add(tableDigest(spec, width, [records]));
+    }
+  }
+  t.is(digests.size, 1 + 2 * dim);
+});
+
+test("a row-wise state has a leaf of its own", (t) => {
+  const records = (state: number): RowRecords[] => [
+    { rows: Int32Array.of(3), weights: new Float32Array(dim), state: Float32Array.of(state) },
+  ];
+  t.not(tableDigest(spec, 1, records(1)), tableDigest(spec, 1, records(2)));
+  t.is(tableDigest(spec, 1, records(1)), tableDigest(spec, 1, records(1)));
+});
+
+test("the digest of a model depends on the order of its tables", (t) => {
+  const [dense, a, b] = ["11", "22", "33"].map((byte) => byte.repeat(32));
+  if (dense === undefined || a === undefined || b === undefined) return t.fail();
+  t.not(modelDigest(dense, [a, b]), modelDigest(dense, [b, a]));
+  t.regex(modelDigest(dense, []), /^[0-9a-f]{64}$/);
+});
+
+test("a part is read from bytes that lie anywhere, a Buffer's too", (t) => {
+  const records = recordsOf([2, 3], 2);
+  const bytes = bytesOf(records);
+  for (const shift of [1, 2, 4]) {
+    const memory = Buffer.alloc(bytes.length + shift);
+    memory.set(bytes, shift);
+    t.deepEqual(flat(decodeRows(memory.subarray(shift), expect)), flat(records));
+  }
+});
+
+const damages: Readonly<Record<string, (bytes: Uint8Array) => Uint8Array>> = {
+  "cut short": (bytes) => bytes.subarray(0, bytes.length - 1),
+  "cut to nothing": () => new Uint8Array(3),
+  "with more behind its end": (bytes) => new Uint8Array([...bytes, 0, 0, 0, 0]),
+  "of another kind": (bytes) => bytes.fill(0, 0, 4),
+  "of another dim": (bytes) => bytes.fill(7, 8, 9),
+  "with a chunk beyond its end": (bytes) => bytes.fill(255, 16, 20),
+  "with a negative row": (bytes) => bytes.fill(255, 20, 24),
+  "with rows out of order": (bytes) => bytes.fill(0, 24, 28),
+};
+
+for (const [what, damage] of Object.entries(damages)) {
+  test(`a part ${what} is refused with its name`, (t) => {
+    const bytes = damage(bytesOf(recordsOf([4, 9], 2)));
+    const error = t.throws(() => [...decodeRows(bytes, expect)], {
+      instanceOf: CheckpointCorruptError,
+    });
+    t.is(error?.path, "table-00000");
+  });
+}

@@ -1,0 +1,47 @@
+// The examples run as a user starts them, on the real data where they are; briefly.
+
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import test from "ava";
+import { realData } from "../data/data-files.ts";
+
+const execute = promisify(execFile);
+
+/** The last line of an example that was told `--json`. */
+async function resultOf(
+  example: string,
+  flags: readonly string[],
+): Promise<Record<string, unknown>> {
+  const file = `dist/examples/${example}.js`;
+  const { stdout } = await execute(process.execPath, [file, "--json", ...flags]);
+  return JSON.parse(stdout.trimEnd().split("\n").at(-1) ?? "");
+}
+
+test("Frappe: after one pass the test AUC is far from chance", async (t) => {
+  if (realData(t, "frappe/train.csv.gz") === undefined) return;
+  const { testAuc } = await resultOf("frappe", ["--seeds", "1", "--passes", "1"]);
+  t.true(typeof testAuc === "number" && testAuc > 0.9, `test AUC ${testAuc}`);
+});
+
+test("Criteo: both models beat chance on the same split", async (t) => {
+  if (realData(t, "criteo/criteo_kaggle_4584_full39.csv.gz") === undefined) return;
+  const { results } = await resultOf("criteo", ["--seeds", "1"]);
+  const slices = results as { pairs: { logistic: number; dlrm: number }[] }[];
+  t.is(slices.length, 2);
+  for (const { pairs } of slices) {
+    t.is(pairs.length, 1);
+    for (const { logistic, dlrm } of pairs) {
+      t.true(logistic > 0.68 && logistic < 0.8, `logistic regression ${logistic}`);
+      t.true(dlrm > 0.68 && dlrm < 0.8, `DLRM ${dlrm}`);
+    }
+  }
+});
+
+for (const example of ["frappe", "criteo"]) {
+  test(`${example}: where the data are not there, one sentence says so`, async (t) => {
+    const run = resultOf(example, ["--data", "nowhere"]);
+    const error = await t.throwsAsync<Error & { code?: number; stderr?: string }>(run);
+    t.is(error?.code, 2);
+    t.regex(error?.stderr ?? "", /^There .*nowhere; name their directory with --data\n$/);
+  });
+}

@@ -1,0 +1,132 @@
+import { Worker } from "node:worker_threads";
+import test from "ava";
+import { realClock, SimulatedClock } from "../../src/clock.ts";
+import { type ErrorRecord, GenerationAbortedError, StepTimeoutError } from "../../src/errors.ts";
+import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
+import { abortCells, cellWords, ringDoorbell } from "../../src/exchange/cells.ts";
+import { layoutOf } from "../../src/exchange/shared-memory.ts";
+import { roundsShape } from "./rounds.ts";
+
+interface Outcome {
+  readonly wrong?: string[];
+  readonly error?: ErrorRecord;
+}
+
+function startThreads(options: {
+  devices: number;
+  ranks: readonly number[];
+  rounds: number;
+  deadlineMs: number;
+}) {
+  const { devices, ranks } = options;
+  const layout = layoutOf(roundsShape(devices));
+  const words = new SharedArrayBuffer(4 * cellWords(devices, layout.cells));
+  const memory = new SharedArrayBuffer(layout.bytes);
+  const started: Promise<void>[] = [];
+  const outcomes = ranks.map((rank) => {
+    const workerData = { ...options, rank, words, memory };
+    const worker = new Worker(new URL("rounds-worker.js", import.meta.url), { workerData });
+    let begin = () => {};
+    started.push(
+      new Promise((resolve) => {
+        begin = resolve;
+      }),
+    );
+    return new Promise<Outcome>((resolve, reject) => {
+      worker.on("error", reject);
+      worker.on("message", (message: Outcome & { started?: number }) => {
+        if (message.started !== undefined) begin();
+        else resolve(message);
+      });
+    });
+  });
+  return {
+    started: Promise.all(started),
+    outcomes: Promise.all(outcomes),
+    abort: () => abortCells(new Int32Array(words), devices),
+  };
+}
+
+for (const devices of [1, 2, 3]) {
+  test(`${devices} threads exchange what they were told to, round after round`, async (t) => {
+    const ranks = Array.from({ length: devices }, (_, rank) => rank);
+    const threads = startThreads({ devices, ranks, rounds: 200, deadlineMs: 60_000 });
+    for (const { wrong, error } of await threads.outcomes) {
+      t.is(error, undefined);
+      t.deepEqual(wrong, []);
+    }
+  });
+}
+
+test("a missing device becomes a timeout that names it, on every device that waits", async (t) => {
+  const threads = startThreads({ devices: 3, ranks: [0, 2], rounds: 5, deadlineMs: 300 });
+  for (const { error } of await threads.outcomes) {
+    t.is(error?.code, "STEP_TIMEOUT");
+    t.is(error?.message, "Waited 300 ms for the ids of device 1 (round 1)");
+  }
+});
+
+test("an abort releases everybody who waits, long before the deadline", async (t) => {
+  const threads = startThreads({ devices: 3, ranks: [0, 1], rounds: 5, deadlineMs: 600_000 });
+  await threads.started;
+  threads.abort();
+  for (const { error } of await threads.outcomes) {
+    t.is(error?.code, "GENERATION_ABORTED");
+    t.is(error?.message, "Generation 4 was aborted");
+  }
+});
+
+function startCells(deadlineMs: number, clock = realClock) {
+  const words = new Int32Array(new SharedArrayBuffer(4 * cellWords(2, 3)));
+  const common = { words, participants: 2, generation: 1, deadlineMs, clock };
+  const [mine, other] = [0, 1].map((participant) => createAtomicCells({ ...common, participant }));
+  if (mine === undefined || other === undefined) throw new Error("unreachable");
+  return { words, mine, other };
+}
+
+test("a cell holds what was stored, and the doorbell of those to wake has rung", (t) => {
+  const { words, mine, other } = startCells(1000);
+  mine.store(2, 7, [1]);
+  t.is(other.load(2), 7);
+  t.is(other.load(1), 0);
+  t.deepEqual([...words.subarray(0, 3)], [0, 0, 1]);
+  ringDoorbell(words, 0);
+  t.deepEqual([...words.subarray(0, 3)], [0, 1, 1]);
+});
+
+test("a wait ends at its deadline with the name of what it waited for", async (t) => {
+  const { mine } = startCells(20);
+  const error = await t.throwsAsync(
+    mine.waitUntil(
+      () => "the answer",
+      () => false,
+    ),
+    {
+      instanceOf: StepTimeoutError,
+      message: "Waited 20 ms for the answer",
+    },
+  );
+  t.is(error?.wait, "the answer");
+});
+
+test("a wait for what is so does not look at the clock", async (t) => {
+  const { mine } = startCells(0, new SimulatedClock());
+  await t.notThrowsAsync(
+    mine.waitUntil(
+      () => "nothing",
+      () => true,
+    ),
+  );
+});
+
+test("after an abort nobody waits again", async (t) => {
+  const { words, mine, other } = startCells(60_000);
+  abortCells(words, 2);
+  for (const cells of [mine, other]) {
+    const wait = cells.waitUntil(
+      () => "more",
+      () => false,
+    );
+    await t.throwsAsync(wait, { instanceOf: GenerationAbortedError });
+  }
+});

@@ -1,0 +1,173 @@
+import test from "ava";
+import {
+  type BatchIntake,
+  type BatchOutlet,
+  createBatchIntake,
+  createBatchOutlet,
+  type RingShape,
+  ringLayoutOf,
+  ringSlots,
+  type Stream,
+} from "../../src/exchange/batch-ring.ts";
+import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
+import { purposes, RandomStream } from "../../src/random.ts";
+
+const shape: RingShape = { devices: 3, dense: 2, idsMax: [2, 1], samplesMax: [3, 2, 2] };
+const cellBase = 5;
+
+function startRing(options: { seed: number; readers: number }) {
+  const { seed, readers } = options;
+  const layout = ringLayoutOf(shape);
+  const memory = new SharedArrayBuffer(layout.bytes);
+  const cells = createSimulatedCells({ cells: cellBase + layout.cells, seed });
+  const place = { shape, memory, cellBase };
+  const ranks = Array.from({ length: readers }, (_, reader) => shape.devices + reader);
+  return {
+    cells,
+    intake: (device: number): BatchIntake =>
+      createBatchIntake({ ...place, cells: cells.cellsOf(device), device, readers: ranks }),
+    outlet: (reader: number): BatchOutlet =>
+      createBatchOutlet({
+        ...place,
+        cells: cells.cellsOf(shape.devices + reader),
+        reader,
+        readers,
+      }),
+  };
+}
+
+/** A number that only one place of one batch has. */
+function mark(stream: Stream, ticket: number, device: number): number {
+  return (stream === "training" ? 1 : 2) * 1000 + ticket * 10 + device;
+}
+
+/** Fills the slot of a device, and hands it over unless the reader dies before that. */
+function fill(
+  outlet: BatchOutlet,
+  at: { stream: Stream; device: number; ticket: number; dies: boolean },
+): void {
+  const { stream, device, ticket } = at;
+  const samples = shape.samplesMax[device] ?? 0;
+  const batch = outlet.slotMemory(stream, device, ticket, samples);
+  const value = mark(stream, ticket, device);
+  for (const array of [batch.dense, batch.labels, batch.lengths]) array.fill(value);
+  batch.ids.fill(value, 0, samples);
+  if (at.dies) return;
+  outlet.publish(stream, device, ticket, { samples, batchSamples: 7, idCount: samples });
+}
+
+/** A reader that is ended at random points, and each time followed by one that knows nothing. */
+async function serve(
+  ring: ReturnType<typeof startRing>,
+  reader: number,
+  tickets: number,
+  random: RandomStream,
+): Promise<void> {
+  let outlet = ring.outlet(reader);
+  let left = tickets;
+  while (left > 0) {
+    let next: { stream: Stream; ticket: number } | undefined;
+    await ring.cells.cellsOf(shape.devices + reader).waitUntil(
+      () => `room for reader ${reader}`,
+      () => {
+        for (const stream of ["evaluation", "training"] as const) {
+          const ticket = outlet.nextTicket(stream);
+          if (ticket !== undefined) next = { stream, ticket };
+        }
+        return next !== undefined;
+      },
+    );
+    if (next === undefined) continue;
+    const { stream, ticket } = next;
+    for (let device = 0; device < shape.devices; device++) {
+      if (!outlet.lacks(stream, device, ticket)) continue;
+      const dies = random.below(4) === 0;
+      fill(outlet, { stream, device, ticket, dies });
+      if (dies) outlet = ring.outlet(reader);
+      if (dies) break;
+    }
+    const devices = Array.from({ length: shape.devices }, (_, device) => device);
+    if (devices.every((device) => !outlet.lacks(stream, device, ticket))) left--;
+  }
+}
+
+test("readers that die at any point lose no batch and repeat none", async (t) => {
+  const batches = { training: 12, evaluation: 6 };
+  for (let seed = 0; seed < 60; seed++) {
+    const readers = 1 + (seed % 2);
+    const ring = startRing({ seed, readers });
+    const random = new RandomStream(seed, purposes.faults, 1);
+    const devices = Array.from({ length: shape.devices }, (_, device) => async () => {
+      const intake = ring.intake(device);
+      for (const stream of ["training", "evaluation"] as const) {
+        if (device === 0) intake.grant(stream, batches[stream]);
+        for (let ticket = 0; ticket < batches[stream]; ticket++) {
+          const batch = await intake.next(stream);
+          const samples = shape.samplesMax[device] ?? 0;
+          const value = mark(stream, ticket, device);
+          t.is(batch.ticket, ticket);
+          t.is(batch.batchSamples, 7);
+          t.deepEqual([...batch.labels], new Array<number>(samples).fill(value), `seed ${seed}`);
+          t.deepEqual([...batch.ids], new Array<number>(samples).fill(value));
+          t.is(batch.dense.length, samples * shape.dense);
+          t.is(batch.lengths.length, samples * shape.idsMax.length);
+          intake.release(stream);
+        }
+      }
+    });
+    const served = (batches.training + batches.evaluation) / readers;
+    const tasks = Array.from(
+      { length: readers },
+      (_, reader) => () => serve(ring, reader, served, random),
+    );
+    await ring.cells.run([...devices, ...tasks]);
+  }
+  t.pass();
+});
+
+test("a reader gets no ticket that was not granted, and runs ahead by the slots only", (t) => {
+  const ring = startRing({ seed: 1, readers: 1 });
+  const outlet = ring.outlet(0);
+  const intakes = [0, 1, 2].map((device) => ring.intake(device));
+  t.is(outlet.nextTicket("training"), undefined);
+  intakes[0]?.grant("training", 10);
+  const fillAll = (ticket: number) => {
+    for (let device = 0; device < shape.devices; device++) {
+      fill(outlet, { stream: "training", device, ticket, dies: false });
+    }
+  };
+  for (let ticket = 0; ticket < ringSlots; ticket++) {
+    t.is(outlet.nextTicket("training"), ticket);
+    fillAll(ticket);
+  }
+  t.is(outlet.nextTicket("training"), undefined);
+  t.is(outlet.nextTicket("evaluation"), undefined);
+  intakes[0]?.release("training");
+  intakes[1]?.release("training");
+  t.is(outlet.nextTicket("training"), undefined, "device 2 still holds batch 0");
+  intakes[2]?.release("training");
+  t.is(outlet.nextTicket("training"), ringSlots);
+});
+
+test("two readers share the tickets between them", (t) => {
+  const ring = startRing({ seed: 1, readers: 2 });
+  ring.intake(0).grant("evaluation", 3);
+  t.is(ring.outlet(0).nextTicket("evaluation"), 0);
+  t.is(ring.outlet(1).nextTicket("evaluation"), 1);
+});
+
+test("slots of all devices and streams lie apart", (t) => {
+  const layout = ringLayoutOf(shape);
+  const spans: { from: number; to: number }[] = [];
+  for (const stream of ["training", "evaluation"] as const) {
+    for (let device = 0; device < shape.devices; device++) {
+      for (let slot = 0; slot < ringSlots; slot++) {
+        const at = layout.slot(stream, device, slot);
+        t.is(at.ids % 4, 0);
+        spans.push({ from: at.header, to: at.ids + 4 * at.idsMax });
+      }
+    }
+  }
+  spans.sort((a, b) => a.from - b.from);
+  for (const [i, { to }] of spans.entries()) t.true(to <= (spans[i + 1]?.from ?? layout.bytes));
+});

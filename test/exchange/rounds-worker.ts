@@ -1,0 +1,35 @@
+// One device's thread of atomic-cells.test.ts: runs the rounds over real atomics, and tells what
+// was wrong, or how it failed.
+
+import { parentPort, workerData } from "node:worker_threads";
+import { realClock } from "../../src/clock.ts";
+import { recordError } from "../../src/errors.ts";
+import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
+import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
+import { createReference } from "../../src/kernels/reference.ts";
+import { exchangeRounds, roundsShape } from "./rounds.ts";
+
+const { devices, rank, rounds, deadlineMs, words, memory } = workerData as {
+  devices: number;
+  rank: number;
+  rounds: number;
+  deadlineMs: number;
+  words: SharedArrayBuffer;
+  memory: SharedArrayBuffer;
+};
+const shape = roundsShape(devices);
+const cells = createAtomicCells({
+  words: new Int32Array(words),
+  participants: devices,
+  participant: rank,
+  generation: 4,
+  deadlineMs,
+  clock: realClock,
+});
+const kernels = createReference();
+const exchange = createSharedMemoryExchange({ shape, rank, memory, cells, kernels });
+parentPort?.postMessage({ started: rank });
+exchangeRounds(exchange, shape, rounds).then(
+  (wrong) => parentPort?.postMessage({ wrong }),
+  (error: unknown) => parentPort?.postMessage({ error: recordError(error) }),
+);

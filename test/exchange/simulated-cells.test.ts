@@ -1,0 +1,105 @@
+import test from "ava";
+import { GenerationAbortedError, StepTimeoutError } from "../../src/errors.ts";
+import type { Exchange } from "../../src/exchange/exchange.ts";
+import { createSharedMemoryExchange, layoutOf } from "../../src/exchange/shared-memory.ts";
+import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
+import { createReference } from "../../src/kernels/reference.ts";
+import { exchangeRounds, roundsShape } from "./rounds.ts";
+
+function startExchanges(devices: number, seed: number) {
+  const shape = roundsShape(devices);
+  const layout = layoutOf(shape);
+  const cells = createSimulatedCells({ cells: layout.cells, seed, generation: 3 });
+  const memory = new SharedArrayBuffer(layout.bytes);
+  const kernels = createReference();
+  const exchanges = Array.from({ length: devices }, (_, rank) =>
+    createSharedMemoryExchange({ shape, rank, memory, kernels, cells: cells.cellsOf(rank) }),
+  );
+  return { shape, cells, exchanges };
+}
+
+for (const devices of [1, 2, 3, 5, 8]) {
+  test(`${devices} devices exchange what they were told to, in any interleaving`, async (t) => {
+    for (let seed = 0; seed < 30; seed++) {
+      const { shape, cells, exchanges } = startExchanges(devices, seed);
+      const wrong: string[] = [];
+      const run = async (exchange: Exchange) => {
+        wrong.push(...(await exchangeRounds(exchange, shape, 4)));
+      };
+      await cells.run(exchanges.map((exchange) => () => run(exchange)));
+      t.deepEqual(wrong, [], `seed ${seed}`);
+    }
+  });
+}
+
+test("a missing device becomes a timeout that names it, and releases the others", async (t) => {
+  const { shape, cells, exchanges } = startExchanges(3, 1);
+  const present = exchanges.filter(({ rank }) => rank !== 1);
+  const ends: unknown[] = [];
+  const run = async (exchange: Exchange) => {
+    await exchangeRounds(exchange, shape, 2).catch((error: unknown) => {
+      ends.push(error);
+      throw error;
+    });
+  };
+  const error = await t.throwsAsync(cells.run(present.map((exchange) => () => run(exchange))), {
+    instanceOf: StepTimeoutError,
+  });
+  t.is(error?.wait, "the ids of device 1 (round 1)");
+  t.is(ends.length, 2);
+  t.true(ends.some((end) => end instanceof GenerationAbortedError));
+});
+
+test("a device that fails ends the wait of the others, and its own error is the one told", async (t) => {
+  const { shape, cells, exchanges } = startExchanges(2, 1);
+  const [first, second] = exchanges;
+  if (first === undefined || second === undefined) return t.fail();
+  const run = cells.run([
+    async () => void (await exchangeRounds(first, shape, 2)),
+    async () => {
+      await second.ids.open(() => 8);
+      throw new TypeError("a bug");
+    },
+  ]);
+  await t.throwsAsync(run, { instanceOf: TypeError, message: "a bug" });
+});
+
+test("an abort releases every task that waits, with its generation", async (t) => {
+  const { cells } = startExchanges(2, 1);
+  const wait = (rank: number) =>
+    cells.cellsOf(rank).waitUntil(
+      () => "for ever",
+      () => false,
+    );
+  const run = cells.run([
+    () => wait(0),
+    async () => {
+      cells.abort();
+      await wait(1);
+    },
+  ]);
+  await t.throwsAsync(run, {
+    instanceOf: GenerationAbortedError,
+    message: "Generation 3 was aborted",
+  });
+});
+
+test("the same seed gives the same interleaving, another seed another one", async (t) => {
+  const orderOf = async (seed: number) => {
+    const order: number[] = [];
+    const cells = createSimulatedCells({ cells: 1, seed });
+    const tasks = Array.from({ length: 4 }, (_, rank) => async () => {
+      for (let i = 0; i < 5; i++) {
+        await cells.cellsOf(rank).waitUntil(
+          () => "my turn",
+          () => true,
+        );
+        order.push(rank);
+      }
+    });
+    await cells.run(tasks);
+    return order.join("");
+  };
+  t.is(await orderOf(1), await orderOf(1));
+  t.not(await orderOf(1), await orderOf(2));
+});

@@ -1,0 +1,160 @@
+// Actors alone, in simulated time: a network in memory, threads that are only pretended, and a
+// small generation for them to be part of.
+
+import { type AnyStateMachine, createActor, type InputFrom } from "xstate";
+import type { Assembly } from "../../actors/assembly.ts";
+import {
+  type ActorMessage,
+  type Address,
+  type Network,
+  openMailbox,
+  type RunScope,
+  subscribe,
+} from "../../actors/mailbox.ts";
+import { SimulatedClock } from "../../src/clock.ts";
+import { resolveJob } from "../../src/job.ts";
+import type { Launcher, Thread, ThreadEnd } from "../../src/launcher.ts";
+import { createMemoryBroker } from "../../src/wire/memory-transport.ts";
+import { smallData, smallModel } from "./clusters.ts";
+
+export interface SimulatedNetwork {
+  readonly network: Network;
+  readonly clock: SimulatedClock;
+  /** All that was said to an address of the run, so far. */
+  heard(to: Address): ActorMessage[];
+  /** Says something to an address of the run, and lets it arrive. */
+  say(to: Address, type: string, body: unknown): void;
+  /** Time goes by; what was promised meanwhile is done. */
+  pass(ms: number): Promise<void>;
+}
+
+export const scope: RunScope = { run: "r1", generation: 1 };
+
+export function startSimulatedNetwork(overrides: Partial<Network> = {}): SimulatedNetwork {
+  const clock = new SimulatedClock();
+  const broker = createMemoryBroker({ clock, seed: 1 });
+  const network: Network = {
+    transport: broker.connect("test"),
+    cluster: "c1",
+    clock,
+    faultsAllowed: true,
+    connectedForMs: () => Number.POSITIVE_INFINITY,
+    onCorrupt(error) {
+      throw error;
+    },
+    ...overrides,
+  };
+  const heard = new Map<string, ActorMessage[]>();
+  const listOf = ({ role, index }: Address): ActorMessage[] => {
+    const name = `${role}:${index}`;
+    let list = heard.get(name);
+    if (list === undefined) {
+      list = [];
+      heard.set(name, list);
+    }
+    return list;
+  };
+  const roles = ["coordinator", "checkpoint", "host", "device"] as const;
+  for (const role of roles) {
+    for (const index of [0, 1]) {
+      const to = { role, index };
+      subscribe(network, to, (message) => listOf(to).push(message));
+    }
+  }
+  const mailbox = openMailbox(network, scope, { role: "cluster", index: 1 });
+  return {
+    network,
+    clock,
+    heard: listOf,
+    say(to, type, body) {
+      mailbox.tell(to, type as never, body as never);
+      clock.advance(0);
+    },
+    async pass(ms) {
+      // Promises are kept between what is due now and what comes due.
+      for (const part of [0, ms, 0]) {
+        await new Promise<void>((resume) => setImmediate(resume));
+        clock.advance(part);
+      }
+      await new Promise<void>((resume) => setImmediate(resume));
+    },
+  };
+}
+
+/** Starts an actor in the network's time; its failure is kept, not thrown. */
+export function startActor<Machine extends AnyStateMachine>(
+  { clock }: SimulatedNetwork,
+  machine: Machine,
+  input: InputFrom<Machine>,
+) {
+  const actor = createActor(machine as AnyStateMachine, {
+    input,
+    clock: {
+      setTimeout: (task: () => void, ms: number) => clock.after(ms, task),
+      clearTimeout: (cancel: () => void) => cancel?.(),
+    },
+  });
+  const ends: { error?: unknown } = {};
+  actor.subscribe({
+    error(error) {
+      ends.error = error;
+    },
+  });
+  actor.start();
+  clock.advance(0);
+  return { actor, ends };
+}
+
+/** A thread that does nothing but remember what it was told. */
+export interface FakeThread {
+  readonly name: string;
+  readonly commands: unknown[];
+  readonly isKilled: boolean;
+  report(report: unknown): void;
+  /** Its exit is seen. */
+  end(end: ThreadEnd): void;
+}
+
+export function createFakeLauncher(): { launcher: Launcher; threads: FakeThread[] } {
+  const threads: FakeThread[] = [];
+  const launcher: Launcher = {
+    start<Command, Report>(_entry: URL, _data: unknown, name: string): Thread<Command, Report> {
+      let receive: (report: Report) => void = () => {};
+      let end: (end: ThreadEnd) => void = () => {};
+      const ended = new Promise<ThreadEnd>((resolve) => {
+        end = resolve;
+      });
+      const fake = {
+        name,
+        commands: [] as unknown[],
+        isKilled: false,
+        report: (report: unknown) => receive(report as Report),
+        end: (how: ThreadEnd) => end(how),
+      };
+      threads.push(fake);
+      return {
+        send: (command) => void fake.commands.push(command),
+        ended,
+        kill() {
+          fake.isKilled = true;
+        },
+        onReport(next) {
+          receive = next;
+        },
+      };
+    },
+  };
+  return { launcher, threads };
+}
+
+/** A generation of the small job on two devices. */
+export function smallAssembly(): Assembly {
+  const data = {
+    training: { path: "nowhere", samples: 640 },
+    idsMax: [1, 1, 1],
+    quarantined: 0,
+    quarantine: [],
+  };
+  const job = resolveJob({ model: smallModel, data: smallData });
+  return { ...scope, job, devices: 2, data, fromStep: 0 };
+}

@@ -1,0 +1,125 @@
+// Whole clusters for tests: small jobs on real threads, in directories that are gone afterwards.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  type BreakableLauncher,
+  breakableLauncher,
+  Cluster,
+  type Incident,
+  type JobOptions,
+  type Run,
+  type RunEvent,
+  type RunResult,
+} from "../../index.ts";
+
+export interface TestCluster extends AsyncDisposable {
+  readonly cluster: Cluster;
+  readonly threads: BreakableLauncher;
+  /** What the cluster's supervisors mended. */
+  readonly incidents: Incident[];
+  /** A small job with a checkpoint directory of its own. */
+  job(overrides?: Partial<JobOptions>): JobOptions;
+}
+
+/** Evaluates at 15, 30 and 43, saves at 10, 20, 30, 40 and 43; the last batch has 12 samples. */
+export const smallSteps = 43;
+
+export async function startTestCluster(
+  devices = 2,
+  { faultsAllowed = true } = {},
+): Promise<TestCluster> {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  const threads = breakableLauncher();
+  const incidents: Incident[] = [];
+  const cluster = await Cluster.start({
+    devices,
+    faultsAllowed,
+    launcher: threads.launcher,
+    onIncident: (incident) => incidents.push(incident),
+  });
+  let jobs = 0;
+  return {
+    cluster,
+    threads,
+    incidents,
+    job(overrides = {}) {
+      const { data, checkpoint, ...rest } = overrides;
+      return {
+        model: smallModel,
+        data: { ...smallData, ...data, cache: join(directory, "cache") } as JobOptions["data"],
+        evaluation: { everySteps: 15 },
+        checkpoint: {
+          everySteps: 10,
+          directory: join(directory, `run-${jobs++}`),
+          ...checkpoint,
+        },
+        stepDeadlineMs: 5000,
+        restarts: { restartsMax: 100, windowMs: 1 }, // Not what these runs are about: no backoff.
+        ...rest,
+      };
+    },
+    async [Symbol.asyncDispose]() {
+      await cluster.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+export const smallModel: JobOptions["model"] = {
+  kind: "dlrm",
+  dense: 4,
+  tables: ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 })),
+  bottom: [8, 8],
+  top: [8, 1],
+};
+
+export const smallData = {
+  kind: "synthetic",
+  samples: 3000,
+  dense: 4,
+  batchSize: 64,
+} as const;
+
+/** A run to its end: what came of it, and all that happened. */
+export interface Story {
+  readonly run: Run;
+  readonly result: RunResult;
+  readonly events: readonly RunEvent[];
+}
+
+/** Submits a job and follows it. `on` hears every event as it comes. */
+export async function play(
+  { cluster }: TestCluster,
+  job: JobOptions,
+  on: (event: RunEvent, run: Run) => unknown = () => {},
+): Promise<Story> {
+  const run = await cluster.submit(job);
+  const events: RunEvent[] = [];
+  for await (const event of run.events()) {
+    events.push(event);
+    await on(event, run);
+  }
+  return { run, events, result: await run.result() };
+}
+
+let calm: Promise<RunResult> | undefined;
+
+/** What the small job comes to with nothing in the way; run once in a process. */
+export function calmResult(): Promise<RunResult> {
+  calm ??= (async () => {
+    await using place = await startTestCluster();
+    const { result } = await play(place, place.job());
+    return result;
+  })();
+  return calm;
+}
+
+/** The events of one type. */
+export function only<Type extends RunEvent["type"]>(
+  events: readonly RunEvent[],
+  type: Type,
+): Extract<RunEvent, { type: Type }>[] {
+  return events.filter((event) => event.type === type) as Extract<RunEvent, { type: Type }>[];
+}

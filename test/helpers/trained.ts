@@ -1,0 +1,82 @@
+// Small trained models for tests: a few real steps in one thread, committed as a run would.
+
+import { openCache } from "../../src/data/cache-reader.ts";
+import type { TableShape } from "../../src/data/options.ts";
+import { prepareCache } from "../../src/data/prepare-cache.ts";
+import { realDisk } from "../../src/disk.ts";
+import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../src/job.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import { partsOf } from "../../src/training/parts.ts";
+import type { Manifest } from "../../storage/checkpoint-store.ts";
+import { openStore } from "../../storage/directory-checkpoint-store.ts";
+import { type LocalDevices, startLocalDevices, type WholeBatch } from "./local-devices.ts";
+
+/** A job that was trained for some steps on its own data, in file order. */
+export interface Trained {
+  readonly job: JobSpec;
+  readonly devices: LocalDevices;
+  readonly samples: WholeBatch;
+  /** Trains one more step on all samples, and commits; `best` and `arithmetic` as told. */
+  train(at: { cut: number; best?: boolean; arithmetic?: string }): Promise<Manifest>;
+}
+
+/** Opens the job's data and its checkpoint directory; nothing is trained yet. */
+export async function startTrained(options: JobOptions): Promise<Trained> {
+  const job = resolveJob(options);
+  const samples = await readAll(job.data, job.model.tables);
+  const { model, slices, optimizer, seed } = job;
+  const input = { model, slices, idsMax: samples.idsMax, batchSize: samples.samples };
+  const kernels = openKernels("reference");
+  const devices = startLocalDevices({
+    input,
+    recipe: { optimizer, seed },
+    devices: 1,
+    kernels: () => kernels,
+  });
+  const { directory } = job.checkpoint;
+  const store = openStore({
+    directory,
+    jobIdentity: jobIdentity(job),
+    jobText: JSON.stringify(job),
+  });
+  const { generation } = store.beginGeneration();
+  return {
+    job,
+    devices,
+    samples,
+    async train({ cut, best = false, arithmetic = kernels.arithmetic }) {
+      await devices.train(samples, cut - 1);
+      const parts = devices.states.flatMap(partsOf).map((part) => {
+        const writer = store.partWriter(generation, cut, part.name);
+        for (const bytes of part.bytes()) writer.write(bytes);
+        return writer.finish();
+      });
+      const modelDigest = devices.digest();
+      const about = { run: "r1", metrics: null, position: null, createdBy: "test" };
+      return store.commit({ ...about, generation, cut, parts, modelDigest, arithmetic, best });
+    },
+  };
+}
+
+/** All samples of a job's data as one batch. */
+export async function readAll(
+  data: JobSpec["data"],
+  tables: readonly TableShape[],
+): Promise<WholeBatch & { readonly idsMax: readonly number[] }> {
+  const { path } = await prepareCache(data, tables, realDisk);
+  const dataset = openCache(path, realDisk);
+  const { samples, idsMax } = dataset;
+  const idsPerSample = idsMax.reduce((sum, ids) => sum + ids, 0);
+  const batch = {
+    dense: new Float32Array(samples * dataset.dense),
+    labels: new Float32Array(samples),
+    lengths: new Int32Array(samples * dataset.features),
+    ids: new Int32Array(samples * idsPerSample),
+  };
+  const count = dataset.read(
+    Uint32Array.from({ length: samples }, (_, i) => i),
+    batch,
+  );
+  dataset.close();
+  return { samples, idsMax, ...batch, ids: batch.ids.subarray(0, count) };
+}

@@ -1,0 +1,44 @@
+// The files of the repository, as the tests of its tidiness read them: from the folder that the
+// tests run in, without what is built, installed or written by runs.
+
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const rooms = [
+  "src",
+  "storage",
+  "actors",
+  "chaos",
+  "cli",
+  "examples",
+  "bench",
+  "test",
+  "native",
+  "docs",
+  ".ci",
+];
+const built = new Set(["native/build", "node_modules", "dist"]);
+
+/** Paths of all files of the rooms and of the root, relative to the root, sorted. */
+export function listTree(): string[] {
+  const top = readdirSync(".", { withFileTypes: true });
+  const files = top.flatMap((entry) => (entry.isFile() ? [entry.name] : []));
+  for (const room of rooms) {
+    if (top.some(({ name }) => name === room)) files.push(...filesIn(room));
+  }
+  return files.sort();
+}
+
+function filesIn(folder: string): string[] {
+  if (built.has(folder)) return [];
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) return filesIn(path);
+    return entry.isFile() ? [path] : [];
+  });
+}
+
+/** The text of a file of the tree. */
+export function textOf(path: string): string {
+  return readFileSync(path, "utf8");
+}

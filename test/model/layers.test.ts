@@ -1,0 +1,140 @@
+// Every layer's backward against central differences, in the float64 of the reference kernels.
+
+import test, { type ExecutionContext } from "ava";
+import type { Kernels, Tensor } from "../../src/kernels/kernels.ts";
+import { valuesOf } from "../../src/kernels/memory.ts";
+import { createReference } from "../../src/kernels/reference.ts";
+import { slicesOf, subtreesOf } from "../../src/kernels/slices.ts";
+import { backwardMlp, createMlp, forwardMlp, mlpGradients } from "../../src/model/mlp.ts";
+import { layoutParameters } from "../../src/model/parameters.ts";
+import { keyOf, purposes, RandomStream } from "../../src/random.ts";
+import { gradientError, randomTensor, total, weighted } from "../helpers/differences.ts";
+
+const kernels: Kernels = createReference("float64");
+const tolerance = 1e-8;
+
+function isGradient(
+  t: ExecutionContext,
+  name: string,
+  at: Tensor,
+  gradient: ArrayLike<number>,
+  loss: () => number,
+): void {
+  const error = gradientError(at, gradient, loss);
+  t.true(error <= tolerance, `${name} is off by ${error}`);
+}
+
+for (const relu of [false, true]) {
+  test(`a linear layer ${relu ? "with" : "without"} ReLU has the gradients of its sum`, (t) => {
+    const stream = new RandomStream(relu ? 1 : 2, purposes.faults);
+    const [x, w, b] = [[6, 5], [4, 5], [4]].map((shape) => randomTensor(kernels, stream, shape));
+    if (x === undefined || w === undefined || b === undefined) return t.fail();
+    const dOut = randomTensor(kernels, stream, [6, 4]);
+    const out = kernels.tensor([6, 4]);
+    const loss = () => {
+      kernels.linear(out, x, w, b, relu);
+      return weighted(out, dOut);
+    };
+    loss();
+    const d = kernels.tensor([6, 4]);
+    kernels.copy(d, dOut);
+    if (relu) kernels.dRelu(d, out);
+    const dX = kernels.tensor([6, 5]);
+    kernels.dLinearInput(dX, d, w);
+    const slices = slicesOf(0, 4, 4, 6);
+    const [dW, dB] = [kernels.tensor([4, 5]), kernels.tensor([4])];
+    kernels.dLinearWeight([dW], [dB], d, x, slices);
+    isGradient(t, "dX", x, valuesOf(dX), loss);
+    isGradient(t, "dW", w, valuesOf(dW), loss);
+    isGradient(t, "dB", b, valuesOf(dB), loss);
+  });
+}
+
+for (const { copied, dots } of [
+  { copied: 1, dots: true },
+  { copied: 4, dots: false },
+  { copied: 4, dots: true },
+  { copied: 0, dots: true },
+]) {
+  test(`the interaction has its gradient: ${copied} copied, ${dots ? "" : "no "}dots`, (t) => {
+    const stream = new RandomStream(3, purposes.faults);
+    const x = randomTensor(kernels, stream, [3, 4, 5]);
+    const width = copied * 5 + (dots ? 6 : 0);
+    const dOut = randomTensor(kernels, stream, [3, width]);
+    const out = kernels.tensor([3, width]);
+    const dX = kernels.tensor([3, 4, 5]);
+    kernels.dInteract(dX, dOut, x, copied, dots);
+    isGradient(t, "dX", x, valuesOf(dX), () => {
+      kernels.interact(out, x, copied, dots);
+      return weighted(out, dOut);
+    });
+  });
+}
+
+test("the loss is the mean cross-entropy, and dLogits its gradient, far from zero too", (t) => {
+  const logits = kernels.tensor([7]);
+  valuesOf(logits).set([0, 0.3, -2, 5, -30, 30, 1]);
+  const labels = kernels.tensor([7]);
+  valuesOf(labels).set([1, 0, 1, 1, 0, 0, 1]);
+  const slices = slicesOf(0, 4, 4, 7);
+  const dLogits = kernels.tensor([7]);
+  const losses = new Float64Array(4);
+  const loss = () => {
+    kernels.bceWithLogits(losses, kernels.tensor([7]), logits, labels, 7, slices);
+    return losses.reduce((sum, one) => sum + one, 0) / 7;
+  };
+  kernels.bceWithLogits(losses, dLogits, logits, labels, 7, slices);
+  isGradient(t, "dLogits", logits, valuesOf(dLogits), loss);
+  const byFormula = [...valuesOf(logits)].map((z, i) => {
+    const p = 1 / (1 + Math.exp(-z));
+    return i === 5 ? 30 : -Math.log(valuesOf(labels)[i] === 1 ? p : 1 - p);
+  });
+  const mean = byFormula.reduce((sum, one) => sum + one, 0) / 7;
+  t.true(Math.abs(loss() - mean) < 1e-12);
+});
+
+for (const rate of [0, 0.4]) {
+  test(`an MLP has the gradients of its output, dropout ${rate}`, (t) => {
+    const stream = new RandomStream(5, purposes.faults);
+    const widths = [5, 6, 4, 2];
+    const layout = layoutParameters([{ name: "top", widths }]);
+    const flat = randomTensor(kernels, stream, [layout.length]);
+    const common = { kernels, flat, layout, name: "top", widths };
+    const mlp = createMlp({ ...common, reluLast: false, samplesMax: 9 });
+    const x = randomTensor(kernels, stream, [9, 5]);
+    const dOut = randomTensor(kernels, stream, [9, 2]);
+    const dropout = { rate, key: keyOf(7), purpose: purposes.dropout, step: 3, firstSample: 18 };
+    const loss = () => weighted(forwardMlp(mlp, x, dropout), dOut);
+    loss();
+    // Slices 2, 3 and 4 of eight: the subtrees {2,3} and {4}, whose sum is the whole gradient.
+    const slices = { first: 2, bounds: Int32Array.of(0, 3, 4, 9) };
+    const flats = subtreesOf(2, 3).map(() => kernels.tensor([layout.length]));
+    const gradients = mlpGradients(kernels, "top", 3, layout, flats);
+    const d = kernels.tensor([9, 2]);
+    kernels.copy(d, dOut);
+    const dX = backwardMlp(mlp, d, x, slices, gradients, { needsInput: true, dropout });
+    t.is(flats.length, 2);
+    isGradient(t, "the parameters", flat, total(flats), loss);
+    isGradient(t, "dX", x, valuesOf(dX), loss);
+  });
+}
+
+test("dropout drops the rate asked for, and keeps the mean", (t) => {
+  const x = kernels.tensor([1000, 20]);
+  kernels.fill(x, 1);
+  kernels.dropout(x, keyOf(1), purposes.dropout, 0, 0, 0.3);
+  const values = [...valuesOf(x)];
+  const dropped = values.filter((value) => value === 0).length / values.length;
+  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
+  t.true(Math.abs(dropped - 0.3) < 0.02, `${dropped} dropped`);
+  t.true(Math.abs(mean - 1) < 0.02, `mean ${mean}`);
+});
+
+test("a dropped unit depends on the sample's place in the batch, not on the call", (t) => {
+  const [whole, half] = [kernels.tensor([8, 5]), kernels.tensor([4, 5])];
+  kernels.fill(whole, 1);
+  kernels.fill(half, 1);
+  kernels.dropout(whole, keyOf(9), purposes.dropout + 1, 2, 0, 0.5);
+  kernels.dropout(half, keyOf(9), purposes.dropout + 1, 2, 4, 0.5);
+  t.deepEqual([...valuesOf(half)], [...valuesOf(whole)].slice(20));
+});

@@ -1,0 +1,227 @@
+// What the house keeps to, and neither the compiler nor the linter knows: which way imports point,
+// what deterministic rooms may not touch, and what every file, error and document owes its reader.
+
+import { existsSync } from "node:fs";
+import { dirname, join, normalize } from "node:path";
+import test from "ava";
+import { listTree, textOf } from "./helpers/tree.ts";
+
+const tree = listTree();
+const code = tree.filter((path) => path.endsWith(".ts"));
+const documents = tree.filter((path) => path.endsWith(".md"));
+
+// From the bottom up. Imports point down; rooms on one line do not know each other.
+const ports = [
+  "src/errors.ts",
+  "src/options.ts",
+  "src/clock.ts",
+  "src/random.ts",
+  "src/disk.ts",
+  "src/simulated-disk.ts",
+  "src/launcher.ts",
+];
+const layers = [
+  ["ports"],
+  ["src/kernels", "src/data", "src/wire", "src/planner"],
+  ["src/embedding"],
+  ["src/model", "src/exchange"],
+  ["src/training"],
+  ["src/job.ts"],
+  ["storage"],
+  ["actors"],
+  ["chaos"],
+  ["index.ts"],
+  ["cli", "examples", "bench"],
+  ["test"],
+];
+
+function roomOf(path: string): string | undefined {
+  if (ports.includes(path)) return "ports";
+  return layers.flat().find((room) => path === room || path.startsWith(`${room}/`));
+}
+
+function levelOf(room: string): number {
+  return layers.findIndex((layer) => layer.includes(room));
+}
+
+/** Modules of the house that a file names, as paths from the root. */
+function importsOf(path: string): string[] {
+  const names = textOf(path).matchAll(/(?:from|import\()\s*"(\.[^"]+)"/g);
+  return [...names].map(([, name = ""]) => normalize(join(dirname(path), name)));
+}
+
+test("every file has its room", (t) => {
+  t.deepEqual(
+    code.filter((path) => roomOf(path) === undefined),
+    [],
+  );
+});
+
+test("imports point down the house, never up and never sideways", (t) => {
+  const wrong = code.flatMap((path) => {
+    const room = roomOf(path) ?? "";
+    return importsOf(path).flatMap((other) => {
+      const otherRoom = roomOf(other) ?? "";
+      const isDown = levelOf(otherRoom) < levelOf(room) && otherRoom !== "";
+      return isDown || otherRoom === room ? [] : [`${path} imports ${other}`];
+    });
+  });
+  t.deepEqual(wrong, []);
+});
+
+test("an upward import is seen by this test", (t) => {
+  t.true(levelOf("actors") > levelOf("src/training"));
+  t.deepEqual(importsOf("test/tidy.test.ts"), ["test/helpers/tree.ts"]);
+  t.is(roomOf("src/exchange/cells.ts"), "src/exchange");
+});
+
+// What would make a simulated run differ from a real one, and what to use instead.
+const deterministic = /^(src\/(data|model|embedding|exchange|training)|actors)\//;
+const banned: readonly [RegExp, string][] = [
+  [/\bMath\.random\b/, "the seeded random in the input"],
+  [/\b(Date\.now|new Date|performance\.now)\b/, "the clock in the input"],
+  [/\bset(Timeout|Interval|Immediate)\b/, "the clock in the input"],
+];
+const exempt: Readonly<Record<string, string>> = {
+  "src/exchange/simulated-cells.ts":
+    "setImmediate only lets pending microtasks end; no time passes",
+};
+
+test("rooms that must repeat themselves have no time, no chance and no timer of their own", (t) => {
+  const wrong = code
+    .filter((path) => deterministic.test(path) && exempt[path] === undefined)
+    .flatMap((path) =>
+      banned.flatMap(([pattern, instead]) =>
+        pattern.test(textOf(path)) ? [`${path} has ${pattern}: use ${instead}`] : [],
+      ),
+    );
+  t.deepEqual(wrong, []);
+});
+
+test("every file but a test says first what it is for", (t) => {
+  const silent = code
+    .filter((path) => !path.endsWith(".test.ts"))
+    .filter((path) => !/^(#!.*\n)?\/\/ \S/.test(textOf(path)));
+  t.deepEqual(silent, []);
+});
+
+test("no file is longer than 400 lines, no line of code longer than 100 columns", (t) => {
+  const wrong = code.flatMap((path) => {
+    const lines = textOf(path).split("\n");
+    const long = lines.flatMap((line, i) => {
+      // A string that no formatter breaks may run over: a title, a sentence.
+      return line.length > 100 && !/["'`/]/.test(line) ? [`${path}:${i + 1}`] : [];
+    });
+    const comments = lines.flatMap((line, i) => {
+      return line.length > 100 && /^\s*(\/\/|\*|\/\*)/.test(line) ? [`${path}:${i + 1}`] : [];
+    });
+    const tooMany = lines.length - 1 > 400 ? [`${path} has ${lines.length - 1} lines`] : [];
+    return [...long, ...comments, ...tooMany];
+  });
+  t.deepEqual(wrong, []);
+});
+
+test("no file is a drawer for things without a place", (t) => {
+  const drawers = /(^|\/)(utils?|types|common|helpers|misc|shared)\.ts$/;
+  t.deepEqual(
+    code.filter((path) => drawers.test(path)),
+    [],
+  );
+});
+
+test("words that mean two things are not used", (t) => {
+  const wrong = code.flatMap((path) => {
+    if (path === "test/tidy.test.ts") return [];
+    const text = textOf(path);
+    const hasXstate = /from "xstate"/.test(text); // Its word for a machine's state.
+    const found = [/\bepochs?\b/i, ...(hasXstate ? [] : [/\bsnapshots?\b/i]), /\bTODO\b|\bFIXME\b/];
+    return found.flatMap((word) => (word.test(text) ? [`${path}: ${word}`] : []));
+  });
+  t.deepEqual(wrong, []);
+});
+
+/** Class, code and recovery of each error that Osiris raises. */
+function declaredErrors() {
+  const classes = textOf("src/errors.ts").matchAll(
+    /class (\w+Error) extends TrainingError \{\s+readonly code = "(\w+)";\s+readonly recovery = "(\w+)"/g,
+  );
+  return [...classes].map(([, name = "", errorCode = "", recovery = ""]) => {
+    return { name, code: errorCode, recovery };
+  });
+}
+
+test("every error is caused by a test", (t) => {
+  const tests = tree.filter((path) => /^test\/.*\.ts$/.test(path) && path !== "test/tidy.test.ts");
+  const texts = tests.map((path) => textOf(path));
+  const errors = declaredErrors();
+  t.true(errors.length >= 20, `${errors.length} errors`);
+  const uncaused = errors.filter(
+    ({ name, code: errorCode }) =>
+      !texts.some((text) => text.includes(name) || text.includes(errorCode)),
+  );
+  t.deepEqual(uncaused, []);
+});
+
+test("docs/errors.md lists every error, with its class and what a supervisor does", (t) => {
+  const rows = [...textOf("docs/errors.md").matchAll(/^\| `([A-Z_]+)` \| `(\w+)` \| (\w+) \|/gm)];
+  const listed = rows.map(([, errorCode, name, recovery]) => ({ name, code: errorCode, recovery }));
+  const sorted = (errors: readonly object[]) => errors.map((one) => JSON.stringify(one)).sort();
+  t.deepEqual(sorted(listed), sorted(declaredErrors()));
+});
+
+test("every dependency has a line in docs/decisions that says why", (t) => {
+  const { dependencies, devDependencies } = JSON.parse(textOf("package.json")) as {
+    dependencies: Record<string, string>;
+    devDependencies: Record<string, string>;
+  };
+  const decisions = documents.filter((path) => path.startsWith("docs/decisions/"));
+  const text = decisions.map((path) => textOf(path)).join("\n");
+  const names = [...Object.keys(dependencies), ...Object.keys(devDependencies)];
+  t.deepEqual(
+    names.filter((name) => !text.includes(`| \`${name}\` |`)),
+    [],
+  );
+});
+
+test("every dependency is used", (t) => {
+  const { dependencies } = JSON.parse(textOf("package.json")) as {
+    dependencies: Record<string, string>;
+  };
+  const users = tree.filter((path) => /\.(ts|sh)$/.test(path) && !path.startsWith("test/"));
+  const texts = users.map((path) => textOf(path));
+  const unused = Object.keys(dependencies).filter(
+    (name) => !texts.some((text) => text.includes(`"${name}`) || text.includes(`'${name}'`)),
+  );
+  t.deepEqual(unused, []);
+});
+
+test("links between documents lead somewhere", (t) => {
+  const broken = documents.flatMap((path) =>
+    [...textOf(path).matchAll(/\]\(([^)#\s]+)(#[^)]*)?\)/g)].flatMap(([, target = ""]) => {
+      if (/^[a-z]+:/.test(target)) return [];
+      return existsSync(join(dirname(path), target)) ? [] : [`${path} → ${target}`];
+    }),
+  );
+  t.deepEqual(broken, []);
+});
+
+test("files that a document names are there", (t) => {
+  const named =
+    /`((?:src|storage|actors|chaos|cli|examples|bench|test|native|docs)\/[\w./-]+\.\w+)`/g;
+  const missing = documents.flatMap((path) =>
+    [...textOf(path).matchAll(named)].flatMap(([, target = ""]) =>
+      existsSync(target) ? [] : [`${path} names ${target}`],
+    ),
+  );
+  t.deepEqual(missing, []);
+});
+
+test("nothing names a place of one machine", (t) => {
+  const places = [/\/work\//, /\/Users\/\w/, /\/root\//];
+  const texts = tree.filter((path) => !path.endsWith("package-lock.json"));
+  const wrong = texts.flatMap((path) => {
+    if (path === "test/tidy.test.ts") return [];
+    return places.flatMap((place) => (place.test(textOf(path)) ? [`${path}: ${place}`] : []));
+  });
+  t.deepEqual(wrong, []);
+});

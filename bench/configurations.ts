@@ -1,5 +1,6 @@
 // The benchmark configurations a, b and c: what each stresses is said in bench/README.md.
 
+import type { DensePrecision } from "../src/kernels/kernels.ts";
 import { type ModelSpec, modelOptions } from "../src/model/options.ts";
 
 export interface Configuration {
@@ -46,7 +47,10 @@ export type ConfigurationName = keyof typeof shapes;
 
 export const configurationNames = Object.keys(shapes) as ConfigurationName[];
 
-export function configuration(name: ConfigurationName): Configuration {
+export function configuration(
+  name: ConfigurationName,
+  precision: DensePrecision = "float32",
+): Configuration {
   const { tables, rows, dim, lookups, dense, bottom, top } = shapes[name];
   const model = modelOptions.parse({
     kind: "dlrm",
@@ -54,6 +58,7 @@ export function configuration(name: ConfigurationName): Configuration {
     tables: Array.from({ length: tables }, (_, i) => ({ name: `T${i}`, rows, dim })),
     bottom: [...bottom],
     top: [...top],
+    precision,
   });
   const features = tables + 1;
   const pairs = (features * (features - 1)) / 2;

@@ -3,7 +3,7 @@
 // for products, a bare prefetching loop in C for rows.
 
 import { openKernels } from "../src/kernels/index.ts";
-import type { Bags, Kernels, RowRule } from "../src/kernels/kernels.ts";
+import type { Bags, DensePrecision, Kernels, RowRule } from "../src/kernels/kernels.ts";
 import { slicesOf } from "../src/kernels/slices.ts";
 import { RandomStream } from "../src/random.ts";
 import { configuration, configurationNames } from "./configurations.ts";
@@ -19,19 +19,29 @@ export interface KernelsBenchOptions {
   readonly batch: number;
   /** Gibibytes of the table that rows are read from. */
   readonly tableGib: number;
+  /** What the names of the rows begin with that are wanted. */
+  readonly only: string;
 }
 
-export function benchKernels({ batch, tableGib }: KernelsBenchOptions): BenchRow[] {
+export function benchKernels({ batch, tableGib, only }: KernelsBenchOptions): BenchRow[] {
   const kernels = openKernels("native");
-  return [
-    ...gemmRows(kernels, batch),
-    ...interactionRows(kernels, batch),
-    ...tableRows(kernels, tableGib),
-  ];
+  const groups: Readonly<Record<string, () => BenchRow[]>> = {
+    "gemm.f32": () => gemmRows(kernels, batch, "float32"),
+    "gemm.bf16": () => gemmRows(kernels, batch, "bfloat16"),
+    interaction: () => interactionRows(kernels, batch),
+    lookup: () => tableRows(kernels, tableGib),
+  };
+  const wanted = Object.entries(groups).filter(
+    ([name]) => name.startsWith(only) || only.startsWith(name),
+  );
+  return wanted.flatMap(([, rows]) => rows());
 }
 
-/** Forward, input gradient and weight gradient of every layer of configurations a, b and c. */
-function gemmRows(kernels: Kernels, batch: number): BenchRow[] {
+/**
+ * Forward, input gradient and weight gradient of every layer of configurations a, b and c. The limit
+ * of float32 is the best BLAS; bfloat16 is held against our float32.
+ */
+function gemmRows(kernels: Kernels, batch: number, precision: DensePrecision): BenchRow[] {
   const rows: BenchRow[] = [];
   const shapes = new Map<string, readonly [number, number]>();
   for (const name of configurationNames) {
@@ -50,16 +60,25 @@ function gemmRows(kernels: Kernels, batch: number): BenchRow[] {
     const dB = kernels.tensor([outputs]);
     const cut = slicesOf(0, slices, slices, batch);
     const flop = 2 * batch * inputs * outputs;
-    const row = (pass: string, run: () => void, m: number, n: number, k: number) =>
-      rows.push(
-        measured(`gemm.f32.${name}.${pass}`, "GFLOP/s", flop / 1e9, run, () => {
-          const { rate, name: blas } = bestBlas(m, n, k, roundSeconds);
-          return { rate, is: `${blas}, same shape` };
-        }),
-      );
-    row("forward", () => kernels.linear(out, x, w, b, true), batch, outputs, inputs);
-    row("dInput", () => kernels.dLinearInput(dX, out, w), batch, inputs, outputs);
-    const dWeight = () => kernels.dLinearWeight([dW], [dB], out, x, cut);
+    const kind = precision === "float32" ? "f32" : "bf16";
+    const row = (
+      pass: string,
+      run: (precision: DensePrecision) => void,
+      ...[m, n, k]: readonly [number, number, number]
+    ) => {
+      const ours = () => run(precision);
+      const limitOf = () => {
+        if (precision === "bfloat16") {
+          return { rate: fastest(flop / 1e9, () => run("float32")), is: "our float32, same shape" };
+        }
+        const { rate, name: blas } = bestBlas(m, n, k, roundSeconds);
+        return { rate, is: `${blas}, same shape` };
+      };
+      rows.push(measured(`gemm.${kind}.${name}.${pass}`, "GFLOP/s", flop / 1e9, ours, limitOf));
+    };
+    row("forward", (p) => kernels.linear(out, x, w, b, true, p), batch, outputs, inputs);
+    row("dInput", (p) => kernels.dLinearInput(dX, out, w, p), batch, inputs, outputs);
+    const dWeight = (p: DensePrecision) => kernels.dLinearWeight([dW], [dB], out, x, cut, p);
     row("dWeight", dWeight, outputs, inputs, batch);
   }
   return rows;
@@ -142,14 +161,7 @@ function measured(
   let limitIs = "";
   run();
   for (let round = 0; round < rounds; round++) {
-    const startMs = performance.now();
-    let best = 0;
-    do {
-      const beginMs = performance.now();
-      run();
-      best = Math.max(best, work / ((performance.now() - beginMs) / 1000));
-    } while (performance.now() - startMs < 1000 * roundSeconds);
-    ours.push(best);
+    ours.push(fastest(work, run));
     const { rate, is } = limitOf();
     limits.push(rate);
     limitIs = is;
@@ -158,6 +170,18 @@ function measured(
   const most = quantiles(limits).median;
   if (most === 0) return { name, figure: median, unit, limitIs, spread };
   return { name, figure: median, unit, limit: most, limitIs, ratio: median / most, spread };
+}
+
+/** Units a second of the fastest call of a round. */
+function fastest(work: number, run: () => void): number {
+  const startMs = performance.now();
+  let best = 0;
+  do {
+    const beginMs = performance.now();
+    run();
+    best = Math.max(best, work / ((performance.now() - beginMs) / 1000));
+  } while (performance.now() - startMs < 1000 * roundSeconds);
+  return best;
 }
 
 function filled(kernels: Kernels, shape: readonly number[]) {

@@ -28,6 +28,11 @@ program
       .choices(["auto", "native", "reference"])
       .default("auto"),
   )
+  .addOption(
+    new Option("--precision <kind>", "what dense layers multiply")
+      .choices(["float32", "bfloat16"])
+      .default("float32"),
+  )
   .option("--seconds <seconds>", "how long to measure", positive, 8)
   .option("--json", "end with one line for machines", false)
   .action(async (options: TrainBenchOptions & { json: boolean }) => {
@@ -39,6 +44,7 @@ program
   .description("each kernel on one thread beside its limit, measured in the same run")
   .option("--batch <samples>", "samples of a batch", positive, 2048)
   .option("--table-gib <size>", "gibibytes of the table that rows are read from", positive, 2)
+  .option("--only <prefix>", "only rows whose names begin with this: gemm.bf16", "")
   .option("--json", "end with one line for machines", false)
   .action((options: KernelsBenchOptions & { json: boolean }) => {
     printReport("kernels", benchKernels(options), options.json);

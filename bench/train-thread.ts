@@ -7,6 +7,7 @@ import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import type { LocalBatch } from "../src/exchange/batch-ring.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import { openKernels } from "../src/kernels/index.ts";
+import type { DensePrecision } from "../src/kernels/kernels.ts";
 import { RandomStream } from "../src/random.ts";
 import { createDeviceState, type Recipe } from "../src/training/device-state.ts";
 import { trainStep } from "../src/training/step.ts";
@@ -21,6 +22,7 @@ export interface TrainThreadData {
   readonly recipe: Recipe;
   readonly seconds: number;
   readonly arithmetic: "auto" | "native" | "reference";
+  readonly precision: DensePrecision;
   readonly words: SharedArrayBuffer;
   readonly exchange: SharedArrayBuffer;
 }
@@ -38,7 +40,7 @@ const warmUpSteps = 5;
 const data = workerData as TrainThreadData;
 const { name, batch, devices, rank } = data;
 const kernels = openKernels(data.arithmetic);
-const { model, lookups } = configuration(name);
+const { model, lookups } = configuration(name, data.precision);
 const input = { model, batchSize: batch, slices: 8, idsMax: model.tables.map(() => lookups) };
 const topology = topologyOf(input, devices);
 const cells = createAtomicCells({
@@ -124,7 +126,7 @@ function measureGemm(): number {
   let best = 0;
   for (let i = 0; i < 9; i++) {
     const beginMs = performance.now();
-    kernels.linear(out, x, w, b, false);
+    kernels.linear(out, x, w, b, false, data.precision);
     const seconds = (performance.now() - beginMs) / 1000;
     best = Math.max(best, (2e-9 * samples * inputs * outputs) / seconds);
   }

@@ -6,6 +6,7 @@ import { Worker } from "node:worker_threads";
 import { sparseOptimizerOptions } from "../src/embedding/options.ts";
 import { cellWords } from "../src/exchange/cells.ts";
 import { layoutOf } from "../src/exchange/shared-memory.ts";
+import type { DensePrecision } from "../src/kernels/kernels.ts";
 import { denseOptimizerOptions } from "../src/model/options.ts";
 import type { Recipe } from "../src/training/device-state.ts";
 import { exchangeShapeOf, topologyOf } from "../src/training/topology.ts";
@@ -20,18 +21,21 @@ export interface TrainBenchOptions {
   readonly optimizer: "sgd" | "adagrad" | "rowWiseAdagrad" | "adam";
   readonly seconds: number;
   readonly arithmetic: "auto" | "native" | "reference";
+  readonly precision: DensePrecision;
 }
 
 export async function benchTrain(options: TrainBenchOptions): Promise<BenchRow> {
-  const { config, batch, devices, optimizer, seconds, arithmetic } = options;
-  const { model, lookups, flopPerSample } = configuration(config);
+  const { config, batch, devices, optimizer, seconds } = options;
+  const { arithmetic, precision } = options;
+  const { model, lookups, flopPerSample } = configuration(config, precision);
   const input = { model, batchSize: batch, slices: 8, idsMax: model.tables.map(() => lookups) };
   const layout = layoutOf(exchangeShapeOf(topologyOf(input, devices)));
   const shared = {
     words: new SharedArrayBuffer(4 * cellWords(devices, layout.cells)),
     exchange: new SharedArrayBuffer(layout.bytes),
   };
-  const common = { name: config, batch, devices, recipe: recipeOf(optimizer), seconds, arithmetic };
+  const kind = { precision, arithmetic };
+  const common = { name: config, batch, devices, recipe: recipeOf(optimizer), seconds, ...kind };
   const reports = await Promise.all(
     Array.from({ length: devices }, (_, rank) => runThread({ ...common, ...shared, rank })),
   );
@@ -39,8 +43,9 @@ export async function benchTrain(options: TrainBenchOptions): Promise<BenchRow> 
   const { median, spread } = quantiles(stepMs.map((ms) => (1000 * batch) / ms));
   const gflops = reports.reduce((sum, report) => sum + report.gemmGflops, 0);
   const limit = (gflops * 1e9) / flopPerSample;
+  const suffix = precision === "float32" ? "" : `.${precision}`;
   return {
-    name: `train.${config}.${batch}.${optimizer}.${devices}`,
+    name: `train.${config}.${batch}.${optimizer}.${devices}${suffix}`,
     figure: median,
     unit: "samples/s",
     limit,

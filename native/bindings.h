@@ -31,12 +31,13 @@ void uniform(Call& call) {
   if (call.valid()) running().uniform(t, n, key.words, purpose, first, scale);
 }
 
-// linear(out, x, w, b, samples, inputs, outputs, relu)
+// linear(out, x, w, b, samples, inputs, outputs, relu, bfloat16)
 void linear(Call& call) {
   float *out = call.floats(0), *x = call.floats(1), *w = call.floats(2), *b = call.floats(3);
   const int64_t samples = call.integer(4), inputs = call.integer(5), outputs = call.integer(6);
   const bool relu = call.flag(7);
-  if (call.valid()) running().linear(out, x, w, b, samples, inputs, outputs, relu);
+  const auto kernel = call.flag(8) ? running().linearBfloat16 : running().linear;
+  if (call.valid()) kernel(out, x, w, b, samples, inputs, outputs, relu);
 }
 
 // dRelu(d, out)
@@ -46,21 +47,23 @@ void dRelu(Call& call) {
   if (call.valid()) running().dRelu(d, out, n);
 }
 
-// dLinearInput(dX, dOut, w, samples, inputs, outputs)
+// dLinearInput(dX, dOut, w, samples, inputs, outputs, bfloat16)
 void dLinearInput(Call& call) {
   float *dX = call.floats(0), *dOut = call.floats(1), *w = call.floats(2);
   const int64_t samples = call.integer(3), inputs = call.integer(4), outputs = call.integer(5);
-  if (call.valid()) running().dLinearInput(dX, dOut, w, samples, inputs, outputs);
+  const auto kernel = call.flag(6) ? running().dLinearInputBfloat16 : running().dLinearInput;
+  if (call.valid()) kernel(dX, dOut, w, samples, inputs, outputs);
 }
 
-// dLinearWeight(dW[], dB[], dOut, x, inputs, outputs, firstSlice, bounds)
+// dLinearWeight(dW[], dB[], dOut, x, inputs, outputs, firstSlice, bounds, bfloat16)
 void dLinearWeight(Call& call) {
   const auto dW = call.floatsOf(0), dB = call.floatsOf(1);
   float *dOut = call.floats(2), *x = call.floats(3);
   const int64_t inputs = call.integer(4), outputs = call.integer(5);
   const Slices slices = slicesOf(call, 6);
+  const auto kernel = call.flag(8) ? running().dLinearWeightBfloat16 : running().dLinearWeight;
   if (!call.valid()) return;
-  running().dLinearWeight(dW.data(), dB.data(), dOut, x, inputs, outputs, slices);
+  kernel(dW.data(), dB.data(), dOut, x, inputs, outputs, slices);
 }
 
 // dropout(x, key0, key1, purpose, step, firstElement, keep, limit)

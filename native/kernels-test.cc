@@ -99,6 +99,52 @@ void testLayer(const Kernels& k) {
   }
 }
 
+float toBfloat16(float v) {
+  uint32_t bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  bits = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000u;
+  std::memcpy(&v, &bits, sizeof v);
+  return v;
+}
+
+/// The three products of bfloat16 operands, on one slice.
+void testBfloat16(const Kernels& k) {
+  const int64_t samples = 1 + below(90), inputs = 1 + below(600), outputs = 1 + below(100);
+  Buffer x(samples * inputs), w(outputs * inputs), b(outputs), out(samples * outputs);
+  Buffer d(samples * outputs), dX(samples * inputs), dW(outputs * inputs), dB(outputs);
+  const int64_t count = int64_t{1} << below(5);
+  const auto bounds = boundsOf(count, samples);
+  float* const dWs[] = {dW.data()};
+  float* const dBs[] = {dB.data()};
+  k.linearBfloat16(out.data(), x.data(), w.data(), b.data(), samples, inputs, outputs, false);
+  k.dLinearInputBfloat16(dX.data(), d.data(), w.data(), samples, inputs, outputs);
+  k.dLinearWeightBfloat16(dWs, dBs, d.data(), x.data(), inputs, outputs,
+                          {0, count, bounds.data()});
+  for (Buffer* operand : {&x, &w, &d}) {
+    for (int64_t i = 0; i < operand->size(); i++) (*operand)[i] = toBfloat16((*operand)[i]);
+  }
+  const auto sum = [](double start, int64_t n, auto&& term) {
+    for (int64_t i = 0; i < n; i++) start += term(i);
+    return start;
+  };
+  for (int64_t s = 0; s < samples; s++) {
+    for (int64_t o = 0; o < outputs; o++) {
+      const auto term = [&](int64_t i) { return 1.0 * x[s * inputs + i] * w[o * inputs + i]; };
+      expect(near(out[s * outputs + o], sum(b[o], inputs, term)), k.name, "linear, bfloat16");
+    }
+    for (int64_t i = 0; i < inputs; i++) {
+      const auto term = [&](int64_t o) { return 1.0 * d[s * outputs + o] * w[o * inputs + i]; };
+      expect(near(dX[s * inputs + i], sum(0, outputs, term)), k.name, "dLinearInput, bfloat16");
+    }
+  }
+  for (int64_t o = 0; o < outputs; o++) {
+    for (int64_t i = 0; i < inputs; i++) {
+      const auto term = [&](int64_t s) { return 1.0 * d[s * outputs + o] * x[s * inputs + i]; };
+      expect(near(dW[o * inputs + i], sum(0, samples, term)), k.name, "dLinearWeight, bfloat16");
+    }
+  }
+}
+
 void testInteraction(const Kernels& k) {
   const int64_t samples = 1 + below(3), features = 1 + below(40), dim = 1 + below(70);
   const int64_t copied = below(features + 1), pairs = features * (features - 1) / 2;
@@ -230,11 +276,12 @@ void testFold(const Kernels& k) {
 }  // namespace
 
 int main() {
-  for (const char* isa : {"avx512", "avx2", "portable"}) {
+  for (const char* isa : {"avx512bf16", "avx512", "avx2", "portable"}) {
     const Kernels* kernels = kernelsOf(isa);
     if (kernels == nullptr) continue;
     for (int round = 0; round < 12; round++) {
       testLayer(*kernels);
+      testBfloat16(*kernels);
       testInteraction(*kernels);
       testFold(*kernels);
       for (int kind = 0; kind < 9; kind++) testEmbedding(*kernels, static_cast<RuleKind>(kind));

@@ -106,7 +106,7 @@ class Scratch {
 
 /// One thread's scratch, by what it is for.
 struct Scratches {
-  Scratch packedA, packedB, batch, tiles, features;
+  Scratch packedA, packedB, batch, tiles, converted, features;
   Scratch rowsA, rowsB, samples, slices, fold, gradient, direction, squares, trees;
 };
 
@@ -128,6 +128,10 @@ struct Kernels {
                        int64_t inputs, int64_t outputs);
   void (*dLinearWeight)(float* const* dW, float* const* dB, const float* dOut, const float* x,
                         int64_t inputs, int64_t outputs, const Slices& slices);
+  /// The same of operands in bfloat16.
+  decltype(linear) linearBfloat16;
+  decltype(dLinearInput) dLinearInputBfloat16;
+  decltype(dLinearWeight) dLinearWeightBfloat16;
   void (*dropout)(float* x, int64_t n, const uint32_t* key, uint32_t purpose, uint32_t step,
                   int64_t first, float keep, uint32_t limit);
   void (*interact)(float* out, const float* x, int64_t samples, int64_t features, int64_t dim,

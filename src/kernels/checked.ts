@@ -113,26 +113,26 @@ type DenseNames =
 
 function checkDense(inner: Kernels): Pick<Kernels, DenseNames> {
   return {
-    linear(out, x, w, b, relu) {
+    linear(out, x, w, b, relu, precision) {
       const [outputs, inputs] = matrix("w", w);
       const samples = x.shape[0] ?? 0;
       holds("x", x, samples * inputs);
       holds("out", out, samples * outputs);
       holds("b", b, outputs);
-      inner.linear(out, x, w, b, relu);
+      inner.linear(out, x, w, b, relu, precision);
     },
     dRelu(d, out) {
       holds("d", d, size(out));
       inner.dRelu(d, out);
     },
-    dLinearInput(dX, dOut, w) {
+    dLinearInput(dX, dOut, w, precision) {
       const [outputs, inputs] = matrix("w", w);
       const samples = dOut.shape[0] ?? 0;
       holds("dOut", dOut, samples * outputs);
       holds("dX", dX, samples * inputs);
-      inner.dLinearInput(dX, dOut, w);
+      inner.dLinearInput(dX, dOut, w, precision);
     },
-    dLinearWeight(dW, dB, dOut, x, slices) {
+    dLinearWeight(dW, dB, dOut, x, slices, precision) {
       const samples = dOut.shape[0] ?? 0;
       covers(slices, samples);
       const trees = subtreesOf(slices.first, slices.bounds.length - 1).length;
@@ -142,7 +142,7 @@ function checkDense(inner: Kernels): Pick<Kernels, DenseNames> {
       holds("x", x, samples * inputs);
       for (const d of dW) holds("dW", d, outputs * inputs);
       for (const d of dB) holds("dB", d, outputs);
-      inner.dLinearWeight(dW, dB, dOut, x, slices);
+      inner.dLinearWeight(dW, dB, dOut, x, slices, precision);
     },
     dropout(x, key, purpose, step, firstSample, rate) {
       assert(rate >= 0 && rate < 1, `Expected a rate in 0..1, 1 excluded, got ${rate}`);

@@ -8,7 +8,8 @@
 //
 // Bracketing (law 4): a sum over inputs, columns of a feature or ids of a bag is sequential in
 // index order, each term by a fused multiply-add; a sum over samples is sequential inside a slice,
-// then the tree over slices (slices.ts). None depends on how many samples a call holds.
+// then the tree over slices (slices.ts). None depends on how many samples a call holds. Layers whose
+// operands are bfloat16 take k in pairs: reference-bfloat16.ts is their definition.
 
 import type { Key } from "../random.ts";
 import type { Slices, Subtree } from "./slices.ts";
@@ -145,6 +146,12 @@ export function needsWholeRows(kind: RowRule["kind"]): boolean {
 /** Columns of one quantum: the unit of column-wise sharding and of every row-wise mean. */
 export const quantumColumns = 32;
 
+/**
+ * What the operands of a layer's products are rounded to. Sums, biases and all that a layer puts out
+ * are float32 in both.
+ */
+export type DensePrecision = "float32" | "bfloat16";
+
 export interface Kernels {
   /** Names the arithmetic: equal names give equal bits. Recorded in every checkpoint. */
   readonly arithmetic: string;
@@ -195,17 +202,25 @@ export interface Kernels {
    */
   uniform(t: Tensor, key: Key, purpose: number, first: number, scale: number): void;
 
-  // Dense layers ----
+  // Dense layers; `precision` is float32 where it is left out ----
 
   /** out (B,O) = x (B,I) * w (O,I)^T + b (O), then ReLU if asked. The sum starts from b. */
-  linear(out: Tensor, x: Tensor, w: Tensor, b: Tensor, relu: boolean): void;
+  linear(
+    out: Tensor,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor,
+    relu: boolean,
+    precision?: DensePrecision,
+  ): void;
   /** d (B,O): zero where out (B,O) is not positive. In place. */
   dRelu(d: Tensor, out: Tensor): void;
   /** dX (B,I) = dOut (B,O) * w (O,I). Sum over O in order, from 0. */
-  dLinearInput(dX: Tensor, dOut: Tensor, w: Tensor): void;
+  dLinearInput(dX: Tensor, dOut: Tensor, w: Tensor, precision?: DensePrecision): void;
   /**
    * Subtree p of dW[p] (O,I) = dOut^T x and dB[p] (O) = column sums of dOut, over the samples of
-   * its slices. dW and dB hold one tensor for each of `subtreesOf(slices)`, in order.
+   * its slices. dW and dB hold one tensor for each of `subtreesOf(slices)`, in order. dB is the sum of
+   * dOut as it is, in either precision.
    */
   dLinearWeight(
     dW: readonly Tensor[],
@@ -213,6 +228,7 @@ export interface Kernels {
     dOut: Tensor,
     x: Tensor,
     slices: Slices,
+    precision?: DensePrecision,
   ): void;
   /**
    * x (B,C) in place: 0 with probability `rate`, else x / (1-rate). Element (b,c) draws word j%4 of

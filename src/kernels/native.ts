@@ -27,7 +27,7 @@ function loadAddon(): Addon | undefined {
  * For tests and benches: limits the native kernels of this thread to one instruction set. False
  * where the processor does not have it, or where the addon is not built.
  */
-export function limitIsa(isa: "avx512" | "avx2" | "portable"): boolean {
+export function limitIsa(isa: "avx512bf16" | "avx512" | "avx2" | "portable"): boolean {
   return loadAddon()?.limitIsa?.(isa) === true;
 }
 
@@ -69,16 +69,23 @@ function dense(addon: Addon): Pick<Kernels, DenseNames> {
   return {
     uniform: (t, key, purpose, first, scale) =>
       void uniform!(data(t), key[0], key[1], purpose, first, scale),
-    linear: (out, x, w, b, relu) =>
-      void linear!(data(out), data(x), data(w), data(b), x.shape[0], w.shape[1], w.shape[0], relu),
+    linear(out, x, w, b, relu, precision) {
+      const [outputs, inputs] = w.shape;
+      const operands = [data(out), data(x), data(w), data(b)];
+      linear!(...operands, x.shape[0], inputs, outputs, relu, precision === "bfloat16");
+    },
     dRelu: (d, out) => void dRelu!(data(d), data(out)),
-    dLinearInput: (dX, dOut, w) =>
-      void dLinearInput!(data(dX), data(dOut), data(w), dOut.shape[0], w.shape[1], w.shape[0]),
-    dLinearWeight(dW, dB, dOut, x, slices) {
+    dLinearInput(dX, dOut, w, precision) {
+      const [outputs, inputs] = w.shape;
+      const operands = [data(dX), data(dOut), data(w)];
+      dLinearInput!(...operands, dOut.shape[0], inputs, outputs, precision === "bfloat16");
+    },
+    dLinearWeight(dW, dB, dOut, x, slices, precision) {
       const [outputs, inputs] = [dW[0]!.shape[0], dW[0]!.shape[1]];
       const [dWs, dBs] = [dW.map(data), dB.map(data)];
       const { first, bounds } = slices;
-      dLinearWeight!(dWs, dBs, data(dOut), data(x), inputs, outputs, first, bounds);
+      const operands = [dWs, dBs, data(dOut), data(x)];
+      dLinearWeight!(...operands, inputs, outputs, first, bounds, precision === "bfloat16");
     },
     dropout(x, key, purpose, step, firstSample, rate) {
       const first = firstSample * (data(x).length / Math.max(1, x.shape[0]!));

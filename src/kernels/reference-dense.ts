@@ -142,7 +142,7 @@ function startFold(round: Round, folded: (value: number, count: number) => void)
 }
 
 /** The sum over the slices of `tree`: `slice` sums the samples from..to-1. */
-function treeSum(
+export function treeSum(
   round: Round,
   tree: Subtree,
   slices: Slices,
@@ -183,7 +183,8 @@ function dWeight(
   }
 }
 
-function dBias(round: Round, db: Values, dOut: Tensor, slices: Slices, tree: Subtree): void {
+/** dB (O) = column sums of dOut over the slices of `tree`. */
+export function dBias(round: Round, db: Values, dOut: Tensor, slices: Slices, tree: Subtree): void {
   const d = valuesOf(dOut);
   const outputs = db.length;
   for (let j = 0; j < outputs; j++) {

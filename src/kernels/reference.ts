@@ -3,6 +3,7 @@
 
 import type { Kernels } from "./kernels.ts";
 import { createMemory, type Values } from "./memory.ts";
+import { withBfloat16 } from "./reference-bfloat16.ts";
 import { createDense } from "./reference-dense.ts";
 import { createEmbedding } from "./reference-embedding.ts";
 import { bceWithLogits } from "./reference-loss.ts";
@@ -19,7 +20,7 @@ export function createReference(precision: "float32" | "float64" = "float32"): K
   return {
     arithmetic: double ? "reference-1-float64" : "reference-1",
     ...createMemory(allocate),
-    ...createDense(round),
+    ...withBfloat16(createDense(round), round),
     bceWithLogits,
     ...createEmbedding(round, allocate),
   };

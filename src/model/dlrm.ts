@@ -72,7 +72,8 @@ export function shapeOf(spec: ModelSpec): ModelShape {
 export function createDlrm(kernels: Kernels, spec: ModelSpec, samplesMax: number): Dlrm {
   const shape = shapeOf(spec);
   const flat = kernels.tensor([shape.layout.length]);
-  const common = { kernels, flat, layout: shape.layout, samplesMax };
+  const { precision } = spec;
+  const common = { kernels, precision, flat, layout: shape.layout, samplesMax };
   return {
     kernels,
     shape,

@@ -1,7 +1,7 @@
 // A stack of linear layers with ReLU between them. B = samples; layer l takes
 // widths[l] to widths[l+1].
 
-import type { Kernels, Tensor } from "../kernels/kernels.ts";
+import type { DensePrecision, Kernels, Tensor } from "../kernels/kernels.ts";
 import type { Slices } from "../kernels/slices.ts";
 import type { Key } from "../random.ts";
 import type { ParameterLayout } from "./parameters.ts";
@@ -18,6 +18,8 @@ interface Layer {
 
 export interface Mlp {
   readonly kernels: Kernels;
+  /** Of the layers' products. */
+  readonly precision: DensePrecision;
   readonly layers: readonly Layer[];
   readonly widths: readonly number[];
 }
@@ -41,6 +43,7 @@ export interface Dropout {
 /** The layers named `name.0`, `name.1` … over the flat parameters. */
 export function createMlp(options: {
   readonly kernels: Kernels;
+  readonly precision: DensePrecision;
   readonly name: string;
   readonly widths: readonly number[];
   readonly flat: Tensor;
@@ -59,7 +62,7 @@ export function createMlp(options: {
       dIn: kernels.tensor([samplesMax, widths[layer] ?? 0]),
     });
   }
-  return { kernels, layers, widths };
+  return { kernels, precision: options.precision, layers, widths };
 }
 
 /** The parts of flat gradients that belong to the layers of `name`. */
@@ -83,12 +86,12 @@ export function mlpGradients(
  * out (B, last width) from x (B, first width). Hidden units are dropped where `dropout` says so.
  */
 export function forwardMlp(mlp: Mlp, x: Tensor, dropout?: Dropout): Tensor {
-  const { kernels } = mlp;
+  const { kernels, precision } = mlp;
   const samples = x.shape[0] ?? 0;
   let input = x;
   for (const [index, layer] of mlp.layers.entries()) {
     const out = kernels.part(layer.out, 0, samples);
-    kernels.linear(out, input, layer.weight, layer.bias, layer.relu);
+    kernels.linear(out, input, layer.weight, layer.bias, layer.relu, precision);
     if (index + 1 < mlp.layers.length) drop(kernels, out, index, dropout);
     input = out;
   }
@@ -107,7 +110,7 @@ export function backwardMlp(
   gradients: MlpGradients,
   options: { readonly needsInput: boolean; readonly dropout?: Dropout | undefined },
 ): Tensor {
-  const { kernels } = mlp;
+  const { kernels, precision } = mlp;
   const samples = x.shape[0] ?? 0;
   let d = dOut;
   for (let index = mlp.layers.length - 1; index >= 0; index--) {
@@ -118,10 +121,11 @@ export function backwardMlp(
     const below = mlp.layers[index - 1];
     const input = below === undefined ? x : kernels.part(below.out, 0, samples);
     const dWeight = gradients.dWeights[index] ?? [];
-    kernels.dLinearWeight(dWeight, gradients.dBiases[index] ?? [], d, input, slices);
+    const dBias = gradients.dBiases[index] ?? [];
+    kernels.dLinearWeight(dWeight, dBias, d, input, slices, precision);
     if (index > 0 || options.needsInput) {
       const dInput = kernels.part(layer.dIn, 0, samples);
-      kernels.dLinearInput(dInput, d, layer.weight);
+      kernels.dLinearInput(dInput, d, layer.weight, precision);
       d = dInput;
     }
   }

@@ -32,6 +32,11 @@ export const modelOptions = z
     interaction: z.enum(["dot", "cat", "dot+cat"]).default("dot"),
     /** Probability that a hidden unit of the top MLP is dropped in training. */
     dropout: z.number().min(0).max(0.95).default(0),
+    /**
+     * What inputs, weights and gradients are rounded to where layers multiply them. Sums, and the
+     * weights that the optimizer moves, are float32 in both. A part of the arithmetic.
+     */
+    precision: z.enum(["float32", "bfloat16"]).default("float32"),
   })
   .superRefine((model, context) => {
     const refuse = (path: (string | number)[], message: string) =>

@@ -3,6 +3,7 @@
 
 import {
   type Bags,
+  type DensePrecision,
   type Kernels,
   type Pooling,
   type RowRule,
@@ -132,30 +133,32 @@ export function stateOf(kernels: Kernels, problem: Problem): Float32Array[] {
 /** What a scenario computed, in an order of its own. */
 export type Scenario = (kernels: Kernels, stream: RandomStream) => Float32Array[];
 
-const layer: Scenario = (kernels, stream) => {
-  const outputs = stream.below(3) === 0 ? 1 : 1 + stream.below(130);
-  const inputs = stream.below(4) === 0 ? 1 + stream.below(700) : 1 + stream.below(90);
-  const samples = stream.below(4) === 0 ? 1 : 1 + stream.below(330);
-  const sliceCount = 1 << stream.below(5);
-  const x = random(kernels, stream, [samples, inputs]);
-  const w = random(kernels, stream, [outputs, inputs]);
-  const b = random(kernels, stream, [outputs]);
-  const out = kernels.tensor([samples, outputs]);
-  kernels.linear(out, x, w, b, false);
-  const plain = kernels.read(out);
-  kernels.linear(out, x, w, b, true);
-  const d = random(kernels, stream, [samples, outputs]);
-  kernels.dRelu(d, out);
-  const dX = kernels.tensor([samples, inputs]);
-  kernels.dLinearInput(dX, d, w);
-  // Not the whole batch: the slices 1.. of a larger one, so that there are several subtrees.
-  const slices = { ...slicesOf(0, sliceCount, sliceCount, samples), first: 1 };
-  const trees = subtreesOf(slices.first, sliceCount);
-  const dW = trees.map(() => kernels.tensor([outputs, inputs]));
-  const dB = trees.map(() => kernels.tensor([outputs]));
-  kernels.dLinearWeight(dW, dB, d, x, slices);
-  return [plain, ...[out, d, dX, ...dW, ...dB].map((t) => kernels.read(t))];
-};
+const layer =
+  (precision: DensePrecision): Scenario =>
+  (kernels, stream) => {
+    const outputs = stream.below(3) === 0 ? 1 : 1 + stream.below(130);
+    const inputs = stream.below(4) === 0 ? 1 + stream.below(700) : 1 + stream.below(90);
+    const samples = stream.below(4) === 0 ? 1 : 1 + stream.below(330);
+    const sliceCount = 1 << stream.below(5);
+    const x = random(kernels, stream, [samples, inputs]);
+    const w = random(kernels, stream, [outputs, inputs]);
+    const b = random(kernels, stream, [outputs]);
+    const out = kernels.tensor([samples, outputs]);
+    kernels.linear(out, x, w, b, false, precision);
+    const plain = kernels.read(out);
+    kernels.linear(out, x, w, b, true, precision);
+    const d = random(kernels, stream, [samples, outputs]);
+    kernels.dRelu(d, out);
+    const dX = kernels.tensor([samples, inputs]);
+    kernels.dLinearInput(dX, d, w, precision);
+    // Not the whole batch: the slices 1.. of a larger one, so that there are several subtrees.
+    const slices = { ...slicesOf(0, sliceCount, sliceCount, samples), first: 1 };
+    const trees = subtreesOf(slices.first, sliceCount);
+    const dW = trees.map(() => kernels.tensor([outputs, inputs]));
+    const dB = trees.map(() => kernels.tensor([outputs]));
+    kernels.dLinearWeight(dW, dB, d, x, slices, precision);
+    return [plain, ...[out, d, dX, ...dW, ...dB].map((t) => kernels.read(t))];
+  };
 
 const interaction: Scenario = (kernels, stream) => {
   const [samples, features, dim] = [
@@ -239,7 +242,8 @@ const optimizers: Scenario = (kernels, stream) => {
 
 /** All kernels, by what they belong to. */
 export const scenarios: Readonly<Record<string, Scenario>> = {
-  "dense layers": layer,
+  "dense layers": layer("float32"),
+  "dense layers in bfloat16": layer("bfloat16"),
   interaction,
   "random draws": draws,
   "embedding updates": update,

@@ -4,6 +4,7 @@
 import test, { type ExecutionContext } from "ava";
 import {
   type Bags,
+  type DensePrecision,
   type Kernels,
   needsWholeRows,
   type Rows,
@@ -11,6 +12,7 @@ import {
 } from "../../src/kernels/kernels.ts";
 import { sliceStart, slicesOf, subtreesOf } from "../../src/kernels/slices.ts";
 import { RandomStream } from "../../src/random.ts";
+import { bfloat16ByHand } from "./bfloat16-cases.ts";
 import { type Cases, list, of, smallTable } from "./cases.ts";
 import { rulesByHand } from "./rule-cases.ts";
 import { embeddingProblem, random, ruleOf, stateOf } from "./scenarios.ts";
@@ -28,6 +30,7 @@ export function kernelSuite(name: string, open: Open): void {
   };
   for (const [title, body] of Object.entries(byHand)) register(title, body);
   for (const [title, body] of Object.entries(rulesByHand)) register(title, body);
+  for (const [title, body] of Object.entries(bfloat16ByHand)) register(title, body);
   for (const [title, body] of Object.entries(byBit)) register(title, body);
   for (const [title, body] of Object.entries(refusals)) register(title, body);
 }
@@ -182,28 +185,34 @@ function repeat(body: (stream: RandomStream, seed: number) => void): void {
   for (let seed = 1; seed <= 8; seed++) body(new RandomStream(seed, 2), seed);
 }
 
+/** The same of layers in both precisions. */
+function repeatLayer(body: (stream: RandomStream, precision: DensePrecision) => void): void {
+  repeat((stream) => body(stream, "float32"));
+  repeat((stream) => body(stream, "bfloat16"));
+}
+
 const byBit: Cases = {
   "a sample's outputs and input gradients do not depend on who is in the call": (t, k) => {
-    repeat((stream) => {
+    repeatLayer((stream, precision) => {
       const shape = [1 + stream.below(60), 1 + stream.below(300), 1 + stream.below(70)] as const;
       const [samples, inputs, outputs] = shape;
       const x = random(k, stream, [samples, inputs]);
       const w = random(k, stream, [outputs, inputs]);
       const b = random(k, stream, [outputs]);
       const [out, dX] = [k.tensor([samples, outputs]), k.tensor([samples, inputs])];
-      k.linear(out, x, w, b, true);
-      k.dLinearInput(dX, out, w);
+      k.linear(out, x, w, b, true, precision);
+      k.dLinearInput(dX, out, w, precision);
       const [first, count] = [stream.below(samples), 1];
       const [one, dOne] = [k.tensor([count, outputs]), k.tensor([count, inputs])];
-      k.linear(one, k.part(x, first, count), w, b, true);
-      k.dLinearInput(dOne, one, w);
+      k.linear(one, k.part(x, first, count), w, b, true, precision);
+      k.dLinearInput(dOne, one, w, precision);
       t.deepEqual(list(k, one), list(k, k.part(out, first, count)));
       t.deepEqual(list(k, dOne), list(k, k.part(dX, first, count)));
     });
   },
 
   "weight gradients have the same bits however the slices lie on 1, 2 or 3 devices": (t, k) => {
-    repeat((stream) => {
+    repeatLayer((stream, precision) => {
       const slices = 8;
       const [samples, inputs] = [1 + stream.below(600), 1 + stream.below(40)];
       const outputs = 1 + stream.below(40);
@@ -222,7 +231,8 @@ const byBit: Cases = {
           const start = sliceStart(first, slices, samples);
           const held = sliceStart(first + count, slices, samples) - start;
           const [part, dPart] = [k.part(x, start, held), k.part(d, start, held)];
-          k.dLinearWeight(dWs, dBs, dPart, part, slicesOf(first, count, slices, samples));
+          const own = slicesOf(first, count, slices, samples);
+          k.dLinearWeight(dWs, dBs, dPart, part, own, precision);
           trees.push(...mine);
           dW.push(...dWs);
           dB.push(...dBs);

@@ -50,6 +50,39 @@ for (const relu of [false, true]) {
   });
 }
 
+test("a layer in bfloat16 has the gradients of the float64 one within the rounding of operands", (t) => {
+  const stream = new RandomStream(8, purposes.faults);
+  const rounded = createReference();
+  const [samples, inputs, outputs] = [40, 30, 20];
+  const shapes = [[samples, inputs], [outputs, inputs], [outputs], [samples, outputs]] as const;
+  const exact = shapes.map((shape) => randomTensor(kernels, stream, shape));
+  const single = exact.map((tensor) => {
+    const copy = rounded.tensor(tensor.shape);
+    rounded.write(copy, kernels.read(tensor));
+    return copy;
+  });
+  const layer = (k: Kernels, tensors: readonly Tensor[], precision: "float32" | "bfloat16") => {
+    const [x, w, b, d] = tensors;
+    if (x === undefined || w === undefined || b === undefined || d === undefined) return [];
+    const [out, dX] = [k.tensor([samples, outputs]), k.tensor([samples, inputs])];
+    k.linear(out, x, w, b, false, precision);
+    k.dLinearInput(dX, d, w, precision);
+    const [dW, dB] = [k.tensor([outputs, inputs]), k.tensor([outputs])];
+    k.dLinearWeight([dW], [dB], d, x, slicesOf(0, 4, 4, samples), precision);
+    return [out, dX, dW, dB].map((tensor) => [...k.read(tensor)]);
+  };
+  const expected = layer(kernels, exact, "float32");
+  const actual = layer(rounded, single, "bfloat16");
+  // Two operands of up to 2^-9 each, relative; terms of random sign, below 1 in size.
+  const bounds = [inputs, outputs, samples].map((terms) => 2 ** -8 * Math.sqrt(terms));
+  for (const [i, values] of actual.entries()) {
+    const errors = values.map((value, at) => Math.abs(value - (expected[i]?.[at] ?? Number.NaN)));
+    const [worst, bound] = [Math.max(...errors), bounds[i] ?? 1e-5];
+    t.true(worst <= bound, `output ${i} is off by ${worst}, more than ${bound}`);
+    if (i < 3) t.true(worst > 1e-4, `output ${i} is off by ${worst} only: is it bfloat16?`);
+  }
+});
+
 for (const { copied, dots } of [
   { copied: 1, dots: true },
   { copied: 4, dots: false },
@@ -99,7 +132,8 @@ for (const rate of [0, 0.4]) {
     const widths = [5, 6, 4, 2];
     const layout = layoutParameters([{ name: "top", widths }]);
     const flat = randomTensor(kernels, stream, [layout.length]);
-    const common = { kernels, flat, layout, name: "top", widths };
+    const precision = "float32" as const;
+    const common = { kernels, precision, flat, layout, name: "top", widths };
     const mlp = createMlp({ ...common, reluLast: false, samplesMax: 9 });
     const x = randomTensor(kernels, stream, [9, 5]);
     const dOut = randomTensor(kernels, stream, [9, 2]);

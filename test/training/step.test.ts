@@ -160,6 +160,22 @@ test("the kernels of this machine give the same bits on 1, 2 and 3 devices", asy
   t.deepEqual(await train({ devices: 3, seed: 9, native: true }), expected);
 });
 
+for (const native of [false, true]) {
+  const title = native ? "the kernels of this machine" : "the reference";
+  test(`layers in bfloat16 give the same bits on 1, 2 and 3 devices, and others than float32: ${title}`, async (t) => {
+    const model = { precision: "bfloat16" as const };
+    const expected = await train({ devices: 1, native, model });
+    t.deepEqual(await train({ devices: 2, native, model }), expected);
+    t.deepEqual(await train({ devices: 3, seed: 9, native, model }), expected);
+    const float32 = await train({ devices: 1, native });
+    t.not(float32.digest, expected.digest);
+    for (const [step, loss] of float32.losses.entries()) {
+      const difference = Math.abs(loss - (expected.losses[step] ?? Number.NaN));
+      t.true(difference < 2e-3 * loss, `step ${step}: ${difference} of ${loss}`);
+    }
+  });
+}
+
 test("row blocks are a part of the arithmetic; the placement is not", async (t) => {
   const one = await train({ devices: 2 });
   const blocks = await train({ devices: 2, table: { rowBlocks: 4 } });

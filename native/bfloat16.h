@@ -1,0 +1,143 @@
+// Products of bfloat16 operands in float32: included once for each instruction set, after dense.h.
+//
+// Operands are rounded to bfloat16, to nearest even, where they are packed: what is smaller than the
+// smallest normal number becomes 0. k goes in pairs (the last may be half empty, its other half 0),
+// and a pair is two fused multiply-adds, the odd k before the even one, whose inputs and results are
+// flushed in the same way. That is what VDPBF16PS does, so sets without it give its bits.
+
+#if defined(OSIRIS_PAIRS)
+
+/// A packed element is a pair: the even k in its low half.
+struct Bfloat16 {
+  using Tiles = Bfloat16;
+  static constexpr bool flushed = false;
+  static constexpr int64_t blockK = 2 * packedK;
+  static constexpr int64_t together = 2, made = 1;
+  static constexpr bool converts = true;
+
+  static int64_t packed(int64_t k) { return (k + 1) / 2; }
+
+  INLINE Vec both(Vec low, Vec high) { return (Vec)_mm512_cvtne2ps_pbh(high, low); }
+
+  INLINE void packAlong(float* out, const float* from, int64_t k) {
+    int64_t i = 0;
+    for (; i + 2 * lanes <= k; i += 2 * lanes) {
+      store(out + i / 2, both(load(from + i), load(from + i + lanes)));
+    }
+    if (i == k) return;
+    const Vec low = loadSome(from + i, left(k, i));
+    const Vec high = loadSome(from + i + lanes, left(k, i + lanes));
+    storeSome(out + i / 2, packed(k - i), both(low, high));
+  }
+
+  INLINE void packAcross(Vec (&out)[made], const float* from, int64_t next, int64_t n) {
+    alignas(64) static const uint16_t order[32] = {
+        0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    const Vec even = n == lanes ? load(from) : loadSome(from, n);
+    const Vec odd = next == 0 ? zero() : n == lanes ? load(from + next) : loadSome(from + next, n);
+    out[0] = (Vec)_mm512_maskz_permutexvar_epi16(0xffffffff, _mm512_load_si512(order),
+                                                 (__m512i)both(even, odd));
+  }
+
+  template <int64_t rowA, int rows, int vectors>
+  INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
+                       const float* b, bool) {
+    for (int64_t p = 0; p < k; p++, a += stepA, b += tileColumns) {
+      __m512bh bs[vectors];
+      UNROLL for (int v = 0; v < vectors; v++) bs[v] = (__m512bh)load(b + v * lanes);
+      UNROLL for (int m = 0; m < rows; m++) {
+        const __m512bh am = (__m512bh)broadcast(a[m * rowA]);
+        UNROLL for (int v = 0; v < vectors; v++) {
+          acc[m][v] = _mm512_dpbf16_ps(acc[m][v], am, bs[v]);
+        }
+      }
+    }
+  }
+};
+
+#else
+
+/// A packed element is the float32 of a bfloat16, the odd k of a pair before the even one.
+struct Bfloat16 {
+  typedef uint32_t Words __attribute__((vector_size(4 * lanes)));
+
+  static constexpr int64_t blockK = packedK;
+  static constexpr int64_t together = 2, made = 2;
+  static constexpr bool converts = true;
+
+  static int64_t packed(int64_t k) { return (k + 1) / 2 * 2; }
+
+  INLINE Vec rounded(Vec v) {
+    const Words bits = (Words)v, magnitude = bits & 0x7fffffffu;
+    const Words isSmall = (Words)(magnitude < 0x00800000u);
+    const Words isNone = (Words)(magnitude > 0x7f800000u);
+    const Words nearest = bits + 0x7fffu + ((bits >> 16) & 1u);
+    const Words number = (isNone & (bits | 0x00400000u)) | (~isNone & nearest);
+    return (Vec)((isSmall & (bits & 0x80000000u)) | (~isSmall & number & 0xffff0000u));
+  }
+
+  INLINE void packAlong(float* out, const float* from, int64_t k) {
+    for (int64_t i = 0; i < k; i += lanes) {
+      const int64_t n = left(k, i);
+      float values[lanes];
+      store(values, rounded(n == lanes ? load(from + i) : loadSome(from + i, n)));
+      for (int64_t j = 0; j < packed(n); j++) out[i + j] = values[j ^ 1];
+    }
+  }
+
+  INLINE void packAcross(Vec (&out)[made], const float* from, int64_t next, int64_t n) {
+    out[0] = next == 0 ? zero() : rounded(loadSome(from + next, n));
+    out[1] = rounded(loadSome(from, n));
+  }
+
+#if defined(OSIRIS_AVX512) || defined(OSIRIS_AVX2)
+  using Tiles = Float32;
+  static constexpr bool flushed = true;
+#else
+  using Tiles = Bfloat16;
+  static constexpr bool flushed = false;
+
+  /// A product of two bfloat16 is exact in a double, and its sum with a float32 so near that
+  /// rounding it twice is rounding it once.
+  INLINE float flush(double v) {
+    constexpr double smallest = 0x1.fffffffp-127 - 0x1p-155;  // what rounds up to 2^-126
+    return __builtin_fabs(v) < smallest ? __builtin_copysignf(0, static_cast<float>(v))
+                                        : static_cast<float>(v);
+  }
+
+  template <int64_t rowA, int rows, int vectors>
+  INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
+                       const float* b, bool) {
+    for (int64_t p = 0; p < k; p++, a += stepA, b += tileColumns) {
+      for (int m = 0; m < rows; m++) {
+        const double am = a[m * rowA];
+        for (int v = 0; v < vectors; v++) {
+          for (int i = 0; i < lanes; i++) {
+            acc[m][v][i] = flush(flush(acc[m][v][i]) + am * b[v * lanes + i]);
+          }
+        }
+      }
+    }
+  }
+#endif
+};
+
+#endif
+
+inline void linearBfloat16(float* out, const float* x, const float* w, const float* b,
+                           int64_t samples, int64_t inputs, int64_t outputs, bool relu) {
+  product<Bfloat16>(out, {x, inputs, 1}, {w, 1, inputs}, b, relu, samples, outputs, inputs);
+}
+
+inline void dLinearInputBfloat16(float* dX, const float* dOut, const float* w, int64_t samples,
+                                 int64_t inputs, int64_t outputs) {
+  product<Bfloat16>(dX, {dOut, outputs, 1}, {w, inputs, 1}, nullptr, false, samples, inputs,
+                    outputs);
+}
+
+inline void dLinearWeightBfloat16(float* const* dW, float* const* dB, const float* dOut,
+                                  const float* x, int64_t inputs, int64_t outputs,
+                                  const Slices& slices) {
+  weightProduct<Bfloat16>(dW, dB, dOut, x, inputs, outputs, slices);
+}

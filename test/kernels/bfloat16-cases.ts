@@ -1,0 +1,32 @@
+// Layers on bfloat16 operands, computed by hand: cases of the kernels' suite.
+
+import { slicesOf } from "../../src/kernels/slices.ts";
+import { type Cases, list, of } from "./cases.ts";
+
+/** Roundings and their order, on numbers that show them. */
+export const bfloat16ByHand: Cases = {
+  "a layer in bfloat16 multiplies what is left of its operands, and adds in float32": (t, k) => {
+    // 1 + 2^-8 lies halfway between two bfloat16 and goes to the even one, 1 + 3 * 2^-8 up.
+    const x = of(k, [1, 3], [1 + 2 ** -8, 1 + 3 * 2 ** -8, 2 ** -130]);
+    const w = of(k, [2, 3], [1, 1, 2 ** 120, 0, -1 - 2 ** -9, 0]);
+    const out = k.tensor([1, 2]);
+    k.linear(out, x, w, of(k, [2], [2 ** -20, 0]), false, "bfloat16");
+    t.deepEqual(list(k, out), [2 + 2 ** -6 + 2 ** -20, -1 - 2 ** -6]);
+    const dX = k.tensor([1, 3]);
+    k.dLinearInput(dX, of(k, [1, 2], [1 + 2 ** -8, 2 ** -9]), w, "bfloat16");
+    t.deepEqual(list(k, dX), [1, 1 - 2 ** -9, 2 ** 120]);
+    const [dW, dB] = [k.tensor([2, 3]), k.tensor([2])];
+    const d = of(k, [1, 2], [1 + 2 ** -8, -1]);
+    k.dLinearWeight([dW], [dB], d, x, slicesOf(0, 1, 1, 1), "bfloat16");
+    t.deepEqual(list(k, dW), [1, 1 + 2 ** -6, 0, -1, -1 - 2 ** -6, 0]);
+    t.deepEqual(list(k, dB), [1 + 2 ** -8, -1]);
+  },
+
+  "a pair of bfloat16 is two sums, the odd one first": (t, k) => {
+    const big = of(k, [1, 2], [2 ** 24, 1]);
+    const out = k.tensor([1, 1]);
+    k.linear(out, big, of(k, [1, 2], [1, 1]), of(k, [1], [1]), false, "bfloat16");
+    // (1 + 1) + 2^24; the even one first would lose both, one sum of three would not round.
+    t.deepEqual(list(k, out), [2 ** 24 + 2]);
+  },
+};

@@ -38,8 +38,8 @@ export function benchKernels({ batch, tableGib, only }: KernelsBenchOptions): Be
 }
 
 /**
- * Forward, input gradient and weight gradient of every layer of configurations a, b and c. The limit
- * of float32 is the best BLAS; bfloat16 is held against our float32.
+ * Forward, input gradient and weight gradient of every layer of configurations a, b and c. The
+ * limit of float32 is the best BLAS; bfloat16 is held against our float32.
  */
 function gemmRows(kernels: Kernels, batch: number, precision: DensePrecision): BenchRow[] {
   const rows: BenchRow[] = [];

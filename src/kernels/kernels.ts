@@ -8,8 +8,8 @@
 //
 // Bracketing (law 4): a sum over inputs, columns of a feature or ids of a bag is sequential in
 // index order, each term by a fused multiply-add; a sum over samples is sequential inside a slice,
-// then the tree over slices (slices.ts). None depends on how many samples a call holds. Layers whose
-// operands are bfloat16 take k in pairs: reference-bfloat16.ts is their definition.
+// then the tree over slices (slices.ts). None depends on how many samples a call holds. Layers
+// whose operands are bfloat16 take k in pairs: reference-bfloat16.ts is their definition.
 
 import type { Key } from "../random.ts";
 import type { Slices, Subtree } from "./slices.ts";
@@ -147,8 +147,8 @@ export function needsWholeRows(kind: RowRule["kind"]): boolean {
 export const quantumColumns = 32;
 
 /**
- * What the operands of a layer's products are rounded to. Sums, biases and all that a layer puts out
- * are float32 in both.
+ * What the operands of a layer's products are rounded to. Sums, biases and all that a layer puts
+ * out are float32 in both.
  */
 export type DensePrecision = "float32" | "bfloat16";
 
@@ -219,8 +219,8 @@ export interface Kernels {
   dLinearInput(dX: Tensor, dOut: Tensor, w: Tensor, precision?: DensePrecision): void;
   /**
    * Subtree p of dW[p] (O,I) = dOut^T x and dB[p] (O) = column sums of dOut, over the samples of
-   * its slices. dW and dB hold one tensor for each of `subtreesOf(slices)`, in order. dB is the sum of
-   * dOut as it is, in either precision.
+   * its slices. dW and dB hold one tensor for each of `subtreesOf(slices)`, in order. dB is the sum
+   * of dOut as it is, in either precision.
    */
   dLinearWeight(
     dW: readonly Tensor[],

@@ -50,7 +50,8 @@ for (const { devices, kernels } of cases) {
 }
 
 // Rounding operands by up to 2^-9 shifts by some steps when a model finds the signal, so single
-// losses of 64 samples part: near are the first steps, the mean over all, and what the model is worth.
+// losses of 64 samples part: near are the first steps, the mean over all, and what the model is
+// worth.
 for (const optimizer of golden?.optimizers ?? []) {
   test(`stays near PyTorch's float32 curve with layers in bfloat16: ${optimizer.name}`, async (t) => {
     if (golden === undefined) return;

@@ -1,6 +1,7 @@
 // The benches' door: `npm run bench -- train --config a --batch 2048 --devices 2 --json`.
 
 import { Command, InvalidArgumentError, Option } from "commander";
+import { type AccuracyBenchOptions, benchAccuracy } from "./accuracy.bench.ts";
 import { configurationNames } from "./configurations.ts";
 import { benchKernels, type KernelsBenchOptions } from "./kernels.bench.ts";
 import { printReport } from "./report.ts";
@@ -48,6 +49,21 @@ program
   .option("--json", "end with one line for machines", false)
   .action((options: KernelsBenchOptions & { json: boolean }) => {
     printReport("kernels", benchKernels(options), options.json);
+  });
+
+program
+  .command("accuracy")
+  .description("what a reduced precision costs in log loss on generated samples, beside float32")
+  .addOption(
+    new Option("--precision <kind>", "what dense layers multiply")
+      .choices(["float32", "bfloat16"])
+      .default("bfloat16"),
+  )
+  .option("--samples <count>", "samples of the one pass", positive, 1_000_000)
+  .option("--seeds <count>", "models, each with samples of its own", positive, 5)
+  .option("--json", "end with one line for machines", false)
+  .action(async (options: AccuracyBenchOptions & { json: boolean }) => {
+    printReport("accuracy", await benchAccuracy(options), options.json);
   });
 
 await program.parseAsync();

@@ -45,6 +45,7 @@ typedef int SHUFFLE_MASK __attribute__((vector_size(16)));
 #endif
 namespace osiris::avx512 {
 #include "vector.h"
+#include "product.h"
 #include "dense.h"
 #include "bfloat16.h"
 #include "interaction.h"
@@ -72,6 +73,7 @@ OSIRIS_KERNELS("avx512", "native-1")
 #endif
 namespace osiris::avx512bf16 {
 #include "vector.h"
+#include "product.h"
 #include "dense.h"
 #include "bfloat16.h"
 }  // namespace osiris::avx512bf16
@@ -93,6 +95,7 @@ namespace osiris::avx512bf16 {
 #endif
 namespace osiris::avx2 {
 #include "vector.h"
+#include "product.h"
 #include "dense.h"
 #include "bfloat16.h"
 #include "interaction.h"
@@ -111,6 +114,7 @@ OSIRIS_KERNELS("avx2", "native-1")
 
 namespace osiris::portable {
 #include "vector.h"
+#include "product.h"
 #include "dense.h"
 #include "bfloat16.h"
 #include "interaction.h"

@@ -1,0 +1,272 @@
+// Matrix products, their packing and their formats: included once for each instruction set.
+//
+// Matrix products are C (M,N) = start + A (M,K) * B (K,N). Each element of C is one chain of fused
+// multiply-adds over k in ascending order, begun from `start` and, where K is blocked, taken up
+// from C again: so neither tiles nor M change a bit. A panel of B (K x 2 vectors) stays in the first
+// cache, a block of A in the second; a tile of C (tileRows x 2 vectors) is in registers.
+//
+// A format says what packing makes of the operands and how a chain takes it up: Float32 here,
+// Bfloat16 in bfloat16.h. A packed element has 32 bits and stands for one k or for a pair of them.
+
+constexpr int64_t tileColumns = 2 * lanes;
+constexpr int64_t packedK = 256;  // packed elements of a block, along k
+constexpr int64_t blockM = 84;    // a multiple of tileRows of every set
+constexpr int64_t blockN = 512;
+/// Rows of packed A are `stridedK` apart: no power of two, which would share a cache set.
+constexpr int64_t stridedK = packedK + 16;
+
+/// Where a tile of C begins and ends.
+struct Tile {
+  float* c;
+  int64_t stride;
+  int64_t columns;
+  const float* resumed;  // start from here, with the same columns and `resumedStride`
+  int64_t resumedStride;
+  const float* bias;  // else from this (N), or from 0
+  bool relu;
+  /// Finished left neighbours in the tree over slices, nearest first: c = left + c for each.
+  const float* lefts[32];
+  int64_t leftCount;
+  int64_t leftStride;
+  bool flushed;  // in the chain, what is smaller than the smallest normal number is 0
+};
+
+/// acc += A * B over k: A(m,k) = a[m*rowA + k*stepA], B(k,:) = b[k*stepB ..].
+template <int rows, int vectors, int64_t rowA>
+INLINE void chain(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
+                  const float* b, int64_t stepB) {
+  for (int64_t p = 0; p < k; p++, a += stepA, b += stepB) {
+    Vec bs[vectors];
+    UNROLL for (int v = 0; v < vectors; v++) bs[v] = load(b + v * lanes);
+    UNROLL for (int m = 0; m < rows; m++) {
+      const Vec am = broadcast(a[m * rowA]);
+      UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = fma(am, bs[v], acc[m][v]);
+    }
+  }
+}
+
+#if defined(OSIRIS_AVX512) || defined(OSIRIS_AVX2)
+/// Keeps arithmetic on `acc` on its side of a change of the processor's mode.
+template <int rows, int vectors>
+INLINE void pin(Vec (&acc)[rows][vectors]) {
+  UNROLL for (int m = 0; m < rows; m++) {
+    UNROLL for (int v = 0; v < vectors; v++) asm volatile("" : "+v"(acc[m][v]));
+  }
+}
+#endif
+
+/// Operands as they are, one k after the other.
+struct Float32 {
+  using Tiles = Float32;
+  static constexpr bool flushed = false;
+  static constexpr int64_t blockK = packedK;
+  /// k's that are packed together, and the packed elements that they make.
+  static constexpr int64_t together = 1, made = 1;
+  static constexpr bool converts = false;
+
+  static int64_t packed(int64_t k) { return k; }
+
+  /// packed(k) elements of a run along k.
+  INLINE void packAlong(float* out, const float* from, int64_t k) {
+    std::memcpy(out, from, k * sizeof(float));
+  }
+
+  /// The packed elements of n columns (of at most `lanes`) and k's that lie `next` apart; 0: the last.
+  INLINE void packAcross(Vec (&out)[made], const float* from, int64_t, int64_t n) {
+    out[0] = n == lanes ? load(from) : loadSome(from, n);
+  }
+
+  /// acc += A * B over packed k: A(m,k) = a[m*rowA + k*stepA], B(k,:) = b[k*tileColumns ..].
+  template <int64_t rowA, int rows, int vectors>
+  INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
+                       const float* b, [[maybe_unused]] bool flushed) {
+#if defined(OSIRIS_AVX512) || defined(OSIRIS_AVX2)
+    constexpr unsigned flushes = 0x8040;  // results, and what is taken up
+    const unsigned mode = flushed ? _mm_getcsr() : 0;
+    if (flushed) _mm_setcsr(mode | flushes);
+    pin(acc);
+    chain<rows, vectors, rowA>(acc, k, a, stepA, b, tileColumns);
+    pin(acc);
+    if (flushed) _mm_setcsr(mode);
+    pin(acc);
+#else
+    chain<rows, vectors, rowA>(acc, k, a, stepA, b, tileColumns);
+#endif
+  }
+};
+
+template <typename Format, int rows, int vectors, int64_t rowA>
+void tile(const Tile& t, int64_t k, const float* a, int64_t stepA, const float* b) {
+  Vec acc[rows][vectors];
+  UNROLL for (int m = 0; m < rows; m++) {
+    UNROLL for (int v = 0; v < vectors; v++) {
+      const int64_t n = left(t.columns, v * lanes);
+      if (t.resumed != nullptr) {
+        acc[m][v] = loadSome(t.resumed + m * t.resumedStride + v * lanes, n);
+      } else {
+        acc[m][v] = t.bias != nullptr ? loadSome(t.bias + v * lanes, n) : zero();
+      }
+    }
+  }
+  Format::template multiply<rowA>(acc, k, a, stepA, b, t.flushed);
+  UNROLL for (int m = 0; m < rows; m++) {
+    UNROLL for (int v = 0; v < vectors; v++) {
+      const int64_t n = left(t.columns, v * lanes);
+      Vec c = acc[m][v];
+      for (int64_t i = 0; i < t.leftCount; i++) {
+        c = add(loadSome(t.lefts[i] + m * t.leftStride + v * lanes, n), c);
+      }
+      storeSome(t.c + m * t.stride + v * lanes, n, t.relu ? positive(c) : c);
+    }
+  }
+}
+
+using TileKernel = void (*)(const Tile&, int64_t, const float*, int64_t, const float*);
+
+template <typename Format, int64_t rowA, int... rows>
+TileKernel pickTile(int64_t m, bool wide, std::integer_sequence<int, rows...>) {
+  static const TileKernel narrow[] = {tile<Format, rows + 1, 1, rowA>...};
+  static const TileKernel full[] = {tile<Format, rows + 1, 2, rowA>...};
+  return (wide ? full : narrow)[m - 1];
+}
+
+/// One operand in memory: element (i,j) = p[i*rowStep + j*columnStep]; one of the steps is 1.
+struct Operand {
+  const float* p;
+  int64_t rowStep, columnStep;
+};
+
+/// k's of B, packed together, into their panels: `out` is their place in the first, `step` leads to
+/// the next.
+template <typename Format>
+INLINE void packRows(float* out, int64_t step, const float* from, int64_t next, int64_t n) {
+  for (int64_t j = 0; j < n; j += tileColumns, out += step) {
+    for (int64_t v = 0; v < tileColumns; v += lanes) {
+      Vec made[Format::made];
+      Format::packAcross(made, from + j + v, next, left(n, j + v));
+      for (int64_t i = 0; i < Format::made; i++) store(out + i * tileColumns + v, made[i]);
+    }
+  }
+}
+
+/// Panels of B: [panel][packed k][tileColumns], zeros beyond the last column.
+template <typename Format>
+void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int64_t n) {
+  constexpr int64_t apart = packedK / 4 + 16, convertedK = Format::blockK / 4;
+  const float* from = b.p + k0 * b.rowStep + n0 * b.columnStep;
+  const int64_t step = Format::packed(k) * tileColumns;
+  if (b.columnStep == 1) {
+    // A few panels at a time: many would share the sets of the first cache.
+    for (int64_t j = 0; j < n; j += 4 * tileColumns, out += 4 * step) {
+      const int64_t columns = n - j < 4 * tileColumns ? n - j : 4 * tileColumns;
+      for (int64_t p = 0; p < k; p += Format::together) {
+        packRows<Format>(out + Format::packed(p) * tileColumns, step, from + p * b.rowStep + j,
+                         p + 1 < k ? b.rowStep : 0, columns);
+      }
+    }
+    return;
+  }
+  for (int64_t j = 0; j < n; j += tileColumns, out += step) {
+    const int64_t columns = n - j < tileColumns ? n - j : tileColumns;
+    if (columns < tileColumns) std::memset(out, 0, step * sizeof(float));
+    const float* rows = from + j * b.columnStep;
+    if constexpr (Format::converts) {
+      float* converted = scratches().converted.take<float>(tileColumns * apart);
+      for (int64_t p = 0; p < k; p += convertedK) {
+        const int64_t some = k - p < convertedK ? k - p : convertedK;
+        for (int64_t c = 0; c < columns; c++) {
+          Format::packAlong(converted + c * apart, rows + c * b.columnStep + p, some);
+        }
+        transpose(out + Format::packed(p) * tileColumns, tileColumns, converted, apart, columns,
+                  Format::packed(some));
+      }
+    } else {
+      transpose(out, tileColumns, rows, b.columnStep, columns, k);
+    }
+  }
+}
+
+/// Panels of A: [panel][row][stridedK] where its rows are contiguous, else
+/// [panel][packed k][tileRows].
+template <typename Format>
+void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int64_t k) {
+  const float* from = a.p + m0 * a.rowStep + k0 * a.columnStep;
+  if (a.columnStep == 1) {
+    for (int64_t i = 0; i < m; i++) {
+      Format::packAlong(out + i * stridedK, from + i * a.rowStep, k);
+    }
+    return;
+  }
+  static_assert(tileRows <= lanes, "a panel is one vector wide");
+  // All panels of a k before the next: one panel's columns would share a set of the first cache.
+  for (int64_t p = 0; p < k; p += Format::together, from += Format::together * a.columnStep) {
+    float* panel = out + Format::packed(p) * tileRows;
+    for (int64_t i = 0; i < m; i += tileRows, panel += tileRows * stridedK) {
+      const int64_t rows = m - i < tileRows ? m - i : tileRows;
+      Vec made[Format::made];
+      Format::packAcross(made, from + i, p + 1 < k ? a.columnStep : 0, rows);
+      for (int64_t r = 0; r < Format::made; r++) storeSome(panel + r * tileRows, rows, made[r]);
+    }
+  }
+}
+
+/// All tiles of one block: `t` is its first tile; packed A (m,k) times packed B (k,n), packed k.
+template <typename Format>
+void blockTiles(const Tile& t, int64_t m, int64_t n, int64_t k, const float* packedA,
+                       bool rowsContiguous, const float* packedB) {
+  constexpr std::make_integer_sequence<int, tileRows> all{};
+  for (int64_t j = 0; j < n; j += tileColumns) {
+    Tile one = t;
+    one.flushed = Format::flushed;
+    one.columns = n - j < tileColumns ? n - j : tileColumns;
+    if (t.bias != nullptr) one.bias = t.bias + j;
+    for (int64_t i = 0; i < m; i += tileRows) {
+      const int64_t rows = m - i < tileRows ? m - i : tileRows;
+      const bool wide = one.columns > lanes;
+      const TileKernel kernel = rowsContiguous
+                                    ? pickTile<typename Format::Tiles, stridedK>(rows, wide, all)
+                                    : pickTile<typename Format::Tiles, 1>(rows, wide, all);
+      one.c = t.c + i * t.stride + j;
+      for (int64_t r = i + tileRows; r < i + 2 * tileRows && r < m; r++) {
+        for (int64_t line = 0; line < tileColumns; line += 16) {
+          __builtin_prefetch(t.c + r * t.stride + j + line);
+        }
+      }
+      if (t.resumed != nullptr) one.resumed = t.resumed + i * t.resumedStride + j;
+      for (int64_t s = 0; s < t.leftCount; s++) one.lefts[s] = t.lefts[s] + i * t.leftStride + j;
+      kernel(one, k, packedA + i * stridedK, rowsContiguous ? 1 : tileRows,
+             packedB + j / tileColumns * k * tileColumns);
+    }
+  }
+}
+
+/// C (M,N) = bias or 0, + A * B, then ReLU if asked.
+template <typename Format>
+void product(float* c, const Operand& a, const Operand& b, const float* bias, bool relu, int64_t m,
+             int64_t n, int64_t k) {
+  constexpr int64_t blockK = Format::blockK;
+  float* packedA = scratches().packedA.take<float>(blockM * stridedK);
+  float* packedB = scratches().packedB.take<float>(packedK * blockN);
+  const int64_t kBlocks = k == 0 ? 1 : (k + blockK - 1) / blockK;
+  for (int64_t n0 = 0; n0 < n; n0 += blockN) {
+    const int64_t columns = n - n0 < blockN ? n - n0 : blockN;
+    for (int64_t kBlock = 0; kBlock < kBlocks; kBlock++) {
+      const int64_t k0 = kBlock * blockK;
+      const int64_t depth = k - k0 < blockK ? k - k0 : blockK;
+      packB<Format>(packedB, b, k0, depth, n0, columns);
+      for (int64_t m0 = 0; m0 < m; m0 += blockM) {
+        const int64_t rows = m - m0 < blockM ? m - m0 : blockM;
+        packA<Format>(packedA, a, m0, rows, k0, depth);
+        Tile t{};
+        t.c = c + m0 * n + n0;
+        t.stride = n;
+        t.resumed = kBlock > 0 ? t.c : nullptr;
+        t.resumedStride = n;
+        t.bias = bias == nullptr ? nullptr : bias + n0;
+        t.relu = relu && kBlock == kBlocks - 1;
+        blockTiles<Format>(t, rows, columns, Format::packed(depth), packedA, a.columnStep == 1,
+                           packedB);
+      }
+    }
+  }
+}

@@ -62,15 +62,16 @@ inline void addWeighted(float* out, const float* row, float weight, int64_t n) {
   }
 }
 
-/// A bag as the tree over row blocks of sums in bag order.
+/// A bag as the tree over row blocks of sums in bag order; also where rows have to be decoded.
 inline void poolBlocks(float* out, const Table& t, const int32_t* ids, const float* weights,
                        int64_t count) {
   float* sums = scratches().fold.take<float>(t.blocks * t.dim);
   std::memset(sums, 0, t.blocks * t.dim * sizeof(float));
   const int64_t blockRows = (t.rows + t.blocks - 1) / t.blocks;
+  float* decoded = scratches().decoded.take<float>(t.dim);
   for (int64_t k = 0; k < count; k++) {
     float* sum = sums + ids[k] / blockRows * t.dim;
-    addWeighted(sum, t.weights + ids[k] * t.dim, weights == nullptr ? 1 : weights[k], t.dim);
+    addWeighted(sum, rowWeights(t, ids[k], decoded), weights == nullptr ? 1 : weights[k], t.dim);
   }
   for (int64_t half = 1; half < t.blocks; half *= 2) {
     for (int64_t block = 0; block < t.blocks; block += 2 * half) {
@@ -106,7 +107,7 @@ struct Lookahead {
         stop = offsets[last];
       }
       const Table& t = tables[table - 1];
-      prefetch(t.weights + bags.ids[next] * t.dim, t.dim * sizeof(float));
+      prefetchRow(t, bags.ids[next]);
     }
   }
 };
@@ -127,7 +128,8 @@ inline void pool(float* out, const Table* tables, const Bags& bags, int64_t firs
         lookahead.ask(length);
         float* pooled = out + (s - first) * columns + t.column;
         const float* weights = bags.weights == nullptr ? nullptr : bags.weights + offsets[s];
-        if (t.blocks > 1) poolBlocks(pooled, t, ids, weights, length);
+        const bool plain = t.blocks == 1 && t.precision == Precision::float32;
+        if (!plain) poolBlocks(pooled, t, ids, weights, length);
         else if (weights == nullptr) poolBag<false>(pooled, t, ids, weights, length);
         else poolBag<true>(pooled, t, ids, weights, length);
       }
@@ -298,7 +300,7 @@ inline int64_t updateRowsOf(const Table* tables, const Bags& bags, const float* 
         const Lookup ahead = g.lookups[asked];
         prefetch(g.d + g.sampleOf(asked) * columns, t.dim * sizeof(float));
         if (asked > 0 && rowOf(ahead) == rowOf(g.lookups[asked - 1])) continue;
-        prefetch(t.weights + rowOf(ahead) * t.dim, t.dim * sizeof(float));
+        prefetchRow(t, rowOf(ahead));
         prefetch(t.state + rowOf(ahead) * t.stateWidth, t.stateWidth * sizeof(float));
       }
       float* gradient = foldRow(g, slices.first, from, to);
@@ -319,7 +321,10 @@ inline int64_t rowSquaresOf(float** squares, const Table& t, int64_t index, cons
   *squares = out;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
     float* gradient = foldRow(g, slices.first, from, to);
-    if (t.rule.l2 > 0) regularise(gradient, t.weights + row * t.dim, t.rule.l2, t.dim);
+    if (t.rule.l2 > 0) {
+      float* decoded = scratches().decoded.take<float>(t.dim);
+      regularise(gradient, rowWeights(t, row, decoded), t.rule.l2, t.dim);
+    }
     for (int64_t c = 0; c < t.dim; c += 32) *out++ = quantumSquares(gradient + c, t.dim - c);
   });
   return out - *squares;

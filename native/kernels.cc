@@ -47,6 +47,7 @@ namespace osiris::avx512 {
 #include "vector.h"
 #include "dense.h"
 #include "interaction.h"
+#include "precision.h"
 #include "rules.h"
 #include "embedding.h"
 OSIRIS_KERNELS("avx512", "native-1")
@@ -69,6 +70,7 @@ namespace osiris::avx2 {
 #include "vector.h"
 #include "dense.h"
 #include "interaction.h"
+#include "precision.h"
 #include "rules.h"
 #include "embedding.h"
 OSIRIS_KERNELS("avx2", "native-1")
@@ -86,6 +88,7 @@ namespace osiris::portable {
 #include "vector.h"
 #include "dense.h"
 #include "interaction.h"
+#include "precision.h"
 #include "rules.h"
 #include "embedding.h"
 #if defined(__FP_FAST_FMAF)

@@ -183,7 +183,8 @@ inline bool applyFlat(const Rule& rule, float* w, float* state, float* second, c
 /// The two rules of large tables are in line. What became of the row is looked at.
 INLINE void applyRow(const Table& t, int64_t row, float* g, const float* mean, Finite& finite) {
   const Rule& rule = t.rule;
-  float* w = t.weights + row * t.dim;
+  const bool coded = t.precision != Precision::float32;
+  float* w = rowWeights(t, row, coded ? scratches().decoded.take<float>(t.dim) : nullptr);
   float* state = t.state + row * t.stateWidth;
   if (rule.l2 > 0) regularise(g, w, rule.l2, t.dim);
   if (rule.kept != 1) shrink(w, rule.kept, t.dim);
@@ -199,4 +200,5 @@ INLINE void applyRow(const Table& t, int64_t row, float* g, const float* mean, F
     finite.look(w, t.dim);
     finite.look(state, t.stateWidth);
   }
+  if (coded) encodeRow(t, row, w);
 }

@@ -64,12 +64,13 @@ INLINE float* rowWeights(const Table& t, int64_t row, float* out) {
 
 /// The smallest exponent with which the largest weight of a row has a code.
 INLINE int exponentOf(const float* w, int64_t n) {
-  float largest = 0;
+  int32_t largest = 0;  // The bits of sizes are in the order of the sizes; above them is NaN.
   for (int64_t c = 0; c < n; c++) {
-    const float size = fromBits(bitsOf(w[c]) & 0x7fffffff);
-    largest = size > largest ? size : largest;
+    const int32_t size = static_cast<int32_t>(bitsOf(w[c]) & 0x7fffffff);
+    const int32_t number = size > 0x7f800000 ? 0 : size;
+    largest = number > largest ? number : largest;
   }
-  const uint32_t bits = bitsOf(largest);
+  const uint32_t bits = static_cast<uint32_t>(largest);
   const int above = (bits & 0x7fffff) > 0x7e0000 ? 1 : 0;
   const int exponent = static_cast<int>(bits >> 23) - 127 - 6 + above;
   return exponent < -126 ? -126 : exponent > 121 ? 121 : exponent;
@@ -77,8 +78,11 @@ INLINE int exponentOf(const float* w, int64_t n) {
 
 INLINE int8_t encodeByte(float v, float scale, uint32_t random) {
   const float noise = static_cast<float>(static_cast<int32_t>(random >> 8)) * 0x1p-24f;
-  const float code = __builtin_floorf(v * scale + noise);
-  return static_cast<int8_t>(code != code ? -128 : code > 127 ? 127 : code < -127 ? -127 : code);
+  const float moved = v * scale + noise;
+  const float within = moved > 127 ? 127 : moved >= -127 ? moved : -127;
+  const int32_t cut = static_cast<int32_t>(within);
+  const int32_t floor = cut - (static_cast<float>(cut) > within ? 1 : 0);
+  return static_cast<int8_t>(v != v ? -128 : floor);
 }
 
 /// Rounds weights (D) into row `row` of a table in fewer bits, by the numbers of its rule.

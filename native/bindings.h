@@ -93,7 +93,9 @@ void dInteract(Call& call) {
   if (call.valid()) running().dInteract(dX, dOut, x, samples, features, dim, copied, dots);
 }
 
-// pool(out, weights[], states[], touched[], exponents[], numbers, offsets, ids, bagWeights, first, count)
+// TABLES: weights[], states[], touched[], exponents[], numbers. BAGS: offsets, ids, weights.
+
+// pool(out, TABLES, BAGS, first, count)
 void pool(Call& call) {
   float* out = call.floats(0);
   const auto tables = tablesOf(call, 1, false);
@@ -103,8 +105,8 @@ void pool(Call& call) {
   running().pool(out, tables.data(), bags, first, count, columnsOf(tables));
 }
 
-// updateRows(weights[], states[], touched[], exponents[], numbers, rules, offsets, ids, bagWeights, dPooled,
-//            firstSlice, bounds, sums[]): the first table whose gradient was not finite, or -1
+// updateRows(TABLES, rules, BAGS, dPooled, firstSlice, bounds, sums[]): the first table of which a
+// row is no longer finite, or -1
 napi_value updateRows(Call& call) {
   const auto tables = tablesOf(call, 0, true);
   const Bags bags = bagsOf(call, 6, tables.size());
@@ -122,8 +124,7 @@ napi_value updateRows(Call& call) {
       running().updateRows(tables.data(), bags, dPooled, columnsOf(tables), slices, completed));
 }
 
-// rowSquares(weights[], states[], touched[], exponents[], numbers, rules, offsets, ids, bagWeights, dPooled,
-//            firstSlice, bounds, table): Float32Array
+// rowSquares(TABLES, rules, BAGS, dPooled, firstSlice, bounds, table): Float32Array
 napi_value rowSquares(Call& call) {
   const auto tables = tablesOf(call, 0, true);
   const Bags bags = bagsOf(call, 6, tables.size());
@@ -143,8 +144,7 @@ napi_value rowSquares(Call& call) {
   return result;
 }
 
-// dRows(weights[], states[], touched[], exponents[], numbers, offsets, ids, bagWeights, dPooled, firstSlice,
-//       bounds, table, dRows[], counts[])
+// dRows(TABLES, BAGS, dPooled, firstSlice, bounds, table, dRows[], counts[])
 void dRows(Call& call) {
   const auto tables = tablesOf(call, 0, false);
   const Bags bags = bagsOf(call, 5, tables.size());
@@ -157,7 +157,7 @@ void dRows(Call& call) {
                   slices);
 }
 
-// applyRows(weights[], states[], touched[], exponents[], numbers, rules, dRows, counts, whole): -1 where all were finite, else 0
+// applyRows(TABLES, rules, dRows, counts, whole): -1 where all rows are finite, else 0
 napi_value applyRows(Call& call) {
   const auto tables = tablesOf(call, 0, true);
   float *d = call.floats(6), *counts = call.floats(7);

@@ -201,8 +201,9 @@ inline const int32_t* slicesOfSamples(const Slices& slices) {
 }
 
 template <bool weighted>
-inline Gradients<weighted> gradientsOf(const Table& t, int64_t index, const Bags& bags, const float* dPooled,
-                             int64_t columns, const int32_t* sliceOf) {
+inline Gradients<weighted> gradientsOf(const Table& t, int64_t index, const Bags& bags,
+                                       const float* dPooled, int64_t columns,
+                                       const int32_t* sliceOf) {
   const int32_t* offsets = bags.offsets + index * bags.samples;
   const int64_t count = offsets[bags.samples] - offsets[0];
   Lookup* from = scratches().rowsA.take<Lookup>(count);
@@ -315,7 +316,9 @@ inline int64_t updateRowsOf(const Table* tables, const Bags& bags, const float* 
 template <bool weighted>
 inline int64_t rowSquaresOf(float** squares, const Table& t, int64_t index, const Bags& bags,
                           const float* dPooled, int64_t columns, const Slices& slices) {
-  const Gradients<weighted> g = gradientsOf<weighted>(t, index, bags, dPooled, columns, slicesOfSamples(slices));
+  const int32_t* sliceOf = slicesOfSamples(slices);
+  const Gradients<weighted> g =
+      gradientsOf<weighted>(t, index, bags, dPooled, columns, sliceOf);
   const int64_t quanta = (t.dim + 31) / 32;
   float* out = scratches().squares.take<float>(g.count * quanta);
   *squares = out;
@@ -339,7 +342,9 @@ inline void dRowsOf(float* const* dRows, float* const* counts, const Table& t, i
     std::memset(dRows[p], 0, t.rows * t.dim * sizeof(float));
     std::memset(counts[p], 0, t.rows * sizeof(float));
   }
-  const Gradients<weighted> g = gradientsOf<weighted>(t, index, bags, dPooled, columns, slicesOfSamples(slices));
+  const int32_t* sliceOf = slicesOfSamples(slices);
+  const Gradients<weighted> g =
+      gradientsOf<weighted>(t, index, bags, dPooled, columns, sliceOf);
   const auto subtreeOf = [&](int64_t k) { return plan[g.slice(k)].subtree; };
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
     while (from < to) {

@@ -192,7 +192,9 @@ void testEmbedding(const Kernels& k, RuleKind kind) {
       const double share = table.mean && to > from ? 1.0 / (to - from) : 1;
       for (int64_t c = 0; c < table.dim; c++) {
         double sum = 0;
-        for (int32_t i = from; i < to; i++) sum += weightOf(i) * table.weights[ids[i] * table.dim + c];
+        for (int32_t i = from; i < to; i++) {
+          sum += weightOf(i) * table.weights[ids[i] * table.dim + c];
+        }
         const int64_t at = s * columns + table.column + c;
         expect(near(out[at], sum * share), k.name, "pool");
         for (int32_t i = from; i < to; i++) {

@@ -50,7 +50,7 @@ inline void applyAdagrad(const Rule& rule, float* w, float* state, const float* 
   }
 }
 
-/// Adam's moments take g; `direction(c, some, u)` takes u = factor * m / (sqrt(v) / root2 + epsilon).
+/// Adam's moments take g; `direction(c, some, u)` takes u = factor*m / (sqrt(v)/root2 + epsilon).
 /// `second` holds n moments, or the one of the row, which has already moved.
 template <bool partial, typename Direction>
 INLINE void adamDirection(const Rule& rule, float factor, float* state, float* second,
@@ -140,8 +140,8 @@ inline void applyFtrl(const Rule& rule, float* w, float* state, float* second, c
 }
 
 /// Every rule but SGD and row-wise Adagrad.
-[[gnu::noinline]] static void applyOther(const Rule& rule, float* w, float* state, float* second, const float* g,
-                       int64_t n, const float* mean) {
+[[gnu::noinline]] static void applyOther(const Rule& rule, float* w, float* state, float* second,
+                                         const float* g, int64_t n, const float* mean) {
   float square = 0;
   if (rule.hasMean()) square = mean != nullptr ? *mean : meanOfSquares(g, n);
   switch (rule.kind) {

@@ -179,7 +179,7 @@ export interface Kernels {
   fill(t: Tensor, value: number): void;
   /** Copies a whole tensor; element counts must agree. */
   copy(out: Tensor, from: Tensor): void;
-  /** Index of the first element that is NaN or infinite; -1: none. For errors, not for every step. */
+  /** Index of the first element that is NaN or infinite, or -1. For errors, not for every step. */
   firstNonFinite(t: Tensor): number;
   /** out[:, outFirst .. +columns] = from[:, fromFirst .. +columns]; both (B, ·). */
   copyColumns(

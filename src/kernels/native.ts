@@ -165,7 +165,7 @@ const ruleKinds: readonly RowRule["kind"][] = [
   "ftrl",
 ];
 
-/** The numbers of every rule, in the order of `ruleOf` in native/call.h: after the kind, before rounding. */
+/** Numbers of a rule in the order of `ruleOf` in native/call.h: after the kind, before rounding. */
 const ruleNumbers = [
   "learningRate",
   "l2",

@@ -124,7 +124,7 @@ function allFinite(gradient: Values): boolean {
 /** A dense optimizer's rule has nothing beside its own numbers. */
 const plain = { l2: 0, decay: 0 };
 
-/** The weights of a row and where they begin: the table's own, or decoded into memory of their own. */
+/** The weights of a row and where they begin: the table's own, or decoded into new memory. */
 function weightsOf(rows: Rows, row: number): [Values, number] {
   if (rows.precision === "float32") return [valuesOf(rows.weights), row * rows.dim];
   const weights = new Float64Array(rows.dim);

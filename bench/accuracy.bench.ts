@@ -1,6 +1,6 @@
-// Question: what does a reduced precision cost in log loss? Two models are trained side by side, with
-// the same seed on the same generated samples, one in float32, and scored on samples that neither
-// has seen. No limit: the figure is the mean over seeds of the relative difference.
+// Question: what does a reduced precision cost in log loss? Two models are trained side by side,
+// with the same seed on the same generated samples, one in float32, and scored on samples that
+// neither has seen. No limit: the figure is the mean over seeds of the relative difference.
 
 import { realClock } from "../src/clock.ts";
 import { syntheticOptions } from "../src/data/options.ts";

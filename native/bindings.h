@@ -96,25 +96,27 @@ void dInteract(Call& call) {
   if (call.valid()) running().dInteract(dX, dOut, x, samples, features, dim, copied, dots);
 }
 
-// pool(out, weights[], states[], touched[], numbers, offsets, ids, bagWeights, first, count)
+// TABLES: weights[], states[], touched[], exponents[], numbers. BAGS: offsets, ids, weights.
+
+// pool(out, TABLES, BAGS, first, count)
 void pool(Call& call) {
   float* out = call.floats(0);
   const auto tables = tablesOf(call, 1, false);
-  const Bags bags = bagsOf(call, 5, tables.size());
-  const int64_t first = call.integer(8), count = call.integer(9);
+  const Bags bags = bagsOf(call, 6, tables.size());
+  const int64_t first = call.integer(9), count = call.integer(10);
   if (!call.valid()) return;
   running().pool(out, tables.data(), bags, first, count, columnsOf(tables));
 }
 
-// updateRows(weights[], states[], touched[], numbers, rules, offsets, ids, bagWeights, dPooled,
-//            firstSlice, bounds, sums[]): the first table whose gradient was not finite, or -1
+// updateRows(TABLES, rules, BAGS, dPooled, firstSlice, bounds, sums[]): the first table of which a
+// row is no longer finite, or -1
 napi_value updateRows(Call& call) {
   const auto tables = tablesOf(call, 0, true);
-  const Bags bags = bagsOf(call, 5, tables.size());
-  float* dPooled = call.floats(8);
-  const Slices slices = slicesOf(call, 9);
+  const Bags bags = bagsOf(call, 6, tables.size());
+  float* dPooled = call.floats(9);
+  const Slices slices = slicesOf(call, 10);
   std::vector<float*> sums;
-  if (!call.missing(11)) sums = call.floatsOf(11);
+  if (!call.missing(12)) sums = call.floatsOf(12);
   // Only some rules have a mean of squares to complete.
   for (size_t t = 0; t < sums.size() && call.valid(); t++) {
     if (!tables[t].rule.hasMean()) sums[t] = nullptr;
@@ -125,14 +127,13 @@ napi_value updateRows(Call& call) {
       running().updateRows(tables.data(), bags, dPooled, columnsOf(tables), slices, completed));
 }
 
-// rowSquares(weights[], states[], touched[], numbers, rules, offsets, ids, bagWeights, dPooled,
-//            firstSlice, bounds, table): Float32Array
+// rowSquares(TABLES, rules, BAGS, dPooled, firstSlice, bounds, table): Float32Array
 napi_value rowSquares(Call& call) {
   const auto tables = tablesOf(call, 0, true);
-  const Bags bags = bagsOf(call, 5, tables.size());
-  float* dPooled = call.floats(8);
-  const Slices slices = slicesOf(call, 9);
-  const int64_t index = call.integer(11);
+  const Bags bags = bagsOf(call, 6, tables.size());
+  float* dPooled = call.floats(9);
+  const Slices slices = slicesOf(call, 10);
+  const int64_t index = call.integer(12);
   if (!call.valid()) return nullptr;
   float* squares = nullptr;
   const int64_t count = running().rowSquares(&squares, tables[index], index, bags, dPooled,
@@ -146,25 +147,24 @@ napi_value rowSquares(Call& call) {
   return result;
 }
 
-// dRows(weights[], states[], touched[], numbers, offsets, ids, bagWeights, dPooled, firstSlice,
-//       bounds, table, dRows[], counts[])
+// dRows(TABLES, BAGS, dPooled, firstSlice, bounds, table, dRows[], counts[])
 void dRows(Call& call) {
   const auto tables = tablesOf(call, 0, false);
-  const Bags bags = bagsOf(call, 4, tables.size());
-  float* dPooled = call.floats(7);
-  const Slices slices = slicesOf(call, 8);
-  const int64_t index = call.integer(10);
-  const auto d = call.floatsOf(11), counts = call.floatsOf(12);
+  const Bags bags = bagsOf(call, 5, tables.size());
+  float* dPooled = call.floats(8);
+  const Slices slices = slicesOf(call, 9);
+  const int64_t index = call.integer(11);
+  const auto d = call.floatsOf(12), counts = call.floatsOf(13);
   if (!call.valid()) return;
   running().dRows(d.data(), counts.data(), tables[index], index, bags, dPooled, columnsOf(tables),
                   slices);
 }
 
-// applyRows(weights[], states[], touched[], numbers, rules, dRows, counts, whole): -1 where all were finite, else 0
+// applyRows(TABLES, rules, dRows, counts, whole): -1 where all rows are finite, else 0
 napi_value applyRows(Call& call) {
   const auto tables = tablesOf(call, 0, true);
-  float *d = call.floats(5), *counts = call.floats(6);
-  const bool whole = call.flag(7);
+  float *d = call.floats(6), *counts = call.floats(7);
+  const bool whole = call.flag(8);
   if (!call.valid()) return nullptr;
   return call.answer(running().applyRows(tables[0], d, counts, whole) ? -1 : 0);
 }

@@ -58,18 +58,25 @@ class Call {
     return type == napi_undefined;
   }
 
-  /// The elements of an array of Float32Array or Uint8Array.
+  /// The elements of an array of typed arrays, of one type, or of as many as there are types.
   template <typename Element>
-  std::vector<Element*> list(size_t i, napi_typedarray_type type) {
+  std::vector<Element*> list(size_t i, const std::vector<napi_typedarray_type>& types) {
     uint32_t count = 0;
     ok(napi_get_array_length(env_, arguments_[i], &count));
+    valid_ = valid_ && count == types.size();
     std::vector<Element*> pointers;
     for (uint32_t at = 0; valid_ && at < count; at++) {
       napi_value element = nullptr;
       ok(napi_get_element(env_, arguments_[i], at, &element));
-      pointers.push_back(pointer<Element>(element, type));
+      pointers.push_back(pointer<Element>(element, types[at]));
     }
     return pointers;
+  }
+  template <typename Element>
+  std::vector<Element*> list(size_t i, napi_typedarray_type type) {
+    uint32_t count = 0;
+    ok(napi_get_array_length(env_, arguments_[i], &count));
+    return list<Element>(i, std::vector<napi_typedarray_type>(count, type));
   }
   std::vector<float*> floatsOf(size_t i) { return list<float>(i, napi_float32_array); }
 
@@ -106,7 +113,7 @@ class Call {
 };
 
 /// The numbers of a rule, as src/kernels/native.ts lays them out.
-constexpr size_t ruleNumbers = 13;
+constexpr size_t ruleNumbers = 17;
 Rule ruleOf(const double* numbers) {
   const double *n = numbers + 1, rate = n[0], decay = n[2], beta1 = n[5], beta2 = n[6];
   Rule rule{};
@@ -127,23 +134,39 @@ Rule ruleOf(const double* numbers) {
   rule.beta = static_cast<float>(n[9]);
   rule.lambda1 = static_cast<float>(n[10]);
   rule.lambda2 = static_cast<float>(n[11]);
+  for (int i = 0; i < 2; i++) rule.key[i] = static_cast<uint32_t>(n[12 + i]);
+  rule.purpose = static_cast<uint32_t>(n[14]);
+  rule.step = static_cast<uint32_t>(n[15]);
   return rule;
 }
 
-/// Tables from lists: weights, states, touched, five integers each; rules where there are.
+/// Tables from lists: weights or codes, states, touched, exponents, six integers each; rules where
+/// there are.
 std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
-  const auto weights = call.floatsOf(i);
+  const int32_t* numbers = call.ints(i + 4);
+  std::vector<napi_typedarray_type> types;
+  for (int64_t t = 0; call.valid() && t < call.length(i + 4) / 6; t++) {
+    switch (static_cast<Precision>(numbers[6 * t + 5])) {
+      case Precision::float32: types.push_back(napi_float32_array); break;
+      case Precision::int8: types.push_back(napi_int8_array); break;
+      default: types.push_back(napi_uint16_array);
+    }
+  }
+  const auto weights = call.list<void>(i, types);
   const auto states = call.floatsOf(i + 1);
   const auto touched = call.list<uint8_t>(i + 2, napi_uint8_array);
-  const int32_t* numbers = call.ints(i + 3);
-  const double* rulesAt = rules ? call.doubles(i + 4) : nullptr;
+  const auto exponents = call.list<int8_t>(i + 3, napi_int8_array);
+  const double* rulesAt = rules ? call.doubles(i + 5) : nullptr;
   std::vector<Table> tables;
   int64_t column = 0;
-  for (size_t t = 0; call.valid() && t < weights.size(); t++, numbers += 5) {
+  for (size_t t = 0; call.valid() && t < weights.size(); t++, numbers += 6) {
     Rule rule{};
     if (rules) rule = ruleOf(rulesAt + ruleNumbers * t);
-    tables.push_back({weights[t], states[t], touched[t], numbers[0], numbers[1], numbers[2],
-                      numbers[3] != 0, numbers[4], column, rule});
+    const auto precision = static_cast<Precision>(numbers[5]);
+    const bool wide = precision == Precision::float32;
+    tables.push_back({wide ? static_cast<float*>(weights[t]) : nullptr, states[t], touched[t],
+                      numbers[0], numbers[1], numbers[2], numbers[3] != 0, numbers[4], column,
+                      rule, precision, wide ? nullptr : weights[t], exponents[t]});
     column += numbers[1];
   }
   return tables;

@@ -62,15 +62,16 @@ inline void addWeighted(float* out, const float* row, float weight, int64_t n) {
   }
 }
 
-/// A bag as the tree over row blocks of sums in bag order.
+/// A bag as the tree over row blocks of sums in bag order; also where rows have to be decoded.
 inline void poolBlocks(float* out, const Table& t, const int32_t* ids, const float* weights,
                        int64_t count) {
   float* sums = scratches().fold.take<float>(t.blocks * t.dim);
   std::memset(sums, 0, t.blocks * t.dim * sizeof(float));
   const int64_t blockRows = (t.rows + t.blocks - 1) / t.blocks;
+  float* decoded = scratches().decoded.take<float>(t.dim);
   for (int64_t k = 0; k < count; k++) {
     float* sum = sums + ids[k] / blockRows * t.dim;
-    addWeighted(sum, t.weights + ids[k] * t.dim, weights == nullptr ? 1 : weights[k], t.dim);
+    addWeighted(sum, rowWeights(t, ids[k], decoded), weights == nullptr ? 1 : weights[k], t.dim);
   }
   for (int64_t half = 1; half < t.blocks; half *= 2) {
     for (int64_t block = 0; block < t.blocks; block += 2 * half) {
@@ -106,7 +107,7 @@ struct Lookahead {
         stop = offsets[last];
       }
       const Table& t = tables[table - 1];
-      prefetch(t.weights + bags.ids[next] * t.dim, t.dim * sizeof(float));
+      prefetchRow(t, bags.ids[next]);
     }
   }
 };
@@ -127,7 +128,8 @@ inline void pool(float* out, const Table* tables, const Bags& bags, int64_t firs
         lookahead.ask(length);
         float* pooled = out + (s - first) * columns + t.column;
         const float* weights = bags.weights == nullptr ? nullptr : bags.weights + offsets[s];
-        if (t.blocks > 1) poolBlocks(pooled, t, ids, weights, length);
+        const bool plain = t.blocks == 1 && t.precision == Precision::float32;
+        if (!plain) poolBlocks(pooled, t, ids, weights, length);
         else if (weights == nullptr) poolBag<false>(pooled, t, ids, weights, length);
         else poolBag<true>(pooled, t, ids, weights, length);
       }
@@ -199,8 +201,9 @@ inline const int32_t* slicesOfSamples(const Slices& slices) {
 }
 
 template <bool weighted>
-inline Gradients<weighted> gradientsOf(const Table& t, int64_t index, const Bags& bags, const float* dPooled,
-                             int64_t columns, const int32_t* sliceOf) {
+inline Gradients<weighted> gradientsOf(const Table& t, int64_t index, const Bags& bags,
+                                       const float* dPooled, int64_t columns,
+                                       const int32_t* sliceOf) {
   const int32_t* offsets = bags.offsets + index * bags.samples;
   const int64_t count = offsets[bags.samples] - offsets[0];
   Lookup* from = scratches().rowsA.take<Lookup>(count);
@@ -298,7 +301,7 @@ inline int64_t updateRowsOf(const Table* tables, const Bags& bags, const float* 
         const Lookup ahead = g.lookups[asked];
         prefetch(g.d + g.sampleOf(asked) * columns, t.dim * sizeof(float));
         if (asked > 0 && rowOf(ahead) == rowOf(g.lookups[asked - 1])) continue;
-        prefetch(t.weights + rowOf(ahead) * t.dim, t.dim * sizeof(float));
+        prefetchRow(t, rowOf(ahead));
         prefetch(t.state + rowOf(ahead) * t.stateWidth, t.stateWidth * sizeof(float));
       }
       float* gradient = foldRow(g, slices.first, from, to);
@@ -313,13 +316,18 @@ inline int64_t updateRowsOf(const Table* tables, const Bags& bags, const float* 
 template <bool weighted>
 inline int64_t rowSquaresOf(float** squares, const Table& t, int64_t index, const Bags& bags,
                           const float* dPooled, int64_t columns, const Slices& slices) {
-  const Gradients<weighted> g = gradientsOf<weighted>(t, index, bags, dPooled, columns, slicesOfSamples(slices));
+  const int32_t* sliceOf = slicesOfSamples(slices);
+  const Gradients<weighted> g =
+      gradientsOf<weighted>(t, index, bags, dPooled, columns, sliceOf);
   const int64_t quanta = (t.dim + 31) / 32;
   float* out = scratches().squares.take<float>(g.count * quanta);
   *squares = out;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
     float* gradient = foldRow(g, slices.first, from, to);
-    if (t.rule.l2 > 0) regularise(gradient, t.weights + row * t.dim, t.rule.l2, t.dim);
+    if (t.rule.l2 > 0) {
+      float* decoded = scratches().decoded.take<float>(t.dim);
+      regularise(gradient, rowWeights(t, row, decoded), t.rule.l2, t.dim);
+    }
     for (int64_t c = 0; c < t.dim; c += 32) *out++ = quantumSquares(gradient + c, t.dim - c);
   });
   return out - *squares;
@@ -334,7 +342,9 @@ inline void dRowsOf(float* const* dRows, float* const* counts, const Table& t, i
     std::memset(dRows[p], 0, t.rows * t.dim * sizeof(float));
     std::memset(counts[p], 0, t.rows * sizeof(float));
   }
-  const Gradients<weighted> g = gradientsOf<weighted>(t, index, bags, dPooled, columns, slicesOfSamples(slices));
+  const int32_t* sliceOf = slicesOfSamples(slices);
+  const Gradients<weighted> g =
+      gradientsOf<weighted>(t, index, bags, dPooled, columns, sliceOf);
   const auto subtreeOf = [&](int64_t k) { return plan[g.slice(k)].subtree; };
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
     while (from < to) {

@@ -238,7 +238,9 @@ void testEmbedding(const Kernels& k, RuleKind kind) {
       const double share = table.mean && to > from ? 1.0 / (to - from) : 1;
       for (int64_t c = 0; c < table.dim; c++) {
         double sum = 0;
-        for (int32_t i = from; i < to; i++) sum += weightOf(i) * table.weights[ids[i] * table.dim + c];
+        for (int32_t i = from; i < to; i++) {
+          sum += weightOf(i) * table.weights[ids[i] * table.dim + c];
+        }
         const int64_t at = s * columns + table.column + c;
         expect(near(out[at], sum * share), k.name, "pool");
         for (int32_t i = from; i < to; i++) {
@@ -264,6 +266,43 @@ void testEmbedding(const Kernels& k, RuleKind kind) {
   k.applyRows(tables[0], dRows.data(), counts.data(), true);
 }
 
+/// A table in fewer bits: its float16 rows are read right, and an update moves them by its step.
+void testCodes(const Kernels& k, Precision precision) {
+  const int64_t rows = 1 + below(30), dim = 1 + below(150), samples = 1 + below(20);
+  const int64_t bytes = precision == Precision::int8 ? 1 : 2;
+  std::vector<uint8_t> memory(static_cast<size_t>(rows * dim * bytes)), touched(rows);
+  std::vector<int8_t> exponents(precision == Precision::int8 ? rows : 0);
+  std::vector<uint16_t> ones(rows * dim, precision == Precision::float16 ? 0x3c00 : 0x3f80);
+  if (bytes == 2) std::memcpy(memory.data(), ones.data(), memory.size());
+  else std::fill(memory.begin(), memory.end(), 1);
+  Rule rule{};
+  rule.rate = 0.5f;
+  rule.l2 = 0.25f;
+  rule.kept = 1;
+  Table table{nullptr, nullptr, touched.data(), rows, dim, 0, false, 1, 0, rule,
+              precision, memory.data(), exponents.data()};
+  std::vector<int32_t> offsets{0}, ids;
+  for (int64_t s = 0; s < samples; s++) {
+    ids.push_back(static_cast<int32_t>(below(rows)));
+    offsets.push_back(static_cast<int32_t>(ids.size()));
+  }
+  const Bags bags{1, samples, offsets.data(), ids.data(), nullptr};
+  Buffer out(samples * dim), d(samples * dim, false), after(samples * dim);
+  k.pool(out.data(), &table, bags, 0, samples, dim);
+  const auto bounds = boundsOf(1, samples);
+  const Slices slices{0, 1, bounds.data()};
+  float* squares = nullptr;
+  k.rowSquares(&squares, table, 0, bags, d.data(), dim, slices);
+  const int64_t bad = k.updateRows(&table, bags, d.data(), dim, slices, nullptr);
+  expect(bad == -1, k.name, "updateRows, rows that are finite");
+  k.pool(after.data(), &table, bags, 0, samples, dim);
+  for (int64_t i = 0; i < out.size(); i++) {
+    expect(out[i] == 1, k.name, "pool of codes");
+    // 1 - 0.5 * 0.25 * 1, which all three hold exactly.
+    expect(after[i] == 0.875f, k.name, "updateRows of codes");
+  }
+}
+
 void testFold(const Kernels& k) {
   const int64_t n = 1 + below(1300);
   Buffer a(n), b(n), c(n), out(n);
@@ -284,6 +323,7 @@ int main() {
       testBfloat16(*kernels);
       testInteraction(*kernels);
       testFold(*kernels);
+      for (int kind = 1; kind < 4; kind++) testCodes(*kernels, static_cast<Precision>(kind));
       for (int kind = 0; kind < 9; kind++) testEmbedding(*kernels, static_cast<RuleKind>(kind));
     }
     std::printf("osiris: the %s kernels are clean\n", isa);

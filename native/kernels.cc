@@ -49,6 +49,7 @@ namespace osiris::avx512 {
 #include "dense.h"
 #include "bfloat16.h"
 #include "interaction.h"
+#include "precision.h"
 #include "rules.h"
 #include "embedding.h"
 OSIRIS_KERNELS("avx512", "native-1")
@@ -99,6 +100,7 @@ namespace osiris::avx2 {
 #include "dense.h"
 #include "bfloat16.h"
 #include "interaction.h"
+#include "precision.h"
 #include "rules.h"
 #include "embedding.h"
 OSIRIS_KERNELS("avx2", "native-1")
@@ -118,6 +120,7 @@ namespace osiris::portable {
 #include "dense.h"
 #include "bfloat16.h"
 #include "interaction.h"
+#include "precision.h"
 #include "rules.h"
 #include "embedding.h"
 #if defined(__FP_FAST_FMAF)

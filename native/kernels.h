@@ -54,6 +54,7 @@ struct Rule {
   float beta1, beta2, rest1, rest2;  // rest = 1 - beta
   float root2;                       // sqrt(correction2)
   float beta, lambda1, lambda2;      // ftrl
+  uint32_t key[2], purpose, step;    // of the random numbers that round
 
   bool isLamb() const { return kind == RuleKind::lamb || kind == RuleKind::partialRowWiseLamb; }
   /// Whether the rule takes the mean of squares of a row.
@@ -63,8 +64,11 @@ struct Rule {
   }
 };
 
+/// How weights are stored; src/kernels/precision.ts defines the codes.
+enum class Precision { float32, float16, bfloat16, int8 };
+
 struct Table {
-  float* weights;    // (R,D)
+  float* weights;    // (R,D), where they are float32
   float* state;      // (R,W)
   uint8_t* touched;  // (R)
   int64_t rows, dim, stateWidth;
@@ -72,6 +76,9 @@ struct Table {
   int64_t blocks;
   int64_t column;  // of (B,C), where this table's D columns begin
   Rule rule;
+  Precision precision = Precision::float32;
+  void* codes = nullptr;        // (R,D), where they are not float32
+  int8_t* exponents = nullptr;  // (R), of int8 rows
 };
 
 struct Subtree {
@@ -107,7 +114,7 @@ class Scratch {
 /// One thread's scratch, by what it is for.
 struct Scratches {
   Scratch packedA, packedB, batch, tiles, converted, features;
-  Scratch rowsA, rowsB, samples, slices, fold, gradient, direction, squares, trees;
+  Scratch rowsA, rowsB, samples, slices, fold, gradient, direction, decoded, squares, trees;
 };
 
 inline Scratches& scratches() {

@@ -50,7 +50,7 @@ inline void applyAdagrad(const Rule& rule, float* w, float* state, const float* 
   }
 }
 
-/// Adam's moments take g; `direction(c, some, u)` takes u = factor * m / (sqrt(v) / root2 + epsilon).
+/// Adam's moments take g; `direction(c, some, u)` takes u = factor*m / (sqrt(v)/root2 + epsilon).
 /// `second` holds n moments, or the one of the row, which has already moved.
 template <bool partial, typename Direction>
 INLINE void adamDirection(const Rule& rule, float factor, float* state, float* second,
@@ -140,8 +140,8 @@ inline void applyFtrl(const Rule& rule, float* w, float* state, float* second, c
 }
 
 /// Every rule but SGD and row-wise Adagrad.
-[[gnu::noinline]] static void applyOther(const Rule& rule, float* w, float* state, float* second, const float* g,
-                       int64_t n, const float* mean) {
+[[gnu::noinline]] static void applyOther(const Rule& rule, float* w, float* state, float* second,
+                                         const float* g, int64_t n, const float* mean) {
   float square = 0;
   if (rule.hasMean()) square = mean != nullptr ? *mean : meanOfSquares(g, n);
   switch (rule.kind) {
@@ -183,7 +183,8 @@ inline bool applyFlat(const Rule& rule, float* w, float* state, float* second, c
 /// The two rules of large tables are in line. What became of the row is looked at.
 INLINE void applyRow(const Table& t, int64_t row, float* g, const float* mean, Finite& finite) {
   const Rule& rule = t.rule;
-  float* w = t.weights + row * t.dim;
+  const bool coded = t.precision != Precision::float32;
+  float* w = rowWeights(t, row, coded ? scratches().decoded.take<float>(t.dim) : nullptr);
   float* state = t.state + row * t.stateWidth;
   if (rule.l2 > 0) regularise(g, w, rule.l2, t.dim);
   if (rule.kept != 1) shrink(w, rule.kept, t.dim);
@@ -199,4 +200,5 @@ INLINE void applyRow(const Table& t, int64_t row, float* g, const float* mean, F
     finite.look(w, t.dim);
     finite.look(state, t.stateWidth);
   }
+  if (coded) encodeRow(t, row, w);
 }

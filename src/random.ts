@@ -16,6 +16,8 @@ export const purposes = {
   faults: 8,
   /** Rows of table t: `rowInit + t`. */
   rowInit: 0x1000_0000,
+  /** Rounding of new weights of table t, where it stores them in fewer bits: `rowRounding + t`. */
+  rowRounding: 0x3000_0000,
   /** Dropout after layer l: `dropout + l`. */
   dropout: 0x2000_0000,
 } as const;

@@ -25,6 +25,11 @@ export const tableOptions = z.strictObject({
   l2: z.number().min(0).default(0),
   /** Which rows the penalty pulls on: those of the batch, or (data-parallel only) all. */
   l2Scope: z.enum(["touched", "table"]).default("touched"),
+  /**
+   * How weights rest, in memory and in checkpoints. Arithmetic is float32; the fewer bits are
+   * reached by stochastic rounding, in the update only. int8 has one power of two a row beside it.
+   */
+  precision: z.enum(["float32", "float16", "bfloat16", "int8"]).default("float32"),
   /** Rows are born uniform in ±initScale. 0 means 1/sqrt(rows). */
   initScale: z.number().min(0).default(0),
 });

@@ -1,28 +1,42 @@
 // The part of a checkpoint that holds the born rows of one table. Little-endian:
 //
-//   "OSRW" | version u32 | dim u32 | state width u32
-//   then chunks:  n u32 | rows i32 * n | weights f32 * n*dim | state f32 * n*width
+//   "OSRW" | version and precision u32 | dim u32 | state width u32
+//   then chunks:  n u32 | rows i32 * n | weights | state f32 * n*width
 //   the last chunk has n = 0
+//
+// Weights are n*dim of the table's precision: f32, or the codes of src/kernels/precision.ts, for
+// int8 after the rows' exponents; then zeros to a multiple of 4 bytes.
 //
 // A part belongs to a logical shard, never to a device: any number of devices can load it.
 
 import { CheckpointCorruptError } from "../errors.ts";
+import {
+  createCodes,
+  decodeRow,
+  encodeRow,
+  type Precision,
+  weightBytes,
+} from "../kernels/precision.ts";
 import type { RowRecords } from "./row-store.ts";
 
 const magic = 0x5752_534f;
 const version = 1;
+/** Their index stands in the second byte of the version. Never reorder. */
+const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
 
 /** The bytes of a part, chunk by chunk. */
 export function* encodeRows(
   dim: number,
   width: number,
   records: Iterable<RowRecords>,
+  precision: Precision = "float32",
 ): Generator<Uint8Array> {
-  yield new Uint8Array(Uint32Array.of(magic, version, dim, width).buffer);
+  const kind = version | (precisions.indexOf(precision) << 8);
+  yield new Uint8Array(Uint32Array.of(magic, kind, dim, width).buffer);
   for (const chunk of records) {
     yield new Uint8Array(Uint32Array.of(chunk.rows.length).buffer);
     yield bytesOf(chunk.rows);
-    yield bytesOf(chunk.weights);
+    yield precision === "float32" ? bytesOf(chunk.weights) : pack(chunk, dim, precision);
     yield bytesOf(chunk.state);
   }
   yield new Uint8Array(4);
@@ -44,8 +58,9 @@ export function* decodeRows(
   };
   need(0, 16);
   const header = [0, 4, 8, 12].map((at) => view.getUint32(at, true));
-  const wanted = [magic, version, dim, width];
-  if (header.some((word, i) => word !== wanted[i])) {
+  const precision = precisions[(header[1] ?? 0) >>> 8];
+  const wanted = [magic, version | ((header[1] ?? 0) & ~0xff), dim, width];
+  if (precision === undefined || header.some((word, i) => word !== wanted[i])) {
     throw new CheckpointCorruptError(path, `its header is [${header}], expected [${wanted}]`);
   }
   let at = 16;
@@ -55,21 +70,63 @@ export function* decodeRows(
     const n = view.getUint32(at, true);
     at += 4;
     if (n === 0) break;
-    need(at, 4 * n * (1 + dim + width));
+    const weightsBytes = packedBytes(precision, n, dim);
+    need(at, 4 * n * (1 + width) + weightsBytes);
     const start = aligned.byteOffset + at;
     const rows = new Int32Array(aligned.buffer, start, n);
     for (const row of rows) {
       if (row <= after) throw new CheckpointCorruptError(path, `row ${row} follows row ${after}`);
       after = row;
     }
-    const weights = new Float32Array(aligned.buffer, start + 4 * n, n * dim);
-    const state = new Float32Array(aligned.buffer, start + 4 * n * (1 + dim), n * width);
+    const packed = { buffer: aligned.buffer, byteOffset: start + 4 * n };
+    const weights = unpack(packed, precision, n, dim);
+    const state = new Float32Array(aligned.buffer, start + 4 * n + weightsBytes, n * width);
     yield { rows, weights, state };
-    at += 4 * n * (1 + dim + width);
+    at += 4 * n * (1 + width) + weightsBytes;
   }
   if (at !== view.byteLength) throw new CheckpointCorruptError(path, "it goes on after its end");
 }
 
 function bytesOf(array: Int32Array | Float32Array): Uint8Array {
   return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+}
+
+function packedBytes(precision: Precision, rows: number, dim: number): number {
+  const exponents = precision === "int8" ? rows : 0;
+  return 4 * Math.ceil((exponents + rows * dim * weightBytes(precision)) / 4);
+}
+
+/** Exact: what was decoded from codes is encoded to the same numbers again. */
+function pack(chunk: RowRecords, dim: number, precision: Precision): Uint8Array {
+  const count = chunk.rows.length;
+  const exponents = new Int8Array(precision === "int8" ? count : 0);
+  const codes = createCodes(precision, count * dim);
+  for (let i = 0; i < count; i++) {
+    const weights = chunk.weights.subarray(i * dim, (i + 1) * dim);
+    encodeRow({ precision, codes, exponents }, i, weights);
+  }
+  const bytes = new Uint8Array(packedBytes(precision, count, dim));
+  bytes.set(new Uint8Array(exponents.buffer));
+  bytes.set(new Uint8Array(codes.buffer), exponents.length);
+  return bytes;
+}
+
+/** Float32 weights (n,D); a view where the part holds them so. */
+function unpack(
+  { buffer, byteOffset }: { buffer: ArrayBufferLike; byteOffset: number },
+  precision: Precision,
+  count: number,
+  dim: number,
+): Float32Array {
+  if (precision === "float32") return new Float32Array(buffer, byteOffset, count * dim);
+  const isByte = precision === "int8";
+  const exponents = new Int8Array(buffer, byteOffset, isByte ? count : 0);
+  const codes = isByte
+    ? new Int8Array(buffer, byteOffset + count, count * dim)
+    : new Uint16Array(buffer, byteOffset, count * dim);
+  const weights = new Float32Array(count * dim);
+  for (let i = 0; i < count; i++) {
+    decodeRow(weights.subarray(i * dim, (i + 1) * dim), { precision, codes, exponents }, i);
+  }
+  return weights;
 }

@@ -1,6 +1,7 @@
 // Logical shards: how the rows of a job are cut into parts that can be placed. A shard is a
 // function of the job alone; a plan only says which device holds it (law 4).
 
+import { weightBytes } from "../kernels/precision.ts";
 import type { TableSpec } from "./options.ts";
 
 /** A part of one table that one device answers for. Today: the whole table. */
@@ -24,7 +25,7 @@ export function shardsOf(tables: readonly TableSpec[], idsMax: readonly number[]
       shard: shards.length,
       table,
       name: spec.name,
-      bytes: spec.rows * spec.dim * 4,
+      bytes: spec.rows * spec.dim * weightBytes(spec.precision),
       cost: spec.dim * Math.max(1, idsMax[table] ?? 1),
     });
   }

@@ -1,13 +1,7 @@
 // The slab: a row store that holds every row in device memory. All rows lie there from the start
 // with the value that their birth will give them; `touched` tells which have been born.
 
-import {
-  type Kernels,
-  quantumColumns,
-  type Rows,
-  stateWidth,
-  type Tensor,
-} from "../kernels/kernels.ts";
+import { type Kernels, quantumColumns, type Rows, stateWidth } from "../kernels/kernels.ts";
 import { type Key, purposes } from "../random.ts";
 import type { SparseOptimizerSpec, TableSpec } from "./options.ts";
 import type { RowRecords, RowStore } from "./row-store.ts";
@@ -63,15 +57,27 @@ function fill(
   optimizer: SparseOptimizerSpec,
   key: Key,
 ): Rows {
-  const { rows, dim, pooling, rowBlocks } = spec;
+  const { rows, dim, pooling, rowBlocks, precision } = spec;
   const width = stateWidth(optimizer.kind, dim);
-  const made = kernels.rows({ rows, dim, pooling, rowBlocks, stateWidth: width });
+  const made = kernels.rows({ rows, dim, pooling, rowBlocks, stateWidth: width, precision });
   const scale = spec.initScale > 0 ? spec.initScale : 1 / Math.sqrt(rows);
-  kernels.uniform(made.weights, key, purposes.rowInit + table, 0, scale);
+  const purpose = purposes.rowInit + table;
+  if (precision === "float32") kernels.uniform(made.weights, key, purpose, 0, scale);
+  else fillCodes(kernels, made, key, purpose, scale);
   if ("initialAccumulator" in optimizer && optimizer.initialAccumulator > 0) {
     kernels.fill(made.state, optimizer.initialAccumulator);
   }
   return made;
+}
+
+/** As `uniform`, each weight rounded to the nearest that can be stored. */
+function fillCodes(kernels: Kernels, rows: Rows, key: Key, purpose: number, scale: number): void {
+  for (let first = 0; first < rows.rows; first += recordRowsMax) {
+    const count = Math.min(recordRowsMax, rows.rows - first);
+    const born = kernels.tensor([count, rows.dim]);
+    kernels.uniform(born, key, purpose, first * rows.dim, scale);
+    kernels.writeRows(rows, first, kernels.read(born));
+  }
 }
 
 function* records(kernels: Kernels, rows: Rows): Generator<RowRecords> {
@@ -83,23 +89,15 @@ function* records(kernels: Kernels, rows: Rows): Generator<RowRecords> {
     if (born.length === 0) continue;
     yield {
       rows: Int32Array.from(born, (i) => first + i),
-      weights: pick(kernels, rows.weights, first, count, rows.dim, born),
-      state: pick(kernels, rows.state, first, count, width, born),
+      weights: pick(kernels.readRows(rows, first, count), rows.dim, born),
+      state: pick(kernels.read(kernels.part(rows.state, first, count)), width, born),
     };
   }
 }
 
-function pick(
-  kernels: Kernels,
-  from: Tensor,
-  first: number,
-  count: number,
-  width: number,
-  born: readonly number[],
-): Float32Array {
-  if (width === 0) return new Float32Array(0);
-  const all = kernels.read(kernels.part(from, first, count));
-  if (born.length === count) return all;
+/** The rows `born` of all (n, width). */
+function pick(all: Float32Array, width: number, born: readonly number[]): Float32Array {
+  if (born.length * width === all.length) return all;
   const out = new Float32Array(born.length * width);
   for (const [to, i] of born.entries()) {
     out.set(all.subarray(i * width, (i + 1) * width), to * width);
@@ -112,7 +110,7 @@ function restore(kernels: Kernels, rows: Rows, records: RowRecords): void {
   for (const { from, count } of runsOf(records.rows)) {
     const row = records.rows[from] ?? 0;
     const weights = records.weights.subarray(from * rows.dim, (from + count) * rows.dim);
-    kernels.write(kernels.part(rows.weights, row, count), weights);
+    kernels.writeRows(rows, row, weights);
     if (width > 0) {
       const state = records.state.subarray(from * width, (from + count) * width);
       kernels.write(kernels.part(rows.state, row, count), state);

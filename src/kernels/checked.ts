@@ -62,7 +62,10 @@ function covers(slices: Slices, samples: number): void {
 
 function checkMemory(
   inner: Kernels,
-): Pick<Kernels, "view" | "part" | "reshape" | "write" | "copy" | "copyColumns" | "rows"> {
+): Pick<
+  Kernels,
+  "view" | "part" | "reshape" | "write" | "copy" | "copyColumns" | "rows" | "readRows" | "writeRows"
+> {
   return {
     view(buffer, byteOffset, shape) {
       assert(byteOffset % 4 === 0, `Expected a multiple of 4 bytes, got ${byteOffset}`);
@@ -97,6 +100,14 @@ function checkMemory(
       const powerOfTwo = rowBlocks >= 1 && Number.isInteger(Math.log2(rowBlocks));
       assert(powerOfTwo, `Expected a power of two of row blocks, got ${rowBlocks}`);
       return inner.rows(spec);
+    },
+    readRows(rows, first, count) {
+      within("rows", first, count, rows.rows);
+      return inner.readRows(rows, first, count);
+    },
+    writeRows(rows, first, weights) {
+      within("rows", first, weights.length / rows.dim, rows.rows);
+      inner.writeRows(rows, first, weights);
     },
   };
 }
@@ -264,6 +275,8 @@ type FlatNames = "foldSubtrees" | "sgd" | "adagrad" | "momentum" | "adam" | "lam
 function holdsState(rows: Rows, rule: RowRule): void {
   const width = stateWidth(rule.kind, rows.dim);
   const actual = rows.state.shape[1] ?? 0;
+  const isRounded = rows.precision === "float32" || rule.rounding !== undefined;
+  assert(isRounded, `Expected a rounding for rows of ${rows.precision}`);
   assert(actual >= width, `Expected ${width} state floats a row for ${rule.kind}, got ${actual}`);
 }
 

@@ -12,6 +12,7 @@
 // whose operands are bfloat16 take k in pairs: reference-bfloat16.ts is their definition.
 
 import type { Key } from "../random.ts";
+import type { Codes, Precision, Rounding } from "./precision.ts";
 import type { Slices, Subtree } from "./slices.ts";
 
 /**
@@ -42,16 +43,27 @@ export interface Rows {
   readonly pooling: Pooling;
   /** Power of two. A pooled vector is the tree over blocks of sums in bag order. */
   readonly rowBlocks: number;
-  /** (R,D) */
+  /** How weights are stored; arithmetic is float32. */
+  readonly precision: Precision;
+  /** (R,D); empty where they are stored in fewer bits. */
   readonly weights: Tensor;
+  /** (R,D): the codes of weights in fewer bits (precision.ts); else empty. */
+  readonly codes: Codes;
+  /** (R): of int8 rows; else empty. */
+  readonly exponents: Int8Array;
   /** (R,W), W = stateWidth of the rule: 0, 1 (row-wise), D, D+1 (partial row-wise) or 2D. */
   readonly state: Tensor;
   /** (R): 1 where the row was born, that is, updated in a committed or running step. */
   readonly touched: Uint8Array;
 }
 
+interface Rounded {
+  /** How new weights are rounded; needed where the table stores them in fewer bits. */
+  readonly rounding?: Rounding;
+}
+
 /** What every rule has but FTRL, which shrinks weights in its own way. */
-interface Shrinking {
+interface Shrinking extends Rounded {
   readonly learningRate: number;
   /** g becomes g + l2*w before anything else is done with it. */
   readonly l2: number;
@@ -91,7 +103,7 @@ export interface AdagradRule extends Shrinking {
  * `lamb`: u = Adam's direction + decay*w; w -= learningRate * |w|/|u| * u; the decay is only here.
  * `partialRowWiseLamb`: LAMB with one second moment a row.
  */
-export interface AdamRule extends AdamNumbers {
+export interface AdamRule extends AdamNumbers, Rounded {
   readonly kind: "adam" | "partialRowWiseAdam" | "lamb" | "partialRowWiseLamb";
   readonly l2: number;
 }
@@ -101,7 +113,7 @@ export interface AdamRule extends AdamNumbers {
  * z += g - s*w; n += g*g;
  * w = -(z cut towards 0 by lambda1) / ((beta + sqrt(n)) / learningRate + lambda2).
  */
-export interface FtrlRule {
+export interface FtrlRule extends Rounded {
   readonly kind: "ftrl";
   readonly learningRate: number;
   readonly l2: number;
@@ -191,7 +203,13 @@ export interface Kernels {
     pooling: Pooling;
     rowBlocks: number;
     stateWidth: number;
+    /** @default "float32" */
+    precision?: Precision;
   }): Rows;
+  /** Weights (count,D) of rows first .. first+count-1, as they are stored. */
+  readRows(rows: Rows, first: number, count: number): Float32Array;
+  /** Sets rows from `first` on to weights (·,D), rounded to the nearest that can be stored. */
+  writeRows(rows: Rows, first: number, weights: Float32Array): void;
 
   // Birth ----
 

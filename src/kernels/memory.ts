@@ -1,7 +1,8 @@
 // Tensors in JavaScript's memory: what both CPU kernels, reference and native, hold. A tensor is a
 // shape and a typed array; parts and reshapes share the array's memory.
 
-import type { Kernels, Pooling, Rows, Tensor } from "./kernels.ts";
+import type { Kernels, Rows, Tensor } from "./kernels.ts";
+import { createCodes, decodeRow, encodeRow } from "./precision.ts";
 
 /** Elements of a tensor: float32, or float64 where the reference checks gradients. */
 export type Values = Float32Array | Float64Array;
@@ -43,6 +44,8 @@ export type MemoryKernels = Pick<
   | "firstNonFinite"
   | "copyColumns"
   | "rows"
+  | "readRows"
+  | "writeRows"
 >;
 
 /** The kernels that only move memory, on elements that `allocate` gives, zeroed. */
@@ -68,6 +71,8 @@ export function createMemory(allocate: (length: number) => Values): MemoryKernel
     firstNonFinite: (t) => valuesOf(t).findIndex((value: number) => !Number.isFinite(value)),
     copyColumns,
     rows: (spec) => reserve(tensor, spec),
+    readRows,
+    writeRows,
   };
 }
 
@@ -90,16 +95,42 @@ function copyColumns(
 
 function reserve(
   tensor: (shape: readonly number[]) => Tensor,
-  spec: { rows: number; dim: number; pooling: Pooling; rowBlocks: number; stateWidth: number },
+  spec: Parameters<Kernels["rows"]>[0],
 ): Rows {
-  const { rows, dim, pooling, rowBlocks } = spec;
+  const { rows, dim, pooling, rowBlocks, precision = "float32" } = spec;
   return {
     rows,
     dim,
     pooling,
     rowBlocks,
-    weights: tensor([rows, dim]),
+    precision,
+    weights: tensor([precision === "float32" ? rows : 0, dim]),
+    codes: createCodes(precision, rows * dim),
+    exponents: new Int8Array(precision === "int8" ? rows : 0),
     state: tensor([rows, spec.stateWidth]),
     touched: new Uint8Array(rows),
   };
+}
+
+function readRows(rows: Rows, first: number, count: number): Float32Array {
+  const { dim, precision } = rows;
+  if (precision === "float32") {
+    return Float32Array.from(valuesOf(rows.weights).subarray(first * dim, (first + count) * dim));
+  }
+  const weights = new Float32Array(count * dim);
+  for (let i = 0; i < count; i++) {
+    decodeRow(weights.subarray(i * dim, (i + 1) * dim), rows, first + i);
+  }
+  return weights;
+}
+
+function writeRows(rows: Rows, first: number, weights: Float32Array): void {
+  const { dim, precision } = rows;
+  if (precision === "float32") {
+    valuesOf(rows.weights).set(weights, first * dim);
+    return;
+  }
+  for (let i = 0; i * dim < weights.length; i++) {
+    encodeRow(rows, first + i, weights.subarray(i * dim, (i + 1) * dim));
+  }
 }

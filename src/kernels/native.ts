@@ -6,6 +6,7 @@ import { createRequire } from "node:module";
 import { addonPath } from "./build-native.ts";
 import type { Bags, Kernels, RowRule, Rows, Tensor } from "./kernels.ts";
 import { createMemory, valuesOf } from "./memory.ts";
+import type { Precision } from "./precision.ts";
 import { bceWithLogits } from "./reference-loss.ts";
 import type { Slices } from "./slices.ts";
 
@@ -124,15 +125,23 @@ function embedding(addon: Addon): Pick<Kernels, EmbeddingNames> {
   };
 }
 
-/** Tables as the addon takes them: lists of memory, and five numbers for each. */
+/** The order of `Precision` in native/kernels.h. */
+const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
+
+/** Tables as the addon takes them: lists of memory, and six numbers for each. */
 function listed(tables: readonly Rows[]): unknown[] {
-  const numbers = new Int32Array(5 * tables.length);
-  tables.forEach(({ rows, dim, state, pooling, rowBlocks }, t) => {
-    numbers.set([rows, dim, state.shape[1] ?? 0, pooling === "mean" ? 1 : 0, rowBlocks], 5 * t);
+  const numbers = new Int32Array(6 * tables.length);
+  tables.forEach(({ rows, dim, state, pooling, rowBlocks, precision }, t) => {
+    const isMean = pooling === "mean" ? 1 : 0;
+    const code = precisions.indexOf(precision);
+    numbers.set([rows, dim, state.shape[1] ?? 0, isMean, rowBlocks, code], 6 * t);
   });
-  const weights = tables.map((rows) => data(rows.weights));
+  const weights = tables.map((rows) =>
+    rows.precision === "float32" ? data(rows.weights) : rows.codes,
+  );
   const states = tables.map((rows) => data(rows.state));
-  return [weights, states, tables.map((rows) => rows.touched), numbers];
+  const touched = tables.map((rows) => rows.touched);
+  return [weights, states, touched, tables.map((rows) => rows.exponents), numbers];
 }
 
 function update(
@@ -163,7 +172,7 @@ const ruleKinds: readonly RowRule["kind"][] = [
   "ftrl",
 ];
 
-/** The numbers of every rule, in the order of `ruleOf` in native/call.h, after the kind. */
+/** Numbers of a rule in the order of `ruleOf` in native/call.h: after the kind, before rounding. */
 const ruleNumbers = [
   "learningRate",
   "l2",
@@ -180,7 +189,7 @@ const ruleNumbers = [
 ];
 
 function listRules(rules: readonly RowRule[]): Float64Array {
-  const width = 1 + ruleNumbers.length;
+  const width = 5 + ruleNumbers.length;
   const numbers = new Float64Array(width * rules.length);
   rules.forEach((rule, i) => {
     const values: Readonly<Record<string, unknown>> = { ...rule };
@@ -188,6 +197,9 @@ function listRules(rules: readonly RowRule[]): Float64Array {
     ruleNumbers.forEach((name, n) => {
       numbers[width * i + 1 + n] = Number(values[name] ?? 0);
     });
+    if (rule.rounding === undefined) return;
+    const { key, purpose, step } = rule.rounding;
+    numbers.set([...key, purpose >>> 0, step >>> 0], width * i + 1 + ruleNumbers.length);
   });
   return numbers;
 }

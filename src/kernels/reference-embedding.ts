@@ -3,6 +3,7 @@
 import type { Bags, Kernels, RowRule, Rows, Tensor } from "./kernels.ts";
 import { quantumColumns } from "./kernels.ts";
 import { type Values, valuesOf } from "./memory.ts";
+import { decodeRow, encodeRow } from "./precision.ts";
 import type { Round } from "./reference-dense.ts";
 import { applyRule, quantumSquares, type RowAt } from "./reference-rules.ts";
 import { type Slices, type Subtree, subtreesOf } from "./slices.ts";
@@ -31,6 +32,14 @@ export function createEmbedding(
     applyRule(round, row, rule);
     return allFinite(row.gradient);
   };
+  const update = (rows: Rows, at: RowAt, row: number, rule: RowRule, mean?: number): boolean => {
+    applyRule(round, at, rule, mean);
+    rows.touched[row] = 1;
+    const weights = at.weights.subarray(at.weightsAt, at.weightsAt + rows.dim);
+    if (rows.precision !== "float32") encodeRow(rows, row, weights, rule.rounding);
+    const width = rows.state.shape[1]!;
+    return allFinite(weights) && allFinite(at.state.subarray(at.stateAt, at.stateAt + width));
+  };
   return {
     pool: (out, tables, bags, first, count) => pool(round, out, tables, bags, first, count),
 
@@ -42,10 +51,9 @@ export function createEmbedding(
         const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
         let index = 0;
         gradients(whole, (row, gradient) => {
-          applyRule(round, rowAt(rows, row, gradient, 0), rule, sums?.[table]?.[index]);
-          rows.touched[row] = 1;
-          index++;
-          if (firstBad < 0 && !isRowFinite(rows, row)) firstBad = table;
+          const mean = sums?.[table]?.[index++];
+          const good = update(rows, rowAt(rows, row, gradient, 0), row, rule, mean);
+          if (firstBad < 0 && !good) firstBad = table;
         });
       });
       return firstBad;
@@ -84,9 +92,7 @@ export function createEmbedding(
       let good = true;
       for (let row = 0; row < rows.rows; row++) {
         if (!(whole || mask[row]! > 0)) continue;
-        applyRule(round, rowAt(rows, row, d, row * rows.dim), rule);
-        rows.touched[row] = 1;
-        good &&= isRowFinite(rows, row);
+        good = update(rows, rowAt(rows, row, d, row * rows.dim), row, rule) && good;
       }
       return good;
     },
@@ -115,24 +121,25 @@ function allFinite(gradient: Values): boolean {
   return gradient.every((value: number) => Number.isFinite(value));
 }
 
-/** Whether a row and its state are numbers. */
-function isRowFinite({ weights, state }: Rows, row: number): boolean {
-  return [weights, state].every((t) => {
-    const width = t.shape[1]!;
-    return allFinite(valuesOf(t).subarray(row * width, (row + 1) * width));
-  });
-}
-
 /** A dense optimizer's rule has nothing beside its own numbers. */
 const plain = { l2: 0, decay: 0 };
+
+/** The weights of a row and where they begin: the table's own, or decoded into new memory. */
+function weightsOf(rows: Rows, row: number): [Values, number] {
+  if (rows.precision === "float32") return [valuesOf(rows.weights), row * rows.dim];
+  const weights = new Float64Array(rows.dim);
+  decodeRow(weights, rows, row);
+  return [weights, 0];
+}
 
 /** Row `row` of a table, with its gradient. */
 function rowAt(rows: Rows, row: number, gradient: Values, gradientAt: number): RowAt {
   const state = valuesOf(rows.state);
   const stateAt = row * (rows.state.shape[1] ?? 0);
+  const [weights, weightsAt] = weightsOf(rows, row);
   return {
-    weights: valuesOf(rows.weights),
-    weightsAt: row * rows.dim,
+    weights,
+    weightsAt,
     state,
     stateAt,
     second: state,
@@ -172,23 +179,40 @@ function pool(
     const column = columnsOf(tables.slice(0, table));
     for (let s = 0; s < count; s++) {
       const bag = table * bags.samples + first + s;
+      const weights = bagWeights(rows, bags, bag);
       for (let c = 0; c < rows.dim; c++) {
-        o[s * width + column + c] = poolColumn(round, rows, bags, bag, c);
+        o[s * width + column + c] = poolColumn(round, rows, weights, bags, bag, c);
       }
     }
   });
 }
 
+/** Gives the weights of each row of a bag by its place in `ids`. */
+type BagWeights = (place: number) => [Values, number];
+
+function bagWeights(rows: Rows, bags: Bags, bag: number): BagWeights {
+  const [from, to] = [bags.offsets[bag]!, bags.offsets[bag + 1]!];
+  const found = Array.from(bags.ids.subarray(from, to), (row) => weightsOf(rows, row));
+  return (place) => found[place - from]!;
+}
+
 /** The tree over row blocks of sums in bag order; ids of block k are k*size .. (k+1)*size-1. */
-function poolColumn(round: Round, rows: Rows, bags: Bags, bag: number, c: number): number {
-  const weights = valuesOf(rows.weights);
+function poolColumn(
+  round: Round,
+  rows: Rows,
+  weightsAt: BagWeights,
+  bags: Bags,
+  bag: number,
+  c: number,
+): number {
   const blockRows = Math.ceil(rows.rows / rows.rowBlocks);
   const sums = new Float64Array(rows.rowBlocks);
   const [from, to] = [bags.offsets[bag]!, bags.offsets[bag + 1]!];
   for (let k = from; k < to; k++) {
     const block = Math.floor(bags.ids[k]! / blockRows);
     const weight = bags.weights?.[k] ?? 1;
-    sums[block] = round(sums[block]! + weight * weights[bags.ids[k]! * rows.dim + c]!);
+    const [weights, first] = weightsAt(k);
+    sums[block] = round(sums[block]! + weight * weights[first + c]!);
   }
   for (let half = 1; half < rows.rowBlocks; half *= 2) {
     for (let block = 0; block < rows.rowBlocks; block += 2 * half) {

@@ -76,7 +76,7 @@ function rowsParts(device: DeviceState, slab: Slab): Part[] {
     return {
       name: tablePart(table),
       digest: () => tableDigest(spec, width, slab.records(at)),
-      bytes: () => encodeRows(spec.dim, width, slab.records(at)),
+      bytes: () => encodeRows(spec.dim, width, slab.records(at), spec.precision),
     };
   });
 }

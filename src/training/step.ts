@@ -318,10 +318,11 @@ function applyDenseGradient(
 }
 
 function rulesOf(device: DeviceState, slab: Slab, step: number) {
-  const { recipe, topology } = device;
+  const { key, recipe, topology } = device;
   return slab.tables.map((table) => {
     const { l2 } = tableOf(topology.input.model.tables, table);
-    return rowRuleOf(recipe.optimizer.sparse, l2, step);
+    const rounding = { key, purpose: purposes.rowRounding + table, step };
+    return { ...rowRuleOf(recipe.optimizer.sparse, l2, step), rounding };
   });
 }
 

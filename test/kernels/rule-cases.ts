@@ -1,11 +1,51 @@
 // Optimizers by hand: one or two steps of every rule, on rows and on dense tensors.
 
+import { stateWidth } from "../../src/kernels/kernels.ts";
 import { slicesOf } from "../../src/kernels/slices.ts";
 import { type Cases, list, near, of, smallTable } from "./cases.ts";
 import { ruleOf } from "./scenarios.ts";
 
+const kinds = [
+  "sgd",
+  "momentum",
+  "adagrad",
+  "rowWiseAdagrad",
+  "adam",
+  "partialRowWiseAdam",
+  "lamb",
+  "partialRowWiseLamb",
+  "ftrl",
+] as const;
+
 /** Cases of the kernels' suite. */
 export const rulesByHand: Cases = {
+  "a NaN or an infinity in a row's gradient is reported under every rule": (t, k) => {
+    const dim = 19;
+    for (const kind of kinds) {
+      for (const bad of [0, Number.NaN, Number.NEGATIVE_INFINITY]) {
+        const tables = [0, 1].map(() => {
+          const width = stateWidth(kind, dim);
+          return k.rows({ rows: 2, dim, pooling: "sum", rowBlocks: 1, stateWidth: width });
+        });
+        const ids = Int32Array.of(0, 1, 1, 0);
+        const bags = { tables: 2, samples: 2, offsets: Int32Array.of(0, 1, 2, 3, 4), ids };
+        const d = new Float32Array(2 * 2 * dim).fill(1);
+        d[2 * dim - 1] = bad; // The last column of the second table, of the first sample.
+        const dPooled = of(k, [2, 2 * dim], [...d]);
+        const rules = tables.map(() => ruleOf(kind, 0));
+        const found = k.updateRows(tables, bags, dPooled, slicesOf(0, 2, 2, 2), rules);
+        t.is(found, bad === 0 ? -1 : 1, `${kind} ${bad}`);
+        const [rows] = tables;
+        if (rows === undefined) return;
+        const gradient = of(k, [2, dim], [...d.subarray(0, 2 * dim)]);
+        const good = k.applyRows(rows, gradient, of(k, [2], [1, 1]), ruleOf(kind, 0), false);
+        t.is(good, bad === 0, `${kind} ${bad}`);
+        t.is(k.sgd(k.tensor([2 * dim]), gradient, 1), bad === 0);
+        t.is(k.firstNonFinite(gradient), bad === 0 ? -1 : 2 * dim - 1);
+      }
+    }
+  },
+
   "row-wise Adagrad keeps one number of a row, and a completed mean replaces its own": (t, k) => {
     const rule = { kind: "rowWiseAdagrad", learningRate: 1, epsilon: 0, l2: 0, decay: 0 } as const;
     const d = of(k, [3, 2], [0, 0, 1, 7, 0, 0]);

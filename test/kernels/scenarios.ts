@@ -11,6 +11,7 @@ import {
   stateWidth,
   type Tensor,
 } from "../../src/kernels/kernels.ts";
+import type { Precision } from "../../src/kernels/precision.ts";
 import { slicesOf, subtreesOf } from "../../src/kernels/slices.ts";
 import type { RandomStream } from "../../src/random.ts";
 
@@ -73,6 +74,19 @@ const kinds = [
 /** A single row, and enough of them that a sort by row takes two rounds. */
 const rowsOfKind = [3000, 1, 40, 90];
 
+/** Most tables are float32, as in life. */
+const precisions: readonly Precision[] = [
+  "float32",
+  "float16",
+  "float32",
+  "bfloat16",
+  "float32",
+  "int8",
+  "float32",
+];
+
+const roundingOf = (table: number) => ({ key: [7, 8] as const, purpose: 2 ** 30 + table, step: 3 });
+
 /**
  * Tables of all rules, poolings and row blocks, one with a single row, one with 3000. Bags are
  * empty, hold one id or several; ids repeat, and the last row is among them. Half of the problems
@@ -86,16 +100,22 @@ export function embeddingProblem(kernels: Kernels, stream: RandomStream): Proble
   ]);
   const tables = specs.map((spec, i) => {
     const pooling: Pooling = i % 3 === 0 ? "mean" : "sum";
-    const rows = kernels.rows({ ...spec, pooling, stateWidth: stateWidth(spec.kind, spec.dim) });
-    const size = kernels.read(rows.weights).length;
-    kernels.write(rows.weights, numbers(stream, size));
+    const precision = precisions[i % precisions.length] ?? "float32";
+    const width = stateWidth(spec.kind, spec.dim);
+    const rows = kernels.rows({ ...spec, pooling, stateWidth: width, precision });
+    kernels.writeRows(rows, 0, numbers(stream, spec.rows * spec.dim));
     const state = numbers(stream, kernels.read(rows.state).length).map(Math.abs);
     kernels.write(rows.state, state);
     return rows;
   });
   const bags = bagsOf(stream, specs, samples);
   const columns = specs.reduce((sum, spec) => sum + spec.dim, 0);
-  return { tables, rules: specs.map(({ kind, l2 }) => ruleOf(kind, l2)), bags, columns };
+  return {
+    tables,
+    rules: specs.map(({ kind, l2 }, i) => ({ ...ruleOf(kind, l2), rounding: roundingOf(i) })),
+    bags,
+    columns,
+  };
 }
 
 function bagsOf(stream: RandomStream, specs: readonly { rows: number }[], samples: number): Bags {
@@ -124,7 +144,7 @@ function bagsOf(stream: RandomStream, specs: readonly { rows: number }[], sample
 /** Weights, states and touched rows of a problem, for comparison. */
 export function stateOf(kernels: Kernels, problem: Problem): Float32Array[] {
   return problem.tables.flatMap((rows) => [
-    kernels.read(rows.weights),
+    kernels.readRows(rows, 0, rows.rows),
     kernels.read(rows.state),
     Float32Array.from(rows.touched),
   ]);
@@ -216,7 +236,8 @@ const replicated: Scenario = (kernels, stream) => {
     const [gradient, mask, rule] = [dRows[0], counts[0], rules[table]];
     if (gradient === undefined || mask === undefined || rule === undefined) return [];
     kernels.applyRows(rows, gradient, mask, rule, table % 2 === 0);
-    return [...dRows, ...counts, rows.weights, rows.state].map((t) => kernels.read(t));
+    const tensors = [...dRows, ...counts, rows.state].map((t) => kernels.read(t));
+    return [...tensors, kernels.readRows(rows, 0, rows.rows)];
   });
 };
 

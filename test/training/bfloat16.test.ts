@@ -1,5 +1,5 @@
-// What bfloat16 layers cost in log loss: little beside what a model learns. `npm run bench -- accuracy`
-// asks the same on a million samples and five seeds.
+// What bfloat16 layers cost in log loss: little beside what a model learns. The bench of that name
+// (`npm run bench -- accuracy`) asks the same on a million samples and five seeds.
 
 import test from "ava";
 import { syntheticOptions } from "../../src/data/options.ts";

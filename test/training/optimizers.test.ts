@@ -7,6 +7,7 @@ import {
   sparseOptimizerOptions,
 } from "../../src/embedding/options.ts";
 import { openKernels } from "../../src/kernels/index.ts";
+import type { Precision } from "../../src/kernels/precision.ts";
 import {
   adagrad,
   adam,
@@ -31,6 +32,7 @@ const [samples, dense, dim] = [48, 3, 40];
 function startTraining(
   optimizer: { dense: DenseOptimizerOptions; sparse: SparseOptimizerOptions },
   devices: number,
+  precision: Precision = "float32",
 ): LocalDevices {
   const model = modelOptions.parse({
     kind: "dlrm",
@@ -40,6 +42,7 @@ function startTraining(
       rows: count,
       dim,
       initScale: 0.1,
+      precision,
       sharding: i === 1 ? "data-parallel" : "table",
     })),
     bottom: [8, dim],
@@ -59,7 +62,15 @@ function startTraining(
   });
 }
 
-const cases: Record<string, [DenseOptimizerOptions, SparseOptimizerOptions]> = {
+const fewerBits: [DenseOptimizerOptions, SparseOptimizerOptions] = [
+  adagrad({ learningRate: 0.05 }),
+  rowWiseAdagrad({ learningRate: 0.1 }),
+];
+
+const cases: Record<string, [DenseOptimizerOptions, SparseOptimizerOptions, Precision?]> = {
+  "tables in float16": [...fewerBits, "float16"],
+  "tables in bfloat16": [...fewerBits, "bfloat16"],
+  "tables in int8": [...fewerBits, "int8"],
   "SGD with momentum, and SGD": [
     sgd({ learningRate: 0.3, momentum: 0.8 }),
     sgd({ learningRate: 20 }),
@@ -90,11 +101,14 @@ const cases: Record<string, [DenseOptimizerOptions, SparseOptimizerOptions]> = {
   ],
 };
 
-for (const [title, [denseOptimizer, sparse]] of Object.entries(cases)) {
+for (const [title, [denseOptimizer, sparse, precision]] of Object.entries(cases)) {
   const optimizer = { dense: denseOptimizer, sparse };
 
   test(`trains on 1 and on 3 devices to one digest: ${title}`, async (t) => {
-    const [one, three] = [startTraining(optimizer, 1), startTraining(optimizer, 3)];
+    const [one, three] = [
+      startTraining(optimizer, 1, precision),
+      startTraining(optimizer, 3, precision),
+    ];
     const losses: number[] = [];
     for (let step = 0; step < 30; step++) {
       const batch = learnableBatch({ samples, dense, rows }, step);
@@ -109,7 +123,10 @@ for (const [title, [denseOptimizer, sparse]] of Object.entries(cases)) {
   });
 
   test(`goes on from its checkpoint with the same bits: ${title}`, async (t) => {
-    const [whole, resumed] = [startTraining(optimizer, 2), startTraining(optimizer, 1)];
+    const [whole, resumed] = [
+      startTraining(optimizer, 2, precision),
+      startTraining(optimizer, 1, precision),
+    ];
     const train = async (local: LocalDevices, from: number, to: number) => {
       for (let step = from; step < to; step++) {
         await local.train(learnableBatch({ samples, dense, rows }, step), step);

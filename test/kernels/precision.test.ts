@@ -1,0 +1,144 @@
+// Weights in fewer bits: what a code holds, that rounding is fair, and what it saves.
+
+import test from "ava";
+import { openKernels } from "../../src/kernels/index.ts";
+import {
+  decode,
+  decodeRow,
+  encode,
+  encodeRow,
+  exponentOf,
+  type Precision,
+} from "../../src/kernels/precision.ts";
+import { RandomStream } from "../../src/random.ts";
+
+const halves = ["float16", "bfloat16"] as const;
+
+test("every code of 16 bits is encoded again to itself, rounded either way", (t) => {
+  for (const precision of halves) {
+    for (let code = 0; code < 2 ** 16; code++) {
+      const value = decode(precision, code, 0);
+      if (Number.isNaN(value)) {
+        if (!Number.isNaN(decode(precision, encode(precision, value, 0, undefined), 0))) t.fail();
+        continue;
+      }
+      for (const random of [undefined, 0, 0xffff_ffff]) {
+        const again = encode(precision, value, 0, random);
+        if (again !== code) t.fail(`${precision} ${code} became ${again}`);
+      }
+    }
+  }
+  t.pass();
+});
+
+test("float16 has its known numbers", (t) => {
+  const known: [number, number][] = [
+    [0x3c00, 1],
+    [0xc000, -2],
+    [0x7bff, 65504],
+    [0x0001, 2 ** -24],
+    [0x03ff, 1023 * 2 ** -24],
+    [0x0400, 2 ** -14],
+    [0x7c00, Number.POSITIVE_INFINITY],
+    [0x8000, -0],
+  ];
+  for (const [code, value] of known) {
+    t.is(decode("float16", code, 0), value);
+    t.is(encode("float16", value, 0, undefined), code);
+  }
+  t.is(encode("float16", 65520, 0, undefined), 0x7c00);
+  t.is(encode("float16", 1e-9, 0, undefined), 0);
+});
+
+test("a weight takes the upper neighbour as often as it lies nearer to it", (t) => {
+  const stream = new RandomStream(1, 1);
+  const draws = 20_000;
+  const values: [Precision, number][] = [
+    ["float16", 0.1],
+    ["float16", -3.3e-7],
+    ["bfloat16", -0.7],
+    ["int8", 0.123],
+  ];
+  for (const [precision, value] of values) {
+    let sum = 0;
+    const seen = new Set<number>();
+    for (let i = 0; i < draws; i++) {
+      const rounded = decode(
+        precision,
+        encode(precision, Math.fround(value), -6, stream.word()),
+        -6,
+      );
+      seen.add(rounded);
+      sum += rounded;
+    }
+    t.is(seen.size, 2);
+    const step = Math.max(...seen) - Math.min(...seen);
+    // The mean of so many draws strays by step / 2 / sqrt(draws), and hardly ever by four of them.
+    t.true(Math.abs(sum / draws - value) < (2 * step) / Math.sqrt(draws), `${precision}`);
+  }
+});
+
+test("an int8 row holds its largest weight, and what it held is encoded to the same numbers", (t) => {
+  const stream = new RandomStream(2, 2);
+  for (let round = 0; round < 200; round++) {
+    const scale = 2 ** (stream.below(60) - 30);
+    const weights = Float32Array.from({ length: 13 }, () => scale * (2 * stream.uniform() - 1));
+    const row = {
+      precision: "int8",
+      codes: new Int8Array(26),
+      exponents: new Int8Array(2),
+    } as const;
+    encodeRow(row, 1, weights, { key: [1, round], purpose: 5, step: 6 });
+    const [first, second] = [new Float32Array(13), new Float32Array(13)];
+    decodeRow(first, row, 1);
+    const step = 2 ** exponentOf(weights);
+    t.true(weights.every((w, c) => Math.abs(w - (first[c] ?? 0)) < step));
+    t.true(Math.max(...weights.map(Math.abs)) > 63 * step);
+    encodeRow(row, 0, first);
+    decodeRow(second, row, 0);
+    t.deepEqual(second, first);
+  }
+  t.deepEqual([exponentOf([0, 0]), exponentOf([127, 1]), exponentOf([127.5])], [-126, 0, 1]);
+});
+
+test("20,000 updates of -1e-5 from 1 arrive, where rounding to the nearest would stand still", (t) => {
+  const kernels = openKernels("auto");
+  const drift = (precision: Precision) => {
+    const [rows, dim] = [40, 64];
+    const stored = kernels.rows({
+      rows,
+      dim,
+      pooling: "sum",
+      rowBlocks: 1,
+      stateWidth: 0,
+      precision,
+    });
+    kernels.writeRows(stored, 0, new Float32Array(rows * dim).fill(1));
+    const [gradient, counts] = [kernels.tensor([rows, dim]), kernels.tensor([rows])];
+    kernels.fill(gradient, 1);
+    for (let step = 0; step < 20_000; step++) {
+      const rounding = { key: [3, 0], purpose: 9, step } as const;
+      const rule = { kind: "sgd", learningRate: 1e-5, l2: 0, decay: 0, rounding } as const;
+      kernels.applyRows(stored, gradient, counts, rule, true);
+    }
+    const weights = kernels.readRows(stored, 0, rows);
+    return weights.reduce((sum, w) => sum + w, 0) / weights.length;
+  };
+  t.true(Math.abs(drift("float32") - 0.8) < 0.001);
+  // One weight strays by about 0.01 (float16), 0.03 (bfloat16); the mean of 2,560 by far less.
+  t.true(Math.abs(drift("float16") - 0.8) < 0.002);
+  t.true(Math.abs(drift("bfloat16") - 0.8) < 0.005);
+  t.true(Math.abs(drift("int8") - 0.8) < 0.01);
+  const nearest = encode("float16", Math.fround(1 - 1e-5), 0, undefined);
+  t.is(decode("float16", nearest, 0), 1);
+});
+
+test("rows in fewer bits are not updated without the random numbers that round them", (t) => {
+  const kernels = openKernels("reference");
+  const spec = { rows: 1, dim: 2, pooling: "sum", rowBlocks: 1, stateWidth: 0 } as const;
+  const rows = kernels.rows({ ...spec, precision: "int8" });
+  const [gradient, counts] = [kernels.tensor([1, 2]), kernels.tensor([1])];
+  const rule = { kind: "sgd", learningRate: 1, l2: 0, decay: 0 } as const;
+  const update = () => kernels.applyRows(rows, gradient, counts, rule, true);
+  t.throws(update, { message: /Expected a rounding for rows of int8/ });
+});

@@ -1,9 +1,10 @@
 // Runs the bare programs that measure the machine's limits (limits/limits.cc), built when first
 // needed.
 
-import { execFileSync } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 
 // Compiled, this file is dist/bench/limits.js; the source is beside the TypeScript.
 const source = fileURLToPath(new URL("../../bench/limits/limits.cc", import.meta.url));
@@ -48,6 +49,23 @@ export function bestBlas(
     if (rate > best.rate) best = { rate, name };
   }
   return best;
+}
+
+/**
+ * A limit measured by `threads` programs at once, added up: cores share memory and clock. 0 where
+ * it cannot be had.
+ */
+export async function sharedLimit(threads: number, ...words: (string | number)[]): Promise<number> {
+  try {
+    build();
+    const runs = Array.from({ length: threads }, async () => {
+      const { stdout } = await promisify(execFile)(program, words.map(String));
+      return Number(JSON.parse(stdout).rate);
+    });
+    return (await Promise.all(runs)).reduce((sum, rate) => sum + rate, 0);
+  } catch {
+    return 0;
+  }
 }
 
 function build(): void {

@@ -13,6 +13,11 @@ export interface BenchRow {
   readonly limitIs?: string;
   /** figure / limit */
   readonly ratio?: number;
+  /** Where the limit is a peer: what the ratio has to be, and what it should be. */
+  readonly target?: readonly [atLeast: number, aim: number];
+  /** Beside a peer: the machine's own limit (step-limit.ts), and figure / machine. */
+  readonly machine?: number;
+  readonly reached?: number;
   /** 10th and 90th percentile. */
   readonly spread: readonly [number, number];
 }
@@ -26,6 +31,11 @@ export function printReport(bench: string, rows: readonly BenchRow[], json: bool
         : `  ${percent(row.ratio)} of ${short(row.limit)} (${row.limitIs ?? ""})`;
     const spread = `${short(row.spread[0])} … ${short(row.spread[1])}`;
     console.log(`${row.name.padEnd(34)} ${short(row.figure)} ${row.unit}  (${spread})${limit}`);
+    const more = [
+      row.target && `at least ${percent(row.target[0])}, aim ${percent(row.target[1])}`,
+      row.machine && `${percent(row.reached)} of the machine's ${short(row.machine)}`,
+    ].filter((part) => part !== undefined);
+    if (more.length > 0) console.log(`${" ".repeat(35)}${more.join("; ")}`);
   }
   if (json) console.log(JSON.stringify({ bench, machine: machine(), rows }));
 }

@@ -1,6 +1,7 @@
 // The machine's limits, as bare programs: what no kernel can exceed. One command, one line of JSON.
 //
 //   limits fma SECONDS                          GFLOP/s of fused multiply-adds from registers
+//   limits bf16 SECONDS                         the same of bfloat16 pairs, where AVX512-BF16 is
 //   limits sgemm LIBRARY M N K SECONDS          GFLOP/s of a BLAS (its shared library) on C = A B^T
 //   limits gather ROWS DIM SECONDS              rows/s of a prefetched sum over random rows
 //   limits update ROWS DIM SECONDS              rows/s of a prefetched read-modify-write
@@ -8,6 +9,9 @@
 // SECONDS is how long each measures; the best of its rounds is printed. One thread; run several.
 
 #include <dlfcn.h>
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
 #include <sys/mman.h>
 
 #include <chrono>
@@ -55,6 +59,25 @@ double fma(double seconds) {
   });
   return rate;
 }
+
+#ifdef __AVX512BF16__
+double bf16(double seconds) {
+  constexpr int chains = 12;
+  constexpr int turns = 2'000'000;
+  __m512 sums[chains] = {};
+  __m512bh a, b;
+  std::memset(&a, 0, sizeof a);
+  std::memset(&b, 0, sizeof b);
+  asm volatile("" : "+v"(a), "+v"(b));
+  return best(seconds, 2.0 * 32 * chains * turns, [&] {
+    for (int i = 0; i < turns; i++) {
+#pragma GCC unroll 12
+      for (int c = 0; c < chains; c++) sums[c] = _mm512_dpbf16_ps(sums[c], a, b);
+    }
+    asm volatile("" : : "r"(sums) : "memory");
+  });
+}
+#endif
 
 typedef void (*Sgemm)(int order, int transA, int transB, int m, int n, int k, float alpha,
                       const float *a, int lda, const float *b, int ldb, float beta, float *c,
@@ -134,6 +157,9 @@ int main(int count, char **words) {
   const char *what = count > 1 ? words[1] : "";
   double rate = -1;
   if (std::strcmp(what, "fma") == 0) rate = fma(number(2)) / 1e9;
+#ifdef __AVX512BF16__
+  if (std::strcmp(what, "bf16") == 0) rate = bf16(number(2)) / 1e9;
+#endif
   if (std::strcmp(what, "sgemm") == 0 && count > 2) {
     rate = sgemm(words[2], int(number(3)), int(number(4)), int(number(5)), number(6)) / 1e9;
   }

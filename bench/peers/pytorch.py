@@ -21,10 +21,13 @@ from torch import nn
 from torch.nn import functional as F
 
 CONFIGS = {
-    "a": dict(tables=26, rows=10_000, dim=16, lookups=1, bottom=[13, 512, 256, 64, 16], top=[512, 256, 1]),
-    "b": dict(tables=26, rows=200_000, dim=64, lookups=1, bottom=[13, 512, 256, 64], top=[512, 512, 256, 1]),
-    "c": dict(tables=8, rows=1_000_000, dim=64, lookups=100, bottom=[512, 512, 64], top=[1024, 1024, 1024, 1]),
+    "a": dict(tables=26, rows=10_000, dim=16, lookups=1),
+    "b": dict(tables=26, rows=200_000, dim=64, lookups=1),
+    "c": dict(tables=8, rows=1_000_000, dim=64, lookups=100),
 }
+CONFIGS["a"].update(bottom=[13, 512, 256, 64, 16], top=[512, 256, 1])
+CONFIGS["b"].update(bottom=[13, 512, 256, 64], top=[512, 512, 256, 1])
+CONFIGS["c"].update(bottom=[512, 512, 64], top=[1024, 1024, 1024, 1])
 RATE = 0.01
 EPSILON = 1e-10
 
@@ -49,7 +52,9 @@ class SparseTables:
         self.config, self.together = config, together
         count = 1 if together else config["tables"]
         rows = config["rows"] * config["tables"] // count
-        self.bags = nn.ModuleList(nn.EmbeddingBag(rows, config["dim"], mode="sum", sparse=True) for _ in range(count))
+        self.bags = nn.ModuleList(
+            nn.EmbeddingBag(rows, config["dim"], mode="sum", sparse=True) for _ in range(count)
+        )
         weights = list(self.bags.parameters())
         for weight in weights:
             nn.init.uniform_(weight, -0.01, 0.01)
@@ -84,9 +89,11 @@ class ManualTables:
         self.rule = RowWiseAdagrad(rows) if optimizer == "rwsadagrad" else None
 
     def lookup(self, ids, offsets):
-        single = self.config["lookups"] == 1
         with torch.no_grad():
-            pooled = self.weight.index_select(0, ids) if single else F.embedding_bag(ids, self.weight, offsets, mode="sum")
+            if self.config["lookups"] == 1:
+                pooled = self.weight.index_select(0, ids)
+            else:
+                pooled = F.embedding_bag(ids, self.weight, offsets, mode="sum")
         self.ids = ids
         self.pooled = pooled.view(-1, self.config["tables"], self.config["dim"]).requires_grad_()
         return self.pooled
@@ -99,7 +106,8 @@ class ManualTables:
         ids = self.ids
         if self.rule is not None:
             ids, places = torch.unique(ids, return_inverse=True)
-            gradients = gradients.new_zeros(len(ids), self.config["dim"]).index_add_(0, places, gradients)
+            sums = gradients.new_zeros(len(ids), self.config["dim"])
+            gradients = sums.index_add_(0, places, gradients)
             self.rule.scale(ids, gradients)
         self.weight.index_add_(0, ids, gradients, alpha=-RATE)
         self.ids = self.pooled = None  # Freed now, the next step gets the same memory again.
@@ -139,7 +147,8 @@ def make_batch(config, batch, together):
         return dense, labels, ids
     # Bags lie sample by sample, so that the pooled rows need no transposition.
     shift = torch.arange(tables).view(1, tables, 1) * config["rows"]
-    return dense, labels, (torch.randint(0, config["rows"], (batch, tables, lookups)) + shift).flatten()
+    ids = torch.randint(0, config["rows"], (batch, tables, lookups)) + shift
+    return dense, labels, ids.flatten()
 
 
 def main(name, batch, threads, optimizer, variant, seconds):
@@ -147,7 +156,10 @@ def main(name, batch, threads, optimizer, variant, seconds):
     torch.manual_seed(727)
     config = CONFIGS[name]
     together = variant != "bags"
-    tables = ManualTables(config, optimizer) if variant == "manual" else SparseTables(config, optimizer, together)
+    if variant == "manual":
+        tables = ManualTables(config, optimizer)
+    else:
+        tables = SparseTables(config, optimizer, together)
     dense = Dense(config)
     kind = torch.optim.SGD if optimizer == "sgd" else torch.optim.Adagrad
     update_dense = kind(dense.parameters(), lr=RATE)
@@ -172,8 +184,8 @@ def main(name, batch, threads, optimizer, variant, seconds):
         rates.append(batch / (time.perf_counter() - begin))
     rates.sort()
     p10, median, p90 = (rates[round(q * (len(rates) - 1))] for q in (0.1, 0.5, 0.9))
-    print(f"torch {torch.__version__} {name} {batch} {threads} threads {optimizer} {variant}: {len(rates)} steps, "
-          f"samples/s p10 {p10:.0f} median {median:.0f} p90 {p90:.0f}")
+    print(f"torch {torch.__version__} {name} {batch} {threads} threads {optimizer} {variant}: "
+          f"{len(rates)} steps, samples/s p10 {p10:.0f} median {median:.0f} p90 {p90:.0f}")
 
 
 if __name__ == "__main__":

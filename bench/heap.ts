@@ -13,7 +13,7 @@ export interface HeapReport {
 }
 
 export interface HeapMeter {
-  /** To be called after every step: external memory that is allocated and freed between is missed. */
+  /** Call it after every step: external memory that comes and goes in between is missed. */
   look(): void;
   stop(): HeapReport;
 }

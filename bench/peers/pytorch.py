@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The peer of `npm run bench -- peers`: a DLRM as somebody who knows PyTorch would train it on a CPU.
+"""The peer of `npm run bench -- peers`: a DLRM as somebody who knows PyTorch would write it.
 
     pytorch.py CONFIG BATCH THREADS OPTIMIZER VARIANT SECONDS
 
@@ -10,8 +10,8 @@ dense layers by Adagrad). Three ways to keep the tables; who compares takes the 
     fused     all tables in one nn.EmbeddingBag, ids shifted, sparse gradients
     manual    one table outside autograd; gradients of bags are added straight to its rows
 
-It prints one line: torch VERSION …: N steps, samples/s p10 P median M p90 Q. Batches are made before
-the clock starts. Times are of whole steps.
+It prints one line: torch VERSION …: N steps, samples/s p10 P median M p90 Q. Batches are made
+before the clock starts. Times are of whole steps.
 """
 import sys
 import time

@@ -4,6 +4,7 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { type AccuracyBenchOptions, benchAccuracy } from "./accuracy.bench.ts";
 import { configurationNames } from "./configurations.ts";
 import { benchKernels, type KernelsBenchOptions } from "./kernels.bench.ts";
+import { benchPlanner, type PlannerBenchOptions } from "./planner.bench.ts";
 import { printReport } from "./report.ts";
 import { benchTrain, type TrainBenchOptions } from "./train.bench.ts";
 
@@ -64,6 +65,16 @@ program
   .option("--json", "end with one line for machines", false)
   .action(async (options: AccuracyBenchOptions & { json: boolean }) => {
     printReport("accuracy", await benchAccuracy(options), options.json);
+  });
+
+program
+  .command("planner")
+  .description("seconds to find a plan for many tables of unequal size and popularity")
+  .option("--tables <count>", "tables", positive, 5000)
+  .option("--devices <count>", "devices, eight to a host", positive, 128)
+  .option("--json", "end with one line for machines", false)
+  .action((options: PlannerBenchOptions & { json: boolean }) => {
+    printReport("planner", benchPlanner(options), options.json);
   });
 
 await program.parseAsync();

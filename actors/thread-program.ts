@@ -109,7 +109,7 @@ async function device(
 }
 
 /** Longest that one measurement waits for another thread's. */
-const calibrationDeadlineMs = 60_000;
+const calibrationDeadlineMs = 300_000;
 
 function calibrationOf({ rank, devices, arithmetic, size, words, memory }: CalibrationTask) {
   const kernels = openKernels(arithmetic);

@@ -94,6 +94,9 @@ export function checkCover(tables: readonly PlannedTable[], plan: Plan): string 
     if (typeof shard.device === "number" && shard.device >= W) {
       return `it places ${shard.table} on device ${shard.device} of ${W}`;
     }
+    if ((shard.device === "all") !== (shard.scheme === "data-parallel")) {
+      return `it places ${shard.table} ${shard.scheme} on device ${shard.device}`;
+    }
     own.push(shard);
   }
   for (const table of tables) {

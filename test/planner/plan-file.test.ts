@@ -63,6 +63,7 @@ test("a file that is no plan of the job is refused in one sentence", (t) => {
     [written([...plan.shards, first]), /it places block 0, quantum 0 of hot, twice/],
     [written([{ ...first, device: 4 }, ...rest]), /it places hot on device 4 of 4/],
     [written([{ ...first, firstQuantum: 9 }, ...rest]), /quantum 9 of hot, but the table has it/],
+    [written([{ ...first, device: "all" }, ...rest]), /it places hot grid on device all/],
     [written([{ ...first, table: "cold" }, ...rest]), /the table cold, which the job has not/],
   ];
   for (const [bad, sentence] of wrong) {

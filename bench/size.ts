@@ -15,7 +15,7 @@ const budgets: Readonly<Record<string, number>> = {
   "src/planner": 2200,
   "src/training": 1500,
   "src/wire": 3500,
-  src: 13_000,
+  src: 15_000,
   storage: 2000,
   actors: 5500,
   chaos: 1500,

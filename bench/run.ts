@@ -6,6 +6,7 @@ import { type AllocationBenchOptions, benchAllocation } from "./allocation.bench
 import { configurationNames } from "./configurations.ts";
 import { benchKernels, type KernelsBenchOptions } from "./kernels.bench.ts";
 import { benchPeers, type PeersBenchOptions } from "./peers.bench.ts";
+import { benchPlanner, type PlannerBenchOptions } from "./planner.bench.ts";
 import { printReport } from "./report.ts";
 import { benchTrain, type TrainBenchOptions } from "./train.bench.ts";
 
@@ -100,6 +101,16 @@ program
   .option("--json", "end with one line for machines", false)
   .action(async (options: AllocationBenchOptions & { json: boolean }) => {
     printReport("allocation", await benchAllocation(options), options.json);
+  });
+
+program
+  .command("planner")
+  .description("seconds to find a plan for many tables of unequal size and popularity")
+  .option("--tables <count>", "tables", positive, 5000)
+  .option("--devices <count>", "devices, eight to a host", positive, 128)
+  .option("--json", "end with one line for machines", false)
+  .action((options: PlannerBenchOptions & { json: boolean }) => {
+    printReport("planner", benchPlanner(options), options.json);
   });
 
 await program.parseAsync();

@@ -11,6 +11,9 @@ const source = fileURLToPath(new URL("../../bench/limits/limits.cc", import.meta
 const folder = fileURLToPath(new URL("../../native/build/", import.meta.url));
 const program = `${folder}limits`;
 
+const environment = { ...process.env, OPENBLAS_NUM_THREADS: "1", BLIS_NUM_THREADS: "1" };
+const options = { env: environment, encoding: "utf8" } as const;
+
 /**
  * Shared libraries with a `cblas_sgemm`, where Debian puts them: libopenblas0-serial,
  * libblis4-serial.
@@ -24,16 +27,21 @@ const blasLibraries = [
 export function limit(...words: (string | number)[]): number {
   build();
   try {
-    const environment = { ...process.env, OPENBLAS_NUM_THREADS: "1", BLIS_NUM_THREADS: "1" };
-    const text = execFileSync(program, words.map(String), {
-      env: environment,
-      encoding: "utf8",
-      stdio: ["ignore", "pipe", "ignore"],
-    });
-    return JSON.parse(text).rate;
+    return JSON.parse(
+      execFileSync(program, words.map(String), { ...options, stdio: ["ignore", "pipe", "ignore"] }),
+    ).rate;
   } catch {
     return 0;
   }
+}
+
+/** The same of several threads at once: the sum of their rates. */
+export async function limitOf(threads: number, ...words: (string | number)[]): Promise<number> {
+  build();
+  const run = promisify(execFile);
+  const runs = Array.from({ length: threads }, () => run(program, words.map(String), options));
+  const outputs = await Promise.all(runs).catch(() => []);
+  return outputs.reduce((sum, { stdout }) => sum + JSON.parse(stdout).rate, 0);
 }
 
 /** The fastest BLAS that is installed, on C (m,n) = A (m,k) B^T. */

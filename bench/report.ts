@@ -47,6 +47,30 @@ export function quantiles(values: readonly number[]): { median: number; spread: 
   return { median: at(0.5), spread: [at(0.1), at(0.9)] };
 }
 
+/** A row from the rounds of ours and of the limit, in turn; limits of 0 were not to be had. */
+export function rowOf(
+  { name, unit, limitIs }: Pick<BenchRow, "name" | "unit" | "limitIs">,
+  ours: readonly number[],
+  limits: readonly number[],
+): BenchRow {
+  const { median, spread } = quantiles(ours);
+  const limit = quantiles(limits).median;
+  const row = { name, figure: median, unit, spread, ...(limitIs !== undefined && { limitIs }) };
+  return limit > 0 ? { ...row, limit, ratio: median / limit } : row;
+}
+
+/** Units a second of the fastest of the calls that fit in `seconds`, each of `work` units. */
+export function fastest(work: number, seconds: number, run: () => void): number {
+  const startMs = performance.now();
+  let best = 0;
+  do {
+    const beginMs = performance.now();
+    run();
+    best = Math.max(best, work / ((performance.now() - beginMs) / 1000));
+  } while (performance.now() - startMs < 1000 * seconds);
+  return best;
+}
+
 function machine() {
   return {
     cpu: cpus()[0]?.model ?? "unknown",

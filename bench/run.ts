@@ -45,13 +45,13 @@ program
 
 program
   .command("kernels")
-  .description("each kernel on one thread beside its limit, measured in the same run")
+  .description("each kernel beside its limit, measured in the same run")
   .option("--batch <samples>", "samples of a batch", positive, 2048)
   .option("--table-gib <size>", "gibibytes of the table that rows are read from", positive, 2)
   .option("--only <prefix>", "only rows whose names begin with this: gemm.bf16", "")
   .option("--json", "end with one line for machines", false)
-  .action((options: KernelsBenchOptions & { json: boolean }) => {
-    printReport("kernels", benchKernels(options), options.json);
+  .action(async (options: KernelsBenchOptions & { json: boolean }) => {
+    printReport("kernels", await benchKernels(options), options.json);
   });
 
 program

@@ -3,8 +3,8 @@
 //   limits fma SECONDS                          GFLOP/s of fused multiply-adds from registers
 //   limits bf16 SECONDS                         the same of bfloat16 pairs, where AVX512-BF16 is
 //   limits sgemm LIBRARY M N K SECONDS          GFLOP/s of a BLAS (its shared library) on C = A B^T
-//   limits gather ROWS DIM SECONDS              rows/s of a prefetched sum over random rows
-//   limits update ROWS DIM SECONDS              rows/s of a prefetched read-modify-write
+//   limits gather ROWS LENGTH SECONDS           rows/s of prefetched sums of LENGTH random rows
+//   limits update ROWS SECONDS                  rows/s of a prefetched read-modify-write
 //
 // SECONDS is how long each measures; the best of its rounds is printed. One thread; run several.
 
@@ -95,19 +95,27 @@ double sgemm(const char *library, int m, int n, int k, double seconds) {
   });
 }
 
+/// Columns of a row: known here, so that the loops below are as tight as they can be.
+constexpr size_t dim = 64;
+
+/// How many ids ahead a row is asked for: covers the latency of memory, fits the miss buffers.
+constexpr size_t ahead = 64;
+
 struct Table {
   float *rows;
-  std::vector<uint32_t> ids;
+  size_t lookups = 1 << 20;
+  std::vector<uint32_t> ids;  // and some more, to be asked for at the end
 };
 
-Table makeTable(size_t rows, size_t dim) {
+Table makeTable(size_t rows) {
   const size_t bytes = rows * dim * sizeof(float);
   void *memory =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) std::abort();
   madvise(memory, bytes, MADV_HUGEPAGE);
-  Table table{static_cast<float *>(memory), std::vector<uint32_t>(1 << 20)};
+  Table table{static_cast<float *>(memory)};
   for (size_t i = 0; i < rows * dim; i++) table.rows[i] = 1.0f;
+  table.ids.resize(table.lookups + ahead);
   uint64_t state = 88172645463325252ull;
   for (auto &id : table.ids) {
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;
@@ -116,36 +124,41 @@ Table makeTable(size_t rows, size_t dim) {
   return table;
 }
 
-/// How many ids ahead a row is asked for: covers the latency of memory, fits the miss buffers.
-constexpr size_t ahead = 64;
-
-inline void prefetchRow(const float *row, size_t dim) {
+inline void prefetchRow(const float *row) {
   for (size_t i = 0; i < dim; i += 16) __builtin_prefetch(row + i, 0, 2);
 }
 
-double gather(size_t rows, size_t dim, double seconds) {
-  Table table = makeTable(rows, dim);
-  std::vector<float> out(dim);
-  const size_t n = table.ids.size();
-  return best(seconds, double(n), [&] {
-    for (size_t i = 0; i < n; i++) {
-      prefetchRow(table.rows + size_t(table.ids[(i + ahead) % n]) * dim, dim);
-      const float *row = table.rows + size_t(table.ids[i]) * dim;
-      for (size_t d = 0; d < dim; d++) out[d] += row[d];
+double gather(size_t rows, size_t length, double seconds) {
+  const Table table = makeTable(rows);
+  constexpr size_t window = 4096;  // bags whose sums are kept: what a step of training keeps
+  std::vector<float> storage(window * dim + 16);
+  float *out = storage.data() + 16 - reinterpret_cast<uintptr_t>(storage.data()) / 4 % 16;
+  const size_t bags = table.lookups / length;
+  return best(seconds, double(bags * length), [&] {
+    const uint32_t *id = table.ids.data();
+    for (size_t bag = 0; bag < bags; bag++) {
+      Vector sum[4] = {};
+      for (size_t k = 0; k < length; k++, id++) {
+        prefetchRow(table.rows + id[ahead] * dim);
+        const Vector *row = reinterpret_cast<const Vector *>(table.rows + *id * dim);
+        for (size_t i = 0; i < 4; i++) sum[i] += row[i];
+      }
+      Vector *to = reinterpret_cast<Vector *>(out + bag % window * dim);
+      for (size_t i = 0; i < 4; i++) to[i] = sum[i];
     }
-    asm volatile("" : : "r"(out.data()) : "memory");
+    asm volatile("" : : "r"(out) : "memory");
   });
 }
 
-double update(size_t rows, size_t dim, double seconds) {
-  Table table = makeTable(rows, dim);
-  std::vector<float> gradient(dim, 1e-6f);
-  const size_t n = table.ids.size();
-  return best(seconds, double(n), [&] {
-    for (size_t i = 0; i < n; i++) {
-      prefetchRow(table.rows + size_t(table.ids[(i + ahead) % n]) * dim, dim);
-      float *row = table.rows + size_t(table.ids[i]) * dim;
-      for (size_t d = 0; d < dim; d++) row[d] -= 0.01f * gradient[d];
+double update(size_t rows, double seconds) {
+  const Table table = makeTable(rows);
+  const Vector gradient = Vector{} + 1e-6f;
+  return best(seconds, double(table.lookups), [&] {
+    const uint32_t *id = table.ids.data();
+    for (size_t k = 0; k < table.lookups; k++, id++) {
+      prefetchRow(table.rows + id[ahead] * dim);
+      Vector *row = reinterpret_cast<Vector *>(table.rows + *id * dim);
+      for (size_t i = 0; i < 4; i++) row[i] -= 0.01f * gradient;
     }
   });
 }
@@ -164,7 +177,7 @@ int main(int count, char **words) {
     rate = sgemm(words[2], int(number(3)), int(number(4)), int(number(5)), number(6)) / 1e9;
   }
   if (std::strcmp(what, "gather") == 0) rate = gather(number(2), number(3), number(4));
-  if (std::strcmp(what, "update") == 0) rate = update(number(2), number(3), number(4));
+  if (std::strcmp(what, "update") == 0) rate = update(number(2), number(3));
   std::printf("{\"rate\":%.6g}\n", rate);
   return rate < 0 ? 1 : 0;
 }

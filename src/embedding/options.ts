@@ -1,13 +1,13 @@
 // What a job says about embedding tables and their optimizers, and what of it is checked.
 
 import { z } from "zod";
-import type { AdamNumbers, RowRule } from "../kernels/kernels.ts";
+import { type AdamNumbers, type RowRule, rowsMax } from "../kernels/kernels.ts";
 
 /** One table: all rows of one categorical feature. */
 export const tableOptions = z.strictObject({
   /** Name of the feature, and of the column that it comes from. */
   name: z.string().min(1),
-  rows: z.int().min(1).max(0x7fff_ffff),
+  rows: z.int().min(1).max(rowsMax),
   /** Columns of a row. All tables of a model agree. */
   dim: z.int().min(1).max(4096),
   /**

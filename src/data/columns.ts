@@ -24,6 +24,8 @@ export interface CategoricalField {
   readonly field: number;
   readonly name: string;
   readonly rows: number;
+  /** Whether ids have 64 bits: any may come, and the table's policy is asked. */
+  readonly isWide: boolean;
   readonly ids: "hash" | "integer";
   readonly offset: number;
   readonly separator: string | undefined;
@@ -62,10 +64,10 @@ export function criteoColumns(tables: readonly TableShape[]): Columns {
     hasQuotes: false,
     label: 0,
     dense,
-    categorical: matchTables(columns, tables).map(({ source, index, rows }) => ({
+    categorical: matchTables(columns, tables).map(({ source, index, ...table }) => ({
       field: 1 + criteoDense + index,
       name: source.column,
-      rows,
+      ...table,
       ids: source.ids,
       offset: source.offset,
       separator: undefined,
@@ -103,10 +105,10 @@ export function csvColumns(
       isInteger: false,
       log,
     })),
-    categorical: matchTables(options.categorical, tables).map(({ source, index, rows }) => ({
+    categorical: matchTables(options.categorical, tables).map(({ source, index, ...table }) => ({
       field: fieldOf(`data.categorical[${index}]`, source.column),
       name: source.column,
-      rows,
+      ...table,
       ids: source.ids,
       offset: source.offset,
       separator: source.separator,
@@ -129,7 +131,7 @@ type CategoricalColumn = ResolvedCsvOptions["categorical"][number];
 function matchTables(
   columns: readonly CategoricalColumn[],
   tables: readonly TableShape[],
-): { source: CategoricalColumn; index: number; rows: number }[] {
+): { source: CategoricalColumn; index: number; rows: number; isWide: boolean }[] {
   const unused = new Map<string, number>();
   columns.forEach(({ column, table }, index) => {
     if (unused.has(table)) {
@@ -138,7 +140,7 @@ function matchTables(
     }
     unused.set(table, index);
   });
-  const matched = tables.map(({ name, rows }, place) => {
+  const matched = tables.map(({ name, rows, idBits }, place) => {
     const index = unused.get(name);
     const source = index === undefined ? undefined : columns[index];
     if (index === undefined || source === undefined) {
@@ -151,8 +153,13 @@ function matchTables(
     if (source.ids === "hash" && rows < 2) {
       throw expected(`model.tables[${place}].rows`, "at least 2 for hashed ids", rows);
     }
+    const isWide = idBits === 64;
+    if (source.ids === "hash" && isWide) {
+      const wanted = `32, as its column has not \`ids: "integer"\``;
+      throw expected(`model.tables[${place}].idBits`, wanted, idBits);
+    }
     unused.delete(name);
-    return { source, index, rows };
+    return { source, index, rows, isWide };
   });
   for (const [table, index] of unused) {
     const names = tables.map(({ name }) => `\`${name}\``).join(", ") || "none";

@@ -5,6 +5,7 @@
 //   hashed text    row 1 + MurmurHash3(bytes, seed = the feature's index) mod (rows - 1);
 //                  empty: row 0
 //   integer id     row x - offset; empty: an empty bag
+//   64-bit id      x - offset, signed, exactly; empty: an empty bag
 //   several ids    each by the rules above, empty parts left out; empty: an empty bag
 
 import { parse } from "csv-parse/sync";
@@ -55,6 +56,8 @@ export function decodeText(bytes: string): string {
 }
 
 const integer = /^[+-]?\d{1,15}$/;
+/** Enough digits for every number of 64 bits, so that one that has more is told the range. */
+const wideInteger = /^[+-]?\d{1,20}$/;
 
 /** The value of a dense field, or what is wrong with it. Characters are bytes. */
 export function decodeDense(text: string, { name, isInteger, log }: DenseField): number | string {
@@ -93,8 +96,10 @@ export function decodeId(
   sample: Sample,
   feature: number,
   text: string,
-  { name, ids, offset, rows }: CategoricalField,
+  column: CategoricalField,
 ): string | undefined {
+  if (column.isWide) return decodeWideId(sample, feature, text, column);
+  const { name, ids, offset, rows } = column;
   let id: number;
   if (ids === "hash") {
     id = 1 + (murmurHash3(text, feature) % (rows - 1));
@@ -106,6 +111,23 @@ export function decodeId(
     }
   }
   return sample.push(feature, id) ? undefined : `\`${name}\` has more than ${bagIdsMax} ids`;
+}
+
+/** Appends an id of 64 bits. One that the table does not have is its policy's affair, not ours. */
+function decodeWideId(
+  sample: Sample,
+  feature: number,
+  text: string,
+  { name, offset }: CategoricalField,
+): string | undefined {
+  if (!wideInteger.test(text)) return `expected \`${name}\` to be an integer, got ${show(text)}`;
+  const id = BigInt(text.startsWith("+") ? text.slice(1) : text) - BigInt(offset);
+  if (BigInt.asIntN(64, id) !== id) {
+    const [least, most] = [-(2n ** 63n), 2n ** 63n - 1n].map((end) => end + BigInt(offset));
+    return `expected \`${name}\` to lie in ${least}..${most}, got ${show(text)}`;
+  }
+  const [low, high] = [Number(BigInt.asIntN(32, id)), Number(id >> 32n)];
+  return sample.push(feature, low, high) ? undefined : `\`${name}\` has more than ${bagIdsMax} ids`;
 }
 
 function show(text: string | undefined): string {

@@ -50,7 +50,7 @@ const categoricalColumn = z
         column,
         /** The model's table. @default the column's name */
         table: z.string().min(1).optional(),
-        /** `hash`: any text; `integer`: the field minus `offset` is the row. @default "hash" */
+        /** `hash`: any text; `integer`: the field minus `offset` is the id. @default "hash" */
         ids: z.enum(["hash", "integer"]).default("hash"),
         /** Subtracted from an integer field. @default 0 */
         offset: z.int().default(0),
@@ -134,6 +134,13 @@ export type ResolvedSyntheticOptions = z.output<typeof syntheticOptions>;
 export interface TableShape {
   readonly name: string;
   readonly rows: number;
+  /** Bits of the ids that the data has for it. @default 32 */
+  readonly idBits?: 32 | 64;
+}
+
+/** For each table, whether the data has ids of 64 bits for it: a wide feature. */
+export function wideOf(tables: readonly Pick<TableShape, "idBits">[]): boolean[] {
+  return tables.map(({ idBits }) => idBits === 64);
 }
 
 /** Integer features of a Criteo line. */

@@ -15,6 +15,7 @@ import {
   type ResolvedDataOptions,
   type ResolvedSyntheticOptions,
   type TableShape,
+  wideOf,
 } from "./options.ts";
 import { generateSamples } from "./synthetic.ts";
 import { unreadable } from "./text-lines.ts";
@@ -70,7 +71,7 @@ let builds = 0;
 function cacheKey(options: ResolvedDataOptions, tables: readonly TableShape[]): string {
   const { batchSize: _, passes: _passes, shuffle: _shuffle, cache: _cache, ...content } = options;
   const files = options.kind === "synthetic" ? [] : options.paths.map(identityOf);
-  const shapes = tables.map(({ name, rows }) => [name, rows]);
+  const shapes = tables.map(({ name, rows, idBits = 32 }) => [name, rows, idBits]);
   const text = JSON.stringify([cacheVersion, files, content, shapes]);
   return createHash("sha256").update(text).digest("hex").slice(0, 24);
 }
@@ -102,7 +103,7 @@ async function fill(
   onProgress: OnProgress,
 ): Promise<CacheMeta> {
   const dense = denseOf(options);
-  const writer = new CacheWriter(file, { dense, features: tables.length });
+  const writer = new CacheWriter(file, { dense, features: tables.length, wide: wideOf(tables) });
   if (options.kind === "synthetic") return writeGenerated(writer, options, tables, onProgress);
   return writer.finish({ quarantine: await writeText(writer, options, tables, onProgress) });
 }

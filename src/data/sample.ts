@@ -14,6 +14,7 @@ export class Sample {
   /** (features): ids of each bag. */
   readonly lengths: Uint16Array;
   #ids: Int32Array = new Int32Array(64);
+  #highs: Int32Array = new Int32Array(64);
   #count = 0;
 
   constructor(shape: { readonly dense: number; readonly features: number }) {
@@ -24,6 +25,11 @@ export class Sample {
   /** The ids of all bags, feature after feature. Valid until the next `push`. */
   get ids(): Int32Array {
     return this.#ids;
+  }
+
+  /** The upper halves of `ids`, meant in wide features only. Valid until the next `push`. */
+  get highs(): Int32Array {
+    return this.#highs;
   }
 
   /** How many of `ids` are meant. */
@@ -37,18 +43,27 @@ export class Sample {
     this.lengths.fill(0);
   }
 
-  /** Appends an id to the bag of `feature`; false where the bag is full. */
-  push(feature: number, id: number): boolean {
+  /**
+   * Appends an id to the bag of `feature`; false where the bag is full. In a wide feature, `id` is
+   * its lower half, and `high` the upper one.
+   */
+  push(feature: number, id: number, high = 0): boolean {
     const length = this.lengths[feature];
     assert(length !== undefined, "a feature of the sample");
     if (length === bagIdsMax) return false;
     if (this.#count === this.#ids.length) {
-      const larger = new Int32Array(2 * this.#ids.length);
-      larger.set(this.#ids);
-      this.#ids = larger;
+      this.#ids = twice(this.#ids);
+      this.#highs = twice(this.#highs);
     }
+    this.#highs[this.#count] = high;
     this.#ids[this.#count++] = id;
     this.lengths[feature] = length + 1;
     return true;
   }
+}
+
+function twice(ids: Int32Array): Int32Array {
+  const larger = new Int32Array(2 * ids.length);
+  larger.set(ids);
+  return larger;
 }

@@ -8,7 +8,7 @@
 import { strict as assert } from "node:assert";
 import { openCache } from "../src/data/cache-reader.ts";
 import type { Dataset } from "../src/data/dataset.ts";
-import { type DataOptions, dataOptions } from "../src/data/options.ts";
+import { type DataOptions, dataOptions, wideOf } from "../src/data/options.ts";
 import { prepareCache } from "../src/data/prepare-cache.ts";
 import {
   createRecordEncoder,
@@ -93,7 +93,8 @@ export class Model implements AsyncDisposable {
    */
   async predictBatch(batch: EncodedBatch): Promise<Float32Array> {
     const { dense, tables } = this.job.model;
-    checkBatch(batch, { dense, features: tables.length });
+    const isWide = wideOf(tables).includes(true);
+    checkBatch(batch, { dense, features: tables.length, isWide });
     const out = new Float32Array(batch.samples);
     let first = 0;
     for (const piece of piecesOf(batch, batchSamplesMax)) {
@@ -214,8 +215,10 @@ function readBatch(
   const dense = new Float32Array(samples * dataset.dense);
   const lengths = new Int32Array(samples * dataset.features);
   const ids = new Int32Array(samples * idsMax);
-  const count = dataset.read(indices, { dense, labels, lengths, ids });
-  return { samples, dense, lengths, ids: ids.subarray(0, count) };
+  const highs = dataset.wide.includes(true) ? new Int32Array(ids.length) : undefined;
+  const count = dataset.read(indices, { dense, labels, lengths, ids, highs });
+  const [low, high] = [ids.subarray(0, count), highs?.subarray(0, count)];
+  return { samples, dense, lengths, ids: low, highs: high };
 }
 
 function probabilityOf(logit: number): number {

@@ -1,7 +1,8 @@
 // The topology: what every device of a generation knows of all the others. A pure function of the
 // job, the data's limits and the placement, so that each thread computes the same one.
 
-import { idFrameBytes } from "../embedding/bags.ts";
+import { wideOf } from "../data/options.ts";
+import { bagWords, idFrameBytes } from "../embedding/bags.ts";
 import type { TableSpec } from "../embedding/options.ts";
 import { replicatedTables, shardsOf } from "../embedding/shards.ts";
 import type { RingShape } from "../exchange/batch-ring.ts";
@@ -95,15 +96,20 @@ type StepBytes = ExchangeShape["bytesMax"];
 /** `counts` = samples of each device. */
 function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   const count = (device: number) => counts[device] ?? 0;
-  const { idsMax } = topology.input;
-  const maxOf = topology.tablesOf.map((tables) => tables.map((table) => idsMax[table] ?? 0));
+  const wordsMax = topology.tablesOf.map((tables) => bagWordsOf(topology, tables));
   const columns = (device: number) => topology.columnsOf[device] ?? 0;
   return {
-    ids: (from, to) => idFrameBytes(count(from), maxOf[to] ?? []),
+    ids: (from, to) => idFrameBytes(count(from), wordsMax[to] ?? []),
     pooled: (from, to) => 4 * count(to) * columns(from),
     dPooled: (from, to) => 4 * count(from) * columns(to),
     losses: (from) => 8 * (topology.placement.devices[from]?.slices ?? 0),
   };
+}
+
+/** Words of the longest bag of each of `tables`, as it travels. */
+export function bagWordsOf(topology: Topology, tables: readonly number[]): number[] {
+  const { model, idsMax } = topology.input;
+  return tables.map((table) => bagWords(idsMax[table] ?? 0, tableOf(model.tables, table)));
 }
 
 export function exchangeShapeOf(topology: Topology): ExchangeShape {
@@ -123,6 +129,7 @@ export function ringShapeOf(topology: Topology): RingShape {
     devices: topology.devices,
     dense: topology.input.model.dense,
     idsMax: topology.input.idsMax,
+    isWide: wideOf(topology.input.model.tables).includes(true),
     samplesMax: samplesMaxOf(topology),
   };
 }

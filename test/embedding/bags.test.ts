@@ -5,8 +5,8 @@ import { BagMemory, featureStarts, idFrameBytes, writeIdFrame } from "../../src/
 import { FrameCorruptError, IdOutOfRangeError } from "../../src/errors.ts";
 
 const tablesThat = (ids: "reject" | "clamp" | "hash") => [
-  { name: "user", rows: 10, ids, feature: 4 },
-  { name: "item", rows: 5, ids, feature: 7 },
+  { name: "user", rows: 10, ids, idBits: 32 as const, feature: 4 },
+  { name: "item", rows: 5, ids, idBits: 32 as const, feature: 7 },
 ];
 const tables = tablesThat("reject");
 
@@ -22,7 +22,9 @@ function frameOf(bags: Nested, features = bags.map((_, feature) => feature)) {
     Math.max(0, ...(bags[feature] ?? []).map((b) => b.length)),
   );
   const ints = new Int32Array(idFrameBytes(samples, idsMax) / 4);
-  writeIdFrame(ints, local, features, featureStarts(local, bags.length), 17);
+  const starts = featureStarts(local, bags.length);
+  const held = features.map((feature) => ({ feature, idBits: 32 as const }));
+  writeIdFrame(ints, local, held, starts, 17);
   return { ints, samples };
 }
 

@@ -45,8 +45,16 @@ export function mix64Modulo(low: number, high: number, modulus: number): number 
   const high3 = multiplyHigh(low2, high2, 0x1a85_ec53, 0xc4ce_b9fe);
   const low3 = Math.imul(low2, 0x1a85_ec53) ^ (high3 >>> 1);
   // 16 bits at a time, so that each sum is below 2^47 and exact.
-  const upper = ((high3 >>> 0) % modulus) * 0x1_0000 + (low3 >>> 16);
-  return ((upper % modulus) * 0x1_0000 + (low3 & 0xffff)) % modulus;
+  const first = ((high3 >>> 0) % modulus) * 0x1_0000 + (low3 >>> 16);
+  return remainder(remainder(first, modulus) * 0x1_0000 + (low3 & 0xffff), modulus);
+}
+
+/**
+ * value % modulus, faster, of a value below 2^47: its quotient is too far from the next integer for
+ * 53 bits to round it there.
+ */
+function remainder(value: number, modulus: number): number {
+  return value - Math.floor(value / modulus) * modulus;
 }
 
 /** The upper half of a product of 64 bits: of (low, high) by (m, mHigh). */

@@ -185,8 +185,8 @@ function repairIds(
   let repaired = 0;
   for (let i = first; i < end; i++) {
     const id = ids[i] ?? -1;
+    if (id >= 0 && id < rows && (highs === undefined || highs[i - first] === 0)) continue;
     const high = highs === undefined ? id >> 31 : (highs[i - first] ?? -1);
-    if (id >= 0 && id < rows && high === 0) continue;
     if (policy === "reject") throw refusal(highs === undefined ? id : wholeId(id, high), i);
     if (policy === "clamp") ids[i] = high < 0 ? 0 : rows - 1;
     else ids[i] = highs === undefined ? mix32(id) % rows : mix64Modulo(id, high, rows);

@@ -1,5 +1,7 @@
 import test from "ava";
+import fc from "fast-check";
 import { mix64Modulo, murmurHash3 } from "../../src/data/murmur-hash.ts";
+import { halvesOf, mix64 } from "../helpers/wide-ids.ts";
 
 // Known answers of MurmurHash3_x86_32, as published with its ports;
 // characters are bytes.
@@ -40,13 +42,25 @@ const mixed: readonly [bigint, bigint][] = [
 
 test("mix64Modulo gives the remainders of the published hashes, for every modulus", (t) => {
   for (const [number, hash] of mixed) {
-    const [low, high] = [
-      Number(BigInt.asIntN(32, number)),
-      Number(BigInt.asIntN(32, number >> 32n)),
-    ];
+    const [low, high] = halvesOf(number);
     for (const modulus of [1, 2, 3, 1000, 65_536, 1_000_003, 2 ** 30, 2 ** 31 - 1]) {
       const expected = Number(hash % BigInt(modulus));
       t.is(mix64Modulo(low, high, modulus), expected, `${number} mod ${modulus}`);
     }
   }
+});
+
+test("mix64Modulo is the remainder of any number's hash by any number of rows", (t) => {
+  const number = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n });
+  const modulus = fc.oneof(
+    fc.integer({ min: 1, max: 2 ** 31 - 1 }),
+    fc.integer({ min: 1, max: 99 }),
+  );
+  fc.assert(
+    fc.property(number, modulus, (id, rows) => {
+      const [low, high] = halvesOf(id);
+      t.is(mix64Modulo(low, high, rows), Number(mix64(id) % BigInt(rows)));
+    }),
+    { numRuns: 5000 },
+  );
 });

@@ -127,6 +127,7 @@ class CachedDataset implements Dataset {
   readonly samples: number;
   readonly dense: number;
   readonly features: number;
+  readonly weighted: readonly boolean[];
   readonly idsMax: readonly number[];
   readonly #file: DiskFile;
   readonly #findBlock: FindBlock;
@@ -143,6 +144,7 @@ class CachedDataset implements Dataset {
     this.samples = meta.samples;
     this.dense = meta.dense;
     this.features = meta.features;
+    this.weighted = meta.weighted;
     this.idsMax = meta.idsMax;
     this.#file = file;
     this.#findBlock = findBlock;
@@ -152,16 +154,16 @@ class CachedDataset implements Dataset {
   read(indices: Uint32Array, batch: BatchMemory): number {
     assert(this.#isOpen, "the dataset is open");
     const B = indices.length;
-    const ids = this.#gather(indices) - B * this.#headWords;
+    const words = this.#gather(indices) - B * this.#headWords;
     assert(batch.labels.length >= B && batch.dense.length >= B * this.dense, "room for the batch");
-    assert(
-      batch.lengths.length >= B * this.features && batch.ids.length >= ids,
-      "room for its ids",
-    );
+    assert(batch.lengths.length >= B * this.features, "room for the lengths of its bags");
+    assert(batch.weights !== undefined || !this.weighted.includes(true), "room for its weights");
     this.#copyDense(batch, B);
-    const copied = this.#copyIds(batch, B);
-    assert.equal(copied, ids, "bags as long as their samples");
-    return copied;
+    const copied = this.#copyBags(batch, B);
+    assert.equal(copied.words, words, "bags as long as their samples");
+    const room = Math.min(batch.ids.length, batch.weights?.length ?? Number.POSITIVE_INFINITY);
+    assert(room >= copied.ids, "room for its ids");
+    return copied.ids;
   }
 
   close(): void {
@@ -209,27 +211,36 @@ class CachedDataset implements Dataset {
     }
   }
 
-  /** Turns sample-major bags into feature-major ones; returns the number of ids. */
-  #copyIds(batch: BatchMemory, B: number): number {
-    const { lengths, ids } = batch;
+  /** Turns sample-major bags into feature-major ones; returns their ids, and the words read. */
+  #copyBags(batch: BatchMemory, B: number): { ids: number; words: number } {
+    const { lengths, ids, weights } = batch;
     const words = this.#words;
+    const floats = this.#floats;
     const starts = this.#starts;
     // `starts` goes to the first id of each sample; the lengths lie `back` words before it.
     for (let b = 0; b < B; b++) starts[b] = (starts[b] ?? 0) + this.#headWords;
     const heads = starts.slice(0, B);
     const back = Math.ceil(this.features / 2);
     let out = 0;
+    let read = 0;
     for (let t = 0; t < this.features; t++) {
       const shift = (t & 1) * 16;
       const head = (t >> 1) - back;
+      const isWeighted = this.weighted[t] === true;
       for (let b = 0; b < B; b++) {
         const length = ((words[(heads[b] ?? 0) + head] ?? 0) >>> shift) & 0xffff;
         lengths[t * B + b] = length;
         const from = starts[b] ?? 0;
-        for (let i = 0; i < length; i++) ids[out++] = words[from + i] ?? 0;
-        starts[b] = from + length;
+        for (let i = 0; i < length; i++) ids[out + i] = words[from + i] ?? 0;
+        for (let i = 0; weights !== undefined && i < length; i++) {
+          weights[out + i] = isWeighted ? (floats[from + length + i] ?? 0) : 1;
+        }
+        out += length;
+        const bagWords = (isWeighted ? 2 : 1) * length;
+        starts[b] = from + bagWords;
+        read += bagWords;
       }
     }
-    return out;
+    return { ids: out, words: read };
   }
 }

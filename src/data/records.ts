@@ -3,16 +3,19 @@
 // empty field in training. Fields that the job does not know, a label among them, are left alone.
 
 import { InvalidOptionError } from "../errors.ts";
-import { type Columns, criteoColumns, csvColumns } from "./columns.ts";
+import { type Columns, criteoColumns, csvColumns, weightedOf } from "./columns.ts";
 import type { BatchMemory } from "./dataset.ts";
-import { decodeBag, decodeDense, decodeId } from "./line-decoder.ts";
-import type { ResolvedDataOptions, TableShape } from "./options.ts";
+import { decodeBag, decodeDense, decodeEntry } from "./line-decoder.ts";
+import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "./options.ts";
 import { Sample } from "./sample.ts";
 
 /** One value of a record; null and undefined are missing. */
 export type RecordValue = string | number | null | undefined;
 
-/** A sample without its label, by column. A list is the ids of a bag. */
+/**
+ * A sample without its label, by column. A list is the ids of a bag. Where ids have weights, each
+ * is text as in training, `12:0.5` with the column's own separator, `:` for generated data.
+ */
 export type SampleRecord = Readonly<Record<string, RecordValue | readonly RecordValue[]>>;
 
 /** Features of some samples: as `BatchMemory`, with nothing behind the last id, and no labels. */
@@ -35,6 +38,7 @@ export function createRecordEncoder(
   tables: readonly TableShape[],
 ): RecordEncoder {
   const columns = columnsOf(data, tables);
+  const weighted = weightedOf(data, tables);
   const names = [...columns.dense, ...columns.categorical].map(({ name }) => name);
   const known = new Set(names);
   const isBag = (feature: number): boolean =>
@@ -63,7 +67,7 @@ export function createRecordEncoder(
 
   return {
     encode(records) {
-      const rows = new BatchRows(records.length, columns.dense.length, tables.length);
+      const rows = new BatchRows(records.length, columns.dense.length, weighted);
       for (const [index, record] of records.entries()) {
         const reason = fill(record);
         if (reason !== undefined) {
@@ -98,7 +102,7 @@ function fillBag(
   for (const entry of value) {
     const text = textOf(entry);
     if (text === undefined) return noValue(column.name, "a list of ids");
-    const reason = text === "" ? undefined : decodeId(sample, feature, text, column);
+    const reason = text === "" ? undefined : decodeEntry(sample, feature, text, column);
     if (reason !== undefined) return reason;
   }
   return undefined;
@@ -114,14 +118,18 @@ function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Co
       return csvColumns(data, tables, "the records", [data.label, ...dense, ...categorical]);
     }
     case "synthetic":
-      return syntheticColumns(data.dense, tables);
+      return syntheticColumns(data, tables);
     default:
       return data satisfies never;
   }
 }
 
 /** Generated samples have values as they are, and ids that are rows. */
-function syntheticColumns(dense: number, tables: readonly TableShape[]): Columns {
+function syntheticColumns(
+  { dense, weights }: ResolvedSyntheticOptions,
+  tables: readonly TableShape[],
+): Columns {
+  const weightSeparator = weights === undefined ? undefined : ":";
   const fields = { delimiter: "\t", hasQuotes: false, label: 0 };
   return {
     ...fields,
@@ -131,7 +139,8 @@ function syntheticColumns(dense: number, tables: readonly TableShape[]): Columns
     }),
     categorical: tables.map(({ name, rows }, index) => {
       const place = { field: 1 + dense + index, name, rows };
-      return { ...place, ids: "integer" as const, offset: 0, separator: undefined };
+      const form = { ids: "integer" as const, offset: 0, separator: undefined, weightSeparator };
+      return { ...place, ...form };
     }),
   };
 }
@@ -143,14 +152,18 @@ class BatchRows {
   readonly #lengths: Int32Array;
   /** Ids of each feature, sample after sample. */
   readonly #ids: number[][];
+  /** Their weights, where some feature has any. */
+  readonly #weights: number[][] | undefined;
   readonly #width: number;
 
-  constructor(samples: number, dense: number, features: number) {
+  constructor(samples: number, dense: number, weighted: readonly boolean[]) {
+    const features = weighted.length;
     this.#samples = samples;
     this.#width = dense;
     this.#dense = new Float32Array(samples * dense);
     this.#lengths = new Int32Array(features * samples);
     this.#ids = Array.from({ length: features }, () => []);
+    this.#weights = weighted.includes(true) ? this.#ids.map(() => []) : undefined;
   }
 
   add(index: number, sample: Sample): void {
@@ -159,7 +172,10 @@ class BatchRows {
     for (const [feature, bag] of this.#ids.entries()) {
       const length = sample.lengths[feature] ?? 0;
       this.#lengths[feature * this.#samples + index] = length;
-      for (const end = at + length; at < end; at++) bag.push(sample.ids[at] ?? 0);
+      for (const end = at + length; at < end; at++) {
+        bag.push(sample.ids[at] ?? 0);
+        this.#weights?.[feature]?.push(sample.weights[at] ?? 0);
+      }
     }
   }
 
@@ -169,6 +185,7 @@ class BatchRows {
       dense: this.#dense,
       lengths: this.#lengths,
       ids: Int32Array.from(this.#ids.flat()),
+      weights: this.#weights === undefined ? undefined : Float32Array.from(this.#weights.flat()),
     };
   }
 }

@@ -14,6 +14,7 @@ export class Sample {
   /** (features): ids of each bag. */
   readonly lengths: Uint16Array;
   #ids: Int32Array = new Int32Array(64);
+  #weights = new Float32Array(64);
   #count = 0;
 
   constructor(shape: { readonly dense: number; readonly features: number }) {
@@ -24,6 +25,11 @@ export class Sample {
   /** The ids of all bags, feature after feature. Valid until the next `push`. */
   get ids(): Int32Array {
     return this.#ids;
+  }
+
+  /** What each of `ids` counts in its bag. Valid until the next `push`. */
+  get weights(): Float32Array {
+    return this.#weights;
   }
 
   /** How many of `ids` are meant. */
@@ -38,7 +44,7 @@ export class Sample {
   }
 
   /** Appends an id to the bag of `feature`; false where the bag is full. */
-  push(feature: number, id: number): boolean {
+  push(feature: number, id: number, weight = 1): boolean {
     const length = this.lengths[feature];
     assert(length !== undefined, "a feature of the sample");
     if (length === bagIdsMax) return false;
@@ -46,7 +52,11 @@ export class Sample {
       const larger = new Int32Array(2 * this.#ids.length);
       larger.set(this.#ids);
       this.#ids = larger;
+      const weights = new Float32Array(larger.length);
+      weights.set(this.#weights);
+      this.#weights = weights;
     }
+    this.#weights[this.#count] = weight;
     this.#ids[this.#count++] = id;
     this.lengths[feature] = length + 1;
     return true;

@@ -38,6 +38,8 @@ export interface PlainSample {
   readonly label: number;
   readonly dense: readonly number[];
   readonly bags: readonly (readonly number[])[];
+  /** As `bags`, where a feature has weights. */
+  readonly weights?: readonly (readonly number[])[];
 }
 
 /** The samples `indices` of a dataset (all by default), read as one batch. */
@@ -50,18 +52,21 @@ export function readPlain(dataset: Dataset, indices?: readonly number[]): PlainS
     labels: new Float32Array(B),
     lengths: new Int32Array(B * dataset.features),
     ids: new Int32Array(B * bagMax),
+    weights: dataset.weighted.includes(true) ? new Float32Array(B * bagMax) : undefined,
   };
   const count = dataset.read(wanted, batch);
   const samples = Array.from({ length: B }, (_, b) => ({
     label: batch.labels[b] ?? 0,
     dense: [...batch.dense.subarray(b * dataset.dense, (b + 1) * dataset.dense)],
     bags: [] as number[][],
+    ...(batch.weights === undefined ? {} : { weights: [] as number[][] }),
   }));
   let at = 0;
   for (let t = 0; t < dataset.features; t++) {
     for (const [b, sample] of samples.entries()) {
       const length = batch.lengths[t * B + b] ?? 0;
       sample.bags.push([...batch.ids.subarray(at, at + length)]);
+      sample.weights?.push([...(batch.weights ?? []).slice(at, at + length)]);
       at += length;
     }
   }

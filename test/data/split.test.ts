@@ -10,6 +10,7 @@ function startDataset(samples: number, onClose = () => {}): Dataset {
     samples,
     dense: 1,
     features: 0,
+    weighted: [],
     idsMax: [],
     read(indices, batch) {
       for (const [b, index] of indices.entries()) batch.dense[b] = index;

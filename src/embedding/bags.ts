@@ -2,10 +2,12 @@
 // and the bags that the rows' device makes of what arrives. Ids are checked here, once, because
 // beyond this point an id is an address.
 //
-//   int32: [stopAfter, ids, lengths (T*b, table-major), ids (table-major)]
+//   int32: [stopAfter, ids, lengths (T*b, table-major), bags (table-major)]
+//   bags of a table: its ids; then, where they have weights, those as float32
 //
 // T = tables of the receiver, b = samples of the sender, B = samples of the batch.
 
+import assert from "node:assert/strict";
 import { mix32 } from "../data/murmur-hash.ts";
 import { FrameCorruptError, IdOutOfRangeError } from "../errors.ts";
 import type { Bags } from "../kernels/kernels.ts";
@@ -20,36 +22,49 @@ export interface LocalIds {
   readonly lengths: Int32Array;
   /** Feature-major. */
   readonly ids: Int32Array;
+  /** (N): must be there where a feature has weights; those of the other features are not read. */
+  readonly weights?: Float32Array | undefined;
 }
 
-/** Bytes of the largest frame: every bag as long as the longest. */
-export function idFrameBytes(samples: number, idsMax: readonly number[]): number {
-  const idsPerSample = idsMax.reduce((sum, most) => sum + most, 0);
-  return 4 * (headerInts + samples * (idsMax.length + idsPerSample));
+/** Words of a table's longest bag in a frame. */
+export function bagWords(idsMax: number, isWeighted: boolean): number {
+  return (isWeighted ? 2 : 1) * idsMax;
 }
 
-/** Writes the frame with the bags of `features` into `frame`. */
+/** Bytes of the largest frame: every bag as long as the longest, in `bagWords` of each table. */
+export function idFrameBytes(samples: number, wordsMax: readonly number[]): number {
+  const wordsPerSample = wordsMax.reduce((sum, most) => sum + most, 0);
+  return 4 * (headerInts + samples * (wordsMax.length + wordsPerSample));
+}
+
+/** Writes the frame with the bags of `tables` into `frame`. */
 export function writeIdFrame(
   frame: Int32Array,
   local: LocalIds,
-  features: readonly number[],
+  tables: readonly Pick<BagTable, "feature" | "isWeighted">[],
   starts: Int32Array,
   stopAfter: number,
 ): void {
   const { samples, lengths, ids } = local;
+  const weights = bitsOf(local.weights);
   let atLength = headerInts;
-  let atId = headerInts + features.length * samples;
-  const firstId = atId;
-  for (const feature of features) {
+  let at = headerInts + tables.length * samples;
+  let count = 0;
+  for (const { feature, isWeighted } of tables) {
     frame.set(lengths.subarray(feature * samples, (feature + 1) * samples), atLength);
     atLength += samples;
     const from = starts[feature] ?? 0;
     const to = starts[feature + 1] ?? from;
-    frame.set(ids.subarray(from, to), atId);
-    atId += to - from;
+    frame.set(ids.subarray(from, to), at);
+    at += to - from;
+    count += to - from;
+    if (isWeighted !== true) continue;
+    assert(local.weights !== undefined, "weights for a feature that has some");
+    frame.set(weights.subarray(from, to), at);
+    at += to - from;
   }
   frame[0] = stopAfter;
-  frame[1] = atId - firstId;
+  frame[1] = count;
 }
 
 /** (features + 1): where the ids of each feature begin in a device's own batch. */
@@ -75,12 +90,15 @@ export interface IdFrame {
 export interface BagTable extends Pick<TableSpec, "name" | "rows" | "ids"> {
   /** Index of the table, and so of its feature, in the job. */
   readonly feature: number;
+  /** Whether its ids come with weights; left out, they do not. */
+  readonly isWeighted?: boolean;
 }
 
 /** Grow-only memory for bags, so that a steady step allocates nothing that grows with the batch. */
 export class BagMemory {
   #offsets = new Int32Array(0);
   #ids = new Int32Array(0);
+  #weights = new Float32Array(0);
   #frame = new Int32Array(0);
   readonly #repaired = new Map<string, number>();
 
@@ -90,15 +108,16 @@ export class BagMemory {
   }
 
   /** Room for a frame that is gathered where it was written. */
-  frame(samples: number, idsMax: readonly number[]): Int32Array {
-    const ints = idFrameBytes(samples, idsMax) / 4;
+  frame(samples: number, wordsMax: readonly number[]): Int32Array {
+    const ints = idFrameBytes(samples, wordsMax) / 4;
     if (this.#frame.length < ints) this.#frame = new Int32Array(ints);
     return this.#frame.subarray(0, ints);
   }
 
   /**
    * The bags of the tables, samples of all senders in rank order; the first of them is sample
-   * `firstSample` of the batch. Valid until the next call.
+   * `firstSample` of the batch. They have weights where a table has: 1 in the other tables. Valid
+   * until the next call.
    * @throws IdOutOfRangeError naming table, feature and sample
    * @throws FrameCorruptError where lengths and ids disagree
    */
@@ -110,7 +129,11 @@ export class BagMemory {
     if (this.#ids.length < count) this.#ids = new Int32Array(count + (count >> 1));
     const offsets = this.#offsets.subarray(0, bags + 1);
     const ids = this.#ids.subarray(0, count);
-    const atId = frames.map((frame) => headerInts + tables.length * frame.samples);
+    const weights = tables.some(({ isWeighted }) => isWeighted)
+      ? this.#weightsOf(count)
+      : undefined;
+    const weightBits = bitsOf(weights);
+    const atBag = frames.map((frame) => headerInts + tables.length * frame.samples);
     let bag = 0;
     let total = 0;
     for (const [table, spec] of tables.entries()) {
@@ -122,13 +145,16 @@ export class BagMemory {
           if (length < 0) throw new FrameCorruptError("ids", `a bag of ${length} ids`);
           total += length;
         }
-        const from = atId[sender] ?? 0;
-        const end = from + total - first;
+        const from = atBag[sender] ?? 0;
+        const middle = from + total - first;
+        const end = spec.isWeighted === true ? middle + total - first : middle;
         if (total > count || end > frame.ints.length) {
           throw new FrameCorruptError("ids", `lengths of ${total} ids, ${count} ids`);
         }
-        ids.set(frame.ints.subarray(from, end), first);
-        atId[sender] = end;
+        ids.set(frame.ints.subarray(from, middle), first);
+        if (spec.isWeighted === true) weightBits.set(frame.ints.subarray(middle, end), first);
+        else weights?.fill(1, first, total);
+        atBag[sender] = end;
         const repaired = repairIds(ids, first, total, spec, (id, at) => {
           const sample = bagOf(offsets, bag, at) - table * samples + firstSample;
           return new IdOutOfRangeError({ ...spec, table: spec.name, sample, id });
@@ -140,8 +166,19 @@ export class BagMemory {
     }
     offsets[bag] = total;
     if (total !== count) throw new FrameCorruptError("ids", `lengths of ${total}, ${count} ids`);
-    return { tables: tables.length, samples, offsets, ids };
+    const bagsOfAll = { tables: tables.length, samples, offsets, ids };
+    return weights === undefined ? bagsOfAll : { ...bagsOfAll, weights };
   }
+
+  #weightsOf(count: number): Float32Array {
+    if (this.#weights.length < count) this.#weights = new Float32Array(count + (count >> 1));
+    return this.#weights.subarray(0, count);
+  }
+}
+
+/** The same memory as whole words: floats are copied by their bits. */
+function bitsOf(floats: Float32Array = new Float32Array(0)): Int32Array {
+  return new Int32Array(floats.buffer, floats.byteOffset, floats.length);
 }
 
 /**

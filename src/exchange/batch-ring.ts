@@ -27,6 +27,8 @@ export interface RingShape {
   readonly dense: number;
   /** Longest bag of each feature. */
   readonly idsMax: readonly number[];
+  /** Whether ids come with weights, those of every feature. */
+  readonly isWeighted: boolean;
   /** Most samples of one device in a batch. */
   readonly samplesMax: readonly number[];
 }
@@ -52,6 +54,7 @@ interface SlotOffsets {
   readonly labels: number;
   readonly lengths: number;
   readonly ids: number;
+  readonly weights: number;
   readonly idsMax: number;
 }
 
@@ -62,7 +65,8 @@ export function ringLayoutOf(shape: RingShape): RingLayout {
   const floats = (device: number) => shape.samplesMax[device] ?? 0;
   const slotBytes = (device: number): number => {
     const samples = floats(device);
-    return 4 * (headerInts + samples * (shape.dense + 1 + features + idsPerSample));
+    const words = (shape.isWeighted ? 2 : 1) * idsPerSample;
+    return 4 * (headerInts + samples * (shape.dense + 1 + features + words));
   };
   const base: number[] = [];
   let bytes = 0;
@@ -81,7 +85,8 @@ export function ringLayoutOf(shape: RingShape): RingLayout {
       const labels = dense + 4 * samples * shape.dense;
       const lengths = labels + 4 * samples;
       const ids = lengths + 4 * samples * features;
-      return { header, dense, labels, lengths, ids, idsMax: samples * idsPerSample };
+      const idsMax = samples * idsPerSample;
+      return { header, dense, labels, lengths, ids, weights: ids + 4 * idsMax, idsMax };
     },
   };
 }
@@ -195,6 +200,7 @@ export function createBatchOutlet(
         labels: new Float32Array(memory, at.labels, samples),
         lengths: new Int32Array(memory, at.lengths, samples * features),
         ids: new Int32Array(memory, at.ids, at.idsMax),
+        weights: shape.isWeighted ? new Float32Array(memory, at.weights, at.idsMax) : undefined,
       };
     },
     publish(stream, device, ticket, counts) {
@@ -229,5 +235,6 @@ function viewOf(
     labels: new Float32Array(memory, at.labels, samples),
     lengths: new Int32Array(memory, at.lengths, samples * shape.idsMax.length),
     ids: new Int32Array(memory, at.ids, idCount),
+    weights: shape.isWeighted ? new Float32Array(memory, at.weights, idCount) : undefined,
   };
 }

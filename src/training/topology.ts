@@ -1,7 +1,7 @@
 // The topology: what every device of a generation knows of all the others. A pure function of the
 // job, the data's limits and the placement, so that each thread computes the same one.
 
-import { idFrameBytes } from "../embedding/bags.ts";
+import { bagWords, idFrameBytes } from "../embedding/bags.ts";
 import type { TableSpec } from "../embedding/options.ts";
 import { replicatedTables, shardsOf } from "../embedding/shards.ts";
 import type { RingShape } from "../exchange/batch-ring.ts";
@@ -18,6 +18,8 @@ export interface TopologyInput {
   readonly slices: number;
   /** Longest bag of each feature, over all datasets of the job. */
   readonly idsMax: readonly number[];
+  /** Whether the ids of each feature have weights; left out, none has. */
+  readonly weighted?: readonly boolean[];
 }
 
 export interface Topology {
@@ -95,15 +97,20 @@ type StepBytes = ExchangeShape["bytesMax"];
 /** `counts` = samples of each device. */
 function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   const count = (device: number) => counts[device] ?? 0;
-  const { idsMax } = topology.input;
-  const maxOf = topology.tablesOf.map((tables) => tables.map((table) => idsMax[table] ?? 0));
+  const wordsMax = topology.tablesOf.map((tables) => bagWordsOf(topology, tables));
   const columns = (device: number) => topology.columnsOf[device] ?? 0;
   return {
-    ids: (from, to) => idFrameBytes(count(from), maxOf[to] ?? []),
+    ids: (from, to) => idFrameBytes(count(from), wordsMax[to] ?? []),
     pooled: (from, to) => 4 * count(to) * columns(from),
     dPooled: (from, to) => 4 * count(from) * columns(to),
     losses: (from) => 8 * (topology.placement.devices[from]?.slices ?? 0),
   };
+}
+
+/** Words of the longest bag of each of `tables`, as it travels. */
+export function bagWordsOf(topology: Topology, tables: readonly number[]): number[] {
+  const { idsMax, weighted } = topology.input;
+  return tables.map((table) => bagWords(idsMax[table] ?? 0, weighted?.[table] === true));
 }
 
 export function exchangeShapeOf(topology: Topology): ExchangeShape {
@@ -123,6 +130,7 @@ export function ringShapeOf(topology: Topology): RingShape {
     devices: topology.devices,
     dense: topology.input.model.dense,
     idsMax: topology.input.idsMax,
+    isWeighted: topology.input.weighted?.includes(true) === true,
     samplesMax: samplesMaxOf(topology),
   };
 }

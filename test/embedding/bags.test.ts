@@ -1,7 +1,13 @@
 import test from "ava";
 import fc from "fast-check";
 import { mix32 } from "../../src/data/murmur-hash.ts";
-import { BagMemory, featureStarts, idFrameBytes, writeIdFrame } from "../../src/embedding/bags.ts";
+import {
+  BagMemory,
+  bagWords,
+  featureStarts,
+  idFrameBytes,
+  writeIdFrame,
+} from "../../src/embedding/bags.ts";
 import { FrameCorruptError, IdOutOfRangeError } from "../../src/errors.ts";
 
 const tablesThat = (ids: "reject" | "clamp" | "hash") => [
@@ -22,7 +28,8 @@ function frameOf(bags: Nested, features = bags.map((_, feature) => feature)) {
     Math.max(0, ...(bags[feature] ?? []).map((b) => b.length)),
   );
   const ints = new Int32Array(idFrameBytes(samples, idsMax) / 4);
-  writeIdFrame(ints, local, features, featureStarts(local, bags.length), 17);
+  const held = features.map((feature) => ({ feature }));
+  writeIdFrame(ints, local, held, featureStarts(local, bags.length), 17);
   return { ints, samples };
 }
 
@@ -116,3 +123,35 @@ test("a frame cut short is refused", (t) => {
   const frame = { ints: ints.subarray(0, 9), samples };
   t.throws(() => new BagMemory().gather([frame], tables), { instanceOf: FrameCorruptError });
 });
+
+test("weights travel with the ids of the tables that have them; the others count 1", (t) => {
+  const weighted = [false, true];
+  const frame = (bags: Nested, weights: readonly number[]) => {
+    const samples = bags[0]?.length ?? 0;
+    const lengths = Int32Array.from(bags.flatMap((feature) => feature.map((ids) => ids.length)));
+    const local = { samples, lengths, ids: Int32Array.from(bags.flat(2)) };
+    const ints = new Int32Array(idFrameBytes(samples, [bagWords(3, false), bagWords(3, true)]) / 4);
+    const all = { ...local, weights: Float32Array.from(weights) };
+    const held = weighted.map((isWeighted, feature) => ({ feature, isWeighted }));
+    writeIdFrame(ints, all, held, featureStarts(local, 2), 17);
+    return { ints, samples };
+  };
+  const mixed = tables.map((table, i) => ({ ...table, isWeighted: weighted[i] === true }));
+  const memory = new BagMemory();
+  const frames = [frame(good, [9, 9, 9, 0.5, -2, 3, 4]), frame([[[5, 6]], [[1, 2]]], [9, 9, 7, 8])];
+  const bags = memory.gather(frames, mixed);
+  t.deepEqual([...bags.ids], [1, 2, 9, 5, 6, 4, 0, 0, 3, 1, 2]);
+  t.deepEqual([...(bags.weights ?? [])], [1, 1, 1, 1, 1, 0.5, -2, 3, 4, 7, 8]);
+  t.is(memory.gather([frameOf(good)], tables).weights, undefined);
+  // A frame that ends among its weights.
+  const ints = frames[0]?.ints ?? new Int32Array(0);
+  const short = { ints: ints.subarray(0, 2 + 6 + 7 + 3), samples: 3 };
+  t.throws(() => memory.gather([short], mixed), { instanceOf: FrameCorruptError });
+  t.throws(() => frameOfWeighted(), { message: /weights for a feature that has some/ });
+});
+
+function frameOfWeighted(): void {
+  const local = { samples: 1, lengths: Int32Array.of(1), ids: Int32Array.of(1) };
+  const held = [{ feature: 0, isWeighted: true }];
+  writeIdFrame(new Int32Array(9), local, held, Int32Array.of(0, 1), 0);
+}

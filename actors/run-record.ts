@@ -15,7 +15,7 @@ export interface CutRecord {
   readonly evaluation?: Metrics | undefined;
 }
 
-/** A table and how many of its ids lay outside it, and were clamped or hashed as its policy says. */
+/** A table, and how many of its ids lay outside it and were clamped or hashed by its policy. */
 export interface RepairedTable {
   readonly table: string;
   readonly ids: number;

@@ -1,4 +1,4 @@
-// Weighted bags from a file to the model: the bits of a run do not depend on who holds what, or dies.
+// Weighted bags from a file to the model: its bits do not depend on who holds what, or who dies.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -226,19 +226,22 @@ class CachedDataset implements Dataset {
     for (let t = 0; t < this.features; t++) {
       const shift = (t & 1) * 16;
       const head = (t >> 1) - back;
-      const isWeighted = this.weighted[t] === true;
+      const isWeighted = this.weighted[t] === true && weights !== undefined;
       for (let b = 0; b < B; b++) {
         const length = ((words[(heads[b] ?? 0) + head] ?? 0) >>> shift) & 0xffff;
         lengths[t * B + b] = length;
         const from = starts[b] ?? 0;
         for (let i = 0; i < length; i++) ids[out + i] = words[from + i] ?? 0;
-        for (let i = 0; weights !== undefined && i < length; i++) {
-          weights[out + i] = isWeighted ? (floats[from + length + i] ?? 0) : 1;
+        let end = from + length;
+        if (isWeighted) {
+          for (let i = 0; i < length; i++) weights[out + i] = floats[end + i] ?? 0;
+          end += length;
+        } else {
+          weights?.fill(1, out, out + length);
         }
         out += length;
-        const bagWords = (isWeighted ? 2 : 1) * length;
-        starts[b] = from + bagWords;
-        read += bagWords;
+        starts[b] = end;
+        read += end - from;
       }
     }
     return { ids: out, words: read };

@@ -8,7 +8,8 @@
 //
 //   block   words      first word of each of its samples, and of the end, counted from the block's
 //   sample  words      label f32 · dense f32 (dense) · bag lengths u16 (even number) · bags
-//   bag     words      ids i32 · where the feature is wide, their upper halves i32
+//   bag     words      ids i32 · where the feature is wide, their upper halves i32 · where it has
+//                      weights, those of its ids f32
 //
 // All little-endian, all aligned to 4 bytes. A file has this name only when it is complete: it is
 // written under another name, synced, and renamed.
@@ -44,6 +45,8 @@ export interface CacheMeta {
   readonly dense: number;
   /** Whether the ids of each feature have 64 bits. */
   readonly wide: readonly boolean[];
+  /** Whether the ids of each feature have weights. */
+  readonly weighted: readonly boolean[];
   /** Longest bag of each feature. */
   readonly idsMax: readonly number[];
   /** Samples whose label is 1. */

@@ -128,6 +128,7 @@ class CachedDataset implements Dataset {
   readonly dense: number;
   readonly features: number;
   readonly wide: readonly boolean[];
+  readonly weighted: readonly boolean[];
   readonly idsMax: readonly number[];
   readonly #file: DiskFile;
   readonly #findBlock: FindBlock;
@@ -145,6 +146,7 @@ class CachedDataset implements Dataset {
     this.dense = meta.dense;
     this.features = meta.features;
     this.wide = meta.wide;
+    this.weighted = meta.weighted;
     this.idsMax = meta.idsMax;
     this.#file = file;
     this.#findBlock = findBlock;
@@ -158,10 +160,12 @@ class CachedDataset implements Dataset {
     assert(batch.labels.length >= B && batch.dense.length >= B * this.dense, "room for the batch");
     assert(batch.lengths.length >= B * this.features, "room for the lengths of its bags");
     assert(batch.highs !== undefined || !this.wide.includes(true), "room for halves of its ids");
+    assert(batch.weights !== undefined || !this.weighted.includes(true), "room for its weights");
     this.#copyDense(batch, B);
     const copied = this.#copyBags(batch, B);
     assert.equal(copied.words, words, "bags as long as their samples");
-    const room = Math.min(batch.ids.length, batch.highs?.length ?? batch.ids.length);
+    const { ids, highs = ids, weights = ids } = batch;
+    const room = Math.min(ids.length, highs.length, weights.length);
     assert(room >= copied.ids, "room for its ids");
     return copied.ids;
   }
@@ -213,8 +217,9 @@ class CachedDataset implements Dataset {
 
   /** Turns sample-major bags into feature-major ones; returns their ids, and the words read. */
   #copyBags(batch: BatchMemory, B: number): { ids: number; words: number } {
-    const { lengths, ids, highs } = batch;
+    const { lengths, ids, highs, weights } = batch;
     const words = this.#words;
+    const floats = this.#floats;
     const starts = this.#starts;
     // `starts` goes to the first id of each sample; the lengths lie `back` words before it.
     for (let b = 0; b < B; b++) starts[b] = (starts[b] ?? 0) + this.#headWords;
@@ -226,6 +231,7 @@ class CachedDataset implements Dataset {
       const shift = (t & 1) * 16;
       const head = (t >> 1) - back;
       const halves = this.wide[t] === true ? highs : undefined;
+      const isWeighted = this.weighted[t] === true && weights !== undefined;
       for (let b = 0; b < B; b++) {
         const length = ((words[(heads[b] ?? 0) + head] ?? 0) >>> shift) & 0xffff;
         lengths[t * B + b] = length;
@@ -235,6 +241,12 @@ class CachedDataset implements Dataset {
         if (halves !== undefined) {
           for (let i = 0; i < length; i++) halves[out + i] = words[end + i] ?? 0;
           end += length;
+        }
+        if (isWeighted) {
+          for (let i = 0; i < length; i++) weights[out + i] = floats[end + i] ?? 0;
+          end += length;
+        } else {
+          weights?.fill(1, out, out + length);
         }
         out += length;
         starts[b] = end;

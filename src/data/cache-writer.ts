@@ -27,6 +27,8 @@ export interface CacheShape {
   readonly features: number;
   /** Whether the ids of each feature have 64 bits. */
   readonly wide: readonly boolean[];
+  /** Whether the ids of each feature have weights; `[]`: none has. */
+  readonly weighted: readonly boolean[];
 }
 
 /** A cache that is being written. */
@@ -56,7 +58,9 @@ export class CacheWriter {
     this.#headWords = sampleHeadWords(shape);
     this.#idsMax = new Array<number>(shape.features).fill(0);
     const wide = shape.wide.includes(true) ? ` wide ${shape.wide}` : "";
-    this.#digest.update(`dense ${shape.dense} features ${shape.features}${wide}\n`);
+    const weighted = shape.weighted.includes(true) ? ` weighted ${shape.weighted}` : "";
+    const more = wide + weighted;
+    this.#digest.update(`dense ${shape.dense} features ${shape.features}${more}\n`);
   }
 
   /** A sample of the cache's shape, to be filled and appended. */
@@ -72,7 +76,7 @@ export class CacheWriter {
   /** Appends a copy of a sample. @throws StoreFailedError */
   append(sample: Sample): void {
     const { dense, lengths, idCount } = sample;
-    this.#reserve(this.#headWords + 2 * idCount);
+    this.#reserve(this.#headWords + 3 * idCount);
     let at = this.#used;
     this.#floats[at++] = sample.label;
     for (let i = 0; i < dense.length; i++) this.#floats[at++] = dense[i] ?? 0;
@@ -87,7 +91,7 @@ export class CacheWriter {
   }
 
   /** Writes the bags of a sample from word `start` on; returns where they end. */
-  #writeBags({ lengths, ids, highs }: Sample, start: number): number {
+  #writeBags({ lengths, ids, highs, weights }: Sample, start: number): number {
     let at = start;
     let first = 0;
     for (let feature = 0; feature < lengths.length; feature++) {
@@ -96,6 +100,9 @@ export class CacheWriter {
       for (let i = first; i < end; i++) this.#words[at++] = ids[i] ?? 0;
       if (this.#shape.wide[feature] === true) {
         for (let i = first; i < end; i++) this.#words[at++] = highs[i] ?? 0;
+      }
+      if (this.#shape.weighted[feature] === true) {
+        for (let i = first; i < end; i++) this.#floats[at++] = weights[i] ?? 0;
       }
       first = end;
       if (length > (this.#idsMax[feature] ?? 0)) this.#idsMax[feature] = length;
@@ -111,6 +118,7 @@ export class CacheWriter {
       features: this.#shape.features,
       dense: this.#shape.dense,
       wide: this.#shape.wide,
+      weighted: Array.from(this.#idsMax, (_, feature) => this.#shape.weighted[feature] === true),
       idsMax: this.#idsMax,
       positives: this.#positives,
       digest: this.#digest.digest("hex"),

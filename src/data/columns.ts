@@ -8,6 +8,7 @@ import {
   criteoFeatures,
   type ResolvedCriteoTsvOptions,
   type ResolvedCsvOptions,
+  type ResolvedDataOptions,
   type TableShape,
 } from "./options.ts";
 
@@ -29,6 +30,8 @@ export interface CategoricalField {
   readonly ids: "hash" | "integer";
   readonly offset: number;
   readonly separator: string | undefined;
+  /** Between an id and its weight; undefined where ids have none. */
+  readonly weightSeparator: string | undefined;
 }
 
 /** Where everything is in a line. */
@@ -71,6 +74,7 @@ export function criteoColumns(tables: readonly TableShape[]): Columns {
       ids: source.ids,
       offset: source.offset,
       separator: undefined,
+      weightSeparator: undefined,
     })),
   };
 }
@@ -112,6 +116,7 @@ export function csvColumns(
       ids: source.ids,
       offset: source.offset,
       separator: source.separator,
+      weightSeparator: source.weightSeparator,
     })),
   };
 }
@@ -123,6 +128,34 @@ export function checkTables(
 ): void {
   if (options.kind === "criteo-tsv") criteoColumns(tables);
   else matchTables(options.categorical, tables);
+}
+
+/** For each table, whether the ids of its feature come with weights. */
+export function weightedOf(
+  data: ResolvedDataOptions,
+  tables: readonly Pick<TableShape, "name">[],
+): boolean[] {
+  const isWeighted = (name: string): boolean =>
+    data.kind === "csv"
+      ? data.categorical.some((one) => one.table === name && one.weightSeparator !== undefined)
+      : data.kind === "synthetic" && data.weights !== undefined;
+  return tables.map(({ name }) => isWeighted(name));
+}
+
+/** Throws where other data of a job, `data` under `option`, has weights for other tables. */
+export function checkWeights(
+  data: ResolvedDataOptions,
+  option: string,
+  training: ResolvedDataOptions,
+  tables: readonly Pick<TableShape, "name">[],
+): void {
+  const trained = weightedOf(training, tables);
+  const differs = weightedOf(data, tables).findIndex((weighted, i) => weighted !== trained[i]);
+  if (differs < 0) return;
+  const message =
+    `Expected \`${option}\` to have ${trained[differs] ? "weights" : "no weights"} for table ` +
+    `\`${tables[differs]?.name}\`, as the training data has`;
+  throw new InvalidOptionError(option, message);
 }
 
 type CategoricalColumn = ResolvedCsvOptions["categorical"][number];

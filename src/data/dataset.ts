@@ -18,6 +18,8 @@ export interface BatchMemory {
    * undefined numbers. Left out where no feature is wide.
    */
   readonly highs?: Int32Array | undefined;
+  /** (N): what each id counts in its bag, 1 in features without weights; left out, all 1. */
+  readonly weights?: Float32Array | undefined;
 }
 
 export interface Dataset {
@@ -28,12 +30,14 @@ export interface Dataset {
   readonly features: number;
   /** Whether the ids of each feature have 64 bits. */
   readonly wide: readonly boolean[];
+  /** Whether the ids of each feature have weights. */
+  readonly weighted: readonly boolean[];
   /** Longest bag of each feature. */
   readonly idsMax: readonly number[];
   /**
    * Copies the samples `indices`, in that order, into `batch`; returns the number of ids.
    * `batch` must have room for B samples of the longest bags, with upper halves where a feature is
-   * wide; lengths are at t*B + b with B = indices.length.
+   * wide, and weights where one has some; lengths are at t*B + b with B = indices.length.
    */
   read(indices: Uint32Array, batch: BatchMemory): number;
   close(): void;

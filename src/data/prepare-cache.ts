@@ -9,7 +9,7 @@ import { InputUnusableError } from "../errors.ts";
 import { type CacheMeta, cacheVersion, onDisk } from "./cache-format.ts";
 import { readCacheMeta } from "./cache-reader.ts";
 import { type CacheProgress, CacheWriter } from "./cache-writer.ts";
-import { checkTables } from "./columns.ts";
+import { checkTables, weightedOf } from "./columns.ts";
 import {
   criteoDense,
   type ResolvedDataOptions,
@@ -103,7 +103,8 @@ async function fill(
   onProgress: OnProgress,
 ): Promise<CacheMeta> {
   const dense = denseOf(options);
-  const writer = new CacheWriter(file, { dense, features: tables.length, wide: wideOf(tables) });
+  const [wide, weighted] = [wideOf(tables), weightedOf(options, tables)];
+  const writer = new CacheWriter(file, { dense, features: tables.length, wide, weighted });
   if (options.kind === "synthetic") return writeGenerated(writer, options, tables, onProgress);
   return writer.finish({ quarantine: await writeText(writer, options, tables, onProgress) });
 }

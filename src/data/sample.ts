@@ -15,6 +15,7 @@ export class Sample {
   readonly lengths: Uint16Array;
   #ids: Int32Array = new Int32Array(64);
   #highs: Int32Array = new Int32Array(64);
+  #weights: Float32Array = new Float32Array(64);
   #count = 0;
 
   constructor(shape: { readonly dense: number; readonly features: number }) {
@@ -32,6 +33,11 @@ export class Sample {
     return this.#highs;
   }
 
+  /** What each of `ids` counts in its bag. Valid until the next `push`. */
+  get weights(): Float32Array {
+    return this.#weights;
+  }
+
   /** How many of `ids` are meant. */
   get idCount(): number {
     return this.#count;
@@ -47,14 +53,16 @@ export class Sample {
    * Appends an id to the bag of `feature`; false where the bag is full. In a wide feature, `id` is
    * its lower half, and `high` the upper one.
    */
-  push(feature: number, id: number, high = 0): boolean {
+  push(feature: number, id: number, weight = 1, high = 0): boolean {
     const length = this.lengths[feature];
     assert(length !== undefined, "a feature of the sample");
     if (length === bagIdsMax) return false;
     if (this.#count === this.#ids.length) {
-      this.#ids = twice(this.#ids);
-      this.#highs = twice(this.#highs);
+      this.#ids = grown(this.#ids, new Int32Array(2 * this.#count));
+      this.#highs = grown(this.#highs, new Int32Array(2 * this.#count));
+      this.#weights = grown(this.#weights, new Float32Array(2 * this.#count));
     }
+    this.#weights[this.#count] = weight;
     this.#highs[this.#count] = high;
     this.#ids[this.#count++] = id;
     this.lengths[feature] = length + 1;
@@ -62,8 +70,11 @@ export class Sample {
   }
 }
 
-function twice(ids: Int32Array): Int32Array {
-  const larger = new Int32Array(2 * ids.length);
-  larger.set(ids);
+/** `larger`, which begins with what is in `from`. */
+function grown<Elements extends Int32Array | Float32Array>(
+  from: Elements,
+  larger: Elements,
+): Elements {
+  larger.set(from);
   return larger;
 }

@@ -3,7 +3,8 @@
 // beyond this point an id is an address.
 //
 //   int32: [stopAfter, ids, lengths (T*b, table-major), bags (table-major)]
-//   bags of a table: its ids; then, where they have 64 bits, their upper halves
+//   bags of a table: its ids; then, where they have 64 bits, their upper halves; then, where they
+//   have weights, those as float32
 //
 // T = tables of the receiver, b = samples of the sender, B = samples of the batch.
 
@@ -24,11 +25,16 @@ export interface LocalIds {
   readonly ids: Int32Array;
   /** (N): upper halves; there where a feature is wide, and read only of such. */
   readonly highs?: Int32Array | undefined;
+  /** (N): must be there where a feature has weights; those of the other features are not read. */
+  readonly weights?: Float32Array | undefined;
 }
 
 /** Words that the bag of a table takes in a frame, of `ids` ids. */
-export function bagWords(ids: number, { idBits }: Pick<TableSpec, "idBits">): number {
-  return ids * (idBits / 32);
+export function bagWords(
+  ids: number,
+  { idBits, isWeighted }: Pick<BagTable, "idBits" | "isWeighted">,
+): number {
+  return ids * (idBits / 32 + (isWeighted === true ? 1 : 0));
 }
 
 /** Bytes of the largest frame: every bag as long as the longest, in `bagWords` of each table. */
@@ -41,15 +47,16 @@ export function idFrameBytes(samples: number, wordsMax: readonly number[]): numb
 export function writeIdFrame(
   frame: Int32Array,
   local: LocalIds,
-  tables: readonly Pick<BagTable, "feature" | "idBits">[],
+  tables: readonly Pick<BagTable, "feature" | "idBits" | "isWeighted">[],
   starts: Int32Array,
   stopAfter: number,
 ): void {
   const { samples, lengths, ids, highs } = local;
+  const weights = bitsOf(local.weights);
   let atLength = headerInts;
   let at = headerInts + tables.length * samples;
   let count = 0;
-  for (const { feature, idBits } of tables) {
+  for (const { feature, idBits, isWeighted } of tables) {
     frame.set(lengths.subarray(feature * samples, (feature + 1) * samples), atLength);
     atLength += samples;
     const from = starts[feature] ?? 0;
@@ -57,9 +64,14 @@ export function writeIdFrame(
     frame.set(ids.subarray(from, to), at);
     at += to - from;
     count += to - from;
-    if (idBits === 32) continue;
-    assert(highs !== undefined, "upper halves for a wide feature");
-    frame.set(highs.subarray(from, to), at);
+    if (idBits === 64) {
+      assert(highs !== undefined, "upper halves for a wide feature");
+      frame.set(highs.subarray(from, to), at);
+      at += to - from;
+    }
+    if (isWeighted !== true) continue;
+    assert(local.weights !== undefined, "weights for a feature that has some");
+    frame.set(weights.subarray(from, to), at);
     at += to - from;
   }
   frame[0] = stopAfter;
@@ -89,12 +101,15 @@ export interface IdFrame {
 export interface BagTable extends Pick<TableSpec, "name" | "rows" | "ids" | "idBits"> {
   /** Index of the table, and so of its feature, in the job. */
   readonly feature: number;
+  /** Whether its ids come with weights; left out, they do not. */
+  readonly isWeighted?: boolean;
 }
 
 /** Grow-only memory for bags, so that a steady step allocates nothing that grows with the batch. */
 export class BagMemory {
   #offsets = new Int32Array(0);
   #ids = new Int32Array(0);
+  #weights = new Float32Array(0);
   #frame = new Int32Array(0);
   readonly #repaired = new Map<string, number>();
 
@@ -112,7 +127,8 @@ export class BagMemory {
 
   /**
    * The bags of the tables, samples of all senders in rank order; the first of them is sample
-   * `firstSample` of the batch. Valid until the next call.
+   * `firstSample` of the batch. They have weights where a table has: 1 in the other tables. Valid
+   * until the next call.
    * @throws IdOutOfRangeError naming table, feature and sample
    * @throws FrameCorruptError where lengths and ids disagree
    */
@@ -124,7 +140,11 @@ export class BagMemory {
     if (this.#ids.length < count) this.#ids = new Int32Array(count + (count >> 1));
     const offsets = this.#offsets.subarray(0, bags + 1);
     const ids = this.#ids.subarray(0, count);
-    const atBags = frames.map((frame) => headerInts + tables.length * frame.samples);
+    const weights = tables.some(({ isWeighted }) => isWeighted)
+      ? this.#weightsOf(count)
+      : undefined;
+    const weightBits = bitsOf(weights);
+    const atBag = frames.map((frame) => headerInts + tables.length * frame.samples);
     let bag = 0;
     let total = 0;
     for (const [table, spec] of tables.entries()) {
@@ -136,15 +156,17 @@ export class BagMemory {
           if (length < 0) throw new FrameCorruptError("ids", `a bag of ${length} ids`);
           total += length;
         }
-        const from = atBags[sender] ?? 0;
-        const middle = from + total - first;
-        const end = from + bagWords(total - first, spec);
+        const from = atBag[sender] ?? 0;
+        const length = total - first;
+        const end = from + bagWords(length, spec);
         if (total > count || end > frame.ints.length) {
           throw new FrameCorruptError("ids", `lengths of ${total} ids, ${count} ids`);
         }
-        ids.set(frame.ints.subarray(from, middle), first);
-        const highs = spec.idBits === 64 ? frame.ints.subarray(middle, end) : undefined;
-        atBags[sender] = end;
+        ids.set(frame.ints.subarray(from, from + length), first);
+        const highs = spec.idBits === 64 ? frame.ints.subarray(from + length, end) : undefined;
+        if (spec.isWeighted === true) weightBits.set(frame.ints.subarray(end - length, end), first);
+        else weights?.fill(1, first, total);
+        atBag[sender] = end;
         const repaired = repairIds(ids, first, total, highs, spec, (id, at) => {
           const sample = bagOf(offsets, bag, at) - table * samples + firstSample;
           return new IdOutOfRangeError({ ...spec, table: spec.name, sample, id });
@@ -156,8 +178,19 @@ export class BagMemory {
     }
     offsets[bag] = total;
     if (total !== count) throw new FrameCorruptError("ids", `lengths of ${total}, ${count} ids`);
-    return { tables: tables.length, samples, offsets, ids };
+    const bagsOfAll = { tables: tables.length, samples, offsets, ids };
+    return weights === undefined ? bagsOfAll : { ...bagsOfAll, weights };
   }
+
+  #weightsOf(count: number): Float32Array {
+    if (this.#weights.length < count) this.#weights = new Float32Array(count + (count >> 1));
+    return this.#weights.subarray(0, count);
+  }
+}
+
+/** The same memory as whole words: floats are copied by their bits. */
+function bitsOf(floats: Float32Array = new Float32Array(0)): Int32Array {
+  return new Int32Array(floats.buffer, floats.byteOffset, floats.length);
 }
 
 /**

@@ -29,6 +29,8 @@ export interface RingShape {
   readonly idsMax: readonly number[];
   /** Whether ids come with their upper halves, those of every feature. */
   readonly isWide: boolean;
+  /** Whether ids come with weights, those of every feature. */
+  readonly isWeighted: boolean;
   /** Most samples of one device in a batch. */
   readonly samplesMax: readonly number[];
 }
@@ -55,6 +57,7 @@ interface SlotOffsets {
   readonly lengths: number;
   readonly ids: number;
   readonly highs: number;
+  readonly weights: number;
   readonly idsMax: number;
 }
 
@@ -65,7 +68,7 @@ export function ringLayoutOf(shape: RingShape): RingLayout {
   const floats = (device: number) => shape.samplesMax[device] ?? 0;
   const slotBytes = (device: number): number => {
     const samples = floats(device);
-    const words = (shape.isWide ? 2 : 1) * idsPerSample;
+    const words = (1 + (shape.isWide ? 1 : 0) + (shape.isWeighted ? 1 : 0)) * idsPerSample;
     return 4 * (headerInts + samples * (shape.dense + 1 + features + words));
   };
   const base: number[] = [];
@@ -86,7 +89,9 @@ export function ringLayoutOf(shape: RingShape): RingLayout {
       const lengths = labels + 4 * samples;
       const ids = lengths + 4 * samples * features;
       const idsMax = samples * idsPerSample;
-      return { header, dense, labels, lengths, ids, highs: ids + 4 * idsMax, idsMax };
+      const highs = ids + 4 * idsMax;
+      const weights = shape.isWide ? highs + 4 * idsMax : highs;
+      return { header, dense, labels, lengths, ids, highs, weights, idsMax };
     },
   };
 }
@@ -201,6 +206,7 @@ export function createBatchOutlet(
         lengths: new Int32Array(memory, at.lengths, samples * features),
         ids: new Int32Array(memory, at.ids, at.idsMax),
         highs: shape.isWide ? new Int32Array(memory, at.highs, at.idsMax) : undefined,
+        weights: shape.isWeighted ? new Float32Array(memory, at.weights, at.idsMax) : undefined,
       };
     },
     publish(stream, device, ticket, counts) {
@@ -236,5 +242,6 @@ function viewOf(
     lengths: new Int32Array(memory, at.lengths, samples * shape.idsMax.length),
     ids: new Int32Array(memory, at.ids, idCount),
     highs: shape.isWide ? new Int32Array(memory, at.highs, idCount) : undefined,
+    weights: shape.isWeighted ? new Float32Array(memory, at.weights, idCount) : undefined,
   };
 }

@@ -181,8 +181,11 @@ async function receiveIds(
 }
 
 function bagTablesOf(device: DeviceState, tables: readonly number[]): BagTable[] {
-  const { model } = device.topology.input;
-  return tables.map((feature) => ({ ...tableOf(model.tables, feature), feature }));
+  const { model, weighted } = device.topology.input;
+  return tables.map((feature) => {
+    const isWeighted = weighted?.[feature] === true;
+    return { ...tableOf(model.tables, feature), feature, isWeighted };
+  });
 }
 
 // Hops 3 and 4: rows looked up and pooled, back to the devices of the samples ----

@@ -19,6 +19,8 @@ export interface TopologyInput {
   readonly slices: number;
   /** Longest bag of each feature, over all datasets of the job. */
   readonly idsMax: readonly number[];
+  /** Whether the ids of each feature have weights; left out, none has. */
+  readonly weighted?: readonly boolean[];
 }
 
 export interface Topology {
@@ -108,8 +110,11 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
 
 /** Words of the longest bag of each of `tables`, as it travels. */
 export function bagWordsOf(topology: Topology, tables: readonly number[]): number[] {
-  const { model, idsMax } = topology.input;
-  return tables.map((table) => bagWords(idsMax[table] ?? 0, tableOf(model.tables, table)));
+  const { model, idsMax, weighted } = topology.input;
+  return tables.map((table) => {
+    const { idBits } = tableOf(model.tables, table);
+    return bagWords(idsMax[table] ?? 0, { idBits, isWeighted: weighted?.[table] === true });
+  });
 }
 
 export function exchangeShapeOf(topology: Topology): ExchangeShape {
@@ -130,6 +135,7 @@ export function ringShapeOf(topology: Topology): RingShape {
     dense: topology.input.model.dense,
     idsMax: topology.input.idsMax,
     isWide: wideOf(topology.input.model.tables).includes(true),
+    isWeighted: topology.input.weighted?.includes(true) === true,
     samplesMax: samplesMaxOf(topology),
   };
 }

@@ -39,6 +39,8 @@ export interface PlainSample {
   readonly dense: readonly number[];
   /** Ids of 64 bits are bigints. */
   readonly bags: readonly (readonly (number | bigint)[])[];
+  /** As `bags`, where a feature has weights. */
+  readonly weights?: readonly (readonly number[])[];
 }
 
 /** The samples `indices` of a dataset (all by default), read as one batch. */
@@ -52,12 +54,14 @@ export function readPlain(dataset: Dataset, indices?: readonly number[]): PlainS
     lengths: new Int32Array(B * dataset.features),
     ids: new Int32Array(B * bagMax),
     highs: dataset.wide.includes(true) ? new Int32Array(B * bagMax) : undefined,
+    weights: dataset.weighted.includes(true) ? new Float32Array(B * bagMax) : undefined,
   };
   const count = dataset.read(wanted, batch);
   const samples = Array.from({ length: B }, (_, b) => ({
     label: batch.labels[b] ?? 0,
     dense: [...batch.dense.subarray(b * dataset.dense, (b + 1) * dataset.dense)],
     bags: [] as (number | bigint)[][],
+    ...(batch.weights === undefined ? {} : { weights: [] as number[][] }),
   }));
   let at = 0;
   for (let t = 0; t < dataset.features; t++) {
@@ -66,6 +70,7 @@ export function readPlain(dataset: Dataset, indices?: readonly number[]): PlainS
       const highs = dataset.wide[t] === true ? batch.highs?.subarray(at, at + length) : undefined;
       const lows = [...batch.ids.subarray(at, at + length)];
       sample.bags.push(highs === undefined ? lows : lows.map((low, i) => wholeId(low, highs[i])));
+      sample.weights?.push([...(batch.weights ?? []).slice(at, at + length)]);
       at += length;
     }
   }

@@ -11,6 +11,7 @@ function startDataset(samples: number, onClose = () => {}): Dataset {
     dense: 1,
     features: 0,
     wide: [],
+    weighted: [],
     idsMax: [],
     read(indices, batch) {
       for (const [b, index] of indices.entries()) batch.dense[b] = index;

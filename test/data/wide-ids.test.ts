@@ -131,6 +131,39 @@ test("generated ids are the same in 64 bits as in 32", async (t) => {
   t.deepEqual(asNumbers, await read(32));
 });
 
+test("scored ids of 64 bits keep every digit and their weights, from text and from records", async (t) => {
+  const directory = startDirectory(t);
+  const scored = edges.map((id, i) => `${id}:${i / 4 - 1}`);
+  const text = `y,users\n1,${scored.join("|")}\n0,${scored[3]}\n`;
+  const path = writeText(directory, { name: "a.csv", text });
+  const users = { column: "users", ids: "integer" as const, separator: "|", weightSeparator: ":" };
+  const cache = join(directory, "cache");
+  const options = csv(path, { label: "y", categorical: [users], batchSize: 2, cache });
+  const shapes = [{ name: "users", rows: 5, idBits: 64 as const }];
+  const dataset = openCache((await prepare(options, shapes)).path, realDisk);
+  t.teardown(() => dataset.close());
+  const weights = edges.map((_, i) => i / 4 - 1);
+  t.deepEqual(
+    readPlain(dataset).map(({ bags, weights }) => [bags, weights]),
+    [
+      [[[...edges]], [weights]],
+      [[[edges[3] ?? 0n]], [[-0.25]]],
+    ],
+  );
+  const encoder = createRecordEncoder(checkOptions(dataOptions, options), shapes);
+  const batch = encoder.encode([{ users: scored }]);
+  const halves = edges.map(halvesOf);
+  t.deepEqual(
+    [...batch.ids],
+    halves.map(([low]) => low),
+  );
+  t.deepEqual(
+    [...(batch.highs ?? [])],
+    halves.map(([, high]) => high),
+  );
+  t.deepEqual([...(batch.weights ?? [])], weights);
+});
+
 test("records give ids of 64 bits as text, bigint or safe integer, never as a rounded one", (t) => {
   const section = checkOptions(dataOptions, sectionOf("absent.csv", "cache"));
   const encoder = createRecordEncoder(section, tables);

@@ -17,6 +17,7 @@ function datasetOf(ids: readonly number[], labels: readonly number[]): Dataset {
     dense: 0,
     features: 1,
     wide: [],
+    weighted: [],
     idsMax: [1],
     read(_, batch) {
       batch.labels.set(labels);

@@ -28,6 +28,7 @@ export interface WholeBatch {
   readonly lengths: Int32Array;
   readonly ids: Int32Array;
   readonly highs?: Int32Array | undefined;
+  readonly weights?: Float32Array | undefined;
 }
 
 export interface LocalDevices {
@@ -111,6 +112,7 @@ export function localPart(topology: Topology, rank: number, batch: WholeBatch): 
   const lengths: number[] = [];
   const ids: number[] = [];
   const highs: number[] = [];
+  const weights: number[] = [];
   let at = 0;
   for (let feature = 0; feature < idsMax.length; feature++) {
     for (let sample = 0; sample < batch.samples; sample++) {
@@ -119,6 +121,7 @@ export function localPart(topology: Topology, rank: number, batch: WholeBatch): 
         lengths.push(length);
         ids.push(...batch.ids.subarray(at, at + length));
         highs.push(...(batch.highs ?? []).slice(at, at + length));
+        weights.push(...(batch.weights ?? []).slice(at, at + length));
       }
       at += length;
     }
@@ -133,5 +136,6 @@ export function localPart(topology: Topology, rank: number, batch: WholeBatch): 
     lengths: Int32Array.from(lengths),
     ids: Int32Array.from(ids),
     highs: batch.highs && Int32Array.from(highs),
+    weights: batch.weights && Float32Array.from(weights),
   };
 }

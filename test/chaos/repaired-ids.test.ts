@@ -23,25 +23,24 @@ async function jobOf(place: TestCluster, tables: readonly Partial<TableOptions>[
     ...job.model,
     tables: job.model.tables?.map((table, i) => ({ ...table, ...tables[i] })),
   };
-  const { data } = resolveJob(job);
-  const made = await prepareCache(data, larger(model.tables ?? []), realDisk);
-  const own = await prepareCache(data, model.tables ?? [], realDisk);
-  copyFileSync(made.path, own.path);
-  const dataset = splitDataset(openCache(own.path, realDisk), {
+  const { data, model: own } = resolveJob({ ...job, model });
+  const larger = own.tables.map((table) => ({ ...table, rows: 200 }));
+  const made = await prepareCache(data, larger, realDisk);
+  const { path } = await prepareCache(data, own.tables, realDisk);
+  copyFileSync(made.path, path);
+  const dataset = splitDataset(openCache(path, realDisk), {
     seed: 4,
     fraction: 0.1,
     part: "train",
   });
   const bags = readPlain(dataset).map((sample) => sample.bags);
   dataset.close();
-  const expected = (model.tables ?? []).flatMap(({ name, rows }, i) => {
+  const expected = own.tables.flatMap(({ name, rows }, i) => {
     const ids = passes * bags.flatMap((bag) => bag[i] ?? []).filter((id) => id >= rows).length;
     return ids > 0 ? [{ table: name, ids }] : [];
   });
   return { job: { ...job, model }, expected };
 }
-
-const larger = (tables: readonly TableOptions[]) => tables.map(({ name }) => ({ name, rows: 200 }));
 
 const tables = [
   { rows: 150, ids: "clamp" as const },

@@ -109,6 +109,7 @@ test("the ring has a slot for the samples of each device", (t) => {
     devices: 3,
     dense: 2,
     idsMax: [2],
+    isWide: false,
     samplesMax: [5, 8, 8],
   });
 });

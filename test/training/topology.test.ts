@@ -110,6 +110,7 @@ test("the ring has a slot for the samples of each device", (t) => {
     dense: 2,
     idsMax: [2],
     isWeighted: false,
+    isWide: false,
     samplesMax: [5, 8, 8],
   });
 });

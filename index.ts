@@ -7,7 +7,13 @@
 export { Cluster, type ClusterOptions } from "./actors/cluster.ts";
 export { Client, Run, type RunSummary } from "./actors/client.ts";
 export { type ConnectionOptions, connect } from "./actors/connect.ts";
-export type { CutRecord, RunEvent, RunResult, RunStatus } from "./actors/run-record.ts";
+export type {
+  CutRecord,
+  RepairedTable,
+  RunEvent,
+  RunResult,
+  RunStatus,
+} from "./actors/run-record.ts";
 export type { Incident } from "./actors/incident.ts";
 
 // A job, as plain data ----

@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import type { Clock } from "../src/clock.ts";
+import { weightedOf } from "../src/data/columns.ts";
 import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import { type RingShape, ringLayoutOf } from "../src/exchange/batch-ring.ts";
 import { abortCells, type Cells, cellWords } from "../src/exchange/cells.ts";
@@ -88,7 +89,9 @@ export interface Derived {
 export function derive(assembly: Assembly): Derived {
   const { job, data, devices } = assembly;
   const { batchSize, passes } = job.data;
-  const input = { model: job.model, batchSize, slices: job.slices, idsMax: data.idsMax };
+  const { model, slices } = job;
+  const weighted = weightedOf(job.data, model.tables);
+  const input = { model, batchSize, slices, idsMax: data.idsMax, weighted };
   const topology = topologyOf(input, devices);
   const readers = Array.from({ length: job.readers }, (_, reader) => devices + reader);
   return {

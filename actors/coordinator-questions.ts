@@ -9,7 +9,7 @@ import type { Manifest } from "../storage/checkpoint-store.ts";
 import { type Assembly, type DataPlan, dataPlanSchema } from "./assembly.ts";
 import type { MessageEvent } from "./listening.ts";
 import { type Address, ask, type Mailbox, type Network, type RunScope } from "./mailbox.ts";
-import type { RunMetrics } from "./run-metrics.ts";
+import { addCounts, type RunMetrics } from "./run-metrics.ts";
 
 /** What a question is made of. */
 export interface Asking {
@@ -89,12 +89,12 @@ function everyDevice(devices: number) {
   };
 }
 
-/** The window up to the cut, as device 0 tells of it. */
+/** The window up to the cut, as device 0 tells of it, with the repaired ids of all devices. */
 export const running = fromPromise<MessageEvent<"device.reached">["body"], Asking>(
   async ({ input, signal }) => {
     const { network, mailbox, cut, command } = input;
     if (cut === undefined) throw new RangeError("There is no window to run");
-    const [first] = await ask({
+    const answers = await ask({
       network,
       mailbox,
       to: devicesOf(input),
@@ -107,8 +107,9 @@ export const running = fromPromise<MessageEvent<"device.reached">["body"], Askin
       deadlineMs: Number.POSITIVE_INFINITY, // The watch sees to it that steps are made.
       signal,
     });
+    const [first] = answers;
     if (first === undefined) throw new RangeError("There is no device 0");
-    return first;
+    return { ...first, repairedIds: answers.map((one) => one.repairedIds).reduce(addCounts) };
   },
 );
 

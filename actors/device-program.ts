@@ -51,6 +51,8 @@ export type DeviceReport =
       readonly lossSum: number;
       readonly steps: number;
       readonly isPaused: boolean;
+      /** For each table of the job, its ids that this device clamped or hashed in these steps. */
+      readonly repairedIds: readonly number[];
     }
   /** Only device 0 has the metrics. */
   | { readonly type: "evaluated"; readonly metrics: Metrics | null }
@@ -139,6 +141,7 @@ async function runWindow(
   from: number,
   toStep: number,
 ) {
+  const repairedBefore = repairedIds(device);
   let lossSum = 0;
   let step = from;
   let isPaused = false;
@@ -154,7 +157,20 @@ async function runWindow(
     Atomics.store(progress.steps, device.rank, step);
     isPaused = stopAfter >= 0 && step >= stopAfter;
   }
-  return { step, lossSum, steps: step - from, isPaused: isPaused && step < toStep };
+  return {
+    step,
+    lossSum,
+    steps: step - from,
+    isPaused: isPaused && step < toStep,
+    repairedIds: repairedIds(device).map((ids, table) => ids - (repairedBefore[table] ?? 0)),
+  };
+}
+
+/** Of each table of the job, ids that were clamped or hashed here since the generation began. */
+function repairedIds({ bags, replicaBags, topology }: DeviceState): number[] {
+  return topology.input.model.tables.map(
+    ({ name }) => (bags.repaired.get(name) ?? 0) + (replicaBags.repaired.get(name) ?? 0),
+  );
 }
 
 function restore(device: DeviceState, assembly: Assembly, ports: DevicePorts): void {

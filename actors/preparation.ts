@@ -12,7 +12,7 @@ export async function prepareData(
   disk: Disk,
   onProgress: (fraction: number) => void,
 ): Promise<DataPlan> {
-  const tables = job.model.tables.map(({ name, rows }) => ({ name, rows }));
+  const { tables } = job.model;
   const tell = ({ fraction }: { fraction: number }) => onProgress(fraction);
   const training = await prepareCache(job.data, tables, disk, tell);
   if (training.dense !== job.model.dense) {

@@ -10,7 +10,7 @@ import {
 } from "../src/training/early-stopping.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
-import type { CutRecord, RunRecord, RunResult } from "./run-record.ts";
+import type { CutRecord, RepairedTable, RunRecord, RunResult } from "./run-record.ts";
 
 export interface RunMetrics {
   readonly history: readonly CutRecord[];
@@ -18,6 +18,8 @@ export interface RunMetrics {
   /** Losses since the last point of the history. */
   readonly lossSum: number;
   readonly lossSteps: number;
+  /** For each table, ids that were clamped or hashed in the steps up to the cut; `[]`: none yet. */
+  readonly repairedIds: readonly number[];
   readonly evaluatedStep: number | null;
   readonly savedStep: number | null;
   /** Whether the cut at `evaluatedStep` is the best so far, and training has not gone on since. */
@@ -32,6 +34,7 @@ const initial: RunMetrics = {
   earlyStopping: initialEarlyStopping,
   lossSum: 0,
   lossSteps: 0,
+  repairedIds: [],
   evaluatedStep: null,
   savedStep: null,
   isBest: false,
@@ -45,15 +48,33 @@ export function restoredMetrics(manifest: Manifest | undefined): RunMetrics {
 
 export function afterWindow(
   metrics: RunMetrics,
-  window: { readonly lossSum: number; readonly steps: number },
+  window: {
+    readonly lossSum: number;
+    readonly steps: number;
+    readonly repairedIds: readonly number[];
+  },
 ): RunMetrics {
   if (window.steps === 0) return metrics;
   return {
     ...metrics,
     lossSum: metrics.lossSum + window.lossSum,
     lossSteps: metrics.lossSteps + window.steps,
+    repairedIds: addCounts(metrics.repairedIds, window.repairedIds),
     isBest: false,
   };
+}
+
+/** Sums place by place; what a list lacks is 0. */
+export function addCounts(a: readonly number[], b: readonly number[]): readonly number[] {
+  const [longer, shorter] = a.length < b.length ? [b, a] : [a, b];
+  return longer.map((count, i) => count + (shorter[i] ?? 0));
+}
+
+/** The tables of which ids were repaired, by name. */
+export function repairedTables(job: JobSpec, { repairedIds }: RunMetrics): RepairedTable[] {
+  return job.model.tables
+    .map(({ name }, i) => ({ table: name, ids: repairedIds[i] ?? 0 }))
+    .filter(({ ids }) => ids > 0);
 }
 
 export function afterEvaluation(
@@ -118,6 +139,7 @@ export function resultOf(context: {
     normalizedEntropy: evaluation?.normalizedEntropy,
     calibration: evaluation?.calibration,
     history: metrics.history,
+    repairedIds: repairedTables(job, metrics),
     directory: store.directory,
     manifest: manifest?.sha256 ?? "",
     generation: scope.generation,

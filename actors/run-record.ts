@@ -15,6 +15,12 @@ export interface CutRecord {
   readonly evaluation?: Metrics | undefined;
 }
 
+/** A table, and how many of its ids lay outside it and were clamped or hashed by its policy. */
+export interface RepairedTable {
+  readonly table: string;
+  readonly ids: number;
+}
+
 /** What a finished run returns. */
 export interface RunResult {
   readonly run: string;
@@ -28,6 +34,8 @@ export interface RunResult {
   readonly normalizedEntropy?: number | undefined;
   readonly calibration?: number | undefined;
   readonly history: readonly CutRecord[];
+  /** Of all steps of training, each pass counted; tables without any are not in it. */
+  readonly repairedIds: readonly RepairedTable[];
   /** Checkpoint directory, and the manifest in it that the model is loaded from. */
   readonly directory: string;
   readonly manifest: string;
@@ -64,6 +72,8 @@ type EventBody =
       readonly steps: number;
       readonly loss: number;
       readonly samplesPerSecond: number;
+      /** As in the result, up to the last window of steps that ended. */
+      readonly repairedIds: readonly RepairedTable[];
     }
   | { readonly type: "run.evaluated"; readonly step: number; readonly metrics: Metrics }
   | {

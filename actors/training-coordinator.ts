@@ -42,6 +42,7 @@ import {
   afterCheckpoint,
   afterEvaluation,
   afterWindow,
+  repairedTables,
   restoredMetrics,
   resultOf,
 } from "./run-metrics.ts";
@@ -115,6 +116,7 @@ const machine = setup({
         steps: schedule.steps,
         loss,
         samplesPerSecond: samplesPerSecond(context, step),
+        repairedIds: repairedTables(context.job, context.metrics),
       });
     }),
     // Once a generation, at the first sign of a step after the restore.

@@ -23,9 +23,17 @@ export function reportOf(result: RunResult): string[] {
       ? [`Samples/s            ${count(result.samplesPerSecond)}`]
       : []),
     `Steps                ${count(result.step)}${result.status === "stopped-early" ? " (stopped early: the best)" : ""}`,
+    ...(result.repairedIds.length > 0
+      ? [`Repaired ids         ${repairedCounts(result.repairedIds)}`]
+      : []),
     `Digest               ${result.digest}`,
     `Checkpoint           ${result.directory}`,
   ];
+}
+
+/** Ids that were clamped or hashed, table by table. */
+export function repairedCounts(tables: RunResult["repairedIds"]): string {
+  return tables.map(({ table, ids }) => `${count(ids)} of \`${table}\``).join(", ");
 }
 
 const curveLinesMax = 12;

@@ -4,6 +4,7 @@
 import { MultiBar, type SingleBar } from "cli-progress";
 import type { RunEvent } from "../index.ts";
 import { count, duration, metric, plural } from "./format.ts";
+import { repairedCounts } from "./report.ts";
 
 /** Shows a run's events, one by one, in their order. */
 export interface RunView {
@@ -49,7 +50,8 @@ export function linesView(say: (line: string) => void): RunView {
         const { step, steps, loss, samplesPerSecond } = event;
         say(
           `  step ${count(step)} of ${count(steps)} · loss ${metric(loss)} · ` +
-            `${count(samplesPerSecond)} samples/s · ${duration(progress.secondsLeft)} left`,
+            `${count(samplesPerSecond)} samples/s · ${duration(progress.secondsLeft)} left` +
+            repairedSoFar(event),
         );
         return;
       }
@@ -68,7 +70,7 @@ function barView(): RunView {
   const way = wayOf();
   const tell = linesOf();
   const format =
-    "  {bar} {percentage}% · step {value} of {total} · loss {loss} · {speed} samples/s · {left} left";
+    "  {bar} {percentage}% · step {value} of {total} · loss {loss} · {speed} samples/s · {left} left{repaired}";
   const bars = new MultiBar({
     format,
     barCompleteChar: "█",
@@ -93,6 +95,7 @@ function barView(): RunView {
           loss: metric(loss),
           speed: count(samplesPerSecond),
           left: duration(secondsLeft),
+          repaired: repairedSoFar(event),
         };
         bar ??= bars.create(steps, step, fields);
         bar.update(step, fields);
@@ -107,6 +110,11 @@ function barView(): RunView {
       isClosed = true;
     },
   };
+}
+
+/** Behind a line of progress: ids that were clamped or hashed so far, where there are any. */
+function repairedSoFar({ repairedIds }: Extract<RunEvent, { type: "run.progress" }>): string {
+  return repairedIds.length === 0 ? "" : ` · repaired ids: ${repairedCounts(repairedIds)}`;
 }
 
 /** How long a run will still take at the speed since it (re)started. */

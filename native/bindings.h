@@ -102,7 +102,7 @@ void dInteract(Call& call) {
 void pool(Call& call) {
   float* out = call.floats(0);
   const auto tables = tablesOf(call, 1, false);
-  const Bags bags = bagsOf(call, 6, tables.size());
+  const Bags bags = bagsOf(call, 6, tables);
   const int64_t first = call.integer(9), count = call.integer(10);
   if (!call.valid()) return;
   running().pool(out, tables.data(), bags, first, count, columnsOf(tables));
@@ -112,7 +112,7 @@ void pool(Call& call) {
 // row is no longer finite, or -1
 napi_value updateRows(Call& call) {
   const auto tables = tablesOf(call, 0, true);
-  const Bags bags = bagsOf(call, 6, tables.size());
+  const Bags bags = bagsOf(call, 6, tables);
   float* dPooled = call.floats(9);
   const Slices slices = slicesOf(call, 10);
   std::vector<float*> sums;
@@ -130,7 +130,7 @@ napi_value updateRows(Call& call) {
 // rowSquares(TABLES, rules, BAGS, dPooled, firstSlice, bounds, table): Float32Array
 napi_value rowSquares(Call& call) {
   const auto tables = tablesOf(call, 0, true);
-  const Bags bags = bagsOf(call, 6, tables.size());
+  const Bags bags = bagsOf(call, 6, tables);
   float* dPooled = call.floats(9);
   const Slices slices = slicesOf(call, 10);
   const int64_t index = call.integer(12);
@@ -150,7 +150,7 @@ napi_value rowSquares(Call& call) {
 // dRows(TABLES, BAGS, dPooled, firstSlice, bounds, table, dRows[], counts[])
 void dRows(Call& call) {
   const auto tables = tablesOf(call, 0, false);
-  const Bags bags = bagsOf(call, 5, tables.size());
+  const Bags bags = bagsOf(call, 5, tables);
   float* dPooled = call.floats(8);
   const Slices slices = slicesOf(call, 9);
   const int64_t index = call.integer(11);

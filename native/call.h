@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ids.h"
 #include "kernels.h"
 
 namespace {
@@ -28,6 +29,13 @@ class Call {
   int32_t* ints(size_t i) { return pointer<int32_t>(arguments_[i], napi_int32_array); }
   double* doubles(size_t i) { return pointer<double>(arguments_[i], napi_float64_array); }
   uint8_t* bytes(size_t i) { return pointer<uint8_t>(arguments_[i], napi_uint8_array); }
+
+  int64_t* longs(size_t i) { return pointer<int64_t>(arguments_[i], napi_bigint64_array); }
+  bool isLongs(size_t i) {
+    napi_typedarray_type type = napi_int8_array;
+    ok(napi_get_typedarray_info(env_, arguments_[i], &type, nullptr, nullptr, nullptr, nullptr));
+    return type == napi_bigint64_array;
+  }
 
   int64_t length(size_t i) {
     size_t length = 0;
@@ -85,6 +93,12 @@ class Call {
     if (valid_) return true;
     napi_throw_type_error(env_, nullptr, "Expected the typed arrays that this kernel takes");
     return false;
+  }
+
+  /// Ends the call with a RangeError: a later exception does not take its place.
+  void refuse(const std::string& message) {
+    napi_throw_range_error(env_, nullptr, message.c_str());
+    valid_ = false;
   }
 
   napi_value answer(int64_t number) {
@@ -172,12 +186,31 @@ std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
   return tables;
 }
 
-/// Arguments i .. i+2: offsets, ids, weights where there are.
-Bags bagsOf(Call& call, size_t i, size_t tables) {
-  const int64_t bags = call.length(i) - 1;
-  const int64_t count = static_cast<int64_t>(tables);
+/// Ids of 64 bits as rows, in this thread's scratch; refuses the call where one is none.
+const int32_t* narrowedIds(Call& call, const int64_t* ids, const int32_t* offsets,
+                           int64_t samples, const std::vector<Table>& tables) {
+  const int64_t count = static_cast<int64_t>(tables.size());
+  int32_t* rows = scratches().narrowed.take<int32_t>(offsets[count * samples]);
+  int64_t table = 0;
+  const int64_t at = narrowIds(rows, ids, offsets, samples, tables.data(), count, table);
+  if (at < 0) return rows;
+  call.refuse("Expected id " + std::to_string(at) + " of the bags, of table " +
+              std::to_string(table) + ", to lie in 0.." + std::to_string(tables[table].rows - 1) +
+              ", got " + std::to_string(ids[at]));
+  return nullptr;
+}
+
+/// Arguments i .. i+2: offsets, ids of 32 or 64 bits, weights where there are.
+Bags bagsOf(Call& call, size_t i, const std::vector<Table>& tables) {
+  const int64_t count = static_cast<int64_t>(tables.size());
+  const int64_t samples = count == 0 ? 0 : (call.length(i) - 1) / count;
+  const int32_t* offsets = call.ints(i);
   const float* weights = call.missing(i + 2) ? nullptr : call.floats(i + 2);
-  return {count, count == 0 ? 0 : bags / count, call.ints(i), call.ints(i + 1), weights};
+  if (!call.isLongs(i + 1)) return {count, samples, offsets, call.ints(i + 1), weights};
+  const int64_t* ids = call.longs(i + 1);
+  const int32_t* rows =
+      call.valid() ? narrowedIds(call, ids, offsets, samples, tables) : nullptr;
+  return {count, samples, offsets, rows, weights};
 }
 
 int64_t columnsOf(const std::vector<Table>& tables) {

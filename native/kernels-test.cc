@@ -3,6 +3,7 @@
 
 #define OSIRIS_KERNELS_ONLY
 #include "kernels.cc"
+#include "ids.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -312,9 +313,40 @@ void testFold(const Kernels& k) {
   for (int64_t i = 0; i < n; i++) expect(out[i] == a[i] + (b[i] + c[i]), k.name, "foldSubtrees");
 }
 
+/// Ids of 64 bits in buffers of their exact size; then one of them is no row of its table.
+void testNarrow() {
+  const int64_t samples = 1 + below(20), tableCount = 1 + below(3);
+  std::vector<Table> tables(tableCount);
+  std::vector<int32_t> offsets{0};
+  std::vector<int64_t> ids;
+  for (Table& t : tables) {
+    t.rows = 1 + below(int64_t{1} << (1 + below(31)));
+    for (int64_t s = 0; s < samples; s++) {
+      for (int64_t i = 1 + below(3); i > 0; i--) ids.push_back(below(t.rows));
+      offsets.push_back(static_cast<int32_t>(ids.size()));
+    }
+  }
+  std::vector<int32_t> rows(ids.size());
+  int64_t table = 0;
+  const auto narrow = [&] {
+    return narrowIds(rows.data(), ids.data(), offsets.data(), samples, tables.data(), tableCount,
+                     table);
+  };
+  expect(narrow() == -1, "any", "narrowIds");
+  expect(std::equal(ids.begin(), ids.end(), rows.begin()), "any", "narrowIds, its rows");
+  const int64_t at = below(static_cast<int64_t>(ids.size()));
+  int64_t owner = 0;
+  while (offsets[(owner + 1) * samples] <= at) owner++;
+  for (int64_t id : {tables[owner].rows, int64_t{-1}, ids[at] + (int64_t{1} << 32), INT64_MIN}) {
+    ids[at] = id;
+    expect(narrow() == at && table == owner, "any", "narrowIds, an id that is no row");
+  }
+}
+
 }  // namespace
 
 int main() {
+  for (int round = 0; round < 50; round++) testNarrow();
   for (const char* isa : {"avx512bf16", "avx512", "avx2", "portable"}) {
     const Kernels* kernels = kernelsOf(isa);
     if (kernels == nullptr) continue;

@@ -114,7 +114,7 @@ class Scratch {
 /// One thread's scratch, by what it is for.
 struct Scratches {
   Scratch packedA, packedB, batch, tiles, converted, features;
-  Scratch rowsA, rowsB, samples, slices, fold, gradient, direction, decoded, squares, trees;
+  Scratch narrowed, rowsA, rowsB, samples, slices, fold, gradient, direction, decoded, squares, trees;
 };
 
 inline Scratches& scratches() {

@@ -90,7 +90,7 @@ export class IdOutOfRangeError extends TrainingError {
     table: string;
     feature: number;
     sample: number;
-    id: number;
+    id: number | bigint;
     rows: number;
   }) {
     super(

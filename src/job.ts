@@ -3,6 +3,7 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { checkWeights } from "./data/columns.ts";
 import { type DataOptions, dataOptions } from "./data/options.ts";
 import { type SparseOptimizerOptions, sparseOptimizerOptions } from "./embedding/options.ts";
 import {
@@ -107,6 +108,9 @@ export function resolveJob(options: unknown): JobSpec {
       `left out, or that of the training data, ${job.data.batchSize}`,
       job.evaluation.data.batchSize,
     );
+  }
+  if (job.evaluation?.data !== undefined) {
+    checkWeights(job.evaluation.data, "evaluation.data", job.data, job.model.tables);
   }
   if (job.data.kind === "synthetic" && job.data.dense !== job.model.dense) {
     throw expected("data.dense", `the model's, ${job.model.dense}`, job.data.dense);

@@ -14,6 +14,7 @@ export const purposes = {
   syntheticLabel: 6,
   syntheticDense: 7,
   faults: 8,
+  syntheticWeights: 9,
   /** Rows of table t: `rowInit + t`. */
   rowInit: 0x1000_0000,
   /** Rounding of new weights of table t, where it stores them in fewer bits: `rowRounding + t`. */

@@ -8,9 +8,14 @@ import { expected } from "../src/options.ts";
 /** @throws InvalidOptionError naming the array that does not fit the others */
 export function checkBatch(
   batch: EncodedBatch,
-  shape: { readonly dense: number; readonly features: number },
+  shape: {
+    readonly dense: number;
+    readonly features: number;
+    readonly isWide: boolean;
+    readonly isWeighted: boolean;
+  },
 ): void {
-  const { samples, dense, lengths, ids } = batch;
+  const { samples, dense, lengths, ids, highs, weights } = batch;
   if (!(Number.isInteger(samples) && samples >= 0)) {
     throw expected("batch.samples", "an integer >= 0", samples);
   }
@@ -28,6 +33,17 @@ export function checkBatch(
   if (ids.length !== total) {
     throw expected("batch.ids", `as many ids as \`batch.lengths\` add up to, ${total}`, ids.length);
   }
+  if (shape.isWide && highs?.length !== total) {
+    throw expected("batch.highs", `the upper halves of ${total} ids`, highs?.length);
+  }
+  if (weights?.length !== (shape.isWeighted ? total : undefined)) {
+    const wanted = shape.isWeighted
+      ? `${total} numbers, one for each id`
+      : "left out, as the model was trained without";
+    throw expected("batch.weights", wanted, weights?.length);
+  }
+  const bad = weights?.findIndex((weight) => !Number.isFinite(weight)) ?? -1;
+  if (bad >= 0) throw expected(`batch.weights[${bad}]`, "a finite number", String(weights?.[bad]));
 }
 
 /** Longest bag of each feature. */
@@ -43,7 +59,7 @@ export function idsMaxOf({ samples, lengths }: EncodedBatch, features: number): 
 
 /** The batch in pieces of at most `samplesMax` samples, in order. A small one is its own piece. */
 export function* piecesOf(batch: EncodedBatch, samplesMax: number): Generator<EncodedBatch> {
-  const { samples, dense, lengths, ids } = batch;
+  const { samples, dense, lengths, ids, highs, weights } = batch;
   if (samples === 0) return;
   if (samples <= samplesMax) {
     yield batch;
@@ -61,7 +77,7 @@ export function* piecesOf(batch: EncodedBatch, samplesMax: number): Generator<En
       some.set(lengths.subarray(from, from + count), feature * count);
       let at = next[feature] ?? 0;
       for (let i = from; i < from + count; i++) {
-        for (const end = at + (lengths[i] ?? 0); at < end; at++) taken.push(ids[at] ?? 0);
+        for (const end = at + (lengths[i] ?? 0); at < end; at++) taken.push(at);
       }
       next[feature] = at;
     }
@@ -69,7 +85,9 @@ export function* piecesOf(batch: EncodedBatch, samplesMax: number): Generator<En
       samples: count,
       dense: dense.subarray(first * width, (first + count) * width),
       lengths: some,
-      ids: Int32Array.from(taken),
+      ids: Int32Array.from(taken, (at) => ids[at] ?? 0),
+      highs: highs && Int32Array.from(taken, (at) => highs[at] ?? 0),
+      weights: weights && Float32Array.from(taken, (at) => weights[at] ?? 0),
     };
   }
 }

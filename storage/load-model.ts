@@ -1,5 +1,6 @@
 // Loading a trained model: which checkpoint of a directory, with which arithmetic, into memory.
 
+import { weightedOf } from "../src/data/columns.ts";
 import { type Disk, realDisk } from "../src/disk.ts";
 import {
   ArithmeticMismatchError,
@@ -45,7 +46,8 @@ export async function loadModel(directory: string, options: LoadOptions = {}): P
   const kernels = kernelsOf(arithmetic, manifest.arithmetic);
   const { model, slices, optimizer, seed } = job;
   const idsMax = model.tables.map(() => 1);
-  const input = { model, slices, idsMax, batchSize: batchSamplesMax };
+  const weighted = weightedOf(job.data, model.tables);
+  const input = { model, slices, idsMax, weighted, batchSize: batchSamplesMax };
   const device = createSoloDevice({ input, recipe: { optimizer, seed }, kernels });
   for (const name of partsNeeded(device)) {
     restorePart(device, name, store.readWholePart(manifest, name));

@@ -7,8 +7,9 @@
 
 import { strict as assert } from "node:assert";
 import { openCache } from "../src/data/cache-reader.ts";
+import { checkWeights, weightedOf } from "../src/data/columns.ts";
 import type { Dataset } from "../src/data/dataset.ts";
-import { type DataOptions, dataOptions } from "../src/data/options.ts";
+import { type DataOptions, dataOptions, wideOf } from "../src/data/options.ts";
 import { prepareCache } from "../src/data/prepare-cache.ts";
 import {
   createRecordEncoder,
@@ -93,7 +94,9 @@ export class Model implements AsyncDisposable {
    */
   async predictBatch(batch: EncodedBatch): Promise<Float32Array> {
     const { dense, tables } = this.job.model;
-    checkBatch(batch, { dense, features: tables.length });
+    const isWide = wideOf(tables).includes(true);
+    const isWeighted = weightedOf(this.job.data, tables).includes(true);
+    checkBatch(batch, { dense, features: tables.length, isWide, isWeighted });
     const out = new Float32Array(batch.samples);
     let first = 0;
     for (const piece of piecesOf(batch, batchSamplesMax)) {
@@ -184,6 +187,7 @@ export class Model implements AsyncDisposable {
     if (named === undefined && job.evaluation === undefined) {
       throw expected("data", "named, as the job holds nothing out", data);
     }
+    if (named !== undefined) checkWeights(named, "data", job.data, job.model.tables);
     const { path, dense } = await prepareCache(named ?? job.data, job.model.tables, disk);
     if (dense !== job.model.dense) {
       throw expected("data.dense", `as many as the model's, ${job.model.dense}`, dense);
@@ -214,8 +218,17 @@ function readBatch(
   const dense = new Float32Array(samples * dataset.dense);
   const lengths = new Int32Array(samples * dataset.features);
   const ids = new Int32Array(samples * idsMax);
-  const count = dataset.read(indices, { dense, labels, lengths, ids });
-  return { samples, dense, lengths, ids: ids.subarray(0, count) };
+  const highs = dataset.wide.includes(true) ? new Int32Array(ids.length) : undefined;
+  const weights = dataset.weighted.includes(true) ? new Float32Array(ids.length) : undefined;
+  const count = dataset.read(indices, { dense, labels, lengths, ids, highs, weights });
+  return {
+    samples,
+    dense,
+    lengths,
+    ids: ids.subarray(0, count),
+    highs: highs?.subarray(0, count),
+    weights: weights?.subarray(0, count),
+  };
 }
 
 function probabilityOf(logit: number): number {

@@ -7,7 +7,9 @@
 //   tail               table: words u32 and CRC-32 u32 of each block; then `CacheMeta` as JSON
 //
 //   block   words      first word of each of its samples, and of the end, counted from the block's
-//   sample  words      label f32 · dense f32 (dense) · bag lengths u16 (even number) · ids i32
+//   sample  words      label f32 · dense f32 (dense) · bag lengths u16 (even number) · bags
+//   bag     words      ids i32 · where the feature is wide, their upper halves i32 · where it has
+//                      weights, those of its ids f32
 //
 // All little-endian, all aligned to 4 bytes. A file has this name only when it is complete: it is
 // written under another name, synced, and renamed.
@@ -18,7 +20,7 @@ import type { DiskFile } from "../disk.ts";
 import { InputUnusableError, StoreFailedError, TrainingError } from "../errors.ts";
 
 /** Part of every cache's key: another version is another file. */
-export const cacheVersion = 1;
+export const cacheVersion = 2;
 /** Samples of a block: small, because a shuffled reader wants one sample of each. */
 export const blockSamples = 32;
 /** Bytes before the first block. */
@@ -41,6 +43,10 @@ export interface CacheMeta {
   readonly features: number;
   /** Dense features of a sample. */
   readonly dense: number;
+  /** Whether the ids of each feature have 64 bits. */
+  readonly wide: readonly boolean[];
+  /** Whether the ids of each feature have weights. */
+  readonly weighted: readonly boolean[];
   /** Longest bag of each feature. */
   readonly idsMax: readonly number[];
   /** Samples whose label is 1. */
@@ -56,7 +62,7 @@ export interface CacheMeta {
 /** Words and checksum of every block: (blocks, 2). */
 export type BlockTable = Uint32Array;
 
-/** Words of a sample before its ids. */
+/** Words of a sample before its bags. */
 export function sampleHeadWords(shape: { dense: number; features: number }): number {
   return 1 + shape.dense + Math.ceil(shape.features / 2);
 }

@@ -127,6 +127,8 @@ class CachedDataset implements Dataset {
   readonly samples: number;
   readonly dense: number;
   readonly features: number;
+  readonly wide: readonly boolean[];
+  readonly weighted: readonly boolean[];
   readonly idsMax: readonly number[];
   readonly #file: DiskFile;
   readonly #findBlock: FindBlock;
@@ -143,6 +145,8 @@ class CachedDataset implements Dataset {
     this.samples = meta.samples;
     this.dense = meta.dense;
     this.features = meta.features;
+    this.wide = meta.wide;
+    this.weighted = meta.weighted;
     this.idsMax = meta.idsMax;
     this.#file = file;
     this.#findBlock = findBlock;
@@ -152,16 +156,18 @@ class CachedDataset implements Dataset {
   read(indices: Uint32Array, batch: BatchMemory): number {
     assert(this.#isOpen, "the dataset is open");
     const B = indices.length;
-    const ids = this.#gather(indices) - B * this.#headWords;
+    const words = this.#gather(indices) - B * this.#headWords;
     assert(batch.labels.length >= B && batch.dense.length >= B * this.dense, "room for the batch");
-    assert(
-      batch.lengths.length >= B * this.features && batch.ids.length >= ids,
-      "room for its ids",
-    );
+    assert(batch.lengths.length >= B * this.features, "room for the lengths of its bags");
+    assert(batch.highs !== undefined || !this.wide.includes(true), "room for halves of its ids");
+    assert(batch.weights !== undefined || !this.weighted.includes(true), "room for its weights");
     this.#copyDense(batch, B);
-    const copied = this.#copyIds(batch, B);
-    assert.equal(copied, ids, "bags as long as their samples");
-    return copied;
+    const copied = this.#copyBags(batch, B);
+    assert.equal(copied.words, words, "bags as long as their samples");
+    const { ids, highs = ids, weights = ids } = batch;
+    const room = Math.min(ids.length, highs.length, weights.length);
+    assert(room >= copied.ids, "room for its ids");
+    return copied.ids;
   }
 
   close(): void {
@@ -209,27 +215,44 @@ class CachedDataset implements Dataset {
     }
   }
 
-  /** Turns sample-major bags into feature-major ones; returns the number of ids. */
-  #copyIds(batch: BatchMemory, B: number): number {
-    const { lengths, ids } = batch;
+  /** Turns sample-major bags into feature-major ones; returns their ids, and the words read. */
+  #copyBags(batch: BatchMemory, B: number): { ids: number; words: number } {
+    const { lengths, ids, highs, weights } = batch;
     const words = this.#words;
+    const floats = this.#floats;
     const starts = this.#starts;
     // `starts` goes to the first id of each sample; the lengths lie `back` words before it.
     for (let b = 0; b < B; b++) starts[b] = (starts[b] ?? 0) + this.#headWords;
     const heads = starts.slice(0, B);
     const back = Math.ceil(this.features / 2);
     let out = 0;
+    let read = 0;
     for (let t = 0; t < this.features; t++) {
       const shift = (t & 1) * 16;
       const head = (t >> 1) - back;
+      const halves = this.wide[t] === true ? highs : undefined;
+      const isWeighted = this.weighted[t] === true && weights !== undefined;
       for (let b = 0; b < B; b++) {
         const length = ((words[(heads[b] ?? 0) + head] ?? 0) >>> shift) & 0xffff;
         lengths[t * B + b] = length;
         const from = starts[b] ?? 0;
-        for (let i = 0; i < length; i++) ids[out++] = words[from + i] ?? 0;
-        starts[b] = from + length;
+        for (let i = 0; i < length; i++) ids[out + i] = words[from + i] ?? 0;
+        let end = from + length;
+        if (halves !== undefined) {
+          for (let i = 0; i < length; i++) halves[out + i] = words[end + i] ?? 0;
+          end += length;
+        }
+        if (isWeighted) {
+          for (let i = 0; i < length; i++) weights[out + i] = floats[end + i] ?? 0;
+          end += length;
+        } else {
+          weights?.fill(1, out, out + length);
+        }
+        out += length;
+        starts[b] = end;
+        read += end - from;
       }
     }
-    return out;
+    return { ids: out, words: read };
   }
 }

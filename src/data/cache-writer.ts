@@ -21,10 +21,20 @@ export interface CacheProgress {
   readonly fraction: number;
 }
 
+/** What every sample of a cache has. */
+export interface CacheShape {
+  readonly dense: number;
+  readonly features: number;
+  /** Whether the ids of each feature have 64 bits. */
+  readonly wide: readonly boolean[];
+  /** Whether the ids of each feature have weights; `[]`: none has. */
+  readonly weighted: readonly boolean[];
+}
+
 /** A cache that is being written. */
 export class CacheWriter {
   readonly #file: DiskFile;
-  readonly #shape: { readonly dense: number; readonly features: number };
+  readonly #shape: CacheShape;
   readonly #headWords: number;
   readonly #idsMax: number[];
   readonly #digest = createHash("sha256");
@@ -42,12 +52,15 @@ export class CacheWriter {
   #positives = 0;
 
   /** Writes to `file`, which stays the caller's to sync and close. */
-  constructor(file: DiskFile, shape: { readonly dense: number; readonly features: number }) {
+  constructor(file: DiskFile, shape: CacheShape) {
     this.#file = file;
     this.#shape = shape;
     this.#headWords = sampleHeadWords(shape);
     this.#idsMax = new Array<number>(shape.features).fill(0);
-    this.#digest.update(`dense ${shape.dense} features ${shape.features}\n`);
+    const wide = shape.wide.includes(true) ? ` wide ${shape.wide}` : "";
+    const weighted = shape.weighted.includes(true) ? ` weighted ${shape.weighted}` : "";
+    const more = wide + weighted;
+    this.#digest.update(`dense ${shape.dense} features ${shape.features}${more}\n`);
   }
 
   /** A sample of the cache's shape, to be filled and appended. */
@@ -62,24 +75,39 @@ export class CacheWriter {
 
   /** Appends a copy of a sample. @throws StoreFailedError */
   append(sample: Sample): void {
-    const { dense, lengths, ids, idCount } = sample;
-    this.#reserve(this.#headWords + idCount);
+    const { dense, lengths, idCount } = sample;
+    this.#reserve(this.#headWords + 3 * idCount);
     let at = this.#used;
     this.#floats[at++] = sample.label;
     for (let i = 0; i < dense.length; i++) this.#floats[at++] = dense[i] ?? 0;
     for (let feature = 0; feature < lengths.length; feature += 2) {
       this.#words[at++] = (lengths[feature] ?? 0) | ((lengths[feature + 1] ?? 0) << 16);
     }
-    for (let i = 0; i < idCount; i++) this.#words[at++] = ids[i] ?? 0;
-    for (let feature = 0; feature < lengths.length; feature++) {
-      const length = lengths[feature] ?? 0;
-      if (length > (this.#idsMax[feature] ?? 0)) this.#idsMax[feature] = length;
-    }
-    this.#used = at;
+    this.#used = this.#writeBags(sample, at);
     this.#samples++;
     this.#positives += sample.label;
-    this.#starts[++this.#inBlock] = at;
+    this.#starts[++this.#inBlock] = this.#used;
     if (this.#inBlock === blockSamples) this.#endBlock();
+  }
+
+  /** Writes the bags of a sample from word `start` on; returns where they end. */
+  #writeBags({ lengths, ids, highs, weights }: Sample, start: number): number {
+    let at = start;
+    let first = 0;
+    for (let feature = 0; feature < lengths.length; feature++) {
+      const length = lengths[feature] ?? 0;
+      const end = first + length;
+      for (let i = first; i < end; i++) this.#words[at++] = ids[i] ?? 0;
+      if (this.#shape.wide[feature] === true) {
+        for (let i = first; i < end; i++) this.#words[at++] = highs[i] ?? 0;
+      }
+      if (this.#shape.weighted[feature] === true) {
+        for (let i = first; i < end; i++) this.#floats[at++] = weights[i] ?? 0;
+      }
+      first = end;
+      if (length > (this.#idsMax[feature] ?? 0)) this.#idsMax[feature] = length;
+    }
+    return at;
   }
 
   /** Completes the file, short of `sync`. @throws StoreFailedError */
@@ -89,6 +117,8 @@ export class CacheWriter {
       samples: this.#samples,
       features: this.#shape.features,
       dense: this.#shape.dense,
+      wide: this.#shape.wide,
+      weighted: Array.from(this.#idsMax, (_, feature) => this.#shape.weighted[feature] === true),
       idsMax: this.#idsMax,
       positives: this.#positives,
       digest: this.#digest.digest("hex"),

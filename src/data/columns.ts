@@ -8,6 +8,7 @@ import {
   criteoFeatures,
   type ResolvedCriteoTsvOptions,
   type ResolvedCsvOptions,
+  type ResolvedDataOptions,
   type TableShape,
 } from "./options.ts";
 
@@ -24,9 +25,13 @@ export interface CategoricalField {
   readonly field: number;
   readonly name: string;
   readonly rows: number;
+  /** Whether ids have 64 bits: any may come, and the table's policy is asked. */
+  readonly isWide: boolean;
   readonly ids: "hash" | "integer";
   readonly offset: number;
   readonly separator: string | undefined;
+  /** Between an id and its weight; undefined where ids have none. */
+  readonly weightSeparator: string | undefined;
 }
 
 /** Where everything is in a line. */
@@ -62,13 +67,14 @@ export function criteoColumns(tables: readonly TableShape[]): Columns {
     hasQuotes: false,
     label: 0,
     dense,
-    categorical: matchTables(columns, tables).map(({ source, index, rows }) => ({
+    categorical: matchTables(columns, tables).map(({ source, index, ...table }) => ({
       field: 1 + criteoDense + index,
       name: source.column,
-      rows,
+      ...table,
       ids: source.ids,
       offset: source.offset,
       separator: undefined,
+      weightSeparator: undefined,
     })),
   };
 }
@@ -103,13 +109,14 @@ export function csvColumns(
       isInteger: false,
       log,
     })),
-    categorical: matchTables(options.categorical, tables).map(({ source, index, rows }) => ({
+    categorical: matchTables(options.categorical, tables).map(({ source, index, ...table }) => ({
       field: fieldOf(`data.categorical[${index}]`, source.column),
       name: source.column,
-      rows,
+      ...table,
       ids: source.ids,
       offset: source.offset,
       separator: source.separator,
+      weightSeparator: source.weightSeparator,
     })),
   };
 }
@@ -123,13 +130,41 @@ export function checkTables(
   else matchTables(options.categorical, tables);
 }
 
+/** For each table, whether the ids of its feature come with weights. */
+export function weightedOf(
+  data: ResolvedDataOptions,
+  tables: readonly Pick<TableShape, "name">[],
+): boolean[] {
+  const isWeighted = (name: string): boolean =>
+    data.kind === "csv"
+      ? data.categorical.some((one) => one.table === name && one.weightSeparator !== undefined)
+      : data.kind === "synthetic" && data.weights !== undefined;
+  return tables.map(({ name }) => isWeighted(name));
+}
+
+/** Throws where other data of a job, `data` under `option`, has weights for other tables. */
+export function checkWeights(
+  data: ResolvedDataOptions,
+  option: string,
+  training: ResolvedDataOptions,
+  tables: readonly Pick<TableShape, "name">[],
+): void {
+  const trained = weightedOf(training, tables);
+  const differs = weightedOf(data, tables).findIndex((weighted, i) => weighted !== trained[i]);
+  if (differs < 0) return;
+  const message =
+    `Expected \`${option}\` to have ${trained[differs] ? "weights" : "no weights"} for table ` +
+    `\`${tables[differs]?.name}\`, as the training data has`;
+  throw new InvalidOptionError(option, message);
+}
+
 type CategoricalColumn = ResolvedCsvOptions["categorical"][number];
 
 /** For each table, in order, the column that feeds it. */
 function matchTables(
   columns: readonly CategoricalColumn[],
   tables: readonly TableShape[],
-): { source: CategoricalColumn; index: number; rows: number }[] {
+): { source: CategoricalColumn; index: number; rows: number; isWide: boolean }[] {
   const unused = new Map<string, number>();
   columns.forEach(({ column, table }, index) => {
     if (unused.has(table)) {
@@ -138,7 +173,7 @@ function matchTables(
     }
     unused.set(table, index);
   });
-  const matched = tables.map(({ name, rows }, place) => {
+  const matched = tables.map(({ name, rows, idBits }, place) => {
     const index = unused.get(name);
     const source = index === undefined ? undefined : columns[index];
     if (index === undefined || source === undefined) {
@@ -151,8 +186,13 @@ function matchTables(
     if (source.ids === "hash" && rows < 2) {
       throw expected(`model.tables[${place}].rows`, "at least 2 for hashed ids", rows);
     }
+    const isWide = idBits === 64;
+    if (source.ids === "hash" && isWide) {
+      const wanted = `32, as its column has not \`ids: "integer"\``;
+      throw expected(`model.tables[${place}].idBits`, wanted, idBits);
+    }
     unused.delete(name);
-    return { source, index, rows };
+    return { source, index, rows, isWide };
   });
   for (const [table, index] of unused) {
     const names = tables.map(({ name }) => `\`${name}\``).join(", ") || "none";

@@ -13,6 +13,13 @@ export interface BatchMemory {
   readonly lengths: Int32Array;
   /** (N): ids, feature-major, then sample, then order in the bag. */
   readonly ids: Int32Array;
+  /**
+   * (N): upper halves of the ids of wide features, whose lower halves are in `ids`; elsewhere
+   * undefined numbers. Left out where no feature is wide.
+   */
+  readonly highs?: Int32Array | undefined;
+  /** (N): what each id counts in its bag, 1 in features without weights; left out, all 1. */
+  readonly weights?: Float32Array | undefined;
 }
 
 export interface Dataset {
@@ -21,12 +28,16 @@ export interface Dataset {
   readonly dense: number;
   /** Categorical features of a sample, in the order of the model's tables. */
   readonly features: number;
+  /** Whether the ids of each feature have 64 bits. */
+  readonly wide: readonly boolean[];
+  /** Whether the ids of each feature have weights. */
+  readonly weighted: readonly boolean[];
   /** Longest bag of each feature. */
   readonly idsMax: readonly number[];
   /**
    * Copies the samples `indices`, in that order, into `batch`; returns the number of ids.
-   * `batch` must have room for B samples of the longest bags; lengths are at t*B + b with
-   * B = indices.length.
+   * `batch` must have room for B samples of the longest bags, with upper halves where a feature is
+   * wide, and weights where one has some; lengths are at t*B + b with B = indices.length.
    */
   read(indices: Uint32Array, batch: BatchMemory): number;
   close(): void;

@@ -5,7 +5,9 @@
 //   hashed text    row 1 + MurmurHash3(bytes, seed = the feature's index) mod (rows - 1);
 //                  empty: row 0
 //   integer id     row x - offset; empty: an empty bag
+//   64-bit id      x - offset, signed, exactly; empty: an empty bag
 //   several ids    each by the rules above, empty parts left out; empty: an empty bag
+//   id and weight  the id by the rules above, then, behind the last separator, a finite number
 
 import { parse } from "csv-parse/sync";
 import type { CategoricalField, Columns, DenseField } from "./columns.ts";
@@ -55,6 +57,8 @@ export function decodeText(bytes: string): string {
 }
 
 const integer = /^[+-]?\d{1,15}$/;
+/** Enough digits for every number of 64 bits, so that one that has more is told the range. */
+const wideInteger = /^[+-]?\d{1,20}$/;
 
 /** The value of a dense field, or what is wrong with it. Characters are bytes. */
 export function decodeDense(text: string, { name, isInteger, log }: DenseField): number | string {
@@ -62,11 +66,15 @@ export function decodeDense(text: string, { name, isInteger, log }: DenseField):
   if (isInteger && !integer.test(text)) {
     return `expected \`${name}\` to be an integer, got ${show(text)}`;
   }
-  const value = Number(text);
-  if (!Number.isFinite(Math.fround(value)) || text.trim() === "") {
-    return `expected \`${name}\` to be a number, got ${show(text)}`;
-  }
+  const value = decimal(text);
+  if (value === undefined) return `expected \`${name}\` to be a number, got ${show(text)}`;
   return log ? Math.log1p(Math.max(value, 0)) : value;
+}
+
+/** The number that the text is; undefined where it is none that a float32 can hold. */
+function decimal(text: string): number | undefined {
+  const value = Number(text);
+  return Number.isFinite(Math.fround(value)) && text.trim() !== "" ? value : undefined;
 }
 
 /** Appends the ids of a field to a feature's bag; returns what is wrong with it, if so. */
@@ -78,23 +86,41 @@ export function decodeBag(
 ): string | undefined {
   if (column.separator !== undefined) {
     for (const part of text.split(column.separator)) {
-      const reason = part === "" ? undefined : decodeId(sample, feature, part, column);
+      const reason = part === "" ? undefined : decodeEntry(sample, feature, part, column);
       if (reason !== undefined) return reason;
     }
     return undefined;
   }
-  if (text !== "") return decodeId(sample, feature, text, column);
+  if (text !== "") return decodeEntry(sample, feature, text, column);
   if (column.ids === "hash") sample.push(feature, 0);
   return undefined;
 }
 
-/** Appends one id to a feature's bag; returns what is wrong with it, if so. */
-export function decodeId(
+/** Appends one id, with its weight where it has one; returns what is wrong with it, if so. */
+export function decodeEntry(
   sample: Sample,
   feature: number,
   text: string,
-  { name, ids, offset, rows }: CategoricalField,
+  column: CategoricalField,
 ): string | undefined {
+  const { name, weightSeparator } = column;
+  if (weightSeparator === undefined) return decodeId(sample, feature, text, 1, column);
+  const at = text.lastIndexOf(weightSeparator);
+  const weight = at > 0 ? decimal(text.slice(at + 1)) : undefined;
+  if (weight !== undefined) return decodeId(sample, feature, text.slice(0, at), weight, column);
+  const form = `an id, \`${weightSeparator}\` and a number`;
+  return `expected \`${name}\` to be ${form}, got ${show(text)}`;
+}
+
+function decodeId(
+  sample: Sample,
+  feature: number,
+  text: string,
+  weight: number,
+  column: CategoricalField,
+): string | undefined {
+  if (column.isWide) return decodeWideId(sample, feature, text, weight, column);
+  const { name, ids, offset, rows } = column;
   let id: number;
   if (ids === "hash") {
     id = 1 + (murmurHash3(text, feature) % (rows - 1));
@@ -105,7 +131,29 @@ export function decodeId(
       return `expected \`${name}\` to lie in ${offset}..${offset + rows - 1}, got ${show(text)}`;
     }
   }
-  return sample.push(feature, id) ? undefined : `\`${name}\` has more than ${bagIdsMax} ids`;
+  return sample.push(feature, id, weight)
+    ? undefined
+    : `\`${name}\` has more than ${bagIdsMax} ids`;
+}
+
+/** Appends an id of 64 bits. One that the table does not have is its policy's affair, not ours. */
+function decodeWideId(
+  sample: Sample,
+  feature: number,
+  text: string,
+  weight: number,
+  { name, offset }: CategoricalField,
+): string | undefined {
+  if (!wideInteger.test(text)) return `expected \`${name}\` to be an integer, got ${show(text)}`;
+  const id = BigInt(text.startsWith("+") ? text.slice(1) : text) - BigInt(offset);
+  if (BigInt.asIntN(64, id) !== id) {
+    const [least, most] = [-(2n ** 63n), 2n ** 63n - 1n].map((end) => end + BigInt(offset));
+    return `expected \`${name}\` to lie in ${least}..${most}, got ${show(text)}`;
+  }
+  const [low, high] = [Number(BigInt.asIntN(32, id)), Number(id >> 32n)];
+  return sample.push(feature, low, weight, high)
+    ? undefined
+    : `\`${name}\` has more than ${bagIdsMax} ids`;
 }
 
 function show(text: string | undefined): string {

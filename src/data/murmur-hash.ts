@@ -1,4 +1,5 @@
-// MurmurHash3, x86, 32 bits (Austin Appleby, public domain): how text becomes a row of a table.
+// MurmurHash3 (Austin Appleby, public domain): how text becomes a row of a table, x86, 32 bits; and
+// how numbers do, the finalizers of 32 and 64 bits.
 
 /** The hash of a text whose every character is one byte (latin1), as an unsigned 32-bit integer. */
 export function murmurHash3(text: string, seed: number): number {
@@ -30,4 +31,38 @@ export function mix32(value: number): number {
   bits = Math.imul(bits ^ (bits >>> 16), 0x85eb_ca6b);
   bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2_ae35);
   return (bits ^ (bits >>> 16)) >>> 0;
+}
+
+/**
+ * Murmur's finalizer of 64 bits, of the number whose halves are `low` and `high`: its remainder by
+ * `modulus`, up to 2^31. In words of 32 bits, because a bigint for every id would be far slower.
+ */
+export function mix64Modulo(low: number, high: number, modulus: number): number {
+  // k ^= k >> 33; k *= m1; k ^= k >> 33; k *= m2; k ^= k >> 33
+  const low1 = low ^ (high >>> 1);
+  const high2 = multiplyHigh(low1, high, 0xed55_8ccd, 0xff51_afd7);
+  const low2 = Math.imul(low1, 0xed55_8ccd) ^ (high2 >>> 1);
+  const high3 = multiplyHigh(low2, high2, 0x1a85_ec53, 0xc4ce_b9fe);
+  const low3 = Math.imul(low2, 0x1a85_ec53) ^ (high3 >>> 1);
+  // 16 bits at a time, so that each sum is below 2^47 and exact.
+  const first = ((high3 >>> 0) % modulus) * 0x1_0000 + (low3 >>> 16);
+  return remainder(remainder(first, modulus) * 0x1_0000 + (low3 & 0xffff), modulus);
+}
+
+/**
+ * value % modulus, faster, of a value below 2^47: its quotient is too far from the next integer for
+ * 53 bits to round it there.
+ */
+function remainder(value: number, modulus: number): number {
+  return value - Math.floor(value / modulus) * modulus;
+}
+
+/** The upper half of a product of 64 bits: of (low, high) by (m, mHigh). */
+function multiplyHigh(low: number, high: number, m: number, mHigh: number): number {
+  const [a0, a1] = [low & 0xffff, low >>> 16];
+  const [b0, b1] = [m & 0xffff, m >>> 16];
+  // Sums of products of 16 bits are below 2^34, and exact.
+  const middle = a1 * b0 + a0 * b1 + Math.floor((a0 * b0) / 0x1_0000);
+  const carried = a1 * b1 + Math.floor(middle / 0x1_0000);
+  return (carried + Math.imul(high, m) + Math.imul(low, mHigh)) | 0;
 }

@@ -50,19 +50,28 @@ const categoricalColumn = z
         column,
         /** The model's table. @default the column's name */
         table: z.string().min(1).optional(),
-        /** `hash`: any text; `integer`: the field minus `offset` is the row. @default "hash" */
+        /** `hash`: any text; `integer`: the field minus `offset` is the id. @default "hash" */
         ids: z.enum(["hash", "integer"]).default("hash"),
         /** Subtracted from an integer field. @default 0 */
         offset: z.int().default(0),
         /** Splits a field into several ids. @default none: one id a field */
         separator: character.optional(),
+        /** Stands between an id and its weight, as `:` in `12:0.5`. @default none: weight 1 */
+        weightSeparator: character.optional(),
       }),
     ],
     {
       error:
         "the name of a column, or an object with `column` and perhaps `table`, `ids`, `offset`, " +
-        "`separator`",
+        "`separator`, `weightSeparator`",
     },
+  )
+  .refine(
+    (entry) =>
+      typeof entry === "string" ||
+      entry.weightSeparator === undefined ||
+      entry.weightSeparator !== entry.separator,
+    { path: ["weightSeparator"], error: "another character than `separator`" },
   )
   .transform((entry) => {
     if (typeof entry !== "string") return { ...entry, table: entry.table ?? entry.column };
@@ -108,6 +117,8 @@ export const syntheticOptions = z.strictObject({
         }),
     ])
     .default({ min: 1, max: 1 }),
+  /** What each id counts in its bag: uniform between 0 and 2. @default none: weight 1 */
+  weights: z.literal("uniform").optional(),
   /** Seed of samples and truth, apart from the job's. @default 1 */
   seed: z.int().min(0).default(1),
 });
@@ -134,6 +145,13 @@ export type ResolvedSyntheticOptions = z.output<typeof syntheticOptions>;
 export interface TableShape {
   readonly name: string;
   readonly rows: number;
+  /** Bits of the ids that the data has for it. @default 32 */
+  readonly idBits?: 32 | 64 | undefined;
+}
+
+/** For each table, whether the data has ids of 64 bits for it: a wide feature. */
+export function wideOf(tables: readonly Pick<TableShape, "idBits">[]): boolean[] {
+  return tables.map(({ idBits }) => idBits === 64);
 }
 
 /** Integer features of a Criteo line. */

@@ -9,12 +9,13 @@ import { InputUnusableError } from "../errors.ts";
 import { type CacheMeta, cacheVersion, onDisk } from "./cache-format.ts";
 import { readCacheMeta } from "./cache-reader.ts";
 import { type CacheProgress, CacheWriter } from "./cache-writer.ts";
-import { checkTables } from "./columns.ts";
+import { checkTables, weightedOf } from "./columns.ts";
 import {
   criteoDense,
   type ResolvedDataOptions,
   type ResolvedSyntheticOptions,
   type TableShape,
+  wideOf,
 } from "./options.ts";
 import { generateSamples } from "./synthetic.ts";
 import { unreadable } from "./text-lines.ts";
@@ -70,7 +71,7 @@ let builds = 0;
 function cacheKey(options: ResolvedDataOptions, tables: readonly TableShape[]): string {
   const { batchSize: _, passes: _passes, shuffle: _shuffle, cache: _cache, ...content } = options;
   const files = options.kind === "synthetic" ? [] : options.paths.map(identityOf);
-  const shapes = tables.map(({ name, rows }) => [name, rows]);
+  const shapes = tables.map(({ name, rows, idBits = 32 }) => [name, rows, idBits]);
   const text = JSON.stringify([cacheVersion, files, content, shapes]);
   return createHash("sha256").update(text).digest("hex").slice(0, 24);
 }
@@ -102,7 +103,8 @@ async function fill(
   onProgress: OnProgress,
 ): Promise<CacheMeta> {
   const dense = denseOf(options);
-  const writer = new CacheWriter(file, { dense, features: tables.length });
+  const [wide, weighted] = [wideOf(tables), weightedOf(options, tables)];
+  const writer = new CacheWriter(file, { dense, features: tables.length, wide, weighted });
   if (options.kind === "synthetic") return writeGenerated(writer, options, tables, onProgress);
   return writer.finish({ quarantine: await writeText(writer, options, tables, onProgress) });
 }

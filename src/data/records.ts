@@ -3,16 +3,30 @@
 // empty field in training. Fields that the job does not know, a label among them, are left alone.
 
 import { InvalidOptionError } from "../errors.ts";
-import { type Columns, criteoColumns, csvColumns } from "./columns.ts";
+import {
+  type CategoricalField,
+  type Columns,
+  criteoColumns,
+  csvColumns,
+  weightedOf,
+} from "./columns.ts";
 import type { BatchMemory } from "./dataset.ts";
-import { decodeBag, decodeDense, decodeId } from "./line-decoder.ts";
-import type { ResolvedDataOptions, TableShape } from "./options.ts";
+import { decodeBag, decodeDense, decodeEntry } from "./line-decoder.ts";
+import {
+  type ResolvedDataOptions,
+  type ResolvedSyntheticOptions,
+  type TableShape,
+  wideOf,
+} from "./options.ts";
 import { Sample } from "./sample.ts";
 
-/** One value of a record; null and undefined are missing. */
-export type RecordValue = string | number | null | undefined;
+/** One value of a record; null and undefined are missing. A bigint is an id of 64 bits. */
+export type RecordValue = string | number | bigint | null | undefined;
 
-/** A sample without its label, by column. A list is the ids of a bag. */
+/**
+ * A sample without its label, by column. A list is the ids of a bag. Where ids have weights, each
+ * is text as in training, `12:0.5` with the column's own separator, `:` for generated data.
+ */
 export type SampleRecord = Readonly<Record<string, RecordValue | readonly RecordValue[]>>;
 
 /** Features of some samples: as `BatchMemory`, with nothing behind the last id, and no labels. */
@@ -35,6 +49,7 @@ export function createRecordEncoder(
   tables: readonly TableShape[],
 ): RecordEncoder {
   const columns = columnsOf(data, tables);
+  const weighted = weightedOf(data, tables);
   const names = [...columns.dense, ...columns.categorical].map(({ name }) => name);
   const known = new Set(names);
   const isBag = (feature: number): boolean =>
@@ -63,7 +78,8 @@ export function createRecordEncoder(
 
   return {
     encode(records) {
-      const rows = new BatchRows(records.length, columns.dense.length, tables.length);
+      const shape = { dense: columns.dense.length, wide: wideOf(tables), weighted };
+      const rows = new BatchRows(records.length, shape);
       for (const [index, record] of records.entries()) {
         const reason = fill(record);
         if (reason !== undefined) {
@@ -90,15 +106,15 @@ function fillBag(
   if (column === undefined) return undefined;
   const value = record[column.name];
   if (!Array.isArray(value)) {
-    const text = textOf(value);
-    if (text === undefined) return noValue(column.name, isBag ? "an id or a list" : "one id");
+    const text = idTextOf(value, column);
+    if (text === undefined) return noId(column, isBag ? "an id or a list" : "one id");
     return decodeBag(sample, feature, text, column);
   }
   if (!isBag) return `expected \`${column.name}\` to be one id, got a list of ${value.length}`;
   for (const entry of value) {
-    const text = textOf(entry);
-    if (text === undefined) return noValue(column.name, "a list of ids");
-    const reason = text === "" ? undefined : decodeId(sample, feature, text, column);
+    const text = idTextOf(entry, column);
+    if (text === undefined) return noId(column, "a list of ids");
+    const reason = text === "" ? undefined : decodeEntry(sample, feature, text, column);
     if (reason !== undefined) return reason;
   }
   return undefined;
@@ -114,14 +130,18 @@ function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Co
       return csvColumns(data, tables, "the records", [data.label, ...dense, ...categorical]);
     }
     case "synthetic":
-      return syntheticColumns(data.dense, tables);
+      return syntheticColumns(data, tables);
     default:
       return data satisfies never;
   }
 }
 
 /** Generated samples have values as they are, and ids that are rows. */
-function syntheticColumns(dense: number, tables: readonly TableShape[]): Columns {
+function syntheticColumns(
+  { dense, weights }: ResolvedSyntheticOptions,
+  tables: readonly TableShape[],
+): Columns {
+  const weightSeparator = weights === undefined ? undefined : ":";
   const fields = { delimiter: "\t", hasQuotes: false, label: 0 };
   return {
     ...fields,
@@ -129,9 +149,10 @@ function syntheticColumns(dense: number, tables: readonly TableShape[]): Columns
     dense: Array.from({ length: dense }, (_, index) => {
       return { field: 1 + index, name: `I${index + 1}`, isInteger: false, log: false };
     }),
-    categorical: tables.map(({ name, rows }, index) => {
-      const place = { field: 1 + dense + index, name, rows };
-      return { ...place, ids: "integer" as const, offset: 0, separator: undefined };
+    categorical: tables.map(({ name, rows, idBits }, index) => {
+      const place = { field: 1 + dense + index, name, rows, isWide: idBits === 64 };
+      const form = { ids: "integer" as const, offset: 0, separator: undefined, weightSeparator };
+      return { ...place, ...form };
     }),
   };
 }
@@ -143,14 +164,32 @@ class BatchRows {
   readonly #lengths: Int32Array;
   /** Ids of each feature, sample after sample. */
   readonly #ids: number[][];
+  /** Their upper halves, where some feature is wide. */
+  readonly #highs: number[][] | undefined;
+  /** Their weights, where some feature has any. */
+  readonly #weights: number[][] | undefined;
   readonly #width: number;
 
-  constructor(samples: number, dense: number, features: number) {
+  constructor(
+    samples: number,
+    {
+      dense,
+      wide,
+      weighted,
+    }: {
+      readonly dense: number;
+      readonly wide: readonly boolean[];
+      readonly weighted: readonly boolean[];
+    },
+  ) {
+    const features = wide.length;
     this.#samples = samples;
     this.#width = dense;
     this.#dense = new Float32Array(samples * dense);
     this.#lengths = new Int32Array(features * samples);
     this.#ids = Array.from({ length: features }, () => []);
+    this.#highs = wide.includes(true) ? this.#ids.map(() => []) : undefined;
+    this.#weights = weighted.includes(true) ? this.#ids.map(() => []) : undefined;
   }
 
   add(index: number, sample: Sample): void {
@@ -159,7 +198,11 @@ class BatchRows {
     for (const [feature, bag] of this.#ids.entries()) {
       const length = sample.lengths[feature] ?? 0;
       this.#lengths[feature * this.#samples + index] = length;
-      for (const end = at + length; at < end; at++) bag.push(sample.ids[at] ?? 0);
+      for (const end = at + length; at < end; at++) {
+        bag.push(sample.ids[at] ?? 0);
+        this.#highs?.[feature]?.push(sample.highs[at] ?? 0);
+        this.#weights?.[feature]?.push(sample.weights[at] ?? 0);
+      }
     }
   }
 
@@ -169,6 +212,8 @@ class BatchRows {
       dense: this.#dense,
       lengths: this.#lengths,
       ids: Int32Array.from(this.#ids.flat()),
+      highs: this.#highs === undefined ? undefined : Int32Array.from(this.#highs.flat()),
+      weights: this.#weights === undefined ? undefined : Float32Array.from(this.#weights.flat()),
     };
   }
 }
@@ -176,8 +221,20 @@ class BatchRows {
 /** The field that training would have read; undefined where it is none. Characters are bytes. */
 function textOf(value: unknown): string | undefined {
   if (value === null || value === undefined) return "";
-  if (typeof value === "number") return String(value);
+  if (typeof value === "number" || typeof value === "bigint") return String(value);
   return typeof value === "string" ? Buffer.from(value, "utf8").toString("latin1") : undefined;
+}
+
+/** The same of an id: a number that may have been rounded is no id of 64 bits. */
+function idTextOf(value: unknown, { isWide }: CategoricalField): string | undefined {
+  const mayBeRounded = typeof value === "number" && !Number.isSafeInteger(value);
+  return isWide && mayBeRounded ? undefined : textOf(value);
+}
+
+function noId({ name, isWide }: CategoricalField, wanted: string): string {
+  return isWide
+    ? `expected \`${name}\` to be ${wanted}, as text, bigint or a safe integer`
+    : noValue(name, wanted);
 }
 
 function noValue(name: string, wanted: string): string {

@@ -14,6 +14,8 @@ export class Sample {
   /** (features): ids of each bag. */
   readonly lengths: Uint16Array;
   #ids: Int32Array = new Int32Array(64);
+  #highs: Int32Array = new Int32Array(64);
+  #weights: Float32Array = new Float32Array(64);
   #count = 0;
 
   constructor(shape: { readonly dense: number; readonly features: number }) {
@@ -24,6 +26,16 @@ export class Sample {
   /** The ids of all bags, feature after feature. Valid until the next `push`. */
   get ids(): Int32Array {
     return this.#ids;
+  }
+
+  /** The upper halves of `ids`, meant in wide features only. Valid until the next `push`. */
+  get highs(): Int32Array {
+    return this.#highs;
+  }
+
+  /** What each of `ids` counts in its bag. Valid until the next `push`. */
+  get weights(): Float32Array {
+    return this.#weights;
   }
 
   /** How many of `ids` are meant. */
@@ -37,18 +49,32 @@ export class Sample {
     this.lengths.fill(0);
   }
 
-  /** Appends an id to the bag of `feature`; false where the bag is full. */
-  push(feature: number, id: number): boolean {
+  /**
+   * Appends an id to the bag of `feature`; false where the bag is full. In a wide feature, `id` is
+   * its lower half, and `high` the upper one.
+   */
+  push(feature: number, id: number, weight = 1, high = 0): boolean {
     const length = this.lengths[feature];
     assert(length !== undefined, "a feature of the sample");
     if (length === bagIdsMax) return false;
     if (this.#count === this.#ids.length) {
-      const larger = new Int32Array(2 * this.#ids.length);
-      larger.set(this.#ids);
-      this.#ids = larger;
+      this.#ids = grown(this.#ids, new Int32Array(2 * this.#count));
+      this.#highs = grown(this.#highs, new Int32Array(2 * this.#count));
+      this.#weights = grown(this.#weights, new Float32Array(2 * this.#count));
     }
+    this.#weights[this.#count] = weight;
+    this.#highs[this.#count] = high;
     this.#ids[this.#count++] = id;
     this.lengths[feature] = length + 1;
     return true;
   }
+}
+
+/** `larger`, which begins with what is in `from`. */
+function grown<Elements extends Int32Array | Float32Array>(
+  from: Elements,
+  larger: Elements,
+): Elements {
+  larger.set(from);
+  return larger;
 }

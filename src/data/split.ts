@@ -40,6 +40,8 @@ export function splitDataset(dataset: Dataset, options: SplitOptions): Dataset {
     samples: chosen.length,
     dense: dataset.dense,
     features: dataset.features,
+    wide: dataset.wide,
+    weighted: dataset.weighted,
     idsMax: dataset.idsMax,
     read(indices, batch) {
       if (scratch.length < indices.length) scratch = new Uint32Array(indices.length);

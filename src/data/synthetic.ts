@@ -5,8 +5,9 @@
 //           + sum over feature pairs (0,1), (2,3), … (four at most) of latent(id) . latent(id')
 //   label ~ Bernoulli(sigmoid(logit))
 //
-// where a bag counts as the mean of its ids. A model must learn every kind of term to come near the
-// best AUC, which is that of the logit itself against the drawn labels.
+// where a bag counts as the mean of its ids, each times its weight where they have some. A model
+// must learn every kind of term to come near the best AUC, which is that of the logit itself
+// against the drawn labels.
 
 import { type Key, keyOf, philox, purposes } from "../random.ts";
 import type { ResolvedSyntheticOptions, TableShape } from "./options.ts";
@@ -60,6 +61,7 @@ const scales = { effects: 0.8, pairs: 1.1, dense: 0.7 };
 export class SyntheticSamples {
   readonly #key: Key;
   readonly #bag: { readonly min: number; readonly max: number };
+  readonly #isWeighted: boolean;
   readonly #samplers: readonly Zipf[];
   readonly #pairs: number;
   readonly #weights: Float64Array;
@@ -72,6 +74,7 @@ export class SyntheticSamples {
   constructor(options: ResolvedSyntheticOptions, tables: readonly TableShape[]) {
     this.#key = keyOf(options.seed);
     this.#bag = options.idsPerBag;
+    this.#isWeighted = options.weights !== undefined;
     this.#samplers = tables.map(({ rows }) => new Zipf(rows, options.zipf));
     this.#pairs = Math.min(pairsMax, Math.floor(tables.length / 2));
     this.#means = new Float64Array(tables.length * idNumbers);
@@ -123,14 +126,24 @@ export class SyntheticSamples {
     const length = min === max ? min : min + Math.floor(uniform() * (max - min + 1));
     const first = sample.idCount;
     for (let i = 0; i < length; i++) sample.push(feature, sampler.draw(uniform));
+    for (let i = 0; this.#isWeighted && i < length; i++) {
+      sample.weights[first + i] = this.#drawWeight(index, i, feature);
+    }
     const at = feature * idNumbers;
     this.#means.fill(0, at, at + idNumbers);
     for (let i = 0; i < length; i++) {
       this.#draw(sample.ids[first + i] ?? 0, 0, feature, purposes.syntheticTruth);
+      const weight = sample.weights[first + i] ?? 0;
       for (let n = 0; n < idNumbers; n++) {
-        this.#means[at + n] = (this.#means[at + n] ?? 0) + this.#spread(n) / length;
+        this.#means[at + n] = (this.#means[at + n] ?? 0) + (weight * this.#spread(n)) / length;
       }
     }
+  }
+
+  /** Uniform between 0 and 2. */
+  #drawWeight(index: number, place: number, feature: number): number {
+    this.#draw(index, place, feature, purposes.syntheticWeights);
+    return 2 * this.#uniform(0);
   }
 
   #dot(left: number, right: number): number {

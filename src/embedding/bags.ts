@@ -2,11 +2,14 @@
 // and the bags that the rows' device makes of what arrives. Ids are checked here, once, because
 // beyond this point an id is an address.
 //
-//   int32: [stopAfter, ids, lengths (T*b, table-major), ids (table-major)]
+//   int32: [stopAfter, ids, lengths (T*b, table-major), bags (table-major)]
+//   bags of a table: its ids; then, where they have 64 bits, their upper halves; then, where they
+//   have weights, those as float32
 //
 // T = tables of the receiver, b = samples of the sender, B = samples of the batch.
 
-import { mix32 } from "../data/murmur-hash.ts";
+import assert from "node:assert/strict";
+import { mix32, mix64Modulo } from "../data/murmur-hash.ts";
 import { FrameCorruptError, IdOutOfRangeError } from "../errors.ts";
 import type { Bags } from "../kernels/kernels.ts";
 import type { TableSpec } from "./options.ts";
@@ -20,36 +23,59 @@ export interface LocalIds {
   readonly lengths: Int32Array;
   /** Feature-major. */
   readonly ids: Int32Array;
+  /** (N): upper halves; there where a feature is wide, and read only of such. */
+  readonly highs?: Int32Array | undefined;
+  /** (N): must be there where a feature has weights; those of the other features are not read. */
+  readonly weights?: Float32Array | undefined;
 }
 
-/** Bytes of the largest frame: every bag as long as the longest. */
-export function idFrameBytes(samples: number, idsMax: readonly number[]): number {
-  const idsPerSample = idsMax.reduce((sum, most) => sum + most, 0);
-  return 4 * (headerInts + samples * (idsMax.length + idsPerSample));
+/** Words that the bag of a table takes in a frame, of `ids` ids. */
+export function bagWords(
+  ids: number,
+  { idBits, isWeighted }: Pick<BagTable, "idBits" | "isWeighted">,
+): number {
+  return ids * (idBits / 32 + (isWeighted === true ? 1 : 0));
 }
 
-/** Writes the frame with the bags of `features` into `frame`. */
+/** Bytes of the largest frame: every bag as long as the longest, in `bagWords` of each table. */
+export function idFrameBytes(samples: number, wordsMax: readonly number[]): number {
+  const wordsPerSample = wordsMax.reduce((sum, most) => sum + most, 0);
+  return 4 * (headerInts + samples * (wordsMax.length + wordsPerSample));
+}
+
+/** Writes the frame with the bags of `tables` into `frame`. */
 export function writeIdFrame(
   frame: Int32Array,
   local: LocalIds,
-  features: readonly number[],
+  tables: readonly Pick<BagTable, "feature" | "idBits" | "isWeighted">[],
   starts: Int32Array,
   stopAfter: number,
 ): void {
-  const { samples, lengths, ids } = local;
+  const { samples, lengths, ids, highs } = local;
+  const weights = bitsOf(local.weights);
   let atLength = headerInts;
-  let atId = headerInts + features.length * samples;
-  const firstId = atId;
-  for (const feature of features) {
+  let at = headerInts + tables.length * samples;
+  let count = 0;
+  for (const { feature, idBits, isWeighted } of tables) {
     frame.set(lengths.subarray(feature * samples, (feature + 1) * samples), atLength);
     atLength += samples;
     const from = starts[feature] ?? 0;
     const to = starts[feature + 1] ?? from;
-    frame.set(ids.subarray(from, to), atId);
-    atId += to - from;
+    frame.set(ids.subarray(from, to), at);
+    at += to - from;
+    count += to - from;
+    if (idBits === 64) {
+      assert(highs !== undefined, "upper halves for a wide feature");
+      frame.set(highs.subarray(from, to), at);
+      at += to - from;
+    }
+    if (isWeighted !== true) continue;
+    assert(local.weights !== undefined, "weights for a feature that has some");
+    frame.set(weights.subarray(from, to), at);
+    at += to - from;
   }
   frame[0] = stopAfter;
-  frame[1] = atId - firstId;
+  frame[1] = count;
 }
 
 /** (features + 1): where the ids of each feature begin in a device's own batch. */
@@ -72,15 +98,18 @@ export interface IdFrame {
 }
 
 /** What `gather` has to know of a table. */
-export interface BagTable extends Pick<TableSpec, "name" | "rows" | "ids"> {
+export interface BagTable extends Pick<TableSpec, "name" | "rows" | "ids" | "idBits"> {
   /** Index of the table, and so of its feature, in the job. */
   readonly feature: number;
+  /** Whether its ids come with weights; left out, they do not. */
+  readonly isWeighted?: boolean;
 }
 
 /** Grow-only memory for bags, so that a steady step allocates nothing that grows with the batch. */
 export class BagMemory {
   #offsets = new Int32Array(0);
   #ids = new Int32Array(0);
+  #weights = new Float32Array(0);
   #frame = new Int32Array(0);
   readonly #repaired = new Map<string, number>();
 
@@ -90,15 +119,16 @@ export class BagMemory {
   }
 
   /** Room for a frame that is gathered where it was written. */
-  frame(samples: number, idsMax: readonly number[]): Int32Array {
-    const ints = idFrameBytes(samples, idsMax) / 4;
+  frame(samples: number, wordsMax: readonly number[]): Int32Array {
+    const ints = idFrameBytes(samples, wordsMax) / 4;
     if (this.#frame.length < ints) this.#frame = new Int32Array(ints);
     return this.#frame.subarray(0, ints);
   }
 
   /**
    * The bags of the tables, samples of all senders in rank order; the first of them is sample
-   * `firstSample` of the batch. Valid until the next call.
+   * `firstSample` of the batch. They have weights where a table has: 1 in the other tables. Valid
+   * until the next call.
    * @throws IdOutOfRangeError naming table, feature and sample
    * @throws FrameCorruptError where lengths and ids disagree
    */
@@ -110,7 +140,11 @@ export class BagMemory {
     if (this.#ids.length < count) this.#ids = new Int32Array(count + (count >> 1));
     const offsets = this.#offsets.subarray(0, bags + 1);
     const ids = this.#ids.subarray(0, count);
-    const atId = frames.map((frame) => headerInts + tables.length * frame.samples);
+    const weights = tables.some(({ isWeighted }) => isWeighted)
+      ? this.#weightsOf(count)
+      : undefined;
+    const weightBits = bitsOf(weights);
+    const atBag = frames.map((frame) => headerInts + tables.length * frame.samples);
     let bag = 0;
     let total = 0;
     for (const [table, spec] of tables.entries()) {
@@ -122,14 +156,18 @@ export class BagMemory {
           if (length < 0) throw new FrameCorruptError("ids", `a bag of ${length} ids`);
           total += length;
         }
-        const from = atId[sender] ?? 0;
-        const end = from + total - first;
+        const from = atBag[sender] ?? 0;
+        const length = total - first;
+        const end = from + bagWords(length, spec);
         if (total > count || end > frame.ints.length) {
           throw new FrameCorruptError("ids", `lengths of ${total} ids, ${count} ids`);
         }
-        ids.set(frame.ints.subarray(from, end), first);
-        atId[sender] = end;
-        const repaired = repairIds(ids, first, total, spec, (id, at) => {
+        ids.set(frame.ints.subarray(from, from + length), first);
+        const highs = spec.idBits === 64 ? frame.ints.subarray(from + length, end) : undefined;
+        if (spec.isWeighted === true) weightBits.set(frame.ints.subarray(end - length, end), first);
+        else weights?.fill(1, first, total);
+        atBag[sender] = end;
+        const repaired = repairIds(ids, first, total, highs, spec, (id, at) => {
           const sample = bagOf(offsets, bag, at) - table * samples + firstSample;
           return new IdOutOfRangeError({ ...spec, table: spec.name, sample, id });
         });
@@ -140,8 +178,19 @@ export class BagMemory {
     }
     offsets[bag] = total;
     if (total !== count) throw new FrameCorruptError("ids", `lengths of ${total}, ${count} ids`);
-    return { tables: tables.length, samples, offsets, ids };
+    const bagsOfAll = { tables: tables.length, samples, offsets, ids };
+    return weights === undefined ? bagsOfAll : { ...bagsOfAll, weights };
   }
+
+  #weightsOf(count: number): Float32Array {
+    if (this.#weights.length < count) this.#weights = new Float32Array(count + (count >> 1));
+    return this.#weights.subarray(0, count);
+  }
+}
+
+/** The same memory as whole words: floats are copied by their bits. */
+function bitsOf(floats: Float32Array = new Float32Array(0)): Int32Array {
+  return new Int32Array(floats.buffer, floats.byteOffset, floats.length);
 }
 
 /**
@@ -154,23 +203,34 @@ function idsIn({ ints, samples }: IdFrame, tables: number): number {
   throw new FrameCorruptError("ids", `${count} ids where there is room for ${room}`);
 }
 
-/** Applies the table's policy to ids first..end-1 that it does not have; returns how many. */
+/**
+ * Makes rows of ids first..end-1: applies the table's policy to those that it does not have, and
+ * returns how many. `highs` are the upper halves of ids of 64 bits, from the first on.
+ */
 function repairIds(
   ids: Int32Array,
   first: number,
   end: number,
+  highs: Int32Array | undefined,
   { rows, ids: policy }: BagTable,
-  refusal: (id: number, at: number) => IdOutOfRangeError,
+  refusal: (id: number | bigint, at: number) => IdOutOfRangeError,
 ): number {
   let repaired = 0;
   for (let i = first; i < end; i++) {
     const id = ids[i] ?? -1;
-    if (id >= 0 && id < rows) continue;
-    if (policy === "reject") throw refusal(id, i);
-    ids[i] = policy === "clamp" ? (id < 0 ? 0 : rows - 1) : mix32(id) % rows;
+    if (id >= 0 && id < rows && (highs === undefined || highs[i - first] === 0)) continue;
+    const high = highs === undefined ? id >> 31 : (highs[i - first] ?? -1);
+    if (policy === "reject") throw refusal(highs === undefined ? id : wholeId(id, high), i);
+    if (policy === "clamp") ids[i] = high < 0 ? 0 : rows - 1;
+    else ids[i] = highs === undefined ? mix32(id) % rows : mix64Modulo(id, high, rows);
     repaired++;
   }
   return repaired;
+}
+
+/** An id of 64 bits from its halves. */
+function wholeId(low: number, high: number): bigint {
+  return (BigInt(high) << 32n) | BigInt(low >>> 0);
 }
 
 /** The bag among the first `count` that holds position `at` of the ids. */

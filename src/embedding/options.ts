@@ -1,20 +1,26 @@
 // What a job says about embedding tables and their optimizers, and what of it is checked.
 
 import { z } from "zod";
-import type { AdamNumbers, RowRule } from "../kernels/kernels.ts";
+import { type AdamNumbers, type RowRule, rowsMax } from "../kernels/kernels.ts";
 
 /** One table: all rows of one categorical feature. */
 export const tableOptions = z.strictObject({
   /** Name of the feature, and of the column that it comes from. */
   name: z.string().min(1),
-  rows: z.int().min(1).max(0x7fff_ffff),
+  rows: z.int().min(1).max(rowsMax),
   /** Columns of a row. All tables of a model agree. */
   dim: z.int().min(1).max(4096),
   /**
    * What becomes of an id outside 0..rows-1. `reject`: the run ends and names it; `clamp`: the
-   * nearest row; `hash`: row mix32(id) mod rows (Murmur3's finalizer). The last two are counted.
+   * nearest row; `hash`: row mix32(id) mod rows, or mix64 (Murmur3's finalizers, of 32 and 64
+   * bits). The last two are counted.
    */
   ids: z.enum(["reject", "clamp", "hash"]).default("reject"),
+  /**
+   * Of the ids that the data has for the table. With 64, any signed number of 64 bits is taken
+   * from the data as it is, and `ids` says what becomes of it; with 32, an id is a row already.
+   */
+  idBits: z.literal([32, 64]).default(32),
   /** How the rows of a bag become one vector. */
   pooling: z.enum(["sum", "mean"]).default("sum"),
   /** `table`: on one device. `data-parallel`: a copy on every device; for small tables. */

@@ -27,6 +27,10 @@ export interface RingShape {
   readonly dense: number;
   /** Longest bag of each feature. */
   readonly idsMax: readonly number[];
+  /** Whether ids come with their upper halves, those of every feature. */
+  readonly isWide: boolean;
+  /** Whether ids come with weights, those of every feature. */
+  readonly isWeighted: boolean;
   /** Most samples of one device in a batch. */
   readonly samplesMax: readonly number[];
 }
@@ -52,6 +56,8 @@ interface SlotOffsets {
   readonly labels: number;
   readonly lengths: number;
   readonly ids: number;
+  readonly highs: number;
+  readonly weights: number;
   readonly idsMax: number;
 }
 
@@ -62,7 +68,8 @@ export function ringLayoutOf(shape: RingShape): RingLayout {
   const floats = (device: number) => shape.samplesMax[device] ?? 0;
   const slotBytes = (device: number): number => {
     const samples = floats(device);
-    return 4 * (headerInts + samples * (shape.dense + 1 + features + idsPerSample));
+    const words = (1 + (shape.isWide ? 1 : 0) + (shape.isWeighted ? 1 : 0)) * idsPerSample;
+    return 4 * (headerInts + samples * (shape.dense + 1 + features + words));
   };
   const base: number[] = [];
   let bytes = 0;
@@ -81,7 +88,10 @@ export function ringLayoutOf(shape: RingShape): RingLayout {
       const labels = dense + 4 * samples * shape.dense;
       const lengths = labels + 4 * samples;
       const ids = lengths + 4 * samples * features;
-      return { header, dense, labels, lengths, ids, idsMax: samples * idsPerSample };
+      const idsMax = samples * idsPerSample;
+      const highs = ids + 4 * idsMax;
+      const weights = shape.isWide ? highs + 4 * idsMax : highs;
+      return { header, dense, labels, lengths, ids, highs, weights, idsMax };
     },
   };
 }
@@ -195,6 +205,8 @@ export function createBatchOutlet(
         labels: new Float32Array(memory, at.labels, samples),
         lengths: new Int32Array(memory, at.lengths, samples * features),
         ids: new Int32Array(memory, at.ids, at.idsMax),
+        highs: shape.isWide ? new Int32Array(memory, at.highs, at.idsMax) : undefined,
+        weights: shape.isWeighted ? new Float32Array(memory, at.weights, at.idsMax) : undefined,
       };
     },
     publish(stream, device, ticket, counts) {
@@ -229,5 +241,7 @@ function viewOf(
     labels: new Float32Array(memory, at.labels, samples),
     lengths: new Int32Array(memory, at.lengths, samples * shape.idsMax.length),
     ids: new Int32Array(memory, at.ids, idCount),
+    highs: shape.isWide ? new Int32Array(memory, at.highs, idCount) : undefined,
+    weights: shape.isWeighted ? new Float32Array(memory, at.weights, idCount) : undefined,
   };
 }

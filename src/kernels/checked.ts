@@ -9,6 +9,7 @@ import {
   needsWholeRows,
   type RowRule,
   type Rows,
+  rowsMax,
   stateWidth,
   type Tensor,
 } from "./kernels.ts";
@@ -100,6 +101,7 @@ function checkMemory(
       const { rowBlocks } = spec;
       const powerOfTwo = rowBlocks >= 1 && Number.isInteger(Math.log2(rowBlocks));
       assert(powerOfTwo, `Expected a power of two of row blocks, got ${rowBlocks}`);
+      assert(spec.rows <= rowsMax, `Expected at most ${rowsMax} rows, got ${spec.rows}`);
       return inner.rows(spec);
     },
     readRows(rows, first, count) {

@@ -23,13 +23,22 @@ export interface Tensor {
   readonly shape: readonly number[];
 }
 
-/** Table-major jagged ids of T tables and B samples. The ids were checked against their tables. */
-export interface Bags {
+/**
+ * Most rows of a table, or of a shard of one: a row is 31 bits in sort keys and bags. Places in a
+ * table's memory, row * dim, have 64.
+ */
+export const rowsMax = 0x7fff_ffff;
+
+/**
+ * Table-major jagged ids of T tables and B samples. 32-bit ids were checked against their tables;
+ * 64-bit ones are checked by the kernel. @throws RangeError naming the table and the id
+ */
+export interface Bags<Ids extends Int32Array | BigInt64Array = Int32Array | BigInt64Array> {
   readonly tables: number;
   readonly samples: number;
   /** (T*B+1): the ids of bag (t,b) are ids[offsets[t*B+b]] .. ids[offsets[t*B+b+1]-1]. */
   readonly offsets: Int32Array;
-  readonly ids: Int32Array;
+  readonly ids: Ids;
   /** (N): what each looked-up row counts in its bag; left out, 1. They take no gradient. */
   readonly weights?: Float32Array;
 }

@@ -176,21 +176,38 @@ function pool(
   const o = valuesOf(out);
   const width = columnsOf(tables);
   tables.forEach((rows, table) => {
+    const narrow = narrowBags(bags, table, rows);
     const column = columnsOf(tables.slice(0, table));
     for (let s = 0; s < count; s++) {
       const bag = table * bags.samples + first + s;
-      const weights = bagWeights(rows, bags, bag);
+      const weights = bagWeights(rows, narrow, bag);
       for (let c = 0; c < rows.dim; c++) {
-        o[s * width + column + c] = poolColumn(round, rows, weights, bags, bag, c);
+        o[s * width + column + c] = poolColumn(round, rows, weights, narrow, bag, c);
       }
     }
   });
 }
 
+/** The bags with 32-bit ids, those of table `table` filled in: rows, checked where they had 64. */
+function narrowBags(bags: Bags, table: number, { rows }: Rows): Bags<Int32Array> {
+  const { ids, offsets, samples } = bags;
+  if (ids instanceof Int32Array) return { ...bags, ids };
+  const narrow = new Int32Array(ids.length);
+  for (let k = offsets[table * samples]!; k < offsets[(table + 1) * samples]!; k++) {
+    const id = ids[k]!;
+    if (id < 0 || id >= rows) {
+      const where = `Expected id ${k} of the bags, of table ${table}, to lie in 0..${rows - 1}`;
+      throw new RangeError(`${where}, got ${id}`);
+    }
+    narrow[k] = Number(id);
+  }
+  return { ...bags, ids: narrow };
+}
+
 /** Gives the weights of each row of a bag by its place in `ids`. */
 type BagWeights = (place: number) => [Values, number];
 
-function bagWeights(rows: Rows, bags: Bags, bag: number): BagWeights {
+function bagWeights(rows: Rows, bags: Bags<Int32Array>, bag: number): BagWeights {
   const [from, to] = [bags.offsets[bag]!, bags.offsets[bag + 1]!];
   const found = Array.from(bags.ids.subarray(from, to), (row) => weightsOf(rows, row));
   return (place) => found[place - from]!;
@@ -201,7 +218,7 @@ function poolColumn(
   round: Round,
   rows: Rows,
   weightsAt: BagWeights,
-  bags: Bags,
+  bags: Bags<Int32Array>,
   bag: number,
   c: number,
 ): number {
@@ -240,7 +257,7 @@ interface Lookups {
   readonly start: number;
 }
 
-function lookupsOf(bags: Bags, table: number, slices: Slices): Lookups {
+function lookupsOf(bags: Bags<Int32Array>, table: number, slices: Slices): Lookups {
   const start = bags.offsets[table * bags.samples]!;
   const end = bags.offsets[(table + 1) * bags.samples]!;
   const samples = new Int32Array(end - start);
@@ -272,10 +289,11 @@ function gradientsOf(
   slices: Slices,
 ): Gradients {
   const { dim, pooling } = tables[table]!;
+  const narrow = narrowBags(bags, table, tables[table]!);
   const d = valuesOf(dPooled);
   const width = columnsOf(tables);
   const column = columnsOf(tables.slice(0, table));
-  const lookups = lookupsOf(bags, table, slices);
+  const lookups = lookupsOf(narrow, table, slices);
   const { sorted, start } = lookups;
   const levels = Array.from({ length: 32 }, () => allocate(dim));
 
@@ -320,9 +338,9 @@ function gradientsOf(
   return (tree, visit) => {
     let from = 0;
     while (from < sorted.length) {
-      const row = bags.ids[sorted[from]!]!;
+      const row = narrow.ids[sorted[from]!]!;
       let end = from;
-      while (end < sorted.length && bags.ids[sorted[end]!] === row) end++;
+      while (end < sorted.length && narrow.ids[sorted[end]!] === row) end++;
       let [low, high] = [from, end];
       while (low < high && sliceAt(low) < tree.first) low++;
       while (high > low && sliceAt(high - 1) >= tree.first + tree.count) high--;

@@ -26,7 +26,10 @@ export function withBags(device: DeviceState, idsMax: readonly number[]): Device
 }
 
 /** Features of some samples: as many as `input.batchSize` at most, bags as long as `idsMax`. */
-export type SoloBatch = Pick<LocalBatch, "samples" | "dense" | "lengths" | "ids">;
+export type SoloBatch = Pick<
+  LocalBatch,
+  "samples" | "dense" | "lengths" | "ids" | "highs" | "weights"
+>;
 
 /** Logits (B) of a batch. One call at a time: they share the device's memory. */
 export async function scoreBatch(device: DeviceState, batch: SoloBatch): Promise<Float32Array> {

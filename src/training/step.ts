@@ -32,7 +32,7 @@ import { purposes } from "../random.ts";
 import type { DeviceState } from "./device-state.ts";
 import { describeParameter, describeRows, refuseNonFinite } from "./non-finite.ts";
 import { foldSlices, receivePerSlice, sendPerSlice } from "./per-slice.ts";
-import { partBytesOf, samplesOf, tableOf } from "./topology.ts";
+import { bagWordsOf, partBytesOf, samplesOf, tableOf } from "./topology.ts";
 
 export interface StepOutcome {
   /** Mean binary cross-entropy of the batch, before the update. */
@@ -153,7 +153,8 @@ async function sendIds(
   const { exchange, topology } = device;
   const starts = featureStarts(batch, topology.input.idsMax.length);
   await exchange.ids.open(plan.bytes.ids);
-  for (const [peer, tables] of topology.tablesOf.entries()) {
+  for (const [peer, held] of topology.tablesOf.entries()) {
+    const tables = bagTablesOf(device, held);
     writeIdFrame(intsOf(exchange.ids.outbox(peer)), batch, tables, starts, stopAfter);
   }
   exchange.ids.start();
@@ -221,12 +222,11 @@ function lookupReplicas(device: DeviceState, batch: LocalBatch): Bags | undefine
   const { kernels, model, rank, replicas, topology } = device;
   const { replicated, shape } = topology;
   if (replicated.length === 0) return undefined;
-  const idsMax = replicated.map((table) => topology.input.idsMax[table] ?? 0);
-  const frame = device.replicaBags.frame(batch.samples, idsMax);
-  const starts = featureStarts(batch, topology.input.idsMax.length);
-  writeIdFrame(frame, batch, replicated, starts, -1);
-  const { first } = samplesOf(topology, rank, batch.batchSamples);
   const tables = bagTablesOf(device, replicated);
+  const frame = device.replicaBags.frame(batch.samples, bagWordsOf(topology, replicated));
+  const starts = featureStarts(batch, topology.input.idsMax.length);
+  writeIdFrame(frame, batch, tables, starts, -1);
+  const { first } = samplesOf(topology, rank, batch.batchSamples);
   const frames = [{ ints: frame, samples: batch.samples }];
   const bags = device.replicaBags.gather(frames, tables, first);
   const pooled = kernels.part(device.replicaPooled, 0, batch.samples);

@@ -1,7 +1,8 @@
 // The topology: what every device of a generation knows of all the others. A pure function of the
 // job, the data's limits and the placement, so that each thread computes the same one.
 
-import { type BagTable, idFrameBytes } from "../embedding/bags.ts";
+import { wideOf } from "../data/options.ts";
+import { type BagTable, bagWords, idFrameBytes } from "../embedding/bags.ts";
 import type { TableSpec } from "../embedding/options.ts";
 import { replicatedTables, shardsOf } from "../embedding/shards.ts";
 import type { RingShape } from "../exchange/batch-ring.ts";
@@ -18,6 +19,8 @@ export interface TopologyInput {
   readonly slices: number;
   /** Longest bag of each feature, over all datasets of the job. */
   readonly idsMax: readonly number[];
+  /** Whether the ids of each feature have weights; left out, none has. */
+  readonly weighted?: readonly boolean[];
 }
 
 export interface Topology {
@@ -61,7 +64,9 @@ export function topologyOf(input: TopologyInput, devices: number): Topology {
     shape,
     placement,
     devices,
-    bagTables: model.tables.map((table, feature) => ({ ...table, feature })),
+    bagTables: model.tables.map((table, feature) => {
+      return { ...table, feature, isWeighted: input.weighted?.[feature] === true };
+    }),
     tablesOf,
     columnsOf: tablesOf.map((tables) =>
       tables.reduce((sum, table) => sum + tableOf(model.tables, table).dim, 0),
@@ -98,15 +103,23 @@ type StepBytes = ExchangeShape["bytesMax"];
 /** `counts` = samples of each device. */
 function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   const count = (device: number) => counts[device] ?? 0;
-  const { idsMax } = topology.input;
-  const maxOf = topology.tablesOf.map((tables) => tables.map((table) => idsMax[table] ?? 0));
+  const wordsMax = topology.tablesOf.map((tables) => bagWordsOf(topology, tables));
   const columns = (device: number) => topology.columnsOf[device] ?? 0;
   return {
-    ids: (from, to) => idFrameBytes(count(from), maxOf[to] ?? []),
+    ids: (from, to) => idFrameBytes(count(from), wordsMax[to] ?? []),
     pooled: (from, to) => 4 * count(to) * columns(from),
     dPooled: (from, to) => 4 * count(from) * columns(to),
     losses: (from) => 8 * (topology.placement.devices[from]?.slices ?? 0),
   };
+}
+
+/** Words of the longest bag of each of `tables`, as it travels. */
+export function bagWordsOf(topology: Topology, tables: readonly number[]): number[] {
+  const { model, idsMax, weighted } = topology.input;
+  return tables.map((table) => {
+    const { idBits } = tableOf(model.tables, table);
+    return bagWords(idsMax[table] ?? 0, { idBits, isWeighted: weighted?.[table] === true });
+  });
 }
 
 export function exchangeShapeOf(topology: Topology): ExchangeShape {
@@ -126,6 +139,8 @@ export function ringShapeOf(topology: Topology): RingShape {
     devices: topology.devices,
     dense: topology.input.model.dense,
     idsMax: topology.input.idsMax,
+    isWide: wideOf(topology.input.model.tables).includes(true),
+    isWeighted: topology.input.weighted?.includes(true) === true,
     samplesMax: samplesMaxOf(topology),
   };
 }

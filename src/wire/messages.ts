@@ -76,6 +76,7 @@ export const messages = defineMessages({
     lossSum: figure,
     steps: z.number(),
     isPaused: z.boolean(),
+    repairedIds: z.array(z.int().min(0)).readonly(),
   }),
   "device.evaluated": z.object({ command, device, metrics: metrics.nullable() }),
 

@@ -25,7 +25,14 @@ function startDevice() {
 }
 
 const ready = { type: "ready", step: 0, arithmetic: "reference-1" };
-const reached = { type: "reached", step: 10, lossSum: 5, steps: 10, isPaused: false };
+const reached = {
+  type: "reached",
+  step: 10,
+  lossSum: 5,
+  steps: 10,
+  isPaused: false,
+  repairedIds: [0],
+};
 
 test("tells that it is ready again and again, until it is asked something", async (t) => {
   const { thread, types, pass, say } = startDevice();

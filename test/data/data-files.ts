@@ -37,7 +37,10 @@ export function prepare(options: DataOptions, tables: readonly TableShape[]): Pr
 export interface PlainSample {
   readonly label: number;
   readonly dense: readonly number[];
-  readonly bags: readonly (readonly number[])[];
+  /** Ids of 64 bits are bigints. */
+  readonly bags: readonly (readonly (number | bigint)[])[];
+  /** As `bags`, where a feature has weights. */
+  readonly weights?: readonly (readonly number[])[];
 }
 
 /** The samples `indices` of a dataset (all by default), read as one batch. */
@@ -50,23 +53,34 @@ export function readPlain(dataset: Dataset, indices?: readonly number[]): PlainS
     labels: new Float32Array(B),
     lengths: new Int32Array(B * dataset.features),
     ids: new Int32Array(B * bagMax),
+    highs: dataset.wide.includes(true) ? new Int32Array(B * bagMax) : undefined,
+    weights: dataset.weighted.includes(true) ? new Float32Array(B * bagMax) : undefined,
   };
   const count = dataset.read(wanted, batch);
   const samples = Array.from({ length: B }, (_, b) => ({
     label: batch.labels[b] ?? 0,
     dense: [...batch.dense.subarray(b * dataset.dense, (b + 1) * dataset.dense)],
-    bags: [] as number[][],
+    bags: [] as (number | bigint)[][],
+    ...(batch.weights === undefined ? {} : { weights: [] as number[][] }),
   }));
   let at = 0;
   for (let t = 0; t < dataset.features; t++) {
     for (const [b, sample] of samples.entries()) {
       const length = batch.lengths[t * B + b] ?? 0;
-      sample.bags.push([...batch.ids.subarray(at, at + length)]);
+      const highs = dataset.wide[t] === true ? batch.highs?.subarray(at, at + length) : undefined;
+      const lows = [...batch.ids.subarray(at, at + length)];
+      sample.bags.push(highs === undefined ? lows : lows.map((low, i) => wholeId(low, highs[i])));
+      sample.weights?.push([...(batch.weights ?? []).slice(at, at + length)]);
       at += length;
     }
   }
   if (at !== count) throw new Error(`read returned ${count} ids, the lengths say ${at}`);
   return samples;
+}
+
+/** An id of 64 bits from its halves. */
+export function wholeId(low: number, high = 0): bigint {
+  return BigInt(high) * 2n ** 32n + BigInt(low >>> 0);
 }
 
 /** Path of a file of the real data, or undefined, and a line in the test's log that says so. */

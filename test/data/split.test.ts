@@ -10,6 +10,8 @@ function startDataset(samples: number, onClose = () => {}): Dataset {
     samples,
     dense: 1,
     features: 0,
+    wide: [],
+    weighted: [],
     idsMax: [],
     read(indices, batch) {
       for (const [b, index] of indices.entries()) batch.dense[b] = index;

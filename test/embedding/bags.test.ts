@@ -1,12 +1,18 @@
-import test from "ava";
+import test, { type ExecutionContext } from "ava";
 import fc from "fast-check";
 import { mix32 } from "../../src/data/murmur-hash.ts";
-import { BagMemory, featureStarts, idFrameBytes, writeIdFrame } from "../../src/embedding/bags.ts";
+import {
+  BagMemory,
+  bagWords,
+  featureStarts,
+  idFrameBytes,
+  writeIdFrame,
+} from "../../src/embedding/bags.ts";
 import { FrameCorruptError, IdOutOfRangeError } from "../../src/errors.ts";
 
 const tablesThat = (ids: "reject" | "clamp" | "hash") => [
-  { name: "user", rows: 10, ids, feature: 4 },
-  { name: "item", rows: 5, ids, feature: 7 },
+  { name: "user", rows: 10, ids, idBits: 32 as const, feature: 4 },
+  { name: "item", rows: 5, ids, idBits: 32 as const, feature: 7 },
 ];
 const tables = tablesThat("reject");
 
@@ -22,7 +28,9 @@ function frameOf(bags: Nested, features = bags.map((_, feature) => feature)) {
     Math.max(0, ...(bags[feature] ?? []).map((b) => b.length)),
   );
   const ints = new Int32Array(idFrameBytes(samples, idsMax) / 4);
-  writeIdFrame(ints, local, features, featureStarts(local, bags.length), 17);
+  const starts = featureStarts(local, bags.length);
+  const held = features.map((feature) => ({ feature, idBits: 32 as const }));
+  writeIdFrame(ints, local, held, starts, 17);
   return { ints, samples };
 }
 
@@ -116,3 +124,45 @@ test("a frame cut short is refused", (t) => {
   const frame = { ints: ints.subarray(0, 9), samples };
   t.throws(() => new BagMemory().gather([frame], tables), { instanceOf: FrameCorruptError });
 });
+
+for (const idBits of [32, 64] as const) {
+  const title = "weights travel with the ids of the tables that have them; the others count 1";
+  test(`${title}: ids of ${idBits} bits`, (t) => weightsTravel(t, idBits));
+}
+
+function weightsTravel(t: ExecutionContext, idBits: 32 | 64): void {
+  const mixed = tables.map((table, i) => ({ ...table, isWeighted: i === 1, idBits }));
+  const frame = (bags: Nested, weights: readonly number[]) => {
+    const samples = bags[0]?.length ?? 0;
+    const lengths = Int32Array.from(bags.flatMap((feature) => feature.map((ids) => ids.length)));
+    const ids = Int32Array.from(bags.flat(2));
+    const local = { samples, lengths, ids, highs: new Int32Array(ids.length) };
+    const wordsMax = mixed.map((table) => bagWords(3, table));
+    const ints = new Int32Array(idFrameBytes(samples, wordsMax) / 4);
+    const all = { ...local, weights: Float32Array.from(weights) };
+    const held = mixed.map((table, feature) => ({ ...table, feature }));
+    writeIdFrame(ints, all, held, featureStarts(local, 2), 17);
+    return { ints, samples };
+  };
+  const memory = new BagMemory();
+  const frames = [frame(good, [9, 9, 9, 0.5, -2, 3, 4]), frame([[[5, 6]], [[1, 2]]], [9, 9, 7, 8])];
+  const bags = memory.gather(frames, mixed);
+  t.deepEqual([...bags.ids], [1, 2, 9, 5, 6, 4, 0, 0, 3, 1, 2]);
+  t.deepEqual([...(bags.weights ?? [])], [1, 1, 1, 1, 1, 0.5, -2, 3, 4, 7, 8]);
+  t.is(memory.gather([frameOf(good)], tables).weights, undefined);
+  // A frame that ends among its weights.
+  const ints = frames[0]?.ints ?? new Int32Array(0);
+  const short = { ints: ints.subarray(0, 2 + 6 + 7 * (idBits / 32) + 3), samples: 3 };
+  t.throws(() => memory.gather([short], mixed), { instanceOf: FrameCorruptError });
+}
+
+test("a frame of weights or upper halves that are not there is not written", (t) => {
+  t.throws(() => frameOfOne({ isWeighted: true, idBits: 32 }), { message: /^weights for a/ });
+  t.throws(() => frameOfOne({ idBits: 64 }), { message: /^upper halves for a wide feature/ });
+});
+
+function frameOfOne(table: { isWeighted?: boolean; idBits: 32 | 64 }): void {
+  const local = { samples: 1, lengths: Int32Array.of(1), ids: Int32Array.of(1) };
+  const held = [{ feature: 0, ...table }];
+  writeIdFrame(new Int32Array(9), local, held, Int32Array.of(0, 1), 0);
+}

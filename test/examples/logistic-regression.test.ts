@@ -16,6 +16,8 @@ function datasetOf(ids: readonly number[], labels: readonly number[]): Dataset {
     samples: ids.length,
     dense: 0,
     features: 1,
+    wide: [],
+    weighted: [],
     idsMax: [1],
     read(_, batch) {
       batch.labels.set(labels);

@@ -12,7 +12,14 @@ import {
 import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
 import { purposes, RandomStream } from "../../src/random.ts";
 
-const shape: RingShape = { devices: 3, dense: 2, idsMax: [2, 1], samplesMax: [3, 2, 2] };
+const shape: RingShape = {
+  devices: 3,
+  dense: 2,
+  idsMax: [2, 1],
+  isWide: true,
+  isWeighted: true,
+  samplesMax: [3, 2, 2],
+};
 const cellBase = 5;
 
 function startRing(options: { seed: number; readers: number }) {
@@ -52,6 +59,8 @@ function fill(
   const value = mark(stream, ticket, device);
   for (const array of [batch.dense, batch.labels, batch.lengths]) array.fill(value);
   batch.ids.fill(value, 0, samples);
+  batch.highs?.fill(-value, 0, samples);
+  batch.weights?.fill(value + 0.5, 0, samples);
   if (at.dies) return;
   outlet.publish(stream, device, ticket, { samples, batchSamples: 7, idCount: samples });
 }
@@ -109,6 +118,9 @@ test("readers that die at any point lose no batch and repeat none", async (t) =>
           t.is(batch.batchSamples, 7);
           t.deepEqual([...batch.labels], new Array<number>(samples).fill(value), `seed ${seed}`);
           t.deepEqual([...batch.ids], new Array<number>(samples).fill(value));
+          t.deepEqual([...(batch.highs ?? [])], new Array<number>(samples).fill(-value));
+          const weights = new Array<number>(samples).fill(value + 0.5);
+          t.deepEqual([...(batch.weights ?? [])], weights);
           t.is(batch.dense.length, samples * shape.dense);
           t.is(batch.lengths.length, samples * shape.idsMax.length);
           intake.release(stream);
@@ -156,18 +168,36 @@ test("two readers share the tickets between them", (t) => {
   t.is(ring.outlet(1).nextTicket("evaluation"), 1);
 });
 
-test("slots of all devices and streams lie apart", (t) => {
-  const layout = ringLayoutOf(shape);
-  const spans: { from: number; to: number }[] = [];
-  for (const stream of ["training", "evaluation"] as const) {
-    for (let device = 0; device < shape.devices; device++) {
-      for (let slot = 0; slot < ringSlots; slot++) {
-        const at = layout.slot(stream, device, slot);
-        t.is(at.ids % 4, 0);
-        spans.push({ from: at.header, to: at.ids + 4 * at.idsMax });
+test("without halves and weights, slots are as small as their ids", (t) => {
+  const idsPerSample = 3;
+  const slots = 2 * ringSlots;
+  const part = 4 * slots * idsPerSample * (3 + 2 + 2);
+  const bytesOf = (isWide: boolean, isWeighted: boolean) =>
+    ringLayoutOf({ ...shape, isWide, isWeighted }).bytes;
+  t.is(bytesOf(true, true) - bytesOf(false, false), 2 * part);
+  t.is(bytesOf(true, false) - bytesOf(false, false), part);
+  t.is(bytesOf(false, true) - bytesOf(false, false), part);
+});
+
+for (const [isWide, isWeighted] of [
+  [false, false],
+  [false, true],
+  [true, false],
+  [true, true],
+] as const) {
+  test(`slots lie apart: ${isWide ? "" : "no "}halves, ${isWeighted ? "" : "no "}weights`, (t) => {
+    const layout = ringLayoutOf({ ...shape, isWide, isWeighted });
+    const spans: { from: number; to: number }[] = [];
+    for (const stream of ["training", "evaluation"] as const) {
+      for (let device = 0; device < shape.devices; device++) {
+        for (let slot = 0; slot < ringSlots; slot++) {
+          const at = layout.slot(stream, device, slot);
+          t.is(at.ids % 4, 0);
+          spans.push({ from: at.header, to: isWeighted ? at.weights + 4 * at.idsMax : at.weights });
+        }
       }
     }
-  }
-  spans.sort((a, b) => a.from - b.from);
-  for (const [i, { to }] of spans.entries()) t.true(to <= (spans[i + 1]?.from ?? layout.bytes));
-});
+    spans.sort((a, b) => a.from - b.from);
+    for (const [i, { to }] of spans.entries()) t.true(to <= (spans[i + 1]?.from ?? layout.bytes));
+  });
+}

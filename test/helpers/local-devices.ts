@@ -27,6 +27,8 @@ export interface WholeBatch {
   readonly labels: Float32Array;
   readonly lengths: Int32Array;
   readonly ids: Int32Array;
+  readonly highs?: Int32Array | undefined;
+  readonly weights?: Float32Array | undefined;
 }
 
 export interface LocalDevices {
@@ -109,6 +111,8 @@ export function localPart(topology: Topology, rank: number, batch: WholeBatch): 
   const { dense, idsMax } = { dense: topology.input.model.dense, ...topology.input };
   const lengths: number[] = [];
   const ids: number[] = [];
+  const highs: number[] = [];
+  const weights: number[] = [];
   let at = 0;
   for (let feature = 0; feature < idsMax.length; feature++) {
     for (let sample = 0; sample < batch.samples; sample++) {
@@ -116,6 +120,8 @@ export function localPart(topology: Topology, rank: number, batch: WholeBatch): 
       if (sample >= first && sample < first + count) {
         lengths.push(length);
         ids.push(...batch.ids.subarray(at, at + length));
+        highs.push(...(batch.highs ?? []).slice(at, at + length));
+        weights.push(...(batch.weights ?? []).slice(at, at + length));
       }
       at += length;
     }
@@ -129,5 +135,7 @@ export function localPart(topology: Topology, rank: number, batch: WholeBatch): 
     labels: batch.labels.slice(first, first + count),
     lengths: Int32Array.from(lengths),
     ids: Int32Array.from(ids),
+    highs: batch.highs && Int32Array.from(highs),
+    weights: batch.weights && Float32Array.from(weights),
   };
 }

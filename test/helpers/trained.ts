@@ -72,11 +72,13 @@ export async function readAll(
     labels: new Float32Array(samples),
     lengths: new Int32Array(samples * dataset.features),
     ids: new Int32Array(samples * idsPerSample),
+    highs: dataset.wide.includes(true) ? new Int32Array(samples * idsPerSample) : undefined,
   };
   const count = dataset.read(
     Uint32Array.from({ length: samples }, (_, i) => i),
     batch,
   );
   dataset.close();
-  return { samples, idsMax, ...batch, ids: batch.ids.subarray(0, count) };
+  const [ids, highs] = [batch.ids.subarray(0, count), batch.highs?.subarray(0, count)];
+  return { samples, idsMax, ...batch, ids, highs };
 }

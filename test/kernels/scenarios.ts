@@ -34,7 +34,7 @@ export function random(kernels: Kernels, stream: RandomStream, shape: readonly n
 export interface Problem {
   readonly tables: Rows[];
   readonly rules: RowRule[];
-  readonly bags: Bags;
+  readonly bags: Bags<Int32Array>;
   readonly columns: number;
 }
 
@@ -118,7 +118,11 @@ export function embeddingProblem(kernels: Kernels, stream: RandomStream): Proble
   };
 }
 
-function bagsOf(stream: RandomStream, specs: readonly { rows: number }[], samples: number): Bags {
+function bagsOf(
+  stream: RandomStream,
+  specs: readonly { rows: number }[],
+  samples: number,
+): Bags<Int32Array> {
   const offsets = [0];
   const ids: number[] = [];
   for (const { rows } of specs) {
@@ -139,6 +143,11 @@ function bagsOf(stream: RandomStream, specs: readonly { rows: number }[], sample
     ids: Int32Array.from(ids),
   };
   return stream.below(2) === 0 ? bags : { ...bags, weights: numbers(stream, ids.length) };
+}
+
+/** The same bags, their ids in 64 bits. */
+export function widened(bags: Bags<Int32Array>): Bags<BigInt64Array> {
+  return { ...bags, ids: BigInt64Array.from(bags.ids, BigInt) };
 }
 
 /** Weights, states and touched rows of a problem, for comparison. */
@@ -211,7 +220,8 @@ const draws: Scenario = (kernels, stream) => {
 
 const update: Scenario = (kernels, stream) => {
   const problem = embeddingProblem(kernels, stream);
-  const { tables, bags, rules, columns } = problem;
+  const { tables, rules, columns } = problem;
+  const bags = stream.below(2) === 0 ? problem.bags : widened(problem.bags);
   const out = kernels.tensor([bags.samples, columns]);
   kernels.pool(out, tables, bags, 0, bags.samples);
   const d = random(kernels, stream, [bags.samples, columns]);
@@ -224,7 +234,8 @@ const update: Scenario = (kernels, stream) => {
 
 const replicated: Scenario = (kernels, stream) => {
   const problem = embeddingProblem(kernels, stream);
-  const { tables, bags, rules, columns } = problem;
+  const { tables, rules, columns } = problem;
+  const bags = stream.below(2) === 0 ? problem.bags : widened(problem.bags);
   const d = random(kernels, stream, [bags.samples, columns]);
   const count = 1 + stream.below(8);
   const slices = { ...slicesOf(0, count, count, bags.samples), first: stream.below(9) };

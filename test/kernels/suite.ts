@@ -16,6 +16,7 @@ import { bfloat16ByHand } from "./bfloat16-cases.ts";
 import { type Cases, list, of, smallTable } from "./cases.ts";
 import { rulesByHand } from "./rule-cases.ts";
 import { embeddingProblem, random, ruleOf, stateOf } from "./scenarios.ts";
+import { wideIds } from "./wide-id-cases.ts";
 
 /** Opens the kernels under test; undefined where they are not there, having said so. */
 export type Open = (t: ExecutionContext) => Kernels | undefined;
@@ -32,6 +33,7 @@ export function kernelSuite(name: string, open: Open): void {
   for (const [title, body] of Object.entries(rulesByHand)) register(title, body);
   for (const [title, body] of Object.entries(bfloat16ByHand)) register(title, body);
   for (const [title, body] of Object.entries(byBit)) register(title, body);
+  for (const [title, body] of Object.entries(wideIds)) register(title, body);
   for (const [title, body] of Object.entries(refusals)) register(title, body);
 }
 
@@ -308,7 +310,7 @@ const byBit: Cases = {
 /** dRows of one table from two devices, which hold slices 0..2 and 3.. of the batch. */
 function dRowsOfDevices(
   k: Kernels,
-  problem: { tables: Rows[]; bags: Bags; columns: number },
+  problem: { tables: Rows[]; bags: Bags<Int32Array>; columns: number },
   table: number,
   d: Tensor,
   slices: number,
@@ -338,7 +340,7 @@ function dRowsOfDevices(
   return [parts, masks, trees];
 }
 
-function bagsOfSamples(bags: Bags, start: number, held: number): Bags {
+function bagsOfSamples(bags: Bags<Int32Array>, start: number, held: number): Bags {
   const offsets = [0];
   const [ids, weights]: [number[], number[]] = [[], []];
   for (let table = 0; table < bags.tables; table++) {

@@ -109,6 +109,8 @@ test("the ring has a slot for the samples of each device", (t) => {
     devices: 3,
     dense: 2,
     idsMax: [2],
+    isWeighted: false,
+    isWide: false,
     samplesMax: [5, 8, 8],
   });
 });

@@ -1,0 +1,52 @@
+// What people are told of a run, as far as it does not show in the commands' own tests.
+
+import test from "ava";
+import { reportOf } from "../../cli/report.ts";
+import { linesView } from "../../cli/run-view.ts";
+import type { RunEvent, RunResult } from "../../index.ts";
+
+const result: RunResult = {
+  run: "r1",
+  status: "finished",
+  step: 43,
+  digest: "sha256:00",
+  history: [],
+  repairedIds: [],
+  directory: "checkpoints",
+  manifest: "",
+  generation: 1,
+  samplesPerSecond: 0,
+  arithmetic: "reference",
+};
+const repairedIds = [
+  { table: "user", ids: 1204 },
+  { table: "item", ids: 3 },
+];
+
+test("ids that were clamped or hashed are reported table by table, where there are any", (t) => {
+  t.false(reportOf(result).some((line) => line.startsWith("Repaired")));
+  t.true(
+    reportOf({ ...result, repairedIds }).includes(
+      "Repaired ids         1,204 of `user`, 3 of `item`",
+    ),
+  );
+});
+
+test("progress tells of them too", (t) => {
+  const lines: string[] = [];
+  const view = linesView((line) => lines.push(line));
+  const place = { seq: 0, run: "r1", generation: 1, type: "run.progress" as const };
+  const event: RunEvent = {
+    ...place,
+    step: 1,
+    steps: 4,
+    loss: 1,
+    samplesPerSecond: 8,
+    repairedIds: [],
+  };
+  view.show(event);
+  view.show({ ...event, step: 2, repairedIds });
+  t.is(lines.length, 2);
+  t.notRegex(lines[0] ?? "", /repaired/);
+  t.regex(lines[1] ?? "", / left · repaired ids: 1,204 of `user`, 3 of `item`$/);
+});

@@ -95,29 +95,45 @@ struct Float32 {
   }
 };
 
+/// The last of a row's vectors has `last` elements, the others are whole.
+template <int rows, int vectors>
+INLINE void loadRows(Vec (&out)[rows][vectors], const float* from, int64_t stride, int64_t last) {
+  UNROLL for (int m = 0; m < rows; m++, from += stride) {
+    UNROLL for (int v = 0; v < vectors - 1; v++) out[m][v] = load(from + v * lanes);
+    out[m][vectors - 1] = loadSome(from + (vectors - 1) * lanes, last);
+  }
+}
+
 template <typename Format, int rows, int vectors, int64_t rowA>
 void tile(const Tile& t, int64_t k, const float* a, int64_t stepA, const float* b) {
+  const int64_t last = t.columns - (vectors - 1) * lanes;
   Vec acc[rows][vectors];
-  UNROLL for (int m = 0; m < rows; m++) {
-    UNROLL for (int v = 0; v < vectors; v++) {
-      const int64_t n = left(t.columns, v * lanes);
-      if (t.resumed != nullptr) {
-        acc[m][v] = loadSome(t.resumed + m * t.resumedStride + v * lanes, n);
-      } else {
-        acc[m][v] = t.bias != nullptr ? loadSome(t.bias + v * lanes, n) : zero();
-      }
+  if (t.resumed != nullptr) loadRows(acc, t.resumed, t.resumedStride, last);
+  else if (t.bias != nullptr) loadRows(acc, t.bias, 0, last);
+  else {
+    UNROLL for (int m = 0; m < rows; m++) {
+      UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = zero();
     }
   }
   Format::template multiply<rowA>(acc, k, a, stepA, b, t.flushed);
-  UNROLL for (int m = 0; m < rows; m++) {
-    UNROLL for (int v = 0; v < vectors; v++) {
-      const int64_t n = left(t.columns, v * lanes);
-      Vec c = acc[m][v];
-      for (int64_t i = 0; i < t.leftCount; i++) {
-        c = add(loadSome(t.lefts[i] + m * t.leftStride + v * lanes, n), c);
+  for (int64_t i = 0; i < t.leftCount; i++) {
+    const float* from = t.lefts[i];
+    UNROLL for (int m = 0; m < rows; m++, from += t.leftStride) {
+      UNROLL for (int v = 0; v < vectors; v++) {
+        const int64_t n = v < vectors - 1 ? lanes : last;
+        acc[m][v] = add(loadSome(from + v * lanes, n), acc[m][v]);
       }
-      storeSome(t.c + m * t.stride + v * lanes, n, t.relu ? positive(c) : c);
     }
+  }
+  if (t.relu) {
+    UNROLL for (int m = 0; m < rows; m++) {
+      UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = positive(acc[m][v]);
+    }
+  }
+  float* c = t.c;
+  UNROLL for (int m = 0; m < rows; m++, c += t.stride) {
+    UNROLL for (int v = 0; v < vectors - 1; v++) store(c + v * lanes, acc[m][v]);
+    storeSome(c + (vectors - 1) * lanes, last, acc[m][vectors - 1]);
   }
 }
 

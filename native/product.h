@@ -9,9 +9,9 @@
 // Bfloat16 in bfloat16.h. A packed element has 32 bits and stands for one k or for a pair of them.
 
 constexpr int64_t tileColumns = 2 * lanes;
-constexpr int64_t packedK = 256;  // packed elements of a block, along k
+constexpr int64_t packedK = 512;  // packed elements of a block, along k
 constexpr int64_t blockM = 84;    // a multiple of tileRows of every set
-constexpr int64_t blockN = 512;
+constexpr int64_t blockN = 1024;
 /// Rows of packed A are `stridedK` apart: no power of two, which would share a cache set.
 constexpr int64_t stridedK = packedK + 16;
 
@@ -245,7 +245,7 @@ void blockTiles(const Tile& t, int64_t m, int64_t n, int64_t k, const float* pac
       one.c = t.c + i * t.stride + j;
       for (int64_t r = i + tileRows; r < i + 2 * tileRows && r < m; r++) {
         for (int64_t line = 0; line < tileColumns; line += 16) {
-          __builtin_prefetch(t.c + r * t.stride + j + line);
+          __builtin_prefetch(t.c + r * t.stride + j + line, 0, 2);
         }
       }
       if (t.resumed != nullptr) one.resumed = t.resumed + i * t.resumedStride + j;

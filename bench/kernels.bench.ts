@@ -7,7 +7,7 @@ import type { Bags, DensePrecision, Kernels, RowRule } from "../src/kernels/kern
 import { slicesOf } from "../src/kernels/slices.ts";
 import { RandomStream } from "../src/random.ts";
 import { configuration, configurationNames } from "./configurations.ts";
-import { bestBlas, limit } from "./limits.ts";
+import { bestBlas, limit, type Pass } from "./limits.ts";
 import { type BenchRow, quantiles } from "./report.ts";
 
 /** Rounds of ours and of the limit, in turn. */
@@ -62,7 +62,7 @@ function gemmRows(kernels: Kernels, batch: number, precision: DensePrecision): B
     const flop = 2 * batch * inputs * outputs;
     const kind = precision === "float32" ? "f32" : "bf16";
     const row = (
-      pass: string,
+      pass: Pass,
       run: (precision: DensePrecision) => void,
       ...[m, n, k]: readonly [number, number, number]
     ) => {
@@ -71,10 +71,13 @@ function gemmRows(kernels: Kernels, batch: number, precision: DensePrecision): B
         if (precision === "bfloat16") {
           return { rate: fastest(flop / 1e9, () => run("float32")), is: "our float32, same shape" };
         }
-        const { rate, name: blas } = bestBlas(m, n, k, roundSeconds);
+        const { rate, name: blas } = bestBlas(pass, m, n, k, roundSeconds);
         return { rate, is: `${blas}, same shape` };
       };
-      rows.push(measured(`gemm.${kind}.${name}.${pass}`, "GFLOP/s", flop / 1e9, ours, limitOf));
+      const row = `gemm.${kind}.${name}.${pass}`;
+      rows.push(measured(row, "GFLOP/s", flop / 1e9, ours, limitOf));
+      if (name !== "square") return;
+      rows.push(measured(`${row}.peak`, "GFLOP/s", flop / 1e9, ours, () => peakOf(precision)));
     };
     row("forward", (p) => kernels.linear(out, x, w, b, true, p), batch, outputs, inputs);
     row("dInput", (p) => kernels.dLinearInput(dX, out, w, p), batch, inputs, outputs);
@@ -82,6 +85,13 @@ function gemmRows(kernels: Kernels, batch: number, precision: DensePrecision): B
     row("dWeight", dWeight, outputs, inputs, batch);
   }
   return rows;
+}
+
+/** What the arithmetic alone would allow. */
+function peakOf(precision: DensePrecision): { rate: number; is: string } {
+  return precision === "float32"
+    ? { rate: limit("fma", roundSeconds), is: "multiply-adds from registers" }
+    : { rate: limit("pairs", roundSeconds), is: "dot products of pairs from registers" };
 }
 
 function interactionRows(kernels: Kernels, batch: number): BenchRow[] {
@@ -92,7 +102,7 @@ function interactionRows(kernels: Kernels, batch: number): BenchRow[] {
     const dX = kernels.tensor([batch, features, dim]);
     const out = filled(kernels, [batch, dim + pairs]);
     const gflop = (2 * batch * pairs * dim) / 1e9;
-    const fma = () => ({ rate: limit("fma", roundSeconds), is: "multiply-adds from registers" });
+    const fma = () => peakOf("float32");
     const forward = () => kernels.interact(out, x, 1, true);
     const backward = () => kernels.dInteract(dX, out, x, 1, true);
     return [

@@ -1,7 +1,9 @@
 // The machine's limits, as bare programs: what no kernel can exceed. One command, one line of JSON.
 //
 //   limits fma SECONDS                          GFLOP/s of fused multiply-adds from registers
-//   limits sgemm LIBRARY M N K SECONDS          GFLOP/s of a BLAS (its shared library) on C = A B^T
+//   limits pairs SECONDS                        the same of dot products of bfloat16 pairs
+//   limits sgemm LIBRARY PASS M N K SECONDS     GFLOP/s of a BLAS (its shared library); PASS is
+//                                               forward (A B^T), dInput (A B) or dWeight (A^T B)
 //   limits gather ROWS DIM SECONDS              rows/s of a prefetched sum over random rows
 //   limits update ROWS DIM SECONDS              rows/s of a prefetched read-modify-write
 //
@@ -9,6 +11,9 @@
 
 #include <dlfcn.h>
 #include <sys/mman.h>
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
 
 #include <chrono>
 #include <cmath>
@@ -56,19 +61,59 @@ double fma(double seconds) {
   return rate;
 }
 
+/// -1 where the processor has no such instruction.
+double pairs([[maybe_unused]] double seconds) {
+#if defined(__AVX512BF16__)
+  constexpr int chains = 24;
+  constexpr int turns = 1'000'000;
+  __m512 sums[chains];
+  for (auto &sum : sums) sum = _mm512_setzero_ps();
+  const __m512bh a = (__m512bh)_mm512_set1_ps(1.0f), b = (__m512bh)_mm512_set1_ps(1e-9f);
+  return best(seconds, 4.0 * 16 * chains * turns, [&] {
+    __m512 s[chains];
+#pragma GCC unroll 24
+    for (int c = 0; c < chains; c++) s[c] = sums[c];
+    for (int i = 0; i < turns; i++) {
+#pragma GCC unroll 24
+      for (int c = 0; c < chains; c++) s[c] = _mm512_dpbf16_ps(s[c], a, b);
+    }
+#pragma GCC unroll 24
+    for (int c = 0; c < chains; c++) sums[c] = s[c];
+    asm volatile("" : : "r"(sums) : "memory");
+  });
+#else
+  return -1;
+#endif
+}
+
 typedef void (*Sgemm)(int order, int transA, int transB, int m, int n, int k, float alpha,
                       const float *a, int lda, const float *b, int ldb, float beta, float *c,
                       int ldc);
 
-double sgemm(const char *library, int m, int n, int k, double seconds) {
+/// Memory that begins where a line of the cache does, as ours.
+struct Matrix {
+  explicit Matrix(size_t n, float value)
+      : data(static_cast<float *>(std::aligned_alloc(64, (n * sizeof(float) + 63) / 64 * 64))) {
+    for (size_t i = 0; i < n; i++) data[i] = value;
+  }
+  Matrix(const Matrix &) = delete;
+  ~Matrix() { std::free(data); }
+  float *data;
+};
+
+/// C (m,n) = A * B over k, its operands lying as they do in the pass.
+double sgemm(const char *library, const char *pass, int m, int n, int k, double seconds) {
   void *handle = dlopen(library, RTLD_NOW);
   void *symbol = handle == nullptr ? nullptr : dlsym(handle, "cblas_sgemm");
   if (symbol == nullptr) return -1;
   Sgemm product;
   std::memcpy(&product, &symbol, sizeof product);
-  std::vector<float> a(size_t(m) * k, 0.5f), b(size_t(n) * k, 0.25f), c(size_t(m) * n);
+  const Matrix a(size_t(m) * k, 0.5f), b(size_t(n) * k, 0.25f), c(size_t(m) * n, 0);
+  const bool acrossA = std::strcmp(pass, "dWeight") == 0;
+  const bool alongB = std::strcmp(pass, "forward") == 0;
   return best(seconds, 2.0 * m * n * k, [&] {
-    product(101, 111, 112, m, n, k, 1.0f, a.data(), k, b.data(), k, 0.0f, c.data(), n);
+    product(101, acrossA ? 112 : 111, alongB ? 112 : 111, m, n, k, 1.0f, a.data, acrossA ? m : k,
+            b.data, alongB ? k : n, 0.0f, c.data, n);
   });
 }
 
@@ -134,8 +179,10 @@ int main(int count, char **words) {
   const char *what = count > 1 ? words[1] : "";
   double rate = -1;
   if (std::strcmp(what, "fma") == 0) rate = fma(number(2)) / 1e9;
-  if (std::strcmp(what, "sgemm") == 0 && count > 2) {
-    rate = sgemm(words[2], int(number(3)), int(number(4)), int(number(5)), number(6)) / 1e9;
+  if (std::strcmp(what, "pairs") == 0) rate = pairs(number(2)) / 1e9;
+  if (std::strcmp(what, "sgemm") == 0 && count > 3) {
+    const int m = int(number(4)), n = int(number(5)), k = int(number(6));
+    rate = sgemm(words[2], words[3], m, n, k, number(7)) / 1e9;
   }
   if (std::strcmp(what, "gather") == 0) rate = gather(number(2), number(3), number(4));
   if (std::strcmp(what, "update") == 0) rate = update(number(2), number(3), number(4));

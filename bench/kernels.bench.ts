@@ -26,8 +26,8 @@ export interface KernelsBenchOptions {
 export function benchKernels({ batch, tableGib, only }: KernelsBenchOptions): BenchRow[] {
   const kernels = openKernels("native");
   const groups: Readonly<Record<string, () => BenchRow[]>> = {
-    "gemm.f32": () => gemmRows(kernels, batch, "float32"),
-    "gemm.bf16": () => gemmRows(kernels, batch, "bfloat16"),
+    "gemm.f32": () => gemmRows(kernels, batch, "float32", only),
+    "gemm.bf16": () => gemmRows(kernels, batch, "bfloat16", only),
     interaction: () => interactionRows(kernels, batch),
     lookup: () => tableRows(kernels, tableGib),
   };
@@ -41,7 +41,12 @@ export function benchKernels({ batch, tableGib, only }: KernelsBenchOptions): Be
  * Forward, input gradient and weight gradient of every layer of configurations a, b and c. The
  * limit of float32 is the best BLAS; bfloat16 is held against our float32.
  */
-function gemmRows(kernels: Kernels, batch: number, precision: DensePrecision): BenchRow[] {
+function gemmRows(
+  kernels: Kernels,
+  batch: number,
+  precision: DensePrecision,
+  only: string,
+): BenchRow[] {
   const rows: BenchRow[] = [];
   const shapes = new Map<string, readonly [number, number]>();
   for (const name of configurationNames) {
@@ -75,6 +80,7 @@ function gemmRows(kernels: Kernels, batch: number, precision: DensePrecision): B
         return { rate, is: `${blas}, same shape` };
       };
       const row = `gemm.${kind}.${name}.${pass}`;
+      if (!row.startsWith(only)) return;
       rows.push(measured(row, "GFLOP/s", flop / 1e9, ours, limitOf));
       if (name !== "square") return;
       rows.push(measured(`${row}.peak`, "GFLOP/s", flop / 1e9, ours, () => peakOf(precision)));

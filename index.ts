@@ -36,6 +36,17 @@ export type { EncodedBatch, RecordValue, SampleRecord } from "./src/data/records
 // Metrics ----
 export { evaluate, type Metrics } from "./src/training/metrics.ts";
 
+// A plan: which shard goes where, and why ----
+export { calibrate, type CalibrationOptions } from "./actors/calibrate.ts";
+export { type JobPlan, planJob, type PlanOptions } from "./src/training/plan-job.ts";
+export {
+  checkConstants,
+  defaultConstants,
+  type MachineConstants,
+} from "./src/planner/constants.ts";
+export { type Plan, type PlacedShard, type Scheme, schemes } from "./src/planner/shards.ts";
+export { type Stage, stages } from "./src/planner/cost.ts";
+
 // Errors: compare `code`, never the message ----
 export * from "./src/errors.ts";
 

@@ -5,16 +5,33 @@ import { type MessagePort, receiveMessageOnPort } from "node:worker_threads";
 import { realClock } from "../src/clock.ts";
 import { realDisk } from "../src/disk.ts";
 import { GenerationAbortedError, recordError } from "../src/errors.ts";
+import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import type { Cells } from "../src/exchange/cells.ts";
+import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import type { JobSpec } from "../src/job.ts";
 import { openKernels } from "../src/kernels/index.ts";
 import { type Assembly, type GenerationMemory, openCells } from "./assembly.ts";
+import { type CalibrationSize, calibrationShape, measureDevice } from "./calibration-program.ts";
 import { type DeviceCommand, type DeviceReport, runDevice } from "./device-program.ts";
 import { prepareData } from "./preparation.ts";
 import { runReader } from "./reader-program.ts";
 
 /** What a thread is started with. */
-export type ThreadTask = ParticipantTask | { readonly program: "prepare"; readonly job: JobSpec };
+export type ThreadTask =
+  | ParticipantTask
+  | CalibrationTask
+  | { readonly program: "prepare"; readonly job: JobSpec };
+
+/** A thread that measures for the planner, beside `devices` - 1 others. */
+export interface CalibrationTask {
+  readonly program: "calibrate";
+  readonly rank: number;
+  readonly devices: number;
+  readonly arithmetic: "auto" | "native" | "reference";
+  readonly size: CalibrationSize;
+  readonly words: SharedArrayBuffer;
+  readonly memory: SharedArrayBuffer;
+}
 
 /** A thread that takes part in a generation. */
 export interface ParticipantTask {
@@ -52,6 +69,8 @@ export async function runThread(
         const plan = await prepareData(task.job, realDisk, tell);
         return report({ type: "prepared", plan });
       }
+      case "calibrate":
+        return report(await calibrationOf(task));
       default:
         return task satisfies never;
     }
@@ -87,4 +106,22 @@ async function device(
       return command ?? { type: "end" };
     },
   });
+}
+
+/** Longest that one measurement waits for another thread's. */
+const calibrationDeadlineMs = 300_000;
+
+function calibrationOf({ rank, devices, arithmetic, size, words, memory }: CalibrationTask) {
+  const kernels = openKernels(arithmetic);
+  const cells = createAtomicCells({
+    words: new Int32Array(words),
+    participants: devices,
+    participant: rank,
+    generation: 1,
+    deadlineMs: calibrationDeadlineMs,
+    clock: realClock,
+  });
+  const shape = calibrationShape(size, devices);
+  const exchange = createSharedMemoryExchange({ shape, rank, memory, cells, kernels });
+  return measureDevice(kernels, exchange, realClock, size);
 }

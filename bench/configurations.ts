@@ -7,8 +7,10 @@ export interface Configuration {
   readonly model: ModelSpec;
   /** Ids of every bag. */
   readonly lookups: number;
-  /** Floating-point operations of a sample, forward and backward, in the dense layers. */
-  readonly flopPerSample: number;
+  /** Floating-point operations of a sample, forward and backward: of the dense layers' products. */
+  readonly layerFlop: number;
+  /** The same, of the interaction. */
+  readonly interactionFlop: number;
   /** Inputs and outputs of every dense layer, bottom then top. */
   readonly layers: readonly (readonly [number, number])[];
 }
@@ -67,7 +69,7 @@ export function configuration(
   const macs = layers.reduce((sum, [inputs, outputs], i) => {
     return sum + (i === 0 ? 2 : 3) * inputs * outputs;
   }, 0);
-  return { model, lookups, flopPerSample: 2 * (macs + 3 * pairs * dim), layers };
+  return { model, lookups, layerFlop: 2 * macs, interactionFlop: 6 * pairs * dim, layers };
 }
 
 function widths(sizes: readonly number[]): [number, number][] {

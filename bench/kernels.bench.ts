@@ -3,12 +3,12 @@
 // for products, a bare prefetching loop in C for rows.
 
 import { openKernels } from "../src/kernels/index.ts";
-import type { Bags, DensePrecision, Kernels, RowRule } from "../src/kernels/kernels.ts";
+import type { DensePrecision, Kernels } from "../src/kernels/kernels.ts";
 import { slicesOf } from "../src/kernels/slices.ts";
-import { RandomStream } from "../src/random.ts";
 import { configuration, configurationNames } from "./configurations.ts";
 import { bestBlas, limit, type Pass } from "./limits.ts";
-import { type BenchRow, quantiles } from "./report.ts";
+import { type BenchRow, fastest, rowOf } from "./report.ts";
+import { benchRows } from "./rows.bench.ts";
 
 /** Rounds of ours and of the limit, in turn. */
 const rounds = 5;
@@ -23,18 +23,18 @@ export interface KernelsBenchOptions {
   readonly only: string;
 }
 
-export function benchKernels({ batch, tableGib, only }: KernelsBenchOptions): BenchRow[] {
+export async function benchKernels(options: KernelsBenchOptions): Promise<BenchRow[]> {
+  const { batch, tableGib, only } = options;
   const kernels = openKernels("native");
   const groups: Readonly<Record<string, () => BenchRow[]>> = {
     "gemm.f32": () => gemmRows(kernels, batch, "float32", only),
     "gemm.bf16": () => gemmRows(kernels, batch, "bfloat16", only),
     interaction: () => interactionRows(kernels, batch),
-    lookup: () => tableRows(kernels, tableGib),
   };
   const wanted = Object.entries(groups).filter(
     ([name]) => name.startsWith(only) || only.startsWith(name),
   );
-  return wanted.flatMap(([, rows]) => rows());
+  return [...wanted.flatMap(([, rows]) => rows()), ...(await benchRows(tableGib, only))];
 }
 
 /**
@@ -74,7 +74,10 @@ function gemmRows(
       const ours = () => run(precision);
       const limitOf = () => {
         if (precision === "bfloat16") {
-          return { rate: fastest(flop / 1e9, () => run("float32")), is: "our float32, same shape" };
+          return {
+            rate: fastest(flop / 1e9, roundSeconds, () => run("float32")),
+            is: "our float32, same shape",
+          };
         }
         const { rate, name: blas } = bestBlas(pass, m, n, k, roundSeconds);
         return { rate, is: `${blas}, same shape` };
@@ -97,7 +100,7 @@ function gemmRows(
 function peakOf(precision: DensePrecision): { rate: number; is: string } {
   return precision === "float32"
     ? { rate: limit("fma", roundSeconds), is: "multiply-adds from registers" }
-    : { rate: limit("pairs", roundSeconds), is: "dot products of pairs from registers" };
+    : { rate: limit("bf16", roundSeconds), is: "dot products of pairs from registers" };
 }
 
 function interactionRows(kernels: Kernels, batch: number): BenchRow[] {
@@ -118,52 +121,6 @@ function interactionRows(kernels: Kernels, batch: number): BenchRow[] {
   });
 }
 
-/** Random 64-column rows of a table far larger than the caches. */
-function tableRows(kernels: Kernels, gib: number): BenchRow[] {
-  const dim = 64;
-  const rows = Math.floor((gib * 2 ** 30) / (4 * dim));
-  const table = kernels.rows({ rows, dim, pooling: "sum", rowBlocks: 1, stateWidth: 1 });
-  kernels.fill(table.weights, 0.5);
-  const make = (samples: number, length: number): Bags => {
-    const random = new RandomStream(7, 7);
-    const ids = Int32Array.from({ length: samples * length }, () => random.word() % rows);
-    const offsets = Int32Array.from({ length: samples + 1 }, (_, i) => i * length);
-    return { tables: 1, samples, offsets, ids };
-  };
-  const lookupRow = (length: number) => {
-    const samples = Math.floor(400_000 / length);
-    const bags = make(samples, length);
-    const out = kernels.tensor([samples, dim]);
-    return measured(
-      `lookup.f32.64.${length}`,
-      "Mrows/s",
-      (samples * length) / 1e6,
-      () => kernels.pool(out, [table], bags, 0, samples),
-      () => ({ rate: limit("gather", rows, dim, roundSeconds) / 1e6, is: "bare gather in C" }),
-    );
-  };
-  const updateRow = (rule: RowRule) => {
-    const samples = 4096;
-    const length = 100;
-    const bags = make(samples, length);
-    const dPooled = filled(kernels, [samples, dim]);
-    const cut = slicesOf(0, slices, slices, samples);
-    return measured(
-      `update.f32.64.${rule.kind}`,
-      "Mrows/s",
-      (samples * length) / 1e6,
-      () => kernels.updateRows([table], bags, dPooled, cut, [rule]),
-      () => ({ rate: limit("update", rows, dim, roundSeconds) / 1e6, is: "bare update in C" }),
-    );
-  };
-  return [
-    lookupRow(1),
-    lookupRow(100),
-    updateRow({ kind: "sgd", learningRate: 1e-3, l2: 0, decay: 0 }),
-    updateRow({ kind: "rowWiseAdagrad", learningRate: 1e-3, epsilon: 1e-8, l2: 0, decay: 0 }),
-  ];
-}
-
 /** `work` units a call of `run`, in turn with the limit. */
 function measured(
   name: string,
@@ -177,27 +134,12 @@ function measured(
   let limitIs = "";
   run();
   for (let round = 0; round < rounds; round++) {
-    ours.push(fastest(work, run));
+    ours.push(fastest(work, roundSeconds, run));
     const { rate, is } = limitOf();
     limits.push(rate);
     limitIs = is;
   }
-  const { median, spread } = quantiles(ours);
-  const most = quantiles(limits).median;
-  if (most === 0) return { name, figure: median, unit, limitIs, spread };
-  return { name, figure: median, unit, limit: most, limitIs, ratio: median / most, spread };
-}
-
-/** Units a second of the fastest call of a round. */
-function fastest(work: number, run: () => void): number {
-  const startMs = performance.now();
-  let best = 0;
-  do {
-    const beginMs = performance.now();
-    run();
-    best = Math.max(best, work / ((performance.now() - beginMs) / 1000));
-  } while (performance.now() - startMs < 1000 * roundSeconds);
-  return best;
+  return rowOf({ name, unit, limitIs }, ours, limits);
 }
 
 function filled(kernels: Kernels, shape: readonly number[]) {

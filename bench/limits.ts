@@ -1,14 +1,18 @@
 // Runs the bare programs that measure the machine's limits (limits/limits.cc), built when first
 // needed.
 
-import { execFileSync } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 
 // Compiled, this file is dist/bench/limits.js; the source is beside the TypeScript.
 const source = fileURLToPath(new URL("../../bench/limits/limits.cc", import.meta.url));
 const folder = fileURLToPath(new URL("../../native/build/", import.meta.url));
 const program = `${folder}limits`;
+
+const environment = { ...process.env, OPENBLAS_NUM_THREADS: "1", BLIS_NUM_THREADS: "1" };
+const options = { env: environment, encoding: "utf8" } as const;
 
 /**
  * Shared libraries with a `cblas_sgemm`, where Debian puts them: libopenblas0-serial,
@@ -23,16 +27,21 @@ const blasLibraries = [
 export function limit(...words: (string | number)[]): number {
   build();
   try {
-    const environment = { ...process.env, OPENBLAS_NUM_THREADS: "1", BLIS_NUM_THREADS: "1" };
-    const text = execFileSync(program, words.map(String), {
-      env: environment,
-      encoding: "utf8",
-      stdio: ["ignore", "pipe", "ignore"],
-    });
-    return JSON.parse(text).rate;
+    return JSON.parse(
+      execFileSync(program, words.map(String), { ...options, stdio: ["ignore", "pipe", "ignore"] }),
+    ).rate;
   } catch {
     return 0;
   }
+}
+
+/** The same of several threads at once: the sum of their rates. */
+export async function limitOf(threads: number, ...words: (string | number)[]): Promise<number> {
+  build();
+  const run = promisify(execFile);
+  const runs = Array.from({ length: threads }, () => run(program, words.map(String), options));
+  const outputs = await Promise.all(runs).catch(() => []);
+  return outputs.reduce((sum, { stdout }) => sum + JSON.parse(stdout).rate, 0);
 }
 
 /** The products of a layer's pass: their operands lie in memory in different ways. */
@@ -52,6 +61,23 @@ export function bestBlas(
     if (rate > best.rate) best = { rate, name };
   }
   return best;
+}
+
+/**
+ * A limit measured by `threads` programs at once, added up: cores share memory and clock. 0 where
+ * it cannot be had.
+ */
+export async function sharedLimit(threads: number, ...words: (string | number)[]): Promise<number> {
+  try {
+    build();
+    const runs = Array.from({ length: threads }, async () => {
+      const { stdout } = await promisify(execFile)(program, words.map(String));
+      return Number(JSON.parse(stdout).rate);
+    });
+    return (await Promise.all(runs)).reduce((sum, rate) => sum + rate, 0);
+  } catch {
+    return 0;
+  }
 }
 
 function build(): void {

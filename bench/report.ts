@@ -13,6 +13,11 @@ export interface BenchRow {
   readonly limitIs?: string;
   /** figure / limit */
   readonly ratio?: number;
+  /** Where the limit is a peer: what the ratio has to be, and what it should be. */
+  readonly target?: readonly [atLeast: number, aim: number];
+  /** Beside a peer: the machine's own limit (step-limit.ts), and figure / machine. */
+  readonly machine?: number;
+  readonly reached?: number;
   /** 10th and 90th percentile. */
   readonly spread: readonly [number, number];
 }
@@ -26,6 +31,11 @@ export function printReport(bench: string, rows: readonly BenchRow[], json: bool
         : `  ${percent(row.ratio)} of ${short(row.limit)} (${row.limitIs ?? ""})`;
     const spread = `${short(row.spread[0])} … ${short(row.spread[1])}`;
     console.log(`${row.name.padEnd(34)} ${short(row.figure)} ${row.unit}  (${spread})${limit}`);
+    const more = [
+      row.target && `at least ${percent(row.target[0])}, aim ${percent(row.target[1])}`,
+      row.machine && `${percent(row.reached)} of the machine's ${short(row.machine)}`,
+    ].filter((part) => part !== undefined);
+    if (more.length > 0) console.log(`${" ".repeat(35)}${more.join("; ")}`);
   }
   if (json) console.log(JSON.stringify({ bench, machine: machine(), rows }));
 }
@@ -35,6 +45,30 @@ export function quantiles(values: readonly number[]): { median: number; spread: 
   const sorted = [...values].sort((a, b) => a - b);
   const at = (q: number) => sorted[Math.round(q * (sorted.length - 1))] ?? Number.NaN;
   return { median: at(0.5), spread: [at(0.1), at(0.9)] };
+}
+
+/** A row from the rounds of ours and of the limit, in turn; limits of 0 were not to be had. */
+export function rowOf(
+  { name, unit, limitIs }: Pick<BenchRow, "name" | "unit" | "limitIs">,
+  ours: readonly number[],
+  limits: readonly number[],
+): BenchRow {
+  const { median, spread } = quantiles(ours);
+  const limit = quantiles(limits).median;
+  const row = { name, figure: median, unit, spread, ...(limitIs !== undefined && { limitIs }) };
+  return limit > 0 ? { ...row, limit, ratio: median / limit } : row;
+}
+
+/** Units a second of the fastest of the calls that fit in `seconds`, each of `work` units. */
+export function fastest(work: number, seconds: number, run: () => void): number {
+  const startMs = performance.now();
+  let best = 0;
+  do {
+    const beginMs = performance.now();
+    run();
+    best = Math.max(best, work / ((performance.now() - beginMs) / 1000));
+  } while (performance.now() - startMs < 1000 * seconds);
+  return best;
 }
 
 function machine() {

@@ -2,8 +2,11 @@
 
 import { Command, InvalidArgumentError, Option } from "commander";
 import { type AccuracyBenchOptions, benchAccuracy } from "./accuracy.bench.ts";
+import { type AllocationBenchOptions, benchAllocation } from "./allocation.bench.ts";
 import { configurationNames } from "./configurations.ts";
 import { benchKernels, type KernelsBenchOptions } from "./kernels.bench.ts";
+import { benchPeers, type PeersBenchOptions } from "./peers.bench.ts";
+import { benchPlanner, type PlannerBenchOptions } from "./planner.bench.ts";
 import { printReport } from "./report.ts";
 import { benchTrain, type TrainBenchOptions } from "./train.bench.ts";
 
@@ -42,13 +45,13 @@ program
 
 program
   .command("kernels")
-  .description("each kernel on one thread beside its limit, measured in the same run")
+  .description("each kernel beside its limit, measured in the same run")
   .option("--batch <samples>", "samples of a batch", positive, 2048)
   .option("--table-gib <size>", "gibibytes of the table that rows are read from", positive, 2)
   .option("--only <prefix>", "only rows whose names begin with this: gemm.bf16", "")
   .option("--json", "end with one line for machines", false)
-  .action((options: KernelsBenchOptions & { json: boolean }) => {
-    printReport("kernels", benchKernels(options), options.json);
+  .action(async (options: KernelsBenchOptions & { json: boolean }) => {
+    printReport("kernels", await benchKernels(options), options.json);
   });
 
 program
@@ -64,6 +67,50 @@ program
   .option("--json", "end with one line for machines", false)
   .action(async (options: AccuracyBenchOptions & { json: boolean }) => {
     printReport("accuracy", await benchAccuracy(options), options.json);
+  });
+
+program
+  .command("peers")
+  .description("whole steps beside PyTorch's, in alternation in the same run, with their targets")
+  .addOption(new Option("--config <names...>", "only these").choices(configurationNames))
+  .option("--batch <samples>", "only this batch", positive)
+  .addOption(new Option("--optimizer <kind>", "only this").choices(["sgd", "rowWiseAdagrad"]))
+  .addOption(new Option("--precision <kind>", "only this").choices(["float32", "bfloat16"]))
+  .option("--rounds <count>", "processes of each, in turn", positive, 3)
+  .option("--seconds <seconds>", "how long each measures in a round", positive, 3)
+  .option("--python <path>", "a Python that has torch")
+  .option("--script <path>", "another program of the peer, of the same command line")
+  .option("--json", "end with one line for machines", false)
+  .action(async (options: PeersBenchOptions & { json: boolean }) => {
+    const rows = await benchPeers(options);
+    if (rows.length === 0)
+      program.error("The table of targets (docs/performance.md) has no such cell.");
+    printReport("peers", rows, options.json);
+  });
+
+program
+  .command("allocation")
+  .description("bytes that a steady step allocates, and the longest garbage collection")
+  .addOption(
+    new Option("--config <name>", "configuration, see bench/README.md")
+      .choices(configurationNames)
+      .default("a"),
+  )
+  .option("--devices <count>", "device threads", positive, 2)
+  .option("--steps <count>", "steps of each batch size", positive, 1000)
+  .option("--json", "end with one line for machines", false)
+  .action(async (options: AllocationBenchOptions & { json: boolean }) => {
+    printReport("allocation", await benchAllocation(options), options.json);
+  });
+
+program
+  .command("planner")
+  .description("seconds to find a plan for many tables of unequal size and popularity")
+  .option("--tables <count>", "tables", positive, 5000)
+  .option("--devices <count>", "devices, eight to a host", positive, 128)
+  .option("--json", "end with one line for machines", false)
+  .action((options: PlannerBenchOptions & { json: boolean }) => {
+    printReport("planner", benchPlanner(options), options.json);
   });
 
 await program.parseAsync();

@@ -6,16 +6,16 @@ import { join } from "node:path";
 
 /** Lines that a room may have. */
 const budgets: Readonly<Record<string, number>> = {
-  "index.ts": 60,
+  "index.ts": 70,
   "src/data": 2200,
   "src/embedding": 900,
   "src/exchange": 1000,
   "src/kernels": 2000,
   "src/model": 700,
-  "src/planner": 300,
+  "src/planner": 2200,
   "src/training": 1500,
   "src/wire": 3500,
-  src: 13_000,
+  src: 15_000,
   storage: 2000,
   actors: 5500,
   chaos: 1500,

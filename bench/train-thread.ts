@@ -1,5 +1,5 @@
-// A device's thread in the training bench: the real step over the real exchange, fed from batches
-// that were made before the clock starts, as its peer is.
+// A device's thread in the benches of whole steps: the real step over the real exchange, fed from
+// batches that were made before the clock starts, as its peer is.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { realClock } from "../src/clock.ts";
@@ -13,6 +13,7 @@ import { createDeviceState, type Recipe } from "../src/training/device-state.ts"
 import { trainStep } from "../src/training/step.ts";
 import { exchangeShapeOf, samplesOf, topologyOf } from "../src/training/topology.ts";
 import { type ConfigurationName, configuration } from "./configurations.ts";
+import { type HeapReport, startHeapMeter } from "./heap.ts";
 
 export interface TrainThreadData {
   readonly name: ConfigurationName;
@@ -20,18 +21,20 @@ export interface TrainThreadData {
   readonly devices: number;
   readonly rank: number;
   readonly recipe: Recipe;
+  /** The bench ends after so long, or after so many steps, whatever comes first. */
   readonly seconds: number;
+  readonly steps: number;
   readonly arithmetic: "auto" | "native" | "reference";
   readonly precision: DensePrecision;
   readonly words: SharedArrayBuffer;
   readonly exchange: SharedArrayBuffer;
 }
 
-/** What device 0 reports: milliseconds of each step. */
 export interface TrainThreadReport {
+  /** Milliseconds of each step. */
   readonly stepMs: readonly number[];
-  readonly arithmetic: string;
-  readonly gemmGflops: number;
+  /** Over all those steps. */
+  readonly heap: HeapReport;
 }
 
 const pooledBatches = { a: 16, b: 16, c: 8 } as const;
@@ -64,22 +67,21 @@ const pool = Array.from({ length: pooledBatches[name] }, (_, i) => makeBatch(i))
 let step = 0;
 for (; step < warmUpSteps; step++) await trainStep(device, batchOf(step), step, -1);
 const stepMs: number[] = [];
+const heap = startHeapMeter();
 const startMs = performance.now();
 let stopAfter = -1;
 for (let isOver = false; !isOver; step++) {
   const beginMs = performance.now();
   // Device 0 asks for the end as it would ask for a pause: all stop after the same step.
-  const isTime = rank === 0 && beginMs - startMs > 1000 * data.seconds;
-  const outcome = await trainStep(device, batchOf(step), step, isTime ? step + 1 : stopAfter);
+  const isLast = stepMs.length + 1 >= data.steps || beginMs - startMs > 1000 * data.seconds;
+  const asked = rank === 0 && isLast ? step + 1 : stopAfter;
+  const outcome = await trainStep(device, batchOf(step), step, asked);
   stopAfter = outcome.stopAfter;
   isOver = stopAfter >= 0 && step + 1 >= stopAfter;
   stepMs.push(performance.now() - beginMs);
+  heap.look();
 }
-const report: TrainThreadReport = {
-  stepMs,
-  arithmetic: kernels.arithmetic,
-  gemmGflops: measureGemm(),
-};
+const report: TrainThreadReport = { stepMs, heap: heap.stop() };
 parentPort?.postMessage(report);
 
 function batchOf(at: number): LocalBatch {
@@ -110,25 +112,4 @@ function makeBatch(index: number): LocalBatch {
     lengths,
     ids,
   };
-}
-
-/** GFLOP/s of our own product on a shape that suits it: what the dense layers could reach here. */
-function measureGemm(): number {
-  const [samples, inputs, outputs] = kernels.arithmetic.startsWith("reference")
-    ? [64, 128, 128]
-    : [1024, 1024, 1024];
-  const out = kernels.tensor([samples, outputs]);
-  const x = kernels.tensor([samples, inputs]);
-  const w = kernels.tensor([outputs, inputs]);
-  const b = kernels.tensor([outputs]);
-  kernels.fill(x, 0.5);
-  kernels.fill(w, 0.5);
-  let best = 0;
-  for (let i = 0; i < 9; i++) {
-    const beginMs = performance.now();
-    kernels.linear(out, x, w, b, false, data.precision);
-    const seconds = (performance.now() - beginMs) / 1000;
-    best = Math.max(best, (2e-9 * samples * inputs * outputs) / seconds);
-  }
-  return best;
 }

@@ -1,6 +1,5 @@
 // Question: how many samples a second does a whole step train, forward, exchange, backward and
-// update? Limit: the dense layers' operations at the speed of our own matrix product, all devices
-// together.
+// update? Limit: what the processor's multiply-adds and the rows' traffic allow (step-limit.ts).
 
 import { Worker } from "node:worker_threads";
 import { sparseOptimizerOptions } from "../src/embedding/options.ts";
@@ -12,6 +11,7 @@ import type { Recipe } from "../src/training/device-state.ts";
 import { exchangeShapeOf, topologyOf } from "../src/training/topology.ts";
 import { type ConfigurationName, configuration } from "./configurations.ts";
 import { type BenchRow, quantiles } from "./report.ts";
+import { measureStepLimit } from "./step-limit.ts";
 import type { TrainThreadData, TrainThreadReport } from "./train-thread.ts";
 
 export interface TrainBenchOptions {
@@ -25,34 +25,38 @@ export interface TrainBenchOptions {
 }
 
 export async function benchTrain(options: TrainBenchOptions): Promise<BenchRow> {
-  const { config, batch, devices, optimizer, seconds } = options;
-  const { arithmetic, precision } = options;
-  const { model, lookups, flopPerSample } = configuration(config, precision);
+  const { config, batch, devices, optimizer, precision } = options;
+  const [report] = await runSteps({ ...options, steps: Number.POSITIVE_INFINITY });
+  const { median, spread } = quantiles(ratesOf(batch, report));
+  const suffix = precision === "float32" ? "" : `.${precision}`;
+  const name = `train.${config}.${batch}.${optimizer}.${devices}${suffix}`;
+  const row = { name, figure: median, unit: "samples/s", spread };
+  const limit = await measureStepLimit(configuration(config), devices, precision);
+  if (limit.rate === 0) return row;
+  return { ...row, limit: limit.rate, limitIs: limit.is, ratio: median / limit.rate };
+}
+
+/** Trains on device threads, until the seconds or the steps are over; a report of each device. */
+export function runSteps(
+  options: TrainBenchOptions & { readonly steps: number },
+): Promise<TrainThreadReport[]> {
+  const { config, batch, devices, optimizer, precision } = options;
+  const { model, lookups } = configuration(config, precision);
   const input = { model, batchSize: batch, slices: 8, idsMax: model.tables.map(() => lookups) };
   const layout = layoutOf(exchangeShapeOf(topologyOf(input, devices)));
-  const shared = {
+  const common = {
+    ...options,
+    name: config,
+    recipe: recipeOf(optimizer),
     words: new SharedArrayBuffer(4 * cellWords(devices, layout.cells)),
     exchange: new SharedArrayBuffer(layout.bytes),
   };
-  const kind = { precision, arithmetic };
-  const common = { name: config, batch, devices, recipe: recipeOf(optimizer), seconds, ...kind };
-  const reports = await Promise.all(
-    Array.from({ length: devices }, (_, rank) => runThread({ ...common, ...shared, rank })),
-  );
-  const stepMs = reports[0]?.stepMs ?? [];
-  const { median, spread } = quantiles(stepMs.map((ms) => (1000 * batch) / ms));
-  const gflops = reports.reduce((sum, report) => sum + report.gemmGflops, 0);
-  const limit = (gflops * 1e9) / flopPerSample;
-  const suffix = precision === "float32" ? "" : `.${precision}`;
-  return {
-    name: `train.${config}.${batch}.${optimizer}.${devices}${suffix}`,
-    figure: median,
-    unit: "samples/s",
-    limit,
-    limitIs: `dense layers alone at ${gflops.toFixed(0)} GFLOP/s, our product on ${devices} threads`,
-    ratio: median / limit,
-    spread,
-  };
+  return Promise.all(Array.from({ length: devices }, (_, rank) => runThread({ ...common, rank })));
+}
+
+/** Samples/s of every step. */
+export function ratesOf(batch: number, report: TrainThreadReport | undefined): number[] {
+  return (report?.stepMs ?? []).map((ms) => (1000 * batch) / ms);
 }
 
 function runThread(data: TrainThreadData): Promise<TrainThreadReport> {

@@ -24,3 +24,23 @@ export function duration(seconds: number): string {
 export function plural(value: number, noun: string): string {
   return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 }
+
+/** `512 B`, `1.23 GB`: powers of 1000. */
+export function bytes(value: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+  let at = 0;
+  let rest = value;
+  while (rest >= 1000 && at < units.length - 1) {
+    rest /= 1000;
+    at++;
+  }
+  return `${at === 0 ? Math.round(rest) : rest.toPrecision(3)} ${units[at]}`;
+}
+
+/** `12.3 us`, `4.56 ms`, `1.20 s` */
+export function shortTime(seconds: number): string {
+  if (seconds === 0) return "0";
+  if (seconds < 1e-3) return `${(1e6 * seconds).toPrecision(3)} us`;
+  if (seconds < 1) return `${(1e3 * seconds).toPrecision(3)} ms`;
+  return `${seconds.toPrecision(3)} s`;
+}

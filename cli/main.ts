@@ -11,6 +11,7 @@ import { addDemo } from "./demo.ts";
 import { addEval } from "./eval.ts";
 import { exitCodeOf, tellFailure } from "./failure.ts";
 import { addGenerate } from "./generate.ts";
+import { addPlan } from "./plan.ts";
 import { addStatus } from "./status.ts";
 import { addSubmit } from "./submit.ts";
 import { addTrain } from "./train.ts";
@@ -40,6 +41,7 @@ const commands = [
   addCancel,
   addGenerate,
   addEval,
+  addPlan,
   addBuildNative,
 ];
 for (const add of commands) add(program);

@@ -193,6 +193,12 @@ napi_value applyFlat(Call& call) {
   return call.answer(running().applyFlat(ruleOf(numbers), w, state, second, g, n) ? -1 : 0);
 }
 
+// skewOf(t): elements of t before the first that lies on a boundary of 64 bytes.
+napi_value skewOf(Call& call) {
+  const uintptr_t past = reinterpret_cast<uintptr_t>(call.floats(0)) / sizeof(float) % 16;
+  return call.answer(past == 0 ? 0 : 16 - static_cast<int64_t>(past));
+}
+
 // useLargePages(t): asks for pages of 2 MiB before the first touch, because lookups at random rows
 // of a large table otherwise spend their time on address translation. It may be refused.
 void useLargePages(Call& call) {
@@ -266,6 +272,7 @@ NAPI_MODULE_INIT() {
       method("dropout", bound<dropout>),
       method("interact", bound<interact>),
       method("dInteract", bound<dInteract>),
+      method("skewOf", answered<skewOf>),
       method("pool", bound<pool>),
       method("updateRows", answered<updateRows>),
       method("rowSquares", answered<rowSquares>),

@@ -51,7 +51,8 @@ namespace osiris::avx512 {
 #include "interaction.h"
 #include "precision.h"
 #include "rules.h"
-#include "embedding.h"
+#include "pooling.h"
+#include "row-update.h"
 OSIRIS_KERNELS("avx512", "native-1")
 }  // namespace osiris::avx512
 #if defined(__clang__)
@@ -102,7 +103,8 @@ namespace osiris::avx2 {
 #include "interaction.h"
 #include "precision.h"
 #include "rules.h"
-#include "embedding.h"
+#include "pooling.h"
+#include "row-update.h"
 OSIRIS_KERNELS("avx2", "native-1")
 }  // namespace osiris::avx2
 #if defined(__clang__)
@@ -122,7 +124,8 @@ namespace osiris::portable {
 #include "interaction.h"
 #include "precision.h"
 #include "rules.h"
-#include "embedding.h"
+#include "pooling.h"
+#include "row-update.h"
 #if defined(__FP_FAST_FMAF)
 OSIRIS_KERNELS("portable", "native-1-portable-fma")
 #else

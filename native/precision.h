@@ -110,12 +110,22 @@ INLINE int8_t encodeByte(float v, float scale, uint32_t random) {
   }
 }
 
-/// Asks for the memory of a row's weights.
-INLINE void prefetchRow(const Table& t, int64_t row) {
-  const bool wide = t.precision == Precision::float32;
-  const int64_t bytes =
-      t.dim * (wide ? 4 : t.precision == Precision::int8 ? 1 : 2);
-  const char* p = (wide ? reinterpret_cast<const char*>(t.weights)
-                        : static_cast<const char*>(t.codes)) + row * bytes;
-  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(p + at);
+/// Asks for memory, into the second cache: the first has too few miss buffers for rows.
+INLINE void prefetch(const void* p, int64_t bytes) {
+  const char* from = static_cast<const char*>(p);
+  for (; bytes > 192; bytes -= 256, from += 256) {
+    for (int64_t at = 0; at < 256; at += 64) __builtin_prefetch(from + at, 0, 2);
+  }
+  if (bytes > 128) __builtin_prefetch(from + 128, 0, 2);
+  if (bytes > 64) __builtin_prefetch(from + 64, 0, 2);
+  if (bytes > 0) __builtin_prefetch(from, 0, 2);
+}
+
+INLINE const char* rowsOf(const Table& t) {
+  if (t.precision == Precision::float32) return reinterpret_cast<const char*>(t.weights);
+  return static_cast<const char*>(t.codes);
+}
+
+INLINE int64_t rowBytes(const Table& t) {
+  return t.dim * (t.precision == Precision::float32 ? 4 : t.precision == Precision::int8 ? 1 : 2);
 }

@@ -119,6 +119,21 @@ struct Finite {
   }
 };
 
+/// The sum of a vector's lanes: its halves added up until four are left, then (0 + 2) + (1 + 3).
+INLINE float sumOfLanes(Vec v) {
+  typedef float Quad __attribute__((vector_size(16)));
+#if defined(OSIRIS_AVX512)
+  const __m256 lower = _mm512_maskz_extractf32x8_ps(0xff, v, 0);
+  const __m256 half = _mm256_add_ps(lower, _mm512_maskz_extractf32x8_ps(0xff, v, 1));
+  const Quad q = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+#elif defined(OSIRIS_AVX2)
+  const Quad q = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+#else
+  const Quad q = v;
+#endif
+  return (q[0] + q[2]) + (q[1] + q[3]);
+}
+
 /// a * b + c of one number, rounded as a vector's lanes are.
 INLINE float fmaOne(float a, float b, float c) {
   float result[lanes];

@@ -1,19 +1,19 @@
 // The machine's limits, as bare programs: what no kernel can exceed. One command, one line of JSON.
 //
 //   limits fma SECONDS                          GFLOP/s of fused multiply-adds from registers
-//   limits pairs SECONDS                        the same of dot products of bfloat16 pairs
+//   limits bf16 SECONDS                         the same of bfloat16 pairs, where AVX512-BF16 is
 //   limits sgemm LIBRARY PASS M N K SECONDS     GFLOP/s of a BLAS (its shared library); PASS is
 //                                               forward (A B^T), dInput (A B) or dWeight (A^T B)
-//   limits gather ROWS DIM SECONDS              rows/s of a prefetched sum over random rows
-//   limits update ROWS DIM SECONDS              rows/s of a prefetched read-modify-write
+//   limits gather ROWS LENGTH SECONDS           rows/s of prefetched sums of LENGTH random rows
+//   limits update ROWS SECONDS                  rows/s of a prefetched read-modify-write
 //
 // SECONDS is how long each measures; the best of its rounds is printed. One thread; run several.
 
 #include <dlfcn.h>
-#include <sys/mman.h>
-#if defined(__AVX512BF16__)
+#ifdef __AVX512BF16__
 #include <immintrin.h>
 #endif
+#include <sys/mman.h>
 
 #include <chrono>
 #include <cmath>
@@ -61,30 +61,24 @@ double fma(double seconds) {
   return rate;
 }
 
-/// -1 where the processor has no such instruction.
-double pairs([[maybe_unused]] double seconds) {
-#if defined(__AVX512BF16__)
-  constexpr int chains = 24;
-  constexpr int turns = 1'000'000;
-  __m512 sums[chains];
-  for (auto &sum : sums) sum = _mm512_setzero_ps();
-  const __m512bh a = (__m512bh)_mm512_set1_ps(1.0f), b = (__m512bh)_mm512_set1_ps(1e-9f);
-  return best(seconds, 4.0 * 16 * chains * turns, [&] {
-    __m512 s[chains];
-#pragma GCC unroll 24
-    for (int c = 0; c < chains; c++) s[c] = sums[c];
+#ifdef __AVX512BF16__
+double bf16(double seconds) {
+  constexpr int chains = 12;
+  constexpr int turns = 2'000'000;
+  __m512 sums[chains] = {};
+  __m512bh a, b;
+  std::memset(&a, 0, sizeof a);
+  std::memset(&b, 0, sizeof b);
+  asm volatile("" : "+v"(a), "+v"(b));
+  return best(seconds, 2.0 * 32 * chains * turns, [&] {
     for (int i = 0; i < turns; i++) {
-#pragma GCC unroll 24
-      for (int c = 0; c < chains; c++) s[c] = _mm512_dpbf16_ps(s[c], a, b);
+#pragma GCC unroll 12
+      for (int c = 0; c < chains; c++) sums[c] = _mm512_dpbf16_ps(sums[c], a, b);
     }
-#pragma GCC unroll 24
-    for (int c = 0; c < chains; c++) sums[c] = s[c];
     asm volatile("" : : "r"(sums) : "memory");
   });
-#else
-  return -1;
-#endif
 }
+#endif
 
 typedef void (*Sgemm)(int order, int transA, int transB, int m, int n, int k, float alpha,
                       const float *a, int lda, const float *b, int ldb, float beta, float *c,
@@ -117,19 +111,27 @@ double sgemm(const char *library, const char *pass, int m, int n, int k, double 
   });
 }
 
+/// Columns of a row: known here, so that the loops below are as tight as they can be.
+constexpr size_t dim = 64;
+
+/// How many ids ahead a row is asked for: covers the latency of memory, fits the miss buffers.
+constexpr size_t ahead = 64;
+
 struct Table {
   float *rows;
-  std::vector<uint32_t> ids;
+  size_t lookups = 1 << 20;
+  std::vector<uint32_t> ids;  // and some more, to be asked for at the end
 };
 
-Table makeTable(size_t rows, size_t dim) {
+Table makeTable(size_t rows) {
   const size_t bytes = rows * dim * sizeof(float);
   void *memory =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) std::abort();
   madvise(memory, bytes, MADV_HUGEPAGE);
-  Table table{static_cast<float *>(memory), std::vector<uint32_t>(1 << 20)};
+  Table table{static_cast<float *>(memory)};
   for (size_t i = 0; i < rows * dim; i++) table.rows[i] = 1.0f;
+  table.ids.resize(table.lookups + ahead);
   uint64_t state = 88172645463325252ull;
   for (auto &id : table.ids) {
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;
@@ -138,36 +140,41 @@ Table makeTable(size_t rows, size_t dim) {
   return table;
 }
 
-/// How many ids ahead a row is asked for: covers the latency of memory, fits the miss buffers.
-constexpr size_t ahead = 64;
-
-inline void prefetchRow(const float *row, size_t dim) {
+inline void prefetchRow(const float *row) {
   for (size_t i = 0; i < dim; i += 16) __builtin_prefetch(row + i, 0, 2);
 }
 
-double gather(size_t rows, size_t dim, double seconds) {
-  Table table = makeTable(rows, dim);
-  std::vector<float> out(dim);
-  const size_t n = table.ids.size();
-  return best(seconds, double(n), [&] {
-    for (size_t i = 0; i < n; i++) {
-      prefetchRow(table.rows + size_t(table.ids[(i + ahead) % n]) * dim, dim);
-      const float *row = table.rows + size_t(table.ids[i]) * dim;
-      for (size_t d = 0; d < dim; d++) out[d] += row[d];
+double gather(size_t rows, size_t length, double seconds) {
+  const Table table = makeTable(rows);
+  constexpr size_t window = 4096;  // bags whose sums are kept: what a step of training keeps
+  std::vector<float> storage(window * dim + 16);
+  float *out = storage.data() + 16 - reinterpret_cast<uintptr_t>(storage.data()) / 4 % 16;
+  const size_t bags = table.lookups / length;
+  return best(seconds, double(bags * length), [&] {
+    const uint32_t *id = table.ids.data();
+    for (size_t bag = 0; bag < bags; bag++) {
+      Vector sum[4] = {};
+      for (size_t k = 0; k < length; k++, id++) {
+        prefetchRow(table.rows + id[ahead] * dim);
+        const Vector *row = reinterpret_cast<const Vector *>(table.rows + *id * dim);
+        for (size_t i = 0; i < 4; i++) sum[i] += row[i];
+      }
+      Vector *to = reinterpret_cast<Vector *>(out + bag % window * dim);
+      for (size_t i = 0; i < 4; i++) to[i] = sum[i];
     }
-    asm volatile("" : : "r"(out.data()) : "memory");
+    asm volatile("" : : "r"(out) : "memory");
   });
 }
 
-double update(size_t rows, size_t dim, double seconds) {
-  Table table = makeTable(rows, dim);
-  std::vector<float> gradient(dim, 1e-6f);
-  const size_t n = table.ids.size();
-  return best(seconds, double(n), [&] {
-    for (size_t i = 0; i < n; i++) {
-      prefetchRow(table.rows + size_t(table.ids[(i + ahead) % n]) * dim, dim);
-      float *row = table.rows + size_t(table.ids[i]) * dim;
-      for (size_t d = 0; d < dim; d++) row[d] -= 0.01f * gradient[d];
+double update(size_t rows, double seconds) {
+  const Table table = makeTable(rows);
+  const Vector gradient = Vector{} + 1e-6f;
+  return best(seconds, double(table.lookups), [&] {
+    const uint32_t *id = table.ids.data();
+    for (size_t k = 0; k < table.lookups; k++, id++) {
+      prefetchRow(table.rows + id[ahead] * dim);
+      Vector *row = reinterpret_cast<Vector *>(table.rows + *id * dim);
+      for (size_t i = 0; i < 4; i++) row[i] -= 0.01f * gradient;
     }
   });
 }
@@ -179,13 +186,15 @@ int main(int count, char **words) {
   const char *what = count > 1 ? words[1] : "";
   double rate = -1;
   if (std::strcmp(what, "fma") == 0) rate = fma(number(2)) / 1e9;
-  if (std::strcmp(what, "pairs") == 0) rate = pairs(number(2)) / 1e9;
+#ifdef __AVX512BF16__
+  if (std::strcmp(what, "bf16") == 0) rate = bf16(number(2)) / 1e9;
+#endif
   if (std::strcmp(what, "sgemm") == 0 && count > 3) {
     const int m = int(number(4)), n = int(number(5)), k = int(number(6));
     rate = sgemm(words[2], words[3], m, n, k, number(7)) / 1e9;
   }
   if (std::strcmp(what, "gather") == 0) rate = gather(number(2), number(3), number(4));
-  if (std::strcmp(what, "update") == 0) rate = update(number(2), number(3), number(4));
+  if (std::strcmp(what, "update") == 0) rate = update(number(2), number(3));
   std::printf("{\"rate\":%.6g}\n", rate);
   return rate < 0 ? 1 : 0;
 }

@@ -1,5 +1,6 @@
 // The kernels behind checks of shapes and lengths: what is believed is asserted, once, at the door
-// of the kernels. No check looks at an element, so none costs more for a larger batch.
+// of the kernels. No check looks at an element, so none costs more for a larger batch. What runs
+// for every table or layer makes its message only when it fails: steps should leave no garbage.
 
 import assert from "node:assert/strict";
 import {
@@ -47,8 +48,8 @@ function within(name: string, first: number, count: number, end: number): void {
 function columns(name: string, t: Tensor): number {
   const samples = t.shape[0] ?? 0;
   if (samples === 0) return 0;
-  assert(size(t) % samples === 0, `Expected ${name} to have whole rows, got ${t.shape.join(",")}`);
-  return size(t) / samples;
+  if (size(t) % samples === 0) return size(t) / samples;
+  assert.fail(`Expected ${name} to have whole rows, got ${t.shape.join(",")}`);
 }
 
 /** Slices that cover `samples` samples, in order. Costs something per slice, not per sample. */
@@ -180,8 +181,8 @@ function checkDense(inner: Kernels): Pick<Kernels, DenseNames> {
 }
 
 function matrix(name: string, t: Tensor): [number, number] {
-  assert(t.shape.length === 2, `Expected ${name} (O,I), got (${t.shape.join(",")})`);
-  return [t.shape[0]!, t.shape[1]!];
+  if (t.shape.length === 2) return [t.shape[0]!, t.shape[1]!];
+  assert.fail(`Expected ${name} (O,I), got (${t.shape.join(",")})`);
 }
 
 function interactionSize(x: Tensor, copied: number, dots: boolean): number {
@@ -205,8 +206,8 @@ function checkBags(
       update(tables, bags, dPooled, slices, rules);
       assert(sums === undefined || sums.length === tables.length, "Expected sums of every table");
       rules.forEach(({ kind }, table) => {
-        const alone = !needsWholeRows(kind) || (sums?.[table]?.length ?? 0) === 0;
-        assert(alone, `Expected no sums of table ${table}: ${kind} needs whole rows`);
+        if (!needsWholeRows(kind) || (sums?.[table]?.length ?? 0) === 0) return;
+        assert.fail(`Expected no sums of table ${table}: ${kind} needs whole rows`);
       });
       return inner.updateRows(tables, bags, dPooled, slices, rules, sums);
     },
@@ -275,9 +276,11 @@ type FlatNames = "foldSubtrees" | "sgd" | "adagrad" | "momentum" | "adam" | "lam
 function holdsState(rows: Rows, rule: RowRule): void {
   const width = stateWidth(rule.kind, rows.dim);
   const actual = rows.state.shape[1] ?? 0;
-  const isRounded = rows.precision === "float32" || rule.rounding !== undefined;
-  assert(isRounded, `Expected a rounding for rows of ${rows.precision}`);
-  assert(actual >= width, `Expected ${width} state floats a row for ${rule.kind}, got ${actual}`);
+  if (rows.precision !== "float32" && rule.rounding === undefined) {
+    assert.fail(`Expected a rounding for rows of ${rows.precision}`);
+  }
+  if (actual >= width) return;
+  assert.fail(`Expected ${width} state floats a row for ${rule.kind}, got ${actual}`);
 }
 
 function checkFlat(inner: Kernels): Pick<Kernels, FlatNames> {

@@ -36,7 +36,7 @@ export function limitIsa(isa: "avx512bf16" | "avx512" | "avx2" | "portable"): bo
 export function createNative(): Kernels | undefined {
   const addon = loadAddon();
   if (addon === undefined) return undefined;
-  const memory = createMemory((length) => new Float32Array(length));
+  const memory = createMemory((length) => aligned(addon, length));
   return {
     arithmetic: String(addon.arithmetic!()),
     ...memory,
@@ -53,6 +53,13 @@ export function createNative(): Kernels | undefined {
 }
 
 const data = valuesOf;
+
+/** Zeroed elements that begin where a line of the cache does: a row must not straddle one more. */
+function aligned(addon: Addon, length: number): Float32Array {
+  const room = new Float32Array(length + 15);
+  const first = Number(addon.skewOf!(room));
+  return room.subarray(first, first + length);
+}
 
 type DenseNames =
   | "uniform"

@@ -1,5 +1,8 @@
 // The placement: which device runs which slices and holds which shards. It decides speed and
-// memory, and never a bit of the result (law 4).
+// memory, and never a bit of the result (law 4). What `osiris plan` searches is a plan (search.ts);
+// this is the part of one that the runtime executes: whole tables, each on one device.
+
+import { partitionGreedily } from "./partition.ts";
 
 /** What the planner knows of a shard. */
 export interface ShardLoad {
@@ -33,17 +36,11 @@ export function place(options: {
   readonly devices: number;
 }): Placement {
   const { slices, shards, devices } = options;
-  const load = new Array<number>(devices).fill(0);
-  const owned = load.map((): number[] => []);
-  const byCost = [...shards].sort((a, b) => b.cost - a.cost || a.shard - b.shard);
-  for (const shard of byCost) {
-    let least = 0;
-    for (let device = 1; device < devices; device++) {
-      if ((load[device] ?? 0) < (load[least] ?? 0)) least = device;
-    }
-    load[least] = (load[least] ?? 0) + shard.cost;
-    owned[least]?.push(shard.shard);
-  }
+  const owned = Array.from({ length: devices }, (): number[] => []);
+  const groups = shards.map((shard) => ({ level: "device" as const, parts: [shard] }));
+  const room = { devices: { hosts: 1, perHost: devices }, bytes: Infinity };
+  const placed = partitionGreedily(groups, room);
+  for (const [i, { shard }] of shards.entries()) owned[placed?.deviceOf[i] ?? 0]?.push(shard);
   return {
     slices,
     devices: owned.map((mine, device) => {

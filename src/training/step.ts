@@ -180,8 +180,7 @@ async function receiveIds(
 }
 
 function bagTablesOf(device: DeviceState, tables: readonly number[]): BagTable[] {
-  const { model } = device.topology.input;
-  return tables.map((feature) => ({ ...tableOf(model.tables, feature), feature }));
+  return tables.map((table) => tableOf(device.topology.bagTables, table));
 }
 
 // Hops 3 and 4: rows looked up and pooled, back to the devices of the samples ----

@@ -1,7 +1,7 @@
 // The topology: what every device of a generation knows of all the others. A pure function of the
 // job, the data's limits and the placement, so that each thread computes the same one.
 
-import { idFrameBytes } from "../embedding/bags.ts";
+import { type BagTable, idFrameBytes } from "../embedding/bags.ts";
 import type { TableSpec } from "../embedding/options.ts";
 import { replicatedTables, shardsOf } from "../embedding/shards.ts";
 import type { RingShape } from "../exchange/batch-ring.ts";
@@ -25,6 +25,8 @@ export interface Topology {
   readonly shape: ModelShape;
   readonly placement: Placement;
   readonly devices: number;
+  /** What the bags of each table need to know of it, made once: copies in a step are garbage. */
+  readonly bagTables: readonly BagTable[];
   /** For each device, the model-parallel tables that it holds (indices in the job, ascending). */
   readonly tablesOf: readonly (readonly number[])[];
   /** Columns of those tables side by side. */
@@ -59,6 +61,7 @@ export function topologyOf(input: TopologyInput, devices: number): Topology {
     shape,
     placement,
     devices,
+    bagTables: model.tables.map((table, feature) => ({ ...table, feature })),
     tablesOf,
     columnsOf: tablesOf.map((tables) =>
       tables.reduce((sum, table) => sum + tableOf(model.tables, table).dim, 0),
@@ -138,7 +141,7 @@ export function samplesMaxOf(topology: Topology): number[] {
 }
 
 /** The table at an index of the job. */
-export function tableOf(tables: readonly TableSpec[], table: number): TableSpec {
+export function tableOf<T extends BagTable | TableSpec>(tables: readonly T[], table: number): T {
   const spec = tables[table];
   if (spec === undefined) throw new RangeError(`The job has no table ${table}`);
   return spec;

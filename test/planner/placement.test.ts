@@ -4,7 +4,9 @@ import test from "ava";
 import fc from "fast-check";
 import { tableOptions } from "../../src/embedding/options.ts";
 import { replicatedTables, shardsOf } from "../../src/embedding/shards.ts";
+import { quantumColumns as kernelQuantum } from "../../src/kernels/kernels.ts";
 import { place } from "../../src/planner/placement.ts";
+import { quantumColumns } from "../../src/planner/shards.ts";
 
 const slices = fc.constantFrom(1, 2, 4, 8, 16, 32);
 const specs = fc.array(
@@ -73,4 +75,8 @@ test("a shard knows its table, its bytes and what a sample costs there", (t) => 
     { shard: 1, table: 2, name: "c", bytes: 320, cost: 4 },
   ]);
   t.deepEqual(replicatedTables(tables), [1]);
+});
+
+test("the planner and the kernels cut columns alike", (t) => {
+  t.is(quantumColumns, kernelQuantum);
 });

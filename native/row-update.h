@@ -1,141 +1,5 @@
-// Embedding bags: included once for each instruction set.
-
-/// How many lookups ahead of the one at work the memory of a row is asked for.
-constexpr int64_t prefetchAhead = 48;
-
-INLINE void prefetch(const void* p, int64_t bytes) {
-  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(p) + at);
-}
-
-// Pooling ----
-
-/// A bag's sum over columns c.. of its rows, in bag order, each times its weight where there are.
-/// `last` = elements of the last vector.
-template <int vectors, bool weighted>
-INLINE void sumBag(float* out, const Table& t, const int32_t* ids, const float* weights,
-                   int64_t count, int64_t c, int64_t last) {
-  Vec acc[vectors];
-  UNROLL for (int v = 0; v < vectors; v++) acc[v] = zero();
-  for (int64_t k = 0; k < count; k++) {
-    const float* row = t.weights + ids[k] * t.dim + c;
-    const Vec weight = weighted ? broadcast(weights[k]) : zero();
-    UNROLL for (int v = 0; v < vectors; v++) {
-      const float* from = row + v * lanes;
-      const Vec some = v == vectors - 1 ? loadSome(from, last) : load(from);
-      acc[v] = weighted ? fma(weight, some, acc[v]) : add(acc[v], some);
-    }
-  }
-  const Vec length = broadcast(t.mean && count > 0 ? static_cast<float>(count) : 1);
-  UNROLL for (int v = 0; v < vectors; v++) {
-    const Vec pooled = t.mean ? div(acc[v], length) : acc[v];
-    storeSome(out + c + v * lanes, v == vectors - 1 ? last : lanes, pooled);
-  }
-}
-
-template <bool weighted>
-INLINE void poolBag(float* out, const Table& t, const int32_t* ids, const float* weights,
-                    int64_t count) {
-  for (int64_t c = 0; c < t.dim; c += 4 * lanes) {
-    const int64_t n = t.dim - c < 4 * lanes ? t.dim - c : 4 * lanes;
-    const int64_t last = (n - 1) % lanes + 1;
-    if (n <= lanes) sumBag<1, weighted>(out, t, ids, weights, count, c, last);
-    else if (n <= 2 * lanes) sumBag<2, weighted>(out, t, ids, weights, count, c, last);
-    else if (n <= 3 * lanes) sumBag<3, weighted>(out, t, ids, weights, count, c, last);
-    else sumBag<4, weighted>(out, t, ids, weights, count, c, last);
-  }
-}
-
-/// out += row, over n columns.
-inline void addRow(float* out, const float* row, int64_t n) {
-  for (int64_t c = 0; c < n; c += lanes) {
-    const int64_t some = left(n, c);
-    storeSome(out + c, some, add(loadSome(out + c, some), loadSome(row + c, some)));
-  }
-}
-
-/// out += weight * row, over n columns.
-inline void addWeighted(float* out, const float* row, float weight, int64_t n) {
-  for (int64_t c = 0; c < n; c += lanes) {
-    const int64_t some = left(n, c);
-    const Vec sum = fma(broadcast(weight), loadSome(row + c, some), loadSome(out + c, some));
-    storeSome(out + c, some, sum);
-  }
-}
-
-/// A bag as the tree over row blocks of sums in bag order; also where rows have to be decoded.
-inline void poolBlocks(float* out, const Table& t, const int32_t* ids, const float* weights,
-                       int64_t count) {
-  float* sums = scratches().fold.take<float>(t.blocks * t.dim);
-  std::memset(sums, 0, t.blocks * t.dim * sizeof(float));
-  const int64_t blockRows = (t.rows + t.blocks - 1) / t.blocks;
-  float* decoded = scratches().decoded.take<float>(t.dim);
-  for (int64_t k = 0; k < count; k++) {
-    float* sum = sums + ids[k] / blockRows * t.dim;
-    addWeighted(sum, rowWeights(t, ids[k], decoded), weights == nullptr ? 1 : weights[k], t.dim);
-  }
-  for (int64_t half = 1; half < t.blocks; half *= 2) {
-    for (int64_t block = 0; block < t.blocks; block += 2 * half) {
-      addRow(sums + block * t.dim, sums + (block + half) * t.dim, t.dim);
-    }
-  }
-  const float length = t.mean && count > 0 ? static_cast<float>(count) : 1;
-  for (int64_t c = 0; c < t.dim; c++) out[c] = t.mean ? sums[c] / length : sums[c];
-}
-
-/// Samples whose bags are pooled table after table, so that their outputs stay in the cache.
-constexpr int64_t poolSamples = 64;
-
-/// Walks the lookups of a call in the order in which `pool` meets them, and asks for their rows.
-struct Lookahead {
-  const Table* tables;
-  const Bags& bags;
-  int64_t end;                  // of the call's samples
-  int64_t sample, table;        // the block and the table it is at
-  int64_t next = 0, stop = 0;   // lookups of these
-
-  void ask(int64_t lookups) {
-    for (; lookups > 0; lookups--, next++) {
-      while (next == stop) {
-        if (table == bags.tables) {
-          table = 0;
-          sample += poolSamples;
-        }
-        if (sample >= end) return;
-        const int64_t last = sample + poolSamples < end ? sample + poolSamples : end;
-        const int32_t* offsets = bags.offsets + table++ * bags.samples;
-        next = offsets[sample];
-        stop = offsets[last];
-      }
-      const Table& t = tables[table - 1];
-      prefetchRow(t, bags.ids[next]);
-    }
-  }
-};
-
-inline void pool(float* out, const Table* tables, const Bags& bags, int64_t first, int64_t count,
-                 int64_t columns) {
-  const int64_t end = first + count;
-  Lookahead lookahead{tables, bags, end, first, 0};
-  lookahead.ask(prefetchAhead);
-  for (int64_t block = first; block < end; block += poolSamples) {
-    const int64_t last = block + poolSamples < end ? block + poolSamples : end;
-    for (int64_t index = 0; index < bags.tables; index++) {
-      const Table& t = tables[index];
-      const int32_t* offsets = bags.offsets + index * bags.samples;
-      for (int64_t s = block; s < last; s++) {
-        const int32_t* ids = bags.ids + offsets[s];
-        const int64_t length = offsets[s + 1] - offsets[s];
-        lookahead.ask(length);
-        float* pooled = out + (s - first) * columns + t.column;
-        const float* weights = bags.weights == nullptr ? nullptr : bags.weights + offsets[s];
-        const bool plain = t.blocks == 1 && t.precision == Precision::float32;
-        if (!plain) poolBlocks(pooled, t, ids, weights, length);
-        else if (weights == nullptr) poolBag<false>(pooled, t, ids, weights, length);
-        else poolBag<true>(pooled, t, ids, weights, length);
-      }
-    }
-  }
-}
+// Embedding bags, backward: the gradient of each row, and its update, included once for each
+// instruction set.
 
 // Row gradients ----
 
@@ -285,6 +149,77 @@ INLINE void eachRow(const Gradients<weighted>& g, const Visit& visit) {
   }
 }
 
+/// How many lookups ahead of the row at work: its gradients and state take miss buffers too.
+constexpr int64_t updateAhead = 32;
+
+/// Asks ahead for what the lookups of a table will need: gradients, and what there is of the row.
+/// `vectors`: of a row, where they are known.
+template <int vectors, bool weighted>
+INLINE void askForRows(const Table& t, const Gradients<weighted>& g, int64_t& asked, int64_t to) {
+  constexpr int64_t known = vectors * lanes * sizeof(float);
+  const int64_t stop = to + updateAhead < g.count ? to + updateAhead : g.count;
+  for (; asked < stop; asked++) {
+    prefetch(g.d + g.sampleOf(asked) * g.columns, known > 0 ? known : g.dim * sizeof(float));
+    const int64_t row = rowOf(g.lookups[asked]);
+    const int64_t bytes = known > 0 ? known : rowBytes(t);
+    prefetch(rowsOf(t) + row * bytes, bytes);
+    prefetch(t.state + row * t.stateWidth, known > 0 ? 4 : t.stateWidth * sizeof(float));
+    prefetch(t.touched + row, 1);
+  }
+}
+
+/// What `foldRow` and `applyRow` do with SGD and row-wise Adagrad, without decay, on float32 rows
+/// of so many vectors: the gradient stays in registers.
+template <int vectors, bool weighted>
+INLINE void updateHeld(const Table& t, const Gradients<weighted>& g, int64_t first, int64_t row,
+                       int64_t from, int64_t to, const float* mean, Finite& finite) {
+  Vec d[vectors];
+  if (to == from + 1 && !weighted && !g.mean) {
+    const float* share = g.d + g.sampleOf(from) * g.columns;
+    for (int v = 0; v < vectors; v++) d[v] = add(zero(), load(share + v * lanes));
+  } else {
+    const float* folded = foldRow(g, first, from, to);
+    for (int v = 0; v < vectors; v++) d[v] = load(folded + v * lanes);
+  }
+  float rate = t.rule.rate;
+  if (t.rule.kind == RuleKind::rowWiseAdagrad) {
+    float* state = t.state + row;
+    *state += mean != nullptr ? *mean : meanOfSquares<vectors>(d);
+    rate /= __builtin_sqrtf(*state) + t.rule.epsilon;
+    finite.look(broadcast(*state));
+  }
+  float* w = t.weights + row * vectors * lanes;
+  for (int v = 0; v < vectors; v++) {
+    const Vec changed = fnma(broadcast(rate), d[v], load(w + v * lanes));
+    finite.look(changed);
+    store(w + v * lanes, changed);
+  }
+  t.touched[row] = 1;
+}
+
+/// The vectors of a row that `updateHeld` takes, or 0.
+inline int64_t heldVectors(const Table& t) {
+  const Rule& rule = t.rule;
+  const bool held = t.precision == Precision::float32 && rule.l2 == 0 && rule.kept == 1 &&
+                    (rule.kind == RuleKind::sgd || rule.kind == RuleKind::rowWiseAdagrad);
+  return held && t.dim % lanes == 0 ? t.dim / lanes : 0;
+}
+
+/// One table's rows take their gradients. `vectors` as in `updateHeld`; 0: any table.
+template <int vectors, bool weighted>
+[[gnu::noinline]] static void updateTable(const Table& t, const Gradients<weighted>& g,
+                                          int64_t first, const float* mean, Finite& finite) {
+  int64_t asked = 0;
+  Finite seen;
+  eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
+    askForRows<vectors>(t, g, asked, to);
+    if constexpr (vectors > 0) updateHeld<vectors>(t, g, first, row, from, to, mean, seen);
+    else applyRow(t, row, foldRow(g, first, from, to), mean, seen);
+    if (mean != nullptr) mean++;
+  });
+  finite = seen;
+}
+
 template <bool weighted>
 inline int64_t updateRowsOf(const Table* tables, const Bags& bags, const float* dPooled,
                           int64_t columns, const Slices& slices, const float* const* sums) {
@@ -294,20 +229,14 @@ inline int64_t updateRowsOf(const Table* tables, const Bags& bags, const float* 
     const Table& t = tables[index];
     const Gradients<weighted> g = gradientsOf<weighted>(t, index, bags, dPooled, columns, sliceOf);
     const float* mean = sums == nullptr ? nullptr : sums[index];
-    int64_t asked = 0;
     Finite finite;
-    eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
-      for (; asked < to + prefetchAhead && asked < g.count; asked++) {
-        const Lookup ahead = g.lookups[asked];
-        prefetch(g.d + g.sampleOf(asked) * columns, t.dim * sizeof(float));
-        if (asked > 0 && rowOf(ahead) == rowOf(g.lookups[asked - 1])) continue;
-        prefetchRow(t, rowOf(ahead));
-        prefetch(t.state + rowOf(ahead) * t.stateWidth, t.stateWidth * sizeof(float));
-      }
-      float* gradient = foldRow(g, slices.first, from, to);
-      applyRow(t, row, gradient, mean, finite);
-      if (mean != nullptr) mean++;
-    });
+    switch (heldVectors(t)) {
+      case 1: updateTable<1>(t, g, slices.first, mean, finite); break;
+      case 2: updateTable<2>(t, g, slices.first, mean, finite); break;
+      case 4: updateTable<4>(t, g, slices.first, mean, finite); break;
+      case 8: updateTable<8>(t, g, slices.first, mean, finite); break;
+      default: updateTable<0>(t, g, slices.first, mean, finite);
+    }
     if (firstBad < 0 && !finite.all()) firstBad = index;
   }
   return firstBad;

@@ -1,0 +1,75 @@
+// One thread of the rows bench: a table of its own, far larger than the caches, and the kernels
+// that read and update it. Answers each work with the rows a second of its fastest pass.
+
+import { parentPort, workerData } from "node:worker_threads";
+import { openKernels } from "../src/kernels/index.ts";
+import type { Bags, RowRule } from "../src/kernels/kernels.ts";
+import { slicesOf } from "../src/kernels/slices.ts";
+import { RandomStream } from "../src/random.ts";
+import { fastest } from "./report.ts";
+
+/** What a thread is asked to measure. `length`: lookups of a bag. */
+export type RowsWork =
+  | { readonly kind: "lookup"; readonly length: number }
+  | { readonly kind: "update"; readonly rule: "sgd" | "rowWiseAdagrad" };
+
+/** Lookups of a pass: their rows are many times what the caches hold. */
+const lookups = 1 << 20;
+/** Bags whose pooled vectors are kept at a time: about what a step of training keeps. */
+const window = 4096;
+
+const { rows, dim } = workerData as { rows: number; dim: number };
+const kernels = openKernels("native");
+const table = kernels.rows({ rows, dim, pooling: "sum", rowBlocks: 1, stateWidth: 1 });
+kernels.fill(table.weights, 0.5);
+const pooled = kernels.tensor([window, dim]);
+kernels.uniform(pooled, [1, 2], 3, 0, 0.5);
+
+function bagsOf(samples: number, length: number, seed: number): Bags {
+  const random = new RandomStream(seed, 7);
+  const ids = Int32Array.from({ length: samples * length }, () => random.word() % rows);
+  const offsets = Int32Array.from({ length: samples + 1 }, (_, i) => i * length);
+  return { tables: 1, samples, offsets, ids };
+}
+
+/** What is timed, and the rows that it touches. */
+interface Pass {
+  readonly work: number;
+  readonly run: () => void;
+}
+
+function lookup(length: number): Pass {
+  const samples = Math.ceil(lookups / length / window) * window;
+  const bags = bagsOf(samples, length, 1);
+  const run = () => {
+    for (let first = 0; first < samples; first += window) {
+      kernels.pool(pooled, [table], bags, first, window);
+    }
+  };
+  return { work: samples * length, run };
+}
+
+function update(rule: RowRule): Pass {
+  const length = 64;
+  const cut = slicesOf(0, 8, 8, window);
+  const batches = Array.from({ length: 4 }, (_, seed) => bagsOf(window, length, seed));
+  const run = () => {
+    for (const bags of batches) kernels.updateRows([table], bags, pooled, cut, [rule]);
+  };
+  return { work: batches.length * window * length, run };
+}
+
+const rules: Readonly<Record<"sgd" | "rowWiseAdagrad", RowRule>> = {
+  sgd: { kind: "sgd", learningRate: 1e-3, l2: 0, decay: 0 },
+  rowWiseAdagrad: { kind: "rowWiseAdagrad", learningRate: 1e-3, epsilon: 1e-8, l2: 0, decay: 0 },
+};
+
+const prepared = new Map<string, Pass>();
+
+parentPort?.on("message", (work: RowsWork & { seconds: number }) => {
+  const key = work.kind === "lookup" ? `lookup ${work.length}` : work.rule;
+  const pass =
+    prepared.get(key) ?? (work.kind === "lookup" ? lookup(work.length) : update(rules[work.rule]));
+  prepared.set(key, pass);
+  parentPort?.postMessage(fastest(pass.work, work.seconds, pass.run));
+});

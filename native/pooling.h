@@ -1,0 +1,194 @@
+// Embedding bags, forward: included once for each instruction set.
+
+/// How many lookups ahead of the one at work the memory of a row is asked for.
+constexpr int64_t prefetchAhead = 64;
+
+/// Samples whose bags are pooled table after table, so that their outputs stay in the cache.
+constexpr int64_t poolSamples = 64;
+
+/// The lookups of one table in one block of samples that have not been asked for yet.
+struct Run {
+  const int32_t* next;
+  const int32_t* stop;
+  const char* rows;  // the table's
+  int64_t bytes;     // of one
+};
+
+/// Walks the runs of a call in the order in which `pool` meets them.
+struct Lookahead {
+  const Table* tables;
+  const Bags& bags;
+  int64_t end;        // of the call's samples
+  int64_t sample;     // where the next run's block begins
+  int64_t table = 0;  // of the next run
+
+  /// The next run; after the last one, one that asks for nothing.
+  [[gnu::noinline]] Run follow() {
+    for (; sample < end; sample += poolSamples, table = 0) {
+      const int64_t last = sample + poolSamples < end ? sample + poolSamples : end;
+      while (table < bags.tables) {
+        const Table& t = tables[table];
+        const int32_t* offsets = bags.offsets + table++ * bags.samples;
+        if (offsets[sample] == offsets[last]) continue;
+        return {bags.ids + offsets[sample], bags.ids + offsets[last], rowsOf(t), rowBytes(t)};
+      }
+    }
+    static const int32_t none[prefetchAhead] = {};
+    return {none, none + prefetchAhead, nullptr, 0};
+  }
+};
+
+/// Asks for one row at every lookup, because a burst would wait for the miss buffers.
+INLINE void ask(Run& run, Lookahead& lookahead) {
+  if (__builtin_expect(run.next == run.stop, 0)) run = lookahead.follow();
+  prefetch(run.rows + *run.next++ * run.bytes, run.bytes);
+}
+
+// Pooling ----
+
+/// The bags of one table for one block of samples, and where their pooled vectors go.
+struct BagBlock {
+  const Table& t;
+  const int32_t* ids;
+  const float* weights;  // of the ids, or nullptr: 1
+  const int32_t* offsets;
+  int64_t count;
+  float* out;
+  int64_t columns;
+};
+
+/// The sum of `count` rows in bag order, each times its weight where there are. `rows` begins at
+/// the first of their columns, `last` = elements of the last vector.
+template <int vectors, bool weighted>
+INLINE void sumBag(float* out, const float* rows, int64_t dim, const int32_t* ids,
+                   const float* weights, int64_t count, bool mean, int64_t last, Run* run,
+                   Lookahead& lookahead) {
+  Vec acc[vectors];
+  UNROLL for (int v = 0; v < vectors; v++) acc[v] = zero();
+  for (int64_t k = 0; k < count; k++) {
+    if (run != nullptr) ask(*run, lookahead);
+    const float* row = rows + ids[k] * dim;
+    const Vec weight = weighted ? broadcast(weights[k]) : zero();
+    UNROLL for (int v = 0; v < vectors; v++) {
+      const float* from = row + v * lanes;
+      const Vec some = v == vectors - 1 ? loadSome(from, last) : load(from);
+      acc[v] = weighted ? fma(weight, some, acc[v]) : add(acc[v], some);
+    }
+  }
+  if (mean && count > 0) {
+    const Vec length = broadcast(static_cast<float>(count));
+    UNROLL for (int v = 0; v < vectors; v++) acc[v] = div(acc[v], length);
+  }
+  UNROLL for (int v = 0; v < vectors - 1; v++) store(out + v * lanes, acc[v]);
+  storeSome(out + (vectors - 1) * lanes, last, acc[vectors - 1]);
+}
+
+/// `vectors`: of a row, after as many times four as leave 1 to 4; `single`: every bag is of one.
+/// What the loop needs is copied out of reach of the stores in it.
+template <int vectors, bool weighted, bool single>
+[[gnu::noinline]] static void poolPlain(const BagBlock& block, Run& run, Lookahead& lookahead) {
+  const float* const rows = block.t.weights;
+  const int64_t dim = block.t.dim, columns = block.columns, bags = block.count;
+  const bool mean = block.t.mean;
+  const int64_t before = (dim - 1) / (4 * lanes) * 4 * lanes;
+  const int64_t last = dim - before - (vectors - 1) * lanes;
+  const int32_t* const offsets = block.offsets;
+  const int32_t* ids = block.ids + offsets[0];
+  const float* weights = weighted ? block.weights + offsets[0] : nullptr;
+  float* out = block.out;
+  Run ahead = run;
+  for (int64_t b = 0; b < bags; b++, out += columns) {
+    const int64_t count = single ? 1 : offsets[b + 1] - offsets[b];
+    Run* asked = &ahead;
+    for (int64_t c = 0; c < before; c += 4 * lanes, asked = nullptr) {
+      sumBag<4, weighted>(out + c, rows + c, dim, ids, weights, count, mean && !single, lanes,
+                          asked, lookahead);
+    }
+    sumBag<vectors, weighted>(out + before, rows + before, dim, ids, weights, count,
+                              mean && !single, last, asked, lookahead);
+    ids += count;
+    if (weighted) weights += count;
+  }
+  run = ahead;
+}
+
+INLINE bool bagsOfOne(const int32_t* offsets, int64_t count) {
+  int32_t other = 0;
+  for (int64_t b = 0; b < count; b++) other |= (offsets[b + 1] - offsets[b]) ^ 1;
+  return other == 0;
+}
+
+template <bool weighted, bool single>
+INLINE void poolPlain(const BagBlock& block, Run& run, Lookahead& lookahead) {
+  switch ((block.t.dim - 1) / lanes % 4) {
+    case 0: return poolPlain<1, weighted, single>(block, run, lookahead);
+    case 1: return poolPlain<2, weighted, single>(block, run, lookahead);
+    case 2: return poolPlain<3, weighted, single>(block, run, lookahead);
+    default: return poolPlain<4, weighted, single>(block, run, lookahead);
+  }
+}
+
+/// out += row, over n columns.
+inline void addRow(float* out, const float* row, int64_t n) {
+  for (int64_t c = 0; c < n; c += lanes) {
+    const int64_t some = left(n, c);
+    storeSome(out + c, some, add(loadSome(out + c, some), loadSome(row + c, some)));
+  }
+}
+
+/// out += weight * row, over n columns.
+inline void addWeighted(float* out, const float* row, float weight, int64_t n) {
+  for (int64_t c = 0; c < n; c += lanes) {
+    const int64_t some = left(n, c);
+    const Vec sum = fma(broadcast(weight), loadSome(row + c, some), loadSome(out + c, some));
+    storeSome(out + c, some, sum);
+  }
+}
+
+/// Each bag as the tree over row blocks of sums in bag order; also where rows have to be decoded.
+[[gnu::noinline]] static void poolBlocks(const BagBlock& block, Run& run, Lookahead& lookahead) {
+  const Table& t = block.t;
+  float* sums = scratches().fold.take<float>(t.blocks * t.dim);
+  float* decoded = scratches().decoded.take<float>(t.dim);
+  const int64_t blockRows = (t.rows + t.blocks - 1) / t.blocks;
+  for (int64_t b = 0; b < block.count; b++) {
+    const int64_t first = block.offsets[b], end = block.offsets[b + 1];
+    std::memset(sums, 0, t.blocks * t.dim * sizeof(float));
+    for (int64_t k = first; k < end; k++) {
+      ask(run, lookahead);
+      const float* row = rowWeights(t, block.ids[k], decoded);
+      const float weight = block.weights == nullptr ? 1 : block.weights[k];
+      addWeighted(sums + block.ids[k] / blockRows * t.dim, row, weight, t.dim);
+    }
+    for (int64_t half = 1; half < t.blocks; half *= 2) {
+      for (int64_t at = 0; at < t.blocks; at += 2 * half) {
+        addRow(sums + at * t.dim, sums + (at + half) * t.dim, t.dim);
+      }
+    }
+    float* out = block.out + b * block.columns;
+    const float length = t.mean && end > first ? static_cast<float>(end - first) : 1;
+    for (int64_t c = 0; c < t.dim; c++) out[c] = t.mean ? sums[c] / length : sums[c];
+  }
+}
+
+inline void pool(float* out, const Table* tables, const Bags& bags, int64_t first, int64_t count,
+                 int64_t columns) {
+  const int64_t end = first + count;
+  Lookahead lookahead{tables, bags, end, first};
+  Run run = lookahead.follow();
+  for (int64_t k = 0; k < prefetchAhead; k++) ask(run, lookahead);
+  for (int64_t sample = first; sample < end; sample += poolSamples) {
+    const int64_t samples = end - sample < poolSamples ? end - sample : poolSamples;
+    for (int64_t index = 0; index < bags.tables; index++) {
+      const Table& t = tables[index];
+      const int32_t* offsets = bags.offsets + index * bags.samples + sample;
+      float* pooled = out + (sample - first) * columns + t.column;
+      const BagBlock block{t, bags.ids, bags.weights, offsets, samples, pooled, columns};
+      const bool plain = t.blocks == 1 && t.precision == Precision::float32;
+      if (!plain) poolBlocks(block, run, lookahead);
+      else if (bags.weights != nullptr) poolPlain<true, false>(block, run, lookahead);
+      else if (bagsOfOne(offsets, samples)) poolPlain<false, true>(block, run, lookahead);
+      else poolPlain<false, false>(block, run, lookahead);
+    }
+  }
+}

@@ -1,0 +1,125 @@
+// What a plan means: load and memory of each device, bytes that travel, and the time of a step by
+// stage. Reckoned from the plan alone, so that a plan from a file is judged as one just found.
+
+import {
+  allReduceSeconds,
+  costOf,
+  noSeconds,
+  reserveOf,
+  type Setting,
+  type Stage,
+  type StageSeconds,
+  stages,
+} from "./cost.ts";
+import { deviceCount, type PlacedShard, type Plan, type PlannedTable, quantaOf } from "./shards.ts";
+import { denseTraffic, type Traffic, trafficOf } from "./traffic.ts";
+
+export interface DeviceAssessment {
+  /** Seconds that count in the score. */
+  readonly cost: number;
+  /** Memory: shards and the reserve. */
+  readonly bytes: number;
+  readonly shards: number;
+}
+
+export interface Assessment {
+  readonly devices: readonly DeviceAssessment[];
+  /** Seconds of the slowest device (papers.md 1.3). */
+  readonly score: number;
+  /** Bytes of memory that a device lacks, at most. 0: the plan fits. */
+  readonly lacksBytes: number;
+  /** Bytes of one step, over all devices. */
+  readonly traffic: Traffic & { readonly dense: number };
+  /** Seconds of each stage: those of its slowest device, as all wait for it. */
+  readonly stages: StageSeconds;
+  /** Seconds of one step, stage after stage. */
+  readonly step: number;
+}
+
+/** What `plan`, which covers the tables (`checkCover`), means in this setting. */
+export function assessPlan(setting: Setting, plan: Plan): Assessment {
+  const { workload, constants } = setting;
+  const W = deviceCount(plan.devices);
+  const reserve = reserveOf(setting);
+  const devices = Array.from({ length: W }, () => {
+    return { cost: 0, bytes: reserve, shards: 0, seconds: { ...noSeconds } };
+  });
+  const tables = new Map(workload.tables.map((table) => [table.name, table]));
+  const traffic = { input: 0, forward: 0, backward: 0, dense: denseTraffic(setting) };
+  for (const shard of plan.shards) {
+    const table = tables.get(shard.table);
+    if (table === undefined) continue;
+    const { cost, bytes, seconds } = costOf(setting, table, shard.scheme, shard.tier, shard);
+    for (const device of shard.device === "all"
+      ? devices
+      : devices.slice(shard.device, shard.device + 1)) {
+      device.cost += cost;
+      device.bytes += bytes;
+      device.shards++;
+      for (const stage of stages) device.seconds[stage] += seconds[stage];
+    }
+    const own = trafficOf(setting, table, shard);
+    traffic.input += own.input;
+    traffic.forward += own.forward;
+    traffic.backward += own.backward;
+  }
+  const slowest = (stage: Stage) => {
+    return devices.reduce((most, { seconds }) => Math.max(most, seconds[stage]), 0);
+  };
+  const times = Object.fromEntries(stages.map((stage) => [stage, slowest(stage)]));
+  const dense = (workload.batchSize * workload.denseFlop) / W / constants.denseFlops;
+  const sum = allReduceSeconds(plan.devices, constants, 4 * workload.denseParameters);
+  const byStage = { ...noSeconds, ...times, dense, allReduce: slowest("allReduce") + sum };
+  const most = devices.reduce((all, { bytes }) => Math.max(all, bytes), 0);
+  return {
+    devices: devices.map(({ cost, bytes, shards }) => ({ cost, bytes, shards })),
+    score: devices.reduce((all, { cost }) => Math.max(all, cost), 0),
+    lacksBytes: Math.max(0, most - constants.memoryBytes),
+    traffic,
+    stages: byStage,
+    step: Object.values(byStage).reduce((all, seconds) => all + seconds, 0),
+  };
+}
+
+/**
+ * What is wrong with a plan for these tables, in a sentence's end; undefined where every quantum of
+ * every table lies somewhere, once.
+ */
+export function checkCover(tables: readonly PlannedTable[], plan: Plan): string | undefined {
+  const byTable = new Map<string, PlacedShard[]>(tables.map(({ name }) => [name, []]));
+  const W = deviceCount(plan.devices);
+  for (const shard of plan.shards) {
+    const own = byTable.get(shard.table);
+    if (own === undefined) return `it places the table ${shard.table}, which the job has not`;
+    if (typeof shard.device === "number" && shard.device >= W) {
+      return `it places ${shard.table} on device ${shard.device} of ${W}`;
+    }
+    if ((shard.device === "all") !== (shard.scheme === "data-parallel")) {
+      return `it places ${shard.table} ${shard.scheme} on device ${shard.device}`;
+    }
+    own.push(shard);
+  }
+  for (const table of tables) {
+    const held = new Set<string>();
+    const quanta = quantaOf(table);
+    const whole = table.rowBlocks * quanta;
+    for (const shard of byTable.get(table.name) ?? []) {
+      for (let block = shard.firstBlock; block < shard.firstBlock + shard.blocks; block++) {
+        const end = shard.firstQuantum + shard.quanta;
+        for (let quantum = shard.firstQuantum; quantum < end; quantum++) {
+          const isInside = block < table.rowBlocks && quantum < quanta;
+          const key = `${block},${quantum}`;
+          if (!isInside || held.has(key)) {
+            const why = isInside ? "twice" : "but the table has it not";
+            return `it places block ${block}, quantum ${quantum} of ${table.name}, ${why}`;
+          }
+          held.add(key);
+        }
+      }
+    }
+    if (held.size < whole) {
+      return `it places ${held.size} of the ${whole} quanta of ${table.name}`;
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,237 @@
+// What a shard costs its device in one step: the cost model of papers.md 1.3. Seconds by stage, and
+// bytes of memory. W = devices, L = devices of a host, N = hosts, b = samples of a device, P =
+// pooling factor, d = columns of the shard, e = bytes of an element on the wire. A collective's
+// bandwidth counts the bytes of its whole result, as the paper's formulas do. One device alone
+// exchanges nothing.
+
+import type { MachineConstants } from "./constants.ts";
+import { distinctIds } from "./popularity.ts";
+import {
+  columnsOf,
+  type Devices,
+  deviceCount,
+  type PlannedTable,
+  rowsOf,
+  type Scheme,
+  type Tier,
+  type Tile,
+  type Workload,
+} from "./shards.ts";
+
+/** The stages of a step, in order. */
+export const stages = [
+  "inputExchange",
+  "prefetch",
+  "lookup",
+  "outputExchange",
+  "dense",
+  "backwardExchange",
+  "update",
+  "allReduce",
+] as const;
+
+export type Stage = (typeof stages)[number];
+
+/** Seconds of each stage. */
+export type StageSeconds = Readonly<Record<Stage, number>>;
+
+/** What a shard asks of its device. */
+export interface ShardCost {
+  readonly seconds: StageSeconds;
+  /** Seconds that count in a plan's score: all stages but the input exchange (papers.md 1.3). */
+  readonly cost: number;
+  /** Weights, optimizer state (a cache's share of both) and buffers. */
+  readonly bytes: number;
+}
+
+/** What costs are reckoned for. */
+export interface Setting {
+  readonly workload: Workload;
+  readonly devices: Devices;
+  readonly constants: MachineConstants;
+}
+
+/** No time at all. */
+export const noSeconds: StageSeconds = {
+  inputExchange: 0,
+  prefetch: 0,
+  lookup: 0,
+  outputExchange: 0,
+  dense: 0,
+  backwardExchange: 0,
+  update: 0,
+  allReduce: 0,
+};
+
+/** The cost of one shard (of one copy, where the table is replicated). */
+export function costOf(
+  setting: Setting,
+  table: PlannedTable,
+  scheme: Scheme,
+  tier: Tier,
+  tile: Tile,
+): ShardCost {
+  const seconds = secondsOf(setting, table, scheme, tier, tile);
+  const { inputExchange, dense, ...counted } = seconds;
+  const cost = Object.values(counted).reduce((sum, part) => sum + part, 0);
+  return { seconds, cost, bytes: bytesOf(setting, table, scheme, tier, tile) };
+}
+
+function secondsOf(
+  setting: Setting,
+  table: PlannedTable,
+  scheme: Scheme,
+  tier: Tier,
+  tile: Tile,
+): StageSeconds {
+  const { constants } = setting;
+  const work = workOf(setting, table, scheme, tile);
+  const isReplicated = scheme === "data-parallel";
+  const bandwidth = constants.memoryBandwidth * (isReplicated ? constants.denseShare : 1);
+  const read = work.ids * constants.idBytes;
+  const rows = work.ids * Math.max(work.columns, constants.columnsMin) * table.weightBytes;
+  const out = work.vectors * work.columns * constants.forwardBytes;
+  const lookup = ((read + rows + out) * penaltyOf(constants, work.columns)) / bandwidth;
+  const tableBytes = table.rows * table.dim * table.weightBytes;
+  return {
+    ...exchangesOf(setting, scheme, work, tableBytes),
+    dense: 0,
+    prefetch: tier === "cached" ? prefetchOf(setting, table, work) : 0,
+    lookup,
+    update:
+      constants.backwardFactor * lookup +
+      (isReplicated ? (tableBytes * constants.denseUpdatePasses) / constants.memoryBandwidth : 0),
+  };
+}
+
+/** What a shard does in one step. */
+interface Work {
+  /** Ids that are looked up in it. */
+  readonly ids: number;
+  /** Pooled vectors, or parts of them, that it makes. */
+  readonly vectors: number;
+  readonly columns: number;
+  /** Its share of the table's rows. */
+  readonly share: number;
+}
+
+function workOf(
+  { workload, devices }: Setting,
+  table: PlannedTable,
+  scheme: Scheme,
+  tile: Tile,
+): Work {
+  const share = tile.blocks / table.rowBlocks;
+  const isReplicated = scheme === "data-parallel";
+  const vectors = workload.batchSize / (isReplicated ? deviceCount(devices) : 1);
+  return {
+    ids: vectors * table.poolingFactor * share,
+    vectors,
+    columns: columnsOf(table, tile),
+    share,
+  };
+}
+
+/** The stages in which bytes travel. */
+function exchangesOf(
+  { devices, constants }: Setting,
+  scheme: Scheme,
+  { ids, vectors, columns }: Work,
+  tableBytes: number,
+): Pick<StageSeconds, "inputExchange" | "outputExchange" | "backwardExchange" | "allReduce"> {
+  const none = { inputExchange: 0, outputExchange: 0, backwardExchange: 0, allReduce: 0 };
+  if (deviceCount(devices) === 1) return none;
+  const { insideHost, acrossHosts, forwardBytes, backwardBytes } = constants;
+  const link = devices.hosts === 1 ? insideHost : acrossHosts;
+  const inputExchange = (ids * constants.idBytes + vectors * constants.lengthBytes) / link.allToAll;
+  const out = vectors * columns * forwardBytes;
+  const dOut = vectors * columns * backwardBytes;
+  const copy = (constants.gatherCopies * dOut) / constants.memoryBandwidth;
+  switch (scheme) {
+    case "table-wise":
+    case "column-wise":
+    case "table-column-wise":
+      return {
+        ...none,
+        inputExchange,
+        outputExchange: out / link.allToAll,
+        backwardExchange: dOut / link.allToAll,
+      };
+    case "row-wise":
+      return {
+        ...none,
+        inputExchange,
+        outputExchange: out / link.reduceScatter,
+        backwardExchange: dOut / link.allGather + copy,
+      };
+    case "table-row-wise":
+    case "grid": {
+      const across = devices.hosts === 1 ? 0 : 1 / (devices.perHost * acrossHosts.allToAll);
+      return {
+        ...none,
+        inputExchange,
+        outputExchange: out / insideHost.reduceScatter + out * across,
+        backwardExchange: dOut / insideHost.allGather + dOut * across + copy,
+      };
+    }
+    case "data-parallel":
+      return { ...none, allReduce: allReduceSeconds(devices, constants, tableBytes) };
+    default:
+      return scheme satisfies never;
+  }
+}
+
+/** Seconds of adding up `bytes` over all devices; 0 where one is alone. */
+export function allReduceSeconds(
+  devices: Devices,
+  { insideHost, acrossHosts }: MachineConstants,
+  bytes: number,
+): number {
+  const { hosts, perHost } = devices;
+  if (deviceCount(devices) === 1) return 0;
+  const n = Math.min(hosts, 2);
+  const link = hosts === 1 ? insideHost : acrossHosts;
+  const seconds = (bytes * (2 * n - 1)) / n / link.allReduce;
+  return deviceCount(devices) > 2 * perHost ? 2 * seconds : seconds;
+}
+
+/** Rows that the cache does not hold, fetched from below: distinct ids that are not popular. */
+function prefetchOf({ workload, constants }: Setting, table: PlannedTable, work: Work): number {
+  const fetched = distinctIds({
+    rows: table.rows,
+    draws: workload.batchSize * table.poolingFactor,
+    zipf: table.zipf,
+    hot: Math.floor(table.rows * constants.cacheLoad),
+  });
+  return (fetched * work.share * work.columns * table.weightBytes) / constants.lowerBandwidth;
+}
+
+function penaltyOf({ narrowPenalty }: MachineConstants, columns: number): number {
+  if (columns >= 128) return 1;
+  return columns >= 64 ? narrowPenalty.below128 : narrowPenalty.below64;
+}
+
+function bytesOf(
+  setting: Setting,
+  table: PlannedTable,
+  scheme: Scheme,
+  tier: Tier,
+  tile: Tile,
+): number {
+  const { constants } = setting;
+  const { ids, vectors, columns } = workOf(setting, table, scheme, tile);
+  const row = columns * (table.weightBytes + table.stateBytes) + table.rowBytes;
+  const held = rowsOf(table, tile) * row * (tier === "cached" ? constants.cacheLoad : 1);
+  const copies = tier === "cached" ? constants.prefetchInputCopies : constants.inputCopies;
+  const input = copies * (ids * constants.idBytes + vectors * constants.lengthBytes);
+  const pooled = vectors * columns * (constants.forwardBytes + constants.backwardBytes);
+  return Math.ceil(held + input + pooled);
+}
+
+/** Bytes that every device holds back: dense layers with all that belongs to them, and ids. */
+export function reserveOf({ workload, devices, constants }: Setting): number {
+  const ids = workload.tables.reduce((sum, table) => sum + table.poolingFactor, 0);
+  const samples = workload.batchSize / deviceCount(devices);
+  const dense = constants.denseReserve * workload.denseParameters * 4;
+  return Math.ceil(dense + constants.idReserve * samples * ids * constants.idBytes);
+}

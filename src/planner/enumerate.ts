@@ -1,0 +1,163 @@
+// Every way to cut a table that its schemes, its quanta and the devices allow, each with its cost.
+// An option is one group, or several, of parts; a group is what has to lie together.
+
+import { costOf, type Setting } from "./cost.ts";
+import type { Load, LoadGroup } from "./partition.ts";
+import {
+  columnsOf,
+  deviceCount,
+  type PlannedTable,
+  quantaOf,
+  rowsOf,
+  type Scheme,
+  type Tier,
+  type Tile,
+} from "./shards.ts";
+
+/** One shard that is not placed yet. */
+export interface Part extends Load {
+  readonly tile: Tile;
+}
+
+/** Parts that are placed together. */
+export interface Group extends LoadGroup {
+  readonly parts: readonly Part[];
+}
+
+/** One way to cut a table. */
+export interface Option {
+  readonly scheme: Scheme;
+  readonly tier: Tier;
+  readonly groups: readonly Group[];
+  /** Seconds of all parts, of all copies. */
+  readonly cost: number;
+  /** Bytes of all parts, of all copies. */
+  readonly bytes: number;
+  /** Seconds and bytes of the largest part. */
+  readonly partCost: number;
+  readonly partBytes: number;
+}
+
+/** The options of a table, the cheapest first. */
+export function enumerateOptions(setting: Setting, table: PlannedTable): Option[] {
+  const options: Option[] = [];
+  for (const tier of table.tiers) {
+    for (const scheme of table.schemes) {
+      for (const tiles of waysOf(setting, table, scheme)) {
+        options.push(optionOf(setting, table, scheme, tier, tiles));
+      }
+    }
+  }
+  return options.sort((a, b) => a.cost - b.cost);
+}
+
+/** Tiles and what lies together, before their costs. */
+interface TileGroup {
+  readonly level: Group["level"];
+  readonly tiles: readonly Tile[];
+}
+
+/** For each way that the scheme can cut the table, its groups. */
+function waysOf({ devices }: Setting, table: PlannedTable, scheme: Scheme): TileGroup[][] {
+  const { hosts, perHost } = devices;
+  const W = deviceCount(devices);
+  const rows = (parts: number) => Math.min(table.rowBlocks, parts);
+  const columns = (most: number) => (table.splitsColumns ? columnCounts(table, most) : []);
+  const each = (tiles: readonly Tile[]): TileGroup[] =>
+    tiles.map((tile) => ({ level: "device", tiles: [tile] }));
+  switch (scheme) {
+    case "table-wise":
+      return [each(tilesOf(table, 1, 1))];
+    case "data-parallel":
+      return [[{ level: "all", tiles: tilesOf(table, 1, 1) }]];
+    case "row-wise": {
+      const parts = rows(W);
+      if (parts === 1) return [];
+      const tiles = tilesOf(table, parts, 1);
+      return [parts === W ? [{ level: "all", tiles }] : each(tiles)];
+    }
+    case "column-wise":
+      return W === 1 ? [] : columns(W).map((count) => each(tilesOf(table, 1, count)));
+    case "table-row-wise":
+      if (hosts === 1 || rows(perHost) === 1) return [];
+      return [[{ level: "host", tiles: tilesOf(table, rows(perHost), 1) }]];
+    case "table-column-wise":
+      if (hosts === 1) return [];
+      return columns(perHost).map((count) => [{ level: "host", tiles: tilesOf(table, 1, count) }]);
+    case "grid": {
+      const parts = rows(perHost);
+      if (hosts === 1 || parts === 1) return [];
+      return columns(hosts).map((count) => {
+        const tiles = tilesOf(table, parts, count);
+        return Array.from({ length: count }, (_, column) => ({
+          level: "host" as const,
+          tiles: tiles.slice(column * parts, (column + 1) * parts),
+        }));
+      });
+    }
+    default:
+      return scheme satisfies never;
+  }
+}
+
+/** In how many runs columns are cut: 2, 4, 8, … and single quanta; never more than `most`. */
+function columnCounts(table: PlannedTable, most: number): number[] {
+  const quanta = Math.min(quantaOf(table), most);
+  const counts: number[] = [];
+  for (let count = 2; count < quanta; count *= 2) counts.push(count);
+  return quanta > 1 ? [...counts, quanta] : [];
+}
+
+/** The table in even runs of quanta, column after column. */
+function tilesOf(table: PlannedTable, rowParts: number, columnParts: number): Tile[] {
+  const rows = evenRuns(table.rowBlocks, rowParts);
+  return evenRuns(quantaOf(table), columnParts).flatMap(([firstQuantum, quanta]) =>
+    rows.map(([firstBlock, blocks]) => ({ firstBlock, blocks, firstQuantum, quanta })),
+  );
+}
+
+function evenRuns(count: number, parts: number): [first: number, count: number][] {
+  return Array.from({ length: parts }, (_, i) => {
+    const first = Math.floor((i * count) / parts);
+    return [first, Math.floor(((i + 1) * count) / parts) - first];
+  });
+}
+
+function optionOf(
+  setting: Setting,
+  table: PlannedTable,
+  scheme: Scheme,
+  tier: Tier,
+  tileGroups: readonly TileGroup[],
+): Option {
+  const load = loadsOf(setting, table, scheme, tier);
+  const groups = tileGroups.map(({ level, tiles }): Group => {
+    return { level, parts: tiles.map((tile) => ({ tile, ...load(tile) })) };
+  });
+  const parts = groups.flatMap((group) => group.parts);
+  const copies = scheme === "data-parallel" ? deviceCount(setting.devices) : 1;
+  return {
+    scheme,
+    tier,
+    groups,
+    cost: copies * parts.reduce((sum, part) => sum + part.cost, 0),
+    bytes: copies * parts.reduce((sum, part) => sum + part.bytes, 0),
+    partCost: parts.reduce((most, part) => Math.max(most, part.cost), 0),
+    partBytes: parts.reduce((most, part) => Math.max(most, part.bytes), 0),
+  };
+}
+
+/** Costs of tiles; those of one shape are reckoned once, as most of a table's are. */
+function loadsOf(setting: Setting, table: PlannedTable, scheme: Scheme, tier: Tier) {
+  let shape = "";
+  let load: Load = { cost: 0, bytes: 0 };
+  return (tile: Tile): Load => {
+    const own = `${tile.blocks},${rowsOf(table, tile)},${columnsOf(table, tile)}`;
+    if (own !== shape) {
+      const { cost, bytes } = costOf(setting, table, scheme, tier, tile);
+      shape = own;
+      load = { cost, bytes };
+    }
+    return load;
+  };
+}

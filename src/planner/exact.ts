@@ -1,0 +1,72 @@
+// Exact partition of tiny instances: every placement is tried, save those that are already as dear
+// as the best one known.
+
+import type { LoadGroup, Partition, Room } from "./partition.ts";
+import { partStarts, put, startPartition } from "./partition.ts";
+
+/** Placements that may be tried for one proposal. */
+const placementsMax = 20_000;
+
+/** Whether all placements of the groups can be tried. */
+export function isTiny(groups: readonly LoadGroup[], devices: number): boolean {
+  const free = groups.filter((group) => group.level !== "all");
+  const parts = free.reduce((sum, group) => sum + group.parts.length, 0);
+  return parts * Math.log(devices) <= Math.log(placementsMax);
+}
+
+/**
+ * The placement whose largest cost on a device is least, and below `below`; undefined where there
+ * is none. Of equals, the first in order of devices.
+ */
+export function partitionExactly(
+  groups: readonly LoadGroup[],
+  room: Room,
+  below: number,
+): Partition | undefined {
+  const { perHost } = room.devices;
+  const { starts } = partStarts(groups);
+  const to = startPartition(groups, room);
+  const open = groups.flatMap(({ level, parts }, group) => {
+    const first = starts[group] ?? 0;
+    return level === "all" ? [] : parts.map((load, i) => ({ level, load, first, part: first + i }));
+  });
+  let best: Partition | undefined;
+  let bound = below;
+
+  /** Whether part `part` of a host's group, which begins at `first`, may lie on `device`. */
+  const isAllowed = (first: number, part: number, device: number): boolean => {
+    for (let before = first; before < part; before++) {
+      const other = to.deviceOf[before] ?? 0;
+      if (other === device || Math.floor(other / perHost) !== Math.floor(device / perHost)) {
+        return false;
+      }
+    }
+    return true;
+  };
+  const visit = (depth: number): void => {
+    const next = open[depth];
+    if (next === undefined) {
+      bound = to.cost.reduce((most, cost) => Math.max(most, cost), 0);
+      best = copyOf(to);
+      return;
+    }
+    const { level, load, first, part } = next;
+    for (let device = 0; device < to.cost.length; device++) {
+      if (level === "host" && !isAllowed(first, part, device)) continue;
+      const cost = to.cost[device] ?? 0;
+      const bytes = to.bytes[device] ?? 0;
+      if (cost + load.cost >= bound || bytes + load.bytes > room.bytes) continue;
+      put(to, part, load, device);
+      visit(depth + 1);
+      to.cost[device] = cost;
+      to.bytes[device] = bytes;
+    }
+  };
+  const isBelow = to.cost.every((cost) => cost < bound);
+  if (isBelow && to.bytes.every((bytes) => bytes <= room.bytes)) visit(0);
+  return best;
+}
+
+function copyOf({ deviceOf, cost, bytes }: Partition): Partition {
+  return { deviceOf: deviceOf.slice(), cost: cost.slice(), bytes: bytes.slice() };
+}

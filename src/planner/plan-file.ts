@@ -1,0 +1,96 @@
+// A plan as a file: JSON that people can read and compare line by line, one line a shard, in the
+// order of the plan. Its hash is SHA-256 over the text with the 64 digits left out, so equal plans
+// have equal files and equal hashes, and one changed byte is noticed.
+
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import { InputUnusableError, InvalidOptionError } from "../errors.ts";
+import { checkOptions } from "../options.ts";
+import { checkCover } from "./assess.ts";
+import { type PlacedShard, type Plan, type PlannedTable, schemes } from "./shards.ts";
+
+const planSchema = z.strictObject({
+  version: z.literal(1),
+  hosts: z.int().min(1).max(65_536),
+  devicesPerHost: z.int().min(1).max(65_536),
+  shards: z.array(
+    z.strictObject({
+      table: z.string().min(1),
+      scheme: z.enum(schemes),
+      tier: z.enum(["memory", "cached"]),
+      /** First row block, and how many; then column quanta. */
+      blocks: z.tuple([z.int().min(0), z.int().min(1)]),
+      quanta: z.tuple([z.int().min(0), z.int().min(1)]),
+      device: z.union([z.int().min(0), z.literal("all")]),
+    }),
+  ),
+  sha256: z.string(),
+});
+
+const tail = /"sha256": "([0-9a-f]{64})"\n\}\n$/;
+
+/** The text of a plan, and its hash. */
+export function writePlan({ devices, shards }: Plan): { text: string; sha256: string } {
+  const lines = shards.map((shard) => `    ${JSON.stringify(lineOf(shard))}`);
+  const open = (sha256: string) => `{
+  "version": 1,
+  "hosts": ${devices.hosts},
+  "devicesPerHost": ${devices.perHost},
+  "shards": [
+${lines.join(",\n")}
+  ],
+  "sha256": "${sha256}"
+}
+`;
+  const sha256 = hashOf(open(""));
+  return { text: open(sha256), sha256 };
+}
+
+/**
+ * The plan in a text, for these tables.
+ * @throws InputUnusableError naming `path`: no plan, changed by hand, or not one of these tables
+ */
+export function readPlan(text: string, path: string, tables: readonly PlannedTable[]): Plan {
+  const refuse = (why: string, options?: ErrorOptions) => {
+    return new InputUnusableError(path, `Cannot use the plan ${path}: ${why}`, options);
+  };
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw refuse("it is no JSON", { cause });
+  }
+  let found: z.output<typeof planSchema>;
+  try {
+    found = checkOptions(planSchema, value, "plan");
+  } catch (cause) {
+    if (!(cause instanceof InvalidOptionError)) throw cause;
+    throw refuse(cause.message, { cause });
+  }
+  if (tail.exec(text)?.[1] !== hashOf(text.replace(tail, '"sha256": ""\n}\n'))) {
+    throw refuse("its hash is not that of its text; let `osiris plan --out` write it again");
+  }
+  const plan: Plan = {
+    devices: { hosts: found.hosts, perHost: found.devicesPerHost },
+    shards: found.shards.map(({ blocks, quanta, ...rest }) => ({
+      ...rest,
+      firstBlock: blocks[0],
+      blocks: blocks[1],
+      firstQuantum: quanta[0],
+      quanta: quanta[1],
+    })),
+  };
+  const wrong = checkCover(tables, plan);
+  if (wrong !== undefined) throw refuse(wrong);
+  return plan;
+}
+
+function lineOf({ table, scheme, tier, device, ...tile }: PlacedShard) {
+  const blocks = [tile.firstBlock, tile.blocks];
+  const quanta = [tile.firstQuantum, tile.quanta];
+  return { table, scheme, tier, blocks, quanta, device };
+}
+
+function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}

@@ -1,0 +1,204 @@
+// What would make a plan fit: the cheapest change of each kind, each verified by planning again.
+// Changes that cost nothing to buy come first; then those that change the job's arithmetic; then
+// memory, then devices.
+
+import type { Setting } from "./cost.ts";
+import { enumerateOptions, type Option } from "./enumerate.ts";
+import { type Enumerate, searchPlan } from "./search.ts";
+import { type PlannedTable, type Scheme, schemes, type Tier } from "./shards.ts";
+
+export interface Relaxation {
+  readonly kind: "scheme" | "cache" | "row-blocks" | "precision" | "memory" | "devices";
+  /** One sentence that says what to change. */
+  readonly sentence: string;
+  /** Score in seconds of the plan that was found with it. */
+  readonly score: number;
+}
+
+/** Row blocks that a table may have at most (src/embedding/options.ts). */
+const rowBlocksMax = 64;
+/** Devices that are tried: so many times those there are. */
+const devicesFactor = 16;
+/** Memory that is tried: so many doublings of what a device has, then bisections between two. */
+const doublings = 40;
+const bisections = 7;
+
+/** The relaxations that help, the cheapest kind first. */
+export function relaxations(setting: Setting): Relaxation[] {
+  return [
+    ...moreSchemes(setting),
+    ...withCache(setting),
+    ...moreRowBlocks(setting),
+    ...lessPrecision(setting),
+    ...moreMemory(setting),
+    ...moreDevices(setting),
+  ];
+}
+
+type Kind = Relaxation["kind"];
+
+/** The relaxation, if a plan fits with it. */
+function verified(
+  kind: Kind,
+  sentence: string,
+  setting: Setting,
+  enumerate?: Enumerate,
+): Relaxation[] {
+  const { best } = searchPlan(setting, "first", enumerate);
+  return best === undefined ? [] : [{ kind, sentence, score: best.score }];
+}
+
+/** Options that are asked for again and again, of tables that do not change. */
+function remembered(setting: Setting): Enumerate {
+  const known = new Map<PlannedTable, readonly Option[]>();
+  return (table) => {
+    const options = known.get(table) ?? enumerateOptions(setting, table);
+    known.set(table, options);
+    return options;
+  };
+}
+
+function withTables(setting: Setting, change: (table: PlannedTable) => PlannedTable): Setting {
+  const { workload } = setting;
+  return { ...setting, workload: { ...workload, tables: workload.tables.map(change) } };
+}
+
+/** One scheme more, for every table. */
+function moreSchemes(setting: Setting): Relaxation[] {
+  const missing = schemes.filter((scheme) =>
+    setting.workload.tables.some((table) => !table.schemes.includes(scheme)),
+  );
+  const add = (scheme: Scheme) =>
+    withTables(setting, (table) => ({
+      ...table,
+      schemes: schemes.filter((one) => one === scheme || table.schemes.includes(one)),
+    }));
+  return missing.flatMap((scheme) => verified("scheme", `Allow ${scheme}`, add(scheme)));
+}
+
+function withCache(setting: Setting): Relaxation[] {
+  if (setting.workload.tables.every((table) => table.tiers.includes("cached"))) return [];
+  const tiers: readonly Tier[] = ["memory", "cached"];
+  const cached = withTables(setting, (table) => ({ ...table, tiers }));
+  const share = setting.constants.cacheLoad;
+  return verified("cache", `Keep tables below memory, with ${share} of their rows cached`, cached);
+}
+
+/** Row blocks for the largest tables, as few of them as will do, which may then be cut by rows. */
+function moreRowBlocks(setting: Setting): Relaxation[] {
+  return fewestTables(
+    setting,
+    "row-blocks",
+    (names) => `Give ${rowBlocksMax} row blocks to ${names} and allow row-wise`,
+    (table) => ({
+      ...table,
+      rowBlocks: rowBlocksMax,
+      schemes: schemes.filter((one) => one === "row-wise" || table.schemes.includes(one)),
+    }),
+  );
+}
+
+function lessPrecision(setting: Setting): Relaxation[] {
+  for (const [name, bytes] of [
+    ["bfloat16", 2],
+    ["int8", 1],
+  ] as const) {
+    const found = fewestTables(
+      setting,
+      "precision",
+      (names) => `Store the rows of ${names} in ${name}`,
+      (table) => ({ ...table, weightBytes: Math.min(bytes, table.weightBytes) }),
+    );
+    if (found.length > 0) return found;
+  }
+  return [];
+}
+
+/** The change for the n largest tables, with the smallest n that fits. */
+function fewestTables(
+  setting: Setting,
+  kind: Kind,
+  sentence: (names: string) => string,
+  change: (table: PlannedTable) => PlannedTable,
+): Relaxation[] {
+  const { tables } = setting.workload;
+  const size = ({ rows, dim, weightBytes }: PlannedTable) => rows * dim * weightBytes;
+  const largest = [...tables].sort((a, b) => size(b) - size(a));
+  const changes = new Map(tables.map((table) => [table, change(table)]));
+  const enumerate = remembered(setting);
+  const attempt = (count: number) => {
+    const chosen = new Set(largest.slice(0, count));
+    const changed = withTables(setting, (table) => {
+      return (chosen.has(table) ? changes.get(table) : undefined) ?? table;
+    });
+    const names = largest.slice(0, 3).map((table) => table.name);
+    const first = names.slice(0, count).join(", ");
+    const told = count > 3 ? `the ${count} largest tables (${first}, …)` : first;
+    return verified(kind, sentence(told), changed, enumerate);
+  };
+  return smallest(1, tables.length, attempt);
+}
+
+/** More memory for each device: within 1 % of the least that fits. */
+function moreMemory(setting: Setting): Relaxation[] {
+  const { constants } = setting;
+  const step = Math.max(2 ** 20, constants.memoryBytes);
+  const enumerate = remembered(setting); // Memory changes none of them.
+  const attempt = (bytes: number) => {
+    const changed = { ...setting, constants: { ...constants, memoryBytes: bytes } };
+    const sentence = `Give each device ${bytes} bytes of memory`;
+    return verified("memory", sentence, changed, enumerate);
+  };
+  let low = constants.memoryBytes;
+  for (let i = 0; i < doublings; i++) {
+    const high = step * 2 ** (i + 1);
+    const found = attempt(high);
+    if (found.length === 0) {
+      low = high;
+      continue;
+    }
+    const unit = Math.ceil((high - low) / 2 ** bisections);
+    return smallest(1, 2 ** bisections, (units) => attempt(Math.min(high, low + units * unit)));
+  }
+  return [];
+}
+
+/** More devices: on one host, or more hosts like those there are. */
+function moreDevices(setting: Setting): Relaxation[] {
+  const { hosts, perHost } = setting.devices;
+  const attempt = (factorOf: number) => {
+    const devices =
+      hosts === 1 ? { hosts, perHost: perHost + factorOf } : { hosts: hosts + factorOf, perHost };
+    const noun = hosts === 1 ? `${devices.perHost} devices` : `${devices.hosts} hosts`;
+    return verified("devices", `Use ${noun}`, { ...setting, devices });
+  };
+  const least = hosts === 1 ? perHost : hosts;
+  return smallest(1, (devicesFactor - 1) * least, attempt);
+}
+
+/**
+ * What `attempt` gives for the smallest argument in first..last for which it gives anything, where
+ * it gives something for all larger ones too: by doubling, then by halving.
+ */
+function smallest(
+  first: number,
+  last: number,
+  attempt: (count: number) => Relaxation[],
+): Relaxation[] {
+  let low = first - 1;
+  let high = first;
+  let found = attempt(high);
+  while (found.length === 0) {
+    if (high >= last) return [];
+    low = high;
+    high = Math.min(last, 2 * high);
+    found = attempt(high);
+  }
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    const there = attempt(middle);
+    if (there.length === 0) low = middle;
+    else [high, found] = [middle, there];
+  }
+  return found;
+}

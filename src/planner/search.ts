@@ -1,0 +1,227 @@
+// The search for a plan: enumerate every option, propose one for each table, place it, score it,
+// tell the proposer, keep the best that fits (papers.md 1.3 and 1.4). A function of its arguments:
+// its effort is counted in placed parts, never in time.
+
+import { reserveOf, type Setting } from "./cost.ts";
+import { partitionByDifferencing } from "./differencing.ts";
+import { enumerateOptions, type Group, type Option } from "./enumerate.ts";
+import { isTiny, partitionExactly } from "./exact.ts";
+import { type Partition, partitionGreedily, type Room } from "./partition.ts";
+import { type OptionTable, type Proposal, propose } from "./propose.ts";
+import { deviceCount, type PlacedShard, type Plan, type PlannedTable } from "./shards.ts";
+
+/** Devices looked at over a whole search, once for each part that is placed. */
+const looksMax = { best: 100_000_000, first: 10_000_000 } as const;
+/** Of the candidates, how many are placed anew by differencing. */
+const refined = 3;
+/** What a smaller largest memory may cost, as a share of the score. */
+const memoryTolerance = 0.001;
+/** Halvings of the memory that a device may use. */
+const halvings = 12;
+
+/** A way to plan that was tried: the best of its kind. */
+export interface Considered {
+  readonly proposer: string;
+  readonly partitioner: string;
+  /** Seconds of the slowest device; undefined where nothing of the kind fits. */
+  readonly score: number | undefined;
+}
+
+export interface SearchResult {
+  /** The best plan that fits, with its score in seconds; undefined where none was found. */
+  readonly best: { readonly plan: Plan; readonly score: number } | undefined;
+  /** Every kind of proposal, the best first. */
+  readonly considered: readonly Considered[];
+}
+
+interface Candidate {
+  readonly proposer: string;
+  readonly partitioner: string;
+  readonly proposal: Proposal;
+  readonly partition: Partition;
+  readonly score: number;
+}
+
+/** Gives the options of a table. */
+export type Enumerate = (table: PlannedTable) => readonly Option[];
+
+/**
+ * The best plan that fits. `effort` "first" takes the first that fits, to answer whether one does.
+ * `enumerate`, where it is given, knows the options already.
+ */
+export function searchPlan(
+  setting: Setting,
+  effort: "best" | "first" = "best",
+  enumerate: Enumerate = (table) => enumerateOptions(setting, table),
+): SearchResult {
+  const room = roomOf(setting);
+  const options: OptionTable = setting.workload.tables.map((table) => {
+    return enumerate(table).filter((option) => option.partBytes <= room.bytes);
+  });
+  const least = options.reduce((sum, own) => {
+    return sum + own.reduce((fewest, option) => Math.min(fewest, option.bytes), Infinity);
+  }, 0);
+  // Infinite, where a table has no option.
+  if (least > deviceCount(setting.devices) * room.bytes) return { best: undefined, considered: [] };
+  const { candidates, considered } = tryProposals(options, room, effort);
+  const first = candidates[0];
+  if (first === undefined) return { best: undefined, considered };
+  if (effort === "first") return { best: bestOf(setting, options, first), considered };
+  const all = [...candidates];
+  for (const candidate of candidates.slice(0, refined)) {
+    const partition = partitionByDifferencing(groupsOf(options, candidate.proposal), room);
+    if (partition === undefined) continue;
+    all.push({ ...candidate, partitioner: "differencing", partition, score: scoreOf(partition) });
+  }
+  const chosen = all.sort(better)[0] ?? first;
+  note(considered, chosen);
+  const levelled = levelMemory(options, room, chosen);
+  return {
+    best: bestOf(setting, options, levelled),
+    considered: considered.sort((a, b) => (a.score ?? Infinity) - (b.score ?? Infinity)),
+  };
+}
+
+/** What each device has for shards. */
+export function roomOf(setting: Setting): Room {
+  const bytes = Math.max(0, setting.constants.memoryBytes - reserveOf(setting));
+  return { devices: setting.devices, bytes };
+}
+
+function tryProposals(
+  options: OptionTable,
+  room: Room,
+  effort: "best" | "first",
+): { candidates: Candidate[]; considered: Considered[] } {
+  const W = deviceCount(room.devices);
+  const candidates: Candidate[] = [];
+  const considered: Considered[] = [];
+  /** Whether a proposal fits, so that no two proposers have the same one placed. */
+  const seen = new Map<string, boolean>();
+  const proposals = propose(options, W, room.bytes);
+  let looks = 0;
+  let bound = Infinity;
+  for (let next = proposals.next(); next.done !== true && looks < looksMax[effort]; ) {
+    const { proposer, proposal } = next.value;
+    const key = proposal.join();
+    const known = seen.get(key);
+    if (known !== undefined) {
+      next = proposals.next(known);
+      continue;
+    }
+    const groups = groupsOf(options, proposal);
+    const placed = placeAll(groups, room, bound);
+    looks += W * groups.reduce((sum, group) => sum + group.parts.length, 0);
+    seen.set(key, placed.length > 0);
+    if (placed.length === 0) note(considered, { proposer });
+    for (const { partitioner, partition } of placed) {
+      const candidate = { proposer, partitioner, proposal, partition, score: scoreOf(partition) };
+      candidates.push(candidate);
+      note(considered, candidate);
+      bound = Math.min(bound, candidate.score);
+    }
+    if (effort === "first" && candidates.length > 0) break;
+    candidates.sort(better).splice(2 * refined);
+    next = proposals.next(placed.length > 0);
+  }
+  return { candidates, considered };
+}
+
+/** The placements of one proposal; none where it does not fit. */
+function placeAll(groups: readonly Group[], room: Room, bound: number) {
+  const found: { partitioner: string; partition: Partition }[] = [];
+  const W = deviceCount(room.devices);
+  if (bytesOf(groups, W) > W * room.bytes) return found;
+  const add = (partitioner: string, partition: Partition | undefined) => {
+    if (partition !== undefined) found.push({ partitioner, partition });
+    return partition !== undefined;
+  };
+  // By cost balances best; by bytes leaves the small for last, where there is little room.
+  const isPlaced =
+    add("greedy by cost", partitionGreedily(groups, room)) ||
+    add("greedy by bytes", partitionGreedily(groups, room, { order: "bytes", least: "cost" })) ||
+    add("by bytes alone", partitionGreedily(groups, room, { order: "bytes", least: "bytes" }));
+  if (isTiny(groups, W)) {
+    const below = isPlaced ? Math.min(bound, ...found.map((one) => scoreOf(one.partition))) : bound;
+    add("exact", partitionExactly(groups, room, below));
+  }
+  return found;
+}
+
+/** Bytes of all parts, of all copies. */
+function bytesOf(groups: readonly Group[], devices: number): number {
+  return groups.reduce((sum, { level, parts }) => {
+    const copies = level === "all" && parts.length === 1 ? devices : 1;
+    return parts.reduce((own, part) => own + copies * part.bytes, sum);
+  }, 0);
+}
+
+/**
+ * The same options with less memory on the fullest device, where that costs next to nothing: the
+ * memory that may be used is halved towards the even share.
+ */
+function levelMemory(options: OptionTable, room: Room, best: Candidate): Candidate {
+  const groups = groupsOf(options, best.proposal);
+  const most = best.partition.bytes.reduce((a, b) => Math.max(a, b), 0);
+  const sum = best.partition.bytes.reduce((a, b) => a + b, 0);
+  let [low, high] = [sum / deviceCount(room.devices), most];
+  let found = best;
+  for (let i = 0; i < halvings && low < high; i++) {
+    const bytes = Math.floor((low + high) / 2);
+    const preference = { order: "bytes", least: "cost" } as const;
+    const partition = partitionGreedily(groups, { ...room, bytes }, preference);
+    const score = partition === undefined ? Infinity : scoreOf(partition);
+    if (partition === undefined || score > best.score * (1 + memoryTolerance)) low = bytes;
+    else {
+      high = bytes;
+      found = { ...best, partitioner: "memory-balanced", partition, score };
+    }
+  }
+  return found;
+}
+
+function groupsOf(options: OptionTable, proposal: Proposal): Group[] {
+  return options.flatMap((own, table) => own[proposal[table] ?? 0]?.groups ?? []);
+}
+
+function scoreOf({ cost }: Partition): number {
+  return cost.reduce((most, own) => Math.max(most, own), 0);
+}
+
+function better(a: Candidate, b: Candidate): number {
+  const most = ({ bytes }: Partition) => bytes.reduce((x, y) => Math.max(x, y), 0);
+  return a.score - b.score || most(a.partition) - most(b.partition);
+}
+
+/** Keeps the best of each kind. */
+function note(
+  considered: Considered[],
+  one: { proposer: string; partitioner?: string; score?: number },
+): void {
+  const { proposer, partitioner = "", score } = one;
+  const at = considered.findIndex((other) => other.proposer === proposer);
+  const entry = { proposer, partitioner, score };
+  if (at < 0) considered.push(entry);
+  else if ((score ?? Infinity) < (considered[at]?.score ?? Infinity)) considered[at] = entry;
+}
+
+function bestOf(setting: Setting, options: OptionTable, { proposal, partition, score }: Candidate) {
+  const shards: PlacedShard[] = [];
+  let part = 0;
+  for (const [i, table] of setting.workload.tables.entries()) {
+    const option: Option | undefined = options[i]?.[proposal[i] ?? 0];
+    for (const group of option?.groups ?? []) {
+      for (const { tile } of group.parts) {
+        const place = partition.deviceOf[part++] ?? 0;
+        shards.push({
+          table: table.name,
+          scheme: option?.scheme ?? "table-wise",
+          tier: option?.tier ?? "memory",
+          ...tile,
+          device: place < 0 ? "all" : place,
+        });
+      }
+    }
+  }
+  return { plan: { devices: setting.devices, shards }, score };
+}

@@ -1,0 +1,117 @@
+// The planner's words: tables as it sees them, the schemes that cut them, and shards on devices.
+// All is plain data. A table is a grid of whole quanta, row blocks down and column quanta across; a
+// scheme cuts the grid into tiles, and a plan puts each tile on a device (papers.md 1.2).
+
+/** How a table is cut and where its parts may lie (papers.md 1.2). */
+export const schemes = [
+  /** The whole table on one device. */
+  "table-wise",
+  /** Runs of row blocks, over all devices. */
+  "row-wise",
+  /** Runs of column quanta, each placed like a small table. */
+  "column-wise",
+  /** A copy on every device. */
+  "data-parallel",
+  /** The table on one host, its row blocks over that host's devices. */
+  "table-row-wise",
+  /** The table on one host, its column quanta over that host's devices. */
+  "table-column-wise",
+  /** Column quanta over hosts, row blocks over the devices of each. */
+  "grid",
+] as const;
+
+export type Scheme = (typeof schemes)[number];
+
+/** Columns of one quantum: the unit of every split by columns. */
+export const quantumColumns = 32;
+
+/** Where rows rest: all in the device's memory, or below it behind a cache. */
+export type Tier = "memory" | "cached";
+
+/** What the planner has to know of a table. */
+export interface PlannedTable {
+  readonly name: string;
+  readonly rows: number;
+  /** Columns. */
+  readonly dim: number;
+  /** Whole parts that rows can be cut into; a power of two. */
+  readonly rowBlocks: number;
+  /** Whether its optimizer lets columns be split. */
+  readonly splitsColumns: boolean;
+  /** Mean ids of a bag: the pooling factor. */
+  readonly poolingFactor: number;
+  /** Exponent of the ids' popularity; 0: uniform. Only a cache asks. */
+  readonly zipf: number;
+  /** Bytes of one stored weight. */
+  readonly weightBytes: number;
+  /** Bytes of optimizer state beside each weight. */
+  readonly stateBytes: number;
+  /** Bytes of a row whatever its columns; every part of a row has them. */
+  readonly rowBytes: number;
+  /** Schemes that it may be cut by. */
+  readonly schemes: readonly Scheme[];
+  readonly tiers: readonly Tier[];
+}
+
+/** Devices 0..hosts*perHost-1; those of one host are a run. */
+export interface Devices {
+  readonly hosts: number;
+  readonly perHost: number;
+}
+
+/** What is to be planned. */
+export interface Workload {
+  readonly tables: readonly PlannedTable[];
+  /** Samples of one step, over all devices. */
+  readonly batchSize: number;
+  /** Float32 parameters of the dense layers. */
+  readonly denseParameters: number;
+  /** Floating-point operations of a sample in the dense layers, forward and backward. */
+  readonly denseFlop: number;
+}
+
+/** A rectangle of whole quanta of one table. */
+export interface Tile {
+  readonly firstBlock: number;
+  readonly blocks: number;
+  readonly firstQuantum: number;
+  readonly quanta: number;
+}
+
+/** A shard and its place. */
+export interface PlacedShard extends Tile {
+  readonly table: string;
+  readonly scheme: Scheme;
+  readonly tier: Tier;
+  /** A device, or `all`: a copy on each. */
+  readonly device: number | "all";
+}
+
+/** Which shard lies where: tables in the job's order, then by columns, then by rows. */
+export interface Plan {
+  readonly devices: Devices;
+  readonly shards: readonly PlacedShard[];
+}
+
+/** Devices of all hosts. */
+export function deviceCount({ hosts, perHost }: Devices): number {
+  return hosts * perHost;
+}
+
+/** Column quanta of a table; the last may be narrower. */
+export function quantaOf({ dim }: Pick<PlannedTable, "dim">): number {
+  return Math.ceil(dim / quantumColumns);
+}
+
+/** Columns of a run of quanta. */
+export function columnsOf(table: Pick<PlannedTable, "dim">, tile: Tile): number {
+  const end = Math.min(table.dim, (tile.firstQuantum + tile.quanta) * quantumColumns);
+  return end - tile.firstQuantum * quantumColumns;
+}
+
+/** Rows of a run of row blocks: block i begins at row ceil(rows / rowBlocks) * i. */
+export function rowsOf(table: Pick<PlannedTable, "rows" | "rowBlocks">, tile: Tile): number {
+  const block = Math.ceil(table.rows / table.rowBlocks);
+  const end = Math.min(table.rows, (tile.firstBlock + tile.blocks) * block);
+  return Math.max(0, end - tile.firstBlock * block);
+}

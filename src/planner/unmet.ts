@@ -1,0 +1,81 @@
+// Why nothing fits: the smallest set of needs that are not met. What one table lacks on any device
+// comes first; else what all tables together lack; else what the fullest devices lack where whole
+// parts do not pack.
+
+import { reserveOf, type Setting } from "./cost.ts";
+import { enumerateOptions, type Option } from "./enumerate.ts";
+import { type Partition, partitionGreedily } from "./partition.ts";
+import { roomOf } from "./search.ts";
+import { deviceCount, type PlannedTable } from "./shards.ts";
+
+export interface UnmetNeed {
+  readonly kind: "reserve" | "scheme" | "table" | "total" | "device";
+  /** One sentence: who needs what, and how much there is. */
+  readonly sentence: string;
+  /** Bytes that are lacking; 0 where bytes are not the matter. */
+  readonly lacksBytes: number;
+}
+
+/** The unmet needs of a setting for which no plan was found; never empty. */
+export function unmetNeeds(setting: Setting): UnmetNeed[] {
+  const { workload, constants, devices } = setting;
+  const reserve = reserveOf(setting);
+  if (reserve > constants.memoryBytes) {
+    const lacksBytes = reserve - constants.memoryBytes;
+    const held = `Every device holds back ${reserve} bytes for dense layers and ids`;
+    const sentence = `${held}, and has ${constants.memoryBytes}`;
+    return [{ kind: "reserve", sentence, lacksBytes }];
+  }
+  const room = roomOf(setting);
+  const options = workload.tables.map((table) => enumerateOptions(setting, table));
+  const alone = workload.tables.flatMap((table, i) => {
+    return tableNeed(table, options[i] ?? [], room.bytes);
+  });
+  if (alone.length > 0) return alone;
+  const fitting = options.map((own) => own.filter((option) => option.partBytes <= room.bytes));
+  const W = deviceCount(devices);
+  const least = fitting.reduce((sum, own) => sum + (leanest(own)?.bytes ?? 0), 0);
+  const total = W * room.bytes;
+  if (least > total) {
+    const needed = `All tables need ${least} bytes at least`;
+    const sentence = `${needed}, and ${W} devices have ${total} for them`;
+    return [{ kind: "total", sentence, lacksBytes: least - total }];
+  }
+  const groups = fitting.flatMap((own) => leanest(own)?.groups ?? []);
+  const boundless = { ...room, bytes: Infinity };
+  const packed = partitionGreedily(groups, boundless, { order: "bytes", least: "bytes" });
+  return deviceNeeds(packed, room.bytes);
+}
+
+function tableNeed(table: PlannedTable, options: readonly Option[], bytes: number): UnmetNeed[] {
+  const { name } = table;
+  if (options.length === 0) {
+    const has = `it has ${table.rowBlocks} row blocks and ${table.dim} columns`;
+    const sentence = `Table ${name} cannot be cut by ${table.schemes.join(", ")}: ${has}`;
+    return [{ kind: "scheme", sentence, lacksBytes: 0 }];
+  }
+  const part = options.reduce((least, option) => Math.min(least, option.partBytes), Infinity);
+  if (part <= bytes) return [];
+  const needed = `Table ${name} needs ${part} bytes on one device at least`;
+  const sentence = `${needed}, and a device has ${bytes} for it`;
+  return [{ kind: "table", sentence, lacksBytes: part - bytes }];
+}
+
+/** The option of fewest bytes. */
+function leanest(options: readonly Option[]): Option | undefined {
+  return options.reduce<Option | undefined>(
+    (best, option) => (best === undefined || option.bytes < best.bytes ? option : best),
+    undefined,
+  );
+}
+
+function deviceNeeds(packed: Partition | undefined, bytes: number): UnmetNeed[] {
+  const needs = [...(packed?.bytes ?? [])].flatMap((used, device): UnmetNeed[] => {
+    if (used <= bytes) return [];
+    const sentence = `Device ${device} would hold ${used} bytes of whole shards, and has ${bytes}`;
+    return [{ kind: "device", sentence, lacksBytes: used - bytes }];
+  });
+  if (needs.length > 0) return needs;
+  const sentence = `Whole shards of few bytes and of low cost were not found a place together`;
+  return [{ kind: "device", sentence, lacksBytes: 0 }];
+}

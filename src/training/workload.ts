@@ -1,0 +1,78 @@
+// A job as the planner sees it: plain numbers of each table, and how much the dense layers compute.
+
+import type { ResolvedDataOptions } from "../data/options.ts";
+import type { SparseOptimizerSpec, TableSpec } from "../embedding/options.ts";
+import { needsWholeRows, stateWidth } from "../kernels/kernels.ts";
+import { weightBytes } from "../kernels/precision.ts";
+import { shapeOf } from "../model/dlrm.ts";
+import type { ModelSpec } from "../model/options.ts";
+import type { PlannedTable, Scheme, Workload } from "../planner/shards.ts";
+
+/** Exponent of popularity that is assumed of ids that nobody has counted. */
+const usualZipf = 1.05;
+
+/** What of a job decides its plan. */
+export interface PlannableJob {
+  readonly model: ModelSpec;
+  readonly data: ResolvedDataOptions;
+  readonly optimizer: { readonly sparse: SparseOptimizerSpec };
+}
+
+/** What the job does not say, or the planner may do beyond it. */
+export interface WorkloadOptions {
+  /** Schemes that every table may be cut by; left out: as the job says of each. */
+  readonly schemes?: readonly Scheme[] | undefined;
+  /** Mean ids of a bag, where the data is text that may hold many in a field. */
+  readonly poolingFactor?: number | undefined;
+  /** Whether tables may rest below memory, behind a cache. */
+  readonly cache?: boolean | undefined;
+}
+
+/** The scheme that the job gives a table: what a run does today. */
+export function schemeOf(table: Pick<TableSpec, "sharding">): Scheme {
+  return table.sharding === "table" ? "table-wise" : "data-parallel";
+}
+
+/** What has to be planned for a job. */
+export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Workload {
+  const { model, data, optimizer } = job;
+  const { sparse } = optimizer;
+  const { poolingFactor, zipf } = popularityOf(data, options);
+  const tables = model.tables.map((table): PlannedTable => {
+    const { name, rows, dim, rowBlocks, precision } = table;
+    const state = stateWidth(sparse.kind, dim);
+    const ofElements = Math.floor(state / dim);
+    return {
+      name,
+      rows,
+      dim,
+      rowBlocks,
+      splitsColumns: !needsWholeRows(sparse.kind),
+      poolingFactor,
+      zipf,
+      weightBytes: weightBytes(precision),
+      stateBytes: 4 * ofElements,
+      // Its state, an int8 row's exponent, and whether it was touched.
+      rowBytes: 4 * (state - ofElements * dim) + (precision === "int8" ? 1 : 0) + 1,
+      schemes: options.schemes ?? [schemeOf(table)],
+      tiers: options.cache === true ? ["memory", "cached"] : ["memory"],
+    };
+  });
+  const { layout, features, dim, dots } = shapeOf(model);
+  // An addition and a product for each weight: forward, and for each of its two gradients.
+  const pairs = dots ? (features * (features - 1)) / 2 : 0;
+  return {
+    tables,
+    batchSize: data.batchSize,
+    denseParameters: layout.length,
+    denseFlop: 6 * (layout.length + pairs * dim),
+  };
+}
+
+function popularityOf(data: ResolvedDataOptions, options: WorkloadOptions) {
+  if (data.kind === "synthetic") {
+    const { idsPerBag, zipf } = data;
+    return { poolingFactor: (idsPerBag.min + idsPerBag.max) / 2, zipf };
+  }
+  return { poolingFactor: options.poolingFactor ?? 1, zipf: usualZipf };
+}

@@ -6,7 +6,7 @@ import { openKernels } from "../src/kernels/index.ts";
 import type { DensePrecision, Kernels } from "../src/kernels/kernels.ts";
 import { slicesOf } from "../src/kernels/slices.ts";
 import { configuration, configurationNames } from "./configurations.ts";
-import { bestBlas, limit } from "./limits.ts";
+import { bestBlas, limit, type Pass } from "./limits.ts";
 import { type BenchRow, fastest, rowOf } from "./report.ts";
 import { benchRows } from "./rows.bench.ts";
 
@@ -27,8 +27,8 @@ export async function benchKernels(options: KernelsBenchOptions): Promise<BenchR
   const { batch, tableGib, only } = options;
   const kernels = openKernels("native");
   const groups: Readonly<Record<string, () => BenchRow[]>> = {
-    "gemm.f32": () => gemmRows(kernels, batch, "float32"),
-    "gemm.bf16": () => gemmRows(kernels, batch, "bfloat16"),
+    "gemm.f32": () => gemmRows(kernels, batch, "float32", only),
+    "gemm.bf16": () => gemmRows(kernels, batch, "bfloat16", only),
     interaction: () => interactionRows(kernels, batch),
   };
   const wanted = Object.entries(groups).filter(
@@ -41,7 +41,12 @@ export async function benchKernels(options: KernelsBenchOptions): Promise<BenchR
  * Forward, input gradient and weight gradient of every layer of configurations a, b and c. The
  * limit of float32 is the best BLAS; bfloat16 is held against our float32.
  */
-function gemmRows(kernels: Kernels, batch: number, precision: DensePrecision): BenchRow[] {
+function gemmRows(
+  kernels: Kernels,
+  batch: number,
+  precision: DensePrecision,
+  only: string,
+): BenchRow[] {
   const rows: BenchRow[] = [];
   const shapes = new Map<string, readonly [number, number]>();
   for (const name of configurationNames) {
@@ -62,7 +67,7 @@ function gemmRows(kernels: Kernels, batch: number, precision: DensePrecision): B
     const flop = 2 * batch * inputs * outputs;
     const kind = precision === "float32" ? "f32" : "bf16";
     const row = (
-      pass: string,
+      pass: Pass,
       run: (precision: DensePrecision) => void,
       ...[m, n, k]: readonly [number, number, number]
     ) => {
@@ -74,10 +79,14 @@ function gemmRows(kernels: Kernels, batch: number, precision: DensePrecision): B
             is: "our float32, same shape",
           };
         }
-        const { rate, name: blas } = bestBlas(m, n, k, roundSeconds);
+        const { rate, name: blas } = bestBlas(pass, m, n, k, roundSeconds);
         return { rate, is: `${blas}, same shape` };
       };
-      rows.push(measured(`gemm.${kind}.${name}.${pass}`, "GFLOP/s", flop / 1e9, ours, limitOf));
+      const row = `gemm.${kind}.${name}.${pass}`;
+      if (!row.startsWith(only)) return;
+      rows.push(measured(row, "GFLOP/s", flop / 1e9, ours, limitOf));
+      if (name !== "square") return;
+      rows.push(measured(`${row}.peak`, "GFLOP/s", flop / 1e9, ours, () => peakOf(precision)));
     };
     row("forward", (p) => kernels.linear(out, x, w, b, true, p), batch, outputs, inputs);
     row("dInput", (p) => kernels.dLinearInput(dX, out, w, p), batch, inputs, outputs);
@@ -85,6 +94,13 @@ function gemmRows(kernels: Kernels, batch: number, precision: DensePrecision): B
     row("dWeight", dWeight, outputs, inputs, batch);
   }
   return rows;
+}
+
+/** What the arithmetic alone would allow. */
+function peakOf(precision: DensePrecision): { rate: number; is: string } {
+  return precision === "float32"
+    ? { rate: limit("fma", roundSeconds), is: "multiply-adds from registers" }
+    : { rate: limit("bf16", roundSeconds), is: "dot products of pairs from registers" };
 }
 
 function interactionRows(kernels: Kernels, batch: number): BenchRow[] {
@@ -95,7 +111,7 @@ function interactionRows(kernels: Kernels, batch: number): BenchRow[] {
     const dX = kernels.tensor([batch, features, dim]);
     const out = filled(kernels, [batch, dim + pairs]);
     const gflop = (2 * batch * pairs * dim) / 1e9;
-    const fma = () => ({ rate: limit("fma", roundSeconds), is: "multiply-adds from registers" });
+    const fma = () => peakOf("float32");
     const forward = () => kernels.interact(out, x, 1, true);
     const backward = () => kernels.dInteract(dX, out, x, 1, true);
     return [

@@ -44,8 +44,12 @@ export async function limitOf(threads: number, ...words: (string | number)[]): P
   return outputs.reduce((sum, { stdout }) => sum + JSON.parse(stdout).rate, 0);
 }
 
-/** The fastest BLAS that is installed, on C (m,n) = A (m,k) B^T. */
+/** The products of a layer's pass: their operands lie in memory in different ways. */
+export type Pass = "forward" | "dInput" | "dWeight";
+
+/** The fastest BLAS that is installed, on C (m,n) over k as the pass has it. */
 export function bestBlas(
+  pass: Pass,
   m: number,
   n: number,
   k: number,
@@ -53,7 +57,7 @@ export function bestBlas(
 ): { rate: number; name: string } {
   let best = { rate: 0, name: "no BLAS is installed" };
   for (const { name, library } of blasLibraries) {
-    const rate = limit("sgemm", library, m, n, k, seconds);
+    const rate = limit("sgemm", library, pass, m, n, k, seconds);
     if (rate > best.rate) best = { rate, name };
   }
   return best;

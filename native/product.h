@@ -9,9 +9,9 @@
 // Bfloat16 in bfloat16.h. A packed element has 32 bits and stands for one k or for a pair of them.
 
 constexpr int64_t tileColumns = 2 * lanes;
-constexpr int64_t packedK = 256;  // packed elements of a block, along k
+constexpr int64_t packedK = 512;  // packed elements of a block, along k
 constexpr int64_t blockM = 84;    // a multiple of tileRows of every set
-constexpr int64_t blockN = 512;
+constexpr int64_t blockN = 1024;
 /// Rows of packed A are `stridedK` apart: no power of two, which would share a cache set.
 constexpr int64_t stridedK = packedK + 16;
 
@@ -95,29 +95,45 @@ struct Float32 {
   }
 };
 
+/// The last of a row's vectors has `last` elements, the others are whole.
+template <int rows, int vectors>
+INLINE void loadRows(Vec (&out)[rows][vectors], const float* from, int64_t stride, int64_t last) {
+  UNROLL for (int m = 0; m < rows; m++, from += stride) {
+    UNROLL for (int v = 0; v < vectors - 1; v++) out[m][v] = load(from + v * lanes);
+    out[m][vectors - 1] = loadSome(from + (vectors - 1) * lanes, last);
+  }
+}
+
 template <typename Format, int rows, int vectors, int64_t rowA>
 void tile(const Tile& t, int64_t k, const float* a, int64_t stepA, const float* b) {
+  const int64_t last = t.columns - (vectors - 1) * lanes;
   Vec acc[rows][vectors];
-  UNROLL for (int m = 0; m < rows; m++) {
-    UNROLL for (int v = 0; v < vectors; v++) {
-      const int64_t n = left(t.columns, v * lanes);
-      if (t.resumed != nullptr) {
-        acc[m][v] = loadSome(t.resumed + m * t.resumedStride + v * lanes, n);
-      } else {
-        acc[m][v] = t.bias != nullptr ? loadSome(t.bias + v * lanes, n) : zero();
-      }
+  if (t.resumed != nullptr) loadRows(acc, t.resumed, t.resumedStride, last);
+  else if (t.bias != nullptr) loadRows(acc, t.bias, 0, last);
+  else {
+    UNROLL for (int m = 0; m < rows; m++) {
+      UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = zero();
     }
   }
   Format::template multiply<rowA>(acc, k, a, stepA, b, t.flushed);
-  UNROLL for (int m = 0; m < rows; m++) {
-    UNROLL for (int v = 0; v < vectors; v++) {
-      const int64_t n = left(t.columns, v * lanes);
-      Vec c = acc[m][v];
-      for (int64_t i = 0; i < t.leftCount; i++) {
-        c = add(loadSome(t.lefts[i] + m * t.leftStride + v * lanes, n), c);
+  for (int64_t i = 0; i < t.leftCount; i++) {
+    const float* from = t.lefts[i];
+    UNROLL for (int m = 0; m < rows; m++, from += t.leftStride) {
+      UNROLL for (int v = 0; v < vectors; v++) {
+        const int64_t n = v < vectors - 1 ? lanes : last;
+        acc[m][v] = add(loadSome(from + v * lanes, n), acc[m][v]);
       }
-      storeSome(t.c + m * t.stride + v * lanes, n, t.relu ? positive(c) : c);
     }
+  }
+  if (t.relu) {
+    UNROLL for (int m = 0; m < rows; m++) {
+      UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = positive(acc[m][v]);
+    }
+  }
+  float* c = t.c;
+  UNROLL for (int m = 0; m < rows; m++, c += t.stride) {
+    UNROLL for (int v = 0; v < vectors - 1; v++) store(c + v * lanes, acc[m][v]);
+    storeSome(c + (vectors - 1) * lanes, last, acc[m][vectors - 1]);
   }
 }
 
@@ -229,7 +245,7 @@ void blockTiles(const Tile& t, int64_t m, int64_t n, int64_t k, const float* pac
       one.c = t.c + i * t.stride + j;
       for (int64_t r = i + tileRows; r < i + 2 * tileRows && r < m; r++) {
         for (int64_t line = 0; line < tileColumns; line += 16) {
-          __builtin_prefetch(t.c + r * t.stride + j + line);
+          __builtin_prefetch(t.c + r * t.stride + j + line, 0, 2);
         }
       }
       if (t.resumed != nullptr) one.resumed = t.resumed + i * t.resumedStride + j;

@@ -2,7 +2,8 @@
 //
 //   limits fma SECONDS                          GFLOP/s of fused multiply-adds from registers
 //   limits bf16 SECONDS                         the same of bfloat16 pairs, where AVX512-BF16 is
-//   limits sgemm LIBRARY M N K SECONDS          GFLOP/s of a BLAS (its shared library) on C = A B^T
+//   limits sgemm LIBRARY PASS M N K SECONDS     GFLOP/s of a BLAS (its shared library); PASS is
+//                                               forward (A B^T), dInput (A B) or dWeight (A^T B)
 //   limits gather ROWS LENGTH SECONDS           rows/s of prefetched sums of LENGTH random rows
 //   limits update ROWS SECONDS                  rows/s of a prefetched read-modify-write
 //
@@ -83,15 +84,30 @@ typedef void (*Sgemm)(int order, int transA, int transB, int m, int n, int k, fl
                       const float *a, int lda, const float *b, int ldb, float beta, float *c,
                       int ldc);
 
-double sgemm(const char *library, int m, int n, int k, double seconds) {
+/// Memory that begins where a line of the cache does, as ours.
+struct Matrix {
+  explicit Matrix(size_t n, float value)
+      : data(static_cast<float *>(std::aligned_alloc(64, (n * sizeof(float) + 63) / 64 * 64))) {
+    for (size_t i = 0; i < n; i++) data[i] = value;
+  }
+  Matrix(const Matrix &) = delete;
+  ~Matrix() { std::free(data); }
+  float *data;
+};
+
+/// C (m,n) = A * B over k, its operands lying as they do in the pass.
+double sgemm(const char *library, const char *pass, int m, int n, int k, double seconds) {
   void *handle = dlopen(library, RTLD_NOW);
   void *symbol = handle == nullptr ? nullptr : dlsym(handle, "cblas_sgemm");
   if (symbol == nullptr) return -1;
   Sgemm product;
   std::memcpy(&product, &symbol, sizeof product);
-  std::vector<float> a(size_t(m) * k, 0.5f), b(size_t(n) * k, 0.25f), c(size_t(m) * n);
+  const Matrix a(size_t(m) * k, 0.5f), b(size_t(n) * k, 0.25f), c(size_t(m) * n, 0);
+  const bool acrossA = std::strcmp(pass, "dWeight") == 0;
+  const bool alongB = std::strcmp(pass, "forward") == 0;
   return best(seconds, 2.0 * m * n * k, [&] {
-    product(101, 111, 112, m, n, k, 1.0f, a.data(), k, b.data(), k, 0.0f, c.data(), n);
+    product(101, acrossA ? 112 : 111, alongB ? 112 : 111, m, n, k, 1.0f, a.data, acrossA ? m : k,
+            b.data, alongB ? k : n, 0.0f, c.data, n);
   });
 }
 
@@ -173,8 +189,9 @@ int main(int count, char **words) {
 #ifdef __AVX512BF16__
   if (std::strcmp(what, "bf16") == 0) rate = bf16(number(2)) / 1e9;
 #endif
-  if (std::strcmp(what, "sgemm") == 0 && count > 2) {
-    rate = sgemm(words[2], int(number(3)), int(number(4)), int(number(5)), number(6)) / 1e9;
+  if (std::strcmp(what, "sgemm") == 0 && count > 3) {
+    const int m = int(number(4)), n = int(number(5)), k = int(number(6));
+    rate = sgemm(words[2], words[3], m, n, k, number(7)) / 1e9;
   }
   if (std::strcmp(what, "gather") == 0) rate = gather(number(2), number(3), number(4));
   if (std::strcmp(what, "update") == 0) rate = update(number(2), number(3));

@@ -22,6 +22,24 @@ export const bfloat16ByHand: Cases = {
     t.deepEqual(list(k, dB), [1 + 2 ** -8, -1]);
   },
 
+  "a number too small to be normal is 0: as an operand, taken up and put down": (t, k) => {
+    const [tiny, least] = [2 ** -127, 2 ** -126];
+    const sum = (x: number, w: number, b: number) => {
+      const out = k.tensor([1, 1]);
+      const operands = [of(k, [1, 1], [x]), of(k, [1, 1], [w]), of(k, [1], [b])] as const;
+      k.linear(out, ...operands, false, "bfloat16");
+      return list(k, out)[0];
+    };
+    t.is(sum(tiny, 1, 0), 0);
+    t.is(sum(1, tiny, 0), 0);
+    t.is(sum(0, 0, tiny), 0);
+    t.is(sum(2 ** -64, 2 ** -63, 0), 0);
+    t.is(sum(2 ** -63, 2 ** -63, 0), least);
+    t.is(sum(2 ** -64, 2 ** -63, -3 * tiny), -least);
+    t.is(sum(2 ** -63, 2 ** -63, -1.5 * least), -0);
+    t.is(sum(2 ** -63, -(2 ** -63), 1.5 * least), 0);
+  },
+
   "a pair of bfloat16 is two sums, the odd one first": (t, k) => {
     const big = of(k, [1, 2], [2 ** 24, 1]);
     const out = k.tensor([1, 1]);

@@ -139,7 +139,7 @@ for (const isa of ["avx512bf16", "avx512", "avx2", "portable"] as const) {
 /** A layer, forward and back, on numbers of which half are near the smallest that there are. */
 function bfloat16Layer(k: Kernels, stream: RandomStream): Float32Array[] {
   const [samples, outputs] = [1 + stream.below(60), 1 + stream.below(50)];
-  const inputs = stream.below(5) === 0 ? 500 + stream.below(100) : 1 + stream.below(40);
+  const inputs = stream.below(5) === 0 ? 1000 + stream.below(100) : 1 + stream.below(40);
   const spread = (shape: readonly number[]) => {
     const t = random(k, stream, shape);
     k.write(

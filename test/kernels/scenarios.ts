@@ -166,7 +166,7 @@ const layer =
   (precision: DensePrecision): Scenario =>
   (kernels, stream) => {
     const outputs = stream.below(3) === 0 ? 1 : 1 + stream.below(130);
-    const inputs = stream.below(4) === 0 ? 1 + stream.below(700) : 1 + stream.below(90);
+    const inputs = stream.below(4) === 0 ? 1 + stream.below(1300) : 1 + stream.below(90);
     const samples = stream.below(4) === 0 ? 1 : 1 + stream.below(330);
     const sliceCount = 1 << stream.below(5);
     const x = random(kernels, stream, [samples, inputs]);

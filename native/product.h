@@ -2,8 +2,8 @@
 //
 // Matrix products are C (M,N) = start + A (M,K) * B (K,N). Each element of C is one chain of fused
 // multiply-adds over k in ascending order, begun from `start` and, where K is blocked, taken up
-// from C again: so neither tiles nor M change a bit. A panel of B (K x 2 vectors) stays in the first
-// cache, a block of A in the second; a tile of C (tileRows x 2 vectors) is in registers.
+// from C again: so neither tiles nor M change a bit. A panel of B (K x 2 vectors) and a block of A
+// stay in the second cache; a tile of C (tileRows x 2 vectors) is in registers.
 //
 // A format says what packing makes of the operands and how a chain takes it up: Float32 here,
 // Bfloat16 in bfloat16.h. A packed element has 32 bits and stands for one k or for a pair of them.

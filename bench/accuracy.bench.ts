@@ -13,6 +13,7 @@ import { cellWords } from "../src/exchange/cells.ts";
 import { createSharedMemoryExchange, layoutOf } from "../src/exchange/shared-memory.ts";
 import { openKernels } from "../src/kernels/index.ts";
 import type { DensePrecision } from "../src/kernels/kernels.ts";
+import type { Precision } from "../src/kernels/precision.ts";
 import { denseOptimizerOptions, type ModelSpec, modelOptions } from "../src/model/options.ts";
 import { createDeviceState, type DeviceState } from "../src/training/device-state.ts";
 import { evaluate } from "../src/training/metrics.ts";
@@ -27,14 +28,17 @@ const heldOut = 0.2;
 export interface AccuracyBenchOptions {
   readonly samples: number;
   readonly seeds: number;
+  /** What dense layers multiply. */
   readonly precision: DensePrecision;
+  /** How rows are stored. */
+  readonly rows: Precision;
 }
 
 export async function benchAccuracy(options: AccuracyBenchOptions): Promise<BenchRow[]> {
-  const { samples, seeds, precision } = options;
+  const { samples, seeds, precision, rows: stored } = options;
   const differences: number[] = [];
   const rows: BenchRow[] = [];
-  const name = `accuracy.${samples}.${precision}`;
+  const name = `accuracy.${samples}.${precision}.${stored}-rows`;
   for (let seed = 1; seed <= seeds; seed++) {
     const [ours = Number.NaN, single = Number.NaN] = await logLosses(options, seed);
     const difference = 100 * (ours / single - 1);
@@ -56,9 +60,10 @@ export async function benchAccuracy(options: AccuracyBenchOptions): Promise<Benc
 
 /** Log loss on held-out samples after one pass: of the precision asked for, and of float32. */
 async function logLosses(options: AccuracyBenchOptions, seed: number): Promise<number[]> {
-  const { samples, precision } = options;
-  const devices = [precision, "float32" as const].map((one) => startDevice(modelOf(one), seed));
-  const batches = startBatches(modelOf("float32"), samples * (1 + heldOut), seed);
+  const { samples, precision, rows } = options;
+  const single = modelOf("float32", "float32");
+  const devices = [modelOf(precision, rows), single].map((model) => startDevice(model, seed));
+  const batches = startBatches(single, samples * (1 + heldOut), seed);
   const steps = Math.ceil(samples / batchSize);
   for (let step = 0; step < steps; step++) {
     const batch = batches(step);
@@ -79,9 +84,9 @@ async function logLosses(options: AccuracyBenchOptions, seed: number): Promise<n
 }
 
 /** A model that learns what is planted in some 100,000 samples. */
-function modelOf(precision: DensePrecision): ModelSpec {
+function modelOf(precision: DensePrecision, stored: Precision): ModelSpec {
   const tables = Array.from({ length: 26 }, (_, i) => {
-    return { name: `T${i}`, rows: 1000, dim: 16, initScale: 0.05 };
+    return { name: `T${i}`, rows: 1000, dim: 16, initScale: 0.05, precision: stored };
   });
   const [bottom, top] = [
     [256, 64, 16],

@@ -3,15 +3,17 @@
 
 import { parentPort, workerData } from "node:worker_threads";
 import { openKernels } from "../src/kernels/index.ts";
-import type { Bags, RowRule } from "../src/kernels/kernels.ts";
+import type { Bags, RowRule, Rows } from "../src/kernels/kernels.ts";
+import type { Precision } from "../src/kernels/precision.ts";
 import { slicesOf } from "../src/kernels/slices.ts";
 import { RandomStream } from "../src/random.ts";
 import { fastest } from "./report.ts";
 
 /** What a thread is asked to measure. `length`: lookups of a bag. */
-export type RowsWork =
+export type RowsWork = { readonly precision: Precision } & (
   | { readonly kind: "lookup"; readonly length: number }
-  | { readonly kind: "update"; readonly rule: "sgd" | "rowWiseAdagrad" };
+  | { readonly kind: "update"; readonly rule: "sgd" | "rowWiseAdagrad" }
+);
 
 /** Lookups of a pass: their rows are many times what the caches hold. */
 const lookups = 1 << 20;
@@ -20,10 +22,22 @@ const window = 4096;
 
 const { rows, dim } = workerData as { rows: number; dim: number };
 const kernels = openKernels("native");
-const table = kernels.rows({ rows, dim, pooling: "sum", rowBlocks: 1, stateWidth: 1 });
-kernels.fill(table.weights, 0.5);
+const tables = new Map<Precision, Rows>();
 const pooled = kernels.tensor([window, dim]);
 kernels.uniform(pooled, [1, 2], 3, 0, 0.5);
+
+/** The thread's table of a precision, all its memory written. */
+function tableOf(precision: Precision): Rows {
+  const made = tables.get(precision);
+  if (made !== undefined) return made;
+  const shape = { rows, dim, pooling: "sum", rowBlocks: 1, stateWidth: 1 } as const;
+  const table = kernels.rows({ ...shape, precision });
+  if (precision === "float32") kernels.fill(table.weights, 0.5);
+  else table.codes.fill(precision === "float16" ? 0x3800 : precision === "int8" ? 64 : 0x3f00);
+  table.exponents.fill(-7);
+  tables.set(precision, table);
+  return table;
+}
 
 function bagsOf(samples: number, length: number, seed: number): Bags {
   const random = new RandomStream(seed, 7);
@@ -38,7 +52,7 @@ interface Pass {
   readonly run: () => void;
 }
 
-function lookup(length: number): Pass {
+function lookup(table: Rows, length: number): Pass {
   const samples = Math.ceil(lookups / length / window) * window;
   const bags = bagsOf(samples, length, 1);
   const run = () => {
@@ -49,7 +63,7 @@ function lookup(length: number): Pass {
   return { work: samples * length, run };
 }
 
-function update(rule: RowRule): Pass {
+function update(table: Rows, rule: RowRule): Pass {
   const length = 64;
   const cut = slicesOf(0, 8, 8, window);
   const batches = Array.from({ length: 4 }, (_, seed) => bagsOf(window, length, seed));
@@ -59,17 +73,18 @@ function update(rule: RowRule): Pass {
   return { work: batches.length * window * length, run };
 }
 
-const rules: Readonly<Record<"sgd" | "rowWiseAdagrad", RowRule>> = {
-  sgd: { kind: "sgd", learningRate: 1e-3, l2: 0, decay: 0 },
-  rowWiseAdagrad: { kind: "rowWiseAdagrad", learningRate: 1e-3, epsilon: 1e-8, l2: 0, decay: 0 },
-};
+const rounding = { key: [1, 2], purpose: 3, step: 4 } as const;
+const sgd: RowRule = { kind: "sgd", learningRate: 1e-3, l2: 0, decay: 0, rounding };
+const rules = { sgd, rowWiseAdagrad: { ...sgd, kind: "rowWiseAdagrad", epsilon: 1e-8 } } as const;
 
 const prepared = new Map<string, Pass>();
 
 parentPort?.on("message", (work: RowsWork & { seconds: number }) => {
-  const key = work.kind === "lookup" ? `lookup ${work.length}` : work.rule;
+  const key = JSON.stringify({ ...work, seconds: 0 });
+  const table = tableOf(work.precision);
   const pass =
-    prepared.get(key) ?? (work.kind === "lookup" ? lookup(work.length) : update(rules[work.rule]));
+    prepared.get(key) ??
+    (work.kind === "lookup" ? lookup(table, work.length) : update(table, rules[work.rule]));
   prepared.set(key, pass);
   parentPort?.postMessage(fastest(pass.work, work.seconds, pass.run));
 });

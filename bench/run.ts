@@ -62,6 +62,11 @@ program
       .choices(["float32", "bfloat16"])
       .default("bfloat16"),
   )
+  .addOption(
+    new Option("--rows <kind>", "how rows are stored")
+      .choices(["float32", "float16", "bfloat16", "int8"])
+      .default("float32"),
+  )
   .option("--samples <count>", "samples of the one pass", positive, 1_000_000)
   .option("--seeds <count>", "models, each with samples of its own", positive, 5)
   .option("--json", "end with one line for machines", false)

@@ -275,7 +275,7 @@ void testCodes(const Kernels& k, Precision precision) {
   const int64_t rows = 1 + below(30), dim = 1 + below(150), samples = 1 + below(20);
   const int64_t bytes = precision == Precision::int8 ? 1 : 2;
   std::vector<uint8_t> memory(static_cast<size_t>(rows * dim * bytes)), touched(rows);
-  std::vector<int8_t> exponents(precision == Precision::int8 ? rows : 0);
+  std::vector<int8_t> exponents(precision == Precision::int8 ? rows * ((dim + 31) / 32) : 0);
   std::vector<uint16_t> ones(rows * dim, precision == Precision::float16 ? 0x3c00 : 0x3f80);
   if (bytes == 2) std::memcpy(memory.data(), ones.data(), memory.size());
   else std::fill(memory.begin(), memory.end(), 1);

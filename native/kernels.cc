@@ -49,11 +49,12 @@ namespace osiris::avx512 {
 #include "dense.h"
 #include "bfloat16.h"
 #include "interaction.h"
+#include "random.h"
 #include "precision.h"
 #include "rules.h"
 #include "pooling.h"
 #include "row-update.h"
-OSIRIS_KERNELS("avx512", "native-1")
+OSIRIS_KERNELS("avx512", "native-2")
 }  // namespace osiris::avx512
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -90,10 +91,10 @@ namespace osiris::avx512bf16 {
 
 #define OSIRIS_AVX2
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx2,fma")
+#pragma GCC target("avx2,fma,f16c")
 #endif
 namespace osiris::avx2 {
 #include "vector.h"
@@ -101,11 +102,12 @@ namespace osiris::avx2 {
 #include "dense.h"
 #include "bfloat16.h"
 #include "interaction.h"
+#include "random.h"
 #include "precision.h"
 #include "rules.h"
 #include "pooling.h"
 #include "row-update.h"
-OSIRIS_KERNELS("avx2", "native-1")
+OSIRIS_KERNELS("avx2", "native-2")
 }  // namespace osiris::avx2
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -122,14 +124,15 @@ namespace osiris::portable {
 #include "dense.h"
 #include "bfloat16.h"
 #include "interaction.h"
+#include "random.h"
 #include "precision.h"
 #include "rules.h"
 #include "pooling.h"
 #include "row-update.h"
 #if defined(__FP_FAST_FMAF)
-OSIRIS_KERNELS("portable", "native-1-portable-fma")
+OSIRIS_KERNELS("portable", "native-2-portable-fma")
 #else
-OSIRIS_KERNELS("portable", "native-1-portable")
+OSIRIS_KERNELS("portable", "native-2-portable")
 #endif
 }  // namespace osiris::portable
 
@@ -186,7 +189,8 @@ inline const Kernels* kernelsOf(const char* isa) {
 #endif
   if (std::strcmp(isa, "avx512") == 0) return hasAvx512 ? &avx512::kernels : nullptr;
   if (std::strcmp(isa, "avx2") == 0) {
-    const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                     __builtin_cpu_supports("f16c");
     return has ? &avx2::kernels : nullptr;
   }
 #endif

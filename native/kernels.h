@@ -78,7 +78,7 @@ struct Table {
   Rule rule;
   Precision precision = Precision::float32;
   void* codes = nullptr;        // (R,D), where they are not float32
-  int8_t* exponents = nullptr;  // (R), of int8 rows
+  int8_t* exponents = nullptr;  // (R,D/32 rounded up), of int8 rows
 };
 
 struct Subtree {
@@ -114,7 +114,8 @@ class Scratch {
 /// One thread's scratch, by what it is for.
 struct Scratches {
   Scratch packedA, packedB, batch, tiles, converted, features;
-  Scratch narrowed, rowsA, rowsB, samples, slices, fold, gradient, direction, decoded, squares, trees;
+  Scratch narrowed, rowsA, rowsB, samples, slices, fold, gradient, direction, decoded, noise,
+      squares, trees;
 };
 
 inline Scratches& scratches() {

@@ -12,6 +12,8 @@ struct Run {
   const int32_t* stop;
   const char* rows;  // the table's
   int64_t bytes;     // of one
+  const int8_t* exponents;  // of int8 rows
+  int64_t quanta;           // of one
 };
 
 /// Walks the runs of a call in the order in which `pool` meets them.
@@ -30,18 +32,22 @@ struct Lookahead {
         const Table& t = tables[table];
         const int32_t* offsets = bags.offsets + table++ * bags.samples;
         if (offsets[sample] == offsets[last]) continue;
-        return {bags.ids + offsets[sample], bags.ids + offsets[last], rowsOf(t), rowBytes(t)};
+        const int8_t* exponents = t.precision == Precision::int8 ? t.exponents : nullptr;
+        return {bags.ids + offsets[sample], bags.ids + offsets[last], rowsOf(t), rowBytes(t),
+                exponents, quantaOf(t.dim)};
       }
     }
     static const int32_t none[prefetchAhead] = {};
-    return {none, none + prefetchAhead, nullptr, 0};
+    return {none, none + prefetchAhead, nullptr, 0, nullptr, 0};
   }
 };
 
 /// Asks for one row at every lookup, because a burst would wait for the miss buffers.
 INLINE void ask(Run& run, Lookahead& lookahead) {
   if (__builtin_expect(run.next == run.stop, 0)) run = lookahead.follow();
-  prefetch(run.rows + *run.next++ * run.bytes, run.bytes);
+  const int64_t row = *run.next++;
+  prefetch(run.rows + row * run.bytes, run.bytes);
+  if (run.exponents != nullptr) prefetch(run.exponents + row * run.quanta, 1);
 }
 
 // Pooling ----
@@ -57,21 +63,21 @@ struct BagBlock {
   int64_t columns;
 };
 
-/// The sum of `count` rows in bag order, each times its weight where there are. `rows` begins at
-/// the first of their columns, `last` = elements of the last vector.
-template <int vectors, bool weighted>
-INLINE void sumBag(float* out, const float* rows, int64_t dim, const int32_t* ids,
+/// The sum over columns c.. of `count` rows in bag order, each times its weight where there are.
+/// Rows are decoded on the way. `last` = elements of the last vector.
+template <Precision precision, int vectors, bool weighted>
+INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids,
                    const float* weights, int64_t count, bool mean, int64_t last, Run* run,
                    Lookahead& lookahead) {
   Vec acc[vectors];
   UNROLL for (int v = 0; v < vectors; v++) acc[v] = zero();
   for (int64_t k = 0; k < count; k++) {
     if (run != nullptr) ask(*run, lookahead);
-    const float* row = rows + ids[k] * dim;
+    const RowView<precision> row(t, ids[k]);
     const Vec weight = weighted ? broadcast(weights[k]) : zero();
     UNROLL for (int v = 0; v < vectors; v++) {
-      const float* from = row + v * lanes;
-      const Vec some = v == vectors - 1 ? loadSome(from, last) : load(from);
+      const int64_t from = c + v * lanes;
+      const Vec some = v == vectors - 1 ? row.some(from, last) : row.whole(from);
       acc[v] = weighted ? fma(weight, some, acc[v]) : add(acc[v], some);
     }
   }
@@ -85,11 +91,11 @@ INLINE void sumBag(float* out, const float* rows, int64_t dim, const int32_t* id
 
 /// `vectors`: of a row, after as many times four as leave 1 to 4; `single`: every bag is of one.
 /// What the loop needs is copied out of reach of the stores in it.
-template <int vectors, bool weighted, bool single>
+template <Precision precision, int vectors, bool weighted, bool single>
 [[gnu::noinline]] static void poolPlain(const BagBlock& block, Run& run, Lookahead& lookahead) {
-  const float* const rows = block.t.weights;
-  const int64_t dim = block.t.dim, columns = block.columns, bags = block.count;
-  const bool mean = block.t.mean;
+  const Table t = block.t;
+  const int64_t dim = t.dim, columns = block.columns, bags = block.count;
+  const bool mean = t.mean && !single;
   const int64_t before = (dim - 1) / (4 * lanes) * 4 * lanes;
   const int64_t last = dim - before - (vectors - 1) * lanes;
   const int32_t* const offsets = block.offsets;
@@ -101,11 +107,11 @@ template <int vectors, bool weighted, bool single>
     const int64_t count = single ? 1 : offsets[b + 1] - offsets[b];
     Run* asked = &ahead;
     for (int64_t c = 0; c < before; c += 4 * lanes, asked = nullptr) {
-      sumBag<4, weighted>(out + c, rows + c, dim, ids, weights, count, mean && !single, lanes,
-                          asked, lookahead);
+      sumBag<precision, 4, weighted>(out + c, t, c, ids, weights, count, mean, lanes, asked,
+                                     lookahead);
     }
-    sumBag<vectors, weighted>(out + before, rows + before, dim, ids, weights, count,
-                              mean && !single, last, asked, lookahead);
+    sumBag<precision, vectors, weighted>(out + before, t, before, ids, weights, count, mean, last,
+                                         asked, lookahead);
     ids += count;
     if (weighted) weights += count;
   }
@@ -118,13 +124,13 @@ INLINE bool bagsOfOne(const int32_t* offsets, int64_t count) {
   return other == 0;
 }
 
-template <bool weighted, bool single>
+template <Precision precision, bool weighted, bool single>
 INLINE void poolPlain(const BagBlock& block, Run& run, Lookahead& lookahead) {
   switch ((block.t.dim - 1) / lanes % 4) {
-    case 0: return poolPlain<1, weighted, single>(block, run, lookahead);
-    case 1: return poolPlain<2, weighted, single>(block, run, lookahead);
-    case 2: return poolPlain<3, weighted, single>(block, run, lookahead);
-    default: return poolPlain<4, weighted, single>(block, run, lookahead);
+    case 0: return poolPlain<precision, 1, weighted, single>(block, run, lookahead);
+    case 1: return poolPlain<precision, 2, weighted, single>(block, run, lookahead);
+    case 2: return poolPlain<precision, 3, weighted, single>(block, run, lookahead);
+    default: return poolPlain<precision, 4, weighted, single>(block, run, lookahead);
   }
 }
 
@@ -145,7 +151,7 @@ inline void addWeighted(float* out, const float* row, float weight, int64_t n) {
   }
 }
 
-/// Each bag as the tree over row blocks of sums in bag order; also where rows have to be decoded.
+/// Each bag as the tree over row blocks of sums in bag order.
 [[gnu::noinline]] static void poolBlocks(const BagBlock& block, Run& run, Lookahead& lookahead) {
   const Table& t = block.t;
   float* sums = scratches().fold.take<float>(t.blocks * t.dim);
@@ -184,11 +190,15 @@ inline void pool(float* out, const Table* tables, const Bags& bags, int64_t firs
       const int32_t* offsets = bags.offsets + index * bags.samples + sample;
       float* pooled = out + (sample - first) * columns + t.column;
       const BagBlock block{t, bags.ids, bags.weights, offsets, samples, pooled, columns};
-      const bool plain = t.blocks == 1 && t.precision == Precision::float32;
-      if (!plain) poolBlocks(block, run, lookahead);
-      else if (bags.weights != nullptr) poolPlain<true, false>(block, run, lookahead);
-      else if (bagsOfOne(offsets, samples)) poolPlain<false, true>(block, run, lookahead);
-      else poolPlain<false, false>(block, run, lookahead);
+      if (t.blocks > 1) {
+        poolBlocks(block, run, lookahead);
+        continue;
+      }
+      withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
+        if (bags.weights != nullptr) poolPlain<precision, true, false>(block, run, lookahead);
+        else if (bagsOfOne(offsets, samples)) poolPlain<precision, false, true>(block, run, lookahead);
+        else poolPlain<precision, false, false>(block, run, lookahead);
+      });
     }
   }
 }

@@ -1,113 +1,336 @@
 // Weights in fewer bits: included once for each instruction set. The codes are those of
-// src/kernels/precision.ts; loops are plain, for the compiler to make vectors of.
+// src/kernels/precision.ts, and every set gives the same ones.
 
-INLINE uint32_t bitsOf(float v) {
-  uint32_t bits;
-  __builtin_memcpy(&bits, &v, sizeof bits);
-  return bits;
+/// Lanes of 32 bits: codes on their way from and to memory, and the bits of floats.
+typedef uint32_t Words __attribute__((vector_size(4 * lanes)));
+typedef int32_t Signed __attribute__((vector_size(4 * lanes)));
+
+// Codes in memory: n of them, 1 .. lanes ----
+
+#if defined(OSIRIS_AVX512)
+
+// Whole vectors go without a mask, because masked ones wait for stores before them.
+INLINE __m256i loadWords(const uint16_t* p, int64_t n) {
+  if (n == lanes) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return _mm256_maskz_loadu_epi16(firstLanes(n), p);
+}
+INLINE __m128i loadBytes(const int8_t* p, int64_t n) {
+  if (n == lanes) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm_maskz_loadu_epi8(firstLanes(n), p);
+}
+INLINE Words loadCodes(const uint16_t* p, int64_t n) {
+  return (Words)_mm512_maskz_cvtepu16_epi32(everyLane, loadWords(p, n));
+}
+INLINE Words loadCodes(const int8_t* p, int64_t n) {
+  return (Words)_mm512_maskz_cvtepi8_epi32(everyLane, loadBytes(p, n));
+}
+INLINE Vec loadHalves(const uint16_t* p, int64_t n) {
+  return _mm512_maskz_cvtph_ps(everyLane, loadWords(p, n));
+}
+INLINE void storeCodes(uint16_t* p, int64_t n, Words v) {
+  const __m256i codes = _mm512_maskz_cvtepi32_epi16(everyLane, (__m512i)v);
+  if (n == lanes) _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), codes);
+  else _mm256_mask_storeu_epi16(p, firstLanes(n), codes);
+}
+INLINE void storeCodes(int8_t* p, int64_t n, Words v) {
+  const __m128i codes = _mm512_maskz_cvtsepi32_epi8(everyLane, (__m512i)v);
+  if (n == lanes) _mm_storeu_si128(reinterpret_cast<__m128i*>(p), codes);
+  else _mm_mask_storeu_epi8(p, firstLanes(n), codes);
+}
+INLINE Vec toFloat(Words v) { return _mm512_maskz_cvtepi32_ps(everyLane, (__m512i)v); }
+/// The floor of -127 .. 127.99; of NaN -128, once it is stored as a code.
+INLINE Words floorOf(Vec v) {
+  constexpr int down = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+  return (Words)_mm512_maskz_cvt_roundps_epi32(everyLane, v, down);
+}
+/// v where it is not above `most` or below `least`, and where it is NaN.
+INLINE Vec within(Vec least, Vec v, Vec most) {
+  return _mm512_maskz_max_ps(everyLane, least, _mm512_maskz_min_ps(everyLane, most, v));
 }
 
-INLINE float fromBits(uint32_t bits) {
+#else
+
+/// Where a vector of codes can be read or written: at p, or in `part` where p has not so many.
+template <typename Code>
+INLINE const Code* source(Code (&part)[lanes], const Code* p, int64_t n) {
+  if (n == lanes) return p;
+  std::memset(part, 0, sizeof part);
+  std::memcpy(part, p, static_cast<size_t>(n) * sizeof(Code));
+  return part;
+}
+template <typename Code>
+INLINE void finish(Code* p, int64_t n, const Code (&part)[lanes]) {
+  if (n < lanes) std::memcpy(p, part, static_cast<size_t>(n) * sizeof(Code));
+}
+
+#if defined(OSIRIS_AVX2)
+
+INLINE __m128i loadQuad(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+INLINE Words loadCodes(const uint16_t* p, int64_t n) {
+  uint16_t part[lanes];
+  return (Words)_mm256_cvtepu16_epi32(loadQuad(source(part, p, n)));
+}
+INLINE Words loadCodes(const int8_t* p, int64_t n) {
+  int8_t part[lanes];
+  return (Words)_mm256_cvtepi8_epi32(_mm_loadu_si64(source(part, p, n)));
+}
+INLINE Vec loadHalves(const uint16_t* p, int64_t n) {
+  uint16_t part[lanes];
+  return _mm256_cvtph_ps(loadQuad(source(part, p, n)));
+}
+/// The lanes as signed numbers of 16 bits.
+INLINE __m128i narrow(Words v) {
+  return _mm_packs_epi32(_mm256_castsi256_si128((__m256i)v),
+                         _mm256_extracti128_si256((__m256i)v, 1));
+}
+INLINE void storeCodes(uint16_t* p, int64_t n, Words v) {
+  uint16_t part[lanes];
+  // As signed numbers, so that none is cut off.
+  const __m128i codes = narrow((Words)((Signed)(v << 16) >> 16));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(n == lanes ? p : part), codes);
+  finish(p, n, part);
+}
+INLINE void storeCodes(int8_t* p, int64_t n, Words v) {
+  int8_t part[lanes];
+  _mm_storeu_si64(n == lanes ? p : part, _mm_packs_epi16(narrow(v), _mm_setzero_si128()));
+  finish(p, n, part);
+}
+INLINE Vec toFloat(Words v) { return _mm256_cvtepi32_ps((__m256i)v); }
+INLINE Words floorOf(Vec v) { return (Words)_mm256_cvttps_epi32(_mm256_floor_ps(v)); }
+INLINE Vec within(Vec least, Vec v, Vec most) {
+  return _mm256_max_ps(least, _mm256_min_ps(most, v));
+}
+
+#else
+
+template <typename Code>
+INLINE Words loadCodes(const Code* p, int64_t n) {
+  Code part[lanes];
+  const Code* from = source(part, p, n);
+  Words v;
+  for (int i = 0; i < lanes; i++) v[i] = static_cast<uint32_t>(from[i]);
+  return v;
+}
+template <typename Code>
+INLINE void storeCodes(Code* p, int64_t n, Words v) {
+  for (int64_t i = 0; i < n; i++) p[i] = static_cast<Code>(v[i]);
+}
+INLINE Vec loadHalves(const uint16_t* p, int64_t n) {
+  const Words code = loadCodes(p, n), rest = code & 0x7fff;
+  // Shifted into place it is too small by 2^112, subnormals too; NaN and infinity stay above.
+  const Words number = (Words)mul((Vec)(rest << 13), broadcast(0x1p112f));
+  const Words bits = rest < 0x7c00 ? number : rest << 13 | 0x7f800000;
+  return (Vec)(bits | (code & 0x8000) << 16);
+}
+INLINE Vec toFloat(Words v) { return __builtin_convertvector((Signed)v, Vec); }
+INLINE Words floorOf(Vec v) {
+  const Signed cut = __builtin_convertvector(v == v ? v : broadcast(-128), Signed);
+  return (Words)(cut + (toFloat((Words)cut) > v));
+}
+INLINE Vec within(Vec least, Vec v, Vec most) {
+  const Vec below = v > most ? most : v;
+  return below < least ? least : below;
+}
+
+#endif
+#endif
+
+// Codes ----
+
+/// The largest of a vector's lanes.
+INLINE int32_t largestOf(Signed v) {
+#if defined(OSIRIS_AVX512)
+  const __m256i low = _mm512_maskz_extracti32x8_epi32(0xff, (__m512i)v, 0);
+  const __m256i half = _mm256_max_epi32(low, _mm512_maskz_extracti32x8_epi32(0xff, (__m512i)v, 1));
+#elif defined(OSIRIS_AVX2)
+  const __m256i half = (__m256i)v;
+#endif
+#if defined(OSIRIS_AVX512) || defined(OSIRIS_AVX2)
+  __m128i quad = _mm_max_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+  quad = _mm_max_epi32(quad, _mm_shuffle_epi32(quad, 0x4e));
+  return _mm_cvtsi128_si32(_mm_max_epi32(quad, _mm_shuffle_epi32(quad, 0xb1)));
+#else
+  int32_t largest = v[0];
+  for (int i = 1; i < lanes; i++) largest = v[i] > largest ? v[i] : largest;
+  return largest;
+#endif
+}
+
+/// 2^exponent.
+INLINE float powerOf2(int exponent) {
+  const uint32_t bits = static_cast<uint32_t>(exponent + 127) << 23;
   float v;
   __builtin_memcpy(&v, &bits, sizeof v);
   return v;
 }
 
-INLINE float decodeHalf(uint32_t code) {
-  const uint32_t rest = code & 0x7fff;
-  // Shifted into place it is too small by 2^112, subnormals too; NaN and infinity stay above.
-  const uint32_t number = bitsOf(fromBits(rest << 13) * 0x1p112f);
-  const uint32_t bits = rest < 0x7c00 ? number : rest << 13 | 0x7f800000;
-  return fromBits(bits | (code & 0x8000) << 16);
+/// Columns that have an exponent of their own, in int8.
+constexpr int64_t quantumColumns = 32;
+INLINE int64_t quantaOf(int64_t dim) { return (dim + quantumColumns - 1) / quantumColumns; }
+
+/// The vectors of one quantum.
+constexpr int quantumVectors = static_cast<int>(quantumColumns) / lanes;
+
+/// The smallest exponent with which the largest weight of a quantum has a code, -126 .. 121.
+INLINE int exponentOf(const Vec (&w)[quantumVectors]) {
+  // The bits of sizes are in the order of the sizes; above them is NaN.
+  Signed sizes = Signed{} + (7 << 23), most = Signed{} + 0x7f7e0000;
+  UNROLL for (int v = 0; v < quantumVectors; v++) {
+    const Signed size = (Signed)w[v] & 0x7fffffff;
+    const Signed number = size > 0x7f800000 ? 0 : size;
+    sizes = number > sizes ? number : sizes;
+  }
+  // 127 * 2^e holds all of 2^k .. 127/64 * 2^k where e = k - 6; above, the next one.
+  return ((largestOf(sizes > most ? most : sizes) + 0x1ffff) >> 23) - 127 - 6;
 }
 
-/// Noise is below one step, 13 bits.
-INLINE uint16_t encodeHalf(float v, uint32_t random) {
-  const uint32_t sign = bitsOf(v) >> 16 & 0x8000;
-  const float size = fromBits(bitsOf(v) & 0x7fffffff);
-  // Below the normal numbers steps are as wide as those of the binade above: round there.
-  const bool small = size < 0x1p-14f;
-  const uint32_t bits = bitsOf(small ? size + 0x1p-14f : size);
-  const uint32_t kept = (bits + (random & 0x1fff)) >> 13;
-  const uint32_t code = kept >= 0x47800000 >> 13 ? 0x7c00 : kept - ((small ? 113 : 112) << 10);
-  return static_cast<uint16_t>(v != v ? 0x7e00 : sign | code);
+/// How weights lie in memory: `load` and `store` take n of them, 1 .. lanes, in one quantum, whose
+/// scale is 2^exponent to load and 2^-exponent to store. `random`: 16 bits of noise in each lane.
+template <Precision precision>
+struct Format;
+
+template <>
+struct Format<Precision::float16> {
+  using Code = uint16_t;
+
+  static Vec load(const Code* codes, int64_t n, Vec) { return loadHalves(codes, n); }
+
+  /// Noise is below one step, 13 bits.
+  static void store(Code* codes, int64_t n, Vec v, Vec, Words random) {
+    const Words sign = (Words)v >> 16 & 0x8000, size = (Words)v & 0x7fffffff;
+    // So much smaller its bits are those of the code, then 13 of rest; subnormal where the code is.
+    const Words bits = (Words)mul((Vec)size, broadcast(0x1p-112f)) + (random & 0x1fff);
+    const Signed code = (Signed)(bits >> 13), most = Signed{} + 0x7c00;
+    const Words number = sign | (Words)(code < most ? code : most);
+    storeCodes(codes, n, (Signed)size > 0x7f800000 ? Words{} + 0x7e00 : number);
+  }
+};
+
+template <>
+struct Format<Precision::bfloat16> {
+  using Code = uint16_t;
+
+  static Vec load(const Code* codes, int64_t n, Vec) { return (Vec)(loadCodes(codes, n) << 16); }
+
+  static void store(Code* codes, int64_t n, Vec v, Vec, Words random) {
+    const Words code = ((Words)v + random) >> 16;
+    storeCodes(codes, n, ((Signed)v & 0x7fffffff) > 0x7f800000 ? Words{} + 0x7fc0 : code);
+  }
+};
+
+template <>
+struct Format<Precision::int8> {
+  using Code = int8_t;
+
+  static Vec load(const Code* codes, int64_t n, Vec scale) {
+    return mul(toFloat(loadCodes(codes, n)), scale);
+  }
+
+  static void store(Code* codes, int64_t n, Vec v, Vec scale, Words random) {
+    const Vec moved = add(mul(v, scale), mul(toFloat(random), broadcast(0x1p-16f)));
+    storeCodes(codes, n, floorOf(within(broadcast(-127), moved, broadcast(127))));
+  }
+};
+
+/// Row `row` of a table, for reading: some of its weights from column c on, within one quantum.
+template <Precision precision>
+struct RowView {
+  using Code = typename Format<precision>::Code;
+  const Code* codes;
+  const int8_t* exponents;
+
+  RowView(const Table& t, int64_t row)
+      : codes(static_cast<const Code*>(t.codes) + row * t.dim),
+        exponents(t.exponents + row * quantaOf(t.dim)) {}
+
+  Vec some(int64_t c, int64_t n) const {
+    Vec scale = zero();
+    if (precision == Precision::int8) scale = broadcast(powerOf2(exponents[c / quantumColumns]));
+    return Format<precision>::load(codes + c, n, scale);
+  }
+  Vec whole(int64_t c) const { return some(c, lanes); }
+};
+
+template <>
+struct RowView<Precision::float32> {
+  const float* weights;
+
+  RowView(const Table& t, int64_t row) : weights(t.weights + row * t.dim) {}
+  Vec some(int64_t c, int64_t n) const { return loadSome(weights + c, n); }
+  Vec whole(int64_t c) const { return load(weights + c); }
+};
+
+/// Weights (D) of a row in fewer bits.
+template <Precision precision>
+INLINE void decodeRow(float* out, const Table& t, int64_t row) {
+  const RowView<precision> view(t, row);
+  for (int64_t c = 0; c < t.dim; c += lanes) {
+    const int64_t n = left(t.dim, c);
+    storeSome(out + c, n, view.some(c, n));
+  }
 }
 
-INLINE uint16_t encodeBrief(float v, uint32_t random) {
-  return static_cast<uint16_t>(v != v ? 0x7fc0 : (bitsOf(v) + (random & 0xffff)) >> 16);
+/// The noise of row `row`, 16 bits for each column and for some beyond.
+INLINE void drawRow(uint16_t* noise, const Table& t, int64_t row) {
+  const Rule& rule = t.rule;
+  const int64_t counters = (t.dim + 7) / 8;
+  const uint64_t first = static_cast<uint64_t>(row) * static_cast<uint64_t>(counters);
+  for (int64_t i = 0; i < counters; i += 8) {
+    philox<8, 7>(noise + 8 * i, rule.key, first + static_cast<uint64_t>(i), rule.step,
+                 rule.purpose);
+  }
+}
+
+/// Rounds into row `row` of a table in fewer bits what `weights(c, n)` gives: n of its weights from
+/// column c on, 0 .. lanes, all of a quantum before the first is stored.
+template <Precision precision, typename Weights>
+INLINE void encodeRow(const Table& t, int64_t row, const uint16_t* noise, const Weights& weights) {
+  using Code = typename Format<precision>::Code;
+  Code* codes = static_cast<Code*>(t.codes) + row * t.dim;
+  int8_t* exponents = t.exponents + row * quantaOf(t.dim);
+  const auto quantum = [&](int64_t c, int64_t columns) INLINE_LAMBDA {
+    Vec w[quantumVectors];
+    UNROLL for (int i = 0; i < quantumVectors; i++) {
+      w[i] = weights(c + i * lanes, left(columns, i * lanes));
+    }
+    Vec scale = zero();
+    if (precision == Precision::int8) {
+      const int exponent = exponentOf(w);
+      exponents[c / quantumColumns] = static_cast<int8_t>(exponent);
+      scale = broadcast(powerOf2(-exponent));
+    }
+    UNROLL for (int i = 0; i < quantumVectors; i++) {
+      const int64_t at = c + i * lanes, n = left(columns, i * lanes);
+      Format<precision>::store(codes + at, n, w[i], scale, loadCodes(noise + at, lanes));
+    }
+  };
+  const int64_t dim = t.dim;
+  int64_t c = 0;
+  for (; c + quantumColumns <= dim; c += quantumColumns) quantum(c, quantumColumns);
+  if (c < dim) quantum(c, dim - c);
+}
+
+/// Calls `use` with the precision of a table, as a constant.
+template <typename Use>
+INLINE auto withPrecision(Precision precision, const Use& use) {
+  switch (precision) {
+    case Precision::float16: return use(std::integral_constant<Precision, Precision::float16>{});
+    case Precision::bfloat16: return use(std::integral_constant<Precision, Precision::bfloat16>{});
+    case Precision::int8: return use(std::integral_constant<Precision, Precision::int8>{});
+    default: return use(std::integral_constant<Precision, Precision::float32>{});
+  }
 }
 
 /// The weights of a row: the table's own, or decoded into `out` (D).
-INLINE float* rowWeights(const Table& t, int64_t row, float* out) {
-  const int64_t at = row * t.dim;
-  switch (t.precision) {
-    case Precision::float32: return t.weights + at;
-    case Precision::float16: {
-      const uint16_t* codes = static_cast<const uint16_t*>(t.codes) + at;
-      for (int64_t c = 0; c < t.dim; c++) out[c] = decodeHalf(codes[c]);
-      return out;
-    }
-    case Precision::bfloat16: {
-      const uint16_t* codes = static_cast<const uint16_t*>(t.codes) + at;
-      for (int64_t c = 0; c < t.dim; c++) out[c] = fromBits(static_cast<uint32_t>(codes[c]) << 16);
-      return out;
-    }
-    case Precision::int8: {
-      const int8_t* codes = static_cast<const int8_t*>(t.codes) + at;
-      const float scale = fromBits(static_cast<uint32_t>(t.exponents[row] + 127) << 23);
-      for (int64_t c = 0; c < t.dim; c++) out[c] = static_cast<float>(codes[c]) * scale;
-      return out;
-    }
-  }
-  return out;
-}
-
-/// The smallest exponent with which the largest weight of a row has a code.
-INLINE int exponentOf(const float* w, int64_t n) {
-  int32_t largest = 0;  // The bits of sizes are in the order of the sizes; above them is NaN.
-  for (int64_t c = 0; c < n; c++) {
-    const int32_t size = static_cast<int32_t>(bitsOf(w[c]) & 0x7fffffff);
-    const int32_t number = size > 0x7f800000 ? 0 : size;
-    largest = number > largest ? number : largest;
-  }
-  const uint32_t bits = static_cast<uint32_t>(largest);
-  const int above = (bits & 0x7fffff) > 0x7e0000 ? 1 : 0;
-  const int exponent = static_cast<int>(bits >> 23) - 127 - 6 + above;
-  return exponent < -126 ? -126 : exponent > 121 ? 121 : exponent;
-}
-
-INLINE int8_t encodeByte(float v, float scale, uint32_t random) {
-  const float noise = static_cast<float>(static_cast<int32_t>(random >> 8)) * 0x1p-24f;
-  const float moved = v * scale + noise;
-  const float within = moved > 127 ? 127 : moved >= -127 ? moved : -127;
-  const int32_t cut = static_cast<int32_t>(within);
-  const int32_t floor = cut - (static_cast<float>(cut) > within ? 1 : 0);
-  return static_cast<int8_t>(v != v ? -128 : floor);
-}
-
-/// Rounds weights (D) into row `row` of a table in fewer bits, by the numbers of its rule.
-[[gnu::noinline]] static void encodeRow(const Table& t, int64_t row, const float* w) {
-  const Rule& rule = t.rule;
-  const int exponent = t.precision == Precision::int8 ? exponentOf(w, t.dim) : 0;
-  if (t.precision == Precision::int8) t.exponents[row] = static_cast<int8_t>(exponent);
-  const float scale = fromBits(static_cast<uint32_t>(127 - exponent) << 23);
-  const uint64_t block = static_cast<uint64_t>(row) * static_cast<uint64_t>((t.dim + 3) / 4);
-  uint32_t words[64];
-  for (int64_t c = 0; c < t.dim; c += 64) {
-    philox16(words, rule.key, block + static_cast<uint64_t>(c / 4), rule.step, rule.purpose);
-    const int64_t n = t.dim - c < 64 ? t.dim - c : 64;
-    const int64_t at = row * t.dim + c;
-    if (t.precision == Precision::int8) {
-      int8_t* codes = static_cast<int8_t*>(t.codes) + at;
-      for (int64_t i = 0; i < n; i++) codes[i] = encodeByte(w[c + i], scale, words[i]);
-    } else if (t.precision == Precision::float16) {
-      uint16_t* codes = static_cast<uint16_t*>(t.codes) + at;
-      for (int64_t i = 0; i < n; i++) codes[i] = encodeHalf(w[c + i], words[i]);
+INLINE const float* rowWeights(const Table& t, int64_t row, float* out) {
+  return withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA -> const float* {
+    if constexpr (precision == Precision::float32) {
+      return t.weights + row * t.dim;
     } else {
-      uint16_t* codes = static_cast<uint16_t*>(t.codes) + at;
-      for (int64_t i = 0; i < n; i++) codes[i] = encodeBrief(w[c + i], words[i]);
+      decodeRow<precision>(out, t, row);
+      return out;
     }
-  }
+  });
 }
 
 /// Asks for memory, into the second cache: the first has too few miss buffers for rows.

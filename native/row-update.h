@@ -171,8 +171,8 @@ INLINE void askForRows(const Table& t, const Gradients<weighted>& g, int64_t& as
 /// What `foldRow` and `applyRow` do with SGD and row-wise Adagrad, without decay, on float32 rows
 /// of so many vectors: the gradient stays in registers.
 template <int vectors, bool weighted>
-INLINE void updateHeld(const Table& t, const Gradients<weighted>& g, int64_t first, int64_t row,
-                       int64_t from, int64_t to, const float* mean, Finite& finite) {
+INLINE Finite updateHeld(const Table& t, const Gradients<weighted>& g, int64_t first, int64_t row,
+                         int64_t from, int64_t to, const float* mean) {
   Vec d[vectors];
   if (to == from + 1 && !weighted && !g.mean) {
     const float* share = g.d + g.sampleOf(from) * g.columns;
@@ -181,6 +181,7 @@ INLINE void updateHeld(const Table& t, const Gradients<weighted>& g, int64_t fir
     const float* folded = foldRow(g, first, from, to);
     for (int v = 0; v < vectors; v++) d[v] = load(folded + v * lanes);
   }
+  Finite finite;
   float rate = t.rule.rate;
   if (t.rule.kind == RuleKind::rowWiseAdagrad) {
     float* state = t.state + row;
@@ -195,6 +196,7 @@ INLINE void updateHeld(const Table& t, const Gradients<weighted>& g, int64_t fir
     store(w + v * lanes, changed);
   }
   t.touched[row] = 1;
+  return finite;
 }
 
 /// The vectors of a row that `updateHeld` takes, or 0.
@@ -207,17 +209,21 @@ inline int64_t heldVectors(const Table& t) {
 
 /// One table's rows take their gradients. `vectors` as in `updateHeld`; 0: any table.
 template <int vectors, bool weighted>
-[[gnu::noinline]] static void updateTable(const Table& t, const Gradients<weighted>& g,
-                                          int64_t first, const float* mean, Finite& finite) {
+[[gnu::noinline]] static Finite updateTable(const Table& t, const Gradients<weighted>& g,
+                                            int64_t first, const float* mean) {
   int64_t asked = 0;
-  Finite seen;
+  const Room room(t);
+  Finite finite;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
     askForRows<vectors>(t, g, asked, to);
-    if constexpr (vectors > 0) updateHeld<vectors>(t, g, first, row, from, to, mean, seen);
-    else applyRow(t, row, foldRow(g, first, from, to), mean, seen);
+    if constexpr (vectors > 0) {
+      finite.also(updateHeld<vectors>(t, g, first, row, from, to, mean));
+    } else {
+      finite.also(applyRow(t, row, foldRow(g, first, from, to), mean, room));
+    }
     if (mean != nullptr) mean++;
   });
-  finite = seen;
+  return finite;
 }
 
 template <bool weighted>
@@ -229,15 +235,16 @@ inline int64_t updateRowsOf(const Table* tables, const Bags& bags, const float* 
     const Table& t = tables[index];
     const Gradients<weighted> g = gradientsOf<weighted>(t, index, bags, dPooled, columns, sliceOf);
     const float* mean = sums == nullptr ? nullptr : sums[index];
-    Finite finite;
-    switch (heldVectors(t)) {
-      case 1: updateTable<1>(t, g, slices.first, mean, finite); break;
-      case 2: updateTable<2>(t, g, slices.first, mean, finite); break;
-      case 4: updateTable<4>(t, g, slices.first, mean, finite); break;
-      case 8: updateTable<8>(t, g, slices.first, mean, finite); break;
-      default: updateTable<0>(t, g, slices.first, mean, finite);
-    }
-    if (firstBad < 0 && !finite.all()) firstBad = index;
+    const auto update = [&]() INLINE_LAMBDA {
+      switch (heldVectors(t)) {
+        case 1: return updateTable<1>(t, g, slices.first, mean);
+        case 2: return updateTable<2>(t, g, slices.first, mean);
+        case 4: return updateTable<4>(t, g, slices.first, mean);
+        case 8: return updateTable<8>(t, g, slices.first, mean);
+        default: return updateTable<0>(t, g, slices.first, mean);
+      }
+    };
+    if (!update().all() && firstBad < 0) firstBad = index;
   }
   return firstBad;
 }
@@ -307,12 +314,13 @@ inline void dRows(float* const* dRows, float* const* counts, const Table& t, int
 }
 
 inline bool applyRows(const Table& t, const float* dRows, const float* counts, bool whole) {
+  const Room room(t);
   Finite finite;
   float* g = scratches().gradient.take<float>(t.dim);
   for (int64_t row = 0; row < t.rows; row++) {
     if (!whole && !(counts[row] > 0)) continue;
     std::memcpy(g, dRows + row * t.dim, t.dim * sizeof(float));
-    applyRow(t, row, g, nullptr, finite);
+    finite.also(applyRow(t, row, g, nullptr, room));
   }
   return finite.all();
 }

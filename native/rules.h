@@ -18,14 +18,16 @@
   }
 }
 
-/// w -= rate * g, looked at while it is in a register.
-INLINE void applySgd(float rate, float* w, const float* g, int64_t n, Finite& finite) {
+/// w -= rate * g; whether it is finite is seen while it is in a register.
+INLINE Finite applySgd(float rate, float* w, const float* g, int64_t n) {
+  Finite finite;
   for (int64_t c = 0; c < n; c += lanes) {
     const int64_t some = left(n, c);
     const Vec sum = fnma(broadcast(rate), loadSome(g + c, some), loadSome(w + c, some));
     finite.look(sum);
     storeSome(w + c, some, sum);
   }
+  return finite;
 }
 
 inline void applyMomentum(const Rule& rule, float* w, float* state, const float* g, int64_t n) {
@@ -90,7 +92,8 @@ INLINE float treeOfSquares(Vec (&d)[vectors]) {
   for (int half = 16 / lanes; half > 0; half /= 2) {
     for (int v = 0; v < half && v + half < vectors; v++) d[v] = add(d[v], d[v + half]);
   }
-  return sumOfLanes(d[0]);
+  const Quad quad = foldQuads(d[0]);
+  return (quad[0] + quad[2]) + (quad[1] + quad[3]);
 }
 
 INLINE float quantumSquares(const float* g, int64_t n) {
@@ -138,8 +141,7 @@ inline void applyLamb(const Rule& rule, float* w, float* state, float* second, c
   const float length = norm(w, n), uLength = norm(u, n);
   // Where one of them is 0 (a row of zeros, a gradient of zeros) their ratio says nothing.
   const float trust = length > 0 && uLength > 0 ? length / uLength : 1;
-  Finite unread;
-  applySgd(rule.rate * trust, w, u, n, unread);
+  applySgd(rule.rate * trust, w, u, n);
 }
 
 inline void applyFtrl(const Rule& rule, float* w, float* state, float* second, const float* g,
@@ -194,32 +196,89 @@ inline bool applyFlat(const Rule& rule, float* w, float* state, float* second, c
     const int64_t size = n - at < chunk ? n - at : chunk;
     finite.look(g + at, size);
     if (rule.kept != 1) shrink(w + at, rule.kept, size);
-    if (rule.kind == RuleKind::sgd) applySgd(rule.rate, w + at, g + at, size, finite);
+    if (rule.kind == RuleKind::sgd) applySgd(rule.rate, w + at, g + at, size);
     else applyOther(rule, w + at, state + at, second + at, g + at, size, nullptr);
   }
   return finite.all();
 }
 
-/// Row `row` takes its gradient g, which is overwritten. `mean`: of squares, where it is known.
-/// The two rules of large tables are in line. What became of the row is looked at.
-INLINE void applyRow(const Table& t, int64_t row, float* g, const float* mean, Finite& finite) {
+/// Whether a row takes rate * g and nothing else: the two rules of large tables.
+INLINE bool isPlain(const Rule& rule) {
+  return rule.kind == RuleKind::sgd || rule.kind == RuleKind::rowWiseAdagrad;
+}
+
+/// The rate of a plain rule, whose state takes g.
+INLINE float rateOf(const Rule& rule, float* state, const float* g, int64_t n, const float* mean) {
+  if (rule.kind == RuleKind::sgd) return rule.rate;
+  *state += mean != nullptr ? *mean : meanOfSquares(g, n);
+  return rule.rate / (__builtin_sqrtf(*state) + rule.epsilon);
+}
+
+/// The weights and the state of a row take its gradient g, which is overwritten. `mean`: of
+/// squares, where it is known. Gives what became of the row.
+INLINE Finite takeGradient(const Table& t, float* w, float* state, float* g, const float* mean) {
   const Rule& rule = t.rule;
-  const bool coded = t.precision != Precision::float32;
-  float* w = rowWeights(t, row, coded ? scratches().decoded.take<float>(t.dim) : nullptr);
-  float* state = t.state + row * t.stateWidth;
   if (rule.l2 > 0) regularise(g, w, rule.l2, t.dim);
   if (rule.kept != 1) shrink(w, rule.kept, t.dim);
-  t.touched[row] = 1;
-  if (rule.kind == RuleKind::rowWiseAdagrad) {
-    *state += mean != nullptr ? *mean : meanOfSquares(g, t.dim);
-    applySgd(rule.rate / (__builtin_sqrtf(*state) + rule.epsilon), w, g, t.dim, finite);
-    finite.look(broadcast(*state));
-  } else if (rule.kind == RuleKind::sgd) {
-    applySgd(rule.rate, w, g, t.dim, finite);
-  } else {
-    applyOther(rule, w, state, state + t.dim, g, t.dim, mean);
-    finite.look(w, t.dim);
-    finite.look(state, t.stateWidth);
+  if (isPlain(rule)) {
+    Finite finite = applySgd(rateOf(rule, state, g, t.dim, mean), w, g, t.dim);
+    if (rule.kind == RuleKind::rowWiseAdagrad) finite.look(broadcast(*state));
+    return finite;
   }
-  if (coded) encodeRow(t, row, w);
+  applyOther(rule, w, state, state + t.dim, g, t.dim, mean);
+  Finite finite;
+  finite.look(w, t.dim);
+  finite.look(state, t.stateWidth);
+  return finite;
+}
+
+/// Where a row in fewer bits is float32 for a while, and its noise.
+struct Room {
+  float* weights;
+  uint16_t* noise;
+
+  explicit Room(const Table& t)
+      : weights(scratches().decoded.take<float>(t.dim)),
+        noise(scratches().noise.take<uint16_t>(t.dim + 64)) {}
+};
+
+/// A row in fewer bits is decoded, takes its gradient and is rounded again; under a plain rule
+/// without leaving its registers.
+template <Precision precision>
+[[gnu::noinline]] static Finite applyCodedRow(const Table& t, int64_t row, float* g,
+                                              const float* mean, const Room& room) {
+  const Rule& rule = t.rule;
+  float* state = t.state + row * t.stateWidth;
+  drawRow(room.noise, t, row);  // First, so that it is on the way beside the rest.
+  if (isPlain(rule) && rule.l2 == 0 && rule.kept == 1) {
+    const Vec rate = broadcast(rateOf(rule, state, g, t.dim, mean));
+    Finite finite;
+    if (rule.kind == RuleKind::rowWiseAdagrad) finite.look(broadcast(*state));
+    const RowView<precision> before(t, row);
+    encodeRow<precision>(t, row, room.noise, [&](int64_t c, int64_t n) INLINE_LAMBDA {
+      const Vec w = fnma(rate, loadSome(g + c, n), before.some(c, n));
+      finite.look(w);
+      return w;
+    });
+    return finite;
+  }
+  decodeRow<precision>(room.weights, t, row);
+  const Finite finite = takeGradient(t, room.weights, state, g, mean);
+  encodeRow<precision>(t, row, room.noise, [&](int64_t c, int64_t n) INLINE_LAMBDA {
+    return loadSome(room.weights + c, n);
+  });
+  return finite;
+}
+
+/// Row `row` takes its gradient g, which is overwritten; see `takeGradient`.
+INLINE Finite applyRow(const Table& t, int64_t row, float* g, const float* mean,
+                       const Room& room) {
+  t.touched[row] = 1;
+  switch (t.precision) {
+    case Precision::float16: return applyCodedRow<Precision::float16>(t, row, g, mean, room);
+    case Precision::bfloat16: return applyCodedRow<Precision::bfloat16>(t, row, g, mean, room);
+    case Precision::int8: return applyCodedRow<Precision::int8>(t, row, g, mean, room);
+    case Precision::float32: break;
+  }
+  return takeGradient(t, t.weights + row * t.dim, t.state + row * t.stateWidth, g, mean);
 }

@@ -1,6 +1,8 @@
 // Vectors of one instruction set: included once for each, inside its namespace and its target.
 // Every operation rounds once, so that all sets with a fused multiply-add give the same bits.
 
+typedef float Quad __attribute__((vector_size(16)));
+
 #if defined(OSIRIS_AVX512)
 
 using Vec = __m512;
@@ -27,6 +29,12 @@ INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
 /// 0 where v < 0, else v: a number that is none stays so.
 INLINE Vec positive(Vec v) { return _mm512_maskz_max_ps(everyLane, _mm512_setzero_ps(), v); }
+/// Each half of the lanes is added to the other until four are left.
+INLINE Quad foldQuads(Vec v) {
+  const __m256 low = _mm512_maskz_extractf32x8_ps(0xff, v, 0);
+  const __m256 half = _mm256_add_ps(low, _mm512_maskz_extractf32x8_ps(0xff, v, 1));
+  return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+}
 
 #elif defined(OSIRIS_AVX2)
 
@@ -52,6 +60,9 @@ INLINE Vec root(Vec a) { return _mm256_sqrt_ps(a); }
 INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
 INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
 INLINE Vec positive(Vec v) { return _mm256_max_ps(_mm256_setzero_ps(), v); }
+INLINE Quad foldQuads(Vec v) {
+  return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+}
 
 #else
 
@@ -99,68 +110,33 @@ INLINE Vec positive(Vec v) {
   for (int i = 0; i < lanes; i++) v[i] = v[i] < 0 ? 0 : v[i];
   return v;
 }
+INLINE Quad foldQuads(Vec v) { return v; }
 
 #endif
 
-/// Finds NaN and infinities on the way: v - v is +0 of numbers, all bits 0, and NaN of others.
-typedef int32_t Bits __attribute__((vector_size(4 * lanes)));
+/// Finds NaN and infinities on the way: v * 0 is 0 of numbers, and NaN of others, which stays.
+/// Handed on by value: one that others could see would leave its register at every store.
 struct Finite {
-  Bits seen;
+  Vec seen;
 
-  Finite() : seen(Bits{}) {}
-  void look(Vec v) { seen |= (Bits)sub(v, v); }
+  Finite() : seen(zero()) {}
+  void look(Vec v) { seen = fma(v, zero(), seen); }
   void look(const float* v, int64_t n) {
     for (int64_t c = 0; c < n; c += lanes) look(loadSome(v + c, n - c < lanes ? n - c : lanes));
   }
+  void also(Finite other) { seen = add(seen, other.seen); }
   bool all() const {
-    int32_t bits = 0;
-    for (int i = 0; i < lanes; i++) bits |= seen[i];
-    return bits == 0;
+    bool numbers = true;
+    for (int i = 0; i < lanes; i++) numbers = numbers && seen[i] == 0;
+    return numbers;
   }
 };
-
-/// The sum of a vector's lanes: its halves added up until four are left, then (0 + 2) + (1 + 3).
-INLINE float sumOfLanes(Vec v) {
-  typedef float Quad __attribute__((vector_size(16)));
-#if defined(OSIRIS_AVX512)
-  const __m256 lower = _mm512_maskz_extractf32x8_ps(0xff, v, 0);
-  const __m256 half = _mm256_add_ps(lower, _mm512_maskz_extractf32x8_ps(0xff, v, 1));
-  const Quad q = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
-#elif defined(OSIRIS_AVX2)
-  const Quad q = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-#else
-  const Quad q = v;
-#endif
-  return (q[0] + q[2]) + (q[1] + q[3]);
-}
 
 /// a * b + c of one number, rounded as a vector's lanes are.
 INLINE float fmaOne(float a, float b, float c) {
   float result[lanes];
   store(result, fma(broadcast(a), broadcast(b), broadcast(c)));
   return result[0];
-}
-
-/// Vectors of 64-bit lanes, for random numbers.
-constexpr int wideLanes = lanes / 2;
-typedef uint64_t Wide __attribute__((vector_size(8 * wideLanes)));
-
-INLINE Wide countWide(uint64_t first) {
-  Wide v{};
-  for (int i = 0; i < wideLanes; i++) v[i] = first + static_cast<uint64_t>(i);
-  return v;
-}
-
-/// The 64-bit products of the low halves of a's lanes and b.
-INLINE Wide multiplyLow(Wide a, uint32_t b) {
-#if defined(OSIRIS_AVX512)
-  const __m512i factor = _mm512_set1_epi64(b);
-  return (Wide)_mm512_maskz_mul_epu32(0xff, (__m512i)a, factor);
-#elif defined(OSIRIS_AVX2)
-  return (Wide)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x(b));
-#else
-  return (a & 0xffffffffu) * b;
-#endif
 }
 
 /// How many of `n` elements the vector at `at` still has: 0 .. lanes.
@@ -172,7 +148,6 @@ INLINE int64_t left(int64_t n, int64_t at) {
 /// out[j*outStride + i] = in[i*inStride + j] for i < rows, j < columns.
 inline void transpose(float* out, int64_t outStride, const float* in, int64_t inStride,
                       int64_t rows, int64_t columns) {
-  typedef float Quad __attribute__((vector_size(16)));
   int64_t i = 0;
   for (; i + 4 <= rows; i += 4) {
     int64_t j = 0;

@@ -47,15 +47,16 @@ function mulHigh(a: number, b: number): number {
   return (aHigh * bHigh + Math.floor(middle / 0x1_0000) + Math.floor(cross / 0x1_0000)) >>> 0;
 }
 
-/** Four random 32-bit words, written to `out`. Philox4x32-10. */
+/** Four random 32-bit words, written to `out`. */
 export function philox(
   out: Uint32Array,
   key: Key,
   counter: readonly [number, number, number, number],
+  rounds = 10,
 ): void {
   let [c0, c1, c2, c3] = counter;
   let [k0, k1] = key;
-  for (let round = 0; round < 10; round++) {
+  for (let round = 0; round < rounds; round++) {
     const high0 = mulHigh(m0, c0);
     const low0 = Math.imul(m0, c0) >>> 0;
     const high1 = mulHigh(m1, c2);

@@ -33,7 +33,7 @@ export const tableOptions = z.strictObject({
   l2Scope: z.enum(["touched", "table"]).default("touched"),
   /**
    * How weights rest, in memory and in checkpoints. Arithmetic is float32; the fewer bits are
-   * reached by stochastic rounding, in the update only. int8 has one power of two a row beside it.
+   * reached by stochastic rounding, in the update only. int8 has a power of two for 32 columns.
    */
   precision: z.enum(["float32", "float16", "bfloat16", "int8"]).default("float32"),
   /** Rows are born uniform in ±initScale. 0 means 1/sqrt(rows). */

@@ -5,13 +5,15 @@
 //   the last chunk has n = 0
 //
 // Weights are n*dim of the table's precision: f32, or the codes of src/kernels/precision.ts, for
-// int8 after the rows' exponents; then zeros to a multiple of 4 bytes.
+// int8 after the exponents of the rows' quanta; then zeros to a multiple of 4 bytes.
 //
 // A part belongs to a logical shard, never to a device: any number of devices can load it.
 
 import { CheckpointCorruptError } from "../errors.ts";
+import { quantumColumns } from "../kernels/kernels.ts";
 import {
   createCodes,
+  createExponents,
   decodeRow,
   encodeRow,
   type Precision,
@@ -92,14 +94,14 @@ function bytesOf(array: Int32Array | Float32Array): Uint8Array {
 }
 
 function packedBytes(precision: Precision, rows: number, dim: number): number {
-  const exponents = precision === "int8" ? rows : 0;
+  const exponents = precision === "int8" ? rows * Math.ceil(dim / quantumColumns) : 0;
   return 4 * Math.ceil((exponents + rows * dim * weightBytes(precision)) / 4);
 }
 
 /** Exact: what was decoded from codes is encoded to the same numbers again. */
 function pack(chunk: RowRecords, dim: number, precision: Precision): Uint8Array {
   const count = chunk.rows.length;
-  const exponents = new Int8Array(precision === "int8" ? count : 0);
+  const exponents = createExponents(precision, count, dim);
   const codes = createCodes(precision, count * dim);
   for (let i = 0; i < count; i++) {
     const weights = chunk.weights.subarray(i * dim, (i + 1) * dim);
@@ -120,9 +122,10 @@ function unpack(
 ): Float32Array {
   if (precision === "float32") return new Float32Array(buffer, byteOffset, count * dim);
   const isByte = precision === "int8";
-  const exponents = new Int8Array(buffer, byteOffset, isByte ? count : 0);
+  const quanta = isByte ? count * Math.ceil(dim / quantumColumns) : 0;
+  const exponents = new Int8Array(buffer, byteOffset, quanta);
   const codes = isByte
-    ? new Int8Array(buffer, byteOffset + count, count * dim)
+    ? new Int8Array(buffer, byteOffset + quanta, count * dim)
     : new Uint16Array(buffer, byteOffset, count * dim);
   const weights = new Float32Array(count * dim);
   for (let i = 0; i < count; i++) {

@@ -58,7 +58,7 @@ export interface Rows {
   readonly weights: Tensor;
   /** (R,D): the codes of weights in fewer bits (precision.ts); else empty. */
   readonly codes: Codes;
-  /** (R): of int8 rows; else empty. */
+  /** (R, D/32 rounded up): of int8 rows, one for each quantum of columns; else empty. */
   readonly exponents: Int8Array;
   /** (R,W), W = stateWidth of the rule: 0, 1 (row-wise), D, D+1 (partial row-wise) or 2D. */
   readonly state: Tensor;

@@ -2,7 +2,14 @@
 // shape and a typed array; parts and reshapes share the array's memory.
 
 import type { Kernels, Rows, Tensor } from "./kernels.ts";
-import { createCodes, decodeRow, encodeRow } from "./precision.ts";
+import {
+  type Codes,
+  createExponents,
+  decodeRow,
+  encodeRow,
+  type Precision,
+  weightBytes,
+} from "./precision.ts";
 
 /** Elements of a tensor: float32, or float64 where the reference checks gradients. */
 export type Values = Float32Array | Float64Array;
@@ -105,11 +112,26 @@ function reserve(
     rowBlocks,
     precision,
     weights: tensor([precision === "float32" ? rows : 0, dim]),
-    codes: createCodes(precision, rows * dim),
-    exponents: new Int8Array(precision === "int8" ? rows : 0),
+    codes: reserveCodes(tensor, precision, rows * dim),
+    exponents: createExponents(precision, rows, dim),
     state: tensor([rows, spec.stateWidth]),
     touched: new Uint8Array(rows),
   };
+}
+
+/** Codes lie where elements of tensors would. */
+function reserveCodes(
+  tensor: (shape: readonly number[]) => Tensor,
+  precision: Precision,
+  length: number,
+): Codes {
+  const count = precision === "float32" ? 0 : length;
+  const { buffer, byteOffset } = valuesOf(
+    tensor([Math.ceil((count * weightBytes(precision)) / 4)]),
+  );
+  return precision === "int8"
+    ? new Int8Array(buffer, byteOffset, count)
+    : new Uint16Array(buffer, byteOffset, count);
 }
 
 function readRows(rows: Rows, first: number, count: number): Float32Array {

@@ -42,7 +42,8 @@ export function createNative(): Kernels | undefined {
     ...memory,
     rows(spec) {
       const rows = memory.rows(spec);
-      for (const t of [rows.weights, rows.state]) addon.useLargePages!(data(t));
+      const codes = new Float32Array(rows.codes.buffer, rows.codes.byteOffset);
+      for (const t of [data(rows.weights), codes, data(rows.state)]) addon.useLargePages!(t);
       return rows;
     },
     ...dense(addon),

@@ -2,21 +2,25 @@
 // float32 always; a stored weight is a float32 that its code gives back exactly, so whatever is
 // decoded (for a checkpoint, a digest, another tier) is encoded again to the same code.
 //
-// int8: a row is codes -127..127 times 2^exponent, one exponent a row, the smallest that holds the
-// row's largest weight. A power of two, where others keep a free scale and an offset: it costs up
-// to one bit and makes every stored weight exact.
+// int8: a quantum of 32 columns is codes -127..127 times 2^exponent, the smallest that holds its
+// largest weight (docs/decisions/0009-codes-of-int8-rows.md: why a power of two, where others keep
+// a free scale and an offset a row). By quanta, so that a row split by columns has the same codes.
 //
 // Stochastic rounding happens in the update and nowhere else: a weight between two neighbours takes
 // the upper one as often as it lies nearer to it, so that updates smaller than a step are not lost
-// (papers.md 1.5). The random words are those of philox at [index low, index high, step, purpose],
-// as in `Kernels.uniform`: index = row * (D rounded up to a multiple of 4) + column.
+// (papers.md 1.5). Each weight takes 16 random bits, half c%2 of word c%8/2 of philox at counter
+// [index low, index high, step, purpose] with index = row * (D/8 rounded up) + c/8 for column c. Of
+// philox's rounds it takes 7, the fewest in which its authors' tests found no flaw.
 
 import { type Key, philox } from "../random.ts";
+import { quantumColumns } from "./kernels.ts";
 
 export type Precision = "float32" | "float16" | "bfloat16" | "int8";
 
 /** Codes of stored weights, by row; none where they are float32. */
 export type Codes = Uint16Array | Int8Array;
+
+const roundingRounds = 7;
 
 /** Which random numbers round: those of one table at one step. */
 export interface Rounding {
@@ -25,7 +29,7 @@ export interface Rounding {
   readonly step: number;
 }
 
-/** Bytes of one stored weight; an int8 row has one more for its exponent. */
+/** Bytes of one stored weight; an int8 row has one more for each exponent. */
 export function weightBytes(precision: Precision): number {
   switch (precision) {
     case "float32":
@@ -46,6 +50,11 @@ export function createCodes(precision: Precision, length: number): Codes {
   return new Uint16Array(precision === "float32" ? 0 : length);
 }
 
+/** Zeroed exponents for rows of `dim` columns; none where they are not int8. */
+export function createExponents(precision: Precision, rows: number, dim: number): Int8Array {
+  return new Int8Array(precision === "int8" ? rows * Math.ceil(dim / quantumColumns) : 0);
+}
+
 const word = new DataView(new ArrayBuffer(4));
 
 function bitsOf(value: number): number {
@@ -58,7 +67,7 @@ function fromBits(bits: number): number {
   return word.getFloat32(0);
 }
 
-/** The weight that a code stands for. `exponent`: of an int8 row. */
+/** The weight that a code stands for. `exponent`: of its quantum, in int8. */
 export function decode(precision: Precision, code: number, exponent: number): number {
   switch (precision) {
     case "bfloat16":
@@ -81,7 +90,7 @@ export function decode(precision: Precision, code: number, exponent: number): nu
   }
 }
 
-/** The exponent of an int8 row: the smallest with which its largest weight has a code. */
+/** The exponent of a quantum: the smallest with which its largest weight has an int8 code. */
 export function exponentOf(weights: ArrayLike<number>): number {
   let largest = 0;
   for (let c = 0; c < weights.length; c++) {
@@ -95,7 +104,7 @@ export function exponentOf(weights: ArrayLike<number>): number {
 }
 
 /**
- * The code of a float32. `random` is a word of 32 bits: its low bits are the chance to take the
+ * The code of a float32. `random` holds 16 bits: the lowest of them are the chance to take the
  * neighbour above; undefined rounds to the nearest.
  */
 export function encode(
@@ -108,14 +117,14 @@ export function encode(
     case "bfloat16": {
       const bits = bitsOf(value);
       if (Number.isNaN(value)) return 0x7fc0;
-      const noise = random === undefined ? 0x7fff + ((bits >>> 16) & 1) : random & 0xffff;
+      const noise = random ?? 0x7fff + ((bits >>> 16) & 1);
       return ((bits + noise) >>> 16) & 0xffff;
     }
     case "float16":
       return encodeFloat16(value, random);
     case "int8": {
       const scaled = Math.fround(value * 2 ** -exponent);
-      const noise = random === undefined ? 0.5 : (random >>> 8) * 2 ** -24;
+      const noise = random === undefined ? 0.5 : random * 2 ** -16;
       const code = Math.floor(Math.fround(scaled + noise));
       return Number.isNaN(code) ? -128 : Math.max(-127, Math.min(127, code));
     }
@@ -146,9 +155,12 @@ export function decodeRow(
   row: number,
 ): void {
   const { precision, codes, exponents } = from;
-  const first = row * out.length;
-  const exponent = exponents[row] ?? 0;
-  for (let c = 0; c < out.length; c++) out[c] = decode(precision, codes[first + c]!, exponent);
+  const dim = out.length;
+  const quanta = row * Math.ceil(dim / quantumColumns);
+  for (let c = 0; c < dim; c++) {
+    const exponent = exponents[quanta + Math.floor(c / quantumColumns)] ?? 0;
+    out[c] = decode(precision, codes[row * dim + c]!, exponent);
+  }
 }
 
 /** Encodes weights (D) as row `row`, by `rounding` or, without it, to the nearest. */
@@ -160,17 +172,28 @@ export function encodeRow(
 ): void {
   const { precision, codes, exponents } = to;
   const dim = weights.length;
-  const exponent = precision === "int8" ? exponentOf(weights) : 0;
-  if (precision === "int8") exponents[row] = exponent;
+  const quanta = row * Math.ceil(dim / quantumColumns);
   const words = new Uint32Array(4);
+  let exponent = 0;
   for (let c = 0; c < dim; c++) {
-    if (rounding !== undefined && c % 4 === 0) {
-      const block = row * Math.ceil(dim / 4) + c / 4;
-      const { key, step, purpose } = rounding;
-      const high = Math.floor(block / 2 ** 32) >>> 0;
-      philox(words, key, [block >>> 0, high, step >>> 0, purpose >>> 0]);
+    if (precision === "int8" && c % quantumColumns === 0) {
+      exponent = exponentOf(quantumOf(weights, c));
+      exponents[quanta + c / quantumColumns] = exponent;
     }
-    const random = rounding === undefined ? undefined : words[c % 4]!;
+    if (rounding !== undefined && c % 8 === 0) {
+      const index = row * Math.ceil(dim / 8) + c / 8;
+      const { key, step, purpose } = rounding;
+      const high = Math.floor(index / 2 ** 32) >>> 0;
+      philox(words, key, [index >>> 0, high, step >>> 0, purpose >>> 0], roundingRounds);
+    }
+    const half = (words[(c % 8) >> 1]! >>> (16 * (c % 2))) & 0xffff;
+    const random = rounding === undefined ? undefined : half;
     codes[row * dim + c] = encode(precision, Math.fround(weights[c]!), exponent, random);
   }
+}
+
+/** The weights of the quantum of columns that begins at column `first`. */
+function quantumOf(weights: ArrayLike<number>, first: number): number[] {
+  const columns = Math.min(quantumColumns, weights.length - first);
+  return Array.from({ length: columns }, (_, c) => weights[first + c]!);
 }

@@ -69,16 +69,16 @@ for (const [name, scenario] of Object.entries(scenarios)) {
     if (startNative(t) === undefined) return;
     limitIsa("portable");
     const portable = openKernels("native");
-    t.regex(portable.arithmetic, /^native-1-portable/);
+    t.regex(portable.arithmetic, /^native-2-portable/);
     for (const seed of seeds) {
       const actual = scenario(portable, new RandomStream(seed, 1));
       const expected = scenario(openKernels("reference"), new RandomStream(seed, 1));
       actual.forEach((values, i) => {
         const other = expected[i] ?? new Float32Array();
         const worst = distance(values, other);
-        // A weight in fewer bits may fall to the other side of its random number: one step apart.
+        // Weights in fewer bits may fall to the other side of their random number: one step apart.
         const parted = values.filter((value, at) => Math.abs(value - (other[at] ?? 0)) > 1e-5);
-        const isRounding = worst <= 2 ** -6 && parted.length <= 1;
+        const isRounding = worst <= 2 ** -6 && parted.length <= 2;
         t.true(worst <= 1e-5 || isRounding, `seed ${seed}, output ${i}: ${worst}`);
       });
     }

@@ -114,8 +114,8 @@ class Scratch {
 /// One thread's scratch, by what it is for.
 struct Scratches {
   Scratch packedA, packedB, batch, tiles, converted, features;
-  Scratch narrowed, rowsA, rowsB, samples, slices, fold, gradient, direction, decoded, noise,
-      squares, trees;
+  Scratch narrowed, rowsA, rowsB, samples, slices, fold, gradient, direction, decoded, noise;
+  Scratch squares, trees;
 };
 
 inline Scratches& scratches() {

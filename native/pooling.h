@@ -12,8 +12,8 @@ struct Run {
   const int32_t* stop;
   const char* rows;  // the table's
   int64_t bytes;     // of one
-  const int8_t* exponents;  // of int8 rows
-  int64_t quanta;           // of one
+  const int8_t* exponents;
+  int64_t quanta;    // exponents of one, 0 where there are none
 };
 
 /// Walks the runs of a call in the order in which `pool` meets them.
@@ -32,9 +32,8 @@ struct Lookahead {
         const Table& t = tables[table];
         const int32_t* offsets = bags.offsets + table++ * bags.samples;
         if (offsets[sample] == offsets[last]) continue;
-        const int8_t* exponents = t.precision == Precision::int8 ? t.exponents : nullptr;
         return {bags.ids + offsets[sample], bags.ids + offsets[last], rowsOf(t), rowBytes(t),
-                exponents, quantaOf(t.dim)};
+                t.exponents, t.precision == Precision::int8 ? quantaOf(t.dim) : 0};
       }
     }
     static const int32_t none[prefetchAhead] = {};
@@ -47,7 +46,7 @@ INLINE void ask(Run& run, Lookahead& lookahead) {
   if (__builtin_expect(run.next == run.stop, 0)) run = lookahead.follow();
   const int64_t row = *run.next++;
   prefetch(run.rows + row * run.bytes, run.bytes);
-  if (run.exponents != nullptr) prefetch(run.exponents + row * run.quanta, 1);
+  if (run.quanta > 0) prefetch(run.exponents + row * run.quanta, 1);
 }
 
 // Pooling ----
@@ -66,9 +65,8 @@ struct BagBlock {
 /// The sum over columns c.. of `count` rows in bag order, each times its weight where there are.
 /// Rows are decoded on the way. `last` = elements of the last vector.
 template <Precision precision, int vectors, bool weighted>
-INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids,
-                   const float* weights, int64_t count, bool mean, int64_t last, Run* run,
-                   Lookahead& lookahead) {
+INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids, const float* weights,
+                   int64_t count, bool mean, int64_t last, Run* run, Lookahead& lookahead) {
   Vec acc[vectors];
   UNROLL for (int v = 0; v < vectors; v++) acc[v] = zero();
   for (int64_t k = 0; k < count; k++) {
@@ -94,10 +92,10 @@ INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids,
 template <Precision precision, int vectors, bool weighted, bool single>
 [[gnu::noinline]] static void poolPlain(const BagBlock& block, Run& run, Lookahead& lookahead) {
   const Table t = block.t;
-  const int64_t dim = t.dim, columns = block.columns, bags = block.count;
+  const int64_t columns = block.columns, bags = block.count;
   const bool mean = t.mean && !single;
-  const int64_t before = (dim - 1) / (4 * lanes) * 4 * lanes;
-  const int64_t last = dim - before - (vectors - 1) * lanes;
+  const int64_t before = (t.dim - 1) / (4 * lanes) * 4 * lanes;
+  const int64_t last = t.dim - before - (vectors - 1) * lanes;
   const int32_t* const offsets = block.offsets;
   const int32_t* ids = block.ids + offsets[0];
   const float* weights = weighted ? block.weights + offsets[0] : nullptr;
@@ -189,14 +187,12 @@ inline void pool(float* out, const Table* tables, const Bags& bags, int64_t firs
       const Table& t = tables[index];
       const int32_t* offsets = bags.offsets + index * bags.samples + sample;
       float* pooled = out + (sample - first) * columns + t.column;
+      const bool single = bags.weights == nullptr && bagsOfOne(offsets, samples);
       const BagBlock block{t, bags.ids, bags.weights, offsets, samples, pooled, columns};
-      if (t.blocks > 1) {
-        poolBlocks(block, run, lookahead);
-        continue;
-      }
       withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
-        if (bags.weights != nullptr) poolPlain<precision, true, false>(block, run, lookahead);
-        else if (bagsOfOne(offsets, samples)) poolPlain<precision, false, true>(block, run, lookahead);
+        if (t.blocks > 1) poolBlocks(block, run, lookahead);
+        else if (bags.weights != nullptr) poolPlain<precision, true, false>(block, run, lookahead);
+        else if (single) poolPlain<precision, false, true>(block, run, lookahead);
         else poolPlain<precision, false, false>(block, run, lookahead);
       });
     }

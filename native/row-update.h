@@ -163,6 +163,7 @@ INLINE void askForRows(const Table& t, const Gradients<weighted>& g, int64_t& as
     const int64_t row = rowOf(g.lookups[asked]);
     const int64_t bytes = known > 0 ? known : rowBytes(t);
     prefetch(rowsOf(t) + row * bytes, bytes);
+    if (t.precision == Precision::int8) prefetch(t.exponents + row * quantaOf(t.dim), 1);
     prefetch(t.state + row * t.stateWidth, known > 0 ? 4 : t.stateWidth * sizeof(float));
     prefetch(t.touched + row, 1);
   }
@@ -171,8 +172,8 @@ INLINE void askForRows(const Table& t, const Gradients<weighted>& g, int64_t& as
 /// What `foldRow` and `applyRow` do with SGD and row-wise Adagrad, without decay, on float32 rows
 /// of so many vectors: the gradient stays in registers.
 template <int vectors, bool weighted>
-INLINE Finite updateHeld(const Table& t, const Gradients<weighted>& g, int64_t first, int64_t row,
-                         int64_t from, int64_t to, const float* mean) {
+INLINE void updateHeld(const Table& t, const Gradients<weighted>& g, int64_t first, int64_t row,
+                       int64_t from, int64_t to, const float* mean, Finite& finite) {
   Vec d[vectors];
   if (to == from + 1 && !weighted && !g.mean) {
     const float* share = g.d + g.sampleOf(from) * g.columns;
@@ -181,7 +182,6 @@ INLINE Finite updateHeld(const Table& t, const Gradients<weighted>& g, int64_t f
     const float* folded = foldRow(g, first, from, to);
     for (int v = 0; v < vectors; v++) d[v] = load(folded + v * lanes);
   }
-  Finite finite;
   float rate = t.rule.rate;
   if (t.rule.kind == RuleKind::rowWiseAdagrad) {
     float* state = t.state + row;
@@ -196,34 +196,48 @@ INLINE Finite updateHeld(const Table& t, const Gradients<weighted>& g, int64_t f
     store(w + v * lanes, changed);
   }
   t.touched[row] = 1;
-  return finite;
+}
+
+/// One table's rows in fewer bits take their gradients by a plain rule.
+template <Precision precision, bool weighted>
+[[gnu::noinline]] static void updateCoded(const Table& t, const Gradients<weighted>& g,
+                                          int64_t first, const float* mean, Finite& finite) {
+  int64_t asked = 0;
+  const Room room(t);
+  Finite seen;
+  eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
+    askForRows<0>(t, g, asked, to);
+    const bool lone = to == from + 1 && !weighted && !g.mean;
+    const float* gradient =
+        lone ? g.d + g.sampleOf(from) * g.columns : foldRow(g, first, from, to);
+    seen.also(stepCodedRow<precision>(t, row, gradient, mean, room));
+    t.touched[row] = 1;
+    if (mean != nullptr) mean++;
+  });
+  finite = seen;
 }
 
 /// The vectors of a row that `updateHeld` takes, or 0.
 inline int64_t heldVectors(const Table& t) {
   const Rule& rule = t.rule;
-  const bool held = t.precision == Precision::float32 && rule.l2 == 0 && rule.kept == 1 &&
-                    (rule.kind == RuleKind::sgd || rule.kind == RuleKind::rowWiseAdagrad);
+  const bool held = t.precision == Precision::float32 && isPlain(rule);
   return held && t.dim % lanes == 0 ? t.dim / lanes : 0;
 }
 
 /// One table's rows take their gradients. `vectors` as in `updateHeld`; 0: any table.
 template <int vectors, bool weighted>
-[[gnu::noinline]] static Finite updateTable(const Table& t, const Gradients<weighted>& g,
-                                            int64_t first, const float* mean) {
+[[gnu::noinline]] static void updateTable(const Table& t, const Gradients<weighted>& g,
+                                          int64_t first, const float* mean, Finite& finite) {
   int64_t asked = 0;
   const Room room(t);
-  Finite finite;
+  Finite seen;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
     askForRows<vectors>(t, g, asked, to);
-    if constexpr (vectors > 0) {
-      finite.also(updateHeld<vectors>(t, g, first, row, from, to, mean));
-    } else {
-      finite.also(applyRow(t, row, foldRow(g, first, from, to), mean, room));
-    }
+    if constexpr (vectors > 0) updateHeld<vectors>(t, g, first, row, from, to, mean, seen);
+    else seen.also(applyRow(t, row, foldRow(g, first, from, to), mean, room));
     if (mean != nullptr) mean++;
   });
-  return finite;
+  finite = seen;
 }
 
 template <bool weighted>
@@ -235,16 +249,20 @@ inline int64_t updateRowsOf(const Table* tables, const Bags& bags, const float* 
     const Table& t = tables[index];
     const Gradients<weighted> g = gradientsOf<weighted>(t, index, bags, dPooled, columns, sliceOf);
     const float* mean = sums == nullptr ? nullptr : sums[index];
-    const auto update = [&]() INLINE_LAMBDA {
-      switch (heldVectors(t)) {
-        case 1: return updateTable<1>(t, g, slices.first, mean);
-        case 2: return updateTable<2>(t, g, slices.first, mean);
-        case 4: return updateTable<4>(t, g, slices.first, mean);
-        case 8: return updateTable<8>(t, g, slices.first, mean);
-        default: return updateTable<0>(t, g, slices.first, mean);
+    Finite finite;
+    withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
+      if constexpr (precision != Precision::float32) {
+        if (isPlain(t.rule)) return updateCoded<precision>(t, g, slices.first, mean, finite);
       }
-    };
-    if (!update().all() && firstBad < 0) firstBad = index;
+      switch (heldVectors(t)) {
+        case 1: return updateTable<1>(t, g, slices.first, mean, finite);
+        case 2: return updateTable<2>(t, g, slices.first, mean, finite);
+        case 4: return updateTable<4>(t, g, slices.first, mean, finite);
+        case 8: return updateTable<8>(t, g, slices.first, mean, finite);
+        default: return updateTable<0>(t, g, slices.first, mean, finite);
+      }
+    });
+    if (firstBad < 0 && !finite.all()) firstBad = index;
   }
   return firstBad;
 }

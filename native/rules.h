@@ -92,8 +92,7 @@ INLINE float treeOfSquares(Vec (&d)[vectors]) {
   for (int half = 16 / lanes; half > 0; half /= 2) {
     for (int v = 0; v < half && v + half < vectors; v++) d[v] = add(d[v], d[v + half]);
   }
-  const Quad quad = foldQuads(d[0]);
-  return (quad[0] + quad[2]) + (quad[1] + quad[3]);
+  return sumOfLanes(d[0]);
 }
 
 INLINE float quantumSquares(const float* g, int64_t n) {
@@ -202,12 +201,17 @@ inline bool applyFlat(const Rule& rule, float* w, float* state, float* second, c
   return finite.all();
 }
 
-/// Whether a row takes rate * g and nothing else: the two rules of large tables.
-INLINE bool isPlain(const Rule& rule) {
+/// Whether weights take rate * g, whatever the rate: the two rules of large tables.
+INLINE bool isScaled(const Rule& rule) {
   return rule.kind == RuleKind::sgd || rule.kind == RuleKind::rowWiseAdagrad;
 }
 
-/// The rate of a plain rule, whose state takes g.
+/// Whether they take nothing else.
+INLINE bool isPlain(const Rule& rule) {
+  return isScaled(rule) && rule.l2 == 0 && rule.kept == 1;
+}
+
+/// The rate of such a rule, whose state takes g.
 INLINE float rateOf(const Rule& rule, float* state, const float* g, int64_t n, const float* mean) {
   if (rule.kind == RuleKind::sgd) return rule.rate;
   *state += mean != nullptr ? *mean : meanOfSquares(g, n);
@@ -220,7 +224,7 @@ INLINE Finite takeGradient(const Table& t, float* w, float* state, float* g, con
   const Rule& rule = t.rule;
   if (rule.l2 > 0) regularise(g, w, rule.l2, t.dim);
   if (rule.kept != 1) shrink(w, rule.kept, t.dim);
-  if (isPlain(rule)) {
+  if (isScaled(rule)) {
     Finite finite = applySgd(rateOf(rule, state, g, t.dim, mean), w, g, t.dim);
     if (rule.kind == RuleKind::rowWiseAdagrad) finite.look(broadcast(*state));
     return finite;
@@ -242,28 +246,34 @@ struct Room {
         noise(scratches().noise.take<uint16_t>(t.dim + 64)) {}
 };
 
-/// A row in fewer bits is decoded, takes its gradient and is rounded again; under a plain rule
+/// A row in fewer bits takes the gradient g by a plain rule: decoded, changed and rounded again
 /// without leaving its registers.
+template <Precision precision>
+INLINE Finite stepCodedRow(const Table& t, int64_t row, const float* g, const float* mean,
+                           const Room& room) {
+  drawRow(room.noise, t, row);  // First, so that it is on the way beside the rest.
+  float* state = t.state + row * t.stateWidth;
+  const Vec rate = broadcast(rateOf(t.rule, state, g, t.dim, mean));
+  Finite finite;
+  if (t.rule.kind == RuleKind::rowWiseAdagrad) finite.look(broadcast(*state));
+  const RowView<precision> before(t, row);
+  encodeRow<precision>(t, row, room.noise, [&](int64_t c, int64_t n) INLINE_LAMBDA {
+    // A gradient that was not summed may hold a -0.
+    const Vec w = fnma(rate, add(zero(), loadSome(g + c, n)), before.some(c, n));
+    finite.look(w);
+    return w;
+  });
+  return finite;
+}
+
+/// The same by any rule; g is overwritten.
 template <Precision precision>
 [[gnu::noinline]] static Finite applyCodedRow(const Table& t, int64_t row, float* g,
                                               const float* mean, const Room& room) {
-  const Rule& rule = t.rule;
-  float* state = t.state + row * t.stateWidth;
-  drawRow(room.noise, t, row);  // First, so that it is on the way beside the rest.
-  if (isPlain(rule) && rule.l2 == 0 && rule.kept == 1) {
-    const Vec rate = broadcast(rateOf(rule, state, g, t.dim, mean));
-    Finite finite;
-    if (rule.kind == RuleKind::rowWiseAdagrad) finite.look(broadcast(*state));
-    const RowView<precision> before(t, row);
-    encodeRow<precision>(t, row, room.noise, [&](int64_t c, int64_t n) INLINE_LAMBDA {
-      const Vec w = fnma(rate, loadSome(g + c, n), before.some(c, n));
-      finite.look(w);
-      return w;
-    });
-    return finite;
-  }
+  if (isPlain(t.rule)) return stepCodedRow<precision>(t, row, g, mean, room);
+  drawRow(room.noise, t, row);
   decodeRow<precision>(room.weights, t, row);
-  const Finite finite = takeGradient(t, room.weights, state, g, mean);
+  const Finite finite = takeGradient(t, room.weights, t.state + row * t.stateWidth, g, mean);
   encodeRow<precision>(t, row, room.noise, [&](int64_t c, int64_t n) INLINE_LAMBDA {
     return loadSome(room.weights + c, n);
   });

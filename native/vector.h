@@ -1,8 +1,6 @@
 // Vectors of one instruction set: included once for each, inside its namespace and its target.
 // Every operation rounds once, so that all sets with a fused multiply-add give the same bits.
 
-typedef float Quad __attribute__((vector_size(16)));
-
 #if defined(OSIRIS_AVX512)
 
 using Vec = __m512;
@@ -29,12 +27,6 @@ INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
 /// 0 where v < 0, else v: a number that is none stays so.
 INLINE Vec positive(Vec v) { return _mm512_maskz_max_ps(everyLane, _mm512_setzero_ps(), v); }
-/// Each half of the lanes is added to the other until four are left.
-INLINE Quad foldQuads(Vec v) {
-  const __m256 low = _mm512_maskz_extractf32x8_ps(0xff, v, 0);
-  const __m256 half = _mm256_add_ps(low, _mm512_maskz_extractf32x8_ps(0xff, v, 1));
-  return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
-}
 
 #elif defined(OSIRIS_AVX2)
 
@@ -60,9 +52,6 @@ INLINE Vec root(Vec a) { return _mm256_sqrt_ps(a); }
 INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
 INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
 INLINE Vec positive(Vec v) { return _mm256_max_ps(_mm256_setzero_ps(), v); }
-INLINE Quad foldQuads(Vec v) {
-  return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-}
 
 #else
 
@@ -110,7 +99,6 @@ INLINE Vec positive(Vec v) {
   for (int i = 0; i < lanes; i++) v[i] = v[i] < 0 ? 0 : v[i];
   return v;
 }
-INLINE Quad foldQuads(Vec v) { return v; }
 
 #endif
 
@@ -132,6 +120,21 @@ struct Finite {
   }
 };
 
+/// The sum of a vector's lanes: its halves added up until four are left, then (0 + 2) + (1 + 3).
+INLINE float sumOfLanes(Vec v) {
+  typedef float Quad __attribute__((vector_size(16)));
+#if defined(OSIRIS_AVX512)
+  const __m256 lower = _mm512_maskz_extractf32x8_ps(0xff, v, 0);
+  const __m256 half = _mm256_add_ps(lower, _mm512_maskz_extractf32x8_ps(0xff, v, 1));
+  const Quad q = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+#elif defined(OSIRIS_AVX2)
+  const Quad q = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+#else
+  const Quad q = v;
+#endif
+  return (q[0] + q[2]) + (q[1] + q[3]);
+}
+
 /// a * b + c of one number, rounded as a vector's lanes are.
 INLINE float fmaOne(float a, float b, float c) {
   float result[lanes];
@@ -148,6 +151,7 @@ INLINE int64_t left(int64_t n, int64_t at) {
 /// out[j*outStride + i] = in[i*inStride + j] for i < rows, j < columns.
 inline void transpose(float* out, int64_t outStride, const float* in, int64_t inStride,
                       int64_t rows, int64_t columns) {
+  typedef float Quad __attribute__((vector_size(16)));
   int64_t i = 0;
   for (; i + 4 <= rows; i += 4) {
     int64_t j = 0;

@@ -76,9 +76,9 @@ for (const [name, scenario] of Object.entries(scenarios)) {
       actual.forEach((values, i) => {
         const other = expected[i] ?? new Float32Array();
         const worst = distance(values, other);
-        // Weights in fewer bits may fall to the other side of their random number: one step apart.
+        // A weight in fewer bits may fall to the other side of its random number: one step apart.
         const parted = values.filter((value, at) => Math.abs(value - (other[at] ?? 0)) > 1e-5);
-        const isRounding = worst <= 2 ** -6 && parted.length <= 2;
+        const isRounding = worst <= 2 ** -6 && parted.length <= 1;
         t.true(worst <= 1e-5 || isRounding, `seed ${seed}, output ${i}: ${worst}`);
       });
     }

@@ -37,6 +37,11 @@ fi
 echo "-- npx osiris build-native, and on the native kernels"
 npx osiris build-native
 run native.txt
+shown=$(grep -o '^native-[0-9]*' "$root/README.md")
+if ! grep -q "^$shown" native.txt; then
+  echo "The README shows $shown where the program says $(head -n 1 native.txt)"
+  exit 1
+fi
 if grep -q 'build-native' native.txt; then
   echo "The native kernels were built and not used"
   exit 1

@@ -46,6 +46,27 @@ export const rulesByHand: Cases = {
     }
   },
 
+  "a sum of one is a sum: it begins at +0, in a bag and in a row's gradient": (t, k) => {
+    for (const dim of [8, 16, 32, 45, 64, 128]) {
+      for (const precision of ["float32", "float16", "bfloat16"] as const) {
+        const shape = { rows: 1, dim, pooling: "sum", rowBlocks: 1, stateWidth: 0 } as const;
+        const rows = k.rows({ ...shape, precision });
+        k.writeRows(rows, 0, new Float32Array(dim).fill(-0));
+        const bags = { tables: 1, samples: 1, offsets: Int32Array.of(0, 1), ids: Int32Array.of(0) };
+        const out = of(k, [1, dim], new Array(dim).fill(7));
+        k.pool(out, [rows], bags, 0, 1);
+        t.deepEqual(list(k, out), new Array(dim).fill(0), `${precision} ${dim}`);
+        // The gradient is 0 + -0 = +0, and -0 - 0.5 * +0 stays -0; with a gradient of -0 it is +0.
+        const d = of(k, [1, dim], new Array(dim).fill(-0));
+        const rounding = { key: [1, 2], purpose: 3, step: 4 } as const;
+        const rule = { kind: "sgd", learningRate: 0.5, l2: 0, decay: 0, rounding } as const;
+        k.updateRows([rows], bags, d, slicesOf(0, 1, 1, 1), [rule]);
+        const left = [...k.readRows(rows, 0, 1)];
+        t.deepEqual(left, new Array(dim).fill(-0), `${precision} ${dim}`);
+      }
+    }
+  },
+
   "row-wise Adagrad keeps one number of a row, and a completed mean replaces its own": (t, k) => {
     const rule = { kind: "rowWiseAdagrad", learningRate: 1, epsilon: 0, l2: 0, decay: 0 } as const;
     const d = of(k, [3, 2], [0, 0, 1, 7, 0, 0]);

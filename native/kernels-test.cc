@@ -221,6 +221,9 @@ void testEmbedding(const Kernels& k, RuleKind kind) {
     rule.rest1 = rule.rest2 = 0.1f;
     tables.push_back({memory[2 * t].data(), memory[2 * t + 1].data(), touched[t].data(), rows[t],
                       dims[t], width, t == 0, int64_t{1} << below(3), columns, rule});
+    Table& table = tables.back();
+    table.blockRows = (table.rows + table.blocks - 1) / table.blocks;
+    table.tableDim = table.dim;
     columns += dims[t];
     for (int64_t s = 0; s < samples; s++) {
       for (int64_t i = below(4); i > 0; i--) ids.push_back(static_cast<int32_t>(below(rows[t])));
@@ -284,7 +287,8 @@ void testCodes(const Kernels& k, Precision precision) {
   rule.l2 = 0.25f;
   rule.kept = 1;
   Table table{nullptr, nullptr, touched.data(), rows, dim, 0, false, 1, 0, rule,
-              precision, memory.data(), exponents.data()};
+              precision, memory.data(), exponents.data(), rows, below(1000), 32 * below(3)};
+  table.tableDim = table.firstColumn + dim + 32 * below(2);
   std::vector<int32_t> offsets{0}, ids;
   for (int64_t s = 0; s < samples; s++) {
     ids.push_back(static_cast<int32_t>(below(rows)));

@@ -60,7 +60,8 @@ export function ruleOf(kind: RowRule["kind"], l2: number): RowRule {
   }
 }
 
-const kinds = [
+/** Every kind of rule. */
+export const ruleKinds = [
   "sgd",
   "adagrad",
   "rowWiseAdagrad",
@@ -94,7 +95,7 @@ const roundingOf = (table: number) => ({ key: [7, 8] as const, purpose: 2 ** 30 
  */
 export function embeddingProblem(kernels: Kernels, stream: RandomStream): Problem {
   const samples = 1 + stream.below(40);
-  const specs = kinds.flatMap((kind, i) => [
+  const specs = ruleKinds.flatMap((kind, i) => [
     { kind, rows: 1 + stream.below(30), dim: 1 + stream.below(70), rowBlocks: 1 << (i % 3), l2: 0 },
     { kind, rows: rowsOfKind[i % 4] ?? 1, dim: 16 * (1 + (i % 4)), rowBlocks: 1, l2: 0.01 },
   ]);

@@ -260,6 +260,10 @@ void testEmbedding(const Kernels& k, RuleKind kind) {
   const Slices slices{0, count, bounds.data()};
   float* squares = nullptr;
   k.rowSquares(&squares, tables[0], 0, bags, d.data(), columns, slices);
+  if (tables[0].rule.isLamb()) {
+    double* norms = nullptr;
+    k.rowNorms(&norms, tables[0], 0, bags, d.data(), columns, slices, nullptr);
+  }
   Buffer dRows(rows[0] * dims[0]), counts(rows[0]);
   float* const dRowsOf[] = {dRows.data()};
   float* const countsOf[] = {counts.data()};
@@ -320,6 +324,8 @@ void testFold(const Kernels& k) {
   for (int64_t i = 0; i < n; i++) expect(out[i] == a[i] + (b[i] + c[i]), k.name, "foldSubtrees");
 }
 
+#include "exchange-test.h"
+
 /// Ids of 64 bits in buffers of their exact size; then one of them is no row of its table.
 void testNarrow() {
   const int64_t samples = 1 + below(20), tableCount = 1 + below(3);
@@ -362,6 +368,9 @@ int main() {
       testBfloat16(*kernels);
       testInteraction(*kernels);
       testFold(*kernels);
+      testFoldPooled(*kernels);
+      testPacking(*kernels);
+      testBorn(*kernels);
       for (int kind = 1; kind < 4; kind++) testCodes(*kernels, static_cast<Precision>(kind));
       for (int kind = 0; kind < 9; kind++) testEmbedding(*kernels, static_cast<RuleKind>(kind));
     }

@@ -3,22 +3,35 @@
 
 // Folding ----
 
+// Whole vectors go without a mask: AVX2's are slow.
+INLINE Vec loadUpTo(const float* from, int64_t n) {
+  return n == lanes ? load(from) : loadSome(from, n);
+}
+INLINE void storeUpTo(float* out, int64_t n, Vec v) {
+  if (n == lanes) store(out, v);
+  else storeSome(out, n, v);
+}
+
 INLINE void loadQuantum(Vec (&v)[quantumVectors], const float* from, int64_t columns) {
   UNROLL for (int i = 0; i < quantumVectors; i++) {
-    v[i] = loadSome(from + i * lanes, left(columns, i * lanes));
+    v[i] = loadUpTo(from + i * lanes, left(columns, i * lanes));
   }
 }
 
 INLINE void storeQuantum(float* out, const Vec (&v)[quantumVectors], int64_t columns) {
   UNROLL for (int i = 0; i < quantumVectors; i++) {
-    storeSome(out + i * lanes, left(columns, i * lanes), v[i]);
+    storeUpTo(out + i * lanes, left(columns, i * lanes), v[i]);
   }
+}
+
+/// NaN where there is none, else the bits.
+INLINE Vec noneWhere(Signed isNone, Words bits) {
+  return (Vec)(isNone ? Words{} + 0x7fc00000 : bits);
 }
 
 /// NaN where v is infinite: in int8 both are one code, which does not count in the exponent.
 INLINE Vec numberOrNone(Vec v) {
-  const Words bits = (Words)v;
-  return (Vec)((Signed)(bits & 0x7fffffff) >= 0x7f800000 ? Words{} + 0x7fc00000 : bits);
+  return noneWhere((Signed)((Words)v & 0x7fffffff) >= 0x7f800000, (Words)v);
 }
 
 /// One quantum, or `columns` of it, into codes to the nearest.
@@ -41,19 +54,40 @@ INLINE void unpackQuantum(Vec (&v)[quantumVectors], const typename Format<precis
     v[i] = Format<precision>::load(codes + i * lanes, n, scale);
     if (precision == Precision::int8) {
       const Signed code = (Signed)loadCodes(codes + i * lanes, n);
-      v[i] = (Vec)(code == -128 ? Words{} + 0x7fc00000 : (Words)v[i]);
+      v[i] = noneWhere(code == -128, (Words)v[i]);
     }
   }
 }
 
-/// What is left of a quantum that was packed and unpacked.
+/// What is left of a vector that was packed in 16 bits and unpacked.
+template <Precision precision>
+INLINE Vec roundHalves(Vec v) {
+  const Words size = (Words)v & 0x7fffffff, sign = (Words)v ^ size;
+  Words near = (size + 0x7fff + (size >> 16 & 1)) & 0xffff0000;
+  if (precision == Precision::float16) {
+    const Words large = (size + 0xfff + (size >> 13 & 1)) & 0xffffe000;
+    const Words small = (Words)sub(add((Vec)size, broadcast(0.5f)), broadcast(0.5f));
+    near = (Signed)size < 0x38800000 ? small : large;
+    near = (Signed)near < 0x47800000 ? near : Words{} + 0x7f800000;
+  }
+  return noneWhere((Signed)size > 0x7f800000, sign | near);
+}
+
+/// What is left of a quantum that was packed and unpacked, without leaving its registers.
 template <Precision precision>
 INLINE void roundQuantum(Vec (&v)[quantumVectors]) {
-  if constexpr (precision != Precision::float32) {
-    typename Format<precision>::Code codes[quantumColumns];
-    int8_t exponent = 0;
-    packQuantum<precision>(codes, &exponent, v, quantumColumns);
-    unpackQuantum<precision>(v, codes, &exponent, quantumColumns);
+  if constexpr (precision == Precision::int8) {
+    UNROLL for (int i = 0; i < quantumVectors; i++) v[i] = numberOrNone(v[i]);
+    const int power = exponentOf(v);
+    const Vec up = broadcast(powerOf2(-power)), down = broadcast(powerOf2(power));
+    UNROLL for (int i = 0; i < quantumVectors; i++) {
+      const Vec moved = add(mul(v[i], up), broadcast(0.5f));
+      const Words code = floorOf(within(broadcast(-127), moved, broadcast(127)));
+      const Signed isNone = (Signed)((Words)v[i] & 0x7fffffff) > 0x7f800000;
+      v[i] = noneWhere(isNone, (Words)mul(toFloat(code), down));
+    }
+  } else if constexpr (precision != Precision::float32) {
+    UNROLL for (int i = 0; i < quantumVectors; i++) v[i] = roundHalves<precision>(v[i]);
   }
 }
 
@@ -68,27 +102,26 @@ struct Parts {
 template <Precision precision>
 INLINE void foldQuantum(float* out, const Parts& all, int64_t sample, int64_t c, int64_t columns,
                         const int32_t* length) {
-  Vec stack[33][quantumVectors];
+  Vec stack[33][quantumVectors], top[quantumVectors];
   int64_t depth = 0;
-  for (int64_t p = 0; p < all.count; p++, depth++) {
+  for (int64_t p = 0; p < all.count; p++) {
     const PooledPart& part = all.parts[p];
-    Vec(&top)[quantumVectors] = stack[depth];
     UNROLL for (int i = 0; i < quantumVectors; i++) top[i] = zero();
     if (part.from != nullptr) loadQuantum(top, part.from + sample * part.columns + c, columns);
     roundQuantum<precision>(top);
     for (int64_t join = all.joins[p]; join > 0; join--) {
       depth--;
-      UNROLL for (int i = 0; i < quantumVectors; i++) {
-        stack[depth][i] = add(stack[depth][i], stack[depth + 1][i]);
-      }
-      roundQuantum<precision>(stack[depth]);
+      UNROLL for (int i = 0; i < quantumVectors; i++) top[i] = add(stack[depth][i], top[i]);
+      roundQuantum<precision>(top);
     }
+    UNROLL for (int i = 0; i < quantumVectors; i++) stack[depth][i] = top[i];
+    depth++;
   }
   if (length != nullptr && *length > 0) {
     const Vec divisor = broadcast(static_cast<float>(*length));
-    UNROLL for (int i = 0; i < quantumVectors; i++) stack[0][i] = div(stack[0][i], divisor);
+    UNROLL for (int i = 0; i < quantumVectors; i++) top[i] = div(top[i], divisor);
   }
-  storeQuantum(out, stack[0], columns);
+  storeQuantum(out, top, columns);
 }
 
 inline void foldPooled(float* out, int64_t outColumns, const PooledPart* parts, int64_t count,
@@ -119,7 +152,7 @@ inline void shareColumns(float* out, int64_t outColumns, const float* from, int6
     const Vec length = broadcast(static_cast<float>(lengths[b]));
     for (int64_t c = 0; c < columns; c += lanes) {
       const int64_t n = left(columns, c);
-      storeSome(out + c, n, lengths[b] > 0 ? div(loadSome(from + c, n), length) : zero());
+      storeUpTo(out + c, n, lengths[b] > 0 ? div(loadUpTo(from + c, n), length) : zero());
     }
   }
 }

@@ -92,11 +92,6 @@ struct Subtree {
 struct Completed {
   const float* mean = nullptr;  // of squares
   const float* trust = nullptr;
-
-  void next() {
-    if (mean != nullptr) mean++;
-    if (trust != nullptr) trust++;
-  }
 };
 
 /// The sums (B,columns) of a run of row blocks; nullptr: none, zeros.

@@ -201,7 +201,7 @@ INLINE void updateHeld(const Table& t, const Gradients<weighted>& g, int64_t fir
 /// One table's rows in fewer bits take their gradients by a plain rule.
 template <Precision precision, bool weighted>
 [[gnu::noinline]] static void updateCoded(const Table& t, const Gradients<weighted>& g,
-                                          int64_t first, Completed known, Finite& finite) {
+                                          int64_t first, const float* mean, Finite& finite) {
   int64_t asked = 0;
   const Room room(t);
   Finite seen;
@@ -210,9 +210,9 @@ template <Precision precision, bool weighted>
     const bool lone = to == from + 1 && !weighted && !g.mean;
     const float* gradient =
         lone ? g.d + g.sampleOf(from) * g.columns : foldRow(g, first, from, to);
-    seen.also(stepCodedRow<precision>(t, row, gradient, known.mean, room));
+    seen.also(stepCodedRow<precision>(t, row, gradient, mean, room));
     t.touched[row] = 1;
-    known.next();
+    if (mean != nullptr) mean++;
   });
   finite = seen;
 }
@@ -227,15 +227,21 @@ inline int64_t heldVectors(const Table& t) {
 /// One table's rows take their gradients. `vectors` as in `updateHeld`; 0: any table.
 template <int vectors, bool weighted>
 [[gnu::noinline]] static void updateTable(const Table& t, const Gradients<weighted>& g,
-                                          int64_t first, Completed known, Finite& finite) {
+                                          int64_t first, const Completed& completed,
+                                          Finite& finite) {
+  const float *mean = completed.mean, *trust = completed.trust;
   int64_t asked = 0;
   const Room room(t);
   Finite seen;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
     askForRows<vectors>(t, g, asked, to);
-    if constexpr (vectors > 0) updateHeld<vectors>(t, g, first, row, from, to, known.mean, seen);
-    else seen.also(applyRow(t, row, foldRow(g, first, from, to), known, room));
-    known.next();
+    if constexpr (vectors > 0) {
+      updateHeld<vectors>(t, g, first, row, from, to, mean, seen);
+    } else {
+      seen.also(applyRow(t, row, foldRow(g, first, from, to), {mean, trust}, room));
+      if (trust != nullptr) trust++;
+    }
+    if (mean != nullptr) mean++;
   });
   finite = seen;
 }
@@ -252,7 +258,7 @@ inline int64_t updateRowsOf(const Table* tables, const Bags& bags, const float* 
     Finite finite;
     withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
       if constexpr (precision != Precision::float32) {
-        if (isPlain(t.rule)) return updateCoded<precision>(t, g, slices.first, known, finite);
+        if (isPlain(t.rule)) return updateCoded<precision>(t, g, slices.first, known.mean, finite);
       }
       switch (heldVectors(t)) {
         case 1: return updateTable<1>(t, g, slices.first, known, finite);

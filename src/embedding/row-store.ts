@@ -8,7 +8,7 @@
 // the sums of squares of the part that is here, the exchange completes them, `update` applies.
 // Where whole rows are here, `update` alone does both in one pass.
 
-import type { Bags, RowRule, Tensor } from "../kernels/kernels.ts";
+import type { Bags, RowRule, RowSums, Tensor } from "../kernels/kernels.ts";
 import type { Slices } from "../kernels/slices.ts";
 
 /** Rows of one table as they travel to and from rest. All arrays run over the same rows. */
@@ -45,7 +45,7 @@ export interface RowStore {
     dPooled: Tensor,
     slices: Slices,
     rules: readonly RowRule[],
-    sums?: readonly Float32Array[],
+    completed?: readonly (RowSums | undefined)[],
   ): number;
   /** Rows born so far. */
   rowsBorn(table: number): number;

@@ -37,8 +37,8 @@ export function createSlab(options: {
     lookup: (out, bags, first, count) => kernels.pool(out, rowsOf, bags, first, count),
     partials: (table, bags, dPooled, slices, rules) =>
       kernels.rowSquares(rowsOf, table, bags, dPooled, slices, rules),
-    update: (bags, dPooled, slices, rules, sums) =>
-      kernels.updateRows(rowsOf, bags, dPooled, slices, rules, sums),
+    update: (bags, dPooled, slices, rules, completed) =>
+      kernels.updateRows(rowsOf, bags, dPooled, slices, rules, completed),
     rowsBorn: (table) => at(table).touched.reduce((sum, touched) => sum + touched, 0),
     records: (table) => records(kernels, at(table)),
     restore: (table, chunk) => restore(kernels, at(table), chunk),
@@ -61,23 +61,11 @@ function fill(
   const width = stateWidth(optimizer.kind, dim);
   const made = kernels.rows({ rows, dim, pooling, rowBlocks, stateWidth: width, precision });
   const scale = spec.initScale > 0 ? spec.initScale : 1 / Math.sqrt(rows);
-  const purpose = purposes.rowInit + table;
-  if (precision === "float32") kernels.uniform(made.weights, key, purpose, 0, scale);
-  else fillCodes(kernels, made, key, purpose, scale);
+  kernels.born(made, key, purposes.rowInit + table, scale);
   if ("initialAccumulator" in optimizer && optimizer.initialAccumulator > 0) {
     kernels.fill(made.state, optimizer.initialAccumulator);
   }
   return made;
-}
-
-/** As `uniform`, each weight rounded to the nearest that can be stored. */
-function fillCodes(kernels: Kernels, rows: Rows, key: Key, purpose: number, scale: number): void {
-  for (let first = 0; first < rows.rows; first += recordRowsMax) {
-    const count = Math.min(recordRowsMax, rows.rows - first);
-    const born = kernels.tensor([count, rows.dim]);
-    kernels.uniform(born, key, purpose, first * rows.dim, scale);
-    kernels.writeRows(rows, first, kernels.read(born));
-  }
 }
 
 function* records(kernels: Kernels, rows: Rows): Generator<RowRecords> {

@@ -2,7 +2,7 @@
 
 import type { ResolvedDataOptions } from "../data/options.ts";
 import type { SparseOptimizerSpec, TableSpec } from "../embedding/options.ts";
-import { needsWholeRows, stateWidth } from "../kernels/kernels.ts";
+import { stateWidth } from "../kernels/kernels.ts";
 import { weightBytes } from "../kernels/precision.ts";
 import { shapeOf } from "../model/dlrm.ts";
 import type { ModelSpec } from "../model/options.ts";
@@ -47,7 +47,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       rows,
       dim,
       rowBlocks,
-      splitsColumns: !needsWholeRows(sparse.kind),
+      splitsColumns: true,
       poolingFactor,
       zipf,
       weightBytes: weightBytes(precision),

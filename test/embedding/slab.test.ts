@@ -149,7 +149,7 @@ test("two phases give the bits of one, where no row is split", (t) => {
     const rules = [rowRuleOf(subject.optimizer, 0, 0)];
     const squares = slab.partials(0, bags, d, slices, rules);
     const means = squares.map((square) => Math.fround(square / dim));
-    slab.update(bags, d, slices, rules, inTwoPhases ? [means] : undefined);
+    slab.update(bags, d, slices, rules, inTwoPhases ? [{ means }] : undefined);
     return [...slab.records(0)];
   });
   t.deepEqual(after[0], after[1]);

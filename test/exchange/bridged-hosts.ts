@@ -33,6 +33,8 @@ export function startBridgedHosts(options: {
   readonly windowBytes?: number;
   readonly frameBytesMax?: number;
   readonly deadlineMs?: number;
+  /** Told what a receiver threw. @default it is thrown */
+  readonly onError?: (error: unknown) => void;
 }): BridgedHosts {
   const { hostOf, seed, windowBytes, frameBytesMax, deadlineMs = 60_000 } = options;
   const shape = { ...options.shape, hostOf };
@@ -44,6 +46,7 @@ export function startBridgedHosts(options: {
     seed,
     ...(options.faults && { faults: options.faults }),
     ...(frameBytesMax && { frameBytesMax }),
+    ...(options.onError && { onError: options.onError }),
   });
   const cells = createSimulatedCells({ cells: layout.cells, seed, hosts, clock, generation: 3 });
   const memories = layout.hosts.map(() => new SharedArrayBuffer(layout.bytes));

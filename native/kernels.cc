@@ -28,7 +28,7 @@ typedef int SHUFFLE_MASK __attribute__((vector_size(16)));
 
 #define OSIRIS_KERNELS(isa, bits)                                                                 \
   const osiris::Kernels kernels = {                                                               \
-      isa,          bits,                 uniform,               linear,    dRelu,                \
+      isa,          bits,    copyColumns, uniform,               linear,    dRelu,                \
       dLinearInput, dLinearWeight,        linearBfloat16,        dLinearInputBfloat16,            \
       dLinearWeightBfloat16, dropout,     interact,  dInteract,  pool,      updateRows,           \
       rowSquares,   dRows,                applyRows, foldSubtrees, applyFlat};

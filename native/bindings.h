@@ -20,6 +20,16 @@ thread_local const Kernels* limited = nullptr;
 /// The kernels that this thread runs.
 const Kernels& running() { return limited != nullptr ? *limited : *best; }
 
+// copyColumns(out, outFirst, outStride, from, fromFirst, fromStride, samples, columns)
+void copyColumns(Call& call) {
+  float *out = call.floats(0), *from = call.floats(3);
+  const int64_t outFirst = call.integer(1), outStride = call.integer(2);
+  const int64_t fromFirst = call.integer(4), fromStride = call.integer(5);
+  const int64_t samples = call.integer(6), columns = call.integer(7);
+  if (!call.valid()) return;
+  running().copyColumns(out + outFirst, outStride, from + fromFirst, fromStride, samples, columns);
+}
+
 // uniform(t, key0, key1, purpose, first, scale)
 void uniform(Call& call) {
   float* t = call.floats(0);
@@ -343,6 +353,7 @@ NAPI_MODULE_INIT() {
       method("arithmetic", answered<arithmetic>),
       method("limitIsa", answered<limitIsa>),
       method("useLargePages", bound<useLargePages>),
+      method("copyColumns", bound<copyColumns>),
       method("uniform", bound<uniform>),
       method("born", bound<born>),
       method("linear", bound<linear>),

@@ -64,6 +64,18 @@ std::vector<int32_t> boundsOf(int64_t slices, int64_t samples) {
 /// Mostly few, now and then more than a block of a product takes at once.
 int64_t someInputs() { return 1 + below(below(4) == 0 ? 1300 : 200); }
 
+void testColumns(const Kernels& k) {
+  const int64_t samples = 1 + below(30), columns = below(70);
+  const int64_t outStride = columns + below(9), fromStride = columns + below(9);
+  Buffer out((samples - 1) * outStride + columns), from((samples - 1) * fromStride + columns);
+  std::vector<float> expected(out.data(), out.data() + out.size());
+  for (int64_t s = 0; s < samples; s++) {
+    std::copy_n(from.data() + s * fromStride, columns, expected.data() + s * outStride);
+  }
+  k.copyColumns(out.data(), outStride, from.data(), fromStride, samples, columns);
+  expect(std::equal(expected.begin(), expected.end(), out.data()), k.name, "copyColumns");
+}
+
 void testLayer(const Kernels& k) {
   const int64_t samples = 1 + below(90), inputs = someInputs(), outputs = 1 + below(100);
   Buffer x(samples * inputs), w(outputs * inputs), b(outputs), out(samples * outputs);
@@ -364,6 +376,7 @@ int main() {
     const Kernels* kernels = kernelsOf(isa);
     if (kernels == nullptr) continue;
     for (int round = 0; round < 12; round++) {
+      testColumns(*kernels);
       testLayer(*kernels);
       testBfloat16(*kernels);
       testInteraction(*kernels);

@@ -28,7 +28,7 @@ typedef int SHUFFLE_MASK __attribute__((vector_size(16)));
 
 #define OSIRIS_KERNELS(isa, bits)                                                                 \
   const osiris::Kernels kernels = {                                                               \
-      isa,       bits,         uniform,   born,         linear,                         \
+      isa,       bits,         copyColumns, uniform,     born,       linear,                       \
       dRelu,     dLinearInput, dLinearWeight,           linearBfloat16,                           \
       dLinearInputBfloat16,    dLinearWeightBfloat16,   dropout,   interact,                      \
       dInteract, pool,         updateRows, rowSquares,  rowNorms,  dRows,                         \

@@ -143,6 +143,8 @@ inline Scratches& scratches() {
 struct Kernels {
   const char* name;
   const char* arithmetic;
+  void (*copyColumns)(float* out, int64_t outStride, const float* from, int64_t fromStride,
+                      int64_t samples, int64_t columns);
   void (*uniform)(float* t, int64_t n, const uint32_t* key, uint32_t purpose, int64_t first,
                   float scale);
   void (*born)(const Table& rows, const uint32_t* key, uint32_t purpose, float scale);

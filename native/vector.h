@@ -148,6 +148,24 @@ INLINE int64_t left(int64_t n, int64_t at) {
   return rest > 0 ? rest : 0;
 }
 
+/// out[b*outStride + c] = from[b*fromStride + c] for c < columns. A sample's columns are too few for
+/// the processor to see where the next ones lie: it is told.
+inline void copyColumns(float* out, int64_t outStride, const float* from, int64_t fromStride,
+                        int64_t samples, int64_t columns) {
+  constexpr int64_t ahead = 8;
+  for (int64_t b = 0; b < samples; b++, out += outStride, from += fromStride) {
+    const bool asks = b + ahead < samples;
+    for (int64_t c = 0; c < columns; c += lanes) {
+      if (asks && c % 16 == 0) {
+        __builtin_prefetch(from + ahead * fromStride + c, 0, 3);
+        __builtin_prefetch(out + ahead * outStride + c, 1, 3);
+      }
+      if (c + lanes <= columns) store(out + c, load(from + c));
+      else storeSome(out + c, left(columns, c), loadSome(from + c, left(columns, c)));
+    }
+  }
+}
+
 /// out[j*outStride + i] = in[i*inStride + j] for i < rows, j < columns.
 inline void transpose(float* out, int64_t outStride, const float* in, int64_t inStride,
                       int64_t rows, int64_t columns) {

@@ -41,6 +41,13 @@ export function createNative(): Kernels | undefined {
   return {
     arithmetic: String(addon.arithmetic!()),
     ...memory,
+    copyColumns(out, outFirst, from, fromFirst, columns) {
+      const samples = out.shape[0]!;
+      const [to, source] = [data(out), data(from)];
+      const [outStride, fromStride] = [to.length / samples, source.length / samples];
+      const operands = [to, outFirst, outStride, source, fromFirst, fromStride];
+      addon.copyColumns!(...operands, samples, columns);
+    },
     rows(spec) {
       const rows = memory.rows(spec);
       const codes = new Float32Array(rows.codes.buffer, rows.codes.byteOffset);

@@ -39,14 +39,14 @@ export async function exchangeRounds(
     await check(ids, 1, round, exchange, wrong);
     await send(pooled, 2, round, exchange);
     await gradients.open();
+    await send(dPooled, 3, round, exchange);
+    await check(pooled, 2, round, exchange, wrong); // Others may go on to their sum meanwhile.
     const trees = shape.subtrees[rank] ?? [];
     for (const [i, tree] of trees.entries()) {
       const t = gradients.subtrees[i];
       if (t === undefined) wrong.push(`subtree ${i} has no tensor`);
       else valuesOf(t).set(Array.from({ length: gradientLength }, (_, n) => sumOf(tree, n, round)));
     }
-    await check(pooled, 2, round, exchange, wrong);
-    await send(dPooled, 3, round, exchange);
     gradients.start();
     await check(dPooled, 3, round, exchange, wrong);
     const sum = valuesOf(await gradients.finish());

@@ -2,7 +2,8 @@
 
 import { modelDigest } from "../../src/embedding/digest.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
-import { createSharedMemoryExchange, layoutOf } from "../../src/exchange/shared-memory.ts";
+import { layoutOf } from "../../src/exchange/layout.ts";
+import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
 import type { Kernels } from "../../src/kernels/kernels.ts";
 import {

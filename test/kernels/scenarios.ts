@@ -191,6 +191,15 @@ const layer =
     return [plain, ...[out, d, dX, ...dW, ...dB].map((t) => kernels.read(t))];
   };
 
+const columns: Scenario = (kernels, stream) => {
+  const [samples, count] = [1 + stream.below(40), stream.below(70)];
+  const [outFirst, fromFirst] = [stream.below(20), stream.below(20)];
+  const out = random(kernels, stream, [samples, outFirst + count + 1 + stream.below(5)]);
+  const from = random(kernels, stream, [samples, fromFirst + count + 1 + stream.below(5)]);
+  kernels.copyColumns(out, outFirst, from, fromFirst, count);
+  return [kernels.read(out)];
+};
+
 const interaction: Scenario = (kernels, stream) => {
   const [samples, features, dim] = [
     1 + stream.below(4),
@@ -300,6 +309,7 @@ const exchange: Scenario = (kernels, stream) => {
 export const scenarios: Readonly<Record<string, Scenario>> = {
   "dense layers": layer("float32"),
   "dense layers in bfloat16": layer("bfloat16"),
+  columns,
   interaction,
   "random draws": draws,
   "embedding updates": update,

@@ -57,6 +57,8 @@ export interface Exchange {
   readonly dPooled: AllToAll;
   /** Sums of losses of the slices, to all. */
   readonly losses: AllToAll;
+  /** Logits and labels of an evaluation's batch, to device 0. */
+  readonly scores: AllToAll;
   /** Dense gradients. */
   readonly gradients: AllReduce;
 }
@@ -65,7 +67,9 @@ export interface Exchange {
 export interface ExchangeShape {
   readonly devices: number;
   /** Largest rounds, in bytes, of the all-to-alls. */
-  readonly bytesMax: Readonly<Record<"ids" | "pooled" | "dPooled" | "losses", PartBytes>>;
+  readonly bytesMax: Readonly<
+    Record<"ids" | "pooled" | "dPooled" | "losses" | "scores", PartBytes>
+  >;
   /** Length n of the dense gradient. */
   readonly gradientLength: number;
   /** Finished subtrees of each device. */

@@ -26,7 +26,7 @@ import type {
  */
 const alignment = 64;
 
-const channelNames = ["ids", "pooled", "dPooled", "losses"] as const;
+const channelNames = ["ids", "pooled", "dPooled", "losses", "scores"] as const;
 type ChannelName = (typeof channelNames)[number];
 
 const what: Record<ChannelName, string> = {
@@ -34,6 +34,7 @@ const what: Record<ChannelName, string> = {
   pooled: "the pooled embeddings",
   dPooled: "the gradients of pooled embeddings",
   losses: "the losses",
+  scores: "the scores",
 };
 
 /** Where everything lies. A pure function of the shape: every thread computes the same one. */
@@ -64,6 +65,7 @@ export function layoutOf(shape: ExchangeShape): SharedMemoryLayout {
     pooled: inboxesOf("pooled"),
     dPooled: inboxesOf("dPooled"),
     losses: inboxesOf("losses"),
+    scores: inboxesOf("scores"),
   };
   const vector = alignUp(shape.gradientLength * 4);
   const subtrees = shape.subtrees.map((trees) => reserve(trees.length * vector));
@@ -99,6 +101,7 @@ export function createSharedMemoryExchange(options: {
     pooled: channel("pooled"),
     dPooled: channel("dPooled"),
     losses: channel("losses"),
+    scores: channel("scores"),
     gradients: createAllReduce({ ...options, layout, cellBase: channelNames.length * perChannel }),
   };
 }

@@ -9,7 +9,6 @@ import { type RingShape, ringLayoutOf } from "../src/exchange/batch-ring.ts";
 import { abortCells, type Cells, cellWords } from "../src/exchange/cells.ts";
 import { layoutOf } from "../src/exchange/shared-memory.ts";
 import { resolveJob } from "../src/job.ts";
-import { scoresBytes } from "../src/training/evaluation.ts";
 import { type Schedule, scheduleOf, windowStepsMax } from "../src/training/schedule.ts";
 import {
   exchangeShapeOf,
@@ -54,7 +53,10 @@ export const assemblySchema = z.object({
   run: z.string(),
   generation: count,
   job: z.unknown().transform(resolveJob),
+  /** All devices, of all hosts. */
   devices: z.int().min(1),
+  /** Whose they are, in the order of their ranks. */
+  hosts: z.array(z.object({ host: count, devices: z.int().min(1) })).min(1),
   data: dataPlanSchema,
   /** Steps done at the cut from which it goes on; 0 where it starts. */
   fromStep: count,
@@ -67,12 +69,40 @@ export interface Assembly extends Omit<z.output<typeof assemblySchema>, "manifes
   readonly manifest?: Manifest | undefined;
 }
 
-/** Shared memory of one generation on one host. */
+/** A host's part of a generation: the devices of ranks first .. first+count-1. */
+export interface HostPlace {
+  readonly host: number;
+  /** Among the hosts of the generation, from 0. */
+  readonly position: number;
+  readonly first: number;
+  readonly count: number;
+}
+
+/** The hosts of a generation, in the order of their devices' ranks. */
+export function hostPlaces({ hosts }: Pick<Assembly, "hosts">): HostPlace[] {
+  let first = 0;
+  return hosts.map(({ host, devices }, position) => {
+    const place = { host, position, first, count: devices };
+    first += devices;
+    return place;
+  });
+}
+
+/** The place of the host on which a device is. */
+export function hostPlaceOf(assembly: Pick<Assembly, "hosts">, device: number): HostPlace {
+  const place = hostPlaces(assembly).findLast(({ first }) => first <= device);
+  if (place === undefined) throw new RangeError(`There is no device ${device}`);
+  return place;
+}
+
+/**
+ * Shared memory of one generation on one host. It has room for all devices: what other hosts write
+ * comes over the wire to the same place, and pages that nobody touches cost nothing.
+ */
 export interface GenerationMemory {
   readonly words: SharedArrayBuffer;
   readonly exchange: SharedArrayBuffer;
   readonly ring: SharedArrayBuffer;
-  readonly scores: SharedArrayBuffer;
   readonly progress: SharedArrayBuffer;
 }
 
@@ -112,7 +142,6 @@ export function allocate(assembly: Assembly): GenerationMemory {
     words: new SharedArrayBuffer(4 * words),
     exchange: new SharedArrayBuffer(layoutOf(exchangeShapeOf(topology)).bytes),
     ring: new SharedArrayBuffer(ring.bytes),
-    scores: new SharedArrayBuffer(Math.max(8, scoresBytes(assembly.data.evaluation?.samples ?? 0))),
     progress: new SharedArrayBuffer(progressBytes(assembly.devices)),
   };
   progressOver(memory, assembly.devices).pause.fill(-1);

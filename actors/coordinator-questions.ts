@@ -60,6 +60,7 @@ export const assembling = fromPromise<string, Asking>(async ({ input, signal }) 
     ...scope,
     job,
     devices,
+    hosts: [{ host: 0, devices }],
     data: plan,
     fromStep: step,
     manifest: latest,

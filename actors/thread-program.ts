@@ -58,7 +58,8 @@ export async function runThread(
       case "reader": {
         const { assembly, memory, index } = task;
         const options = { clock: realClock, deadlineMs: Number.POSITIVE_INFINITY };
-        const cells = openCells(assembly, memory, assembly.devices + index, options);
+        const participant = assembly.devices + (index % assembly.job.readers);
+        const cells = openCells(assembly, memory, participant, options);
         return await runReader(assembly, memory, index, {
           cells: wrapCells(cells),
           disk: realDisk,

@@ -156,5 +156,5 @@ export function smallAssembly(): Assembly {
     quarantine: [],
   };
   const job = resolveJob({ model: smallModel, data: smallData });
-  return { ...scope, job, devices: 2, data, fromStep: 0 };
+  return { ...scope, job, devices: 2, hosts: [{ host: 0, devices: 2 }], data, fromStep: 0 };
 }

@@ -7,7 +7,7 @@ import { weightedOf } from "../src/data/columns.ts";
 import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import { type RingShape, ringLayoutOf } from "../src/exchange/batch-ring.ts";
 import { abortCells, type Cells, cellWords } from "../src/exchange/cells.ts";
-import { layoutOf } from "../src/exchange/shared-memory.ts";
+import { layoutOf } from "../src/exchange/layout.ts";
 import { resolveJob } from "../src/job.ts";
 import { type Schedule, scheduleOf, windowStepsMax } from "../src/training/schedule.ts";
 import {

@@ -3,7 +3,8 @@
 import { strict as assert } from "node:assert";
 import { modelDigest } from "../../src/embedding/digest.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
-import { createSharedMemoryExchange, layoutOf } from "../../src/exchange/shared-memory.ts";
+import { layoutOf } from "../../src/exchange/layout.ts";
+import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
 import type { Kernels } from "../../src/kernels/kernels.ts";
 import {

@@ -7,6 +7,7 @@ import { weightedOf } from "../src/data/columns.ts";
 import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import { type RingShape, ringLayoutOf } from "../src/exchange/batch-ring.ts";
 import { abortCells, type Cells, cellWords } from "../src/exchange/cells.ts";
+import type { ExchangeShape } from "../src/exchange/exchange.ts";
 import { layoutOf } from "../src/exchange/layout.ts";
 import { resolveJob } from "../src/job.ts";
 import { type Schedule, scheduleOf, windowStepsMax } from "../src/training/schedule.ts";
@@ -111,36 +112,45 @@ export interface Derived {
   readonly topology: Topology;
   readonly schedule: Schedule;
   readonly ringShape: RingShape;
+  readonly exchangeShape: ExchangeShape;
   readonly exchangeCells: number;
+  /** Devices of all hosts, readers of one, and its bridge where there are other hosts. */
   readonly participants: number;
   readonly readers: readonly number[];
+  readonly bridge: number;
 }
 
 export function derive(assembly: Assembly): Derived {
-  const { job, data, devices } = assembly;
+  const { job, data, devices, hosts } = assembly;
   const { batchSize, passes } = job.data;
   const { model, slices } = job;
   const weighted = weightedOf(job.data, model.tables);
   const input = { model, batchSize, slices, idsMax: data.idsMax, weighted };
   const topology = topologyOf(input, devices);
+  const hostOf = hostPlaces(assembly).flatMap(({ position, count }) =>
+    new Array<number>(count).fill(position),
+  );
+  const exchangeShape = { ...exchangeShapeOf(topology), hostOf };
   const readers = Array.from({ length: job.readers }, (_, reader) => devices + reader);
   return {
     topology,
     schedule: scheduleOf({ samples: data.training.samples, batchSize, passes }),
     ringShape: ringShapeOf(topology),
-    exchangeCells: layoutOf(exchangeShapeOf(topology)).cells,
-    participants: devices + job.readers,
+    exchangeShape,
+    exchangeCells: layoutOf(exchangeShape).cells,
+    participants: devices + job.readers + (hosts.length > 1 ? 1 : 0),
     readers,
+    bridge: devices + job.readers,
   };
 }
 
 export function allocate(assembly: Assembly): GenerationMemory {
-  const { topology, ringShape, exchangeCells, participants } = derive(assembly);
+  const { exchangeShape, ringShape, exchangeCells, participants } = derive(assembly);
   const ring = ringLayoutOf(ringShape);
   const words = cellWords(participants, exchangeCells + ring.cells);
   const memory = {
     words: new SharedArrayBuffer(4 * words),
-    exchange: new SharedArrayBuffer(layoutOf(exchangeShapeOf(topology)).bytes),
+    exchange: new SharedArrayBuffer(layoutOf(exchangeShape).bytes),
     ring: new SharedArrayBuffer(ring.bytes),
     progress: new SharedArrayBuffer(progressBytes(assembly.devices)),
   };

@@ -20,7 +20,6 @@ import { evaluate, type Metrics } from "../src/training/metrics.ts";
 import { partsNeeded, partsOf, restorePart } from "../src/training/parts.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
 import { trainStep } from "../src/training/step.ts";
-import { exchangeShapeOf } from "../src/training/topology.ts";
 import type { PartRecord } from "../storage/checkpoint-store.ts";
 import { openExistingStore } from "../storage/directory-checkpoint-store.ts";
 import {
@@ -76,15 +75,16 @@ export async function runDevice(
   ports: DevicePorts,
 ): Promise<void> {
   const { kernels, cells, tell } = ports;
-  const { topology, ringShape, exchangeCells, readers, schedule } = derive(assembly);
+  const { topology, exchangeShape, exchangeCells, ringShape, readers, bridge, schedule } =
+    derive(assembly);
   const { job } = assembly;
-  const shape = exchangeShapeOf(topology);
   const exchange = createSharedMemoryExchange({
-    shape,
+    shape: exchangeShape,
     rank,
     memory: memory.exchange,
     cells,
     kernels,
+    bridge,
   });
   const recipe = { optimizer: job.optimizer, seed: job.seed };
   const device = createDeviceState({ rank, topology, recipe, kernels, exchange });

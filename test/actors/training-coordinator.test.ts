@@ -2,7 +2,13 @@ import test from "ava";
 import type { Network } from "../../actors/mailbox.ts";
 import { Registry } from "../../actors/registry.ts";
 import { trainingCoordinatorMachine } from "../../actors/training-coordinator.ts";
-import { scope, smallAssembly, startActor, startSimulatedNetwork } from "../helpers/actors.ts";
+import {
+  scope,
+  smallAssembly,
+  startActor,
+  startMembership,
+  startSimulatedNetwork,
+} from "../helpers/actors.ts";
 
 const self = { role: "coordinator", index: 0 } as const;
 const devices = [0, 1].map((index) => ({ role: "device" as const, index }));
@@ -13,7 +19,10 @@ async function startRunning(overrides: Partial<Network> = {}) {
   const { network, say, pass } = place;
   const { job, data } = smallAssembly();
   const registry = new Registry("r", () => {});
-  const input = { network, scope, job, devices: 2, store: {} as never, record: registry.add(job) };
+  const membership = startMembership({ devices: 2 });
+  const hosts = membership.shares(2);
+  const record = registry.add(job);
+  const input = { network, scope, job, hosts, membership, store: {} as never, record };
   const { ends } = startActor(place, trainingCoordinatorMachine, {
     ...input,
     latest: undefined,
@@ -28,7 +37,14 @@ async function startRunning(overrides: Partial<Network> = {}) {
   return { ...place, ends };
 }
 
-const beat = (step: number) => ({ beat: 1, steps: [step, step], lossFrom: 0, losses: [] });
+const beat = (step: number) => ({
+  host: 0,
+  beat: 1,
+  isBridged: true,
+  steps: [step, step],
+  lossFrom: 0,
+  losses: [],
+});
 
 test("a heartbeat does not begin the work again", async (t) => {
   const { heard, say, pass } = await startRunning();

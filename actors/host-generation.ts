@@ -87,6 +87,7 @@ const machine = setup({
     startAll: enqueueActions(({ context, enqueue }) => {
       const { network, launcher, assembly, memory } = context;
       const { first, count, host, position } = context.place;
+      checkShared(assembly, host, realDisk); // G3
       const common = { network, launcher, assembly, memory };
       if (assembly.hosts.length > 1) {
         enqueue.spawnChild("bridge", { id: `bridge:${host}`, input: { ...common, position } });
@@ -99,7 +100,6 @@ const machine = setup({
         enqueue.spawnChild("reader", { id: `reader:${reader}`, input });
       }
     }),
-    checkShared: ({ context: { assembly, host } }) => checkShared(assembly, host, realDisk),
     noteBridged: assign({ isBridged: true }),
     beat: enqueueActions(({ context, enqueue }) => {
       const { assembly, memory, mailbox, toldLosses } = context;
@@ -178,7 +178,7 @@ const machine = setup({
     beat: 0,
     toldLosses: input.assembly.fromStep,
   }),
-  entry: ["checkShared", "startAll"], // G3
+  entry: "startAll",
   invoke: { src: "releasing", input: ({ context }) => context },
   on: {
     "xstate.error.actor.*": { actions: "childFailed" },

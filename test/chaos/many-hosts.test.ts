@@ -135,11 +135,11 @@ test.serial(
     await using place = await startTestCluster(0, { minDevices: 2 });
     await startHost(t, place.cluster, { cwd: "/" });
     const checkpoint = { directory: `nowhere-${process.pid}` };
-  t.teardown(() => rmSync(checkpoint.directory, { recursive: true, force: true }));
+    t.teardown(() => rmSync(checkpoint.directory, { recursive: true, force: true }));
     const run = await place.cluster.submit(place.job({ checkpoint }));
     const error = await t.throwsAsync(run.result(), { code: "PATH_NOT_SHARED" });
     t.regex(error?.message ?? "", /^host:1 does not see \/nowhere-\d+\/generations\/0+1\.json: /);
-    },
+  },
 );
 
 test.serial("a run that waits for devices in vain says how many there are", async (t) => {

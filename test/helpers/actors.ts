@@ -56,9 +56,9 @@ export function startSimulatedNetwork(overrides: Partial<Network> = {}): Simulat
     }
     return list;
   };
-  const roles = ["coordinator", "checkpoint", "host", "device"] as const;
+  const roles = ["coordinator", "checkpoint", "host", "device", "hosts", "joining"] as const;
   for (const role of roles) {
-    for (const index of [0, 1]) {
+    for (const index of [0, 1, 2, 3]) {
       const to = { role, index };
       subscribe(network, to, (message) => listOf(to).push(message));
     }

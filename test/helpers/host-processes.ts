@@ -13,12 +13,19 @@ export interface HostProcess extends Running {
 export async function startHost(
   t: ExecutionContext,
   cluster: Cluster,
-  options: { readonly devices?: number; readonly cwd?: string } = {},
+  options: {
+    readonly devices?: number;
+    readonly cwd?: string;
+    /** The broker's address as the host sees it. */
+    readonly nats?: string;
+    /** A command that runs it elsewhere. */
+    readonly inside?: readonly string[];
+  } = {},
 ): Promise<HostProcess> {
-  const { devices = 2, cwd = process.cwd() } = options;
+  const { devices = 2, cwd = process.cwd(), nats = cluster.url, inside = [] } = options;
   const secret = cluster.token === undefined ? [] : ["--token", cluster.token];
-  const at = ["--nats", cluster.url, ...secret, "--cluster", cluster.name];
-  const running = startCli(["host", ...at, "--devices", `${devices}`, "--json"], cwd);
+  const at = ["--nats", nats, ...secret, "--cluster", cluster.name];
+  const running = startCli(["host", ...at, "--devices", `${devices}`, "--json"], cwd, inside);
   t.teardown(() => running.kill("SIGKILL"));
   const line = await running.line((one) => one.includes('"report":"host"'));
   return { ...running, host: (JSON.parse(line) as HostRecord).host };

@@ -11,13 +11,15 @@
 // Invariants
 //   J1. One-for-all: the coordinators of a generation live and die together (law 3).
 //   J2. Nothing is carried from one generation to the next but what the store holds (law 6).
-//   J3. When a generation fails, all its hosts are told at once: nobody waits for a deadline.
+//   J3. When a generation ends, however it ends, all its hosts are told at once: nobody waits for a
+//       deadline, and no device is left standing.
 
 import {
   assign,
   type DoneActorEvent,
   type ErrorActorEvent,
   enqueueActions,
+  fromCallback,
   fromPromise,
   sendTo,
   setup,
@@ -103,6 +105,17 @@ const claiming = fromPromise<Generation & { store: CheckpointStore }, JobSpec>(
   },
 );
 
+/** J3 */
+const releasing = fromCallback<{ type: string }, JobSupervisorContext>(({ input }) => () => {
+  const { network, record, claimed, hosts } = input;
+  if (claimed === undefined) return;
+  const scope = { run: record.run, generation: claimed.generation };
+  const mailbox = openMailbox(network, scope, { role: "job", index: 0 });
+  for (const { host } of hosts) {
+    mailbox.tell({ role: "host", index: host }, "host.release", { command: 0 });
+  }
+});
+
 const machine = setup({
   types: {} as {
     context: JobSupervisorContext;
@@ -114,6 +127,7 @@ const machine = setup({
     listening,
     gathering,
     claiming,
+    releasing,
     checkpoint: checkpointCoordinatorMachine,
     training: trainingCoordinatorMachine,
   },
@@ -173,15 +187,6 @@ const machine = setup({
       result: ({ context, event }) =>
         "output" in event ? (event.output as RunResult) : context.result,
     }),
-    releaseHosts: ({ context }) => {
-      const { network, record, claimed, hosts } = context;
-      if (claimed === undefined) return;
-      const scope = { run: record.run, generation: claimed.generation };
-      const mailbox = openMailbox(network, scope, { role: "job", index: 0 });
-      for (const { host } of hosts) {
-        mailbox.tell({ role: "host", index: host }, "host.release", { command: 0 });
-      }
-    },
     giveUpWaiting: ({ context }) => {
       throw new RunCancelledError(context.record.run);
     },
@@ -243,12 +248,10 @@ const machine = setup({
     running: {
       entry: "startCoordinators",
       exit: "stopCoordinators",
+      invoke: { src: "releasing", input: ({ context }) => context },
       on: {
         "run.cancel": { actions: sendTo("training", { type: "run.cancel" }) },
-        "xstate.error.actor.*": {
-          target: "restarting",
-          actions: ["childEnded", "releaseHosts"], // J3
-        },
+        "xstate.error.actor.*": { target: "restarting", actions: "childEnded" },
         "xstate.done.actor.*": { guard: "isFinished", target: "finished", actions: "finish" },
       },
     },

@@ -8,6 +8,7 @@
 //       that stood still for a while counts one.
 
 import { ArithmeticMismatchError, VersionMismatchError } from "../src/errors.ts";
+import { expected } from "../src/options.ts";
 
 /** A host that is there. */
 export interface HostRecord {
@@ -32,6 +33,8 @@ export interface HostShare {
   readonly devices: number;
 }
 
+/** More hosts than a run can have devices would be of no use. */
+const hostsMax = 128;
 /** Beats that a host may miss; with the fifth it is gone. */
 const missedMax = 4;
 /** Beats after which one that is gone is forgotten: should it come back, it is a new one. */
@@ -70,7 +73,7 @@ export class Membership {
 
   /**
    * The index of a process that announces itself.
-   * @throws VersionMismatchError, ArithmeticMismatchError
+   * @throws VersionMismatchError, ArithmeticMismatchError, InvalidOptionError (too many hosts)
    */
   announce(announcement: Announcement): number {
     const { key, devices, machine, pid, arithmetic, version } = announcement;
@@ -78,6 +81,7 @@ export class Membership {
     if (version !== ownVersion) throw new VersionMismatchError(ownVersion, version);
     if (arithmetic !== ownArithmetic) throw new ArithmeticMismatchError(ownArithmetic, arithmetic);
     const known = this.#members.get(key);
+    if (known === undefined) this.#makeRoom();
     const isBack = known !== undefined && known.missed <= missedMax;
     const host = known?.host ?? this.#nextHost++; // M1
     this.#members.set(key, { host, devices, machine, pid, missed: 0 });
@@ -142,6 +146,15 @@ export class Membership {
   onChange(listen: () => void): () => void {
     this.#listeners.add(listen);
     return () => this.#listeners.delete(listen);
+  }
+
+  /** Forgets the host that has been gone for longest, where there are too many. */
+  #makeRoom(): void {
+    if (this.#members.size < hostsMax) return;
+    const [oldest] = [...this.#members].sort(([, a], [, b]) => b.missed - a.missed);
+    const isGone = oldest !== undefined && oldest[1].missed > missedMax;
+    if (!isGone) throw expected("hosts", `at most ${hostsMax} in a cluster`, hostsMax + 1);
+    this.#members.delete(oldest[0]);
   }
 
   #changed(): void {

@@ -119,6 +119,16 @@ test("a process of another version or arithmetic is refused, and both are named"
   t.deepEqual(indices(), [0]);
 });
 
+test("a cluster takes 128 hosts, and forgets one that is gone for another", (t) => {
+  const membership = startMembership({ devices: 0 });
+  const join = (key: number) => membership.announce({ ...announcement, key });
+  for (let key = 0; key < 128; key++) join(key);
+  t.throws(() => join(128), { code: "INVALID_OPTION", message: /at most 128 in a cluster/ });
+  membership.doubt(5);
+  t.is(join(128), 129);
+  t.is(membership.present().length, 128);
+});
+
 test("shares are whole hosts in the order of their indices, and part of the last", (t) => {
   const membership = startMembership({ devices: 1 });
   membership.announce({ ...announcement, key: 1, devices: 3 });

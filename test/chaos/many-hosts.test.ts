@@ -2,7 +2,13 @@
 
 import { rmSync } from "node:fs";
 import test from "ava";
-import { breakableLauncher, Host, type JobOptions } from "../../index.ts";
+import {
+  breakableLauncher,
+  type Cluster,
+  Host,
+  type HostOptions,
+  type JobOptions,
+} from "../../index.ts";
 import { only, play, smallModel, startTestCluster } from "../helpers/clusters.ts";
 import { startHost, untilHosts } from "../helpers/host-processes.ts";
 
@@ -18,6 +24,12 @@ const mixed: Partial<JobOptions> = {
     dropout: 0.1,
   },
 };
+
+/** A host in this very process. */
+function joinHere(cluster: Cluster, options: Partial<HostOptions>): Promise<Host> {
+  const secret = cluster.token === undefined ? {} : { token: cluster.token };
+  return Host.join({ nats: cluster.url, ...secret, ...options });
+}
 
 for (const arithmetic of ["auto", "reference"] as const) {
   test.serial(
@@ -95,11 +107,7 @@ test.serial("a device that ends on one host releases the other host at once", as
   const { cluster } = place;
   const threads = breakableLauncher();
   threads.plan([{ actor: "device:3", generation: 1, step: 17, point: 4, effect: "exit" }]);
-  await using host = await Host.join({
-    nats: cluster.url,
-    ...(cluster.token === undefined ? {} : { token: cluster.token }),
-    launcher: threads.launcher,
-  });
+  await using host = await joinHere(cluster, { launcher: threads.launcher });
   t.is(await host.joined, 1);
   const { result, events } = await play(place, place.job({ stepDeadlineMs: 120_000 }));
   t.is(result.digest, calm.digest);
@@ -107,6 +115,35 @@ test.serial("a device that ends on one host releases the other host at once", as
   t.like(only(events, "run.incident"), [{ offender: "device:3", supervisor: "host:1" }]);
   const [recovered] = only(events, "run.recovered");
   t.true((recovered?.seconds ?? Number.POSITIVE_INFINITY) < 30, `${recovered?.seconds} s`);
+});
+
+test.serial("the thread between two hosts may end", async (t) => {
+  await using one = await startTestCluster(2);
+  const { result: calm } = await play(one, one.job());
+  await using place = await startTestCluster(1, { minDevices: 2 });
+  const threads = breakableLauncher();
+  await using _host = await joinHere(place.cluster, { devices: 1, launcher: threads.launcher });
+  const { result, events } = await play(place, place.job(), (event) => {
+    if (event.type === "run.checkpointed" && event.generation === 1) threads.kill("bridge:1");
+  });
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.is(result.generation, 2);
+  t.like(only(events, "run.incident"), [{ offender: "bridge:1", supervisor: "host:1" }]);
+});
+
+test.serial("a cluster that closes in mid-run leaves nothing running on its hosts", async (t) => {
+  await using place = await startTestCluster(0);
+  const threads = breakableLauncher();
+  await using _host = await joinHere(place.cluster, { launcher: threads.launcher });
+  const run = await place.cluster.submit(place.job({ data: { passes: 50 } as JobOptions["data"] }));
+  for await (const event of run.events()) if (event.type === "run.checkpointed") break;
+  t.deepEqual(threads.running().sort(), ["device:0", "device:1", "reader:0"]);
+  const closedAtMs = performance.now();
+  await place.cluster.close();
+  while (threads.running().length > 0) await new Promise((resume) => setTimeout(resume, 20));
+  const afterMs = performance.now() - closedAtMs;
+  t.true(afterMs < 8000, `after ${afterMs} ms; the cluster's silence counts after 10 s`);
 });
 
 test.serial(

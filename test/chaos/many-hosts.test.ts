@@ -117,19 +117,37 @@ test.serial("a device that ends on one host releases the other host at once", as
   t.true((recovered?.seconds ?? Number.POSITIVE_INFINITY) < 30, `${recovered?.seconds} s`);
 });
 
-test.serial("the thread between two hosts may end", async (t) => {
+test.serial("a reader of one host may end, and the thread between two", async (t) => {
   await using one = await startTestCluster(2);
   const { result: calm } = await play(one, one.job());
   await using place = await startTestCluster(1, { minDevices: 2 });
   const threads = breakableLauncher();
   await using _host = await joinHere(place.cluster, { devices: 1, launcher: threads.launcher });
   const { result, events } = await play(place, place.job(), (event) => {
+    if (event.type === "run.started" && event.generation === 1) threads.kill("reader:1");
     if (event.type === "run.checkpointed" && event.generation === 1) threads.kill("bridge:1");
   });
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
   t.is(result.generation, 2);
-  t.like(only(events, "run.incident"), [{ offender: "bridge:1", supervisor: "host:1" }]);
+  t.deepEqual(
+    only(events, "run.incident").map(({ offender, supervisor }) => `${supervisor} ${offender}`),
+    ["host:1 reader:1", "host:1 bridge:1"],
+  );
+});
+
+test.serial("the broker between two hosts may die: nothing of a step is lost", async (t) => {
+  await using one = await startTestCluster(2);
+  const { result: calm } = await play(one, one.job());
+  await using place = await startTestCluster(1, { minDevices: 2 });
+  await startHost(t, place.cluster, { devices: 1 });
+  const job = place.job({ stepDeadlineMs: 20_000 });
+  const { result, events } = await play(place, job, async (event) => {
+    if (event.type === "run.checkpointed" && event.step <= 20) await place.cluster.killBroker();
+  });
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.deepEqual(only(events, "run.incident"), []);
 });
 
 test.serial("a cluster that closes in mid-run leaves nothing running on its hosts", async (t) => {

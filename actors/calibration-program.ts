@@ -47,7 +47,7 @@ export function calibrationShape(size: CalibrationSize, devices: number): Exchan
   const none = () => 0;
   return {
     devices,
-    bytesMax: { ids: none, pooled, dPooled: none, losses: none },
+    bytesMax: { ids: none, pooled, dPooled: none, losses: none, scores: none },
     gradientLength: size.gradientLength,
     subtrees: placed.map((device) => subtreesOf(device.firstSlice, device.slices)),
     slices,

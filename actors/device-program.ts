@@ -15,18 +15,18 @@ import type { Cells } from "../src/exchange/cells.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import type { Kernels } from "../src/kernels/kernels.ts";
 import { createDeviceState, type DeviceState } from "../src/training/device-state.ts";
-import { scoreAll, scoresOver } from "../src/training/evaluation.ts";
+import { scoreAll } from "../src/training/evaluation.ts";
 import { evaluate, type Metrics } from "../src/training/metrics.ts";
 import { partsNeeded, partsOf, restorePart } from "../src/training/parts.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
 import { trainStep } from "../src/training/step.ts";
-import { exchangeShapeOf } from "../src/training/topology.ts";
 import type { PartRecord } from "../storage/checkpoint-store.ts";
 import { openExistingStore } from "../storage/directory-checkpoint-store.ts";
 import {
   type Assembly,
   derive,
   type GenerationMemory,
+  hostPlaceOf,
   type Progress,
   progressOver,
 } from "./assembly.ts";
@@ -75,15 +75,16 @@ export async function runDevice(
   ports: DevicePorts,
 ): Promise<void> {
   const { kernels, cells, tell } = ports;
-  const { topology, ringShape, exchangeCells, readers, schedule } = derive(assembly);
+  const { topology, exchangeShape, exchangeCells, ringShape, readers, bridge, schedule } =
+    derive(assembly);
   const { job } = assembly;
-  const shape = exchangeShapeOf(topology);
   const exchange = createSharedMemoryExchange({
-    shape,
+    shape: exchangeShape,
     rank,
     memory: memory.exchange,
     cells,
     kernels,
+    bridge,
   });
   const recipe = { optimizer: job.optimizer, seed: job.seed };
   const device = createDeviceState({ rank, topology, recipe, kernels, exchange });
@@ -92,13 +93,14 @@ export async function runDevice(
     memory: memory.ring,
     cells,
     cellBase: exchangeCells,
+    local: hostPlaceOf(assembly, rank),
     device: rank,
     readers,
   });
   restore(device, assembly, ports);
   const progress = progressOver(memory, topology.devices);
   progress.steps[rank] = assembly.fromStep;
-  if (rank === 0) intake.grant("training", schedule.steps - assembly.fromStep);
+  intake.grant("training", schedule.steps - assembly.fromStep);
   let step = assembly.fromStep;
   tell({ type: "ready", step, arithmetic: kernels.arithmetic });
 
@@ -112,9 +114,8 @@ export async function runDevice(
         break;
       }
       case "evaluate": {
-        const scores = scoresOver(memory.scores, assembly.data.evaluation?.samples ?? 0);
-        await scoreAll(device, intake, scores);
-        const metrics = rank === 0 ? evaluate(scores.logits, scores.labels) : null;
+        const scores = await scoreAll(device, intake, assembly.data.evaluation?.samples ?? 0);
+        const metrics = scores === undefined ? null : evaluate(scores.logits, scores.labels);
         tell({ type: "evaluated", metrics });
         break;
       }

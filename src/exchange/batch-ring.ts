@@ -2,7 +2,8 @@
 // slots in shared memory for each stream (training, evaluation); a reader fills slot t % slots with
 // batch t of the stream, the device empties them in order.
 //
-//   granted[stream]          tickets that readers may fill: batches 0 .. granted-1
+//   granted[stream]          tickets that readers may fill: batches 0 .. granted-1, as the host's
+//                            first device says
 //   filled[stream][d][slot]  ticket + 1 of the batch that lies in the slot
 //   taken[stream][d]         batches that the device has given back
 //
@@ -109,6 +110,8 @@ function cellsOf(shape: RingShape, cellBase: number, stream: Stream) {
 
 interface RingPlace {
   readonly shape: RingShape;
+  /** The devices of this host: readers serve no others. */
+  readonly local: { readonly first: number; readonly count: number };
   readonly memory: ArrayBufferLike;
   readonly cells: Cells;
   readonly cellBase: number;
@@ -120,14 +123,14 @@ export interface BatchIntake {
   next(stream: Stream): Promise<LocalBatch>;
   /** Gives the last batch back to the readers. */
   release(stream: Stream): void;
-  /** Lets readers fill `count` more tickets. Called by device 0 for all. */
+  /** Lets readers fill `count` more tickets; the first device of a host does so for all of it. */
   grant(stream: Stream, count: number): void;
 }
 
 export function createBatchIntake(
   place: RingPlace & { readonly device: number; readonly readers: readonly number[] },
 ): BatchIntake {
-  const { shape, memory, cells, device, readers } = place;
+  const { shape, memory, cells, device, local, readers } = place;
   const layout = ringLayoutOf(shape);
   const taken: Record<Stream, number> = { training: 0, evaluation: 0 };
   return {
@@ -146,6 +149,7 @@ export function createBatchIntake(
       cells.store(cellsOf(shape, place.cellBase, stream).taken(device), taken[stream], readers);
     },
     grant(stream, count) {
+      if (device !== local.first) return;
       const { granted } = cellsOf(shape, place.cellBase, stream);
       cells.store(granted, cells.load(granted) + count, readers);
     },
@@ -154,6 +158,8 @@ export function createBatchIntake(
 
 /** A reader's end. */
 export interface BatchOutlet {
+  /** The devices that it serves. */
+  readonly devices: readonly number[];
   /** The first ticket that is this reader's to fill on some device, if there is room for it. */
   nextTicket(stream: Stream): number | undefined;
   /** Whether this device still lacks batch `ticket`. */
@@ -172,28 +178,26 @@ export interface BatchOutlet {
 export function createBatchOutlet(
   place: RingPlace & { readonly reader: number; readonly readers: number },
 ): BatchOutlet {
-  const { shape, memory, cells, reader, readers } = place;
+  const { shape, memory, cells, local, reader, readers } = place;
   const layout = ringLayoutOf(shape);
+  const devices = Array.from({ length: local.count }, (_, i) => local.first + i);
   const lacks = (stream: Stream, device: number, ticket: number): boolean => {
     const at = cellsOf(shape, place.cellBase, stream);
     const isTaken = cells.load(at.taken(device)) > ticket;
     return !isTaken && cells.load(at.filled(device, ticket % ringSlots)) !== ticket + 1; // R2
   };
   return {
+    devices,
     lacks,
     nextTicket(stream) {
       const at = cellsOf(shape, place.cellBase, stream);
       const granted = cells.load(at.granted);
       let behind = Number.POSITIVE_INFINITY;
-      for (let device = 0; device < shape.devices; device++) {
-        behind = Math.min(behind, cells.load(at.taken(device)));
-      }
+      for (const device of devices) behind = Math.min(behind, cells.load(at.taken(device)));
       const end = Math.min(granted, behind + ringSlots); // R1, R3
       for (let ticket = behind; ticket < end; ticket++) {
         if (ticket % readers !== reader) continue;
-        for (let device = 0; device < shape.devices; device++) {
-          if (lacks(stream, device, ticket)) return ticket;
-        }
+        if (devices.some((device) => lacks(stream, device, ticket))) return ticket;
       }
       return undefined;
     },

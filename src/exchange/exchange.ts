@@ -55,6 +55,8 @@ export const channels = {
   dPooled: "the gradients of pooled embeddings",
   /** Sums of losses of the slices, to all. */
   losses: "the losses",
+  /** Logits and labels of an evaluation's batch, to device 0. */
+  scores: "the scores",
 } as const;
 
 export type ChannelName = keyof typeof channels;

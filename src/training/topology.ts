@@ -90,7 +90,7 @@ export function samplesOf(
   return { first, count: sliceStart(placed.firstSlice + placed.slices, slices, samples) - first };
 }
 
-/** Parts of the step's all-to-alls, for a batch of `samples`. */
+/** Parts of the all-to-alls of a step or of an evaluation, for a batch of `samples`. */
 export function partBytesOf(topology: Topology, samples: number): StepBytes {
   return bytesOf(
     topology,
@@ -110,6 +110,7 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
     pooled: (from, to) => 4 * count(to) * columns(from),
     dPooled: (from, to) => 4 * count(from) * columns(to),
     losses: (from) => 8 * (topology.placement.devices[from]?.slices ?? 0),
+    scores: (from, to) => (to === 0 ? 8 * count(from) : 0),
   };
 }
 

@@ -1,5 +1,6 @@
 // Trains on D devices in one thread: the real step, exchange and kernels under simulated cells.
 
+import { strict as assert } from "node:assert";
 import { modelDigest } from "../../src/embedding/digest.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
@@ -11,6 +12,7 @@ import {
   type DeviceState,
   type Recipe,
 } from "../../src/training/device-state.ts";
+import { type Scores, scoreAll } from "../../src/training/evaluation.ts";
 import { partNames, partsOf } from "../../src/training/parts.ts";
 import { forwardStep, trainStep } from "../../src/training/step.ts";
 import {
@@ -39,6 +41,8 @@ export interface LocalDevices {
   train(batch: WholeBatch, step: number): Promise<number>;
   /** Logits of a batch, in its order. */
   score(batch: WholeBatch): Promise<Float32Array>;
+  /** The scores of an evaluation over these batches, whole ones but the last. */
+  evaluate(batches: readonly WholeBatch[]): Promise<Scores>;
   /** Digest of the whole model. */
   digest(): string;
 }
@@ -91,6 +95,25 @@ export function startLocalDevices(options: {
           scores.set(state.kernels.read(logits), first);
         }),
       );
+      return scores;
+    },
+    async evaluate(batches) {
+      const samples = batches.reduce((sum, batch) => sum + batch.samples, 0);
+      const found: (Scores | undefined)[] = [];
+      await cells.run(
+        states.map((state) => async () => {
+          let taken = 0;
+          const next = async () => {
+            const batch = batches[taken++];
+            assert(batch !== undefined, "there are as many batches as the samples make");
+            return localPart(topology, state.rank, batch);
+          };
+          const intake = { next, release() {}, grant() {} };
+          found[state.rank] = await scoreAll(state, intake, samples);
+        }),
+      );
+      const [scores, ...others] = found;
+      assert(scores !== undefined && others.every((other) => other === undefined));
       return scores;
     },
     digest() {

@@ -58,7 +58,7 @@ test("no batch sends more than the exchange has room for", (t) => {
       const topology = topologyFor(input);
       const bytes = partBytesOf(topology, Math.min(size, input.batchSize));
       const { bytesMax } = exchangeShapeOf(topology);
-      for (const channel of ["ids", "pooled", "dPooled", "losses"] as const) {
+      for (const channel of ["ids", "pooled", "dPooled", "losses", "scores"] as const) {
         for (let from = 0; from < input.devices; from++) {
           for (let to = 0; to < input.devices; to++) {
             t.true(bytes[channel](from, to) <= bytesMax[channel](from, to), channel);

@@ -25,6 +25,8 @@ export {
   type MomentumRule,
   type RowRule,
   type SgdRule,
+  type StateShape,
+  stateShapeOf,
   stateWidth,
   takesMean,
   takesTrust,

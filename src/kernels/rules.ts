@@ -73,26 +73,37 @@ export interface FtrlRule extends Rounded {
  */
 export type RowRule = SgdRule | MomentumRule | AdagradRule | AdamRule | FtrlRule;
 
-/** State floats per row of `dim` columns: those of each element first, then those of the row. */
-export function stateWidth(kind: RowRule["kind"], dim: number): number {
+/** State floats of a rule: so many for each element, and then so many for the row. */
+export interface StateShape {
+  readonly perElement: number;
+  readonly perRow: number;
+}
+
+export function stateShapeOf(kind: RowRule["kind"]): StateShape {
   switch (kind) {
     case "sgd":
-      return 0;
+      return { perElement: 0, perRow: 0 };
     case "rowWiseAdagrad":
-      return 1;
+      return { perElement: 0, perRow: 1 };
     case "momentum":
     case "adagrad":
-      return dim;
+      return { perElement: 1, perRow: 0 };
     case "partialRowWiseAdam":
     case "partialRowWiseLamb":
-      return dim + 1;
+      return { perElement: 1, perRow: 1 };
     case "adam":
     case "lamb":
     case "ftrl":
-      return 2 * dim;
+      return { perElement: 2, perRow: 0 };
     default:
       return kind satisfies never;
   }
+}
+
+/** State floats per row of `dim` columns: those of each element first, then those of the row. */
+export function stateWidth(kind: RowRule["kind"], dim: number): number {
+  const { perElement, perRow } = stateShapeOf(kind);
+  return perElement * dim + perRow;
 }
 
 /** Whether the rule takes the mean of squares of a whole row. */

@@ -10,6 +10,8 @@ import { abortCells, type Cells, cellWords } from "../src/exchange/cells.ts";
 import type { ExchangeShape } from "../src/exchange/exchange.ts";
 import { layoutOf } from "../src/exchange/layout.ts";
 import { resolveJob } from "../src/job.ts";
+import { planOfFile } from "../src/planner/plan-file.ts";
+import { deviceCount, type Plan } from "../src/planner/shards.ts";
 import { type Schedule, scheduleOf, windowStepsMax } from "../src/training/schedule.ts";
 import {
   exchangeShapeOf,
@@ -123,10 +125,13 @@ export interface Derived {
 export function derive(assembly: Assembly): Derived {
   const { job, data, devices, hosts } = assembly;
   const { batchSize, passes } = job.data;
-  const { model, slices } = job;
+  const { model, slices, exchange } = job;
   const weighted = weightedOf(job.data, model.tables);
-  const input = { model, batchSize, slices, idsMax: data.idsMax, weighted };
-  const topology = topologyOf(input, devices);
+  const { idsMax } = data;
+  const plan = planFor(assembly);
+  const input = { model, batchSize, slices, idsMax, weighted, exchange, plan };
+  const isEven = hosts.every((host) => host.devices === hosts[0]?.devices);
+  const topology = topologyOf(input, devices, isEven ? hosts.length : 1);
   const hostOf = hostPlaces(assembly).flatMap(({ position, count }) =>
     new Array<number>(count).fill(position),
   );
@@ -142,6 +147,13 @@ export function derive(assembly: Assembly): Derived {
     readers,
     bridge: devices + job.readers,
   };
+}
+
+/** The job's plan, where it is one for these devices. */
+function planFor({ job, devices }: Assembly): Plan | undefined {
+  if (job.plan === undefined) return undefined;
+  const plan = planOfFile(job.plan);
+  return deviceCount(plan.devices) === devices ? plan : undefined;
 }
 
 export function allocate(assembly: Assembly): GenerationMemory {

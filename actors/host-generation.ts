@@ -2,7 +2,7 @@
 // to the other hosts, where there are any, and the memory that they share. It is made when the
 // generation is assembled and gone when it ends.
 //
-//   beating ──device or bridge failed──▶ error (law 3: a step's participant failed, the generation is over)
+//   beating ──device or bridge failed──▶ error (law 3: the generation is over)
 //      │ └──reader failed──▶ beating, with another reader in its place
 //      └─ every `beatMs`: host.progress to the coordinator
 //

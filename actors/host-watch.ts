@@ -1,5 +1,5 @@
-// Host watch: hears the heartbeats of one host of a generation, and fails when they stay out. A host
-// process that is gone is told by the membership too, also before its first heartbeat.
+// Host watch: hears the heartbeats of one host of a generation, and fails when they stay out. A
+// host process that is gone is told by the membership too, also before its first heartbeat.
 //
 //   alive ──`silenceMs`──▶ doubting ──`doubtMs`──▶ error
 //     ▲ └──host.progress─────┘  └── the broker is away: doubting, anew

@@ -1,5 +1,5 @@
-// Shared paths: hosts read the same caches and write into the same checkpoint directory. A host that
-// joined may be another machine, so it looks before it starts.
+// Shared paths: hosts read the same caches and write into the same checkpoint directory. A host
+// that joined may be another machine, so it looks before it starts.
 
 import { resolve } from "node:path";
 import type { Disk } from "../src/disk.ts";

@@ -119,9 +119,13 @@ interface RingPlace {
 
 /** A device's end. */
 export interface BatchIntake {
-  /** The next batch of the stream; valid until `release`. */
+  /** The next batch of the stream; valid until it is released. */
   next(stream: Stream): Promise<LocalBatch>;
-  /** Gives the last batch back to the readers. */
+  /** The same, where it is there already. */
+  nextIfThere(stream: Stream): LocalBatch | undefined;
+  /** Batches that are there and were not asked for yet. */
+  waiting(stream: Stream): number;
+  /** Gives the oldest batch that is held back to the readers. */
   release(stream: Stream): void;
   /** Lets readers fill `count` more tickets; the first device of a host does so for all of it. */
   grant(stream: Stream, count: number): void;
@@ -132,17 +136,31 @@ export function createBatchIntake(
 ): BatchIntake {
   const { shape, memory, cells, device, local, readers } = place;
   const layout = ringLayoutOf(shape);
+  /** Batches that were given out, and those of them that were given back. */
+  const given: Record<Stream, number> = { training: 0, evaluation: 0 };
   const taken: Record<Stream, number> = { training: 0, evaluation: 0 };
+  const isThere = (stream: Stream, ticket: number): boolean => {
+    const { filled } = cellsOf(shape, place.cellBase, stream);
+    return cells.load(filled(device, ticket % ringSlots)) === ticket + 1;
+  };
+  const give = (stream: Stream): LocalBatch => {
+    const ticket = given[stream]++;
+    return viewOf(layout, memory, shape, stream, device, ticket % ringSlots, ticket);
+  };
   return {
     async next(stream) {
-      const ticket = taken[stream];
-      const slot = ticket % ringSlots;
-      const at = cellsOf(shape, place.cellBase, stream);
+      const ticket = given[stream];
       await cells.waitUntil(
         () => `batch ${ticket} of the ${stream} stream`,
-        () => cells.load(at.filled(device, slot)) === ticket + 1,
+        () => isThere(stream, ticket),
       );
-      return viewOf(layout, memory, shape, stream, device, slot, ticket);
+      return give(stream);
+    },
+    nextIfThere: (stream) => (isThere(stream, given[stream]) ? give(stream) : undefined),
+    waiting(stream) {
+      let ticket = given[stream];
+      while (ticket < taken[stream] + ringSlots && isThere(stream, ticket)) ticket++;
+      return ticket - given[stream];
     },
     release(stream) {
       taken[stream]++;

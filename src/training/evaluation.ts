@@ -20,7 +20,7 @@ export interface Scores {
  */
 export async function scoreAll(
   device: DeviceState,
-  intake: BatchIntake,
+  intake: Pick<BatchIntake, "next" | "release" | "grant">,
   samples: number,
 ): Promise<Scores | undefined> {
   const { batchSize } = device.topology.input;

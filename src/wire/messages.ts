@@ -46,7 +46,7 @@ const savedPart = z.object({
   name: z.string(),
   bytes: z.number(),
   sha256: z.string(),
-  digest: z.string(),
+  leaves: z.array(z.string()).readonly(),
 });
 
 export const messages = defineMessages({

@@ -1,7 +1,6 @@
 // Trains on D devices in one thread: the real step, exchange and kernels under simulated cells.
 
 import { strict as assert } from "node:assert";
-import { modelDigest } from "../../src/embedding/digest.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
@@ -13,7 +12,8 @@ import {
   type Recipe,
 } from "../../src/training/device-state.ts";
 import { type Scores, scoreAll } from "../../src/training/evaluation.ts";
-import { partNames, partsOf } from "../../src/training/parts.ts";
+import { digestOf } from "../../src/training/part-names.ts";
+import { partsOf } from "../../src/training/parts.ts";
 import { forwardStep, trainStep } from "../../src/training/step.ts";
 import {
   exchangeShapeOf,
@@ -117,14 +117,9 @@ export function startLocalDevices(options: {
       return scores;
     },
     digest() {
-      const digests = new Map<string, string>();
-      for (const state of states) {
-        for (const part of partsOf(state)) digests.set(part.name, part.digest());
-      }
-      const [dense = "", ...tables] = partNames(input.model.tables.length).map(
-        (name) => digests.get(name) ?? "",
-      );
-      return modelDigest(dense, tables);
+      const leaves = new Map<string, string[]>();
+      for (const part of states.flatMap(partsOf)) leaves.set(part.name, part.leaves());
+      return digestOf(leaves, input.model.tables);
     },
   };
 }

@@ -44,7 +44,7 @@ export async function sendVectors(device: DeviceState, bags: Bags, plan: StepPla
   exchange.pooled.start();
 }
 
-/** Puts the vectors of all tables, the copied ones too, into the model's `x`. */
+/** Puts the vectors of all tables, those that were pooled here too, into the model's `x`. */
 export async function receiveVectors(
   device: DeviceState,
   rows: SampleRows,
@@ -75,6 +75,10 @@ export async function receiveVectors(
   }
   for (const { shard, column } of topology.replicated) {
     const from = kernels.part(device.replicaVectors, 0, plan.samples);
+    places.set(shard, { from, first: column });
+  }
+  for (const { shard, column } of topology.distinctBy.flat()) {
+    const from = kernels.part(device.distinct.vectors, 0, plan.samples);
     places.set(shard, { from, first: column });
   }
   assemble(device, rows, plan, places);
@@ -108,7 +112,7 @@ function assemble(
     if (place === undefined) throw new RangeError(`No vectors came of shard ${shard} of ${name}`);
     return place;
   };
-  for (const shards of [...topology.heldBy, topology.replicated]) {
+  for (const shards of [...topology.heldBy, ...topology.distinctBy, topology.replicated]) {
     for (const shard of shards) {
       if (topology.folded.has(shard.table)) continue;
       const { from, first } = placeOf(shard);
@@ -202,7 +206,7 @@ export function replicaVectorGradients(
 }
 
 /** The gradient of a shard's vectors, into its column of `out`: of a mean, each row's share. */
-function copyGradient(
+export function copyGradient(
   { kernels, model, topology }: DeviceState,
   rows: SampleRows,
   plan: StepPlan,

@@ -223,7 +223,7 @@ export class LookupMemory {
   /**
    * The lookups of each shard, from the frames of all devices in rank order, whose `slices` slices
    * they cover. Valid until the next call.
-   * @throws FrameCorruptError where a row is not the shard's, or not after the one before
+   * @throws FrameCorruptError where a row is not the shard's, or is not after the one before
    */
   gather(
     frames: readonly DistinctFrame[],
@@ -277,8 +277,8 @@ function takeAscending(
   for (let i = 0; i < from.length; i++) {
     const row = (from[i] ?? -1) - firstRow;
     if (row <= before || row >= rows) {
-      const has = `a shard that has ${firstRow}..${firstRow + rows - 1}`;
-      throw new FrameCorruptError("ids", `row ${from[i]} after ${before + firstRow} for ${has}`);
+      const range = `${firstRow + before + 1}..${firstRow + rows - 1}`;
+      throw new FrameCorruptError("ids", `row ${from[i]}, where it has to lie in ${range}`);
     }
     ids[first + i] = row;
     before = row;

@@ -109,8 +109,8 @@ async function share<S extends Float32Array | Float64Array>(
     }
   }
   await rowSums.open(plan.bytes.rowSums);
-  for (let peer = 0; peer < topology.devices; peer++) {
-    if (peer === rank) continue;
+  const used = plan.counts.map((_, peer) => {
+    if (peer === rank) return 0;
     const { buffer, byteOffset } = rowSums.outbox(peer);
     let at = byteOffset;
     for (const group of groups.filter((one) => isIn(one, peer))) {
@@ -120,8 +120,9 @@ async function share<S extends Float32Array | Float64Array>(
         at += own.byteLength;
       }
     }
-  }
-  rowSums.start();
+    return at - byteOffset;
+  });
+  rowSums.start((peer) => used[peer] ?? 0);
   const { buffer, byteOffset } = await rowSums.finish();
   let start = byteOffset;
   for (let peer = 0; peer < topology.devices; peer++) {

@@ -1,6 +1,6 @@
 // Rounds of the collectives as one device runs them, and how long each took.
 
-import type { Exchange, ExchangeShape } from "../src/exchange/exchange.ts";
+import { channelNames, type Exchange, type ExchangeShape } from "../src/exchange/exchange.ts";
 import type { Kernels, Tensor } from "../src/kernels/kernels.ts";
 import { subtreesOf } from "../src/kernels/slices.ts";
 
@@ -20,12 +20,12 @@ const warmUpRounds = 3;
 /** The exchange for it; of the other collective it has nothing. */
 export function benchShape({ collective, bytes, hostOf }: ExchangeWork): ExchangeShape {
   const devices = hostOf.length;
-  const none = () => 0;
-  const pooled = collective === "allToAll" ? partBytes(bytes, devices) : none;
+  const none = Object.fromEntries(channelNames.map((name) => [name, () => 0]));
+  const pooled = collective === "allToAll" ? partBytes(bytes, devices) : () => 0;
   return {
     devices,
     hostOf,
-    bytesMax: { ids: none, pooled, dPooled: none, losses: none },
+    bytesMax: { ...none, pooled } as ExchangeShape["bytesMax"],
     gradientLength: collective === "allReduce" ? bytes / 4 : 0,
     subtrees: hostOf.map((_, device) => subtreesOf((device * slices) / devices, slices / devices)),
     slices,

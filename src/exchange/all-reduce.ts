@@ -12,8 +12,8 @@
 //
 // Invariants
 //   A1. Each element is folded in the order of the slice tree, whatever is folded where.
-//   A2. Nobody needs to close: who publishes a round has done with the one before, so its sum may be
-//       written over; and who has a sum knows that all subtrees of its round were read.
+//   A2. Nobody needs to close: who publishes a round has done with the one before, so its sum may
+//       be written over; and who has a sum knows that all subtrees of its round were read.
 
 import type { Tensor } from "../kernels/kernels.ts";
 import type { Subtree } from "../kernels/slices.ts";

@@ -1,7 +1,7 @@
 // The bridge: carries the exchange between hosts. Each host has one, on a communication thread with
 // an event loop, so that device threads need none. It sees a cell of its own host move, and sends
-// the cell with the bytes that it publishes to the bridges of the hosts that wait for it; they write
-// the bytes to the same place of their memory, then the cell, and wake their devices.
+// the cell with the bytes that it publishes to the bridges of the hosts that wait for it; they
+// write the bytes to the same place of their memory, then the cell, and wake their devices.
 //
 //   device 0 ──cell──▶ bridge of host 0 ══frames══▶ bridge of host 1 ──cell──▶ device 2
 //

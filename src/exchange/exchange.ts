@@ -53,8 +53,12 @@ export const channels = {
   pooled: "the pooled embeddings",
   /** Gradients of pooled embeddings, to the rows' devices. */
   dPooled: "the gradients of pooled embeddings",
+  /** Sums of squares of rows that lie in columns on several devices, to each of those. */
+  rowSums: "the sums of rows in columns",
   /** Sums of losses of the slices, to all. */
   losses: "the losses",
+  /** Logits and labels of an evaluation's batch, to device 0. */
+  scores: "the scores",
 } as const;
 
 export type ChannelName = keyof typeof channels;

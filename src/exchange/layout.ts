@@ -24,7 +24,7 @@ export interface ChannelLayout {
   published(from: number, to: number): number;
   /** Round whose inbox `to` has given back. */
   closed(to: number): number;
-  /** Where the part lies in the inbox, for the bridge: this cell its first byte, the next its bytes. */
+  /** Where the part lies, for the bridge: its first byte; in the next cell, how many bytes. */
   span(from: number, to: number): number;
 }
 

@@ -1,5 +1,5 @@
-// One device's thread of atomic-cells.test.ts, or of bridged-process.ts: runs the rounds over real atomics, and tells what
-// was wrong, or how it failed.
+// One device's thread of atomic-cells.test.ts, or of bridged-process.ts: runs the rounds over
+// real atomics, and tells what was wrong, or how it failed.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { realClock } from "../../src/clock.ts";

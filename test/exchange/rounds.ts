@@ -15,7 +15,7 @@ export function roundsShape(devices: number): ExchangeShape {
   const most: PartBytes = () => 8 * 6;
   return {
     devices,
-    bytesMax: { ids: most, pooled: most, dPooled: most, losses: most },
+    bytesMax: { ids: most, pooled: most, dPooled: most, rowSums: most, losses: most, scores: most },
     gradientLength,
     subtrees: Array.from({ length: devices }, (_, device) => {
       const first = Math.floor((device * slices) / devices);

@@ -1,5 +1,5 @@
 // One host of the exchange bench, a process of its own: devices and their bridge, and beside them a
-// bare NATS client that moves the same bytes. Runs what its parent says, and tells how long it took.
+// bare NATS client that moves the same bytes. Runs what its parent says, and how long that took.
 
 import { connect } from "nats";
 import { realClock } from "../src/clock.ts";

@@ -5,6 +5,8 @@
 
 // A cluster, and what it runs ----
 export { Cluster, type ClusterOptions } from "./actors/cluster.ts";
+export { Host, type HostOptions } from "./actors/joined-host.ts";
+export type { HostRecord } from "./actors/membership.ts";
 export { Client, Run, type RunSummary } from "./actors/client.ts";
 export { type ConnectionOptions, connect } from "./actors/connect.ts";
 export type {
@@ -69,6 +71,7 @@ export { compareWithTwin, undisturbedTwin, type Verdict } from "./chaos/oracle.t
 // What the command line is made of, besides ----
 export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";
 export { buildNative } from "./src/kernels/build-native.ts";
+export { packageVersion } from "./actors/version.ts";
 export { kernelNotice } from "./src/kernels/index.ts";
 export { type SyntheticTsvOptions, writeSyntheticTsv } from "./src/data/synthetic-tsv.ts";
 export type { GeneratedReport } from "./src/data/synthetic.ts";

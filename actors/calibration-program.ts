@@ -6,7 +6,7 @@ import type { Clock } from "../src/clock.ts";
 import type { Exchange, ExchangeShape } from "../src/exchange/exchange.ts";
 import type { Bags, Kernels } from "../src/kernels/kernels.ts";
 import { slicesOf, subtreesOf } from "../src/kernels/slices.ts";
-import { place } from "../src/planner/placement.ts";
+import { sliceRunsOf } from "../src/planner/placement.ts";
 import { RandomStream } from "../src/random.ts";
 
 /** How much is measured. */
@@ -42,14 +42,13 @@ export interface DeviceRates {
 export function calibrationShape(size: CalibrationSize, devices: number): ExchangeShape {
   let slices = 8;
   while (slices < devices) slices *= 2;
-  const { devices: placed } = place({ slices, shards: [], devices });
   const pooled = () => size.partBytes;
   const none = () => 0;
   return {
     devices,
-    bytesMax: { ids: none, pooled, dPooled: none, losses: none },
+    bytesMax: { ids: none, pooled, dPooled: none, rowSums: none, losses: none, scores: none },
     gradientLength: size.gradientLength,
-    subtrees: placed.map((device) => subtreesOf(device.firstSlice, device.slices)),
+    subtrees: sliceRunsOf(slices, devices).map((run) => subtreesOf(run.firstSlice, run.slices)),
     slices,
   };
 }

@@ -5,13 +5,13 @@ import type { Incident } from "./incident.ts";
 import type { MessageEvent } from "./listening.ts";
 import type { TrainingCoordinatorContext } from "./training-coordinator.ts";
 
-/** What the host told, as an incident. */
+/** What a host told, as an incident. */
 export function incidentOf(
   { scope, seenStep }: TrainingCoordinatorContext,
-  { actor, error }: MessageEvent<"host.failed">["body"],
+  { host, actor, error }: MessageEvent<"host.failed">["body"],
 ): Incident {
   const context = `generation ${scope.generation}, step ${seenStep}`;
-  return { offender: actor, supervisor: "host:0", context, reason: error };
+  return { offender: actor, supervisor: `host:${host}`, context, reason: error };
 }
 
 /** Speed of this generation up to `step`. */
@@ -37,12 +37,13 @@ export function tellPrepared({ record, scope, plan, schedule }: TrainingCoordina
 
 /** run.started */
 export function tellStarted(context: TrainingCoordinatorContext): void {
-  const { record, scope, schedule, devices, arithmetic, step } = context;
+  const { record, scope, schedule, hosts, arithmetic, step } = context;
   record.append(scope.generation, {
     type: "run.started",
     fromStep: step,
     steps: schedule?.steps ?? 0,
-    devices,
+    devices: hosts.reduce((sum, { devices }) => sum + devices, 0),
+    hosts,
     arithmetic,
     notice: kernelNotice(),
   });

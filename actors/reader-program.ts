@@ -17,6 +17,8 @@ import {
   type Derived,
   derive,
   type GenerationMemory,
+  type HostPlace,
+  hostPlaces,
 } from "./assembly.ts";
 
 export interface ReaderPorts {
@@ -24,7 +26,10 @@ export interface ReaderPorts {
   readonly disk: Disk;
 }
 
-/** Serves both streams until the generation ends, which it learns as a GenerationAbortedError. */
+/**
+ * Serves both streams of one host until the generation ends, which it learns as a
+ * GenerationAbortedError. `reader` counts through the readers of all hosts.
+ */
 export async function runReader(
   assembly: Assembly,
   memory: GenerationMemory,
@@ -37,7 +42,8 @@ export async function runReader(
     memory: memory.ring,
     cells: ports.cells,
     cellBase: derived.exchangeCells,
-    reader,
+    local: placeOfReader(assembly, reader),
+    reader: reader % assembly.job.readers,
     readers: assembly.job.readers,
   });
   const { training, evaluation } = assembly.data;
@@ -67,6 +73,12 @@ function nextOf(outlet: BatchOutlet): { stream: Stream; ticket: number } | undef
   return undefined;
 }
 
+function placeOfReader(assembly: Assembly, reader: number): HostPlace {
+  const place = hostPlaces(assembly)[Math.floor(reader / assembly.job.readers)];
+  if (place === undefined) throw new RangeError(`There is no reader ${reader}`);
+  return place;
+}
+
 function openPlan(plan: DatasetPlan, assembly: Assembly, disk: Disk): Dataset {
   const dataset = openCache(plan.path, disk);
   if (plan.split === undefined) return dataset;
@@ -94,7 +106,7 @@ class BatchSource {
     const dataset = this.#datasets[stream];
     if (dataset === undefined) throw new RangeError(`There is no ${stream} data`);
     const { topology } = this.#derived;
-    for (let device = 0; device < topology.devices; device++) {
+    for (const device of outlet.devices) {
       if (!outlet.lacks(stream, device, ticket)) continue;
       const { first, count } = samplesOf(topology, device, indices.length);
       const memory = outlet.slotMemory(stream, device, ticket, count);

@@ -47,6 +47,8 @@ export interface RunResult {
 
 type EventBody =
   | { readonly type: "run.queued"; readonly name: string }
+  /** There are not as many devices yet as it waits for. */
+  | { readonly type: "run.waiting"; readonly devices: number; readonly wanted: number }
   | { readonly type: "run.preparing"; readonly fraction: number }
   | {
       readonly type: "run.prepared";
@@ -62,6 +64,8 @@ type EventBody =
       readonly fromStep: number;
       readonly steps: number;
       readonly devices: number;
+      /** Whose devices they are, in the order of their ranks. */
+      readonly hosts: readonly { readonly host: number; readonly devices: number }[];
       readonly arithmetic: string;
       /** The one sentence where the kernels are slow, and why. */
       readonly notice?: string | undefined;

@@ -4,6 +4,7 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { type AccuracyBenchOptions, benchAccuracy } from "./accuracy.bench.ts";
 import { type AllocationBenchOptions, benchAllocation } from "./allocation.bench.ts";
 import { configurationNames } from "./configurations.ts";
+import { benchExchange, type ExchangeBenchOptions } from "./exchange.bench.ts";
 import { benchKernels, type KernelsBenchOptions } from "./kernels.bench.ts";
 import { benchPeers, type PeersBenchOptions } from "./peers.bench.ts";
 import { benchPlanner, type PlannerBenchOptions } from "./planner.bench.ts";
@@ -106,6 +107,16 @@ program
   .option("--json", "end with one line for machines", false)
   .action(async (options: AllocationBenchOptions & { json: boolean }) => {
     printReport("allocation", await benchAllocation(options), options.json);
+  });
+
+program
+  .command("exchange")
+  .description("bytes a second of the collectives: shared memory, the wire, and both")
+  .option("--only <prefix>", "only rows whose names begin with this: wire.allToAll", "")
+  .option("--nats <url>", "a NATS server for the wire; left out: the embedded broker")
+  .option("--json", "end with one line for machines", false)
+  .action(async (options: ExchangeBenchOptions & { json: boolean }) => {
+    printReport("exchange", await benchExchange(options), options.json);
   });
 
 program

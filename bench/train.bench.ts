@@ -4,7 +4,7 @@
 import { Worker } from "node:worker_threads";
 import { sparseOptimizerOptions } from "../src/embedding/options.ts";
 import { cellWords } from "../src/exchange/cells.ts";
-import { layoutOf } from "../src/exchange/shared-memory.ts";
+import { layoutOf } from "../src/exchange/layout.ts";
 import type { DensePrecision } from "../src/kernels/kernels.ts";
 import { denseOptimizerOptions } from "../src/model/options.ts";
 import type { Recipe } from "../src/training/device-state.ts";

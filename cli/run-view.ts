@@ -151,12 +151,15 @@ function linesOf(): (event: RunEvent) => string | undefined {
 
 function lineOf(event: RunEvent): string | undefined {
   switch (event.type) {
+    case "run.waiting":
+      return `Waiting for ${plural(event.wanted, "device")}, ${event.devices} are there`;
     case "run.prepared":
       return preparedLine(event);
     case "run.started": {
-      const { devices, arithmetic, fromStep, steps } = event;
+      const { devices, hosts, arithmetic, fromStep, steps } = event;
       const from = fromStep > 0 ? `, going on from step ${count(fromStep)}` : "";
-      const place = `${plural(devices, "device")} (${arithmetic})`;
+      const spread = hosts.length > 1 ? ` of ${hosts.length} hosts` : "";
+      const place = `${plural(devices, "device")}${spread} (${arithmetic})`;
       return `Training on ${place}, ${count(steps)} steps${from}`;
     }
     case "run.evaluated": {

@@ -5,6 +5,7 @@ import { criteo, csv, synthetic } from "../src/data/options.ts";
 import { InvalidOptionError } from "../src/errors.ts";
 import { type JobOptions, jobIdentity, resolveJob } from "../src/job.ts";
 import { adagrad, adam, dlrm, rowWiseAdagrad, sgd } from "../src/model/options.ts";
+import { schemes } from "../src/planner/shards.ts";
 
 const table = { name: "T0", rows: 10, dim: 4 };
 const model = { dense: 2, tables: [table, { ...table, name: "T1" }], bottom: [4], top: [3, 1] };
@@ -76,7 +77,7 @@ const rules: readonly Rule[] = [
     "model.tables.0.sharding",
     "row",
     "model.tables[0].sharding",
-    'one of "table", "data-parallel"',
+    `one of ${schemes.map((scheme) => `"${scheme}"`).join(", ")}`,
     "`row` (string)",
   ],
   [

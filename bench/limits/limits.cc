@@ -6,8 +6,10 @@
 //                                               forward (A B^T), dInput (A B) or dWeight (A^T B)
 //   limits gather ROWS LENGTH SECONDS           rows/s of prefetched sums of LENGTH random rows
 //   limits update ROWS SECONDS                  rows/s of a prefetched read-modify-write
+//   limits memcpy BYTES SECONDS                 bytes/s of copies, the median of the rounds
 //
-// SECONDS is how long each measures; the best of its rounds is printed. One thread; run several.
+// SECONDS is how long each measures; the best of its rounds is printed, where nothing else is said.
+// One thread; run several.
 
 #include <dlfcn.h>
 #ifdef __AVX512BF16__
@@ -15,6 +17,7 @@
 #endif
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -179,6 +182,22 @@ double update(size_t rows, double seconds) {
   });
 }
 
+/// The median: what runs beside it is there in every round, so the best says nothing.
+double copy(size_t bytes, double seconds) {
+  const std::vector<char> from(bytes, 1);
+  std::vector<char> to(bytes, 2);
+  std::vector<double> rates;
+  const auto start = Clock::now();
+  do {
+    const auto begin = Clock::now();
+    std::memcpy(to.data(), from.data(), bytes);
+    asm volatile("" : : "r"(to.data()) : "memory");
+    rates.push_back(double(bytes) / secondsSince(begin));
+  } while (secondsSince(start) < seconds);
+  std::nth_element(rates.begin(), rates.begin() + rates.size() / 2, rates.end());
+  return rates[rates.size() / 2];
+}
+
 }  // namespace
 
 int main(int count, char **words) {
@@ -195,6 +214,7 @@ int main(int count, char **words) {
   }
   if (std::strcmp(what, "gather") == 0) rate = gather(number(2), number(3), number(4));
   if (std::strcmp(what, "update") == 0) rate = update(number(2), number(3));
+  if (std::strcmp(what, "memcpy") == 0) rate = copy(size_t(number(2)), number(3));
   std::printf("{\"rate\":%.6g}\n", rate);
   return rate < 0 ? 1 : 0;
 }

@@ -3,16 +3,18 @@
 // changes it.
 
 import { BagMemory } from "../embedding/bags.ts";
+import { LocalRows } from "../embedding/local-rows.ts";
 import type { SparseOptimizerSpec } from "../embedding/options.ts";
 import { createSlab, type Slab } from "../embedding/slab.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Kernels, Tensor } from "../kernels/kernels.ts";
+import { packedBytes } from "../kernels/precision.ts";
 import { createDenseState, type DenseState } from "../model/dense-optimizer.ts";
 import { createDlrm, type Dlrm, type DlrmGradients, gradientsOf } from "../model/dlrm.ts";
 import type { DenseOptimizerSpec } from "../model/options.ts";
 import { initParameters } from "../model/parameters.ts";
 import { type Key, keyOf } from "../random.ts";
-import { samplesMaxOf, type Topology, tableOf } from "./topology.ts";
+import { type HeldShard, samplesMaxOf, type Topology } from "./topology.ts";
 
 /** What the arithmetic of a step needs to know of the job besides the topology. */
 export interface Recipe {
@@ -31,20 +33,41 @@ export interface DeviceState {
   readonly denseState: DenseState;
   /** Rows of the shards that are placed here. */
   readonly slab: Slab;
-  /** Copies of the data-parallel tables. */
+  /** Copies of the data-parallel shards. */
   readonly replicas: Slab;
   readonly gradients: DlrmGradients;
-  /** Finished subtrees of replicated tables: for each table, a tensor for each subtree. */
+  /** Finished subtrees of replicated shards: for each shard, a tensor for each subtree. */
   readonly replicaGradients: readonly {
     readonly dRows: readonly Tensor[];
     readonly counts: readonly Tensor[];
   }[];
-  readonly bags: BagMemory;
+  /** Memory for the bags of two steps: those of one are on their way while another computes. */
+  readonly lanes: readonly [Lane, Lane];
   readonly replicaBags: BagMemory;
-  /** (Bmax, columns of the replicas) */
-  readonly replicaPooled: Tensor;
+  /** (bmax, columns of the replicas) */
+  readonly replicaVectors: Tensor;
+  readonly rounded: RoundedMemory;
   /** (Bmax, 1) */
   readonly dLogits: Tensor;
+}
+
+/** Where the bags of a step lie, on the side of the samples and on that of the rows. */
+export interface Lane {
+  readonly localRows: LocalRows;
+  readonly bags: BagMemory;
+}
+
+/** Room for vectors that travel in fewer bits, before they are packed and after; else empty. */
+export interface RoundedMemory {
+  /** (bmax of all devices, columns of the slab) */
+  readonly held: Tensor;
+  /** (B, columns of the slab) */
+  readonly heldGradients: Tensor;
+  /** Flat: the vectors of all shards, one shard after the other, or the gradient of one. */
+  readonly vectors: Tensor;
+  /** First float of each shard in `vectors`, by its index. */
+  readonly firstOf: readonly number[];
+  readonly packed: ArrayBuffer;
 }
 
 /** The state as it is before the first step; `restore` puts a checkpoint into it. */
@@ -56,14 +79,16 @@ export function createDeviceState(options: {
   readonly exchange: Exchange;
 }): DeviceState {
   const { rank, topology, recipe, kernels, exchange } = options;
-  const { shape, replicated } = topology;
+  const { shape, replicated, heldBy } = topology;
   const { model: spec } = topology.input;
   const key = keyOf(recipe.seed);
   const samplesMax = samplesMaxOf(topology)[rank] ?? 0;
   const model = createDlrm(kernels, spec, samplesMax);
   initParameters(kernels, model.flat, shape.layout, key);
-  const slabOf = (tables: readonly number[]) =>
-    createSlab({ kernels, specs: spec.tables, tables, optimizer: recipe.optimizer.sparse, key });
+  const { sparse: optimizer } = recipe.optimizer;
+  const slabOf = (shards: readonly HeldShard[]) =>
+    createSlab({ kernels, specs: spec.tables, shards, optimizer, key });
+  const slab = slabOf(heldBy[rank] ?? []);
   const replicas = slabOf(replicated);
   const flats = exchange.gradients.subtrees;
   return {
@@ -71,20 +96,53 @@ export function createDeviceState(options: {
     key,
     model,
     denseState: createDenseState(kernels, recipe.optimizer.dense, shape.layout.length),
-    slab: slabOf(topology.tablesOf[rank] ?? []),
+    slab,
     replicas,
     gradients: gradientsOf(model, flats),
-    replicaGradients: replicated.map((table, i) => {
-      const { rows, dim } = tableOf(spec.tables, table);
+    replicaGradients: replicated.map(({ rows, columns }, i) => {
       const at = topology.replicatedAt[i] ?? { gradient: 0, counts: 0 };
       return {
-        dRows: flats.map((flat) => kernels.reshape(flat, [rows, dim], at.gradient)),
+        dRows: flats.map((flat) => kernels.reshape(flat, [rows, columns], at.gradient)),
         counts: flats.map((flat) => kernels.reshape(flat, [rows], at.counts)),
       };
     }),
-    bags: new BagMemory(),
+    lanes: [createLane(), createLane()],
     replicaBags: new BagMemory(),
-    replicaPooled: kernels.tensor([samplesMax, replicas.columns]),
+    replicaVectors: kernels.tensor([samplesMax, replicas.columns]),
+    rounded: createRounded(kernels, topology, rank),
     dLogits: kernels.tensor([samplesMax, 1]),
+  };
+}
+
+function createLane(): Lane {
+  return { localRows: new LocalRows(), bags: new BagMemory() };
+}
+
+function createRounded(kernels: Kernels, topology: Topology, rank: number): RoundedMemory {
+  const { forward, backward } = topology.exchange;
+  const counts = samplesMaxOf(topology);
+  const samples = counts[rank] ?? 0;
+  const own = topology.columnsOf[rank] ?? 0;
+  const shards = topology.heldBy.flat();
+  const firstOf: number[] = [];
+  let floats = 0;
+  for (const { shard, columns } of shards) {
+    firstOf[shard] = floats;
+    floats += samples * columns;
+  }
+  const widest = [...shards, ...topology.replicated].reduce((w, { columns }) => {
+    return Math.max(w, columns);
+  }, 0);
+  const isForward = forward !== "float32";
+  const isBackward = backward !== "float32";
+  const room = isForward ? Math.max(floats, samples * widest) : samples * widest;
+  return {
+    held: kernels.tensor([isForward ? Math.max(0, ...counts) : 0, own]),
+    heldGradients: kernels.tensor([isBackward ? topology.input.batchSize : 0, own]),
+    vectors: kernels.tensor([isForward || isBackward ? room : 0]),
+    firstOf,
+    packed: new ArrayBuffer(
+      isForward || isBackward ? packedBytes(samples, widest, "float32") + 4 * samples : 0,
+    ),
   };
 }

@@ -4,7 +4,7 @@ import { realClock, SimulatedClock } from "../../src/clock.ts";
 import { type ErrorRecord, GenerationAbortedError, StepTimeoutError } from "../../src/errors.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import { abortCells, cellWords, ringDoorbell } from "../../src/exchange/cells.ts";
-import { layoutOf } from "../../src/exchange/shared-memory.ts";
+import { layoutOf } from "../../src/exchange/layout.ts";
 import { roundsShape } from "./rounds.ts";
 
 interface Outcome {

@@ -79,6 +79,6 @@ test.serial(
     const [finished] = only(events, "run.finished");
     t.true((finished?.result.times?.shares.batch ?? 0) > 0.5);
     const measured = finished?.result.times?.steps ?? 0; // Up to the last heartbeat.
-  t.true(measured > 30 && measured <= (finished?.result.step ?? 0), `${measured}`);
+    t.true(measured > 30 && measured <= (finished?.result.step ?? 0), `${measured}`);
   },
 );

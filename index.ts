@@ -17,6 +17,7 @@ export type {
   RunStatus,
 } from "./actors/run-record.ts";
 export type { Incident } from "./actors/incident.ts";
+export type { StepTimes } from "./src/training/step-meter.ts";
 
 // A job, as plain data ----
 export { type JobOptions, type JobSpec, resolveJob } from "./src/job.ts";

@@ -13,6 +13,7 @@ import { resolveJob } from "../src/job.ts";
 import { planOfFile } from "../src/planner/plan-file.ts";
 import { deviceCount, type Plan } from "../src/planner/shards.ts";
 import { type Schedule, scheduleOf, windowStepsMax } from "../src/training/schedule.ts";
+import { meterWords } from "../src/training/step-meter.ts";
 import {
   exchangeShapeOf,
   ringShapeOf,
@@ -199,17 +200,26 @@ export interface Progress {
   readonly pause: Int32Array;
   /** Loss of step n at n % windowStepsMax, written by device 0. */
   readonly losses: Float64Array;
+  /** Batches that the readers of this host have read, and the microseconds that it took. */
+  readonly reading: BigInt64Array;
+  /** The words of a device's meter (src/training/step-meter.ts). */
+  metersOf(device: number): BigInt64Array;
 }
 
 function progressBytes(devices: number): number {
-  return 8 * windowStepsMax + 4 * (devices + 1);
+  return 8 * (windowStepsMax + 2 + meterWords * devices) + 4 * (devices + 1);
 }
 
 export function progressOver(memory: GenerationMemory, devices: number): Progress {
   const { progress } = memory;
+  const reading = 8 * windowStepsMax;
+  const meterOf = (device: number) => reading + 8 * (2 + meterWords * device);
+  const steps = meterOf(devices);
   return {
     losses: new Float64Array(progress, 0, windowStepsMax),
-    steps: new Int32Array(progress, 8 * windowStepsMax, devices),
-    pause: new Int32Array(progress, 8 * windowStepsMax + 4 * devices, 1),
+    steps: new Int32Array(progress, steps, devices),
+    pause: new Int32Array(progress, steps + 4 * devices, 1),
+    reading: new BigInt64Array(progress, reading, 2),
+    metersOf: (device) => new BigInt64Array(progress, meterOf(device), meterWords),
   };
 }

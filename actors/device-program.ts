@@ -8,6 +8,7 @@
 //       steps.
 //   D2. A failed step is never run again here: the thread ends, and its memory with it (law 3).
 
+import type { Clock } from "../src/clock.ts";
 import type { Disk } from "../src/disk.ts";
 import { ArithmeticMismatchError, NonFiniteLossError } from "../src/errors.ts";
 import { createBatchIntake } from "../src/exchange/batch-ring.ts";
@@ -20,6 +21,7 @@ import { evaluate, type Metrics } from "../src/training/metrics.ts";
 import { partsNeeded, partsOf, restorePart } from "../src/training/parts.ts";
 import { createPipeline, type Pipeline } from "../src/training/pipeline.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
+import { createStepMeter } from "../src/training/step-meter.ts";
 import type { PartRecord } from "../storage/checkpoint-store.ts";
 import { openExistingStore } from "../storage/directory-checkpoint-store.ts";
 import {
@@ -63,6 +65,8 @@ export interface DevicePorts {
   readonly kernels: Kernels;
   readonly cells: Cells;
   readonly disk: Disk;
+  /** For the meter of the steps alone. */
+  readonly clock: Clock;
   /** The next command; waits as the cells do. */
   nextCommand(): Promise<DeviceCommand>;
   tell(report: DeviceReport): void;
@@ -78,11 +82,14 @@ export async function runDevice(
   const { topology, exchangeShape, exchangeCells, ringShape, readers, bridge, schedule } =
     derive(assembly);
   const { job } = assembly;
+  const progress = progressOver(memory, topology.devices);
+  const meter = createStepMeter(progress.metersOf(rank), ports.clock);
   const exchange = createSharedMemoryExchange({
     shape: exchangeShape,
     rank,
     memory: memory.exchange,
     cells,
+    cellsFor: (channel) => meter.cellsFor(channel, cells),
     kernels,
     bridge,
   });
@@ -91,17 +98,17 @@ export async function runDevice(
   const intake = createBatchIntake({
     shape: ringShape,
     memory: memory.ring,
-    cells,
+    cells: meter.cellsFor("batch", cells),
     cellBase: exchangeCells,
     local: hostPlaceOf(assembly, rank),
     device: rank,
     readers,
   });
   restore(device, assembly, ports);
-  const progress = progressOver(memory, topology.devices);
   progress.steps[rank] = assembly.fromStep;
   const steps = schedule.steps - assembly.fromStep;
-  const pipeline = createPipeline({ device, intake, depth: job.pipeline.depth, steps });
+  const { depth } = job.pipeline;
+  const pipeline = createPipeline({ device, intake, depth, steps, meter });
   let step = assembly.fromStep;
   tell({ type: "ready", step, arithmetic: kernels.arithmetic });
 

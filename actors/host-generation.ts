@@ -115,7 +115,11 @@ const machine = setup({
         (_, i) => progress.losses[(from + i) % windowStepsMax] ?? Number.NaN,
       );
       const { beat, isBridged } = context;
-      const body = { host, beat, isBridged, steps, lossFrom: from, losses };
+      const meters = {
+        devices: steps.map((_, i) => sampled(progress.metersOf(first + i))),
+        reading: sampled(progress.reading),
+      };
+      const body = { host, beat, isBridged, steps, lossFrom: from, losses, meters };
       mailbox.tell({ role: "coordinator", index: 0 }, "host.progress", body);
       enqueue.assign({ beat: beat + 1, toldLosses: Math.max(toldLosses, done) });
     }),
@@ -203,6 +207,11 @@ function placeOfHost({ assembly, host }: HostGenerationInput): HostPlace {
   const place = hostPlaces(assembly).find((one) => one.host === host);
   if (place === undefined) throw new RangeError(`The generation has no host ${host}`);
   return place;
+}
+
+/** Counters as they are now. */
+function sampled(words: BigInt64Array): number[] {
+  return Array.from(words, (_, at) => Number(Atomics.load(words, at)));
 }
 
 /** The readers of this host: they are counted through all hosts. */

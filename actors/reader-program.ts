@@ -2,6 +2,7 @@
 // gives them, into the slots of the devices. It is stateless: what it has to do next stands in the
 // ring, so another may take its place at any time.
 
+import type { Clock } from "../src/clock.ts";
 import { openCache } from "../src/data/cache-reader.ts";
 import type { Dataset } from "../src/data/dataset.ts";
 import { fillOrder } from "../src/data/sample-order.ts";
@@ -19,11 +20,14 @@ import {
   type GenerationMemory,
   type HostPlace,
   hostPlaces,
+  progressOver,
 } from "./assembly.ts";
 
 export interface ReaderPorts {
   readonly cells: Cells;
   readonly disk: Disk;
+  /** For the meter of what it reads alone. */
+  readonly clock: Clock;
 }
 
 /**
@@ -52,6 +56,7 @@ export async function runReader(
     evaluation: evaluation === undefined ? undefined : openPlan(evaluation, assembly, ports.disk),
   };
   const batch = new BatchSource(assembly, derived, datasets);
+  const { reading } = progressOver(memory, assembly.devices);
   for (;;) {
     let next: { stream: Stream; ticket: number } | undefined;
     await ports.cells.waitUntil(
@@ -61,7 +66,11 @@ export async function runReader(
         return next !== undefined;
       },
     );
-    if (next !== undefined) batch.serve(outlet, next.stream, next.ticket);
+    if (next === undefined) continue;
+    const startMs = ports.clock.now();
+    batch.serve(outlet, next.stream, next.ticket);
+    Atomics.add(reading, 1, BigInt(Math.round(1000 * (ports.clock.now() - startMs))));
+    Atomics.add(reading, 0, 1n);
   }
 }
 

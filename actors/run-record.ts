@@ -4,6 +4,7 @@
 import type { ErrorRecord } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import type { Metrics } from "../src/training/metrics.ts";
+import type { StepTimes } from "../src/training/step-meter.ts";
 
 /** One point of a run's history. */
 export interface CutRecord {
@@ -42,6 +43,8 @@ export interface RunResult {
   /** The last generation: 1 where nothing failed. */
   readonly generation: number;
   readonly samplesPerSecond: number;
+  /** Where the time of the last generation's steps went, as far as its hosts have told. */
+  readonly times?: StepTimes | undefined;
   readonly arithmetic: string;
 }
 
@@ -78,6 +81,17 @@ type EventBody =
       readonly samplesPerSecond: number;
       /** As in the result, up to the last window of steps that ended. */
       readonly repairedIds: readonly RepairedTable[];
+      /** Where the time of the steps went since the event before. */
+      readonly times?: StepTimes | undefined;
+    }
+  /** It goes on, but not as it should: what is wrong, and what to do about it. */
+  | {
+      readonly type: "run.alert";
+      readonly code: "PIPELINE_SERIAL";
+      readonly step: number;
+      readonly message: string;
+      /** Of the steps that were judged. */
+      readonly times: StepTimes;
     }
   | { readonly type: "run.evaluated"; readonly step: number; readonly metrics: Metrics }
   | {

@@ -65,6 +65,7 @@ export async function runThread(
         return await runReader(assembly, memory, index, {
           cells: wrapCells(cells),
           disk: realDisk,
+          clock: realClock,
         });
       }
       case "bridge":
@@ -98,6 +99,7 @@ async function device(
     kernels: openKernels(arithmetic),
     cells: wrapCells(open(stepDeadlineMs)),
     disk: realDisk,
+    clock: realClock,
     tell: (report: DeviceReport) => port.postMessage({ report }),
     async nextCommand() {
       let command: DeviceCommand | undefined;

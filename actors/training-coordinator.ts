@@ -32,18 +32,24 @@ import {
   releasing,
   running,
 } from "./coordinator-questions.ts";
-import { incidentOf, samplesPerSecond, tellPrepared, tellStarted } from "./coordinator-report.ts";
+import {
+  incidentOf,
+  tellPrepared,
+  tellProgress,
+  tellStarted,
+  watchPipeline,
+} from "./coordinator-report.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { hostWatchMachine, watchingMembership } from "./host-watch.ts";
 import { ActorFailedError } from "./incident.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { type Network, openMailbox, type RunScope } from "./mailbox.ts";
 import type { HostShare, Membership } from "./membership.ts";
+import { afterTelling, emptyWatch, type PipelineWatch, timesOfAll } from "./pipeline-watch.ts";
 import {
   afterCheckpoint,
   afterEvaluation,
   afterWindow,
-  repairedTables,
   restoredMetrics,
   resultOf,
 } from "./run-metrics.ts";
@@ -71,6 +77,7 @@ export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, As
   /** Furthest step that a heartbeat has told. */
   readonly seenStep: number;
   readonly seenLoss: number;
+  readonly watch: PipelineWatch;
   readonly isRecovered: boolean;
   readonly isCancelAsked: boolean;
   readonly isCancelled: boolean;
@@ -123,24 +130,19 @@ const machine = setup({
       const { host } = event.body;
       if (context.hosts.some((one) => one.host === host)) enqueue.sendTo(`watch:${host}`, event);
     }),
+    watchPipeline: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type === "host.progress")
+        enqueue.assign({ watch: watchPipeline(context, event.body) });
+    }),
     // The first host tells for all: it has device 0, and steps are made together.
     tellProgress: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "host.progress" || context.schedule === undefined) return;
       if (event.body.host !== context.hosts[0]?.host) return;
-      const { record, scope, schedule } = context;
       const step = event.body.steps[0] ?? 0;
       if (step <= context.seenStep) return;
-      enqueue.assign({ seenStep: step });
       const loss = event.body.losses.at(-1) ?? context.seenLoss;
-      enqueue.assign({ seenLoss: loss });
-      record.append(scope.generation, {
-        type: "run.progress",
-        step,
-        steps: schedule.steps,
-        loss,
-        samplesPerSecond: samplesPerSecond(context, step),
-        repairedIds: repairedTables(context.job, context.metrics),
-      });
+      tellProgress(context, step, loss);
+      enqueue.assign({ seenStep: step, seenLoss: loss, watch: afterTelling(context.watch) });
     }),
     // Once a generation, at the first sign of a step after the restore.
     tellRecovered: enqueueActions(({ context, enqueue }) => {
@@ -219,6 +221,7 @@ const machine = setup({
     startedAtMs: 0,
     seenStep: input.latest?.cut ?? 0,
     seenLoss: Number.NaN,
+    watch: emptyWatch,
     isRecovered: false,
     isCancelAsked: input.record.isCancelAsked,
     isCancelled: false,
@@ -235,7 +238,7 @@ const machine = setup({
     "host.preparing": { actions: "tellPreparing" },
     "run.cancel": { actions: ["noteCancel", "askPause"] },
   },
-  output: ({ context }) => resultOf(context),
+  output: ({ context }) => resultOf({ ...context, times: timesOfAll(context.watch) }),
   initial: "preparing",
   states: {
     preparing: {
@@ -279,7 +282,11 @@ const machine = setup({
       states: {
         watch: {
           entry: "watchHosts",
-          on: { "host.progress": { actions: ["passOn", "tellProgress", "tellRecovered"] } },
+          on: {
+            "host.progress": {
+              actions: ["passOn", "watchPipeline", "tellProgress", "tellRecovered"],
+            },
+          },
         },
         work: {
           initial: "deciding",

@@ -4,7 +4,7 @@
 import { MultiBar, type SingleBar } from "cli-progress";
 import type { RunEvent } from "../index.ts";
 import { count, duration, metric, plural } from "./format.ts";
-import { repairedCounts } from "./report.ts";
+import { repairedCounts, timeOf } from "./report.ts";
 
 /** Shows a run's events, one by one, in their order. */
 export interface RunView {
@@ -51,7 +51,8 @@ export function linesView(say: (line: string) => void): RunView {
         say(
           `  step ${count(step)} of ${count(steps)} · loss ${metric(loss)} · ` +
             `${count(samplesPerSecond)} samples/s · ${duration(progress.secondsLeft)} left` +
-            repairedSoFar(event),
+            repairedSoFar(event) +
+            (event.times === undefined ? "" : ` · ${timeOf(event.times)}`),
         );
         return;
       }
@@ -171,6 +172,8 @@ function lineOf(event: RunEvent): string | undefined {
     }
     case "run.incident":
       return `  ! ${event.offender} failed: ${event.error.message} (${event.context})`;
+    case "run.alert":
+      return `  ! ${event.message}`;
     case "run.recovered": {
       const { fromStep, generation, seconds } = event;
       return (

@@ -34,10 +34,12 @@ export function createSharedMemoryExchange(options: {
   readonly rank: number;
   readonly memory: ArrayBufferLike;
   readonly cells: Cells;
+  /** The cells by channel, where waits are told apart; left out, `cells` for all. */
+  readonly cellsFor?: (channel: ChannelName | "gradients") => Cells;
   readonly kernels: ExchangeKernels;
   readonly bridge?: number;
 }): Exchange {
-  const { shape, rank, bridge } = options;
+  const { shape, rank, bridge, cellsFor = () => options.cells } = options;
   const { devices } = shape;
   const layout = layoutOf(shape);
   const place = { ...options, layout, around: surroundingsOf(layout, rank, bridge) };
@@ -45,9 +47,16 @@ export function createSharedMemoryExchange(options: {
     [...channelNames, "gradients"].map((name) => [name, { shared: 0, wire: 0 }]),
   ) as Record<ChannelName | "gradients", SentBytes>;
   const allToAlls = Object.fromEntries(
-    channelNames.map((name) => [name, createAllToAll({ ...place, name, sent: sent[name] })]),
+    channelNames.map((name) => [
+      name,
+      createAllToAll({ ...place, cells: cellsFor(name), name, sent: sent[name] }),
+    ]),
   ) as Record<ChannelName, AllToAll>;
-  const gradients = createAllReduce({ ...place, sent: sent.gradients });
+  const gradients = createAllReduce({
+    ...place,
+    cells: cellsFor("gradients"),
+    sent: sent.gradients,
+  });
   return { rank, devices, ...allToAlls, gradients, sent };
 }
 

@@ -9,7 +9,6 @@ import type { SparseOptimizerSpec } from "../embedding/options.ts";
 import { createSlab, type Slab } from "../embedding/slab.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Kernels, Tensor } from "../kernels/kernels.ts";
-import { packedBytes } from "../kernels/precision.ts";
 import { createDenseState, type DenseState } from "../model/dense-optimizer.ts";
 import { createDlrm, type Dlrm, type DlrmGradients, gradientsOf } from "../model/dlrm.ts";
 import type { DenseOptimizerSpec } from "../model/options.ts";
@@ -63,16 +62,18 @@ export interface Lane {
   readonly lookups: LookupMemory;
 }
 
-/** Room for vectors that travel in fewer bits, before they are packed and after; else empty. */
+/** Room for vectors that do not travel as they are pooled; empty where all do. */
 export interface RoundedMemory {
   /** (bmax of all devices, columns of the slab) */
   readonly held: Tensor;
   /** (B, columns of the slab) */
   readonly heldGradients: Tensor;
-  /** Flat: the vectors of all shards, one shard after the other, or the gradient of one. */
+  /** Flat: the vectors of all bundles, one after the other. */
   readonly vectors: Tensor;
-  /** First float of each shard in `vectors`, by its index. */
+  /** First float of each bundle in `vectors`. */
   readonly firstOf: readonly number[];
+  /** Flat: the vectors of one bundle, of one device's samples; and the same, packed. */
+  readonly scratch: Tensor;
   readonly packed: ArrayBuffer;
 }
 
@@ -132,30 +133,30 @@ function createLane(): Lane {
 }
 
 function createRounded(kernels: Kernels, topology: Topology, rank: number): RoundedMemory {
-  const { forward, backward } = topology.exchange;
+  const { exchange, bundlesOf, replicatedBundles, isPlain, columnsOf } = topology;
+  const isForward = exchange.forward !== "float32";
+  const isBackward = exchange.backward !== "float32";
   const counts = samplesMaxOf(topology);
-  const samples = counts[rank] ?? 0;
-  const own = topology.columnsOf[rank] ?? 0;
-  const shards = topology.heldBy.flat();
+  const samplesMax = Math.max(0, ...counts);
   const firstOf: number[] = [];
   let floats = 0;
-  for (const { shard, columns } of shards) {
-    firstOf[shard] = floats;
-    floats += samples * columns;
+  let widest = 0;
+  for (const { bundle, columns, trees } of [...bundlesOf.flat(), ...replicatedBundles]) {
+    firstOf[bundle] = floats;
+    floats += (counts[rank] ?? 0) * columns * trees.length;
+    widest = Math.max(widest, columns);
   }
-  const widest = [...shards, ...topology.replicated].reduce((w, { columns }) => {
-    return Math.max(w, columns);
-  }, 0);
-  const isForward = forward !== "float32";
-  const isBackward = backward !== "float32";
-  const room = isForward ? Math.max(floats, samples * widest) : samples * widest;
+  const isAnyPacked = isForward || isBackward || isPlain.includes(false);
+  const own = columnsOf[rank] ?? 0;
+  const rows = (isNeeded: boolean, count: number) => {
+    return isNeeded || isPlain[rank] === false ? count : 0;
+  };
   return {
-    held: kernels.tensor([isForward ? Math.max(0, ...counts) : 0, own]),
-    heldGradients: kernels.tensor([isBackward ? topology.input.batchSize : 0, own]),
-    vectors: kernels.tensor([isForward || isBackward ? room : 0]),
+    held: kernels.tensor([rows(isForward, samplesMax), own]),
+    heldGradients: kernels.tensor([rows(isBackward, topology.input.batchSize), own]),
+    vectors: kernels.tensor([isForward ? floats : 0]),
     firstOf,
-    packed: new ArrayBuffer(
-      isForward || isBackward ? packedBytes(samples, widest, "float32") + 4 * samples : 0,
-    ),
+    scratch: kernels.tensor([isAnyPacked ? samplesMax * widest : 0]),
+    packed: new ArrayBuffer(isForward || isBackward ? 4 * samplesMax * (widest + 1) : 0),
   };
 }

@@ -165,7 +165,7 @@ export async function sendRowGradients(
   await exchange.dRows.open(plan.bytes.dRows);
   const dVectors = kernels.part(distinct.vectors, 0, plan.samples);
   for (const shard of topology.distinctBy.flat()) {
-    copyGradient(device, rows, plan, dVectors, shard);
+    copyGradient(device, rows, plan, dVectors, shard, shard.column);
   }
   const tables = tablesOf(device, asked);
   const slices = wholeBatchOf(plan);

@@ -58,7 +58,8 @@ export const messages = defineMessages({
   "host.released": z.object({ command, host }),
   /**
    * The heartbeat: the steps of the host's devices, and the losses of device 0 since the last one
-   * where it is here. `isBridged`: frames of other hosts are heard.
+   * where it is here. `isBridged`: frames of other hosts are heard. `meters`: the counters of its
+   * devices' steps and of its readers (src/training/step-meter.ts).
    */
   "host.progress": z.object({
     host,
@@ -67,6 +68,10 @@ export const messages = defineMessages({
     steps: z.array(step),
     lossFrom: step,
     losses: z.array(figure),
+    meters: z.object({
+      devices: z.array(z.array(z.int().min(0))),
+      reading: z.array(z.int().min(0)),
+    }),
   }),
   "host.failed": z.object({ host, actor: z.string(), error: errorRecord }),
   /** An actor failed, and another has taken its place: for the record. */

@@ -50,6 +50,7 @@ const beat = (step: number) => ({
   steps: [step, step],
   lossFrom: 0,
   losses: [],
+  meters: { devices: [], reading: [0, 0] },
 });
 
 test("a heartbeat does not begin the work again", async (t) => {

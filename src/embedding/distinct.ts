@@ -23,8 +23,8 @@ export function distinctFrameBytes(subtrees: number, rowsMax: readonly number[])
 
 /** What a device's samples look up of dedup shards. */
 export interface DistinctBags {
-  /** (S, b): bags whose ids are places in the shard's stretch of `rows`. */
-  readonly bags: Bags<Int32Array>;
+  /** (1, b) for each shard: bags whose ids are places in its stretch of `rows`. */
+  readonly bags: readonly Bags<Int32Array>[];
   /** Rows of the tables: shard by shard, subtree by subtree, ascending. */
   readonly rows: Int32Array;
   /** (S*P+1): where those of each shard and subtree begin. */
@@ -52,46 +52,39 @@ export class DistinctMemory {
    */
   take(local: SampleRows, shards: readonly BagShard[], ends: readonly number[]): DistinctBags {
     const { samples } = local;
-    const tables = shards.length;
     const lookups = shards.reduce((sum, { table }) => {
       return sum + (local.starts[table + 1] ?? 0) - (local.starts[table] ?? 0);
     }, 0);
-    this.#reserve(tables * samples + 1, lookups);
-    const [offsets, ids, rows] = [this.#offsets, this.#ids, this.#rows];
-    const weights = shards.some(({ isWeighted }) => isWeighted) ? this.#weights : undefined;
-    const starts = new Int32Array(tables * ends.length + 1);
+    this.#reserve(shards.length * (samples + 1), lookups);
+    const [ids, rows, weights] = [this.#ids, this.#rows, this.#weights];
+    const starts = new Int32Array(shards.length * ends.length + 1);
     let [count, total] = [0, 0];
-    for (const [i, { table, firstRow, rows: has, isWeighted }] of shards.entries()) {
-      const firstDistinct = total;
+    const bags = shards.map(({ table, firstRow, rows: has, isWeighted }, i) => {
+      const offsets = this.#offsets.subarray(i * (samples + 1), (i + 1) * (samples + 1));
+      const [firstId, firstDistinct] = [count, total];
       let from = local.starts[table] ?? 0;
       let sample = 0;
       for (const [p, end] of ends.entries()) {
-        const firstId = count;
+        const firstOfTree = count;
         starts[i * ends.length + p] = total;
         for (; sample < end; sample++) {
-          offsets[i * samples + sample] = count;
+          offsets[sample] = count - firstId;
           const bagEnd = from + (local.lengths[table * samples + sample] ?? 0);
           for (; from < bagEnd; from++) {
             const row = local.rows[from] ?? -1;
             if (row < firstRow || row >= firstRow + has) continue;
-            if (weights !== undefined)
-              weights[count] = isWeighted ? (local.weights?.[from] ?? 1) : 1;
+            if (isWeighted) weights[count] = local.weights?.[from] ?? 1;
             ids[count++] = row;
           }
         }
-        const places = ids.subarray(firstId, count);
+        const places = ids.subarray(firstOfTree, count);
         total += this.#places.take(rows.subarray(total), places, total - firstDistinct);
       }
-    }
-    offsets[tables * samples] = count;
-    starts[tables * ends.length] = total;
-    const bags = {
-      tables,
-      samples,
-      offsets: offsets.subarray(0, tables * samples + 1),
-      ids: ids.subarray(0, count),
-      ...(weights === undefined ? {} : { weights: weights.subarray(0, count) }),
-    };
+      offsets[samples] = count - firstId;
+      const own = { tables: 1, samples, offsets, ids: ids.subarray(firstId, count) };
+      return isWeighted ? { ...own, weights: weights.subarray(firstId, count) } : own;
+    });
+    starts[shards.length * ends.length] = total;
     return { bags, rows: rows.subarray(0, total), starts, subtrees: ends.length };
   }
 

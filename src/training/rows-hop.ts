@@ -13,13 +13,13 @@
 import { askedOf, type DistinctBags, type ShardLookups } from "../embedding/distinct.ts";
 import type { SampleRows } from "../embedding/local-rows.ts";
 import { poolingOf, type Slab } from "../embedding/slab.ts";
-import type { Kernels, Rows, Tensor } from "../kernels/kernels.ts";
+import type { Bags, Kernels, Rows, Tensor } from "../kernels/kernels.ts";
 import type { Slices } from "../kernels/slices.ts";
 import type { DeviceState } from "./device-state.ts";
 import type { RowGradients } from "./row-sums.ts";
 import type { StepPlan } from "./step-plan.ts";
 import { type Topology, tableOf } from "./topology.ts";
-import { copyGradient } from "./vectors-hop.ts";
+import { copyGradient, distinctVectors } from "./vectors-hop.ts";
 
 /** What a device has for tables with `dedup`. */
 export interface DistinctState {
@@ -27,7 +27,7 @@ export interface DistinctState {
   readonly slabs: readonly Slab[];
   /** For each shard of the job, a table without rows: how those that came are pooled. */
   readonly tables: readonly Rows[];
-  /** (bmax, C): vectors of all those shards side by side, then their gradients. */
+  /** (bmax * C): vectors of all those shards, one after the other; then their gradients. */
   readonly vectors: Tensor;
   /** Gradients of the rows that lie here. */
   readonly dRows: GrowingTensor;
@@ -69,7 +69,7 @@ export function createDistinctState(options: {
       const pooling = poolingOf(tableOf(topology.input.model.tables, table));
       return kernels.rows({ rows: 0, dim, pooling, rowBlocks: 1, stateWidth: 0 });
     }),
-    vectors: kernels.tensor([samplesMax, columns]),
+    vectors: kernels.tensor([samplesMax * columns]),
     dRows: new GrowingTensor(kernels),
     marks: new GrowingTensor(kernels),
   };
@@ -120,35 +120,36 @@ export async function receiveRows(
   plan: StepPlan,
 ): Promise<void> {
   if (isIdle(device)) return;
-  const { exchange, kernels, distinct, rank, topology } = device;
+  const { exchange, kernels, rank, topology } = device;
   const inbox = await exchange.rows.finish();
-  const weights: Tensor[] = [];
   let { byteOffset } = inbox;
+  let next = 0;
   for (const [peer, shards] of topology.distinctBy.entries()) {
     let at = byteOffset;
-    for (const { columns } of shards) {
-      const count = askedOf(asked, weights.length);
-      weights.push(kernels.view(inbox.buffer, at, [count, columns]));
-      at += 4 * count * columns;
+    for (const shard of shards) {
+      const { table, bags } = pooledAt(device, asked, next++);
+      const weights = kernels.view(inbox.buffer, at, [table.rows, table.dim]);
+      const out = distinctVectors(device, shard, plan.samples);
+      kernels.pool(out, [{ ...table, weights }], bags, 0, plan.samples);
+      at += 4 * table.rows * table.dim;
     }
     byteOffset += plan.bytes.rows(peer, rank);
   }
-  const out = kernels.part(distinct.vectors, 0, plan.samples);
-  kernels.pool(out, tablesOf(device, asked, weights), asked.bags, 0, plan.samples);
   exchange.rows.close();
 }
 
-/** The rows that came, as tables; their gradients need no weights. */
-function tablesOf(
+/** Bags of this device's samples, and the table of rows that they are pooled from: no weights yet. */
+function pooledAt(
   { distinct }: DeviceState,
   asked: DistinctBags,
-  weights: readonly Tensor[] = [],
-): Rows[] {
-  return distinct.tables.map((table, i) => {
-    const rows = askedOf(asked, i);
-    const blockRows = Math.max(1, rows);
-    return { ...table, rows, blockRows, weights: weights[i] ?? table.weights };
-  });
+  at: number,
+): { table: Rows; bags: Bags } {
+  const [table, bags] = [distinct.tables[at], asked.bags[at]];
+  if (table === undefined || bags === undefined) {
+    throw new RangeError(`The job has no shard of distinct rows ${at}`);
+  }
+  const rows = askedOf(asked, at);
+  return { table: { ...table, rows, blockRows: Math.max(1, rows) }, bags };
 }
 
 // Their gradients ----
@@ -163,22 +164,19 @@ export async function sendRowGradients(
   if (isIdle(device)) return;
   const { exchange, kernels, distinct, topology } = device;
   await exchange.dRows.open(plan.bytes.dRows);
-  const dVectors = kernels.part(distinct.vectors, 0, plan.samples);
-  for (const shard of topology.distinctBy.flat()) {
-    copyGradient(device, rows, plan, dVectors, shard, shard.column);
-  }
-  const tables = tablesOf(device, asked);
   const slices = wholeBatchOf(plan);
   let next = 0;
   const used = topology.distinctBy.map((shards, peer) => {
     const { buffer, byteOffset } = exchange.dRows.outbox(peer);
     let at = byteOffset;
-    for (const { columns } of shards) {
-      const count = askedOf(asked, next);
-      const out = kernels.view(buffer, at, [count, columns]);
-      const marks = distinct.marks.take(count);
-      kernels.dRows([out], [marks], tables, next++, asked.bags, dVectors, slices);
-      at += 4 * count * columns;
+    for (const shard of shards) {
+      const { table, bags } = pooledAt(device, asked, next++);
+      const dVectors = distinctVectors(device, shard, plan.samples);
+      copyGradient(device, rows, plan, dVectors, shard, 0);
+      const out = kernels.view(buffer, at, [table.rows, table.dim]);
+      const marks = distinct.marks.take(table.rows);
+      kernels.dRows([out], [marks], [table], 0, bags, dVectors, slices);
+      at += 4 * table.rows * table.dim;
     }
     return at - byteOffset;
   });

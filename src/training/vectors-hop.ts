@@ -120,7 +120,10 @@ export async function receiveVectors(
     parts[bundle] = shards.map(partIn(kernels.part(device.replicaVectors, 0, samples)));
   }
   for (const { bundle, shards } of topology.distinctBundles) {
-    parts[bundle] = shards.map(partIn(kernels.part(device.distinct.vectors, 0, samples)));
+    parts[bundle] = shards.map((shard) => {
+      const tree = { first: shard.firstBlock, count: shard.blocks };
+      return { from: distinctVectors(device, shard, samples), first: 0, tree };
+    });
   }
   assemble(device, rows, plan, parts);
   exchange.pooled.close();
@@ -133,6 +136,15 @@ function partIn(from: Tensor) {
     first: column,
     tree: { first: firstBlock, count: blocks },
   });
+}
+
+/** The vectors (b,D), or their gradients, of a shard whose rows travel. */
+export function distinctVectors(
+  { kernels, distinct }: DeviceState,
+  { column, columns }: HeldShard,
+  samples: number,
+): Tensor {
+  return kernels.reshape(distinct.vectors, [samples, columns], samples * column);
 }
 
 /** Looks up what every device has a copy of. */

@@ -96,13 +96,12 @@ test("every bag is places among the distinct rows, in its order and with its wei
               return row >= low && row < low + rows ? [[row, weight]] : [];
             }),
           );
+          const { offsets = [], ids: places = [], weights: own } = asked.bags[i] ?? {};
           const actual = kept.map((_, b) => {
-            const [from, to] = asked.bags.offsets.subarray(i * samples + b, i * samples + b + 2);
-            const ids = asked.bags.ids.subarray(from, to);
-            return Array.from(ids, (id, k) => [
-              asked.rows[firstRow + id],
-              asked.bags.weights?.[(from ?? 0) + k],
-            ]);
+            const [from = 0, to] = [offsets[b], offsets[b + 1]];
+            return Array.from(places.slice(from, to), (id, k) => {
+              return [asked.rows[firstRow + id], own?.[from + k] ?? 1];
+            });
           });
           t.deepEqual(actual, kept);
           firstRow += askedOf(asked, i);

@@ -3,6 +3,7 @@
 // changes it.
 
 import { BagMemory } from "../embedding/bags.ts";
+import { DistinctMemory, LookupMemory } from "../embedding/distinct.ts";
 import { LocalRows } from "../embedding/local-rows.ts";
 import type { SparseOptimizerSpec } from "../embedding/options.ts";
 import { createSlab, type Slab } from "../embedding/slab.ts";
@@ -13,6 +14,7 @@ import { createDlrm, type Dlrm, type DlrmGradients, gradientsOf } from "../model
 import type { DenseOptimizerSpec } from "../model/options.ts";
 import { initParameters } from "../model/parameters.ts";
 import { type Key, keyOf } from "../random.ts";
+import { createDistinctState, type DistinctState } from "./rows-hop.ts";
 import { type HeldShard, samplesMaxOf, type Topology } from "./topology.ts";
 
 /** What the arithmetic of a step needs to know of the job besides the topology. */
@@ -30,8 +32,10 @@ export interface DeviceState {
   readonly exchange: Exchange;
   readonly model: Dlrm;
   readonly denseState: DenseState;
-  /** Rows of the shards that are placed here. */
+  /** Rows of the shards that are placed here and pooled here. */
   readonly slab: Slab;
+  /** Tables with `dedup`: those of their rows that are placed here, and what comes of others. */
+  readonly distinct: DistinctState;
   /** Copies of the data-parallel shards. */
   readonly replicas: Slab;
   readonly gradients: DlrmGradients;
@@ -54,6 +58,8 @@ export interface DeviceState {
 export interface Lane {
   readonly localRows: LocalRows;
   readonly bags: BagMemory;
+  readonly distinct: DistinctMemory;
+  readonly lookups: LookupMemory;
 }
 
 /** Room for vectors that do not travel as they are pooled; empty where all do. */
@@ -91,6 +97,7 @@ export function createDeviceState(options: {
     createSlab({ kernels, specs: spec.tables, shards, optimizer, key });
   const slab = slabOf(heldBy[rank] ?? []);
   const replicas = slabOf(replicated);
+  const slabs = (topology.distinctBy[rank] ?? []).map((shard) => slabOf([shard]));
   const flats = exchange.gradients.subtrees;
   return {
     ...options,
@@ -98,6 +105,7 @@ export function createDeviceState(options: {
     model,
     denseState: createDenseState(kernels, recipe.optimizer.dense, shape.layout.length),
     slab,
+    distinct: createDistinctState({ kernels, topology, slabs, samplesMax }),
     replicas,
     gradients: gradientsOf(model, flats),
     replicaGradients: replicated.map(({ rows, columns }, i) => {
@@ -116,7 +124,12 @@ export function createDeviceState(options: {
 }
 
 function createLane(): Lane {
-  return { localRows: new LocalRows(), bags: new BagMemory() };
+  return {
+    localRows: new LocalRows(),
+    bags: new BagMemory(),
+    distinct: new DistinctMemory(),
+    lookups: new LookupMemory(),
+  };
 }
 
 function createRounded(kernels: Kernels, topology: Topology, rank: number): RoundedMemory {

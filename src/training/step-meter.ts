@@ -27,6 +27,9 @@ export const waitedFor = [
 
 export type WaitedFor = (typeof waitedFor)[number];
 
+/** Rows that travel are waited for in the place of the vectors that are pooled of them. */
+const countedAs: Readonly<Record<string, string>> = { rows: "pooled", dRows: "dPooled" };
+
 const waitsFirst = 4;
 
 /** Words of one device. */
@@ -57,7 +60,7 @@ export function createStepMeter(words: BigInt64Array, clock: Clock): StepMeter {
   };
   return {
     cellsFor(what, cells) {
-      const at = waitedFor.indexOf(what as WaitedFor);
+      const at = waitedFor.indexOf((countedAs[what] ?? what) as WaitedFor);
       if (at < 0) return cells;
       return {
         ...cells,

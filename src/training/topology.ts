@@ -3,6 +3,7 @@
 
 import { wideOf } from "../data/options.ts";
 import { type BagShard, bagFrameBytes } from "../embedding/bags.ts";
+import { distinctFrameBytes } from "../embedding/distinct.ts";
 import type { BagTable } from "../embedding/local-rows.ts";
 import type { TableSpec } from "../embedding/options.ts";
 import { type Shard, shardsOf } from "../embedding/shards.ts";
@@ -68,11 +69,17 @@ export interface Topology {
   readonly sliceRuns: readonly SliceRun[];
   /** What ids are checked against, by table. */
   readonly bagTables: readonly BagTable[];
-  /** For each device the model-parallel shards that it holds, ascending. */
+  /** For each device the model-parallel shards that it holds and pools, ascending. */
   readonly heldBy: readonly (readonly HeldShard[])[];
-  /** Columns of those side by side. */
+  /**
+   * For each device the shards of tables with `dedup` that it holds: rows travel, and are pooled
+   * where the samples are. Columns are counted over all devices. None on a device alone.
+   */
+  readonly distinctBy: readonly (readonly HeldShard[])[];
+  readonly distinctBundles: readonly Bundle[];
+  /** For each device, columns of what it pools side by side. */
   readonly columnsOf: readonly number[];
-  /** The same shards as they travel. */
+  /** Those that it pools, as they travel. */
   readonly bundlesOf: readonly (readonly Bundle[])[];
   /** Whether each shard of a device is a bundle: its vectors travel as they are pooled. */
   readonly isPlain: readonly boolean[];
@@ -101,20 +108,25 @@ export function topologyOf(input: TopologyInput, devices: number, hosts = 1): To
     throw new RangeError(`The plan is for ${deviceCount(plan.devices)} devices, not ${devices}`);
   }
   const isQuantised = exchange.forward !== "float32";
-  const shards = shardsOf(model.tables, plan, isQuantised);
-  const held = (device: number | "all"): HeldShard[] => {
+  const isDistinct = ({ dedup }: TableSpec) => dedup && devices > 1;
+  const shards = shardsOf(model.tables, plan, (table) => isQuantised || isDistinct(table));
+  const held = (own: readonly Shard[]): HeldShard[] => {
     let column = 0;
-    return shards.flatMap((shard) => {
-      if (shard.device !== device) return [];
+    return own.map((shard) => {
       const { rows } = tableOf(model.tables, shard.table);
       const isWeighted = input.weighted?.[shard.table] === true;
-      const own = { ...shard, column, isWhole: shard.rows === rows, isWeighted };
+      const place = { ...shard, column, isWhole: shard.rows === rows, isWeighted };
       column += shard.columns;
-      return [own];
+      return place;
     });
   };
-  const heldBy = Array.from({ length: devices }, (_, device) => held(device));
-  const replicated = held("all");
+  const ranks = Array.from({ length: devices }, (_, device) => device);
+  const byDevice = ranks.map((device) => shards.filter((shard) => shard.device === device));
+  const isDeduped = ({ table }: Shard) => isDistinct(tableOf(model.tables, table));
+  const heldBy = byDevice.map((own) => held(own.filter((shard) => !isDeduped(shard))));
+  const distinct = held(byDevice.flat().filter(isDeduped));
+  const distinctBy = ranks.map((device) => distinct.filter((shard) => shard.device === device));
+  const replicated = held(shards.filter(({ device }) => device === "all"));
   let gradientLength = shape.layout.length;
   const replicatedAt = replicated.map(({ rows, columns }) => {
     const gradient = gradientLength;
@@ -127,7 +139,8 @@ export function topologyOf(input: TopologyInput, devices: number, hosts = 1): To
     bundlesIn(own).map((bundle) => ({ ...bundle, bundle: bundles++ }));
   const bundlesOf = heldBy.map(bundled);
   const replicatedBundles = bundled(replicated);
-  const all = [...bundlesOf.flat(), ...replicatedBundles];
+  const distinctBundles = distinctBy.flatMap(bundled);
+  const all = [...bundlesOf.flat(), ...distinctBundles, ...replicatedBundles];
   return {
     input,
     exchange,
@@ -138,10 +151,12 @@ export function topologyOf(input: TopologyInput, devices: number, hosts = 1): To
       return { ...table, isWeighted: input.weighted?.[i] === true };
     }),
     heldBy,
+    distinctBy,
     columnsOf: heldBy.map((own) => own.reduce((sum, { columns }) => sum + columns, 0)),
     bundlesOf,
     isPlain: bundlesOf.map((own) => own.every(({ shards: parts }) => parts.length === 1)),
     replicated,
+    distinctBundles,
     replicatedBundles,
     replicatedAt,
     gradientLength,
@@ -150,7 +165,7 @@ export function topologyOf(input: TopologyInput, devices: number, hosts = 1): To
         rowBlocks === 1 ? [] : [[table, foldedColumnsOf(all.filter((one) => one.table === table))]],
       ),
     ),
-    columnGroups: columnGroupsOf(heldBy.flat()),
+    columnGroups: columnGroupsOf([...heldBy.flat(), ...distinct]),
   };
 }
 
@@ -237,24 +252,51 @@ type StepBytes = ExchangeShape["bytesMax"];
 
 /** `counts` = samples of each device. */
 function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
-  const { heldBy, bundlesOf, exchange, input } = topology;
+  const { heldBy, bundlesOf, distinctBy, exchange, input } = topology;
   const count = (device: number) => counts[device] ?? 0;
   const samples = counts.reduce((sum, own) => sum + own, 0);
   const idsMax = heldBy.map((held) => held.map(({ table }) => input.idsMax[table] ?? 0));
   const bundleBytes = (device: number, bytesOf: (bundle: Bundle) => number) =>
     (bundlesOf[device] ?? []).reduce((sum, bundle) => sum + bytesOf(bundle), 0);
+  const rowsMax = (of: number, device: number) =>
+    (distinctBy[device] ?? []).map((shard) => distinctMax(topology, shard, of, count(of)));
+  const rows = (of: number, device: number) =>
+    rowsMax(of, device).reduce((sum, rows, i) => {
+      return sum + 4 * rows * (distinctBy[device]?.[i]?.columns ?? 0);
+    }, 0);
   return {
-    ids: (from, to) => bagFrameBytes(count(from), heldBy[to] ?? [], idsMax[to] ?? []),
+    ids: (from, to) =>
+      distinctFrameBytes(subtreesIn(topology, from).length, rowsMax(from, to)) +
+      bagFrameBytes(count(from), heldBy[to] ?? [], idsMax[to] ?? []),
     pooled: (from, to) =>
       bundleBytes(from, ({ columns, trees }) => {
         return trees.length * packedBytes(count(to), columns, exchange.forward);
       }),
     dPooled: (from, to) =>
       bundleBytes(to, ({ columns }) => packedBytes(count(from), columns, exchange.backward)),
+    rows: (from, to) => rows(to, from),
+    dRows: (from, to) => rows(from, to),
     rowSums: (from, to) => rowSumBytes(topology, samples, from, to),
     losses: (from) => 8 * (topology.sliceRuns[from]?.slices ?? 0),
     scores: (from, to) => (to === 0 ? 8 * count(from) : 0),
   };
+}
+
+/** The subtrees of slices that a device finishes, left to right. */
+export function subtreesIn({ sliceRuns }: Topology, device: number): Subtree[] {
+  const { firstSlice, slices } = sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
+  return subtreesOf(firstSlice, slices);
+}
+
+/** Most distinct rows of a shard that `samples` samples of a device look up. */
+function distinctMax(
+  topology: Topology,
+  { table, rows }: HeldShard,
+  device: number,
+  samples: number,
+): number {
+  const lookups = samples * (topology.input.idsMax[table] ?? 0);
+  return Math.min(lookups, rows * subtreesIn(topology, device).length);
 }
 
 /** Bytes of sums for each quantum of a row: two float64, for LAMB's norms; others need less. */
@@ -280,7 +322,7 @@ export function exchangeShapeOf(topology: Topology): ExchangeShape {
     devices: topology.devices,
     bytesMax: bytesOf(topology, samplesMaxOf(topology)),
     gradientLength: topology.gradientLength,
-    subtrees: topology.sliceRuns.map((run) => subtreesOf(run.firstSlice, run.slices)),
+    subtrees: topology.sliceRuns.map((_, device) => subtreesIn(topology, device)),
     slices: topology.input.slices,
   };
 }

@@ -80,7 +80,7 @@ function sumOver(
   return { from: out, first: 0 };
 }
 
-/** Puts the vectors of all tables, the copied ones too, into the model's `x`. */
+/** Puts the vectors of all tables, those that were pooled here too, into the model's `x`. */
 export async function receiveVectors(
   device: DeviceState,
   rows: SampleRows,
@@ -119,6 +119,9 @@ export async function receiveVectors(
   for (const { bundle, shards } of topology.replicatedBundles) {
     parts[bundle] = shards.map(partIn(kernels.part(device.replicaVectors, 0, samples)));
   }
+  for (const { bundle, shards } of topology.distinctBundles) {
+    parts[bundle] = shards.map(partIn(kernels.part(device.distinct.vectors, 0, samples)));
+  }
   assemble(device, rows, plan, parts);
   exchange.pooled.close();
 }
@@ -152,7 +155,8 @@ function assemble(
 ): void {
   const { kernels, model, topology } = device;
   const x = columnsOf(model, model.x, plan.samples);
-  for (const bundles of [...topology.bundlesOf, topology.replicatedBundles]) {
+  const { bundlesOf, distinctBundles, replicatedBundles } = topology;
+  for (const bundles of [...bundlesOf, distinctBundles, replicatedBundles]) {
     for (const { bundle, table, firstColumn, columns } of bundles) {
       const [only] = parts[bundle] ?? [];
       if (only === undefined || topology.folded.has(table)) continue;
@@ -256,7 +260,7 @@ export function replicaVectorGradients(
 }
 
 /** The gradient of columns of a table, into `out` from `column` on: of a mean, each row's share. */
-function copyGradient(
+export function copyGradient(
   { kernels, model, topology }: DeviceState,
   rows: SampleRows,
   plan: StepPlan,

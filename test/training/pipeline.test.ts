@@ -37,7 +37,7 @@ const input = {
   model: modelOptions.parse({
     kind: "dlrm",
     dense,
-    tables: rows.map((count, i) => ({ name: `T${i}`, rows: count, dim: 5 })),
+    tables: rows.map((count, i) => ({ name: `T${i}`, rows: count, dim: 5, dedup: i === 2 })),
     bottom: [6, 5],
     top: [7, 1],
   }),

@@ -10,6 +10,7 @@ import { benchKernels, type KernelsBenchOptions } from "./kernels.bench.ts";
 import { benchPeers, type PeersBenchOptions } from "./peers.bench.ts";
 import { benchPlanner, type PlannerBenchOptions } from "./planner.bench.ts";
 import { printReport } from "./report.ts";
+import { benchScaling, type ScalingBenchOptions } from "./scaling.bench.ts";
 import { benchTrain, type TrainBenchOptions } from "./train.bench.ts";
 
 const program = new Command("bench").description("Measures Osiris on this machine.");
@@ -132,6 +133,17 @@ program
   .option("--json", "end with one line for machines", false)
   .action(async (options: DedupBenchOptions & { json: boolean }) => {
     printReport("dedup", await benchDedup(options), options.json);
+  });
+
+program
+  .command("scaling")
+  .description("two devices beside one, depth 3 beside depth 1, predicted beside measured plans")
+  .option("--only <prefix>", "only rows whose names begin with this: weak.a", "")
+  .option("--rounds <count>", "of each, in turn", positive, 5)
+  .option("--seconds <seconds>", "how long each measures in a round", positive, 3)
+  .option("--json", "end with one line for machines", false)
+  .action(async (options: ScalingBenchOptions & { json: boolean }) => {
+    printReport("scaling", await benchScaling(options), options.json);
   });
 
 program

@@ -71,7 +71,7 @@ struct Float32 {
     std::memcpy(out, from, k * sizeof(float));
   }
 
-  /// The packed elements of n columns (of at most `lanes`) and k's that lie `next` apart; 0: the last.
+  /// The packed elements of n columns (of at most `lanes`), of k's `next` apart; 0: of the last.
   INLINE void packAcross(Vec (&out)[made], const float* from, int64_t, int64_t n) {
     out[0] = n == lanes ? load(from) : loadSome(from, n);
   }

@@ -148,8 +148,8 @@ INLINE int64_t left(int64_t n, int64_t at) {
   return rest > 0 ? rest : 0;
 }
 
-/// out[b*outStride + c] = from[b*fromStride + c] for c < columns. A sample's columns are too few for
-/// the processor to see where the next ones lie: it is told.
+/// out[b*outStride + c] = from[b*fromStride + c] for c < columns. A sample's columns are too few
+/// for the processor to see where the next ones lie: it is told.
 inline void copyColumns(float* out, int64_t outStride, const float* from, int64_t fromStride,
                         int64_t samples, int64_t columns) {
   constexpr int64_t ahead = 8;

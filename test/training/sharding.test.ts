@@ -2,6 +2,7 @@
 // under every optimizer, whatever rows are stored and travel in.
 
 import test from "ava";
+import { randomPlan } from "../../bench/random-plan.ts";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,
@@ -28,7 +29,6 @@ import { RandomStream } from "../../src/random.ts";
 import { partsNeeded, partsOf, restorePart } from "../../src/training/parts.ts";
 import { learnableBatch } from "../helpers/learnable-batch.ts";
 import { type LocalDevices, startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
-import { randomPlan } from "../helpers/random-plan.ts";
 
 /** The last block of the second is short, and that of the fourth empty. */
 const rows = [40, 13, 30, 9, 20];

@@ -1,8 +1,8 @@
 // Plans drawn at random: any cut of any table, on any devices.
 
-import type { TableSpec } from "../../src/embedding/options.ts";
-import type { PlacedShard, Plan, Scheme } from "../../src/planner/shards.ts";
-import type { RandomStream } from "../../src/random.ts";
+import type { TableSpec } from "../src/embedding/options.ts";
+import type { PlacedShard, Plan, Scheme } from "../src/planner/shards.ts";
+import type { RandomStream } from "../src/random.ts";
 
 /** Cuts each table at random places, rows first and each run of rows by columns of its own. */
 export function randomPlan(

@@ -138,7 +138,7 @@ export async function receiveRows(
   exchange.rows.close();
 }
 
-/** Bags of this device's samples, and the table of rows that they are pooled from: no weights yet. */
+/** Bags of this device, and the table of rows that they are pooled from: it has no weights yet. */
 function pooledAt(
   { distinct }: DeviceState,
   asked: DistinctBags,

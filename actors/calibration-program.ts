@@ -3,7 +3,12 @@
 // same at the same time, because they share the host's memory when they train.
 
 import type { Clock } from "../src/clock.ts";
-import type { Exchange, ExchangeShape } from "../src/exchange/exchange.ts";
+import {
+  channelNames,
+  type Exchange,
+  type ExchangeShape,
+  type PartBytes,
+} from "../src/exchange/exchange.ts";
 import type { Bags, Kernels } from "../src/kernels/kernels.ts";
 import { slicesOf, subtreesOf } from "../src/kernels/slices.ts";
 import { sliceRunsOf } from "../src/planner/placement.ts";
@@ -42,11 +47,11 @@ export interface DeviceRates {
 export function calibrationShape(size: CalibrationSize, devices: number): ExchangeShape {
   let slices = 8;
   while (slices < devices) slices *= 2;
-  const pooled = () => size.partBytes;
-  const none = () => 0;
+  const pooled: PartBytes = () => size.partBytes;
+  const none = Object.fromEntries(channelNames.map((name) => [name, () => 0]));
   return {
     devices,
-    bytesMax: { ids: none, pooled, dPooled: none, rowSums: none, losses: none, scores: none },
+    bytesMax: { ...none, pooled } as ExchangeShape["bytesMax"],
     gradientLength: size.gradientLength,
     subtrees: sliceRunsOf(slices, devices).map((run) => subtreesOf(run.firstSlice, run.slices)),
     slices,

@@ -173,7 +173,7 @@ const machine = setup({
     return {
       ...input,
       mailbox: openMailbox(input.network, input.assembly, { role: "device", index: input.device }),
-      shards: topology.heldBy[input.device] ?? [],
+      shards: [topology.heldBy, topology.distinctBy].flatMap((by) => by[input.device] ?? []),
       asked: undefined,
       answered: undefined,
       ready: undefined,

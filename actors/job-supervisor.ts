@@ -153,11 +153,11 @@ const machine = setup({
     childEnded: enqueueActions(({ context, event, enqueue }) => {
       if (!("error" in event)) return;
       const { network, job, record, claimed, membership } = context;
-      const lost = event.error instanceof PeerLostError ? event.error.actor : "";
-      if (lost.startsWith("host:")) membership.doubt(Number(lost.slice("host:".length)));
+      const lost = event.error instanceof PeerLostError ? event.error.actor : undefined;
+      if (lost?.startsWith("host:")) membership.doubt(Number(lost.slice("host:".length)));
       const supervisor = `job:${record.run}`;
       const generation = claimed?.generation ?? 0;
-      const offender = offenders[event.actorId] ?? event.actorId;
+      const offender = lost ?? offenders[event.actorId] ?? event.actorId;
       const doing = `generation ${generation}`;
       const failure = failureOf(event.error, { offender, supervisor, context: doing });
       const { reason, ...where } = failure.incident;

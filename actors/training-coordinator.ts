@@ -23,15 +23,8 @@ import type { JobSpec } from "../src/job.ts";
 import { nextCut, type Schedule, scheduleOf } from "../src/training/schedule.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
-import {
-  type Asking,
-  assembling,
-  cutting,
-  evaluating,
-  preparing,
-  releasing,
-  running,
-} from "./coordinator-questions.ts";
+import type { Asking } from "./coordinator-questions.ts";
+import * as questions from "./coordinator-questions.ts";
 import {
   incidentOf,
   tellPrepared,
@@ -103,12 +96,7 @@ const machine = setup({
     listening,
     watchingMembership,
     hostWatch: hostWatchMachine,
-    preparing,
-    assembling,
-    running,
-    evaluating,
-    cutting,
-    releasing,
+    ...questions,
   },
   delays: { stallMs: ({ context }) => 2 * context.job.stepDeadlineMs },
   actions: {

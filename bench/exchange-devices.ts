@@ -10,8 +10,8 @@ import type { ExchangeThreadData } from "./exchange-thread.ts";
 export interface HostDevices {
   readonly words: SharedArrayBuffer;
   readonly memory: SharedArrayBuffer;
-  /** Milliseconds of each round, on the device that took longest for it. */
-  measure(rounds: number): Promise<number[]>;
+  /** Milliseconds of all rounds, on the device that took longest. */
+  measure(rounds: number): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -31,10 +31,7 @@ export function startDevices(work: ExchangeWork, host: number): HostDevices {
     async measure(rounds) {
       for (const worker of workers) worker.postMessage(rounds);
       const answers = await Promise.all(workers.map((worker) => once(worker, "message")));
-      const times: number[][] = answers.map(([roundMs]) => roundMs);
-      return Array.from({ length: rounds }, (_, round) =>
-        Math.max(...times.map((roundMs) => roundMs[round] ?? 0)),
-      );
+      return Math.max(...answers.map(([ms]) => ms));
     },
     async stop() {
       abortCells(new Int32Array(words), participants);

@@ -16,6 +16,7 @@ export interface ExchangeThreadData {
 
 const { work, rank, words, memory } = workerData as ExchangeThreadData;
 const devices = work.hostOf.length;
+const kernels = openKernels("native");
 const exchange = createSharedMemoryExchange({
   shape: benchShape(work),
   rank,
@@ -28,9 +29,9 @@ const exchange = createSharedMemoryExchange({
     deadlineMs: 60_000,
     clock: realClock,
   }),
-  kernels: openKernels("native"),
+  kernels,
   bridge: devices,
 });
 parentPort?.on("message", (rounds: number) => {
-  void measureRounds(exchange, work, rounds).then((roundMs) => parentPort?.postMessage(roundMs));
+  void measureRounds(exchange, kernels, work, rounds).then((ms) => parentPort?.postMessage(ms));
 });

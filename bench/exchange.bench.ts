@@ -23,7 +23,7 @@ const mebibyte = 2 ** 20;
 const sizes = [8, 16, 32, 64];
 const turns = 5;
 /** Bytes that a turn moves, and so its rounds. */
-const turnBytes = { shared: 1024 * mebibyte, wire: 128 * mebibyte };
+const turnBytes = { shared: 3072 * mebibyte, wire: 128 * mebibyte };
 
 /** Bytes on the bus for each byte of a device. */
 function busFactor(collective: Collective, devices: number): number {
@@ -67,7 +67,7 @@ async function sharedRow(name: string, work: ExchangeWork): Promise<BenchRow> {
   const ours: number[] = [];
   const limits: number[] = [];
   for (let turn = 0; turn < turns; turn++) {
-    ours.push(...ratesOf(await devices.measure(rounds), work.bytes * factor));
+    ours.push((rounds * work.bytes * factor) / 1e6 / (await devices.measure(rounds)));
     const copied = await limitOf(threads, "memcpy", work.bytes / threads, 0.3);
     limits.push(copied / threads / 1e9);
   }
@@ -90,18 +90,16 @@ async function wireRow(
   const hosts = await Promise.all(
     [0, 1].map((host) => startHost({ work, host, broker, wireBytes })),
   );
-  const run = async (command: ExchangeHostCommand): Promise<number[]> => {
-    const [mine = [], other = []] = await Promise.all(
-      hosts.map((host) => answerOf(host, { command, rounds })),
-    );
-    return mine.map((ms, round) => Math.max(ms, other[round] ?? 0));
+  const run = async (command: ExchangeHostCommand): Promise<number> => {
+    const times = await Promise.all(hosts.map((host) => answerOf(host, { command, rounds })));
+    return (rounds * bytes * factor) / 1e6 / Math.max(...times);
   };
   await run("bare");
   const ours: number[] = [];
   const limits: number[] = [];
   for (let turn = 0; turn < turns; turn++) {
-    ours.push(...ratesOf(await run("exchange"), bytes * factor));
-    limits.push(...ratesOf(await run("bare"), bytes * factor));
+    ours.push(await run("exchange"));
+    limits.push(await run("bare"));
   }
   const exits = hosts.map((host) => once(host, "exit"));
   for (const host of hosts) host.send({ command: "end", rounds });
@@ -110,20 +108,16 @@ async function wireRow(
   return rowOf({ name, unit: "GB/s", limitIs }, ours, limits);
 }
 
-/** GB/s of each round. */
-function ratesOf(roundMs: readonly number[], bytes: number): number[] {
-  return roundMs.map((ms) => bytes / 1e6 / ms);
-}
-
 async function startHost(data: ExchangeHostData): Promise<ChildProcess> {
   const host = fork(new URL("./exchange-host.js", import.meta.url), [JSON.stringify(data)]);
   await once(host, "message");
   return host;
 }
 
-async function answerOf(host: ChildProcess, question: object): Promise<number[]> {
+/** Milliseconds that the host took. */
+async function answerOf(host: ChildProcess, question: object): Promise<number> {
   const answer = once(host, "message");
   host.send(question);
-  const [roundMs] = await answer;
-  return roundMs;
+  const [ms] = await answer;
+  return ms;
 }

@@ -131,7 +131,7 @@ class Scratch {
 struct Scratches {
   Scratch packedA, packedB, batch, tiles, converted, features;
   Scratch narrowed, rowsA, rowsB, samples, slices, fold, gradient, direction, decoded, noise;
-  Scratch squares, trees;
+  Scratch squares, trees, starts;
 };
 
 inline Scratches& scratches() {

@@ -128,7 +128,10 @@ export class NonFiniteGradientError extends TrainingError {
   readonly step: number;
   /** What it is the gradient of: ``parameter `top.0.weight` `` or ``table `user` ``. */
   readonly of: string;
-  /** Samples of the batch from which it came; none where finite gradients overflowed in a sum. */
+  /**
+   * Samples of the batch from which it came; none where finite gradients overflowed in a sum, or
+   * where a table with `dedup` knows only the sums over a device's samples.
+   */
   readonly samples: readonly number[];
 
   constructor(step: number, of: string, samples: readonly number[]) {

@@ -133,8 +133,24 @@ export function resolveJob(options: unknown): JobSpec {
   if (job.data.kind === "synthetic" && job.data.dense !== job.model.dense) {
     throw expected("data.dense", `the model's, ${job.model.dense}`, job.data.dense);
   }
+  checkDedup(job);
   if (job.plan !== undefined) checkPlan(job, job.plan);
   return job;
+}
+
+/**
+ * Gradients of repeated rows are added up before they travel, as far as a device has the slices:
+ * rounded there, they would depend on how many devices there are (law 4).
+ * @throws InvalidOptionError
+ */
+function checkDedup({ model, exchange }: JobSpec): void {
+  const table = model.tables.findIndex(({ dedup }) => dedup);
+  if (table < 0 || (exchange.forward === "float32" && exchange.backward === "float32")) return;
+  throw expected(
+    `model.tables[${table}].dedup`,
+    "false where `exchange` sends fewer bits, as their rounding would depend on the devices",
+    true,
+  );
 }
 
 /** @throws InvalidOptionError where a run of the job cannot follow the plan */
@@ -189,9 +205,9 @@ function withEvaluationBatch(options: unknown): unknown {
   return { ...options, evaluation: { ...evaluation, data: held } };
 }
 
-/** A model without where its tables lie, which decides no bit. */
+/** A model without where its tables lie and how their rows travel, which decides no bit. */
 function withoutSharding(model: JobSpec["model"]) {
-  const tables = model.tables.map(({ sharding: _sharding, ...rest }) => rest);
+  const tables = model.tables.map(({ sharding: _sharding, dedup: _dedup, ...rest }) => rest);
   return { ...model, tables };
 }
 

@@ -35,6 +35,11 @@ export const tableOptions = z.strictObject({
    * the table's rows can be cut into.
    */
   rowBlocks: z.literal([1, 2, 4, 8, 16, 32, 64]).default(1),
+  /**
+   * Whether a device asks for each row once, however many of its samples look it up, and pools at
+   * home; it changes speed, and no bit. It pays where ids repeat in a batch and bags are long.
+   */
+  dedup: z.boolean().default(false),
   /** Weight of the penalty l2/2 * |w|^2 on rows. */
   l2: z.number().min(0).default(0),
   /** Which rows the penalty pulls on: those of the batch, or (data-parallel only) all. */

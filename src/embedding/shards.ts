@@ -32,15 +32,19 @@ export interface Shard extends Tile {
 /**
  * The shards of a plan that covers the tables: by table, then by rows, then by columns. A tile is
  * cut into aligned runs of blocks, at the same rows in every run of columns, so that the parts of a
- * row are alike. `isByBlock`: every block is a shard of its own.
+ * row are alike. `isByBlock`: of which tables every block is a shard of its own.
  */
-export function shardsOf(tables: readonly TableSpec[], plan: Plan, isByBlock = false): Shard[] {
+export function shardsOf(
+  tables: readonly TableSpec[],
+  plan: Plan,
+  isByBlock: (table: TableSpec) => boolean = () => false,
+): Shard[] {
   const tilesOf = new Map<string, PlacedShard[]>(tables.map(({ name }) => [name, []]));
   for (const tile of plan.shards) tilesOf.get(tile.table)?.push(tile);
   const shards: Shard[] = [];
   for (const [table, spec] of tables.entries()) {
     const tiles = tilesOf.get(spec.name) ?? [];
-    for (const { first, count } of runsOf(spec, tiles, isByBlock)) {
+    for (const { first, count } of runsOf(spec, tiles, isByBlock(spec))) {
       const inRun = tiles.filter((tile) => {
         return tile.firstBlock <= first && first + count <= tile.firstBlock + tile.blocks;
       });

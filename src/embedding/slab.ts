@@ -66,7 +66,7 @@ export function quantaOf(dim: number): number {
 }
 
 /** How the bags of a shard become vectors. Of row blocks, the tree over them has the mean. */
-function poolingOf({ pooling, rowBlocks }: TableSpec): Pooling {
+export function poolingOf({ pooling, rowBlocks }: TableSpec): Pooling {
   return rowBlocks > 1 ? "sum" : pooling;
 }
 

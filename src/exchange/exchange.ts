@@ -25,8 +25,8 @@ export interface AllToAll {
   open(bytes: PartBytes): Promise<void>;
   /** Where to write the part for device `to`; valid from `open` to `start`. */
   outbox(to: number): Region;
-  /** Sends all parts. */
-  start(): void;
+  /** Sends all parts: of each the first `used` bytes; left out, all. */
+  start(used?: (to: number) => number): void;
   /** The parts of all devices, side by side in rank order; valid until `close`. */
   finish(): Promise<Region>;
   /** Gives the inbox back to the senders. */
@@ -53,6 +53,10 @@ export const channels = {
   pooled: "the pooled embeddings",
   /** Gradients of pooled embeddings, to the rows' devices. */
   dPooled: "the gradients of pooled embeddings",
+  /** Distinct rows of tables with `dedup`, to the slices' devices. */
+  rows: "the distinct rows",
+  /** Sums of their gradients, back to the rows' devices. */
+  dRows: "the gradients of distinct rows",
   /** Sums of squares of rows that lie in columns on several devices, to each of those. */
   rowSums: "the sums of rows in columns",
   /** Sums of losses of the slices, to all. */

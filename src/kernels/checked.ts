@@ -1,15 +1,16 @@
 // The kernels behind checks of shapes and lengths: what is believed is asserted, once, at the door
-// of the kernels. No check looks at an element, so none costs more for a larger batch. What runs
-// for every table or layer makes its message only when it fails: steps should leave no garbage.
+// of the kernels. No check looks at an element, so none costs more for a larger batch, but that of
+// completed sums, which only rows in columns have. What runs for every table or layer makes its
+// message only when it fails: steps should leave no garbage.
 
 import assert from "node:assert/strict";
 import { checkExchange } from "./checked-exchange.ts";
+import { completes } from "./checked-sums.ts";
 import {
   type Bags,
   type Kernels,
   quantumColumns,
   type RowRule,
-  type RowSums,
   type Rows,
   rowsMax,
   stateWidth,
@@ -206,7 +207,9 @@ function checkBags(
       update(tables, bags, dPooled, slices, rules);
       const count = completed?.length ?? tables.length;
       assert.equal(count, tables.length, "Expected completed sums of every table");
-      for (const [t, rows] of tables.entries()) completes(rows, rules[t]!, completed?.[t]);
+      for (const [t, rows] of tables.entries()) {
+        completes(rows, rules[t]!, completed?.[t], bags, t);
+      }
       return inner.updateRows(tables, bags, dPooled, slices, rules, completed);
     },
     rowSquares(tables, table, bags, dPooled, slices, rules) {
@@ -219,7 +222,9 @@ function checkBags(
       within("a table", table, 1, tables.length);
       const { kind } = rules[table]!;
       assert(takesTrust(kind), `Expected a rule that takes a trust ratio, got ${kind}`);
-      if (takesMean(kind)) completes(tables[table]!, rules[table]!, { means, trust: none });
+      if (takesMean(kind)) {
+        completes(tables[table]!, rules[table]!, { means, trust: none }, bags, table);
+      }
       return inner.rowNorms(tables, table, bags, dPooled, slices, rules, means);
     },
     dRows(dRows, counts, tables, table, bags, dPooled, slices) {
@@ -241,18 +246,6 @@ function checkBags(
       return inner.applyRows(rows, dRows, counts, rule, whole);
     },
   };
-}
-
-/**
- * A tile of some columns is updated with what its rule takes of whole rows. How many rows are
- * distinct only the kernel finds out: that there are as many means and trusts is believed.
- */
-function completes(rows: Rows, { kind }: RowRule, sums: RowSums | undefined): void {
-  const lacksMean = takesMean(kind) && sums?.means === undefined;
-  const lacksTrust = takesTrust(kind) && sums?.trust === undefined;
-  if (rows.dim === rows.tableDim || !(lacksMean || lacksTrust)) return;
-  const what = lacksMean ? "means of squares" : "trust ratios";
-  assert.fail(`Expected ${what} for ${rows.dim} of ${rows.tableDim} columns under ${kind}`);
 }
 
 function columnsOf(tables: readonly Rows[]): number {

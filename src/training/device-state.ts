@@ -3,17 +3,18 @@
 // changes it.
 
 import { BagMemory } from "../embedding/bags.ts";
+import { DistinctMemory, LookupMemory } from "../embedding/distinct.ts";
 import { LocalRows } from "../embedding/local-rows.ts";
 import type { SparseOptimizerSpec } from "../embedding/options.ts";
 import { createSlab, type Slab } from "../embedding/slab.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Kernels, Tensor } from "../kernels/kernels.ts";
-import { packedBytes } from "../kernels/precision.ts";
 import { createDenseState, type DenseState } from "../model/dense-optimizer.ts";
 import { createDlrm, type Dlrm, type DlrmGradients, gradientsOf } from "../model/dlrm.ts";
 import type { DenseOptimizerSpec } from "../model/options.ts";
 import { initParameters } from "../model/parameters.ts";
 import { type Key, keyOf } from "../random.ts";
+import { createDistinctState, type DistinctState } from "./rows-hop.ts";
 import { type HeldShard, samplesMaxOf, type Topology } from "./topology.ts";
 
 /** What the arithmetic of a step needs to know of the job besides the topology. */
@@ -31,8 +32,10 @@ export interface DeviceState {
   readonly exchange: Exchange;
   readonly model: Dlrm;
   readonly denseState: DenseState;
-  /** Rows of the shards that are placed here. */
+  /** Rows of the shards that are placed here and pooled here. */
   readonly slab: Slab;
+  /** Tables with `dedup`: those of their rows that are placed here, and what comes of others. */
+  readonly distinct: DistinctState;
   /** Copies of the data-parallel shards. */
   readonly replicas: Slab;
   readonly gradients: DlrmGradients;
@@ -55,18 +58,22 @@ export interface DeviceState {
 export interface Lane {
   readonly localRows: LocalRows;
   readonly bags: BagMemory;
+  readonly distinct: DistinctMemory;
+  readonly lookups: LookupMemory;
 }
 
-/** Room for vectors that travel in fewer bits, before they are packed and after; else empty. */
+/** Room for vectors that do not travel as they are pooled; empty where all do. */
 export interface RoundedMemory {
   /** (bmax of all devices, columns of the slab) */
   readonly held: Tensor;
   /** (B, columns of the slab) */
   readonly heldGradients: Tensor;
-  /** Flat: the vectors of all shards, one shard after the other, or the gradient of one. */
+  /** Flat: the vectors of all bundles, one after the other. */
   readonly vectors: Tensor;
-  /** First float of each shard in `vectors`, by its index. */
+  /** First float of each bundle in `vectors`. */
   readonly firstOf: readonly number[];
+  /** Flat: the vectors of one bundle, of one device's samples; and the same, packed. */
+  readonly scratch: Tensor;
   readonly packed: ArrayBuffer;
 }
 
@@ -90,6 +97,7 @@ export function createDeviceState(options: {
     createSlab({ kernels, specs: spec.tables, shards, optimizer, key });
   const slab = slabOf(heldBy[rank] ?? []);
   const replicas = slabOf(replicated);
+  const slabs = (topology.distinctBy[rank] ?? []).map((shard) => slabOf([shard]));
   const flats = exchange.gradients.subtrees;
   return {
     ...options,
@@ -97,6 +105,7 @@ export function createDeviceState(options: {
     model,
     denseState: createDenseState(kernels, recipe.optimizer.dense, shape.layout.length),
     slab,
+    distinct: createDistinctState({ kernels, topology, slabs, samplesMax }),
     replicas,
     gradients: gradientsOf(model, flats),
     replicaGradients: replicated.map(({ rows, columns }, i) => {
@@ -115,34 +124,39 @@ export function createDeviceState(options: {
 }
 
 function createLane(): Lane {
-  return { localRows: new LocalRows(), bags: new BagMemory() };
+  return {
+    localRows: new LocalRows(),
+    bags: new BagMemory(),
+    distinct: new DistinctMemory(),
+    lookups: new LookupMemory(),
+  };
 }
 
 function createRounded(kernels: Kernels, topology: Topology, rank: number): RoundedMemory {
-  const { forward, backward } = topology.exchange;
+  const { exchange, bundlesOf, replicatedBundles, isPlain, columnsOf } = topology;
+  const isForward = exchange.forward !== "float32";
+  const isBackward = exchange.backward !== "float32";
   const counts = samplesMaxOf(topology);
-  const samples = counts[rank] ?? 0;
-  const own = topology.columnsOf[rank] ?? 0;
-  const shards = topology.heldBy.flat();
+  const samplesMax = Math.max(0, ...counts);
   const firstOf: number[] = [];
   let floats = 0;
-  for (const { shard, columns } of shards) {
-    firstOf[shard] = floats;
-    floats += samples * columns;
+  let widest = 0;
+  for (const { bundle, columns, trees } of [...bundlesOf.flat(), ...replicatedBundles]) {
+    firstOf[bundle] = floats;
+    floats += (counts[rank] ?? 0) * columns * trees.length;
+    widest = Math.max(widest, columns);
   }
-  const widest = [...shards, ...topology.replicated].reduce((w, { columns }) => {
-    return Math.max(w, columns);
-  }, 0);
-  const isForward = forward !== "float32";
-  const isBackward = backward !== "float32";
-  const room = isForward ? Math.max(floats, samples * widest) : samples * widest;
+  const isAnyPacked = isForward || isBackward || isPlain.includes(false);
+  const own = columnsOf[rank] ?? 0;
+  const rows = (isNeeded: boolean, count: number) => {
+    return isNeeded || isPlain[rank] === false ? count : 0;
+  };
   return {
-    held: kernels.tensor([isForward ? Math.max(0, ...counts) : 0, own]),
-    heldGradients: kernels.tensor([isBackward ? topology.input.batchSize : 0, own]),
-    vectors: kernels.tensor([isForward || isBackward ? room : 0]),
+    held: kernels.tensor([rows(isForward, samplesMax), own]),
+    heldGradients: kernels.tensor([rows(isBackward, topology.input.batchSize), own]),
+    vectors: kernels.tensor([isForward ? floats : 0]),
     firstOf,
-    packed: new ArrayBuffer(
-      isForward || isBackward ? packedBytes(samples, widest, "float32") + 4 * samples : 0,
-    ),
+    scratch: kernels.tensor([isAnyPacked ? samplesMax * widest : 0]),
+    packed: new ArrayBuffer(isForward || isBackward ? 4 * samplesMax * (widest + 1) : 0),
   };
 }

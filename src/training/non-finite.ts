@@ -2,6 +2,7 @@
 // ends in an error. All of it is off the path of a step that is well: there, looking is a part of
 // the update's own pass over the gradient.
 
+import type { Slab } from "../embedding/slab.ts";
 import { NonFiniteGradientError, NonFiniteLossError } from "../errors.ts";
 import type { PartBytes } from "../exchange/exchange.ts";
 import type { Kernels, Tensor } from "../kernels/kernels.ts";
@@ -37,15 +38,17 @@ export function describeParameter(device: DeviceState, gradient: Tensor): string
 }
 
 /**
- * The table of the shard at `position` of this device, and the samples whose dPooled (B,C) is not
- * finite.
+ * The table of the shard at `position` of a slab of this device, and the samples whose dPooled
+ * (B,C) is not finite; none where gradients came row by row.
  */
 export function describeRows(
   device: DeviceState,
+  slab: Slab,
   position: number,
   dPooled: Tensor,
 ): NonFiniteRows {
   const { kernels, rank, topology } = device;
+  if (slab !== device.slab) return { of: `table \`${slab.shards[position]?.name}\``, samples: [] };
   const shard = topology.heldBy[rank]?.[position];
   if (shard === undefined) throw new RangeError(`Device ${rank} has no shard at ${position}`);
   const { name, column, columns } = shard;

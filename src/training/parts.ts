@@ -29,7 +29,7 @@ export interface Part {
 
 /** The parts that this device answers for. */
 export function partsOf(device: DeviceState): Part[] {
-  const parts = rowsParts(device, device.slab);
+  const parts = ownSlabs(device).flatMap((slab) => rowsParts(device, slab));
   if (device.rank !== 0) return parts;
   return [denseOf(device), ...parts, ...rowsParts(device, device.replicas)];
 }
@@ -37,7 +37,7 @@ export function partsOf(device: DeviceState): Part[] {
 /** Of the parts of a checkpoint, those that have something of what this device holds. */
 export function partsNeeded(device: DeviceState, names: readonly string[]): string[] {
   const { tables } = device.topology.input.model;
-  const shards = [...device.slab.shards, ...device.replicas.shards];
+  const shards = [...ownSlabs(device), device.replicas].flatMap((slab) => slab.shards);
   return names.filter((name) => {
     if (name === densePart) return true;
     const part = tableOfPart(name, tables);
@@ -64,7 +64,7 @@ export function restorePart(device: DeviceState, name: string, bytes: Uint8Array
   const extent = extentOf(tableOf(tables, part.table), part);
   const { columns: dim } = extent;
   const width = stateWidth(device.recipe.optimizer.sparse.kind, dim);
-  for (const slab of [device.slab, device.replicas]) {
+  for (const slab of [...ownSlabs(device), device.replicas]) {
     for (const [at, { table }] of slab.shards.entries()) {
       if (table !== part.table) continue;
       for (const records of decodeRows(bytes, { dim, width, path: name })) {
@@ -72,6 +72,11 @@ export function restorePart(device: DeviceState, name: string, bytes: Uint8Array
       }
     }
   }
+}
+
+/** Slabs of what lies on this device alone. */
+function ownSlabs({ slab, distinct }: DeviceState): Slab[] {
+  return [slab, ...distinct.slabs];
 }
 
 function rowsParts(device: DeviceState, slab: Slab): Part[] {

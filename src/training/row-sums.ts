@@ -4,7 +4,7 @@
 //
 // n = distinct rows of a shard in the batch: the same for all shards that have parts of these rows.
 
-import { quantaOf } from "../embedding/slab.ts";
+import { quantaOf, type Slab } from "../embedding/slab.ts";
 import {
   type Bags,
   type RowRule,
@@ -13,6 +13,7 @@ import {
   takesMean,
   takesTrust,
 } from "../kernels/kernels.ts";
+import type { Slices } from "../kernels/slices.ts";
 import type { DeviceState } from "./device-state.ts";
 import type { StepPlan } from "./step-plan.ts";
 import type { HeldShard } from "./topology.ts";
@@ -20,27 +21,38 @@ import type { HeldShard } from "./topology.ts";
 /** Shards that have parts of the same rows, left to right. */
 type ColumnGroup = readonly HeldShard[];
 
+/** What came for the rows of a slab. */
+export interface RowGradients {
+  readonly slab: Slab;
+  readonly bags: Bags;
+  /** (B,C), of the samples of `bags`. */
+  readonly dPooled: Tensor;
+  readonly slices: Slices;
+}
+
+/** And by which rules they take it. */
+export interface RowUpdate extends RowGradients {
+  readonly rules: readonly RowRule[];
+}
+
 /**
- * What the columns elsewhere add to each of this device's shards; undefined where no rule asks.
- * Every device of the generation takes part, or none.
+ * What the columns elsewhere add to shards of this device, by their index; undefined where no rule
+ * asks. Every device of the generation takes part, or none.
  */
 export async function completeRows(
   device: DeviceState,
-  bags: Bags,
-  dPooled: Tensor,
+  updates: readonly RowUpdate[],
   plan: StepPlan,
-  rules: readonly RowRule[],
-): Promise<readonly (RowSums | undefined)[] | undefined> {
-  const { kernels, slab, recipe, topology } = device;
+): Promise<ReadonlyMap<number, RowSums> | undefined> {
+  const { kernels, recipe, topology } = device;
   const { kind } = recipe.optimizer.sparse;
   if (topology.columnGroups.length === 0 || !(takesMean(kind) || takesTrust(kind))) {
     return undefined;
   }
-  const { all } = plan;
   const means = new Map<number, Float32Array>();
   if (takesMean(kind)) {
-    const squares = await share(device, plan, Float32Array, (at) =>
-      slab.squares(at, bags, dPooled, all, rules),
+    const squares = await share(device, updates, plan, Float32Array, (own, at) =>
+      own.slab.squares(at, own.bags, own.dPooled, own.slices, own.rules),
     );
     for (const { group, parts, quanta } of squares) {
       const whole = kernels.rowMeans(parts, quanta, dimOf(group));
@@ -49,18 +61,19 @@ export async function completeRows(
   }
   const trust = new Map<number, Float32Array>();
   if (takesTrust(kind)) {
-    const norms = await share(device, plan, Float64Array, (at, { shard }) =>
-      slab.norms(at, bags, dPooled, all, rules, means.get(shard)),
+    const norms = await share(device, updates, plan, Float64Array, (own, at, shard) =>
+      own.slab.norms(at, own.bags, own.dPooled, own.slices, own.rules, means.get(shard)),
     );
     for (const { group, parts, quanta } of norms) {
       const whole = kernels.rowTrust(parts, quanta);
       for (const { shard } of group) trust.set(shard, whole);
     }
   }
-  return slab.shards.map(({ shard }) => {
-    const own = { means: means.get(shard), trust: trust.get(shard) };
-    return own.means === undefined && own.trust === undefined ? undefined : own;
-  });
+  return new Map(
+    [...means.keys(), ...trust.keys()].map((shard) => {
+      return [shard, { means: means.get(shard), trust: trust.get(shard) }];
+    }),
+  );
 }
 
 /** The sums of all parts of a group's rows: (n, quanta) floats, or (n, quanta, 2). */
@@ -79,22 +92,25 @@ interface SumsArray<S> {
 /** One round: out with the sums of this device's parts of rows, in with those of the others. */
 async function share<S extends Float32Array | Float64Array>(
   device: DeviceState,
+  updates: readonly RowUpdate[],
   plan: StepPlan,
   Sums: SumsArray<S>,
-  sumsAt: (at: number, shard: HeldShard) => S,
+  sumsAt: (own: RowUpdate, at: number, shard: number) => S,
 ): Promise<SharedSums<S>[]> {
   const { rank, topology } = device;
   const { rowSums } = device.exchange;
   const groups = topology.columnGroups.filter((group) => isIn(group, rank));
   const sums = new Map<number, S>();
-  for (const [at, shard] of (topology.heldBy[rank] ?? []).entries()) {
-    if (groups.some((group) => group.some((one) => one.shard === shard.shard))) {
-      sums.set(shard.shard, sumsAt(at, shard));
+  for (const own of updates) {
+    for (const [at, { shard }] of own.slab.shards.entries()) {
+      if (groups.some((group) => group.some((one) => one.shard === shard))) {
+        sums.set(shard, sumsAt(own, at, shard));
+      }
     }
   }
   await rowSums.open(plan.bytes.rowSums);
-  for (let peer = 0; peer < topology.devices; peer++) {
-    if (peer === rank) continue;
+  const used = plan.counts.map((_, peer) => {
+    if (peer === rank) return 0;
     const { buffer, byteOffset } = rowSums.outbox(peer);
     let at = byteOffset;
     for (const group of groups.filter((one) => isIn(one, peer))) {
@@ -104,8 +120,9 @@ async function share<S extends Float32Array | Float64Array>(
         at += own.byteLength;
       }
     }
-  }
-  rowSums.start();
+    return at - byteOffset;
+  });
+  rowSums.start((peer) => used[peer] ?? 0);
   const { buffer, byteOffset } = await rowSums.finish();
   let start = byteOffset;
   for (let peer = 0; peer < topology.devices; peer++) {

@@ -1,6 +1,6 @@
-// The meter of a device's steps: how long they take, and for what the device waits in them. Counters
-// in shared memory, which the host samples (actors/host-generation.ts). It is asked by nobody who
-// computes: no weight depends on it.
+// The meter of a device's steps: how long they take, and for what the device waits in them.
+// Counters in shared memory, which the host samples (actors/host-generation.ts). It is asked by
+// nobody who computes: no weight depends on it.
 //
 //   word 0           steps
 //   word 1           batches that were there when a step began, summed over the steps
@@ -26,6 +26,9 @@ export const waitedFor = [
 ] as const satisfies readonly (ChannelName | "batch" | "gradients")[];
 
 export type WaitedFor = (typeof waitedFor)[number];
+
+/** Rows that travel are waited for in the place of the vectors that are pooled of them. */
+const countedAs: Readonly<Record<string, string>> = { rows: "pooled", dRows: "dPooled" };
 
 const waitsFirst = 4;
 
@@ -57,7 +60,7 @@ export function createStepMeter(words: BigInt64Array, clock: Clock): StepMeter {
   };
   return {
     cellsFor(what, cells) {
-      const at = waitedFor.indexOf(what as WaitedFor);
+      const at = waitedFor.indexOf((countedAs[what] ?? what) as WaitedFor);
       if (at < 0) return cells;
       return {
         ...cells,
@@ -106,7 +109,7 @@ export interface StepTimes {
   readonly shares: Readonly<Record<"computing" | "sendingIds" | WaitedFor, number>>;
 }
 
-/** The counters of a host: the words of its devices, and batches and microseconds of its readers. */
+/** The counters of a host: the words of its devices; of its readers, batches and microseconds. */
 export interface HostMeters {
   readonly devices: readonly (readonly number[])[];
   readonly reading: readonly number[];

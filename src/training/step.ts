@@ -12,15 +12,16 @@
 //   S2. Nothing here knows how many devices there are but by asking the topology (law 4).
 //   S3. A step whose loss or gradient is not finite ends in an error, so no cut follows it.
 
+import type { DistinctBags } from "../embedding/distinct.ts";
 import type { SampleRows } from "../embedding/local-rows.ts";
 import { rowRuleOf } from "../embedding/options.ts";
 import type { Slab } from "../embedding/slab.ts";
 import type { LocalBatch } from "../exchange/batch-ring.ts";
-import type { Bags, RowRule, Tensor } from "../kernels/kernels.ts";
+import type { RowRule, Tensor } from "../kernels/kernels.ts";
 import { applyDense } from "../model/dense-optimizer.ts";
 import { backwardBottom, backwardTop, forwardBottom, forwardTop } from "../model/dlrm.ts";
 import { purposes } from "../random.ts";
-import { receiveBags, rowsOfSamples, sendBags } from "./bags-hop.ts";
+import { distinctOfSamples, receiveBags, rowsOfSamples, sendBags } from "./bags-hop.ts";
 import type { DeviceState } from "./device-state.ts";
 import {
   describeParameter,
@@ -30,7 +31,8 @@ import {
 } from "./non-finite.ts";
 import { foldSlices, receivePerSlice, sendPerSlice } from "./per-slice.ts";
 import { applyReplicas, backwardReplicas, replicaBagsOf } from "./replicas.ts";
-import { completeRows } from "./row-sums.ts";
+import { completeRows, type RowGradients } from "./row-sums.ts";
+import { receiveRowGradients, receiveRows, sendRowGradients, sendRows } from "./rows-hop.ts";
 import { planOf, type StepPlan } from "./step-plan.ts";
 import { tableOf } from "./topology.ts";
 import {
@@ -53,6 +55,7 @@ export interface BegunStep {
   readonly batch: LocalBatch;
   readonly plan: StepPlan;
   readonly rows: SampleRows;
+  readonly asked: DistinctBags;
 }
 
 /**
@@ -68,8 +71,9 @@ export async function beginStep(
 ): Promise<BegunStep> {
   const plan = planOf(device, batch, step);
   const rows = rowsOfSamples(device, batch, plan);
-  await sendBags(device, rows, plan, stopAfter);
-  return { batch, plan, rows };
+  const asked = distinctOfSamples(device, rows, plan);
+  await sendBags(device, rows, asked, plan, stopAfter);
+  return { batch, plan, rows, asked };
 }
 
 /**
@@ -78,19 +82,21 @@ export async function beginStep(
  */
 export async function finishStep(
   device: DeviceState,
-  { batch, plan, rows }: BegunStep,
+  { batch, plan, rows, asked }: BegunStep,
   ahead: (stopAfter: number) => Promise<void> = async () => {},
 ): Promise<StepOutcome> {
-  const { exchange, kernels, model } = device;
+  const { exchange, kernels, model, slab } = device;
   const { step } = plan;
   const { dense, labels } = tensorsOf(device, batch);
   forwardBottom(model, dense); // While the bags are on their way.
-  const { bags, stopAfter } = await receiveBags(device, plan);
+  const { bags, lookups, stopAfter } = await receiveBags(device, plan);
 
   await sendVectors(device, bags, plan);
+  await sendRows(device, lookups, plan);
   const replicaBags = replicaBagsOf(device, rows);
   lookupReplicas(device, replicaBags, plan);
   await ahead(stopAfter);
+  await receiveRows(device, asked, plan);
   await receiveVectors(device, rows, plan);
 
   const logits = forwardTop(model, batch.samples, plan.dropout);
@@ -101,13 +107,16 @@ export async function finishStep(
   await exchange.gradients.open();
   backwardTop(model, dLogits, plan.mine, device.gradients, plan.dropout);
   await sendVectorGradients(device, rows, plan);
+  await sendRowGradients(device, rows, asked, plan);
   backwardBottom(model, dense, plan.mine, device.gradients); // While those travel.
   backwardReplicas(device, rows, replicaBags, plan);
   exchange.gradients.start();
   await sendPerSlice(device, plan.bytes.losses, losses);
 
   const dPooled = await receiveVectorGradients(device, plan);
-  const badRows = await applyRows(device, bags, dPooled, plan); // S1
+  const dRows = await receiveRowGradients(device, lookups, plan);
+  const pooled = { slab, bags, dPooled, slices: plan.all };
+  const badRows = await applyRows(device, [pooled, ...dRows], plan); // S1
   exchange.dPooled.close();
 
   const gradient = await exchange.gradients.finish();
@@ -132,11 +141,13 @@ export async function trainStep(
 
 /** Forward only: logits (b,1) of a batch. Creates nothing, changes nothing. */
 export async function forwardStep(device: DeviceState, batch: LocalBatch): Promise<Tensor> {
-  const { plan, rows } = await beginStep(device, batch, 0, -1);
+  const { plan, rows, asked } = await beginStep(device, batch, 0, -1);
   forwardBottom(device.model, tensorsOf(device, batch).dense);
-  const { bags } = await receiveBags(device, plan);
+  const { bags, lookups } = await receiveBags(device, plan);
   await sendVectors(device, bags, plan);
+  await sendRows(device, lookups, plan);
   lookupReplicas(device, replicaBagsOf(device, rows), plan);
+  await receiveRows(device, asked, plan);
   await receiveVectors(device, rows, plan);
   return forwardTop(device.model, batch.samples);
 }
@@ -154,15 +165,20 @@ function tensorsOf(device: DeviceState, batch: LocalBatch) {
 /** Each row of the batch takes its gradient. What is then not finite; undefined: all is. */
 async function applyRows(
   device: DeviceState,
-  bags: Bags,
-  dPooled: Tensor,
+  gradients: readonly RowGradients[],
   plan: StepPlan,
 ): Promise<NonFiniteRows | undefined> {
-  const { slab } = device;
-  const rules = rulesOf(device, slab, plan.step);
-  const completed = await completeRows(device, bags, dPooled, plan, rules);
-  const bad = slab.update(bags, dPooled, plan.all, rules, completed);
-  return bad < 0 ? undefined : describeRows(device, bad, dPooled);
+  const updates = gradients.map((own) => {
+    return { ...own, rules: rulesOf(device, own.slab, plan.step) };
+  });
+  const completed = await completeRows(device, updates, plan);
+  let found: NonFiniteRows | undefined;
+  for (const { slab, bags, dPooled, slices, rules } of updates) {
+    const sums = completed && slab.shards.map(({ shard }) => completed.get(shard));
+    const bad = slab.update(bags, dPooled, slices, rules, sums);
+    if (bad >= 0) found ??= describeRows(device, slab, bad, dPooled);
+  }
+  return found;
 }
 
 /**

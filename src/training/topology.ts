@@ -3,6 +3,7 @@
 
 import { wideOf } from "../data/options.ts";
 import { type BagShard, bagFrameBytes } from "../embedding/bags.ts";
+import { distinctFrameBytes } from "../embedding/distinct.ts";
 import type { BagTable } from "../embedding/local-rows.ts";
 import type { TableSpec } from "../embedding/options.ts";
 import { type Shard, shardsOf } from "../embedding/shards.ts";
@@ -11,7 +12,7 @@ import type { RingShape } from "../exchange/batch-ring.ts";
 import type { ExchangeShape } from "../exchange/exchange.ts";
 import { type ExchangeSpec, exactExchange } from "../exchange/options.ts";
 import { packedBytes } from "../kernels/precision.ts";
-import { sliceStart, subtreesOf } from "../kernels/slices.ts";
+import { type Subtree, sliceStart, subtreesOf } from "../kernels/slices.ts";
 import { type ModelShape, shapeOf } from "../model/dlrm.ts";
 import type { ModelSpec } from "../model/options.ts";
 import { place, type SliceRun, sliceRunsOf } from "../planner/placement.ts";
@@ -38,12 +39,25 @@ export interface HeldShard extends Shard, BagShard {
   readonly column: number;
 }
 
+/** What one device has of a table's columns: the shards whose vectors travel as one. */
+export interface Bundle {
+  /** Its place among all bundles of the job, those of copies too. */
+  readonly bundle: number;
+  readonly table: number;
+  readonly firstColumn: number;
+  readonly columns: number;
+  /** By rows. */
+  readonly shards: readonly HeldShard[];
+  /** The finished subtrees of their blocks: a vector of `columns` each. */
+  readonly trees: readonly Subtree[];
+}
+
 /** Columns of a table with row blocks, whose tree the samples' side adds up. */
 export interface FoldedColumns {
   readonly firstColumn: number;
   readonly columns: number;
-  /** The shards that have them, and where they begin in each. */
-  readonly parts: readonly { readonly shard: HeldShard; readonly first: number }[];
+  /** The bundles that have them, and where they begin in each. */
+  readonly parts: readonly { readonly bundle: Bundle; readonly first: number }[];
 }
 
 export interface Topology {
@@ -55,12 +69,23 @@ export interface Topology {
   readonly sliceRuns: readonly SliceRun[];
   /** What ids are checked against, by table. */
   readonly bagTables: readonly BagTable[];
-  /** For each device the model-parallel shards that it holds, ascending. */
+  /** For each device the model-parallel shards that it holds and pools, ascending. */
   readonly heldBy: readonly (readonly HeldShard[])[];
-  /** Columns of those side by side. */
+  /**
+   * For each device the shards of tables with `dedup` that it holds: rows travel, and are pooled
+   * where the samples are. Columns are counted over all devices. None on a device alone.
+   */
+  readonly distinctBy: readonly (readonly HeldShard[])[];
+  readonly distinctBundles: readonly Bundle[];
+  /** For each device, columns of what it pools side by side. */
   readonly columnsOf: readonly number[];
-  /** Shards that every device holds a copy of. */
+  /** Those that it pools, as they travel. */
+  readonly bundlesOf: readonly (readonly Bundle[])[];
+  /** Whether each shard of a device is a bundle: its vectors travel as they are pooled. */
+  readonly isPlain: readonly boolean[];
+  /** Shards that every device holds a copy of, and the bundles that they would travel in. */
   readonly replicated: readonly HeldShard[];
+  readonly replicatedBundles: readonly Bundle[];
   /** Where each replicated shard's gradient and counts lie behind the dense gradient. */
   readonly replicatedAt: readonly { readonly gradient: number; readonly counts: number }[];
   /** Length of the vector that the all-reduce adds up. */
@@ -83,20 +108,25 @@ export function topologyOf(input: TopologyInput, devices: number, hosts = 1): To
     throw new RangeError(`The plan is for ${deviceCount(plan.devices)} devices, not ${devices}`);
   }
   const isQuantised = exchange.forward !== "float32";
-  const shards = shardsOf(model.tables, plan, isQuantised);
-  const held = (device: number | "all"): HeldShard[] => {
+  const isDistinct = ({ dedup }: TableSpec) => dedup && devices > 1;
+  const shards = shardsOf(model.tables, plan, (table) => isQuantised || isDistinct(table));
+  const held = (own: readonly Shard[]): HeldShard[] => {
     let column = 0;
-    return shards.flatMap((shard) => {
-      if (shard.device !== device) return [];
+    return own.map((shard) => {
       const { rows } = tableOf(model.tables, shard.table);
       const isWeighted = input.weighted?.[shard.table] === true;
-      const own = { ...shard, column, isWhole: shard.rows === rows, isWeighted };
+      const place = { ...shard, column, isWhole: shard.rows === rows, isWeighted };
       column += shard.columns;
-      return [own];
+      return place;
     });
   };
-  const heldBy = Array.from({ length: devices }, (_, device) => held(device));
-  const replicated = held("all");
+  const ranks = Array.from({ length: devices }, (_, device) => device);
+  const byDevice = ranks.map((device) => shards.filter((shard) => shard.device === device));
+  const isDeduped = ({ table }: Shard) => isDistinct(tableOf(model.tables, table));
+  const heldBy = byDevice.map((own) => held(own.filter((shard) => !isDeduped(shard))));
+  const distinct = held(byDevice.flat().filter(isDeduped));
+  const distinctBy = ranks.map((device) => distinct.filter((shard) => shard.device === device));
+  const replicated = held(shards.filter(({ device }) => device === "all"));
   let gradientLength = shape.layout.length;
   const replicatedAt = replicated.map(({ rows, columns }) => {
     const gradient = gradientLength;
@@ -104,7 +134,13 @@ export function topologyOf(input: TopologyInput, devices: number, hosts = 1): To
     gradientLength = counts + rows;
     return { gradient, counts };
   });
-  const all = [...heldBy.flat(), ...replicated].sort((a, b) => a.shard - b.shard);
+  let bundles = 0;
+  const bundled = (own: readonly HeldShard[]): Bundle[] =>
+    bundlesIn(own).map((bundle) => ({ ...bundle, bundle: bundles++ }));
+  const bundlesOf = heldBy.map(bundled);
+  const replicatedBundles = bundled(replicated);
+  const distinctBundles = distinctBy.flatMap(bundled);
+  const all = [...bundlesOf.flat(), ...distinctBundles, ...replicatedBundles];
   return {
     input,
     exchange,
@@ -115,8 +151,13 @@ export function topologyOf(input: TopologyInput, devices: number, hosts = 1): To
       return { ...table, isWeighted: input.weighted?.[i] === true };
     }),
     heldBy,
+    distinctBy,
     columnsOf: heldBy.map((own) => own.reduce((sum, { columns }) => sum + columns, 0)),
+    bundlesOf,
+    isPlain: bundlesOf.map((own) => own.every(({ shards: parts }) => parts.length === 1)),
     replicated,
+    distinctBundles,
+    replicatedBundles,
     replicatedAt,
     gradientLength,
     folded: new Map(
@@ -124,7 +165,7 @@ export function topologyOf(input: TopologyInput, devices: number, hosts = 1): To
         rowBlocks === 1 ? [] : [[table, foldedColumnsOf(all.filter((one) => one.table === table))]],
       ),
     ),
-    columnGroups: columnGroupsOf(heldBy.flat()),
+    columnGroups: columnGroupsOf([...heldBy.flat(), ...distinct]),
   };
 }
 
@@ -137,15 +178,39 @@ function placeJob({ model, idsMax }: TopologyInput, devices: Devices): Plan {
   return place(tables, devices);
 }
 
-/** The columns of one table's shards, cut wherever one of them is. */
-function foldedColumnsOf(shards: readonly HeldShard[]): FoldedColumns[] {
-  const ends = shards.flatMap((shard) => [shard.firstColumn, shard.firstColumn + shard.columns]);
+/** The shards of one device in bundles, in order of the first of each. */
+function bundlesIn(shards: readonly HeldShard[]): Omit<Bundle, "bundle">[] {
+  const groups = new Map<string, HeldShard[]>();
+  for (const shard of shards) {
+    const key = `${shard.table},${shard.firstColumn},${shard.columns}`;
+    groups.set(key, [...(groups.get(key) ?? []), shard]);
+  }
+  return [...groups.values()].map((own) => {
+    const [{ table, firstColumn, columns } = { table: 0, firstColumn: 0, columns: 0 }] = own;
+    return { table, firstColumn, columns, shards: own, trees: treesOf(own) };
+  });
+}
+
+/** The largest aligned subtrees that the blocks of some shards, by rows, make up. */
+function treesOf(shards: readonly HeldShard[]): Subtree[] {
+  const runs: { first: number; count: number }[] = [];
+  for (const { firstBlock, blocks } of shards) {
+    const last = runs.at(-1);
+    if (last !== undefined && last.first + last.count === firstBlock) last.count += blocks;
+    else runs.push({ first: firstBlock, count: blocks });
+  }
+  return runs.flatMap(({ first, count }) => subtreesOf(first, count));
+}
+
+/** The columns of one table's bundles, cut wherever one of them is. */
+function foldedColumnsOf(bundles: readonly Bundle[]): FoldedColumns[] {
+  const ends = bundles.flatMap((one) => [one.firstColumn, one.firstColumn + one.columns]);
   const cuts = [...new Set(ends)].sort((a, b) => a - b);
   return cuts.slice(0, -1).map((firstColumn, i) => {
     const end = cuts[i + 1] ?? firstColumn;
-    const parts = shards.flatMap((shard) => {
-      const isInside = shard.firstColumn <= firstColumn && end <= shard.firstColumn + shard.columns;
-      return isInside ? [{ shard, first: firstColumn - shard.firstColumn }] : [];
+    const parts = bundles.flatMap((bundle) => {
+      const isIn = bundle.firstColumn <= firstColumn && end <= bundle.firstColumn + bundle.columns;
+      return isIn ? [{ bundle, first: firstColumn - bundle.firstColumn }] : [];
     });
     return { firstColumn, columns: end - firstColumn, parts };
   });
@@ -187,24 +252,51 @@ type StepBytes = ExchangeShape["bytesMax"];
 
 /** `counts` = samples of each device. */
 function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
-  const { heldBy, columnsOf, exchange, input } = topology;
+  const { heldBy, bundlesOf, distinctBy, exchange, input } = topology;
   const count = (device: number) => counts[device] ?? 0;
   const samples = counts.reduce((sum, own) => sum + own, 0);
   const idsMax = heldBy.map((held) => held.map(({ table }) => input.idsMax[table] ?? 0));
-  const vectors = (of: number, device: number, precision: ExchangeSpec["forward"]) =>
-    precision === "float32"
-      ? 4 * count(of) * (columnsOf[device] ?? 0)
-      : (heldBy[device] ?? []).reduce((sum, { columns }) => {
-          return sum + packedBytes(count(of), columns, precision);
-        }, 0);
+  const bundleBytes = (device: number, bytesOf: (bundle: Bundle) => number) =>
+    (bundlesOf[device] ?? []).reduce((sum, bundle) => sum + bytesOf(bundle), 0);
+  const rowsMax = (of: number, device: number) =>
+    (distinctBy[device] ?? []).map((shard) => distinctMax(topology, shard, of, count(of)));
+  const rows = (of: number, device: number) =>
+    rowsMax(of, device).reduce((sum, rows, i) => {
+      return sum + 4 * rows * (distinctBy[device]?.[i]?.columns ?? 0);
+    }, 0);
   return {
-    ids: (from, to) => bagFrameBytes(count(from), heldBy[to] ?? [], idsMax[to] ?? []),
-    pooled: (from, to) => vectors(to, from, exchange.forward),
-    dPooled: (from, to) => vectors(from, to, exchange.backward),
+    ids: (from, to) =>
+      distinctFrameBytes(subtreesIn(topology, from).length, rowsMax(from, to)) +
+      bagFrameBytes(count(from), heldBy[to] ?? [], idsMax[to] ?? []),
+    pooled: (from, to) =>
+      bundleBytes(from, ({ columns, trees }) => {
+        return trees.length * packedBytes(count(to), columns, exchange.forward);
+      }),
+    dPooled: (from, to) =>
+      bundleBytes(to, ({ columns }) => packedBytes(count(from), columns, exchange.backward)),
+    rows: (from, to) => rows(to, from),
+    dRows: (from, to) => rows(from, to),
     rowSums: (from, to) => rowSumBytes(topology, samples, from, to),
     losses: (from) => 8 * (topology.sliceRuns[from]?.slices ?? 0),
     scores: (from, to) => (to === 0 ? 8 * count(from) : 0),
   };
+}
+
+/** The subtrees of slices that a device finishes, left to right. */
+export function subtreesIn({ sliceRuns }: Topology, device: number): Subtree[] {
+  const { firstSlice, slices } = sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
+  return subtreesOf(firstSlice, slices);
+}
+
+/** Most distinct rows of a shard that `samples` samples of a device look up. */
+function distinctMax(
+  topology: Topology,
+  { table, rows }: HeldShard,
+  device: number,
+  samples: number,
+): number {
+  const lookups = samples * (topology.input.idsMax[table] ?? 0);
+  return Math.min(lookups, rows * subtreesIn(topology, device).length);
 }
 
 /** Bytes of sums for each quantum of a row: two float64, for LAMB's norms; others need less. */
@@ -230,7 +322,7 @@ export function exchangeShapeOf(topology: Topology): ExchangeShape {
     devices: topology.devices,
     bytesMax: bytesOf(topology, samplesMaxOf(topology)),
     gradientLength: topology.gradientLength,
-    subtrees: topology.sliceRuns.map((run) => subtreesOf(run.firstSlice, run.slices)),
+    subtrees: topology.sliceRuns.map((_, device) => subtreesIn(topology, device)),
     slices: topology.input.slices,
   };
 }

@@ -3,19 +3,21 @@
 //
 // A shard's vectors are its columns of the pooled sums over its rows. Where a table has one row
 // block they are columns of its vector; where it has more, the samples' device adds the tree over
-// blocks and takes the mean, split or not, so that no plan changes a bit. Vectors that travel in
-// fewer bits are rounded also where they cross no device.
+// blocks and takes the mean, split or not, so that no plan changes a bit. What one device has of a
+// table's columns travels as a bundle: the finished subtrees of its blocks there, one gradient
+// back. Vectors that travel in fewer bits are rounded also where they cross no device.
 
 import type { SampleRows } from "../embedding/local-rows.ts";
 import type { Bags, PooledPart, Tensor } from "../kernels/kernels.ts";
-import { packedBytes } from "../kernels/precision.ts";
+import { type Precision, packedBytes } from "../kernels/precision.ts";
+import type { Subtree } from "../kernels/slices.ts";
 import { columnOf, columnsOf } from "../model/dlrm.ts";
 import type { DeviceState } from "./device-state.ts";
 import type { StepPlan } from "./step-plan.ts";
-import { type HeldShard, tableOf } from "./topology.ts";
+import { type Bundle, type HeldShard, type Topology, tableOf } from "./topology.ts";
 
-/** Where the vectors of a shard lie: in (b,·), from a column on. */
-type VectorPlace = Omit<PooledPart, "tree">;
+/** Vectors of a bundle as they lie here: one part for each of its trees. */
+type BundleParts = readonly PooledPart[];
 
 // Vectors of rows that lie on one device each ----
 
@@ -23,20 +25,29 @@ type VectorPlace = Omit<PooledPart, "tree">;
 export async function sendVectors(device: DeviceState, bags: Bags, plan: StepPlan): Promise<void> {
   const { exchange, kernels, slab, topology, rank } = device;
   const { forward } = topology.exchange;
+  const isDirect = forward === "float32" && topology.isPlain[rank] === true;
   await exchange.pooled.open(plan.bytes.pooled);
   let first = 0;
   for (const [peer, count] of plan.counts.entries()) {
     const { buffer, byteOffset } = exchange.pooled.outbox(peer);
-    const isDirect = forward === "float32";
     const out = isDirect
       ? kernels.view(buffer, byteOffset, [count, slab.columns])
       : kernels.part(device.rounded.held, 0, count);
     if (slab.columns > 0) slab.lookup(out, bags, first, count);
     if (!isDirect) {
       let at = byteOffset;
-      for (const { column, columns } of topology.heldBy[rank] ?? []) {
-        kernels.packColumns({ buffer, byteOffset: at }, out, column, columns, forward);
-        at += packedBytes(count, columns, forward);
+      for (const bundle of topology.bundlesOf[rank] ?? []) {
+        for (const tree of bundle.trees) {
+          const vectors = sumOver(device, bundle, tree, out);
+          kernels.packColumns(
+            { buffer, byteOffset: at },
+            vectors.from,
+            vectors.first,
+            bundle.columns,
+            forward,
+          );
+          at += packedBytes(count, bundle.columns, forward);
+        }
       }
     }
     first += count;
@@ -44,7 +55,32 @@ export async function sendVectors(device: DeviceState, bags: Bags, plan: StepPla
   exchange.pooled.start();
 }
 
-/** Puts the vectors of all tables, the copied ones too, into the model's `x`. */
+/** Where the vectors of a finished subtree lie: as pooled (b,C), or added up from its shards. */
+function sumOver(
+  { kernels, rounded, topology }: DeviceState,
+  { table, columns, shards }: Bundle,
+  tree: Subtree,
+  pooled: Tensor,
+): Omit<PooledPart, "tree"> {
+  const [only] = shards;
+  if (only !== undefined && shards.length === 1) return { from: pooled, first: only.column };
+  const inside = shards.filter(({ firstBlock }) => {
+    return firstBlock >= tree.first && firstBlock < tree.first + tree.count;
+  });
+  const { rowBlocks } = tableOf(topology.input.model.tables, table);
+  const out = kernels.reshape(rounded.scratch, [pooled.shape[0] ?? 0, columns]);
+  kernels.foldPooled(
+    out,
+    0,
+    inside.map(partIn(pooled)),
+    rowBlocks,
+    columns,
+    ...roundingOf(topology),
+  );
+  return { from: out, first: 0 };
+}
+
+/** Puts the vectors of all tables, those that were pooled here too, into the model's `x`. */
 export async function receiveVectors(
   device: DeviceState,
   rows: SampleRows,
@@ -53,32 +89,50 @@ export async function receiveVectors(
   const { exchange, kernels, rank, topology } = device;
   const { vectors, firstOf } = device.rounded;
   const { forward } = topology.exchange;
-  const inbox = await exchange.pooled.finish();
-  const places = new Map<number, VectorPlace>();
-  let { byteOffset } = inbox;
-  for (const [peer, shards] of topology.heldBy.entries()) {
-    if (forward === "float32") {
-      const shape = [plan.samples, topology.columnsOf[peer] ?? 0];
-      const from = kernels.view(inbox.buffer, byteOffset, shape);
-      for (const { shard, column } of shards) places.set(shard, { from, first: column });
+  const { samples } = plan;
+  const { buffer, byteOffset } = await exchange.pooled.finish();
+  const parts: BundleParts[] = [];
+  let start = byteOffset;
+  for (const [peer, bundles] of topology.bundlesOf.entries()) {
+    if (forward === "float32" && topology.isPlain[peer] === true) {
+      const from = kernels.view(buffer, start, [samples, topology.columnsOf[peer] ?? 0]);
+      for (const { bundle, shards } of bundles) parts[bundle] = shards.map(partIn(from));
     } else {
-      let at = byteOffset;
-      for (const { shard, columns } of shards) {
-        const first = firstOf[shard] ?? 0;
-        const from = kernels.reshape(vectors, [plan.samples, columns], first);
-        kernels.unpackColumns(from, 0, { buffer: inbox.buffer, byteOffset: at }, columns, forward);
-        places.set(shard, { from, first: 0 });
-        at += packedBytes(plan.samples, columns, forward);
+      let at = start;
+      for (const { bundle, columns, trees } of bundles) {
+        parts[bundle] = trees.map((tree, i) => {
+          const place = (firstOf[bundle] ?? 0) + i * samples * columns;
+          const from =
+            forward === "float32"
+              ? kernels.view(buffer, at, [samples, columns])
+              : kernels.reshape(vectors, [samples, columns], place);
+          if (forward !== "float32") {
+            kernels.unpackColumns(from, 0, { buffer, byteOffset: at }, columns, forward);
+          }
+          at += packedBytes(samples, columns, forward);
+          return { from, first: 0, tree };
+        });
       }
     }
-    byteOffset += plan.bytes.pooled(peer, rank);
+    start += plan.bytes.pooled(peer, rank);
   }
-  for (const { shard, column } of topology.replicated) {
-    const from = kernels.part(device.replicaVectors, 0, plan.samples);
-    places.set(shard, { from, first: column });
+  for (const { bundle, shards } of topology.replicatedBundles) {
+    parts[bundle] = shards.map(partIn(kernels.part(device.replicaVectors, 0, samples)));
   }
-  assemble(device, rows, plan, places);
+  for (const { bundle, shards } of topology.distinctBundles) {
+    parts[bundle] = shards.map(partIn(kernels.part(device.distinct.vectors, 0, samples)));
+  }
+  assemble(device, rows, plan, parts);
   exchange.pooled.close();
+}
+
+/** A shard's vectors among those of all shards of its device. */
+function partIn(from: Tensor) {
+  return ({ column, firstBlock, blocks }: HeldShard): PooledPart => ({
+    from,
+    first: column,
+    tree: { first: firstBlock, count: blocks },
+  });
 }
 
 /** Looks up what every device has a copy of. */
@@ -92,71 +146,71 @@ export function lookupReplicas(device: DeviceState, bags: Bags | undefined, plan
   for (const shard of topology.replicated) roundColumns(device, out, shard, forward);
 }
 
-/** Puts the shards' vectors together in `x`: columns side by side, blocks added up. */
+/** Puts the vectors of bundles together in `x`: columns side by side, blocks added up. */
 function assemble(
   device: DeviceState,
   rows: SampleRows,
   plan: StepPlan,
-  places: ReadonlyMap<number, VectorPlace>,
+  parts: readonly BundleParts[],
 ): void {
   const { kernels, model, topology } = device;
-  const { model: spec } = topology.input;
-  const { forward } = topology.exchange;
   const x = columnsOf(model, model.x, plan.samples);
-  const placeOf = ({ shard, name }: HeldShard): VectorPlace => {
-    const place = places.get(shard);
-    if (place === undefined) throw new RangeError(`No vectors came of shard ${shard} of ${name}`);
-    return place;
-  };
-  for (const shards of [...topology.heldBy, topology.replicated]) {
-    for (const shard of shards) {
-      if (topology.folded.has(shard.table)) continue;
-      const { from, first } = placeOf(shard);
-      const to = columnOf(topology.shape, shard.table) + shard.firstColumn;
-      kernels.copyColumns(x, to, from, first, shard.columns);
+  const { bundlesOf, distinctBundles, replicatedBundles } = topology;
+  for (const bundles of [...bundlesOf, distinctBundles, replicatedBundles]) {
+    for (const { bundle, table, firstColumn, columns } of bundles) {
+      const [only] = parts[bundle] ?? [];
+      if (only === undefined || topology.folded.has(table)) continue;
+      const to = columnOf(topology.shape, table) + firstColumn;
+      kernels.copyColumns(x, to, only.from, only.first, columns);
     }
   }
   for (const [table, runs] of topology.folded) {
-    const { rowBlocks, pooling } = tableOf(spec.tables, table);
+    const { rowBlocks, pooling } = tableOf(topology.input.model.tables, table);
     const lengths = pooling === "mean" ? lengthsOf(rows, table) : undefined;
-    for (const { firstColumn, columns, parts } of runs) {
-      const pooled = parts.map(({ shard, first }): PooledPart => {
-        const place = placeOf(shard);
-        const tree = { first: shard.firstBlock, count: shard.blocks };
-        return { from: place.from, first: place.first + first, tree };
-      });
-      const to = columnOf(topology.shape, table) + firstColumn;
-      const rounding = forward === "float32" ? undefined : forward;
-      kernels.foldPooled(x, to, pooled, rowBlocks, columns, lengths, rounding);
+    for (const run of runs) {
+      const pooled = run.parts.flatMap(({ bundle, first }) =>
+        (parts[bundle.bundle] ?? []).map((part) => ({ ...part, first: part.first + first })),
+      );
+      pooled.sort((a, b) => a.tree.first - b.tree.first);
+      const to = columnOf(topology.shape, table) + run.firstColumn;
+      const [, rounding] = roundingOf(topology);
+      kernels.foldPooled(x, to, pooled, rowBlocks, run.columns, lengths, rounding);
     }
   }
 }
 
+/** The last arguments of `foldPooled` for a sum: no lengths, and what its nodes are rounded to. */
+function roundingOf({ exchange: { forward } }: Topology): [undefined, Precision | undefined] {
+  return [undefined, forward === "float32" ? undefined : forward];
+}
+
 // Their gradients ----
 
-/** Sends each shard the gradient of its vectors. */
+/** Sends each bundle the gradient of its vectors. */
 export async function sendVectorGradients(
   device: DeviceState,
   rows: SampleRows,
   plan: StepPlan,
 ): Promise<void> {
-  const { exchange, kernels, topology } = device;
+  const { exchange, kernels, topology, rounded } = device;
   const { backward } = topology.exchange;
   await exchange.dPooled.open(plan.bytes.dPooled);
-  for (const [peer, shards] of topology.heldBy.entries()) {
+  for (const [peer, bundles] of topology.bundlesOf.entries()) {
     const { buffer, byteOffset } = exchange.dPooled.outbox(peer);
-    if (backward === "float32") {
+    if (backward === "float32" && topology.isPlain[peer] === true) {
       const shape = [plan.samples, topology.columnsOf[peer] ?? 0];
       const out = kernels.view(buffer, byteOffset, shape);
-      for (const shard of shards) copyGradient(device, rows, plan, out, shard);
+      for (const { shards } of bundles) {
+        for (const shard of shards) copyGradient(device, rows, plan, out, shard, shard.column);
+      }
       continue;
     }
     let at = byteOffset;
-    for (const shard of shards) {
-      const own = kernels.reshape(device.rounded.vectors, [plan.samples, shard.columns]);
-      copyGradient(device, rows, plan, own, { ...shard, column: 0 });
-      kernels.packColumns({ buffer, byteOffset: at }, own, 0, shard.columns, backward);
-      at += packedBytes(plan.samples, shard.columns, backward);
+    for (const bundle of bundles) {
+      const own = kernels.reshape(rounded.scratch, [plan.samples, bundle.columns]);
+      copyGradient(device, rows, plan, own, bundle, 0);
+      kernels.packColumns({ buffer, byteOffset: at }, own, 0, bundle.columns, backward);
+      at += packedBytes(plan.samples, bundle.columns, backward);
     }
   }
   exchange.dPooled.start();
@@ -171,13 +225,17 @@ export async function receiveVectorGradients(device: DeviceState, plan: StepPlan
   const { backward } = topology.exchange;
   const { buffer, byteOffset } = await exchange.dPooled.finish();
   const samples = plan.counts.reduce((sum, count) => sum + count, 0);
-  if (backward === "float32") return kernels.view(buffer, byteOffset, [samples, slab.columns]);
+  if (backward === "float32" && topology.isPlain[rank] === true) {
+    return kernels.view(buffer, byteOffset, [samples, slab.columns]);
+  }
   let at = byteOffset;
   let first = 0;
   for (const count of plan.counts) {
     const out = kernels.part(device.rounded.heldGradients, first, count);
-    for (const { column, columns } of topology.heldBy[rank] ?? []) {
-      kernels.unpackColumns(out, column, { buffer, byteOffset: at }, columns, backward);
+    for (const { columns, shards } of topology.bundlesOf[rank] ?? []) {
+      const [one, ...others] = shards.map(({ column }) => column);
+      kernels.unpackColumns(out, one ?? 0, { buffer, byteOffset: at }, columns, backward);
+      for (const other of others) kernels.copyColumns(out, other, out, one ?? 0, columns);
       at += packedBytes(count, columns, backward);
     }
     first += count;
@@ -195,21 +253,21 @@ export function replicaVectorGradients(
   const { backward } = topology.exchange;
   const out = kernels.part(device.replicaVectors, 0, plan.samples);
   for (const shard of topology.replicated) {
-    copyGradient(device, rows, plan, out, shard);
+    copyGradient(device, rows, plan, out, shard, shard.column);
     if (backward !== "float32") roundColumns(device, out, shard, backward);
   }
   return out;
 }
 
-/** The gradient of a shard's vectors, into its column of `out`: of a mean, each row's share. */
-function copyGradient(
+/** The gradient of columns of a table, into `out` from `column` on: of a mean, each row's share. */
+export function copyGradient(
   { kernels, model, topology }: DeviceState,
   rows: SampleRows,
   plan: StepPlan,
   out: Tensor,
-  shard: HeldShard,
+  { table, firstColumn, columns }: Pick<Bundle, "table" | "firstColumn" | "columns">,
+  column: number,
 ): void {
-  const { table, column, columns, firstColumn } = shard;
   const { pooling } = tableOf(topology.input.model.tables, table);
   const dX = columnsOf(model, model.dX, plan.samples);
   const from = columnOf(topology.shape, table) + firstColumn;

@@ -94,11 +94,36 @@ test.serial("hosts may be killed, and come back: same model, same history", asyn
     [[1, 2], [2], [3]],
   );
   const incidents = only(events, "run.incident");
-  t.true(incidents[0]?.error.message.startsWith("Lost host:1: "), incidents[0]?.error.message);
-  t.true(incidents[1]?.error.message.startsWith("Lost host:2: "), incidents[1]?.error.message);
+  t.deepEqual(
+    incidents.map(({ offender, error }) => `${offender} ${error.code}`),
+    ["host:1 PEER_LOST", "host:2 PEER_LOST"],
+  );
   const seconds = only(events, "run.recovered").map((event) => event.seconds.toFixed(1));
   t.log(`recovery, s: ${seconds.join(" ")}`);
 });
+
+test.serial(
+  "a host that stands still is left behind, and serves again when it moves",
+  async (t) => {
+    await using one = await startTestCluster(2);
+    const job = { data: { passes: 2 } as JobOptions["data"] };
+    const { result: calm } = await play(one, one.job(job));
+    await using place = await startTestCluster(0, { minDevices: 4 });
+    const { cluster } = place;
+    await startHost(t, cluster);
+    const second = await startHost(t, cluster);
+    const { result, events } = await play(place, place.job(job), (event) => {
+      if (event.type === "run.checkpointed" && event.generation === 1) second.kill("SIGSTOP");
+      if (event.type === "run.recovered") second.kill("SIGCONT");
+    });
+    t.is(result.digest, calm.digest);
+    t.is(only(events, "run.incident")[0]?.offender, "host:2");
+    await untilHosts(cluster, [1, 2]);
+    const again = await play(place, place.job(job));
+    t.is(again.result.digest, calm.digest);
+    t.is(only(again.events, "run.started")[0]?.devices, 4);
+  },
+);
 
 test.serial("a device that ends on one host releases the other host at once", async (t) => {
   await using one = await startTestCluster(4);

@@ -2,7 +2,13 @@
 // as a step overlaps them, each part of a size and a content that only (channel, round, from, to)
 // decide. Runs under simulated cells and, in worker threads, over real ones.
 
-import type { AllToAll, Exchange, ExchangeShape, PartBytes } from "../../src/exchange/exchange.ts";
+import {
+  type AllToAll,
+  channelNames,
+  type Exchange,
+  type ExchangeShape,
+  type PartBytes,
+} from "../../src/exchange/exchange.ts";
 import { valuesOf } from "../../src/kernels/memory.ts";
 import { type Subtree, subtreesOf } from "../../src/kernels/slices.ts";
 
@@ -15,7 +21,9 @@ export function roundsShape(devices: number): ExchangeShape {
   const most: PartBytes = () => 8 * 6;
   return {
     devices,
-    bytesMax: { ids: most, pooled: most, dPooled: most, rowSums: most, losses: most, scores: most },
+    bytesMax: Object.fromEntries(
+      channelNames.map((name) => [name, most]),
+    ) as ExchangeShape["bytesMax"],
     gradientLength,
     subtrees: Array.from({ length: devices }, (_, device) => {
       const first = Math.floor((device * slices) / devices);

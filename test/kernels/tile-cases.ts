@@ -316,6 +316,12 @@ export const tiles: Cases = {
     const update = (kind: "rowWiseAdagrad" | "lamb", rows: Rows) => () =>
       k.updateRows([rows], bags, d, slices, [ruleOf(kind, 0)]);
     t.throws(update("rowWiseAdagrad", tile), { message: /means of squares for 32 of 64/ });
+    const given = (rows: number) => () => {
+      const sums = { means: new Float32Array(rows) };
+      k.updateRows([tile], bags, d, slices, [ruleOf("rowWiseAdagrad", 0)], [sums]);
+    };
+    t.notThrows(given(1));
+    t.throws(given(2), { message: /a sum for each of 1 distinct rows, got 2/ });
     const wide = k.rows({ ...shape, stateWidth: 64, tableDim: 64 });
     t.throws(update("lamb", wide), { message: /trust ratios for 32 of 64/ });
     const out = k.tensor([1, 32]);

@@ -1,5 +1,5 @@
-// The pipeline changes no bit, at any depth, and hides what it says it hides: the first under random
-// interleavings, the second in virtual time.
+// The pipeline changes no bit, at any depth, and hides what it says it hides: the first under
+// random interleavings, the second in virtual time.
 
 import test from "ava";
 import { SimulatedClock } from "../../src/clock.ts";
@@ -37,7 +37,7 @@ const input = {
   model: modelOptions.parse({
     kind: "dlrm",
     dense,
-    tables: rows.map((count, i) => ({ name: `T${i}`, rows: count, dim: 5 })),
+    tables: rows.map((count, i) => ({ name: `T${i}`, rows: count, dim: 5, dedup: i === 2 })),
     bottom: [6, 5],
     top: [7, 1],
   }),

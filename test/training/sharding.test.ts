@@ -43,9 +43,11 @@ interface Choice {
   readonly isWeighted?: boolean;
   readonly isNative?: boolean;
   readonly l2?: number;
+  /** Of each table; left out, none. */
+  readonly dedup?: readonly boolean[];
 }
 
-const modelOf = ({ precision = "float32", l2 = 0 }: Choice) =>
+const modelOf = ({ precision = "float32", l2 = 0, dedup = [] }: Choice) =>
   modelOptions.parse({
     kind: "dlrm",
     dense,
@@ -58,6 +60,7 @@ const modelOf = ({ precision = "float32", l2 = 0 }: Choice) =>
       initScale: 0.1,
       precision,
       l2,
+      dedup: dedup[i] ?? false,
     })),
     bottom: [8, dim],
     top: [16, 1],
@@ -146,6 +149,10 @@ for (const [title, choice] of Object.entries(cases)) {
         const plan = randomPlan(modelOf(own).tables, 1 + stream.below(4), stream);
         const actual = await train(start(own, plan), own);
         t.deepEqual(actual, expected, JSON.stringify(plan));
+        if (choice.exchange !== undefined) continue; // The job would be refused.
+        const deduped = { ...own, dedup: rows.map(() => stream.below(3) > 0) };
+        const same = await train(start(deduped, plan), deduped);
+        t.deepEqual(same, expected, `${deduped.dedup} ${JSON.stringify(plan)}`);
       }
     });
   }

@@ -6,6 +6,8 @@
 // the twin shows, in float32 as well, and no difference below that means anything. Three things
 // keep it small: rates that fall to 0, so that the last batches leave no noise; tables so small
 // that a million samples say all there is to say about a row; and a log loss expected over labels.
+// What is left comes from early steps, in which a model settles what it will be: `.late` runs take
+// over float32's model half way, and from there two models stay neighbours.
 
 import { syntheticOptions } from "../src/data/options.ts";
 import { Sample } from "../src/data/sample.ts";
@@ -45,17 +47,23 @@ interface Contender {
   readonly rows: Precision;
   /** Begins with weights cut to bfloat16, and goes on in what it is told to be. */
   readonly isTwin?: boolean;
+  /** Takes over the first one's weights and state where rates begin to fall. */
+  readonly isLate?: boolean;
 }
 
 const single: Contender = { name: "float32", layers: "float32", rows: "float32" };
-/** The first is what the others are compared with. */
-const contenders: readonly Contender[] = [
-  single,
+const reduced: readonly Contender[] = [
   { ...single, name: "float32-twin", isTwin: true },
   { ...single, name: "float16-rows", rows: "float16" },
   { ...single, name: "bfloat16-rows", rows: "bfloat16" },
   { ...single, name: "int8-rows", rows: "int8" },
   { ...single, name: "bfloat16-layers", layers: "bfloat16" },
+];
+/** The first is what the others are compared with. */
+const contenders: readonly Contender[] = [
+  single,
+  ...reduced,
+  ...reduced.map((one) => ({ ...one, name: `${one.name}.late`, isLate: true })),
 ];
 
 /** A model's held-out scores. */
@@ -136,32 +144,56 @@ function differenceRows(name: string, pairs: readonly Pair[]): BenchRow[] {
   ];
 }
 
+interface Entrant {
+  readonly contender: Contender;
+  readonly device: DeviceState;
+}
+
+type Batches = (index: number) => TrueBatch;
+
 /** One pass over `samples` samples, and what all have learned from it. */
 async function runSeed(samples: number, seed: number): Promise<Run> {
   const steps = Math.ceil(samples / batchSize);
   const tests = Math.ceil(steps * heldOut);
-  const devices = contenders.map((contender) => startDevice(contender, seed));
   const batchAt = startBatches((steps + tests) * batchSize, seed);
+  const entrants = contenders.map((contender) => {
+    return { contender, device: startDevice(contender, seed) };
+  });
+  await trainAll(entrants, batchAt, steps);
+  return { seed, ...(await scoreAll(entrants, (test) => batchAt(steps + test), tests)) };
+}
+
+/** Late ones wait until rates begin to fall, and then begin with what the first has learned. */
+async function trainAll(entrants: readonly Entrant[], batchAt: Batches, steps: number) {
+  const turn = Math.ceil(steps * steady);
+  const early = entrants.filter(({ contender }) => !contender.isLate);
   for (let step = 0; step < steps; step++) {
+    if (step === turn) takeOver(entrants);
     const { batch } = batchAt(step);
-    const recipe = { optimizer: optimizerAt(step / steps), seed };
-    for (const device of devices) await trainStep({ ...device, recipe }, batch, step, -1);
+    const optimizer = optimizerAt(step / steps);
+    for (const { device } of step < turn ? early : entrants) {
+      const recipe = { ...device.recipe, optimizer };
+      await trainStep({ ...device, recipe }, batch, step, -1);
+    }
   }
+}
+
+async function scoreAll(entrants: readonly Entrant[], batchAt: Batches, tests: number) {
   const labels = new Float32Array(tests * batchSize);
   const truth = new Float32Array(labels.length);
-  const logits = devices.map(() => new Float32Array(labels.length));
+  const logits = entrants.map(() => new Float32Array(labels.length));
   for (let test = 0; test < tests; test++) {
-    const { batch, trueLogits } = batchAt(steps + test);
+    const { batch, trueLogits } = batchAt(test);
     labels.set(batch.labels, test * batchSize);
     truth.set(trueLogits, test * batchSize);
-    for (const [i, device] of devices.entries()) {
+    for (const [i, { device }] of entrants.entries()) {
       logits[i]?.set(device.kernels.read(await forwardStep(device, batch)), test * batchSize);
     }
   }
   const score = (own: Float32Array): Score => {
     return { ...evaluate(own, labels), expected: expectedLogLoss(own, truth) };
   };
-  return { seed, scores: logits.map(score), truth: score(truth) };
+  return { scores: logits.map(score), truth: score(truth) };
 }
 
 /** Mean over samples of p * log(1 + e^-x) + (1 - p) * log(1 + e^x), p = sigmoid(true logit). */
@@ -221,6 +253,23 @@ function startDevice(contender: Contender, seed: number): DeviceState {
   return device;
 }
 
+/** Gives the late ones what the first has learned so far, rows rounded to the nearest. */
+function takeOver([first, ...others]: readonly Entrant[]): void {
+  for (const { contender, device } of others) {
+    if (first === undefined || !contender.isLate) continue;
+    const { kernels, model, denseState, slab } = device;
+    kernels.copy(model.flat, first.device.model.flat);
+    for (const [i, slot] of first.device.denseState.slots.entries()) {
+      const own = denseState.slots[i];
+      if (own !== undefined) kernels.copy(own, slot);
+    }
+    for (const table of slab.tables) {
+      for (const records of first.device.slab.records(table)) slab.restore(table, records);
+    }
+    if (contender.isTwin) cutWeights(device);
+  }
+}
+
 /** Leaves every weight its first 16 bits, which are a bfloat16. */
 function cutWeights({ kernels, model, slab }: DeviceState): void {
   const cut = (weights: Float32Array) => {
@@ -239,7 +288,7 @@ interface TrueBatch {
 }
 
 /** Batch by index, of generated samples. */
-function startBatches(samples: number, seed: number): (index: number) => TrueBatch {
+function startBatches(samples: number, seed: number): Batches {
   const { dense: width, tables } = modelOf(single);
   const options = { kind: "synthetic", batchSize, samples, dense: width, seed };
   const generator = new SyntheticSamples(syntheticOptions.parse(options), tables);

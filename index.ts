@@ -5,6 +5,8 @@
 
 // A cluster, and what it runs ----
 export { Cluster, type ClusterOptions } from "./actors/cluster.ts";
+export { Host, type HostOptions } from "./actors/joined-host.ts";
+export type { HostRecord } from "./actors/membership.ts";
 export { Client, Run, type RunSummary } from "./actors/client.ts";
 export { type ConnectionOptions, connect } from "./actors/connect.ts";
 export type {
@@ -15,6 +17,7 @@ export type {
   RunStatus,
 } from "./actors/run-record.ts";
 export type { Incident } from "./actors/incident.ts";
+export type { StepTimes } from "./src/training/step-meter.ts";
 
 // A job, as plain data ----
 export { type JobOptions, type JobSpec, resolveJob } from "./src/job.ts";
@@ -69,6 +72,7 @@ export { compareWithTwin, undisturbedTwin, type Verdict } from "./chaos/oracle.t
 // What the command line is made of, besides ----
 export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";
 export { buildNative } from "./src/kernels/build-native.ts";
+export { packageVersion } from "./actors/version.ts";
 export { kernelNotice } from "./src/kernels/index.ts";
 export { type SyntheticTsvOptions, writeSyntheticTsv } from "./src/data/synthetic-tsv.ts";
 export type { GeneratedReport } from "./src/data/synthetic.ts";

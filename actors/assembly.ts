@@ -7,10 +7,13 @@ import { weightedOf } from "../src/data/columns.ts";
 import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import { type RingShape, ringLayoutOf } from "../src/exchange/batch-ring.ts";
 import { abortCells, type Cells, cellWords } from "../src/exchange/cells.ts";
-import { layoutOf } from "../src/exchange/shared-memory.ts";
+import type { ExchangeShape } from "../src/exchange/exchange.ts";
+import { layoutOf } from "../src/exchange/layout.ts";
 import { resolveJob } from "../src/job.ts";
-import { scoresBytes } from "../src/training/evaluation.ts";
+import { planOfFile } from "../src/planner/plan-file.ts";
+import { deviceCount, type Plan } from "../src/planner/shards.ts";
 import { type Schedule, scheduleOf, windowStepsMax } from "../src/training/schedule.ts";
+import { meterWords } from "../src/training/step-meter.ts";
 import {
   exchangeShapeOf,
   ringShapeOf,
@@ -54,7 +57,10 @@ export const assemblySchema = z.object({
   run: z.string(),
   generation: count,
   job: z.unknown().transform(resolveJob),
+  /** All devices, of all hosts. */
   devices: z.int().min(1),
+  /** Whose they are, in the order of their ranks. */
+  hosts: z.array(z.object({ host: count, devices: z.int().min(1) })).min(1),
   data: dataPlanSchema,
   /** Steps done at the cut from which it goes on; 0 where it starts. */
   fromStep: count,
@@ -67,12 +73,40 @@ export interface Assembly extends Omit<z.output<typeof assemblySchema>, "manifes
   readonly manifest?: Manifest | undefined;
 }
 
-/** Shared memory of one generation on one host. */
+/** A host's part of a generation: the devices of ranks first .. first+count-1. */
+export interface HostPlace {
+  readonly host: number;
+  /** Among the hosts of the generation, from 0. */
+  readonly position: number;
+  readonly first: number;
+  readonly count: number;
+}
+
+/** The hosts of a generation, in the order of their devices' ranks. */
+export function hostPlaces({ hosts }: Pick<Assembly, "hosts">): HostPlace[] {
+  let first = 0;
+  return hosts.map(({ host, devices }, position) => {
+    const place = { host, position, first, count: devices };
+    first += devices;
+    return place;
+  });
+}
+
+/** The place of the host on which a device is. */
+export function hostPlaceOf(assembly: Pick<Assembly, "hosts">, device: number): HostPlace {
+  const place = hostPlaces(assembly).findLast(({ first }) => first <= device);
+  if (place === undefined) throw new RangeError(`There is no device ${device}`);
+  return place;
+}
+
+/**
+ * Shared memory of one generation on one host. It has room for all devices: what other hosts write
+ * comes over the wire to the same place, and pages that nobody touches cost nothing.
+ */
 export interface GenerationMemory {
   readonly words: SharedArrayBuffer;
   readonly exchange: SharedArrayBuffer;
   readonly ring: SharedArrayBuffer;
-  readonly scores: SharedArrayBuffer;
   readonly progress: SharedArrayBuffer;
 }
 
@@ -81,38 +115,56 @@ export interface Derived {
   readonly topology: Topology;
   readonly schedule: Schedule;
   readonly ringShape: RingShape;
+  readonly exchangeShape: ExchangeShape;
   readonly exchangeCells: number;
+  /** Devices of all hosts, readers of one, and its bridge where there are other hosts. */
   readonly participants: number;
   readonly readers: readonly number[];
+  readonly bridge: number;
 }
 
 export function derive(assembly: Assembly): Derived {
-  const { job, data, devices } = assembly;
+  const { job, data, devices, hosts } = assembly;
   const { batchSize, passes } = job.data;
-  const { model, slices } = job;
+  const { model, slices, exchange } = job;
   const weighted = weightedOf(job.data, model.tables);
-  const input = { model, batchSize, slices, idsMax: data.idsMax, weighted };
-  const topology = topologyOf(input, devices);
+  const { idsMax } = data;
+  const plan = planFor(assembly);
+  const input = { model, batchSize, slices, idsMax, weighted, exchange, plan };
+  const isEven = hosts.every((host) => host.devices === hosts[0]?.devices);
+  const topology = topologyOf(input, devices, isEven ? hosts.length : 1);
+  const hostOf = hostPlaces(assembly).flatMap(({ position, count }) =>
+    new Array<number>(count).fill(position),
+  );
+  const exchangeShape = { ...exchangeShapeOf(topology), hostOf };
   const readers = Array.from({ length: job.readers }, (_, reader) => devices + reader);
   return {
     topology,
     schedule: scheduleOf({ samples: data.training.samples, batchSize, passes }),
     ringShape: ringShapeOf(topology),
-    exchangeCells: layoutOf(exchangeShapeOf(topology)).cells,
-    participants: devices + job.readers,
+    exchangeShape,
+    exchangeCells: layoutOf(exchangeShape).cells,
+    participants: devices + job.readers + (hosts.length > 1 ? 1 : 0),
     readers,
+    bridge: devices + job.readers,
   };
 }
 
+/** The job's plan, where it is one for these devices. */
+function planFor({ job, devices }: Assembly): Plan | undefined {
+  if (job.plan === undefined) return undefined;
+  const plan = planOfFile(job.plan);
+  return deviceCount(plan.devices) === devices ? plan : undefined;
+}
+
 export function allocate(assembly: Assembly): GenerationMemory {
-  const { topology, ringShape, exchangeCells, participants } = derive(assembly);
+  const { exchangeShape, ringShape, exchangeCells, participants } = derive(assembly);
   const ring = ringLayoutOf(ringShape);
   const words = cellWords(participants, exchangeCells + ring.cells);
   const memory = {
     words: new SharedArrayBuffer(4 * words),
-    exchange: new SharedArrayBuffer(layoutOf(exchangeShapeOf(topology)).bytes),
+    exchange: new SharedArrayBuffer(layoutOf(exchangeShape).bytes),
     ring: new SharedArrayBuffer(ring.bytes),
-    scores: new SharedArrayBuffer(Math.max(8, scoresBytes(assembly.data.evaluation?.samples ?? 0))),
     progress: new SharedArrayBuffer(progressBytes(assembly.devices)),
   };
   progressOver(memory, assembly.devices).pause.fill(-1);
@@ -148,17 +200,26 @@ export interface Progress {
   readonly pause: Int32Array;
   /** Loss of step n at n % windowStepsMax, written by device 0. */
   readonly losses: Float64Array;
+  /** Batches that the readers of this host have read, and the microseconds that it took. */
+  readonly reading: BigInt64Array;
+  /** The words of a device's meter (src/training/step-meter.ts). */
+  metersOf(device: number): BigInt64Array;
 }
 
 function progressBytes(devices: number): number {
-  return 8 * windowStepsMax + 4 * (devices + 1);
+  return 8 * (windowStepsMax + 2 + meterWords * devices) + 4 * (devices + 1);
 }
 
 export function progressOver(memory: GenerationMemory, devices: number): Progress {
   const { progress } = memory;
+  const reading = 8 * windowStepsMax;
+  const meterOf = (device: number) => reading + 8 * (2 + meterWords * device);
+  const steps = meterOf(devices);
   return {
     losses: new Float64Array(progress, 0, windowStepsMax),
-    steps: new Int32Array(progress, 8 * windowStepsMax, devices),
-    pause: new Int32Array(progress, 8 * windowStepsMax + 4 * devices, 1),
+    steps: new Int32Array(progress, steps, devices),
+    pause: new Int32Array(progress, steps + 4 * devices, 1),
+    reading: new BigInt64Array(progress, reading, 2),
+    metersOf: (device) => new BigInt64Array(progress, meterOf(device), meterWords),
   };
 }

@@ -3,7 +3,7 @@
 
 import { PeerLostError, RemoteError } from "../src/errors.ts";
 import { cellWords } from "../src/exchange/cells.ts";
-import { layoutOf } from "../src/exchange/shared-memory.ts";
+import { layoutOf } from "../src/exchange/layout.ts";
 import type { Launcher } from "../src/launcher.ts";
 import { workerLauncher } from "../src/launcher.ts";
 import {

@@ -3,10 +3,10 @@
 // same at the same time, because they share the host's memory when they train.
 
 import type { Clock } from "../src/clock.ts";
-import type { Exchange, ExchangeShape } from "../src/exchange/exchange.ts";
+import { channelNames, type Exchange, type ExchangeShape, type PartBytes } from "../src/exchange/exchange.ts";
 import type { Bags, Kernels } from "../src/kernels/kernels.ts";
 import { slicesOf, subtreesOf } from "../src/kernels/slices.ts";
-import { place } from "../src/planner/placement.ts";
+import { sliceRunsOf } from "../src/planner/placement.ts";
 import { RandomStream } from "../src/random.ts";
 
 /** How much is measured. */
@@ -21,7 +21,7 @@ export interface CalibrationSize {
   readonly gradientLength: number;
   /** Rows, columns and inner extent of the matrix product. */
   readonly productExtent: number;
-  /** Repetitions; the median counts. */
+  /** Repetitions; the fastest counts: what else runs on the machine only makes them longer. */
   readonly rounds: number;
 }
 
@@ -42,14 +42,13 @@ export interface DeviceRates {
 export function calibrationShape(size: CalibrationSize, devices: number): ExchangeShape {
   let slices = 8;
   while (slices < devices) slices *= 2;
-  const { devices: placed } = place({ slices, shards: [], devices });
-  const pooled = () => size.partBytes;
-  const none = () => 0;
+  const pooled: PartBytes = () => size.partBytes;
+  const none = Object.fromEntries(channelNames.map((name) => [name, () => 0]));
   return {
     devices,
-    bytesMax: { ids: none, pooled, dPooled: none, losses: none },
+    bytesMax: { ...none, pooled } as ExchangeShape["bytesMax"],
     gradientLength: size.gradientLength,
-    subtrees: placed.map((device) => subtreesOf(device.firstSlice, device.slices)),
+    subtrees: sliceRunsOf(slices, devices).map((run) => subtreesOf(run.firstSlice, run.slices)),
     slices,
   };
 }
@@ -93,12 +92,12 @@ function measureRows(kernels: Kernels, clock: Clock, size: CalibrationSize, dim:
     ids: Int32Array.from({ length: samples * idsPerBag }, () => random.below(rows)),
   };
   const out = kernels.tensor([samples, dim]);
-  const lookup = medianSeconds(clock, size.rounds, () => {
+  const lookup = leastSeconds(clock, size.rounds, () => {
     kernels.pool(out, [table], bags, 0, samples);
   });
   const slices = slicesOf(0, 8, 8, samples);
   const rule = { kind: "rowWiseAdagrad", learningRate: 1e-3, epsilon: 1e-8, l2: 0, decay: 0 };
-  const update = medianSeconds(clock, size.rounds, () => {
+  const update = leastSeconds(clock, size.rounds, () => {
     kernels.updateRows([table], bags, out, slices, [{ ...rule, kind: "rowWiseAdagrad" }]);
   });
   const bytes = bags.ids.length * (4 + 4 * dim) + samples * dim * 4;
@@ -112,7 +111,7 @@ function measureProduct(kernels: Kernels, clock: Clock, size: CalibrationSize): 
   if (out === undefined || x === undefined || w === undefined) return 0;
   kernels.fill(x, 0.5);
   kernels.fill(w, 0.5);
-  const seconds = medianSeconds(clock, size.rounds, () => kernels.linear(out, x, w, b, false));
+  const seconds = leastSeconds(clock, size.rounds, () => kernels.linear(out, x, w, b, false));
   return (2 * extent ** 3) / seconds;
 }
 
@@ -138,7 +137,7 @@ async function measureAllToAll(
     pooled.close();
     seconds.push((clock.now() - startMs) / 1000);
   }
-  return (devices * size.partBytes) / median(seconds);
+  return (devices * size.partBytes) / least(seconds);
 }
 
 async function measureAllReduce(
@@ -155,21 +154,20 @@ async function measureAllReduce(
     gradients.close();
     seconds.push((clock.now() - startMs) / 1000);
   }
-  return (4 * size.gradientLength) / median(seconds);
+  return (4 * size.gradientLength) / least(seconds);
 }
 
-function medianSeconds(clock: Clock, rounds: number, work: () => void): number {
+function leastSeconds(clock: Clock, rounds: number, work: () => void): number {
   work();
   const seconds = Array.from({ length: rounds }, () => {
     const startMs = clock.now();
     work();
     return (clock.now() - startMs) / 1000;
   });
-  return median(seconds);
+  return least(seconds);
 }
 
-/** The median; never 0, as a clock's tick may be longer than what is measured. */
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return Math.max(sorted[Math.floor(sorted.length / 2)] ?? 0, 1e-9);
+/** The least; never 0, as a clock's tick may be longer than what is measured. */
+function least(values: readonly number[]): number {
+  return values.reduce((all, one) => Math.min(all, Math.max(one, 1e-9)), Number.POSITIVE_INFINITY);
 }

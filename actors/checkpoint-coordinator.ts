@@ -9,10 +9,9 @@
 //   C2. Parts of another cut are not counted.
 
 import { assign, fromPromise, setup } from "xstate";
-import { modelDigest } from "../src/embedding/digest.ts";
 import { StepTimeoutError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
-import { partNames } from "../src/training/parts.ts";
+import { digestOf, missingParts } from "../src/training/part-names.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import type { SavedPart } from "./device-program.ts";
@@ -46,15 +45,14 @@ const repeatMs = 1000;
 const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ input }) => {
   const { store, scope, job, cut, parts, createdBy } = input;
   if (cut === undefined) throw new RangeError("There is no cut to commit");
-  const names = partNames(job.model.tables.length);
-  const saved = names.flatMap((name) => parts.get(name) ?? []);
-  const [dense = "", ...tables] = saved.map((part) => part.digest);
+  const saved = [...parts.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  const leaves = new Map(saved.map((part) => [part.name, part.leaves]));
   const manifest = store.commit({
     run: scope.run,
     generation: scope.generation,
     cut: cut.cut,
     parts: saved.map(({ name, bytes, sha256 }) => ({ name, bytes, sha256 })),
-    modelDigest: modelDigest(dense, tables),
+    modelDigest: digestOf(leaves, job.model.tables),
     arithmetic: cut.arithmetic,
     metrics: cut.metrics,
     position: { step: cut.cut },
@@ -106,16 +104,13 @@ const machine = setup({
       context.mailbox.tell(to, "checkpoint.committed", context.committed);
     },
     giveUp: ({ context }) => {
-      const missing = partNames(context.job.model.tables.length).filter(
-        (name) => !context.parts.has(name),
-      );
+      const missing = missingOf(context);
       const wait = `the parts ${missing.join(", ")} of cut ${context.cut?.cut}`;
       throw new StepTimeoutError(wait, 10 * context.job.stepDeadlineMs);
     },
   },
   guards: {
-    isComplete: ({ context }) =>
-      partNames(context.job.model.tables.length).every((name) => context.parts.has(name)), // C1
+    isComplete: ({ context }) => missingOf(context).length === 0, // C1
     isAnswered: ({ context, event }) =>
       event.type === "checkpoint.cut" && event.body.command === context.committed?.command,
   },
@@ -175,6 +170,10 @@ const machine = setup({
     },
   },
 });
+
+function missingOf({ parts, job }: CheckpointCoordinatorContext): string[] {
+  return missingParts(parts.keys(), job.model.tables);
+}
 
 /** As drawn above; its children end with it. */
 export const checkpointCoordinatorMachine = downWithChildren(machine);

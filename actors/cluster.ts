@@ -4,7 +4,8 @@
 //   Cluster
 //   ├─ broker thread           (embedded, unless a NATS URL is given; restarted when it dies)
 //   └─ cluster supervisor      (restarted when it fails: runs go on from their checkpoints)
-//      ├─ host:0 ── generation ── devices ── shards; readers
+//      ├─ host:0 ── generation ── devices ── shards; readers; bridge
+//      ├─ hosts                (host processes that join: joined-host.ts)
 //      ├─ jobs
 //      └─ queue ── job supervisor ── coordinators
 
@@ -12,29 +13,35 @@ import { hostname } from "node:os";
 import { type Actor, createActor } from "xstate";
 import { z } from "zod";
 import { type Clock, realClock } from "../src/clock.ts";
-import { recordError } from "../src/errors.ts";
+import { type ErrorRecord, recordError } from "../src/errors.ts";
 import type { JobOptions } from "../src/job.ts";
-import { kernelNotice } from "../src/kernels/index.ts";
+import { kernelNotice, openKernels } from "../src/kernels/index.ts";
 import { type Launcher, rememberThreads, workerLauncher } from "../src/launcher.ts";
 import { checkOptions } from "../src/options.ts";
 import { encodeBody } from "../src/wire/body.ts";
 import { type BrokerThread, startBrokerThread } from "../src/wire/broker/broker-thread.ts";
-import { connectNats } from "../src/wire/nats-transport.ts";
 import { eventsSubject } from "../src/wire/subjects.ts";
-import type { Transport } from "../src/wire/transport.ts";
 import { Client, type Run, type RunSummary } from "./client.ts";
 import { hostMachine } from "./host.ts";
+import { hostsMachine } from "./hosts.ts";
 import type { Incident } from "./incident.ts";
 import { jobServiceMachine } from "./job-service.ts";
 import { clusterScope, type Network, openMailbox } from "./mailbox.ts";
+import { type Announcement, type HostRecord, Membership } from "./membership.ts";
+import { openNetwork } from "./network.ts";
 import { Registry } from "./registry.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import { runQueueMachine } from "./run-queue.ts";
 import { backoff, type SupervisorInput, supervisorMachine } from "./supervisor.ts";
+import { packageVersion } from "./version.ts";
 
 const clusterOptions = z.strictObject({
-  /** Devices: worker threads that compute. @default 2 */
-  devices: z.int().min(1).max(128).default(2),
+  /** Devices of this process: worker threads that compute. 0: only hosts that join. @default 2 */
+  devices: z.int().min(0).max(128).default(2),
+  /** A run waits until so many devices are there, its job's own number aside. @default devices */
+  minDevices: z.int().min(1).max(128).optional(),
+  /** Longest that a run waits for them. @default 60000 */
+  joinDeadlineMs: z.int().min(1).default(60_000),
   /** A real nats-server instead of the embedded broker: `nats://host:4222`. */
   nats: z.string().min(1).optional(),
   /** Credentials for it, or for the embedded broker. */
@@ -55,12 +62,12 @@ const clusterOptions = z.strictObject({
 export type ClusterOptions = z.input<typeof clusterOptions> & {
   /** Told of each failure that a supervisor mended, and of frames that were no messages. */
   readonly onIncident?: (incident: Incident) => void;
+  /** Told all hosts that are there, whenever one has come or gone. */
+  readonly onHosts?: (hosts: readonly HostRecord[]) => void;
   /** How threads are started. @default worker threads */
   readonly launcher?: Launcher;
 };
 
-/** Longest wait for a broker to be there. */
-const connectMs = 10_000;
 /** A cluster supervisor, a broker: so often within a minute, then the cluster gives up. */
 const intensity = { restartsMax: 10, windowMs: 60_000 } as const;
 
@@ -73,11 +80,12 @@ export class Cluster implements AsyncDisposable {
   /** The token that clients of the embedded broker need. */
   readonly token: string | undefined;
   readonly name: string;
+  /** Devices of this process. */
   readonly devices: number;
   readonly client: Client;
   readonly network: Network;
   readonly #registry: Registry;
-  readonly #transport: Transport;
+  readonly #membership: Membership;
   readonly #launcher: ReturnType<typeof rememberThreads>;
   #root: Root;
   #broker: BrokerThread | undefined;
@@ -88,31 +96,23 @@ export class Cluster implements AsyncDisposable {
   private constructor(parts: {
     options: z.output<typeof clusterOptions>;
     broker: BrokerThread | undefined;
-    transport: Transport;
+    network: Network;
     launcher: Launcher;
     onIncident: (incident: Incident) => void;
+    onHosts: (hosts: readonly HostRecord[]) => void;
   }) {
-    const { options, broker, transport, launcher, onIncident } = parts;
-    const { name: cluster, devices, faultsAllowed } = options;
+    const { options, broker, network, launcher, onIncident, onHosts } = parts;
+    const { name: cluster, devices } = options;
+    const { transport } = network;
     this.url = broker?.url ?? options.nats ?? "";
     this.token = tokenOf(broker) ?? options.token;
     this.name = cluster;
     this.devices = devices;
-    this.#transport = transport;
+    this.network = network;
     this.#broker = broker;
     this.#onIncident = onIncident;
-    let connectedAtMs: number | undefined = realClock.now();
-    transport.onStatus((status) => {
-      connectedAtMs = status === "connected" ? realClock.now() : undefined;
-    });
-    this.network = {
-      transport,
-      cluster,
-      clock: realClock,
-      faultsAllowed,
-      connectedForMs: () => (connectedAtMs === undefined ? 0 : realClock.now() - connectedAtMs),
-      onCorrupt: (error) => this.#tell("wire", recordError(error)),
-    };
+    this.#membership = membershipOf(options);
+    this.#membership.onChange(() => onHosts(this.hosts));
     this.#registry = new Registry(`r${process.pid.toString(36)}-`, (event) => {
       const { payload, headers } = encodeBody(event, "application/json");
       if (!this.#isClosed)
@@ -129,22 +129,25 @@ export class Cluster implements AsyncDisposable {
    * @throws InvalidOptionError, TransportLostError where the broker cannot be reached
    */
   static async start(given: ClusterOptions = {}): Promise<Cluster> {
-    const { onIncident = () => {}, launcher = workerLauncher, ...plain } = given;
+    const {
+      onIncident = () => {},
+      onHosts = () => {},
+      launcher = workerLauncher,
+      ...plain
+    } = given;
     const options = checkOptions(clusterOptions, plain);
     const broker =
       options.nats === undefined ? await startBrokerThread(settingsOf(options)) : undefined;
+    const { user, pass, name, faultsAllowed } = options;
     const token = tokenOf(broker) ?? options.token;
     try {
-      const transport = await connectNats({
-        servers: broker?.url ?? options.nats ?? "",
-        name: `osiris-${options.name}`,
-        deadlineMs: connectMs,
-        ...(token === undefined ? {} : { token }),
-        ...(options.user === undefined ? {} : { user: options.user }),
-        ...(options.pass === undefined ? {} : { pass: options.pass }),
-        onError: (error) => tell(onIncident, "transport", error),
+      const network = await openNetwork({
+        connection: { servers: broker?.url ?? options.nats ?? "", token, user, pass },
+        cluster: name,
+        faultsAllowed,
+        onError: (offender, error) => tell(onIncident, offender, error),
       });
-      return new Cluster({ options, broker, transport, launcher, onIncident });
+      return new Cluster({ options, broker, network, launcher, onIncident, onHosts });
     } catch (error) {
       await broker?.close();
       throw error;
@@ -161,6 +164,11 @@ export class Cluster implements AsyncDisposable {
     return this.client.list();
   }
 
+  /** The hosts that are there: this process, where it has devices, and those that joined. */
+  get hosts(): readonly HostRecord[] {
+    return this.#membership.present();
+  }
+
   /** The one sentence where kernels are slow, and why. */
   get notice(): string | undefined {
     return kernelNotice();
@@ -175,7 +183,7 @@ export class Cluster implements AsyncDisposable {
     this.#isClosed = true;
     this.#root.stop();
     await this.#launcher.allEnded();
-    await this.#transport.close();
+    await this.network.transport.close();
     await this.#broker?.close();
   }
 
@@ -192,8 +200,15 @@ export class Cluster implements AsyncDisposable {
     const { network } = this;
     const launcher = this.#launcher;
     const registry = this.#registry;
-    const devices = this.devices;
+    const membership = this.#membership;
     const createdBy = `osiris on ${hostname()}, process ${process.pid}`;
+    const ownHost = {
+      id: "host:0",
+      restart: "permanent" as const,
+      start: () => ({ logic: hostMachine, input: { network, launcher, host: 0 } }),
+    };
+    const onRefused = ({ machine, pid }: Announcement, error: ErrorRecord) =>
+      this.#tell(`process ${pid} on ${machine}`, error);
     const input: SupervisorInput = {
       name: "cluster",
       strategy: "one-for-one",
@@ -202,22 +217,23 @@ export class Cluster implements AsyncDisposable {
       mailbox: openMailbox(network, clusterScope, { role: "cluster", index: 0 }),
       onRestart: (incident) => this.#onIncident(incident),
       children: [
+        ...(this.devices === 0 ? [] : [ownHost]),
         {
-          id: "host:0",
+          id: "hosts",
           restart: "permanent",
-          start: () => ({ logic: hostMachine, input: { network, launcher, host: 0 } }),
+          start: () => ({ logic: hostsMachine, input: { network, membership, onRefused } }),
         },
         {
           id: "jobs",
           restart: "permanent",
-          start: () => ({ logic: jobServiceMachine, input: { network, registry, devices } }),
+          start: () => ({ logic: jobServiceMachine, input: { network, registry, membership } }),
         },
         {
           id: "queue",
           restart: "permanent",
           start: () => ({
             logic: runQueueMachine,
-            input: { network, registry, devices, createdBy },
+            input: { network, registry, membership, createdBy },
           }),
         },
       ],
@@ -273,6 +289,18 @@ export class Cluster implements AsyncDisposable {
   #tell(offender: string, error: ReturnType<typeof recordError>): void {
     this.#onIncident({ offender, supervisor: "process", context: "running", reason: error });
   }
+}
+
+function membershipOf(options: z.output<typeof clusterOptions>): Membership {
+  const { devices, minDevices = Math.max(1, devices), joinDeadlineMs } = options;
+  const own = { host: 0, devices, machine: hostname(), pid: process.pid };
+  return new Membership({
+    minDevices,
+    joinDeadlineMs,
+    own: devices === 0 ? undefined : own,
+    arithmetic: openKernels("auto").arithmetic,
+    version: packageVersion(),
+  });
 }
 
 function tokenOf(broker: BrokerThread | undefined): string | undefined {

@@ -7,7 +7,8 @@ import { checkOptions } from "../src/options.ts";
 import { connectNats } from "../src/wire/nats-transport.ts";
 import { Client } from "./client.ts";
 
-const connectionOptions = z.strictObject({
+/** Where a cluster is, and who asks. */
+export const connectionOptions = z.strictObject({
   /** Where the cluster's broker listens: `nats://127.0.0.1:4222`, `nats://token@host`. */
   nats: z.string().min(1),
   /** Credentials, unless they stand in the address. */
@@ -21,7 +22,7 @@ const connectionOptions = z.strictObject({
     .default("c1"),
 });
 
-/** Where a cluster is, and who asks. */
+/** As a program gives it. */
 export type ConnectionOptions = z.input<typeof connectionOptions>;
 
 /** Longest wait for the broker to be there. */

@@ -2,13 +2,29 @@
 // are the outputs of promises; what they mean is decided in training-coordinator.ts.
 
 import { fromPromise } from "xstate";
+import { ArithmeticMismatchError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import type { Cut } from "../src/training/schedule.ts";
 import type { Manifest } from "../storage/checkpoint-store.ts";
-import { type Assembly, type DataPlan, dataPlanSchema } from "./assembly.ts";
+import {
+  type Assembly,
+  type DataPlan,
+  dataPlanSchema,
+  type HostPlace,
+  hostPlaceOf,
+  hostPlaces,
+} from "./assembly.ts";
 import type { MessageEvent } from "./listening.ts";
-import { type Address, ask, type Mailbox, type Network, type RunScope } from "./mailbox.ts";
+import {
+  type ActorMessage,
+  type Address,
+  ask,
+  type Mailbox,
+  type Network,
+  type RunScope,
+} from "./mailbox.ts";
+import type { HostShare } from "./membership.ts";
 import { addCounts, type RunMetrics } from "./run-metrics.ts";
 
 /** What a question is made of. */
@@ -17,7 +33,8 @@ export interface Asking {
   readonly mailbox: Mailbox;
   readonly scope: RunScope;
   readonly job: JobSpec;
-  readonly devices: number;
+  /** Whose devices take part, in the order of their ranks. */
+  readonly hosts: readonly HostShare[];
   /** Number of the question. */
   readonly command: number;
   readonly plan: DataPlan | undefined;
@@ -30,16 +47,15 @@ export interface Asking {
   readonly arithmetic: string;
 }
 
-const host: Address = { role: "host", index: 0 };
 const checkpoint: Address = { role: "checkpoint", index: 0 };
 
-/** The data of the run, prepared. No deadline: host.preparing tells how far it is. */
+/** The data of the run, prepared by its first host. host.preparing tells how far it is. */
 export const preparing = fromPromise<DataPlan, Asking>(async ({ input, signal }) => {
   const { network, mailbox, job, command } = input;
   const [plan] = await ask({
     network,
     mailbox,
-    to: [host],
+    to: hostsOf(input).slice(0, 1),
     type: "host.prepare",
     body: { command, job },
     answer: (message) =>
@@ -52,14 +68,18 @@ export const preparing = fromPromise<DataPlan, Asking>(async ({ input, signal })
   return dataPlanSchema.parse(plan);
 });
 
-/** The arithmetic of the devices, once all of them are ready. */
+/**
+ * The arithmetic of the devices, once all of them are ready and their hosts hear each other.
+ * @throws ArithmeticMismatchError where two devices have different ones
+ */
 export const assembling = fromPromise<string, Asking>(async ({ input, signal }) => {
-  const { network, mailbox, job, devices, plan, scope, step, latest, command } = input;
+  const { network, mailbox, job, hosts, plan, scope, step, latest, command } = input;
   if (plan === undefined) throw new RangeError("The data is not prepared");
   const assembly: Assembly = {
     ...scope,
     job,
-    devices,
+    devices: devicesOf(input).length,
+    hosts: [...hosts],
     data: plan,
     fromStep: step,
     manifest: latest,
@@ -67,25 +87,44 @@ export const assembling = fromPromise<string, Asking>(async ({ input, signal }) 
   const arithmetics = await ask({
     network,
     mailbox,
-    to: [host],
+    to: hostsOf(input),
     type: "host.assemble",
     body: { command, assembly },
-    answer: everyDevice(devices),
+    answer: everyHost(assembly),
     // Slabs are filled and checkpoints read: many steps' worth of memory and disk.
     deadlineMs: 10 * job.stepDeadlineMs,
     signal,
   });
-  return arithmetics[0]?.[0] ?? "";
+  const [first = "", ...others] = arithmetics.flat();
+  const other = others.find((arithmetic) => arithmetic !== first);
+  if (other !== undefined) throw new ArithmeticMismatchError(first, other);
+  return first;
 });
 
-/** One answer, once all devices have said that they are ready: their arithmetics. */
-function everyDevice(devices: number) {
+/**
+ * The answer of a host: the arithmetics of its devices, once all have said that they are ready, and
+ * it has said that it hears the other hosts, where there are any.
+ */
+function everyHost(assembly: Assembly) {
   const ready = new Map<number, string>();
-  return (message: { type: string; body: unknown }) => {
+  const bridged = new Set<number>();
+  const places = hostPlaces(assembly);
+  const answerOf = ({ host, position, first, count }: HostPlace) => {
+    const ranks = Array.from({ length: count }, (_, i) => first + i);
+    if (places.length > 1 && !bridged.has(host)) return undefined;
+    if (!ranks.every((rank) => ready.has(rank))) return undefined;
+    return { from: position, answer: ranks.map((rank) => ready.get(rank) ?? "") };
+  };
+  return (message: ActorMessage) => {
+    if (message.type === "host.progress") {
+      const { host, isBridged } = message.body;
+      if (isBridged) bridged.add(host);
+      const place = places.find((one) => one.host === host);
+      return place && answerOf(place);
+    }
     if (message.type !== "device.ready") return undefined;
-    const { device, arithmetic } = message.body as MessageEvent<"device.ready">["body"];
-    ready.set(device, arithmetic);
-    return ready.size === devices ? { from: 0, answer: [...ready.values()] } : undefined;
+    ready.set(message.body.device, message.body.arithmetic);
+    return answerOf(hostPlaceOf(assembly, message.body.device));
   };
 }
 
@@ -157,21 +196,30 @@ export const cutting = fromPromise<MessageEvent<"checkpoint.committed">["body"],
   },
 );
 
-/** Done when the host has let go of the generation. */
+/** Done when all hosts have let go of the generation. */
 export const releasing = fromPromise<void, Asking>(async ({ input, signal }) => {
   const { network, mailbox, job, command } = input;
   await ask({
     network,
     mailbox,
-    to: [host],
+    to: hostsOf(input),
     type: "host.release",
     body: { command },
-    answer: (message) => (message.type === "host.released" ? { from: 0, answer: true } : undefined),
+    answer: (message) => {
+      if (message.type !== "host.released") return undefined;
+      const from = input.hosts.findIndex(({ host }) => host === message.body.host);
+      return from < 0 ? undefined : { from, answer: true };
+    },
     deadlineMs: job.stepDeadlineMs,
     signal,
   });
 });
 
-function devicesOf(context: Asking): Address[] {
-  return Array.from({ length: context.devices }, (_, index) => ({ role: "device", index }));
+function hostsOf({ hosts }: Asking): Address[] {
+  return hosts.map(({ host }) => ({ role: "host", index: host }));
+}
+
+function devicesOf({ hosts }: Asking): Address[] {
+  const devices = hosts.reduce((sum, share) => sum + share.devices, 0);
+  return Array.from({ length: devices }, (_, index) => ({ role: "device", index }));
 }

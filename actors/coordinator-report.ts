@@ -3,15 +3,17 @@
 import { kernelNotice } from "../src/kernels/index.ts";
 import type { Incident } from "./incident.ts";
 import type { MessageEvent } from "./listening.ts";
+import { judge, type PipelineWatch, timesSinceTold, withSample } from "./pipeline-watch.ts";
+import { repairedTables } from "./run-metrics.ts";
 import type { TrainingCoordinatorContext } from "./training-coordinator.ts";
 
-/** What the host told, as an incident. */
+/** What a host told, as an incident. */
 export function incidentOf(
   { scope, seenStep }: TrainingCoordinatorContext,
-  { actor, error }: MessageEvent<"host.failed">["body"],
+  { host, actor, error }: MessageEvent<"host.failed">["body"],
 ): Incident {
   const context = `generation ${scope.generation}, step ${seenStep}`;
-  return { offender: actor, supervisor: "host:0", context, reason: error };
+  return { offender: actor, supervisor: `host:${host}`, context, reason: error };
 }
 
 /** Speed of this generation up to `step`. */
@@ -37,13 +39,46 @@ export function tellPrepared({ record, scope, plan, schedule }: TrainingCoordina
 
 /** run.started */
 export function tellStarted(context: TrainingCoordinatorContext): void {
-  const { record, scope, schedule, devices, arithmetic, step } = context;
+  const { record, scope, schedule, hosts, arithmetic, step } = context;
   record.append(scope.generation, {
     type: "run.started",
     fromStep: step,
     steps: schedule?.steps ?? 0,
-    devices,
+    devices: hosts.reduce((sum, { devices }) => sum + devices, 0),
+    hosts,
     arithmetic,
     notice: kernelNotice(),
   });
+}
+
+/** run.progress: device 0 has done `step` steps. */
+export function tellProgress(
+  context: TrainingCoordinatorContext,
+  step: number,
+  loss: number,
+): void {
+  const { record, scope, schedule, job, metrics, watch } = context;
+  record.append(scope.generation, {
+    type: "run.progress",
+    step,
+    steps: schedule?.steps ?? 0,
+    loss,
+    samplesPerSecond: samplesPerSecond(context, step),
+    repairedIds: repairedTables(job, metrics),
+    times: timesSinceTold(watch),
+  });
+}
+
+/** Takes what a host has sampled; run.alert, where its pipeline has fallen serial. */
+export function watchPipeline(
+  { watch, job, record, scope }: TrainingCoordinatorContext,
+  { host, steps, meters }: MessageEvent<"host.progress">["body"],
+): PipelineWatch {
+  const judged = judge(withSample(watch, host, meters), host, job);
+  if (judged.alert !== undefined) {
+    const step = steps[0] ?? 0;
+    const what = { type: "run.alert", code: "PIPELINE_SERIAL", step } as const;
+    record.append(scope.generation, { ...what, ...judged.alert });
+  }
+  return judged.watch;
 }

@@ -8,25 +8,27 @@
 //       steps.
 //   D2. A failed step is never run again here: the thread ends, and its memory with it (law 3).
 
+import type { Clock } from "../src/clock.ts";
 import type { Disk } from "../src/disk.ts";
 import { ArithmeticMismatchError, NonFiniteLossError } from "../src/errors.ts";
-import { type BatchIntake, createBatchIntake } from "../src/exchange/batch-ring.ts";
+import { createBatchIntake } from "../src/exchange/batch-ring.ts";
 import type { Cells } from "../src/exchange/cells.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import type { Kernels } from "../src/kernels/kernels.ts";
 import { createDeviceState, type DeviceState } from "../src/training/device-state.ts";
-import { scoreAll, scoresOver } from "../src/training/evaluation.ts";
+import { scoreAll } from "../src/training/evaluation.ts";
 import { evaluate, type Metrics } from "../src/training/metrics.ts";
 import { partsNeeded, partsOf, restorePart } from "../src/training/parts.ts";
+import { createPipeline, type Pipeline } from "../src/training/pipeline.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
-import { trainStep } from "../src/training/step.ts";
-import { exchangeShapeOf } from "../src/training/topology.ts";
+import { createStepMeter } from "../src/training/step-meter.ts";
 import type { PartRecord } from "../storage/checkpoint-store.ts";
 import { openExistingStore } from "../storage/directory-checkpoint-store.ts";
 import {
   type Assembly,
   derive,
   type GenerationMemory,
+  hostPlaceOf,
   type Progress,
   progressOver,
 } from "./assembly.ts";
@@ -37,9 +39,9 @@ export type DeviceCommand =
   | { readonly type: "save"; readonly cut: number }
   | { readonly type: "end" };
 
-/** A part on disk, and the digest of what it means. */
+/** A part on disk, and the hashes of what it means (`Part.leaves`). */
 export interface SavedPart extends PartRecord {
-  readonly digest: string;
+  readonly leaves: readonly string[];
 }
 
 export type DeviceReport =
@@ -63,6 +65,8 @@ export interface DevicePorts {
   readonly kernels: Kernels;
   readonly cells: Cells;
   readonly disk: Disk;
+  /** For the meter of the steps alone. */
+  readonly clock: Clock;
   /** The next command; waits as the cells do. */
   nextCommand(): Promise<DeviceCommand>;
   tell(report: DeviceReport): void;
@@ -75,30 +79,36 @@ export async function runDevice(
   ports: DevicePorts,
 ): Promise<void> {
   const { kernels, cells, tell } = ports;
-  const { topology, ringShape, exchangeCells, readers, schedule } = derive(assembly);
+  const { topology, exchangeShape, exchangeCells, ringShape, readers, bridge, schedule } =
+    derive(assembly);
   const { job } = assembly;
-  const shape = exchangeShapeOf(topology);
+  const progress = progressOver(memory, topology.devices);
+  const meter = createStepMeter(progress.metersOf(rank), ports.clock);
   const exchange = createSharedMemoryExchange({
-    shape,
+    shape: exchangeShape,
     rank,
     memory: memory.exchange,
     cells,
+    cellsFor: (channel) => meter.cellsFor(channel, cells),
     kernels,
+    bridge,
   });
   const recipe = { optimizer: job.optimizer, seed: job.seed };
   const device = createDeviceState({ rank, topology, recipe, kernels, exchange });
   const intake = createBatchIntake({
     shape: ringShape,
     memory: memory.ring,
-    cells,
+    cells: meter.cellsFor("batch", cells),
     cellBase: exchangeCells,
+    local: hostPlaceOf(assembly, rank),
     device: rank,
     readers,
   });
   restore(device, assembly, ports);
-  const progress = progressOver(memory, topology.devices);
   progress.steps[rank] = assembly.fromStep;
-  if (rank === 0) intake.grant("training", schedule.steps - assembly.fromStep);
+  const steps = schedule.steps - assembly.fromStep;
+  const { depth } = job.pipeline;
+  const pipeline = createPipeline({ device, intake, depth, steps, meter });
   let step = assembly.fromStep;
   tell({ type: "ready", step, arithmetic: kernels.arithmetic });
 
@@ -106,15 +116,14 @@ export async function runDevice(
     const command = await ports.nextCommand();
     switch (command.type) {
       case "run": {
-        const window = await runWindow(device, intake, progress, step, command.toStep);
+        const window = await runWindow(device, pipeline, progress, step, command.toStep);
         step = window.step;
         tell({ type: "reached", ...window });
         break;
       }
       case "evaluate": {
-        const scores = scoresOver(memory.scores, assembly.data.evaluation?.samples ?? 0);
-        await scoreAll(device, intake, scores);
-        const metrics = rank === 0 ? evaluate(scores.logits, scores.labels) : null;
+        const scores = await scoreAll(device, intake, assembly.data.evaluation?.samples ?? 0);
+        const metrics = scores === undefined ? null : evaluate(scores.logits, scores.labels);
         tell({ type: "evaluated", metrics });
         break;
       }
@@ -136,7 +145,7 @@ export async function runDevice(
 /** Trains from `from` to `toStep`, or to where a pause was asked for. */
 async function runWindow(
   device: DeviceState,
-  intake: BatchIntake,
+  pipeline: Pipeline,
   progress: Progress,
   from: number,
   toStep: number,
@@ -145,11 +154,9 @@ async function runWindow(
   let lossSum = 0;
   let step = from;
   let isPaused = false;
+  const asked = () => (device.rank === 0 ? Atomics.load(progress.pause, 0) : -1);
   while (step < toStep && !isPaused) {
-    const batch = await intake.next("training");
-    const asked = device.rank === 0 ? Atomics.load(progress.pause, 0) : -1;
-    const { loss, stopAfter } = await trainStep(device, batch, step, asked);
-    intake.release("training");
+    const { loss, stopAfter } = await pipeline.run(step, toStep, asked);
     if (!Number.isFinite(loss)) throw new NonFiniteLossError(step, loss);
     lossSum += loss;
     if (device.rank === 0) progress.losses[step % windowStepsMax] = loss;
@@ -167,9 +174,9 @@ async function runWindow(
 }
 
 /** Of each table of the job, ids that were clamped or hashed here since the generation began. */
-function repairedIds({ bags, replicaBags, topology }: DeviceState): number[] {
-  return topology.input.model.tables.map(
-    ({ name }) => (bags.repaired.get(name) ?? 0) + (replicaBags.repaired.get(name) ?? 0),
+function repairedIds({ lanes, topology }: DeviceState): number[] {
+  return topology.input.model.tables.map(({ name }) =>
+    lanes.reduce((sum, { localRows }) => sum + (localRows.repaired.get(name) ?? 0), 0),
   );
 }
 
@@ -180,7 +187,8 @@ function restore(device: DeviceState, assembly: Assembly, ports: DevicePorts): v
     throw new ArithmeticMismatchError(manifest.arithmetic, device.kernels.arithmetic);
   }
   const store = openExistingStore(job.checkpoint.directory, ports.disk);
-  for (const name of partsNeeded(device)) {
+  const names = manifest.parts.map(({ name }) => name);
+  for (const name of partsNeeded(device, names)) {
     restorePart(device, name, store.readWholePart(manifest, name));
   }
 }
@@ -195,6 +203,6 @@ function save(
   return partsOf(device).map((part) => {
     const writer = store.partWriter(assembly.generation, cut, part.name);
     for (const bytes of part.bytes()) writer.write(bytes);
-    return { ...writer.finish(), digest: part.digest() };
+    return { ...writer.finish(), leaves: part.leaves() };
   });
 }

@@ -18,11 +18,11 @@
 //   D3. A command asked twice is carried out once; its answer is told again.
 
 import { assign, enqueueActions, fromCallback, setup } from "xstate";
-import { shardsOf } from "../src/embedding/shards.ts";
 import { PeerLostError, RemoteError } from "../src/errors.ts";
 import { ringDoorbell } from "../src/exchange/cells.ts";
 import type { Launcher, Thread, ThreadEnd } from "../src/launcher.ts";
-import { tablePart } from "../src/training/parts.ts";
+import { partNameOf } from "../src/training/part-names.ts";
+import type { HeldShard } from "../src/training/topology.ts";
 import { type Assembly, derive, type GenerationMemory, progressOver } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import type { DeviceCommand, DeviceReport, SavedPart } from "./device-program.ts";
@@ -52,7 +52,7 @@ type DeviceEvent =
 
 export interface DeviceContext extends DeviceInput {
   readonly mailbox: Mailbox;
-  readonly shards: readonly { readonly shard: number; readonly table: number }[];
+  readonly shards: readonly HeldShard[];
   /** The question that is being answered, and the one answered last with its answer. */
   readonly asked: number | undefined;
   readonly answered: { readonly command: number; readonly report: DeviceReport } | undefined;
@@ -138,7 +138,8 @@ const machine = setup({
         const { metrics } = report;
         mailbox.tell(coordinator, "device.evaluated", { command, device, metrics });
       } else if (report.type === "saved") {
-        const own = new Map(context.shards.map(({ shard, table }) => [tablePart(table), shard]));
+        const { tables } = context.assembly.job.model;
+        const own = new Map(context.shards.map((one) => [partNameOf(one, tables), one.shard]));
         const rest: SavedPart[] = [];
         for (const part of report.parts) {
           const shard = own.get(part.name);
@@ -169,14 +170,10 @@ const machine = setup({
   id: "device",
   context: ({ input }) => {
     const { topology } = derive(input.assembly);
-    const held = topology.placement.devices[input.device]?.shards ?? [];
-    const { model } = input.assembly.job;
     return {
       ...input,
       mailbox: openMailbox(input.network, input.assembly, { role: "device", index: input.device }),
-      shards: shardsOf(model.tables, topology.input.idsMax).filter((one) =>
-        held.includes(one.shard),
-      ),
+      shards: [topology.heldBy, topology.distinctBy].flatMap((by) => by[input.device] ?? []),
       asked: undefined,
       answered: undefined,
       ready: undefined,

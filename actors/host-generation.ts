@@ -1,25 +1,38 @@
-// Host generation: all that one host runs of one generation: its devices, its readers, and the
-// memory that they share. It is made when the generation is assembled and gone when it ends.
+// Host generation: all that one host runs of one generation: its devices, its readers, its bridge
+// to the other hosts, where there are any, and the memory that they share. It is made when the
+// generation is assembled and gone when it ends.
 //
-//   beating ──device failed──▶ error (law 3: a step's participant failed, the generation is over)
+//   beating ──device or bridge failed──▶ error (law 3: the generation is over)
 //      │ └──reader failed──▶ beating, with another reader in its place
 //      └─ every `beatMs`: host.progress to the coordinator
 //
 // Invariants
 //   G1. Memory is allocated here and nowhere else, once a generation.
 //   G2. When it ends, however it ends, everyone who waits on its memory is released first.
+//   G3. Nothing starts before this host is known to see what the others write.
 
-import { type ErrorActorEvent, enqueueActions, fromCallback, setup } from "xstate";
+import { assign, type ErrorActorEvent, enqueueActions, fromCallback, setup } from "xstate";
+import { realDisk } from "../src/disk.ts";
 import { recordError } from "../src/errors.ts";
 import type { Launcher } from "../src/launcher.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
-import { type Assembly, abort, allocate, type GenerationMemory, progressOver } from "./assembly.ts";
+import {
+  type Assembly,
+  abort,
+  allocate,
+  type GenerationMemory,
+  type HostPlace,
+  hostPlaces,
+  progressOver,
+} from "./assembly.ts";
+import { bridgeMachine } from "./bridge.ts";
 import { deviceMachine } from "./device.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { failureOf } from "./incident.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { type ReaderPlace, readerMachine } from "./reader.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
+import { checkShared } from "./shared-paths.ts";
 import { backoff } from "./supervisor.ts";
 
 export interface HostGenerationInput {
@@ -32,6 +45,9 @@ export interface HostGenerationInput {
 export interface HostGenerationContext extends HostGenerationInput {
   readonly mailbox: Mailbox;
   readonly memory: GenerationMemory;
+  readonly place: HostPlace;
+  /** Whether frames of the other hosts are heard. */
+  readonly isBridged: boolean;
   /** One for each reader. */
   readonly places: readonly ReaderPlace[];
   readonly history: RestartHistory;
@@ -43,6 +59,7 @@ export interface HostGenerationContext extends HostGenerationInput {
 
 type HostGenerationEvent =
   | { readonly type: "reader.restart"; readonly id: string }
+  | { readonly type: "bridge.ready" }
   | ErrorActorEvent<unknown, string>;
 
 /** Heartbeat: a dead host is noticed after three of them (P2: within a second). */
@@ -64,39 +81,50 @@ const machine = setup({
     input: HostGenerationInput;
     events: HostGenerationEvent;
   },
-  actors: { device: deviceMachine, reader: readerMachine, releasing },
+  actors: { device: deviceMachine, reader: readerMachine, bridge: bridgeMachine, releasing },
   delays: { beatMs },
   actions: {
     startAll: enqueueActions(({ context, enqueue }) => {
       const { network, launcher, assembly, memory } = context;
+      const { first, count, host, position } = context.place;
+      checkShared(assembly, host, realDisk); // G3
       const common = { network, launcher, assembly, memory };
-      for (let device = 0; device < assembly.devices; device++) {
+      if (assembly.hosts.length > 1) {
+        enqueue.spawnChild("bridge", { id: `bridge:${host}`, input: { ...common, position } });
+      }
+      for (let device = first; device < first + count; device++) {
         enqueue.spawnChild("device", { id: `device:${device}`, input: { ...common, device } });
       }
-      for (let reader = 0; reader < assembly.job.readers; reader++) {
-        const place = placeOf(context, reader);
-        const input = { ...common, reader, place };
+      for (const reader of readersOf(context)) {
+        const input = { ...common, reader, place: placeOf(context, reader) };
         enqueue.spawnChild("reader", { id: `reader:${reader}`, input });
       }
     }),
+    noteBridged: assign({ isBridged: true }),
     beat: enqueueActions(({ context, enqueue }) => {
       const { assembly, memory, mailbox, toldLosses } = context;
       const progress = progressOver(memory, assembly.devices);
-      const steps = Array.from({ length: assembly.devices }, (_, device) =>
-        Atomics.load(progress.steps, device),
+      const { host, first, count } = context.place;
+      const steps = Array.from({ length: count }, (_, i) =>
+        Atomics.load(progress.steps, first + i),
       );
-      const done = steps[0] ?? 0;
+      const done = first === 0 ? (steps[0] ?? 0) : toldLosses;
       const from = Math.max(toldLosses, done - windowStepsMax / 2);
       const losses = Array.from(
         { length: Math.max(0, done - from) },
         (_, i) => progress.losses[(from + i) % windowStepsMax] ?? Number.NaN,
       );
-      const body = { beat: context.beat, steps, lossFrom: from, losses };
+      const { beat, isBridged } = context;
+      const meters = {
+        devices: steps.map((_, i) => sampled(progress.metersOf(first + i))),
+        reading: sampled(progress.reading),
+      };
+      const body = { host, beat, isBridged, steps, lossFrom: from, losses, meters };
       mailbox.tell({ role: "coordinator", index: 0 }, "host.progress", body);
-      enqueue.assign({ beat: context.beat + 1, toldLosses: Math.max(toldLosses, done) });
+      enqueue.assign({ beat: beat + 1, toldLosses: Math.max(toldLosses, done) });
     }),
     childFailed: enqueueActions(({ context, event, enqueue }) => {
-      if (event.type === "reader.restart") return;
+      if (!("error" in event)) return;
       const { assembly, host, network } = context;
       const id = event.actorId;
       const supervisor = `host:${host}`;
@@ -107,7 +135,7 @@ const machine = setup({
         return;
       }
       enqueue.stopChild(id);
-      const children = Array.from({ length: assembly.job.readers }, (_, reader) => ({
+      const children = readersOf(context).map((reader) => ({
         id: `reader:${reader}`,
         restart: "permanent" as const,
       }));
@@ -122,7 +150,7 @@ const machine = setup({
       }
       enqueue.assign({ history: decision.history });
       const { offender, reason } = failure.incident;
-      const body = { actor: offender, error: reason };
+      const body = { host, actor: offender, error: reason };
       context.mailbox.tell({ role: "coordinator", index: 0 }, "host.mended", body);
       enqueue.raise({ type: "reader.restart", id }, { delay: decision.delayMs });
     }),
@@ -145,6 +173,8 @@ const machine = setup({
     ...input,
     mailbox: openMailbox(input.network, input.assembly, { role: "host", index: input.host }),
     memory: allocate(input.assembly), // G1
+    place: placeOfHost(input),
+    isBridged: input.assembly.hosts.length === 1,
     places: Array.from({ length: input.assembly.job.readers }, () => ({
       lastEnded: Promise.resolve(),
     })),
@@ -157,6 +187,7 @@ const machine = setup({
   on: {
     "xstate.error.actor.*": { actions: "childFailed" },
     "reader.restart": { actions: "restartReader" },
+    "bridge.ready": { actions: "noteBridged" },
   },
   initial: "beating",
   states: {
@@ -172,8 +203,25 @@ const machine = setup({
 /** As drawn above; its children end with it. */
 export const hostGenerationMachine = downWithChildren(machine);
 
-function placeOf({ places }: HostGenerationContext, reader: number): ReaderPlace {
-  const place = places[reader];
+function placeOfHost({ assembly, host }: HostGenerationInput): HostPlace {
+  const place = hostPlaces(assembly).find((one) => one.host === host);
+  if (place === undefined) throw new RangeError(`The generation has no host ${host}`);
+  return place;
+}
+
+/** Counters as they are now. */
+function sampled(words: BigInt64Array): number[] {
+  return Array.from(words, (_, at) => Number(Atomics.load(words, at)));
+}
+
+/** The readers of this host: they are counted through all hosts. */
+function readersOf({ assembly, place }: HostGenerationContext): number[] {
+  const { readers } = assembly.job;
+  return Array.from({ length: readers }, (_, reader) => place.position * readers + reader);
+}
+
+function placeOf({ places, assembly }: HostGenerationContext, reader: number): ReaderPlace {
+  const place = places[reader % assembly.job.readers];
   if (place === undefined) throw new RangeError(`There is no reader ${reader}`);
   return place;
 }

@@ -82,7 +82,8 @@ const preparing = fromCallback<
       const reason = end.kind === "lost" ? end.reason : "its thread ended by itself";
       const error =
         end.kind === "failed" ? new RemoteError(end.error) : new PeerLostError(preparer, reason);
-      mailbox.tell(coordinator, "host.failed", { actor: preparer, error: recordError(error) });
+      const body = { host, actor: preparer, error: recordError(error) };
+      mailbox.tell(coordinator, "host.failed", body);
     }
     sendBack({ type: "host.forget", id: preparingId(question) });
   };
@@ -119,17 +120,19 @@ const machine = setup({
     tellFailed: ({ context, event }) => {
       if (context.assembly === undefined || !("error" in event)) return;
       const { error } = event;
+      const { host } = context;
       const isNamed = error instanceof ActorFailedError;
       const body = isNamed
-        ? { actor: error.incident.offender, error: error.incident.reason }
-        : { actor: `host:${context.host}`, error: recordError(error) };
+        ? { host, actor: error.incident.offender, error: error.incident.reason }
+        : { host, actor: `host:${host}`, error: recordError(error) };
       const mailbox = openMailbox(context.network, context.assembly, hostAddress(context));
       mailbox.tell(coordinator, "host.failed", body);
     },
     tellReleased: ({ context, event }) => {
       if (event.type !== "host.release") return;
       const mailbox = openMailbox(context.network, event, hostAddress(context));
-      mailbox.tell(coordinator, "host.released", { command: event.body.command });
+      const { command } = event.body;
+      mailbox.tell(coordinator, "host.released", { command, host: context.host });
     },
   },
   guards: {

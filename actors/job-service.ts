@@ -26,13 +26,14 @@ import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { listening } from "./listening.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
+import type { Membership } from "./membership.ts";
 import type { Registry } from "./registry.ts";
 import type { RunRecord } from "./run-record.ts";
 
 export interface JobServiceInput {
   readonly network: Network;
   readonly registry: Registry;
-  readonly devices: number;
+  readonly membership: Membership;
 }
 
 const run = z.string().min(1).max(128);
@@ -107,11 +108,12 @@ function answerOf(input: JobServiceInput, verb: JobVerb, frame: Frame): unknown 
   }
 }
 
-function serve({ network, registry, devices }: JobServiceInput, verb: JobVerb, body: unknown) {
+function serve({ network, registry, membership }: JobServiceInput, verb: JobVerb, body: unknown) {
   switch (verb) {
     case "submit": {
       const request = checkOptions(requests.submit, body);
       const job = resolveJob(request.job);
+      const devices = Math.max(membership.devices, membership.minDevices);
       if (job.devices > devices) {
         throw expected("devices", `at most the cluster's, ${devices}`, job.devices);
       }

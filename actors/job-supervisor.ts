@@ -2,26 +2,35 @@
 // in the checkpoint store, which fences all older ones, and starts both coordinators on what it
 // found.
 //
-//   claiming ──▶ running ──finished──▶ finished
-//      ▲            │
-//      │            └─a coordinator failed─▶ (decide) ─▶ restarting ─┐
-//      └──────────────────────── after a backoff ────────────────────┘
-//                                    └─▶ error: a restart cannot mend it
+//   gathering ──▶ claiming ──▶ running ──finished──▶ finished
+//      ▲                          │
+//      │                          └─a coordinator failed─▶ (decide) ─▶ restarting ─┐
+//      └──────────────────────── after a backoff ──────────────────────────────────┘
+//                                                  └─▶ error: a restart cannot mend it
 //
 // Invariants
 //   J1. One-for-all: the coordinators of a generation live and die together (law 3).
 //   J2. Nothing is carried from one generation to the next but what the store holds (law 6).
+//   J3. When a generation ends, however it ends, all its hosts are told at once: nobody waits for a
+//       deadline, and no device is left standing.
 
 import {
   assign,
   type DoneActorEvent,
   type ErrorActorEvent,
   enqueueActions,
+  fromCallback,
   fromPromise,
   sendTo,
   setup,
 } from "xstate";
-import { ArithmeticMismatchError, RemoteError, recordError } from "../src/errors.ts";
+import {
+  ArithmeticMismatchError,
+  PeerLostError,
+  RemoteError,
+  RunCancelledError,
+  recordError,
+} from "../src/errors.ts";
 import { type JobSpec, jobIdentity } from "../src/job.ts";
 import { openKernels } from "../src/kernels/index.ts";
 import type { CheckpointStore, Generation } from "../storage/checkpoint-store.ts";
@@ -29,9 +38,11 @@ import { openStore } from "../storage/directory-checkpoint-store.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { checkpointCoordinatorMachine } from "./checkpoint-coordinator.ts";
 import { downWithChildren } from "./down-with-children.ts";
+import { gathering } from "./gathering.ts";
 import { ActorFailedError, failureOf } from "./incident.ts";
 import { listening } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
+import type { HostShare, Membership } from "./membership.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import type { RunRecord, RunResult } from "./run-record.ts";
 import { backoff } from "./supervisor.ts";
@@ -40,8 +51,8 @@ import { trainingCoordinatorMachine } from "./training-coordinator.ts";
 export interface JobSupervisorInput {
   readonly network: Network;
   readonly record: RunRecord;
-  /** Devices to run on. */
-  readonly devices: number;
+  /** Hosts to run on. */
+  readonly membership: Membership;
   readonly createdBy: string;
   /** When the failure was seen that it is started after, if it is. */
   readonly failedAtMs: number | undefined;
@@ -50,6 +61,8 @@ export interface JobSupervisorInput {
 export interface JobSupervisorContext extends JobSupervisorInput {
   readonly mailbox: Mailbox;
   readonly job: JobSpec;
+  /** The hosts of this generation, or of the one before. */
+  readonly hosts: readonly HostShare[];
   readonly claimed: (Generation & { readonly store: CheckpointStore }) | undefined;
   readonly history: RestartHistory;
   readonly delayMs: number;
@@ -67,6 +80,12 @@ const coordinators = [
   { id: "checkpoint", restart: "permanent" },
   { id: "training", restart: "transient" },
 ] as const;
+
+/** Who is named when what is not an actor fails. */
+const offenders: Readonly<Record<string, string>> = {
+  gathering: "membership",
+  claiming: "checkpoint store",
+};
 
 /** J2: all that a generation begins with. */
 const claiming = fromPromise<Generation & { store: CheckpointStore }, JobSpec>(
@@ -86,6 +105,17 @@ const claiming = fromPromise<Generation & { store: CheckpointStore }, JobSpec>(
   },
 );
 
+/** J3 */
+const releasing = fromCallback<{ type: string }, JobSupervisorContext>(({ input }) => () => {
+  const { network, record, claimed, hosts } = input;
+  if (claimed === undefined) return;
+  const scope = { run: record.run, generation: claimed.generation };
+  const mailbox = openMailbox(network, scope, { role: "job", index: 0 });
+  for (const { host } of hosts) {
+    mailbox.tell({ role: "host", index: host }, "host.release", { command: 0 });
+  }
+});
+
 const machine = setup({
   types: {} as {
     context: JobSupervisorContext;
@@ -95,7 +125,9 @@ const machine = setup({
   },
   actors: {
     listening,
+    gathering,
     claiming,
+    releasing,
     checkpoint: checkpointCoordinatorMachine,
     training: trainingCoordinatorMachine,
   },
@@ -103,13 +135,15 @@ const machine = setup({
   actions: {
     throwInjected,
     startCoordinators: enqueueActions(({ context, enqueue }) => {
-      const { network, record, devices, job, claimed, failedAtMs, createdBy } = context;
+      const { network, record, membership, hosts, job, claimed, failedAtMs, createdBy } = context;
       if (claimed === undefined) throw new RangeError("No generation is claimed");
       const { generation, latest, store } = claimed;
       const scope = { run: record.run, generation };
-      const common = { network, scope, job, devices, store };
-      enqueue.spawnChild("checkpoint", { id: "checkpoint", input: { ...common, createdBy } });
-      const input = { ...common, record, latest, failedAtMs };
+      const common = { network, scope, job, store };
+      const devices = devicesOf(hosts);
+      const forCuts = { ...common, devices, createdBy };
+      enqueue.spawnChild("checkpoint", { id: "checkpoint", input: forCuts });
+      const input = { ...common, record, hosts, membership, latest, failedAtMs };
       enqueue.spawnChild("training", { id: "training", input });
     }),
     stopCoordinators: enqueueActions(({ enqueue }) => {
@@ -118,10 +152,12 @@ const machine = setup({
     }),
     childEnded: enqueueActions(({ context, event, enqueue }) => {
       if (!("error" in event)) return;
-      const { network, job, record, claimed } = context;
+      const { network, job, record, claimed, membership } = context;
+      const lost = event.error instanceof PeerLostError ? event.error.actor : undefined;
+      if (lost?.startsWith("host:")) membership.doubt(Number(lost.slice("host:".length)));
       const supervisor = `job:${record.run}`;
       const generation = claimed?.generation ?? 0;
-      const offender = event.actorId.includes("claiming") ? "checkpoint store" : event.actorId;
+      const offender = lost ?? offenders[event.actorId] ?? event.actorId;
       const doing = `generation ${generation}`;
       const failure = failureOf(event.error, { offender, supervisor, context: doing });
       const { reason, ...where } = failure.incident;
@@ -151,13 +187,8 @@ const machine = setup({
       result: ({ context, event }) =>
         "output" in event ? (event.output as RunResult) : context.result,
     }),
-    // The devices of a run that is given up are not left standing.
-    releaseHost: ({ context }) => {
-      const { network, record, claimed } = context;
-      if (claimed === undefined) return;
-      const scope = { run: record.run, generation: claimed.generation };
-      const mailbox = openMailbox(network, scope, { role: "job", index: 0 });
-      mailbox.tell({ role: "host", index: 0 }, "host.release", { command: 0 });
+    giveUpWaiting: ({ context }) => {
+      throw new RunCancelledError(context.record.run);
     },
     handUp: ({ context }) => {
       const { failure } = context;
@@ -181,6 +212,7 @@ const machine = setup({
       { role: "job", index: 0 },
     ),
     job: input.record.job,
+    hosts: [],
     claimed: undefined,
     history: emptyHistory,
     delayMs: 0,
@@ -189,8 +221,18 @@ const machine = setup({
   output: ({ context }) => context.result,
   invoke: { src: "listening", input: ({ context }) => context },
   on: { "chaos.throw": { actions: "throwInjected" } },
-  initial: "claiming",
+  initial: "gathering",
   states: {
+    gathering: {
+      invoke: {
+        src: "gathering",
+        id: "gathering",
+        input: ({ context }) => gatheringOf(context),
+        onDone: { target: "claiming", actions: assign({ hosts: ({ event }) => event.output }) },
+        onError: { target: "restarting", actions: "childEnded" },
+      },
+      on: { "run.cancel": { actions: "giveUpWaiting" } },
+    },
     claiming: {
       invoke: {
         src: "claiming",
@@ -206,6 +248,7 @@ const machine = setup({
     running: {
       entry: "startCoordinators",
       exit: "stopCoordinators",
+      invoke: { src: "releasing", input: ({ context }) => context },
       on: {
         "run.cancel": { actions: sendTo("training", { type: "run.cancel" }) },
         "xstate.error.actor.*": { target: "restarting", actions: "childEnded" },
@@ -214,12 +257,39 @@ const machine = setup({
     },
     restarting: {
       always: { guard: "hasFailed", target: "failed" },
-      after: { delayMs: "claiming" },
+      after: { delayMs: "gathering" },
     },
-    failed: { entry: ["releaseHost", "handUp"] },
+    failed: { entry: "handUp" },
     finished: { type: "final" },
   },
 });
 
 /** As drawn above; its children end with it. */
 export const jobSupervisorMachine = downWithChildren(machine);
+
+function gatheringOf({
+  network,
+  membership,
+  job,
+  hosts,
+  record,
+  failedAtMs,
+}: JobSupervisorContext) {
+  const asked = job.devices === 0 ? membership.minDevices : job.devices;
+  const before = devicesOf(hosts);
+  const wanted = before === 0 ? asked : before;
+  return {
+    clock: network.clock,
+    membership,
+    wanted,
+    most: job.devices === 0 ? job.slices : job.devices,
+    isElastic: failedAtMs !== undefined,
+    onWait: () => {
+      record.append(0, { type: "run.waiting", devices: membership.devices, wanted });
+    },
+  };
+}
+
+function devicesOf(hosts: readonly HostShare[]): number {
+  return hosts.reduce((sum, { devices }) => sum + devices, 0);
+}

@@ -21,9 +21,13 @@ export type Role =
   | "coordinator"
   | "checkpoint"
   | "host"
+  | "hosts"
+  | "joining"
+  | "process"
   | "device"
   | "shard"
-  | "reader";
+  | "reader"
+  | "bridge";
 
 /** Who an actor is, within a cluster. */
 export interface Address {
@@ -31,9 +35,19 @@ export interface Address {
   readonly index: number;
 }
 
+/** Where the broker is, and who asks. Plain data: it goes into threads, and over no wire. */
+export interface Connection {
+  readonly servers: string;
+  readonly token?: string | undefined;
+  readonly user?: string | undefined;
+  readonly pass?: string | undefined;
+}
+
 /** What every actor is given of the cluster it lives in. */
 export interface Network {
   readonly transport: Transport;
+  /** How a thread of this process makes a connection of its own. */
+  readonly connection: Connection;
   readonly cluster: string;
   readonly clock: Clock;
   /** How long the broker has been within reach; 0 while it is not: silence means nothing then. */

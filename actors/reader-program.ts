@@ -2,6 +2,7 @@
 // gives them, into the slots of the devices. It is stateless: what it has to do next stands in the
 // ring, so another may take its place at any time.
 
+import type { Clock } from "../src/clock.ts";
 import { openCache } from "../src/data/cache-reader.ts";
 import type { Dataset } from "../src/data/dataset.ts";
 import { fillOrder } from "../src/data/sample-order.ts";
@@ -17,14 +18,22 @@ import {
   type Derived,
   derive,
   type GenerationMemory,
+  type HostPlace,
+  hostPlaces,
+  progressOver,
 } from "./assembly.ts";
 
 export interface ReaderPorts {
   readonly cells: Cells;
   readonly disk: Disk;
+  /** For the meter of what it reads alone. */
+  readonly clock: Clock;
 }
 
-/** Serves both streams until the generation ends, which it learns as a GenerationAbortedError. */
+/**
+ * Serves both streams of one host until the generation ends, which it learns as a
+ * GenerationAbortedError. `reader` counts through the readers of all hosts.
+ */
 export async function runReader(
   assembly: Assembly,
   memory: GenerationMemory,
@@ -37,7 +46,8 @@ export async function runReader(
     memory: memory.ring,
     cells: ports.cells,
     cellBase: derived.exchangeCells,
-    reader,
+    local: placeOfReader(assembly, reader),
+    reader: reader % assembly.job.readers,
     readers: assembly.job.readers,
   });
   const { training, evaluation } = assembly.data;
@@ -46,6 +56,7 @@ export async function runReader(
     evaluation: evaluation === undefined ? undefined : openPlan(evaluation, assembly, ports.disk),
   };
   const batch = new BatchSource(assembly, derived, datasets);
+  const { reading } = progressOver(memory, assembly.devices);
   for (;;) {
     let next: { stream: Stream; ticket: number } | undefined;
     await ports.cells.waitUntil(
@@ -55,7 +66,11 @@ export async function runReader(
         return next !== undefined;
       },
     );
-    if (next !== undefined) batch.serve(outlet, next.stream, next.ticket);
+    if (next === undefined) continue;
+    const startMs = ports.clock.now();
+    batch.serve(outlet, next.stream, next.ticket);
+    Atomics.add(reading, 1, BigInt(Math.round(1000 * (ports.clock.now() - startMs))));
+    Atomics.add(reading, 0, 1n);
   }
 }
 
@@ -65,6 +80,12 @@ function nextOf(outlet: BatchOutlet): { stream: Stream; ticket: number } | undef
     if (ticket !== undefined) return { stream, ticket };
   }
   return undefined;
+}
+
+function placeOfReader(assembly: Assembly, reader: number): HostPlace {
+  const place = hostPlaces(assembly)[Math.floor(reader / assembly.job.readers)];
+  if (place === undefined) throw new RangeError(`There is no reader ${reader}`);
+  return place;
 }
 
 function openPlan(plan: DatasetPlan, assembly: Assembly, disk: Disk): Dataset {
@@ -94,7 +115,7 @@ class BatchSource {
     const dataset = this.#datasets[stream];
     if (dataset === undefined) throw new RangeError(`There is no ${stream} data`);
     const { topology } = this.#derived;
-    for (let device = 0; device < topology.devices; device++) {
+    for (const device of outlet.devices) {
       if (!outlet.lacks(stream, device, ticket)) continue;
       const { first, count } = samplesOf(topology, device, indices.length);
       const memory = outlet.slotMemory(stream, device, ticket, count);

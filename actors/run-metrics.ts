@@ -9,6 +9,7 @@ import {
   observe,
 } from "../src/training/early-stopping.ts";
 import type { Metrics } from "../src/training/metrics.ts";
+import type { StepTimes } from "../src/training/step-meter.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
 import type { CutRecord, RepairedTable, RunRecord, RunResult } from "./run-record.ts";
 
@@ -112,8 +113,9 @@ export function resultOf(context: {
   readonly metrics: RunMetrics;
   readonly isCancelled: boolean;
   readonly record: RunRecord;
+  readonly times: StepTimes | undefined;
 }): RunResult {
-  const { store, job, scope, metrics, isCancelled, record } = context;
+  const { store, job, scope, metrics, isCancelled, record, times } = context;
   const { manifests } = store.list();
   const best = manifests.find((manifest) => manifest.best);
   const last = manifests[0];
@@ -144,6 +146,7 @@ export function resultOf(context: {
     manifest: manifest?.sha256 ?? "",
     generation: scope.generation,
     samplesPerSecond: speeds.at(-1) ?? 0,
+    times,
     arithmetic: manifest?.arithmetic ?? "",
   };
 }

@@ -17,6 +17,7 @@ import { failureOf } from "./incident.ts";
 import { jobSupervisorMachine } from "./job-supervisor.ts";
 import { listening } from "./listening.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
+import type { Membership } from "./membership.ts";
 import type { Registry } from "./registry.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import type { RunRecord, RunResult } from "./run-record.ts";
@@ -25,8 +26,8 @@ import { backoff } from "./supervisor.ts";
 export interface RunQueueInput {
   readonly network: Network;
   readonly registry: Registry;
-  /** Devices of the cluster. */
-  readonly devices: number;
+  /** Hosts of the cluster. */
+  readonly membership: Membership;
   readonly createdBy: string;
 }
 
@@ -94,8 +95,10 @@ const machine = setup({
       record.append(0, { type: "run.incident", ...where, error: reason });
       return { history: decision.history, delayMs: decision.delayMs, failedAtMs: atMs };
     }),
-    noteFailed: ({ context }) => {
-      context.record?.append(0, { type: "run.failed", error: recordError(context.failure) }); // Q2
+    noteFailed: ({ context: { record, failure } }) => {
+      const error = recordError(failure);
+      record?.append(0, { type: "run.failed", error }); // Q2
+      if (record !== undefined && error.code === "RUN_CANCELLED") record.status = "cancelled";
     },
   },
   delays: { delayMs: ({ context }) => context.delayMs },
@@ -134,11 +137,9 @@ const machine = setup({
         src: "job",
         id: "job",
         input: ({ context }) => {
-          const { network, record, devices, createdBy, failedAtMs } = context;
+          const { network, record, membership, createdBy, failedAtMs } = context;
           if (record === undefined) throw new RangeError("There is no run to work on");
-          const wanted = record.job.devices;
-          const taken = wanted === 0 ? devices : wanted;
-          return { network, record, devices: taken, createdBy, failedAtMs };
+          return { network, record, membership, createdBy, failedAtMs };
         },
         onDone: { target: "idle", actions: "noteFinished" },
         onError: { target: "restarting", actions: "jobFailed" },

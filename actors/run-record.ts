@@ -4,6 +4,7 @@
 import type { ErrorRecord } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import type { Metrics } from "../src/training/metrics.ts";
+import type { StepTimes } from "../src/training/step-meter.ts";
 
 /** One point of a run's history. */
 export interface CutRecord {
@@ -42,11 +43,15 @@ export interface RunResult {
   /** The last generation: 1 where nothing failed. */
   readonly generation: number;
   readonly samplesPerSecond: number;
+  /** Where the time of the last generation's steps went, as far as its hosts have told. */
+  readonly times?: StepTimes | undefined;
   readonly arithmetic: string;
 }
 
 type EventBody =
   | { readonly type: "run.queued"; readonly name: string }
+  /** There are not as many devices yet as it waits for. */
+  | { readonly type: "run.waiting"; readonly devices: number; readonly wanted: number }
   | { readonly type: "run.preparing"; readonly fraction: number }
   | {
       readonly type: "run.prepared";
@@ -62,6 +67,8 @@ type EventBody =
       readonly fromStep: number;
       readonly steps: number;
       readonly devices: number;
+      /** Whose devices they are, in the order of their ranks. */
+      readonly hosts: readonly { readonly host: number; readonly devices: number }[];
       readonly arithmetic: string;
       /** The one sentence where the kernels are slow, and why. */
       readonly notice?: string | undefined;
@@ -74,6 +81,17 @@ type EventBody =
       readonly samplesPerSecond: number;
       /** As in the result, up to the last window of steps that ended. */
       readonly repairedIds: readonly RepairedTable[];
+      /** Where the time of the steps went since the event before. */
+      readonly times?: StepTimes | undefined;
+    }
+  /** It goes on, but not as it should: what is wrong, and what to do about it. */
+  | {
+      readonly type: "run.alert";
+      readonly code: "PIPELINE_SERIAL";
+      readonly step: number;
+      readonly message: string;
+      /** Of the steps that were judged. */
+      readonly times: StepTimes;
     }
   | { readonly type: "run.evaluated"; readonly step: number; readonly metrics: Metrics }
   | {

@@ -11,6 +11,7 @@ import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import type { JobSpec } from "../src/job.ts";
 import { openKernels } from "../src/kernels/index.ts";
 import { type Assembly, type GenerationMemory, openCells } from "./assembly.ts";
+import { type BridgeTask, runBridge } from "./bridge-program.ts";
 import { type CalibrationSize, calibrationShape, measureDevice } from "./calibration-program.ts";
 import { type DeviceCommand, type DeviceReport, runDevice } from "./device-program.ts";
 import { prepareData } from "./preparation.ts";
@@ -19,6 +20,7 @@ import { runReader } from "./reader-program.ts";
 /** What a thread is started with. */
 export type ThreadTask =
   | ParticipantTask
+  | BridgeTask
   | CalibrationTask
   | { readonly program: "prepare"; readonly job: JobSpec };
 
@@ -58,12 +60,16 @@ export async function runThread(
       case "reader": {
         const { assembly, memory, index } = task;
         const options = { clock: realClock, deadlineMs: Number.POSITIVE_INFINITY };
-        const cells = openCells(assembly, memory, assembly.devices + index, options);
+        const participant = assembly.devices + (index % assembly.job.readers);
+        const cells = openCells(assembly, memory, participant, options);
         return await runReader(assembly, memory, index, {
           cells: wrapCells(cells),
           disk: realDisk,
+          clock: realClock,
         });
       }
+      case "bridge":
+        return await runBridge(task, report);
       case "prepare": {
         const tell = (fraction: number) => report({ type: "preparing", fraction });
         const plan = await prepareData(task.job, realDisk, tell);
@@ -93,6 +99,7 @@ async function device(
     kernels: openKernels(arithmetic),
     cells: wrapCells(open(stepDeadlineMs)),
     disk: realDisk,
+    clock: realClock,
     tell: (report: DeviceReport) => port.postMessage({ report }),
     async nextCommand() {
       let command: DeviceCommand | undefined;

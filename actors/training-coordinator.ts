@@ -4,10 +4,10 @@
 //                               │  ├───▶ evaluating ▶ deciding
 //                               │  └───▶ cutting ───▶ deciding
 //                               └──────▶ releasing ─▶ finished
-//   meanwhile: watching the host's heartbeats and the devices' progress
+//   meanwhile: watching the hosts' heartbeats and the devices' progress
 //
 // Takes   host.prepared · progress · mended · failed · device.ready · reached · evaluated ·
-//         checkpoint.committed · run.cancel
+//         checkpoint.committed · run.cancel; from the membership: host.gone
 // Asks    host.prepare · host.assemble · host.release · device.run · evaluate · checkpoint.cut
 //
 // Invariants
@@ -23,26 +23,26 @@ import type { JobSpec } from "../src/job.ts";
 import { nextCut, type Schedule, scheduleOf } from "../src/training/schedule.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
+import type { Asking } from "./coordinator-questions.ts";
+import * as questions from "./coordinator-questions.ts";
 import {
-  type Asking,
-  assembling,
-  cutting,
-  evaluating,
-  preparing,
-  releasing,
-  running,
-} from "./coordinator-questions.ts";
-import { incidentOf, samplesPerSecond, tellPrepared, tellStarted } from "./coordinator-report.ts";
+  incidentOf,
+  tellPrepared,
+  tellProgress,
+  tellStarted,
+  watchPipeline,
+} from "./coordinator-report.ts";
 import { downWithChildren } from "./down-with-children.ts";
-import { beatMs } from "./host-generation.ts";
+import { hostWatchMachine, watchingMembership } from "./host-watch.ts";
 import { ActorFailedError } from "./incident.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { type Network, openMailbox, type RunScope } from "./mailbox.ts";
+import type { HostShare, Membership } from "./membership.ts";
+import { afterTelling, emptyWatch, type PipelineWatch, timesOfAll } from "./pipeline-watch.ts";
 import {
   afterCheckpoint,
   afterEvaluation,
   afterWindow,
-  repairedTables,
   restoredMetrics,
   resultOf,
 } from "./run-metrics.ts";
@@ -52,7 +52,9 @@ export interface TrainingCoordinatorInput {
   readonly network: Network;
   readonly scope: RunScope;
   readonly job: JobSpec;
-  readonly devices: number;
+  /** Whose devices take part, in the order of their ranks. */
+  readonly hosts: readonly HostShare[];
+  readonly membership: Membership;
   readonly store: CheckpointStore;
   readonly record: RunRecord;
   /** The checkpoint to go on from. */
@@ -68,6 +70,7 @@ export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, As
   /** Furthest step that a heartbeat has told. */
   readonly seenStep: number;
   readonly seenLoss: number;
+  readonly watch: PipelineWatch;
   readonly isRecovered: boolean;
   readonly isCancelAsked: boolean;
   readonly isCancelled: boolean;
@@ -76,6 +79,7 @@ export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, As
 
 type CoordinatorEvent =
   | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing">
+  | { readonly type: "host.gone"; readonly host: number }
   | { readonly type: "run.cancel" }
   | ThrowEvent;
 
@@ -88,12 +92,13 @@ const machine = setup({
     events: CoordinatorEvent;
     output: RunResult;
   },
-  actors: { listening, preparing, assembling, running, evaluating, cutting, releasing },
-  delays: {
-    silenceMs: 3 * beatMs,
-    doubtMs: beatMs,
-    stallMs: ({ context }) => 2 * context.job.stepDeadlineMs,
+  actors: {
+    listening,
+    watchingMembership,
+    hostWatch: hostWatchMachine,
+    ...questions,
   },
+  delays: { stallMs: ({ context }) => 2 * context.job.stepDeadlineMs },
   actions: {
     throwInjected,
     nextCommand: assign({ command: ({ context }) => context.command + 1 }),
@@ -102,22 +107,30 @@ const machine = setup({
       if (schedule === undefined || cut !== undefined) return {};
       return { cut: nextCut(schedule, job, step) };
     }),
+    watchHosts: enqueueActions(({ context, enqueue }) => {
+      const { network, hosts } = context;
+      for (const { host } of hosts) {
+        enqueue.spawnChild("hostWatch", { id: `watch:${host}`, input: { network, host } });
+      }
+    }),
+    passOn: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "host.progress") return;
+      const { host } = event.body;
+      if (context.hosts.some((one) => one.host === host)) enqueue.sendTo(`watch:${host}`, event);
+    }),
+    watchPipeline: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type === "host.progress")
+        enqueue.assign({ watch: watchPipeline(context, event.body) });
+    }),
+    // The first host tells for all: it has device 0, and steps are made together.
     tellProgress: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "host.progress" || context.schedule === undefined) return;
-      const { record, scope, schedule } = context;
+      if (event.body.host !== context.hosts[0]?.host) return;
       const step = event.body.steps[0] ?? 0;
       if (step <= context.seenStep) return;
-      enqueue.assign({ seenStep: step });
       const loss = event.body.losses.at(-1) ?? context.seenLoss;
-      enqueue.assign({ seenLoss: loss });
-      record.append(scope.generation, {
-        type: "run.progress",
-        step,
-        steps: schedule.steps,
-        loss,
-        samplesPerSecond: samplesPerSecond(context, step),
-        repairedIds: repairedTables(context.job, context.metrics),
-      });
+      tellProgress(context, step, loss);
+      enqueue.assign({ seenStep: step, seenLoss: loss, watch: afterTelling(context.watch) });
     }),
     // Once a generation, at the first sign of a step after the restore.
     tellRecovered: enqueueActions(({ context, enqueue }) => {
@@ -154,11 +167,13 @@ const machine = setup({
     fail: ({ context }) => {
       throw context.failure;
     },
-    failSilent: () => {
-      throw new PeerLostError("host:0", `no heartbeat for ${4 * beatMs} ms`);
+    failGone: ({ event }) => {
+      if (event.type !== "host.gone") return;
+      throw new PeerLostError(`host:${event.host}`, "it is not a host of the cluster any more");
     },
     failStalled: ({ context }) => {
-      const wait = `a step after step ${context.seenStep} of the devices of host:0`;
+      const names = context.hosts.map(({ host }) => `host:${host}`).join(", ");
+      const wait = `a step after step ${context.seenStep} of the devices of ${names}`;
       throw new StepTimeoutError(wait, 2 * context.job.stepDeadlineMs);
     },
   },
@@ -176,7 +191,6 @@ const machine = setup({
         metrics.isBest ||
         metrics.earlyStopping.stopped ||
         isCancelAsked),
-    couldBeHeard: ({ context }) => context.network.connectedForMs() >= 4 * beatMs,
     hasMoved: ({ context, event }) =>
       event.type === "host.progress" && (event.body.steps[0] ?? 0) > context.seenStep,
   },
@@ -195,19 +209,24 @@ const machine = setup({
     startedAtMs: 0,
     seenStep: input.latest?.cut ?? 0,
     seenLoss: Number.NaN,
+    watch: emptyWatch,
     isRecovered: false,
     isCancelAsked: input.record.isCancelAsked,
     isCancelled: false,
   }),
-  invoke: { src: "listening", input: ({ context }) => context },
+  invoke: [
+    { src: "listening", input: ({ context }) => context },
+    { src: "watchingMembership", input: ({ context }) => context },
+  ],
   on: {
     "chaos.throw": { actions: "throwInjected" },
+    "host.gone": { actions: "failGone" }, // T3
     "host.failed": { actions: ["noteFailed", "fail"] }, // T3
     "host.mended": { actions: "tellMended" },
     "host.preparing": { actions: "tellPreparing" },
     "run.cancel": { actions: ["noteCancel", "askPause"] },
   },
-  output: ({ context }) => resultOf(context),
+  output: ({ context }) => resultOf({ ...context, times: timesOfAll(context.watch) }),
   initial: "preparing",
   states: {
     preparing: {
@@ -250,31 +269,10 @@ const machine = setup({
       type: "parallel",
       states: {
         watch: {
-          initial: "alive",
-          states: {
-            // The transition belongs to each state: one of `watch` that re-enters would leave all
-            // of `training`, and begin the work again at every heartbeat.
-            alive: {
-              after: { silenceMs: "doubting" },
-              on: {
-                "host.progress": {
-                  target: "alive",
-                  reenter: true,
-                  actions: ["tellProgress", "tellRecovered"],
-                },
-              },
-            },
-            // What this thread was too busy to read is read before the silence counts.
-            doubting: {
-              after: {
-                doubtMs: [
-                  { guard: "couldBeHeard", actions: "failSilent" },
-                  { target: "doubting", reenter: true },
-                ],
-              },
-              on: {
-                "host.progress": { target: "alive", actions: ["tellProgress", "tellRecovered"] },
-              },
+          entry: "watchHosts",
+          on: {
+            "host.progress": {
+              actions: ["passOn", "watchPipeline", "tellProgress", "tellRecovered"],
             },
           },
         },

@@ -14,7 +14,8 @@ import { Sample } from "../src/data/sample.ts";
 import { SyntheticSamples } from "../src/data/synthetic.ts";
 import { sparseOptimizerOptions } from "../src/embedding/options.ts";
 import type { LocalBatch } from "../src/exchange/batch-ring.ts";
-import { createSharedMemoryExchange, layoutOf } from "../src/exchange/shared-memory.ts";
+import { layoutOf } from "../src/exchange/layout.ts";
+import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import { createSoloCells } from "../src/exchange/solo-cells.ts";
 import { openKernels } from "../src/kernels/index.ts";
 import type { DensePrecision } from "../src/kernels/kernels.ts";
@@ -263,8 +264,8 @@ function takeOver([first, ...others]: readonly Entrant[]): void {
       const own = denseState.slots[i];
       if (own !== undefined) kernels.copy(own, slot);
     }
-    for (const table of slab.tables) {
-      for (const records of first.device.slab.records(table)) slab.restore(table, records);
+    for (const [at, shard] of slab.shards.entries()) {
+      for (const records of first.device.slab.records(at)) slab.restore(at, shard, records);
     }
     if (contender.isTwin) cutWeights(device);
   }

@@ -49,7 +49,6 @@ function settingOf(tables: number, hosts: number): Setting {
         rows: Math.ceil(Math.exp(11 + 2 * random.normal())),
         dim: 32 * (1 + random.below(8)),
         rowBlocks: 8,
-        splitsColumns: true,
         poolingFactor: Math.max(1, Math.exp(1.5 + random.normal())),
         zipf: 1.05,
         weightBytes: 4,

@@ -2,6 +2,7 @@
 // of that line is a contract: names are stable, dotted, from general to specific.
 
 import { arch, availableParallelism, cpus, release, type as systemType } from "node:os";
+import type { StepTimes } from "../src/training/step-meter.ts";
 
 export interface BenchRow {
   readonly name: string;
@@ -18,6 +19,8 @@ export interface BenchRow {
   /** Beside a peer: the machine's own limit (step-limit.ts), and figure / machine. */
   readonly machine?: number;
   readonly reached?: number;
+  /** Where the time of the steps went, in the last round. */
+  readonly times?: StepTimes | undefined;
   /** 10th and 90th percentile. */
   readonly spread: readonly [number, number];
 }
@@ -34,6 +37,7 @@ export function printReport(bench: string, rows: readonly BenchRow[], json: bool
     const more = [
       row.target && `at least ${percent(row.target[0])}, aim ${percent(row.target[1])}`,
       row.machine && `${percent(row.reached)} of the machine's ${short(row.machine)}`,
+      row.times && wayOf(row.times),
     ].filter((part) => part !== undefined);
     if (more.length > 0) console.log(`${" ".repeat(35)}${more.join("; ")}`);
   }
@@ -79,6 +83,14 @@ function machine() {
     system: `${systemType()} ${release()}`,
     node: process.version,
   };
+}
+
+/** What a step takes, and what of that at least a hundredth goes to. */
+function wayOf({ stepMs, shares }: StepTimes): string {
+  const parts = Object.entries(shares)
+    .filter(([, share]) => share >= 0.01)
+    .map(([stage, share]) => `${percent(share)} ${stage}`);
+  return `a step takes ${short(stepMs)} ms: ${parts.join(", ")}`;
 }
 
 function short(value: number): string {

@@ -4,10 +4,12 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { type AccuracyBenchOptions, benchAccuracy } from "./accuracy.bench.ts";
 import { type AllocationBenchOptions, benchAllocation } from "./allocation.bench.ts";
 import { configurationNames } from "./configurations.ts";
+import { benchExchange, type ExchangeBenchOptions } from "./exchange.bench.ts";
 import { benchKernels, type KernelsBenchOptions } from "./kernels.bench.ts";
 import { benchPeers, type PeersBenchOptions } from "./peers.bench.ts";
 import { benchPlanner, type PlannerBenchOptions } from "./planner.bench.ts";
 import { printReport } from "./report.ts";
+import { benchScaling, type ScalingBenchOptions } from "./scaling.bench.ts";
 import { benchTrain, type TrainBenchOptions } from "./train.bench.ts";
 
 const program = new Command("bench").description("Measures Osiris on this machine.");
@@ -97,6 +99,27 @@ program
   .option("--json", "end with one line for machines", false)
   .action(async (options: AllocationBenchOptions & { json: boolean }) => {
     printReport("allocation", await benchAllocation(options), options.json);
+  });
+
+program
+  .command("exchange")
+  .description("bytes a second of the collectives: shared memory, the wire, and both")
+  .option("--only <prefix>", "only rows whose names begin with this: wire.allToAll", "")
+  .option("--nats <url>", "a NATS server for the wire; left out: the embedded broker")
+  .option("--json", "end with one line for machines", false)
+  .action(async (options: ExchangeBenchOptions & { json: boolean }) => {
+    printReport("exchange", await benchExchange(options), options.json);
+  });
+
+program
+  .command("scaling")
+  .description("two devices beside one, depth 3 beside depth 1, predicted beside measured plans")
+  .option("--only <prefix>", "only rows whose names begin with this: weak.a", "")
+  .option("--rounds <count>", "of each, in turn", positive, 5)
+  .option("--seconds <seconds>", "how long each measures in a round", positive, 3)
+  .option("--json", "end with one line for machines", false)
+  .action(async (options: ScalingBenchOptions & { json: boolean }) => {
+    printReport("scaling", await benchScaling(options), options.json);
   });
 
 program

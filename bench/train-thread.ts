@@ -1,115 +1,124 @@
-// A device's thread in the benches of whole steps: the real step over the real exchange, fed from
-// batches that were made before the clock starts, as its peer is.
+// A device's thread in the benches of whole steps: the real pipeline, step and exchange, fed from
+// batches that were made before the clock starts, as its peer is; or by a reader through the ring.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { realClock } from "../src/clock.ts";
 import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
-import type { LocalBatch } from "../src/exchange/batch-ring.ts";
+import {
+  type BatchIntake,
+  createBatchIntake,
+  type LocalBatch,
+} from "../src/exchange/batch-ring.ts";
+import { layoutOf } from "../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import { openKernels } from "../src/kernels/index.ts";
-import type { DensePrecision } from "../src/kernels/kernels.ts";
-import { RandomStream } from "../src/random.ts";
-import { createDeviceState, type Recipe } from "../src/training/device-state.ts";
-import { trainStep } from "../src/training/step.ts";
-import { exchangeShapeOf, samplesOf, topologyOf } from "../src/training/topology.ts";
-import { type ConfigurationName, configuration } from "./configurations.ts";
+import { createDeviceState } from "../src/training/device-state.ts";
+import { createPipeline } from "../src/training/pipeline.ts";
+import {
+  createStepMeter,
+  meterWords,
+  type StepTimes,
+  timesBetween,
+} from "../src/training/step-meter.ts";
+import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topology.ts";
 import { type HeapReport, startHeapMeter } from "./heap.ts";
+import { makeBatch, type TrainWork } from "./train-work.ts";
 
 export interface TrainThreadData {
-  readonly name: ConfigurationName;
-  readonly batch: number;
-  readonly devices: number;
+  readonly work: TrainWork;
   readonly rank: number;
-  readonly recipe: Recipe;
-  /** The bench ends after so long, or after so many steps, whatever comes first. */
-  readonly seconds: number;
-  readonly steps: number;
-  readonly arithmetic: "auto" | "native" | "reference";
-  readonly precision: DensePrecision;
   readonly words: SharedArrayBuffer;
   readonly exchange: SharedArrayBuffer;
+  /** The batch ring, where a reader fills it: the participant after the devices. */
+  readonly ring?: SharedArrayBuffer | undefined;
 }
 
 export interface TrainThreadReport {
   /** Milliseconds of each step. */
   readonly stepMs: readonly number[];
+  /** Where they went. */
+  readonly times: StepTimes | undefined;
   /** Over all those steps. */
   readonly heap: HeapReport;
 }
 
-const pooledBatches = { a: 16, b: 16, c: 8 } as const;
 const warmUpSteps = 5;
+/** More batches than are ever asked for. */
+const stepsMax = 2 ** 30;
 
-const data = workerData as TrainThreadData;
-const { name, batch, devices, rank } = data;
-const kernels = openKernels(data.arithmetic);
-const { model, lookups } = configuration(name, data.precision);
-const input = { model, batchSize: batch, slices: 8, idsMax: model.tables.map(() => lookups) };
-const topology = topologyOf(input, devices);
-const cells = createAtomicCells({
-  words: new Int32Array(data.words),
-  participants: devices,
-  participant: rank,
-  generation: 1,
-  deadlineMs: 600_000,
-  clock: realClock,
-});
-const exchange = createSharedMemoryExchange({
-  shape: exchangeShapeOf(topology),
-  rank,
-  memory: data.exchange,
-  cells,
-  kernels,
-});
-const device = createDeviceState({ rank, topology, recipe: data.recipe, kernels, exchange });
-const pool = Array.from({ length: pooledBatches[name] }, (_, i) => makeBatch(i));
+parentPort?.postMessage(await train(workerData as TrainThreadData));
 
-let step = 0;
-for (; step < warmUpSteps; step++) await trainStep(device, batchOf(step), step, -1);
-const stepMs: number[] = [];
-const heap = startHeapMeter();
-const startMs = performance.now();
-let stopAfter = -1;
-for (let isOver = false; !isOver; step++) {
-  const beginMs = performance.now();
-  // Device 0 asks for the end as it would ask for a pause: all stop after the same step.
-  const isLast = stepMs.length + 1 >= data.steps || beginMs - startMs > 1000 * data.seconds;
-  const asked = rank === 0 && isLast ? step + 1 : stopAfter;
-  const outcome = await trainStep(device, batchOf(step), step, asked);
-  stopAfter = outcome.stopAfter;
-  isOver = stopAfter >= 0 && step + 1 >= stopAfter;
-  stepMs.push(performance.now() - beginMs);
-  heap.look();
+async function train({ work, rank, words, exchange: memory, ring }: TrainThreadData) {
+  const { input, devices, depth } = work;
+  const kernels = openKernels(work.arithmetic);
+  const topology = topologyOf(input, devices);
+  const shape = exchangeShapeOf(topology);
+  const cells = createAtomicCells({
+    words: new Int32Array(words),
+    participants: devices + 1,
+    participant: rank,
+    generation: 1,
+    deadlineMs: 600_000,
+    clock: realClock,
+  });
+  const counters = new BigInt64Array(meterWords);
+  const meter = createStepMeter(counters, realClock);
+  const cellsFor = (channel: Parameters<typeof meter.cellsFor>[0]) =>
+    meter.cellsFor(channel, cells);
+  const place = { shape, rank, memory, cells, cellsFor, kernels };
+  const exchange = createSharedMemoryExchange(place);
+  const device = createDeviceState({ rank, topology, recipe: work.recipe, kernels, exchange });
+  const intake =
+    ring === undefined
+      ? poolIntake(Array.from({ length: work.batches }, (_, i) => makeBatch(topology, rank, i)))
+      : createBatchIntake({
+          shape: ringShapeOf(topology),
+          local: { first: 0, count: devices },
+          memory: ring,
+          cells: cellsFor("batch"),
+          cellBase: layoutOf(shape).cells,
+          device: rank,
+          readers: [devices],
+        });
+  const pipeline = createPipeline({ device, intake, depth, steps: stepsMax, meter });
+
+  let step = 0;
+  for (; step < warmUpSteps; step++) await pipeline.run(step, stepsMax, () => -1);
+  const from = { devices: [Array.from(counters, Number)], reading: [] };
+  const stepMs: number[] = [];
+  const heap = startHeapMeter();
+  const startMs = performance.now();
+  // Device 0 asks for the end as it would ask for a pause: all stop after the same step, which is
+  // the next one where that has begun already.
+  const asked = () => {
+    const isOver = performance.now() - startMs > 1000 * work.seconds;
+    return rank === 0 && (isOver || stepMs.length + 2 >= work.steps) ? 0 : -1;
+  };
+  for (let isOver = false; !isOver; step++) {
+    const beginMs = performance.now();
+    const { stopAfter } = await pipeline.run(step, stepsMax, asked);
+    isOver = stopAfter >= 0;
+    stepMs.push(performance.now() - beginMs);
+    heap.look();
+  }
+  const to = { devices: [Array.from(counters, Number)], reading: [] };
+  const times = timesBetween([{ from, to }]);
+  return { stepMs, times, heap: heap.stop() } satisfies TrainThreadReport;
 }
-const report: TrainThreadReport = { stepMs, heap: heap.stop() };
-parentPort?.postMessage(report);
 
-function batchOf(at: number): LocalBatch {
-  const found = pool[at % pool.length];
-  if (found === undefined) throw new RangeError("The pool is empty");
-  return found;
-}
-
-function makeBatch(index: number): LocalBatch {
-  const { count: samples } = samplesOf(topology, rank, batch);
-  const random = new RandomStream(727 + rank, index);
-  const tables = model.tables.length;
-  const ids = new Int32Array(new SharedArrayBuffer(4 * tables * samples * lookups));
-  const rows = model.tables[0]?.rows ?? 1;
-  for (let i = 0; i < ids.length; i++) ids[i] = random.word() % rows;
-  const dense = new Float32Array(new SharedArrayBuffer(4 * samples * model.dense));
-  for (let i = 0; i < dense.length; i++) dense[i] = random.word() / 0x1_0000_0000;
-  const labels = new Float32Array(new SharedArrayBuffer(4 * samples));
-  for (let i = 0; i < samples; i++) labels[i] = random.word() & 1;
-  const lengths = new Int32Array(tables * samples).fill(lookups);
+/** Batches that are always there, in turn. */
+function poolIntake(pool: readonly LocalBatch[]): BatchIntake {
+  let given = 0;
+  const next = () => {
+    const found = pool[given++ % pool.length];
+    if (found === undefined) throw new RangeError("The pool is empty");
+    return found;
+  };
   return {
-    ticket: index,
-    samples,
-    batchSamples: batch,
-    idCount: ids.length,
-    dense,
-    labels,
-    lengths,
-    ids,
+    next: async () => next(),
+    nextIfThere: next,
+    waiting: () => 1,
+    release() {},
+    grant() {},
   };
 }

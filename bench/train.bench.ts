@@ -1,18 +1,22 @@
 // Question: how many samples a second does a whole step train, forward, exchange, backward and
 // update? Limit: what the processor's multiply-adds and the rows' traffic allow (step-limit.ts).
 
+import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { sparseOptimizerOptions } from "../src/embedding/options.ts";
-import { cellWords } from "../src/exchange/cells.ts";
-import { layoutOf } from "../src/exchange/shared-memory.ts";
+import { ringLayoutOf } from "../src/exchange/batch-ring.ts";
+import { abortCells, cellWords } from "../src/exchange/cells.ts";
+import { layoutOf } from "../src/exchange/layout.ts";
 import type { DensePrecision } from "../src/kernels/kernels.ts";
 import { denseOptimizerOptions } from "../src/model/options.ts";
 import type { Recipe } from "../src/training/device-state.ts";
-import { exchangeShapeOf, topologyOf } from "../src/training/topology.ts";
+import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topology.ts";
 import { type ConfigurationName, configuration } from "./configurations.ts";
+import type { ReaderThreadData } from "./reader-thread.ts";
 import { type BenchRow, quantiles } from "./report.ts";
 import { measureStepLimit } from "./step-limit.ts";
 import type { TrainThreadData, TrainThreadReport } from "./train-thread.ts";
+import type { TrainWork } from "./train-work.ts";
 
 export interface TrainBenchOptions {
   readonly config: ConfigurationName;
@@ -40,18 +44,62 @@ export async function benchTrain(options: TrainBenchOptions): Promise<BenchRow> 
 export function runSteps(
   options: TrainBenchOptions & { readonly steps: number },
 ): Promise<TrainThreadReport[]> {
-  const { config, batch, devices, optimizer, precision } = options;
+  return runDevices(benchWork(options));
+}
+
+/** A configuration's work; what is left out is as `bench -- train` has it. */
+export function benchWork(
+  options: Pick<TrainBenchOptions, "config" | "batch" | "devices" | "seconds"> &
+    Partial<TrainBenchOptions & Pick<TrainWork, "steps">>,
+): TrainWork {
+  const { config, batch, devices, seconds, optimizer = "sgd", precision = "float32" } = options;
+  const { arithmetic = "auto", steps = Number.POSITIVE_INFINITY } = options;
   const { model, lookups } = configuration(config, precision);
-  const input = { model, batchSize: batch, slices: 8, idsMax: model.tables.map(() => lookups) };
-  const layout = layoutOf(exchangeShapeOf(topologyOf(input, devices)));
-  const common = {
-    ...options,
-    name: config,
+  const idsMax = model.tables.map(() => lookups);
+  return {
+    input: { model, batchSize: batch, slices: 8, idsMax },
     recipe: recipeOf(optimizer),
-    words: new SharedArrayBuffer(4 * cellWords(devices, layout.cells)),
-    exchange: new SharedArrayBuffer(layout.bytes),
+    batches: config === "c" ? 8 : 16,
+    ...{ devices, depth: 3, seconds, steps, arithmetic },
   };
-  return Promise.all(Array.from({ length: devices }, (_, rank) => runThread({ ...common, rank })));
+}
+
+/**
+ * The same for any model and plan. With `sleepMs` a reader feeds the devices, which sleeps so long
+ * before each batch; without it batches are always there.
+ */
+export async function runDevices(work: TrainWork, sleepMs?: number): Promise<TrainThreadReport[]> {
+  const topology = topologyOf(work.input, work.devices);
+  const layout = layoutOf(exchangeShapeOf(topology));
+  const ringLayout = ringLayoutOf(ringShapeOf(topology));
+  const participants = work.devices + 1;
+  const words = new SharedArrayBuffer(4 * cellWords(participants, layout.cells + ringLayout.cells));
+  const exchange = new SharedArrayBuffer(layout.bytes);
+  const ring = sleepMs === undefined ? undefined : new SharedArrayBuffer(ringLayout.bytes);
+  const readers =
+    ring === undefined || sleepMs === undefined
+      ? []
+      : [
+          startThread("./reader-thread.js", {
+            work,
+            sleepMs,
+            words,
+            ring,
+          } satisfies ReaderThreadData),
+        ];
+  const devices = Array.from({ length: work.devices }, (_, rank) =>
+    startThread("./train-thread.js", {
+      work,
+      rank,
+      words,
+      exchange,
+      ring,
+    } satisfies TrainThreadData),
+  );
+  const reports = await Promise.all(devices.map((worker) => reportOf(worker)));
+  abortCells(new Int32Array(words), participants);
+  await Promise.all(readers.map((worker) => once(worker, "exit")));
+  return reports;
 }
 
 /** Samples/s of every step. */
@@ -59,8 +107,11 @@ export function ratesOf(batch: number, report: TrainThreadReport | undefined): n
   return (report?.stepMs ?? []).map((ms) => (1000 * batch) / ms);
 }
 
-function runThread(data: TrainThreadData): Promise<TrainThreadReport> {
-  const worker = new Worker(new URL("./train-thread.js", import.meta.url), { workerData: data });
+function startThread(entry: string, workerData: unknown): Worker {
+  return new Worker(new URL(entry, import.meta.url), { workerData });
+}
+
+function reportOf(worker: Worker): Promise<TrainThreadReport> {
   return new Promise((resolve, reject) => {
     worker.once("message", resolve);
     worker.once("error", reject);

@@ -6,6 +6,13 @@ import { exitCodes } from "./failure.ts";
 const sameMs = 500;
 const signals = ["SIGINT", "SIGTERM"] as const;
 
+/** Resolves at the first Ctrl-C or SIGTERM. */
+export function interruption(): Promise<void> {
+  return new Promise((resolve) => {
+    onInterrupt(resolve);
+  });
+}
+
 /** Calls `ask` at the first Ctrl-C or SIGTERM from now on, until it is disposed of. */
 export function onInterrupt(ask: () => void): Disposable {
   let askedAtMs: number | undefined;

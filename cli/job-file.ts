@@ -12,6 +12,8 @@ import { InputUnusableError, InvalidOptionError, type JobOptions, resolveJob } f
 export interface JobChanges {
   /** Files to read instead of the job's. */
   readonly data?: readonly string[] | undefined;
+  /** A plan's file, as `osiris plan --out` writes it. */
+  readonly plan?: string | undefined;
 }
 
 /**
@@ -20,7 +22,7 @@ export interface JobChanges {
  * both name the file
  */
 export async function loadJob(path: string, changes: JobChanges = {}): Promise<JobOptions> {
-  const job = withData(await readJob(path), path, changes.data);
+  const job = withPlan(withData(await readJob(path), path, changes.data), changes.plan);
   try {
     resolveJob(job);
   } catch (error) {
@@ -80,6 +82,16 @@ function exportedJob(path: string, module: Record<string, unknown>): unknown {
     path,
     `Cannot read the job ${path}: expected it to export the job as \`job\` or as its default`,
   );
+}
+
+function withPlan(job: unknown, path: string | undefined): unknown {
+  if (path === undefined) return job;
+  try {
+    return { ...(job as object), plan: JSON.parse(readFileSync(path, "utf8")) };
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : String(cause);
+    throw new InputUnusableError(path, `Cannot use the plan ${path}: ${message}`, { cause });
+  }
 }
 
 function withData(job: unknown, path: string, files: readonly string[] | undefined): unknown {

@@ -2,8 +2,8 @@
 // osiris <command>: one file a command. A command resolves to its exit code, or throws why it
 // failed.
 
-import { readFileSync } from "node:fs";
 import { Command } from "commander";
+import { packageVersion } from "../index.ts";
 import { exitCodeHelp } from "./arguments.ts";
 import { addBuildNative } from "./build-native.ts";
 import { addCancel } from "./cancel.ts";
@@ -11,6 +11,7 @@ import { addDemo } from "./demo.ts";
 import { addEval } from "./eval.ts";
 import { exitCodeOf, tellFailure } from "./failure.ts";
 import { addGenerate } from "./generate.ts";
+import { addHost } from "./host.ts";
 import { addPlan } from "./plan.ts";
 import { addStatus } from "./status.ts";
 import { addSubmit } from "./submit.ts";
@@ -24,7 +25,7 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
 
 const program = new Command("osiris")
   .description("Trains deep-learning recommendation models on supervised actors.")
-  .version(versionOfPackage())
+  .version(packageVersion())
   .exitOverride()
   .configureOutput({
     outputError: (text, write) => write(text.replace(/^error: /, "osiris: ")),
@@ -36,6 +37,7 @@ const commands = [
   addDemo,
   addTrain,
   addUp,
+  addHost,
   addSubmit,
   addStatus,
   addCancel,
@@ -51,9 +53,4 @@ try {
 } catch (error) {
   tellFailure(error, process.argv.includes("--verbose"));
   process.exitCode = exitCodeOf(error);
-}
-
-function versionOfPackage(): string {
-  const text = readFileSync(new URL("../../package.json", import.meta.url), "utf8");
-  return (JSON.parse(text) as { version: string }).version;
 }

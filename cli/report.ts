@@ -1,6 +1,6 @@
 // The final report of a run, and the loss curve in it.
 
-import type { CutRecord, RunResult } from "../index.ts";
+import type { CutRecord, RunResult, StepTimes } from "../index.ts";
 import { count, metric } from "./format.ts";
 
 /** What people are told of a finished run, as lines. */
@@ -22,6 +22,7 @@ export function reportOf(result: RunResult): string[] {
     ...(result.samplesPerSecond > 0
       ? [`Samples/s            ${count(result.samplesPerSecond)}`]
       : []),
+    ...(result.times === undefined ? [] : [`Time of a step       ${timeOf(result.times)}`]),
     `Steps                ${count(result.step)}${result.status === "stopped-early" ? " (stopped early: the best)" : ""}`,
     ...(result.repairedIds.length > 0
       ? [`Repaired ids         ${repairedCounts(result.repairedIds)}`]
@@ -29,6 +30,26 @@ export function reportOf(result: RunResult): string[] {
     `Digest               ${result.digest}`,
     `Checkpoint           ${result.directory}`,
   ];
+}
+
+const shareNames: Readonly<Record<keyof StepTimes["shares"], string>> = {
+  computing: "computing",
+  sendingIds: "sending ids",
+  batch: "waiting for batches",
+  ids: "for ids",
+  pooled: "for vectors",
+  dPooled: "for their gradients",
+  rowSums: "for row sums",
+  gradients: "for dense gradients",
+  losses: "for losses",
+};
+
+/** How long a step took, and what at least a twentieth of that went to, in the step's order. */
+export function timeOf({ stepMs, shares }: StepTimes): string {
+  const parts = (Object.keys(shareNames) as (keyof typeof shareNames)[])
+    .filter((name) => shares[name] >= 0.05)
+    .map((name) => `${Math.round(100 * shares[name])} % ${shareNames[name]}`);
+  return `${stepMs.toPrecision(3)} ms: ${parts.join(", ")}`;
 }
 
 /** Ids that were clamped or hashed, table by table. */

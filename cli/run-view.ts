@@ -4,7 +4,7 @@
 import { MultiBar, type SingleBar } from "cli-progress";
 import type { RunEvent } from "../index.ts";
 import { count, duration, metric, plural } from "./format.ts";
-import { repairedCounts } from "./report.ts";
+import { repairedCounts, timeOf } from "./report.ts";
 
 /** Shows a run's events, one by one, in their order. */
 export interface RunView {
@@ -51,7 +51,8 @@ export function linesView(say: (line: string) => void): RunView {
         say(
           `  step ${count(step)} of ${count(steps)} · loss ${metric(loss)} · ` +
             `${count(samplesPerSecond)} samples/s · ${duration(progress.secondsLeft)} left` +
-            repairedSoFar(event),
+            repairedSoFar(event) +
+            (event.times === undefined ? "" : ` · ${timeOf(event.times)}`),
         );
         return;
       }
@@ -151,12 +152,15 @@ function linesOf(): (event: RunEvent) => string | undefined {
 
 function lineOf(event: RunEvent): string | undefined {
   switch (event.type) {
+    case "run.waiting":
+      return `Waiting for ${plural(event.wanted, "device")}, ${event.devices} are there`;
     case "run.prepared":
       return preparedLine(event);
     case "run.started": {
-      const { devices, arithmetic, fromStep, steps } = event;
+      const { devices, hosts, arithmetic, fromStep, steps } = event;
       const from = fromStep > 0 ? `, going on from step ${count(fromStep)}` : "";
-      const place = `${plural(devices, "device")} (${arithmetic})`;
+      const spread = hosts.length > 1 ? ` of ${hosts.length} hosts` : "";
+      const place = `${plural(devices, "device")}${spread} (${arithmetic})`;
       return `Training on ${place}, ${count(steps)} steps${from}`;
     }
     case "run.evaluated": {
@@ -168,6 +172,8 @@ function lineOf(event: RunEvent): string | undefined {
     }
     case "run.incident":
       return `  ! ${event.offender} failed: ${event.error.message} (${event.context})`;
+    case "run.alert":
+      return `  ! ${event.message}`;
     case "run.recovered": {
       const { fromStep, generation, seconds } = event;
       return (

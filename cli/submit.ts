@@ -18,6 +18,7 @@ import { openView } from "./run-view.ts";
 
 interface SubmitOptions extends CommonOptions, ConnectionArguments {
   readonly follow?: boolean;
+  readonly plan?: string;
 }
 
 /** Adds the command. */
@@ -26,6 +27,7 @@ export function addSubmit(program: Command): void {
     .command("submit")
     .argument("<job>", "job file; relative paths in it are relative to the cluster's directory")
     .description("hand a job to a running cluster (`osiris up`)")
+    .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
     .option("--follow", "stay until the run is over; Ctrl-C leaves it running");
   withCommon(withConnection(command), [
     "submit job.yaml --token 4f1c...",
@@ -36,7 +38,7 @@ export function addSubmit(program: Command): void {
 }
 
 async function submit(path: string, options: SubmitOptions): Promise<number> {
-  const job = await loadJob(path);
+  const job = await loadJob(path, { plan: options.plan });
   await using client = await connect(connectionOf(options));
   const run = await client.submit(job);
   if (options.follow !== true) {

@@ -15,6 +15,7 @@ import { openView, type RunView } from "./run-view.ts";
 interface TrainOptions extends CommonOptions {
   readonly devices?: number;
   readonly data?: readonly string[];
+  readonly plan?: string;
   readonly nats?: string;
   readonly token?: string;
 }
@@ -31,11 +32,13 @@ export function addTrain(program: Command): void {
       integerFrom(1),
     )
     .option("--data <FILE>", "read this file instead of the job's; may be repeated", collected)
+    .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
     .option("--nats <URL>", "a nats-server to run over, instead of the embedded broker")
     .option("--token <TOKEN>", "token for it");
   withCommon(command, [
     "train job.yaml",
     "train job.ts --devices 4 --data day_0.tsv.gz --data day_1.tsv.gz",
+    "train job.yaml --devices 4 --plan plan.json",
     "train job.json --json | tail -1",
   ]).action(async (job: string, options: TrainOptions) => {
     process.exitCode = await train(job, options);
@@ -43,12 +46,13 @@ export function addTrain(program: Command): void {
 }
 
 async function train(path: string, options: TrainOptions): Promise<number> {
-  const { devices, data, nats, token } = options;
-  const given = await loadJob(path, { data });
+  const { devices, data, plan, nats, token } = options;
+  const given = await loadJob(path, { data, plan });
   const job = devices === undefined ? given : { ...given, devices };
+  const planned = job.plan === undefined ? 0 : job.plan.hosts * job.plan.devicesPerHost;
   const view = openView({ json: options.json === true });
   await using cluster = await Cluster.start({
-    devices: job.devices || 2, // 0 stands for all that there are.
+    devices: job.devices || planned || 2, // 0 stands for all that there are.
     // On a broker that others use too, this cluster answers only to a name of its own.
     ...(nats === undefined ? {} : { nats, name: `train-${randomBytes(4).toString("hex")}` }),
     ...(token === undefined ? {} : { token }),

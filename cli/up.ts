@@ -2,14 +2,15 @@
 
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
-import { Cluster, type RunSummary } from "../index.ts";
+import { Cluster, type HostRecord, type RunSummary } from "../index.ts";
 import { type CommonOptions, integerFrom, usualPort, withCommon } from "./arguments.ts";
 import { keepBroker } from "./broker.ts";
 import { plural } from "./format.ts";
-import { onInterrupt } from "./interrupt.ts";
+import { interruption } from "./interrupt.ts";
 
 interface UpOptions extends CommonOptions {
   readonly devices: number;
+  readonly minDevices?: number;
   readonly port: number;
   readonly cluster: string;
   readonly nats?: string;
@@ -21,7 +22,8 @@ export function addUp(program: Command): void {
   const command = program
     .command("up")
     .description("run a cluster that takes jobs over NATS, until Ctrl-C")
-    .option("--devices <N>", "worker threads that compute", integerFrom(1), 2)
+    .option("--devices <N>", "worker threads that compute", integerFrom(0), 2)
+    .option("--min-devices <N>", "devices that a run waits for, those of hosts too", integerFrom(1))
     .option("--port <P>", "port of its broker on 127.0.0.1; 0: any", integerFrom(0), usualPort)
     .option("--nats <URL>", "a nats-server to run over, instead of a broker of its own")
     .option("--token <TOKEN>", "token for its clients (default: a new random one)")
@@ -30,11 +32,12 @@ export function addUp(program: Command): void {
     "up",
     "up --devices 8 --port 4333",
     "up --nats nats://10.0.0.5:4222 --token 4f1c...",
+    "up --devices 0 --min-devices 8      # of hosts only: osiris host",
   ]).action(up);
 }
 
 async function up(options: UpOptions): Promise<void> {
-  const { devices, cluster: name, nats, port } = options;
+  const { devices, minDevices, cluster: name, nats, port } = options;
   const interrupted = interruption();
   const say = (line: string) => (options.json === true ? console.error(line) : console.log(line));
   const token = options.token ?? (nats === undefined ? randomBytes(16).toString("hex") : undefined);
@@ -43,8 +46,10 @@ async function up(options: UpOptions): Promise<void> {
   const url = broker?.url ?? nats ?? "";
   await using cluster = await Cluster.start({
     devices,
+    ...(minDevices === undefined ? {} : { minDevices }),
     name,
     nats: url,
+    onHosts: (hosts) => say(hostsLine(hosts)),
     ...(token === undefined ? {} : { token }),
     onIncident: ({ offender, reason }) => say(`  ! ${offender} failed: ${reason.message}`),
   });
@@ -52,13 +57,6 @@ async function up(options: UpOptions): Promise<void> {
   if (cluster.notice !== undefined) say(cluster.notice);
   await interrupted;
   await stopRuns(cluster, say);
-}
-
-/** Resolves at the first Ctrl-C. */
-function interruption(): Promise<void> {
-  return new Promise((resolve) => {
-    onInterrupt(resolve);
-  });
 }
 
 function tellUp(up: {
@@ -89,6 +87,11 @@ function tellUp(up: {
   if (token !== undefined) console.log(`Token: ${token}`);
   console.log(`Submit:  osiris submit JOB --nats ${url}${secret}${named} --follow`);
   console.log("Ctrl-C stops it.");
+}
+
+function hostsLine(hosts: readonly HostRecord[]): string {
+  const names = hosts.map(({ host, devices }) => `host:${host} (${plural(devices, "device")})`);
+  return `Hosts: ${names.length === 0 ? "none" : names.join(", ")}`;
 }
 
 /** Every run gets its checkpoint, from which it can go on. */

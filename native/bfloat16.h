@@ -127,7 +127,7 @@ struct Bfloat16 {
 
 inline void linearBfloat16(float* out, const float* x, const float* w, const float* b,
                            int64_t samples, int64_t inputs, int64_t outputs, bool relu) {
-  product<Bfloat16>(out, {x, inputs, 1}, {w, 1, inputs}, b, relu, samples, outputs, inputs);
+  layer<Bfloat16>(out, x, w, b, samples, inputs, outputs, relu);
 }
 
 inline void dLinearInputBfloat16(float* dX, const float* dOut, const float* w, int64_t samples,

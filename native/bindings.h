@@ -20,6 +20,16 @@ thread_local const Kernels* limited = nullptr;
 /// The kernels that this thread runs.
 const Kernels& running() { return limited != nullptr ? *limited : *best; }
 
+// copyColumns(out, outFirst, outStride, from, fromFirst, fromStride, samples, columns)
+void copyColumns(Call& call) {
+  float *out = call.floats(0), *from = call.floats(3);
+  const int64_t outFirst = call.integer(1), outStride = call.integer(2);
+  const int64_t fromFirst = call.integer(4), fromStride = call.integer(5);
+  const int64_t samples = call.integer(6), columns = call.integer(7);
+  if (!call.valid()) return;
+  running().copyColumns(out + outFirst, outStride, from + fromFirst, fromStride, samples, columns);
+}
+
 // uniform(t, key0, key1, purpose, first, scale)
 void uniform(Call& call) {
   float* t = call.floats(0);
@@ -98,6 +108,15 @@ void dInteract(Call& call) {
 
 // TABLES: weights[], states[], touched[], exponents[], numbers. BAGS: offsets, ids, weights.
 
+// born(TABLES, key0, key1, purpose, scale)
+void born(Call& call) {
+  const auto tables = tablesOf(call, 0, false);
+  const Key key = keyOf(call, 5);
+  const uint32_t purpose = call.word(7);
+  const float scale = static_cast<float>(call.number(8));
+  if (call.valid()) running().born(tables[0], key.words, purpose, scale);
+}
+
 // pool(out, TABLES, BAGS, first, count)
 void pool(Call& call) {
   float* out = call.floats(0);
@@ -108,23 +127,30 @@ void pool(Call& call) {
   running().pool(out, tables.data(), bags, first, count, columnsOf(tables));
 }
 
-// updateRows(TABLES, rules, BAGS, dPooled, firstSlice, bounds, sums[]): the first table of which a
-// row is no longer finite, or -1
+/// Arguments i, i+1: for each table what of its rows was completed, means and trusts; an empty
+/// array: nothing.
+std::vector<Completed> completedOf(Call& call, size_t i, const std::vector<Table>& tables) {
+  const auto means = call.floatsOf(i), trusts = call.floatsOf(i + 1);
+  std::vector<Completed> completed;
+  for (size_t t = 0; t < tables.size() && call.valid(); t++) {
+    completed.push_back({means[t], trusts[t]});
+  }
+  return completed;
+}
+
+// updateRows(TABLES, rules, BAGS, dPooled, firstSlice, bounds, means[], trusts[]): the first table
+// of which a row is no longer finite, or -1
 napi_value updateRows(Call& call) {
   const auto tables = tablesOf(call, 0, true);
   const Bags bags = bagsOf(call, 6, tables);
   float* dPooled = call.floats(9);
   const Slices slices = slicesOf(call, 10);
-  std::vector<float*> sums;
-  if (!call.missing(12)) sums = call.floatsOf(12);
-  // Only some rules have a mean of squares to complete.
-  for (size_t t = 0; t < sums.size() && call.valid(); t++) {
-    if (!tables[t].rule.hasMean()) sums[t] = nullptr;
-  }
+  std::vector<Completed> completed;
+  if (!call.missing(12)) completed = completedOf(call, 12, tables);
   if (!call.valid()) return nullptr;
-  const float* const* completed = sums.empty() ? nullptr : sums.data();
+  const Completed* known = completed.empty() ? nullptr : completed.data();
   return call.answer(
-      running().updateRows(tables.data(), bags, dPooled, columnsOf(tables), slices, completed));
+      running().updateRows(tables.data(), bags, dPooled, columnsOf(tables), slices, known));
 }
 
 // rowSquares(TABLES, rules, BAGS, dPooled, firstSlice, bounds, table): Float32Array
@@ -138,13 +164,22 @@ napi_value rowSquares(Call& call) {
   float* squares = nullptr;
   const int64_t count = running().rowSquares(&squares, tables[index], index, bags, dPooled,
                                              columnsOf(tables), slices);
-  napi_value buffer = nullptr, result = nullptr;
-  void* data = nullptr;
-  const size_t bytes = static_cast<size_t>(count) * sizeof(float);
-  if (napi_create_arraybuffer(call.env(), bytes, &data, &buffer) != napi_ok) return nullptr;
-  if (bytes > 0) std::memcpy(data, squares, bytes);
-  napi_create_typedarray(call.env(), napi_float32_array, count, buffer, 0, &result);
-  return result;
+  return call.answer(squares, count);
+}
+
+// rowNorms(TABLES, rules, BAGS, dPooled, firstSlice, bounds, table, means): Float64Array
+napi_value rowNorms(Call& call) {
+  const auto tables = tablesOf(call, 0, true);
+  const Bags bags = bagsOf(call, 6, tables);
+  float* dPooled = call.floats(9);
+  const Slices slices = slicesOf(call, 10);
+  const int64_t index = call.integer(12);
+  const float* means = call.missing(13) ? nullptr : call.floats(13);
+  if (!call.valid()) return nullptr;
+  double* norms = nullptr;
+  const int64_t count = running().rowNorms(&norms, tables[index], index, bags, dPooled,
+                                           columnsOf(tables), slices, means);
+  return call.answer(norms, count);
 }
 
 // dRows(TABLES, BAGS, dPooled, firstSlice, bounds, table, dRows[], counts[])
@@ -181,6 +216,60 @@ void foldSubtrees(Call& call) {
     trees.push_back({numbers[2 * p], numbers[2 * p + 1]});
   }
   running().foldSubtrees(out, parts.data(), trees.data(), static_cast<int64_t>(parts.size()), n);
+}
+
+// foldPooled(out, outFirst, outColumns, froms[], numbers, samples, columns, lengths, precision):
+// numbers holds first column, columns, first block and blocks of each part; no columns: zeros
+void foldPooled(Call& call) {
+  float* out = call.floats(0);
+  const int64_t outFirst = call.integer(1), outColumns = call.integer(2);
+  const auto froms = call.floatsOf(3);
+  const int32_t* numbers = call.ints(4);
+  const int64_t samples = call.integer(5), columns = call.integer(6);
+  const int32_t* lengths = call.missing(7) ? nullptr : call.ints(7);
+  const auto precision = static_cast<Precision>(call.integer(8));
+  if (!call.valid()) return;
+  std::vector<PooledPart> parts;
+  for (size_t p = 0; p < froms.size(); p++, numbers += 4) {
+    const float* from = numbers[1] == 0 ? nullptr : froms[p] + numbers[0];
+    parts.push_back({from, numbers[1], {numbers[2], numbers[3]}});
+  }
+  running().foldPooled(out + outFirst, outColumns, parts.data(),
+                       static_cast<int64_t>(parts.size()), samples, columns, lengths, precision);
+}
+
+// shareColumns(out, outFirst, outColumns, from, fromFirst, fromColumns, columns, lengths)
+void shareColumns(Call& call) {
+  float *out = call.floats(0), *from = call.floats(3);
+  const int64_t outFirst = call.integer(1), outColumns = call.integer(2);
+  const int64_t fromFirst = call.integer(4), fromColumns = call.integer(5);
+  const int64_t columns = call.integer(6), samples = call.length(7);
+  const int32_t* lengths = call.ints(7);
+  if (!call.valid()) return;
+  running().shareColumns(out + outFirst, outColumns, from + fromFirst, fromColumns, samples,
+                         columns, lengths);
+}
+
+// packColumns(to, from, fromFirst, fromColumns, samples, columns, precision)
+void packColumns(Call& call) {
+  uint8_t* to = call.bytes(0);
+  const float* from = call.floats(1);
+  const int64_t first = call.integer(2), fromColumns = call.integer(3);
+  const int64_t samples = call.integer(4), columns = call.integer(5);
+  const auto precision = static_cast<Precision>(call.integer(6));
+  if (!call.valid()) return;
+  running().packColumns(to, from + first, fromColumns, samples, columns, precision);
+}
+
+// unpackColumns(out, outFirst, outColumns, from, samples, columns, precision)
+void unpackColumns(Call& call) {
+  float* out = call.floats(0);
+  const int64_t first = call.integer(1), outColumns = call.integer(2);
+  const uint8_t* from = call.bytes(3);
+  const int64_t samples = call.integer(4), columns = call.integer(5);
+  const auto precision = static_cast<Precision>(call.integer(6));
+  if (!call.valid()) return;
+  running().unpackColumns(out + first, outColumns, from, samples, columns, precision);
 }
 
 // applyFlat(rule, w, state, second, g): -1 where all of g were finite, else 0
@@ -264,7 +353,9 @@ NAPI_MODULE_INIT() {
       method("arithmetic", answered<arithmetic>),
       method("limitIsa", answered<limitIsa>),
       method("useLargePages", bound<useLargePages>),
+      method("copyColumns", bound<copyColumns>),
       method("uniform", bound<uniform>),
+      method("born", bound<born>),
       method("linear", bound<linear>),
       method("dRelu", bound<dRelu>),
       method("dLinearInput", bound<dLinearInput>),
@@ -276,9 +367,14 @@ NAPI_MODULE_INIT() {
       method("pool", bound<pool>),
       method("updateRows", answered<updateRows>),
       method("rowSquares", answered<rowSquares>),
+      method("rowNorms", answered<rowNorms>),
       method("dRows", bound<dRows>),
       method("applyRows", answered<applyRows>),
       method("foldSubtrees", bound<foldSubtrees>),
+      method("foldPooled", bound<foldPooled>),
+      method("shareColumns", bound<shareColumns>),
+      method("packColumns", bound<packColumns>),
+      method("unpackColumns", bound<unpackColumns>),
       method("applyFlat", answered<applyFlat>),
   };
   napi_define_properties(env, exports, sizeof properties / sizeof properties[0], properties);

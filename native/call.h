@@ -106,19 +106,38 @@ class Call {
     napi_create_int64(env_, number, &result);
     return result;
   }
+  napi_value answer(const float* values, int64_t count) {
+    return copied(values, count, napi_float32_array);
+  }
+  napi_value answer(const double* values, int64_t count) {
+    return copied(values, count, napi_float64_array);
+  }
 
   napi_env env() const { return env_; }
 
  private:
+  template <typename Element>
+  napi_value copied(const Element* values, int64_t count, napi_typedarray_type type) {
+    napi_value buffer = nullptr, result = nullptr;
+    void* data = nullptr;
+    const size_t bytes = static_cast<size_t>(count) * sizeof(Element);
+    if (napi_create_arraybuffer(env_, bytes, &data, &buffer) != napi_ok) return nullptr;
+    if (bytes > 0) std::memcpy(data, values, bytes);
+    napi_create_typedarray(env_, type, static_cast<size_t>(count), buffer, 0, &result);
+    return result;
+  }
+
   void ok(napi_status status) { valid_ = valid_ && status == napi_ok; }
 
+  /// nullptr where there are no elements.
   template <typename Element>
   Element* pointer(napi_value value, napi_typedarray_type expected) {
     napi_typedarray_type type = napi_int8_array;
     void* data = nullptr;
-    ok(napi_get_typedarray_info(env_, value, &type, nullptr, &data, nullptr, nullptr));
+    size_t length = 0;
+    ok(napi_get_typedarray_info(env_, value, &type, &length, &data, nullptr, nullptr));
     valid_ = valid_ && type == expected;
-    return static_cast<Element*>(data);
+    return length == 0 ? nullptr : static_cast<Element*>(data);
   }
 
   napi_env env_;
@@ -154,13 +173,15 @@ Rule ruleOf(const double* numbers) {
   return rule;
 }
 
-/// Tables from lists: weights or codes, states, touched, exponents, six integers each; rules where
-/// there are.
+/// The numbers of a table, as src/kernels/native.ts lays them out.
+constexpr int64_t tableNumbers = 10;
+
+/// Tables from lists: weights or codes, states, touched, exponents, numbers; rules where there are.
 std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
   const int32_t* numbers = call.ints(i + 4);
   std::vector<napi_typedarray_type> types;
-  for (int64_t t = 0; call.valid() && t < call.length(i + 4) / 6; t++) {
-    switch (static_cast<Precision>(numbers[6 * t + 5])) {
+  for (int64_t t = 0; call.valid() && t < call.length(i + 4) / tableNumbers; t++) {
+    switch (static_cast<Precision>(numbers[tableNumbers * t + 5])) {
       case Precision::float32: types.push_back(napi_float32_array); break;
       case Precision::int8: types.push_back(napi_int8_array); break;
       default: types.push_back(napi_uint16_array);
@@ -173,14 +194,15 @@ std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
   const double* rulesAt = rules ? call.doubles(i + 5) : nullptr;
   std::vector<Table> tables;
   int64_t column = 0;
-  for (size_t t = 0; call.valid() && t < weights.size(); t++, numbers += 6) {
+  for (size_t t = 0; call.valid() && t < weights.size(); t++, numbers += tableNumbers) {
     Rule rule{};
     if (rules) rule = ruleOf(rulesAt + ruleNumbers * t);
     const auto precision = static_cast<Precision>(numbers[5]);
     const bool wide = precision == Precision::float32;
     tables.push_back({wide ? static_cast<float*>(weights[t]) : nullptr, states[t], touched[t],
                       numbers[0], numbers[1], numbers[2], numbers[3] != 0, numbers[4], column,
-                      rule, precision, wide ? nullptr : weights[t], exponents[t]});
+                      rule, precision, wide ? nullptr : weights[t], exponents[t], numbers[6],
+                      numbers[7], numbers[8], numbers[9]});
     column += numbers[1];
   }
   return tables;

@@ -1,9 +1,22 @@
 // Dense layers: products with bias and ReLU, and weight gradients over the tree of slices. Included
 // once for each instruction set.
 
+/// A layer of one output has samples for columns: only one lane of a vector of outputs would work.
+template <typename Format>
+void layer(float* out, const float* x, const float* w, const float* b, int64_t samples,
+           int64_t inputs, int64_t outputs, bool relu) {
+  if (outputs != 1) {
+    product<Format>(out, {x, inputs, 1}, {w, 1, inputs}, b, relu, samples, outputs, inputs);
+    return;
+  }
+  float* starts = scratches().starts.take<float>(samples);
+  for (int64_t s = 0; s < samples; s++) starts[s] = b[0];
+  product<Format>(out, {w, inputs, 1}, {x, 1, inputs}, starts, relu, 1, samples, inputs);
+}
+
 inline void linear(float* out, const float* x, const float* w, const float* b, int64_t samples,
                    int64_t inputs, int64_t outputs, bool relu) {
-  product<Float32>(out, {x, inputs, 1}, {w, 1, inputs}, b, relu, samples, outputs, inputs);
+  layer<Float32>(out, x, w, b, samples, inputs, outputs, relu);
 }
 
 inline void dRelu(float* d, const float* out, int64_t n) {

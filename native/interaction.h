@@ -1,5 +1,10 @@
 // Interaction of features, dropout, birth and folds: included once for each instruction set.
 
+/// Asks for n floats that the next sample needs: one sample's work hides the way from memory.
+INLINE void ask(const float* p, int64_t n) {
+  for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(p + i, 0, 2);
+}
+
 /// Rows i0.. of x * x^T below the diagonal, columns j0..; both operands are x^T (D,stride).
 template <int rows, int vectors>
 void gram(float* pairs, const float* xT, int64_t stride, int64_t dim, int64_t i0, int64_t j0) {
@@ -40,6 +45,7 @@ inline void interact(float* out, const float* x, int64_t samples, int64_t featur
     transpose(xT, stride, x, dim, features, dim);
     for (int64_t i0 = 0; i0 < features; i0 += gramRows) {
       const int64_t rows = features - i0 < gramRows ? features - i0 : gramRows;
+      if (b + 1 < samples) ask(x + (features + i0) * dim, rows * dim);
       for (int64_t j0 = 0; j0 < i0 + rows - 1; j0 += tileColumns) {
         const bool wide = i0 + rows - 1 - j0 > lanes;
         pickGram(rows, wide, all)(out + copied * dim, xT, stride, dim, i0, j0);
@@ -48,39 +54,53 @@ inline void interact(float* out, const float* x, int64_t samples, int64_t featur
   }
 }
 
-/// One sample of `dInteract`: dZ as a full symmetric matrix, x with whole vectors in each row.
+/// One sample of `dInteract`: its pairs as they lie, x with whole vectors in each row.
 struct DSample {
   float* dX;
   const float* dOut;
-  const float* dZ;  // (F,pairStride); the diagonal is not read
-  const float* x;   // (F,stride)
-  int64_t pairStride, stride, features, dim, copied;
+  const float* x;  // (F,stride)
+  int64_t stride, features, dim, copied;
+
+  /// dZ(i,0) .. dZ(i,i-1)
+  const float* below(int64_t i) const { return dOut + copied * dim + i * (i - 1) / 2; }
 };
+
+/// acc(m) += dZ(m) * x for each m but one.
+template <int rows, int vectors, typename DZ>
+INLINE void addScaled(Vec (&acc)[rows][vectors], const float* x, int without, DZ dZ) {
+  Vec xs[vectors];
+  UNROLL for (int v = 0; v < vectors; v++) xs[v] = load(x + v * lanes);
+  UNROLL for (int m = 0; m < rows; m++) {
+    if (m == without) continue;
+    const Vec scale = broadcast(dZ(m));
+    UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = fma(scale, xs[v], acc[m][v]);
+  }
+}
 
 /// Columns c.. of rows i0.. of dX: the copied part, then ascending j, j = i left out.
 template <int rows, int vectors>
 void dFeatures(const DSample& s, int64_t i0, int64_t c) {
   Vec acc[rows][vectors];
+  const float* own[rows];
   UNROLL for (int m = 0; m < rows; m++) {
+    own[m] = s.below(i0 + m);
     UNROLL for (int v = 0; v < vectors; v++) {
       const int64_t n = left(s.dim, c + v * lanes);
       const float* copied = s.dOut + (i0 + m) * s.dim + c + v * lanes;
       acc[m][v] = i0 + m < s.copied ? loadSome(copied, n) : zero();
     }
   }
-  const float *dZ = s.dZ + i0, *x = s.x + c;
-  chain<rows, vectors, 1>(acc, i0, dZ, s.pairStride, x, s.stride);
-  UNROLL for (int j = 0; j < rows; j++) {
-    UNROLL for (int v = 0; v < vectors; v++) {
-      const Vec xj = load(x + (i0 + j) * s.stride + v * lanes);
-      UNROLL for (int m = 0; m < rows; m++) {
-        if (m != j) acc[m][v] = fma(broadcast(dZ[(i0 + j) * s.pairStride + m]), xj, acc[m][v]);
-      }
-    }
+  const float* x = s.x + c;
+  int64_t j = 0;
+  for (; j < i0; j++, x += s.stride) {
+    addScaled(acc, x, -1, [&](int m) INLINE_LAMBDA { return own[m][j]; });
   }
-  const int64_t next = i0 + rows;
-  chain<rows, vectors, 1>(acc, s.features - next, dZ + next * s.pairStride, s.pairStride,
-                          x + next * s.stride, s.stride);
+  UNROLL for (int d = 0; d < rows; d++, j++, x += s.stride) {
+    addScaled(acc, x, d, [&](int m) INLINE_LAMBDA { return m < d ? own[d][i0 + m] : own[m][j]; });
+  }
+  for (const float* other = s.below(j) + i0; j < s.features; other += j, j++, x += s.stride) {
+    addScaled(acc, x, -1, [&](int m) INLINE_LAMBDA { return other[m]; });
+  }
   UNROLL for (int m = 0; m < rows; m++) {
     UNROLL for (int v = 0; v < vectors; v++) {
       const int64_t at = c + v * lanes;
@@ -103,23 +123,18 @@ inline void dInteract(float* dX, const float* dOut, const float* x, int64_t samp
   constexpr std::make_integer_sequence<int, gramRows> all{};
   const int64_t width = copied * dim + (dots ? features * (features - 1) / 2 : 0);
   const int64_t stride = (dim + lanes - 1) / lanes * lanes;
-  float* dZ = scratches().features.take<float>(features * features + features * stride);
-  float* padded = dZ + features * features;
+  float* padded = scratches().features.take<float>(features * stride);
   for (int64_t b = 0; b < samples; b++, x += features * dim, dX += features * dim, dOut += width) {
     if (!dots) {
       std::memcpy(dX, dOut, copied * dim * sizeof(float));
       std::memset(dX + copied * dim, 0, (features - copied) * dim * sizeof(float));
       continue;
     }
-    const float* pair = dOut + copied * dim;
-    for (int64_t i = 0; i < features; i++) {
-      for (int64_t j = 0; j < i; j++) dZ[i * features + j] = dZ[j * features + i] = *pair++;
-    }
     for (int64_t i = 0; stride != dim && i < features; i++) {
       std::memcpy(padded + i * stride, x + i * dim, dim * sizeof(float));
     }
     const float* rows = stride == dim ? x : padded;
-    const DSample sample{dX, dOut, dZ, rows, features, stride, features, dim, copied};
+    const DSample sample{dX, dOut, rows, stride, features, dim, copied};
     for (int64_t i0 = 0; i0 < features; i0 += gramRows) {
       const int64_t some = features - i0 < gramRows ? features - i0 : gramRows;
       for (int64_t c = 0; c < dim; c += tileColumns) {

@@ -64,6 +64,18 @@ std::vector<int32_t> boundsOf(int64_t slices, int64_t samples) {
 /// Mostly few, now and then more than a block of a product takes at once.
 int64_t someInputs() { return 1 + below(below(4) == 0 ? 1300 : 200); }
 
+void testColumns(const Kernels& k) {
+  const int64_t samples = 1 + below(30), columns = below(70);
+  const int64_t outStride = columns + below(9), fromStride = columns + below(9);
+  Buffer out((samples - 1) * outStride + columns), from((samples - 1) * fromStride + columns);
+  std::vector<float> expected(out.data(), out.data() + out.size());
+  for (int64_t s = 0; s < samples; s++) {
+    std::copy_n(from.data() + s * fromStride, columns, expected.data() + s * outStride);
+  }
+  k.copyColumns(out.data(), outStride, from.data(), fromStride, samples, columns);
+  expect(std::equal(expected.begin(), expected.end(), out.data()), k.name, "copyColumns");
+}
+
 void testLayer(const Kernels& k) {
   const int64_t samples = 1 + below(90), inputs = someInputs(), outputs = 1 + below(100);
   Buffer x(samples * inputs), w(outputs * inputs), b(outputs), out(samples * outputs);
@@ -221,6 +233,9 @@ void testEmbedding(const Kernels& k, RuleKind kind) {
     rule.rest1 = rule.rest2 = 0.1f;
     tables.push_back({memory[2 * t].data(), memory[2 * t + 1].data(), touched[t].data(), rows[t],
                       dims[t], width, t == 0, int64_t{1} << below(3), columns, rule});
+    Table& table = tables.back();
+    table.blockRows = (table.rows + table.blocks - 1) / table.blocks;
+    table.tableDim = table.dim;
     columns += dims[t];
     for (int64_t s = 0; s < samples; s++) {
       for (int64_t i = below(4); i > 0; i--) ids.push_back(static_cast<int32_t>(below(rows[t])));
@@ -257,6 +272,10 @@ void testEmbedding(const Kernels& k, RuleKind kind) {
   const Slices slices{0, count, bounds.data()};
   float* squares = nullptr;
   k.rowSquares(&squares, tables[0], 0, bags, d.data(), columns, slices);
+  if (tables[0].rule.isLamb()) {
+    double* norms = nullptr;
+    k.rowNorms(&norms, tables[0], 0, bags, d.data(), columns, slices, nullptr);
+  }
   Buffer dRows(rows[0] * dims[0]), counts(rows[0]);
   float* const dRowsOf[] = {dRows.data()};
   float* const countsOf[] = {counts.data()};
@@ -284,7 +303,8 @@ void testCodes(const Kernels& k, Precision precision) {
   rule.l2 = 0.25f;
   rule.kept = 1;
   Table table{nullptr, nullptr, touched.data(), rows, dim, 0, false, 1, 0, rule,
-              precision, memory.data(), exponents.data()};
+              precision, memory.data(), exponents.data(), rows, below(1000), 32 * below(3)};
+  table.tableDim = table.firstColumn + dim + 32 * below(2);
   std::vector<int32_t> offsets{0}, ids;
   for (int64_t s = 0; s < samples; s++) {
     ids.push_back(static_cast<int32_t>(below(rows)));
@@ -315,6 +335,8 @@ void testFold(const Kernels& k) {
   k.foldSubtrees(out.data(), parts, trees, 3, n);
   for (int64_t i = 0; i < n; i++) expect(out[i] == a[i] + (b[i] + c[i]), k.name, "foldSubtrees");
 }
+
+#include "exchange-test.h"
 
 /// Ids of 64 bits in buffers of their exact size; then one of them is no row of its table.
 void testNarrow() {
@@ -354,10 +376,14 @@ int main() {
     const Kernels* kernels = kernelsOf(isa);
     if (kernels == nullptr) continue;
     for (int round = 0; round < 12; round++) {
+      testColumns(*kernels);
       testLayer(*kernels);
       testBfloat16(*kernels);
       testInteraction(*kernels);
       testFold(*kernels);
+      testFoldPooled(*kernels);
+      testPacking(*kernels);
+      testBorn(*kernels);
       for (int kind = 1; kind < 4; kind++) testCodes(*kernels, static_cast<Precision>(kind));
       for (int kind = 0; kind < 9; kind++) testEmbedding(*kernels, static_cast<RuleKind>(kind));
     }

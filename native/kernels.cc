@@ -28,10 +28,12 @@ typedef int SHUFFLE_MASK __attribute__((vector_size(16)));
 
 #define OSIRIS_KERNELS(isa, bits)                                                                 \
   const osiris::Kernels kernels = {                                                               \
-      isa,          bits,                 uniform,               linear,    dRelu,                \
-      dLinearInput, dLinearWeight,        linearBfloat16,        dLinearInputBfloat16,            \
-      dLinearWeightBfloat16, dropout,     interact,  dInteract,  pool,      updateRows,           \
-      rowSquares,   dRows,                applyRows, foldSubtrees, applyFlat};
+      isa,       bits,         copyColumns, uniform,     born,       linear,                       \
+      dRelu,     dLinearInput, dLinearWeight,           linearBfloat16,                           \
+      dLinearInputBfloat16,    dLinearWeightBfloat16,   dropout,   interact,                      \
+      dInteract, pool,         updateRows, rowSquares,  rowNorms,  dRows,                         \
+      applyRows, foldSubtrees, foldPooled, shareColumns, packColumns, unpackColumns,              \
+      applyFlat};
 
 #if defined(__x86_64__)
 
@@ -51,9 +53,11 @@ namespace osiris::avx512 {
 #include "interaction.h"
 #include "random.h"
 #include "precision.h"
+#include "birth.h"
 #include "rules.h"
 #include "pooling.h"
 #include "row-update.h"
+#include "exchange.h"
 OSIRIS_KERNELS("avx512", "native-2")
 }  // namespace osiris::avx512
 #if defined(__clang__)
@@ -104,9 +108,11 @@ namespace osiris::avx2 {
 #include "interaction.h"
 #include "random.h"
 #include "precision.h"
+#include "birth.h"
 #include "rules.h"
 #include "pooling.h"
 #include "row-update.h"
+#include "exchange.h"
 OSIRIS_KERNELS("avx2", "native-2")
 }  // namespace osiris::avx2
 #if defined(__clang__)
@@ -126,9 +132,11 @@ namespace osiris::portable {
 #include "interaction.h"
 #include "random.h"
 #include "precision.h"
+#include "birth.h"
 #include "rules.h"
 #include "pooling.h"
 #include "row-update.h"
+#include "exchange.h"
 #if defined(__FP_FAST_FMAF)
 OSIRIS_KERNELS("portable", "native-2-portable-fma")
 #else

@@ -79,10 +79,26 @@ struct Table {
   Precision precision = Precision::float32;
   void* codes = nullptr;        // (R,D), where they are not float32
   int8_t* exponents = nullptr;  // (R,D/32 rounded up), of int8 rows
+  int64_t blockRows = 1;        // of a whole block
+  int64_t firstRow = 0, firstColumn = 0, tableDim = 0;  // of a tile, in its table
 };
 
 struct Subtree {
   int64_t first, count;
+};
+
+/// What others completed of rows that are split by columns, for each distinct row in ascending
+/// order; nullptr: the rows are whole.
+struct Completed {
+  const float* mean = nullptr;  // of squares
+  const float* trust = nullptr;
+};
+
+/// The sums (B,columns) of a run of row blocks; nullptr: none, zeros.
+struct PooledPart {
+  const float* from;
+  int64_t columns;
+  Subtree tree;
 };
 
 /// Memory of one thread that is kept between calls and only grows.
@@ -115,7 +131,7 @@ class Scratch {
 struct Scratches {
   Scratch packedA, packedB, batch, tiles, converted, features;
   Scratch narrowed, rowsA, rowsB, samples, slices, fold, gradient, direction, decoded, noise;
-  Scratch squares, trees;
+  Scratch squares, trees, starts;
 };
 
 inline Scratches& scratches() {
@@ -127,8 +143,11 @@ inline Scratches& scratches() {
 struct Kernels {
   const char* name;
   const char* arithmetic;
+  void (*copyColumns)(float* out, int64_t outStride, const float* from, int64_t fromStride,
+                      int64_t samples, int64_t columns);
   void (*uniform)(float* t, int64_t n, const uint32_t* key, uint32_t purpose, int64_t first,
                   float scale);
+  void (*born)(const Table& rows, const uint32_t* key, uint32_t purpose, float scale);
   void (*linear)(float* out, const float* x, const float* w, const float* b, int64_t samples,
                  int64_t inputs, int64_t outputs, bool relu);
   void (*dRelu)(float* d, const float* out, int64_t n);
@@ -150,14 +169,26 @@ struct Kernels {
                int64_t columns);
   /// The first table that took a gradient with a NaN or an infinity, or -1.
   int64_t (*updateRows)(const Table* tables, const Bags& bags, const float* dPooled,
-                        int64_t columns, const Slices& slices, const float* const* sums);
+                        int64_t columns, const Slices& slices, const Completed* completed);
   int64_t (*rowSquares)(float** squares, const Table& table, int64_t index, const Bags& bags,
                         const float* dPooled, int64_t columns, const Slices& slices);
+  int64_t (*rowNorms)(double** norms, const Table& table, int64_t index, const Bags& bags,
+                      const float* dPooled, int64_t columns, const Slices& slices,
+                      const float* mean);
   void (*dRows)(float* const* dRows, float* const* counts, const Table& table, int64_t index,
                 const Bags& bags, const float* dPooled, int64_t columns, const Slices& slices);
   bool (*applyRows)(const Table& rows, const float* dRows, const float* counts, bool whole);
   void (*foldSubtrees)(float* out, const float* const* parts, const Subtree* trees, int64_t count,
                        int64_t n);
+  void (*foldPooled)(float* out, int64_t outColumns, const PooledPart* parts, int64_t count,
+                     int64_t samples, int64_t columns, const int32_t* lengths,
+                     Precision precision);
+  void (*shareColumns)(float* out, int64_t outColumns, const float* from, int64_t fromColumns,
+                       int64_t samples, int64_t columns, const int32_t* lengths);
+  void (*packColumns)(void* to, const float* from, int64_t fromColumns, int64_t samples,
+                      int64_t columns, Precision precision);
+  void (*unpackColumns)(float* out, int64_t outColumns, const void* from, int64_t samples,
+                        int64_t columns, Precision precision);
   /// The dense optimizers: a tensor is one long row. False where g was not finite.
   bool (*applyFlat)(const Rule& rule, float* w, float* state, float* second, const float* g,
                     int64_t n);

@@ -154,7 +154,6 @@ inline void addWeighted(float* out, const float* row, float weight, int64_t n) {
   const Table& t = block.t;
   float* sums = scratches().fold.take<float>(t.blocks * t.dim);
   float* decoded = scratches().decoded.take<float>(t.dim);
-  const int64_t blockRows = (t.rows + t.blocks - 1) / t.blocks;
   for (int64_t b = 0; b < block.count; b++) {
     const int64_t first = block.offsets[b], end = block.offsets[b + 1];
     std::memset(sums, 0, t.blocks * t.dim * sizeof(float));
@@ -162,7 +161,7 @@ inline void addWeighted(float* out, const float* row, float weight, int64_t n) {
       ask(run, lookahead);
       const float* row = rowWeights(t, block.ids[k], decoded);
       const float weight = block.weights == nullptr ? 1 : block.weights[k];
-      addWeighted(sums + block.ids[k] / blockRows * t.dim, row, weight, t.dim);
+      addWeighted(sums + block.ids[k] / t.blockRows * t.dim, row, weight, t.dim);
     }
     for (int64_t half = 1; half < t.blocks; half *= 2) {
       for (int64_t at = 0; at < t.blocks; at += 2 * half) {

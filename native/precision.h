@@ -185,7 +185,8 @@ INLINE int exponentOf(const Vec (&w)[quantumVectors]) {
 }
 
 /// How weights lie in memory: `load` and `store` take n of them, 1 .. lanes, in one quantum, whose
-/// scale is 2^exponent to load and 2^-exponent to store. `random`: 16 bits of noise in each lane.
+/// scale is 2^exponent to load and 2^-exponent to store. `random`: 16 bits of noise in each lane;
+/// `storeNearest` takes none.
 template <Precision precision>
 struct Format;
 
@@ -204,6 +205,16 @@ struct Format<Precision::float16> {
     const Words number = sign | (Words)(code < most ? code : most);
     storeCodes(codes, n, (Signed)size > 0x7f800000 ? Words{} + 0x7e00 : number);
   }
+
+  static void storeNearest(Code* codes, int64_t n, Vec v, Vec) {
+    const Words sign = (Words)v >> 16 & 0x8000, size = (Words)v & 0x7fffffff;
+    // Below the normal numbers a step is one of the floats of 0.5 .. 1: the sum rounds to it.
+    const Signed small = (Signed)add((Vec)size, broadcast(0.5f)) - 0x3f000000;
+    const Signed large = (Signed)((size + 0xfff + (size >> 13 & 1)) >> 13) - (112 << 10);
+    const Signed code = (Signed)size < 0x38800000 ? small : large, most = Signed{} + 0x7c00;
+    const Words number = sign | (Words)(code < most ? code : most);
+    storeCodes(codes, n, (Signed)size > 0x7f800000 ? Words{} + 0x7e00 : number);
+  }
 };
 
 template <>
@@ -215,6 +226,10 @@ struct Format<Precision::bfloat16> {
   static void store(Code* codes, int64_t n, Vec v, Vec, Words random) {
     const Words code = ((Words)v + random) >> 16;
     storeCodes(codes, n, ((Signed)v & 0x7fffffff) > 0x7f800000 ? Words{} + 0x7fc0 : code);
+  }
+
+  static void storeNearest(Code* codes, int64_t n, Vec v, Vec scale) {
+    store(codes, n, v, scale, ((Words)v >> 16 & 1) + 0x7fff);
   }
 };
 
@@ -229,6 +244,10 @@ struct Format<Precision::int8> {
   static void store(Code* codes, int64_t n, Vec v, Vec scale, Words random) {
     const Vec moved = add(mul(v, scale), mul(toFloat(random), broadcast(0x1p-16f)));
     storeCodes(codes, n, floorOf(within(broadcast(-127), moved, broadcast(127))));
+  }
+
+  static void storeNearest(Code* codes, int64_t n, Vec v, Vec scale) {
+    store(codes, n, v, scale, Words{} + 0x8000);
   }
 };
 
@@ -273,17 +292,36 @@ INLINE void decodeRow(float* out, const Table& t, int64_t row) {
 /// The noise of row `row`, 16 bits for each column and for some beyond.
 INLINE void drawRow(uint16_t* noise, const Table& t, int64_t row) {
   const Rule& rule = t.rule;
-  const int64_t counters = (t.dim + 7) / 8;
-  const uint64_t first = static_cast<uint64_t>(row) * static_cast<uint64_t>(counters);
+  const int64_t counters = (t.dim + 7) / 8, ofTable = (t.tableDim + 7) / 8;
+  const auto first = static_cast<uint64_t>((t.firstRow + row) * ofTable + t.firstColumn / 8);
   for (int64_t i = 0; i < counters; i += 8) {
     philox<8, 7>(noise + 8 * i, rule.key, first + static_cast<uint64_t>(i), rule.step,
                  rule.purpose);
   }
 }
 
+/// Rounds one quantum, or `columns` of it, into codes and, in int8, its exponent. `nearest`: without
+/// noise.
+template <Precision precision, bool nearest>
+INLINE void encodeQuantum(typename Format<precision>::Code* codes, int8_t* exponent,
+                          const Vec (&w)[quantumVectors], int64_t columns,
+                          const uint16_t* noise) {
+  Vec scale = zero();
+  if (precision == Precision::int8) {
+    const int power = exponentOf(w);
+    *exponent = static_cast<int8_t>(power);
+    scale = broadcast(powerOf2(-power));
+  }
+  UNROLL for (int i = 0; i < quantumVectors; i++) {
+    const int64_t at = i * lanes, n = left(columns, at);
+    if (nearest) Format<precision>::storeNearest(codes + at, n, w[i], scale);
+    else Format<precision>::store(codes + at, n, w[i], scale, loadCodes(noise + at, lanes));
+  }
+}
+
 /// Rounds into row `row` of a table in fewer bits what `weights(c, n)` gives: n of its weights from
 /// column c on, 0 .. lanes, all of a quantum before the first is stored.
-template <Precision precision, typename Weights>
+template <Precision precision, bool nearest = false, typename Weights>
 INLINE void encodeRow(const Table& t, int64_t row, const uint16_t* noise, const Weights& weights) {
   using Code = typename Format<precision>::Code;
   Code* codes = static_cast<Code*>(t.codes) + row * t.dim;
@@ -293,16 +331,8 @@ INLINE void encodeRow(const Table& t, int64_t row, const uint16_t* noise, const 
     UNROLL for (int i = 0; i < quantumVectors; i++) {
       w[i] = weights(c + i * lanes, left(columns, i * lanes));
     }
-    Vec scale = zero();
-    if (precision == Precision::int8) {
-      const int exponent = exponentOf(w);
-      exponents[c / quantumColumns] = static_cast<int8_t>(exponent);
-      scale = broadcast(powerOf2(-exponent));
-    }
-    UNROLL for (int i = 0; i < quantumVectors; i++) {
-      const int64_t at = c + i * lanes, n = left(columns, i * lanes);
-      Format<precision>::store(codes + at, n, w[i], scale, loadCodes(noise + at, lanes));
-    }
+    encodeQuantum<precision, nearest>(codes + c, exponents + c / quantumColumns, w, columns,
+                                      nearest ? nullptr : noise + c);
   };
   const int64_t dim = t.dim;
   int64_t c = 0;

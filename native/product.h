@@ -71,7 +71,7 @@ struct Float32 {
     std::memcpy(out, from, k * sizeof(float));
   }
 
-  /// The packed elements of n columns (of at most `lanes`) and k's that lie `next` apart; 0: the last.
+  /// The packed elements of n columns (of at most `lanes`), of k's `next` apart; 0: of the last.
   INLINE void packAcross(Vec (&out)[made], const float* from, int64_t, int64_t n) {
     out[0] = n == lanes ? load(from) : loadSome(from, n);
   }
@@ -214,14 +214,19 @@ void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int6
     return;
   }
   static_assert(tileRows <= lanes, "a panel is one vector wide");
+  constexpr int64_t ahead = 16;
   // All panels of a k before the next: one panel's columns would share a set of the first cache.
   for (int64_t p = 0; p < k; p += Format::together, from += Format::together * a.columnStep) {
     float* panel = out + Format::packed(p) * tileRows;
+    if (p + ahead < k) {
+      for (int64_t i = 0; i < m; i += 16) __builtin_prefetch(from + ahead * a.columnStep + i);
+    }
     for (int64_t i = 0; i < m; i += tileRows, panel += tileRows * stridedK) {
       const int64_t rows = m - i < tileRows ? m - i : tileRows;
       Vec made[Format::made];
       Format::packAcross(made, from + i, p + 1 < k ? a.columnStep : 0, rows);
-      for (int64_t r = 0; r < Format::made; r++) storeSome(panel + r * tileRows, rows, made[r]);
+      // Whole vectors: what lies beyond the panel's rows the next k overwrites.
+      for (int64_t r = 0; r < Format::made; r++) store(panel + r * tileRows, made[r]);
     }
   }
 }

@@ -227,14 +227,20 @@ inline int64_t heldVectors(const Table& t) {
 /// One table's rows take their gradients. `vectors` as in `updateHeld`; 0: any table.
 template <int vectors, bool weighted>
 [[gnu::noinline]] static void updateTable(const Table& t, const Gradients<weighted>& g,
-                                          int64_t first, const float* mean, Finite& finite) {
+                                          int64_t first, const Completed& completed,
+                                          Finite& finite) {
+  const float *mean = completed.mean, *trust = completed.trust;
   int64_t asked = 0;
   const Room room(t);
   Finite seen;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
     askForRows<vectors>(t, g, asked, to);
-    if constexpr (vectors > 0) updateHeld<vectors>(t, g, first, row, from, to, mean, seen);
-    else seen.also(applyRow(t, row, foldRow(g, first, from, to), mean, room));
+    if constexpr (vectors > 0) {
+      updateHeld<vectors>(t, g, first, row, from, to, mean, seen);
+    } else {
+      seen.also(applyRow(t, row, foldRow(g, first, from, to), {mean, trust}, room));
+      if (trust != nullptr) trust++;
+    }
     if (mean != nullptr) mean++;
   });
   finite = seen;
@@ -242,24 +248,24 @@ template <int vectors, bool weighted>
 
 template <bool weighted>
 inline int64_t updateRowsOf(const Table* tables, const Bags& bags, const float* dPooled,
-                          int64_t columns, const Slices& slices, const float* const* sums) {
+                          int64_t columns, const Slices& slices, const Completed* completed) {
   const int32_t* sliceOf = slicesOfSamples(slices);
   int64_t firstBad = -1;
   for (int64_t index = 0; index < bags.tables; index++) {
     const Table& t = tables[index];
     const Gradients<weighted> g = gradientsOf<weighted>(t, index, bags, dPooled, columns, sliceOf);
-    const float* mean = sums == nullptr ? nullptr : sums[index];
+    const Completed known = completed == nullptr ? Completed{} : completed[index];
     Finite finite;
     withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
       if constexpr (precision != Precision::float32) {
-        if (isPlain(t.rule)) return updateCoded<precision>(t, g, slices.first, mean, finite);
+        if (isPlain(t.rule)) return updateCoded<precision>(t, g, slices.first, known.mean, finite);
       }
       switch (heldVectors(t)) {
-        case 1: return updateTable<1>(t, g, slices.first, mean, finite);
-        case 2: return updateTable<2>(t, g, slices.first, mean, finite);
-        case 4: return updateTable<4>(t, g, slices.first, mean, finite);
-        case 8: return updateTable<8>(t, g, slices.first, mean, finite);
-        default: return updateTable<0>(t, g, slices.first, mean, finite);
+        case 1: return updateTable<1>(t, g, slices.first, known, finite);
+        case 2: return updateTable<2>(t, g, slices.first, known, finite);
+        case 4: return updateTable<4>(t, g, slices.first, known, finite);
+        case 8: return updateTable<8>(t, g, slices.first, known, finite);
+        default: return updateTable<0>(t, g, slices.first, known, finite);
       }
     });
     if (firstBad < 0 && !finite.all()) firstBad = index;
@@ -285,6 +291,34 @@ inline int64_t rowSquaresOf(float** squares, const Table& t, int64_t index, cons
     for (int64_t c = 0; c < t.dim; c += 32) *out++ = quantumSquares(gradient + c, t.dim - c);
   });
   return out - *squares;
+}
+
+template <bool weighted>
+inline int64_t rowNormsOf(double** norms, const Table& t, int64_t index, const Bags& bags,
+                          const float* dPooled, int64_t columns, const Slices& slices,
+                          const float* mean) {
+  const int32_t* sliceOf = slicesOfSamples(slices);
+  const Gradients<weighted> g =
+      gradientsOf<weighted>(t, index, bags, dPooled, columns, sliceOf);
+  double* out = scratches().squares.take<double>(g.count * quantaOf(t.dim) * 2);
+  *norms = out;
+  float* decoded = scratches().decoded.take<float>(t.dim);
+  // The moments move in a copy.
+  float* state = scratches().gradient.take<float>(t.stateWidth);
+  float* second = state + t.dim;
+  eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
+    float* gradient = foldRow(g, slices.first, from, to);
+    const float* w = rowWeights(t, row, decoded);
+    if (t.rule.l2 > 0) regularise(gradient, w, t.rule.l2, t.dim);
+    std::memcpy(state, t.state + row * t.stateWidth, t.stateWidth * sizeof(float));
+    const float* u = lambDirection(t.rule, w, state, second, gradient, t.dim, mean);
+    for (int64_t c = 0; c < t.dim; c += quantumColumns) {
+      *out++ = static_cast<double>(quantumSquares(w + c, t.dim - c));
+      *out++ = static_cast<double>(quantumSquares(u + c, t.dim - c));
+    }
+    if (mean != nullptr) mean++;
+  });
+  return out - *norms;
 }
 
 template <bool weighted>
@@ -314,15 +348,22 @@ inline void dRowsOf(float* const* dRows, float* const* counts, const Table& t, i
 }
 
 inline int64_t updateRows(const Table* tables, const Bags& bags, const float* dPooled,
-                          int64_t columns, const Slices& slices, const float* const* sums) {
+                          int64_t columns, const Slices& slices, const Completed* completed) {
   const auto of = bags.weights == nullptr ? updateRowsOf<false> : updateRowsOf<true>;
-  return of(tables, bags, dPooled, columns, slices, sums);
+  return of(tables, bags, dPooled, columns, slices, completed);
 }
 
 inline int64_t rowSquares(float** squares, const Table& t, int64_t index, const Bags& bags,
                           const float* dPooled, int64_t columns, const Slices& slices) {
   const auto of = bags.weights == nullptr ? rowSquaresOf<false> : rowSquaresOf<true>;
   return of(squares, t, index, bags, dPooled, columns, slices);
+}
+
+inline int64_t rowNorms(double** norms, const Table& t, int64_t index, const Bags& bags,
+                        const float* dPooled, int64_t columns, const Slices& slices,
+                        const float* mean) {
+  const auto of = bags.weights == nullptr ? rowNormsOf<false> : rowNormsOf<true>;
+  return of(norms, t, index, bags, dPooled, columns, slices, mean);
 }
 
 inline void dRows(float* const* dRows, float* const* counts, const Table& t, int64_t index,
@@ -338,7 +379,7 @@ inline bool applyRows(const Table& t, const float* dRows, const float* counts, b
   for (int64_t row = 0; row < t.rows; row++) {
     if (!whole && !(counts[row] > 0)) continue;
     std::memcpy(g, dRows + row * t.dim, t.dim * sizeof(float));
-    finite.also(applyRow(t, row, g, nullptr, room));
+    finite.also(applyRow(t, row, g, {}, room));
   }
   return finite.all();
 }

@@ -128,18 +128,41 @@ inline float norm(const float* v, int64_t n) {
   return static_cast<float>(__builtin_sqrt(sum));
 }
 
-template <bool partial>
-inline void applyLamb(const Rule& rule, float* w, float* state, float* second, const float* g,
-                      int64_t n) {
+/// The second moment of a row takes its mean of squares: `mean`, or its own.
+inline void moveSecond(const Rule& rule, float* second, const float* g, int64_t n,
+                       const float* mean) {
+  const float square = mean != nullptr ? *mean : meanOfSquares(g, n);
+  *second = fmaOne(rule.rest2, square, rule.beta2 * *second);
+}
+
+/// What weights will take, in scratch: Adam's direction + decay * w. The moments take g. `mean`: of
+/// squares, where it is known.
+inline float* lambDirection(const Rule& rule, const float* w, float* state, float* second,
+                            const float* g, int64_t n, const float* mean) {
   float* u = scratches().direction.take<float>(n);
   const Vec decay = broadcast(rule.decay);
-  adamDirection<partial>(rule, rule.unit, state, second, g, n,
-                         [&](int64_t c, int64_t some, Vec direction) INLINE_LAMBDA {
-                           storeSome(u + c, some, fma(decay, loadSome(w + c, some), direction));
-                         });
+  const auto take = [&](int64_t c, int64_t some, Vec direction) INLINE_LAMBDA {
+    storeSome(u + c, some, fma(decay, loadSome(w + c, some), direction));
+  };
+  if (rule.hasMean()) {
+    moveSecond(rule, second, g, n, mean);
+    adamDirection<true>(rule, rule.unit, state, second, g, n, take);
+  } else {
+    adamDirection<false>(rule, rule.unit, state, second, g, n, take);
+  }
+  return u;
+}
+
+inline float trustOf(const float* w, const float* u, int64_t n) {
   const float length = norm(w, n), uLength = norm(u, n);
   // Where one of them is 0 (a row of zeros, a gradient of zeros) their ratio says nothing.
-  const float trust = length > 0 && uLength > 0 ? length / uLength : 1;
+  return length > 0 && uLength > 0 ? length / uLength : 1;
+}
+
+inline void applyLamb(const Rule& rule, float* w, float* state, float* second, const float* g,
+                      int64_t n, const Completed& known) {
+  const float* u = lambDirection(rule, w, state, second, g, n, known.mean);
+  const float trust = known.trust != nullptr ? *known.trust : trustOf(w, u, n);
   applySgd(rule.rate * trust, w, u, n);
 }
 
@@ -163,20 +186,16 @@ inline void applyFtrl(const Rule& rule, float* w, float* state, float* second, c
 
 /// Every rule but SGD and row-wise Adagrad.
 [[gnu::noinline]] static void applyOther(const Rule& rule, float* w, float* state, float* second,
-                                         const float* g, int64_t n, const float* mean) {
-  float square = 0;
-  if (rule.hasMean()) square = mean != nullptr ? *mean : meanOfSquares(g, n);
+                                         const float* g, int64_t n, const Completed& known) {
   switch (rule.kind) {
     case RuleKind::momentum: return applyMomentum(rule, w, state, g, n);
     case RuleKind::adagrad: return applyAdagrad(rule, w, state, g, n);
     case RuleKind::adam: return applyAdam<false>(rule, w, state, second, g, n);
     case RuleKind::partialRowWiseAdam:
-      *second = fmaOne(rule.rest2, square, rule.beta2 * *second);
+      moveSecond(rule, second, g, n, known.mean);
       return applyAdam<true>(rule, w, state, second, g, n);
-    case RuleKind::lamb: return applyLamb<false>(rule, w, state, second, g, n);
-    case RuleKind::partialRowWiseLamb:
-      *second = fmaOne(rule.rest2, square, rule.beta2 * *second);
-      return applyLamb<true>(rule, w, state, second, g, n);
+    case RuleKind::lamb:
+    case RuleKind::partialRowWiseLamb: return applyLamb(rule, w, state, second, g, n, known);
     case RuleKind::ftrl: return applyFtrl(rule, w, state, second, g, n);
     case RuleKind::sgd:
     case RuleKind::rowWiseAdagrad: return;
@@ -196,7 +215,7 @@ inline bool applyFlat(const Rule& rule, float* w, float* state, float* second, c
     finite.look(g + at, size);
     if (rule.kept != 1) shrink(w + at, rule.kept, size);
     if (rule.kind == RuleKind::sgd) applySgd(rule.rate, w + at, g + at, size);
-    else applyOther(rule, w + at, state + at, second + at, g + at, size, nullptr);
+    else applyOther(rule, w + at, state + at, second + at, g + at, size, {});
   }
   return finite.all();
 }
@@ -218,18 +237,19 @@ INLINE float rateOf(const Rule& rule, float* state, const float* g, int64_t n, c
   return rule.rate / (__builtin_sqrtf(*state) + rule.epsilon);
 }
 
-/// The weights and the state of a row take its gradient g, which is overwritten. `mean`: of
-/// squares, where it is known. Gives what became of the row.
-INLINE Finite takeGradient(const Table& t, float* w, float* state, float* g, const float* mean) {
+/// The weights and the state of a row take its gradient g, which is overwritten. Gives what became
+/// of the row.
+INLINE Finite takeGradient(const Table& t, float* w, float* state, float* g,
+                           const Completed& known) {
   const Rule& rule = t.rule;
   if (rule.l2 > 0) regularise(g, w, rule.l2, t.dim);
   if (rule.kept != 1) shrink(w, rule.kept, t.dim);
   if (isScaled(rule)) {
-    Finite finite = applySgd(rateOf(rule, state, g, t.dim, mean), w, g, t.dim);
+    Finite finite = applySgd(rateOf(rule, state, g, t.dim, known.mean), w, g, t.dim);
     if (rule.kind == RuleKind::rowWiseAdagrad) finite.look(broadcast(*state));
     return finite;
   }
-  applyOther(rule, w, state, state + t.dim, g, t.dim, mean);
+  applyOther(rule, w, state, state + t.dim, g, t.dim, known);
   Finite finite;
   finite.look(w, t.dim);
   finite.look(state, t.stateWidth);
@@ -269,11 +289,11 @@ INLINE Finite stepCodedRow(const Table& t, int64_t row, const float* g, const fl
 /// The same by any rule; g is overwritten.
 template <Precision precision>
 [[gnu::noinline]] static Finite applyCodedRow(const Table& t, int64_t row, float* g,
-                                              const float* mean, const Room& room) {
-  if (isPlain(t.rule)) return stepCodedRow<precision>(t, row, g, mean, room);
+                                              const Completed& known, const Room& room) {
+  if (isPlain(t.rule)) return stepCodedRow<precision>(t, row, g, known.mean, room);
   drawRow(room.noise, t, row);
   decodeRow<precision>(room.weights, t, row);
-  const Finite finite = takeGradient(t, room.weights, t.state + row * t.stateWidth, g, mean);
+  const Finite finite = takeGradient(t, room.weights, t.state + row * t.stateWidth, g, known);
   encodeRow<precision>(t, row, room.noise, [&](int64_t c, int64_t n) INLINE_LAMBDA {
     return loadSome(room.weights + c, n);
   });
@@ -281,14 +301,14 @@ template <Precision precision>
 }
 
 /// Row `row` takes its gradient g, which is overwritten; see `takeGradient`.
-INLINE Finite applyRow(const Table& t, int64_t row, float* g, const float* mean,
+INLINE Finite applyRow(const Table& t, int64_t row, float* g, const Completed& known,
                        const Room& room) {
   t.touched[row] = 1;
   switch (t.precision) {
-    case Precision::float16: return applyCodedRow<Precision::float16>(t, row, g, mean, room);
-    case Precision::bfloat16: return applyCodedRow<Precision::bfloat16>(t, row, g, mean, room);
-    case Precision::int8: return applyCodedRow<Precision::int8>(t, row, g, mean, room);
+    case Precision::float16: return applyCodedRow<Precision::float16>(t, row, g, known, room);
+    case Precision::bfloat16: return applyCodedRow<Precision::bfloat16>(t, row, g, known, room);
+    case Precision::int8: return applyCodedRow<Precision::int8>(t, row, g, known, room);
     case Precision::float32: break;
   }
-  return takeGradient(t, t.weights + row * t.dim, t.state + row * t.stateWidth, g, mean);
+  return takeGradient(t, t.weights + row * t.dim, t.state + row * t.stateWidth, g, known);
 }

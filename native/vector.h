@@ -148,33 +148,78 @@ INLINE int64_t left(int64_t n, int64_t at) {
   return rest > 0 ? rest : 0;
 }
 
-/// out[j*outStride + i] = in[i*inStride + j] for i < rows, j < columns.
-inline void transpose(float* out, int64_t outStride, const float* in, int64_t inStride,
-                      int64_t rows, int64_t columns) {
-  typedef float Quad __attribute__((vector_size(16)));
-  int64_t i = 0;
-  for (; i + 4 <= rows; i += 4) {
-    int64_t j = 0;
-    for (; j + 4 <= columns; j += 4) {
-      Quad r[4];
-      for (int k = 0; k < 4; k++) {
-        __builtin_memcpy(&r[k], in + (i + k) * inStride + j, sizeof r[k]);
+/// out[b*outStride + c] = from[b*fromStride + c] for c < columns. A sample's columns are too few
+/// for the processor to see where the next ones lie: it is told.
+inline void copyColumns(float* out, int64_t outStride, const float* from, int64_t fromStride,
+                        int64_t samples, int64_t columns) {
+  constexpr int64_t ahead = 8;
+  for (int64_t b = 0; b < samples; b++, out += outStride, from += fromStride) {
+    const bool asks = b + ahead < samples;
+    for (int64_t c = 0; c < columns; c += lanes) {
+      if (asks && c % 16 == 0) {
+        __builtin_prefetch(from + ahead * fromStride + c, 0, 3);
+        __builtin_prefetch(out + ahead * outStride + c, 1, 3);
       }
-      const Quad ab = SHUFFLE(r[0], r[1], 0, 4, 1, 5), cd = SHUFFLE(r[2], r[3], 0, 4, 1, 5);
-      const Quad ef = SHUFFLE(r[0], r[1], 2, 6, 3, 7), gh = SHUFFLE(r[2], r[3], 2, 6, 3, 7);
-      r[0] = SHUFFLE(ab, cd, 0, 1, 4, 5);
-      r[1] = SHUFFLE(ab, cd, 2, 3, 6, 7);
-      r[2] = SHUFFLE(ef, gh, 0, 1, 4, 5);
-      r[3] = SHUFFLE(ef, gh, 2, 3, 6, 7);
-      for (int k = 0; k < 4; k++) {
-        __builtin_memcpy(out + (j + k) * outStride + i, &r[k], sizeof r[k]);
-      }
-    }
-    for (; j < columns; j++) {
-      for (int k = 0; k < 4; k++) out[j * outStride + i + k] = in[(i + k) * inStride + j];
+      if (c + lanes <= columns) store(out + c, load(from + c));
+      else storeSome(out + c, left(columns, c), loadSome(from + c, left(columns, c)));
     }
   }
-  for (; i < rows; i++) {
-    for (int64_t j = 0; j < columns; j++) out[j * outStride + i] = in[i * inStride + j];
+}
+
+#if defined(OSIRIS_AVX512) || defined(OSIRIS_AVX2)
+
+constexpr int64_t edge = 8;
+
+/// Rows and columns of a square of `edge`, in registers: rows k and k+4 share one from the start.
+INLINE void transposeSquare(float* out, int64_t outStride, const float* in, int64_t inStride) {
+  UNROLL for (int j = 0; j < 8; j += 4) {
+    __m256 r[4];
+    UNROLL for (int k = 0; k < 4; k++) {
+      const __m256 upper = _mm256_castps128_ps256(_mm_loadu_ps(in + k * inStride + j));
+      r[k] = _mm256_insertf128_ps(upper, _mm_loadu_ps(in + (k + 4) * inStride + j), 1);
+    }
+    const __m256 ab = _mm256_unpacklo_ps(r[0], r[1]), cd = _mm256_unpacklo_ps(r[2], r[3]);
+    const __m256 ef = _mm256_unpackhi_ps(r[0], r[1]), gh = _mm256_unpackhi_ps(r[2], r[3]);
+    float* to = out + j * outStride;
+    _mm256_storeu_ps(to, _mm256_shuffle_ps(ab, cd, 0x44));
+    _mm256_storeu_ps(to + outStride, _mm256_shuffle_ps(ab, cd, 0xee));
+    _mm256_storeu_ps(to + 2 * outStride, _mm256_shuffle_ps(ef, gh, 0x44));
+    _mm256_storeu_ps(to + 3 * outStride, _mm256_shuffle_ps(ef, gh, 0xee));
+  }
+}
+
+#else
+
+constexpr int64_t edge = 4;
+
+INLINE void transposeSquare(float* out, int64_t outStride, const float* in, int64_t inStride) {
+  Vec r[4];
+  for (int k = 0; k < 4; k++) r[k] = load(in + k * inStride);
+  const Vec ab = SHUFFLE(r[0], r[1], 0, 4, 1, 5), cd = SHUFFLE(r[2], r[3], 0, 4, 1, 5);
+  const Vec ef = SHUFFLE(r[0], r[1], 2, 6, 3, 7), gh = SHUFFLE(r[2], r[3], 2, 6, 3, 7);
+  store(out, SHUFFLE(ab, cd, 0, 1, 4, 5));
+  store(out + outStride, SHUFFLE(ab, cd, 2, 3, 6, 7));
+  store(out + 2 * outStride, SHUFFLE(ef, gh, 0, 1, 4, 5));
+  store(out + 3 * outStride, SHUFFLE(ef, gh, 2, 3, 6, 7));
+}
+
+#endif
+
+/// out[j*outStride + i] = in[i*inStride + j] for i < rows, j < columns, in squares; the last ones
+/// overlap their neighbours.
+inline void transpose(float* out, int64_t outStride, const float* in, int64_t inStride,
+                      int64_t rows, int64_t columns) {
+  if (rows < edge || columns < edge) {
+    for (int64_t i = 0; i < rows; i++) {
+      for (int64_t j = 0; j < columns; j++) out[j * outStride + i] = in[i * inStride + j];
+    }
+    return;
+  }
+  for (int64_t i = 0; i < rows; i += edge) {
+    if (i > rows - edge) i = rows - edge;
+    for (int64_t j = 0; j < columns; j += edge) {
+      if (j > columns - edge) j = columns - edge;
+      transposeSquare(out + j * outStride + i, outStride, in + i * inStride + j, inStride);
+    }
   }
 }

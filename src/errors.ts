@@ -74,10 +74,12 @@ export class PeerLostError extends TrainingError {
   readonly recovery = "restore";
   /** The actor that was lost, for example `device:1`. */
   readonly actor: string;
+  readonly reason: string;
 
   constructor(actor: string, reason: string, options?: ErrorOptions) {
     super(`Lost ${actor}: ${reason}`, options);
     this.actor = actor;
+    this.reason = reason;
   }
 }
 
@@ -126,7 +128,10 @@ export class NonFiniteGradientError extends TrainingError {
   readonly step: number;
   /** What it is the gradient of: ``parameter `top.0.weight` `` or ``table `user` ``. */
   readonly of: string;
-  /** Samples of the batch from which it came; none where finite gradients overflowed in a sum. */
+  /**
+   * Samples of the batch from which it came; none where finite gradients overflowed in a sum, or
+   * where a table with `dedup` knows only the sums over a device's samples.
+   */
   readonly samples: readonly number[];
 
   constructor(step: number, of: string, samples: readonly number[]) {
@@ -160,6 +165,47 @@ export class ArithmeticMismatchError extends TrainingError {
       `Expected the arithmetic \`${expected}\`, this process has \`${actual}\`: ` +
         "they differ in bits. Run `npx osiris build-native`, or start a new run",
     );
+  }
+}
+
+/** A host has another version of Osiris than its cluster. */
+export class VersionMismatchError extends TrainingError {
+  readonly code = "VERSION_MISMATCH";
+  readonly recovery = "stop";
+
+  constructor(expected: string, actual: string) {
+    super(
+      `Expected version ${expected} of Osiris, as the cluster has, this process has ${actual}: ` +
+        "install the same one",
+    );
+  }
+}
+
+/** A run has fewer devices than it waits for. */
+export class HostsMissingError extends TrainingError {
+  readonly code = "HOSTS_MISSING";
+  readonly recovery = "stop";
+
+  constructor(wanted: number, present: number, deadlineMs: number) {
+    super(
+      `Waited ${deadlineMs} ms for ${wanted} devices, ${present} are there: ` +
+        "start hosts with `osiris host`, or ask for fewer devices",
+    );
+  }
+}
+
+/** A host does not see what the others write or read. */
+export class PathNotSharedError extends TrainingError {
+  readonly code = "PATH_NOT_SHARED";
+  readonly recovery = "stop";
+  readonly path: string;
+
+  constructor(host: string, path: string) {
+    super(
+      `${host} does not see ${path}: data caches and the checkpoint directory must lie ` +
+        "on a file system that all hosts share, under a path that is the same on each of them",
+    );
+    this.path = path;
   }
 }
 

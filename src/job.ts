@@ -6,6 +6,8 @@ import { z } from "zod";
 import { checkWeights } from "./data/columns.ts";
 import { type DataOptions, dataOptions } from "./data/options.ts";
 import { type SparseOptimizerOptions, sparseOptimizerOptions } from "./embedding/options.ts";
+import { InvalidOptionError } from "./errors.ts";
+import { type ExchangeOptions, exchangeOptions } from "./exchange/options.ts";
 import {
   type DenseOptimizerOptions,
   denseOptimizerOptions,
@@ -13,7 +15,11 @@ import {
   modelOptions,
 } from "./model/options.ts";
 import { checkOptions, expected } from "./options.ts";
+import { checkCover } from "./planner/assess.ts";
+import { type PlanFile, planFileSchema, planOfFile, writePlan } from "./planner/plan-file.ts";
+import { deviceCount } from "./planner/shards.ts";
 import { earlyStoppingOptions } from "./training/early-stopping.ts";
+import { pipelineOptions } from "./training/pipeline.ts";
 
 const evaluationOptions = z.strictObject({
   /** Held-out data. Left out: a share of the training data is held out instead. */
@@ -40,6 +46,8 @@ export const jobSchema = z.strictObject({
       sparse: sparseOptimizerOptions.prefault({ kind: "rowWiseAdagrad" }),
     })
     .prefault({}),
+  /** How embeddings and their gradients travel; in fewer bits, a part of the arithmetic. */
+  exchange: exchangeOptions.prefault({}),
   /** Evaluation on held-out samples, at cuts. Left out: none. */
   evaluation: evaluationOptions.optional(),
   checkpoint: z
@@ -58,6 +66,13 @@ export const jobSchema = z.strictObject({
   slices: z.literal([1, 2, 4, 8, 16, 32, 64, 128]).default(8),
   /** Devices to run on; 0: all that the cluster has. Changes speed, and no bit of the result. */
   devices: z.int().min(0).max(128).default(0),
+  /**
+   * Which shard lies on which device, as `osiris plan --out` writes it; `--plan` puts it here. For
+   * its number of devices: a run that has fewer after a failure places its tables itself.
+   */
+  plan: planFileSchema.optional(),
+  /** How many batches are in flight at once. */
+  pipeline: pipelineOptions.prefault({}),
   /** Reader threads. */
   readers: z.int().min(1).max(16).default(1),
   /** Which kernels: native where they are built, or one of the two by name. */
@@ -82,6 +97,7 @@ export interface JobOptions {
     readonly dense?: DenseOptimizerOptions;
     readonly sparse?: SparseOptimizerOptions;
   };
+  readonly exchange?: ExchangeOptions;
   readonly evaluation?: Omit<z.input<typeof evaluationOptions>, "data"> & {
     /** As `JobOptions.data`; its batch size is that of the training data. */
     readonly data?: DataOptions | Omit<DataOptions, "batchSize">;
@@ -90,6 +106,8 @@ export interface JobOptions {
   readonly seed?: number;
   readonly slices?: z.input<typeof jobSchema>["slices"];
   readonly devices?: number;
+  readonly plan?: z.input<typeof planFileSchema>;
+  readonly pipeline?: z.input<typeof pipelineOptions>;
   readonly readers?: number;
   readonly arithmetic?: "auto" | "native" | "reference";
   readonly stepDeadlineMs?: number;
@@ -115,7 +133,49 @@ export function resolveJob(options: unknown): JobSpec {
   if (job.data.kind === "synthetic" && job.data.dense !== job.model.dense) {
     throw expected("data.dense", `the model's, ${job.model.dense}`, job.data.dense);
   }
+  checkDedup(job);
+  if (job.plan !== undefined) checkPlan(job, job.plan);
   return job;
+}
+
+/**
+ * Gradients of repeated rows are added up before they travel, as far as a device has the slices:
+ * rounded there, they would depend on how many devices there are (law 4).
+ * @throws InvalidOptionError
+ */
+function checkDedup({ model, exchange }: JobSpec): void {
+  const table = model.tables.findIndex(({ dedup }) => dedup);
+  if (table < 0 || (exchange.forward === "float32" && exchange.backward === "float32")) return;
+  throw expected(
+    `model.tables[${table}].dedup`,
+    "false where `exchange` sends fewer bits, as their rounding would depend on the devices",
+    true,
+  );
+}
+
+/** @throws InvalidOptionError where a run of the job cannot follow the plan */
+function checkPlan({ model, devices }: JobSpec, file: PlanFile): void {
+  const refuse = (why: string) =>
+    new InvalidOptionError("plan", `Expected \`plan\` to be one of this job, but ${why}`);
+  const plan = planOfFile(file);
+  const wrong = checkCover(model.tables, plan);
+  if (wrong !== undefined) throw refuse(wrong);
+  if (writePlan(plan).sha256 !== file.sha256) {
+    throw refuse("its hash is not its own; let `osiris plan --out` write it again");
+  }
+  const count = deviceCount(plan.devices);
+  if (devices !== 0 && devices !== count) {
+    throw refuse(`it is for ${count} devices, and \`devices\` is ${devices}`);
+  }
+  for (const shard of plan.shards) {
+    const l2Scope = model.tables.find(({ name }) => name === shard.table)?.l2Scope;
+    if (l2Scope === "table" && shard.device !== "all") {
+      throw refuse(`it splits ${shard.table}, whose l2Scope is "table": such a table is copied`);
+    }
+    if (shard.tier === "cached") {
+      throw refuse(`it keeps ${shard.table} below memory, which runs do not do yet`);
+    }
+  }
 }
 
 /**
@@ -123,13 +183,14 @@ export function resolveJob(options: unknown): JobSpec {
  * directory: devices, deadlines, intervals and names are not in it.
  */
 export function jobIdentity(job: JobSpec): string {
-  const { model, optimizer, evaluation, seed, slices } = job;
+  const { optimizer, exchange, evaluation, seed, slices } = job;
+  const model = withoutSharding(job.model);
   const data = withoutPlace(job.data);
   const held = evaluation?.data === undefined ? undefined : withoutPlace(evaluation.data);
   const stopping = evaluation?.earlyStopping === undefined ? undefined : evaluation;
   const split = evaluation !== undefined && held === undefined ? evaluation.fraction : undefined;
   const stop = stopping === undefined ? undefined : { ...stopping, data: held };
-  const parts = { model, data, optimizer, seed, slices, split, stop };
+  const parts = { model, data, optimizer, exchange, seed, slices, split, stop };
   return createHash("sha256").update(canonical(parts)).digest("hex");
 }
 
@@ -142,6 +203,12 @@ function withEvaluationBatch(options: unknown): unknown {
   if (!isRecord(evaluation.data)) return options;
   const held = { batchSize: data.batchSize, ...evaluation.data };
   return { ...options, evaluation: { ...evaluation, data: held } };
+}
+
+/** A model without where its tables lie and how their rows travel, which decides no bit. */
+function withoutSharding(model: JobSpec["model"]) {
+  const tables = model.tables.map(({ sharding: _sharding, dedup: _dedup, ...rest }) => rest);
+  return { ...model, tables };
 }
 
 /** Data without what decides no bit: where its cache lies, and how long one goes on. */

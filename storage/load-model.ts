@@ -49,7 +49,8 @@ export async function loadModel(directory: string, options: LoadOptions = {}): P
   const weighted = weightedOf(job.data, model.tables);
   const input = { model, slices, idsMax, weighted, batchSize: batchSamplesMax };
   const device = createSoloDevice({ input, recipe: { optimizer, seed }, kernels });
-  for (const name of partsNeeded(device)) {
+  const names = manifest.parts.map(({ name }) => name);
+  for (const name of partsNeeded(device, names)) {
     restorePart(device, name, store.readWholePart(manifest, name));
   }
   return new Model({ device, job, jobText: store.jobText, manifest, disk });

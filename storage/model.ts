@@ -19,12 +19,12 @@ import {
 } from "../src/data/records.ts";
 import { splitDataset } from "../src/data/split.ts";
 import type { Disk } from "../src/disk.ts";
-import { modelDigest } from "../src/embedding/digest.ts";
 import { InputUnusableError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import { checkOptions, expected } from "../src/options.ts";
 import type { DeviceState } from "../src/training/device-state.ts";
 import { evaluate, type Metrics } from "../src/training/metrics.ts";
+import { digestOf } from "../src/training/part-names.ts";
 import { partsOf } from "../src/training/parts.ts";
 import { scoreBatch, withBags } from "../src/training/solo-device.ts";
 import type { Manifest } from "./checkpoint-store.ts";
@@ -144,10 +144,10 @@ export class Model implements AsyncDisposable {
     const saved = partsOf(this.#live()).map((part) => {
       const writer = store.partWriter(generation, manifest.cut, part.name);
       for (const bytes of part.bytes()) writer.write(bytes);
-      return { record: writer.finish(), digest: part.digest() };
+      return { record: writer.finish(), leaves: part.leaves() };
     });
-    const [dense = "", ...tables] = saved.map(({ digest }) => digest);
-    assert.equal(modelDigest(dense, tables), manifest.modelDigest, "M1");
+    const leaves = new Map(saved.map(({ record, leaves: own }) => [record.name, own]));
+    assert.equal(digestOf(leaves, this.job.model.tables), manifest.modelDigest, "M1");
     const parts = saved.map(({ record }) => record);
     store.commit({ ...manifest, generation, parts, createdBy: `Model.save of ${process.pid}` });
   }

@@ -5,6 +5,7 @@ import { criteo, csv, synthetic } from "../src/data/options.ts";
 import { InvalidOptionError } from "../src/errors.ts";
 import { type JobOptions, jobIdentity, resolveJob } from "../src/job.ts";
 import { adagrad, adam, dlrm, rowWiseAdagrad, sgd } from "../src/model/options.ts";
+import { schemes } from "../src/planner/shards.ts";
 
 const table = { name: "T0", rows: 10, dim: 4 };
 const model = { dense: 2, tables: [table, { ...table, name: "T1" }], bottom: [4], top: [3, 1] };
@@ -76,9 +77,10 @@ const rules: readonly Rule[] = [
     "model.tables.0.sharding",
     "row",
     "model.tables[0].sharding",
-    'one of "table", "data-parallel"',
+    `one of ${schemes.map((scheme) => `"${scheme}"`).join(", ")}`,
     "`row` (string)",
   ],
+  ["model.tables.0.dedup", 1, "model.tables[0].dedup", "a boolean", "`1` (number)"],
   [
     "model.tables.0.l2Scope",
     "table",
@@ -223,6 +225,18 @@ for (const [path, value, option, expected, got] of rules) {
   });
 }
 
+for (const exchange of [{ forward: "float16" }, { backward: "int8" }]) {
+  test(`a job refuses dedup where vectors travel rounded: ${JSON.stringify(exchange)}`, (t) => {
+    const rounded = withOption("exchange", exchange) as JobOptions;
+    t.throws(() => resolveJob(withOption("model.tables.1.dedup", true, rounded)), {
+      instanceOf: InvalidOptionError,
+      message:
+        "Expected `model.tables[1].dedup` to be false where `exchange` sends fewer bits, " +
+        "as their rounding would depend on the devices, got `true` (boolean)",
+    });
+  });
+}
+
 test("an evaluation's batch size is that of the training data, or left out", (t) => {
   t.is(resolveJob({ ...job, ...held }).evaluation?.data?.batchSize, 10);
   const other = withOption("evaluation.data.batchSize", 20, { ...job, ...held });
@@ -294,6 +308,7 @@ test("what decides the bits is the identity of a job, and nothing else", (t) => 
     ["data.passes", 3],
     ["data.cache", "elsewhere"],
     ["checkpoint.everySteps", 7],
+    ["model.tables.0.dedup", true],
     ["restarts.restartsMax", 1],
   ] as const) {
     t.is(identity(path, value), before, path);

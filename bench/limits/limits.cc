@@ -6,8 +6,10 @@
 //                                               forward (A B^T), dInput (A B) or dWeight (A^T B)
 //   limits gather ROWS LENGTH SECONDS           rows/s of prefetched sums of LENGTH random rows
 //   limits update ROWS SECONDS                  rows/s of a prefetched read-modify-write
+//   limits memcpy BYTES SECONDS                 bytes/s of copies, over all rounds
 //
-// SECONDS is how long each measures; the best of its rounds is printed. One thread; run several.
+// SECONDS is how long each measures; the best of its rounds is printed, where nothing else is said.
+// One thread; run several.
 
 #include <dlfcn.h>
 #ifdef __AVX512BF16__
@@ -179,6 +181,20 @@ double update(size_t rows, double seconds) {
   });
 }
 
+/// The mean: who shares a core or memory with others has to count the time that they take.
+double copy(size_t bytes, double seconds) {
+  const std::vector<char> from(bytes, 1);
+  std::vector<char> to(bytes, 2);
+  const auto start = Clock::now();
+  double copied = 0;
+  do {
+    std::memcpy(to.data(), from.data(), bytes);
+    asm volatile("" : : "r"(to.data()) : "memory");
+    copied += double(bytes);
+  } while (secondsSince(start) < seconds);
+  return copied / secondsSince(start);
+}
+
 }  // namespace
 
 int main(int count, char **words) {
@@ -195,6 +211,7 @@ int main(int count, char **words) {
   }
   if (std::strcmp(what, "gather") == 0) rate = gather(number(2), number(3), number(4));
   if (std::strcmp(what, "update") == 0) rate = update(number(2), number(3));
+  if (std::strcmp(what, "memcpy") == 0) rate = copy(size_t(number(2)), number(3));
   std::printf("{\"rate\":%.6g}\n", rate);
   return rate < 0 ? 1 : 0;
 }

@@ -7,39 +7,64 @@
 //   leaf(block, state)   = sha256( for each born row: row u32 | row state )
 //   table                = sha256( all leaves: by block, then quantum, the state leaf last )
 
+import assert from "node:assert/strict";
 import { createHash, type Hash } from "node:crypto";
-import { quantumColumns } from "../kernels/kernels.ts";
+import { quantumColumns, type StateShape } from "../kernels/kernels.ts";
+import type { Tile } from "../planner/shards.ts";
 import type { TableSpec } from "./options.ts";
 import type { RowRecords } from "./row-store.ts";
+import { blockRowsOf, type Shard } from "./shards.ts";
 
-/** Hex sha256 of a table. `width` = state floats of a row. */
-export function tableDigest(
-  spec: Pick<TableSpec, "rows" | "dim" | "rowBlocks">,
-  width: number,
+/** The leaves of one shard: by block, then quantum, the state leaf last; hex. */
+export interface ShardLeaves extends Tile {
+  readonly leaves: readonly string[];
+}
+
+/** Leaves of a shard. `state`: what its rows have beside weights. */
+export function leavesOf(
+  shard: Pick<Shard, "firstBlock" | "blocks" | "quanta" | "columns">,
+  { rows, rowBlocks }: Pick<TableSpec, "rows" | "rowBlocks">,
+  state: StateShape,
   records: Iterable<RowRecords>,
-): string {
-  const { dim, rowBlocks } = spec;
-  const blockRows = Math.ceil(spec.rows / rowBlocks);
-  const quanta = Math.ceil(dim / quantumColumns);
-  // What is left of a row's state beside whole rows of elements belongs to the row.
-  const rowState = width % dim;
-  const leavesPerBlock = quanta + (rowState > 0 ? 1 : 0);
-  const leaves: Hash[] = Array.from({ length: rowBlocks * leavesPerBlock }, () =>
-    createHash("sha256"),
-  );
+): string[] {
+  const { firstBlock, blocks, quanta, columns } = shard;
+  const blockRows = blockRowsOf({ rows, rowBlocks });
+  const perBlock = quanta + state.perRow;
+  const leaves: Hash[] = Array.from({ length: blocks * perBlock }, () => createHash("sha256"));
   for (const chunk of records) {
     for (const { from, count, block } of blockRuns(chunk.rows, blockRows)) {
-      for (let quantum = 0; quantum < leavesPerBlock; quantum++) {
+      for (let quantum = 0; quantum < perBlock; quantum++) {
         const bytes =
           quantum < quanta
-            ? quantumBytes(chunk, from, count, dim, width, quantum)
-            : stateBytes(chunk, from, count, width);
-        leaves[block * leavesPerBlock + quantum]?.update(bytes);
+            ? quantumBytes(chunk, from, count, columns, state, quantum)
+            : stateBytes(chunk, from, count, columns, state);
+        leaves[(block - firstBlock) * perBlock + quantum]?.update(bytes);
       }
     }
   }
+  return leaves.map((leaf) => leaf.digest("hex"));
+}
+
+/** Hex sha256 of a table whose shards, which cover it, have these leaves. */
+export function tableDigest(
+  { dim, rowBlocks }: Pick<TableSpec, "dim" | "rowBlocks">,
+  shards: readonly ShardLeaves[],
+): string {
+  const quanta = Math.ceil(dim / quantumColumns);
+  const whole: (string | undefined)[][] = Array.from({ length: rowBlocks }, () => []);
+  for (const { firstBlock, blocks, firstQuantum, quanta: own, leaves } of shards) {
+    const perBlock = leaves.length / blocks;
+    for (let i = 0; i < leaves.length; i++) {
+      const leaf = i % perBlock;
+      const row = whole[firstBlock + Math.floor(i / perBlock)];
+      const place = leaf < own ? firstQuantum + leaf : quanta;
+      // The row's state is on every device that has columns of the row: the same, or all is lost.
+      assert(place < quanta || row?.[place] === undefined || row[place] === leaves[i]);
+      if (row !== undefined) row[place] = leaves[i];
+    }
+  }
   const table = createHash("sha256");
-  for (const leaf of leaves) table.update(leaf.digest());
+  for (const leaf of whole.flat()) table.update(Buffer.from(leaf ?? "", "hex"));
   return table.digest("hex");
 }
 
@@ -63,12 +88,12 @@ function quantumBytes(
   from: number,
   count: number,
   dim: number,
-  width: number,
+  { perElement: copies, perRow }: StateShape,
   quantum: number,
 ): Uint8Array {
   const first = quantum * quantumColumns;
   const columns = Math.min(quantumColumns, dim - first);
-  const copies = Math.floor(width / dim); // Element states: 0, 1 (Adagrad) or 2 (Adam).
+  const width = copies * dim + perRow;
   const floats = new Float32Array(count * (1 + columns * (1 + copies)));
   const ints = new Uint32Array(floats.buffer);
   let at = 0;
@@ -85,13 +110,21 @@ function quantumBytes(
   return new Uint8Array(floats.buffer);
 }
 
-/** The row's own state: its last float. */
-function stateBytes(chunk: RowRecords, from: number, count: number, width: number): Uint8Array {
-  const floats = new Float32Array(count * 2);
+/** The row's own state. */
+function stateBytes(
+  chunk: RowRecords,
+  from: number,
+  count: number,
+  dim: number,
+  { perElement, perRow }: StateShape,
+): Uint8Array {
+  const width = perElement * dim + perRow;
+  const floats = new Float32Array(count * (1 + perRow));
   const ints = new Uint32Array(floats.buffer);
   for (let i = 0; i < count; i++) {
-    ints[2 * i] = chunk.rows[from + i] ?? 0;
-    floats[2 * i + 1] = chunk.state[(from + i + 1) * width - 1] ?? 0;
+    ints[i * (1 + perRow)] = chunk.rows[from + i] ?? 0;
+    const own = chunk.state.subarray((from + i) * width + perElement * dim, (from + i + 1) * width);
+    floats.set(own, i * (1 + perRow) + 1);
   }
   return new Uint8Array(floats.buffer);
 }

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { type AdamNumbers, type RowRule, rowsMax } from "../kernels/kernels.ts";
+import { schemes } from "../planner/shards.ts";
 
 /** One table: all rows of one categorical feature. */
 export const tableOptions = z.strictObject({
@@ -23,10 +24,22 @@ export const tableOptions = z.strictObject({
   idBits: z.literal([32, 64]).default(32),
   /** How the rows of a bag become one vector. */
   pooling: z.enum(["sum", "mean"]).default("sum"),
-  /** `table`: on one device. `data-parallel`: a copy on every device; for small tables. */
-  sharding: z.enum(["table", "data-parallel"]).default("table"),
-  /** A fixed part of the arithmetic: a pooled vector is a tree over blocks of rows. */
+  /**
+   * How devices share the table out; it changes speed, and no bit. A plan (`--plan`) overrides it.
+   * `data-parallel`: a copy on every device, for small tables. Rows are cut between row blocks,
+   * columns every 32.
+   */
+  sharding: z.enum(schemes).default("table-wise"),
+  /**
+   * A fixed part of the arithmetic: a pooled vector is a tree over blocks of rows. As many parts as
+   * the table's rows can be cut into.
+   */
   rowBlocks: z.literal([1, 2, 4, 8, 16, 32, 64]).default(1),
+  /**
+   * Whether a device asks for each row once, however many of its samples look it up, and pools at
+   * home; it changes speed, and no bit. It pays where ids repeat in a batch and bags are long.
+   */
+  dedup: z.boolean().default(false),
   /** Weight of the penalty l2/2 * |w|^2 on rows. */
   l2: z.number().min(0).default(0),
   /** Which rows the penalty pulls on: those of the batch, or (data-parallel only) all. */

@@ -1,56 +1,73 @@
-// The row store's contract: where the rows of a device's tables rest, with their optimizer's state.
+// The row store's contract: where the rows of a device's shards rest, with their optimizer's state.
 // Implementations: the slab (slab.ts), all in device memory; later the cache tiers.
 //
-// T = tables of the store, B = samples, C = columns of all its tables side by side, W = state
-// floats.
+// S = shards of the store, B = samples, C = columns of all its shards side by side, D = columns
+// of a shard, W = state floats of its rows.
 //
-// An update has two phases, because a row may be split by columns over devices: `partials` gives
-// the sums of squares of the part that is here, the exchange completes them, `update` applies.
+// An update has two phases, because a row may be split by columns over devices: `squares` (and
+// `norms`) give the sums of the part that is here, the exchange completes them, `update` applies.
 // Where whole rows are here, `update` alone does both in one pass.
 
-import type { Bags, RowRule, Tensor } from "../kernels/kernels.ts";
+import type { Bags, RowRule, RowSums, Tensor } from "../kernels/kernels.ts";
 import type { Slices } from "../kernels/slices.ts";
+import type { Shard } from "./shards.ts";
 
-/** Rows of one table as they travel to and from rest. All arrays run over the same rows. */
+/** Rows of one shard as they travel to and from rest. All arrays run over the same rows. */
 export interface RowRecords {
-  /** (n), ascending. */
+  /** (n), rows of the table, ascending. */
   readonly rows: Int32Array;
   /** (n, D) */
   readonly weights: Float32Array;
-  /** (n, W) */
+  /** (n, W): states of the elements, then those of the row. */
   readonly state: Float32Array;
 }
 
+/** Where records lie in their table. */
+export type Extent = Pick<Shard, "firstRow" | "rows" | "firstColumn" | "columns">;
+
 export interface RowStore {
-  /** Indices in the job of the tables that rest here, ascending. */
-  readonly tables: readonly number[];
-  /** Columns of all tables side by side. */
+  /** What rests here, in the order of bags and columns. */
+  readonly shards: readonly Shard[];
+  /** Columns of all shards side by side. */
   readonly columns: number;
   /** out (count, C): pooled vectors of samples first .. first+count-1. Creates nothing. */
   lookup(out: Tensor, bags: Bags, first: number, count: number): void;
-  /** Sums of squares of table `table` (position in `tables`) per distinct row and quantum. */
-  partials(
-    table: number,
+  /** Sums of squares of the gradient, per distinct row and quantum of the shard at `at`. */
+  squares(
+    at: number,
     bags: Bags,
     dPooled: Tensor,
     slices: Slices,
     rules: readonly RowRule[],
   ): Float32Array;
+  /** LAMB: sums of squares of weights and direction, per distinct row and quantum. */
+  norms(
+    at: number,
+    bags: Bags,
+    dPooled: Tensor,
+    slices: Slices,
+    rules: readonly RowRule[],
+    means?: Float32Array,
+  ): Float64Array;
   /**
-   * Each touched row takes its gradient once. Rows are born here, and only here. Returns the first
-   * table (position in `tables`) of which a row is no longer finite; -1: none.
+   * Each touched row takes its gradient once. Rows are born here, and only here. `completed`: what
+   * other devices' columns add, for each shard; undefined where whole rows are here. Returns the
+   * place in `shards` of the first of which a row is no longer finite; -1: none.
    */
   update(
     bags: Bags,
     dPooled: Tensor,
     slices: Slices,
     rules: readonly RowRule[],
-    sums?: readonly Float32Array[],
+    completed?: readonly (RowSums | undefined)[],
   ): number;
   /** Rows born so far. */
-  rowsBorn(table: number): number;
-  /** The born rows of a table in ascending order, in chunks. */
-  records(table: number): Iterable<RowRecords>;
-  /** Puts rows back as they were at a cut; they count as born. */
-  restore(table: number, records: RowRecords): void;
+  rowsBorn(at: number): number;
+  /** The born rows of the shard at `at` in ascending order, in chunks. */
+  records(at: number): Iterable<RowRecords>;
+  /**
+   * Puts rows back as they were at a cut; they count as born. `extent` is that of the records: only
+   * what the shard shares with it is taken.
+   */
+  restore(at: number, extent: Extent, records: RowRecords): void;
 }

@@ -1,38 +1,92 @@
-// Logical shards: how the rows of a job are cut into parts that can be placed. A shard is a
-// function of the job alone; a plan only says which device holds it (law 4).
+// Logical shards: how the rows of a job are cut into parts that can be placed. A shard is a tile of
+// its table, whole row blocks by whole quanta of columns. Where the tiles lie is the plan's; that
+// their sums come out alike is settled here: what a plan cuts anywhere is cut on into aligned runs
+// of blocks, whose sums the tree over blocks knows (law 4).
 
-import { weightBytes } from "../kernels/precision.ts";
+import { type Subtree, subtreesOf } from "../kernels/slices.ts";
+import {
+  type PlacedShard,
+  type Plan,
+  quantumColumns,
+  rowsOf,
+  type Tile,
+} from "../planner/shards.ts";
 import type { TableSpec } from "./options.ts";
 
-/** A part of one table that one device answers for. Today: the whole table. */
-export interface Shard {
+/** A part of one table that one device answers for, or all have a copy of. */
+export interface Shard extends Tile {
+  /** Its place among all shards of the job. */
   readonly shard: number;
-  /** Index of the table in the job. */
+  /** Index of the table, and so of its feature, in the job. */
   readonly table: number;
+  /** The table's. */
   readonly name: string;
-  /** Bytes of weights. */
-  readonly bytes: number;
-  /** Work of a lookup and its update, per sample: columns times mean ids. */
-  readonly cost: number;
+  readonly firstRow: number;
+  readonly rows: number;
+  readonly firstColumn: number;
+  readonly columns: number;
+  /** A device, or `all`: a copy on each. */
+  readonly device: number | "all";
 }
 
-/** The shards of the model-parallel tables, in order of the tables. */
-export function shardsOf(tables: readonly TableSpec[], idsMax: readonly number[]): Shard[] {
+/**
+ * The shards of a plan that covers the tables: by table, then by rows, then by columns. A tile is
+ * cut into aligned runs of blocks, at the same rows in every run of columns, so that the parts of a
+ * row are alike. `isByBlock`: of which tables every block is a shard of its own.
+ */
+export function shardsOf(
+  tables: readonly TableSpec[],
+  plan: Plan,
+  isByBlock: (table: TableSpec) => boolean = () => false,
+): Shard[] {
+  const tilesOf = new Map<string, PlacedShard[]>(tables.map(({ name }) => [name, []]));
+  for (const tile of plan.shards) tilesOf.get(tile.table)?.push(tile);
   const shards: Shard[] = [];
   for (const [table, spec] of tables.entries()) {
-    if (spec.sharding !== "table") continue;
-    shards.push({
-      shard: shards.length,
-      table,
-      name: spec.name,
-      bytes: spec.rows * spec.dim * weightBytes(spec.precision),
-      cost: spec.dim * Math.max(1, idsMax[table] ?? 1),
-    });
+    const tiles = tilesOf.get(spec.name) ?? [];
+    for (const { first, count } of runsOf(spec, tiles, isByBlock(spec))) {
+      const inRun = tiles.filter((tile) => {
+        return tile.firstBlock <= first && first + count <= tile.firstBlock + tile.blocks;
+      });
+      for (const tile of inRun.sort((a, b) => a.firstQuantum - b.firstQuantum)) {
+        const { firstQuantum, quanta, device } = tile;
+        const place = { firstBlock: first, blocks: count, firstQuantum, quanta };
+        shards.push({ ...place, ...extentOf(spec, place), shard: shards.length, table, device });
+      }
+    }
   }
   return shards;
 }
 
-/** Indices of the tables that every device holds a copy of. */
-export function replicatedTables(tables: readonly TableSpec[]): number[] {
-  return [...tables.keys()].filter((table) => tables[table]?.sharding === "data-parallel");
+/** The rows and columns of a tile. */
+export function extentOf(spec: Pick<TableSpec, "name" | "rows" | "dim" | "rowBlocks">, tile: Tile) {
+  const firstColumn = tile.firstQuantum * quantumColumns;
+  const end = Math.min(spec.dim, (tile.firstQuantum + tile.quanta) * quantumColumns);
+  return {
+    name: spec.name,
+    firstRow: Math.min(spec.rows, tile.firstBlock * blockRowsOf(spec)),
+    rows: rowsOf(spec, tile),
+    firstColumn,
+    columns: end - firstColumn,
+  };
+}
+
+/** Rows of a whole block. */
+export function blockRowsOf({ rows, rowBlocks }: Pick<TableSpec, "rows" | "rowBlocks">): number {
+  return Math.ceil(rows / rowBlocks);
+}
+
+/** Whether a shard has whole rows of its table. */
+export function hasWholeRows(shard: Shard, { dim }: Pick<TableSpec, "dim">): boolean {
+  return shard.columns === dim;
+}
+
+/** Aligned runs of blocks that no tile of the table is cut inside of. */
+function runsOf(spec: TableSpec, tiles: readonly Tile[], isByBlock: boolean): Subtree[] {
+  if (isByBlock) return Array.from({ length: spec.rowBlocks }, (_, first) => ({ first, count: 1 }));
+  const cuts = new Set(tiles.flatMap((tile) => [tile.firstBlock, tile.firstBlock + tile.blocks]));
+  const ordered = [...cuts].sort((a, b) => a - b);
+  return ordered
+    .slice(0, -1)
+    .flatMap((first, i) => subtreesOf(first, (ordered[i + 1] ?? 0) - first));
 }

@@ -1,10 +1,19 @@
 // The slab: a row store that holds every row in device memory. All rows lie there from the start
 // with the value that their birth will give them; `touched` tells which have been born.
 
-import { type Kernels, quantumColumns, type Rows, stateWidth } from "../kernels/kernels.ts";
+import {
+  type Kernels,
+  type Pooling,
+  quantumColumns,
+  type Rows,
+  type StateShape,
+  stateShapeOf,
+  stateWidth,
+} from "../kernels/kernels.ts";
 import { type Key, purposes } from "../random.ts";
 import type { SparseOptimizerSpec, TableSpec } from "./options.ts";
-import type { RowRecords, RowStore } from "./row-store.ts";
+import type { Extent, RowRecords, RowStore } from "./row-store.ts";
+import { blockRowsOf, type Shard } from "./shards.ts";
 
 /** Rows that travel at a time: large enough for the disk, small beside the tables. */
 const recordRowsMax = 4096;
@@ -14,34 +23,40 @@ export interface Slab extends RowStore {
   readonly rowsOf: readonly Rows[];
 }
 
-/** Reserves and fills the tables `tables` (indices into `specs`) of a job. */
+/** Reserves and fills the given shards of a job's tables. */
 export function createSlab(options: {
   readonly kernels: Kernels;
   readonly specs: readonly TableSpec[];
-  readonly tables: readonly number[];
+  readonly shards: readonly Shard[];
   readonly optimizer: SparseOptimizerSpec;
   readonly key: Key;
 }): Slab {
-  const { kernels, specs, tables, optimizer, key } = options;
-  const rowsOf = tables.map((table) => fill(kernels, specOf(specs, table), table, optimizer, key));
+  const { kernels, specs, shards, optimizer, key } = options;
+  const held = shards.map((shard) => {
+    const rows = fill(kernels, specOf(specs, shard.table), shard, optimizer, key);
+    return { shard, rows, state: stateShapeOf(optimizer.kind) };
+  });
+  const rowsOf = held.map(({ rows }) => rows);
   const columns = rowsOf.reduce((sum, rows) => sum + rows.dim, 0);
-  const at = (table: number): Rows => {
-    const rows = rowsOf[table];
-    if (rows === undefined) throw new RangeError(`The slab has no table ${table}`);
-    return rows;
+  const at = (place: number) => {
+    const found = held[place];
+    if (found === undefined) throw new RangeError(`The slab has no shard at ${place}`);
+    return found;
   };
   return {
-    tables,
+    shards,
     columns,
     rowsOf,
     lookup: (out, bags, first, count) => kernels.pool(out, rowsOf, bags, first, count),
-    partials: (table, bags, dPooled, slices, rules) =>
-      kernels.rowSquares(rowsOf, table, bags, dPooled, slices, rules),
-    update: (bags, dPooled, slices, rules, sums) =>
-      kernels.updateRows(rowsOf, bags, dPooled, slices, rules, sums),
-    rowsBorn: (table) => at(table).touched.reduce((sum, touched) => sum + touched, 0),
-    records: (table) => records(kernels, at(table)),
-    restore: (table, chunk) => restore(kernels, at(table), chunk),
+    squares: (place, bags, dPooled, slices, rules) =>
+      kernels.rowSquares(rowsOf, place, bags, dPooled, slices, rules),
+    norms: (place, bags, dPooled, slices, rules, means) =>
+      kernels.rowNorms(rowsOf, place, bags, dPooled, slices, rules, means),
+    update: (bags, dPooled, slices, rules, completed) =>
+      kernels.updateRows(rowsOf, bags, dPooled, slices, rules, completed),
+    rowsBorn: (place) => at(place).rows.touched.reduce((sum, touched) => sum + touched, 0),
+    records: (place) => records(kernels, at(place).rows),
+    restore: (place, extent, chunk) => restore(kernels, at(place), extent, chunk),
   };
 }
 
@@ -50,34 +65,36 @@ export function quantaOf(dim: number): number {
   return Math.ceil(dim / quantumColumns);
 }
 
+/** How the bags of a shard become vectors. Of row blocks, the tree over them has the mean. */
+export function poolingOf({ pooling, rowBlocks }: TableSpec): Pooling {
+  return rowBlocks > 1 ? "sum" : pooling;
+}
+
 function fill(
   kernels: Kernels,
   spec: TableSpec,
-  table: number,
+  shard: Shard,
   optimizer: SparseOptimizerSpec,
   key: Key,
 ): Rows {
-  const { rows, dim, pooling, rowBlocks, precision } = spec;
-  const width = stateWidth(optimizer.kind, dim);
-  const made = kernels.rows({ rows, dim, pooling, rowBlocks, stateWidth: width, precision });
-  const scale = spec.initScale > 0 ? spec.initScale : 1 / Math.sqrt(rows);
-  const purpose = purposes.rowInit + table;
-  if (precision === "float32") kernels.uniform(made.weights, key, purpose, 0, scale);
-  else fillCodes(kernels, made, key, purpose, scale);
+  const made = kernels.rows({
+    rows: shard.rows,
+    dim: shard.columns,
+    pooling: poolingOf(spec),
+    rowBlocks: shard.blocks,
+    stateWidth: stateWidth(optimizer.kind, shard.columns),
+    precision: spec.precision,
+    blockRows: blockRowsOf(spec),
+    firstRow: shard.firstRow,
+    firstColumn: shard.firstColumn,
+    tableDim: spec.dim,
+  });
+  const scale = spec.initScale > 0 ? spec.initScale : 1 / Math.sqrt(spec.rows);
+  kernels.born(made, key, purposes.rowInit + shard.table, scale);
   if ("initialAccumulator" in optimizer && optimizer.initialAccumulator > 0) {
     kernels.fill(made.state, optimizer.initialAccumulator);
   }
   return made;
-}
-
-/** As `uniform`, each weight rounded to the nearest that can be stored. */
-function fillCodes(kernels: Kernels, rows: Rows, key: Key, purpose: number, scale: number): void {
-  for (let first = 0; first < rows.rows; first += recordRowsMax) {
-    const count = Math.min(recordRowsMax, rows.rows - first);
-    const born = kernels.tensor([count, rows.dim]);
-    kernels.uniform(born, key, purpose, first * rows.dim, scale);
-    kernels.writeRows(rows, first, kernels.read(born));
-  }
 }
 
 function* records(kernels: Kernels, rows: Rows): Generator<RowRecords> {
@@ -88,7 +105,7 @@ function* records(kernels: Kernels, rows: Rows): Generator<RowRecords> {
     for (let i = 0; i < count; i++) if (rows.touched[first + i] === 1) born.push(i);
     if (born.length === 0) continue;
     yield {
-      rows: Int32Array.from(born, (i) => first + i),
+      rows: Int32Array.from(born, (i) => rows.firstRow + first + i),
       weights: pick(kernels.readRows(rows, first, count), rows.dim, born),
       state: pick(kernels.read(kernels.part(rows.state, first, count)), width, born),
     };
@@ -105,27 +122,94 @@ function pick(all: Float32Array, width: number, born: readonly number[]): Float3
   return out;
 }
 
-function restore(kernels: Kernels, rows: Rows, records: RowRecords): void {
-  const width = rows.state.shape[1] ?? 0;
-  for (const { from, count } of runsOf(records.rows)) {
-    const row = records.rows[from] ?? 0;
-    const weights = records.weights.subarray(from * rows.dim, (from + count) * rows.dim);
+/** A shard and its rows in memory. */
+interface Held {
+  readonly shard: Shard;
+  readonly rows: Rows;
+  readonly state: StateShape;
+}
+
+function restore(kernels: Kernels, held: Held, extent: Extent, records: RowRecords): void {
+  const { shard, rows, state } = held;
+  const first = Math.max(shard.firstColumn, extent.firstColumn);
+  const end = Math.min(shard.firstColumn + shard.columns, extent.firstColumn + extent.columns);
+  if (first >= end) return;
+  const stretch: Stretch = {
+    columns: end - first,
+    to: { width: rows.dim, first: first - shard.firstColumn },
+    from: { width: extent.columns, first: first - extent.firstColumn },
+  };
+  for (const { from, count } of runsOf(records.rows, shard)) {
+    const row = (records.rows[from] ?? 0) - shard.firstRow;
+    const weights = kernels.readRows(rows, row, count);
+    overlay(weights, records.weights, from, count, stretch);
     kernels.writeRows(rows, row, weights);
-    if (width > 0) {
-      const state = records.state.subarray(from * width, (from + count) * width);
-      kernels.write(kernels.part(rows.state, row, count), state);
+    const part = kernels.part(rows.state, row, count);
+    const values = kernels.read(part);
+    for (const own of stateStretches(state, stretch)) {
+      overlay(values, records.state, from, count, own);
     }
+    kernels.write(part, values);
     rows.touched.fill(1, row, row + count);
   }
 }
 
-/** Stretches of consecutive rows: one copy each. */
-function* runsOf(rows: Int32Array): Generator<{ from: number; count: number }> {
+/** The same stretch of each state of the elements, and the states of the row. */
+function stateStretches(
+  { perElement, perRow }: StateShape,
+  { columns, to, from }: Stretch,
+): Stretch[] {
+  const [toWidth, fromWidth] = [to.width, from.width].map((dim) => perElement * dim + perRow);
+  const place = (columns: number, toFirst: number, fromFirst: number): Stretch => ({
+    columns,
+    to: { width: toWidth ?? 0, first: toFirst },
+    from: { width: fromWidth ?? 0, first: fromFirst },
+  });
+  const ofElements = Array.from({ length: perElement }, (_, copy) =>
+    place(columns, copy * to.width + to.first, copy * from.width + from.first),
+  );
+  return [...ofElements, place(perRow, perElement * to.width, perElement * from.width)];
+}
+
+/** Columns of two arrays of rows that stand for the same. */
+interface Stretch {
+  readonly columns: number;
+  readonly to: { readonly width: number; readonly first: number };
+  readonly from: { readonly width: number; readonly first: number };
+}
+
+/** Copies the stretch of rows `at`..`at`+`count`-1 of `from` over that of the rows of `to`. */
+function overlay(
+  to: Float32Array,
+  from: Float32Array,
+  at: number,
+  count: number,
+  stretch: Stretch,
+): void {
+  for (let i = 0; i < count; i++) {
+    const start = (at + i) * stretch.from.width + stretch.from.first;
+    const values = from.subarray(start, start + stretch.columns);
+    to.set(values, i * stretch.to.width + stretch.to.first);
+  }
+}
+
+/** Stretches of consecutive rows that the shard has: one copy each. */
+function* runsOf(
+  rows: Int32Array,
+  { firstRow, rows: count }: Shard,
+): Generator<{ from: number; count: number }> {
+  const isHere = (i: number) => {
+    const row = (rows[i] ?? -1) - firstRow;
+    return row >= 0 && row < count;
+  };
   let from = 0;
-  for (let i = 1; i <= rows.length; i++) {
-    if (i < rows.length && rows[i] === (rows[i - 1] ?? 0) + 1) continue;
-    yield { from, count: i - from };
-    from = i;
+  while (from < rows.length) {
+    let end = from + 1;
+    if (isHere(from)) {
+      while (end < rows.length && isHere(end) && rows[end] === (rows[end - 1] ?? 0) + 1) end++;
+      yield { from, count: end - from };
+    }
+    from = end;
   }
 }
 

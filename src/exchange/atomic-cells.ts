@@ -1,5 +1,6 @@
 // Cells over real shared memory. A wait blocks the calling thread and returns a promise that is
-// already resolved: a device's thread runs its step loop without ever turning an event loop.
+// already resolved: a device's thread runs its step loop without ever turning an event loop. The
+// bridge, which has a connection to serve, waits without blocking.
 
 import type { Clock } from "../clock.ts";
 import { GenerationAbortedError, StepTimeoutError } from "../errors.ts";
@@ -15,8 +16,11 @@ export function createAtomicCells(options: {
   readonly generation: number;
   readonly deadlineMs: number;
   readonly clock: Clock;
+  /** Whether a wait turns the thread's event loop instead of blocking it. @default false */
+  readonly eventLoop?: boolean;
 }): Cells {
   const { words, participants, participant, generation, deadlineMs, clock } = options;
+  const { eventLoop = false } = options;
   const base = 1 + participants;
   const doorbell = 1 + participant;
 
@@ -32,7 +36,7 @@ export function createAtomicCells(options: {
     },
 
     async waitUntil(wait, isTrue) {
-      for (let i = 0; i < spins; i++) {
+      for (let i = 0; i < spins && !eventLoop; i++) {
         if (isTrue()) return;
       }
       const startMs = clock.now();
@@ -42,7 +46,8 @@ export function createAtomicCells(options: {
         if (isTrue()) return;
         const leftMs = deadlineMs - (clock.now() - startMs);
         if (leftMs <= 0) throw new StepTimeoutError(wait(), deadlineMs);
-        Atomics.wait(words, doorbell, rung, leftMs);
+        if (eventLoop) await Atomics.waitAsync(words, doorbell, rung, leftMs).value;
+        else Atomics.wait(words, doorbell, rung, leftMs);
       }
     },
   };

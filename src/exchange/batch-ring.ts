@@ -2,7 +2,8 @@
 // slots in shared memory for each stream (training, evaluation); a reader fills slot t % slots with
 // batch t of the stream, the device empties them in order.
 //
-//   granted[stream]          tickets that readers may fill: batches 0 .. granted-1
+//   granted[stream]          tickets that readers may fill: batches 0 .. granted-1, as the host's
+//                            first device says
 //   filled[stream][d][slot]  ticket + 1 of the batch that lies in the slot
 //   taken[stream][d]         batches that the device has given back
 //
@@ -109,6 +110,8 @@ function cellsOf(shape: RingShape, cellBase: number, stream: Stream) {
 
 interface RingPlace {
   readonly shape: RingShape;
+  /** The devices of this host: readers serve no others. */
+  readonly local: { readonly first: number; readonly count: number };
   readonly memory: ArrayBufferLike;
   readonly cells: Cells;
   readonly cellBase: number;
@@ -116,36 +119,55 @@ interface RingPlace {
 
 /** A device's end. */
 export interface BatchIntake {
-  /** The next batch of the stream; valid until `release`. */
+  /** The next batch of the stream; valid until it is released. */
   next(stream: Stream): Promise<LocalBatch>;
-  /** Gives the last batch back to the readers. */
+  /** The same, where it is there already. */
+  nextIfThere(stream: Stream): LocalBatch | undefined;
+  /** Batches that are there and were not asked for yet. */
+  waiting(stream: Stream): number;
+  /** Gives the oldest batch that is held back to the readers. */
   release(stream: Stream): void;
-  /** Lets readers fill `count` more tickets. Called by device 0 for all. */
+  /** Lets readers fill `count` more tickets; the first device of a host does so for all of it. */
   grant(stream: Stream, count: number): void;
 }
 
 export function createBatchIntake(
   place: RingPlace & { readonly device: number; readonly readers: readonly number[] },
 ): BatchIntake {
-  const { shape, memory, cells, device, readers } = place;
+  const { shape, memory, cells, device, local, readers } = place;
   const layout = ringLayoutOf(shape);
+  /** Batches that were given out, and those of them that were given back. */
+  const given: Record<Stream, number> = { training: 0, evaluation: 0 };
   const taken: Record<Stream, number> = { training: 0, evaluation: 0 };
+  const isThere = (stream: Stream, ticket: number): boolean => {
+    const { filled } = cellsOf(shape, place.cellBase, stream);
+    return cells.load(filled(device, ticket % ringSlots)) === ticket + 1;
+  };
+  const give = (stream: Stream): LocalBatch => {
+    const ticket = given[stream]++;
+    return viewOf(layout, memory, shape, stream, device, ticket % ringSlots, ticket);
+  };
   return {
     async next(stream) {
-      const ticket = taken[stream];
-      const slot = ticket % ringSlots;
-      const at = cellsOf(shape, place.cellBase, stream);
+      const ticket = given[stream];
       await cells.waitUntil(
         () => `batch ${ticket} of the ${stream} stream`,
-        () => cells.load(at.filled(device, slot)) === ticket + 1,
+        () => isThere(stream, ticket),
       );
-      return viewOf(layout, memory, shape, stream, device, slot, ticket);
+      return give(stream);
+    },
+    nextIfThere: (stream) => (isThere(stream, given[stream]) ? give(stream) : undefined),
+    waiting(stream) {
+      let ticket = given[stream];
+      while (ticket < taken[stream] + ringSlots && isThere(stream, ticket)) ticket++;
+      return ticket - given[stream];
     },
     release(stream) {
       taken[stream]++;
       cells.store(cellsOf(shape, place.cellBase, stream).taken(device), taken[stream], readers);
     },
     grant(stream, count) {
+      if (device !== local.first) return;
       const { granted } = cellsOf(shape, place.cellBase, stream);
       cells.store(granted, cells.load(granted) + count, readers);
     },
@@ -154,6 +176,8 @@ export function createBatchIntake(
 
 /** A reader's end. */
 export interface BatchOutlet {
+  /** The devices that it serves. */
+  readonly devices: readonly number[];
   /** The first ticket that is this reader's to fill on some device, if there is room for it. */
   nextTicket(stream: Stream): number | undefined;
   /** Whether this device still lacks batch `ticket`. */
@@ -172,28 +196,26 @@ export interface BatchOutlet {
 export function createBatchOutlet(
   place: RingPlace & { readonly reader: number; readonly readers: number },
 ): BatchOutlet {
-  const { shape, memory, cells, reader, readers } = place;
+  const { shape, memory, cells, local, reader, readers } = place;
   const layout = ringLayoutOf(shape);
+  const devices = Array.from({ length: local.count }, (_, i) => local.first + i);
   const lacks = (stream: Stream, device: number, ticket: number): boolean => {
     const at = cellsOf(shape, place.cellBase, stream);
     const isTaken = cells.load(at.taken(device)) > ticket;
     return !isTaken && cells.load(at.filled(device, ticket % ringSlots)) !== ticket + 1; // R2
   };
   return {
+    devices,
     lacks,
     nextTicket(stream) {
       const at = cellsOf(shape, place.cellBase, stream);
       const granted = cells.load(at.granted);
       let behind = Number.POSITIVE_INFINITY;
-      for (let device = 0; device < shape.devices; device++) {
-        behind = Math.min(behind, cells.load(at.taken(device)));
-      }
+      for (const device of devices) behind = Math.min(behind, cells.load(at.taken(device)));
       const end = Math.min(granted, behind + ringSlots); // R1, R3
       for (let ticket = behind; ticket < end; ticket++) {
         if (ticket % readers !== reader) continue;
-        for (let device = 0; device < shape.devices; device++) {
-          if (lacks(stream, device, ticket)) return ticket;
-        }
+        if (devices.some((device) => lacks(stream, device, ticket))) return ticket;
       }
       return undefined;
     },

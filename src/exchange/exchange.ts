@@ -25,8 +25,8 @@ export interface AllToAll {
   open(bytes: PartBytes): Promise<void>;
   /** Where to write the part for device `to`; valid from `open` to `start`. */
   outbox(to: number): Region;
-  /** Sends all parts. */
-  start(): void;
+  /** Sends all parts: of each the first `used` bytes; left out, all. */
+  start(used?: (to: number) => number): void;
   /** The parts of all devices, side by side in rank order; valid until `close`. */
   finish(): Promise<Region>;
   /** Gives the inbox back to the senders. */
@@ -45,27 +45,55 @@ export interface AllReduce {
   close(): void;
 }
 
+/** The all-to-alls of an exchange, and what travels on each, as errors name it. */
+export const channels = {
+  /** Ids and bag lengths, from the slices' devices to the rows' devices. */
+  ids: "the ids",
+  /** Pooled embeddings, back to the slices' devices. */
+  pooled: "the pooled embeddings",
+  /** Gradients of pooled embeddings, to the rows' devices. */
+  dPooled: "the gradients of pooled embeddings",
+  /** Distinct rows of tables with `dedup`, to the slices' devices. */
+  rows: "the distinct rows",
+  /** Sums of their gradients, back to the rows' devices. */
+  dRows: "the gradients of distinct rows",
+  /** Sums of squares of rows that lie in columns on several devices, to each of those. */
+  rowSums: "the sums of rows in columns",
+  /** Sums of losses of the slices, to all. */
+  losses: "the losses",
+  /** Logits and labels of an evaluation's batch, to device 0. */
+  scores: "the scores",
+} as const;
+
+export type ChannelName = keyof typeof channels;
+
+export const channelNames = Object.keys(channels) as readonly ChannelName[];
+
 /** What one device of a generation exchanges with the others in a step. */
-export interface Exchange {
+export interface Exchange extends Readonly<Record<ChannelName, AllToAll>> {
   readonly rank: number;
   readonly devices: number;
-  /** Ids and bag lengths, from the slices' devices to the rows' devices. */
-  readonly ids: AllToAll;
-  /** Pooled embeddings, back to the slices' devices. */
-  readonly pooled: AllToAll;
-  /** Gradients of pooled embeddings, to the rows' devices. */
-  readonly dPooled: AllToAll;
-  /** Sums of losses of the slices, to all. */
-  readonly losses: AllToAll;
   /** Dense gradients. */
   readonly gradients: AllReduce;
+  /** Bytes that this device has sent so far. */
+  readonly sent: Readonly<Record<ChannelName | "gradients", SentBytes>>;
+}
+
+/** Bytes that a device has sent to others, by the way they take. */
+export interface SentBytes {
+  /** Left in memory for devices of the same host. */
+  shared: number;
+  /** Handed to the bridge for devices of other hosts. */
+  wire: number;
 }
 
 /** What an exchange must have room for; equal on every device of a generation. */
 export interface ExchangeShape {
   readonly devices: number;
+  /** Host of each device; devices of one host have ranks in a row. Left out: all on one. */
+  readonly hostOf?: readonly number[];
   /** Largest rounds, in bytes, of the all-to-alls. */
-  readonly bytesMax: Readonly<Record<"ids" | "pooled" | "dPooled" | "losses", PartBytes>>;
+  readonly bytesMax: Readonly<Record<ChannelName, PartBytes>>;
   /** Length n of the dense gradient. */
   readonly gradientLength: number;
   /** Finished subtrees of each device. */

@@ -1,5 +1,6 @@
-// The exchange between devices of one host: a sender writes straight into the receiver's inbox in
-// shared memory, and two kinds of cells keep them apart.
+// The exchange of one device: it writes straight into the receiver's inbox in its host's memory,
+// and two kinds of cells keep sender and receiver apart. Where the receiver is on another host, the
+// bridge of this one (bridge.ts) sees the cell and carries both to the same place there.
 //
 //   published[from][to]   round that `from` has written for `to`
 //   closed[to]            round whose inbox `to` has given back
@@ -7,117 +8,118 @@
 // Invariants
 //   E1. Nobody writes into an inbox that its owner has not closed.
 //   E2. Nobody reads a part before it was published.
-//   E3. The all-reduce folds each element once, on one device, in the order of the slice tree.
 
-import type { Tensor } from "../kernels/kernels.ts";
+import { createAllReduce } from "./all-reduce.ts";
 import type { Cells } from "./cells.ts";
-import type {
-  AllReduce,
-  AllToAll,
-  Exchange,
-  ExchangeKernels,
-  ExchangeShape,
-  PartBytes,
-  Region,
+import {
+  type AllToAll,
+  type ChannelName,
+  channelNames,
+  channels,
+  type Exchange,
+  type ExchangeKernels,
+  type ExchangeShape,
+  type PartBytes,
+  type Region,
+  type SentBytes,
 } from "./exchange.ts";
+import { inboxBytes, layoutOf, type SharedMemoryLayout } from "./layout.ts";
 
 /**
- * Parts and inboxes begin at multiples of this: a cache line, and every typed array's alignment.
+ * The exchange of device `rank` over `memory` (of at least `layoutOf(shape).bytes`) and the cells
+ * of its host. `bridge` is the participant that carries what goes to other hosts, if there are any.
  */
-const alignment = 64;
-
-const channelNames = ["ids", "pooled", "dPooled", "losses"] as const;
-type ChannelName = (typeof channelNames)[number];
-
-const what: Record<ChannelName, string> = {
-  ids: "the ids",
-  pooled: "the pooled embeddings",
-  dPooled: "the gradients of pooled embeddings",
-  losses: "the losses",
-};
-
-/** Where everything lies. A pure function of the shape: every thread computes the same one. */
-export interface SharedMemoryLayout {
-  readonly bytes: number;
-  /** Cells that the exchange uses, from `cellBase` on. */
-  readonly cells: number;
-  readonly inboxes: Readonly<Record<ChannelName, readonly number[]>>;
-  /** First byte of each device's subtrees, and of the sum. */
-  readonly subtrees: readonly number[];
-  readonly sum: number;
-}
-
-export function layoutOf(shape: ExchangeShape): SharedMemoryLayout {
-  const { devices } = shape;
-  let bytes = 0;
-  const reserve = (size: number): number => {
-    const at = bytes;
-    bytes = alignUp(bytes + size);
-    return at;
-  };
-  const inboxesOf = (name: ChannelName): number[] => {
-    const ranks = Array.from({ length: devices }, (_, to) => to);
-    return ranks.map((to) => reserve(inboxBytes(shape.bytesMax[name], devices, to)));
-  };
-  const inboxes = {
-    ids: inboxesOf("ids"),
-    pooled: inboxesOf("pooled"),
-    dPooled: inboxesOf("dPooled"),
-    losses: inboxesOf("losses"),
-  };
-  const vector = alignUp(shape.gradientLength * 4);
-  const subtrees = shape.subtrees.map((trees) => reserve(trees.length * vector));
-  const sum = reserve(vector);
-  const cells = channelNames.length * (devices * devices + devices) + 3 * devices;
-  return { bytes: Math.max(bytes, alignment), cells, inboxes, subtrees, sum };
-}
-
-/** The exchange of device `rank` over `memory` (of at least `layout.bytes`) and its cells. */
 export function createSharedMemoryExchange(options: {
   readonly shape: ExchangeShape;
   readonly rank: number;
   readonly memory: ArrayBufferLike;
   readonly cells: Cells;
+  /** The cells by channel, where waits are told apart; left out, `cells` for all. */
+  readonly cellsFor?: (channel: ChannelName | "gradients") => Cells;
   readonly kernels: ExchangeKernels;
+  readonly bridge?: number;
 }): Exchange {
-  const { shape, rank } = options;
-  const layout = layoutOf(shape);
+  const { shape, rank, bridge, cellsFor = () => options.cells } = options;
   const { devices } = shape;
-  const perChannel = devices * devices + devices;
-  const channel = (name: ChannelName) =>
-    createAllToAll({
-      ...options,
-      devices,
-      what: what[name],
-      inboxes: layout.inboxes[name],
-      cellBase: channelNames.indexOf(name) * perChannel,
-    });
+  const layout = layoutOf(shape);
+  const place = { ...options, layout, around: surroundingsOf(layout, rank, bridge) };
+  const sent = Object.fromEntries(
+    [...channelNames, "gradients"].map((name) => [name, { shared: 0, wire: 0 }]),
+  ) as Record<ChannelName | "gradients", SentBytes>;
+  const allToAlls = Object.fromEntries(
+    channelNames.map((name) => [
+      name,
+      createAllToAll({ ...place, cells: cellsFor(name), name, sent: sent[name] }),
+    ]),
+  ) as Record<ChannelName, AllToAll>;
+  const gradients = createAllReduce({
+    ...place,
+    cells: cellsFor("gradients"),
+    sent: sent.gradients,
+  });
+  return { rank, devices, ...allToAlls, gradients, sent };
+}
+
+/** Who is where, seen from one device. */
+export interface Surroundings {
+  readonly host: number;
+  /** All other devices. */
+  readonly peers: readonly number[];
+  /** The other devices of this host. */
+  readonly neighbours: readonly number[];
+  /** Whom to wake for something that all devices wait for: neighbours, and the bridge. */
+  readonly everybody: readonly number[];
+  isLocal(rank: number): boolean;
+  /** Whom to wake for something that one device waits for: itself, or the bridge. */
+  towards(rank: number): readonly number[];
+}
+
+function surroundingsOf(
+  { hostOf, hosts }: SharedMemoryLayout,
+  rank: number,
+  bridge: number | undefined,
+): Surroundings {
+  const host = hostOf[rank] ?? 0;
+  const others = (ranks: readonly number[]) => ranks.filter((other) => other !== rank);
+  const neighbours = others(hosts[host] ?? []);
+  if (hosts.length > 1 && bridge === undefined) {
+    throw new RangeError(`Device ${rank} of ${hosts.length} hosts needs a bridge`);
+  }
+  const bridges = hosts.length > 1 && bridge !== undefined ? [bridge] : [];
+  const targets = hostOf.map((of, other) => (of === host ? [other] : bridges));
   return {
-    rank,
-    devices,
-    ids: channel("ids"),
-    pooled: channel("pooled"),
-    dPooled: channel("dPooled"),
-    losses: channel("losses"),
-    gradients: createAllReduce({ ...options, layout, cellBase: channelNames.length * perChannel }),
+    host,
+    peers: others(hostOf.map((_, other) => other)),
+    neighbours,
+    everybody: [...neighbours, ...bridges],
+    isLocal: (other) => hostOf[other] === host,
+    towards: (other) => targets[other] ?? [],
   };
 }
 
 function createAllToAll(options: {
+  readonly name: ChannelName;
   readonly rank: number;
-  readonly devices: number;
-  readonly what: string;
   readonly memory: ArrayBufferLike;
-  readonly inboxes: readonly number[];
   readonly cells: Cells;
-  readonly cellBase: number;
+  readonly layout: SharedMemoryLayout;
+  readonly around: Surroundings;
+  readonly sent: SentBytes;
 }): AllToAll {
-  const { rank, devices, memory, inboxes, cells, cellBase } = options;
-  const published = (from: number, to: number) => cellBase + from * devices + to;
-  const closed = (to: number) => cellBase + devices * devices + to;
-  const peers = othersThan(rank, devices);
+  const { name, rank, memory, cells, layout, around, sent } = options;
+  const { inboxes, published, closed, span } = layout.channels[name];
+  const { peers } = around;
+  const what = channels[name];
+  const devices = inboxes.length;
+  const inbox = (to: number) => inboxes[to]?.first ?? 0;
   let round = 0;
   let bytes: PartBytes = () => 0;
+
+  const partFirst = (to: number): number => {
+    let first = 0;
+    for (let from = 0; from < rank; from++) first += bytes(from, to);
+    return first;
+  };
 
   return {
     async open(partBytes) {
@@ -126,117 +128,44 @@ function createAllToAll(options: {
       bytes = partBytes;
       for (const peer of peers) {
         await cells.waitUntil(
-          () => `device ${peer} to give back its inbox of ${options.what} (round ${before})`,
+          () => `device ${peer} to give back its inbox of ${what} (round ${before})`,
           () => cells.load(closed(peer)) >= before, // E1
         );
       }
     },
 
     outbox(to) {
-      let byteOffset = inboxes[to] ?? 0;
-      for (let from = 0; from < rank; from++) byteOffset += bytes(from, to);
+      const byteOffset = inbox(to) + partFirst(to);
       return { buffer: memory, byteOffset, byteLength: bytes(rank, to) };
     },
 
-    start() {
-      for (const peer of peers) cells.store(published(rank, peer), round, [peer]);
+    start(used = (to) => bytes(rank, to)) {
+      for (const peer of peers) {
+        const part = used(peer);
+        if (around.isLocal(peer)) {
+          sent.shared += part;
+        } else {
+          sent.wire += part;
+          cells.store(span(rank, peer), partFirst(peer), []);
+          cells.store(span(rank, peer) + 1, part, []);
+        }
+        cells.store(published(rank, peer), round, around.towards(peer));
+      }
     },
 
     async finish(): Promise<Region> {
       for (const peer of peers) {
         await cells.waitUntil(
-          () => `${options.what} of device ${peer} (round ${round})`,
+          () => `${what} of device ${peer} (round ${round})`,
           () => cells.load(published(peer, rank)) >= round, // E2
         );
       }
       const byteLength = inboxBytes(bytes, devices, rank);
-      return { buffer: memory, byteOffset: inboxes[rank] ?? 0, byteLength };
+      return { buffer: memory, byteOffset: inbox(rank), byteLength };
     },
 
     close() {
-      cells.store(closed(rank), round, peers);
+      cells.store(closed(rank), round, around.everybody);
     },
   };
-}
-
-function createAllReduce(options: {
-  readonly shape: ExchangeShape;
-  readonly rank: number;
-  readonly memory: ArrayBufferLike;
-  readonly cells: Cells;
-  readonly kernels: ExchangeKernels;
-  readonly layout: SharedMemoryLayout;
-  readonly cellBase: number;
-}): AllReduce {
-  const { shape, rank, memory, cells, kernels, layout, cellBase } = options;
-  const { devices, gradientLength } = shape;
-  const published = (device: number) => cellBase + device;
-  const folded = (device: number) => cellBase + devices + device;
-  const closed = (device: number) => cellBase + 2 * devices + device;
-  const peers = othersThan(rank, devices);
-  const vector = alignUp(gradientLength * 4);
-  const subtree = (device: number, index: number, first: number, count: number): Tensor =>
-    kernels.view(memory, (layout.subtrees[device] ?? 0) + index * vector + first * 4, [count]);
-
-  // E3: device r folds the elements of range r.
-  const chunk = Math.ceil(gradientLength / devices / 16) * 16;
-  const first = Math.min(gradientLength, rank * chunk);
-  const count = Math.min(gradientLength, first + chunk) - first;
-  const trees = shape.subtrees.flat();
-  const parts = shape.subtrees.flatMap((owned, device) =>
-    owned.map((_, index) => subtree(device, index, first, count)),
-  );
-  const foldedRange = kernels.view(memory, layout.sum + first * 4, [count]);
-  const sum = kernels.view(memory, layout.sum, [gradientLength]);
-  const mine = shape.subtrees[rank] ?? [];
-  let round = 0;
-
-  const waitForAll = async (cell: (device: number) => number, at: number, verb: string) => {
-    for (const peer of peers) {
-      await cells.waitUntil(
-        () => `device ${peer} to ${verb} the dense gradients (round ${at})`,
-        () => cells.load(cell(peer)) >= at,
-      );
-    }
-  };
-
-  return {
-    subtrees: mine.map((_, index) => subtree(rank, index, 0, gradientLength)),
-
-    async open() {
-      const before = round;
-      round++;
-      await waitForAll(closed, before, "close"); // E1
-    },
-
-    start() {
-      cells.store(published(rank), round, peers);
-    },
-
-    async finish() {
-      await waitForAll(published, round, "send"); // E2
-      if (count > 0) kernels.foldSubtrees(foldedRange, parts, trees, shape.slices);
-      cells.store(folded(rank), round, peers);
-      await waitForAll(folded, round, "add up");
-      return sum;
-    },
-
-    close() {
-      cells.store(closed(rank), round, peers);
-    },
-  };
-}
-
-function inboxBytes(bytes: PartBytes, devices: number, to: number): number {
-  let total = 0;
-  for (let from = 0; from < devices; from++) total += bytes(from, to);
-  return total;
-}
-
-function othersThan(rank: number, devices: number): number[] {
-  return Array.from({ length: devices }, (_, device) => device).filter((other) => other !== rank);
-}
-
-function alignUp(bytes: number): number {
-  return Math.ceil(bytes / alignment) * alignment;
 }

@@ -1,13 +1,17 @@
 // Cells in one thread: every participant is an async task, every wait parks it, and a seed decides
 // who goes on next. The same seed gives the same interleaving. When nobody can go on, the wait that
 // nobody will ever answer is reported by name, as a deadline would have done.
+//
+// Hosts have words of their own. With a simulated clock what is due is one more task, so that
+// frames and timers of bridges are interleaved with the devices too.
 
+import type { SimulatedClock } from "../clock.ts";
 import { GenerationAbortedError, StepTimeoutError } from "../errors.ts";
 import { purposes, RandomStream } from "../random.ts";
 import type { Cells } from "./cells.ts";
 
 interface Parked {
-  readonly participant: number;
+  readonly host: number;
   readonly wait: () => string;
   readonly isTrue: () => boolean;
   readonly resume: () => void;
@@ -15,48 +19,68 @@ interface Parked {
 }
 
 export interface SimulatedCells {
-  cellsOf(participant: number): Cells;
+  cellsOf(participant: number, host?: number): Cells;
   /** Runs the tasks to their end, one at a time. Rejects with the first failure. */
   run(tasks: readonly (() => Promise<void>)[]): Promise<void>;
-  /** Ends the generation: every task that waits, or will, is released with an error. */
-  abort(): void;
+  /**
+   * Ends the generation, on one host or on all: every task that waits there, or will, is released
+   * with an error.
+   */
+  abort(host?: number): void;
 }
+
+/** Of so many turns while tasks could go on, the clock gets one. */
+const clockTurns = 8;
 
 export function createSimulatedCells(options: {
   readonly cells: number;
   readonly seed: number;
   readonly generation?: number;
+  /** @default 1 */
+  readonly hosts?: number;
+  readonly clock?: SimulatedClock;
 }): SimulatedCells {
-  const words = new Int32Array(options.cells);
+  const { clock, generation = 1 } = options;
+  const hosts = Array.from({ length: options.hosts ?? 1 }, () => ({
+    words: new Int32Array(options.cells),
+    isAborted: false,
+  }));
   const random = new RandomStream(options.seed, purposes.faults);
-  const generation = options.generation ?? 1;
   let parked: Parked[] = [];
-  let isAborted = false;
+
+  const isAborted = (host: number) => hosts[host]?.isAborted === true;
+  const abort = (host?: number) => {
+    for (const [index, one] of hosts.entries()) one.isAborted ||= index === (host ?? index);
+  };
 
   function step(): void {
-    const ready = parked.filter((task) => isAborted || task.isTrue());
+    const ready = parked.filter((task) => isAborted(task.host) || task.isTrue());
+    if (clock !== undefined && (ready.length === 0 || random.below(clockTurns) === 0)) {
+      if (clock.runNext()) return;
+    }
     const next = ready[random.below(ready.length)];
     const stuck = parked[0];
     if (next !== undefined) {
       parked = parked.filter((task) => task !== next);
-      if (isAborted) next.fail(new GenerationAbortedError(generation));
+      if (isAborted(next.host)) next.fail(new GenerationAbortedError(generation));
       else next.resume();
     } else if (stuck !== undefined) {
       parked = parked.filter((task) => task !== stuck);
-      isAborted = true;
+      abort();
       stuck.fail(new StepTimeoutError(stuck.wait(), 0));
     }
   }
 
   return {
-    cellsOf: (participant) => ({
-      load: (cell) => words[cell] ?? 0,
+    cellsOf: (_participant, host = 0) => ({
+      load: (cell) => hosts[host]?.words[cell] ?? 0,
       store(cell, value) {
-        words[cell] = value;
+        const words = hosts[host]?.words;
+        if (words !== undefined) words[cell] = value;
       },
       waitUntil: (wait, isTrue) =>
         new Promise<void>((resume, fail) => {
-          parked.push({ participant, wait, isTrue, resume, fail });
+          parked.push({ host, wait, isTrue, resume, fail });
         }),
     }),
 
@@ -68,7 +92,7 @@ export function createSimulatedCells(options: {
           await task();
         } catch (error) {
           failure ??= { error };
-          isAborted = true;
+          abort();
         } finally {
           running--;
         }
@@ -76,14 +100,12 @@ export function createSimulatedCells(options: {
       while (running > 0) {
         // All microtasks of the task that went on are done when a macrotask comes round.
         await new Promise<void>((turn) => void setImmediate(turn));
-        if (running > 0 && parked.length > 0) step();
+        if (running > 0 && (parked.length > 0 || clock !== undefined)) step();
       }
       await Promise.all(settled);
       if (failure !== undefined) throw failure.error;
     },
 
-    abort() {
-      isAborted = true;
-    },
+    abort,
   };
 }

@@ -1,19 +1,25 @@
 // The kernels behind checks of shapes and lengths: what is believed is asserted, once, at the door
-// of the kernels. No check looks at an element, so none costs more for a larger batch. What runs
-// for every table or layer makes its message only when it fails: steps should leave no garbage.
+// of the kernels. No check looks at an element, so none costs more for a larger batch, but that of
+// completed sums, which only rows in columns have. What runs for every table or layer makes its
+// message only when it fails: steps should leave no garbage.
 
 import assert from "node:assert/strict";
+import { checkExchange } from "./checked-exchange.ts";
+import { completes } from "./checked-sums.ts";
 import {
   type Bags,
   type Kernels,
-  needsWholeRows,
+  quantumColumns,
   type RowRule,
   type Rows,
   rowsMax,
   stateWidth,
   type Tensor,
+  takesMean,
+  takesTrust,
 } from "./kernels.ts";
-import { sizeOf, valuesOf } from "./memory.ts";
+import { sizeOf } from "./memory.ts";
+import { columns, holds, size, within } from "./shapes.ts";
 import { type Slices, type Subtree, subtreesOf } from "./slices.ts";
 
 /** `inner`, with every argument's shape asserted. Ids are checked where frames come in. */
@@ -23,34 +29,9 @@ export function checkKernels(inner: Kernels): Kernels {
     ...checkMemory(inner),
     ...checkDense(inner),
     ...checkBags(inner),
+    ...checkExchange(inner),
     ...checkFlat(inner),
   };
-}
-
-function size(t: Tensor): number {
-  return valuesOf(t).length;
-}
-
-/** Asserts that `t` has `expected` elements. */
-function holds(name: string, t: Tensor, expected: number): void {
-  const actual = size(t);
-  if (actual === expected) return;
-  assert.fail(
-    `Expected ${name} (${t.shape.join(",")}) to hold ${expected} elements, not ${actual}`,
-  );
-}
-
-function within(name: string, first: number, count: number, end: number): void {
-  const fits = Number.isInteger(first) && Number.isInteger(count) && first >= 0 && count >= 0;
-  if (fits && first + count <= end) return;
-  assert.fail(`Expected ${name} to lie within 0..${end}, got ${count} from ${first}`);
-}
-
-function columns(name: string, t: Tensor): number {
-  const samples = t.shape[0] ?? 0;
-  if (samples === 0) return 0;
-  if (size(t) % samples === 0) return size(t) / samples;
-  assert.fail(`Expected ${name} to have whole rows, got ${t.shape.join(",")}`);
 }
 
 /** Slices that cover `samples` samples, in order. Costs something per slice, not per sample. */
@@ -98,10 +79,7 @@ function checkMemory(
       inner.copyColumns(out, outFirst, from, fromFirst, count);
     },
     rows(spec) {
-      const { rowBlocks } = spec;
-      const powerOfTwo = rowBlocks >= 1 && Number.isInteger(Math.log2(rowBlocks));
-      assert(powerOfTwo, `Expected a power of two of row blocks, got ${rowBlocks}`);
-      assert(spec.rows <= rowsMax, `Expected at most ${rowsMax} rows, got ${spec.rows}`);
+      tileOf(spec);
       return inner.rows(spec);
     },
     readRows(rows, first, count) {
@@ -113,6 +91,26 @@ function checkMemory(
       inner.writeRows(rows, first, weights);
     },
   };
+}
+
+/** A tile that lies within its table, at whole quanta. */
+function tileOf(spec: Parameters<Kernels["rows"]>[0]): void {
+  const { rows, dim, rowBlocks, firstRow = 0, firstColumn = 0, tableDim = dim } = spec;
+  const { blockRows = Math.ceil(rows / rowBlocks) } = spec;
+  const powerOfTwo = rowBlocks >= 1 && Number.isInteger(Math.log2(rowBlocks));
+  assert(powerOfTwo, `Expected a power of two of row blocks, got ${rowBlocks}`);
+  assert(rows <= rowsMax, `Expected at most ${rowsMax} rows, got ${rows}`);
+  within("a tile's rows", firstRow, rows, rowsMax);
+  within("rows of a block", 0, blockRows, rowsMax);
+  const blocks = `${rowBlocks} blocks of ${blockRows} rows`;
+  assert(rows <= rowBlocks * blockRows, `Expected at most ${blocks}, got ${rows}`);
+  within("a tile's columns", firstColumn, dim, tableDim);
+  const last = firstColumn + dim;
+  const whole = firstColumn % quantumColumns === 0;
+  assert(
+    whole && (last === tableDim || last % quantumColumns === 0),
+    `Expected a tile of whole quanta of ${quantumColumns} columns, got ${firstColumn}..${last}`,
+  );
 }
 
 type DenseNames =
@@ -196,7 +194,8 @@ function interactionSize(x: Tensor, copied: number, dots: boolean): number {
 
 function checkBags(
   inner: Kernels,
-): Pick<Kernels, "pool" | "updateRows" | "rowSquares" | "dRows" | "applyRows"> {
+): Pick<Kernels, "pool" | "updateRows" | "rowSquares" | "rowNorms" | "dRows" | "applyRows"> {
+  const none = new Float32Array();
   return {
     pool(out, tables, bags, first, count) {
       bagsOf(tables, bags);
@@ -204,19 +203,29 @@ function checkBags(
       holds("out", out, count * columnsOf(tables));
       inner.pool(out, tables, bags, first, count);
     },
-    updateRows(tables, bags, dPooled, slices, rules, sums) {
+    updateRows(tables, bags, dPooled, slices, rules, completed) {
       update(tables, bags, dPooled, slices, rules);
-      assert(sums === undefined || sums.length === tables.length, "Expected sums of every table");
-      rules.forEach(({ kind }, table) => {
-        if (!needsWholeRows(kind) || (sums?.[table]?.length ?? 0) === 0) return;
-        assert.fail(`Expected no sums of table ${table}: ${kind} needs whole rows`);
-      });
-      return inner.updateRows(tables, bags, dPooled, slices, rules, sums);
+      const count = completed?.length ?? tables.length;
+      assert.equal(count, tables.length, "Expected completed sums of every table");
+      for (const [t, rows] of tables.entries()) {
+        completes(rows, rules[t]!, completed?.[t], bags, t);
+      }
+      return inner.updateRows(tables, bags, dPooled, slices, rules, completed);
     },
     rowSquares(tables, table, bags, dPooled, slices, rules) {
       update(tables, bags, dPooled, slices, rules);
       within("a table", table, 1, tables.length);
       return inner.rowSquares(tables, table, bags, dPooled, slices, rules);
+    },
+    rowNorms(tables, table, bags, dPooled, slices, rules, means) {
+      update(tables, bags, dPooled, slices, rules);
+      within("a table", table, 1, tables.length);
+      const { kind } = rules[table]!;
+      assert(takesTrust(kind), `Expected a rule that takes a trust ratio, got ${kind}`);
+      if (takesMean(kind)) {
+        completes(tables[table]!, rules[table]!, { means, trust: none }, bags, table);
+      }
+      return inner.rowNorms(tables, table, bags, dPooled, slices, rules, means);
     },
     dRows(dRows, counts, tables, table, bags, dPooled, slices) {
       bagsOf(tables, bags);

@@ -12,8 +12,26 @@
 // whose operands are bfloat16 take k in pairs: reference-bfloat16.ts is their definition.
 
 import type { Key } from "../random.ts";
-import type { Codes, Precision, Rounding } from "./precision.ts";
+import type { Precision } from "./precision.ts";
+import type { AdamNumbers, RowRule } from "./rules.ts";
 import type { Slices, Subtree } from "./slices.ts";
+import type { Bags, Pooling, RowSums, Rows } from "./tables.ts";
+
+export {
+  type AdagradRule,
+  type AdamNumbers,
+  type AdamRule,
+  type FtrlRule,
+  type MomentumRule,
+  type RowRule,
+  type SgdRule,
+  type StateShape,
+  stateShapeOf,
+  stateWidth,
+  takesMean,
+  takesTrust,
+} from "./rules.ts";
+export { type Bags, type Pooling, type RowSums, type Rows, rowsMax } from "./tables.ts";
 
 /**
  * A float32 array, row-major: a handle. Only src/kernels and the edge of the exchange may look
@@ -23,145 +41,20 @@ export interface Tensor {
   readonly shape: readonly number[];
 }
 
-/**
- * Most rows of a table, or of a shard of one: a row is 31 bits in sort keys and bags. Places in a
- * table's memory, row * dim, have 64.
- */
-export const rowsMax = 0x7fff_ffff;
-
-/**
- * Table-major jagged ids of T tables and B samples. 32-bit ids were checked against their tables;
- * 64-bit ones are checked by the kernel. @throws RangeError naming the table and the id
- */
-export interface Bags<Ids extends Int32Array | BigInt64Array = Int32Array | BigInt64Array> {
-  readonly tables: number;
-  readonly samples: number;
-  /** (T*B+1): the ids of bag (t,b) are ids[offsets[t*B+b]] .. ids[offsets[t*B+b+1]-1]. */
-  readonly offsets: Int32Array;
-  readonly ids: Ids;
-  /** (N): what each looked-up row counts in its bag; left out, 1. They take no gradient. */
-  readonly weights?: Float32Array;
+/** Sums of one tile on their way to their samples' device. */
+export interface PooledPart {
+  /** (B, ·) */
+  readonly from: Tensor;
+  /** Its first column there. */
+  readonly first: number;
+  /** The row blocks that it is the sum of. */
+  readonly tree: Subtree;
 }
 
-export type Pooling = "sum" | "mean";
-
-/** Rows of one table in device memory: weights, their optimizer's state, and who was touched. */
-export interface Rows {
-  readonly rows: number;
-  readonly dim: number;
-  readonly pooling: Pooling;
-  /** Power of two. A pooled vector is the tree over blocks of sums in bag order. */
-  readonly rowBlocks: number;
-  /** How weights are stored; arithmetic is float32. */
-  readonly precision: Precision;
-  /** (R,D); empty where they are stored in fewer bits. */
-  readonly weights: Tensor;
-  /** (R,D): the codes of weights in fewer bits (precision.ts); else empty. */
-  readonly codes: Codes;
-  /** (R, D/32 rounded up): of int8 rows, one for each quantum of columns; else empty. */
-  readonly exponents: Int8Array;
-  /** (R,W), W = stateWidth of the rule: 0, 1 (row-wise), D, D+1 (partial row-wise) or 2D. */
-  readonly state: Tensor;
-  /** (R): 1 where the row was born, that is, updated in a committed or running step. */
-  readonly touched: Uint8Array;
-}
-
-interface Rounded {
-  /** How new weights are rounded; needed where the table stores them in fewer bits. */
-  readonly rounding?: Rounding;
-}
-
-/** What every rule has but FTRL, which shrinks weights in its own way. */
-interface Shrinking extends Rounded {
-  readonly learningRate: number;
-  /** g becomes g + l2*w before anything else is done with it. */
-  readonly l2: number;
-  /** Decoupled weight decay: w becomes (1 - learningRate*decay)*w before it takes its step. */
-  readonly decay: number;
-}
-
-/** The numbers of Adam and its kin. */
-export interface AdamNumbers {
-  readonly learningRate: number;
-  readonly beta1: number;
-  readonly beta2: number;
-  readonly epsilon: number;
-  readonly decay: number;
-  /** 1 - beta1^t and 1 - beta2^t of this step. */
-  readonly correction1: number;
-  readonly correction2: number;
-}
-
-export interface SgdRule extends Shrinking {
-  readonly kind: "sgd";
-}
-
-/** b = momentum*b + g; w -= learningRate * b */
-export interface MomentumRule extends Shrinking {
-  readonly kind: "momentum";
-  readonly momentum: number;
-}
-
-export interface AdagradRule extends Shrinking {
-  readonly kind: "adagrad" | "rowWiseAdagrad";
-  readonly epsilon: number;
-}
-
-/**
- * `partialRowWiseAdam`: Adam with one second moment a row, of the mean of squares.
- * `lamb`: u = Adam's direction + decay*w; w -= learningRate * |w|/|u| * u; the decay is only here.
- * `partialRowWiseLamb`: LAMB with one second moment a row.
- */
-export interface AdamRule extends AdamNumbers, Rounded {
-  readonly kind: "adam" | "partialRowWiseAdam" | "lamb" | "partialRowWiseLamb";
-  readonly l2: number;
-}
-
-/**
- * FTRL-proximal (McMahan et al., KDD'13): s = (sqrt(n + g*g) - sqrt(n)) / learningRate;
- * z += g - s*w; n += g*g;
- * w = -(z cut towards 0 by lambda1) / ((beta + sqrt(n)) / learningRate + lambda2).
- */
-export interface FtrlRule extends Rounded {
-  readonly kind: "ftrl";
-  readonly learningRate: number;
-  readonly l2: number;
-  readonly beta: number;
-  readonly lambda1: number;
-  readonly lambda2: number;
-}
-
-/**
- * How a row takes its gradient g (papers.md 1.5); a dense tensor is one long row. Means and norms
- * are formed over the columns of the whole row, by quanta.
- */
-export type RowRule = SgdRule | MomentumRule | AdagradRule | AdamRule | FtrlRule;
-
-/** State floats per row of `dim` columns: those of each element first, then those of the row. */
-export function stateWidth(kind: RowRule["kind"], dim: number): number {
-  switch (kind) {
-    case "sgd":
-      return 0;
-    case "rowWiseAdagrad":
-      return 1;
-    case "momentum":
-    case "adagrad":
-      return dim;
-    case "partialRowWiseAdam":
-    case "partialRowWiseLamb":
-      return dim + 1;
-    case "adam":
-    case "lamb":
-    case "ftrl":
-      return 2 * dim;
-    default:
-      return kind satisfies never;
-  }
-}
-
-/** Whether the rule needs norms that only a whole row has: its table is not split by columns. */
-export function needsWholeRows(kind: RowRule["kind"]): boolean {
-  return kind === "lamb" || kind === "partialRowWiseLamb";
+/** Where packed columns begin: a multiple of 4 bytes. */
+export interface PackedAt {
+  readonly buffer: ArrayBufferLike;
+  readonly byteOffset: number;
 }
 
 /** Columns of one quantum: the unit of column-wise sharding and of every row-wise mean. */
@@ -205,13 +98,21 @@ export interface Kernels {
     fromFirst: number,
     columns: number,
   ): void;
-  /** Reserves R rows. `touched` starts at 0, weights and state at 0. */
+  /** Reserves R rows, 0 or more. `touched` starts at 0, weights and state at 0. */
   rows(spec: {
     rows: number;
     dim: number;
     pooling: Pooling;
     rowBlocks: number;
     stateWidth: number;
+    /** @default rows / rowBlocks, rounded up */
+    blockRows?: number;
+    /** @default 0 */
+    firstRow?: number;
+    /** A multiple of 32. @default 0 */
+    firstColumn?: number;
+    /** @default dim */
+    tableDim?: number;
     /** @default "float32" */
     precision?: Precision;
   }): Rows;
@@ -228,6 +129,11 @@ export interface Kernels {
    * Exactly: fround(fround(u24 * 2^-23 - 1) * fround(scale)).
    */
   uniform(t: Tensor, key: Key, purpose: number, first: number, scale: number): void;
+  /**
+   * Each weight of the tile becomes what `uniform` gives element row * tableDim + column of its
+   * table, rounded to the nearest that can be stored.
+   */
+  born(rows: Rows, key: Key, purpose: number, scale: number): void;
 
   // Dense layers; `precision` is float32 where it is left out ----
 
@@ -308,10 +214,9 @@ export interface Kernels {
    * dPooled (B,C) as `pool` lays it out; `slices` covers the whole batch (first = 0, S slices).
    * Row gradient: sample order inside a slice (a repeated id adds again, each lookup times its
    * weight), then the slice tree.
-   * `sums`, where given, holds for each table the mean of squares of its distinct rows in
-   * ascending order, as `rowSquares` made them and others completed them; none for tables of a
-   * rule that needs whole rows. Returns the first table of which a row, or its state, is no longer
-   * finite, -1: none. Looking costs nothing beside the update.
+   * `completed`, where given, holds for each table what the exchange completed; undefined: its
+   * rows are whole. Returns the first table of which a row, or its state, is no longer finite, -1:
+   * none. Looking costs nothing beside the update.
    */
   updateRows(
     tables: readonly Rows[],
@@ -319,7 +224,7 @@ export interface Kernels {
     dPooled: Tensor,
     slices: Slices,
     rules: readonly RowRule[],
-    sums?: readonly Float32Array[],
+    completed?: readonly (RowSums | undefined)[],
   ): number;
   /**
    * First phase of an update whose rows are split by columns: for table `table` of `bags`, per
@@ -335,6 +240,31 @@ export interface Kernels {
     slices: Slices,
     rules: readonly RowRule[],
   ): Float32Array;
+  /**
+   * Means of squares (n) of whole rows of `dim` columns: squares[i] is (n, quanta[i]), as
+   * `rowSquares` gave them, of consecutive runs of quanta. The fold of an unsplit update: float32,
+   * quantum by quantum from 0, then divided by `dim`.
+   */
+  rowMeans(squares: readonly Float32Array[], quanta: readonly number[], dim: number): Float32Array;
+  /**
+   * Second phase of LAMB under a split by columns: per distinct row and quantum the sums of squares
+   * of the weights and of the u that they will take (n, quanta, 2). Changes nothing. `means`: of
+   * rows split by columns under partial row-wise LAMB.
+   */
+  rowNorms(
+    tables: readonly Rows[],
+    table: number,
+    bags: Bags,
+    dPooled: Tensor,
+    slices: Slices,
+    rules: readonly RowRule[],
+    means?: Float32Array,
+  ): Float64Array;
+  /**
+   * Trust ratios (n) of whole rows: norms[i] is (n, quanta[i], 2), as `rowNorms` gave them, of
+   * consecutive runs of quanta. |w|/|u|, 1 where one of them is 0; lengths add up in float64.
+   */
+  rowTrust(norms: readonly Float64Array[], quanta: readonly number[]): Float32Array;
   /**
    * The gradient of a replicated table, dense: for each subtree p, dRows[p] (R,D) and counts[p]
    * (R), 1 where a sample of the subtree's slices looked the row up, else 0.
@@ -366,6 +296,59 @@ export interface Kernels {
     parts: readonly Tensor[],
     trees: readonly Subtree[],
     slices: number,
+  ): void;
+
+  // Pooled vectors between devices ----
+
+  /**
+   * out[:, outFirst .. +columns] = the tree over row blocks 0..blocks-1 of a table whose tiles were
+   * pooled as sums, each node left + right; blocks that no part has are +0. Parts are in the order
+   * of their blocks. Then, with `lengths` (B), divided by the length of the whole bag, below 2^24,
+   * where it is not 0. Same bits as `pool` of the whole table.
+   * `precision`: each node, from the single block to the root, is packed and unpacked, in quanta
+   * from `outFirst` on, so that it is the same wherever the tree was cut; so under a quantised
+   * exchange each row block is pooled as a tile of its own.
+   */
+  foldPooled(
+    out: Tensor,
+    outFirst: number,
+    parts: readonly PooledPart[],
+    blocks: number,
+    columns: number,
+    lengths?: Int32Array,
+    precision?: Precision,
+  ): void;
+  /**
+   * `copyColumns` with each value divided by its sample's length (B), below 2^24; 0 where that is
+   * 0. The gradient of a mean, before it travels to tiles that are pooled as sums.
+   */
+  shareColumns(
+    out: Tensor,
+    outFirst: number,
+    from: Tensor,
+    fromFirst: number,
+    columns: number,
+    lengths: Int32Array,
+  ): void;
+  /**
+   * Writes from[:, fromFirst .. +columns] of (B,·) to `packedBytes` bytes (precision.ts): float32
+   * as it is, else codes (B,columns), then of int8 the exponents (B, columns/32 rounded up), each
+   * rounded to the nearest. What is not finite stays so: in int8 it is code -128.
+   */
+  packColumns(
+    to: PackedAt,
+    from: Tensor,
+    fromFirst: number,
+    columns: number,
+    precision: Precision,
+  ): void;
+  /** out[:, outFirst .. +columns] of (B,·) = what `packColumns` wrote; code -128 of int8 is NaN. */
+  unpackColumns(
+    out: Tensor,
+    outFirst: number,
+    from: PackedAt,
+    columns: number,
+    precision: Precision,
   ): void;
 
   // Dense optimizers, on flat tensors (n); each returns false where g was not finite ----

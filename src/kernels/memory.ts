@@ -105,11 +105,17 @@ function reserve(
   spec: Parameters<Kernels["rows"]>[0],
 ): Rows {
   const { rows, dim, pooling, rowBlocks, precision = "float32" } = spec;
+  const { blockRows = Math.max(1, Math.ceil(rows / rowBlocks)) } = spec;
+  const { firstRow = 0, firstColumn = 0, tableDim = dim } = spec;
   return {
     rows,
     dim,
     pooling,
     rowBlocks,
+    blockRows,
+    firstRow,
+    firstColumn,
+    tableDim,
     precision,
     weights: tensor([precision === "float32" ? rows : 0, dim]),
     codes: reserveCodes(tensor, precision, rows * dim),

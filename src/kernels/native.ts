@@ -4,11 +4,12 @@
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { addonPath } from "./build-native.ts";
-import type { Bags, Kernels, RowRule, Rows, Tensor } from "./kernels.ts";
+import type { Bags, Kernels, PooledPart, RowRule, RowSums, Rows, Tensor } from "./kernels.ts";
 import { createMemory, valuesOf } from "./memory.ts";
-import type { Precision } from "./precision.ts";
+import { type Precision, packedBytes } from "./precision.ts";
 import { bceWithLogits } from "./reference-loss.ts";
-import type { Slices } from "./slices.ts";
+import { rowMeans, rowTrust } from "./row-sums.ts";
+import { type Slices, subtreesOf } from "./slices.ts";
 
 /** What the addon exports: the same names as the contract, over typed arrays and numbers. */
 type Addon = Record<string, (...values: unknown[]) => unknown>;
@@ -40,6 +41,13 @@ export function createNative(): Kernels | undefined {
   return {
     arithmetic: String(addon.arithmetic!()),
     ...memory,
+    copyColumns(out, outFirst, from, fromFirst, columns) {
+      const samples = out.shape[0]!;
+      const [to, source] = [data(out), data(from)];
+      const [outStride, fromStride] = [to.length / samples, source.length / samples];
+      const operands = [to, outFirst, outStride, source, fromFirst, fromStride];
+      addon.copyColumns!(...operands, samples, columns);
+    },
     rows(spec) {
       const rows = memory.rows(spec);
       const codes = new Float32Array(rows.codes.buffer, rows.codes.byteOffset);
@@ -49,6 +57,9 @@ export function createNative(): Kernels | undefined {
     ...dense(addon),
     bceWithLogits,
     ...embedding(addon),
+    rowMeans,
+    rowTrust,
+    ...exchange(addon),
     ...flat(addon),
   };
 }
@@ -110,17 +121,34 @@ function dense(addon: Addon): Pick<Kernels, DenseNames> {
   };
 }
 
-type EmbeddingNames = "pool" | "updateRows" | "rowSquares" | "dRows" | "applyRows";
+type EmbeddingNames =
+  | "born"
+  | "pool"
+  | "updateRows"
+  | "rowSquares"
+  | "rowNorms"
+  | "dRows"
+  | "applyRows";
 
 function embedding(addon: Addon): Pick<Kernels, EmbeddingNames> {
   return {
+    born: (rows, key, purpose, scale) =>
+      void addon.born!(...listed([rows]), key[0], key[1], purpose, scale),
     pool(out, tables, bags, first, count) {
       addon.pool!(data(out), ...listed(tables), ...lookups(bags), first, count);
     },
-    updateRows: (tables, bags, dPooled, slices, rules, sums) =>
-      Number(addon.updateRows!(...update(tables, bags, dPooled, slices, rules), sums)),
+    updateRows(tables, bags, dPooled, slices, rules, completed) {
+      const known = completed === undefined ? [] : listCompleted(completed);
+      return Number(addon.updateRows!(...update(tables, bags, dPooled, slices, rules), ...known));
+    },
     rowSquares: (tables, table, bags, dPooled, slices, rules) =>
       addon.rowSquares!(...update(tables, bags, dPooled, slices, rules), table) as Float32Array,
+    rowNorms: (tables, table, bags, dPooled, slices, rules, means) =>
+      addon.rowNorms!(
+        ...update(tables, bags, dPooled, slices, rules),
+        table,
+        means,
+      ) as Float64Array,
     dRows(dRows, counts, tables, table, bags, dPooled, slices) {
       const gradients = [data(dPooled), slices.first, slices.bounds, table];
       const outputs = [dRows.map(data), counts.map(data)];
@@ -136,13 +164,15 @@ function embedding(addon: Addon): Pick<Kernels, EmbeddingNames> {
 /** The order of `Precision` in native/kernels.h. */
 const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
 
-/** Tables as the addon takes them: lists of memory, and six numbers for each. */
+/** Tables as the addon takes them: lists of memory, and ten numbers for each. */
 function listed(tables: readonly Rows[]): unknown[] {
-  const numbers = new Int32Array(6 * tables.length);
-  tables.forEach(({ rows, dim, state, pooling, rowBlocks, precision }, t) => {
+  const numbers = new Int32Array(10 * tables.length);
+  tables.forEach(({ rows, dim, state, pooling, rowBlocks, blockRows, precision, ...tile }, t) => {
     const isMean = pooling === "mean" ? 1 : 0;
     const code = precisions.indexOf(precision);
-    numbers.set([rows, dim, state.shape[1] ?? 0, isMean, rowBlocks, code], 6 * t);
+    const shape = [rows, dim, state.shape[1] ?? 0, isMean, rowBlocks, code];
+    const { firstRow, firstColumn, tableDim } = tile;
+    numbers.set([...shape, blockRows, firstRow, firstColumn, tableDim], 10 * t);
   });
   const weights = tables.map((rows) =>
     rows.precision === "float32" ? data(rows.weights) : rows.codes,
@@ -161,6 +191,16 @@ function update(
 ): unknown[] {
   const gradients = [data(dPooled), slices.first, slices.bounds];
   return [...listed(tables), listRules(rules), ...lookups(bags), ...gradients];
+}
+
+const none = new Float32Array();
+
+/** Means and trusts of each table; an empty array where there are none. */
+function listCompleted(completed: readonly (RowSums | undefined)[]): Float32Array[][] {
+  return [
+    completed.map((sums) => sums?.means ?? none),
+    completed.map((sums) => sums?.trust ?? none),
+  ];
 }
 
 function lookups({ offsets, ids, weights }: Bags): unknown[] {
@@ -210,6 +250,61 @@ function listRules(rules: readonly RowRule[]): Float64Array {
     numbers.set([...key, purpose >>> 0, step >>> 0], width * i + 1 + ruleNumbers.length);
   });
   return numbers;
+}
+
+type ExchangeNames = "foldPooled" | "shareColumns" | "packColumns" | "unpackColumns";
+
+function exchange(addon: Addon): Pick<Kernels, ExchangeNames> {
+  return {
+    foldPooled(out, outFirst, parts, blocks, columns, lengths, precision = "float32") {
+      const all = [...withGaps(parts, blocks)];
+      const froms = all.map(({ from }) => (from === undefined ? data(out) : data(from)));
+      const numbers = all.map(({ from, first, tree }) => {
+        const width = from === undefined ? 0 : widthOf(from);
+        return [first, width, tree.first, tree.count];
+      });
+      const operands = [data(out), outFirst, widthOf(out), froms, Int32Array.from(numbers.flat())];
+      const code = precisions.indexOf(precision);
+      addon.foldPooled!(...operands, out.shape[0], columns, lengths, code);
+    },
+    shareColumns(out, outFirst, from, fromFirst, columns, lengths) {
+      const operands = [data(out), outFirst, widthOf(out), data(from), fromFirst, widthOf(from)];
+      addon.shareColumns!(...operands, columns, lengths);
+    },
+    packColumns({ buffer, byteOffset }, from, fromFirst, columns, precision) {
+      const samples = from.shape[0]!;
+      const bytes = packedBytes(samples, columns, precision);
+      const operands = [new Uint8Array(buffer, byteOffset, bytes), data(from), fromFirst];
+      const code = precisions.indexOf(precision);
+      addon.packColumns!(...operands, widthOf(from), samples, columns, code);
+    },
+    unpackColumns(out, outFirst, { buffer, byteOffset }, columns, precision) {
+      const samples = out.shape[0]!;
+      const bytes = packedBytes(samples, columns, precision);
+      const from = new Uint8Array(buffer, byteOffset, bytes);
+      const code = precisions.indexOf(precision);
+      addon.unpackColumns!(data(out), outFirst, widthOf(out), from, samples, columns, code);
+    },
+  };
+}
+
+/** The columns of a tensor (B, ·) that has samples. */
+function widthOf(t: Tensor): number {
+  return data(t).length / t.shape[0]!;
+}
+
+/** A part of a table, or the blocks that no part has. */
+type PartOrGap = Omit<PooledPart, "from"> & { readonly from?: Tensor };
+
+/** Parts, and the runs of blocks between them, until they cover all blocks. */
+function* withGaps(parts: readonly PooledPart[], blocks: number): Generator<PartOrGap> {
+  let end = 0;
+  for (const part of parts) {
+    for (const tree of subtreesOf(end, part.tree.first - end)) yield { first: 0, tree };
+    yield part;
+    end = part.tree.first + part.tree.count;
+  }
+  for (const tree of subtreesOf(end, blocks - end)) yield { first: 0, tree };
 }
 
 type FlatNames = "foldSubtrees" | "sgd" | "adagrad" | "momentum" | "adam" | "lamb";

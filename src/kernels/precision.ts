@@ -9,8 +9,9 @@
 // Stochastic rounding happens in the update and nowhere else: a weight between two neighbours takes
 // the upper one as often as it lies nearer to it, so that updates smaller than a step are not lost
 // (papers.md 1.5). Each weight takes 16 random bits, half c%2 of word c%8/2 of philox at counter
-// [index low, index high, step, purpose] with index = row * (D/8 rounded up) + c/8 for column c. Of
-// philox's rounds it takes 7, the fewest in which its authors' tests found no flaw.
+// [index low, index high, step, purpose] with index = row * (D/8 rounded up) + c/8 for row and
+// column c of the whole table, D wide: a tile rounds as the table does. Of philox's rounds it takes
+// 7, the fewest in which its authors' tests found no flaw.
 
 import { type Key, philox } from "../random.ts";
 import { quantumColumns } from "./kernels.ts";
@@ -42,6 +43,12 @@ export function weightBytes(precision: Precision): number {
     default:
       return precision satisfies never;
   }
+}
+
+/** Bytes of `samples` times `columns` values as `packColumns` packs them: a multiple of 4. */
+export function packedBytes(samples: number, columns: number, precision: Precision): number {
+  const exponents = precision === "int8" ? Math.ceil(columns / quantumColumns) : 0;
+  return 4 * Math.ceil((samples * (columns * weightBytes(precision) + exponents)) / 4);
 }
 
 /** Zeroed codes for `length` weights. */
@@ -138,7 +145,9 @@ export function encode(
 function encodeFloat16(value: number, random: number | undefined): number {
   if (Number.isNaN(value)) return 0x7e00;
   const sign = (bitsOf(value) >>> 16) & 0x8000;
-  const size = Math.fround(Math.abs(value));
+  const exact = Math.fround(Math.abs(value));
+  // To the nearest it is rounded once: in a double of 2^28 the steps are those of small numbers.
+  const size = random === undefined && exact < 2 ** -14 ? exact + 2 ** 28 - 2 ** 28 : exact;
   // Below the normal numbers steps are as wide as those of the binade above: round there.
   const isSmall = size < 2 ** -14;
   const bits = bitsOf(isSmall ? Math.fround(size + 2 ** -14) : size);
@@ -163,14 +172,27 @@ export function decodeRow(
   }
 }
 
+/** Where rows are stored and, of a tile, where it lies in its table. */
+interface Coded {
+  readonly precision: Precision;
+  readonly codes: Codes;
+  readonly exponents: Int8Array;
+  /** @default 0 */
+  readonly firstRow?: number;
+  /** @default 0 */
+  readonly firstColumn?: number;
+  /** @default the columns of the row */
+  readonly tableDim?: number;
+}
+
 /** Encodes weights (D) as row `row`, by `rounding` or, without it, to the nearest. */
 export function encodeRow(
-  to: { precision: Precision; codes: Codes; exponents: Int8Array },
+  to: Coded,
   row: number,
   weights: ArrayLike<number>,
   rounding?: Rounding,
 ): void {
-  const { precision, codes, exponents } = to;
+  const { precision, codes, exponents, firstRow = 0, firstColumn = 0 } = to;
   const dim = weights.length;
   const quanta = row * Math.ceil(dim / quantumColumns);
   const words = new Uint32Array(4);
@@ -181,7 +203,8 @@ export function encodeRow(
       exponents[quanta + c / quantumColumns] = exponent;
     }
     if (rounding !== undefined && c % 8 === 0) {
-      const index = row * Math.ceil(dim / 8) + c / 8;
+      const before = (firstRow + row) * Math.ceil((to.tableDim ?? dim) / 8);
+      const index = before + (firstColumn + c) / 8;
       const { key, step, purpose } = rounding;
       const high = Math.floor(index / 2 ** 32) >>> 0;
       philox(words, key, [index >>> 0, high, step >>> 0, purpose >>> 0], roundingRounds);

@@ -1,9 +1,10 @@
 // Dense layers, interaction, loss, birth and sums over devices, in plain loops. In float32, `round`
 // is Math.fround: round(acc + a * b) is a fused multiply-add, because a * b is exact in a double.
 
-import { philox } from "../random.ts";
+import { type Key, philox } from "../random.ts";
 import type { Kernels, Tensor } from "./kernels.ts";
 import { type Values, valuesOf } from "./memory.ts";
+import { encodeRow } from "./precision.ts";
 import { type Slices, type Subtree, subtreesOf } from "./slices.ts";
 
 /** Rounds to the precision of the arithmetic. */
@@ -16,6 +17,7 @@ type Fold = (value: number, first: number, count: number) => void;
 export type DenseKernels = Pick<
   Kernels,
   | "uniform"
+  | "born"
   | "linear"
   | "dRelu"
   | "dLinearInput"
@@ -29,17 +31,19 @@ export type DenseKernels = Pick<
 /** The dense half of the reference kernels in the precision of `round`. */
 export function createDense(round: Round): DenseKernels {
   return {
-    uniform(t, key, purpose, first, scale) {
-      const values = valuesOf(t);
-      const factor = round(scale);
-      const words = new Uint32Array(4);
-      for (let i = 0; i < values.length; i++) {
-        const block = Math.floor((first + i) / 4);
-        if (i === 0 || (first + i) % 4 === 0) {
-          philox(words, key, [block >>> 0, Math.floor(block / 2 ** 32) >>> 0, 0, purpose >>> 0]);
-        }
-        const u24 = words[(first + i) % 4]! >>> 8;
-        values[i] = round((u24 * 2 ** -23 - 1) * factor);
+    uniform: (t, key, purpose, first, scale) =>
+      uniform(round, valuesOf(t), key, purpose, first, scale),
+
+    born(rows, key, purpose, scale) {
+      const { dim, precision, firstRow, firstColumn, tableDim } = rows;
+      const stored = valuesOf(rows.weights);
+      const decoded = new Float64Array(dim);
+      for (let row = 0; row < rows.rows; row++) {
+        const isStored = precision === "float32";
+        const weights = isStored ? stored.subarray(row * dim, (row + 1) * dim) : decoded;
+        const first = (firstRow + row) * tableDim + firstColumn;
+        uniform(round, weights, key, purpose, first, scale);
+        if (!isStored) encodeRow(rows, row, weights);
       }
     },
 
@@ -120,6 +124,26 @@ export function createDense(round: Round): DenseKernels {
       }
     },
   };
+}
+
+function uniform(
+  round: Round,
+  values: Values,
+  key: Key,
+  purpose: number,
+  first: number,
+  scale: number,
+): void {
+  const factor = round(scale);
+  const words = new Uint32Array(4);
+  for (let i = 0; i < values.length; i++) {
+    const block = Math.floor((first + i) / 4);
+    if (i === 0 || (first + i) % 4 === 0) {
+      philox(words, key, [block >>> 0, Math.floor(block / 2 ** 32) >>> 0, 0, purpose >>> 0]);
+    }
+    const u24 = words[(first + i) % 4]! >>> 8;
+    values[i] = round((u24 * 2 ** -23 - 1) * factor);
+  }
 }
 
 /** Two neighbours become one as soon as they are siblings; `folded` hears of every new node. */

@@ -1,11 +1,17 @@
 // Embedding bags in plain loops: pooling, and the exact update of each touched row.
 
-import type { Bags, Kernels, RowRule, Rows, Tensor } from "./kernels.ts";
+import type { AdamRule, Bags, Kernels, RowRule, Rows, Tensor } from "./kernels.ts";
 import { quantumColumns } from "./kernels.ts";
 import { type Values, valuesOf } from "./memory.ts";
 import { decodeRow, encodeRow } from "./precision.ts";
 import type { Round } from "./reference-dense.ts";
-import { applyRule, quantumSquares, type RowAt } from "./reference-rules.ts";
+import {
+  applyRule,
+  type Known,
+  quantumNorms,
+  quantumSquares,
+  type RowAt,
+} from "./reference-rules.ts";
 import { type Slices, type Subtree, subtreesOf } from "./slices.ts";
 
 /** The embedding half of the reference kernels, and the dense optimizers: one rule for both. */
@@ -14,6 +20,7 @@ export type EmbeddingKernels = Pick<
   | "pool"
   | "updateRows"
   | "rowSquares"
+  | "rowNorms"
   | "dRows"
   | "applyRows"
   | "sgd"
@@ -28,12 +35,8 @@ export function createEmbedding(
   round: Round,
   allocate: (length: number) => Values,
 ): EmbeddingKernels {
-  const apply = (row: RowAt, rule: RowRule): boolean => {
-    applyRule(round, row, rule);
-    return allFinite(row.gradient);
-  };
-  const update = (rows: Rows, at: RowAt, row: number, rule: RowRule, mean?: number): boolean => {
-    applyRule(round, at, rule, mean);
+  const update = (rows: Rows, at: RowAt, row: number, rule: RowRule, known?: Known): boolean => {
+    applyRule(round, at, rule, known);
     rows.touched[row] = 1;
     const weights = at.weights.subarray(at.weightsAt, at.weightsAt + rows.dim);
     if (rows.precision !== "float32") encodeRow(rows, row, weights, rule.rounding);
@@ -43,7 +46,7 @@ export function createEmbedding(
   return {
     pool: (out, tables, bags, first, count) => pool(round, out, tables, bags, first, count),
 
-    updateRows(tables, bags, dPooled, slices, rules, sums) {
+    updateRows(tables, bags, dPooled, slices, rules, completed) {
       let firstBad = -1;
       tables.forEach((rows, table) => {
         const rule = rules[table]!;
@@ -51,8 +54,10 @@ export function createEmbedding(
         const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
         let index = 0;
         gradients(whole, (row, gradient) => {
-          const mean = sums?.[table]?.[index++];
-          const good = update(rows, rowAt(rows, row, gradient, 0), row, rule, mean);
+          const { means, trust } = completed?.[table] ?? {};
+          const known = { mean: means?.[index], trust: trust?.[index] };
+          index++;
+          const good = update(rows, rowAt(rows, row, gradient, 0), row, rule, known);
           if (firstBad < 0 && !good) firstBad = table;
         });
       });
@@ -71,6 +76,22 @@ export function createEmbedding(
         }
       });
       return Float32Array.from(squares);
+    },
+
+    rowNorms(tables, table, bags, dPooled, slices, rules, means) {
+      const rule = rules[table]! as AdamRule;
+      const whole = { first: 0, count: slices.bounds.length - 1 };
+      const norms: number[] = [];
+      let index = 0;
+      const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
+      gradients(whole, (row, gradient) => {
+        const at = rowAt(tables[table]!, row, gradient, 0);
+        // The moments move in a copy.
+        const state = at.state.slice(at.stateAt, at.stateAt + tables[table]!.state.shape[1]!);
+        const copy = { ...at, state, stateAt: 0, second: state, secondAt: at.columns };
+        norms.push(...quantumNorms(round, copy, rule, means?.[index++]));
+      });
+      return Float64Array.from(norms);
     },
 
     dRows(dRows, counts, tables, table, bags, dPooled, slices) {
@@ -97,6 +118,18 @@ export function createEmbedding(
       return good;
     },
 
+    ...createOptimizers(round),
+  };
+}
+
+type Optimizers = Pick<Kernels, "sgd" | "adagrad" | "momentum" | "adam" | "lamb">;
+
+function createOptimizers(round: Round): Optimizers {
+  const apply = (row: RowAt, rule: RowRule): boolean => {
+    applyRule(round, row, rule);
+    return allFinite(row.gradient);
+  };
+  return {
     sgd(w, g, learningRate) {
       return apply(flat(w, w, w, g), { kind: "sgd", learningRate, ...plain });
     },
@@ -213,7 +246,7 @@ function bagWeights(rows: Rows, bags: Bags<Int32Array>, bag: number): BagWeights
   return (place) => found[place - from]!;
 }
 
-/** The tree over row blocks of sums in bag order; ids of block k are k*size .. (k+1)*size-1. */
+/** The tree over row blocks of sums in bag order; ids of block k are from k * blockRows on. */
 function poolColumn(
   round: Round,
   rows: Rows,
@@ -222,11 +255,10 @@ function poolColumn(
   bag: number,
   c: number,
 ): number {
-  const blockRows = Math.ceil(rows.rows / rows.rowBlocks);
   const sums = new Float64Array(rows.rowBlocks);
   const [from, to] = [bags.offsets[bag]!, bags.offsets[bag + 1]!];
   for (let k = from; k < to; k++) {
-    const block = Math.floor(bags.ids[k]! / blockRows);
+    const block = Math.floor(bags.ids[k]! / rows.blockRows);
     const weight = bags.weights?.[k] ?? 1;
     const [weights, first] = weightsAt(k);
     sums[block] = round(sums[block]! + weight * weights[first + c]!);

@@ -74,8 +74,15 @@ function norm(round: Round, values: Columns, columns: number): number {
   return round(Math.sqrt(sum));
 }
 
-/** Updates one row. `mean` is its mean of squares where other devices hold part of its columns. */
-export function applyRule(round: Round, row: RowAt, rule: RowRule, mean?: number): void {
+/** What others completed of a row of which they hold some columns. */
+export interface Known {
+  /** Of squares. */
+  readonly mean?: number | undefined;
+  readonly trust?: number | undefined;
+}
+
+/** Updates one row. */
+export function applyRule(round: Round, row: RowAt, rule: RowRule, known: Known = {}): void {
   switch (rule.kind) {
     case "sgd":
       applySgd(round, row, rule);
@@ -87,15 +94,15 @@ export function applyRule(round: Round, row: RowAt, rule: RowRule, mean?: number
       applyAdagrad(round, row, rule);
       break;
     case "rowWiseAdagrad":
-      applyRowWiseAdagrad(round, row, rule, mean ?? meanOfSquares(round, row, rule.l2));
+      applyRowWiseAdagrad(round, row, rule, known.mean);
       break;
     case "adam":
     case "partialRowWiseAdam":
-      applyAdam(round, row, rule, mean);
+      applyAdam(round, row, rule, known.mean);
       break;
     case "lamb":
     case "partialRowWiseLamb":
-      applyLamb(round, row, rule, mean);
+      applyLamb(round, row, rule, known);
       break;
     case "ftrl":
       applyFtrl(round, row, rule);
@@ -146,7 +153,12 @@ function applyAdagrad(round: Round, row: RowAt, rule: AdagradRule): void {
   });
 }
 
-function applyRowWiseAdagrad(round: Round, row: RowAt, rule: AdagradRule, mean: number): void {
+function applyRowWiseAdagrad(
+  round: Round,
+  row: RowAt,
+  rule: AdagradRule,
+  mean = meanOfSquares(round, row, rule.l2),
+): void {
   const { state, stateAt } = row;
   const acc = round(state[stateAt]! + mean);
   state[stateAt] = acc;
@@ -188,21 +200,42 @@ function applyAdam(round: Round, row: RowAt, rule: AdamRule, mean: number | unde
   take(round, row, rule, 1, adamDirection(round, row, rule, rate, mean));
 }
 
-function applyLamb(round: Round, row: RowAt, rule: AdamRule, mean: number | undefined): void {
+/** What weights will take: Adam's direction + decay * w. Moves the moments. */
+function lambDirection(round: Round, row: RowAt, rule: AdamRule, mean?: number): Float64Array {
   const { weights, weightsAt, columns } = row;
   const direction = adamDirection(round, row, rule, round(1 / rule.correction1), mean);
   const decay = round(rule.decay);
-  const u = Float64Array.from({ length: columns }, (_, c) =>
+  return Float64Array.from({ length: columns }, (_, c) =>
     round(direction(c) + decay * weights[weightsAt + c]!),
   );
-  const length = norm(round, (c) => weights[weightsAt + c]!, columns);
-  const uLength = norm(round, (c) => u[c]!, columns);
-  // Where one of them is 0 (a row of zeros, a gradient of zeros) their ratio says nothing.
-  const trust = length > 0 && uLength > 0 ? round(length / uLength) : 1;
+}
+
+/** Sums of squares of the weights and of what they will take, of each quantum in turn. */
+export function quantumNorms(round: Round, row: RowAt, rule: AdamRule, mean?: number): number[] {
+  const { weights, weightsAt, columns } = row;
+  const u = lambDirection(round, row, rule, mean);
+  const quanta = Array.from({ length: Math.ceil(columns / quantumColumns) }, (_, q) => q);
+  return quanta.flatMap((quantum) => [
+    squaresOf(round, (c) => weights[weightsAt + c]!, columns, quantum),
+    squaresOf(round, (c) => u[c]!, columns, quantum),
+  ]);
+}
+
+function applyLamb(round: Round, row: RowAt, rule: AdamRule, known: Known): void {
+  const { weights, weightsAt, columns } = row;
+  const u = lambDirection(round, row, rule, known.mean);
+  const trust = known.trust ?? trustOf(round, row, u);
   const rate = round(round(rule.learningRate) * trust);
   for (let c = 0; c < columns; c++) {
     weights[weightsAt + c] = round(weights[weightsAt + c]! - rate * u[c]!);
   }
+}
+
+function trustOf(round: Round, { weights, weightsAt, columns }: RowAt, u: Float64Array): number {
+  const length = norm(round, (c) => weights[weightsAt + c]!, columns);
+  const uLength = norm(round, (c) => u[c]!, columns);
+  // Where one of them is 0 (a row of zeros, a gradient of zeros) their ratio says nothing.
+  return length > 0 && uLength > 0 ? round(length / uLength) : 1;
 }
 
 function applyFtrl(round: Round, row: RowAt, rule: FtrlRule): void {

@@ -6,7 +6,9 @@ import { createMemory, type Values } from "./memory.ts";
 import { withBfloat16 } from "./reference-bfloat16.ts";
 import { createDense } from "./reference-dense.ts";
 import { createEmbedding } from "./reference-embedding.ts";
+import { createExchange } from "./reference-exchange.ts";
 import { bceWithLogits } from "./reference-loss.ts";
+import { rowMeans, rowTrust } from "./row-sums.ts";
 
 /**
  * The reference kernels. `float32` rounds as a machine with fused multiply-adds would; `float64`
@@ -23,5 +25,8 @@ export function createReference(precision: "float32" | "float64" = "float32"): K
     ...withBfloat16(createDense(round), round),
     bceWithLogits,
     ...createEmbedding(round, allocate),
+    rowMeans,
+    rowTrust,
+    ...createExchange(round),
   };
 }

@@ -85,7 +85,10 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
  * What is wrong with a plan for these tables, in a sentence's end; undefined where every quantum of
  * every table lies somewhere, once.
  */
-export function checkCover(tables: readonly PlannedTable[], plan: Plan): string | undefined {
+export function checkCover(
+  tables: readonly Pick<PlannedTable, "name" | "dim" | "rowBlocks">[],
+  plan: Plan,
+): string | undefined {
   const byTable = new Map<string, PlacedShard[]>(tables.map(({ name }) => [name, []]));
   const W = deviceCount(plan.devices);
   for (const shard of plan.shards) {

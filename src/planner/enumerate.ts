@@ -5,6 +5,7 @@ import { costOf, type Setting } from "./cost.ts";
 import type { Load, LoadGroup } from "./partition.ts";
 import {
   columnsOf,
+  type Devices,
   deviceCount,
   type PlannedTable,
   quantaOf,
@@ -43,7 +44,7 @@ export function enumerateOptions(setting: Setting, table: PlannedTable): Option[
   const options: Option[] = [];
   for (const tier of table.tiers) {
     for (const scheme of table.schemes) {
-      for (const tiles of waysOf(setting, table, scheme)) {
+      for (const tiles of tileGroupsOf(setting.devices, table, scheme)) {
         options.push(optionOf(setting, table, scheme, tier, tiles));
       }
     }
@@ -52,17 +53,20 @@ export function enumerateOptions(setting: Setting, table: PlannedTable): Option[
 }
 
 /** Tiles and what lies together, before their costs. */
-interface TileGroup {
+export interface TileGroup {
   readonly level: Group["level"];
   readonly tiles: readonly Tile[];
 }
 
-/** For each way that the scheme can cut the table, its groups. */
-function waysOf({ devices }: Setting, table: PlannedTable, scheme: Scheme): TileGroup[][] {
+/** What of a table decides how it can be cut. */
+type Cuttable = Pick<PlannedTable, "dim" | "rowBlocks">;
+
+/** For each way that the scheme can cut the table, its groups; the finest cut last. */
+export function tileGroupsOf(devices: Devices, table: Cuttable, scheme: Scheme): TileGroup[][] {
   const { hosts, perHost } = devices;
   const W = deviceCount(devices);
   const rows = (parts: number) => Math.min(table.rowBlocks, parts);
-  const columns = (most: number) => (table.splitsColumns ? columnCounts(table, most) : []);
+  const columns = (most: number) => columnCounts(table, most);
   const each = (tiles: readonly Tile[]): TileGroup[] =>
     tiles.map((tile) => ({ level: "device", tiles: [tile] }));
   switch (scheme) {
@@ -101,7 +105,7 @@ function waysOf({ devices }: Setting, table: PlannedTable, scheme: Scheme): Tile
 }
 
 /** In how many runs columns are cut: 2, 4, 8, … and single quanta; never more than `most`. */
-function columnCounts(table: PlannedTable, most: number): number[] {
+function columnCounts(table: Cuttable, most: number): number[] {
   const quanta = Math.min(quantaOf(table), most);
   const counts: number[] = [];
   for (let count = 2; count < quanta; count *= 2) counts.push(count);
@@ -109,7 +113,7 @@ function columnCounts(table: PlannedTable, most: number): number[] {
 }
 
 /** The table in even runs of quanta, column after column. */
-function tilesOf(table: PlannedTable, rowParts: number, columnParts: number): Tile[] {
+function tilesOf(table: Cuttable, rowParts: number, columnParts: number): Tile[] {
   const rows = evenRuns(table.rowBlocks, rowParts);
   return evenRuns(quantaOf(table), columnParts).flatMap(([firstQuantum, quanta]) =>
     rows.map(([firstBlock, blocks]) => ({ firstBlock, blocks, firstQuantum, quanta })),

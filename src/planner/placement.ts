@@ -1,52 +1,63 @@
-// The placement: which device runs which slices and holds which shards. It decides speed and
-// memory, and never a bit of the result (law 4). What `osiris plan` searches is a plan (search.ts);
-// this is the part of one that the runtime executes: whole tables, each on one device.
+// The placement of a run that was given no plan: every table cut as the job says, its parts put
+// greedily by the work that a sample costs there. It decides speed and memory, and never a bit of
+// the result (law 4). What `osiris plan` finds with a machine's constants is better (search.ts).
 
+import { tileGroupsOf } from "./enumerate.ts";
 import { partitionGreedily } from "./partition.ts";
+import { columnsOf, type Devices, type Plan, type PlannedTable, type Scheme } from "./shards.ts";
 
-/** What the planner knows of a shard. */
-export interface ShardLoad {
-  readonly shard: number;
-  readonly bytes: number;
+/** What a placement asks of a table. */
+export interface PlaceableTable extends Pick<PlannedTable, "name" | "rows" | "dim" | "rowBlocks"> {
+  readonly scheme: Scheme;
+  /** Work of a lookup and its update, per sample: columns times mean ids. */
   readonly cost: number;
 }
 
-/** One device's part of a placement. */
-export interface DevicePlacement {
-  /** Its slices: a run, so that its samples are a run of the batch. */
+/**
+ * A plan for these tables: row blocks and columns in as many parts as there are devices for them;
+ * where a scheme has nothing to cut, the whole table. The costliest part first, each to the device
+ * with the least load so far (papers.md 1.4); ties go to the lower index.
+ */
+export function place(tables: readonly PlaceableTable[], devices: Devices): Plan {
+  const cut = tables.map((table) => {
+    const [way] = tileGroupsOf(devices, table, table.scheme).slice(-1);
+    if (way !== undefined) return { table, scheme: table.scheme, way };
+    const [whole = []] = tileGroupsOf(devices, table, "table-wise");
+    return { table, scheme: "table-wise" as const, way: whole };
+  });
+  const groups = cut.flatMap(({ table, way }) =>
+    way.map(({ level, tiles }) => ({
+      level,
+      parts: tiles.map((tile) => {
+        const share = (tile.blocks / table.rowBlocks) * (columnsOf(table, tile) / table.dim);
+        return { cost: table.cost * share, bytes: 0 };
+      }),
+    })),
+  );
+  const placed = partitionGreedily(groups, { devices, bytes: Infinity });
+  let part = 0;
+  const shards = cut.flatMap(({ table, scheme, way }) =>
+    way.flatMap(({ tiles }) =>
+      tiles.map((tile) => {
+        const device = placed?.deviceOf[part++] ?? 0;
+        const where = device < 0 ? ("all" as const) : device;
+        return { table: table.name, scheme, tier: "memory" as const, ...tile, device: where };
+      }),
+    ),
+  );
+  return { devices, shards };
+}
+
+/** Slices of one device: a run, so that its samples are a run of the batch. */
+export interface SliceRun {
   readonly firstSlice: number;
   readonly slices: number;
-  /** Its shards, ascending. */
-  readonly shards: readonly number[];
 }
 
-export interface Placement {
-  readonly devices: readonly DevicePlacement[];
-  readonly slices: number;
-}
-
-/**
- * Slices in even runs; shards greedily, the costliest first, each to the device with the least load
- * so far (longest processing time first; papers.md 1.4). Ties go to the lower index, so the plan is
- * a function of its arguments.
- */
-export function place(options: {
-  readonly slices: number;
-  readonly shards: readonly ShardLoad[];
-  readonly devices: number;
-}): Placement {
-  const { slices, shards, devices } = options;
-  const owned = Array.from({ length: devices }, (): number[] => []);
-  const groups = shards.map((shard) => ({ level: "device" as const, parts: [shard] }));
-  const room = { devices: { hosts: 1, perHost: devices }, bytes: Infinity };
-  const placed = partitionGreedily(groups, room);
-  for (const [i, { shard }] of shards.entries()) owned[placed?.deviceOf[i] ?? 0]?.push(shard);
-  return {
-    slices,
-    devices: owned.map((mine, device) => {
-      const firstSlice = Math.floor((device * slices) / devices);
-      const end = Math.floor(((device + 1) * slices) / devices);
-      return { firstSlice, slices: end - firstSlice, shards: mine.sort((a, b) => a - b) };
-    }),
-  };
+/** The slices of a batch in even runs, one for each device. */
+export function sliceRunsOf(slices: number, devices: number): SliceRun[] {
+  return Array.from({ length: devices }, (_, device) => {
+    const firstSlice = Math.floor((device * slices) / devices);
+    return { firstSlice, slices: Math.floor(((device + 1) * slices) / devices) - firstSlice };
+  });
 }

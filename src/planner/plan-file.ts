@@ -9,7 +9,8 @@ import { checkOptions } from "../options.ts";
 import { checkCover } from "./assess.ts";
 import { type PlacedShard, type Plan, type PlannedTable, schemes } from "./shards.ts";
 
-const planSchema = z.strictObject({
+/** A plan as its file has it, parsed. */
+export const planFileSchema = z.strictObject({
   version: z.literal(1),
   hosts: z.int().min(1).max(65_536),
   devicesPerHost: z.int().min(1).max(65_536),
@@ -26,6 +27,8 @@ const planSchema = z.strictObject({
   ),
   sha256: z.string(),
 });
+
+export type PlanFile = z.output<typeof planFileSchema>;
 
 const tail = /"sha256": "([0-9a-f]{64})"\n\}\n$/;
 
@@ -60,9 +63,9 @@ export function readPlan(text: string, path: string, tables: readonly PlannedTab
   } catch (cause) {
     throw refuse("it is no JSON", { cause });
   }
-  let found: z.output<typeof planSchema>;
+  let found: PlanFile;
   try {
-    found = checkOptions(planSchema, value, "plan");
+    found = checkOptions(planFileSchema, value, "plan");
   } catch (cause) {
     if (!(cause instanceof InvalidOptionError)) throw cause;
     throw refuse(cause.message, { cause });
@@ -70,9 +73,17 @@ export function readPlan(text: string, path: string, tables: readonly PlannedTab
   if (tail.exec(text)?.[1] !== hashOf(text.replace(tail, '"sha256": ""\n}\n'))) {
     throw refuse("its hash is not that of its text; let `osiris plan --out` write it again");
   }
-  const plan: Plan = {
-    devices: { hosts: found.hosts, perHost: found.devicesPerHost },
-    shards: found.shards.map(({ blocks, quanta, ...rest }) => ({
+  const plan = planOfFile(found);
+  const wrong = checkCover(tables, plan);
+  if (wrong !== undefined) throw refuse(wrong);
+  return plan;
+}
+
+/** What a plan's file means. */
+export function planOfFile({ hosts, devicesPerHost, shards }: PlanFile): Plan {
+  return {
+    devices: { hosts, perHost: devicesPerHost },
+    shards: shards.map(({ blocks, quanta, ...rest }) => ({
       ...rest,
       firstBlock: blocks[0],
       blocks: blocks[1],
@@ -80,9 +91,6 @@ export function readPlan(text: string, path: string, tables: readonly PlannedTab
       quanta: quanta[1],
     })),
   };
-  const wrong = checkCover(tables, plan);
-  if (wrong !== undefined) throw refuse(wrong);
-  return plan;
 }
 
 function lineOf({ table, scheme, tier, device, ...tile }: PlacedShard) {

@@ -36,8 +36,6 @@ export interface PlannedTable {
   readonly dim: number;
   /** Whole parts that rows can be cut into; a power of two. */
   readonly rowBlocks: number;
-  /** Whether its optimizer lets columns be split. */
-  readonly splitsColumns: boolean;
   /** Mean ids of a bag: the pooling factor. */
   readonly poolingFactor: number;
   /** Exponent of the ids' popularity; 0: uniform. Only a cache asks. */

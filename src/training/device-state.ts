@@ -3,6 +3,8 @@
 // changes it.
 
 import { BagMemory } from "../embedding/bags.ts";
+import { DistinctMemory, LookupMemory } from "../embedding/distinct.ts";
+import { LocalRows } from "../embedding/local-rows.ts";
 import type { SparseOptimizerSpec } from "../embedding/options.ts";
 import { createSlab, type Slab } from "../embedding/slab.ts";
 import type { Exchange } from "../exchange/exchange.ts";
@@ -12,7 +14,8 @@ import { createDlrm, type Dlrm, type DlrmGradients, gradientsOf } from "../model
 import type { DenseOptimizerSpec } from "../model/options.ts";
 import { initParameters } from "../model/parameters.ts";
 import { type Key, keyOf } from "../random.ts";
-import { samplesMaxOf, type Topology, tableOf } from "./topology.ts";
+import { createDistinctState, type DistinctState } from "./rows-hop.ts";
+import { type HeldShard, samplesMaxOf, type Topology } from "./topology.ts";
 
 /** What the arithmetic of a step needs to know of the job besides the topology. */
 export interface Recipe {
@@ -29,22 +32,49 @@ export interface DeviceState {
   readonly exchange: Exchange;
   readonly model: Dlrm;
   readonly denseState: DenseState;
-  /** Rows of the shards that are placed here. */
+  /** Rows of the shards that are placed here and pooled here. */
   readonly slab: Slab;
-  /** Copies of the data-parallel tables. */
+  /** Tables with `dedup`: those of their rows that are placed here, and what comes of others. */
+  readonly distinct: DistinctState;
+  /** Copies of the data-parallel shards. */
   readonly replicas: Slab;
   readonly gradients: DlrmGradients;
-  /** Finished subtrees of replicated tables: for each table, a tensor for each subtree. */
+  /** Finished subtrees of replicated shards: for each shard, a tensor for each subtree. */
   readonly replicaGradients: readonly {
     readonly dRows: readonly Tensor[];
     readonly counts: readonly Tensor[];
   }[];
-  readonly bags: BagMemory;
+  /** Memory for the bags of two steps: those of one are on their way while another computes. */
+  readonly lanes: readonly [Lane, Lane];
   readonly replicaBags: BagMemory;
-  /** (Bmax, columns of the replicas) */
-  readonly replicaPooled: Tensor;
+  /** (bmax, columns of the replicas) */
+  readonly replicaVectors: Tensor;
+  readonly rounded: RoundedMemory;
   /** (Bmax, 1) */
   readonly dLogits: Tensor;
+}
+
+/** Where the bags of a step lie, on the side of the samples and on that of the rows. */
+export interface Lane {
+  readonly localRows: LocalRows;
+  readonly bags: BagMemory;
+  readonly distinct: DistinctMemory;
+  readonly lookups: LookupMemory;
+}
+
+/** Room for vectors that do not travel as they are pooled; empty where all do. */
+export interface RoundedMemory {
+  /** (bmax of all devices, columns of the slab) */
+  readonly held: Tensor;
+  /** (B, columns of the slab) */
+  readonly heldGradients: Tensor;
+  /** Flat: the vectors of all bundles, one after the other. */
+  readonly vectors: Tensor;
+  /** First float of each bundle in `vectors`. */
+  readonly firstOf: readonly number[];
+  /** Flat: the vectors of one bundle, of one device's samples; and the same, packed. */
+  readonly scratch: Tensor;
+  readonly packed: ArrayBuffer;
 }
 
 /** The state as it is before the first step; `restore` puts a checkpoint into it. */
@@ -56,35 +86,77 @@ export function createDeviceState(options: {
   readonly exchange: Exchange;
 }): DeviceState {
   const { rank, topology, recipe, kernels, exchange } = options;
-  const { shape, replicated } = topology;
+  const { shape, replicated, heldBy } = topology;
   const { model: spec } = topology.input;
   const key = keyOf(recipe.seed);
   const samplesMax = samplesMaxOf(topology)[rank] ?? 0;
   const model = createDlrm(kernels, spec, samplesMax);
   initParameters(kernels, model.flat, shape.layout, key);
-  const slabOf = (tables: readonly number[]) =>
-    createSlab({ kernels, specs: spec.tables, tables, optimizer: recipe.optimizer.sparse, key });
+  const { sparse: optimizer } = recipe.optimizer;
+  const slabOf = (shards: readonly HeldShard[]) =>
+    createSlab({ kernels, specs: spec.tables, shards, optimizer, key });
+  const slab = slabOf(heldBy[rank] ?? []);
   const replicas = slabOf(replicated);
+  const slabs = (topology.distinctBy[rank] ?? []).map((shard) => slabOf([shard]));
   const flats = exchange.gradients.subtrees;
   return {
     ...options,
     key,
     model,
     denseState: createDenseState(kernels, recipe.optimizer.dense, shape.layout.length),
-    slab: slabOf(topology.tablesOf[rank] ?? []),
+    slab,
+    distinct: createDistinctState({ kernels, topology, slabs, samplesMax }),
     replicas,
     gradients: gradientsOf(model, flats),
-    replicaGradients: replicated.map((table, i) => {
-      const { rows, dim } = tableOf(spec.tables, table);
+    replicaGradients: replicated.map(({ rows, columns }, i) => {
       const at = topology.replicatedAt[i] ?? { gradient: 0, counts: 0 };
       return {
-        dRows: flats.map((flat) => kernels.reshape(flat, [rows, dim], at.gradient)),
+        dRows: flats.map((flat) => kernels.reshape(flat, [rows, columns], at.gradient)),
         counts: flats.map((flat) => kernels.reshape(flat, [rows], at.counts)),
       };
     }),
-    bags: new BagMemory(),
+    lanes: [createLane(), createLane()],
     replicaBags: new BagMemory(),
-    replicaPooled: kernels.tensor([samplesMax, replicas.columns]),
+    replicaVectors: kernels.tensor([samplesMax, replicas.columns]),
+    rounded: createRounded(kernels, topology, rank),
     dLogits: kernels.tensor([samplesMax, 1]),
+  };
+}
+
+function createLane(): Lane {
+  return {
+    localRows: new LocalRows(),
+    bags: new BagMemory(),
+    distinct: new DistinctMemory(),
+    lookups: new LookupMemory(),
+  };
+}
+
+function createRounded(kernels: Kernels, topology: Topology, rank: number): RoundedMemory {
+  const { exchange, bundlesOf, replicatedBundles, isPlain, columnsOf } = topology;
+  const isForward = exchange.forward !== "float32";
+  const isBackward = exchange.backward !== "float32";
+  const counts = samplesMaxOf(topology);
+  const samplesMax = Math.max(0, ...counts);
+  const firstOf: number[] = [];
+  let floats = 0;
+  let widest = 0;
+  for (const { bundle, columns, trees } of [...bundlesOf.flat(), ...replicatedBundles]) {
+    firstOf[bundle] = floats;
+    floats += (counts[rank] ?? 0) * columns * trees.length;
+    widest = Math.max(widest, columns);
+  }
+  const isAnyPacked = isForward || isBackward || isPlain.includes(false);
+  const own = columnsOf[rank] ?? 0;
+  const rows = (isNeeded: boolean, count: number) => {
+    return isNeeded || isPlain[rank] === false ? count : 0;
+  };
+  return {
+    held: kernels.tensor([rows(isForward, samplesMax), own]),
+    heldGradients: kernels.tensor([rows(isBackward, topology.input.batchSize), own]),
+    vectors: kernels.tensor([isForward ? floats : 0]),
+    firstOf,
+    scratch: kernels.tensor([isAnyPacked ? samplesMax * widest : 0]),
+    packed: new ArrayBuffer(isForward || isBackward ? 4 * samplesMax * (widest + 1) : 0),
   };
 }

@@ -1,58 +1,70 @@
-// Evaluation at a cut: every device scores its slices of the held-out samples, in file order, into
-// shared memory; device 0 then computes the metrics over all of them. Creates and dirties nothing.
+// Evaluation at a cut: every device scores its slices of the held-out samples, in file order, and
+// sends logits and labels to device 0, which computes the metrics over all of them. Creates and
+// dirties nothing.
 
-import type { BatchIntake } from "../exchange/batch-ring.ts";
+import type { BatchIntake, LocalBatch } from "../exchange/batch-ring.ts";
+import type { Tensor } from "../kernels/kernels.ts";
 import type { DeviceState } from "./device-state.ts";
 import { forwardStep } from "./step.ts";
-import { samplesOf } from "./topology.ts";
+import { partBytesOf, samplesOf } from "./topology.ts";
 
-/** Memory for the scores of one evaluation, shared by all devices: (samples) each. */
+/** All held-out samples in file order: (samples) each. */
 export interface Scores {
   readonly logits: Float32Array;
   readonly labels: Float32Array;
 }
 
-/** Bytes that the scores of `samples` samples need. */
-export function scoresBytes(samples: number): number {
-  return 8 * samples;
-}
-
-export function scoresOver(memory: ArrayBufferLike, samples: number): Scores {
-  return {
-    logits: new Float32Array(memory, 0, samples),
-    labels: new Float32Array(memory, 4 * samples, samples),
-  };
-}
-
 /**
- * Scores all held-out samples, batch by batch. When it resolves, every device's part of `scores` is
- * written, and any device may read all of it.
+ * Scores `samples` held-out samples, batch by batch. Resolves to the scores of all devices on
+ * device 0, and to undefined on the others.
  */
 export async function scoreAll(
   device: DeviceState,
-  intake: BatchIntake,
-  scores: Scores,
-): Promise<void> {
+  intake: Pick<BatchIntake, "next" | "release" | "grant">,
+  samples: number,
+): Promise<Scores | undefined> {
   const { batchSize } = device.topology.input;
-  const samples = scores.logits.length;
   const batches = Math.ceil(samples / batchSize);
-  if (device.rank === 0) intake.grant("evaluation", batches);
+  const scores =
+    device.rank === 0
+      ? { logits: new Float32Array(samples), labels: new Float32Array(samples) }
+      : undefined;
+  intake.grant("evaluation", batches);
   for (let index = 0; index < batches; index++) {
     const batch = await intake.next("evaluation");
-    const logits = await forwardStep(device, batch);
-    const { first } = samplesOf(device.topology, device.rank, batch.batchSamples);
-    const at = index * batchSize + first;
-    scores.logits.set(device.kernels.read(logits), at);
-    scores.labels.set(batch.labels, at);
+    await sendScores(device, batch, await forwardStep(device, batch));
+    await receiveScores(device, batch.batchSamples, scores, index * batchSize);
     intake.release("evaluation");
   }
-  await meet(device);
+  return scores;
 }
 
-/** A round without content: who comes back knows that all have come. */
-async function meet({ exchange }: DeviceState): Promise<void> {
-  await exchange.losses.open(() => 0);
-  exchange.losses.start();
-  await exchange.losses.finish();
-  exchange.losses.close();
+/** A device's part: its logits (b), then its labels (b). */
+async function sendScores(device: DeviceState, batch: LocalBatch, logits: Tensor): Promise<void> {
+  const { exchange, kernels, topology } = device;
+  await exchange.scores.open(partBytesOf(topology, batch.batchSamples).scores);
+  const { buffer, byteOffset, byteLength } = exchange.scores.outbox(0);
+  const part = new Float32Array(buffer, byteOffset, byteLength / 4);
+  part.set(kernels.read(logits));
+  part.set(batch.labels, batch.samples);
+  exchange.scores.start();
+}
+
+/** Parts lie in the order of the devices, which is that of the batch; its first sample is `at`. */
+async function receiveScores(
+  { exchange, topology }: DeviceState,
+  batchSamples: number,
+  scores: Scores | undefined,
+  at: number,
+): Promise<void> {
+  const { buffer, byteOffset } = await exchange.scores.finish();
+  if (scores !== undefined) {
+    const parts = new Float32Array(buffer, byteOffset, 2 * batchSamples);
+    for (let peer = 0; peer < topology.devices; peer++) {
+      const { first, count } = samplesOf(topology, peer, batchSamples);
+      scores.logits.set(parts.subarray(2 * first, 2 * first + count), at + first);
+      scores.labels.set(parts.subarray(2 * first + count, 2 * (first + count)), at + first);
+    }
+  }
+  exchange.scores.close();
 }

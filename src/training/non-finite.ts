@@ -2,6 +2,7 @@
 // ends in an error. All of it is off the path of a step that is well: there, looking is a part of
 // the update's own pass over the gradient.
 
+import type { Slab } from "../embedding/slab.ts";
 import { NonFiniteGradientError, NonFiniteLossError } from "../errors.ts";
 import type { PartBytes } from "../exchange/exchange.ts";
 import type { Kernels, Tensor } from "../kernels/kernels.ts";
@@ -9,7 +10,7 @@ import type { Slices } from "../kernels/slices.ts";
 import { columnsOf, logitsOf } from "../model/dlrm.ts";
 import type { DeviceState } from "./device-state.ts";
 import { receivePerSlice, sendPerSlice } from "./per-slice.ts";
-import { samplesOf, tableOf } from "./topology.ts";
+import { samplesOf } from "./topology.ts";
 
 /** What a device knows at the end of a step that went wrong. */
 export interface NonFiniteFindings {
@@ -36,17 +37,23 @@ export function describeParameter(device: DeviceState, gradient: Tensor): string
   return `parameter \`${bad?.name}\``;
 }
 
-/** The table at `position` of this device, and the samples whose dPooled (B,C) is not finite. */
+/**
+ * The table of the shard at `position` of a slab of this device, and the samples whose dPooled
+ * (B,C) is not finite; none where gradients came row by row.
+ */
 export function describeRows(
   device: DeviceState,
+  slab: Slab,
   position: number,
   dPooled: Tensor,
 ): NonFiniteRows {
-  const { kernels, slab, topology } = device;
-  const { dim } = topology.shape;
-  const { name } = tableOf(topology.input.model.tables, slab.tables[position] ?? -1);
-  const own = kernels.tensor([dPooled.shape[0] ?? 0, dim]);
-  kernels.copyColumns(own, 0, dPooled, position * dim, dim);
+  const { kernels, rank, topology } = device;
+  if (slab !== device.slab) return { of: `table \`${slab.shards[position]?.name}\``, samples: [] };
+  const shard = topology.heldBy[rank]?.[position];
+  if (shard === undefined) throw new RangeError(`Device ${rank} has no shard at ${position}`);
+  const { name, column, columns } = shard;
+  const own = kernels.tensor([dPooled.shape[0] ?? 0, columns]);
+  kernels.copyColumns(own, 0, dPooled, column, columns);
   return { of: `table \`${name}\``, samples: badRowsOf(kernels, own) };
 }
 

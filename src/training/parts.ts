@@ -1,82 +1,94 @@
 // The parts of a checkpoint: what a device writes at a cut, and reads after a failure. A part
-// belongs to the job (the dense network, a table), never to a device, so any number of devices can
-// load it.
+// belongs to the job (the dense network, a tile of a table), never to a device: any number of
+// devices can load it under any plan.
 //
 //   dense:  "OSRD" | version u32 | n u32 | slots u32 | w f32*n | slot f32*n …      (device 0)
-//   table-00003:  rows-part.ts                                (its device; replicas: device 0)
+//   table-00003:  rows-part.ts                                (its device; copies: device 0)
 
 import { createHash } from "node:crypto";
-import { tableDigest } from "../embedding/digest.ts";
+import { leavesOf } from "../embedding/digest.ts";
 import { decodeRows, encodeRows } from "../embedding/rows-part.ts";
+import { extentOf } from "../embedding/shards.ts";
 import type { Slab } from "../embedding/slab.ts";
 import { CheckpointCorruptError } from "../errors.ts";
-import { stateWidth } from "../kernels/kernels.ts";
+import { stateShapeOf, stateWidth } from "../kernels/kernels.ts";
 import type { DeviceState } from "./device-state.ts";
+import { densePart, partNameOf, tableOfPart } from "./part-names.ts";
 import { tableOf } from "./topology.ts";
 
-/** A part as it is written: its bytes in chunks, and the digest of what they mean. */
+/** A part as it is written: its bytes in chunks, and the hashes of what they mean. */
 export interface Part {
   readonly name: string;
-  /** Hex sha256 of the logical content, independent of placement and of chunking. */
-  digest(): string;
+  /**
+   * Hex sha256 of the logical content, independent of placement and of chunking: one of the dense
+   * part, the leaves of a tile (digest.ts).
+   */
+  leaves(): string[];
   bytes(): Iterable<Uint8Array>;
-}
-
-export const densePart = "dense";
-
-/** Name of the part with the rows of a table. */
-export function tablePart(table: number): string {
-  return `table-${String(table).padStart(5, "0")}`;
-}
-
-/** Index of the table whose part this is; undefined for the dense part. */
-export function tableOfPart(name: string): number | undefined {
-  const match = /^table-(\d{5})$/.exec(name);
-  return match === null ? undefined : Number(match[1]);
-}
-
-/** All parts of a job, in logical order. */
-export function partNames(tables: number): string[] {
-  return [densePart, ...Array.from({ length: tables }, (_, table) => tablePart(table))];
 }
 
 /** The parts that this device answers for. */
 export function partsOf(device: DeviceState): Part[] {
-  const parts = rowsParts(device, device.slab);
+  const parts = ownSlabs(device).flatMap((slab) => rowsParts(device, slab));
   if (device.rank !== 0) return parts;
   return [denseOf(device), ...parts, ...rowsParts(device, device.replicas)];
 }
 
-/** Names of the parts that this device has to read: its own, and what every device holds. */
-export function partsNeeded(device: DeviceState): string[] {
-  const tables = [...device.slab.tables, ...device.replicas.tables];
-  return [densePart, ...tables.map(tablePart)];
+/** Of the parts of a checkpoint, those that have something of what this device holds. */
+export function partsNeeded(device: DeviceState, names: readonly string[]): string[] {
+  const { tables } = device.topology.input.model;
+  const shards = [...ownSlabs(device), device.replicas].flatMap((slab) => slab.shards);
+  return names.filter((name) => {
+    if (name === densePart) return true;
+    const part = tableOfPart(name, tables);
+    return shards.some((own) => {
+      if (part === undefined || part.table !== own.table) return false;
+      const meets = (first: number, count: number, ownFirst: number, ownCount: number) =>
+        first < ownFirst + ownCount && ownFirst < first + count;
+      return (
+        meets(part.firstBlock, part.blocks, own.firstBlock, own.blocks) &&
+        meets(part.firstQuantum, part.quanta, own.firstQuantum, own.quanta)
+      );
+    });
+  });
 }
 
 /** Puts the bytes of a part back. @throws CheckpointCorruptError */
 export function restorePart(device: DeviceState, name: string, bytes: Uint8Array): void {
-  const table = tableOfPart(name);
-  if (table === undefined) {
+  const { tables } = device.topology.input.model;
+  const part = tableOfPart(name, tables);
+  if (part === undefined) {
     restoreDense(device, bytes, name);
     return;
   }
-  for (const slab of [device.slab, device.replicas]) {
-    const at = slab.tables.indexOf(table);
-    if (at < 0) continue;
-    const { dim } = tableOf(device.topology.input.model.tables, table);
-    const width = stateWidth(device.recipe.optimizer.sparse.kind, dim);
-    for (const records of decodeRows(bytes, { dim, width, path: name })) slab.restore(at, records);
+  const extent = extentOf(tableOf(tables, part.table), part);
+  const { columns: dim } = extent;
+  const width = stateWidth(device.recipe.optimizer.sparse.kind, dim);
+  for (const slab of [...ownSlabs(device), device.replicas]) {
+    for (const [at, { table }] of slab.shards.entries()) {
+      if (table !== part.table) continue;
+      for (const records of decodeRows(bytes, { dim, width, path: name })) {
+        slab.restore(at, extent, records);
+      }
+    }
   }
 }
 
+/** Slabs of what lies on this device alone. */
+function ownSlabs({ slab, distinct }: DeviceState): Slab[] {
+  return [slab, ...distinct.slabs];
+}
+
 function rowsParts(device: DeviceState, slab: Slab): Part[] {
-  return slab.tables.map((table, at) => {
-    const spec = tableOf(device.topology.input.model.tables, table);
-    const width = stateWidth(device.recipe.optimizer.sparse.kind, spec.dim);
+  const { tables } = device.topology.input.model;
+  const { kind } = device.recipe.optimizer.sparse;
+  return slab.shards.map((shard, at) => {
+    const spec = tableOf(tables, shard.table);
+    const width = stateWidth(kind, shard.columns);
     return {
-      name: tablePart(table),
-      digest: () => tableDigest(spec, width, slab.records(at)),
-      bytes: () => encodeRows(spec.dim, width, slab.records(at), spec.precision),
+      name: partNameOf(shard, tables),
+      leaves: () => leavesOf(shard, spec, stateShapeOf(kind), slab.records(at)),
+      bytes: () => encodeRows(shard.columns, width, slab.records(at), spec.precision),
     };
   });
 }
@@ -91,10 +103,10 @@ function denseOf(device: DeviceState): Part {
   const length = device.topology.shape.layout.length;
   return {
     name: densePart,
-    digest: () => {
+    leaves: () => {
       const hash = createHash("sha256");
       for (const tensor of tensors) hash.update(bytesOf(kernels.read(tensor)));
-      return hash.digest("hex");
+      return [hash.digest("hex")];
     },
     *bytes() {
       const header = Uint32Array.of(magic, version, length, denseState.slots.length);

@@ -23,7 +23,7 @@ export async function sendPerSlice(
 export async function receivePerSlice(device: DeviceState): Promise<Float64Array> {
   const { exchange, topology } = device;
   const { buffer, byteOffset } = await exchange.losses.finish();
-  const values = new Float64Array(buffer, byteOffset, topology.placement.slices).slice();
+  const values = new Float64Array(buffer, byteOffset, topology.input.slices).slice();
   exchange.losses.close();
   return values;
 }

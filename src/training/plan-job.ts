@@ -7,9 +7,9 @@ import type { Setting } from "../planner/cost.ts";
 import { readPlan, writePlan } from "../planner/plan-file.ts";
 import { type Relaxation, relaxations } from "../planner/relax.ts";
 import { type Considered, searchPlan } from "../planner/search.ts";
-import { type Devices, deviceCount, type Plan } from "../planner/shards.ts";
+import type { Devices, Plan } from "../planner/shards.ts";
 import { type UnmetNeed, unmetNeeds } from "../planner/unmet.ts";
-import { type PlannableJob, schemeOf, type WorkloadOptions, workloadOf } from "./workload.ts";
+import { type PlannableJob, type WorkloadOptions, workloadOf } from "./workload.ts";
 
 export interface PlanOptions extends WorkloadOptions {
   readonly devices: Devices;
@@ -70,31 +70,19 @@ function judged(
   };
 }
 
-/** What a run does not do: one host, whole tables or copies, in memory, as the job says. */
+/** What a run does not do yet. */
 function missingFor(job: PlannableJob, plan: Plan): string[] {
-  const executed = ["table-wise", "data-parallel"];
-  const schemes = new Set(plan.shards.map((shard) => shard.scheme));
-  const lacking = [...schemes].filter((scheme) => !executed.includes(scheme));
-  const sharding = new Map(job.model.tables.map((table) => [table.name, schemeOf(table)]));
-  const others = plan.shards.filter(({ table, scheme }) => {
-    return executed.includes(scheme) && scheme !== sharding.get(table);
-  });
-  const missing = lacking.map((scheme) => `Runs do not execute ${scheme} shards yet`);
+  const missing: string[] = [];
   if (plan.shards.some((shard) => shard.tier === "cached")) {
     missing.push("Runs do not keep tables below memory yet");
   }
-  if (plan.devices.hosts > 1 && deviceCount(plan.devices) > 1) {
-    missing.push("Runs use the devices of one host yet");
-  }
-  for (const scheme of executed) {
-    const names = others.filter((shard) => shard.scheme === scheme).map(({ table }) => table);
-    const value = scheme === "table-wise" ? "table" : scheme;
-    if (names.length > 0) missing.push(`The job must say \`sharding: ${value}\` of ${few(names)}`);
+  const whole = new Set(
+    job.model.tables.filter(({ l2Scope }) => l2Scope === "table").map(({ name }) => name),
+  );
+  for (const { table, device } of plan.shards) {
+    if (device !== "all" && whole.has(table)) {
+      missing.push(`The l2Scope of ${table} is "table": such a table is copied to every device`);
+    }
   }
   return missing;
-}
-
-function few(names: readonly string[]): string {
-  const first = names.slice(0, 5).join(", ");
-  return names.length > 5 ? `${first} and ${names.length - 5} more tables` : first;
 }

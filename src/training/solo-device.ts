@@ -3,7 +3,8 @@
 // saved.
 
 import type { LocalBatch } from "../exchange/batch-ring.ts";
-import { createSharedMemoryExchange, layoutOf } from "../exchange/shared-memory.ts";
+import { layoutOf } from "../exchange/layout.ts";
+import { createSharedMemoryExchange } from "../exchange/shared-memory.ts";
 import { createSoloCells } from "../exchange/solo-cells.ts";
 import type { Kernels } from "../kernels/kernels.ts";
 import { createDeviceState, type DeviceState, type Recipe } from "./device-state.ts";

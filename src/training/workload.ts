@@ -1,8 +1,8 @@
 // A job as the planner sees it: plain numbers of each table, and how much the dense layers compute.
 
 import type { ResolvedDataOptions } from "../data/options.ts";
-import type { SparseOptimizerSpec, TableSpec } from "../embedding/options.ts";
-import { needsWholeRows, stateWidth } from "../kernels/kernels.ts";
+import type { SparseOptimizerSpec } from "../embedding/options.ts";
+import { stateShapeOf } from "../kernels/kernels.ts";
 import { weightBytes } from "../kernels/precision.ts";
 import { shapeOf } from "../model/dlrm.ts";
 import type { ModelSpec } from "../model/options.ts";
@@ -28,11 +28,6 @@ export interface WorkloadOptions {
   readonly cache?: boolean | undefined;
 }
 
-/** The scheme that the job gives a table: what a run does today. */
-export function schemeOf(table: Pick<TableSpec, "sharding">): Scheme {
-  return table.sharding === "table" ? "table-wise" : "data-parallel";
-}
-
 /** What has to be planned for a job. */
 export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Workload {
   const { model, data, optimizer } = job;
@@ -40,21 +35,19 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
   const { poolingFactor, zipf } = popularityOf(data, options);
   const tables = model.tables.map((table): PlannedTable => {
     const { name, rows, dim, rowBlocks, precision } = table;
-    const state = stateWidth(sparse.kind, dim);
-    const ofElements = Math.floor(state / dim);
+    const { perElement, perRow } = stateShapeOf(sparse.kind);
     return {
       name,
       rows,
       dim,
       rowBlocks,
-      splitsColumns: !needsWholeRows(sparse.kind),
       poolingFactor,
       zipf,
       weightBytes: weightBytes(precision),
-      stateBytes: 4 * ofElements,
+      stateBytes: 4 * perElement,
       // Its state, an int8 row's exponent, and whether it was touched.
-      rowBytes: 4 * (state - ofElements * dim) + (precision === "int8" ? 1 : 0) + 1,
-      schemes: options.schemes ?? [schemeOf(table)],
+      rowBytes: 4 * perRow + (precision === "int8" ? 1 : 0) + 1,
+      schemes: options.schemes ?? [table.sharding],
       tiers: options.cache === true ? ["memory", "cached"] : ["memory"],
     };
   });

@@ -9,6 +9,8 @@
 //   checkpoint ──▶ coordinator    checkpoint.committed
 //   checkpoint ──▶ device         device.save
 //   shard, device ──▶ checkpoint  part.saved
+//   joining process ──▶ hosts     host.announce · host.leave
+//   hosts ──▶ joining process     host.welcome · host.refused
 //
 // NATS may lose or repeat any of them. Whoever asks asks again until it is answered; `command` is
 // the number of the question, an answer repeats it, and a question asked twice is carried out once.
@@ -21,6 +23,7 @@ const step = z.int().min(0);
 /** A metric may be NaN where only one class was seen. */
 const figure = z.number().or(z.nan());
 const device = z.int().min(0);
+const host = z.int().min(0);
 
 const errorRecord = z.object({
   name: z.string(),
@@ -43,7 +46,7 @@ const savedPart = z.object({
   name: z.string(),
   bytes: z.number(),
   sha256: z.string(),
-  digest: z.string(),
+  leaves: z.array(z.string()).readonly(),
 });
 
 export const messages = defineMessages({
@@ -52,17 +55,40 @@ export const messages = defineMessages({
   "host.preparing": z.object({ fraction: z.number() }),
   "host.assemble": z.object({ command, assembly: z.unknown() }),
   "host.release": z.object({ command }),
-  "host.released": z.object({ command }),
-  /** The heartbeat: every device's step, and the losses of device 0 since the last one. */
+  "host.released": z.object({ command, host }),
+  /**
+   * The heartbeat: the steps of the host's devices, and the losses of device 0 since the last one
+   * where it is here. `isBridged`: frames of other hosts are heard. `meters`: the counters of its
+   * devices' steps and of its readers (src/training/step-meter.ts).
+   */
   "host.progress": z.object({
+    host,
     beat: z.int(),
+    isBridged: z.boolean(),
     steps: z.array(step),
     lossFrom: step,
     losses: z.array(figure),
+    meters: z.object({
+      devices: z.array(z.array(z.int().min(0))),
+      reading: z.array(z.int().min(0)),
+    }),
   }),
-  "host.failed": z.object({ actor: z.string(), error: errorRecord }),
+  "host.failed": z.object({ host, actor: z.string(), error: errorRecord }),
   /** An actor failed, and another has taken its place: for the record. */
-  "host.mended": z.object({ actor: z.string(), error: errorRecord }),
+  "host.mended": z.object({ host, actor: z.string(), error: errorRecord }),
+
+  /** A process would be a host, or still is one. `key` is its own until it has an index. */
+  "host.announce": z.object({
+    key: z.int().min(0),
+    devices: z.int().min(1),
+    arithmetic: z.string(),
+    version: z.string(),
+    machine: z.string(),
+    pid: z.int(),
+  }),
+  "host.welcome": z.object({ host }),
+  "host.refused": z.object({ error: errorRecord }),
+  "host.leave": z.object({ key: z.int().min(0) }),
 
   "device.run": z.object({ command, toStep: step }),
   "device.evaluate": z.object({ command }),

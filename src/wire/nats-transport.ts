@@ -8,7 +8,8 @@
 //   N2. At most `pendingBytesMax` bytes are on their way to the broker: what it has not confirmed
 //       with a PONG counts, and a frame beyond the limit is dropped and reported to `onError`.
 //   N3. What a receiver or a listener throws goes to `onError`, and the client reads on.
-//   N4. The payload given to `publish` is copied: the caller may write over it at once.
+//   N4. The payload given to `publish` is copied, unless it is lent: the caller may write over it
+//       at once.
 
 import {
   type ConnectionOptions,
@@ -158,10 +159,11 @@ class NatsTransport implements Transport {
     const headers = this.#admit(payload, options);
     if (this.#status !== "connected" || this.#connection.isClosed()) return; // N1
     if (!this.#reserve(payload.length)) return;
-    this.#connection.publish(subject, new Uint8Array(payload), {
+    const bytes = options.isLent === true ? payload : new Uint8Array(payload); // N4
+    this.#connection.publish(subject, bytes, {
       ...headers,
       ...(reply === undefined ? {} : { reply }),
-    }); // N4
+    });
   }
 
   subscribe(

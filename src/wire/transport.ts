@@ -14,6 +14,8 @@ export interface Frame {
 export interface PublishOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly reply?: string;
+  /** The caller leaves `payload` as it is until it has arrived or does not matter: no copy. */
+  readonly isLent?: boolean;
 }
 
 export interface Subscription {

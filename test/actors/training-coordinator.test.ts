@@ -2,18 +2,33 @@ import test from "ava";
 import type { Network } from "../../actors/mailbox.ts";
 import { Registry } from "../../actors/registry.ts";
 import { trainingCoordinatorMachine } from "../../actors/training-coordinator.ts";
-import { scope, smallAssembly, startActor, startSimulatedNetwork } from "../helpers/actors.ts";
+import {
+  scope,
+  smallAssembly,
+  startActor,
+  startMembership,
+  startSimulatedNetwork,
+} from "../helpers/actors.ts";
 
 const self = { role: "coordinator", index: 0 } as const;
 const devices = [0, 1].map((index) => ({ role: "device" as const, index }));
 
-/** A coordinator whose devices are ready, and were told to run. */
-async function startRunning(overrides: Partial<Network> = {}) {
+/**
+ * A coordinator whose devices are ready, and were told to run unless some are of hosts that joined.
+ */
+async function startRunning(overrides: Partial<Network> = {}, { joined = 0 } = {}) {
   const place = startSimulatedNetwork(overrides);
   const { network, say, pass } = place;
   const { job, data } = smallAssembly();
   const registry = new Registry("r", () => {});
-  const input = { network, scope, job, devices: 2, store: {} as never, record: registry.add(job) };
+  const membership = startMembership({ devices: 2 });
+  for (let key = 0; key < joined; key++) {
+    const process = { machine: "elsewhere", pid: 1, devices: 2 };
+    membership.announce({ ...process, key, arithmetic: "reference-1", version: "1.0.0" });
+  }
+  const hosts = membership.shares(8);
+  const record = registry.add(job);
+  const input = { network, scope, job, hosts, membership, store: {} as never, record };
   const { ends } = startActor(place, trainingCoordinatorMachine, {
     ...input,
     latest: undefined,
@@ -21,14 +36,22 @@ async function startRunning(overrides: Partial<Network> = {}) {
   });
   say(self, "host.prepared", { command: 1, plan: data });
   await pass(0);
-  for (const { index } of devices) {
+  for (let index = 0; index < membership.devices; index++) {
     say(self, "device.ready", { device: index, step: 0, arithmetic: "reference-1" });
   }
   await pass(0);
-  return { ...place, ends };
+  return { ...place, membership, ends };
 }
 
-const beat = (step: number) => ({ beat: 1, steps: [step, step], lossFrom: 0, losses: [] });
+const beat = (step: number) => ({
+  host: 0,
+  beat: 1,
+  isBridged: true,
+  steps: [step, step],
+  lossFrom: 0,
+  losses: [],
+  meters: { devices: [], reading: [0, 0] },
+});
 
 test("a heartbeat does not begin the work again", async (t) => {
   const { heard, say, pass } = await startRunning();
@@ -77,4 +100,35 @@ test("devices that beat but do not step are given up after twice the step deadli
     await pass(250);
   }
   t.like(ends.error, { code: "STEP_TIMEOUT" });
+});
+
+test("each host of the generation must be heard, and the one that is not is named", async (t) => {
+  const { ends, say, pass } = await startRunning({}, { joined: 1 });
+  for (const host of [0, 1]) say(self, "host.progress", { ...beat(0), host });
+  await pass(0);
+  for (let step = 1; step <= 5; step++) {
+    say(self, "host.progress", beat(step));
+    await pass(250);
+  }
+  t.like(ends.error, { code: "PEER_LOST", actor: "host:1" });
+});
+
+test("a host that is gone from the cluster ends the generation at once", async (t) => {
+  const { ends, membership, pass } = await startRunning({}, { joined: 1 });
+  membership.doubt(1);
+  await pass(0);
+  t.like(ends.error, { code: "PEER_LOST", actor: "host:1" });
+});
+
+test("devices of several hosts run once their hosts hear each other", async (t) => {
+  const { heard, say, pass } = await startRunning({}, { joined: 1 });
+  const runs = () =>
+    heard({ role: "device", index: 3 }).filter(({ type }) => type === "device.run");
+  say(self, "host.progress", beat(0));
+  say(self, "host.progress", { ...beat(0), host: 1, isBridged: false });
+  await pass(0);
+  t.is(runs().length, 0);
+  say(self, "host.progress", { ...beat(0), host: 1 });
+  await pass(0);
+  t.is(runs().length, 1);
 });

@@ -39,7 +39,7 @@ function writeClicks(t: ExecutionContext): { clicks: string; ones: string; plain
 function jobOn(
   place: TestCluster,
   path: string,
-  { isWeighted = true, sharding = "table" as "table" | "data-parallel", passes = 2 } = {},
+  { isWeighted = true, sharding = "table-wise" as "table-wise" | "data-parallel", passes = 2 } = {},
 ): JobOptions {
   const item = { column: "item", ids: "integer" as const, separator: "|" };
   const categorical = [isWeighted ? { ...item, weightSeparator: ":" } : item, "user"];

@@ -1,6 +1,6 @@
 // osiris plan from outside: what it prints, writes, reads back and refuses.
 
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import type { JobPlan, MachineConstants } from "../../index.ts";
@@ -45,7 +45,7 @@ test.serial("a plan is written, read back and judged the same", async (t) => {
   const plan = lastJson<Feasible & { report: string }>(written);
   t.like(plan, { report: "plan", isFeasible: true, plan: { devices: { hosts: 2, perHost: 2 } } });
   t.true(readFileSync(join(directory, "plan.json"), "utf8").includes(plan.sha256));
-  t.true(plan.missing.includes("Runs use the devices of one host yet"));
+  t.deepEqual(plan.missing, []);
 
   const judged = await runCli(["plan", "job.json", "--plan", "plan.json", "--json"], directory);
   t.is(judged.code, 0, judged.stderr);
@@ -53,15 +53,43 @@ test.serial("a plan is written, read back and judged the same", async (t) => {
   t.deepEqual({ assessment, sha256 }, { assessment: plan.assessment, sha256: plan.sha256 });
 });
 
-test.serial("schemes that no run executes yet are marked", async (t) => {
+test.serial("a run follows a plan, and trains the same model as without", async (t) => {
   const directory = directoryOf(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));
-  const args = ["plan", "job.json", "--schemes", "column-wise"];
-  const { code, stdout } = await runCli(args, directory);
-  t.is(code, 0);
-  t.regex(stdout, /\n {2}! Runs do not execute column-wise shards yet\n/);
-  const whole = await runCli(["plan", "job.json", "--schemes", "table-wise"], directory);
-  t.regex(whole.stdout, /\n {2}! The job must say `sharding: table` of C\n/);
+  const search = ["plan", "job.json", "--devices", "3", "--schemes", "column-wise,row-wise"];
+  t.is((await runCli([...search, "--out", "plan.json"], directory)).code, 0);
+  const train = async (...args: string[]) => {
+    const run = await runCli(["train", "job.json", "--json", ...args], directory);
+    t.is(run.code, 0, run.stderr);
+    rmSync(join(directory, "checkpoints"), { recursive: true });
+    return lastJson<{ digest: string }>(run).digest;
+  };
+  t.is(await train("--plan", "plan.json"), await train("--devices", "1"));
+});
+
+test.serial("a plan that is not the job's is refused, and why", async (t) => {
+  const directory = directoryOf(t);
+  writeFileSync(join(directory, "job.json"), JSON.stringify(job));
+  const search = ["plan", "job.json", "--devices", "2", "--out", "plan.json"];
+  t.is((await runCli(search, directory)).code, 0);
+  const refusal = async (...args: string[]) => {
+    const { code, stderr } = await runCli(["train", "job.json", ...args], directory);
+    t.not(code, 0);
+    return stderr;
+  };
+  t.regex(await refusal("--plan", "none.json"), /Cannot use the plan none\.json: ENOENT/);
+  const other = { ...job, devices: 3 };
+  writeFileSync(join(directory, "job.json"), JSON.stringify(other));
+  t.regex(
+    await refusal("--plan", "plan.json"),
+    /Expected `plan` to be one of this job, but it is for 2 devices, and `devices` is 3/,
+  );
+  writeFileSync(join(directory, "job.json"), JSON.stringify({ ...job, devices: 2 }));
+  const text = readFileSync(join(directory, "plan.json"), "utf8");
+  writeFileSync(join(directory, "changed.json"), text.replace('"device":0', '"device":1'));
+  t.regex(await refusal("--plan", "changed.json"), /but its hash is not its own/);
+  writeFileSync(join(directory, "partial.json"), text.replaceAll('"table":"B"', '"table":"C"'));
+  t.regex(await refusal("--plan", "partial.json"), /but it places 0 of the 2 quanta of B/);
 });
 
 test.serial("where nothing fits it says who lacks what, and what would do", async (t) => {

@@ -1,7 +1,7 @@
 // What people are told of a run, as far as it does not show in the commands' own tests.
 
 import test from "ava";
-import { reportOf } from "../../cli/report.ts";
+import { reportOf, timeOf } from "../../cli/report.ts";
 import { linesView } from "../../cli/run-view.ts";
 import type { RunEvent, RunResult } from "../../index.ts";
 
@@ -49,4 +49,15 @@ test("progress tells of them too", (t) => {
   t.is(lines.length, 2);
   t.notRegex(lines[0] ?? "", /repaired/);
   t.regex(lines[1] ?? "", / left · repaired ids: 1,204 of `user`, 3 of `item`$/);
+});
+
+test("where the time of a step went is told in the order of the step, without the crumbs", (t) => {
+  const waits = { ids: 0.01, pooled: 0.03, dPooled: 0.06, rowSums: 0, gradients: 0.2, losses: 0 };
+  const shares = { computing: 0.6, sendingIds: 0.02, batch: 0.08, ...waits };
+  const times = { steps: 3, stepMs: 12.345, readMs: 1, batchesThere: 1, shares };
+  const sentence =
+    "12.3 ms: 60 % computing, 8 % waiting for batches, 6 % for their gradients, " +
+    "20 % for dense gradients";
+  t.is(timeOf(times), sentence);
+  t.true(reportOf({ ...result, times }).includes(`Time of a step       ${sentence}`));
 });

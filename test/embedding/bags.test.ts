@@ -1,37 +1,45 @@
-import test, { type ExecutionContext } from "ava";
+// Frames of bags: what a shard gets of the samples' rows, and what it makes of frames that arrive.
+
+import test from "ava";
 import fc from "fast-check";
-import { mix32 } from "../../src/data/murmur-hash.ts";
 import {
   BagMemory,
-  bagWords,
-  featureStarts,
-  idFrameBytes,
-  writeIdFrame,
+  type BagShard,
+  bagFrameBytes,
+  writeBagFrame,
 } from "../../src/embedding/bags.ts";
-import { FrameCorruptError, IdOutOfRangeError } from "../../src/errors.ts";
+import { LocalRows } from "../../src/embedding/local-rows.ts";
+import { FrameCorruptError } from "../../src/errors.ts";
 
-const tablesThat = (ids: "reject" | "clamp" | "hash") => [
-  { name: "user", rows: 10, ids, idBits: 32 as const, feature: 4 },
-  { name: "item", rows: 5, ids, idBits: 32 as const, feature: 7 },
+const tables = [
+  { name: "user", rows: 10, ids: "reject" as const, idBits: 32 as const },
+  { name: "item", rows: 5, ids: "reject" as const, idBits: 32 as const },
 ];
-const tables = tablesThat("reject");
+
+/** A shard with all rows of a table. */
+function whole(table: number, isWeighted = false): BagShard {
+  return { table, firstRow: 0, rows: tables[table]?.rows ?? 0, isWhole: true, isWeighted };
+}
+
+const shards = [whole(0), whole(1)];
 
 /** Bags as [feature][sample][ids], on one device. */
 type Nested = readonly (readonly (readonly number[])[])[];
 
-function frameOf(bags: Nested, features = bags.map((_, feature) => feature)) {
+function frameOf(bags: Nested, held: readonly BagShard[] = shards, weights?: readonly number[]) {
   const samples = bags[0]?.length ?? 0;
   const lengths = Int32Array.from(bags.flatMap((feature) => feature.map((ids) => ids.length)));
   const ids = Int32Array.from(bags.flat(2));
-  const local = { samples, lengths, ids };
-  const idsMax = features.map((feature) =>
-    Math.max(0, ...(bags[feature] ?? []).map((b) => b.length)),
-  );
-  const ints = new Int32Array(idFrameBytes(samples, idsMax) / 4);
-  const starts = featureStarts(local, bags.length);
-  const held = features.map((feature) => ({ feature, idBits: 32 as const }));
-  writeIdFrame(ints, local, held, starts, 17);
-  return { ints, samples };
+  const idsMax = held.map(({ table }) => Math.max(0, ...(bags[table] ?? []).map((b) => b.length)));
+  const local = {
+    samples,
+    lengths,
+    ids,
+    weights: weights === undefined ? undefined : Float32Array.from(weights),
+  };
+  const ints = new Int32Array(bagFrameBytes(samples, held, idsMax) / 4);
+  const bytes = writeBagFrame(ints, new LocalRows().take(local, tables, 0), held, 17);
+  return { ints, samples, bytes };
 }
 
 const good: Nested = [
@@ -42,7 +50,7 @@ const good: Nested = [
 test("bags come together from all senders, table by table, in the order of the samples", (t) => {
   const first = frameOf(good);
   const second = frameOf([[[5]], [[]]]);
-  const bags = new BagMemory().gather([first, second], tables);
+  const bags = new BagMemory().gather([first, second], shards);
   t.is(first.ints[0], 17);
   t.is(bags.samples, 4);
   t.is(bags.tables, 2);
@@ -60,7 +68,7 @@ test("any bags on any number of devices arrive as they were, and memory is used 
       const frames = all.map((samples) =>
         frameOf([samples.map(([user]) => user), samples.map(([, item]) => item)]),
       );
-      const bags = memory.gather(frames, tables);
+      const bags = memory.gather(frames, shards);
       const flat = all.flat();
       const expected = [...flat.map(([user]) => user), ...flat.map(([, item]) => item)];
       const actual = expected.map((_, i) => [
@@ -71,35 +79,48 @@ test("any bags on any number of devices arrive as they were, and memory is used 
   );
 });
 
-test("a frame carries only the features that its receiver holds", (t) => {
-  const bags = new BagMemory().gather([frameOf(good, [1])], tables.slice(1));
+test("a frame carries only the features that its receiver has rows of", (t) => {
+  const bags = new BagMemory().gather([frameOf(good, [whole(1)])], [whole(1)]);
   t.deepEqual([...bags.ids], [4, 0, 0, 3]);
 });
 
-for (const id of [5, -1, 2 ** 31 - 1]) {
-  test(`id ${id} outside its table is refused with the table and the sample of the batch`, (t) => {
-    const second = frameOf([
-      [[1], [2]],
-      [[], [0, id]],
-    ]);
-    const gather = (firstSample: number) => () =>
-      new BagMemory().gather([frameOf(good), second], tables, firstSample);
-    const where = "Expected ids of table `item` (feature 7) to lie in 0..4";
-    const error = t.throws(gather(0), { instanceOf: IdOutOfRangeError });
-    t.true(error.message.startsWith(`${where}, got ${id} in sample 4 of the batch`));
-    t.regex(t.throws(gather(100)).message, /in sample 104 of the batch/);
-  });
-}
+test("each bag is dealt out among shards that have some of the rows, counted from their first", (t) => {
+  const bag = fc.array(fc.nat(9), { maxLength: 5 });
+  const cut = fc.integer({ min: 0, max: 10 });
+  fc.assert(
+    fc.property(fc.array(bag, { maxLength: 6 }), cut, fc.boolean(), (users, at, isWeighted) => {
+      const items = users.map(() => []);
+      const weights = users.flat().map((_, i) => i + 0.5);
+      const parts = [
+        { ...whole(0, isWeighted), rows: at, isWhole: false },
+        { ...whole(0, isWeighted), firstRow: at, rows: 10 - at, isWhole: false },
+      ];
+      for (const part of parts) {
+        const frame = frameOf([users, items], [part], isWeighted ? weights : undefined);
+        const bags = new BagMemory().gather([frame], [part]);
+        const isIn = (row: number) => row >= part.firstRow && row < part.firstRow + part.rows;
+        const expected = users.map((rows) => rows.filter(isIn));
+        const actual = users.map((_, i) => {
+          const rows = [...bags.ids.subarray(bags.offsets[i], bags.offsets[i + 1])];
+          return rows.map((row) => Number(row) + part.firstRow);
+        });
+        t.deepEqual(actual, expected);
+        const kept = weights.filter((_, i) => isIn(users.flat()[i] ?? -1));
+        t.deepEqual([...(bags.weights ?? [])], isWeighted ? kept : []);
+        const words = 2 + users.length + kept.length * (isWeighted ? 2 : 1);
+        t.is(frame.bytes, 4 * words);
+      }
+    }),
+  );
+});
 
-test("ids are clamped to the nearest row, or hashed, where the table says so, and counted", (t) => {
-  const frame = () => frameOf([[[1]], [[5, 1, -3]]]);
-  const clamped = new BagMemory();
-  t.deepEqual([...clamped.gather([frame()], tablesThat("clamp")).ids], [1, 4, 1, 0]);
-  t.deepEqual([...clamped.repaired], [["item", 2]]);
-  clamped.gather([frame()], tablesThat("clamp"));
-  t.is(clamped.repaired.get("item"), 4);
-  const hashed = new BagMemory().gather([frame()], tablesThat("hash"));
-  t.deepEqual([...hashed.ids], [1, mix32(5) % 5, 1, mix32(-3) % 5]);
+test("a row that the shard has not is refused", (t) => {
+  const frame = frameOf(good, [whole(0)]);
+  const part = { ...whole(0), firstRow: 2, rows: 8 };
+  t.throws(() => new BagMemory().gather([frame], [part]), {
+    instanceOf: FrameCorruptError,
+    message: /row 1 for a shard that has 2\.\.9/,
+  });
 });
 
 const damages: Readonly<Record<string, (ints: Int32Array) => void>> = {
@@ -115,54 +136,29 @@ for (const [what, damage] of Object.entries(damages)) {
   test(`a frame with ${what} is refused`, (t) => {
     const frame = frameOf(good);
     damage(frame.ints);
-    t.throws(() => new BagMemory().gather([frame], tables), { instanceOf: FrameCorruptError });
+    t.throws(() => new BagMemory().gather([frame], shards), { instanceOf: FrameCorruptError });
   });
 }
 
 test("a frame cut short is refused", (t) => {
   const { ints, samples } = frameOf(good);
   const frame = { ints: ints.subarray(0, 9), samples };
-  t.throws(() => new BagMemory().gather([frame], tables), { instanceOf: FrameCorruptError });
+  t.throws(() => new BagMemory().gather([frame], shards), { instanceOf: FrameCorruptError });
 });
 
-for (const idBits of [32, 64] as const) {
-  const title = "weights travel with the ids of the tables that have them; the others count 1";
-  test(`${title}: ids of ${idBits} bits`, (t) => weightsTravel(t, idBits));
-}
-
-function weightsTravel(t: ExecutionContext, idBits: 32 | 64): void {
-  const mixed = tables.map((table, i) => ({ ...table, isWeighted: i === 1, idBits }));
-  const frame = (bags: Nested, weights: readonly number[]) => {
-    const samples = bags[0]?.length ?? 0;
-    const lengths = Int32Array.from(bags.flatMap((feature) => feature.map((ids) => ids.length)));
-    const ids = Int32Array.from(bags.flat(2));
-    const local = { samples, lengths, ids, highs: new Int32Array(ids.length) };
-    const wordsMax = mixed.map((table) => bagWords(3, table));
-    const ints = new Int32Array(idFrameBytes(samples, wordsMax) / 4);
-    const all = { ...local, weights: Float32Array.from(weights) };
-    const held = mixed.map((table, feature) => ({ ...table, feature }));
-    writeIdFrame(ints, all, held, featureStarts(local, 2), 17);
-    return { ints, samples };
-  };
+test("weights travel with the rows of the tables that have them; the others count 1", (t) => {
+  const mixed = [whole(0), whole(1, true)];
   const memory = new BagMemory();
-  const frames = [frame(good, [9, 9, 9, 0.5, -2, 3, 4]), frame([[[5, 6]], [[1, 2]]], [9, 9, 7, 8])];
+  const frames = [
+    frameOf(good, mixed, [9, 9, 9, 0.5, -2, 3, 4]),
+    frameOf([[[5, 6]], [[1, 2]]], mixed, [9, 9, 7, 8]),
+  ];
   const bags = memory.gather(frames, mixed);
   t.deepEqual([...bags.ids], [1, 2, 9, 5, 6, 4, 0, 0, 3, 1, 2]);
   t.deepEqual([...(bags.weights ?? [])], [1, 1, 1, 1, 1, 0.5, -2, 3, 4, 7, 8]);
-  t.is(memory.gather([frameOf(good)], tables).weights, undefined);
+  t.is(memory.gather([frameOf(good)], shards).weights, undefined);
   // A frame that ends among its weights.
   const ints = frames[0]?.ints ?? new Int32Array(0);
-  const short = { ints: ints.subarray(0, 2 + 6 + 7 * (idBits / 32) + 3), samples: 3 };
+  const short = { ints: ints.subarray(0, 2 + 6 + 7 + 3), samples: 3 };
   t.throws(() => memory.gather([short], mixed), { instanceOf: FrameCorruptError });
-}
-
-test("a frame of weights or upper halves that are not there is not written", (t) => {
-  t.throws(() => frameOfOne({ isWeighted: true, idBits: 32 }), { message: /^weights for a/ });
-  t.throws(() => frameOfOne({ idBits: 64 }), { message: /^upper halves for a wide feature/ });
 });
-
-function frameOfOne(table: { isWeighted?: boolean; idBits: 32 | 64 }): void {
-  const local = { samples: 1, lengths: Int32Array.of(1), ids: Int32Array.of(1) };
-  const held = [{ feature: 0, ...table }];
-  writeIdFrame(new Int32Array(9), local, held, Int32Array.of(0, 1), 0);
-}

@@ -1,13 +1,22 @@
 import test from "ava";
 import fc from "fast-check";
-import { modelDigest, tableDigest } from "../../src/embedding/digest.ts";
+import { leavesOf, modelDigest, tableDigest } from "../../src/embedding/digest.ts";
 import type { RowRecords } from "../../src/embedding/row-store.ts";
 import { decodeRows, encodeRows } from "../../src/embedding/rows-part.ts";
 import { CheckpointCorruptError } from "../../src/errors.ts";
+import type { StateShape } from "../../src/kernels/kernels.ts";
 
 const [dim, width] = [40, 40];
 const expect = { dim, width, path: "table-00000" };
 const spec = { rows: 100, dim, rowBlocks: 4 as const };
+const whole = { firstBlock: 0, blocks: 4, firstQuantum: 0, quanta: 2, columns: dim };
+
+/** The digest of the table, of one shard. */
+function digestOf(state: StateShape, records: Iterable<RowRecords>): string {
+  return tableDigest(spec, [{ ...whole, leaves: leavesOf(whole, spec, state, records) }]);
+}
+
+const oneEach = { perElement: 1, perRow: 0 };
 
 /** Records of the rows, cut into chunks of `chunk` rows; numbers follow from the row alone. */
 function recordsOf(rows: readonly number[], chunk: number, change = 0): RowRecords[] {
@@ -54,17 +63,17 @@ test("rows come back from a part as they went in, however they were chunked", (t
 test("the digest of a table does not depend on chunks, nor on a trip through a part", (t) => {
   fc.assert(
     fc.property(someRows, fc.integer({ min: 1, max: 30 }), (rows, chunk) => {
-      const whole = tableDigest(spec, width, recordsOf(rows, 100));
-      t.is(tableDigest(spec, width, recordsOf(rows, chunk)), whole);
+      const expected = digestOf(oneEach, recordsOf(rows, 100));
+      t.is(digestOf(oneEach, recordsOf(rows, chunk)), expected);
       const back = decodeRows(bytesOf(recordsOf(rows, chunk)), expect);
-      t.is(tableDigest(spec, width, back), whole);
+      t.is(digestOf(oneEach, back), expected);
     }),
   );
 });
 
 test("the digest tells one row, one weight, one state and one birth apart", (t) => {
   const rows = [1, 5, 26, 99];
-  const digest = (records: readonly RowRecords[]) => tableDigest(spec, width, records);
+  const digest = (records: readonly RowRecords[]) => digestOf(oneEach, records);
   const before = digest(recordsOf(rows, 2));
   const weight = recordsOf(rows, 2);
   weight[1]?.weights.fill(0, 39, 40);
@@ -75,13 +84,13 @@ test("the digest tells one row, one weight, one state and one birth apart", (t) 
 });
 
 test("the digest covers every column of weights and of state", (t) => {
-  const digests = new Set([tableDigest(spec, width, recordsOf([7], 1))]);
+  const digests = new Set([digestOf(oneEach, recordsOf([7], 1))]);
   for (let column = 0; column < dim; column++) {
     for (const part of ["weights", "state"] as const) {
       const [records] = recordsOf([7], 1);
       if (records === undefined) return t.fail();
       records[part].fill(-1, column, column + 1);
-      digests.add(tableDigest(spec, width, [records]));
+      digests.add(digestOf(oneEach, [records]));
     }
   }
   t.is(digests.size, 1 + 2 * dim);
@@ -91,8 +100,40 @@ test("a row-wise state has a leaf of its own", (t) => {
   const records = (state: number): RowRecords[] => [
     { rows: Int32Array.of(3), weights: new Float32Array(dim), state: Float32Array.of(state) },
   ];
-  t.not(tableDigest(spec, 1, records(1)), tableDigest(spec, 1, records(2)));
-  t.is(tableDigest(spec, 1, records(1)), tableDigest(spec, 1, records(1)));
+  const state = { perElement: 0, perRow: 1 };
+  t.not(digestOf(state, records(1)), digestOf(state, records(2)));
+  t.is(digestOf(state, records(1)), digestOf(state, records(1)));
+});
+
+test("a table's digest is that of its shards, however it is cut", (t) => {
+  const state = { perElement: 1, perRow: 1 };
+  const rows = [0, 1, 24, 25, 60, 99];
+  const numbers = (row: number, width: number, from: number) =>
+    Array.from({ length: width }, (_, c) => row + (from + c) / 64);
+  // Columns first .. end-1 of rows firstRow .. endRow-1, with as much of their state.
+  const shard = (block: number, blocks: number, quantum: number, quanta: number) => {
+    const first = quantum * 32;
+    const columns = Math.min(dim, (quantum + quanta) * 32) - first;
+    const own = rows.filter((row) => row >= block * 25 && row < (block + blocks) * 25);
+    const records = {
+      rows: Int32Array.from(own),
+      weights: Float32Array.from(own.flatMap((row) => numbers(row, columns, first))),
+      state: Float32Array.from(own.flatMap((row) => [...numbers(-row, columns, first), row / 3])),
+    };
+    const tile = { firstBlock: block, blocks, firstQuantum: quantum, quanta, columns };
+    return { ...tile, leaves: leavesOf(tile, spec, state, [records]) };
+  };
+  const expected = tableDigest(spec, [shard(0, 4, 0, 2)]);
+  t.is(tableDigest(spec, [shard(0, 4, 0, 1), shard(0, 4, 1, 1)]), expected);
+  t.is(tableDigest(spec, [shard(2, 2, 0, 2), shard(1, 1, 0, 2), shard(0, 1, 0, 2)]), expected);
+  const grid = [shard(0, 2, 0, 1), shard(2, 2, 0, 1), shard(0, 2, 1, 1), shard(2, 2, 1, 1)];
+  t.is(tableDigest(spec, grid), expected);
+  const other = {
+    ...shard(0, 4, 1, 1),
+    leaves: shard(0, 4, 1, 1).leaves.map(() => "00".repeat(32)),
+  };
+  // The row's own state must be the same wherever the row has columns.
+  t.throws(() => tableDigest(spec, [shard(0, 4, 0, 1), other]));
 });
 
 test("the digest of a model depends on the order of its tables", (t) => {

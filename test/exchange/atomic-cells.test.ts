@@ -4,7 +4,7 @@ import { realClock, SimulatedClock } from "../../src/clock.ts";
 import { type ErrorRecord, GenerationAbortedError, StepTimeoutError } from "../../src/errors.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import { abortCells, cellWords, ringDoorbell } from "../../src/exchange/cells.ts";
-import { layoutOf } from "../../src/exchange/shared-memory.ts";
+import { layoutOf } from "../../src/exchange/layout.ts";
 import { roundsShape } from "./rounds.ts";
 
 interface Outcome {
@@ -59,10 +59,10 @@ for (const devices of [1, 2, 3]) {
 }
 
 test("a missing device becomes a timeout that names it, on every device that waits", async (t) => {
-  const threads = startThreads({ devices: 3, ranks: [0, 2], rounds: 5, deadlineMs: 300 });
+  const threads = startThreads({ devices: 3, ranks: [0, 2], rounds: 5, deadlineMs: 3000 });
   for (const { error } of await threads.outcomes) {
     t.is(error?.code, "STEP_TIMEOUT");
-    t.is(error?.message, "Waited 300 ms for the ids of device 1 (round 1)");
+    t.is(error?.message, "Waited 3000 ms for the ids of device 1 (round 1)");
   }
 });
 

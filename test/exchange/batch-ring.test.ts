@@ -22,12 +22,16 @@ const shape: RingShape = {
 };
 const cellBase = 5;
 
-function startRing(options: { seed: number; readers: number }) {
-  const { seed, readers } = options;
+function startRing(options: {
+  seed: number;
+  readers: number;
+  local?: { first: number; count: number };
+}) {
+  const { seed, readers, local = { first: 0, count: shape.devices } } = options;
   const layout = ringLayoutOf(shape);
   const memory = new SharedArrayBuffer(layout.bytes);
   const cells = createSimulatedCells({ cells: cellBase + layout.cells, seed });
-  const place = { shape, memory, cellBase };
+  const place = { shape, memory, cellBase, local };
   const ranks = Array.from({ length: readers }, (_, reader) => shape.devices + reader);
   return {
     cells,
@@ -159,6 +163,20 @@ test("a reader gets no ticket that was not granted, and runs ahead by the slots 
   t.is(outlet.nextTicket("training"), undefined, "device 2 still holds batch 0");
   intakes[2]?.release("training");
   t.is(outlet.nextTicket("training"), ringSlots);
+});
+
+test("the readers of a host serve its devices only, as its first device grants", (t) => {
+  const ring = startRing({ seed: 1, readers: 1, local: { first: 1, count: 2 } });
+  const outlet = ring.outlet(0);
+  t.deepEqual(outlet.devices, [1, 2]);
+  for (const device of [0, 2]) ring.intake(device).grant("training", 1);
+  t.is(outlet.nextTicket("training"), undefined);
+  ring.intake(1).grant("training", 1);
+  t.is(outlet.nextTicket("training"), 0);
+  for (const device of outlet.devices) {
+    fill(outlet, { stream: "training", device, ticket: 0, dies: false });
+  }
+  t.is(outlet.nextTicket("training"), undefined, "device 0 is another host's");
 });
 
 test("two readers share the tickets between them", (t) => {

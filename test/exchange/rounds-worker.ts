@@ -1,5 +1,5 @@
-// One device's thread of atomic-cells.test.ts: runs the rounds over real atomics, and tells what
-// was wrong, or how it failed.
+// One device's thread of atomic-cells.test.ts, or of bridged-process.ts: runs the rounds over
+// real atomics, and tells what was wrong, or how it failed.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { realClock } from "../../src/clock.ts";
@@ -9,27 +9,30 @@ import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts"
 import { createReference } from "../../src/kernels/reference.ts";
 import { exchangeRounds, roundsShape } from "./rounds.ts";
 
-const { devices, rank, rounds, deadlineMs, words, memory } = workerData as {
+const { devices, hostOf, rank, rounds, deadlineMs, words, memory } = workerData as {
   devices: number;
+  /** With a bridge after the devices; left out: one host, without. */
+  hostOf?: readonly number[];
   rank: number;
   rounds: number;
   deadlineMs: number;
   words: SharedArrayBuffer;
   memory: SharedArrayBuffer;
 };
-const shape = roundsShape(devices);
+const bridge = hostOf && { bridge: devices };
+const shape = { ...roundsShape(devices), ...(hostOf && { hostOf }) };
 const cells = createAtomicCells({
   words: new Int32Array(words),
-  participants: devices,
+  participants: devices + (bridge ? 1 : 0),
   participant: rank,
   generation: 4,
   deadlineMs,
   clock: realClock,
 });
 const kernels = createReference();
-const exchange = createSharedMemoryExchange({ shape, rank, memory, cells, kernels });
+const exchange = createSharedMemoryExchange({ shape, rank, memory, cells, kernels, ...bridge });
 parentPort?.postMessage({ started: rank });
 exchangeRounds(exchange, shape, rounds).then(
-  (wrong) => parentPort?.postMessage({ wrong }),
+  (wrong) => parentPort?.postMessage({ wrong, sent: exchange.sent }),
   (error: unknown) => parentPort?.postMessage({ error: recordError(error) }),
 );

@@ -2,7 +2,13 @@
 // as a step overlaps them, each part of a size and a content that only (channel, round, from, to)
 // decide. Runs under simulated cells and, in worker threads, over real ones.
 
-import type { AllToAll, Exchange, ExchangeShape, PartBytes } from "../../src/exchange/exchange.ts";
+import {
+  type AllToAll,
+  channelNames,
+  type Exchange,
+  type ExchangeShape,
+  type PartBytes,
+} from "../../src/exchange/exchange.ts";
 import { valuesOf } from "../../src/kernels/memory.ts";
 import { type Subtree, subtreesOf } from "../../src/kernels/slices.ts";
 
@@ -15,7 +21,9 @@ export function roundsShape(devices: number): ExchangeShape {
   const most: PartBytes = () => 8 * 6;
   return {
     devices,
-    bytesMax: { ids: most, pooled: most, dPooled: most, losses: most },
+    bytesMax: Object.fromEntries(
+      channelNames.map((name) => [name, most]),
+    ) as ExchangeShape["bytesMax"],
     gradientLength,
     subtrees: Array.from({ length: devices }, (_, device) => {
       const first = Math.floor((device * slices) / devices);
@@ -39,14 +47,14 @@ export async function exchangeRounds(
     await check(ids, 1, round, exchange, wrong);
     await send(pooled, 2, round, exchange);
     await gradients.open();
+    await send(dPooled, 3, round, exchange);
+    await check(pooled, 2, round, exchange, wrong); // Others may go on to their sum meanwhile.
     const trees = shape.subtrees[rank] ?? [];
     for (const [i, tree] of trees.entries()) {
       const t = gradients.subtrees[i];
       if (t === undefined) wrong.push(`subtree ${i} has no tensor`);
       else valuesOf(t).set(Array.from({ length: gradientLength }, (_, n) => sumOf(tree, n, round)));
     }
-    await check(pooled, 2, round, exchange, wrong);
-    await send(dPooled, 3, round, exchange);
     gradients.start();
     await check(dPooled, 3, round, exchange, wrong);
     const sum = valuesOf(await gradients.finish());

@@ -1,7 +1,8 @@
 import test from "ava";
 import { GenerationAbortedError, StepTimeoutError } from "../../src/errors.ts";
 import type { Exchange } from "../../src/exchange/exchange.ts";
-import { createSharedMemoryExchange, layoutOf } from "../../src/exchange/shared-memory.ts";
+import { layoutOf } from "../../src/exchange/layout.ts";
+import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
 import { createReference } from "../../src/kernels/reference.ts";
 import { exchangeRounds, roundsShape } from "./rounds.ts";

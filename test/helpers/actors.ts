@@ -11,6 +11,7 @@ import {
   type RunScope,
   subscribe,
 } from "../../actors/mailbox.ts";
+import { Membership } from "../../actors/membership.ts";
 import { SimulatedClock } from "../../src/clock.ts";
 import { resolveJob } from "../../src/job.ts";
 import type { Launcher, Thread, ThreadEnd } from "../../src/launcher.ts";
@@ -35,6 +36,7 @@ export function startSimulatedNetwork(overrides: Partial<Network> = {}): Simulat
   const broker = createMemoryBroker({ clock, seed: 1 });
   const network: Network = {
     transport: broker.connect("test"),
+    connection: { servers: "nats://nowhere" },
     cluster: "c1",
     clock,
     faultsAllowed: true,
@@ -54,9 +56,9 @@ export function startSimulatedNetwork(overrides: Partial<Network> = {}): Simulat
     }
     return list;
   };
-  const roles = ["coordinator", "checkpoint", "host", "device"] as const;
+  const roles = ["coordinator", "checkpoint", "host", "device", "hosts", "joining"] as const;
   for (const role of roles) {
-    for (const index of [0, 1]) {
+    for (const index of [0, 1, 2, 3]) {
       const to = { role, index };
       subscribe(network, to, (message) => listOf(to).push(message));
     }
@@ -147,6 +149,18 @@ export function createFakeLauncher(): { launcher: Launcher; threads: FakeThread[
   return { launcher, threads };
 }
 
+/** The membership of a cluster with so many devices of its own. */
+export function startMembership(options: { devices: number; minDevices?: number }): Membership {
+  const { devices, minDevices = 1 } = options;
+  return new Membership({
+    minDevices,
+    joinDeadlineMs: 60_000,
+    own: devices === 0 ? undefined : { host: 0, devices, machine: "test", pid: 1 },
+    arithmetic: "reference-1",
+    version: "1.0.0",
+  });
+}
+
 /** A generation of the small job on two devices. */
 export function smallAssembly(): Assembly {
   const data = {
@@ -156,5 +170,5 @@ export function smallAssembly(): Assembly {
     quarantine: [],
   };
   const job = resolveJob({ model: smallModel, data: smallData });
-  return { ...scope, job, devices: 2, data, fromStep: 0 };
+  return { ...scope, job, devices: 2, hosts: [{ host: 0, devices: 2 }], data, fromStep: 0 };
 }

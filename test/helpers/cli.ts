@@ -23,9 +23,13 @@ export interface Running {
   readonly ended: Promise<Ended>;
 }
 
-/** Starts `osiris` with these arguments. */
-export function startCli(args: readonly string[], cwd: string): Running {
-  return startNode([main, ...args], cwd);
+/** Starts `osiris` with these arguments. `inside`: a command that runs another, as `startNode`. */
+export function startCli(
+  args: readonly string[],
+  cwd: string,
+  inside: readonly string[] = [],
+): Running {
+  return startNode([main, ...args], cwd, inside);
 }
 
 /** Runs `osiris` to its end. */
@@ -33,9 +37,14 @@ export function runCli(args: readonly string[], cwd: string): Promise<Ended> {
   return startCli(args, cwd).ended;
 }
 
-/** Starts a script of Node. */
-export function startNode(args: readonly string[], cwd: string): Running {
-  const child = spawn(process.execPath, args, { cwd, stdio: ["ignore", "pipe", "pipe"] });
+/** Starts a script of Node, by itself or `inside` a command that becomes it. */
+export function startNode(
+  args: readonly string[],
+  cwd: string,
+  inside: readonly string[] = [],
+): Running {
+  const [program = process.execPath, ...rest] = [...inside, process.execPath, ...args];
+  const child = spawn(program, rest, { cwd, stdio: ["ignore", "pipe", "pipe"] });
   let stdout = "";
   let stderr = "";
   let isClosed = false;

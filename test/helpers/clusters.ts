@@ -7,6 +7,7 @@ import {
   type BreakableLauncher,
   breakableLauncher,
   Cluster,
+  type ClusterOptions,
   type Incident,
   type JobOptions,
   type Run,
@@ -28,14 +29,15 @@ export const smallSteps = 43;
 
 export async function startTestCluster(
   devices = 2,
-  { faultsAllowed = true } = {},
+  options: Partial<ClusterOptions> = {},
 ): Promise<TestCluster> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   const threads = breakableLauncher();
   const incidents: Incident[] = [];
   const cluster = await Cluster.start({
     devices,
-    faultsAllowed,
+    faultsAllowed: true,
+    ...options,
     launcher: threads.launcher,
     onIncident: (incident) => incidents.push(incident),
   });

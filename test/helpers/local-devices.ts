@@ -1,8 +1,9 @@
 // Trains on D devices in one thread: the real step, exchange and kernels under simulated cells.
 
-import { modelDigest } from "../../src/embedding/digest.ts";
+import { strict as assert } from "node:assert";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
-import { createSharedMemoryExchange, layoutOf } from "../../src/exchange/shared-memory.ts";
+import { layoutOf } from "../../src/exchange/layout.ts";
+import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
 import type { Kernels } from "../../src/kernels/kernels.ts";
 import {
@@ -10,7 +11,9 @@ import {
   type DeviceState,
   type Recipe,
 } from "../../src/training/device-state.ts";
-import { partNames, partsOf } from "../../src/training/parts.ts";
+import { type Scores, scoreAll } from "../../src/training/evaluation.ts";
+import { digestOf } from "../../src/training/part-names.ts";
+import { partsOf } from "../../src/training/parts.ts";
 import { forwardStep, trainStep } from "../../src/training/step.ts";
 import {
   exchangeShapeOf,
@@ -38,6 +41,8 @@ export interface LocalDevices {
   train(batch: WholeBatch, step: number): Promise<number>;
   /** Logits of a batch, in its order. */
   score(batch: WholeBatch): Promise<Float32Array>;
+  /** The scores of an evaluation over these batches, whole ones but the last. */
+  evaluate(batches: readonly WholeBatch[]): Promise<Scores>;
   /** Digest of the whole model. */
   digest(): string;
 }
@@ -92,15 +97,29 @@ export function startLocalDevices(options: {
       );
       return scores;
     },
-    digest() {
-      const digests = new Map<string, string>();
-      for (const state of states) {
-        for (const part of partsOf(state)) digests.set(part.name, part.digest());
-      }
-      const [dense = "", ...tables] = partNames(input.model.tables.length).map(
-        (name) => digests.get(name) ?? "",
+    async evaluate(batches) {
+      const samples = batches.reduce((sum, batch) => sum + batch.samples, 0);
+      const found: (Scores | undefined)[] = [];
+      await cells.run(
+        states.map((state) => async () => {
+          let taken = 0;
+          const next = async () => {
+            const batch = batches[taken++];
+            assert(batch !== undefined, "there are as many batches as the samples make");
+            return localPart(topology, state.rank, batch);
+          };
+          const intake = { next, release() {}, grant() {} };
+          found[state.rank] = await scoreAll(state, intake, samples);
+        }),
       );
-      return modelDigest(dense, tables);
+      const [scores, ...others] = found;
+      assert(scores !== undefined && others.every((other) => other === undefined));
+      return scores;
+    },
+    digest() {
+      const leaves = new Map<string, string[]>();
+      for (const part of states.flatMap(partsOf)) leaves.set(part.name, part.leaves());
+      return digestOf(leaves, input.model.tables);
     },
   };
 }

@@ -18,7 +18,6 @@ export function plannedTable(name: string, given: Partial<PlannedTable> = {}): P
     rows: 1000,
     dim: 64,
     rowBlocks: 1,
-    splitsColumns: true,
     poolingFactor: 10,
     zipf: 1.05,
     weightBytes: 4,

@@ -1,9 +1,8 @@
 // Weights in fewer bits: what a code holds, that rounding is fair, and what it saves.
 
-import test, { type ExecutionContext } from "ava";
+import test from "ava";
 import { openKernels } from "../../src/kernels/index.ts";
 import type { Kernels } from "../../src/kernels/kernels.ts";
-import { limitIsa } from "../../src/kernels/native.ts";
 import {
   decode,
   decodeRow,
@@ -13,6 +12,7 @@ import {
   type Precision,
 } from "../../src/kernels/precision.ts";
 import { RandomStream } from "../../src/random.ts";
+import { eachIsa } from "./instruction-sets.ts";
 
 const halves = ["float16", "bfloat16"] as const;
 
@@ -105,14 +105,6 @@ test("an int8 quantum holds its largest weight, and what it held is encoded to t
   }
   t.deepEqual([exponentOf([0, 0]), exponentOf([127, 1]), exponentOf([127.5])], [-126, 0, 1]);
 });
-
-/** Calls `use` with the kernels of every instruction set that is here. */
-function eachIsa(t: ExecutionContext, use: (kernels: Kernels, isa: string) => void): void {
-  for (const isa of ["portable", "avx2", "avx512", "avx512bf16"] as const) {
-    if (limitIsa(isa)) use(openKernels("native"), isa);
-    else t.log(`The ${isa} kernels are not here: they were skipped.`);
-  }
-}
 
 test.serial(
   "every instruction set rounds as the reference does, also what is hardly a number",

@@ -73,7 +73,7 @@ export const rulesByHand: Cases = {
     const { rows, bags } = smallTable(k, "mean", 1);
     const squares = k.rowSquares([rows], 0, bags, d, slicesOf(0, 1, 1, 3), [rule]);
     t.deepEqual([...squares], [3.125, 12.5, 3.125]);
-    const sums = [Float32Array.of(1, 4, 16)];
+    const sums = [{ means: Float32Array.of(1, 4, 16) }];
     k.updateRows([rows], bags, d, slicesOf(0, 1, 1, 3), [rule], sums);
     t.deepEqual(list(k, rows.state), [1, 4, 0, 16]);
     t.deepEqual(list(k, rows.weights), [0.75, 8.25, 1.75, 18.25, 3, 30, 3.9375, 39.5625]);

@@ -10,6 +10,7 @@ import {
   type Rows,
   stateWidth,
   type Tensor,
+  takesTrust,
 } from "../../src/kernels/kernels.ts";
 import type { Precision } from "../../src/kernels/precision.ts";
 import { slicesOf, subtreesOf } from "../../src/kernels/slices.ts";
@@ -60,7 +61,8 @@ export function ruleOf(kind: RowRule["kind"], l2: number): RowRule {
   }
 }
 
-const kinds = [
+/** Every kind of rule. */
+export const ruleKinds = [
   "sgd",
   "adagrad",
   "rowWiseAdagrad",
@@ -94,7 +96,7 @@ const roundingOf = (table: number) => ({ key: [7, 8] as const, purpose: 2 ** 30 
  */
 export function embeddingProblem(kernels: Kernels, stream: RandomStream): Problem {
   const samples = 1 + stream.below(40);
-  const specs = kinds.flatMap((kind, i) => [
+  const specs = ruleKinds.flatMap((kind, i) => [
     { kind, rows: 1 + stream.below(30), dim: 1 + stream.below(70), rowBlocks: 1 << (i % 3), l2: 0 },
     { kind, rows: rowsOfKind[i % 4] ?? 1, dim: 16 * (1 + (i % 4)), rowBlocks: 1, l2: 0.01 },
   ]);
@@ -189,6 +191,15 @@ const layer =
     return [plain, ...[out, d, dX, ...dW, ...dB].map((t) => kernels.read(t))];
   };
 
+const columns: Scenario = (kernels, stream) => {
+  const [samples, count] = [1 + stream.below(40), stream.below(70)];
+  const [outFirst, fromFirst] = [stream.below(20), stream.below(20)];
+  const out = random(kernels, stream, [samples, outFirst + count + 1 + stream.below(5)]);
+  const from = random(kernels, stream, [samples, fromFirst + count + 1 + stream.below(5)]);
+  kernels.copyColumns(out, outFirst, from, fromFirst, count);
+  return [kernels.read(out)];
+};
+
 const interaction: Scenario = (kernels, stream) => {
   const [samples, features, dim] = [
     1 + stream.below(4),
@@ -228,8 +239,12 @@ const update: Scenario = (kernels, stream) => {
   const count = 1 << stream.below(5);
   const slices = slicesOf(0, count, count, bags.samples);
   const squares = tables.map((_, t) => kernels.rowSquares(tables, t, bags, d, slices, rules));
+  const norms = rules.flatMap(({ kind }, t) =>
+    takesTrust(kind) ? [kernels.rowNorms(tables, t, bags, d, slices, rules)] : [],
+  );
+  const trusts = norms.map((sums) => kernels.rowTrust([sums], [1]));
   kernels.updateRows(tables, bags, d, slices, rules);
-  return [kernels.read(out), ...squares, ...stateOf(kernels, problem)];
+  return [kernels.read(out), ...squares, ...trusts, ...stateOf(kernels, problem)];
 };
 
 const replicated: Scenario = (kernels, stream) => {
@@ -272,13 +287,33 @@ const optimizers: Scenario = (kernels, stream) => {
   return [w, m, v, out].map((t) => kernels.read(t));
 };
 
+const exchange: Scenario = (kernels, stream) => {
+  const [samples, columns] = [1 + stream.below(20), 1 + stream.below(150)];
+  const parts = [0, 1, 4].map((first) => ({
+    from: random(kernels, stream, [samples, columns + 5]),
+    first: stream.below(6),
+    tree: { first, count: first === 4 ? 4 : 1 },
+  }));
+  const lengths = Int32Array.from({ length: samples }, () => stream.below(4));
+  const outs = precisions.map((precision, i) => {
+    const out = kernels.tensor([samples, columns]);
+    kernels.foldPooled(out, 0, parts, 8, columns, i % 2 === 0 ? lengths : undefined, precision);
+    return kernels.read(out);
+  });
+  const shared = kernels.tensor([samples, columns + 2]);
+  kernels.shareColumns(shared, 1, (parts[0] ?? { from: shared }).from, 2, columns, lengths);
+  return [...outs, kernels.read(shared)];
+};
+
 /** All kernels, by what they belong to. */
 export const scenarios: Readonly<Record<string, Scenario>> = {
   "dense layers": layer("float32"),
   "dense layers in bfloat16": layer("bfloat16"),
+  columns,
   interaction,
   "random draws": draws,
   "embedding updates": update,
   "replicated tables": replicated,
   "dense optimizers and folds": optimizers,
+  "pooled vectors between devices": exchange,
 };

@@ -2,20 +2,14 @@
 // laws of bits, which hold inside one implementation.
 
 import test, { type ExecutionContext } from "ava";
-import {
-  type Bags,
-  type DensePrecision,
-  type Kernels,
-  needsWholeRows,
-  type Rows,
-  type Tensor,
-} from "../../src/kernels/kernels.ts";
+import type { Bags, DensePrecision, Kernels, Rows, Tensor } from "../../src/kernels/kernels.ts";
 import { sliceStart, slicesOf, subtreesOf } from "../../src/kernels/slices.ts";
 import { RandomStream } from "../../src/random.ts";
 import { bfloat16ByHand } from "./bfloat16-cases.ts";
 import { type Cases, list, of, smallTable } from "./cases.ts";
 import { rulesByHand } from "./rule-cases.ts";
 import { embeddingProblem, random, ruleOf, stateOf } from "./scenarios.ts";
+import { tiles } from "./tile-cases.ts";
 import { wideIds } from "./wide-id-cases.ts";
 
 /** Opens the kernels under test; undefined where they are not there, having said so. */
@@ -34,6 +28,7 @@ export function kernelSuite(name: string, open: Open): void {
   for (const [title, body] of Object.entries(bfloat16ByHand)) register(title, body);
   for (const [title, body] of Object.entries(byBit)) register(title, body);
   for (const [title, body] of Object.entries(wideIds)) register(title, body);
+  for (const [title, body] of Object.entries(tiles)) register(title, body);
   for (const [title, body] of Object.entries(refusals)) register(title, body);
 }
 
@@ -291,15 +286,16 @@ const byBit: Cases = {
       const d = random(k, new RandomStream(seed, 4), [bags.samples, columns]);
       k.updateRows(whole.tables, bags, d, slices, rules);
       const means = tables.map((rows, table) => {
-        if (needsWholeRows(rules[table]?.kind ?? "sgd")) return new Float32Array();
         const squares = k.rowSquares(tables, table, bags, d, slices, rules);
         const quanta = Math.ceil(rows.dim / 32);
-        return Float32Array.from({ length: squares.length / quanta }, (__, row) => {
+        const means = Float32Array.from({ length: squares.length / quanta }, (__, row) => {
           let sum = 0;
           for (let q = 0; q < quanta; q++)
             sum = Math.fround(sum + (squares[row * quanta + q] ?? 0));
           return sum / rows.dim;
         });
+        t.deepEqual(k.rowMeans([squares], [quanta], rows.dim), means);
+        return { means };
       });
       k.updateRows(tables, bags, d, slices, rules, means);
       t.deepEqual(stateOf(k, phased), stateOf(k, whole));
@@ -377,11 +373,6 @@ const refusals: Cases = {
     t.throws(() => k.updateRows([rows], bags, k.tensor([3, 2]), slicesOf(0, 3, 3, 3), []));
     const d = k.tensor([3, 2]);
     const slices = slicesOf(0, 2, 2, 3);
-    const update = (kind: "adam" | "lamb") => () =>
-      k.updateRows([wide], bags, d, slices, [ruleOf(kind, 0)], [new Float32Array(3)]);
-    const wide = k.rows({ rows: 4, dim: 2, pooling: "sum", rowBlocks: 1, stateWidth: 4 });
-    t.notThrows(update("adam"));
-    t.throws(update("lamb"), { message: /whole rows/ });
     const narrow = () => k.updateRows([rows], bags, d, slices, [ruleOf("adam", 0)]);
     t.throws(narrow, { message: /Expected 4 state floats a row for adam, got 1/ });
   },

@@ -1,81 +1,101 @@
-// Placements and the topology that follows from one: everything is somewhere, once, and fits.
+// Placements of runs without a plan: everything is somewhere, once, and evenly.
 
 import test from "ava";
 import fc from "fast-check";
-import { tableOptions } from "../../src/embedding/options.ts";
-import { replicatedTables, shardsOf } from "../../src/embedding/shards.ts";
 import { quantumColumns as kernelQuantum } from "../../src/kernels/kernels.ts";
-import { place } from "../../src/planner/placement.ts";
-import { quantumColumns } from "../../src/planner/shards.ts";
+import { checkCover } from "../../src/planner/assess.ts";
+import { place, sliceRunsOf } from "../../src/planner/placement.ts";
+import { quantumColumns, type Scheme, schemes } from "../../src/planner/shards.ts";
 
-const slices = fc.constantFrom(1, 2, 4, 8, 16, 32);
 const specs = fc.array(
   fc.record({
     rows: fc.integer({ min: 1, max: 1000 }),
-    sharding: fc.constantFrom("table" as const, "data-parallel" as const),
-    idsMax: fc.nat(20),
+    dim: fc.integer({ min: 1, max: 200 }),
+    rowBlocks: fc.constantFrom(1, 2, 4, 8),
+    scheme: fc.constantFrom(...schemes),
+    cost: fc.nat(20),
   }),
   { maxLength: 12 },
 );
 
-test("every shard and every slice is on exactly one device", (t) => {
+test("every quantum of every table lies on one device, or a copy on each", (t) => {
+  const devices = fc.record({
+    hosts: fc.integer({ min: 1, max: 3 }),
+    perHost: fc.integer({ min: 1, max: 4 }),
+  });
   fc.assert(
-    fc.property(specs, slices, fc.integer({ min: 1, max: 9 }), (given, count, devices) => {
-      const tables = given.map((spec, i) =>
-        tableOptions.parse({ name: `T${i}`, dim: 4, rows: spec.rows, sharding: spec.sharding }),
-      );
-      const shards = shardsOf(
-        tables,
-        given.map(({ idsMax }) => idsMax),
-      );
-      const placement = place({ slices: count, shards, devices });
-      t.is(placement.devices.length, devices);
-      const placed = placement.devices.flatMap((device) => [...device.shards]);
-      t.deepEqual(
-        placed.sort((a, b) => a - b),
-        [...shards.keys()],
-      );
-      const run = placement.devices.flatMap(({ firstSlice, slices: own }) =>
-        Array.from({ length: own }, (_, i) => firstSlice + i),
-      );
-      t.deepEqual(
-        run,
-        Array.from({ length: count }, (_, slice) => slice),
-      );
-      const tablesPlaced = [...shards.map(({ table }) => table), ...replicatedTables(tables)];
-      t.deepEqual(
-        tablesPlaced.sort((a, b) => a - b),
-        [...tables.keys()],
-      );
+    fc.property(specs, devices, (given, where) => {
+      const tables = given.map((spec, i) => ({ ...spec, name: `T${i}` }));
+      t.is(checkCover(tables, place(tables, where)), undefined);
     }),
   );
 });
 
-test("no device has more load than the least plus one shard", (t) => {
+test("every slice is on exactly one device", (t) => {
+  for (const slices of [1, 2, 4, 8, 16, 32]) {
+    for (let devices = 1; devices <= 9; devices++) {
+      const run = sliceRunsOf(slices, devices).flatMap(({ firstSlice, slices: own }) =>
+        Array.from({ length: own }, (_, i) => firstSlice + i),
+      );
+      t.deepEqual(
+        run,
+        Array.from({ length: slices }, (_, slice) => slice),
+      );
+    }
+  }
+});
+
+test("no device has more load than the least plus one table", (t) => {
   const costs = fc.array(fc.integer({ min: 1, max: 100 }), { minLength: 1, maxLength: 20 });
   fc.assert(
     fc.property(costs, fc.integer({ min: 1, max: 5 }), (all, devices) => {
-      const shards = all.map((cost, shard) => ({ shard, cost, bytes: 1 }));
-      const loads = place({ slices: 8, shards, devices }).devices.map((device) =>
-        device.shards.reduce((sum, shard) => sum + (all[shard] ?? 0), 0),
-      );
+      const tables = all.map((cost, i) => tableThat(`T${i}`, "table-wise", { cost }));
+      const loads = Array.from({ length: devices }, () => 0);
+      for (const { table, device } of place(tables, { hosts: 1, perHost: devices }).shards) {
+        loads[Number(device)] = (loads[Number(device)] ?? 0) + (all[Number(table.slice(1))] ?? 0);
+      }
       t.true(Math.max(...loads) - Math.min(...loads) <= Math.max(...all));
     }),
   );
 });
 
-test("a shard knows its table, its bytes and what a sample costs there", (t) => {
+test("rows and columns are cut into as many parts as there are devices for them", (t) => {
   const tables = [
-    tableOptions.parse({ name: "a", rows: 10, dim: 4 }),
-    tableOptions.parse({ name: "b", rows: 10, dim: 4, sharding: "data-parallel" }),
-    tableOptions.parse({ name: "c", rows: 20, dim: 4 }),
+    tableThat("rows", "row-wise", {}),
+    tableThat("columns", "column-wise", {}),
+    tableThat("copied", "data-parallel", {}),
+    { ...tableThat("short", "row-wise", {}), rowBlocks: 1 },
   ];
-  t.deepEqual(shardsOf(tables, [3, 1, 0]), [
-    { shard: 0, table: 0, name: "a", bytes: 160, cost: 12 },
-    { shard: 1, table: 2, name: "c", bytes: 320, cost: 4 },
+  const { shards } = place(tables, { hosts: 1, perHost: 4 });
+  const placed = (name: string) =>
+    shards
+      .filter(({ table }) => table === name)
+      .map(({ firstBlock, blocks, firstQuantum, quanta, device }) => {
+        return [firstBlock, blocks, firstQuantum, quanta, device];
+      });
+  t.deepEqual(placed("rows"), [
+    [0, 2, 0, 2, 0],
+    [2, 2, 0, 2, 1],
+    [4, 2, 0, 2, 2],
+    [6, 2, 0, 2, 3],
   ]);
-  t.deepEqual(replicatedTables(tables), [1]);
+  t.deepEqual(
+    placed("columns").map((place_) => place_.slice(0, 4)),
+    [
+      [0, 8, 0, 1],
+      [0, 8, 1, 1],
+    ],
+  );
+  t.deepEqual(placed("copied"), [[0, 8, 0, 2, "all"]]);
+  t.deepEqual(
+    placed("short").map((place_) => place_.slice(0, 4)),
+    [[0, 1, 0, 2]],
+  );
 });
+
+function tableThat(name: string, scheme: Scheme, { cost = 1 }: { cost?: number }) {
+  return { name, scheme, rows: 100, dim: 64, rowBlocks: 8, cost };
+}
 
 test("the planner and the kernels cut columns alike", (t) => {
   t.is(quantumColumns, kernelQuantum);

@@ -164,7 +164,6 @@ const anyTable = fc.record({
   dim: fc.integer({ min: 1, max: 300 }),
   rowBlocks: fc.constantFrom(1, 2, 8, 64),
   poolingFactor: fc.integer({ min: 0, max: 100 }),
-  splitsColumns: fc.boolean(),
   schemes: fc
     .subarray([...schemes], { minLength: 1 })
     .map((some) => schemes.filter((scheme) => some.includes(scheme))),

@@ -162,7 +162,7 @@ function load(state: DeviceState, from: Golden): void {
       Float32Array.from(from.tensor(`init/${name}`)),
     );
   }
-  for (const [at, table] of state.slab.tables.entries()) {
+  for (const [at, { table }] of state.slab.shards.entries()) {
     const weights = state.slab.rowsOf[at]?.weights;
     if (weights === undefined) continue;
     kernels.write(weights, Float32Array.from(from.tensor(`init/emb.${table}.weight`)));
@@ -177,7 +177,8 @@ function read(local: LocalDevices, name: string): Float64Array {
       if (found === undefined) break;
       return Float64Array.from(kernels.read(kernels.reshape(model.flat, found.shape, found.first)));
     }
-    const rows = slab.rowsOf[slab.tables.indexOf(Number(table))];
+    const at = slab.shards.findIndex((shard) => shard.table === Number(table));
+    const rows = slab.rowsOf[at];
     if (rows !== undefined) return Float64Array.from(kernels.read(rows.weights));
   }
   throw new RangeError(`Nobody holds ${name}`);

@@ -22,7 +22,7 @@ function startTraining(options: {
   features?: number;
 }): LocalDevices {
   const { devices, arithmetic, replicated = false, features = dense } = options;
-  const sharding = replicated ? ("data-parallel" as const) : ("table" as const);
+  const sharding = replicated ? ("data-parallel" as const) : ("table-wise" as const);
   const initScale = 1e-18; // So that dot products do not overflow where the weights are large.
   const model = modelOptions.parse({
     kind: "dlrm",

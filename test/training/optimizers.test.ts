@@ -43,7 +43,7 @@ function startTraining(
       dim,
       initScale: 0.1,
       precision,
-      sharding: i === 1 ? "data-parallel" : "table",
+      sharding: i === 1 ? "data-parallel" : "table-wise",
     })),
     bottom: [8, dim],
     top: [16, 1],

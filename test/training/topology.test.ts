@@ -11,14 +11,16 @@ import {
 } from "../../src/training/topology.ts";
 
 const inputs = fc.record({
-  tables: fc.array(fc.constantFrom("table" as const, "data-parallel" as const), { maxLength: 6 }),
+  tables: fc.array(fc.constantFrom("table-wise" as const, "data-parallel" as const), {
+    maxLength: 6,
+  }),
   batchSize: fc.integer({ min: 1, max: 200 }),
   devices: fc.integer({ min: 1, max: 8 }),
   idsMax: fc.integer({ min: 0, max: 5 }),
 });
 
 function topologyFor(input: {
-  tables: readonly ("table" | "data-parallel")[];
+  tables: readonly ("table-wise" | "data-parallel")[];
   batchSize: number;
   devices: number;
   idsMax: number;
@@ -58,7 +60,7 @@ test("no batch sends more than the exchange has room for", (t) => {
       const topology = topologyFor(input);
       const bytes = partBytesOf(topology, Math.min(size, input.batchSize));
       const { bytesMax } = exchangeShapeOf(topology);
-      for (const channel of ["ids", "pooled", "dPooled", "losses"] as const) {
+      for (const channel of ["ids", "pooled", "dPooled", "rowSums", "losses", "scores"] as const) {
         for (let from = 0; from < input.devices; from++) {
           for (let to = 0; to < input.devices; to++) {
             t.true(bytes[channel](from, to) <= bytesMax[channel](from, to), channel);
@@ -73,17 +75,18 @@ test("every table has one place or all, and the all-reduce room for each replica
   fc.assert(
     fc.property(inputs, (input) => {
       const topology = topologyFor(input);
-      const placed = [...topology.tablesOf.flat(), ...topology.replicated].sort((a, b) => a - b);
+      const held = [...topology.heldBy.flat(), ...topology.replicated];
+      const placed = held.map(({ table }) => table).sort((a, b) => a - b);
       t.deepEqual(placed, [...input.tables.keys()]);
       let end = topology.shape.layout.length;
-      for (const [i, table] of topology.replicated.entries()) {
+      for (const [i, { table }] of topology.replicated.entries()) {
         t.deepEqual(topology.replicatedAt[i], { gradient: end, counts: end + 4 * (3 + table) });
         end += 5 * (3 + table);
       }
       t.is(topology.gradientLength, end);
       t.deepEqual(
         topology.columnsOf,
-        topology.tablesOf.map((tables) => 4 * tables.length),
+        topology.heldBy.map((shards) => 4 * shards.length),
       );
     }),
   );
@@ -104,7 +107,7 @@ test("the subtrees of all devices make up the slice tree", (t) => {
 });
 
 test("the ring has a slot for the samples of each device", (t) => {
-  const topology = topologyFor({ tables: ["table"], batchSize: 20, devices: 3, idsMax: 2 });
+  const topology = topologyFor({ tables: ["table-wise"], batchSize: 20, devices: 3, idsMax: 2 });
   t.deepEqual(ringShapeOf(topology), {
     devices: 3,
     dense: 2,

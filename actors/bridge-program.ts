@@ -1,0 +1,74 @@
+// The program of a bridge's thread: carries the exchange between this host and the others of its
+// generation, over a connection of its own, until the generation ends.
+
+import { realClock } from "../src/clock.ts";
+import { PeerLostError } from "../src/errors.ts";
+import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
+import { createBridge } from "../src/exchange/bridge.ts";
+import { type Assembly, abort, derive, type GenerationMemory } from "./assembly.ts";
+import type { Connection } from "./mailbox.ts";
+import { dial } from "./network.ts";
+
+export interface BridgeReport {
+  readonly type: "ready";
+}
+
+/** What a bridge's thread is started with. */
+export interface BridgeTask {
+  readonly program: "bridge";
+  readonly assembly: Assembly;
+  readonly memory: GenerationMemory;
+  /** Position of this host among those of the generation. */
+  readonly index: number;
+  readonly cluster: string;
+  readonly connection: Connection;
+}
+
+/**
+ * Resolves when the generation was aborted on this host.
+ * @throws PeerLostError naming the host that is not heard, and what else ends a bridge
+ */
+export async function runBridge(
+  { assembly, memory, index, cluster, connection }: BridgeTask,
+  tell: (report: BridgeReport) => void,
+): Promise<void> {
+  const { exchangeShape, participants, bridge: participant } = derive(assembly);
+  const { run, generation } = assembly;
+  const transport = await dial(connection, `osiris-${cluster}-bridge`, () => {
+    // What is lost on its way is sent again.
+  });
+  const bridge = createBridge({
+    shape: exchangeShape,
+    host: index,
+    memory: memory.exchange,
+    cells: createAtomicCells({
+      words: new Int32Array(memory.words),
+      participants,
+      participant,
+      generation,
+      deadlineMs: Number.POSITIVE_INFINITY,
+      clock: realClock,
+      eventLoop: true,
+    }),
+    transport,
+    place: { cluster, run, generation },
+    clock: realClock,
+    deadlineMs: assembly.job.stepDeadlineMs,
+    abort: () => abort(assembly, memory),
+  });
+  void bridge.ready.then(() => tell({ type: "ready" }));
+  try {
+    await bridge.run();
+  } catch (error) {
+    throw error instanceof PeerLostError ? named(error, assembly) : error;
+  } finally {
+    await transport.close();
+  }
+}
+
+/** The bridge counts hosts as the generation does; people know them by their index. */
+function named(error: PeerLostError, { hosts }: Assembly): PeerLostError {
+  const position = Number(error.actor.slice("host:".length));
+  const host = hosts[position]?.host ?? position;
+  return new PeerLostError(`host:${host}`, error.reason, { cause: error });
+}

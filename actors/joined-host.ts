@@ -1,0 +1,157 @@
+// A host process: joins a cluster that runs elsewhere, and gives it its devices.
+//
+//   Host
+//   └─ supervisor
+//      └─ joining ── host ── generation ── devices ── shards; readers; bridge
+
+import { randomInt } from "node:crypto";
+import { hostname } from "node:os";
+import { createActor } from "xstate";
+import { z } from "zod";
+import { type ErrorRecord, RemoteError, recordError } from "../src/errors.ts";
+import { openKernels } from "../src/kernels/index.ts";
+import { type Launcher, rememberThreads, workerLauncher } from "../src/launcher.ts";
+import { checkOptions } from "../src/options.ts";
+import { connectionOptions } from "./connect.ts";
+import { ActorFailedError, type Incident } from "./incident.ts";
+import { joiningMachine } from "./joining.ts";
+import { clusterScope, type Network, openMailbox } from "./mailbox.ts";
+import { openNetwork } from "./network.ts";
+import { type SupervisorInput, supervisorMachine } from "./supervisor.ts";
+import { packageVersion } from "./version.ts";
+
+const hostOptions = connectionOptions.extend({
+  /** Devices: worker threads that compute. @default 2 */
+  devices: z.int().min(1).max(128).default(2),
+  /** Whether actors may be told to throw. For tests and the chaos harness. @default false */
+  faultsAllowed: z.boolean().default(false),
+});
+
+export type HostOptions = z.input<typeof hostOptions> & {
+  /** Told the index in the cluster, and undefined when the cluster cannot be heard any more. */
+  readonly onHost?: (host: number | undefined) => void;
+  /** Told of each failure that was mended here, and of frames that were no messages. */
+  readonly onIncident?: (incident: Incident) => void;
+  /** How threads are started. @default worker threads */
+  readonly launcher?: Launcher;
+};
+
+/** The actor that joins may fail so often within a minute, then the process gives up. */
+const intensity = { restartsMax: 10, windowMs: 60_000 } as const;
+
+/** A process of a cluster. Close it, or declare it with `await using`. */
+export class Host implements AsyncDisposable {
+  readonly devices: number;
+  readonly network: Network;
+  /** Resolves to the index in the cluster once it has one for the first time. */
+  readonly joined: Promise<number>;
+  /** Rejects when it cannot be a host of this cluster: VersionMismatchError and the like. */
+  readonly failed: Promise<never>;
+  readonly #key = randomInt(2 ** 47);
+  readonly #launcher: ReturnType<typeof rememberThreads>;
+  readonly #stop: () => void;
+  #isClosed = false;
+
+  private constructor(parts: {
+    readonly network: Network;
+    readonly devices: number;
+    readonly launcher: Launcher;
+    readonly onHost: (host: number | undefined) => void;
+    readonly onIncident: (incident: Incident) => void;
+  }) {
+    const { network, devices, onHost, onIncident } = parts;
+    this.network = network;
+    this.devices = devices;
+    this.#launcher = rememberThreads(parts.launcher);
+    let resolveJoined: (host: number) => void = () => {};
+    this.joined = new Promise((resolve) => {
+      resolveJoined = resolve;
+    });
+    const tellHost = (host: number | undefined) => {
+      if (host !== undefined) resolveJoined(host);
+      onHost(host);
+    };
+    const root = createActor(supervisorMachine, { input: this.#inputOf(tellHost, onIncident) });
+    this.failed = new Promise((_, reject) => {
+      root.subscribe({ error: (error) => reject(new RemoteError(reasonOf(error))) });
+    });
+    this.failed.catch(() => {}); // Whoever does not look is told by onIncident.
+    this.#stop = () => root.stop();
+    root.start();
+  }
+
+  /**
+   * Connects and announces this process, again and again, until the cluster answers.
+   * @throws InvalidOptionError, TransportLostError where the broker cannot be reached
+   */
+  static async join(given: HostOptions): Promise<Host> {
+    const { onIncident = () => {}, onHost = () => {}, launcher = workerLauncher, ...plain } = given;
+    const options = checkOptions(hostOptions, plain);
+    const { nats: servers, token, user, pass, cluster, devices, faultsAllowed } = options;
+    const network = await openNetwork({
+      connection: { servers, token, user, pass },
+      cluster,
+      faultsAllowed,
+      onError: (offender, error) => {
+        const reason = recordError(error);
+        onIncident({ offender, supervisor: "process", context: "running", reason });
+      },
+    });
+    return new Host({ network, devices, launcher, onHost, onIncident });
+  }
+
+  /** Leaves the cluster and ends all threads; resolves when none is left. Safe to call twice. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    const mailbox = openMailbox(this.network, clusterScope, { role: "joining", index: this.#key });
+    mailbox.tell({ role: "hosts", index: 0 }, "host.leave", { key: this.#key });
+    this.#stop();
+    await this.#launcher.allEnded();
+    await this.network.transport.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #inputOf(
+    onHost: (host: number | undefined) => void,
+    onIncident: (incident: Incident) => void,
+  ): SupervisorInput {
+    const { network, devices } = this;
+    const launcher = this.#launcher;
+    const announcement = {
+      key: this.#key,
+      devices,
+      arithmetic: openKernels("auto").arithmetic,
+      version: packageVersion(),
+      machine: hostname(),
+      pid: process.pid,
+    };
+    const children = [
+      {
+        id: "joining",
+        restart: "permanent" as const,
+        start: () => ({
+          logic: joiningMachine,
+          input: { network, launcher, announcement, onHost },
+        }),
+      },
+    ];
+    return {
+      name: "process",
+      strategy: "one-for-one",
+      intensity,
+      clock: network.clock,
+      mailbox: openMailbox(network, clusterScope, { role: "process", index: this.#key }),
+      onRestart: onIncident,
+      children,
+    };
+  }
+}
+
+/** Why the supervisor gave up: the failure itself, without those who handed it up. */
+function reasonOf(error: unknown): ErrorRecord {
+  return error instanceof ActorFailedError ? error.incident.reason : recordError(error);
+}

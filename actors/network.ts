@@ -1,0 +1,58 @@
+// The network of a process: its connection to the broker, and what its actors have to know of it.
+
+import { type Clock, realClock } from "../src/clock.ts";
+import { connectNats } from "../src/wire/nats-transport.ts";
+import type { Transport } from "../src/wire/transport.ts";
+import type { Connection, Network } from "./mailbox.ts";
+
+/** Longest wait for a broker to be there. */
+const connectMs = 10_000;
+
+/** Connects. Whoever calls closes the network's transport. @throws TransportLostError */
+export async function openNetwork(options: {
+  readonly connection: Connection;
+  readonly cluster: string;
+  readonly faultsAllowed: boolean;
+  /** Told what the broker complained of, and of frames that were no messages. */
+  readonly onError: (offender: "transport" | "wire", error: unknown) => void;
+}): Promise<Network> {
+  const { connection, cluster, faultsAllowed, onError } = options;
+  const transport = await dial(connection, `osiris-${cluster}`, (error) =>
+    onError("transport", error),
+  );
+  return {
+    transport,
+    connection,
+    cluster,
+    clock: realClock,
+    faultsAllowed,
+    connectedForMs: connectedFor(transport, realClock),
+    onCorrupt: (error) => onError("wire", error),
+  };
+}
+
+/** A connection of its own, as a thread needs one. @throws TransportLostError */
+export function dial(
+  { servers, token, user, pass }: Connection,
+  name: string,
+  onError: (error: unknown) => void,
+): Promise<Transport> {
+  return connectNats({
+    servers,
+    name,
+    deadlineMs: connectMs,
+    ...(token === undefined ? {} : { token }),
+    ...(user === undefined ? {} : { user }),
+    ...(pass === undefined ? {} : { pass }),
+    onError,
+  });
+}
+
+/** How long a transport that is connected now has been so; 0 while it is not. */
+function connectedFor(transport: Transport, clock: Clock): () => number {
+  let sinceMs: number | undefined = clock.now();
+  transport.onStatus((status) => {
+    sinceMs = status === "connected" ? clock.now() : undefined;
+  });
+  return () => (sinceMs === undefined ? 0 : clock.now() - sinceMs);
+}

@@ -1,0 +1,58 @@
+// osiris host: a process that joins a cluster and gives it its devices, until Ctrl-C.
+
+import type { Command } from "commander";
+import { Host, kernelNotice } from "../index.ts";
+import {
+  type CommonOptions,
+  type ConnectionArguments,
+  connectionOf,
+  integerFrom,
+  withCommon,
+  withConnection,
+} from "./arguments.ts";
+import { plural } from "./format.ts";
+import { interruption } from "./interrupt.ts";
+
+interface HostArguments extends CommonOptions, ConnectionArguments {
+  readonly devices: number;
+  readonly user?: string;
+  readonly pass?: string;
+}
+
+/** Adds the command. */
+export function addHost(program: Command): void {
+  const command = program
+    .command("host")
+    .description("join a cluster as a host, until Ctrl-C")
+    .option("--devices <N>", "worker threads that compute", integerFrom(1), 2);
+  withCommon(
+    withConnection(command)
+      .option("--user <USER>", "user of a nats-server")
+      .option("--pass <PASSWORD>", "and the password"),
+    ["host --token 4f1c...", "host --nats nats://10.0.0.5:4222 --devices 8"],
+  ).action(host);
+}
+
+async function host(options: HostArguments): Promise<void> {
+  const { devices, user, pass, cluster, nats } = options;
+  const interrupted = interruption();
+  const json = options.json === true;
+  const say = (line: string) => (json ? console.error(line) : console.log(line));
+  const tell = (index: number | undefined) => {
+    if (json) console.log(JSON.stringify({ report: "host", host: index ?? null, devices }));
+    else if (index === undefined) say(`Cluster ${cluster} is gone; waiting for it ...`);
+    else say(`Joined cluster ${cluster} as host:${index}: ${plural(devices, "device")}`);
+  };
+  if (!json) say(`Joining cluster ${cluster} at ${nats} ... Ctrl-C leaves it.`);
+  await using joined = await Host.join({
+    ...connectionOf(options),
+    ...(user === undefined ? {} : { user }),
+    ...(pass === undefined ? {} : { pass }),
+    devices,
+    onHost: tell,
+    onIncident: ({ offender, reason }) => say(`  ! ${offender} failed: ${reason.message}`),
+  });
+  const notice = kernelNotice();
+  if (notice !== undefined) say(notice);
+  await Promise.race([interrupted, joined.failed]);
+}

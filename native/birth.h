@@ -1,0 +1,31 @@
+// The first weights of rows: included once for each instruction set.
+
+/// A row in fewer bits takes weights (D), each rounded to the nearest.
+template <Precision precision>
+INLINE void encodeNearest(const Table& t, int64_t row, const float* weights) {
+  encodeRow<precision, true>(t, row, nullptr, [&](int64_t c, int64_t n) INLINE_LAMBDA {
+    return loadSome(weights + c, n);
+  });
+}
+
+inline void born(const Table& t, const uint32_t* key, uint32_t purpose, float scale) {
+  const auto first = [&](int64_t row) {
+    return (t.firstRow + row) * t.tableDim + t.firstColumn;
+  };
+  withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
+    if constexpr (precision == Precision::float32) {
+      // Whole rows follow each other as their elements do.
+      const bool whole = t.dim == t.tableDim;
+      const int64_t n = whole ? t.rows * t.dim : t.dim;
+      for (int64_t at = 0; at < t.rows * t.dim; at += n) {
+        uniform(t.weights + at, n, key, purpose, first(at / t.dim), scale);
+      }
+    } else {
+      float* weights = scratches().decoded.take<float>(t.dim);
+      for (int64_t row = 0; row < t.rows; row++) {
+        uniform(weights, t.dim, key, purpose, first(row), scale);
+        encodeNearest<precision>(t, row, weights);
+      }
+    }
+  });
+}

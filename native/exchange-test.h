@@ -1,0 +1,79 @@
+// The kernels of tiles and of the exchange under the sanitizers: included in kernels-test.cc.
+
+/// Folds three parts of eight blocks, and divides; compared with plain sums.
+void testFoldPooled(const Kernels& k) {
+  const int64_t samples = 1 + below(9), columns = 1 + below(100);
+  Buffer a(samples * (columns + 3)), b(samples * columns), out(samples * (columns + 2));
+  std::vector<int32_t> lengths;
+  for (int64_t s = 0; s < samples; s++) lengths.push_back(static_cast<int32_t>(below(3)));
+  const PooledPart parts[] = {{a.data() + 3, columns + 3, {0, 2}},
+                              {nullptr, 0, {2, 2}},
+                              {b.data(), columns, {4, 1}},
+                              {b.data(), columns, {5, 1}},
+                              {nullptr, 0, {6, 2}}};
+  Buffer share(samples * columns);
+  k.shareColumns(share.data(), columns, a.data() + 3, columns + 3, samples, columns,
+                 lengths.data());
+  for (int precision = 0; precision < 4; precision++) {
+    k.foldPooled(out.data() + 2, columns + 2, parts, 5, samples, columns, lengths.data(),
+                 static_cast<Precision>(precision));
+    for (int64_t s = 0; s < samples; s++) {
+      const double length = lengths[s] > 0 ? lengths[s] : 1;
+      for (int64_t c = 0; c < columns; c++) {
+        const float left = a[s * (columns + 3) + 3 + c], right = b[s * columns + c];
+        const double sum = (left + 2.0 * right) / length;
+        const double actual = out[s * (columns + 2) + 2 + c];
+        expect(std::abs(actual - sum) < (precision == 0 ? 1e-4 : 0.2), k.name, "foldPooled");
+        const double shared = lengths[s] > 0 ? left / length : 0;
+        expect(near(share[s * columns + c], shared), k.name, "shareColumns");
+      }
+    }
+  }
+}
+
+/// Packs into memory of the exact size, and unpacks.
+void testPacking(const Kernels& k) {
+  const int64_t samples = 1 + below(9), columns = 1 + below(100);
+  const int64_t width[] = {4, 2, 2, 1};
+  for (int precision = 0; precision < 4; precision++) {
+    const int64_t exponents = precision == 3 ? (columns + 31) / 32 : 0;
+    std::vector<uint8_t> memory(samples * (columns * width[precision] + exponents));
+    Buffer from(samples * columns), out(samples * (columns + 1));
+    k.packColumns(memory.data(), from.data(), columns, samples, columns,
+                  static_cast<Precision>(precision));
+    k.unpackColumns(out.data() + 1, columns + 1, memory.data(), samples, columns,
+                    static_cast<Precision>(precision));
+    for (int64_t s = 0; s < samples; s++) {
+      for (int64_t c = 0; c < columns; c++) {
+        const float before = from[s * columns + c], after = out[s * (columns + 1) + 1 + c];
+        expect(std::abs(before - after) <= (precision == 0 ? 0 : 1e-2), k.name, "packColumns");
+      }
+    }
+  }
+}
+
+/// A tile of one row and some columns: born as the elements of its table that it holds.
+void testBorn(const Kernels& k) {
+  const int64_t rows = 1 + below(9), dim = 1 + below(100), firstRow = below(1000);
+  const int64_t firstColumn = 32 * below(3), tableDim = firstColumn + dim + 32 * below(2);
+  const uint32_t key[2] = {1, 2};
+  for (int precision = 0; precision < 4; precision++) {
+    Buffer weights(precision == 0 ? rows * dim : 0), drawn(tableDim), out(dim);
+    std::vector<uint8_t> codes(precision == 3 ? rows * dim : 2 * rows * dim);
+    std::vector<int8_t> exponents(precision == 3 ? rows * ((dim + 31) / 32) : 0);
+    std::vector<uint8_t> touched(rows);
+    Table t{weights.data(), nullptr, touched.data(), rows, dim, 0, false, 1, 0, {},
+            static_cast<Precision>(precision), codes.data(), exponents.data(), rows, firstRow,
+            firstColumn, tableDim};
+    k.born(t, key, 3, 0.5f);
+    const int64_t row = below(rows);
+    k.uniform(drawn.data(), tableDim, key, 3, (firstRow + row) * tableDim, 0.5f);
+    const int32_t offsets[] = {0, 1}, ids[] = {static_cast<int32_t>(row)};
+    k.pool(out.data(), &t, {1, 1, offsets, ids, nullptr}, 0, 1, dim);
+    for (int64_t c = 0; c < dim; c++) {
+      const float expected = drawn[firstColumn + c];
+      const double most = precision == 0 ? 0 : 1e-2;
+      expect(std::abs(out[c] - expected) <= most, k.name, "born");
+    }
+  }
+}

@@ -1,0 +1,217 @@
+// Pooled vectors and their gradients on their way between devices: folded from the tiles of a table,
+// divided by the length of their bags, and packed. Included once for each instruction set.
+
+// Folding ----
+
+// Whole vectors go without a mask: AVX2's are slow.
+INLINE Vec loadUpTo(const float* from, int64_t n) {
+  return n == lanes ? load(from) : loadSome(from, n);
+}
+INLINE void storeUpTo(float* out, int64_t n, Vec v) {
+  if (n == lanes) store(out, v);
+  else storeSome(out, n, v);
+}
+
+INLINE void loadQuantum(Vec (&v)[quantumVectors], const float* from, int64_t columns) {
+  UNROLL for (int i = 0; i < quantumVectors; i++) {
+    v[i] = loadUpTo(from + i * lanes, left(columns, i * lanes));
+  }
+}
+
+INLINE void storeQuantum(float* out, const Vec (&v)[quantumVectors], int64_t columns) {
+  UNROLL for (int i = 0; i < quantumVectors; i++) {
+    storeUpTo(out + i * lanes, left(columns, i * lanes), v[i]);
+  }
+}
+
+/// NaN where there is none, else the bits.
+INLINE Vec noneWhere(Signed isNone, Words bits) {
+  return (Vec)(isNone ? Words{} + 0x7fc00000 : bits);
+}
+
+/// NaN where v is infinite: in int8 both are one code, which does not count in the exponent.
+INLINE Vec numberOrNone(Vec v) {
+  return noneWhere((Signed)((Words)v & 0x7fffffff) >= 0x7f800000, (Words)v);
+}
+
+/// One quantum, or `columns` of it, into codes to the nearest.
+template <Precision precision>
+INLINE void packQuantum(typename Format<precision>::Code* codes, int8_t* exponent,
+                        Vec (&v)[quantumVectors], int64_t columns) {
+  if (precision == Precision::int8) {
+    UNROLL for (int i = 0; i < quantumVectors; i++) v[i] = numberOrNone(v[i]);
+  }
+  encodeQuantum<precision, true>(codes, exponent, v, columns, nullptr);
+}
+
+template <Precision precision>
+INLINE void unpackQuantum(Vec (&v)[quantumVectors], const typename Format<precision>::Code* codes,
+                          const int8_t* exponent, int64_t columns) {
+  Vec scale = zero();
+  if (precision == Precision::int8) scale = broadcast(powerOf2(*exponent));
+  UNROLL for (int i = 0; i < quantumVectors; i++) {
+    const int64_t n = left(columns, i * lanes);
+    v[i] = Format<precision>::load(codes + i * lanes, n, scale);
+    if (precision == Precision::int8) {
+      const Signed code = (Signed)loadCodes(codes + i * lanes, n);
+      v[i] = noneWhere(code == -128, (Words)v[i]);
+    }
+  }
+}
+
+/// What is left of a vector that was packed in 16 bits and unpacked.
+template <Precision precision>
+INLINE Vec roundHalves(Vec v) {
+  const Words size = (Words)v & 0x7fffffff, sign = (Words)v ^ size;
+  Words near = (size + 0x7fff + (size >> 16 & 1)) & 0xffff0000;
+  if (precision == Precision::float16) {
+    const Words large = (size + 0xfff + (size >> 13 & 1)) & 0xffffe000;
+    const Words small = (Words)sub(add((Vec)size, broadcast(0.5f)), broadcast(0.5f));
+    near = (Signed)size < 0x38800000 ? small : large;
+    near = (Signed)near < 0x47800000 ? near : Words{} + 0x7f800000;
+  }
+  return noneWhere((Signed)size > 0x7f800000, sign | near);
+}
+
+/// What is left of a quantum that was packed and unpacked, without leaving its registers.
+template <Precision precision>
+INLINE void roundQuantum(Vec (&v)[quantumVectors]) {
+  if constexpr (precision == Precision::int8) {
+    UNROLL for (int i = 0; i < quantumVectors; i++) v[i] = numberOrNone(v[i]);
+    const int power = exponentOf(v);
+    const Vec up = broadcast(powerOf2(-power)), down = broadcast(powerOf2(power));
+    UNROLL for (int i = 0; i < quantumVectors; i++) {
+      const Vec moved = add(mul(v[i], up), broadcast(0.5f));
+      const Words code = floorOf(within(broadcast(-127), moved, broadcast(127)));
+      const Signed isNone = (Signed)((Words)v[i] & 0x7fffffff) > 0x7f800000;
+      v[i] = noneWhere(isNone, (Words)mul(toFloat(code), down));
+    }
+  } else if constexpr (precision != Precision::float32) {
+    UNROLL for (int i = 0; i < quantumVectors; i++) v[i] = roundHalves<precision>(v[i]);
+  }
+}
+
+/// The parts of a table, in the order of its blocks, and after each how many nodes are complete.
+struct Parts {
+  const PooledPart* parts;
+  const int64_t* joins;
+  int64_t count;
+};
+
+/// The tree over the parts of one quantum of one sample.
+template <Precision precision>
+INLINE void foldQuantum(float* out, const Parts& all, int64_t sample, int64_t c, int64_t columns,
+                        const int32_t* length) {
+  Vec stack[33][quantumVectors], top[quantumVectors];
+  int64_t depth = 0;
+  for (int64_t p = 0; p < all.count; p++) {
+    const PooledPart& part = all.parts[p];
+    UNROLL for (int i = 0; i < quantumVectors; i++) top[i] = zero();
+    if (part.from != nullptr) loadQuantum(top, part.from + sample * part.columns + c, columns);
+    roundQuantum<precision>(top);
+    for (int64_t join = all.joins[p]; join > 0; join--) {
+      depth--;
+      UNROLL for (int i = 0; i < quantumVectors; i++) top[i] = add(stack[depth][i], top[i]);
+      roundQuantum<precision>(top);
+    }
+    UNROLL for (int i = 0; i < quantumVectors; i++) stack[depth][i] = top[i];
+    depth++;
+  }
+  if (length != nullptr && *length > 0) {
+    const Vec divisor = broadcast(static_cast<float>(*length));
+    UNROLL for (int i = 0; i < quantumVectors; i++) top[i] = div(top[i], divisor);
+  }
+  storeQuantum(out, top, columns);
+}
+
+inline void foldPooled(float* out, int64_t outColumns, const PooledPart* parts, int64_t count,
+                       int64_t samples, int64_t columns, const int32_t* lengths,
+                       Precision precision) {
+  int64_t* joins = scratches().trees.take<int64_t>(count);
+  for (int64_t p = 0; p < count; p++) {
+    joins[p] = 0;
+    // A right half completes its node, which may be one again.
+    for (Subtree node = parts[p].tree; node.first % (2 * node.count) != 0; joins[p]++) {
+      node = {node.first - node.count, 2 * node.count};
+    }
+  }
+  const Parts all{parts, joins, count};
+  withPrecision(precision, [&](auto rounded) INLINE_LAMBDA {
+    for (int64_t b = 0; b < samples; b++) {
+      for (int64_t c = 0; c < columns; c += quantumColumns) {
+        foldQuantum<rounded>(out + b * outColumns + c, all, b, c, columns - c,
+                             lengths == nullptr ? nullptr : lengths + b);
+      }
+    }
+  });
+}
+
+inline void shareColumns(float* out, int64_t outColumns, const float* from, int64_t fromColumns,
+                         int64_t samples, int64_t columns, const int32_t* lengths) {
+  for (int64_t b = 0; b < samples; b++, out += outColumns, from += fromColumns) {
+    const Vec length = broadcast(static_cast<float>(lengths[b]));
+    for (int64_t c = 0; c < columns; c += lanes) {
+      const int64_t n = left(columns, c);
+      storeUpTo(out + c, n, lengths[b] > 0 ? div(loadUpTo(from + c, n), length) : zero());
+    }
+  }
+}
+
+// Packing ----
+
+/// Calls use(row, codes, exponent, columns) for each quantum of columns of each sample: the place
+/// of its first element in the tensor and in the codes.
+template <Precision precision, typename Use>
+INLINE void eachQuantum(int64_t stride, int64_t samples, int64_t columns, const Use& use) {
+  const int64_t quanta = quantaOf(columns);
+  for (int64_t b = 0; b < samples; b++) {
+    for (int64_t q = 0; q < quanta; q++) {
+      const int64_t c = q * quantumColumns;
+      use(b * stride + c, b * columns + c, b * quanta + q, columns - c);
+    }
+  }
+}
+
+inline void packColumns(void* to, const float* from, int64_t fromColumns, int64_t samples,
+                        int64_t columns, Precision precision) {
+  withPrecision(precision, [&](auto packed) INLINE_LAMBDA {
+    if constexpr (packed == Precision::float32) {
+      float* out = static_cast<float*>(to);
+      for (int64_t b = 0; b < samples; b++) {
+        std::memcpy(out + b * columns, from + b * fromColumns, columns * sizeof(float));
+      }
+    } else {
+      auto* codes = static_cast<typename Format<packed>::Code*>(to);
+      int8_t* exponents = static_cast<int8_t*>(to) + samples * columns;
+      eachQuantum<packed>(fromColumns, samples, columns,
+                          [&](int64_t at, int64_t code, int64_t exponent, int64_t n)
+                              INLINE_LAMBDA {
+                                Vec v[quantumVectors];
+                                loadQuantum(v, from + at, n);
+                                packQuantum<packed>(codes + code, exponents + exponent, v, n);
+                              });
+    }
+  });
+}
+
+inline void unpackColumns(float* out, int64_t outColumns, const void* from, int64_t samples,
+                          int64_t columns, Precision precision) {
+  withPrecision(precision, [&](auto packed) INLINE_LAMBDA {
+    if constexpr (packed == Precision::float32) {
+      const float* in = static_cast<const float*>(from);
+      for (int64_t b = 0; b < samples; b++) {
+        std::memcpy(out + b * outColumns, in + b * columns, columns * sizeof(float));
+      }
+    } else {
+      const auto* codes = static_cast<const typename Format<packed>::Code*>(from);
+      const int8_t* exponents = static_cast<const int8_t*>(from) + samples * columns;
+      eachQuantum<packed>(outColumns, samples, columns,
+                          [&](int64_t at, int64_t code, int64_t exponent, int64_t n)
+                              INLINE_LAMBDA {
+                                Vec v[quantumVectors];
+                                unpackQuantum<packed>(v, codes + code, exponents + exponent, n);
+                                storeQuantum(out + at, v, n);
+                              });
+    }
+  });
+}

@@ -1,0 +1,168 @@
+// The all-reduce of one device, in the order of the slice tree. Each device finishes the sum of a
+// range of elements. Inside a host it reads its neighbours' subtrees where they lie; between hosts
+// travel only finished subtrees of a whole host, and the sum once to each:
+//
+//   host 0                              host 1
+//   device 0 ─┐  fold the range         device 2 ─┐
+//   device 1 ─┴─ of device 2 ─────────▶ device 2 ─┴─ fold its range ──▶ sum, to hosts 0 and 1
+//
+//   published[rank]             round whose subtrees `rank` has written
+//   partialFolded[host][rank]   round for which `host` has folded the range of `rank`
+//   folded[rank]                round whose range of the sum is finished
+//
+// Invariants
+//   A1. Each element is folded in the order of the slice tree, whatever is folded where.
+//   A2. Nobody needs to close: who publishes a round has done with the one before, so its sum may
+//       be written over; and who has a sum knows that all subtrees of its round were read.
+
+import type { Tensor } from "../kernels/kernels.ts";
+import type { Subtree } from "../kernels/slices.ts";
+import type { Cells } from "./cells.ts";
+import type { AllReduce, ExchangeKernels, ExchangeShape, SentBytes } from "./exchange.ts";
+import type { SharedMemoryLayout } from "./layout.ts";
+import type { Surroundings } from "./shared-memory.ts";
+
+/** Some subtrees that are folded to one sum. */
+interface Fold {
+  readonly out: Tensor;
+  readonly parts: readonly Tensor[];
+  readonly trees: readonly Subtree[];
+  readonly slices: number;
+}
+
+interface AllReduceOptions {
+  readonly shape: ExchangeShape;
+  readonly rank: number;
+  readonly memory: ArrayBufferLike;
+  readonly cells: Cells;
+  readonly kernels: ExchangeKernels;
+  readonly layout: SharedMemoryLayout;
+  readonly around: Surroundings;
+  readonly sent: SentBytes;
+}
+
+export function createAllReduce(options: AllReduceOptions): AllReduce {
+  const { shape, rank, memory, cells, kernels, layout, around, sent } = options;
+  const { hosts, gradients: at } = layout;
+  const { host, peers, neighbours } = around;
+  const { forOthers, range } = foldsOf(options);
+  const perRound = sentPerRound(options);
+  const sum = kernels.view(memory, at.sum, [shape.gradientLength]);
+  let round = 0;
+
+  const fold = ({ out, parts, trees, slices }: Fold) => {
+    if (out.shape[0] !== 0) kernels.foldSubtrees(out, parts, trees, slices);
+  };
+
+  const wait = async (cell: number, wanted: string) => {
+    await cells.waitUntil(
+      () => `${wanted} the dense gradients (round ${round})`,
+      () => cells.load(cell) >= round,
+    );
+  };
+
+  return {
+    subtrees: (shape.subtrees[rank] ?? []).map((_, index) =>
+      kernels.view(memory, at.subtree(rank, index), [shape.gradientLength]),
+    ),
+
+    async open() {
+      round++;
+    },
+
+    start() {
+      cells.store(at.published(rank), round, neighbours);
+    },
+
+    async finish() {
+      for (const peer of neighbours) await wait(at.published(peer), `device ${peer} to send`);
+      for (const { of, folds } of forOthers) {
+        folds.forEach(fold);
+        cells.store(at.partialFolded(host, of), round, around.towards(of));
+      }
+      for (const other of hosts.keys()) {
+        const folder = at.folder(other, rank);
+        if (other !== host) await wait(at.partialFolded(other, rank), `device ${folder} to send`);
+      }
+      fold(range);
+      cells.store(at.folded(rank), round, around.everybody);
+      for (const peer of peers) await wait(at.folded(peer), `device ${peer} to add up`);
+      sent.shared += perRound.shared;
+      sent.wire += perRound.wire;
+      return sum;
+    },
+
+    close() {
+      // A2: the next round's `start` says it.
+    },
+  };
+}
+
+/** Devices of other hosts whose ranges `rank` folds for its own host. */
+function foldedForOthers({ rank, layout, around }: AllReduceOptions): number[] {
+  const { folder } = layout.gradients;
+  return around.peers.filter((of) => !around.isLocal(of) && folder(around.host, of) === rank);
+}
+
+function foldsOf(options: AllReduceOptions) {
+  const { shape, rank, memory, kernels, layout, around } = options;
+  const { hosts, gradients: at } = layout;
+  const { host } = around;
+  const rangeOf = (of: number) => at.ranges[of] ?? { first: 0, count: 0 };
+
+  /** The subtrees of this host's devices that lie in `tree`, over the range of device `of`. */
+  const inside = (tree: Subtree, of: number) => {
+    const found: { part: Tensor; tree: Subtree }[] = [];
+    for (const device of hosts[host] ?? []) {
+      for (const [index, own] of (shape.subtrees[device] ?? []).entries()) {
+        if (own.first < tree.first || own.first >= tree.first + tree.count) continue;
+        const { first, count } = rangeOf(of);
+        const part = kernels.view(memory, at.subtree(device, index) + 4 * first, [count]);
+        found.push({ part, tree: { first: own.first - tree.first, count: own.count } });
+      }
+    }
+    return found;
+  };
+  /** Finished subtree `index` of a host, over the range of device `of`. */
+  const partial = (ofHost: number, index: number, of: number): Tensor => {
+    const { count } = rangeOf(of);
+    return kernels.view(memory, at.partial(ofHost, of).first + 4 * index * count, [count]);
+  };
+  const foldOf = (out: Tensor, of: readonly { part: Tensor; tree: Subtree }[], slices: number) => {
+    const parts = of.map(({ part }) => part);
+    return { out, parts, trees: of.map(({ tree }) => tree), slices } satisfies Fold;
+  };
+
+  const myTrees = at.hostTrees[host] ?? [];
+  const forOthers = foldedForOthers(options).map((of) => ({
+    of,
+    folds: myTrees.map((tree, index) =>
+      foldOf(partial(host, index, of), inside(tree, of), tree.count),
+    ),
+  }));
+  const whole = { first: 0, count: shape.slices };
+  const parts = hosts.flatMap((_, other) => {
+    if (other === host) return inside(whole, rank);
+    const trees = at.hostTrees[other] ?? [];
+    return trees.map((tree, index) => ({ part: partial(other, index, rank), tree }));
+  });
+  const { first, count } = rangeOf(rank);
+  const mine = kernels.view(memory, at.sum + 4 * first, [count]);
+  return { forOthers, range: foldOf(mine, parts, shape.slices) };
+}
+
+/** What others read of a device's subtrees and sums in a round. */
+function sentPerRound(options: AllReduceOptions): SentBytes {
+  const { shape, rank, layout, around } = options;
+  const { hosts, gradients: at } = layout;
+  const bytesOfRange = (of: number) => 4 * (at.ranges[of]?.count ?? 0);
+  const forOthers = foldedForOthers(options);
+  const own = bytesOfRange(rank);
+  const folded = forOthers.reduce((bytes, of) => bytes + bytesOfRange(of), own);
+  const read = (shape.subtrees[rank] ?? []).length * (4 * shape.gradientLength - folded);
+  const partials = forOthers.reduce((sum, of) => sum + at.partial(around.host, of).bytes, 0);
+  return {
+    shared: read + around.neighbours.length * own,
+    wire: partials + (hosts.length - 1) * own,
+  };
+}

@@ -1,0 +1,314 @@
+// The bridge: carries the exchange between hosts. Each host has one, on a communication thread with
+// an event loop, so that device threads need none. It sees a cell of its own host move, and sends
+// the cell with the bytes that it publishes to the bridges of the hosts that wait for it; they
+// write the bytes to the same place of their memory, then the cell, and wake their devices.
+//
+//   device 0 ──cell──▶ bridge of host 0 ══frames══▶ bridge of host 1 ──cell──▶ device 2
+//
+// The transport may lose, repeat and reorder frames: a frame without an acknowledgement is sent
+// again. Which bytes arrive, and before which cell, does not depend on any of that.
+//
+// Invariants
+//   B1. A cell is stored after all bytes that it publishes were written.
+//   B2. Frames of another generation, and repeated ones, change nothing.
+//   B3. When the bridge fails, everybody who waits on this host is released.
+
+import type { Clock } from "../clock.ts";
+import {
+  FrameCorruptError,
+  GenerationAbortedError,
+  PeerLostError,
+  StepTimeoutError,
+  TransportLostError,
+} from "../errors.ts";
+import { subjectOf } from "../wire/subjects.ts";
+import type { Frame, Transport } from "../wire/transport.ts";
+import type { Cells } from "./cells.ts";
+import type { ExchangeShape } from "./exchange.ts";
+import { decodeFrame, encodeFrame, headerRoom, type Piece } from "./frame.ts";
+import { layoutOf } from "./layout.ts";
+import { Link, type Sent } from "./link.ts";
+import { type Route, routesOf } from "./routes.ts";
+
+export interface BridgeOptions {
+  readonly shape: ExchangeShape;
+  /** This host, as in `shape.hostOf`. */
+  readonly host: number;
+  /** The exchange's memory on this host. */
+  readonly memory: ArrayBufferLike;
+  /** Cells of the bridge's participant; their wait turns the event loop and has no deadline. */
+  readonly cells: Cells;
+  /** A connection of the bridge's own. The caller closes it. */
+  readonly transport: Transport;
+  readonly place: { readonly cluster: string; readonly run: string; readonly generation: number };
+  readonly clock: Clock;
+  /** The step deadline, from which all others here are derived. */
+  readonly deadlineMs: number;
+  /** Releases everybody who waits on this host's cells. */
+  abort(): void;
+  /** Bytes in flight to each other host. @default 32 MiB for all together, 8 MiB for each */
+  readonly windowBytes?: number;
+}
+
+export interface Bridge {
+  /** Resolves when it listens. */
+  readonly ready: Promise<void>;
+  /**
+   * Carries until the generation is aborted, then resolves.
+   * @throws PeerLostError naming the host that was silent for half the step deadline
+   * @throws StepTimeoutError naming what a host has not taken within the step deadline
+   * @throws TransportLostError where it was the connection that was lost
+   */
+  run(): Promise<void>;
+  /** What it has sent so far. */
+  readonly traffic: BridgeTraffic;
+}
+
+export interface BridgeTraffic {
+  /** Bytes of each channel, each counted once for each host that it goes to. */
+  readonly bytes: Readonly<Record<Route["channel"], number>>;
+  /** Frames that carried something, and how many of them were repeated. */
+  readonly frames: number;
+  readonly resent: number;
+}
+
+export function createBridge(options: BridgeOptions): Bridge {
+  return new ExchangeBridge(options);
+}
+
+const mebibyte = 2 ** 20;
+/** A frame without acknowledgement is sent again after this, then after twice as long, and on. */
+const resendMs = 250;
+
+class ExchangeBridge implements Bridge {
+  readonly ready: Promise<void>;
+  readonly traffic: { bytes: Record<Route["channel"], number>; frames: number; resent: number };
+  readonly #options: BridgeOptions;
+  readonly #bytes: Uint8Array;
+  readonly #routes: readonly Route[];
+  /** Routes that leave from this host, and the round of each that was taken up. */
+  readonly #outgoing: { readonly index: number; readonly route: Route; round: number }[];
+  /** Round of each route that is arriving, and how many bytes of it have. */
+  readonly #arriving = new Map<number, { readonly round: number; bytes: number }>();
+  readonly #links: ReadonlyMap<number, Link>;
+  /** Ranks of this host. */
+  readonly #devices: readonly number[];
+  readonly #tickMs: number;
+  readonly #silenceMs: number;
+  #tickedMs: number;
+  #isConnected = true;
+  #isReady: () => void = () => undefined;
+  #fail: (error: Error) => void = () => undefined;
+
+  constructor(options: BridgeOptions) {
+    const { shape, host, memory, deadlineMs, clock } = options;
+    this.#options = options;
+    this.#bytes = new Uint8Array(memory);
+    this.#routes = routesOf(shape);
+    this.#outgoing = [...this.#routes.entries()]
+      .filter(([, route]) => route.from === host)
+      .map(([index, route]) => ({ index, route, round: 0 }));
+    const { hosts } = layoutOf(shape);
+    const others = [...hosts.keys()].filter((other) => other !== host);
+    const fair = Math.min(8, 32 / Math.max(1, others.length)) * mebibyte;
+    const { windowBytes = Math.max(mebibyte, fair) } = options;
+    this.#links = new Map(others.map((other) => [other, new Link(other, windowBytes)]));
+    this.#devices = hosts[host] ?? [];
+    this.#tickMs = Math.min(50, deadlineMs / 32);
+    this.#silenceMs = deadlineMs / 2;
+    this.#tickedMs = clock.now();
+    const zeros = this.#routes.map(({ channel }) => [channel, 0]);
+    this.traffic = { bytes: Object.fromEntries(zeros), frames: 0, resent: 0 };
+    this.ready = new Promise((resolve) => {
+      this.#isReady = resolve;
+    });
+  }
+
+  async run(): Promise<void> {
+    const { transport, clock, host, abort } = this.#options;
+    const failed = new Promise<never>((_, reject) => {
+      this.#fail = reject;
+    });
+    failed.catch(() => undefined); // It may come after the end.
+    let cancelTick = () => {};
+    const tick = () => {
+      cancelTick = clock.after(this.#tickMs, tick);
+      this.#tick();
+    };
+    const subscription = transport.subscribe(this.#subject(host), (frame) => this.#receive(frame));
+    const status = transport.onStatus((now) => this.#connection(now === "connected"));
+    try {
+      await transport.flush();
+      this.#isReady();
+      tick();
+      await Promise.race([failed, this.#watch()]);
+    } catch (error) {
+      abort(); // B3
+      throw error;
+    } finally {
+      cancelTick();
+      status.unsubscribe();
+      subscription.unsubscribe();
+    }
+  }
+
+  /** Sends what the devices of this host publish, until the generation ends. */
+  async #watch(): Promise<void> {
+    const { cells } = this.#options;
+    const isNews = () =>
+      this.#outgoing.some(({ route, round }) => cells.load(route.cell) !== round);
+    try {
+      for (;;) {
+        await cells.waitUntil(() => "something to carry", isNews);
+        this.#collect();
+        for (const link of this.#links.values()) this.#pump(link);
+      }
+    } catch (error) {
+      if (!(error instanceof GenerationAbortedError)) throw error;
+    }
+  }
+
+  #collect(): void {
+    const { cells } = this.#options;
+    for (const outgoing of this.#outgoing) {
+      const { index, route } = outgoing;
+      const round = cells.load(route.cell);
+      if (round === outgoing.round) continue;
+      outgoing.round = round;
+      const first = route.span === undefined ? 0 : cells.load(route.span) >>> 0;
+      const total =
+        route.span === undefined ? route.region.bytes : cells.load(route.span + 1) >>> 0;
+      for (const to of route.to) this.#links.get(to)?.add({ route: index, round, first, total });
+      this.traffic.bytes[route.channel] += total * route.to.length;
+    }
+  }
+
+  #pump(link: Link): void {
+    const { transport, clock } = this.#options;
+    const frameBytesMax = transport.frameBytesMax - headerRoom;
+    for (;;) {
+      const sent = link.next(frameBytesMax, clock.now());
+      if (sent === undefined) return;
+      this.traffic.frames++;
+      this.#send(link, sent.sequence, sent.pieces);
+    }
+  }
+
+  #sendAgain(link: Link, frames: readonly Sent[]): void {
+    for (const sent of frames) {
+      sent.sentMs = this.#options.clock.now();
+      this.traffic.resent++;
+      this.#send(link, sent.sequence, sent.pieces);
+    }
+  }
+
+  /** Sequence 0, without pieces: only the receipt. */
+  #send(link: Link, sequence: number, pieces: readonly Piece[]): void {
+    const { transport, place, host, clock } = this.#options;
+    const { generation } = place;
+    const headers = encodeFrame({ generation, from: host, sequence, ...link.receipt(), pieces });
+    link.saidMs = clock.now();
+    // The devices leave the bytes as they are until the other end has them.
+    transport.publish(this.#subject(link.host), this.#payload(pieces), { headers, isLent: true });
+  }
+
+  #payload(pieces: readonly Piece[]): Uint8Array {
+    const filled = pieces.filter(({ bytes }) => bytes > 0).map((piece) => this.#memoryOf(piece));
+    const [only] = filled;
+    return only !== undefined && filled.length === 1 ? only : Buffer.concat(filled);
+  }
+
+  #memoryOf({ route, first, bytes }: Piece): Uint8Array {
+    const at = (this.#routes[route]?.region.first ?? 0) + first;
+    return this.#bytes.subarray(at, at + bytes);
+  }
+
+  /** @throws FrameCorruptError; nothing of the frame was taken */
+  #receive(frame: Frame): void {
+    const { clock, place } = this.#options;
+    const { generation, from, sequence, seen, missing, pieces } = decodeFrame(frame);
+    const link = this.#links.get(from);
+    if (generation !== place.generation || link === undefined) return; // B2
+    for (const piece of pieces) this.#check(frame, from, piece);
+    link.heardMs = clock.now();
+    const lost = link.acknowledge(seen, missing);
+    const beforeMs = clock.now() - this.#tickMs; // Those just sent again are on their way.
+    this.#sendAgain(
+      link,
+      lost.filter(({ sentMs }) => sentMs <= beforeMs),
+    );
+    if (sequence > 0 && link.accept(sequence, frame.payload.length)) {
+      let at = 0;
+      for (const piece of pieces) {
+        this.#arrive(piece, frame.payload.subarray(at, at + piece.bytes));
+        at += piece.bytes;
+      }
+    }
+    this.#pump(link);
+    if (link.owesMuch) this.#send(link, 0, []);
+  }
+
+  #check(frame: Frame, from: number, { route, first, total, bytes }: Piece): void {
+    const at = this.#routes[route];
+    const isMine = at !== undefined && at.from === from && at.to.includes(this.#options.host);
+    if (isMine && bytes <= total && first + bytes <= at.region.bytes) return;
+    throw new FrameCorruptError(frame.subject, `it has no place in route ${route} of host ${from}`);
+  }
+
+  #arrive(piece: Piece, payload: Uint8Array): void {
+    const route = this.#routes[piece.route];
+    if (route === undefined) return;
+    this.#memoryOf(piece).set(payload);
+    let arriving = this.#arriving.get(piece.route);
+    if (arriving?.round !== piece.round) arriving = { round: piece.round, bytes: 0 };
+    arriving.bytes += piece.bytes;
+    this.#arriving.set(piece.route, arriving);
+    if (arriving.bytes < piece.total) return; // B1
+    const wake = route.readers.filter((rank) => this.#devices.includes(rank));
+    this.#options.cells.store(route.cell, piece.round, wake);
+  }
+
+  #tick(): void {
+    const { clock, deadlineMs } = this.#options;
+    const nowMs = clock.now();
+    const hasSlept = nowMs - this.#tickedMs > this.#silenceMs / 2;
+    this.#tickedMs = nowMs;
+    for (const link of this.#links.values()) {
+      if (hasSlept && link.heardMs !== undefined) link.heardMs = nowMs; // It was we who were away.
+      const fault = this.#faultOf(link, nowMs);
+      if (fault !== undefined) this.#fail(fault);
+      const { oldest } = link;
+      // Doubles with the age of what waits: a frame is sent a few times, not hundreds of times.
+      const ageMs = oldest === undefined ? 0 : nowMs - oldest.firstSentMs;
+      const patienceMs = Math.max(Math.min(resendMs, deadlineMs / 8), ageMs / 2);
+      this.#sendAgain(link, link.overdue(nowMs - patienceMs));
+      if (link.owes || nowMs - link.saidMs > deadlineMs / 8) this.#send(link, 0, []);
+    }
+  }
+
+  /** What is wrong with the other end; undefined: nothing. */
+  #faultOf({ host, oldest, heardMs }: Link, nowMs: number): Error | undefined {
+    const { transport, deadlineMs } = this.#options;
+    const sinceMs = heardMs ?? oldest?.firstSentMs ?? nowMs;
+    if (nowMs - sinceMs > this.#silenceMs) {
+      const reason = `not heard for ${this.#silenceMs} ms, half the step deadline`;
+      if (this.#isConnected) return new PeerLostError(`host:${host}`, reason);
+      return new TransportLostError(transport.address, `so host:${host} was ${reason}`);
+    }
+    if (oldest === undefined || nowMs - oldest.firstSentMs <= deadlineMs) return undefined;
+    const what = this.#routes[oldest.pieces[0]?.route ?? 0]?.what;
+    return new StepTimeoutError(`host ${host} to take ${what}`, deadlineMs);
+  }
+
+  #connection(isConnected: boolean): void {
+    this.#isConnected = isConnected;
+    if (!isConnected) return;
+    // What was on its way is gone.
+    for (const link of this.#links.values())
+      this.#sendAgain(link, link.overdue(Number.POSITIVE_INFINITY));
+  }
+
+  #subject(host: number): string {
+    return subjectOf({ ...this.#options.place, role: "frames", index: host, verb: "frame" });
+  }
+}

@@ -1,0 +1,77 @@
+// Frames between bridges: what stands in their headers, so that the payload is the bytes of the
+// exchange and nothing else.
+//
+//   osiris-frame:  generation  sender's host  sequence (0: this frame only acknowledges)
+//   osiris-seen:   all of the receiver's sequences below this have arrived …  but for these
+//   osiris-pieces: route round first bytes total, for each piece of the payload
+
+import { FrameCorruptError } from "../errors.ts";
+import { headerOf } from "../wire/headers.ts";
+import type { Frame } from "../wire/transport.ts";
+
+/** Bytes of one round of a route, or some of them. */
+export interface Piece {
+  readonly route: number;
+  readonly round: number;
+  /** First byte in the route's region. */
+  readonly first: number;
+  readonly bytes: number;
+  /** Bytes of the round, over all its pieces. */
+  readonly total: number;
+}
+
+export interface ExchangeFrame {
+  readonly generation: number;
+  readonly from: number;
+  readonly sequence: number;
+  readonly seen: number;
+  readonly missing: readonly number[];
+  readonly pieces: readonly Piece[];
+}
+
+/** Most pieces in a frame, and most sequences that it calls missing: both bound its headers. */
+export const piecesMax = 32;
+export const missingMax = 64;
+
+/** Bytes of a frame that its headers may take. */
+export const headerRoom = 4096;
+
+export function encodeFrame(frame: ExchangeFrame): Readonly<Record<string, string>> {
+  const { generation, from, sequence, seen, missing, pieces } = frame;
+  const numbers = pieces.map(({ route, round, first, bytes, total }) =>
+    [route, round, first, bytes, total].join(" "),
+  );
+  return {
+    "osiris-frame": `${generation} ${from} ${sequence}`,
+    "osiris-seen": [seen, ...missing].join(" "),
+    ...(pieces.length > 0 && { "osiris-pieces": numbers.join(" ") }),
+  };
+}
+
+/** What a frame's headers say; its pieces fill the payload. @throws FrameCorruptError */
+export function decodeFrame(frame: Frame): ExchangeFrame {
+  const [generation = -1, from = -1, sequence = -1] = numbersOf(frame, "osiris-frame");
+  const [seen = -1, ...missing] = numbersOf(frame, "osiris-seen");
+  const numbers = numbersOf(frame, "osiris-pieces");
+  const pieces: Piece[] = [];
+  let payload = 0;
+  for (let i = 0; i + 4 < numbers.length; i += 5) {
+    const [route = 0, round = 0, first = 0, bytes = 0, total = 0] = numbers.slice(i, i + 5);
+    pieces.push({ route, round, first, bytes, total });
+    payload += bytes;
+  }
+  const isWhole = sequence >= 0 && seen >= 0 && numbers.length % 5 === 0;
+  if (!isWhole || payload !== frame.payload.length || pieces.length > piecesMax) {
+    throw new FrameCorruptError(frame.subject, "its headers are not those of the exchange");
+  }
+  return { generation, from, sequence, seen, missing, pieces };
+}
+
+function numbersOf({ subject, headers }: Frame, name: string): number[] {
+  const text = headerOf(headers, name) ?? "";
+  if (text === "") return [];
+  if (!/^\d{1,15}( \d{1,15})*$/.test(text)) {
+    throw new FrameCorruptError(subject, `expected numbers in its header \`${name}\``);
+  }
+  return text.split(" ").map(Number);
+}

@@ -1,0 +1,172 @@
+// Where everything of an exchange lies in a host's memory, and which cell says what. A pure
+// function of the shape: every thread of every host computes the same one. A host has room for all
+// devices; what others write comes over the wire to the same place, and pages that nobody touches
+// cost nothing.
+
+import { type Subtree, subtreesOf } from "../kernels/slices.ts";
+import { type ChannelName, channelNames, type ExchangeShape, type PartBytes } from "./exchange.ts";
+
+/**
+ * Parts and inboxes begin at multiples of this: a cache line, and every typed array's alignment.
+ */
+const alignment = 64;
+
+/** Bytes of a host's exchange memory. */
+export interface Extent {
+  readonly first: number;
+  readonly bytes: number;
+}
+
+export interface ChannelLayout {
+  /** Inbox of each device. */
+  readonly inboxes: readonly Extent[];
+  /** Round that `from` has written for `to`. */
+  published(from: number, to: number): number;
+  /** Round whose inbox `to` has given back. */
+  closed(to: number): number;
+  /** Where the part lies, for the bridge: its first byte; in the next cell, how many bytes. */
+  span(from: number, to: number): number;
+}
+
+/** Device `rank` finishes the sum of the elements `ranges[rank]`. */
+export interface AllReduceLayout {
+  readonly ranges: readonly { readonly first: number; readonly count: number }[];
+  /** First byte of finished subtree `index` of a device. */
+  subtree(rank: number, index: number): number;
+  /** Finished subtrees of each host. */
+  readonly hostTrees: readonly (readonly Subtree[])[];
+  /** The sums of a host's subtrees over the range of device `rank`, one after the other. */
+  partial(host: number, rank: number): Extent;
+  /** The device of `host` that folds the range of device `rank` for its host. */
+  folder(host: number, rank: number): number;
+  /** First byte of the sum. */
+  readonly sum: number;
+  /** Round whose subtrees `rank` has written. */
+  published(rank: number): number;
+  /** Round for which `host` has folded the range of `rank`. */
+  partialFolded(host: number, rank: number): number;
+  /** Round whose range of the sum is finished. */
+  folded(rank: number): number;
+}
+
+export interface SharedMemoryLayout {
+  readonly bytes: number;
+  /** Cells that the exchange uses. */
+  readonly cells: number;
+  /** Host of each device. */
+  readonly hostOf: readonly number[];
+  /** Devices of each host. */
+  readonly hosts: readonly (readonly number[])[];
+  readonly channels: Readonly<Record<ChannelName, ChannelLayout>>;
+  readonly gradients: AllReduceLayout;
+}
+
+export function layoutOf(shape: ExchangeShape): SharedMemoryLayout {
+  const { devices } = shape;
+  const hostOf = shape.hostOf ?? new Array<number>(devices).fill(0);
+  const hosts = Array.from({ length: Math.max(...hostOf) + 1 }, (_, host) =>
+    hostOf.flatMap((of, rank) => (of === host ? rank : [])),
+  );
+  const space = new Space();
+  const channels = Object.fromEntries(
+    channelNames.map((name) => [name, channelLayout(shape.bytesMax[name], devices, space)]),
+  ) as Record<ChannelName, ChannelLayout>;
+  const gradients = allReduceLayout(shape, hostOf, hosts, space);
+  const bytes = Math.max(space.bytes, alignment);
+  return { bytes, cells: space.cells, hostOf, hosts, channels, gradients };
+}
+
+/** Memory and cells, given out from the first one on. */
+class Space {
+  bytes = 0;
+  cells = 0;
+
+  reserve(bytes: number): number {
+    const at = this.bytes;
+    this.bytes = alignUp(at + bytes);
+    return at;
+  }
+
+  reserveCells(count: number): number {
+    const at = this.cells;
+    this.cells += count;
+    return at;
+  }
+}
+
+function channelLayout(bytesMax: PartBytes, devices: number, space: Space): ChannelLayout {
+  const inboxes = Array.from({ length: devices }, (_, to) => {
+    const bytes = inboxBytes(bytesMax, devices, to);
+    return { first: space.reserve(bytes), bytes };
+  });
+  const published = space.reserveCells(devices * devices);
+  const closed = space.reserveCells(devices);
+  const spans = space.reserveCells(2 * devices * devices);
+  return {
+    inboxes,
+    published: (from, to) => published + from * devices + to,
+    closed: (to) => closed + to,
+    span: (from, to) => spans + 2 * (from * devices + to),
+  };
+}
+
+function allReduceLayout(
+  shape: ExchangeShape,
+  hostOf: readonly number[],
+  hosts: readonly (readonly number[])[],
+  space: Space,
+): AllReduceLayout {
+  const { devices, gradientLength } = shape;
+  const chunk = Math.ceil(gradientLength / devices / 16) * 16;
+  const ranges = Array.from({ length: devices }, (_, rank) => {
+    const first = Math.min(gradientLength, rank * chunk);
+    return { first, count: Math.min(gradientLength, first + chunk) - first };
+  });
+  const vector = alignUp(gradientLength * 4);
+  const subtrees = shape.subtrees.map((trees) => space.reserve(trees.length * vector));
+  const sum = space.reserve(vector);
+  const hostTrees = hosts.map((ranks) =>
+    joined(ranks.flatMap((rank) => shape.subtrees[rank] ?? [])),
+  );
+  const isAlone = hosts.length === 1;
+  const partials = hostTrees.map((trees) => (isAlone ? 0 : space.reserve(trees.length * vector)));
+  const published = space.reserveCells(devices);
+  const partialFolded = space.reserveCells(isAlone ? 0 : hosts.length * devices);
+  const folded = space.reserveCells(devices);
+  return {
+    ranges,
+    subtree: (rank, index) => (subtrees[rank] ?? 0) + index * vector,
+    hostTrees,
+    partial(host, rank) {
+      const range = ranges[rank] ?? { first: 0, count: 0 };
+      const floats = 4 * (hostTrees[host]?.length ?? 0);
+      return { first: (partials[host] ?? 0) + floats * range.first, bytes: floats * range.count };
+    },
+    folder(host, rank) {
+      const own = hosts[host] ?? [];
+      const index = hosts[hostOf[rank] ?? 0]?.indexOf(rank) ?? 0;
+      return own[index % own.length] ?? 0;
+    },
+    sum,
+    published: (rank) => published + rank,
+    partialFolded: (host, rank) => partialFolded + host * devices + rank,
+    folded: (rank) => folded + rank,
+  };
+}
+
+/** The largest subtrees of the slices that neighbouring subtrees cover. */
+function joined(trees: readonly Subtree[]): Subtree[] {
+  const slices = trees.reduce((sum, { count }) => sum + count, 0);
+  return subtreesOf(trees[0]?.first ?? 0, slices);
+}
+
+/** Bytes that a device receives in a round. */
+export function inboxBytes(bytes: PartBytes, devices: number, to: number): number {
+  let total = 0;
+  for (let from = 0; from < devices; from++) total += bytes(from, to);
+  return total;
+}
+
+function alignUp(bytes: number): number {
+  return Math.ceil(bytes / alignment) * alignment;
+}

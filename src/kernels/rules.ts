@@ -1,0 +1,119 @@
+// The rules by which rows take their gradients: their numbers, and the state that each needs.
+
+import type { Rounding } from "./precision.ts";
+
+interface Rounded {
+  /** How new weights are rounded; needed where the table stores them in fewer bits. */
+  readonly rounding?: Rounding;
+}
+
+/** What every rule has but FTRL, which shrinks weights in its own way. */
+interface Shrinking extends Rounded {
+  readonly learningRate: number;
+  /** g becomes g + l2*w before anything else is done with it. */
+  readonly l2: number;
+  /** Decoupled weight decay: w becomes (1 - learningRate*decay)*w before it takes its step. */
+  readonly decay: number;
+}
+
+/** The numbers of Adam and its kin. */
+export interface AdamNumbers {
+  readonly learningRate: number;
+  readonly beta1: number;
+  readonly beta2: number;
+  readonly epsilon: number;
+  readonly decay: number;
+  /** 1 - beta1^t and 1 - beta2^t of this step. */
+  readonly correction1: number;
+  readonly correction2: number;
+}
+
+export interface SgdRule extends Shrinking {
+  readonly kind: "sgd";
+}
+
+/** b = momentum*b + g; w -= learningRate * b */
+export interface MomentumRule extends Shrinking {
+  readonly kind: "momentum";
+  readonly momentum: number;
+}
+
+export interface AdagradRule extends Shrinking {
+  readonly kind: "adagrad" | "rowWiseAdagrad";
+  readonly epsilon: number;
+}
+
+/**
+ * `partialRowWiseAdam`: Adam with one second moment a row, of the mean of squares.
+ * `lamb`: u = Adam's direction + decay*w; w -= learningRate * |w|/|u| * u; the decay is only here.
+ * `partialRowWiseLamb`: LAMB with one second moment a row.
+ */
+export interface AdamRule extends AdamNumbers, Rounded {
+  readonly kind: "adam" | "partialRowWiseAdam" | "lamb" | "partialRowWiseLamb";
+  readonly l2: number;
+}
+
+/**
+ * FTRL-proximal (McMahan et al., KDD'13): s = (sqrt(n + g*g) - sqrt(n)) / learningRate;
+ * z += g - s*w; n += g*g;
+ * w = -(z cut towards 0 by lambda1) / ((beta + sqrt(n)) / learningRate + lambda2).
+ */
+export interface FtrlRule extends Rounded {
+  readonly kind: "ftrl";
+  readonly learningRate: number;
+  readonly l2: number;
+  readonly beta: number;
+  readonly lambda1: number;
+  readonly lambda2: number;
+}
+
+/**
+ * How a row takes its gradient g (papers.md 1.5); a dense tensor is one long row. Means and norms
+ * are formed over the columns of the whole row, by quanta.
+ */
+export type RowRule = SgdRule | MomentumRule | AdagradRule | AdamRule | FtrlRule;
+
+/** State floats of a rule: so many for each element, and then so many for the row. */
+export interface StateShape {
+  readonly perElement: number;
+  readonly perRow: number;
+}
+
+export function stateShapeOf(kind: RowRule["kind"]): StateShape {
+  switch (kind) {
+    case "sgd":
+      return { perElement: 0, perRow: 0 };
+    case "rowWiseAdagrad":
+      return { perElement: 0, perRow: 1 };
+    case "momentum":
+    case "adagrad":
+      return { perElement: 1, perRow: 0 };
+    case "partialRowWiseAdam":
+    case "partialRowWiseLamb":
+      return { perElement: 1, perRow: 1 };
+    case "adam":
+    case "lamb":
+    case "ftrl":
+      return { perElement: 2, perRow: 0 };
+    default:
+      return kind satisfies never;
+  }
+}
+
+/** State floats per row of `dim` columns: those of each element first, then those of the row. */
+export function stateWidth(kind: RowRule["kind"], dim: number): number {
+  const { perElement, perRow } = stateShapeOf(kind);
+  return perElement * dim + perRow;
+}
+
+/** Whether the rule takes the mean of squares of a whole row. */
+export function takesMean(kind: RowRule["kind"]): boolean {
+  return (
+    kind === "rowWiseAdagrad" || kind === "partialRowWiseAdam" || kind === "partialRowWiseLamb"
+  );
+}
+
+/** Whether the rule takes the trust ratio of a whole row. */
+export function takesTrust(kind: RowRule["kind"]): boolean {
+  return kind === "lamb" || kind === "partialRowWiseLamb";
+}

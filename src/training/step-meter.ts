@@ -1,0 +1,156 @@
+// The meter of a device's steps: how long they take, and for what the device waits in them. Counters
+// in shared memory, which the host samples (actors/host-generation.ts). It is asked by nobody who
+// computes: no weight depends on it.
+//
+//   word 0           steps
+//   word 1           batches that were there when a step began, summed over the steps
+//   word 2           all of the steps
+//   word 3           ids becoming rows, and rows being sent: the input exchange
+//   words 4..        waits, in the order of `waitedFor`
+//
+// Times are microseconds. All words only grow.
+
+import type { Clock } from "../clock.ts";
+import type { Cells } from "../exchange/cells.ts";
+import type { ChannelName } from "../exchange/exchange.ts";
+
+/** What a device waits for in a step: its batch, or others' parts of an exchange. */
+export const waitedFor = [
+  "batch",
+  "ids",
+  "pooled",
+  "dPooled",
+  "rowSums",
+  "gradients",
+  "losses",
+] as const satisfies readonly (ChannelName | "batch" | "gradients")[];
+
+export type WaitedFor = (typeof waitedFor)[number];
+
+/** Rows that travel are waited for in the place of the vectors that are pooled of them. */
+const countedAs: Readonly<Record<string, string>> = { rows: "pooled", dRows: "dPooled" };
+
+const waitsFirst = 4;
+
+/** Words of one device. */
+export const meterWords: number = waitsFirst + waitedFor.length;
+
+export interface StepMeter {
+  /** The same cells; what a wait there takes is counted as one for `what`. */
+  cellsFor(what: ChannelName | "batch" | "gradients", cells: Cells): Cells;
+  /** A step begins; `batches` are there for it and those after it. Waits before it do not count. */
+  begin(batches: number): void;
+  /** Runs the input exchange of a batch. */
+  exchangeInput<T>(run: () => Promise<T>): Promise<T>;
+  /** The step is over: the counters may be read. */
+  end(): void;
+}
+
+/** A meter over a device's words. */
+export function createStepMeter(words: BigInt64Array, clock: Clock): StepMeter {
+  const totals = new Float64Array(meterWords);
+  const waits = new Float64Array(waitedFor.length);
+  let inputMs = 0;
+  let beganMs = 0;
+  const waitedMs = () => waits.reduce((sum, ms) => sum + ms, 0);
+  const add = (word: number, count: number) => {
+    const total = (totals[word] ?? 0) + count;
+    totals[word] = total;
+    Atomics.store(words, word, BigInt(Math.floor(total)));
+  };
+  return {
+    cellsFor(what, cells) {
+      const at = waitedFor.indexOf((countedAs[what] ?? what) as WaitedFor);
+      if (at < 0) return cells;
+      return {
+        ...cells,
+        async waitUntil(wait, isTrue) {
+          const startMs = clock.now();
+          await cells.waitUntil(wait, isTrue);
+          waits[at] = (waits[at] ?? 0) + clock.now() - startMs;
+        },
+      };
+    },
+
+    begin(batches) {
+      waits.fill(0);
+      inputMs = 0;
+      beganMs = clock.now();
+      add(1, batches);
+    },
+
+    async exchangeInput(run) {
+      const startMs = clock.now() - waitedMs();
+      const result = await run();
+      inputMs += clock.now() - waitedMs() - startMs;
+      return result;
+    },
+
+    end() {
+      add(2, 1000 * (clock.now() - beganMs));
+      add(3, 1000 * inputMs);
+      for (const [at, ms] of waits.entries()) add(waitsFirst + at, 1000 * ms);
+      add(0, 1);
+    },
+  };
+}
+
+/** Where the time of some steps went. */
+export interface StepTimes {
+  /** How many they were: the mean of the devices. */
+  readonly steps: number;
+  /** Milliseconds of a step: the mean of the devices. */
+  readonly stepMs: number;
+  /** Milliseconds in which one reader reads a batch; 0: none was read. */
+  readonly readMs: number;
+  /** Batches that were there when a step began, its own among them: the mean. */
+  readonly batchesThere: number;
+  /** Shares of the step, which add up to 1: work, and waiting for what. */
+  readonly shares: Readonly<Record<"computing" | "sendingIds" | WaitedFor, number>>;
+}
+
+/** The counters of a host: the words of its devices, and batches and microseconds of its readers. */
+export interface HostMeters {
+  readonly devices: readonly (readonly number[])[];
+  readonly reading: readonly number[];
+}
+
+/** What was counted between two samples of some hosts, each beside the earlier one of its own. */
+export function timesBetween(
+  samples: readonly { readonly from: HostMeters | undefined; readonly to: HostMeters }[],
+): StepTimes | undefined {
+  const sums = new Float64Array(meterWords);
+  let devices = 0;
+  let [batches, readMicros] = [0, 0];
+  for (const { from, to } of samples) {
+    for (const [device, words] of to.devices.entries()) {
+      devices++;
+      for (let at = 0; at < meterWords; at++) {
+        sums[at] = (sums[at] ?? 0) + (words[at] ?? 0) - (from?.devices[device]?.[at] ?? 0);
+      }
+    }
+    batches += (to.reading[0] ?? 0) - (from?.reading[0] ?? 0);
+    readMicros += (to.reading[1] ?? 0) - (from?.reading[1] ?? 0);
+  }
+  const [steps = 0, there = 0, micros = 0, input = 0, ...waits] = sums;
+  if (steps === 0 || micros === 0) return undefined;
+  const waited = waits.reduce((sum, wait) => sum + wait, 0);
+  const shareOf = (part: number) => Math.min(1, Math.max(0, part / micros));
+  return {
+    steps: steps / devices,
+    stepMs: micros / steps / 1000,
+    readMs: batches === 0 ? 0 : readMicros / batches / 1000,
+    batchesThere: there / steps,
+    shares: {
+      computing: shareOf(micros - waited - input),
+      sendingIds: shareOf(input),
+      batch: shareOf(waits[0] ?? 0),
+      ids: shareOf(waits[1] ?? 0),
+      pooled: shareOf(waits[2] ?? 0),
+      dPooled: shareOf(waits[3] ?? 0),
+      rowSums: shareOf(waits[4] ?? 0),
+      gradients: shareOf(waits[5] ?? 0),
+      losses: shareOf(waits[6] ?? 0),
+    },
+  };
+}

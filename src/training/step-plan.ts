@@ -1,0 +1,46 @@
+// What one step is: its sizes, equal on all devices, and this device's place in it.
+
+import type { LocalBatch } from "../exchange/batch-ring.ts";
+import { type Slices, slicesOf } from "../kernels/slices.ts";
+import type { Dropout } from "../model/mlp.ts";
+import { purposes } from "../random.ts";
+import type { DeviceState, Lane } from "./device-state.ts";
+import { partBytesOf, samplesOf } from "./topology.ts";
+
+export interface StepPlan {
+  readonly step: number;
+  /** Memory for its bags. */
+  readonly lane: Lane;
+  readonly bytes: ReturnType<typeof partBytesOf>;
+  /** Samples of each device, and of this one. */
+  readonly counts: readonly number[];
+  readonly samples: number;
+  /** The slices of this device, and those of the whole batch. */
+  readonly mine: Slices;
+  readonly all: Slices;
+  readonly dropout: Dropout;
+}
+
+export function planOf(device: DeviceState, batch: LocalBatch, step: number): StepPlan {
+  const { topology, rank } = device;
+  const { slices } = topology.input;
+  const samples = batch.batchSamples;
+  const run = topology.sliceRuns[rank];
+  const own = samplesOf(topology, rank, samples);
+  return {
+    step,
+    lane: device.lanes[step % 2 === 0 ? 0 : 1],
+    bytes: partBytesOf(topology, samples),
+    counts: topology.sliceRuns.map((_, peer) => samplesOf(topology, peer, samples).count),
+    samples: own.count,
+    mine: slicesOf(run?.firstSlice ?? 0, run?.slices ?? 0, slices, samples),
+    all: slicesOf(0, slices, slices, samples),
+    dropout: {
+      rate: topology.input.model.dropout,
+      key: device.key,
+      purpose: purposes.dropout,
+      step,
+      firstSample: own.first,
+    },
+  };
+}

@@ -1,0 +1,296 @@
+// Hops 3, 4 and 6 of a step: pooled vectors from the devices of the rows to those of the samples,
+// and their gradients back.
+//
+// A shard's vectors are its columns of the pooled sums over its rows. Where a table has one row
+// block they are columns of its vector; where it has more, the samples' device adds the tree over
+// blocks and takes the mean, split or not, so that no plan changes a bit. What one device has of a
+// table's columns travels as a bundle: the finished subtrees of its blocks there, one gradient
+// back. Vectors that travel in fewer bits are rounded also where they cross no device.
+
+import type { SampleRows } from "../embedding/local-rows.ts";
+import type { Bags, PooledPart, Tensor } from "../kernels/kernels.ts";
+import { type Precision, packedBytes } from "../kernels/precision.ts";
+import type { Subtree } from "../kernels/slices.ts";
+import { columnOf, columnsOf } from "../model/dlrm.ts";
+import type { DeviceState } from "./device-state.ts";
+import type { StepPlan } from "./step-plan.ts";
+import { type Bundle, type HeldShard, type Topology, tableOf } from "./topology.ts";
+
+/** Vectors of a bundle as they lie here: one part for each of its trees. */
+type BundleParts = readonly PooledPart[];
+
+// Vectors of rows that lie on one device each ----
+
+/** Looks the rows up for each device's samples and sends the vectors. */
+export async function sendVectors(device: DeviceState, bags: Bags, plan: StepPlan): Promise<void> {
+  const { exchange, kernels, slab, topology, rank } = device;
+  const { forward } = topology.exchange;
+  const isDirect = forward === "float32" && topology.isPlain[rank] === true;
+  await exchange.pooled.open(plan.bytes.pooled);
+  let first = 0;
+  for (const [peer, count] of plan.counts.entries()) {
+    const { buffer, byteOffset } = exchange.pooled.outbox(peer);
+    const out = isDirect
+      ? kernels.view(buffer, byteOffset, [count, slab.columns])
+      : kernels.part(device.rounded.held, 0, count);
+    if (slab.columns > 0) slab.lookup(out, bags, first, count);
+    if (!isDirect) {
+      let at = byteOffset;
+      for (const bundle of topology.bundlesOf[rank] ?? []) {
+        for (const tree of bundle.trees) {
+          const vectors = sumOver(device, bundle, tree, out);
+          kernels.packColumns(
+            { buffer, byteOffset: at },
+            vectors.from,
+            vectors.first,
+            bundle.columns,
+            forward,
+          );
+          at += packedBytes(count, bundle.columns, forward);
+        }
+      }
+    }
+    first += count;
+  }
+  exchange.pooled.start();
+}
+
+/** Where the vectors of a finished subtree lie: as pooled (b,C), or added up from its shards. */
+function sumOver(
+  { kernels, rounded, topology }: DeviceState,
+  { table, columns, shards }: Bundle,
+  tree: Subtree,
+  pooled: Tensor,
+): Omit<PooledPart, "tree"> {
+  const [only] = shards;
+  if (only !== undefined && shards.length === 1) return { from: pooled, first: only.column };
+  const inside = shards.filter(({ firstBlock }) => {
+    return firstBlock >= tree.first && firstBlock < tree.first + tree.count;
+  });
+  const { rowBlocks } = tableOf(topology.input.model.tables, table);
+  const out = kernels.reshape(rounded.scratch, [pooled.shape[0] ?? 0, columns]);
+  kernels.foldPooled(
+    out,
+    0,
+    inside.map(partIn(pooled)),
+    rowBlocks,
+    columns,
+    ...roundingOf(topology),
+  );
+  return { from: out, first: 0 };
+}
+
+/** Puts the vectors of all tables, those that were pooled here too, into the model's `x`. */
+export async function receiveVectors(
+  device: DeviceState,
+  rows: SampleRows,
+  plan: StepPlan,
+): Promise<void> {
+  const { exchange, kernels, rank, topology } = device;
+  const { vectors, firstOf } = device.rounded;
+  const { forward } = topology.exchange;
+  const { samples } = plan;
+  const { buffer, byteOffset } = await exchange.pooled.finish();
+  const parts: BundleParts[] = [];
+  let start = byteOffset;
+  for (const [peer, bundles] of topology.bundlesOf.entries()) {
+    if (forward === "float32" && topology.isPlain[peer] === true) {
+      const from = kernels.view(buffer, start, [samples, topology.columnsOf[peer] ?? 0]);
+      for (const { bundle, shards } of bundles) parts[bundle] = shards.map(partIn(from));
+    } else {
+      let at = start;
+      for (const { bundle, columns, trees } of bundles) {
+        parts[bundle] = trees.map((tree, i) => {
+          const place = (firstOf[bundle] ?? 0) + i * samples * columns;
+          const from =
+            forward === "float32"
+              ? kernels.view(buffer, at, [samples, columns])
+              : kernels.reshape(vectors, [samples, columns], place);
+          if (forward !== "float32") {
+            kernels.unpackColumns(from, 0, { buffer, byteOffset: at }, columns, forward);
+          }
+          at += packedBytes(samples, columns, forward);
+          return { from, first: 0, tree };
+        });
+      }
+    }
+    start += plan.bytes.pooled(peer, rank);
+  }
+  for (const { bundle, shards } of topology.replicatedBundles) {
+    parts[bundle] = shards.map(partIn(kernels.part(device.replicaVectors, 0, samples)));
+  }
+  for (const { bundle, shards } of topology.distinctBundles) {
+    parts[bundle] = shards.map(partIn(kernels.part(device.distinct.vectors, 0, samples)));
+  }
+  assemble(device, rows, plan, parts);
+  exchange.pooled.close();
+}
+
+/** A shard's vectors among those of all shards of its device. */
+function partIn(from: Tensor) {
+  return ({ column, firstBlock, blocks }: HeldShard): PooledPart => ({
+    from,
+    first: column,
+    tree: { first: firstBlock, count: blocks },
+  });
+}
+
+/** Looks up what every device has a copy of. */
+export function lookupReplicas(device: DeviceState, bags: Bags | undefined, plan: StepPlan): void {
+  if (bags === undefined) return;
+  const { kernels, replicas, topology } = device;
+  const { forward } = topology.exchange;
+  const out = kernels.part(device.replicaVectors, 0, plan.samples);
+  replicas.lookup(out, bags, 0, plan.samples);
+  if (forward === "float32") return;
+  for (const shard of topology.replicated) roundColumns(device, out, shard, forward);
+}
+
+/** Puts the vectors of bundles together in `x`: columns side by side, blocks added up. */
+function assemble(
+  device: DeviceState,
+  rows: SampleRows,
+  plan: StepPlan,
+  parts: readonly BundleParts[],
+): void {
+  const { kernels, model, topology } = device;
+  const x = columnsOf(model, model.x, plan.samples);
+  const { bundlesOf, distinctBundles, replicatedBundles } = topology;
+  for (const bundles of [...bundlesOf, distinctBundles, replicatedBundles]) {
+    for (const { bundle, table, firstColumn, columns } of bundles) {
+      const [only] = parts[bundle] ?? [];
+      if (only === undefined || topology.folded.has(table)) continue;
+      const to = columnOf(topology.shape, table) + firstColumn;
+      kernels.copyColumns(x, to, only.from, only.first, columns);
+    }
+  }
+  for (const [table, runs] of topology.folded) {
+    const { rowBlocks, pooling } = tableOf(topology.input.model.tables, table);
+    const lengths = pooling === "mean" ? lengthsOf(rows, table) : undefined;
+    for (const run of runs) {
+      const pooled = run.parts.flatMap(({ bundle, first }) =>
+        (parts[bundle.bundle] ?? []).map((part) => ({ ...part, first: part.first + first })),
+      );
+      pooled.sort((a, b) => a.tree.first - b.tree.first);
+      const to = columnOf(topology.shape, table) + run.firstColumn;
+      const [, rounding] = roundingOf(topology);
+      kernels.foldPooled(x, to, pooled, rowBlocks, run.columns, lengths, rounding);
+    }
+  }
+}
+
+/** The last arguments of `foldPooled` for a sum: no lengths, and what its nodes are rounded to. */
+function roundingOf({ exchange: { forward } }: Topology): [undefined, Precision | undefined] {
+  return [undefined, forward === "float32" ? undefined : forward];
+}
+
+// Their gradients ----
+
+/** Sends each bundle the gradient of its vectors. */
+export async function sendVectorGradients(
+  device: DeviceState,
+  rows: SampleRows,
+  plan: StepPlan,
+): Promise<void> {
+  const { exchange, kernels, topology, rounded } = device;
+  const { backward } = topology.exchange;
+  await exchange.dPooled.open(plan.bytes.dPooled);
+  for (const [peer, bundles] of topology.bundlesOf.entries()) {
+    const { buffer, byteOffset } = exchange.dPooled.outbox(peer);
+    if (backward === "float32" && topology.isPlain[peer] === true) {
+      const shape = [plan.samples, topology.columnsOf[peer] ?? 0];
+      const out = kernels.view(buffer, byteOffset, shape);
+      for (const { shards } of bundles) {
+        for (const shard of shards) copyGradient(device, rows, plan, out, shard, shard.column);
+      }
+      continue;
+    }
+    let at = byteOffset;
+    for (const bundle of bundles) {
+      const own = kernels.reshape(rounded.scratch, [plan.samples, bundle.columns]);
+      copyGradient(device, rows, plan, own, bundle, 0);
+      kernels.packColumns({ buffer, byteOffset: at }, own, 0, bundle.columns, backward);
+      at += packedBytes(plan.samples, bundle.columns, backward);
+    }
+  }
+  exchange.dPooled.start();
+}
+
+/**
+ * The gradients (B,C) of this device's shards' vectors, of all samples in the order of the batch;
+ * valid until `exchange.dPooled.close`.
+ */
+export async function receiveVectorGradients(device: DeviceState, plan: StepPlan): Promise<Tensor> {
+  const { exchange, kernels, rank, slab, topology } = device;
+  const { backward } = topology.exchange;
+  const { buffer, byteOffset } = await exchange.dPooled.finish();
+  const samples = plan.counts.reduce((sum, count) => sum + count, 0);
+  if (backward === "float32" && topology.isPlain[rank] === true) {
+    return kernels.view(buffer, byteOffset, [samples, slab.columns]);
+  }
+  let at = byteOffset;
+  let first = 0;
+  for (const count of plan.counts) {
+    const out = kernels.part(device.rounded.heldGradients, first, count);
+    for (const { columns, shards } of topology.bundlesOf[rank] ?? []) {
+      const [one, ...others] = shards.map(({ column }) => column);
+      kernels.unpackColumns(out, one ?? 0, { buffer, byteOffset: at }, columns, backward);
+      for (const other of others) kernels.copyColumns(out, other, out, one ?? 0, columns);
+      at += packedBytes(count, columns, backward);
+    }
+    first += count;
+  }
+  return kernels.part(device.rounded.heldGradients, 0, samples);
+}
+
+/** The gradients (b,C) of the copied shards' vectors. */
+export function replicaVectorGradients(
+  device: DeviceState,
+  rows: SampleRows,
+  plan: StepPlan,
+): Tensor {
+  const { kernels, topology } = device;
+  const { backward } = topology.exchange;
+  const out = kernels.part(device.replicaVectors, 0, plan.samples);
+  for (const shard of topology.replicated) {
+    copyGradient(device, rows, plan, out, shard, shard.column);
+    if (backward !== "float32") roundColumns(device, out, shard, backward);
+  }
+  return out;
+}
+
+/** The gradient of columns of a table, into `out` from `column` on: of a mean, each row's share. */
+export function copyGradient(
+  { kernels, model, topology }: DeviceState,
+  rows: SampleRows,
+  plan: StepPlan,
+  out: Tensor,
+  { table, firstColumn, columns }: Pick<Bundle, "table" | "firstColumn" | "columns">,
+  column: number,
+): void {
+  const { pooling } = tableOf(topology.input.model.tables, table);
+  const dX = columnsOf(model, model.dX, plan.samples);
+  const from = columnOf(topology.shape, table) + firstColumn;
+  if (pooling === "mean" && topology.folded.has(table)) {
+    kernels.shareColumns(out, column, dX, from, columns, lengthsOf(rows, table));
+  } else {
+    kernels.copyColumns(out, column, dX, from, columns);
+  }
+}
+
+/** Rounds a shard's columns as they would be on their way. */
+function roundColumns(
+  { kernels, rounded }: DeviceState,
+  t: Tensor,
+  { column, columns }: HeldShard,
+  precision: "float16" | "bfloat16" | "int8",
+): void {
+  const place = { buffer: rounded.packed, byteOffset: 0 };
+  kernels.packColumns(place, t, column, columns, precision);
+  kernels.unpackColumns(t, column, place, columns, precision);
+}
+
+/** (b): lengths of the bags of a feature. */
+function lengthsOf({ lengths, samples }: SampleRows, feature: number): Int32Array {
+  return lengths.subarray(feature * samples, (feature + 1) * samples);
+}

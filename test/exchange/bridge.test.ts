@@ -1,0 +1,221 @@
+import test from "ava";
+import {
+  FrameCorruptError,
+  GenerationAbortedError,
+  PeerLostError,
+  StepTimeoutError,
+  TransportLostError,
+} from "../../src/errors.ts";
+import type { Exchange } from "../../src/exchange/exchange.ts";
+import { encodeFrame, headerRoom } from "../../src/exchange/frame.ts";
+import { routesOf } from "../../src/exchange/routes.ts";
+import type { MemoryFaults } from "../../src/wire/memory-transport.ts";
+import { type BridgedHosts, startBridgedHosts } from "./bridged-hosts.ts";
+import { exchangeRounds, gradientLength, roundsShape } from "./rounds.ts";
+
+const placements: readonly (readonly number[])[] = [
+  [0, 1],
+  [0, 0, 1, 1],
+  [0, 1, 1],
+  [0, 0, 0, 1, 2, 2],
+  [0, 0, 0, 0, 0, 0, 0, 0, 0, 1], // More devices than slices.
+];
+
+const stormy: MemoryFaults = { delayMs: [0, 20], drop: 0.1, duplicate: 0.2, reorder: 0.2 };
+const weathers: Readonly<Record<string, MemoryFaults>> = {
+  calm: {},
+  slow: { delayMs: [1, 40] },
+  stormy,
+};
+
+for (const hostOf of placements) {
+  for (const [weather, faults] of Object.entries(weathers)) {
+    test(`devices of hosts ${hostOf} exchange what they were told to: ${weather}`, async (t) => {
+      for (let seed = 0; seed < 6; seed++) {
+        const shape = roundsShape(hostOf.length);
+        const hosts = startBridgedHosts({ shape, hostOf, seed, faults });
+        const wrong: string[] = [];
+        await hosts.run(async (exchange) => {
+          wrong.push(...(await exchangeRounds(exchange, shape, 4)));
+        });
+        t.deepEqual(wrong, [], `seed ${seed}`);
+      }
+    });
+  }
+}
+
+test("parts that take many frames, and windows of one frame, change nothing", async (t) => {
+  const hostOf = [0, 0, 1];
+  for (let seed = 0; seed < 6; seed++) {
+    const shape = roundsShape(hostOf.length);
+    const small = { frameBytesMax: headerRoom + 24, windowBytes: 1 };
+    const hosts = startBridgedHosts({ shape, hostOf, seed, faults: stormy, ...small });
+    const wrong: string[] = [];
+    await hosts.run(async (exchange) => {
+      wrong.push(...(await exchangeRounds(exchange, shape, 3)));
+    });
+    t.deepEqual(wrong, [], `seed ${seed}`);
+    t.true(hosts.bridges.some(({ traffic }) => traffic.resent > 0));
+  }
+});
+
+test("the same seed gives the same frames", async (t) => {
+  const trafficOf = async (seed: number) => {
+    const shape = roundsShape(4);
+    const hostOf = [0, 0, 1, 1];
+    const hosts = startBridgedHosts({ shape, hostOf, seed, faults: stormy });
+    await hosts.run(async (exchange) => void (await exchangeRounds(exchange, shape, 3)));
+    return hosts.bridges.map(({ traffic }) => traffic);
+  };
+  t.deepEqual(await trafficOf(5), await trafficOf(5));
+  t.notDeepEqual(await trafficOf(5), await trafficOf(6));
+});
+
+/** Runs until a bridge or a device fails; how each of them ended. */
+async function endsOf(hosts: BridgedHosts, task: (exchange: Exchange) => Promise<unknown>) {
+  const ended = async (run: Promise<unknown>): Promise<unknown> => {
+    try {
+      await run;
+      return "done";
+    } catch (error) {
+      return error;
+    }
+  };
+  const devices: unknown[] = [];
+  const bridges: unknown[] = [];
+  await hosts.cells.run([
+    ...hosts.exchanges.map((exchange, rank) => async () => {
+      devices[rank] = await ended(task(exchange));
+    }),
+    ...hosts.bridges.map((bridge, host) => async () => {
+      bridges[host] = await ended(bridge.run());
+    }),
+  ]);
+  return { devices, bridges };
+}
+
+test("a host that nobody hears any more is named, and all who wait are released", async (t) => {
+  const shape = roundsShape(4);
+  const hosts = startBridgedHosts({ shape, hostOf: [0, 0, 1, 1], seed: 1, deadlineMs: 8000 });
+  hosts.clock.after(0, () => hosts.broker.partition(["host0"], ["host1"]));
+  const { devices, bridges } = await endsOf(hosts, (exchange) =>
+    exchangeRounds(exchange, shape, 1000),
+  );
+  for (const device of devices) t.true(device instanceof GenerationAbortedError);
+  for (const [host, error] of bridges.entries()) {
+    t.true(error instanceof PeerLostError);
+    const message = `Lost host:${1 - host}: not heard for 4000 ms, half the step deadline`;
+    t.is((error as Error).message, message);
+  }
+  t.true(hosts.clock.now() < 8000);
+});
+
+test("where it is the connection that was lost, the error says so", async (t) => {
+  const shape = roundsShape(2);
+  const hosts = startBridgedHosts({ shape, hostOf: [0, 1], seed: 1, deadlineMs: 8000 });
+  hosts.clock.after(100, () => hosts.broker.cut("host0"));
+  const { bridges } = await endsOf(hosts, (exchange) => exchangeRounds(exchange, shape, 1e6));
+  const [cut, other] = bridges;
+  t.true(cut instanceof TransportLostError);
+  t.regex((cut as Error).message, /so host:1 was not heard for 4000 ms/);
+  t.true(other instanceof PeerLostError);
+});
+
+test("a connection that comes back goes on where it was", async (t) => {
+  const shape = roundsShape(2);
+  const hosts = startBridgedHosts({ shape, hostOf: [0, 1], seed: 2, faults: { delayMs: [1, 5] } });
+  for (let i = 1; i < 20; i++) {
+    hosts.clock.after(100 * i, () => hosts.broker.cut(`host${i % 2}`));
+    hosts.clock.after(100 * i + 30, () => hosts.broker.heal());
+  }
+  const wrong: string[] = [];
+  await hosts.run(async (exchange) => {
+    wrong.push(...(await exchangeRounds(exchange, shape, 60)));
+  });
+  t.deepEqual(wrong, []);
+  t.true(hosts.bridges.some(({ traffic }) => traffic.resent > 0));
+});
+
+test("a host that is there but takes nothing is a timeout that names what it does not take", async (t) => {
+  const shape = roundsShape(2);
+  const hosts = startBridgedHosts({ shape, hostOf: [0, 1], seed: 1, deadlineMs: 8000 });
+  const talker = hosts.broker.connect("talker");
+  const beat = () => {
+    hosts.clock.after(500, beat);
+    const nothing = { generation: 3, from: 1, sequence: 0, seen: 1, missing: [], pieces: [] };
+    talker.publish(subjectOf(0), new Uint8Array(0), { headers: encodeFrame(nothing) });
+  };
+  beat();
+  const [exchange] = hosts.exchanges;
+  const [bridge] = hosts.bridges;
+  const run = hosts.cells.run([
+    async () => void (await exchangeRounds(exchange as Exchange, shape, 1)),
+    async () => await bridge?.run(),
+  ]);
+  await t.throwsAsync(run, {
+    instanceOf: StepTimeoutError,
+    message: "Waited 8000 ms for host 1 to take the ids of device 0 for device 1",
+  });
+});
+
+function subjectOf(host: number): string {
+  return `osiris.test.r1.3.frames.${host}.frame`;
+}
+
+test("frames of another generation, of nobody, and without a place change no byte", async (t) => {
+  const hostOf = [0, 1];
+  const shape = roundsShape(2);
+  const errors: unknown[] = [];
+  const hosts = startBridgedHosts({
+    shape,
+    hostOf,
+    seed: 1,
+    onError: (error) => errors.push(error),
+  });
+  const route = routesOf({ ...shape, hostOf }).findIndex(({ to, span }) => to[0] === 0 && span);
+  const stranger = hosts.broker.connect("stranger");
+  const say = (changes: object, piece: object = {}) => {
+    const payload = new Uint8Array(8).fill(255);
+    const pieces = [{ route, round: 1, first: 0, bytes: 8, total: 8, ...piece }];
+    const common = { generation: 3, from: 1, sequence: 1, seen: 1, missing: [], pieces };
+    stranger.publish(subjectOf(0), payload, { headers: encodeFrame({ ...common, ...changes }) });
+  };
+  const wrong: string[] = [];
+  await hosts.run(async (exchange) => {
+    if (exchange.rank === 0) {
+      await Promise.all(hosts.bridges.map(({ ready }) => ready));
+      say({ generation: 2 });
+      say({ from: 5 });
+      say({}, { first: 2 ** 30 });
+      say({}, { route: 9999 });
+      await stranger.flush();
+    }
+    wrong.push(...(await exchangeRounds(exchange, shape, 2)));
+  });
+  t.deepEqual(wrong, []);
+  t.is(errors.length, 2);
+  for (const error of errors) t.true(error instanceof FrameCorruptError);
+});
+
+test("between hosts a sum travels once for each host, not for each device", async (t) => {
+  const length = 16 * 4 * 3; // Ranges of the same size.
+  const wireOf = async (hostOf: readonly number[]) => {
+    const shape = { ...roundsShape(4), gradientLength: length };
+    const hosts = startBridgedHosts({ shape, hostOf, seed: 1 });
+    await hosts.run(async ({ gradients }) => {
+      await gradients.open();
+      gradients.start();
+      await gradients.finish();
+      gradients.close();
+    });
+    const byDevices = hosts.exchanges.reduce((sum, { sent }) => sum + sent.gradients.wire, 0);
+    const byBridges = hosts.bridges.reduce((sum, one) => sum + one.traffic.bytes.gradients, 0);
+    t.is(byDevices, byBridges);
+    return byDevices;
+  };
+  const vector = 4 * length;
+  // 2 (H-1)/H of the vector for each host: what a ring takes, and here for H hosts, not W devices.
+  t.is(await wireOf([0, 0, 1, 1]), 2 * (2 * (1 / 2) * vector));
+  t.is(await wireOf([0, 1, 2, 3]), 4 * (2 * (3 / 4) * vector));
+  t.true(gradientLength % 64 !== 0, "the other tests have ranges of unequal size");
+});

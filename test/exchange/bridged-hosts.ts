@@ -1,0 +1,100 @@
+// Several hosts in one thread, in virtual time: the real exchange and the real bridges, over cells
+// of simulated hosts and a memory transport that can lose, repeat, delay and reorder.
+
+import { SimulatedClock } from "../../src/clock.ts";
+import { type Bridge, createBridge } from "../../src/exchange/bridge.ts";
+import type { Exchange, ExchangeShape } from "../../src/exchange/exchange.ts";
+import { layoutOf } from "../../src/exchange/layout.ts";
+import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
+import { createSimulatedCells, type SimulatedCells } from "../../src/exchange/simulated-cells.ts";
+import { createReference } from "../../src/kernels/reference.ts";
+import {
+  createMemoryBroker,
+  type MemoryBroker,
+  type MemoryFaults,
+} from "../../src/wire/memory-transport.ts";
+
+export interface BridgedHosts {
+  readonly exchanges: readonly Exchange[];
+  readonly bridges: readonly Bridge[];
+  readonly broker: MemoryBroker;
+  readonly cells: SimulatedCells;
+  readonly clock: SimulatedClock;
+  /** Runs a task on every device until all have ended; then the bridges end. */
+  run(task: (exchange: Exchange) => Promise<void>): Promise<void>;
+}
+
+/** `hostOf[rank]` is the host of each device. */
+export function startBridgedHosts(options: {
+  readonly shape: ExchangeShape;
+  readonly hostOf: readonly number[];
+  readonly seed: number;
+  readonly faults?: MemoryFaults;
+  readonly windowBytes?: number;
+  readonly frameBytesMax?: number;
+  readonly deadlineMs?: number;
+  /** Told what a receiver threw. @default it is thrown */
+  readonly onError?: (error: unknown) => void;
+}): BridgedHosts {
+  const { hostOf, seed, windowBytes, frameBytesMax, deadlineMs = 60_000 } = options;
+  const shape = { ...options.shape, hostOf };
+  const layout = layoutOf(shape);
+  const hosts = layout.hosts.length;
+  const clock = new SimulatedClock();
+  const broker = createMemoryBroker({
+    clock,
+    seed,
+    ...(options.faults && { faults: options.faults }),
+    ...(frameBytesMax && { frameBytesMax }),
+    ...(options.onError && { onError: options.onError }),
+  });
+  const cells = createSimulatedCells({ cells: layout.cells, seed, hosts, clock, generation: 3 });
+  const memories = layout.hosts.map(() => new SharedArrayBuffer(layout.bytes));
+  const bridge = shape.devices; // The participant after the devices.
+  const kernels = createReference();
+  const exchanges = hostOf.map((host, rank) =>
+    createSharedMemoryExchange({
+      shape,
+      rank,
+      memory: memories[host] ?? new SharedArrayBuffer(0),
+      kernels,
+      cells: cells.cellsOf(rank, host),
+      bridge,
+    }),
+  );
+  const bridges = memories.map((memory, host) =>
+    createBridge({
+      shape,
+      host,
+      memory,
+      cells: cells.cellsOf(bridge, host),
+      transport: broker.connect(`host${host}`),
+      place: { cluster: "test", run: "r1", generation: 3 },
+      clock,
+      deadlineMs,
+      abort: () => cells.abort(host),
+      ...(windowBytes && { windowBytes }),
+    }),
+  );
+  return {
+    exchanges,
+    bridges,
+    broker,
+    cells,
+    clock,
+    async run(task) {
+      let running = exchanges.length;
+      const device = async (exchange: Exchange) => {
+        try {
+          await task(exchange);
+        } finally {
+          if (--running === 0) cells.abort();
+        }
+      };
+      await cells.run([
+        ...exchanges.map((exchange) => () => device(exchange)),
+        ...bridges.map((one) => () => one.run()),
+      ]);
+    },
+  };
+}

@@ -1,0 +1,96 @@
+// Two processes, two devices each, joined by a broker: what the simulated hosts cannot show is that
+// real memory, threads and connections do the same, and what happens when a process is gone.
+
+import { type ChildProcess, fork } from "node:child_process";
+import test from "ava";
+import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
+import { hasNatsServer, startNatsServer } from "../helpers/nats.ts";
+import type { HostReport, HostTask } from "./bridged-process.ts";
+
+const hostOf = [0, 0, 1, 1];
+
+type Ended = Extract<HostReport, { type: "ended" }>;
+
+interface Host {
+  readonly process: ChildProcess;
+  readonly ready: Promise<void>;
+  readonly done: Promise<void>;
+  readonly ended: Promise<Ended>;
+}
+
+function startHost(task: HostTask): Host {
+  const child = fork(new URL("bridged-process.js", import.meta.url), [JSON.stringify(task)]);
+  const told = <Type extends string>(type: Type) =>
+    new Promise<unknown>((resolve) => {
+      child.on("message", (report: { type: string }) => {
+        if (report.type === type) resolve(report);
+      });
+    });
+  return {
+    process: child,
+    ready: told("ready") as Promise<void>,
+    done: told("done") as Promise<void>,
+    ended: told("ended") as Promise<Ended>,
+  };
+}
+
+async function startHosts(options: Omit<HostTask, "host" | "hostOf">): Promise<[Host, Host]> {
+  const hosts: [Host, Host] = [
+    startHost({ ...options, hostOf, host: 0 }),
+    startHost({ ...options, hostOf, host: 1 }),
+  ];
+  await Promise.all(hosts.map(({ ready }) => ready));
+  for (const { process } of hosts) process.send("begin");
+  return hosts;
+}
+
+async function startServer(kind: "broker" | "nats-server") {
+  if (kind === "nats-server") {
+    const server = await startNatsServer();
+    return { broker: { servers: server.url }, stop: () => server[Symbol.asyncDispose]() };
+  }
+  const server = await startBrokerThread();
+  const login = server.auth === "open" ? {} : server.auth;
+  return { broker: { servers: server.url, ...login }, stop: () => server.close() };
+}
+
+for (const kind of ["broker", "nats-server"] as const) {
+  const run = kind === "broker" || hasNatsServer() ? test : test.skip;
+
+  run(`two processes exchange what they were told to, over a ${kind}`, async (t) => {
+    const { broker, stop } = await startServer(kind);
+    const hosts = await startHosts({ broker, rounds: 40, deadlineMs: 60_000 });
+    await Promise.all(hosts.map(({ done }) => done));
+    for (const { process } of hosts) process.send("end");
+    for (const { devices, bridge, traffic } of await Promise.all(hosts.map((one) => one.ended))) {
+      t.is(bridge, null);
+      for (const { wrong, error } of devices) t.deepEqual([wrong, error], [[], undefined]);
+      // What devices hand over is what bridges send.
+      const sums = Object.fromEntries(
+        Object.keys(traffic.bytes).map((name) => [
+          name,
+          devices.reduce((sum, { sent }) => sum + (sent?.[name as "ids"]?.wire ?? 0), 0),
+        ]),
+      );
+      t.deepEqual(sums, traffic.bytes);
+    }
+    await stop();
+  });
+
+  run(`a process that is killed is named within the deadline, over a ${kind}`, async (t) => {
+    const { broker, stop } = await startServer(kind);
+    const deadlineMs = 6000;
+    const [left, lost] = await startHosts({ broker, rounds: 1_000_000, deadlineMs });
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    lost.process.kill("SIGKILL");
+    const killedMs = performance.now();
+    const { devices, bridge } = await left.ended;
+    t.true(performance.now() - killedMs < deadlineMs);
+    t.is(bridge?.message, "Lost host:1: not heard for 3000 ms, half the step deadline");
+    t.deepEqual(
+      devices.map(({ error }) => error?.code),
+      ["GENERATION_ABORTED", "GENERATION_ABORTED"],
+    );
+    await stop();
+  });
+}

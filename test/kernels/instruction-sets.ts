@@ -1,0 +1,14 @@
+// The native kernels of every instruction set of this processor, for cases that compare them.
+
+import type { ExecutionContext } from "ava";
+import { openKernels } from "../../src/kernels/index.ts";
+import type { Kernels } from "../../src/kernels/kernels.ts";
+import { limitIsa } from "../../src/kernels/native.ts";
+
+/** Calls `use` with the kernels of every instruction set that is here. */
+export function eachIsa(t: ExecutionContext, use: (kernels: Kernels, isa: string) => void): void {
+  for (const isa of ["portable", "avx2", "avx512", "avx512bf16"] as const) {
+    if (limitIsa(isa)) use(openKernels("native"), isa);
+    else t.log(`The ${isa} kernels are not here: they were skipped.`);
+  }
+}

@@ -1,0 +1,149 @@
+// Columns on their way between devices: what each precision keeps of a value, and that every
+// instruction set packs, unpacks, folds and bears the same bits as the reference.
+
+import test from "ava";
+import { openKernels } from "../../src/kernels/index.ts";
+import type { Kernels, Tensor } from "../../src/kernels/kernels.ts";
+import { encode, type Precision, packedBytes } from "../../src/kernels/precision.ts";
+import { RandomStream } from "../../src/random.ts";
+import { list, of } from "./cases.ts";
+import { eachIsa } from "./instruction-sets.ts";
+
+const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
+const none = [Number.NaN, 1 / 0, -1 / 0];
+
+/** Numbers of many sizes, those at the edges of a format, and some that are none. */
+function values(stream: RandomStream, count: number): Float32Array {
+  const special = [
+    0,
+    -0,
+    1e-45,
+    -3e-39,
+    2 ** -24,
+    2 ** -25 + 2 ** -45,
+    6.1e-5,
+    65519,
+    65520,
+    3.4e38,
+  ];
+  return Float32Array.from({ length: count }, () => {
+    if (stream.below(9) === 0) return special[stream.below(special.length)] ?? 0;
+    if (stream.below(60) === 0) return none[stream.below(3)] ?? 0;
+    return (2 * stream.uniform() - 1) * 2 ** (stream.below(34) - 30);
+  });
+}
+
+/** `values` (B,·) packed from column 1 on, and unpacked into column 2 and on. */
+function through(k: Kernels, from: Tensor, columns: number, precision: Precision) {
+  const samples = from.shape[0] ?? 0;
+  const bytes = packedBytes(samples, columns, precision);
+  const buffer = new SharedArrayBuffer(bytes + 12);
+  new Uint8Array(buffer).fill(0xa5);
+  const at = { buffer, byteOffset: 8 };
+  k.packColumns(at, from, 1, columns, precision);
+  const out = k.tensor([samples, columns + 3]);
+  k.fill(out, 7);
+  k.unpackColumns(out, 2, at, columns, precision);
+  return { packed: [...new Uint8Array(buffer)], out: list(k, out) };
+}
+
+test.serial("every instruction set packs, unpacks and folds as the reference does", (t) => {
+  const stream = new RandomStream(8, 8);
+  for (let round = 0; round < 30; round++) {
+    const [samples, columns] = [1 + stream.below(9), 1 + stream.below(150)];
+    const all = values(stream, samples * (columns + 2));
+    for (const precision of precisions) {
+      const run = (k: Kernels) => {
+        const from = of(k, [samples, columns + 2], [...all]);
+        const part = (first: number) => ({ from, first, tree: { first, count: 1 } });
+        const folded = k.tensor([samples, columns]);
+        k.foldPooled(folded, 0, [part(0), part(1), part(2)], 4, columns, undefined, precision);
+        return { ...through(k, from, columns, precision), folded: list(k, folded) };
+      };
+      const expected = run(openKernels("reference"));
+      eachIsa(t, (kernels, isa) => t.deepEqual(run(kernels), expected, `${isa} ${precision}`));
+    }
+  }
+});
+
+test.serial("every instruction set bears rows as the reference does", (t) => {
+  const stream = new RandomStream(9, 9);
+  for (let round = 0; round < 20; round++) {
+    const shape = { rows: 1 + stream.below(5), dim: 1 + stream.below(150), stateWidth: 0 };
+    const scale = 2 ** -stream.below(30);
+    for (const precision of precisions) {
+      const run = (k: Kernels) => {
+        const firstColumn = 32 * (round % 3);
+        const place = { firstRow: 2 ** 30, firstColumn, tableDim: firstColumn + shape.dim };
+        const rows = k.rows({ ...shape, ...place, pooling: "sum", rowBlocks: 1, precision });
+        k.born(rows, [round, 3], 2 ** 28 + 5, scale);
+        return [list(k, rows.weights), [...rows.codes], [...rows.exponents]];
+      };
+      const expected = run(openKernels("reference"));
+      eachIsa(t, (kernels, isa) => t.deepEqual(run(kernels), expected, `${isa} ${precision}`));
+    }
+  }
+});
+
+test("packed columns have the bytes that were promised, and no more are written", (t) => {
+  t.deepEqual(
+    precisions.map((precision) => packedBytes(3, 33, precision)),
+    [396, 200, 200, 108],
+  );
+  t.is(packedBytes(0, 33, "int8"), 0);
+  for (const name of ["reference", "auto"] as const) {
+    const k = openKernels(name);
+    const from = of(k, [3, 34], new Array<number>(102).fill(1));
+    for (const precision of precisions) {
+      const { packed, out } = through(k, from, 33, precision);
+      t.deepEqual(packed.slice(0, 8), new Array<number>(8).fill(0xa5));
+      t.deepEqual(packed.slice(-4), new Array<number>(4).fill(0xa5));
+      const row = [7, 7, ...new Array<number>(33).fill(1), 7];
+      t.deepEqual(out, [...row, ...row, ...row]);
+      const at = { buffer: new ArrayBuffer(packedBytes(3, 33, precision)), byteOffset: 0 };
+      t.throws(() => k.packColumns({ ...at, byteOffset: 4 }, from, 1, 33, precision));
+      t.throws(() => k.packColumns({ ...at, byteOffset: 2 }, from, 1, 33, precision));
+      t.throws(() => k.packColumns(at, from, 2, 33, precision), { message: /columns of from/ });
+      t.throws(() => k.unpackColumns(from, 2, at, 33, precision), { message: /columns of out/ });
+      t.throws(() => k.unpackColumns(from, 0, { ...at, byteOffset: 8 }, 34, precision));
+    }
+  }
+});
+
+test("a value goes to the nearest that its precision has, of two to the even one", (t) => {
+  const cases: [Precision, number, number][] = [
+    ["float16", 1 + 2 ** -11, 1],
+    ["float16", 1 + 3 * 2 ** -11, 1 + 2 ** -9],
+    ["float16", 2 ** -25, 0],
+    ["float16", 2 ** -25 + 2 ** -45, 2 ** -24],
+    ["float16", 65519, 65504],
+    ["float16", -65520, -1 / 0],
+    ["bfloat16", 1 + 2 ** -8, 1],
+    ["bfloat16", 1 + 3 * 2 ** -8, 1 + 2 ** -6],
+    // Beside a weight of 127 a step is 1.
+    ["int8", 2.4, 2],
+    ["int8", -3.6, -4],
+  ];
+  for (const name of ["reference", "auto"] as const) {
+    const k = openKernels(name);
+    for (const [precision, value, expected] of cases) {
+      const from = of(k, [1, 3], [0, value, 127]);
+      t.is(through(k, from, 2, precision).out[2], expected, `${precision} ${value}`);
+    }
+  }
+  t.is(encode("float16", 2 ** -25 + 2 ** -45, 0, undefined), 1);
+});
+
+test("what is not finite arrives so in every precision, and leaves the others as they are", (t) => {
+  for (const name of ["reference", "auto"] as const) {
+    const k = openKernels(name);
+    for (const precision of precisions) {
+      for (const value of none) {
+        const from = of(k, [1, 4], [0, 3, value, -5]);
+        const { out } = through(k, from, 3, precision);
+        t.deepEqual([out[2], out[4]], [3, -5], `${precision} ${value}`);
+        t.false(Number.isFinite(out[3]), `${precision} ${value}`);
+      }
+    }
+  }
+});

@@ -1,0 +1,296 @@
+// The pipeline changes no bit, at any depth, and hides what it says it hides: the first under random
+// interleavings, the second in virtual time.
+
+import test from "ava";
+import { SimulatedClock } from "../../src/clock.ts";
+import { sparseOptimizerOptions } from "../../src/embedding/options.ts";
+import { IdOutOfRangeError } from "../../src/errors.ts";
+import type { Cells } from "../../src/exchange/cells.ts";
+import { layoutOf } from "../../src/exchange/layout.ts";
+import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
+import { createReference } from "../../src/kernels/reference.ts";
+import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
+import { purposes, RandomStream } from "../../src/random.ts";
+import { scoreAll } from "../../src/training/evaluation.ts";
+import { createPipeline, type PipelineSpec } from "../../src/training/pipeline.ts";
+import {
+  createStepMeter,
+  meterWords,
+  type StepMeter,
+  timesBetween,
+} from "../../src/training/step-meter.ts";
+import { exchangeShapeOf, topologyOf } from "../../src/training/topology.ts";
+import type { WholeBatch } from "../helpers/local-devices.ts";
+import { type PipedDevice, pipedCells, startPipedDevices } from "../helpers/piped-devices.ts";
+
+type Depth = PipelineSpec["depth"];
+
+const depths: readonly Depth[] = [1, 2, 3];
+const batchSize = 16;
+const rows = [30, 12, 7];
+const idsMax = [3, 1, 4];
+const dense = 3;
+const steps = 9;
+const evaluated = 40; // Samples: two whole batches, and one that is short.
+
+const input = {
+  model: modelOptions.parse({
+    kind: "dlrm",
+    dense,
+    tables: rows.map((count, i) => ({ name: `T${i}`, rows: count, dim: 5, dedup: i === 2 })),
+    bottom: [6, 5],
+    top: [7, 1],
+  }),
+  batchSize,
+  slices: 8,
+  idsMax,
+};
+const recipe = {
+  optimizer: {
+    dense: denseOptimizerOptions.parse({ kind: "adam" }),
+    sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad", learningRate: 0.1 }),
+  },
+  seed: 11,
+};
+
+function batchOf(step: number, samples = batchSize): WholeBatch {
+  const stream = new RandomStream(5, purposes.syntheticIds, step);
+  const lengths: number[] = [];
+  const ids: number[] = [];
+  for (const [feature, count] of rows.entries()) {
+    for (let sample = 0; sample < samples; sample++) {
+      const length = 1 + stream.below(idsMax[feature] ?? 1);
+      lengths.push(length);
+      for (let i = 0; i < length; i++) ids.push(stream.below(count));
+    }
+  }
+  return {
+    samples,
+    dense: Float32Array.from({ length: samples * dense }, () => stream.normal()),
+    labels: Float32Array.from({ length: samples }, () => stream.below(2)),
+    lengths: Int32Array.from(lengths),
+    ids: Int32Array.from(ids),
+  };
+}
+
+const batches = Array.from({ length: steps }, (_, step) => batchOf(step));
+const heldOut = [batchOf(100), batchOf(101), batchOf(102, evaluated % batchSize)];
+
+interface Interleaving {
+  readonly devices: number;
+  readonly depth: Depth;
+  readonly seed?: number;
+  /** After so many steps device 0 is asked to stop, once; then it goes on. */
+  readonly pauseAt?: number;
+  readonly batches?: readonly WholeBatch[];
+}
+
+/** Trains in windows of four steps, with an evaluation after each. */
+async function train(options: Interleaving) {
+  const { devices: count, depth, seed = 1, pauseAt } = options;
+  const cells = createSimulatedCells({ cells: pipedCells(input, count), seed });
+  const clock = new SimulatedClock();
+  const place = startPipedDevices({
+    ...{ input, recipe, devices: count, kernels: createReference },
+    cellsOf: (participant) => cells.cellsOf(participant),
+    meterOf: () => createStepMeter(new BigInt64Array(meterWords), clock),
+  });
+  const losses: number[] = [];
+  const scores: number[] = [];
+  const cuts: number[] = [];
+  const trainOn = async ({ state, intake }: PipedDevice) => {
+    const meter = createStepMeter(new BigInt64Array(meterWords), clock);
+    const pipeline = createPipeline({ device: state, intake, depth, steps, meter });
+    let hasPaused = false;
+    for (let step = 0; step < steps; ) {
+      const toStep = Math.min(steps, step + 4);
+      for (let isPaused = false; step < toStep && !isPaused; ) {
+        const now = step;
+        const asked = () => (!hasPaused && state.rank === 0 && now >= (pauseAt ?? steps) ? 0 : -1);
+        const { loss, stopAfter } = await pipeline.run(step++, toStep, asked);
+        if (state.rank === 0) losses.push(loss);
+        isPaused = stopAfter >= 0 && step >= stopAfter;
+        hasPaused ||= isPaused;
+      }
+      const found = await scoreAll(state, intake, evaluated);
+      if (state.rank !== 0) continue;
+      cuts.push(step);
+      if (step === steps) scores.push(...(found?.logits ?? []));
+    }
+  };
+  const readAll = [
+    () => place.serve("training", options.batches ?? batches),
+    () => place.serve("evaluation", [heldOut, heldOut, heldOut].flat()),
+  ];
+  let error: unknown;
+  try {
+    await cells.run([...place.devices.map((device) => () => trainOn(device)), ...readAll]);
+  } catch (thrown) {
+    error = thrown;
+  }
+  return { losses, scores, cuts, digest: place.digest(), error };
+}
+
+test("any depth, on any devices, in any interleaving: the same losses, scores and digest", async (t) => {
+  const expected = await train({ devices: 1, depth: 1 });
+  t.is(expected.error, undefined);
+  t.is(new Set(expected.losses).size, steps);
+  t.is(expected.scores.length, evaluated);
+  for (const devices of [1, 2, 3]) {
+    for (const depth of depths) {
+      for (const seed of [1, 2, 3]) {
+        t.deepEqual(await train({ devices, depth, seed }), expected, `${devices}, ${depth}`);
+      }
+    }
+  }
+});
+
+test("a pause in the middle stops all devices after one step, and changes no bit", async (t) => {
+  const { losses, scores, digest } = await train({ devices: 1, depth: 1 });
+  for (const devices of [1, 2, 3]) {
+    for (const depth of depths) {
+      const paused = await train({ devices, depth, seed: depth, pauseAt: 5 });
+      t.like(paused, { losses, scores, digest, error: undefined });
+      const stop = paused.cuts[1] ?? 0;
+      t.true(stop === 6 || stop === 7, `${paused.cuts}`); // One step later, where it had begun.
+    }
+  }
+});
+
+test("a refused id ends the run in its own step, whether its batch was read ahead or not", async (t) => {
+  const bad = batchOf(6);
+  bad.ids[0] = 30;
+  const spoilt = batches.with(6, bad);
+  const expected = await train({ devices: 1, depth: 1, batches: spoilt });
+  t.true(expected.error instanceof IdOutOfRangeError);
+  t.is(expected.losses.length, 6);
+  for (const devices of [1, 2, 3]) {
+    for (const depth of depths) {
+      const { error, losses, digest } = await train({ devices, depth, batches: spoilt });
+      t.is(`${error}`, `${expected.error}`);
+      t.deepEqual(losses, expected.losses);
+      t.is(digest, expected.digest);
+    }
+  }
+});
+
+// Virtual time: everybody goes on as soon as he can, and time passes only where all wait ----
+
+function virtualCells(clock: SimulatedClock, count: number) {
+  const words = new Int32Array(count);
+  let parked: { isTrue: () => boolean; resume: () => void }[] = [];
+  const cells: Cells = {
+    load: (cell) => words[cell] ?? 0,
+    store(cell, value) {
+      words[cell] = value;
+    },
+    waitUntil: (_, isTrue) =>
+      new Promise((resume) => {
+        parked.push({ isTrue, resume });
+      }),
+  };
+  return {
+    cells,
+    async run(tasks: readonly (() => Promise<void>)[]) {
+      let running = tasks.length;
+      const all = tasks.map((task) => task().finally(() => running--));
+      while (running > 0) {
+        await new Promise<void>((turn) => void setImmediate(turn));
+        const ready = parked.filter(({ isTrue }) => isTrue());
+        parked = parked.filter((task) => !ready.includes(task));
+        for (const { resume } of ready) resume();
+        if (ready.length === 0 && !clock.runNext()) break;
+      }
+      await Promise.all(all);
+    },
+  };
+}
+
+/** Milliseconds of reading a batch, of ids on their way, of a forward and of a backward pass. */
+const cost = { read: 80, ids: 30, forward: 60, backward: 40 };
+
+/** Trains on two devices whose stages take so long; the time of a step, and where it went. */
+async function time(depth: Depth) {
+  const clock = new SimulatedClock();
+  const { cells, run } = virtualCells(clock, pipedCells(input, 2));
+  const { published } = layoutOf(exchangeShapeOf(topologyOf(input, 2))).channels.ids;
+  const late = [published(0, 1), published(1, 0)];
+  const sleep = async (ms: number) => {
+    const dueMs = clock.now() + ms;
+    clock.after(ms, () => {});
+    await cells.waitUntil(
+      () => "time",
+      () => clock.now() >= dueMs,
+    );
+  };
+  /** Ids arrive late; who has the vectors, or their gradients, computes with them for a while. */
+  const slow = (metered: Cells): Cells => ({
+    ...metered,
+    store(cell, value, wake) {
+      if (!late.includes(cell)) return metered.store(cell, value, wake);
+      clock.after(cost.ids, () => metered.store(cell, value, wake));
+    },
+    async waitUntil(wait, isTrue) {
+      await metered.waitUntil(wait, isTrue);
+      if (wait().startsWith("the pooled embeddings of")) await sleep(cost.forward);
+      if (wait().startsWith("the gradients of pooled embeddings of")) await sleep(cost.backward);
+    },
+  });
+  const words = [0, 1].map(() => new BigInt64Array(meterWords));
+  const meters = words.map((own): StepMeter => {
+    const meter = createStepMeter(own, clock);
+    return { ...meter, cellsFor: (channel, own) => slow(meter.cellsFor(channel, own)) };
+  });
+  const place = startPipedDevices({
+    ...{ input, recipe, devices: 2, kernels: createReference },
+    cellsOf: () => cells,
+    meterOf: (rank) => found(meters[rank]),
+  });
+  const many = Array.from({ length: 6 }, () => batches).flat();
+  const total = many.length;
+  const trainOn = async ({ state, intake }: PipedDevice) => {
+    const meter = found(meters[state.rank]);
+    const pipeline = createPipeline({ device: state, intake, depth, steps: total, meter });
+    for (let step = 0; step < total; step++) await pipeline.run(step, total, () => -1);
+  };
+  await run([
+    ...place.devices.map((device) => () => trainOn(device)),
+    () => place.serve("training", many, () => sleep(cost.read)),
+  ]);
+  const devices = words.map((own) => Array.from(own, Number));
+  const to = { devices, reading: [total, 1000 * cost.read * total] };
+  return { ...found(timesBetween([{ from: undefined, to }])), wallMs: clock.now() / total };
+}
+
+function found<T>(value: T | undefined): T {
+  if (value === undefined) throw new Error("There is nothing");
+  return value;
+}
+
+test("a step takes what the model says of its depth, and the meter tells where it goes", async (t) => {
+  const within = (value: number, expected: number, share: number) =>
+    t.true(Math.abs(value - expected) <= share * expected, `${value}, expected ${expected}`);
+  const { read, ids, forward, backward } = cost;
+  const compute = forward + backward;
+  const expected = [read + ids + compute, Math.max(read, ids + compute), Math.max(read, compute)];
+  for (const [i, depth] of depths.entries()) {
+    const { wallMs, steps, stepMs, readMs, shares, batchesThere } = await time(depth);
+    const ms = expected[i] ?? 0;
+    within(wallMs, ms, 0.1);
+    within(stepMs, wallMs, 1e-3);
+    t.is(steps, 6 * batches.length);
+    t.is(readMs, read);
+    within(
+      Object.values(shares).reduce((sum, share) => sum + share, 0),
+      1,
+      1e-6,
+    );
+    within(shares.computing * stepMs, compute, 1e-3);
+    // Reading, then the ids' way, disappear from the critical path.
+    if (depth === 1) within(shares.batch * stepMs, read, 1e-3);
+    else t.true(shares.batch < 0.02, `${shares.batch}`);
+    if (depth < 3) within(shares.ids * stepMs, ids, 1e-3);
+    else t.true(shares.ids < 0.02, `${shares.ids}`);
+    t.is(batchesThere > 0.9, depth > 1);
+  }
+});

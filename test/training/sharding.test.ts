@@ -1,0 +1,210 @@
+// Sharding equivalence (papers.md 1.12, item 1): any plan trains the bits of the unsharded tables,
+// under every optimizer, whatever rows are stored and travel in.
+
+import test from "ava";
+import { randomPlan } from "../../bench/random-plan.ts";
+import {
+  type SparseOptimizerOptions,
+  sparseOptimizerOptions,
+} from "../../src/embedding/options.ts";
+import type { ExchangeSpec } from "../../src/exchange/options.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import type { Precision } from "../../src/kernels/precision.ts";
+import { createReference } from "../../src/kernels/reference.ts";
+import {
+  adagrad,
+  adam,
+  denseOptimizerOptions,
+  ftrl,
+  lamb,
+  modelOptions,
+  partialRowWiseAdam,
+  partialRowWiseLamb,
+  rowWiseAdagrad,
+  sgd,
+} from "../../src/model/options.ts";
+import { place } from "../../src/planner/placement.ts";
+import { type Plan, type Scheme, schemes } from "../../src/planner/shards.ts";
+import { RandomStream } from "../../src/random.ts";
+import { partsNeeded, partsOf, restorePart } from "../../src/training/parts.ts";
+import { learnableBatch } from "../helpers/learnable-batch.ts";
+import { type LocalDevices, startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
+
+/** The last block of the second is short, and that of the fourth empty. */
+const rows = [40, 13, 30, 9, 20];
+const blocks = [8, 4, 1, 8, 2] as const;
+const [samples, dense, dim] = [24, 3, 72];
+const steps = 3;
+
+interface Choice {
+  readonly sparse?: SparseOptimizerOptions;
+  readonly precision?: Precision;
+  readonly exchange?: ExchangeSpec;
+  readonly isWeighted?: boolean;
+  readonly isNative?: boolean;
+  readonly l2?: number;
+  /** Of each table; left out, none. */
+  readonly dedup?: readonly boolean[];
+}
+
+const modelOf = ({ precision = "float32", l2 = 0, dedup = [] }: Choice) =>
+  modelOptions.parse({
+    kind: "dlrm",
+    dense,
+    tables: rows.map((count, i) => ({
+      name: `T${i}`,
+      rows: count,
+      dim,
+      rowBlocks: blocks[i],
+      pooling: i % 2 === 1 ? "mean" : "sum",
+      initScale: 0.1,
+      precision,
+      l2,
+      dedup: dedup[i] ?? false,
+    })),
+    bottom: [8, dim],
+    top: [16, 1],
+  });
+
+function start(choice: Choice, plan: Plan): LocalDevices {
+  const { sparse = rowWiseAdagrad({ learningRate: 0.1 }), exchange, isWeighted = false } = choice;
+  const input = { batchSize: samples, slices: 8, idsMax: rows.map(() => 2), plan };
+  return startLocalDevices({
+    input: {
+      ...input,
+      model: modelOf(choice),
+      weighted: rows.map((_, i) => isWeighted && i % 2 === 0),
+      ...(exchange === undefined ? {} : { exchange }),
+    },
+    recipe: {
+      optimizer: {
+        dense: denseOptimizerOptions.parse(adagrad({ learningRate: 0.05 })),
+        sparse: sparseOptimizerOptions.parse(sparse),
+      },
+      seed: 3,
+    },
+    devices: plan.devices.hosts * plan.devices.perHost,
+    kernels: () => (choice.isNative === true ? openKernels("auto") : createReference()),
+  });
+}
+
+function batchOf(step: number, { isWeighted = false }: Choice): WholeBatch {
+  const batch = learnableBatch({ samples, dense, rows }, step);
+  if (!isWeighted) return batch;
+  const stream = new RandomStream(8, 9, step);
+  return { ...batch, weights: Float32Array.from(batch.ids, () => stream.uniform()) };
+}
+
+/** Losses of some steps and the digest after them. */
+async function train(local: LocalDevices, choice: Choice, from = 0, to = steps) {
+  const losses: number[] = [];
+  for (let step = from; step < to; step++)
+    losses.push(await local.train(batchOf(step, choice), step));
+  return { losses, digest: local.digest() };
+}
+
+const planned = (choice: Choice, scheme: Scheme, hosts: number, perHost: number): Plan => {
+  const tables = modelOf(choice).tables.map((table) => ({ ...table, scheme, cost: 1 }));
+  return place(tables, { hosts, perHost });
+};
+
+const cases: Record<string, Choice> = {
+  SGD: { sparse: sgd({ learningRate: 20 }) },
+  Adagrad: { sparse: adagrad({ learningRate: 0.1 }) },
+  "row-wise Adagrad with l2": { l2: 0.01 },
+  "row-wise Adagrad with decoupled decay": {
+    sparse: rowWiseAdagrad({
+      learningRate: 0.1,
+      weightDecay: 0.01,
+      weightDecayMode: "decoupled",
+    }),
+  },
+  Adam: { sparse: adam({ learningRate: 0.01 }) },
+  "partial row-wise Adam": { sparse: partialRowWiseAdam({ learningRate: 0.01 }), l2: 0.01 },
+  LAMB: { sparse: lamb({ learningRate: 0.01, weightDecay: 0.01 }) },
+  "partial row-wise LAMB": { sparse: partialRowWiseLamb({ learningRate: 0.01 }), l2: 0.01 },
+  FTRL: { sparse: ftrl({ learningRate: 0.5, l1: 0.01 }) },
+  "weighted bags": { isWeighted: true },
+  "rows in float16": { precision: "float16" },
+  "rows in bfloat16, under Adam": { precision: "bfloat16", sparse: adam({ learningRate: 0.01 }) },
+  "rows in int8": { precision: "int8" },
+  "vectors in float16, gradients in bfloat16": {
+    exchange: { forward: "float16", backward: "bfloat16" },
+  },
+  "vectors and gradients in int8, weighted": {
+    exchange: { forward: "int8", backward: "int8" },
+    isWeighted: true,
+  },
+  "gradients alone in float16": { exchange: { forward: "float32", backward: "float16" } },
+};
+
+for (const [title, choice] of Object.entries(cases)) {
+  for (const isNative of [false, true]) {
+    test(`any plan trains the bits of whole tables on one device: ${title}${isNative ? ", native" : ""}`, async (t) => {
+      const own = { ...choice, isNative };
+      const expected = await train(start(own, planned(own, "table-wise", 1, 1)), own);
+      t.true(expected.losses.every(Number.isFinite));
+      const stream = new RandomStream(1, title.length, isNative ? 1 : 0);
+      for (let i = 0; i < 4; i++) {
+        const plan = randomPlan(modelOf(own).tables, 1 + stream.below(4), stream);
+        const actual = await train(start(own, plan), own);
+        t.deepEqual(actual, expected, JSON.stringify(plan));
+        if (choice.exchange !== undefined) continue; // The job would be refused.
+        const deduped = { ...own, dedup: rows.map(() => stream.below(3) > 0) };
+        const same = await train(start(deduped, plan), deduped);
+        t.deepEqual(same, expected, `${deduped.dedup} ${JSON.stringify(plan)}`);
+      }
+    });
+  }
+}
+
+for (const scheme of schemes) {
+  test(`every table ${scheme}: the bits of one device`, async (t) => {
+    const expected = await train(start({}, planned({}, "table-wise", 1, 1)), {});
+    t.deepEqual(await train(start({}, planned({}, scheme, 2, 2)), {}), expected);
+  });
+}
+
+for (const [title, choice] of Object.entries({
+  "row-wise Adagrad": {},
+  "partial row-wise LAMB in int8": {
+    sparse: partialRowWiseLamb({ learningRate: 0.01 }),
+    precision: "int8" as const,
+  },
+  Adam: { sparse: adam({ learningRate: 0.01 }) },
+})) {
+  test(`what one plan saved goes on under another: ${title}`, async (t) => {
+    const own: Choice = { ...choice, isNative: true };
+    const expected = await train(start(own, planned(own, "table-wise", 1, 1)), own);
+    const stream = new RandomStream(4, 2, title.length);
+    for (let i = 0; i < 4; i++) {
+      const [before, after] = [3, 2].map((devices) =>
+        start(own, randomPlan(modelOf(own).tables, devices, stream)),
+      );
+      if (before === undefined || after === undefined) return t.fail();
+      await train(before, own, 0, 2);
+      const parts = new Map(
+        before.states
+          .flatMap(partsOf)
+          .map((part) => [part.name, Buffer.concat([...part.bytes()])] as const),
+      );
+      for (const state of after.states) {
+        for (const name of partsNeeded(state, [...parts.keys()])) {
+          restorePart(state, name, parts.get(name) ?? new Uint8Array());
+        }
+      }
+      t.is(after.digest(), before.digest());
+      t.is((await train(after, own, 2)).digest, expected.digest);
+    }
+  });
+}
+
+test("vectors that travel in fewer bits change the bits", async (t) => {
+  const plan = planned({}, "table-wise", 1, 1);
+  const digests = new Set<string>();
+  for (const forward of ["float32", "float16", "bfloat16", "int8"] as const) {
+    const choice: Choice = { exchange: { forward, backward: "float32" } };
+    digests.add((await train(start(choice, plan), choice)).digest);
+  }
+  t.is(digests.size, 4);
+});

@@ -3,7 +3,12 @@
 // same at the same time, because they share the host's memory when they train.
 
 import type { Clock } from "../src/clock.ts";
-import { channelNames, type Exchange, type ExchangeShape, type PartBytes } from "../src/exchange/exchange.ts";
+import {
+  channelNames,
+  type Exchange,
+  type ExchangeShape,
+  type PartBytes,
+} from "../src/exchange/exchange.ts";
 import type { Bags, Kernels } from "../src/kernels/kernels.ts";
 import { slicesOf, subtreesOf } from "../src/kernels/slices.ts";
 import { sliceRunsOf } from "../src/planner/placement.ts";

@@ -1,5 +1,5 @@
-// The watch over a generation's pipeline: where the time of the steps goes, as hosts have sampled it
-// of their devices, and whether the pipeline has fallen serial. Plain data and pure functions.
+// The watch over a generation's pipeline: where the time of the steps goes, as hosts have sampled
+// it of their devices, and whether the pipeline has fallen serial. Plain data and pure functions.
 
 import type { JobSpec } from "../src/job.ts";
 import { type HostMeters, type StepTimes, timesBetween } from "../src/training/step-meter.ts";

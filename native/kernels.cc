@@ -58,7 +58,7 @@ namespace osiris::avx512 {
 #include "pooling.h"
 #include "row-update.h"
 #include "exchange.h"
-OSIRIS_KERNELS("avx512", "native-2")
+OSIRIS_KERNELS("avx512", "native-3")
 }  // namespace osiris::avx512
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -113,7 +113,7 @@ namespace osiris::avx2 {
 #include "pooling.h"
 #include "row-update.h"
 #include "exchange.h"
-OSIRIS_KERNELS("avx2", "native-2")
+OSIRIS_KERNELS("avx2", "native-3")
 }  // namespace osiris::avx2
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -138,9 +138,9 @@ namespace osiris::portable {
 #include "row-update.h"
 #include "exchange.h"
 #if defined(__FP_FAST_FMAF)
-OSIRIS_KERNELS("portable", "native-2-portable-fma")
+OSIRIS_KERNELS("portable", "native-3-portable-fma")
 #else
-OSIRIS_KERNELS("portable", "native-2-portable")
+OSIRIS_KERNELS("portable", "native-3-portable")
 #endif
 }  // namespace osiris::portable
 

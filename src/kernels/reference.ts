@@ -20,7 +20,7 @@ export function createReference(precision: "float32" | "float64" = "float32"): K
   const allocate = (length: number): Values =>
     double ? new Float64Array(length) : new Float32Array(length);
   return {
-    arithmetic: double ? "reference-2-float64" : "reference-2",
+    arithmetic: double ? "reference-3-float64" : "reference-3",
     ...createMemory(allocate),
     ...withBfloat16(createDense(round), round),
     bceWithLogits,

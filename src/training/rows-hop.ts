@@ -1,11 +1,11 @@
-// Hops 3, 4 and 6 of a step for tables with `dedup`: distinct rows travel from the devices that have
-// them to those of the samples, which pool them at home, and each row's gradient back, as the sums
-// of the sender's finished subtrees of slices.
+// Hops 3, 4 and 6 of a step for tables with `dedup`: distinct rows travel from the devices that
+// have them to those of the samples, which pool them at home, and each row's gradient back, as
+// the sums of the sender's finished subtrees of slices.
 //
 // No bit of it differs from pooling where the rows lie: the same kernels run over the same bags,
 // with places in a table of the rows that came instead of rows; and a row's gradients are added up
-// by the same tree, cut where the samples' devices are. A weight of -0 comes as +0: a sum that starts
-// at +0 cannot tell them apart, unless it underflowed.
+// by the same tree, cut where the samples' devices are. A weight of -0 comes as +0: a sum that
+// starts at +0 cannot tell them apart, unless it underflowed.
 //
 // b = samples of this device, n = distinct rows of a shard that this device asks for, V = those
 // that all ask for, D = columns of the shard.

@@ -1,6 +1,6 @@
-// The meter of a device's steps: how long they take, and for what the device waits in them. Counters
-// in shared memory, which the host samples (actors/host-generation.ts). It is asked by nobody who
-// computes: no weight depends on it.
+// The meter of a device's steps: how long they take, and for what the device waits in them.
+// Counters in shared memory, which the host samples (actors/host-generation.ts). It is asked by
+// nobody who computes: no weight depends on it.
 //
 //   word 0           steps
 //   word 1           batches that were there when a step began, summed over the steps
@@ -109,7 +109,7 @@ export interface StepTimes {
   readonly shares: Readonly<Record<"computing" | "sendingIds" | WaitedFor, number>>;
 }
 
-/** The counters of a host: the words of its devices, and batches and microseconds of its readers. */
+/** The counters of a host: the words of its devices; of its readers, batches and microseconds. */
 export interface HostMeters {
   readonly devices: readonly (readonly number[])[];
   readonly reading: readonly number[];

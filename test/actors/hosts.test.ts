@@ -108,14 +108,14 @@ test("a host that leaves is gone at once, and one that is doubted until it speak
 test("a process of another version or arithmetic is refused, and both are named", async (t) => {
   const { announce, answers, indices, pass, refused } = startHosts();
   announce({ version: "1.0.1" });
-  announce({ arithmetic: "native-2" });
+  announce({ arithmetic: "native-3" });
   await pass(0);
   const errors = answers(1).map(({ body }) => (body as { error: ErrorRecord }).error);
   t.deepEqual(errors, refused);
   t.like(errors[0], { name: "VersionMismatchError", code: "VERSION_MISMATCH", recovery: "stop" });
   t.regex(errors[0]?.message ?? "", /version 1\.0\.0 .* has 1\.0\.1: install the same one/);
   t.is(errors[1]?.code, "ARITHMETIC_MISMATCH");
-  t.regex(errors[1]?.message ?? "", /`reference-1`, this process has `native-2`/);
+  t.regex(errors[1]?.message ?? "", /`reference-1`, this process has `native-3`/);
   t.deepEqual(indices(), [0]);
 });
 

@@ -69,7 +69,7 @@ for (const [name, scenario] of Object.entries(scenarios)) {
     if (startNative(t) === undefined) return;
     limitIsa("portable");
     const portable = openKernels("native");
-    t.regex(portable.arithmetic, /^native-2-portable/);
+    t.regex(portable.arithmetic, /^native-3-portable/);
     for (const seed of seeds) {
       const actual = scenario(portable, new RandomStream(seed, 1));
       const expected = scenario(openKernels("reference"), new RandomStream(seed, 1));

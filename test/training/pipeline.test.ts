@@ -1,5 +1,5 @@
-// The pipeline changes no bit, at any depth, and hides what it says it hides: the first under random
-// interleavings, the second in virtual time.
+// The pipeline changes no bit, at any depth, and hides what it says it hides: the first under
+// random interleavings, the second in virtual time.
 
 import test from "ava";
 import { SimulatedClock } from "../../src/clock.ts";

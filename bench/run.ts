@@ -4,6 +4,7 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { type AccuracyBenchOptions, benchAccuracy } from "./accuracy.bench.ts";
 import { type AllocationBenchOptions, benchAllocation } from "./allocation.bench.ts";
 import { configurationNames } from "./configurations.ts";
+import { benchDedup, type DedupBenchOptions } from "./dedup.bench.ts";
 import { benchExchange, type ExchangeBenchOptions } from "./exchange.bench.ts";
 import { benchKernels, type KernelsBenchOptions } from "./kernels.bench.ts";
 import { benchPeers, type PeersBenchOptions } from "./peers.bench.ts";
@@ -58,19 +59,10 @@ program
 
 program
   .command("accuracy")
-  .description("what a reduced precision costs in log loss on generated samples, beside float32")
-  .addOption(
-    new Option("--precision <kind>", "what dense layers multiply")
-      .choices(["float32", "bfloat16"])
-      .default("bfloat16"),
-  )
-  .addOption(
-    new Option("--rows <kind>", "how rows are stored")
-      .choices(["float32", "float16", "bfloat16", "int8"])
-      .default("float32"),
-  )
+  .description("what reduced precisions cost in log loss on generated samples, beside float32")
   .option("--samples <count>", "samples of the one pass", positive, 1_000_000)
   .option("--seeds <count>", "models, each with samples of its own", positive, 5)
+  .option("--first <seed>", "the first of the seeds, to do some and then others", positive, 1)
   .option("--json", "end with one line for machines", false)
   .action(async (options: AccuracyBenchOptions & { json: boolean }) => {
     printReport("accuracy", await benchAccuracy(options), options.json);
@@ -129,6 +121,20 @@ program
   .option("--json", "end with one line for machines", false)
   .action(async (options: ScalingBenchOptions & { json: boolean }) => {
     printReport("scaling", await benchScaling(options), options.json);
+  });
+
+program
+  .command("dedup")
+  .description("whole steps and their bytes, with tables' `dedup` beside without, in turn")
+  .option("--ids <count>", "ids of a bag", positive, 20)
+  .option("--zipf <exponent>", "how ids repeat; 0 is uniform", Number, 1.05)
+  .option("--batch <samples>", "samples of a batch", positive, 2048)
+  .option("--devices <count>", "device threads", positive, 2)
+  .option("--row-wise", "tables cut by rows, over all devices", false)
+  .option("--rounds <count>", "turns of each", positive, 15)
+  .option("--json", "end with one line for machines", false)
+  .action(async (options: DedupBenchOptions & { json: boolean }) => {
+    printReport("dedup", await benchDedup(options), options.json);
   });
 
 program

@@ -37,7 +37,7 @@ export const tableOptions = z.strictObject({
   rowBlocks: z.literal([1, 2, 4, 8, 16, 32, 64]).default(1),
   /**
    * Whether a device asks for each row once, however many of its samples look it up, and pools at
-   * home; it changes speed, and no bit. It pays where ids repeat in a batch and bags are long.
+   * home; it changes speed, and no bit. It pays where those rows are fewer than its samples.
    */
   dedup: z.boolean().default(false),
   /** Weight of the penalty l2/2 * |w|^2 on rows. */

@@ -59,19 +59,10 @@ program
 
 program
   .command("accuracy")
-  .description("what a reduced precision costs in log loss on generated samples, beside float32")
-  .addOption(
-    new Option("--precision <kind>", "what dense layers multiply")
-      .choices(["float32", "bfloat16"])
-      .default("bfloat16"),
-  )
-  .addOption(
-    new Option("--rows <kind>", "how rows are stored")
-      .choices(["float32", "float16", "bfloat16", "int8"])
-      .default("float32"),
-  )
+  .description("what reduced precisions cost in log loss on generated samples, beside float32")
   .option("--samples <count>", "samples of the one pass", positive, 1_000_000)
   .option("--seeds <count>", "models, each with samples of its own", positive, 5)
+  .option("--first <seed>", "the first of the seeds, to do some and then others", positive, 1)
   .option("--json", "end with one line for machines", false)
   .action(async (options: AccuracyBenchOptions & { json: boolean }) => {
     printReport("accuracy", await benchAccuracy(options), options.json);
@@ -122,6 +113,17 @@ program
   });
 
 program
+  .command("scaling")
+  .description("two devices beside one, depth 3 beside depth 1, predicted beside measured plans")
+  .option("--only <prefix>", "only rows whose names begin with this: weak.a", "")
+  .option("--rounds <count>", "of each, in turn", positive, 5)
+  .option("--seconds <seconds>", "how long each measures in a round", positive, 3)
+  .option("--json", "end with one line for machines", false)
+  .action(async (options: ScalingBenchOptions & { json: boolean }) => {
+    printReport("scaling", await benchScaling(options), options.json);
+  });
+
+program
   .command("dedup")
   .description("whole steps and their bytes, with tables' `dedup` beside without, in turn")
   .option("--ids <count>", "ids of a bag", positive, 20)
@@ -133,17 +135,6 @@ program
   .option("--json", "end with one line for machines", false)
   .action(async (options: DedupBenchOptions & { json: boolean }) => {
     printReport("dedup", await benchDedup(options), options.json);
-  });
-
-program
-  .command("scaling")
-  .description("two devices beside one, depth 3 beside depth 1, predicted beside measured plans")
-  .option("--only <prefix>", "only rows whose names begin with this: weak.a", "")
-  .option("--rounds <count>", "of each, in turn", positive, 5)
-  .option("--seconds <seconds>", "how long each measures in a round", positive, 3)
-  .option("--json", "end with one line for machines", false)
-  .action(async (options: ScalingBenchOptions & { json: boolean }) => {
-    printReport("scaling", await benchScaling(options), options.json);
   });
 
 program

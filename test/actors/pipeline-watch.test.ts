@@ -1,6 +1,6 @@
 import test from "ava";
 import { emptyWatch, judge, type PipelineWatch, withSample } from "../../actors/pipeline-watch.ts";
-import type { HostMeters } from "../../src/training/step-meter.ts";
+import { type HostMeters, meterWords } from "../../src/training/step-meter.ts";
 
 const job = (depth: 1 | 2 | 3, readers = 2) => ({ pipeline: { depth }, readers });
 
@@ -12,7 +12,7 @@ function hostAfter(
 ): HostMeters {
   const add = [steps, there * steps, 1000 * stepMs * steps, 0, 1000 * batchMs * steps];
   const before = from.devices[0] ?? [];
-  const words = Array.from({ length: 11 }, (_, at) => (before[at] ?? 0) + (add[at] ?? 0));
+  const words = Array.from({ length: meterWords }, (_, at) => (before[at] ?? 0) + (add[at] ?? 0));
   const [batches = 0, micros = 0] = from.reading;
   return { devices: [words], reading: [batches + steps, micros + 1000 * readMs * steps] };
 }

@@ -29,9 +29,6 @@ export const waitedFor = [
 
 export type WaitedFor = (typeof waitedFor)[number];
 
-/** Rows that travel are waited for in the place of the vectors that are pooled of them. */
-const countedAs: Readonly<Record<string, string>> = { rows: "pooled", dRows: "dPooled" };
-
 const waitsFirst = 4;
 
 /** Words of one device. */
@@ -62,7 +59,7 @@ export function createStepMeter(words: BigInt64Array, clock: Clock): StepMeter {
   };
   return {
     cellsFor(what, cells) {
-      const at = waitedFor.indexOf((countedAs[what] ?? what) as WaitedFor);
+      const at = waitedFor.indexOf(what as WaitedFor);
       if (at < 0) return cells;
       return {
         ...cells,

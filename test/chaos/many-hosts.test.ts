@@ -44,6 +44,9 @@ for (const arithmetic of ["auto", "reference"] as const) {
       const { result, events } = await play(place, place.job(job));
       t.is(result.digest, calm.digest);
       t.deepEqual(result.history, calm.history);
+      // One generation, but where a busy machine starved a host until it was taken for lost.
+      const codes = only(events, "run.incident").map(({ error }) => error.code);
+      t.deepEqual(codes, new Array(result.generation - 1).fill("PEER_LOST"));
       t.deepEqual(only(events, "run.started")[0]?.hosts, [
         { host: 1, devices: 2 },
         { host: 2, devices: 2 },

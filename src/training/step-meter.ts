@@ -14,7 +14,7 @@ import type { Clock } from "../clock.ts";
 import type { Cells } from "../exchange/cells.ts";
 import type { ChannelName } from "../exchange/exchange.ts";
 
-/** What a device waits for in a step: its batch, or others' parts of an exchange. */
+/** What a device waits for in a step: its batch, others' parts of an exchange, or its own tiers. */
 export const waitedFor = [
   "batch",
   "ids",
@@ -25,7 +25,8 @@ export const waitedFor = [
   "rowSums",
   "gradients",
   "losses",
-] as const satisfies readonly (ChannelName | "batch" | "gradients")[];
+  "tiers",
+] as const satisfies readonly (ChannelName | "batch" | "gradients" | "tiers")[];
 
 export type WaitedFor = (typeof waitedFor)[number];
 
@@ -36,7 +37,7 @@ export const meterWords: number = waitsFirst + waitedFor.length;
 
 export interface StepMeter {
   /** The same cells; what a wait there takes is counted as one for `what`. */
-  cellsFor(what: ChannelName | "batch" | "gradients", cells: Cells): Cells;
+  cellsFor(what: ChannelName | "batch" | "gradients" | "tiers", cells: Cells): Cells;
   /** A step begins; `batches` are there for it and those after it. Waits before it do not count. */
   begin(batches: number): void;
   /** Runs the input exchange of a batch. */
@@ -152,6 +153,7 @@ export function timesBetween(
       rowSums: shareOf(waits[6] ?? 0),
       gradients: shareOf(waits[7] ?? 0),
       losses: shareOf(waits[8] ?? 0),
+      tiers: shareOf(waits[9] ?? 0),
     },
   };
 }

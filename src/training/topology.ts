@@ -8,7 +8,8 @@ import type { BagTable } from "../embedding/local-rows.ts";
 import type { TableSpec } from "../embedding/options.ts";
 import { type Shard, shardsOf } from "../embedding/shards.ts";
 import { quantaOf } from "../embedding/slab.ts";
-import type { RingShape } from "../exchange/batch-ring.ts";
+import type { TiersSpec } from "../embedding/tiers.ts";
+import { type RingShape, ringSlots } from "../exchange/batch-ring.ts";
 import type { ExchangeShape } from "../exchange/exchange.ts";
 import { type ExchangeSpec, exactExchange } from "../exchange/options.ts";
 import { packedBytes } from "../kernels/precision.ts";
@@ -31,6 +32,8 @@ export interface TopologyInput {
   readonly exchange?: ExchangeSpec;
   /** Where tables lie; left out, as the job says of each (`place`). */
   readonly plan?: Plan | undefined;
+  /** What lies below device memory; there where a table does. */
+  readonly tiers?: TiersSpec | undefined;
 }
 
 /** A shard, and its place among those of its device (or among the copies that all have). */
@@ -327,6 +330,12 @@ export function exchangeShapeOf(topology: Topology): ExchangeShape {
   };
 }
 
+/** Batches whose rows come up ahead of their step. */
+export function prefetchOf({ input, heldBy, distinctBy }: Topology): number {
+  const isCached = [...heldBy, ...distinctBy].flat().some(({ tier }) => tier === "cached");
+  return isCached ? (input.tiers?.prefetch ?? 0) : 0;
+}
+
 export function ringShapeOf(topology: Topology): RingShape {
   return {
     devices: topology.devices,
@@ -335,6 +344,7 @@ export function ringShapeOf(topology: Topology): RingShape {
     isWide: wideOf(topology.input.model.tables).includes(true),
     isWeighted: topology.input.weighted?.includes(true) === true,
     samplesMax: samplesMaxOf(topology),
+    slots: ringSlots + prefetchOf(topology),
   };
 }
 

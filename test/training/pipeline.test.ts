@@ -128,7 +128,7 @@ async function train(options: Interleaving) {
   } catch (thrown) {
     error = thrown;
   }
-  return { losses, scores, cuts, digest: place.digest(), error };
+  return { losses, scores, cuts, digest: await place.digest(), error };
 }
 
 test("any depth, on any devices, in any interleaving: the same losses, scores and digest", async (t) => {

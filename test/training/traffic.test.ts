@@ -11,11 +11,11 @@ import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts"
 import { RandomStream } from "../../src/random.ts";
 import { createDeviceState } from "../../src/training/device-state.ts";
 import { digestOf } from "../../src/training/part-names.ts";
-import { partsOf } from "../../src/training/parts.ts";
 import { trainStep } from "../../src/training/step.ts";
 import { exchangeShapeOf, type TopologyInput, topologyOf } from "../../src/training/topology.ts";
 import { startBridgedHosts } from "../exchange/bridged-hosts.ts";
 import { localPart, startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
+import { leavesOfParts } from "../helpers/parts.ts";
 
 // W devices, T tables of the same size, b samples of each device, D columns, P ids in every bag.
 const [W, T, b, D, P] = [4, 8, 6, 16, 4] as const;
@@ -89,7 +89,7 @@ async function sentInStep(
   const local = startLocalDevices({ input, recipe, devices: W, kernels: createReference });
   const alone = startLocalDevices({ input, recipe, devices: 1, kernels: createReference });
   t.is(await local.train(batch, 0), await alone.train(batch, 0));
-  t.is(local.digest(), alone.digest());
+  t.is(await local.digest(), await alone.digest());
   return local.states.map(({ exchange }) => {
     const counts = channelNames.map((name) => [name, exchange.sent[name].shared]);
     return Object.fromEntries(counts) as Record<ChannelName, number>;
@@ -240,10 +240,8 @@ async function trainOnHosts(t: ExecutionContext, dedup: boolean): Promise<void> 
       t.is(bytes, handed, name);
     }
   }
-  const leaves = new Map(
-    states.flatMap((state) => partsOf(state).map((part) => [part.name, part.leaves()] as const)),
-  );
+  const leaves = await leavesOfParts(states);
   const local = startLocalDevices({ input, recipe, devices: 1, kernels: createReference });
   for (let step = 0; step < steps; step++) await local.train(batchOf(step), step);
-  t.is(digestOf(leaves, input.model.tables), local.digest());
+  t.is(digestOf(leaves, input.model.tables), await local.digest());
 }

@@ -7,7 +7,10 @@ import { addonPath } from "./build-native.ts";
 import type { Bags, Kernels, PooledPart, RowRule, RowSums, Rows, Tensor } from "./kernels.ts";
 import { createMemory, valuesOf } from "./memory.ts";
 import { type Precision, packedBytes } from "./precision.ts";
+import { placeRows } from "./reference-cache.ts";
 import { bceWithLogits } from "./reference-loss.ts";
+import { createRecords } from "./reference-records.ts";
+import { freeSpares, releaseRows } from "./row-cache.ts";
 import { rowMeans, rowTrust } from "./row-sums.ts";
 import { type Slices, subtreesOf } from "./slices.ts";
 
@@ -60,6 +63,10 @@ export function createNative(): Kernels | undefined {
     rowMeans,
     rowTrust,
     ...exchange(addon),
+    placeRows,
+    releaseRows,
+    freeSpares,
+    ...createRecords(Math.fround),
     ...flat(addon),
   };
 }

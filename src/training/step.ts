@@ -126,6 +126,7 @@ export async function finishStep(
   backwardReplicas(device, rows, replicaBags, plan);
   exchange.gradients.start();
   await sendPerSlice(device, plan.bytes.losses, losses);
+  await ahead(stopAfter);
 
   const dPooled = await receiveVectorGradients(device, plan);
   const dRows = await receiveRowGradients(device, lookups, plan);

@@ -5,7 +5,7 @@
 //   posted   requests that the device has posted
 //   served   requests that the tier has carried out
 //
-//   a slot, int32:  [entries, then for each: kind, shard, rows, where its arrays lie]
+//   a slot, int32:  [entries, then for each: kind, shard, room for rows, where its arrays lie, rows]
 //   arrays of an entry, each from a multiple of 8 bytes:
 //     down   rows, records                        the device writes both
 //     up     rows, found, records                 the tier writes the last two
@@ -55,7 +55,7 @@ export interface TierEntry {
   readonly records: Uint8Array;
 }
 
-const entryInts = 4;
+const entryInts = 5;
 
 function entriesMax({ shards }: TierRingShape): number {
   return 2 * shards.length + 1;
@@ -115,10 +115,11 @@ class Slot {
   add(kind: Kind, at: number, count: number): TierEntry {
     const entry = this.entries;
     assert(entry < entriesMax(this.#place.shape), "a request has room for its entries");
-    this.#header.set([kinds.indexOf(kind), at, count, this.#end / 8], 1 + entryInts * entry);
+    const words = [kinds.indexOf(kind), at, count, this.#end / 8, count];
+    this.#header.set(words, 1 + entryInts * entry);
     this.#header[0] = entry + 1;
     const made = this.read(entry);
-    this.#end += made.records.byteOffset - this.#first - this.#end + padded(made.records.length);
+    this.#end = made.records.byteOffset - this.#first + padded(made.records.length);
     assert(this.#end <= slotBytes(this.#place.shape), "a request has room for its rows");
     return made;
   }
@@ -126,7 +127,8 @@ class Slot {
   read(entry: number): TierEntry {
     const { memory, shape } = this.#place;
     const start = 1 + entryInts * entry;
-    const [kind = 0, at = 0, count = 0, first = 0] = this.#header.subarray(start, start + entryInts);
+    const words = this.#header.subarray(start, start + entryInts);
+    const [kind = 0, at = 0, count = 0, first = 0, used = 0] = words;
     const name = kinds[kind] ?? "down";
     const rowsAt = this.#first + 8 * first;
     const foundAt = rowsAt + padded(4 * count);
@@ -135,15 +137,15 @@ class Slot {
     return {
       kind: name,
       at,
-      rows: new Int32Array(memory, rowsAt, count),
+      rows: new Int32Array(memory, rowsAt, used),
       found: new Uint8Array(memory, foundAt, found),
-      records: new Uint8Array(memory, recordsAt, count * (shape.shards[at]?.recordBytes ?? 0)),
+      records: new Uint8Array(memory, recordsAt, used * (shape.shards[at]?.recordBytes ?? 0)),
     };
   }
 
   /** A scan found `count` rows. */
   shorten(entry: number, count: number): void {
-    this.#header[1 + entryInts * entry + 2] = count;
+    this.#header[1 + entryInts * entry + 4] = count;
   }
 }
 

@@ -38,7 +38,7 @@ export interface CacheShape {
 
 /** What the share of a shard depends on. */
 export interface CacheDemand {
-  readonly shard: Shard;
+  readonly shard: Pick<Shard, "rows">;
   /** Bytes of one row with its state, and of its place in the index. */
   readonly placeBytes: number;
   /** Most lookups of a batch. */

@@ -43,10 +43,10 @@ export function recordShardsOf(
   topology: Topology,
   rank: number,
   { shards }: TierRingShape,
-): RecordShard[] {
-  return shardsBelow(topology, rank).map(({ name, firstBlock, firstColumn, rows }, at) => ({
-    name: firstBlock + firstColumn === 0 ? name : `${name}-b${firstBlock}-c${firstColumn}`,
-    rows,
-    recordBytes: shards[at]?.recordBytes ?? 0,
-  }));
+): (RecordShard & { readonly rowsMax: number })[] {
+  return shardsBelow(topology, rank).map(({ name, firstBlock, firstColumn, rows }, at) => {
+    const { recordBytes = 0, rowsMax = 0 } = shards[at] ?? {};
+    const place = `${name}-b${firstBlock}-c${firstColumn}`;
+    return { name: firstBlock + firstColumn === 0 ? name : place, rows, recordBytes, rowsMax };
+  });
 }

@@ -66,8 +66,7 @@ export const placeRows: CacheKernels["placeRows"] = (
     if (place >= sets * cacheWays) conflictLookups++;
     places[k] = place;
   }
-  const found = [distinct, missed, evicted, conflicts, conflictLookups] as const;
-  return placedOf(memory, ids.length, found);
+  return placedOf(memory, ids.length, [distinct, missed, evicted, conflicts, conflictLookups]);
 };
 
 /** Where the count of a row lies. */

@@ -147,18 +147,12 @@ export function growPlaced(memory: PlacedMemory, cache: RowCache, lookups: numbe
   return memory.words.length / 5;
 }
 
-/** How many a call listed, and what it counted: the order of `PlacedCounts` in native/row-cache.h. */
-export type PlacedCounts = readonly [
-  distinct: number,
-  missed: number,
-  evicted: number,
-  conflicts: number,
-  conflictLookups: number,
-];
-
-/** The result of a call from the memory that it filled. */
-export function placedOf(memory: PlacedMemory, lookups: number, counts: PlacedCounts): Placed {
-  const [distinct, missed, evicted, conflicts, conflictLookups] = counts;
+/**
+ * The result of a call from the memory that it filled. `counts`: distinct, missed and evicted places,
+ * conflicts, and lookups of these.
+ */
+export function placedOf(memory: PlacedMemory, lookups: number, counts: Iterable<number>): Placed {
+  const [distinct = 0, missed = 0, evicted = 0, conflicts = 0, conflictLookups = 0] = counts;
   const room = memory.words.length / 5;
   const list = (i: number, count: number) => memory.words.subarray(i * room, i * room + count);
   return {

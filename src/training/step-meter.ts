@@ -18,9 +18,11 @@ import type { ChannelName } from "../exchange/exchange.ts";
 export const waitedFor = [
   "batch",
   "ids",
+  "partials",
   "pooled",
   "rows",
   "dPooled",
+  "dPartials",
   "dRows",
   "rowSums",
   "gradients",
@@ -144,16 +146,9 @@ export function timesBetween(
     shares: {
       computing: shareOf(micros - waited - input),
       sendingIds: shareOf(input),
-      batch: shareOf(waits[0] ?? 0),
-      ids: shareOf(waits[1] ?? 0),
-      pooled: shareOf(waits[2] ?? 0),
-      rows: shareOf(waits[3] ?? 0),
-      dPooled: shareOf(waits[4] ?? 0),
-      dRows: shareOf(waits[5] ?? 0),
-      rowSums: shareOf(waits[6] ?? 0),
-      gradients: shareOf(waits[7] ?? 0),
-      losses: shareOf(waits[8] ?? 0),
-      tiers: shareOf(waits[9] ?? 0),
+      ...(Object.fromEntries(
+        waitedFor.map((what, at) => [what, shareOf(waits[at] ?? 0)]),
+      ) as Record<WaitedFor, number>),
     },
   };
 }

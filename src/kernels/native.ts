@@ -12,12 +12,12 @@ import { rowMeans, rowTrust } from "./row-sums.ts";
 import { type Slices, subtreesOf } from "./slices.ts";
 
 /** What the addon exports: the same names as the contract, over typed arrays and numbers. */
-type Addon = Record<string, (...values: unknown[]) => unknown>;
+export type Addon = Record<string, (...values: unknown[]) => unknown>;
 
 let loaded: Addon | undefined;
 
 /** The addon of this process, or undefined where it is not built. Other load errors are thrown. */
-function loadAddon(): Addon | undefined {
+export function loadAddon(): Addon | undefined {
   if (loaded !== undefined) return loaded;
   const path = addonPath();
   if (!existsSync(path)) return undefined;

@@ -16,7 +16,7 @@ import { type Slices, subtreesOf } from "./slices.ts";
 let loaded: Addon | undefined;
 
 /** The addon of this process, or undefined where it is not built. Other load errors are thrown. */
-function loadAddon(): Addon | undefined {
+export function loadAddon(): Addon | undefined {
   if (loaded !== undefined) return loaded;
   const path = addonPath();
   if (!existsSync(path)) return undefined;

@@ -10,7 +10,7 @@ import { calmResult, only, play, smallModel, startTestCluster } from "../helpers
 const tables = smallModel.tables ?? [];
 const model: JobOptions["model"] = {
   ...smallModel,
-  tables: tables.map((table, i) => ({ ...table, tier: i === 1 ? "memory" : "cached" })),
+  tables: tables.map((table, i) => ({ ...table, tier: i === 0 ? "memory" : "cached" })),
 };
 
 /** Caches of one set for each table, of 200 rows: most rows are on the disk at any time. */
@@ -43,9 +43,9 @@ test.serial("tiers that die, and devices above them, cost a restore and no bit",
   await using place = await startTestCluster(2);
   const job = place.job({ model, tiers: { ...small, prefetch: 2 } });
   place.threads.plan([
-    { actor: "tier:1", generation: 1, step: 17, point: 3, effect: "exit" },
+    { actor: "tier:1", generation: 1, step: 17, point: 0, effect: "exit" },
     { actor: "device:0", generation: 2, step: 23, point: 9, effect: "exit" },
-    { actor: "tier:0", generation: 3, step: 31, point: 2, effect: "exit" },
+    { actor: "tier:0", generation: 3, step: 31, point: 0, effect: "exit" },
   ]);
   const { result, events } = await play(place, job);
   t.is(result.digest, calm.digest);

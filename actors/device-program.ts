@@ -197,11 +197,7 @@ function repairedIds({ lanes, topology }: DeviceState): number[] {
   );
 }
 
-async function restore(
-  device: DeviceState,
-  assembly: Assembly,
-  ports: DevicePorts,
-): Promise<void> {
+async function restore(device: DeviceState, assembly: Assembly, ports: DevicePorts): Promise<void> {
   const { manifest, job } = assembly;
   if (manifest === undefined) return;
   if (manifest.arithmetic !== device.kernels.arithmetic) {

@@ -67,7 +67,13 @@ export async function runTier(
   const kernels = openKernels(assembly.job.arithmetic);
   const { ddrBytes: bytes, policy } = tiers;
   const store = bytes === 0 ? below : createRecordCache({ below, shards, bytes, policy, kernels });
-  const end = createTierEnd({ shape, memory: ring, cells, cellBase: tierCellBase(rank), peer: rank });
+  const end = createTierEnd({
+    shape,
+    memory: ring,
+    cells,
+    cellBase: tierCellBase(rank),
+    peer: rank,
+  });
   const carry = createCarrier(store);
   let isSlow = false;
   try {

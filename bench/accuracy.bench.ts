@@ -169,7 +169,7 @@ async function trainAll(entrants: readonly Entrant[], batchAt: Batches, steps: n
   const turn = Math.ceil(steps * steady);
   const early = entrants.filter(({ contender }) => !contender.isLate);
   for (let step = 0; step < steps; step++) {
-    if (step === turn) takeOver(entrants);
+    if (step === turn) await takeOver(entrants);
     const { batch } = batchAt(step);
     const optimizer = optimizerAt(step / steps);
     for (const { device } of step < turn ? early : entrants) {

@@ -130,7 +130,7 @@ export function arriveRows(
   kernels.bornAt(rows, pick(missed, born), pick(missedRows, born), key, purpose, scale, state);
 }
 
-/** Unpins the rows of a batch that is done. Places that have to be emptied before they are used again. */
+/** Unpins the rows of a batch that is done; returns spare places, which have to be emptied now. */
 export function releaseRows(
   kernels: Kernels,
   { cache }: CachedShard,
@@ -166,7 +166,10 @@ export function sendDown(
   places: Int32Array,
   rowOf: Int32Array = pick(cache.rowOf, places),
 ): void {
-  const changed = indicesOf(places.map((place) => rows.touched[place] ?? 0), 1);
+  const changed = indicesOf(
+    places.map((place) => rows.touched[place] ?? 0),
+    1,
+  );
   if (changed.length === 0) return;
   const down = below.down(shard.shard, changed.length);
   down.rows.set(pick(rowOf, changed));

@@ -31,8 +31,8 @@ export const tableOptions = z.strictObject({
    */
   sharding: z.enum(schemes).default("table-wise"),
   /**
-   * Where rows rest: `memory`, all in device memory; `cached`, in the tiers below it (`tiers`), from
-   * which those come up that a batch needs. It changes speed, and no bit. A plan overrides it.
+   * Where rows rest: `memory`, all in device memory; `cached`, in the tiers below it (`tiers`),
+   * from which those come up that a batch needs. It changes speed, and no bit. A plan overrides it.
    */
   tier: z.enum(tiers).default("memory"),
   /**

@@ -129,4 +129,3 @@ function* runsOf(
     from = end;
   }
 }
-

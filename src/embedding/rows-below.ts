@@ -3,7 +3,8 @@
 // its optimizer's state (src/kernels/records.ts).
 //
 // Requests are carried out in the order in which they were posted: a row that went down in one is
-// found by the next. A shard is named by its place among all of the job. Implementations: the tiers behind a thread of their own, or on this one.
+// found by the next. A shard is named by its place among all of the job. Implementations: tiers
+// that have a thread of their own, and tiers on this one (storage/tiers).
 
 /** Records of one shard on their way. */
 export interface MovingRecords {

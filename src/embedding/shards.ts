@@ -35,8 +35,8 @@ export interface Shard extends Tile {
 /**
  * The shards of a plan that covers the tables: by table, then by rows, then by columns. A tile is
  * cut into aligned runs of blocks, at the same rows in every run of columns, so that the parts of a
- * row are alike. `isByBlock`: of which tables every block is a shard of its own; so it is where rows
- * lie behind a cache, whose places know no blocks.
+ * row are alike. `isByBlock`: of which tables every block is a shard of its own; so it is where
+ * rows lie behind a cache, whose places know no blocks.
  */
 export function shardsOf(
   tables: readonly TableSpec[],

@@ -58,7 +58,8 @@ export function createSlab(options: {
   const { kernels, shards, optimizer } = options;
   const state = stateShapeOf(optimizer.kind);
   const held = shards.map((shard, at): Held => {
-    if (shard.tier === "memory") return { shard, rows: fill(options, shard), state, cached: undefined };
+    if (shard.tier === "memory")
+      return { shard, rows: fill(options, shard), state, cached: undefined };
     const cached = cache(options, shard, at);
     return { shard, rows: cached.rows, state, cached };
   });

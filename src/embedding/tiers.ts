@@ -11,9 +11,15 @@ export type CachePolicy = (typeof cachePolicies)[number];
 /** Tiers of rows that are not all in device memory: it changes speed, and no bit. */
 export const tiersOptions = z.strictObject({
   /** Device memory for rows of cached tables, of each device: the HBM tier. */
-  hbmBytes: z.int().min(1).default(256 * 2 ** 20),
+  hbmBytes: z
+    .int()
+    .min(1)
+    .default(256 * 2 ** 20),
   /** Host memory for rows below it, of each device: the DDR tier. */
-  ddrBytes: z.int().min(0).default(2 ** 30),
+  ddrBytes: z
+    .int()
+    .min(0)
+    .default(2 ** 30),
   /** What holds all rows below that: RocksDB, or a flat file with a place for every row. */
   ssd: z.enum(["file", "rocksdb"]).default("file"),
   /** Where; left out, `tiers` in the checkpoint directory. */
@@ -31,7 +37,7 @@ export type TiersSpec = z.output<typeof tiersOptions>;
 export interface CacheShape {
   /** Sets of 32 places each. */
   readonly sets: number;
-  /** Places behind them, for rows whose set is full of pinned ones; until used, they cost nothing. */
+  /** Places behind them, for rows whose set is full of pinned ones; unused ones cost nothing. */
   readonly spares: number;
   readonly policy: CachePolicy;
 }

@@ -1,5 +1,5 @@
-// Bundles: what devices have of a table's columns, and which way the vectors go that are pooled from
-// it. To devices of the same host each bundle goes by itself. To another host the bundles of a host
+// Bundles: what devices have of a table's columns, and which way the vectors go that are pooled
+// from it. To devices of the same host each bundle goes by itself. To another host the bundles of a host
 // go as their sums, by way of one of their devices, the gateway: table-row-wise sharding as
 // papers.md 1.2 has it. Their gradients come back the other way round.
 //

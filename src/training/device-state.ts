@@ -158,7 +158,8 @@ function cachesOf(
   const shapeOf = new Map(demands.map(({ shard }, i) => [shard.shard, shapes[i]]));
   return ({ shard, name }) => {
     const shape = shapeOf.get(shard);
-    if (shape === undefined) throw new RangeError(`${name} is not behind a cache on device ${rank}`);
+    if (shape === undefined)
+      throw new RangeError(`${name} is not behind a cache on device ${rank}`);
     return shape;
   };
 }

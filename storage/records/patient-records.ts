@@ -38,5 +38,11 @@ export function patient(
       }
     }
   };
-  return { ...store, write, get stamp() { return store.stamp; } };
+  return {
+    ...store,
+    write,
+    get stamp() {
+      return store.stamp;
+    },
+  };
 }

@@ -1,5 +1,5 @@
 // Tiers on the device's own thread: what a request asks for is done where it is posted. For a
-// device that is alone, for tests, and for the simulator; a device of a cluster has a thread for it.
+// device that is alone, for tests and for the simulator; a device of a cluster has a thread for it.
 
 import type { RowsBelow } from "../../src/embedding/rows-below.ts";
 import { createSoloCells } from "../../src/exchange/solo-cells.ts";

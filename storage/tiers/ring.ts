@@ -5,7 +5,7 @@
 //   posted   requests that the device has posted
 //   served   requests that the tier has carried out
 //
-//   a slot, int32:  [entries, then for each: kind, shard, room for rows, where its arrays lie, rows]
+//   a slot, int32:  [entries, then for each: kind, shard, room for rows, where they lie, rows]
 //   arrays of an entry, each from a multiple of 8 bytes:
 //     down   rows, records                        the device writes both
 //     up     rows, found, records                 the tier writes the last two
@@ -13,7 +13,7 @@
 //
 // Invariants
 //   T1. A slot is written again when its request was carried out and its answer given back.
-//   T2. Pages of a slot that no request reached cost nothing: slots are as large as the worst batch.
+//   T2. Slots are as large as the worst batch: pages that no request reached cost nothing.
 
 import assert from "node:assert/strict";
 import type { FoundRecords, MovingRecords, RowsBelow } from "../../src/embedding/rows-below.ts";

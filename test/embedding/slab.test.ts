@@ -131,7 +131,10 @@ for (const pooling of ["sum", "mean"] as const) {
           t.true(Math.abs(actual - value) < 1e-12, `row ${row}, ${c}: ${actual}, not ${value}`);
         }
       }
-      t.deepEqual((await allOf(slab.records(0))).flatMap((chunk) => [...chunk.rows]), [0, 2, 5]);
+      t.deepEqual(
+        (await allOf(slab.records(0))).flatMap((chunk) => [...chunk.rows]),
+        [0, 2, 5],
+      );
     });
   }
 }

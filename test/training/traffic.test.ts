@@ -8,6 +8,8 @@ import { type ChannelName, channelNames, type Exchange } from "../../src/exchang
 import { type ExchangeSpec, exactExchange } from "../../src/exchange/options.ts";
 import { createReference } from "../../src/kernels/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
+import { assessPlan } from "../../src/planner/assess.ts";
+import { place } from "../../src/planner/placement.ts";
 import { RandomStream } from "../../src/random.ts";
 import { createDeviceState } from "../../src/training/device-state.ts";
 import { digestOf } from "../../src/training/part-names.ts";
@@ -16,6 +18,7 @@ import { exchangeShapeOf, type TopologyInput, topologyOf } from "../../src/train
 import { startBridgedHosts } from "../exchange/bridged-hosts.ts";
 import { localPart, startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
 import { leavesOfParts } from "../helpers/parts.ts";
+import { plannedTable, settingOf } from "../helpers/plans.ts";
 
 // W devices, T tables of the same size, b samples of each device, D columns, P ids in every bag.
 const [W, T, b, D, P] = [4, 8, 6, 16, 4] as const;
@@ -228,9 +231,13 @@ for (const [title, table, columns] of [
     ["16", { forward: "float16", backward: "bfloat16" }],
   ] as const) {
     test(`${title} over two hosts, in ${bits} bits: added up inside them, sent once a host`, async (t) => {
-      const toOne = steps * b * columns * (Number(bits) / 8); // b D e of papers.md 1.2.
+      const e = Number(bits) / 8;
+      const toOne = steps * b * columns * e; // b D e of papers.md 1.2.
       const [up, out] = [((L - 1) / L) * W * toOne, (N - 1) * toOne];
-      for (const { sent } of await trainOnHosts(t, inputOf(table, exchange))) {
+      const input = inputOf(table, exchange);
+      const tables = input.model.tables.map((own) => ({ ...own, scheme: own.sharding, cost: 1 }));
+      const plan = place(tables, { hosts: N, perHost: L });
+      for (const { sent } of await trainOnHosts(t, input)) {
         t.is(sent.partials.shared + sent.pooled.shared, up);
         t.is(sent.partials.shared, (N - 1) * (L - 1) * toOne);
         t.is(sent.pooled.wire, out);
@@ -239,6 +246,16 @@ for (const [title, table, columns] of [
         t.is(sent.dPooled.wire, out);
         t.is(sent.partials.wire + sent.dPartials.wire, 0);
       }
+      // And so the planner says, for all devices.
+      const planned = input.model.tables.map((own) => plannedTable(own.name, own));
+      const wire = { idBytes: 0, lengthBytes: 0, forwardBytes: e, backwardBytes: e };
+      const setting = settingOf(planned, plan.devices, wire, batchSize);
+      const { traffic } = assessPlan(setting, plan);
+      t.like(traffic, {
+        forward: (W * (up + out)) / steps,
+        backward: (W * (up + out)) / steps,
+        acrossHosts: (W * 2 * out) / steps,
+      });
     });
   }
 }

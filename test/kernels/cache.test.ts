@@ -1,11 +1,10 @@
 import test from "ava";
-import { Zipf } from "../../src/data/zipf.ts";
+import { accesses, associativeRate, cachedRows, hitRate } from "../../bench/hit-rates.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import type { Kernels } from "../../src/kernels/kernels.ts";
 import { createNative, limitIsa } from "../../src/kernels/native.ts";
 import {
   type CachePolicy,
-  cacheWays,
   createPlacedMemory,
   createRowCache,
 } from "../../src/kernels/row-cache.ts";
@@ -77,46 +76,6 @@ test("the memory of a call grows, and is taken again", (t) => {
   t.is(place(3, Int32Array.of(50)).placed.buffer, words.buffer);
 });
 
-/** The row of each access; another shift makes other rows popular. */
-function accesses(exponent: number, count: number, seed: number, shift = 0): Int32Array {
-  const stream = new RandomStream(seed, 13);
-  const zipf = new Zipf(rows, exponent);
-  const draw = () => (zipf.draw(() => stream.uniform()) + shift) % rows;
-  return Int32Array.from({ length: count }, draw);
-}
-
-const rows = 100_000;
-const batch = 200;
-
-/** Share of the lookups, from access `from` on, that had not to be filled in for their batch. */
-function hitRate(policy: CachePolicy, load: number, ids: Int32Array, from = 0): number {
-  const k = openKernels("auto");
-  const sets = Math.ceil((load * rows) / cacheWays);
-  const cache = createRowCache({ policy, sets, spares: batch, rows });
-  const places = new Int32Array(batch);
-  let missed = 0;
-  for (let first = 0; first < ids.length; first += batch) {
-    const tick = 1 + first / batch;
-    const made = k.placeRows(cache, places, ids.subarray(first, first + batch), tick);
-    if (first >= from) missed += made.missed.length;
-    k.freeSpares(cache, k.releaseRows(cache, made.placed));
-  }
-  return 1 - missed / (ids.length - from);
-}
-
-/** The same of a cache in which every row may lie anywhere, and the one asked longest ago goes. */
-function associativeRate(load: number, ids: Int32Array): number {
-  const held = new Set<number>();
-  const places = Math.ceil((load * rows) / cacheWays) * cacheWays;
-  let hits = 0;
-  for (const row of ids) {
-    if (held.delete(row)) hits++;
-    else if (held.size === places) held.delete(held.values().next().value ?? -1);
-    held.add(row);
-  }
-  return hits / ids.length;
-}
-
 // papers.md 1.5: 32 ways and fully associative, 300,000 accesses to 100,000 rows.
 for (const [exponent, load, known] of [
   [0.8, 0.05, 0.366],
@@ -124,7 +83,8 @@ for (const [exponent, load, known] of [
 ] as const) {
   test(`32 ways hit within a point of a fully associative LRU: Zipf ${exponent}`, (t) => {
     const ids = accesses(exponent, 300_000, 1);
-    const rate = hitRate("lru", load, ids);
+    const k = openKernels("auto");
+    const rate = hitRate(k, "lru", load, ids);
     const associative = associativeRate(load, ids);
     t.log(`${rate.toFixed(4)}, fully associative ${associative.toFixed(4)}`);
     t.true(Math.abs(rate - associative) < 0.01);
@@ -133,15 +93,16 @@ for (const [exponent, load, known] of [
 }
 
 test("LFU hits more than LRU where popularity stays, and less after it has moved", (t) => {
+  const k = openKernels("auto");
   const steady = accesses(0.8, 300_000, 2);
-  const [lru, lfu] = [hitRate("lru", 0.05, steady), hitRate("lfu", 0.05, steady)];
+  const [lru, lfu] = [hitRate(k, "lru", 0.05, steady), hitRate(k, "lfu", 0.05, steady)];
   t.true(lfu >= lru, `LFU ${lfu}, LRU ${lru}`);
   const shifted = new Int32Array(400_000);
   shifted.set(steady);
-  shifted.set(accesses(0.8, 100_000, 3, rows / 2), steady.length);
+  shifted.set(accesses(0.8, 100_000, 3, cachedRows / 2), steady.length);
   const [lruAfter, lfuAfter] = [
-    hitRate("lru", 0.05, shifted, steady.length),
-    hitRate("lfu", 0.05, shifted, steady.length),
+    hitRate(k, "lru", 0.05, shifted, steady.length),
+    hitRate(k, "lfu", 0.05, shifted, steady.length),
   ];
   t.true(lruAfter >= lfuAfter, `LRU ${lruAfter}, LFU ${lfuAfter}`);
   t.log(

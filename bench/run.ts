@@ -150,9 +150,11 @@ program
 
 program
   .command("tiers")
-  .description("rows that do not all lie in device memory: lookups in a cache, and its hit rates")
+  .description("rows that do not all lie in device memory: a cache's lookups and hits, training")
   .option("--gib <size>", "gibibytes of the memory that rows are looked up in", positive, 1)
-  .option("--only <prefix>", "only rows whose names begin with this: hitrate", "")
+  .option("--only <prefix>", "only rows whose names begin with this: hitrate, train.file", "")
+  .option("--seconds <count>", "how long each run of training takes", positive, 5)
+  .option("--rounds <count>", "how often each is run", positive, 3)
   .option("--json", "end with one line for machines", false)
   .action(async (options: TiersBenchOptions & { json: boolean }) => {
     printReport("tiers", await benchTiers(options), options.json);

@@ -4,18 +4,25 @@ import { openKernels } from "../src/kernels/index.ts";
 import { benchHbm } from "./hbm.bench.ts";
 import { accesses, associativeRate, hitRate } from "./hit-rates.ts";
 import type { BenchRow } from "./report.ts";
+import { benchTrainTiers } from "./train-tiers.bench.ts";
 
 export interface TiersBenchOptions {
   /** Gibibytes of the memory that rows are looked up in. */
   readonly gib: number;
   /** What the names of the rows begin with that are wanted. */
   readonly only: string;
+  /** Of each run of training, and how often each is run. */
+  readonly seconds: number;
+  readonly rounds: number;
 }
 
-export async function benchTiers({ gib, only }: TiersBenchOptions): Promise<BenchRow[]> {
+export async function benchTiers(options: TiersBenchOptions): Promise<BenchRow[]> {
+  const { gib, only, seconds, rounds } = options;
   const parts: Readonly<Record<string, () => BenchRow[] | Promise<BenchRow[]>>> = {
     hbm: () => benchHbm(gib),
     hitrate: benchHitRates,
+    "train.file": () => benchTrainTiers({ ssd: "file", seconds, rounds }),
+    "train.rocksdb": () => benchTrainTiers({ ssd: "rocksdb", seconds, rounds }),
   };
   const rows: BenchRow[] = [];
   for (const [name, bench] of Object.entries(parts)) {

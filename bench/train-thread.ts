@@ -22,7 +22,7 @@ import {
 } from "../src/training/step-meter.ts";
 import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topology.ts";
 import { type HeapReport, startHeapMeter } from "./heap.ts";
-import { makeBatch, type TrainWork } from "./train-work.ts";
+import { awaitTurn, endTurn, makeBatch, type TrainWork } from "./train-work.ts";
 
 export interface TrainThreadData {
   readonly work: TrainWork;
@@ -82,8 +82,11 @@ async function train({ work, rank, words, exchange: memory, ring }: TrainThreadD
         });
   const pipeline = createPipeline({ device, intake, depth, steps: stepsMax, meter });
 
+  const { turns } = work;
+  if (turns !== undefined) awaitTurn(turns, 0, devices);
   let step = 0;
-  for (; step < warmUpSteps; step++) await pipeline.run(step, stepsMax, () => -1);
+  const warmUp = turns === undefined ? warmUpSteps : 1;
+  for (; step < warmUp; step++) await pipeline.run(step, stepsMax, () => -1);
   const from = { devices: [Array.from(counters, Number)], reading: [] };
   const stepMs: number[] = [];
   const heap = startHeapMeter();
@@ -100,6 +103,9 @@ async function train({ work, rank, words, exchange: memory, ring }: TrainThreadD
     isOver = stopAfter >= 0;
     stepMs.push(performance.now() - beginMs);
     heap.look();
+    if (turns === undefined || (!isOver && stepMs.length % turns.steps > 0)) continue;
+    endTurn(turns);
+    if (!isOver) awaitTurn(turns, stepMs.length / turns.steps, devices);
   }
   const to = { devices: [Array.from(counters, Number)], reading: [] };
   const times = timesBetween([{ from, to }]);

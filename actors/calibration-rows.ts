@@ -72,7 +72,7 @@ export async function measureRows(
     sortSeconds,
     rowPasses,
     rowSumSeconds: sums / narrow.distinct,
-    denseUpdatePasses: Math.max(0, (copySeconds * rate(wide)) / copy.bytes - rowPasses),
+    denseUpdatePasses: (Math.max(0, copySeconds) * rate(wide)) / copy.bytes,
     ...measureIds(clock, size),
   };
 }
@@ -133,7 +133,7 @@ function measureBlocks(kernels: Kernels, clock: Clock, size: CalibrationSize): n
   return leastSeconds(clock, size.rounds, () => pool(kernels, out, table, bags));
 }
 
-/** Seconds of a copied table's backward and update, where a batch needs nearly all of its rows. */
+/** Seconds of a copied table's backward and update, where a batch needs nearly all its rows. */
 function measureCopy(kernels: Kernels, clock: Clock, size: CalibrationSize) {
   const rows = Math.max(1, Math.ceil((size.samples * size.idsPerBag) / lookupsOfCopy));
   const { table, bags, out } = sceneOf(kernels, size, 64, { rows });

@@ -102,8 +102,9 @@ function secondsOf(
     lookup: lookup * (tile.blocks > 1 ? constants.blocksFactor : 1),
     update:
       gradients +
-      rowsSeconds(setting, table, work, gradients) +
-      (isReplicated ? (tableBytes * constants.denseUpdatePasses) / constants.memoryBandwidth : 0),
+      (isReplicated
+        ? (tableBytes * constants.denseUpdatePasses) / constants.memoryBandwidth
+        : rowsSeconds(setting, table, work, gradients)),
   };
 }
 

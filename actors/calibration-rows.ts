@@ -146,7 +146,7 @@ function measureCopy(kernels: Kernels, clock: Clock, size: CalibrationSize) {
   return { seconds, bytes: 4 * 64 * rows };
 }
 
-/** Seconds of an id from the samples into a shard, and of one that is dealt out to half the rows. */
+/** Seconds of an id from the samples into a shard; and of one dealt out to half the rows. */
 function measureIds(clock: Clock, { samples, idsPerBag, rounds }: CalibrationSize) {
   const count = samples * idsPerBag;
   const random = new RandomStream(1, 0);

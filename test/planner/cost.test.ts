@@ -84,7 +84,7 @@ test("a copy on every device: no exchange but the all-reduce of the whole table"
   near(t, seconds.allReduce, (bytes * 1.5) / 5e3);
 });
 
-test("what calibration finds besides: blocks, sorted ids, distinct rows and their sums, dealing", (t) => {
+test("what calibration finds besides: blocks, sorting, distinct rows and sums, dealing", (t) => {
   const measured = {
     ...constants,
     blocksFactor: 3,

@@ -76,6 +76,7 @@ export async function rankOfPlans(): Promise<BenchRow[]> {
         turns: { over, trainings: plans, index, steps: turnSteps },
         seconds: Number.POSITIVE_INFINITY,
         steps: turns * turnSteps,
+        warmUpSteps: 1,
       }),
     ),
   );

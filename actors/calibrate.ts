@@ -11,7 +11,9 @@ import {
   defaultConstants,
   type MachineConstants,
 } from "../src/planner/constants.ts";
-import { type CalibrationSize, calibrationShape, type DeviceRates } from "./calibration-program.ts";
+import { calibrationShape, type DeviceRates } from "./calibration-program.ts";
+import type { RowRates } from "./calibration-rows.ts";
+import type { CalibrationSize } from "./calibration-time.ts";
 import type { CalibrationTask } from "./thread-program.ts";
 
 export interface CalibrationOptions {
@@ -31,7 +33,7 @@ const usualSize: CalibrationSize = {
   samples: 4096,
   idsPerBag: 20,
   partBytes: 2 ** 22,
-  gradientLength: 2 ** 20,
+  gradientLength: 2 ** 22,
   productExtent: 768,
   rounds: 9,
 };
@@ -63,14 +65,23 @@ export async function calibrate(
   const usual = defaultConstants.insideHost;
   const allToAll = slowest((own) => own.allToAll);
   const [below64 = 1, below128 = 1, wide = 1] = [0, 1, 2].map((at) => {
-    return slowest((own) => own.lookup[at]);
+    return slowest((own) => own.rows.lookup[at]);
   });
+  const dearest = (of: (rows: RowRates) => number) => Math.max(...rates.map((own) => of(own.rows)));
   return checkConstants({
     source: `${source}, ${rates[0]?.arithmetic ?? ""}`,
     memoryBytes,
     memoryBandwidth: wide,
     narrowPenalty: { below64: wide / below64, below128: wide / below128 },
-    backwardFactor: Math.max(...rates.map((own) => own.backwardFactor)),
+    blocksFactor: dearest((rows) => rows.blocksFactor),
+    backwardFactor: dearest((rows) => rows.backwardFactor),
+    sortSeconds: dearest((rows) => rows.sortSeconds),
+    rowPasses: dearest((rows) => rows.rowPasses),
+    rowSumSeconds: dearest((rows) => rows.rowSumSeconds),
+    denseShare: 1, // Copies are looked up by the same kernel.
+    denseUpdatePasses: dearest((rows) => rows.denseUpdatePasses),
+    idSeconds: dearest((rows) => rows.idSeconds),
+    dealSeconds: dearest((rows) => rows.dealSeconds),
     denseFlops: slowest((own) => own.denseFlops),
     insideHost: {
       allToAll: allToAll ?? usual.allToAll,

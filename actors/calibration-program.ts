@@ -9,34 +9,16 @@ import {
   type ExchangeShape,
   type PartBytes,
 } from "../src/exchange/exchange.ts";
-import type { Bags, Kernels } from "../src/kernels/kernels.ts";
-import { slicesOf, subtreesOf } from "../src/kernels/slices.ts";
+import type { Kernels } from "../src/kernels/kernels.ts";
+import { subtreesOf } from "../src/kernels/slices.ts";
 import { sliceRunsOf } from "../src/planner/placement.ts";
-import { RandomStream } from "../src/random.ts";
-
-/** How much is measured. */
-export interface CalibrationSize {
-  /** Bytes of the table that rows are read from: more than the caches hold. */
-  readonly tableBytes: number;
-  readonly samples: number;
-  readonly idsPerBag: number;
-  /** Bytes that each device sends to each in a round of the all-to-all. */
-  readonly partBytes: number;
-  /** Elements of the vector that is added up. */
-  readonly gradientLength: number;
-  /** Rows, columns and inner extent of the matrix product. */
-  readonly productExtent: number;
-  /** Repetitions; the fastest counts: what else runs on the machine only makes them longer. */
-  readonly rounds: number;
-}
+import { measureRows, type RowRates } from "./calibration-rows.ts";
+import { type CalibrationSize, least, leastSeconds } from "./calibration-time.ts";
 
 /** What one device measured. */
 export interface DeviceRates {
   readonly arithmetic: string;
-  /** Bytes a second of lookups in rows of 32, 64 and 128 columns. */
-  readonly lookup: readonly [number, number, number];
-  /** Backward with its row-wise Adagrad, in lookups of the same rows. */
-  readonly backwardFactor: number;
+  readonly rows: RowRates;
   readonly denseFlops: number;
   /** Bytes a second; undefined for a device alone. */
   readonly allToAll: number | undefined;
@@ -68,45 +50,17 @@ export async function measureDevice(
   const isAlone = exchange.devices === 1;
   // The exchange between the measurements keeps the devices side by side.
   const allToAll = await measureAllToAll(exchange, clock, size);
-  const narrow = measureRows(kernels, clock, size, 32);
   const allReduce = await measureAllReduce(exchange, clock, size);
-  const middle = measureRows(kernels, clock, size, 64);
-  await measureAllReduce(exchange, clock, { ...size, rounds: 1 });
-  const wide = measureRows(kernels, clock, size, 128);
-  await measureAllReduce(exchange, clock, { ...size, rounds: 1 });
+  const rows = await measureRows(kernels, clock, size, () =>
+    measureAllReduce(exchange, clock, { ...size, rounds: 1 }),
+  );
   return {
     arithmetic: kernels.arithmetic,
-    lookup: [narrow.lookup, middle.lookup, wide.lookup],
-    backwardFactor: wide.backwardFactor,
+    rows,
     denseFlops: measureProduct(kernels, clock, size),
     allToAll: isAlone ? undefined : allToAll,
     allReduce: isAlone ? undefined : allReduce,
   };
-}
-
-function measureRows(kernels: Kernels, clock: Clock, size: CalibrationSize, dim: number) {
-  const { samples, idsPerBag } = size;
-  const rows = Math.floor(size.tableBytes / (4 * dim));
-  const table = kernels.rows({ rows, dim, pooling: "sum", rowBlocks: 1, stateWidth: 1 });
-  kernels.fill(table.weights, 0.5);
-  const random = new RandomStream(1, dim);
-  const bags: Bags = {
-    tables: 1,
-    samples,
-    offsets: Int32Array.from({ length: samples + 1 }, (_, i) => i * idsPerBag),
-    ids: Int32Array.from({ length: samples * idsPerBag }, () => random.below(rows)),
-  };
-  const out = kernels.tensor([samples, dim]);
-  const lookup = leastSeconds(clock, size.rounds, () => {
-    kernels.pool(out, [table], bags, 0, samples);
-  });
-  const slices = slicesOf(0, 8, 8, samples);
-  const rule = { kind: "rowWiseAdagrad", learningRate: 1e-3, epsilon: 1e-8, l2: 0, decay: 0 };
-  const update = leastSeconds(clock, size.rounds, () => {
-    kernels.updateRows([table], bags, out, slices, [{ ...rule, kind: "rowWiseAdagrad" }]);
-  });
-  const bytes = bags.ids.length * (4 + 4 * dim) + samples * dim * 4;
-  return { lookup: bytes / lookup, backwardFactor: update / lookup };
 }
 
 function measureProduct(kernels: Kernels, clock: Clock, size: CalibrationSize): number {
@@ -160,19 +114,4 @@ async function measureAllReduce(
     seconds.push((clock.now() - startMs) / 1000);
   }
   return (4 * size.gradientLength) / least(seconds);
-}
-
-function leastSeconds(clock: Clock, rounds: number, work: () => void): number {
-  work();
-  const seconds = Array.from({ length: rounds }, () => {
-    const startMs = clock.now();
-    work();
-    return (clock.now() - startMs) / 1000;
-  });
-  return least(seconds);
-}
-
-/** The least; never 0, as a clock's tick may be longer than what is measured. */
-function least(values: readonly number[]): number {
-  return values.reduce((all, one) => Math.min(all, Math.max(one, 1e-9)), Number.POSITIVE_INFINITY);
 }

@@ -54,6 +54,7 @@ function settingOf(tables: number, hosts: number): Setting {
         weightBytes: 4,
         stateBytes: 0,
         rowBytes: 5,
+        sumRounds: 1,
         schemes,
         tiers: ["memory"],
       })),

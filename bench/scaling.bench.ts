@@ -27,7 +27,7 @@ export async function benchScaling(options: ScalingBenchOptions): Promise<BenchR
     if (kinds.length > 0) rows.push(...(await scaling(config, kinds, options)));
   }
   if (isAsked("pipeline.depth3")) rows.push(await depth(options));
-  if (isAsked("planner.rank")) rows.push(await rankOfPlans());
+  if (isAsked("planner.rank")) rows.push(...(await rankOfPlans()));
   return rows;
 }
 

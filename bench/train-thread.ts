@@ -24,7 +24,7 @@ import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topolo
 import { createRowsBelow } from "../storage/tiers/ring.ts";
 import { type HeapReport, startHeapMeter } from "./heap.ts";
 import { type TierMemory, tierPlaceOf } from "./tier-memory.ts";
-import { makeBatch, type TrainWork } from "./train-work.ts";
+import { awaitTurn, endTurn, makeBatch, type TrainWork } from "./train-work.ts";
 
 export interface TrainThreadData {
   readonly work: TrainWork;
@@ -91,6 +91,8 @@ async function train({ work, rank, words, exchange: memory, ring, tier }: TrainT
         });
   const pipeline = createPipeline({ device, intake, depth, steps: stepsMax, meter });
 
+  const { turns } = work;
+  if (turns !== undefined) awaitTurn(turns, 0, devices);
   let step = 0;
   for (; step < warmUpSteps; step++) await pipeline.run(step, stepsMax, () => -1);
   const from = { devices: [Array.from(counters, Number)], reading: [] };
@@ -109,6 +111,9 @@ async function train({ work, rank, words, exchange: memory, ring, tier }: TrainT
     isOver = stopAfter >= 0;
     stepMs.push(performance.now() - beginMs);
     heap.look();
+    if (turns === undefined || (!isOver && stepMs.length % turns.steps > 0)) continue;
+    endTurn(turns);
+    if (!isOver) awaitTurn(turns, stepMs.length / turns.steps, devices);
   }
   const to = { devices: [Array.from(counters, Number)], reading: [] };
   const times = timesBetween([{ from, to }]);

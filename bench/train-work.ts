@@ -20,12 +20,41 @@ export interface TrainWork {
   readonly seconds: number;
   readonly steps: number;
   readonly arithmetic: "auto" | "native" | "reference";
+  /** Where several trainings take turns, so that none has better times than another. */
+  readonly turns?: Turns;
   /** Steps before the clock starts. @default 5 */
   readonly warmUpSteps?: number;
   /** Exponent of the ids' popularity; 0: uniform. @default 0 */
   readonly zipf?: number;
   /** Where what lies below device memory lies; there where a table does. */
   readonly below?: { readonly directory: string; readonly pageCache: boolean };
+}
+
+/** Trainings that go on in turn, some steps each; all of as many devices and steps. */
+export interface Turns {
+  /** One number: how many devices' turns are over. */
+  readonly over: SharedArrayBuffer;
+  readonly trainings: number;
+  readonly index: number;
+  /** Steps of a turn. */
+  readonly steps: number;
+}
+
+/** Waits for a training's turn, counted from 0: until all devices are through with those before. */
+export function awaitTurn({ over, trainings, index }: Turns, turn: number, devices: number): void {
+  const cell = new Int32Array(over);
+  for (;;) {
+    const count = Atomics.load(cell, 0);
+    if (count >= devices * (turn * trainings + index)) return;
+    Atomics.wait(cell, 0, count);
+  }
+}
+
+/** One device's turn is over. */
+export function endTurn({ over }: Turns): void {
+  const cell = new Int32Array(over);
+  Atomics.add(cell, 0, 1);
+  Atomics.notify(cell, 0);
 }
 
 /** A device's part of batch `index`: bags as long as they may be. */

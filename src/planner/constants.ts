@@ -42,8 +42,15 @@ const constantsSchema = z.strictObject({
     .prefault({}),
   /** Narrower rows are read as if they had so many columns. */
   columnsMin: z.int().min(1).default(32),
-  /** Backward with the fused update, in forwards. */
+  /** How much dearer lookups are where a shard has several row blocks: their tree. */
+  blocksFactor: factor.default(1),
+  /** Backward with the fused update, in forwards; besides, seconds of each id: they are sorted. */
   backwardFactor: factor.default(2),
+  sortSeconds: factor.default(0),
+  /** Passes over the distinct rows of a batch that their update costs besides. */
+  rowPasses: factor.default(0),
+  /** Seconds for each distinct row whose sums are told to the devices of its other columns. */
+  rowSumSeconds: factor.default(0),
   /** Share of the memory bandwidth that a data-parallel table's lookups reach. */
   denseShare: rate.default(0.5),
   /** Passes over a data-parallel table that its optimizer costs. */
@@ -52,6 +59,10 @@ const constantsSchema = z.strictObject({
   gatherCopies: factor.default(2.455),
   /** Share of a table's rows that its cache holds. */
   cacheLoad: z.number().gt(0).max(1).default(0.2),
+  /** Seconds of each id on its way into a shard, besides its bytes. */
+  idSeconds: factor.default(0),
+  /** Seconds of each id of a table that is looked at for each of the parts of its rows. */
+  dealSeconds: factor.default(0),
   /** Copies of a batch's ids that a pipeline holds, without and with prefetch into a cache. */
   inputCopies: factor.default(2),
   prefetchInputCopies: factor.default(3),

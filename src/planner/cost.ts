@@ -93,15 +93,36 @@ function secondsOf(
   const out = work.vectors * work.columns * constants.forwardBytes;
   const lookup = ((read + rows + out) * penaltyOf(constants, work.columns)) / bandwidth;
   const tableBytes = table.rows * table.dim * table.weightBytes;
+  // The gradient of each distinct row: once to update it, and once for each round of its sums.
+  const gradients = constants.backwardFactor * lookup + constants.sortSeconds * work.ids;
   return {
     ...exchangesOf(setting, scheme, work, tableBytes),
     dense: 0,
     prefetch: tier === "cached" ? prefetchOf(setting, table, work) : 0,
-    lookup,
+    lookup: lookup * (tile.blocks > 1 ? constants.blocksFactor : 1),
     update:
-      constants.backwardFactor * lookup +
-      (isReplicated ? (tableBytes * constants.denseUpdatePasses) / constants.memoryBandwidth : 0),
+      gradients +
+      (isReplicated
+        ? (tableBytes * constants.denseUpdatePasses) / constants.memoryBandwidth
+        : rowsSeconds(setting, table, work, gradients)),
   };
+}
+
+/** Seconds of writing a batch's distinct rows, and of their sums where other columns need them. */
+function rowsSeconds(
+  { workload, constants }: Setting,
+  table: PlannedTable,
+  work: Work,
+  gradients: number,
+): number {
+  const { rowPasses, rowSumSeconds, memoryBandwidth } = constants;
+  if (rowPasses === 0 && work.sumRounds === 0) return 0;
+  const draws = workload.batchSize * table.poolingFactor;
+  const rows = work.share * distinctIds({ rows: table.rows, draws, zipf: table.zipf, hot: 0 });
+  return (
+    (rowPasses * rows * work.columns * table.weightBytes) / memoryBandwidth +
+    work.sumRounds * (gradients + rowSumSeconds * rows)
+  );
 }
 
 /** What a shard does in one step. */
@@ -113,6 +134,10 @@ interface Work {
   readonly columns: number;
   /** Its share of the table's rows. */
   readonly share: number;
+  /** Ids that are looked at on their way to it: all of the table's, where others have rows. */
+  readonly dealt: number;
+  /** Rounds of sums of its rows; none where it has all columns. */
+  readonly sumRounds: number;
 }
 
 function workOf(
@@ -124,11 +149,14 @@ function workOf(
   const share = tile.blocks / table.rowBlocks;
   const isReplicated = scheme === "data-parallel";
   const vectors = workload.batchSize / (isReplicated ? deviceCount(devices) : 1);
+  const columns = columnsOf(table, tile);
   return {
     ids: vectors * table.poolingFactor * share,
     vectors,
-    columns: columnsOf(table, tile),
+    columns,
     share,
+    dealt: share < 1 ? vectors * table.poolingFactor : 0,
+    sumRounds: columns < table.dim ? table.sumRounds : 0,
   };
 }
 
@@ -136,14 +164,17 @@ function workOf(
 function exchangesOf(
   { devices, constants }: Setting,
   scheme: Scheme,
-  { ids, vectors, columns }: Work,
+  { ids, vectors, columns, dealt }: Work,
   tableBytes: number,
 ): Pick<StageSeconds, "inputExchange" | "outputExchange" | "backwardExchange" | "allReduce"> {
   const none = { inputExchange: 0, outputExchange: 0, backwardExchange: 0, allReduce: 0 };
   if (deviceCount(devices) === 1) return none;
   const { insideHost, acrossHosts, forwardBytes, backwardBytes } = constants;
   const link = devices.hosts === 1 ? insideHost : acrossHosts;
-  const inputExchange = (ids * constants.idBytes + vectors * constants.lengthBytes) / link.allToAll;
+  const inputExchange =
+    (ids * constants.idBytes + vectors * constants.lengthBytes) / link.allToAll +
+    ids * constants.idSeconds +
+    dealt * constants.dealSeconds;
   const out = vectors * columns * forwardBytes;
   const dOut = vectors * columns * backwardBytes;
   const copy = (constants.gatherCopies * dOut) / constants.memoryBandwidth;

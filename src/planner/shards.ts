@@ -48,6 +48,8 @@ export interface PlannedTable {
   readonly stateBytes: number;
   /** Bytes of a row whatever its columns; every part of a row has them. */
   readonly rowBytes: number;
+  /** Rounds in which parts of its rows tell each other sums, where columns are split: 0 to 2. */
+  readonly sumRounds: number;
   /** Schemes that it may be cut by. */
   readonly schemes: readonly Scheme[];
   readonly tiers: readonly Tier[];

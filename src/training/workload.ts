@@ -2,7 +2,7 @@
 
 import type { ResolvedDataOptions } from "../data/options.ts";
 import type { SparseOptimizerSpec } from "../embedding/options.ts";
-import { stateShapeOf } from "../kernels/kernels.ts";
+import { stateShapeOf, takesMean, takesTrust } from "../kernels/kernels.ts";
 import { weightBytes } from "../kernels/precision.ts";
 import { shapeOf } from "../model/dlrm.ts";
 import type { ModelSpec } from "../model/options.ts";
@@ -47,6 +47,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       stateBytes: 4 * perElement,
       // Its state, an int8 row's exponent, and whether it was touched.
       rowBytes: 4 * perRow + (precision === "int8" ? 1 : 0) + 1,
+      sumRounds: (takesMean(sparse.kind) ? 1 : 0) + (takesTrust(sparse.kind) ? 1 : 0),
       schemes: options.schemes ?? [table.sharding],
       tiers: options.cache === true ? ["memory", "cached"] : ["memory"],
     };

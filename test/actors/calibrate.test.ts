@@ -27,6 +27,13 @@ test("two threads measure each other, and the file reads back", async (t) => {
     t.true(rate > 1e4 && rate < 1e13, `${rate}`);
   }
   t.true(backwardFactor > 0);
+  t.true(constants.blocksFactor > 0);
+  for (const factor of [constants.rowPasses, constants.denseUpdatePasses]) t.true(factor >= 0);
+  const { sortSeconds, rowSumSeconds, idSeconds, dealSeconds } = constants;
+  t.true(sortSeconds >= 0 && sortSeconds < 1e-3, `${sortSeconds}`);
+  for (const seconds of [rowSumSeconds, idSeconds, dealSeconds]) {
+    t.true(seconds > 0 && seconds < 1e-3, `${seconds}`);
+  }
   t.notDeepEqual(insideHost, defaultConstants.insideHost);
   t.deepEqual(constants.acrossHosts, defaultConstants.acrossHosts);
 });

@@ -23,6 +23,7 @@ export function plannedTable(name: string, given: Partial<PlannedTable> = {}): P
     weightBytes: 4,
     stateBytes: 0,
     rowBytes: 0,
+    sumRounds: 0,
     schemes,
     tiers: ["memory"],
     ...given,

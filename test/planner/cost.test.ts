@@ -84,6 +84,43 @@ test("a copy on every device: no exchange but the all-reduce of the whole table"
   near(t, seconds.allReduce, (bytes * 1.5) / 5e3);
 });
 
+test("what calibration finds besides: blocks, sorting, distinct rows and sums, dealing", (t) => {
+  const measured = {
+    ...constants,
+    blocksFactor: 3,
+    sortSeconds: 1e-3,
+    rowPasses: 2,
+    rowSumSeconds: 1e-2,
+    idSeconds: 1e-4,
+    dealSeconds: 1e-5,
+  };
+  const own = plannedTable("T", { ...table, sumRounds: 1 });
+  const cost = (scheme: Scheme, tile: Partial<Tile>) => {
+    const found = costOf(settingOf([own], devices, measured, 80), own, scheme, "memory", {
+      ...whole,
+      ...tile,
+    });
+    return found.seconds;
+  };
+  const distinct = distinctIds({ rows: 640, draws: 240, zipf: 1.05, hot: 0 });
+  // Whole, in eight blocks: the tree costs forward alone, and no id is dealt out.
+  const all = cost("table-wise", {});
+  const lookup = (1920 + 122_880 + 20_480) / 1e6;
+  near(t, all.lookup, 3 * lookup);
+  near(t, all.update, 2 * lookup + 0.24 + (2 * distinct * 512) / 1e6);
+  near(t, all.inputExchange, (1920 + 320) / 1e4 + 240e-4);
+  // Half the columns: their gradients are added up a second time, for the sums.
+  const half = cost("column-wise", { quanta: 2 });
+  const gradients = 2 * secondsOf("column-wise", { quanta: 2 }).lookup + 0.24;
+  const written = (2 * distinct * 256) / 1e6;
+  near(t, half.update, 2 * gradients + written + 1e-2 * distinct);
+  // One block: an eighth of the ids, and all are looked at on their way.
+  const block = cost("row-wise", { blocks: 1 });
+  near(t, block.lookup, secondsOf("row-wise", { blocks: 1 }).lookup);
+  near(t, block.inputExchange, (30 * 8 + 320) / 1e4 + 30e-4 + 240e-5);
+  near(t, block.update, 2 * block.lookup + 0.03 + (2 * (distinct / 8) * 512) / 1e6);
+});
+
 test("an all-reduce counts hosts up to two, and doubles beyond two", (t) => {
   const all = setting.constants;
   near(t, allReduceSeconds({ hosts: 1, perHost: 4 }, all, 1000), 1000 / 1e5);

@@ -55,6 +55,17 @@ test("a table keeps the job's scheme, unless schemes are given", (t) => {
   t.deepEqual(workloadOf(job, { cache: true }).tables[0]?.tiers, ["memory", "cached"]);
 });
 
+test("optimizers that need a sum over a row say in how many rounds", (t) => {
+  for (const [kind, rounds] of [
+    ["adam", 0],
+    ["rowWiseAdagrad", 1],
+    ["lamb", 1],
+    ["partialRowWiseLamb", 2],
+  ] as const) {
+    t.is(workloadOf(startJob({ optimizer: { sparse: { kind } } })).tables[0]?.sumRounds, rounds);
+  }
+});
+
 test("bags are as long as the data says", (t) => {
   const range = { min: 2, max: 5 };
   const data = { kind: "synthetic", samples: 9, dense: 4, batchSize: 3, idsPerBag: range } as const;

@@ -30,8 +30,17 @@ export interface RowStore {
   readonly shards: readonly Shard[];
   /** Columns of all shards side by side. */
   readonly columns: number;
-  /** out (count, C): pooled vectors of samples first .. first+count-1. Creates nothing. */
-  lookup(out: Tensor, bags: Bags, first: number, count: number): void;
+  /**
+   * out (count, C): pooled vectors of samples first .. first+count-1. Creates nothing. With `of`
+   * only those of some of its shards, side by side: C are theirs, `bags` those of all.
+   */
+  lookup(
+    out: Tensor,
+    bags: Bags,
+    first: number,
+    count: number,
+    of?: { readonly first: number; readonly count: number },
+  ): void;
   /** Sums of squares of the gradient, per distinct row and quantum of the shard at `at`. */
   squares(
     at: number,

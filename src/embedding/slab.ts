@@ -2,6 +2,7 @@
 // with the value that their birth will give them; `touched` tells which have been born.
 
 import {
+  type Bags,
   type Kernels,
   type Pooling,
   quantumColumns,
@@ -47,7 +48,10 @@ export function createSlab(options: {
     shards,
     columns,
     rowsOf,
-    lookup: (out, bags, first, count) => kernels.pool(out, rowsOf, bags, first, count),
+    lookup(out, bags, first, count, of = { first: 0, count: rowsOf.length }) {
+      const [rows, own] = [rowsOf.slice(of.first, of.first + of.count), bagsOfSome(bags, of)];
+      kernels.pool(out, rows, own, first, count);
+    },
     squares: (place, bags, dPooled, slices, rules) =>
       kernels.rowSquares(rowsOf, place, bags, dPooled, slices, rules),
     norms: (place, bags, dPooled, slices, rules, means) =>
@@ -58,6 +62,13 @@ export function createSlab(options: {
     records: (place) => records(kernels, at(place).rows),
     restore: (place, extent, chunk) => restore(kernels, at(place), extent, chunk),
   };
+}
+
+/** The bags of some neighbouring tables of all. */
+function bagsOfSome(bags: Bags, { first, count }: { first: number; count: number }): Bags {
+  const { samples } = bags;
+  const offsets = bags.offsets.subarray(first * samples, (first + count) * samples + 1);
+  return { ...bags, tables: count, offsets };
 }
 
 /** How many quanta of columns a row of `dim` columns has. */

@@ -51,10 +51,14 @@ export const channels = {
   ids: "the ids",
   /** Pooled embeddings, back to the slices' devices. */
   pooled: "the pooled embeddings",
+  /** Those of tables that a step reads one update late. */
+  stalePooled: "the stale pooled embeddings",
   /** Gradients of pooled embeddings, to the rows' devices. */
   dPooled: "the gradients of pooled embeddings",
   /** Distinct rows of tables with `dedup`, to the slices' devices. */
   rows: "the distinct rows",
+  /** Those of tables that a step reads one update late. */
+  staleRows: "the stale distinct rows",
   /** Sums of their gradients, back to the rows' devices. */
   dRows: "the gradients of distinct rows",
   /** Sums of squares of rows that lie in columns on several devices, to each of those. */

@@ -15,6 +15,7 @@ import type { DenseOptimizerSpec } from "../model/options.ts";
 import { initParameters } from "../model/parameters.ts";
 import { type Key, keyOf } from "../random.ts";
 import { createDistinctState, type DistinctState } from "./rows-hop.ts";
+import { StaleRows } from "./stale-rows.ts";
 import { type HeldShard, samplesMaxOf, type Topology } from "./topology.ts";
 
 /** What the arithmetic of a step needs to know of the job besides the topology. */
@@ -47,9 +48,10 @@ export interface DeviceState {
   /** Memory for the bags of two steps: those of one are on their way while another computes. */
   readonly lanes: readonly [Lane, Lane];
   readonly replicaBags: BagMemory;
-  /** (bmax, columns of the replicas) */
+  /** (bmax, columns of the replicas): of each read (reads.ts) one after the other. */
   readonly replicaVectors: Tensor;
   readonly rounded: RoundedMemory;
+  readonly staleRows: StaleRows;
   /** (Bmax, 1) */
   readonly dLogits: Tensor;
 }
@@ -119,6 +121,7 @@ export function createDeviceState(options: {
     replicaBags: new BagMemory(),
     replicaVectors: kernels.tensor([samplesMax, replicas.columns]),
     rounded: createRounded(kernels, topology, rank),
+    staleRows: new StaleRows(topology, rank),
     dLogits: kernels.tensor([samplesMax, 1]),
   };
 }

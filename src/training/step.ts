@@ -8,16 +8,16 @@
 //
 // Invariants
 //   S1. Weights change only in `applyRows` and `applyDenseGradient`, after all that was sent has
-//       arrived.
+//       arrived; they are read before, and of stale tables also for the next step (`readAhead`).
 //   S2. Nothing here knows how many devices there are but by asking the topology (law 4).
 //   S3. A step whose loss or gradient is not finite ends in an error, so no cut follows it.
 
-import type { DistinctBags } from "../embedding/distinct.ts";
+import type { DistinctBags, ShardLookups } from "../embedding/distinct.ts";
 import type { SampleRows } from "../embedding/local-rows.ts";
 import { rowRuleOf } from "../embedding/options.ts";
 import type { Slab } from "../embedding/slab.ts";
 import type { LocalBatch } from "../exchange/batch-ring.ts";
-import type { RowRule, Tensor } from "../kernels/kernels.ts";
+import type { Bags, RowRule, Tensor } from "../kernels/kernels.ts";
 import { applyDense } from "../model/dense-optimizer.ts";
 import { backwardBottom, backwardTop, forwardBottom, forwardTop } from "../model/dlrm.ts";
 import { purposes } from "../random.ts";
@@ -30,6 +30,7 @@ import {
   refuseNonFinite,
 } from "./non-finite.ts";
 import { foldSlices, receivePerSlice, sendPerSlice } from "./per-slice.ts";
+import type { Read } from "./reads.ts";
 import { applyReplicas, backwardReplicas, replicaBagsOf } from "./replicas.ts";
 import { completeRows, type RowGradients } from "./row-sums.ts";
 import { receiveRowGradients, receiveRows, sendRowGradients, sendRows } from "./rows-hop.ts";
@@ -58,6 +59,26 @@ export interface BegunStep {
   readonly asked: DistinctBags;
 }
 
+/** One whose bags have come: its rows may be read. */
+export interface ReceivedStep extends BegunStep {
+  readonly bags: Bags;
+  readonly lookups: readonly ShardLookups[];
+  readonly replicaBags: Bags | undefined;
+  readonly stopAfter: number;
+  /** Whether its stale tables were read before the update of the step before. */
+  readonly isLate: boolean;
+}
+
+/** What a step lets the next one do; all devices do it, or none. */
+export interface Ahead {
+  /** Before vectors are waited for, when all devices agree on a stop: there it may begin. */
+  begin(stopAfter: number): Promise<void>;
+  /** Before the update: there its stale tables may be read (`readAhead`). */
+  read(): Promise<void>;
+}
+
+const alone: Ahead = { begin: async () => {}, read: async () => {} };
+
 /**
  * Sends the bags of a batch, and does not wait for those of others. A step may begin while the one
  * before it computes: it reads no weight. `stopAfter` is read on device 0 only, which carries it to
@@ -76,28 +97,64 @@ export async function beginStep(
   return { batch, plan, rows, asked };
 }
 
-/**
- * Trains on a batch that has begun. `ahead` is called when all devices agree on a stop, before this
- * one waits for vectors: there the next step may begin.
- */
-export async function finishStep(
+async function receiveStep(
   device: DeviceState,
-  { batch, plan, rows, asked }: BegunStep,
-  ahead: (stopAfter: number) => Promise<void> = async () => {},
-): Promise<StepOutcome> {
-  const { exchange, kernels, model, slab } = device;
-  const { step } = plan;
-  const { dense, labels } = tensorsOf(device, batch);
-  forwardBottom(model, dense); // While the bags are on their way.
-  const { bags, lookups, stopAfter } = await receiveBags(device, plan);
+  begun: BegunStep,
+  isLate: boolean,
+): Promise<ReceivedStep> {
+  const received = await receiveBags(device, begun.plan);
+  return { ...begun, ...received, replicaBags: replicaBagsOf(device, begun.rows), isLate };
+}
 
-  await sendVectors(device, bags, plan);
-  await sendRows(device, lookups, plan);
-  const replicaBags = replicaBagsOf(device, rows);
-  lookupReplicas(device, replicaBags, plan);
-  await ahead(stopAfter);
+/**
+ * Reads the stale tables of a batch that has begun, while the step before it has still to be
+ * applied, and sends what was read.
+ */
+export async function readAhead(device: DeviceState, begun: BegunStep): Promise<ReceivedStep> {
+  const received = await receiveStep(device, begun, true);
+  await sendRead(device, received, device.topology.reads.stale);
+  return received;
+}
+
+/** Looks up what belongs to a read, and sends it. Of a step only this reads rows. */
+async function sendRead(device: DeviceState, step: ReceivedStep, read: Read): Promise<void> {
+  const { bags, lookups, replicaBags, plan } = step;
+  await sendVectors(device, bags, plan, read);
+  await sendRows(device, lookups, plan, read);
+  lookupReplicas(device, replicaBags, plan, read);
+}
+
+/** Reads what `readAhead` has not. */
+async function sendReads(device: DeviceState, step: ReceivedStep): Promise<void> {
+  const { fresh, stale } = device.topology.reads;
+  if (!step.isLate) await sendRead(device, step, stale);
+  await sendRead(device, step, fresh);
+}
+
+/** Puts what was read, here and elsewhere, into the model's `x`. */
+async function receiveReads(device: DeviceState, { rows, asked, plan }: BegunStep): Promise<void> {
   await receiveRows(device, asked, plan);
   await receiveVectors(device, rows, plan);
+}
+
+/** Trains on a batch that has begun, or was even read ahead. */
+export async function finishStep(
+  device: DeviceState,
+  current: BegunStep | ReceivedStep,
+  ahead: Ahead = alone,
+): Promise<StepOutcome> {
+  const { exchange, kernels, model, slab, staleRows } = device;
+  const { batch, plan, rows, asked } = current;
+  const { step } = plan;
+  const { dense, labels } = tensorsOf(device, batch);
+  forwardBottom(model, dense); // While bags, or vectors, are on their way.
+  const received = "bags" in current ? current : await receiveStep(device, current, false);
+  const { bags, lookups, replicaBags, stopAfter, isLate } = received;
+
+  await sendReads(device, received);
+  await ahead.begin(stopAfter);
+  staleRows.takeRows(bags, lookups, { step, isLate });
+  await receiveReads(device, received);
 
   const logits = forwardTop(model, batch.samples, plan.dropout);
   const losses = new Float64Array(plan.mine.bounds.length - 1);
@@ -112,6 +169,7 @@ export async function finishStep(
   backwardReplicas(device, rows, replicaBags, plan);
   exchange.gradients.start();
   await sendPerSlice(device, plan.bytes.losses, losses);
+  await ahead.read();
 
   const dPooled = await receiveVectorGradients(device, plan);
   const dRows = await receiveRowGradients(device, lookups, plan);
@@ -120,6 +178,7 @@ export async function finishStep(
   exchange.dPooled.close();
 
   const gradient = await exchange.gradients.finish();
+  staleRows.takeReplicas(kernels, gradient, { step, isLate });
   const badDense = applyDenseGradient(device, gradient, step); // S1
   exchange.gradients.close();
 
@@ -129,7 +188,7 @@ export async function finishStep(
   return { loss, stopAfter };
 }
 
-/** Trains on one batch, from its beginning to its end. */
+/** Trains on one batch, from its beginning to its end, with fresh rows. */
 export async function trainStep(
   device: DeviceState,
   batch: LocalBatch,
@@ -141,14 +200,11 @@ export async function trainStep(
 
 /** Forward only: logits (b,1) of a batch. Creates nothing, changes nothing. */
 export async function forwardStep(device: DeviceState, batch: LocalBatch): Promise<Tensor> {
-  const { plan, rows, asked } = await beginStep(device, batch, 0, -1);
+  const begun = await beginStep(device, batch, 0, -1);
   forwardBottom(device.model, tensorsOf(device, batch).dense);
-  const { bags, lookups } = await receiveBags(device, plan);
-  await sendVectors(device, bags, plan);
-  await sendRows(device, lookups, plan);
-  lookupReplicas(device, replicaBagsOf(device, rows), plan);
-  await receiveRows(device, asked, plan);
-  await receiveVectors(device, rows, plan);
+  const received = await receiveStep(device, begun, false);
+  await sendReads(device, received);
+  await receiveReads(device, received);
   return forwardTop(device.model, batch.samples);
 }
 

@@ -9,7 +9,7 @@ import type { TableSpec } from "../embedding/options.ts";
 import { type Shard, shardsOf } from "../embedding/shards.ts";
 import { quantaOf } from "../embedding/slab.ts";
 import type { RingShape } from "../exchange/batch-ring.ts";
-import type { ExchangeShape } from "../exchange/exchange.ts";
+import type { ExchangeShape, PartBytes } from "../exchange/exchange.ts";
 import { type ExchangeSpec, exactExchange } from "../exchange/options.ts";
 import { packedBytes } from "../kernels/precision.ts";
 import { type Subtree, sliceStart, subtreesOf } from "../kernels/slices.ts";
@@ -17,6 +17,7 @@ import { type ModelShape, shapeOf } from "../model/dlrm.ts";
 import type { ModelSpec } from "../model/options.ts";
 import { place, type SliceRun, sliceRunsOf } from "../planner/placement.ts";
 import { type Devices, deviceCount, type Plan } from "../planner/shards.ts";
+import { type Read, type Reads, readsOf, staleLast } from "./reads.ts";
 
 /** What a placement has to know of the job and its data. */
 export interface TopologyInput {
@@ -69,7 +70,7 @@ export interface Topology {
   readonly sliceRuns: readonly SliceRun[];
   /** What ids are checked against, by table. */
   readonly bagTables: readonly BagTable[];
-  /** For each device the model-parallel shards that it holds and pools, ascending. */
+  /** For each device the model-parallel shards that it holds and pools: ascending, stale ones last. */
   readonly heldBy: readonly (readonly HeldShard[])[];
   /**
    * For each device the shards of tables with `dedup` that it holds: rows travel, and are pooled
@@ -81,6 +82,8 @@ export interface Topology {
   readonly columnsOf: readonly number[];
   /** Those that it pools, as they travel. */
   readonly bundlesOf: readonly (readonly Bundle[])[];
+  /** What is read when, and how it travels. */
+  readonly reads: Reads;
   /** Whether each shard of a device is a bundle: its vectors travel as they are pooled. */
   readonly isPlain: readonly boolean[];
   /** Shards that every device holds a copy of, and the bundles that they would travel in. */
@@ -112,7 +115,7 @@ export function topologyOf(input: TopologyInput, devices: number, hosts = 1): To
   const shards = shardsOf(model.tables, plan, (table) => isQuantised || isDistinct(table));
   const held = (own: readonly Shard[]): HeldShard[] => {
     let column = 0;
-    return own.map((shard) => {
+    return staleLast(model.tables, own).map((shard) => {
       const { rows } = tableOf(model.tables, shard.table);
       const isWeighted = input.weighted?.[shard.table] === true;
       const place = { ...shard, column, isWhole: shard.rows === rows, isWeighted };
@@ -154,6 +157,7 @@ export function topologyOf(input: TopologyInput, devices: number, hosts = 1): To
     distinctBy,
     columnsOf: heldBy.map((own) => own.reduce((sum, { columns }) => sum + columns, 0)),
     bundlesOf,
+    reads: readsOf({ tables: model.tables, heldBy, bundlesOf, distinct, replicated }),
     isPlain: bundlesOf.map((own) => own.every(({ shards: parts }) => parts.length === 1)),
     replicated,
     distinctBundles,
@@ -252,30 +256,37 @@ type StepBytes = ExchangeShape["bytesMax"];
 
 /** `counts` = samples of each device. */
 function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
-  const { heldBy, bundlesOf, distinctBy, exchange, input } = topology;
+  const { heldBy, bundlesOf, distinctBy, exchange, input, reads } = topology;
   const count = (device: number) => counts[device] ?? 0;
   const samples = counts.reduce((sum, own) => sum + own, 0);
   const idsMax = heldBy.map((held) => held.map(({ table }) => input.idsMax[table] ?? 0));
-  const bundleBytes = (device: number, bytesOf: (bundle: Bundle) => number) =>
-    (bundlesOf[device] ?? []).reduce((sum, bundle) => sum + bytesOf(bundle), 0);
+  const bundleBytes = (bundles: readonly Bundle[] = [], bytesOf: (bundle: Bundle) => number) =>
+    bundles.reduce((sum, bundle) => sum + bytesOf(bundle), 0);
+  const pooled = ({ bundlesOf }: Read): PartBytes => {
+    return (from, to) =>
+      bundleBytes(bundlesOf[from], ({ columns, trees }) => {
+        return trees.length * packedBytes(count(to), columns, exchange.forward);
+      });
+  };
   const rowsMax = (of: number, device: number) =>
     (distinctBy[device] ?? []).map((shard) => distinctMax(topology, shard, of, count(of)));
-  const rows = (of: number, device: number) =>
-    rowsMax(of, device).reduce((sum, rows, i) => {
-      return sum + 4 * rows * (distinctBy[device]?.[i]?.columns ?? 0);
+  const rows = (of: number, device: number, isIn: (shard: HeldShard) => boolean) =>
+    (distinctBy[device] ?? []).filter(isIn).reduce((sum, shard) => {
+      return sum + 4 * distinctMax(topology, shard, of, count(of)) * shard.columns;
     }, 0);
   return {
     ids: (from, to) =>
       distinctFrameBytes(subtreesIn(topology, from).length, rowsMax(from, to)) +
       bagFrameBytes(count(from), heldBy[to] ?? [], idsMax[to] ?? []),
-    pooled: (from, to) =>
-      bundleBytes(from, ({ columns, trees }) => {
-        return trees.length * packedBytes(count(to), columns, exchange.forward);
-      }),
+    pooled: pooled(reads.fresh),
+    stalePooled: pooled(reads.stale),
     dPooled: (from, to) =>
-      bundleBytes(to, ({ columns }) => packedBytes(count(from), columns, exchange.backward)),
-    rows: (from, to) => rows(to, from),
-    dRows: (from, to) => rows(from, to),
+      bundleBytes(bundlesOf[to], ({ columns }) => {
+        return packedBytes(count(from), columns, exchange.backward);
+      }),
+    rows: (from, to) => rows(to, from, reads.fresh.has),
+    staleRows: (from, to) => rows(to, from, reads.stale.has),
+    dRows: (from, to) => rows(from, to, () => true),
     rowSums: (from, to) => rowSumBytes(topology, samples, from, to),
     losses: (from) => 8 * (topology.sliceRuns[from]?.slices ?? 0),
     scores: (from, to) => (to === 0 ? 8 * count(from) : 0),

@@ -13,6 +13,7 @@ import { type Precision, packedBytes } from "../kernels/precision.ts";
 import type { Subtree } from "../kernels/slices.ts";
 import { columnOf, columnsOf } from "../model/dlrm.ts";
 import type { DeviceState } from "./device-state.ts";
+import type { Read, ShardRange } from "./reads.ts";
 import type { StepPlan } from "./step-plan.ts";
 import { type Bundle, type HeldShard, type Topology, tableOf } from "./topology.ts";
 
@@ -21,24 +22,33 @@ type BundleParts = readonly PooledPart[];
 
 // Vectors of rows that lie on one device each ----
 
-/** Looks the rows up for each device's samples and sends the vectors. */
-export async function sendVectors(device: DeviceState, bags: Bags, plan: StepPlan): Promise<void> {
-  const { exchange, kernels, slab, topology, rank } = device;
+/** Looks the rows of a read up for each device's samples and sends the vectors. */
+export async function sendVectors(
+  device: DeviceState,
+  bags: Bags,
+  plan: StepPlan,
+  read: Read,
+): Promise<void> {
+  if (!read.hasVectors) return;
+  const { kernels, slab, topology, rank } = device;
   const { forward } = topology.exchange;
   const isDirect = forward === "float32" && topology.isPlain[rank] === true;
-  await exchange.pooled.open(plan.bytes.pooled);
+  const own = rangeOf(read, rank);
+  const channel = device.exchange[read.vectors];
+  await channel.open(plan.bytes[read.vectors]);
   let first = 0;
   for (const [peer, count] of plan.counts.entries()) {
-    const { buffer, byteOffset } = exchange.pooled.outbox(peer);
+    const { buffer, byteOffset } = channel.outbox(peer);
+    const shape = [count, own.columns];
     const out = isDirect
-      ? kernels.view(buffer, byteOffset, [count, slab.columns])
-      : kernels.part(device.rounded.held, 0, count);
-    if (slab.columns > 0) slab.lookup(out, bags, first, count);
+      ? kernels.view(buffer, byteOffset, shape)
+      : kernels.reshape(device.rounded.held, shape);
+    if (own.columns > 0) slab.lookup(out, bags, first, count, own);
     if (!isDirect) {
       let at = byteOffset;
-      for (const bundle of topology.bundlesOf[rank] ?? []) {
+      for (const bundle of read.bundlesOf[rank] ?? []) {
         for (const tree of bundle.trees) {
-          const vectors = sumOver(device, bundle, tree, out);
+          const vectors = sumOver(device, bundle, tree, out, own);
           kernels.packColumns(
             { buffer, byteOffset: at },
             vectors.from,
@@ -52,7 +62,14 @@ export async function sendVectors(device: DeviceState, bags: Bags, plan: StepPla
     }
     first += count;
   }
-  exchange.pooled.start();
+  channel.start();
+}
+
+/** What of a device's shards belongs to a read. */
+function rangeOf(read: Read, device: number): ShardRange {
+  const range = read.held[device];
+  if (range === undefined) throw new RangeError(`The topology has no device ${device}`);
+  return range;
 }
 
 /** Where the vectors of a finished subtree lie: as pooled (b,C), or added up from its shards. */
@@ -61,9 +78,12 @@ function sumOver(
   { table, columns, shards }: Bundle,
   tree: Subtree,
   pooled: Tensor,
+  own: ShardRange,
 ): Omit<PooledPart, "tree"> {
   const [only] = shards;
-  if (only !== undefined && shards.length === 1) return { from: pooled, first: only.column };
+  if (only !== undefined && shards.length === 1) {
+    return { from: pooled, first: only.column - own.column };
+  }
   const inside = shards.filter(({ firstBlock }) => {
     return firstBlock >= tree.first && firstBlock < tree.first + tree.count;
   });
@@ -72,7 +92,7 @@ function sumOver(
   kernels.foldPooled(
     out,
     0,
-    inside.map(partIn(pooled)),
+    inside.map(partIn(pooled, own)),
     rowBlocks,
     columns,
     ...roundingOf(topology),
@@ -86,17 +106,45 @@ export async function receiveVectors(
   rows: SampleRows,
   plan: StepPlan,
 ): Promise<void> {
+  const { exchange, topology } = device;
+  const { fresh, stale } = topology.reads;
+  const { samples } = plan;
+  const parts: BundleParts[] = [];
+  for (const read of [stale, fresh]) await receiveParts(device, plan, read, parts);
+  for (const bundle of topology.replicatedBundles) {
+    const read = fresh.has(bundle) ? fresh : stale;
+    const from = replicaVectorsOf(device, read, samples);
+    parts[bundle.bundle] = bundle.shards.map(partIn(from, read.replicated));
+  }
+  for (const { bundle, shards } of topology.distinctBundles) {
+    parts[bundle] = shards.map((shard) => {
+      const tree = { first: shard.firstBlock, count: shard.blocks };
+      return { from: distinctVectors(device, shard, samples), first: 0, tree };
+    });
+  }
+  assemble(device, rows, plan, parts);
+  for (const { vectors, hasVectors } of [stale, fresh]) if (hasVectors) exchange[vectors].close();
+}
+
+/** Finds the parts of a read's bundles where they came; valid until its channel is closed. */
+async function receiveParts(
+  device: DeviceState,
+  plan: StepPlan,
+  read: Read,
+  parts: BundleParts[],
+): Promise<void> {
+  if (!read.hasVectors) return;
   const { exchange, kernels, rank, topology } = device;
   const { vectors, firstOf } = device.rounded;
   const { forward } = topology.exchange;
   const { samples } = plan;
-  const { buffer, byteOffset } = await exchange.pooled.finish();
-  const parts: BundleParts[] = [];
+  const { buffer, byteOffset } = await exchange[read.vectors].finish();
   let start = byteOffset;
-  for (const [peer, bundles] of topology.bundlesOf.entries()) {
+  for (const [peer, bundles] of read.bundlesOf.entries()) {
     if (forward === "float32" && topology.isPlain[peer] === true) {
-      const from = kernels.view(buffer, start, [samples, topology.columnsOf[peer] ?? 0]);
-      for (const { bundle, shards } of bundles) parts[bundle] = shards.map(partIn(from));
+      const theirs = rangeOf(read, peer);
+      const from = kernels.view(buffer, start, [samples, theirs.columns]);
+      for (const { bundle, shards } of bundles) parts[bundle] = shards.map(partIn(from, theirs));
     } else {
       let at = start;
       for (const { bundle, columns, trees } of bundles) {
@@ -114,26 +162,15 @@ export async function receiveVectors(
         });
       }
     }
-    start += plan.bytes.pooled(peer, rank);
+    start += plan.bytes[read.vectors](peer, rank);
   }
-  for (const { bundle, shards } of topology.replicatedBundles) {
-    parts[bundle] = shards.map(partIn(kernels.part(device.replicaVectors, 0, samples)));
-  }
-  for (const { bundle, shards } of topology.distinctBundles) {
-    parts[bundle] = shards.map((shard) => {
-      const tree = { first: shard.firstBlock, count: shard.blocks };
-      return { from: distinctVectors(device, shard, samples), first: 0, tree };
-    });
-  }
-  assemble(device, rows, plan, parts);
-  exchange.pooled.close();
 }
 
-/** A shard's vectors among those of all shards of its device. */
-function partIn(from: Tensor) {
+/** A shard's vectors among those of all shards of its device that are read together. */
+function partIn(from: Tensor, own: ShardRange) {
   return ({ column, firstBlock, blocks }: HeldShard): PooledPart => ({
     from,
-    first: column,
+    first: column - own.column,
     tree: { first: firstBlock, count: blocks },
   });
 }
@@ -147,15 +184,27 @@ export function distinctVectors(
   return kernels.reshape(distinct.vectors, [samples, columns], samples * column);
 }
 
-/** Looks up what every device has a copy of. */
-export function lookupReplicas(device: DeviceState, bags: Bags | undefined, plan: StepPlan): void {
-  if (bags === undefined) return;
-  const { kernels, replicas, topology } = device;
-  const { forward } = topology.exchange;
-  const out = kernels.part(device.replicaVectors, 0, plan.samples);
-  replicas.lookup(out, bags, 0, plan.samples);
+/** Looks up what of a read every device has a copy of. */
+export function lookupReplicas(
+  device: DeviceState,
+  bags: Bags | undefined,
+  plan: StepPlan,
+  read: Read,
+): void {
+  if (bags === undefined || read.replicated.count === 0) return;
+  const { forward } = device.topology.exchange;
+  const out = replicaVectorsOf(device, read, plan.samples);
+  device.replicas.lookup(out, bags, 0, plan.samples, read.replicated);
   if (forward === "float32") return;
-  for (const shard of topology.replicated) roundColumns(device, out, shard, forward);
+  for (const { column, columns } of device.topology.replicated.filter(read.has)) {
+    roundColumns(device, out, column - read.replicated.column, columns, forward);
+  }
+}
+
+/** (b,C): where the vectors of a read's copies lie. */
+function replicaVectorsOf(device: DeviceState, read: Read, samples: number): Tensor {
+  const { column, columns } = read.replicated;
+  return device.kernels.reshape(device.replicaVectors, [samples, columns], samples * column);
 }
 
 /** Puts the vectors of bundles together in `x`: columns side by side, blocks added up. */
@@ -266,7 +315,9 @@ export function replicaVectorGradients(
   const out = kernels.part(device.replicaVectors, 0, plan.samples);
   for (const shard of topology.replicated) {
     copyGradient(device, rows, plan, out, shard, shard.column);
-    if (backward !== "float32") roundColumns(device, out, shard, backward);
+    if (backward !== "float32") {
+      roundColumns(device, out, shard.column, shard.columns, backward);
+    }
   }
   return out;
 }
@@ -290,11 +341,12 @@ export function copyGradient(
   }
 }
 
-/** Rounds a shard's columns as they would be on their way. */
+/** Rounds some columns as they would be on their way. */
 function roundColumns(
   { kernels, rounded }: DeviceState,
   t: Tensor,
-  { column, columns }: HeldShard,
+  column: number,
+  columns: number,
   precision: "float16" | "bfloat16" | "int8",
 ): void {
   const place = { buffer: rounded.packed, byteOffset: 0 };

@@ -97,7 +97,10 @@ async function sentInStep(
 }
 
 const frameHeader = 2 * 4;
-const nothing = { pooled: 0, dPooled: 0, rows: 0, dRows: 0, rowSums: 0, scores: 0 };
+const nothing = {
+  ...{ pooled: 0, stalePooled: 0, dPooled: 0, rows: 0, staleRows: 0, dRows: 0 },
+  ...{ rowSums: 0, scores: 0 },
+};
 const losses = (W - 1) * 8 * (slices / W);
 
 test("a step on one host sends what the formulas of table-wise sharding say", async (t) => {

@@ -1,7 +1,7 @@
-// What a step reads when. Rows of most tables are read as the step before left them. Those of tables
-// with `staleness: 1` are read before the step before is applied, so that they travel while it
-// computes; only where there is no step before (the first of a window) are they read with the rest.
-// The two travel at different times, and so on channels of their own.
+// What a step reads when. Rows of most tables are read as the step before left them. Those of
+// tables with `staleness: 1` are read before the step before is applied, so that they travel while
+// it computes; only where there is no step before (the first of a window) are they read with the
+// rest. The two travel at different times, and so on channels of their own.
 
 import type { TableSpec } from "../embedding/options.ts";
 import type { Bundle, HeldShard } from "./topology.ts";

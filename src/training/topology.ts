@@ -70,7 +70,7 @@ export interface Topology {
   readonly sliceRuns: readonly SliceRun[];
   /** What ids are checked against, by table. */
   readonly bagTables: readonly BagTable[];
-  /** For each device the model-parallel shards that it holds and pools: ascending, stale ones last. */
+  /** For each device the model-parallel shards that it holds and pools, stale ones last. */
   readonly heldBy: readonly (readonly HeldShard[])[];
   /**
    * For each device the shards of tables with `dedup` that it holds: rows travel, and are pooled

@@ -22,6 +22,7 @@ import {
 } from "../src/training/step-meter.ts";
 import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topology.ts";
 import { type HeapReport, startHeapMeter } from "./heap.ts";
+import { overLink } from "./slow-link.ts";
 import { makeBatch, type TrainWork } from "./train-work.ts";
 
 export interface TrainThreadData {
@@ -29,6 +30,8 @@ export interface TrainThreadData {
   readonly rank: number;
   readonly words: SharedArrayBuffer;
   readonly exchange: SharedArrayBuffer;
+  /** Of the link between the devices. */
+  readonly arrivals: SharedArrayBuffer;
   /** The batch ring, where a reader fills it: the participant after the devices. */
   readonly ring?: SharedArrayBuffer | undefined;
 }
@@ -48,8 +51,8 @@ const stepsMax = 2 ** 30;
 
 parentPort?.postMessage(await train(workerData as TrainThreadData));
 
-async function train({ work, rank, words, exchange: memory, ring }: TrainThreadData) {
-  const { input, devices, depth } = work;
+async function train({ work, rank, words, exchange: memory, arrivals, ring }: TrainThreadData) {
+  const { input, devices, depth, link } = work;
   const kernels = openKernels(work.arithmetic);
   const topology = topologyOf(input, devices);
   const shape = exchangeShapeOf(topology);
@@ -66,7 +69,10 @@ async function train({ work, rank, words, exchange: memory, ring }: TrainThreadD
   const cellsFor = (channel: Parameters<typeof meter.cellsFor>[0]) =>
     meter.cellsFor(channel, cells);
   const place = { shape, rank, memory, cells, cellsFor, kernels };
-  const exchange = createSharedMemoryExchange(place);
+  const direct = createSharedMemoryExchange(place);
+  const { gradientLength } = topology;
+  const exchange =
+    link === undefined ? direct : overLink(direct, { link, memory: arrivals, gradientLength });
   const device = createDeviceState({ rank, topology, recipe: work.recipe, kernels, exchange });
   const intake =
     ring === undefined

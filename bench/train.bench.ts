@@ -14,6 +14,7 @@ import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topolo
 import { type ConfigurationName, configuration } from "./configurations.ts";
 import type { ReaderThreadData } from "./reader-thread.ts";
 import { type BenchRow, quantiles } from "./report.ts";
+import { linkBytes } from "./slow-link.ts";
 import { measureStepLimit } from "./step-limit.ts";
 import type { TrainThreadData, TrainThreadReport } from "./train-thread.ts";
 import type { TrainWork } from "./train-work.ts";
@@ -75,6 +76,7 @@ export async function runDevices(work: TrainWork, sleepMs?: number): Promise<Tra
   const participants = work.devices + 1;
   const words = new SharedArrayBuffer(4 * cellWords(participants, layout.cells + ringLayout.cells));
   const exchange = new SharedArrayBuffer(layout.bytes);
+  const arrivals = new SharedArrayBuffer(linkBytes(work.devices));
   const ring = sleepMs === undefined ? undefined : new SharedArrayBuffer(ringLayout.bytes);
   const readers =
     ring === undefined || sleepMs === undefined
@@ -93,6 +95,7 @@ export async function runDevices(work: TrainWork, sleepMs?: number): Promise<Tra
       rank,
       words,
       exchange,
+      arrivals,
       ring,
     } satisfies TrainThreadData),
   );

@@ -4,6 +4,7 @@
 import test from "ava";
 import type { JobOptions } from "../../index.ts";
 import { play, smallSteps, startTestCluster, type TestCluster } from "../helpers/clusters.ts";
+import { startHost } from "../helpers/host-processes.ts";
 
 /** One table is stale and cut, one is stale and copied. */
 function jobOf(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOptions {
@@ -37,6 +38,17 @@ test.serial(
     }
   },
 );
+
+test.serial("stale tables of two processes: the same digest and counts as in one", async (t) => {
+  await using one = await startTestCluster(1);
+  const { result: calm } = await play(one, jobOf(one));
+  await using place = await startTestCluster(0, { minDevices: 2 });
+  await startHost(t, place.cluster, { devices: 1 });
+  await startHost(t, place.cluster, { devices: 1 });
+  const { result } = await play(place, jobOf(place));
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.staleness, calm.staleness);
+});
 
 test.serial("a run that paused says that one step more read fresh rows", async (t) => {
   await using place = await startTestCluster();

@@ -3,6 +3,7 @@
 
 import { SimulatedClock } from "../../src/clock.ts";
 import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
+import type { Kernels } from "../../src/kernels/kernels.ts";
 import { createReference } from "../../src/kernels/reference.ts";
 import type { Recipe } from "../../src/training/device-state.ts";
 import { scoreAll } from "../../src/training/evaluation.ts";
@@ -29,16 +30,18 @@ export async function trainPiped(
     readonly heldOut: readonly WholeBatch[];
     /** Steps of a window. */
     readonly window: number;
+    /** @default the reference */
+    readonly kernels?: () => Kernels;
   },
 ) {
   const { input, recipe, batches, heldOut, window, devices: count, depth } = options;
-  const { seed = 1, pauseAt } = options;
+  const { seed = 1, pauseAt, kernels = createReference } = options;
   const steps = batches.length;
   const evaluated = heldOut.reduce((sum, { samples }) => sum + samples, 0);
   const cells = createSimulatedCells({ cells: pipedCells(input, count), seed });
   const clock = new SimulatedClock();
   const place = startPipedDevices({
-    ...{ input, recipe, devices: count, kernels: createReference },
+    ...{ input, recipe, devices: count, kernels },
     cellsOf: (participant) => cells.cellsOf(participant),
     meterOf: () => createStepMeter(new BigInt64Array(meterWords), clock),
   });

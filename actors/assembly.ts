@@ -131,12 +131,11 @@ export function derive(assembly: Assembly): Derived {
   const { idsMax } = data;
   const plan = planFor(assembly);
   const input = { model, batchSize, slices, idsMax, weighted, exchange, plan };
-  const isEven = hosts.every((host) => host.devices === hosts[0]?.devices);
-  const topology = topologyOf(input, devices, isEven ? hosts.length : 1);
   const hostOf = hostPlaces(assembly).flatMap(({ position, count }) =>
     new Array<number>(count).fill(position),
   );
-  const exchangeShape = { ...exchangeShapeOf(topology), hostOf };
+  const topology = topologyOf(input, devices, hostOf);
+  const exchangeShape = exchangeShapeOf(topology);
   const readers = Array.from({ length: job.readers }, (_, reader) => devices + reader);
   return {
     topology,

@@ -49,12 +49,18 @@ export interface AllReduce {
 export const channels = {
   /** Ids and bag lengths, from the slices' devices to the rows' devices. */
   ids: "the ids",
+  /** Parts of pooled embeddings, to the device of the same host that adds them up for others. */
+  partials: "the partial sums",
+  /** Those of tables that a step reads one update late. */
+  stalePartials: "the stale partial sums",
   /** Pooled embeddings, back to the slices' devices. */
   pooled: "the pooled embeddings",
   /** Those of tables that a step reads one update late. */
   stalePooled: "the stale pooled embeddings",
   /** Gradients of pooled embeddings, to the rows' devices. */
   dPooled: "the gradients of pooled embeddings",
+  /** Those that one device of a host took for several, to each of these. */
+  dPartials: "the gradients of partial sums",
   /** Distinct rows of tables with `dedup`, to the slices' devices. */
   rows: "the distinct rows",
   /** Those of tables that a step reads one update late. */
@@ -72,6 +78,13 @@ export const channels = {
 export type ChannelName = keyof typeof channels;
 
 export const channelNames = Object.keys(channels) as readonly ChannelName[];
+
+/** Channels between devices of one host: those of others send nothing there and wait for nobody. */
+export const insideHost: ReadonlySet<ChannelName> = new Set([
+  "partials",
+  "stalePartials",
+  "dPartials",
+] as const);
 
 /** What one device of a generation exchanges with the others in a step. */
 export interface Exchange extends Readonly<Record<ChannelName, AllToAll>> {

@@ -19,6 +19,7 @@ import {
   type Exchange,
   type ExchangeKernels,
   type ExchangeShape,
+  insideHost,
   type PartBytes,
   type Region,
   type SentBytes,
@@ -108,7 +109,7 @@ function createAllToAll(options: {
 }): AllToAll {
   const { name, rank, memory, cells, layout, around, sent } = options;
   const { inboxes, published, closed, span } = layout.channels[name];
-  const { peers } = around;
+  const peers = insideHost.has(name) ? around.neighbours : around.peers;
   const what = channels[name];
   const devices = inboxes.length;
   const inbox = (to: number) => inboxes[to]?.first ?? 0;

@@ -14,6 +14,7 @@ import { createDlrm, type Dlrm, type DlrmGradients, gradientsOf } from "../model
 import type { DenseOptimizerSpec } from "../model/options.ts";
 import { initParameters } from "../model/parameters.ts";
 import { type Key, keyOf } from "../random.ts";
+import { parcelOf, vectorFloats } from "./bundles.ts";
 import { createDistinctState, type DistinctState } from "./rows-hop.ts";
 import { StaleRows } from "./stale-rows.ts";
 import { type HeldShard, samplesMaxOf, type Topology } from "./topology.ts";
@@ -70,7 +71,7 @@ export interface RoundedMemory {
   readonly held: Tensor;
   /** (B, columns of the slab) */
   readonly heldGradients: Tensor;
-  /** Flat: the vectors of all bundles, one after the other. */
+  /** Flat: the vectors that come, bundle after bundle; for a gateway, before, those of a relay. */
   readonly vectors: Tensor;
   /** First float of each bundle in `vectors`. */
   readonly firstOf: readonly number[];
@@ -143,12 +144,23 @@ function createRounded(kernels: Kernels, topology: Topology, rank: number): Roun
   const samplesMax = Math.max(0, ...counts);
   const firstOf: number[] = [];
   let floats = 0;
-  let widest = 0;
-  for (const { bundle, columns, trees } of [...bundlesOf.flat(), ...replicatedBundles]) {
-    firstOf[bundle] = floats;
-    floats += (counts[rank] ?? 0) * columns * trees.length;
-    widest = Math.max(widest, columns);
+  for (const [peer] of counts.entries()) {
+    const { own, relays } = parcelOf(topology, peer, rank);
+    for (const bundle of [...own, ...relays]) {
+      firstOf[bundle.bundle] = floats;
+      floats += vectorFloats(bundle, counts[rank] ?? 0);
+    }
   }
+  // As a gateway it adds up one relay at a time.
+  for (const { parts } of (topology.parcels[rank] ?? []).flatMap(({ relays }) => relays)) {
+    const needed = [...parts.values()].map((part) => vectorFloats(part, samplesMax));
+    floats = Math.max(
+      floats,
+      needed.reduce((sum, own) => sum + own, 0),
+    );
+  }
+  const all = [...bundlesOf.flat(), ...replicatedBundles];
+  const widest = all.reduce((most, { columns }) => Math.max(most, columns), 0);
   const isAnyPacked = isForward || isBackward || isPlain.includes(false);
   const own = columnsOf[rank] ?? 0;
   const rows = (isNeeded: boolean, count: number) => {

@@ -18,9 +18,11 @@ import type { ChannelName } from "../exchange/exchange.ts";
 export const waitedFor = [
   "batch",
   "ids",
+  "partials",
   "pooled",
   "rows",
   "dPooled",
+  "dPartials",
   "dRows",
   "rowSums",
   "gradients",
@@ -30,7 +32,11 @@ export const waitedFor = [
 export type WaitedFor = (typeof waitedFor)[number];
 
 /** Stale vectors and rows are waited for as the others are. */
-const alike: Readonly<Record<string, WaitedFor>> = { stalePooled: "pooled", staleRows: "rows" };
+const alike: Readonly<Record<string, WaitedFor>> = {
+  stalePartials: "partials",
+  stalePooled: "pooled",
+  staleRows: "rows",
+};
 
 const waitsFirst = 4;
 
@@ -148,13 +154,15 @@ export function timesBetween(
       sendingIds: shareOf(input),
       batch: shareOf(waits[0] ?? 0),
       ids: shareOf(waits[1] ?? 0),
-      pooled: shareOf(waits[2] ?? 0),
-      rows: shareOf(waits[3] ?? 0),
-      dPooled: shareOf(waits[4] ?? 0),
-      dRows: shareOf(waits[5] ?? 0),
-      rowSums: shareOf(waits[6] ?? 0),
-      gradients: shareOf(waits[7] ?? 0),
-      losses: shareOf(waits[8] ?? 0),
+      partials: shareOf(waits[2] ?? 0),
+      pooled: shareOf(waits[3] ?? 0),
+      rows: shareOf(waits[4] ?? 0),
+      dPooled: shareOf(waits[5] ?? 0),
+      dPartials: shareOf(waits[6] ?? 0),
+      dRows: shareOf(waits[7] ?? 0),
+      rowSums: shareOf(waits[8] ?? 0),
+      gradients: shareOf(waits[9] ?? 0),
+      losses: shareOf(waits[10] ?? 0),
     },
   };
 }

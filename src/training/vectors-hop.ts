@@ -5,17 +5,20 @@
 // block they are columns of its vector; where it has more, the samples' device adds the tree over
 // blocks and takes the mean, split or not, so that no plan changes a bit. What one device has of a
 // table's columns travels as a bundle: the finished subtrees of its blocks there, one gradient
-// back. Vectors that travel in fewer bits are rounded also where they cross no device.
+// back. Between hosts bundles may be added up on their way (relay-hop.ts). Vectors that travel in
+// fewer bits are rounded also where they cross no device.
 
 import type { SampleRows } from "../embedding/local-rows.ts";
 import type { Bags, PooledPart, Tensor } from "../kernels/kernels.ts";
-import { type Precision, packedBytes } from "../kernels/precision.ts";
-import type { Subtree } from "../kernels/slices.ts";
+import { packedBytes } from "../kernels/precision.ts";
 import { columnOf, columnsOf } from "../model/dlrm.ts";
+import { packSums, partIn, roundingOf, unpackGradient, unpackSums } from "./bundle-vectors.ts";
+import { type Bundle, parcelOf, vectorBytes } from "./bundles.ts";
 import type { DeviceState } from "./device-state.ts";
-import type { Read, ShardRange } from "./reads.ts";
+import { type Read, rangeOf } from "./reads.ts";
+import { addPartials, openPartials, packPartials, relayGradients } from "./relay-hop.ts";
 import type { StepPlan } from "./step-plan.ts";
-import { type Bundle, type HeldShard, type Topology, tableOf } from "./topology.ts";
+import { type HeldShard, type Topology, tableOf } from "./topology.ts";
 
 /** Vectors of a bundle as they lie here: one part for each of its trees. */
 type BundleParts = readonly PooledPart[];
@@ -33,71 +36,31 @@ export async function sendVectors(
   const { kernels, slab, topology, rank } = device;
   const { forward } = topology.exchange;
   const isDirect = forward === "float32" && topology.isPlain[rank] === true;
-  const own = rangeOf(read, rank);
+  const range = rangeOf(read, rank);
   const channel = device.exchange[read.vectors];
   await channel.open(plan.bytes[read.vectors]);
+  const partials = await openPartials(device, plan, read);
   let first = 0;
   for (const [peer, count] of plan.counts.entries()) {
     const { buffer, byteOffset } = channel.outbox(peer);
-    const shape = [count, own.columns];
+    const shape = [count, range.columns];
     const out = isDirect
       ? kernels.view(buffer, byteOffset, shape)
       : kernels.reshape(device.rounded.held, shape);
-    if (own.columns > 0) slab.lookup(out, bags, first, count, own);
+    if (range.columns > 0) slab.lookup(out, bags, first, count, range);
     if (!isDirect) {
       let at = byteOffset;
-      for (const bundle of read.bundlesOf[rank] ?? []) {
-        for (const tree of bundle.trees) {
-          const vectors = sumOver(device, bundle, tree, out, own);
-          kernels.packColumns(
-            { buffer, byteOffset: at },
-            vectors.from,
-            vectors.first,
-            bundle.columns,
-            forward,
-          );
-          at += packedBytes(count, bundle.columns, forward);
-        }
+      for (const bundle of parcelOf(read, rank, peer).own) {
+        const parts = bundle.shards.map(partIn(out, range));
+        packSums(device, bundle, parts, { buffer, byteOffset: at });
+        at += vectorBytes(bundle, count, forward);
       }
+      packPartials(device, peer, out, partials, read);
     }
     first += count;
   }
+  await addPartials(device, plan, read);
   channel.start();
-}
-
-/** What of a device's shards belongs to a read. */
-function rangeOf(read: Read, device: number): ShardRange {
-  const range = read.held[device];
-  if (range === undefined) throw new RangeError(`The topology has no device ${device}`);
-  return range;
-}
-
-/** Where the vectors of a finished subtree lie: as pooled (b,C), or added up from its shards. */
-function sumOver(
-  { kernels, rounded, topology }: DeviceState,
-  { table, columns, shards }: Bundle,
-  tree: Subtree,
-  pooled: Tensor,
-  own: ShardRange,
-): Omit<PooledPart, "tree"> {
-  const [only] = shards;
-  if (only !== undefined && shards.length === 1) {
-    return { from: pooled, first: only.column - own.column };
-  }
-  const inside = shards.filter(({ firstBlock }) => {
-    return firstBlock >= tree.first && firstBlock < tree.first + tree.count;
-  });
-  const { rowBlocks } = tableOf(topology.input.model.tables, table);
-  const out = kernels.reshape(rounded.scratch, [pooled.shape[0] ?? 0, columns]);
-  kernels.foldPooled(
-    out,
-    0,
-    inside.map(partIn(pooled, own)),
-    rowBlocks,
-    columns,
-    ...roundingOf(topology),
-  );
-  return { from: out, first: 0 };
 }
 
 /** Puts the vectors of all tables, those that were pooled here too, into the model's `x`. */
@@ -135,44 +98,27 @@ async function receiveParts(
 ): Promise<void> {
   if (!read.hasVectors) return;
   const { exchange, kernels, rank, topology } = device;
-  const { vectors, firstOf } = device.rounded;
   const { forward } = topology.exchange;
   const { samples } = plan;
   const { buffer, byteOffset } = await exchange[read.vectors].finish();
   let start = byteOffset;
-  for (const [peer, bundles] of read.bundlesOf.entries()) {
+  for (const peer of plan.counts.keys()) {
+    const { own, relays } = parcelOf(read, peer, rank);
     if (forward === "float32" && topology.isPlain[peer] === true) {
       const theirs = rangeOf(read, peer);
       const from = kernels.view(buffer, start, [samples, theirs.columns]);
-      for (const { bundle, shards } of bundles) parts[bundle] = shards.map(partIn(from, theirs));
+      for (const { bundle, shards } of own) parts[bundle] = shards.map(partIn(from, theirs));
     } else {
       let at = start;
-      for (const { bundle, columns, trees } of bundles) {
-        parts[bundle] = trees.map((tree, i) => {
-          const place = (firstOf[bundle] ?? 0) + i * samples * columns;
-          const from =
-            forward === "float32"
-              ? kernels.view(buffer, at, [samples, columns])
-              : kernels.reshape(vectors, [samples, columns], place);
-          if (forward !== "float32") {
-            kernels.unpackColumns(from, 0, { buffer, byteOffset: at }, columns, forward);
-          }
-          at += packedBytes(samples, columns, forward);
-          return { from, first: 0, tree };
-        });
+      for (const bundle of [...own, ...relays]) {
+        const place = { buffer, byteOffset: at };
+        const first = device.rounded.firstOf[bundle.bundle] ?? 0;
+        parts[bundle.bundle] = unpackSums(device, bundle, samples, place, first);
+        at += vectorBytes(bundle, samples, forward);
       }
     }
     start += plan.bytes[read.vectors](peer, rank);
   }
-}
-
-/** A shard's vectors among those of all shards of its device that are read together. */
-function partIn(from: Tensor, own: ShardRange) {
-  return ({ column, firstBlock, blocks }: HeldShard): PooledPart => ({
-    from,
-    first: column - own.column,
-    tree: { first: firstBlock, count: blocks },
-  });
 }
 
 /** The vectors (b,D), or their gradients, of a shard whose rows travel. */
@@ -214,18 +160,18 @@ function assemble(
   plan: StepPlan,
   parts: readonly BundleParts[],
 ): void {
-  const { kernels, model, topology } = device;
+  const { kernels, model, rank, topology } = device;
   const x = columnsOf(model, model.x, plan.samples);
   const { bundlesOf, distinctBundles, replicatedBundles } = topology;
   for (const bundles of [...bundlesOf, distinctBundles, replicatedBundles]) {
     for (const { bundle, table, firstColumn, columns } of bundles) {
       const [only] = parts[bundle] ?? [];
-      if (only === undefined || topology.folded.has(table)) continue;
+      if (only === undefined || isFolded(topology, table)) continue;
       const to = columnOf(topology.shape, table) + firstColumn;
       kernels.copyColumns(x, to, only.from, only.first, columns);
     }
   }
-  for (const [table, runs] of topology.folded) {
+  for (const [table, runs] of topology.foldedOn[topology.hostOf[rank] ?? 0] ?? []) {
     const { rowBlocks, pooling } = tableOf(topology.input.model.tables, table);
     const lengths = pooling === "mean" ? lengthsOf(rows, table) : undefined;
     for (const run of runs) {
@@ -240,9 +186,9 @@ function assemble(
   }
 }
 
-/** The last arguments of `foldPooled` for a sum: no lengths, and what its nodes are rounded to. */
-function roundingOf({ exchange: { forward } }: Topology): [undefined, Precision | undefined] {
-  return [undefined, forward === "float32" ? undefined : forward];
+/** Whether the samples' side adds a table up, and takes its mean. */
+function isFolded({ input }: Topology, table: number): boolean {
+  return tableOf(input.model.tables, table).rowBlocks > 1;
 }
 
 // Their gradients ----
@@ -253,10 +199,11 @@ export async function sendVectorGradients(
   rows: SampleRows,
   plan: StepPlan,
 ): Promise<void> {
-  const { exchange, kernels, topology, rounded } = device;
+  const { exchange, kernels, rank, topology, rounded } = device;
   const { backward } = topology.exchange;
   await exchange.dPooled.open(plan.bytes.dPooled);
-  for (const [peer, bundles] of topology.bundlesOf.entries()) {
+  for (const peer of plan.counts.keys()) {
+    const { own: bundles, relays } = parcelOf(topology, peer, rank);
     const { buffer, byteOffset } = exchange.dPooled.outbox(peer);
     if (backward === "float32" && topology.isPlain[peer] === true) {
       const shape = [plan.samples, topology.columnsOf[peer] ?? 0];
@@ -267,7 +214,7 @@ export async function sendVectorGradients(
       continue;
     }
     let at = byteOffset;
-    for (const bundle of bundles) {
+    for (const bundle of [...bundles, ...relays]) {
       const own = kernels.reshape(rounded.scratch, [plan.samples, bundle.columns]);
       copyGradient(device, rows, plan, own, bundle, 0);
       kernels.packColumns({ buffer, byteOffset: at }, own, 0, bundle.columns, backward);
@@ -284,21 +231,23 @@ export async function sendVectorGradients(
 export async function receiveVectorGradients(device: DeviceState, plan: StepPlan): Promise<Tensor> {
   const { exchange, kernels, rank, slab, topology } = device;
   const { backward } = topology.exchange;
-  const { buffer, byteOffset } = await exchange.dPooled.finish();
+  const inbox = await exchange.dPooled.finish();
+  await relayGradients(device, plan, inbox);
+  const { buffer, byteOffset } = inbox;
   const samples = plan.counts.reduce((sum, count) => sum + count, 0);
   if (backward === "float32" && topology.isPlain[rank] === true) {
     return kernels.view(buffer, byteOffset, [samples, slab.columns]);
   }
-  let at = byteOffset;
+  let start = byteOffset;
   let first = 0;
-  for (const count of plan.counts) {
+  for (const [peer, count] of plan.counts.entries()) {
     const out = kernels.part(device.rounded.heldGradients, first, count);
-    for (const { columns, shards } of topology.bundlesOf[rank] ?? []) {
-      const [one, ...others] = shards.map(({ column }) => column);
-      kernels.unpackColumns(out, one ?? 0, { buffer, byteOffset: at }, columns, backward);
-      for (const other of others) kernels.copyColumns(out, other, out, one ?? 0, columns);
-      at += packedBytes(count, columns, backward);
+    let at = start;
+    for (const bundle of parcelOf(topology, rank, peer).own) {
+      unpackGradient(device, bundle, out, { buffer, byteOffset: at });
+      at += packedBytes(count, bundle.columns, backward);
     }
+    start += plan.bytes.dPooled(peer, rank);
     first += count;
   }
   return kernels.part(device.rounded.heldGradients, 0, samples);
@@ -334,7 +283,7 @@ export function copyGradient(
   const { pooling } = tableOf(topology.input.model.tables, table);
   const dX = columnsOf(model, model.dX, plan.samples);
   const from = columnOf(topology.shape, table) + firstColumn;
-  if (pooling === "mean" && topology.folded.has(table)) {
+  if (pooling === "mean" && isFolded(topology, table)) {
     kernels.shareColumns(out, column, dX, from, columns, lengthsOf(rows, table));
   } else {
     kernels.copyColumns(out, column, dX, from, columns);

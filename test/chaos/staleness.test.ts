@@ -42,9 +42,9 @@ test.serial(
 test.serial("stale tables of two processes: the same digest and counts as in one", async (t) => {
   await using one = await startTestCluster(1);
   const { result: calm } = await play(one, jobOf(one));
-  await using place = await startTestCluster(0, { minDevices: 2 });
-  await startHost(t, place.cluster, { devices: 1 });
-  await startHost(t, place.cluster, { devices: 1 });
+  await using place = await startTestCluster(0, { minDevices: 4 });
+  await startHost(t, place.cluster); // Of two devices: one adds up the parts of both.
+  await startHost(t, place.cluster);
   const { result } = await play(place, jobOf(place));
   t.is(result.digest, calm.digest);
   t.deepEqual(result.staleness, calm.staleness);

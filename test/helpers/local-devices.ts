@@ -51,12 +51,14 @@ export function startLocalDevices(options: {
   readonly input: TopologyInput;
   readonly recipe: Recipe;
   readonly devices: number;
+  /** The host of each, as the topology has it; here they share one memory. */
+  readonly hostOf?: readonly number[];
   readonly kernels: () => Kernels;
   readonly seed?: number;
 }): LocalDevices {
   const { input, recipe, devices, seed = 1 } = options;
-  const topology = topologyOf(input, devices);
-  const shape = exchangeShapeOf(topology);
+  const topology = topologyOf(input, devices, options.hostOf);
+  const { hostOf, ...shape } = exchangeShapeOf(topology);
   const layout = layoutOf(shape);
   const memory = new SharedArrayBuffer(layout.bytes);
   const cells = createSimulatedCells({ cells: layout.cells, seed });

@@ -66,7 +66,8 @@ const modelOf = ({ precision = "float32", l2 = 0, dedup = [] }: Choice) =>
     top: [16, 1],
   });
 
-function start(choice: Choice, plan: Plan): LocalDevices {
+/** `hostOf`: left out, the plan's hosts. */
+function start(choice: Choice, plan: Plan, hostOf = hostsOf(plan)): LocalDevices {
   const { sparse = rowWiseAdagrad({ learningRate: 0.1 }), exchange, isWeighted = false } = choice;
   const input = { batchSize: samples, slices: 8, idsMax: rows.map(() => 2), plan };
   return startLocalDevices({
@@ -83,9 +84,14 @@ function start(choice: Choice, plan: Plan): LocalDevices {
       },
       seed: 3,
     },
-    devices: plan.devices.hosts * plan.devices.perHost,
+    devices: hostOf.length,
+    hostOf,
     kernels: () => (choice.isNative === true ? openKernels("auto") : createReference()),
   });
+}
+
+function hostsOf({ devices: { hosts, perHost } }: Plan): number[] {
+  return Array.from({ length: hosts * perHost }, (_, device) => Math.floor(device / perHost));
 }
 
 function batchOf(step: number, { isWeighted = false }: Choice): WholeBatch {
@@ -145,23 +151,44 @@ for (const [title, choice] of Object.entries(cases)) {
       const expected = await train(start(own, planned(own, "table-wise", 1, 1)), own);
       t.true(expected.losses.every(Number.isFinite));
       const stream = new RandomStream(1, title.length, isNative ? 1 : 0);
-      for (let i = 0; i < 4; i++) {
-        const plan = randomPlan(modelOf(own).tables, 1 + stream.below(4), stream);
-        const actual = await train(start(own, plan), own);
-        t.deepEqual(actual, expected, JSON.stringify(plan));
+      for (const hostOf of [
+        [0, 0, 0],
+        [0, 0, 1, 1],
+        [0, 0, 0, 1, 1],
+        [0, 1, 1, 2, 2, 2],
+      ]) {
+        const plan = randomPlan(modelOf(own).tables, hostOf.length, stream);
+        const what = `${hostOf} ${JSON.stringify(plan)}`;
+        t.deepEqual(await train(start(own, plan, hostOf), own), expected, what);
         if (choice.exchange !== undefined) continue; // The job would be refused.
         const deduped = { ...own, dedup: rows.map(() => stream.below(3) > 0) };
-        const same = await train(start(deduped, plan), deduped);
-        t.deepEqual(same, expected, `${deduped.dedup} ${JSON.stringify(plan)}`);
+        const same = await train(start(deduped, plan, hostOf), deduped);
+        t.deepEqual(same, expected, `${deduped.dedup} ${what}`);
       }
     });
   }
 }
 
 for (const scheme of schemes) {
-  test(`every table ${scheme}: the bits of one device`, async (t) => {
-    const expected = await train(start({}, planned({}, "table-wise", 1, 1)), {});
-    t.deepEqual(await train(start({}, planned({}, scheme, 2, 2)), {}), expected);
+  test(`every table ${scheme} over two hosts: the bits of one device`, async (t) => {
+    const isCutByRows = ["row-wise", "table-row-wise", "grid"].includes(scheme);
+    for (const exchange of [
+      { forward: "float32", backward: "float32" },
+      { forward: "float16", backward: "bfloat16" },
+      { forward: "int8", backward: "int8" },
+      { forward: "float32", backward: "int8" },
+    ] as const) {
+      const choice: Choice = { exchange, isNative: exchange.forward !== "float32" };
+      const expected = await train(start(choice, planned(choice, "table-wise", 1, 1)), choice);
+      for (const [hosts, perHost] of [
+        [2, 2],
+        [2, 3],
+      ] as const) {
+        const local = start(choice, planned(choice, scheme, hosts, perHost));
+        t.is(local.topology.relaysOf.flat().length > 0, isCutByRows);
+        t.deepEqual(await train(local, choice), expected);
+      }
+    }
   });
 }
 

@@ -19,6 +19,8 @@ import { localPart, startLocalDevices, type WholeBatch } from "../helpers/local-
 
 // W devices, T tables of the same size, b samples of each device, D columns, P ids in every bag.
 const [W, T, b, D, P] = [4, 8, 6, 16, 4] as const;
+/** Where there are hosts: N of L devices. */
+const [N, L] = [2, 2] as const;
 const batchSize = b * W;
 const slices = 8;
 const rows = 40;
@@ -74,7 +76,7 @@ function expected(peers: number) {
   return Object.fromEntries(Object.entries(perStep).map(([name, bytes]) => [name, bytes * steps]));
 }
 
-function sentBy({ sent }: Exchange, way: "shared" | "wire") {
+function sentBy({ sent }: Pick<Exchange, "sent">, way: "shared" | "wire") {
   const { ids, pooled, dPooled, losses } = sent;
   const counts = { ids, pooled, dPooled, losses };
   return Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, count[way]]));
@@ -97,10 +99,9 @@ async function sentInStep(
 }
 
 const frameHeader = 2 * 4;
-const nothing = {
-  ...{ pooled: 0, stalePooled: 0, dPooled: 0, rows: 0, staleRows: 0, dRows: 0 },
-  ...{ rowSums: 0, scores: 0 },
-};
+const stale = { stalePartials: 0, stalePooled: 0, staleRows: 0 };
+const vectors = { partials: 0, pooled: 0, dPooled: 0, dPartials: 0, ...stale };
+const nothing = { ...vectors, rows: 0, dRows: 0, rowSums: 0, scores: 0 };
 const losses = (W - 1) * 8 * (slices / W);
 
 test("a step on one host sends what the formulas of table-wise sharding say", async (t) => {
@@ -209,15 +210,47 @@ test("of tables with dedup distinct rows travel, there and back", async (t) => {
 for (const dedup of [false, true]) {
   const title = dedup ? "of distinct rows" : "of vectors";
   test(`two hosts send the same bytes ${title}, some over the wire, and train the same model`, async (t) => {
-    await trainOnHosts(t, dedup);
+    for (const { sent } of await trainOnHosts(t, inputOf({ dedup }))) {
+      if (dedup) break; // Each device asks for rows of its own.
+      t.deepEqual(sentBy({ sent }, "shared"), expected(L - 1));
+      t.deepEqual(sentBy({ sent }, "wire"), expected(W - L));
+    }
   });
 }
 
-async function trainOnHosts(t: ExecutionContext, dedup: boolean): Promise<void> {
-  const input = inputOf({ dedup });
+// What a host has of tables that are cut by rows inside it: their columns, of all tables together.
+for (const [title, table, columns] of [
+  ["table-row-wise", { sharding: "table-row-wise", rowBlocks: L }, (T / N) * D],
+  ["grid", { sharding: "grid", rowBlocks: L, dim: 64 }, (T * 64) / N],
+  ["row-wise", { sharding: "row-wise", rowBlocks: W }, T * D],
+] as const) {
+  for (const [bits, exchange] of [
+    ["32", exactExchange],
+    ["16", { forward: "float16", backward: "bfloat16" }],
+  ] as const) {
+    test(`${title} over two hosts, in ${bits} bits: added up inside them, sent once a host`, async (t) => {
+      const toOne = steps * b * columns * (Number(bits) / 8); // b D e of papers.md 1.2.
+      const [up, out] = [((L - 1) / L) * W * toOne, (N - 1) * toOne];
+      for (const { sent } of await trainOnHosts(t, inputOf(table, exchange))) {
+        t.is(sent.partials.shared + sent.pooled.shared, up);
+        t.is(sent.partials.shared, (N - 1) * (L - 1) * toOne);
+        t.is(sent.pooled.wire, out);
+        t.is(sent.dPartials.shared + sent.dPooled.shared, up);
+        t.is(sent.dPartials.shared, (N - 1) * (L - 1) * toOne);
+        t.is(sent.dPooled.wire, out);
+        t.is(sent.partials.wire + sent.dPartials.wire, 0);
+      }
+    });
+  }
+}
+
+/** Trains on two hosts that are joined by bridges; what one device would have trained. */
+async function trainOnHosts(
+  t: ExecutionContext,
+  input: TopologyInput,
+): Promise<readonly Exchange[]> {
   const hostOf = [0, 0, 1, 1];
-  const L = 2;
-  const topology = topologyOf(input, W);
+  const topology = topologyOf(input, W, hostOf);
   const faults = { delayMs: [0, 5], drop: 0.02, reorder: 0.1 } as const;
   const hosts = startBridgedHosts({ shape: exchangeShapeOf(topology), hostOf, seed: 4, faults });
   const states = hosts.exchanges.map((exchange, rank) =>
@@ -231,11 +264,6 @@ async function trainOnHosts(t: ExecutionContext, dedup: boolean): Promise<void> 
       }
     }
   });
-  for (const exchange of hosts.exchanges) {
-    if (dedup) break; // Each device asks for rows of its own.
-    t.deepEqual(sentBy(exchange, "shared"), expected(L - 1));
-    t.deepEqual(sentBy(exchange, "wire"), expected(W - L));
-  }
   for (const [host, { traffic }] of hosts.bridges.entries()) {
     const mine = hosts.exchanges.filter(({ rank }) => hostOf[rank] === host);
     for (const [name, bytes] of Object.entries(traffic.bytes)) {
@@ -249,4 +277,5 @@ async function trainOnHosts(t: ExecutionContext, dedup: boolean): Promise<void> 
   const local = startLocalDevices({ input, recipe, devices: 1, kernels: createReference });
   for (let step = 0; step < steps; step++) await local.train(batchOf(step), step);
   t.is(digestOf(leaves, input.model.tables), local.digest());
+  return hosts.exchanges;
 }

@@ -49,6 +49,7 @@ const shareNames: Readonly<Record<keyof StepTimes["shares"], string>> = {
   rowSums: "for row sums",
   gradients: "for dense gradients",
   losses: "for losses",
+  tiers: "for rows from below",
 };
 
 /** How long a step took, and what at least a twentieth of that went to, in the step's order. */

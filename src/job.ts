@@ -6,6 +6,7 @@ import { z } from "zod";
 import { checkWeights } from "./data/columns.ts";
 import { type DataOptions, dataOptions } from "./data/options.ts";
 import { type SparseOptimizerOptions, sparseOptimizerOptions } from "./embedding/options.ts";
+import { type TiersOptions, tiersOptions } from "./embedding/tiers.ts";
 import { InvalidOptionError } from "./errors.ts";
 import { type ExchangeOptions, exchangeOptions } from "./exchange/options.ts";
 import {
@@ -77,6 +78,8 @@ export const jobSchema = z.strictObject({
   plan: planFileSchema.optional(),
   /** How many batches are in flight at once. */
   pipeline: pipelineOptions.prefault({}),
+  /** Memory below device memory, for tables of `tier: "cached"`. */
+  tiers: tiersOptions.prefault({}),
   /** Reader threads. */
   readers: z.int().min(1).max(16).default(1),
   /** Which kernels: native where they are built, or one of the two by name. */
@@ -113,6 +116,7 @@ export interface JobOptions {
   readonly devices?: number;
   readonly plan?: z.input<typeof planFileSchema>;
   readonly pipeline?: z.input<typeof pipelineOptions>;
+  readonly tiers?: TiersOptions;
   readonly readers?: number;
   readonly arithmetic?: "auto" | "native" | "reference";
   readonly stepDeadlineMs?: number;
@@ -140,6 +144,7 @@ export function resolveJob(options: unknown): JobSpec {
   }
   checkStaleness(job);
   checkDedup(job);
+  checkTiers(job);
   if (job.plan !== undefined) checkPlan(job, job.plan);
   return job;
 }
@@ -170,6 +175,19 @@ function checkDedup({ model, exchange }: JobSpec): void {
   );
 }
 
+/** @throws InvalidOptionError */
+function checkTiers({ model }: JobSpec): void {
+  for (const [i, { tier, sharding, staleness }] of model.tables.entries()) {
+    if (tier === "memory") continue;
+    const path = `model.tables[${i}].tier`;
+    if (sharding === "data-parallel") {
+      const why = '"memory" where `sharding` is "data-parallel": a copy is in memory';
+      throw expected(path, why, tier);
+    }
+    if (staleness > 0) throw expected(path, '"memory" where the table has `staleness`', tier);
+  }
+}
+
 /** @throws InvalidOptionError where a run of the job cannot follow the plan */
 function checkPlan({ model, devices }: JobSpec, file: PlanFile): void {
   const refuse = (why: string) =>
@@ -185,12 +203,15 @@ function checkPlan({ model, devices }: JobSpec, file: PlanFile): void {
     throw refuse(`it is for ${count} devices, and \`devices\` is ${devices}`);
   }
   for (const shard of plan.shards) {
-    const l2Scope = model.tables.find(({ name }) => name === shard.table)?.l2Scope;
+    const { l2Scope, staleness } = model.tables.find(({ name }) => name === shard.table) ?? {};
+    if (staleness === 1 && shard.tier === "cached") {
+      throw refuse(`it keeps ${shard.table} below memory, which has \`staleness\``);
+    }
     if (l2Scope === "table" && shard.device !== "all") {
       throw refuse(`it splits ${shard.table}, whose l2Scope is "table": such a table is copied`);
     }
-    if (shard.tier === "cached") {
-      throw refuse(`it keeps ${shard.table} below memory, which runs do not do yet`);
+    if (shard.tier === "cached" && shard.device === "all") {
+      throw refuse(`it keeps copies of ${shard.table} below memory; a copy is all in memory`);
     }
   }
 }
@@ -227,9 +248,10 @@ function withEvaluationBatch(options: unknown): unknown {
   return { ...options, evaluation: { ...evaluation, data: held } };
 }
 
-/** A model without where its tables lie and how their rows travel, which decides no bit. */
+/** A model without where its rows lie and how they travel, which decides no bit. */
 function withoutSharding(model: JobSpec["model"]) {
-  const tables = model.tables.map(({ sharding: _sharding, dedup: _dedup, staleness, ...rest }) => {
+  const tables = model.tables.map((table) => {
+    const { sharding: _sharding, dedup: _dedup, tier: _tier, staleness, ...rest } = table;
     return { ...rest, staleness: staleness || undefined };
   });
   return { ...model, tables };

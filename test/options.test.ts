@@ -249,6 +249,11 @@ test("an exact job refuses stale tables, and a bounded one has them in its ident
   });
   const identity = (options: unknown) => jobIdentity(resolveJob(options));
   const bounded = withOption("mode", "bounded", stale);
+  t.throws(() => resolveJob(withOption("model.tables.1.tier", "cached", bounded as JobOptions)), {
+    message:
+      'Expected `model.tables[1].tier` to be "memory" where the table has `staleness`, ' +
+      "got `cached` (string)",
+  });
   const identities = [
     job,
     withOption("mode", "bounded"),

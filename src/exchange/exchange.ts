@@ -23,12 +23,16 @@ export type PartBytes = (from: number, to: number) => number;
 export interface AllToAll {
   /** Begins a round, once the receivers have closed the one before. */
   open(bytes: PartBytes): Promise<void>;
+  /** Whether `open` would not have to wait. */
+  isFree(): boolean;
   /** Where to write the part for device `to`; valid from `open` to `start`. */
   outbox(to: number): Region;
   /** Sends all parts: of each the first `used` bytes; left out, all. */
   start(used?: (to: number) => number): void;
   /** The parts of all devices, side by side in rank order; valid until `close`. */
   finish(): Promise<Region>;
+  /** Whether `finish` would not have to wait. */
+  isThere(): boolean;
   /** Gives the inbox back to the senders. */
   close(): void;
 }

@@ -135,6 +135,8 @@ function createAllToAll(options: {
       }
     },
 
+    isFree: () => peers.every((peer) => cells.load(closed(peer)) >= round), // E1
+
     outbox(to) {
       const byteOffset = inbox(to) + partFirst(to);
       return { buffer: memory, byteOffset, byteLength: bytes(rank, to) };
@@ -164,6 +166,8 @@ function createAllToAll(options: {
       const byteLength = inboxBytes(bytes, devices, rank);
       return { buffer: memory, byteOffset: inbox(rank), byteLength };
     },
+
+    isThere: () => peers.every((peer) => cells.load(published(peer, rank)) >= round), // E2
 
     close() {
       cells.store(closed(rank), round, around.everybody);

@@ -1,9 +1,9 @@
-// Bundles: what devices have of a table's columns, and which way the vectors go that are pooled
-// from it. To devices of the same host each bundle goes by itself. To another host the bundles of a
-// host go as their sums, by way of one of their devices, the gateway: table-row-wise sharding as
-// papers.md 1.2 has it. Their gradients come back the other way round.
+// Bundles: what devices have of a table's columns, and which way their vectors go. To devices of
+// the same host each bundle goes by itself. To other hosts the bundles of a host go as their sums,
+// by way of one of its devices, the gateway (papers.md 1.2, table-row-wise). Gradients come back
+// the same way.
 //
-//   host 0: device 0 has rows above, device 1 those below      host 1
+//   host 0, whose devices have rows of the same columns        host 1
 //
 //   device 0 ── partials ──▶ device 1 ────── pooled ─────────▶ device 3
 //   device 0 ◀─ dPartials ── device 1 ◀───── dPooled ───────── device 3

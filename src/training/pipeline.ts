@@ -1,8 +1,9 @@
-// The pipeline of steps: up to three batches in flight on a device.
+// The pipeline of steps: batches in flight on a device.
 //
 //   depth 1   read, exchange, compute, then the next batch
 //   depth 2   the next batches are read while one computes
-//   depth 3   and the bags of the next one travel to the rows while one computes
+//   depth 3   and the bags of the next one travel to the rows while one computes; those of cached
+//             tables travel earlier, so that their rows come up in time (`tiers.prefetch`)
 //
 // It changes no bit: weights are read and changed in the computing step alone, in the order of the
 // steps (papers.md 1.6). Tables with `staleness: 1` are read one update before that: at any depth,
@@ -20,11 +21,14 @@ import {
   type BegunStep,
   beginStep,
   finishStep,
-  type ReceivedStep,
+  type LateStep,
   readAhead,
+  type StagedStep,
   type StepOutcome,
+  stageStep,
 } from "./step.ts";
 import type { StepMeter } from "./step-meter.ts";
+import { prefetchOf } from "./topology.ts";
 
 export const pipelineOptions = z.strictObject({
   /** Batches in flight: one; 2: reading ahead; 3: and exchanging ids ahead. Changes no bit. */
@@ -51,51 +55,72 @@ export function createPipeline(options: {
   readonly meter: StepMeter;
 }): Pipeline {
   const { device, intake, depth, steps, meter } = options;
+  const { ids } = device.exchange;
+  const stagedMax = depth === 3 ? prefetchOf(device.topology) : 0;
   const { isStale } = device.topology.reads;
-  /** The step that comes next, where it has begun, or what was wrong with its batch. */
-  let ahead: BegunStep | ReceivedStep | IdOutOfRangeError | undefined;
+  /** Steps whose rows are coming up, in order; of the first, stale ones may have been read. */
+  const staged: (StagedStep | LateStep)[] = [];
+  /** The step after those, where it has begun, or what was wrong with its batch. */
+  let begun: BegunStep | { readonly refused: IdOutOfRangeError } | undefined;
   if (depth > 1) intake.grant("training", steps);
 
   const begin = (batch: LocalBatch, step: number, askedStop: () => number) =>
     meter.exchangeInput(() => beginStep(device, batch, step, askedStop()));
 
-  const beginNow = async (step: number, askedStop: () => number) => {
-    if (depth === 1) intake.grant("training", 1);
-    return begin(await intake.next("training"), step, askedStop);
-  };
-
-  const beginAhead = async (step: number, askedStop: () => number) => {
-    const batch = intake.nextIfThere("training");
-    if (batch === undefined) return;
+  const beginAhead = async (batch: LocalBatch, step: number, askedStop: () => number) => {
     try {
-      ahead = await begin(batch, step, askedStop);
+      return await begin(batch, step, askedStop);
     } catch (error) {
       if (!(error instanceof IdOutOfRangeError)) throw error;
-      ahead = error; // The step before it must end as it would without a pipeline.
+      return { refused: error }; // The steps before it must end as they would without a pipeline.
     }
   };
 
-  /** The step that has begun ahead, if any; it is then no longer ahead. */
-  const takeAhead = (): BegunStep | ReceivedStep | undefined => {
-    const begun = ahead;
-    ahead = undefined;
-    if (begun instanceof IdOutOfRangeError) throw begun;
-    return begun;
+  /** Begins and stages what comes after `step`, as far as nobody has to wait for it. */
+  const goAhead = async (step: number, toStep: number, stop: number, asked: () => number) => {
+    for (;;) {
+      if (begun === undefined) {
+        const next = step + 1 + staged.length;
+        const stopAfter = staged.at(-1)?.staged.stopAfter ?? stop;
+        if (next >= toStep || (stopAfter >= 0 && next >= stopAfter) || !ids.isFree()) return;
+        const batch = intake.nextIfThere("training");
+        if (batch === undefined) return;
+        begun = await beginAhead(batch, next, asked);
+      } else if (!("refused" in begun) && staged.length < stagedMax && ids.isThere()) {
+        staged.push(await stageStep(device, begun));
+        begun = undefined;
+      } else {
+        return;
+      }
+    }
+  };
+
+  /** The step, which may have begun; it is then no longer ahead. */
+  const take = async (step: number, asked: () => number) => {
+    const next = staged.shift() ?? begun;
+    if (next === undefined) {
+      if (depth === 1) intake.grant("training", 1);
+      return begin(await intake.next("training"), step, asked);
+    }
+    if (next === begun) begun = undefined;
+    if ("refused" in next) throw next.refused;
+    return next;
   };
 
   return {
     async run(step, toStep, askedStop) {
-      meter.begin(intake.waiting("training") + (ahead === undefined ? 0 : 1));
-      const current = takeAhead() ?? (await beginNow(step, askedStop));
+      const ahead = staged.length + (begun === undefined ? 0 : 1);
+      meter.begin(intake.waiting("training") + ahead);
+      const current = await take(step, askedStop);
       let isLast = true;
       const outcome = await finishStep(device, current, {
         async begin(stopAfter) {
           isLast = step + 1 >= toStep || (stopAfter >= 0 && step + 1 >= stopAfter);
-          if (depth === 3 && !isLast) await beginAhead(step + 1, askedStop);
+          if (depth === 3) await goAhead(step, toStep, stopAfter, askedStop);
         },
         async read() {
           if (isLast || !isStale) return;
-          ahead = await readAhead(device, takeAhead() ?? (await beginNow(step + 1, askedStop)));
+          staged.unshift(await readAhead(device, await take(step + 1, askedStop)));
         },
       });
       intake.release("training");

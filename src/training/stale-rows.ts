@@ -2,7 +2,6 @@
 // was pending on them. Each is counted once a step, on the device that has it: the first of its
 // columns where they are cut, and device 0 where all have a copy.
 
-import type { ShardLookups } from "../embedding/distinct.ts";
 import type { Bags, Kernels, Tensor } from "../kernels/kernels.ts";
 import { type HeldShard, type Topology, tableOf } from "./topology.ts";
 
@@ -36,7 +35,7 @@ export class StaleRows {
   }
 
   /** Takes the rows that a step reads of shards that lie on one device each. */
-  takeRows(bags: Bags, lookups: readonly ShardLookups[], read: StepRead): void {
+  takeRows(bags: Bags, lookups: readonly { readonly bags: Bags }[], read: StepRead): void {
     if (this.#lastSteps.size === 0) return;
     const { heldBy, distinctBy } = this.#topology;
     for (const [i, shard] of (heldBy[this.#rank] ?? []).entries()) this.#take(shard, bags, i, read);

@@ -12,7 +12,7 @@
 //   S2. Nothing here knows how many devices there are but by asking the topology (law 4).
 //   S3. A step whose loss or gradient is not finite ends in an error, so no cut follows it.
 
-import type { DistinctBags, ShardLookups } from "../embedding/distinct.ts";
+import type { DistinctBags } from "../embedding/distinct.ts";
 import type { SampleRows } from "../embedding/local-rows.ts";
 import { rowRuleOf } from "../embedding/options.ts";
 import type { Slab } from "../embedding/slab.ts";
@@ -21,7 +21,7 @@ import type { Bags, RowRule, Tensor } from "../kernels/kernels.ts";
 import { applyDense } from "../model/dense-optimizer.ts";
 import { backwardBottom, backwardTop, forwardBottom, forwardTop } from "../model/dlrm.ts";
 import { purposes } from "../random.ts";
-import { distinctOfSamples, receiveBags, rowsOfSamples, sendBags } from "./bags-hop.ts";
+import { distinctOfSamples, rowsOfSamples, sendBags } from "./bags-hop.ts";
 import type { DeviceState } from "./device-state.ts";
 import {
   describeParameter,
@@ -34,6 +34,7 @@ import type { Read } from "./reads.ts";
 import { applyReplicas, backwardReplicas, replicaBagsOf } from "./replicas.ts";
 import { completeRows, type RowGradients } from "./row-sums.ts";
 import { receiveRowGradients, receiveRows, sendRowGradients, sendRows } from "./rows-hop.ts";
+import { arriveRows, releaseRows, type StagedRows, stageRows } from "./staging-hop.ts";
 import { planOf, type StepPlan } from "./step-plan.ts";
 import { tableOf } from "./topology.ts";
 import {
@@ -59,19 +60,27 @@ export interface BegunStep {
   readonly asked: DistinctBags;
 }
 
-/** One whose bags have come: its rows may be read. */
-export interface ReceivedStep extends BegunStep {
-  readonly bags: Bags;
-  readonly lookups: readonly ShardLookups[];
+/** And whose rows are on their way into device memory. */
+export interface StagedStep extends BegunStep {
+  readonly staged: StagedRows;
+}
+
+/** And have arrived there: they may be read. */
+interface ArrivedStep extends StagedStep {
   readonly replicaBags: Bags | undefined;
-  readonly stopAfter: number;
-  /** Whether its stale tables were read before the update of the step before. */
-  readonly isLate: boolean;
+}
+
+/** One whose stale tables were read before the update of the step before. */
+export interface LateStep extends ArrivedStep {
+  readonly isLate: true;
 }
 
 /** What a step lets the next one do; all devices do it, or none. */
 export interface Ahead {
-  /** Before vectors are waited for, when all devices agree on a stop: there it may begin. */
+  /**
+   * Where all devices agree on a stop, whenever this one has sent what others wait for: there
+   * coming steps may begin.
+   */
   begin(stopAfter: number): Promise<void>;
   /** Before the update: there its stale tables may be read (`readAhead`). */
   read(): Promise<void>;
@@ -97,37 +106,46 @@ export async function beginStep(
   return { batch, plan, rows, asked };
 }
 
-async function receiveStep(
+/** Receives the bags of a step and lets its rows come up, while another one may still compute. */
+export async function stageStep(device: DeviceState, begun: BegunStep): Promise<StagedStep> {
+  return { ...begun, staged: await stageRows(device, begun.plan) };
+}
+
+async function arriveStep(
   device: DeviceState,
-  begun: BegunStep,
-  isLate: boolean,
-): Promise<ReceivedStep> {
-  const received = await receiveBags(device, begun.plan);
-  return { ...begun, ...received, replicaBags: replicaBagsOf(device, begun.rows), isLate };
+  begun: BegunStep | StagedStep,
+): Promise<ArrivedStep> {
+  const step = "staged" in begun ? begun : await stageStep(device, begun);
+  await arriveRows(device, step.staged);
+  return { ...step, replicaBags: replicaBagsOf(device, step.rows) };
 }
 
 /**
  * Reads the stale tables of a batch that has begun, while the step before it has still to be
  * applied, and sends what was read.
  */
-export async function readAhead(device: DeviceState, begun: BegunStep): Promise<ReceivedStep> {
-  const received = await receiveStep(device, begun, true);
-  await sendRead(device, received, device.topology.reads.stale);
-  return received;
+export async function readAhead(
+  device: DeviceState,
+  begun: BegunStep | StagedStep,
+): Promise<LateStep> {
+  const arrived = await arriveStep(device, begun);
+  await sendRead(device, arrived, device.topology.reads.stale);
+  return { ...arrived, isLate: true };
 }
 
 /** Looks up what belongs to a read, and sends it. Of a step only this reads rows. */
-async function sendRead(device: DeviceState, step: ReceivedStep, read: Read): Promise<void> {
-  const { bags, lookups, replicaBags, plan } = step;
+async function sendRead(device: DeviceState, step: ArrivedStep, read: Read): Promise<void> {
+  const { staged, replicaBags, plan } = step;
+  const { bags, lookups } = staged;
   await sendVectors(device, bags, plan, read);
   await sendRows(device, lookups, plan, read);
   lookupReplicas(device, replicaBags, plan, read);
 }
 
 /** Reads what `readAhead` has not. */
-async function sendReads(device: DeviceState, step: ReceivedStep): Promise<void> {
+async function sendReads(device: DeviceState, step: ArrivedStep | LateStep): Promise<void> {
   const { fresh, stale } = device.topology.reads;
-  if (!step.isLate) await sendRead(device, step, stale);
+  if (!("isLate" in step)) await sendRead(device, step, stale);
   await sendRead(device, step, fresh);
 }
 
@@ -137,10 +155,10 @@ async function receiveReads(device: DeviceState, { rows, asked, plan }: BegunSte
   await receiveVectors(device, rows, plan);
 }
 
-/** Trains on a batch that has begun, or was even read ahead. */
+/** Trains on a batch that has begun, and may be staged, or even read ahead. */
 export async function finishStep(
   device: DeviceState,
-  current: BegunStep | ReceivedStep,
+  current: BegunStep | StagedStep | LateStep,
   ahead: Ahead = alone,
 ): Promise<StepOutcome> {
   const { exchange, kernels, model, slab, staleRows } = device;
@@ -148,13 +166,15 @@ export async function finishStep(
   const { step } = plan;
   const { dense, labels } = tensorsOf(device, batch);
   forwardBottom(model, dense); // While bags, or vectors, are on their way.
-  const received = "bags" in current ? current : await receiveStep(device, current, false);
-  const { bags, lookups, replicaBags, stopAfter, isLate } = received;
+  const isLate = "isLate" in current;
+  const arrived = isLate ? current : await arriveStep(device, current);
+  const { staged, replicaBags } = arrived;
+  const { bags, lookups, stopAfter } = staged;
 
-  await sendReads(device, received);
+  await sendReads(device, arrived);
   await ahead.begin(stopAfter);
   staleRows.takeRows(bags, lookups, { step, isLate });
-  await receiveReads(device, received);
+  await receiveReads(device, arrived);
 
   const logits = forwardTop(model, batch.samples, plan.dropout);
   const losses = new Float64Array(plan.mine.bounds.length - 1);
@@ -169,12 +189,14 @@ export async function finishStep(
   backwardReplicas(device, rows, replicaBags, plan);
   exchange.gradients.start();
   await sendPerSlice(device, plan.bytes.losses, losses);
+  await ahead.begin(stopAfter);
   await ahead.read();
 
   const dPooled = await receiveVectorGradients(device, plan);
   const dRows = await receiveRowGradients(device, lookups, plan);
   const pooled = { slab, bags, dPooled, slices: plan.all };
   const badRows = await applyRows(device, [pooled, ...dRows], plan); // S1
+  await releaseRows(device, staged);
   exchange.dPooled.close();
 
   const gradient = await exchange.gradients.finish();
@@ -202,9 +224,10 @@ export async function trainStep(
 export async function forwardStep(device: DeviceState, batch: LocalBatch): Promise<Tensor> {
   const begun = await beginStep(device, batch, 0, -1);
   forwardBottom(device.model, tensorsOf(device, batch).dense);
-  const received = await receiveStep(device, begun, false);
-  await sendReads(device, received);
-  await receiveReads(device, received);
+  const arrived = await arriveStep(device, begun);
+  await sendReads(device, arrived);
+  await releaseRows(device, arrived.staged);
+  await receiveReads(device, arrived);
   return forwardTop(device.model, batch.samples);
 }
 

@@ -8,7 +8,8 @@ import type { BagTable } from "../embedding/local-rows.ts";
 import type { TableSpec } from "../embedding/options.ts";
 import { type Shard, shardsOf } from "../embedding/shards.ts";
 import { quantaOf } from "../embedding/slab.ts";
-import type { RingShape } from "../exchange/batch-ring.ts";
+import type { TiersSpec } from "../embedding/tiers.ts";
+import { type RingShape, ringSlots } from "../exchange/batch-ring.ts";
 import type { ExchangeShape } from "../exchange/exchange.ts";
 import { type ExchangeSpec, exactExchange } from "../exchange/options.ts";
 import { packedBytes } from "../kernels/precision.ts";
@@ -40,6 +41,8 @@ export interface TopologyInput {
   readonly exchange?: ExchangeSpec;
   /** Where tables lie; left out, as the job says of each (`place`). */
   readonly plan?: Plan | undefined;
+  /** What lies below device memory; there where a table does. */
+  readonly tiers?: TiersSpec | undefined;
 }
 
 /** A shard, and its place among those of its device (or among the copies that all have). */
@@ -299,6 +302,12 @@ export function exchangeShapeOf(topology: Topology): ExchangeShape {
   };
 }
 
+/** Batches whose rows come up ahead of their step. */
+export function prefetchOf({ input, heldBy, distinctBy }: Topology): number {
+  const isCached = [...heldBy, ...distinctBy].flat().some(({ tier }) => tier === "cached");
+  return isCached ? (input.tiers?.prefetch ?? 0) : 0;
+}
+
 export function ringShapeOf(topology: Topology): RingShape {
   return {
     devices: topology.devices,
@@ -307,6 +316,7 @@ export function ringShapeOf(topology: Topology): RingShape {
     isWide: wideOf(topology.input.model.tables).includes(true),
     isWeighted: topology.input.weighted?.includes(true) === true,
     samplesMax: samplesMaxOf(topology),
+    slots: ringSlots + prefetchOf(topology),
   };
 }
 

@@ -83,5 +83,5 @@ export async function trainPiped(
   const staleRows = input.model.tables.map((_, table) =>
     counts.reduce((sum, own) => sum + (own[table] ?? 0), 0),
   );
-  return { losses, scores, cuts, staleRows, digest: place.digest(), error };
+  return { losses, scores, cuts, staleRows, digest: await place.digest(), error };
 }

@@ -4,6 +4,7 @@
 import test from "ava";
 import { SimulatedClock } from "../../src/clock.ts";
 import { sparseOptimizerOptions } from "../../src/embedding/options.ts";
+import { tiersOptions } from "../../src/embedding/tiers.ts";
 import { IdOutOfRangeError } from "../../src/errors.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 import { type ChannelName, channelNames } from "../../src/exchange/exchange.ts";
@@ -76,9 +77,21 @@ function batchOf(step: number, samples = batchSize): WholeBatch {
 const batches = Array.from({ length: steps }, (_, step) => batchOf(step));
 const heldOut = [batchOf(100), batchOf(101), batchOf(102, evaluated % batchSize)];
 
+/** With caches of one set each: every batch needs spare places. */
+function inputOf({ prefetch }: { readonly prefetch?: number }) {
+  if (prefetch === undefined) return input;
+  const tables = input.model.tables.map((table, i) => {
+    return { ...table, tier: i === 1 ? ("memory" as const) : ("cached" as const) };
+  });
+  const tiers = tiersOptions.parse({ hbmBytes: 1, prefetch, policy: "lfu" });
+  return { ...input, model: { ...input.model, tables }, tiers };
+}
+
 /** Trains in windows of four steps, with an evaluation after each. */
-function train(options: Interleaving & { readonly batches?: readonly WholeBatch[] }) {
-  return trainPiped({ input, recipe, batches, heldOut, window: 4, ...options });
+function train(
+  options: Interleaving & { readonly batches?: readonly WholeBatch[]; readonly prefetch?: number },
+) {
+  return trainPiped({ recipe, batches, heldOut, window: 4, ...options, input: inputOf(options) });
 }
 
 test("any depth, on any devices, in any interleaving: the same losses, scores and digest", async (t) => {
@@ -91,6 +104,23 @@ test("any depth, on any devices, in any interleaving: the same losses, scores an
       for (const seed of [1, 2, 3]) {
         t.deepEqual(await train({ devices, depth, seed }), expected, `${devices}, ${depth}`);
       }
+    }
+  }
+});
+
+test("rows that come up any number of batches ahead: the same losses, scores and digest", async (t) => {
+  const expected = await train({ devices: 1, depth: 1 });
+  for (const devices of [1, 2, 3]) {
+    for (const prefetch of [0, 1, 2, 5]) {
+      for (const [seed, depth] of [2, 3, 3, 3].entries()) {
+        const actual = await train({ devices, depth: depth as Depth, seed, prefetch });
+        t.deepEqual(actual, expected, `${devices} devices, ${prefetch} ahead, ${seed}`);
+      }
+      const { losses, scores, digest } = expected;
+      const paused = await train({ devices, depth: 3, seed: prefetch, pauseAt: 5, prefetch });
+      t.like(paused, { losses, scores, digest, error: undefined });
+      const stop = paused.cuts[1] ?? 0;
+      t.true(stop >= 6 && stop <= 8, `${paused.cuts}`);
     }
   }
 });

@@ -8,14 +8,17 @@ import { type ChannelName, channelNames, type Exchange } from "../../src/exchang
 import { type ExchangeSpec, exactExchange } from "../../src/exchange/options.ts";
 import { createReference } from "../../src/kernels/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
+import { assessPlan } from "../../src/planner/assess.ts";
+import { place } from "../../src/planner/placement.ts";
 import { RandomStream } from "../../src/random.ts";
 import { createDeviceState } from "../../src/training/device-state.ts";
 import { digestOf } from "../../src/training/part-names.ts";
-import { partsOf } from "../../src/training/parts.ts";
 import { trainStep } from "../../src/training/step.ts";
 import { exchangeShapeOf, type TopologyInput, topologyOf } from "../../src/training/topology.ts";
 import { startBridgedHosts } from "../exchange/bridged-hosts.ts";
 import { localPart, startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
+import { leavesOfParts } from "../helpers/parts.ts";
+import { plannedTable, settingOf } from "../helpers/plans.ts";
 
 // W devices, T tables of the same size, b samples of each device, D columns, P ids in every bag.
 const [W, T, b, D, P] = [4, 8, 6, 16, 4] as const;
@@ -91,7 +94,7 @@ async function sentInStep(
   const local = startLocalDevices({ input, recipe, devices: W, kernels: createReference });
   const alone = startLocalDevices({ input, recipe, devices: 1, kernels: createReference });
   t.is(await local.train(batch, 0), await alone.train(batch, 0));
-  t.is(local.digest(), alone.digest());
+  t.is(await local.digest(), await alone.digest());
   return local.states.map(({ exchange }) => {
     const counts = channelNames.map((name) => [name, exchange.sent[name].shared]);
     return Object.fromEntries(counts) as Record<ChannelName, number>;
@@ -229,9 +232,13 @@ for (const [title, table, columns] of [
     ["16", { forward: "float16", backward: "bfloat16" }],
   ] as const) {
     test(`${title} over two hosts, in ${bits} bits: added up inside them, sent once a host`, async (t) => {
-      const toOne = steps * b * columns * (Number(bits) / 8); // b D e of papers.md 1.2.
+      const e = Number(bits) / 8;
+      const toOne = steps * b * columns * e; // b D e of papers.md 1.2.
       const [up, out] = [((L - 1) / L) * W * toOne, (N - 1) * toOne];
-      for (const { sent } of await trainOnHosts(t, inputOf(table, exchange))) {
+      const input = inputOf(table, exchange);
+      const tables = input.model.tables.map((own) => ({ ...own, scheme: own.sharding, cost: 1 }));
+      const plan = place(tables, { hosts: N, perHost: L });
+      for (const { sent } of await trainOnHosts(t, input)) {
         t.is(sent.partials.shared + sent.pooled.shared, up);
         t.is(sent.partials.shared, (N - 1) * (L - 1) * toOne);
         t.is(sent.pooled.wire, out);
@@ -240,6 +247,16 @@ for (const [title, table, columns] of [
         t.is(sent.dPooled.wire, out);
         t.is(sent.partials.wire + sent.dPartials.wire, 0);
       }
+      // And so the planner says, for all devices.
+      const planned = input.model.tables.map((own) => plannedTable(own.name, own));
+      const wire = { idBytes: 0, lengthBytes: 0, forwardBytes: e, backwardBytes: e };
+      const setting = settingOf(planned, plan.devices, wire, batchSize);
+      const { traffic } = assessPlan(setting, plan);
+      t.like(traffic, {
+        forward: (W * (up + out)) / steps,
+        backward: (W * (up + out)) / steps,
+        acrossHosts: (W * 2 * out) / steps,
+      });
     });
   }
 }
@@ -271,11 +288,9 @@ async function trainOnHosts(
       t.is(bytes, handed, name);
     }
   }
-  const leaves = new Map(
-    states.flatMap((state) => partsOf(state).map((part) => [part.name, part.leaves()] as const)),
-  );
+  const leaves = await leavesOfParts(states);
   const local = startLocalDevices({ input, recipe, devices: 1, kernels: createReference });
   for (let step = 0; step < steps; step++) await local.train(batchOf(step), step);
-  t.is(digestOf(leaves, input.model.tables), local.digest());
+  t.is(digestOf(leaves, input.model.tables), await local.digest());
   return hosts.exchanges;
 }

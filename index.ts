@@ -15,6 +15,7 @@ export type {
   RunEvent,
   RunResult,
   RunStatus,
+  Staleness,
 } from "./actors/run-record.ts";
 export type { Incident } from "./actors/incident.ts";
 export type { StepTimes } from "./src/training/step-meter.ts";

@@ -128,7 +128,7 @@ function everyHost(assembly: Assembly) {
   };
 }
 
-/** The window up to the cut, as device 0 tells of it, with the repaired ids of all devices. */
+/** The window up to the cut, as device 0 tells of it, with what all devices count. */
 export const running = fromPromise<MessageEvent<"device.reached">["body"], Asking>(
   async ({ input, signal }) => {
     const { network, mailbox, cut, command } = input;
@@ -148,7 +148,11 @@ export const running = fromPromise<MessageEvent<"device.reached">["body"], Askin
     });
     const [first] = answers;
     if (first === undefined) throw new RangeError("There is no device 0");
-    return { ...first, repairedIds: answers.map((one) => one.repairedIds).reduce(addCounts) };
+    return {
+      ...first,
+      repairedIds: answers.map((one) => one.repairedIds).reduce(addCounts),
+      staleRows: answers.map((one) => one.staleRows).reduce(addCounts),
+    };
   },
 );
 

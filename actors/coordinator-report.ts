@@ -4,7 +4,7 @@ import { kernelNotice } from "../src/kernels/index.ts";
 import type { Incident } from "./incident.ts";
 import type { MessageEvent } from "./listening.ts";
 import { judge, type PipelineWatch, timesSinceTold, withSample } from "./pipeline-watch.ts";
-import { repairedTables } from "./run-metrics.ts";
+import { repairedTables, stalenessOf } from "./run-metrics.ts";
 import type { TrainingCoordinatorContext } from "./training-coordinator.ts";
 
 /** What a host told, as an incident. */
@@ -65,6 +65,7 @@ export function tellProgress(
     loss,
     samplesPerSecond: samplesPerSecond(context, step),
     repairedIds: repairedTables(job, metrics),
+    staleness: stalenessOf(job, metrics),
     times: timesSinceTold(watch),
   });
 }

@@ -58,6 +58,8 @@ export type DeviceReport =
       readonly isPaused: boolean;
       /** For each table of the job, its ids that this device clamped or hashed in these steps. */
       readonly repairedIds: readonly number[];
+      /** For each table, rows counted here that a step read with an update pending. */
+      readonly staleRows: readonly number[];
     }
   /** Only device 0 has the metrics. */
   | { readonly type: "evaluated"; readonly metrics: Metrics | null }
@@ -168,6 +170,7 @@ async function runWindow(
   toStep: number,
 ) {
   const repairedBefore = repairedIds(device);
+  const staleBefore = [...device.staleRows.counts];
   let lossSum = 0;
   let step = from;
   let isPaused = false;
@@ -187,6 +190,7 @@ async function runWindow(
     steps: step - from,
     isPaused: isPaused && step < toStep,
     repairedIds: repairedIds(device).map((ids, table) => ids - (repairedBefore[table] ?? 0)),
+    staleRows: device.staleRows.counts.map((rows, table) => rows - (staleBefore[table] ?? 0)),
   };
 }
 

@@ -11,7 +11,7 @@ import {
 import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
-import type { CutRecord, RepairedTable, RunRecord, RunResult } from "./run-record.ts";
+import type { CutRecord, RepairedTable, RunRecord, RunResult, Staleness } from "./run-record.ts";
 
 export interface RunMetrics {
   readonly history: readonly CutRecord[];
@@ -21,6 +21,10 @@ export interface RunMetrics {
   readonly lossSteps: number;
   /** For each table, ids that were clamped or hashed in the steps up to the cut; `[]`: none yet. */
   readonly repairedIds: readonly number[];
+  /** For each table, rows that those steps read with an update pending; `[]`: none yet. */
+  readonly staleRows: readonly number[];
+  /** Of those steps, how many began a window: they read stale tables fresh. */
+  readonly freshSteps: number;
   readonly evaluatedStep: number | null;
   readonly savedStep: number | null;
   /** Whether the cut at `evaluatedStep` is the best so far, and training has not gone on since. */
@@ -36,6 +40,8 @@ const initial: RunMetrics = {
   lossSum: 0,
   lossSteps: 0,
   repairedIds: [],
+  staleRows: [],
+  freshSteps: 0,
   evaluatedStep: null,
   savedStep: null,
   isBest: false,
@@ -53,6 +59,7 @@ export function afterWindow(
     readonly lossSum: number;
     readonly steps: number;
     readonly repairedIds: readonly number[];
+    readonly staleRows: readonly number[];
   },
 ): RunMetrics {
   if (window.steps === 0) return metrics;
@@ -61,6 +68,8 @@ export function afterWindow(
     lossSum: metrics.lossSum + window.lossSum,
     lossSteps: metrics.lossSteps + window.steps,
     repairedIds: addCounts(metrics.repairedIds, window.repairedIds),
+    staleRows: addCounts(metrics.staleRows, window.staleRows),
+    freshSteps: metrics.freshSteps + 1,
     isBest: false,
   };
 }
@@ -76,6 +85,14 @@ export function repairedTables(job: JobSpec, { repairedIds }: RunMetrics): Repai
   return job.model.tables
     .map(({ name }, i) => ({ table: name, ids: repairedIds[i] ?? 0 }))
     .filter(({ ids }) => ids > 0);
+}
+
+/** What was read late; undefined where no table is stale. */
+export function stalenessOf(job: JobSpec, metrics: RunMetrics): Staleness | undefined {
+  const tables = job.model.tables.flatMap(({ name, staleness }, i) => {
+    return staleness === 0 ? [] : [{ table: name, rows: metrics.staleRows[i] ?? 0 }];
+  });
+  return tables.length === 0 ? undefined : { freshSteps: metrics.freshSteps, tables };
 }
 
 export function afterEvaluation(
@@ -142,6 +159,7 @@ export function resultOf(context: {
     calibration: evaluation?.calibration,
     history: metrics.history,
     repairedIds: repairedTables(job, metrics),
+    staleness: stalenessOf(job, metrics),
     directory: store.directory,
     manifest: manifest?.sha256 ?? "",
     generation: scope.generation,

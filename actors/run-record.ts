@@ -22,6 +22,14 @@ export interface RepairedTable {
   readonly ids: number;
 }
 
+/** What the steps of a bounded run read of its stale tables. */
+export interface Staleness {
+  /** Steps that read them fresh: the first after the start and after each cut and pause. */
+  readonly freshSteps: number;
+  /** Of each stale table, distinct rows of a step, summed, on which an update was pending. */
+  readonly tables: readonly { readonly table: string; readonly rows: number }[];
+}
+
 /** What a finished run returns. */
 export interface RunResult {
   readonly run: string;
@@ -37,6 +45,8 @@ export interface RunResult {
   readonly history: readonly CutRecord[];
   /** Of all steps of training, each pass counted; tables without any are not in it. */
   readonly repairedIds: readonly RepairedTable[];
+  /** What all steps read late; left out where no table has `staleness`. */
+  readonly staleness?: Staleness | undefined;
   /** Checkpoint directory, and the manifest in it that the model is loaded from. */
   readonly directory: string;
   readonly manifest: string;
@@ -81,6 +91,7 @@ type EventBody =
       readonly samplesPerSecond: number;
       /** As in the result, up to the last window of steps that ended. */
       readonly repairedIds: readonly RepairedTable[];
+      readonly staleness?: Staleness | undefined;
       /** Where the time of the steps went since the event before. */
       readonly times?: StepTimes | undefined;
     }

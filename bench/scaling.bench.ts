@@ -1,9 +1,11 @@
 // Question: how much of a second core becomes speed, how much of a reader's time disappears behind
 // the step, and does the planner know which plan is faster? Limit: all of it.
 
+import { partBytesOf, topologyOf } from "../src/training/topology.ts";
 import { type ConfigurationName, configurationNames } from "./configurations.ts";
 import { rankOfPlans } from "./plan-rank.ts";
 import { type BenchRow, quantiles } from "./report.ts";
+import { wayMs } from "./slow-link.ts";
 import { benchWork, ratesOf, runDevices } from "./train.bench.ts";
 import type { TrainThreadReport } from "./train-thread.ts";
 import type { TrainWork } from "./train-work.ts";
@@ -27,6 +29,9 @@ export async function benchScaling(options: ScalingBenchOptions): Promise<BenchR
     if (kinds.length > 0) rows.push(...(await scaling(config, kinds, options)));
   }
   if (isAsked("pipeline.depth3")) rows.push(await depth(options));
+  for (const name of linkNames) {
+    if (isAsked(`semisync.${name}`)) rows.push(await semiSync(name, options));
+  }
   if (isAsked("planner.rank")) rows.push(...(await rankOfPlans()));
   return rows;
 }
@@ -64,6 +69,55 @@ async function scaling(
     const row = { name: `${kind}.${config}`, figure, unit: "of perfect", ...limits, ...target };
     return { ...row, spread, times: reports[kind]?.times };
   });
+}
+
+/** What lies between the two devices of `semisync`. */
+const links = {
+  "1Gb": { bitsPerSecond: 1e9 },
+  "10Gb": { bitsPerSecond: 1e10 },
+  shared: undefined,
+} as const;
+const linkNames = Object.keys(links) as (keyof typeof links)[];
+
+/** All tables one update late beside exact ones, in turn, of two devices with a link between. */
+async function semiSync(
+  name: keyof typeof links,
+  { rounds, seconds }: ScalingBenchOptions,
+): Promise<BenchRow> {
+  const link = links[name];
+  const work = {
+    ...benchWork({ config: "b", batch: 2 * batch, devices: 2, seconds }),
+    ...(link && { link }),
+  };
+  const { model } = work.input;
+  const tables = model.tables.map((table) => ({ ...table, staleness: 1 as const }));
+  const stale = { ...work, input: { ...work.input, model: { ...model, tables } } };
+  const msOf = async (own: TrainWork) => {
+    const [report] = await runDevices(own);
+    return quantiles(report?.stepMs ?? []).median;
+  };
+  const gains: number[] = [];
+  const exactMs: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const exact = await msOf(work);
+    gains.push(exact / (await msOf(stale)));
+    exactMs.push(exact);
+  }
+  const { median: figure, spread } = quantiles(gains);
+  const ms = quantiles(exactMs).median;
+  const bytes = partBytesOf(topologyOf(work.input, 2), 2 * batch).pooled(0, 1);
+  const way = link === undefined ? 0 : wayMs(link, bytes);
+  const limit = ms / (ms - way);
+  const limitIs = `nothing seen of ${way.toPrecision(3)} ms of vectors in a step of ${ms.toPrecision(3)} ms`;
+  return {
+    name: `semisync.${name}`,
+    figure,
+    unit: "x",
+    limit,
+    limitIs,
+    ratio: figure / limit,
+    spread,
+  };
 }
 
 /** Share of a step that the reader sleeps. */

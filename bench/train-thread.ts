@@ -23,6 +23,7 @@ import {
 import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topology.ts";
 import { createRowsBelow } from "../storage/tiers/ring.ts";
 import { type HeapReport, startHeapMeter } from "./heap.ts";
+import { overLink } from "./slow-link.ts";
 import { type TierMemory, tierPlaceOf } from "./tier-memory.ts";
 import { awaitTurn, endTurn, makeBatch, type TrainWork } from "./train-work.ts";
 
@@ -31,6 +32,8 @@ export interface TrainThreadData {
   readonly rank: number;
   readonly words: SharedArrayBuffer;
   readonly exchange: SharedArrayBuffer;
+  /** Of the link between the devices. */
+  readonly arrivals: SharedArrayBuffer;
   /** The batch ring, where a reader fills it: the participant after the devices. */
   readonly ring?: SharedArrayBuffer | undefined;
   /** What lies below its memory. */
@@ -51,8 +54,9 @@ const stepsMax = 2 ** 30;
 
 parentPort?.postMessage(await train(workerData as TrainThreadData));
 
-async function train({ work, rank, words, exchange: memory, ring, tier }: TrainThreadData) {
-  const { input, devices, depth, warmUpSteps = 5 } = work;
+async function train(data: TrainThreadData) {
+  const { work, rank, words, exchange: memory, arrivals, ring, tier } = data;
+  const { input, devices, depth, link, warmUpSteps = 5 } = work;
   const kernels = openKernels(work.arithmetic);
   const topology = topologyOf(input, devices);
   const shape = exchangeShapeOf(topology);
@@ -69,7 +73,10 @@ async function train({ work, rank, words, exchange: memory, ring, tier }: TrainT
   const cellsFor = (channel: Parameters<typeof meter.cellsFor>[0]) =>
     meter.cellsFor(channel, cells);
   const place = { shape, rank, memory, cells, cellsFor, kernels };
-  const exchange = createSharedMemoryExchange(place);
+  const direct = createSharedMemoryExchange(place);
+  const { gradientLength } = topology;
+  const exchange =
+    link === undefined ? direct : overLink(direct, { link, memory: arrivals, gradientLength });
   const belowOf = (own: ReturnType<typeof tierPlaceOf>) =>
     createRowsBelow({ ...own, cells: meter.cellsFor("tiers", own.cells) });
   const { recipe } = work;

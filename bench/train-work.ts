@@ -6,6 +6,7 @@ import { RandomStream } from "../src/random.ts";
 import type { Recipe } from "../src/training/device-state.ts";
 import type { PipelineSpec } from "../src/training/pipeline.ts";
 import { samplesOf, type Topology, type TopologyInput } from "../src/training/topology.ts";
+import type { Link } from "./slow-link.ts";
 
 /** What is trained, on which devices. */
 export interface TrainWork {
@@ -14,6 +15,8 @@ export interface TrainWork {
   readonly devices: number;
   readonly depth: PipelineSpec["depth"];
   readonly recipe: Recipe;
+  /** What lies between the devices; left out, shared memory alone. */
+  readonly link?: Link;
   /** Batches that are made beforehand, and trained on in turn. */
   readonly batches: number;
   /** The bench ends after so long, or after so many steps, whatever comes first. */

@@ -14,6 +14,7 @@ import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topolo
 import { type ConfigurationName, configuration } from "./configurations.ts";
 import type { ReaderThreadData } from "./reader-thread.ts";
 import { type BenchRow, quantiles } from "./report.ts";
+import { linkBytes } from "./slow-link.ts";
 import { measureStepLimit } from "./step-limit.ts";
 import { abortTier, tierMemoryOf } from "./tier-memory.ts";
 import type { TierThreadData } from "./tier-thread.ts";
@@ -77,6 +78,7 @@ export async function runDevices(work: TrainWork, sleepMs?: number): Promise<Tra
   const participants = work.devices + 1;
   const words = new SharedArrayBuffer(4 * cellWords(participants, layout.cells + ringLayout.cells));
   const exchange = new SharedArrayBuffer(layout.bytes);
+  const arrivals = new SharedArrayBuffer(linkBytes(work.devices));
   const ring = sleepMs === undefined ? undefined : new SharedArrayBuffer(ringLayout.bytes);
   const readers =
     ring === undefined || sleepMs === undefined
@@ -98,8 +100,8 @@ export async function runDevices(work: TrainWork, sleepMs?: number): Promise<Tra
       : [startThread("./tier-thread.js", { work, rank, tier } satisfies TierThreadData)],
   );
   const devices = Array.from({ length: work.devices }, (_, rank) => {
-    const own: TrainThreadData = { work, rank, words, exchange, ring, tier: tiers[rank] };
-    return startThread("./train-thread.js", own);
+    const shared = { words, exchange, arrivals, ring, tier: tiers[rank] };
+    return startThread("./train-thread.js", { work, rank, ...shared } satisfies TrainThreadData);
   });
   const reports = await Promise.all(devices.map((worker) => reportOf(worker)));
   const exits = [...readers, ...tierThreads].map((worker) => once(worker, "exit"));

@@ -27,6 +27,9 @@ export function reportOf(result: RunResult): string[] {
     ...(result.repairedIds.length > 0
       ? [`Repaired ids         ${repairedCounts(result.repairedIds)}`]
       : []),
+    ...(result.staleness === undefined
+      ? []
+      : [`Rows read late       ${staleCounts(result.staleness)}`]),
     `Digest               ${result.digest}`,
     `Checkpoint           ${result.directory}`,
   ];
@@ -60,6 +63,12 @@ export function timeOf({ stepMs, shares }: StepTimes): string {
 /** Ids that were clamped or hashed, table by table. */
 export function repairedCounts(tables: RunResult["repairedIds"]): string {
   return tables.map(({ table, ids }) => `${count(ids)} of \`${table}\``).join(", ");
+}
+
+/** Rows on which an update was pending, table by table, and how often none was. */
+function staleCounts({ tables, freshSteps }: NonNullable<RunResult["staleness"]>): string {
+  const late = tables.map(({ table, rows }) => `${count(rows)} of \`${table}\``).join(", ");
+  return `${late}; ${count(freshSteps)} steps read all fresh`;
 }
 
 const curveLinesMax = 12;

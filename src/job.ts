@@ -39,6 +39,10 @@ export const jobSchema = z.strictObject({
     .string()
     .regex(/^[A-Za-z0-9_-]{1,64}$/, "letters, digits, - and _, at most 64")
     .default("job"),
+  /**
+   * `exact`: every step reads what the one before wrote. `bounded`: tables may have `staleness`.
+   */
+  mode: z.enum(["exact", "bounded"]).default("exact"),
   model: modelOptions,
   data: dataOptions,
   optimizer: z
@@ -94,6 +98,7 @@ export const jobSchema = z.strictObject({
 /** A job as a user writes it. */
 export interface JobOptions {
   readonly name?: string;
+  readonly mode?: "exact" | "bounded";
   readonly model: ModelOptions;
   readonly data: DataOptions;
   readonly optimizer?: {
@@ -137,10 +142,22 @@ export function resolveJob(options: unknown): JobSpec {
   if (job.data.kind === "synthetic" && job.data.dense !== job.model.dense) {
     throw expected("data.dense", `the model's, ${job.model.dense}`, job.data.dense);
   }
+  checkStaleness(job);
   checkDedup(job);
   checkTiers(job);
   if (job.plan !== undefined) checkPlan(job, job.plan);
   return job;
+}
+
+/** @throws InvalidOptionError where a table of an exact job is stale */
+function checkStaleness({ mode, model }: JobSpec): void {
+  const table = model.tables.findIndex(({ staleness }) => staleness > 0);
+  if (mode === "bounded" || table < 0) return;
+  throw expected(
+    `model.tables[${table}].staleness`,
+    '0 in an exact job, whose steps read what the one before wrote; set `mode: "bounded"` to allow it',
+    model.tables[table]?.staleness,
+  );
 }
 
 /**
@@ -160,10 +177,14 @@ function checkDedup({ model, exchange }: JobSpec): void {
 
 /** @throws InvalidOptionError */
 function checkTiers({ model }: JobSpec): void {
-  for (const [i, { tier, sharding }] of model.tables.entries()) {
-    if (tier === "memory" || sharding !== "data-parallel") continue;
+  for (const [i, { tier, sharding, staleness }] of model.tables.entries()) {
+    if (tier === "memory") continue;
     const path = `model.tables[${i}].tier`;
-    throw expected(path, '"memory" where `sharding` is "data-parallel": a copy is in memory', tier);
+    if (sharding === "data-parallel") {
+      const why = '"memory" where `sharding` is "data-parallel": a copy is in memory';
+      throw expected(path, why, tier);
+    }
+    if (staleness > 0) throw expected(path, '"memory" where the table has `staleness`', tier);
   }
 }
 
@@ -182,7 +203,10 @@ function checkPlan({ model, devices }: JobSpec, file: PlanFile): void {
     throw refuse(`it is for ${count} devices, and \`devices\` is ${devices}`);
   }
   for (const shard of plan.shards) {
-    const l2Scope = model.tables.find(({ name }) => name === shard.table)?.l2Scope;
+    const { l2Scope, staleness } = model.tables.find(({ name }) => name === shard.table) ?? {};
+    if (staleness === 1 && shard.tier === "cached") {
+      throw refuse(`it keeps ${shard.table} below memory, which has \`staleness\``);
+    }
     if (l2Scope === "table" && shard.device !== "all") {
       throw refuse(`it splits ${shard.table}, whose l2Scope is "table": such a table is copied`);
     }
@@ -194,17 +218,22 @@ function checkPlan({ model, devices }: JobSpec, file: PlanFile): void {
 
 /**
  * Hash of all that decides the trained bits. Two jobs that agree in it may share a checkpoint
- * directory: devices, deadlines, intervals and names are not in it.
+ * directory: devices, deadlines and names are not in it, and intervals only where tables are stale,
+ * whose rows are fresh after each cut.
  */
 export function jobIdentity(job: JobSpec): string {
-  const { optimizer, exchange, evaluation, seed, slices } = job;
+  const { optimizer, exchange, evaluation, checkpoint, seed, slices } = job;
   const model = withoutSharding(job.model);
   const data = withoutPlace(job.data);
   const held = evaluation?.data === undefined ? undefined : withoutPlace(evaluation.data);
   const stopping = evaluation?.earlyStopping === undefined ? undefined : evaluation;
   const split = evaluation !== undefined && held === undefined ? evaluation.fraction : undefined;
   const stop = stopping === undefined ? undefined : { ...stopping, data: held };
-  const parts = { model, data, optimizer, exchange, seed, slices, split, stop };
+  const mode = job.mode === "exact" ? undefined : job.mode;
+  const cuts = job.model.tables.some(({ staleness }) => staleness > 0)
+    ? [checkpoint.everySteps, evaluation?.everySteps]
+    : undefined;
+  const parts = { model, data, optimizer, exchange, seed, slices, split, stop, mode, cuts };
   return createHash("sha256").update(canonical(parts)).digest("hex");
 }
 
@@ -222,8 +251,8 @@ function withEvaluationBatch(options: unknown): unknown {
 /** A model without where its rows lie and how they travel, which decides no bit. */
 function withoutSharding(model: JobSpec["model"]) {
   const tables = model.tables.map((table) => {
-    const { sharding: _sharding, dedup: _dedup, tier: _tier, ...rest } = table;
-    return rest;
+    const { sharding: _sharding, dedup: _dedup, tier: _tier, staleness, ...rest } = table;
+    return { ...rest, staleness: staleness || undefined };
   });
   return { ...model, tables };
 }

@@ -80,6 +80,8 @@ const rules: readonly Rule[] = [
     `one of ${schemes.map((scheme) => `"${scheme}"`).join(", ")}`,
     "`row` (string)",
   ],
+  ["model.tables.0.staleness", 2, "model.tables[0].staleness", "one of 0, 1", "`2` (number)"],
+  ["mode", "fast", "mode", 'one of "exact", "bounded"', "`fast` (string)"],
   ["model.tables.0.dedup", 1, "model.tables[0].dedup", "a boolean", "`1` (number)"],
   [
     "model.tables.0.l2Scope",
@@ -236,6 +238,32 @@ for (const exchange of [{ forward: "float16" }, { backward: "int8" }]) {
     });
   });
 }
+
+test("an exact job refuses stale tables, and a bounded one has them in its identity", (t) => {
+  const stale = withOption("model.tables.1.staleness", 1) as JobOptions;
+  t.throws(() => resolveJob(stale), {
+    instanceOf: InvalidOptionError,
+    message:
+      "Expected `model.tables[1].staleness` to be 0 in an exact job, whose steps read what the " +
+      'one before wrote; set `mode: "bounded"` to allow it, got `1` (number)',
+  });
+  const identity = (options: unknown) => jobIdentity(resolveJob(options));
+  const bounded = withOption("mode", "bounded", stale);
+  t.throws(() => resolveJob(withOption("model.tables.1.tier", "cached", bounded as JobOptions)), {
+    message:
+      'Expected `model.tables[1].tier` to be "memory" where the table has `staleness`, ' +
+      "got `cached` (string)",
+  });
+  const identities = [
+    job,
+    withOption("mode", "bounded"),
+    bounded,
+    // Rows are fresh after every cut, so that cuts decide bits.
+    withOption("checkpoint.everySteps", 7, bounded as JobOptions),
+    withOption("evaluation.everySteps", 7, bounded as JobOptions),
+  ].map(identity);
+  t.is(new Set(identities).size, identities.length);
+});
 
 test("an evaluation's batch size is that of the training data, or left out", (t) => {
   t.is(resolveJob({ ...job, ...held }).evaluation?.data?.batchSize, 10);

@@ -45,6 +45,12 @@ export const tableOptions = z.strictObject({
    * home; it changes speed, and no bit. It pays where those rows are fewer than its samples.
    */
   dedup: z.boolean().default(false),
+  /**
+   * 1: a step reads rows before the update of the step before, so that vectors travel while that
+   * one computes; a part of the arithmetic, and only in `mode: "bounded"`. The first step after a
+   * cut or a pause reads them as they are.
+   */
+  staleness: z.literal([0, 1]).default(0),
   /** Weight of the penalty l2/2 * |w|^2 on rows. */
   l2: z.number().min(0).default(0),
   /** Which rows the penalty pulls on: those of the batch, or (data-parallel only) all. */

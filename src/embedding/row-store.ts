@@ -40,8 +40,17 @@ export interface RowStore {
   arrive(bags: StagedBags): Promise<void>;
   /** The batch is done: its rows may leave device memory. */
   release(bags: StagedBags): Promise<void>;
-  /** out (count, C): pooled vectors of samples first .. first+count-1. Creates nothing. */
-  lookup(out: Tensor, bags: StagedBags, first: number, count: number): void;
+  /**
+   * out (count, C): pooled vectors of samples first .. first+count-1. Creates nothing. With `of`
+   * only those of some of its shards, side by side: C are theirs, `bags` those of all.
+   */
+  lookup(
+    out: Tensor,
+    bags: StagedBags,
+    first: number,
+    count: number,
+    of?: { readonly first: number; readonly count: number },
+  ): void;
   /** Sums of squares of the gradient, per distinct row and quantum of the shard at `at`. */
   squares(
     at: number,

@@ -4,6 +4,7 @@
 
 import assert from "node:assert/strict";
 import {
+  type Bags,
   type Kernels,
   type Pooling,
   quantumColumns,
@@ -86,7 +87,10 @@ export function createSlab(options: {
     stage: async (bags) => staging?.stage(bags) ?? bags,
     arrive: async (bags) => staging?.arrive(bags),
     release: async (bags) => staging?.release(bags),
-    lookup: (out, bags, first, count) => kernels.pool(out, rowsOf, bags, first, count),
+    lookup(out, bags, first, count, of = { first: 0, count: rowsOf.length }) {
+      const [rows, own] = [rowsOf.slice(of.first, of.first + of.count), bagsOfSome(bags, of)];
+      kernels.pool(out, rows, own, first, count);
+    },
     squares(place, bags, dPooled, slices, rules) {
       const sums = kernels.rowSquares(rowsOf, place, bags, dPooled, slices, rules);
       return inRows(sums, order(place, bags));
@@ -122,6 +126,13 @@ export function createSlab(options: {
       }
     },
   };
+}
+
+/** The bags of some neighbouring tables of all. */
+function bagsOfSome(bags: Bags, { first, count }: { first: number; count: number }): Bags {
+  const { samples } = bags;
+  const offsets = bags.offsets.subarray(first * samples, (first + count) * samples + 1);
+  return { ...bags, tables: count, offsets };
 }
 
 /** How many quanta of columns a row of `dim` columns has. */

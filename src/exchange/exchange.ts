@@ -55,14 +55,20 @@ export const channels = {
   ids: "the ids",
   /** Parts of pooled embeddings, to the device of the same host that adds them up for others. */
   partials: "the partial sums",
+  /** Those of tables that a step reads one update late. */
+  stalePartials: "the stale partial sums",
   /** Pooled embeddings, back to the slices' devices. */
   pooled: "the pooled embeddings",
+  /** Those of tables that a step reads one update late. */
+  stalePooled: "the stale pooled embeddings",
   /** Gradients of pooled embeddings, to the rows' devices. */
   dPooled: "the gradients of pooled embeddings",
   /** Those that one device of a host took for several, to each of these. */
   dPartials: "the gradients of partial sums",
   /** Distinct rows of tables with `dedup`, to the slices' devices. */
   rows: "the distinct rows",
+  /** Those of tables that a step reads one update late. */
+  staleRows: "the stale distinct rows",
   /** Sums of their gradients, back to the rows' devices. */
   dRows: "the gradients of distinct rows",
   /** Sums of squares of rows that lie in columns on several devices, to each of those. */
@@ -78,7 +84,11 @@ export type ChannelName = keyof typeof channels;
 export const channelNames = Object.keys(channels) as readonly ChannelName[];
 
 /** Channels between devices of one host: those of others send nothing there and wait for nobody. */
-export const insideHost: ReadonlySet<ChannelName> = new Set(["partials", "dPartials"] as const);
+export const insideHost: ReadonlySet<ChannelName> = new Set([
+  "partials",
+  "stalePartials",
+  "dPartials",
+] as const);
 
 /** What one device of a generation exchanges with the others in a step. */
 export interface Exchange extends Readonly<Record<ChannelName, AllToAll>> {

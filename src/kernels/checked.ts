@@ -271,7 +271,7 @@ function bagsOf(tables: readonly Rows[], bags: Bags): void {
   assert.equal(bags.tables, tables.length, "Expected bags for every table");
   for (const rows of tables) named(rows);
   assert.equal(offsets.length, bags.tables * bags.samples + 1, "Expected T*B+1 offsets");
-  assert(offsets[0] === 0 && offsets.at(-1)! <= ids.length, "Expected offsets within the ids");
+  assert(offsets[0]! >= 0 && offsets.at(-1)! <= ids.length, "Expected offsets within the ids");
   const weighed = weights === undefined || weights.length >= offsets.at(-1)!;
   assert(weighed, "Expected a weight for every id");
 }

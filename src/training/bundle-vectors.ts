@@ -6,13 +6,14 @@ import { type Precision, packedBytes } from "../kernels/precision.ts";
 import type { Subtree } from "../kernels/slices.ts";
 import type { Bundle } from "./bundles.ts";
 import type { DeviceState } from "./device-state.ts";
+import type { ShardRange } from "./reads.ts";
 import type { HeldShard, Topology } from "./topology.ts";
 
-/** A shard's vectors among those of all shards of its device. */
-export function partIn(from: Tensor) {
+/** A shard's vectors among those of all shards of its device that are read together. */
+export function partIn(from: Tensor, own: ShardRange) {
   return ({ column, firstBlock, blocks }: HeldShard): PooledPart => ({
     from,
-    first: column,
+    first: column - own.column,
     tree: { first: firstBlock, count: blocks },
   });
 }

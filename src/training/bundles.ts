@@ -53,8 +53,16 @@ export interface FoldedColumns {
   readonly parts: readonly { readonly bundle: Bundle; readonly first: number }[];
 }
 
+/** Which way bundles go. */
+export interface Ways {
+  /** For each host its relays; none where it is alone. */
+  readonly relaysOf: readonly (readonly Relay[])[];
+  /** [from][to] */
+  readonly parcels: readonly (readonly Parcel[])[];
+}
+
 /** The bundles of a job, and their ways. */
-export interface Bundles {
+export interface Bundles extends Ways {
   /** For each device those that it pools. */
   readonly bundlesOf: readonly (readonly Bundle[])[];
   readonly distinctBundles: readonly Bundle[];
@@ -63,10 +71,6 @@ export interface Bundles {
   readonly isPlain: readonly boolean[];
   /** For each device its place on its host. */
   readonly places: readonly number[];
-  /** For each host its relays; none where it is alone. */
-  readonly relaysOf: readonly (readonly Relay[])[];
-  /** [from][to] */
-  readonly parcels: readonly (readonly Parcel[])[];
   /** For each host, as its devices get them: tables with row blocks, in runs cut nowhere. */
   readonly foldedOn: readonly ReadonlyMap<number, readonly FoldedColumns[]>[];
 }
@@ -145,7 +149,7 @@ export function vectorFloats({ columns, trees }: Bundle, samples: number): numbe
 const nothing: Parcel = { own: [], relays: [] };
 
 /** What device `from` sends device `to` of pooled vectors. */
-export function parcelOf({ parcels }: Bundles, from: number, to: number): Parcel {
+export function parcelOf({ parcels }: Ways, from: number, to: number): Parcel {
   return parcels[from]?.[to] ?? nothing;
 }
 

@@ -20,6 +20,7 @@ import { initParameters } from "../model/parameters.ts";
 import { type Key, keyOf } from "../random.ts";
 import { parcelOf, vectorFloats } from "./bundles.ts";
 import { createDistinctState, type DistinctState } from "./rows-hop.ts";
+import { StaleRows } from "./stale-rows.ts";
 import { type HeldShard, prefetchOf, samplesMaxOf, type Topology, tableOf } from "./topology.ts";
 
 /** What the arithmetic of a step needs to know of the job besides the topology. */
@@ -55,9 +56,10 @@ export interface DeviceState {
    */
   readonly lanes: readonly Lane[];
   readonly replicaBags: BagMemory;
-  /** (bmax, columns of the replicas) */
+  /** (bmax, columns of the replicas): of each read (reads.ts) one after the other. */
   readonly replicaVectors: Tensor;
   readonly rounded: RoundedMemory;
+  readonly staleRows: StaleRows;
   /** (Bmax, 1) */
   readonly dLogits: Tensor;
 }
@@ -130,6 +132,7 @@ export function createDeviceState(options: {
     replicaBags: new BagMemory(),
     replicaVectors: kernels.tensor([samplesMax, replicas.columns]),
     rounded: createRounded(kernels, topology, rank),
+    staleRows: new StaleRows(topology, rank),
     dLogits: kernels.tensor([samplesMax, 1]),
   };
 }

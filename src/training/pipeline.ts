@@ -6,9 +6,12 @@
 //             tables travel earlier, so that their rows come up in time (`tiers.prefetch`)
 //
 // It changes no bit: weights are read and changed in the computing step alone, in the order of the
-// steps (papers.md 1.6). At the end of a window, and at a stop, nothing is left in flight but
-// batches that were read: a cut finds the model between two steps. A batch with an id that is
-// refused ends the run in its own step, not in the one that ran beside its reading.
+// steps (papers.md 1.6). Tables with `staleness: 1` are read one update before that: at any depth,
+// in every step but the first of a window, so that their vectors travel while the step before ends
+// ("semi-sync"). At the end of a window, and at a stop, nothing is left in flight but batches that
+// were read: a cut finds the model between two steps. A batch with an id that is refused ends the
+// run in its own step, not in the one that ran beside its reading; where tables are stale, in the
+// step before, which waits for its bags.
 
 import { z } from "zod";
 import { IdOutOfRangeError } from "../errors.ts";
@@ -18,6 +21,8 @@ import {
   type BegunStep,
   beginStep,
   finishStep,
+  type LateStep,
+  readAhead,
   type StagedStep,
   type StepOutcome,
   stageStep,
@@ -52,8 +57,9 @@ export function createPipeline(options: {
   const { device, intake, depth, steps, meter } = options;
   const { ids } = device.exchange;
   const stagedMax = depth === 3 ? prefetchOf(device.topology) : 0;
-  /** Steps whose rows are coming up, in order. */
-  const staged: StagedStep[] = [];
+  const { isStale } = device.topology.reads;
+  /** Steps whose rows are coming up, in order; of the first, stale ones may have been read. */
+  const staged: (StagedStep | LateStep)[] = [];
   /** The step after those, where it has begun, or what was wrong with its batch. */
   let begun: BegunStep | { readonly refused: IdOutOfRangeError } | undefined;
   if (depth > 1) intake.grant("training", steps);
@@ -89,22 +95,33 @@ export function createPipeline(options: {
     }
   };
 
+  /** The step, which may have begun; it is then no longer ahead. */
+  const take = async (step: number, asked: () => number) => {
+    const next = staged.shift() ?? begun;
+    if (next === undefined) {
+      if (depth === 1) intake.grant("training", 1);
+      return begin(await intake.next("training"), step, asked);
+    }
+    if (next === begun) begun = undefined;
+    if ("refused" in next) throw next.refused;
+    return next;
+  };
+
   return {
     async run(step, toStep, askedStop) {
       const ahead = staged.length + (begun === undefined ? 0 : 1);
       meter.begin(intake.waiting("training") + ahead);
-      let current: BegunStep | StagedStep | undefined = staged.shift();
-      if (current === undefined && begun !== undefined) {
-        if ("refused" in begun) throw begun.refused;
-        current = begun;
-        begun = undefined;
-      }
-      if (current === undefined) {
-        if (depth === 1) intake.grant("training", 1);
-        current = await begin(await intake.next("training"), step, askedStop);
-      }
-      const outcome = await finishStep(device, current, async (stopAfter) => {
-        if (depth === 3) await goAhead(step, toStep, stopAfter, askedStop);
+      const current = await take(step, askedStop);
+      let isLast = true;
+      const outcome = await finishStep(device, current, {
+        async begin(stopAfter) {
+          isLast = step + 1 >= toStep || (stopAfter >= 0 && step + 1 >= stopAfter);
+          if (depth === 3) await goAhead(step, toStep, stopAfter, askedStop);
+        },
+        async read() {
+          if (isLast || !isStale) return;
+          staged.unshift(await readAhead(device, await take(step + 1, askedStop)));
+        },
       });
       intake.release("training");
       meter.end();

@@ -7,8 +7,16 @@ import type { Region } from "../exchange/exchange.ts";
 import type { Tensor } from "../kernels/kernels.ts";
 import { packedBytes } from "../kernels/precision.ts";
 import { packSums, partIn, unpackGradient, unpackSums } from "./bundle-vectors.ts";
-import { type Bundle, gatewayOf, parcelOf, vectorBytes, vectorFloats } from "./bundles.ts";
+import {
+  type Bundle,
+  gatewayOf,
+  parcelOf,
+  vectorBytes,
+  vectorFloats,
+  type Ways,
+} from "./bundles.ts";
 import type { DeviceState } from "./device-state.ts";
+import { type Read, rangeOf } from "./reads.ts";
 import type { StepPlan } from "./step-plan.ts";
 
 /** Where the next bytes of a part lie. */
@@ -18,15 +26,18 @@ interface Cursor {
 }
 
 /** Whether nothing is relayed: all devices of a generation agree on it. */
-function isIdle({ topology }: DeviceState): boolean {
-  return topology.relaysOf.every((relays) => relays.length === 0);
+function isIdle({ relaysOf }: Ways): boolean {
+  return relaysOf.every((relays) => relays.length === 0);
 }
 
 /** What this device has of relays to the device of some samples, and who adds it up. */
-function partsTo(device: DeviceState, samples: number): { part: Bundle; gateway: number }[] {
-  const { rank, topology } = device;
+function partsTo(
+  { rank, topology }: DeviceState,
+  samples: number,
+  ways: Ways,
+): { part: Bundle; gateway: number }[] {
   if (topology.hostOf[samples] === topology.hostOf[rank]) return [];
-  return (topology.relaysOf[topology.hostOf[rank] ?? 0] ?? []).flatMap((relay) => {
+  return (ways.relaysOf[topology.hostOf[rank] ?? 0] ?? []).flatMap((relay) => {
     const part = relay.parts.get(rank);
     if (part === undefined) return [];
     return { part, gateway: gatewayOf(relay, topology.places[samples] ?? 0) };
@@ -36,10 +47,14 @@ function partsTo(device: DeviceState, samples: number): { part: Bundle; gateway:
 // Vectors ----
 
 /** Begins a round of partial sums: where those for each gateway are to be written. */
-export async function openPartials(device: DeviceState, plan: StepPlan): Promise<Cursor[]> {
-  if (isIdle(device)) return [];
-  const { partials } = device.exchange;
-  await partials.open(plan.bytes.partials);
+export async function openPartials(
+  device: DeviceState,
+  plan: StepPlan,
+  read: Read,
+): Promise<Cursor[]> {
+  if (isIdle(read)) return [];
+  const partials = device.exchange[read.partials];
+  await partials.open(plan.bytes[read.partials]);
   return plan.counts.map((_, peer) => ({ ...partials.outbox(peer) }));
 }
 
@@ -49,28 +64,32 @@ export function packPartials(
   peer: number,
   pooled: Tensor,
   outboxes: readonly Cursor[],
+  read: Read,
 ): void {
   const { forward } = device.topology.exchange;
-  for (const { part, gateway } of partsTo(device, peer)) {
+  const own = rangeOf(read, device.rank);
+  for (const { part, gateway } of partsTo(device, peer, read)) {
     const to = outboxes[gateway];
     if (to === undefined) continue;
-    packSums(device, part, part.shards.map(partIn(pooled)), to);
+    packSums(device, part, part.shards.map(partIn(pooled, own)), to);
     to.byteOffset += vectorBytes(part, pooled.shape[0] ?? 0, forward);
   }
 }
 
 /** As a gateway: adds up what came, and writes it behind this device's own vectors. */
-export async function addPartials(device: DeviceState, plan: StepPlan): Promise<void> {
-  if (isIdle(device)) return;
+export async function addPartials(device: DeviceState, plan: StepPlan, read: Read): Promise<void> {
+  if (isIdle(read)) return;
   const { exchange, rank, topology } = device;
   const { forward } = topology.exchange;
-  exchange.partials.start();
-  const inbox = await exchange.partials.finish();
-  const inboxes = cursorsIn(inbox, plan.counts, (holder) => plan.bytes.partials(holder, rank));
+  const partials = exchange[read.partials];
+  partials.start();
+  const inbox = await partials.finish();
+  const bytes = plan.bytes[read.partials];
+  const inboxes = cursorsIn(inbox, plan.counts, (holder) => bytes(holder, rank));
   for (const [peer, samples] of plan.counts.entries()) {
-    const { own, relays } = parcelOf(topology, rank, peer);
+    const { own, relays } = parcelOf(read, rank, peer);
     if (relays.length === 0) continue;
-    const { buffer, byteOffset } = exchange.pooled.outbox(peer);
+    const { buffer, byteOffset } = exchange[read.vectors].outbox(peer);
     let at = own.reduce((sum, one) => sum + vectorBytes(one, samples, forward), byteOffset);
     for (const relay of relays) {
       let floats = 0;
@@ -87,7 +106,7 @@ export async function addPartials(device: DeviceState, plan: StepPlan): Promise<
       at += vectorBytes(relay, samples, forward);
     }
   }
-  exchange.partials.close();
+  partials.close();
 }
 
 // Their gradients ----
@@ -101,7 +120,7 @@ export async function relayGradients(
   plan: StepPlan,
   dPooled: Region,
 ): Promise<void> {
-  if (isIdle(device)) return;
+  if (isIdle(device.topology)) return;
   const { exchange, kernels, rank, rounded, topology } = device;
   const { backward } = topology.exchange;
   await exchange.dPartials.open(plan.bytes.dPartials);
@@ -130,7 +149,7 @@ export async function relayGradients(
   const inboxes = cursorsIn(inbox, plan.counts, (peer) => plan.bytes.dPartials(peer, rank));
   let first = 0;
   for (const [peer, samples] of plan.counts.entries()) {
-    for (const { part, gateway } of partsTo(device, peer)) {
+    for (const { part, gateway } of partsTo(device, peer, topology)) {
       const from = inboxes[gateway];
       if (from === undefined) continue;
       unpackGradient(device, part, kernels.part(rounded.heldGradients, first, samples), from);

@@ -16,6 +16,7 @@ import { poolingOf, type Slab } from "../embedding/slab.ts";
 import type { Bags, Kernels, Rows, Tensor } from "../kernels/kernels.ts";
 import type { Slices } from "../kernels/slices.ts";
 import type { DeviceState } from "./device-state.ts";
+import type { Read } from "./reads.ts";
 import type { RowGradients } from "./row-sums.ts";
 import type { StagedLookups } from "./staging-hop.ts";
 import type { StepPlan } from "./step-plan.ts";
@@ -76,7 +77,7 @@ export function createDistinctState(options: {
   };
 }
 
-/** Whether any rows travel: all devices of a generation agree on it. */
+/** Whether no rows travel: all devices of a generation agree on it. */
 function isIdle({ distinct }: DeviceState): boolean {
   return distinct.tables.length === 0;
 }
@@ -90,21 +91,24 @@ export function slabAt({ distinct, rank }: DeviceState, at: number): Slab {
 
 // Rows ----
 
-/** Sends each device the rows that it asked for. */
+/** Sends each device the rows of a read that it asked for. */
 export async function sendRows(
   device: DeviceState,
   lookups: readonly StagedLookups[],
   plan: StepPlan,
+  read: Read,
 ): Promise<void> {
-  if (isIdle(device)) return;
-  const { exchange, kernels } = device;
-  await exchange.rows.open(plan.bytes.rows);
+  if (!read.hasRows) return;
+  const { kernels } = device;
+  const channel = device.exchange[read.rows];
+  await channel.open(plan.bytes[read.rows]);
   const firsts = lookups.map(() => 0);
   const used = plan.counts.map((_, peer) => {
-    const { buffer, byteOffset } = exchange.rows.outbox(peer);
+    const { buffer, byteOffset } = channel.outbox(peer);
     let at = byteOffset;
     for (const [i, { bags, counts }] of lookups.entries()) {
       const slab = slabAt(device, i);
+      if (!slab.shards.every(read.has)) continue;
       const [first, count] = [firsts[i] ?? 0, counts[peer] ?? 0];
       slab.lookup(kernels.view(buffer, at, [count, slab.columns]), bags, first, count);
       firsts[i] = first + count;
@@ -112,7 +116,7 @@ export async function sendRows(
     }
     return at - byteOffset;
   });
-  exchange.rows.start((peer) => used[peer] ?? 0);
+  channel.start((peer) => used[peer] ?? 0);
 }
 
 /** Pools the rows that came, into `distinct.vectors`. */
@@ -121,23 +125,35 @@ export async function receiveRows(
   asked: DistinctBags,
   plan: StepPlan,
 ): Promise<void> {
-  if (isIdle(device)) return;
-  const { exchange, kernels, rank, topology } = device;
-  const inbox = await exchange.rows.finish();
+  const { stale, fresh } = device.topology.reads;
+  for (const read of [stale, fresh]) await receiveRowsOf(device, asked, plan, read);
+}
+
+async function receiveRowsOf(
+  device: DeviceState,
+  asked: DistinctBags,
+  plan: StepPlan,
+  read: Read,
+): Promise<void> {
+  if (!read.hasRows) return;
+  const { kernels, rank, topology } = device;
+  const channel = device.exchange[read.rows];
+  const inbox = await channel.finish();
   let { byteOffset } = inbox;
   let next = 0;
   for (const [peer, shards] of topology.distinctBy.entries()) {
     let at = byteOffset;
     for (const shard of shards) {
       const { table, bags } = pooledAt(device, asked, next++);
+      if (!read.has(shard)) continue;
       const weights = kernels.view(inbox.buffer, at, [table.rows, table.dim]);
       const out = distinctVectors(device, shard, plan.samples);
       kernels.pool(out, [{ ...table, weights }], bags, 0, plan.samples);
       at += 4 * table.rows * table.dim;
     }
-    byteOffset += plan.bytes.rows(peer, rank);
+    byteOffset += plan.bytes[read.rows](peer, rank);
   }
-  exchange.rows.close();
+  channel.close();
 }
 
 /** Bags of this device, and the table of rows that they are pooled from: it has no weights yet. */

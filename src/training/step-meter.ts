@@ -32,6 +32,13 @@ export const waitedFor = [
 
 export type WaitedFor = (typeof waitedFor)[number];
 
+/** Stale vectors and rows are waited for as the others are. */
+const alike: Readonly<Record<string, WaitedFor>> = {
+  stalePartials: "partials",
+  stalePooled: "pooled",
+  staleRows: "rows",
+};
+
 const waitsFirst = 4;
 
 /** Words of one device. */
@@ -62,7 +69,7 @@ export function createStepMeter(words: BigInt64Array, clock: Clock): StepMeter {
   };
   return {
     cellsFor(what, cells) {
-      const at = waitedFor.indexOf(what as WaitedFor);
+      const at = waitedFor.indexOf(alike[what] ?? (what as WaitedFor));
       if (at < 0) return cells;
       return {
         ...cells,

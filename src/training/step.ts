@@ -8,7 +8,7 @@
 //
 // Invariants
 //   S1. Weights change only in `applyRows` and `applyDenseGradient`, after all that was sent has
-//       arrived.
+//       arrived; they are read before, and of stale tables also for the next step (`readAhead`).
 //   S2. Nothing here knows how many devices there are but by asking the topology (law 4).
 //   S3. A step whose loss or gradient is not finite ends in an error, so no cut follows it.
 
@@ -17,7 +17,7 @@ import type { SampleRows } from "../embedding/local-rows.ts";
 import { rowRuleOf } from "../embedding/options.ts";
 import type { Slab } from "../embedding/slab.ts";
 import type { LocalBatch } from "../exchange/batch-ring.ts";
-import type { RowRule, Tensor } from "../kernels/kernels.ts";
+import type { Bags, RowRule, Tensor } from "../kernels/kernels.ts";
 import { applyDense } from "../model/dense-optimizer.ts";
 import { backwardBottom, backwardTop, forwardBottom, forwardTop } from "../model/dlrm.ts";
 import { purposes } from "../random.ts";
@@ -30,6 +30,7 @@ import {
   refuseNonFinite,
 } from "./non-finite.ts";
 import { foldSlices, receivePerSlice, sendPerSlice } from "./per-slice.ts";
+import type { Read } from "./reads.ts";
 import { applyReplicas, backwardReplicas, replicaBagsOf } from "./replicas.ts";
 import { completeRows, type RowGradients } from "./row-sums.ts";
 import { receiveRowGradients, receiveRows, sendRowGradients, sendRows } from "./rows-hop.ts";
@@ -64,6 +65,29 @@ export interface StagedStep extends BegunStep {
   readonly staged: StagedRows;
 }
 
+/** And have arrived there: they may be read. */
+interface ArrivedStep extends StagedStep {
+  readonly replicaBags: Bags | undefined;
+}
+
+/** One whose stale tables were read before the update of the step before. */
+export interface LateStep extends ArrivedStep {
+  readonly isLate: true;
+}
+
+/** What a step lets the next one do; all devices do it, or none. */
+export interface Ahead {
+  /**
+   * Where all devices agree on a stop, whenever this one has sent what others wait for: there
+   * coming steps may begin.
+   */
+  begin(stopAfter: number): Promise<void>;
+  /** Before the update: there its stale tables may be read (`readAhead`). */
+  read(): Promise<void>;
+}
+
+const alone: Ahead = { begin: async () => {}, read: async () => {} };
+
 /**
  * Sends the bags of a batch, and does not wait for those of others. A step may begin while the one
  * before it computes: it reads no weight. `stopAfter` is read on device 0 only, which carries it to
@@ -87,31 +111,70 @@ export async function stageStep(device: DeviceState, begun: BegunStep): Promise<
   return { ...begun, staged: await stageRows(device, begun.plan) };
 }
 
-/**
- * Trains on a batch that has begun, and may be staged. `ahead` is called where all devices agree on
- * a stop, whenever this one has sent what others wait for: there coming steps may begin.
- */
-export async function finishStep(
+async function arriveStep(
   device: DeviceState,
   begun: BegunStep | StagedStep,
-  ahead: (stopAfter: number) => Promise<void> = async () => {},
-): Promise<StepOutcome> {
-  const { exchange, kernels, model, slab } = device;
-  const { batch, plan, rows, asked } = begun;
-  const { step } = plan;
-  const { dense, labels } = tensorsOf(device, batch);
-  forwardBottom(model, dense); // While the bags are on their way.
-  const { staged } = "staged" in begun ? begun : await stageStep(device, begun);
-  const { bags, lookups, stopAfter } = staged;
-  await arriveRows(device, staged);
+): Promise<ArrivedStep> {
+  const step = "staged" in begun ? begun : await stageStep(device, begun);
+  await arriveRows(device, step.staged);
+  return { ...step, replicaBags: replicaBagsOf(device, step.rows) };
+}
 
-  await sendVectors(device, bags, plan);
-  await sendRows(device, lookups, plan);
-  const replicaBags = replicaBagsOf(device, rows);
-  lookupReplicas(device, replicaBags, plan);
-  await ahead(stopAfter);
+/**
+ * Reads the stale tables of a batch that has begun, while the step before it has still to be
+ * applied, and sends what was read.
+ */
+export async function readAhead(
+  device: DeviceState,
+  begun: BegunStep | StagedStep,
+): Promise<LateStep> {
+  const arrived = await arriveStep(device, begun);
+  await sendRead(device, arrived, device.topology.reads.stale);
+  return { ...arrived, isLate: true };
+}
+
+/** Looks up what belongs to a read, and sends it. Of a step only this reads rows. */
+async function sendRead(device: DeviceState, step: ArrivedStep, read: Read): Promise<void> {
+  const { staged, replicaBags, plan } = step;
+  const { bags, lookups } = staged;
+  await sendVectors(device, bags, plan, read);
+  await sendRows(device, lookups, plan, read);
+  lookupReplicas(device, replicaBags, plan, read);
+}
+
+/** Reads what `readAhead` has not. */
+async function sendReads(device: DeviceState, step: ArrivedStep | LateStep): Promise<void> {
+  const { fresh, stale } = device.topology.reads;
+  if (!("isLate" in step)) await sendRead(device, step, stale);
+  await sendRead(device, step, fresh);
+}
+
+/** Puts what was read, here and elsewhere, into the model's `x`. */
+async function receiveReads(device: DeviceState, { rows, asked, plan }: BegunStep): Promise<void> {
   await receiveRows(device, asked, plan);
   await receiveVectors(device, rows, plan);
+}
+
+/** Trains on a batch that has begun, and may be staged, or even read ahead. */
+export async function finishStep(
+  device: DeviceState,
+  current: BegunStep | StagedStep | LateStep,
+  ahead: Ahead = alone,
+): Promise<StepOutcome> {
+  const { exchange, kernels, model, slab, staleRows } = device;
+  const { batch, plan, rows, asked } = current;
+  const { step } = plan;
+  const { dense, labels } = tensorsOf(device, batch);
+  forwardBottom(model, dense); // While bags, or vectors, are on their way.
+  const isLate = "isLate" in current;
+  const arrived = isLate ? current : await arriveStep(device, current);
+  const { staged, replicaBags } = arrived;
+  const { bags, lookups, stopAfter } = staged;
+
+  await sendReads(device, arrived);
+  await ahead.begin(stopAfter);
+  staleRows.takeRows(bags, lookups, { step, isLate });
+  await receiveReads(device, arrived);
 
   const logits = forwardTop(model, batch.samples, plan.dropout);
   const losses = new Float64Array(plan.mine.bounds.length - 1);
@@ -126,7 +189,8 @@ export async function finishStep(
   backwardReplicas(device, rows, replicaBags, plan);
   exchange.gradients.start();
   await sendPerSlice(device, plan.bytes.losses, losses);
-  await ahead(stopAfter);
+  await ahead.begin(stopAfter);
+  await ahead.read();
 
   const dPooled = await receiveVectorGradients(device, plan);
   const dRows = await receiveRowGradients(device, lookups, plan);
@@ -136,6 +200,7 @@ export async function finishStep(
   exchange.dPooled.close();
 
   const gradient = await exchange.gradients.finish();
+  staleRows.takeReplicas(kernels, gradient, { step, isLate });
   const badDense = applyDenseGradient(device, gradient, step); // S1
   exchange.gradients.close();
 
@@ -145,7 +210,7 @@ export async function finishStep(
   return { loss, stopAfter };
 }
 
-/** Trains on one batch, from its beginning to its end. */
+/** Trains on one batch, from its beginning to its end, with fresh rows. */
 export async function trainStep(
   device: DeviceState,
   batch: LocalBatch,
@@ -157,17 +222,12 @@ export async function trainStep(
 
 /** Forward only: logits (b,1) of a batch. Creates nothing, changes nothing. */
 export async function forwardStep(device: DeviceState, batch: LocalBatch): Promise<Tensor> {
-  const { plan, rows, asked } = await beginStep(device, batch, 0, -1);
+  const begun = await beginStep(device, batch, 0, -1);
   forwardBottom(device.model, tensorsOf(device, batch).dense);
-  const staged = await stageRows(device, plan);
-  const { bags, lookups } = staged;
-  await arriveRows(device, staged);
-  await sendVectors(device, bags, plan);
-  await sendRows(device, lookups, plan);
-  await releaseRows(device, staged);
-  lookupReplicas(device, replicaBagsOf(device, rows), plan);
-  await receiveRows(device, asked, plan);
-  await receiveVectors(device, rows, plan);
+  const arrived = await arriveStep(device, begun);
+  await sendReads(device, arrived);
+  await releaseRows(device, arrived.staged);
+  await receiveReads(device, arrived);
   return forwardTop(device.model, batch.samples);
 }
 

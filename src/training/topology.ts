@@ -18,7 +18,15 @@ import { type ModelShape, shapeOf } from "../model/dlrm.ts";
 import type { ModelSpec } from "../model/options.ts";
 import { place, type SliceRun, sliceRunsOf } from "../planner/placement.ts";
 import { type Devices, deviceCount, type Plan } from "../planner/shards.ts";
-import { type Bundle, type Bundles, bundlesIn, parcelOf, vectorBytes } from "./bundles.ts";
+import {
+  type Bundle,
+  type Bundles,
+  bundlesIn,
+  parcelOf,
+  vectorBytes,
+  type Ways,
+} from "./bundles.ts";
+import { type Reads, readsOf, staleLast } from "./reads.ts";
 
 /** What a placement has to know of the job and its data. */
 export interface TopologyInput {
@@ -54,7 +62,7 @@ export interface Topology extends Bundles {
   readonly sliceRuns: readonly SliceRun[];
   /** What ids are checked against, by table. */
   readonly bagTables: readonly BagTable[];
-  /** For each device the model-parallel shards that it holds and pools, ascending. */
+  /** For each device the model-parallel shards that it holds and pools, stale ones last. */
   readonly heldBy: readonly (readonly HeldShard[])[];
   /**
    * For each device the shards of tables with `dedup` that it holds: rows travel, and are pooled
@@ -63,6 +71,8 @@ export interface Topology extends Bundles {
   readonly distinctBy: readonly (readonly HeldShard[])[];
   /** For each device, columns of what it pools side by side. */
   readonly columnsOf: readonly number[];
+  /** What is read when, and how it travels. */
+  readonly reads: Reads;
   /** Shards that every device holds a copy of. */
   readonly replicated: readonly HeldShard[];
   /** Where each replicated shard's gradient and counts lie behind the dense gradient. */
@@ -93,7 +103,7 @@ export function topologyOf(
   const shards = shardsOf(model.tables, plan, (table) => isQuantised || isDistinct(table));
   const held = (own: readonly Shard[]): HeldShard[] => {
     let column = 0;
-    return own.map((shard) => {
+    return staleLast(model.tables, own).map((shard) => {
       const { rows } = tableOf(model.tables, shard.table);
       const isWeighted = input.weighted?.[shard.table] === true;
       const place = { ...shard, column, isWhole: shard.rows === rows, isWeighted };
@@ -115,8 +125,10 @@ export function topologyOf(
     gradientLength = counts + rows;
     return { gradient, counts };
   });
+  const bundles = bundlesIn(model.tables, hostOf, { heldBy, distinctBy, replicated });
   return {
-    ...bundlesIn(model.tables, hostOf, { heldBy, distinctBy, replicated }),
+    ...bundles,
+    reads: readsOf({ tables: model.tables, heldBy, bundles, distinct, replicated }),
     input,
     exchange,
     shape,
@@ -189,7 +201,7 @@ type StepBytes = ExchangeShape["bytesMax"];
 
 /** `counts` = samples of each device. */
 function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
-  const { heldBy, hostOf, parcels, distinctBy, exchange, input } = topology;
+  const { heldBy, hostOf, distinctBy, exchange, input, reads } = topology;
   const count = (device: number) => counts[device] ?? 0;
   const samples = counts.reduce((sum, own) => sum + own, 0);
   const idsMax = heldBy.map((held) => held.map(({ table }) => input.idsMax[table] ?? 0));
@@ -197,13 +209,18 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   const vectors = (bundle: Bundle, of: number) => vectorBytes(bundle, count(of), exchange.forward);
   const gradient = ({ columns }: Bundle, of: number) =>
     packedBytes(count(of), columns, exchange.backward);
-  const parcel = (from: number, to: number, bytes: typeof vectors) => {
-    const { own, relays } = parcelOf(topology, from, to);
+  const parcel = (from: number, to: number, bytes: typeof vectors, ways: Ways = topology) => {
+    const { own, relays } = parcelOf(ways, from, to);
     const sum = own.reduce((all, bundle) => all + bytes(bundle, to), 0);
     return relays.reduce((all, relay) => all + bytes(relay, to), sum);
   };
   /** The parts that `holder` has of what `gateway` adds up. */
-  const relayed = (holder: number, gateway: number, bytes: typeof vectors) => {
+  const relayed = (
+    holder: number,
+    gateway: number,
+    bytes: typeof vectors,
+    { parcels }: Ways = topology,
+  ) => {
     let sum = 0;
     if (hostOf[holder] !== hostOf[gateway]) return sum;
     for (const [to, { relays }] of (parcels[gateway] ?? []).entries()) {
@@ -216,20 +233,23 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   };
   const rowsMax = (of: number, device: number) =>
     (distinctBy[device] ?? []).map((shard) => distinctMax(topology, shard, of, count(of)));
-  const rows = (of: number, device: number) =>
-    rowsMax(of, device).reduce((sum, rows, i) => {
-      return sum + 4 * rows * (distinctBy[device]?.[i]?.columns ?? 0);
+  const rows = (of: number, device: number, isIn: (shard: HeldShard) => boolean) =>
+    (distinctBy[device] ?? []).filter(isIn).reduce((sum, shard) => {
+      return sum + 4 * distinctMax(topology, shard, of, count(of)) * shard.columns;
     }, 0);
   return {
     ids: (from, to) =>
       distinctFrameBytes(subtreesIn(topology, from).length, rowsMax(from, to)) +
       bagFrameBytes(count(from), heldBy[to] ?? [], idsMax[to] ?? []),
-    partials: (from, to) => relayed(from, to, vectors),
-    pooled: (from, to) => parcel(from, to, vectors),
+    partials: (from, to) => relayed(from, to, vectors, reads.fresh),
+    stalePartials: (from, to) => relayed(from, to, vectors, reads.stale),
+    pooled: (from, to) => parcel(from, to, vectors, reads.fresh),
+    stalePooled: (from, to) => parcel(from, to, vectors, reads.stale),
     dPooled: (from, to) => parcel(to, from, gradient),
     dPartials: (from, to) => relayed(to, from, gradient),
-    rows: (from, to) => rows(to, from),
-    dRows: (from, to) => rows(from, to),
+    rows: (from, to) => rows(to, from, reads.fresh.has),
+    staleRows: (from, to) => rows(to, from, reads.stale.has),
+    dRows: (from, to) => rows(from, to, () => true),
     rowSums: (from, to) => rowSumBytes(topology, samples, from, to),
     losses: (from) => 8 * (topology.sliceRuns[from]?.slices ?? 0),
     scores: (from, to) => (to === 0 ? 8 * count(from) : 0),

@@ -15,6 +15,7 @@ import { columnOf, columnsOf } from "../model/dlrm.ts";
 import { packSums, partIn, roundingOf, unpackGradient, unpackSums } from "./bundle-vectors.ts";
 import { type Bundle, parcelOf, vectorBytes } from "./bundles.ts";
 import type { DeviceState } from "./device-state.ts";
+import { type Read, rangeOf } from "./reads.ts";
 import { addPartials, openPartials, packPartials, relayGradients } from "./relay-hop.ts";
 import type { StepPlan } from "./step-plan.ts";
 import { type HeldShard, type Topology, tableOf } from "./topology.ts";
@@ -24,32 +25,42 @@ type BundleParts = readonly PooledPart[];
 
 // Vectors of rows that lie on one device each ----
 
-/** Looks the rows up for each device's samples and sends the vectors. */
-export async function sendVectors(device: DeviceState, bags: Bags, plan: StepPlan): Promise<void> {
-  const { exchange, kernels, slab, topology, rank } = device;
+/** Looks the rows of a read up for each device's samples and sends the vectors. */
+export async function sendVectors(
+  device: DeviceState,
+  bags: Bags,
+  plan: StepPlan,
+  read: Read,
+): Promise<void> {
+  if (!read.hasVectors) return;
+  const { kernels, slab, topology, rank } = device;
   const { forward } = topology.exchange;
   const isDirect = forward === "float32" && topology.isPlain[rank] === true;
-  await exchange.pooled.open(plan.bytes.pooled);
-  const partials = await openPartials(device, plan);
+  const range = rangeOf(read, rank);
+  const channel = device.exchange[read.vectors];
+  await channel.open(plan.bytes[read.vectors]);
+  const partials = await openPartials(device, plan, read);
   let first = 0;
   for (const [peer, count] of plan.counts.entries()) {
-    const { buffer, byteOffset } = exchange.pooled.outbox(peer);
+    const { buffer, byteOffset } = channel.outbox(peer);
+    const shape = [count, range.columns];
     const out = isDirect
-      ? kernels.view(buffer, byteOffset, [count, slab.columns])
-      : kernels.part(device.rounded.held, 0, count);
-    if (slab.columns > 0) slab.lookup(out, bags, first, count);
+      ? kernels.view(buffer, byteOffset, shape)
+      : kernels.reshape(device.rounded.held, shape);
+    if (range.columns > 0) slab.lookup(out, bags, first, count, range);
     if (!isDirect) {
       let at = byteOffset;
-      for (const bundle of parcelOf(topology, rank, peer).own) {
-        packSums(device, bundle, bundle.shards.map(partIn(out)), { buffer, byteOffset: at });
+      for (const bundle of parcelOf(read, rank, peer).own) {
+        const parts = bundle.shards.map(partIn(out, range));
+        packSums(device, bundle, parts, { buffer, byteOffset: at });
         at += vectorBytes(bundle, count, forward);
       }
-      packPartials(device, peer, out, partials);
+      packPartials(device, peer, out, partials, read);
     }
     first += count;
   }
-  await addPartials(device, plan);
-  exchange.pooled.start();
+  await addPartials(device, plan, read);
+  channel.start();
 }
 
 /** Puts the vectors of all tables, those that were pooled here too, into the model's `x`. */
@@ -58,17 +69,45 @@ export async function receiveVectors(
   rows: SampleRows,
   plan: StepPlan,
 ): Promise<void> {
+  const { exchange, topology } = device;
+  const { fresh, stale } = topology.reads;
+  const { samples } = plan;
+  const parts: BundleParts[] = [];
+  for (const read of [stale, fresh]) await receiveParts(device, plan, read, parts);
+  for (const bundle of topology.replicatedBundles) {
+    const read = fresh.has(bundle) ? fresh : stale;
+    const from = replicaVectorsOf(device, read, samples);
+    parts[bundle.bundle] = bundle.shards.map(partIn(from, read.replicated));
+  }
+  for (const { bundle, shards } of topology.distinctBundles) {
+    parts[bundle] = shards.map((shard) => {
+      const tree = { first: shard.firstBlock, count: shard.blocks };
+      return { from: distinctVectors(device, shard, samples), first: 0, tree };
+    });
+  }
+  assemble(device, rows, plan, parts);
+  for (const { vectors, hasVectors } of [stale, fresh]) if (hasVectors) exchange[vectors].close();
+}
+
+/** Finds the parts of a read's bundles where they came; valid until its channel is closed. */
+async function receiveParts(
+  device: DeviceState,
+  plan: StepPlan,
+  read: Read,
+  parts: BundleParts[],
+): Promise<void> {
+  if (!read.hasVectors) return;
   const { exchange, kernels, rank, topology } = device;
   const { forward } = topology.exchange;
   const { samples } = plan;
-  const { buffer, byteOffset } = await exchange.pooled.finish();
-  const parts: BundleParts[] = [];
+  const { buffer, byteOffset } = await exchange[read.vectors].finish();
   let start = byteOffset;
   for (const peer of plan.counts.keys()) {
-    const { own, relays } = parcelOf(topology, peer, rank);
+    const { own, relays } = parcelOf(read, peer, rank);
     if (forward === "float32" && topology.isPlain[peer] === true) {
-      const from = kernels.view(buffer, start, [samples, topology.columnsOf[peer] ?? 0]);
-      for (const { bundle, shards } of own) parts[bundle] = shards.map(partIn(from));
+      const theirs = rangeOf(read, peer);
+      const from = kernels.view(buffer, start, [samples, theirs.columns]);
+      for (const { bundle, shards } of own) parts[bundle] = shards.map(partIn(from, theirs));
     } else {
       let at = start;
       for (const bundle of [...own, ...relays]) {
@@ -78,19 +117,8 @@ export async function receiveVectors(
         at += vectorBytes(bundle, samples, forward);
       }
     }
-    start += plan.bytes.pooled(peer, rank);
+    start += plan.bytes[read.vectors](peer, rank);
   }
-  for (const { bundle, shards } of topology.replicatedBundles) {
-    parts[bundle] = shards.map(partIn(kernels.part(device.replicaVectors, 0, samples)));
-  }
-  for (const { bundle, shards } of topology.distinctBundles) {
-    parts[bundle] = shards.map((shard) => {
-      const tree = { first: shard.firstBlock, count: shard.blocks };
-      return { from: distinctVectors(device, shard, samples), first: 0, tree };
-    });
-  }
-  assemble(device, rows, plan, parts);
-  exchange.pooled.close();
 }
 
 /** The vectors (b,D), or their gradients, of a shard whose rows travel. */
@@ -102,15 +130,27 @@ export function distinctVectors(
   return kernels.reshape(distinct.vectors, [samples, columns], samples * column);
 }
 
-/** Looks up what every device has a copy of. */
-export function lookupReplicas(device: DeviceState, bags: Bags | undefined, plan: StepPlan): void {
-  if (bags === undefined) return;
-  const { kernels, replicas, topology } = device;
-  const { forward } = topology.exchange;
-  const out = kernels.part(device.replicaVectors, 0, plan.samples);
-  replicas.lookup(out, bags, 0, plan.samples);
+/** Looks up what of a read every device has a copy of. */
+export function lookupReplicas(
+  device: DeviceState,
+  bags: Bags | undefined,
+  plan: StepPlan,
+  read: Read,
+): void {
+  if (bags === undefined || read.replicated.count === 0) return;
+  const { forward } = device.topology.exchange;
+  const out = replicaVectorsOf(device, read, plan.samples);
+  device.replicas.lookup(out, bags, 0, plan.samples, read.replicated);
   if (forward === "float32") return;
-  for (const shard of topology.replicated) roundColumns(device, out, shard, forward);
+  for (const { column, columns } of device.topology.replicated.filter(read.has)) {
+    roundColumns(device, out, column - read.replicated.column, columns, forward);
+  }
+}
+
+/** (b,C): where the vectors of a read's copies lie. */
+function replicaVectorsOf(device: DeviceState, read: Read, samples: number): Tensor {
+  const { column, columns } = read.replicated;
+  return device.kernels.reshape(device.replicaVectors, [samples, columns], samples * column);
 }
 
 /** Puts the vectors of bundles together in `x`: columns side by side, blocks added up. */
@@ -224,7 +264,9 @@ export function replicaVectorGradients(
   const out = kernels.part(device.replicaVectors, 0, plan.samples);
   for (const shard of topology.replicated) {
     copyGradient(device, rows, plan, out, shard, shard.column);
-    if (backward !== "float32") roundColumns(device, out, shard, backward);
+    if (backward !== "float32") {
+      roundColumns(device, out, shard.column, shard.columns, backward);
+    }
   }
   return out;
 }
@@ -248,11 +290,12 @@ export function copyGradient(
   }
 }
 
-/** Rounds a shard's columns as they would be on their way. */
+/** Rounds some columns as they would be on their way. */
 function roundColumns(
   { kernels, rounded }: DeviceState,
   t: Tensor,
-  { column, columns }: HeldShard,
+  column: number,
+  columns: number,
   precision: "float16" | "bfloat16" | "int8",
 ): void {
   const place = { buffer: rounded.packed, byteOffset: 0 };

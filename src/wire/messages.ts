@@ -103,6 +103,7 @@ export const messages = defineMessages({
     steps: z.number(),
     isPaused: z.boolean(),
     repairedIds: z.array(z.int().min(0)).readonly(),
+    staleRows: z.array(z.int().min(0)).readonly(),
   }),
   "device.evaluated": z.object({ command, device, metrics: metrics.nullable() }),
 

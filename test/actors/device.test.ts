@@ -32,6 +32,7 @@ const reached = {
   steps: 10,
   isPaused: false,
   repairedIds: [0],
+  staleRows: [0],
 };
 
 test("tells that it is ready again and again, until it is asked something", async (t) => {

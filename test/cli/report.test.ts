@@ -32,6 +32,16 @@ test("ids that were clamped or hashed are reported table by table, where there a
   );
 });
 
+test("rows that were read late are reported table by table, where tables are stale", (t) => {
+  t.false(reportOf(result).some((line) => line.startsWith("Rows read late")));
+  const staleness = { freshSteps: 6, tables: [{ table: "user", rows: 1204 }] };
+  t.true(
+    reportOf({ ...result, staleness }).includes(
+      "Rows read late       1,204 of `user`; 6 steps read all fresh",
+    ),
+  );
+});
+
 test("progress tells of them too", (t) => {
   const lines: string[] = [];
   const view = linesView((line) => lines.push(line));

@@ -2,14 +2,12 @@
 // (`npm run bench -- accuracy`) asks the same on a million samples and five seeds.
 
 import test from "ava";
-import { syntheticOptions } from "../../src/data/options.ts";
-import { Sample } from "../../src/data/sample.ts";
-import { SyntheticSamples } from "../../src/data/synthetic.ts";
 import { sparseOptimizerOptions } from "../../src/embedding/options.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
 import { evaluate } from "../../src/training/metrics.ts";
-import { startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
+import { generatedBatches } from "../helpers/generated-batches.ts";
+import { startLocalDevices } from "../helpers/local-devices.ts";
 
 const batchSize = 256;
 const steps = 240;
@@ -17,26 +15,6 @@ const heldOut = 16;
 const tables = Array.from({ length: 4 }, (_, i) => {
   return { name: `T${i}`, rows: 50, dim: 8, initScale: 0.05 };
 });
-
-function batchOf(samples: SyntheticSamples, index: number): WholeBatch {
-  const sample = new Sample({ dense: 4, features: tables.length });
-  const batch = {
-    samples: batchSize,
-    dense: new Float32Array(4 * batchSize),
-    labels: new Float32Array(batchSize),
-    lengths: new Int32Array(tables.length * batchSize).fill(1),
-    ids: new Int32Array(tables.length * batchSize),
-  };
-  for (let s = 0; s < batchSize; s++) {
-    samples.fill(sample, index * batchSize + s);
-    batch.dense.set(sample.dense, 4 * s);
-    batch.labels[s] = sample.label;
-    for (const table of tables.keys()) {
-      batch.ids[table * batchSize + s] = sample.ids[table] ?? 0;
-    }
-  }
-  return batch;
-}
 
 /** Log loss before and after training, on samples that are not trained on. */
 async function train(precision: "float32" | "bfloat16", seed: number) {
@@ -53,20 +31,17 @@ async function train(precision: "float32" | "bfloat16", seed: number) {
     devices: 1,
     kernels: () => openKernels("auto"),
   });
-  const samples = batchSize * (steps + heldOut);
-  const options = { kind: "synthetic", batchSize, samples, dense: 4, seed } as const;
-  const generated = new SyntheticSamples(syntheticOptions.parse(options), tables);
+  const batches = generatedBatches({ batchSize, batches: steps + heldOut, dense: 4, tables }, seed);
   const logLoss = async () => {
     const [logits, labels]: [number[], number[]] = [[], []];
-    for (let i = steps; i < steps + heldOut; i++) {
-      const batch = batchOf(generated, i);
+    for (const batch of batches.slice(steps)) {
       logits.push(...(await local.score(batch)));
       labels.push(...batch.labels);
     }
     return evaluate(Float32Array.from(logits), Float32Array.from(labels)).logLoss;
   };
   const before = await logLoss();
-  for (let step = 0; step < steps; step++) await local.train(batchOf(generated, step), step);
+  for (const [step, batch] of batches.slice(0, steps).entries()) await local.train(batch, step);
   return { before, after: await logLoss() };
 }
 

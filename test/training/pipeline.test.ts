@@ -7,12 +7,11 @@ import { sparseOptimizerOptions } from "../../src/embedding/options.ts";
 import { tiersOptions } from "../../src/embedding/tiers.ts";
 import { IdOutOfRangeError } from "../../src/errors.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
+import { type ChannelName, channelNames } from "../../src/exchange/exchange.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
-import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
 import { createReference } from "../../src/kernels/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
 import { purposes, RandomStream } from "../../src/random.ts";
-import { scoreAll } from "../../src/training/evaluation.ts";
 import { createPipeline, type PipelineSpec } from "../../src/training/pipeline.ts";
 import {
   createStepMeter,
@@ -23,6 +22,7 @@ import {
 import { exchangeShapeOf, topologyOf } from "../../src/training/topology.ts";
 import type { WholeBatch } from "../helpers/local-devices.ts";
 import { type PipedDevice, pipedCells, startPipedDevices } from "../helpers/piped-devices.ts";
+import { type Interleaving, trainPiped } from "../helpers/piped-training.ts";
 
 type Depth = PipelineSpec["depth"];
 
@@ -77,19 +77,8 @@ function batchOf(step: number, samples = batchSize): WholeBatch {
 const batches = Array.from({ length: steps }, (_, step) => batchOf(step));
 const heldOut = [batchOf(100), batchOf(101), batchOf(102, evaluated % batchSize)];
 
-interface Interleaving {
-  readonly devices: number;
-  readonly depth: Depth;
-  readonly seed?: number;
-  /** After so many steps device 0 is asked to stop, once; then it goes on. */
-  readonly pauseAt?: number;
-  readonly batches?: readonly WholeBatch[];
-  /** Two of the tables lie below device memory, and come up so many batches ahead. */
-  readonly prefetch?: number;
-}
-
 /** With caches of one set each: every batch needs spare places. */
-function inputOf({ prefetch }: Pick<Interleaving, "prefetch">) {
+function inputOf({ prefetch }: { readonly prefetch?: number }) {
   if (prefetch === undefined) return input;
   const tables = input.model.tables.map((table, i) => {
     return { ...table, tier: i === 1 ? ("memory" as const) : ("cached" as const) };
@@ -99,50 +88,10 @@ function inputOf({ prefetch }: Pick<Interleaving, "prefetch">) {
 }
 
 /** Trains in windows of four steps, with an evaluation after each. */
-async function train(options: Interleaving) {
-  const { devices: count, depth, seed = 1, pauseAt } = options;
-  const own = inputOf(options);
-  const cells = createSimulatedCells({ cells: pipedCells(own, count), seed });
-  const clock = new SimulatedClock();
-  const place = startPipedDevices({
-    ...{ input: own, recipe, devices: count, kernels: createReference },
-    cellsOf: (participant) => cells.cellsOf(participant),
-    meterOf: () => createStepMeter(new BigInt64Array(meterWords), clock),
-  });
-  const losses: number[] = [];
-  const scores: number[] = [];
-  const cuts: number[] = [];
-  const trainOn = async ({ state, intake }: PipedDevice) => {
-    const meter = createStepMeter(new BigInt64Array(meterWords), clock);
-    const pipeline = createPipeline({ device: state, intake, depth, steps, meter });
-    let hasPaused = false;
-    for (let step = 0; step < steps; ) {
-      const toStep = Math.min(steps, step + 4);
-      for (let isPaused = false; step < toStep && !isPaused; ) {
-        const now = step;
-        const asked = () => (!hasPaused && state.rank === 0 && now >= (pauseAt ?? steps) ? 0 : -1);
-        const { loss, stopAfter } = await pipeline.run(step++, toStep, asked);
-        if (state.rank === 0) losses.push(loss);
-        isPaused = stopAfter >= 0 && step >= stopAfter;
-        hasPaused ||= isPaused;
-      }
-      const found = await scoreAll(state, intake, evaluated);
-      if (state.rank !== 0) continue;
-      cuts.push(step);
-      if (step === steps) scores.push(...(found?.logits ?? []));
-    }
-  };
-  const readAll = [
-    () => place.serve("training", options.batches ?? batches),
-    () => place.serve("evaluation", [heldOut, heldOut, heldOut].flat()),
-  ];
-  let error: unknown;
-  try {
-    await cells.run([...place.devices.map((device) => () => trainOn(device)), ...readAll]);
-  } catch (thrown) {
-    error = thrown;
-  }
-  return { losses, scores, cuts, digest: await place.digest(), error };
+function train(
+  options: Interleaving & { readonly batches?: readonly WholeBatch[]; readonly prefetch?: number },
+) {
+  return trainPiped({ recipe, batches, heldOut, window: 4, ...options, input: inputOf(options) });
 }
 
 test("any depth, on any devices, in any interleaving: the same losses, scores and digest", async (t) => {
@@ -240,12 +189,20 @@ function virtualCells(clock: SimulatedClock, count: number) {
 /** Milliseconds of reading a batch, of ids on their way, of a forward and of a backward pass. */
 const cost = { read: 80, ids: 30, forward: 60, backward: 40 };
 
+/** How long what travels on a channel is on its way. */
+type Late = Partial<Record<ChannelName, number>>;
+
 /** Trains on two devices whose stages take so long; the time of a step, and where it went. */
-async function time(depth: Depth) {
+async function time(depth: Depth, job = input, lateMs: Late = { ids: cost.ids }) {
   const clock = new SimulatedClock();
-  const { cells, run } = virtualCells(clock, pipedCells(input, 2));
-  const { published } = layoutOf(exchangeShapeOf(topologyOf(input, 2))).channels.ids;
-  const late = [published(0, 1), published(1, 0)];
+  const { cells, run } = virtualCells(clock, pipedCells(job, 2));
+  const { channels } = layoutOf(exchangeShapeOf(topologyOf(job, 2)));
+  const lateOf = new Map(
+    channelNames.flatMap((name) => {
+      const { published } = channels[name];
+      return [published(0, 1), published(1, 0)].map((cell) => [cell, lateMs[name] ?? 0] as const);
+    }),
+  );
   const sleep = async (ms: number) => {
     const dueMs = clock.now() + ms;
     clock.after(ms, () => {});
@@ -254,16 +211,17 @@ async function time(depth: Depth) {
       () => clock.now() >= dueMs,
     );
   };
-  /** Ids arrive late; who has the vectors, or their gradients, computes with them for a while. */
+  /** Who has the vectors, or their gradients, computes with them for a while. */
   const slow = (metered: Cells): Cells => ({
     ...metered,
     store(cell, value, wake) {
-      if (!late.includes(cell)) return metered.store(cell, value, wake);
-      clock.after(cost.ids, () => metered.store(cell, value, wake));
+      const ms = lateOf.get(cell) ?? 0;
+      if (ms === 0) return metered.store(cell, value, wake);
+      clock.after(ms, () => metered.store(cell, value, wake));
     },
     async waitUntil(wait, isTrue) {
       await metered.waitUntil(wait, isTrue);
-      if (wait().startsWith("the pooled embeddings of")) await sleep(cost.forward);
+      if (/^the (stale )?pooled embeddings of/.test(wait())) await sleep(cost.forward);
       if (wait().startsWith("the gradients of pooled embeddings of")) await sleep(cost.backward);
     },
   });
@@ -273,7 +231,7 @@ async function time(depth: Depth) {
     return { ...meter, cellsFor: (channel, own) => slow(meter.cellsFor(channel, own)) };
   });
   const place = startPipedDevices({
-    ...{ input, recipe, devices: 2, kernels: createReference },
+    ...{ input: job, recipe, devices: 2, kernels: createReference },
     cellsOf: () => cells,
     meterOf: (rank) => found(meters[rank]),
   });
@@ -324,4 +282,17 @@ test("a step takes what the model says of its depth, and the meter tells where i
     else t.true(shares.ids < 0.02, `${shares.ids}`);
     t.is(batchesThere > 0.9, depth > 1);
   }
+});
+
+test("vectors of stale tables travel while the step before ends: their way costs nothing", async (t) => {
+  const tables = input.model.tables.map((table) => ({ ...table, staleness: 1 as const }));
+  const stale = { ...input, model: { ...input.model, tables } };
+  const way = cost.backward - 5; // It hides behind the wait for gradients, and the update.
+  const vectors = { pooled: way, stalePooled: way, rows: way, staleRows: way };
+  const compute = cost.forward + cost.backward;
+  const { wallMs: freshMs } = await time(3, input, vectors);
+  const { wallMs: staleMs, shares } = await time(3, stale, vectors);
+  t.true(Math.abs(freshMs - compute - way) < 0.03 * freshMs, `${freshMs}`);
+  t.true(Math.abs(staleMs - compute) < 0.03 * staleMs, `${staleMs}`);
+  t.true(shares.pooled < 0.02 && shares.rows < 0.02, `${shares.pooled}, ${shares.rows}`);
 });

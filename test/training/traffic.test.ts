@@ -102,7 +102,8 @@ async function sentInStep(
 }
 
 const frameHeader = 2 * 4;
-const vectors = { partials: 0, pooled: 0, dPooled: 0, dPartials: 0 };
+const stale = { stalePartials: 0, stalePooled: 0, staleRows: 0 };
+const vectors = { partials: 0, pooled: 0, dPooled: 0, dPartials: 0, ...stale };
 const nothing = { ...vectors, rows: 0, dRows: 0, rowSums: 0, scores: 0 };
 const losses = (W - 1) * 8 * (slices / W);
 

@@ -66,14 +66,14 @@ export async function measureDevice(
   size: CalibrationSize,
 ): Promise<DeviceRates> {
   const isAlone = exchange.devices === 1;
-  // The exchange between the measurements keeps the devices side by side.
+  // The exchange between the measurements keeps the devices side by side, and so do barriers.
   const allToAll = await measureAllToAll(exchange, clock, size);
   const narrow = measureRows(kernels, clock, size, 32);
   const allReduce = await measureAllReduce(exchange, clock, size);
   const middle = measureRows(kernels, clock, size, 64);
-  await measureAllReduce(exchange, clock, { ...size, rounds: 1 });
+  await exchange.barrier();
   const wide = measureRows(kernels, clock, size, 128);
-  await measureAllReduce(exchange, clock, { ...size, rounds: 1 });
+  await exchange.barrier();
   return {
     arithmetic: kernels.arithmetic,
     lookup: [narrow.lookup, middle.lookup, wide.lookup],

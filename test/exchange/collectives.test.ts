@@ -77,8 +77,12 @@ for (const [way, hostOf] of Object.entries(placements)) {
     for (let seed = 0; seed < 10; seed++) {
       let came = 0;
       const early: number[] = [];
-      await start(hostOf, seed).run(async ({ barrier, rank }) => {
+      const hosts = start(hostOf, seed);
+      await hosts.run(async ({ barrier, rank }) => {
         for (let round = 1; round <= 5; round++) {
+          const { waitUntil } = hosts.cells.cellsOf(rank, hostOf[rank]);
+          const wait = () => "the scheduler";
+          await waitUntil(wait, () => true); // So that they come one after the other.
           came++;
           await barrier();
           if (came < devices * round) early.push(rank);

@@ -10,14 +10,20 @@
 //   E2. Nobody reads a part before it was published.
 
 import { waitForEach } from "./cells.ts";
-import { type AllToAll, type AllToAllName, channels, type PartBytes } from "./exchange.ts";
+import {
+  type AllToAll,
+  type AllToAllName,
+  channels,
+  insideHost,
+  type PartBytes,
+} from "./exchange.ts";
 import { inboxBytes, partFirst } from "./layout.ts";
 import type { ChannelPlace } from "./shared-memory.ts";
 
 export function createAllToAll(options: ChannelPlace<AllToAllName>): AllToAll {
   const { name, rank, memory, cells, layout, around, sent } = options;
   const { inboxes, published, closed, span } = layout.channels[name];
-  const { peers } = around;
+  const peers = insideHost.has(name) ? around.neighbours : around.peers;
   const what = channels[name];
   const inbox = (to: number) => inboxes[to]?.first ?? 0;
   let round = 0;
@@ -30,6 +36,8 @@ export function createAllToAll(options: ChannelPlace<AllToAllName>): AllToAll {
       round++;
       bytes = partBytes;
     },
+
+    isFree: () => peers.every((peer) => cells.load(closed(peer)) >= round), // E1
 
     outbox(to) {
       const byteOffset = inbox(to) + partFirst(bytes, rank, to);
@@ -56,6 +64,8 @@ export function createAllToAll(options: ChannelPlace<AllToAllName>): AllToAll {
       const byteLength = inboxBytes(bytes, inboxes.length, rank);
       return { buffer: memory, byteOffset: inbox(rank), byteLength };
     },
+
+    isThere: () => peers.every((peer) => cells.load(published(peer, rank)) >= round), // E2
 
     close() {
       cells.store(closed(rank), round, around.everybody);

@@ -6,6 +6,7 @@ import {
   channelNames,
   channels,
   type ExchangeShape,
+  insideHost,
   isGather,
 } from "./exchange.ts";
 import { type Extent, layoutOf, type SharedMemoryLayout } from "./layout.ts";
@@ -31,7 +32,8 @@ const nothing: Extent = { first: 0, bytes: 0 };
 /** All routes between the hosts of a shape. */
 export function routesOf(shape: ExchangeShape): Route[] {
   const layout = layoutOf(shape);
-  const routes = channelNames.flatMap((name) => channelRoutes(layout, name));
+  const between = channelNames.filter((name) => !insideHost.has(name));
+  const routes = between.flatMap((name) => channelRoutes(layout, name));
   return [...routes, ...sumRoutes(layout), ...barrierRoutes(layout)];
 }
 

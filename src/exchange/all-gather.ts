@@ -1,6 +1,6 @@
-// The all-gather of one device: parts lie side by side in one place of each host's memory, where all
-// devices read them. One cell tells that a part is there: to the neighbours, and to the bridge, which
-// carries the part once to each other host.
+// The all-gather of one device: parts lie side by side in one place of each host's memory, where
+// all devices read them. One cell tells that a part is there: to the neighbours, and to the bridge,
+// which carries the part once to each other host.
 //
 //   published[from]   round whose part `from` has written
 //   closed[rank]      round that `rank` has read

@@ -1,6 +1,6 @@
-// The all-to-all of one device: it writes straight into the receivers' inboxes in its host's memory,
-// and two kinds of cells keep sender and receiver apart. Where the receiver is on another host, the
-// bridge of this one (bridge.ts) sees the cell and carries both to the same place there.
+// The all-to-all of one device: it writes straight into the receivers' inboxes in its host's
+// memory, and two kinds of cells keep sender and receiver apart. Where the receiver is on another
+// host, the bridge of this one (bridge.ts) sees the cell and carries both to the same place there.
 //
 //   published[from][to]   round that `from` has written for `to`
 //   closed[to]            round whose inbox `to` has given back

@@ -44,7 +44,7 @@ export interface AllToAll {
 export interface AllGather {
   /**
    * Begins a round, once everybody has closed the one before. `bytes` has for each sender the same
-   * to all. Nobody waits for a sender of none, so with one sender (`broadcastOf`) it is a broadcast.
+   * to all. Nobody waits for a sender of none: with one sender (`broadcastOf`) it is a broadcast.
    */
   open(bytes: PartBytes): Promise<void>;
   /** Where to write my part; valid from `open` to `start`. */

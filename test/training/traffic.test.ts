@@ -66,7 +66,7 @@ function batchOf(
   };
 }
 
-/** Bytes that one device sends to `peers` others in `steps` steps; `copies` of what all are told. */
+/** Bytes that one device sends to `peers` others in `steps` steps; of losses, `copies`. */
 function expected(peers: number, copies = peers) {
   const header = 2 * 4; // Of each frame of ids: where to stop, and how many ids follow.
   const slicesOfOne = slices / W;

@@ -1,6 +1,7 @@
 // What every exchange has to do, as a program of one device: rounds of all collectives (all-to-all,
-// all-gather, broadcast, all-reduce, reduce-scatter, barrier), overlapping as a step overlaps
-// them, each part of a size and a content that only (channel, round, from, to) decide. Runs under simulated cells and, in worker threads, over real ones.
+// all-gather, broadcast, all-reduce, reduce-scatter, barrier), overlapping as a step overlaps them,
+// each part of a size and a content that only (channel, round, from, to) decide. Runs under
+// simulated cells and, in worker threads, over real ones.
 
 import {
   type AllToAll,

@@ -73,7 +73,8 @@ export async function runThread(
         const { assembly, memory, index } = task;
         const options = { clock: realClock, deadlineMs: Number.POSITIVE_INFINITY };
         const cells = openCells(assembly, memory, derive(assembly).tierOf(index), options);
-        const ports = { cells: wrapCells(cells), clock: realClock, tell: report };
+        const kernels = openKernels(assembly.job.arithmetic);
+        const ports = { kernels, cells: wrapCells(cells), clock: realClock, tell: report };
         return await runTier(assembly, memory, index, ports);
       }
       case "bridge":

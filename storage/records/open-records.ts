@@ -8,8 +8,9 @@ import type { RecordStore, RecordStoreOptions } from "./record-store.ts";
 export type RecordStoreKind = "file" | "rocksdb" | "memory";
 
 /**
- * Opens a store.
+ * Opens a store. RocksDB is loaded only by the store that asks for it.
  *
+ * @throws InvalidOptionError where this platform has no binary of RocksDB
  * @throws InputUnusableError where a durable store's directory holds the records of other shards
  */
 export async function openRecords(
@@ -17,5 +18,7 @@ export async function openRecords(
   options: RecordStoreOptions,
 ): Promise<RecordStore> {
   if (kind === "memory") return createMemoryRecords(options);
-  return openFileRecords(options);
+  if (kind === "file") return openFileRecords(options);
+  const { openRocksRecords } = await import("./rocks-records.ts");
+  return openRocksRecords(options);
 }

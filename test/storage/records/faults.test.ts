@@ -1,21 +1,27 @@
 // What a disk does to stores of records: full, unreadable, damaged, gone. Each is an error by name,
 // and no row is ever another one than was written.
 
+import { spawnSync } from "node:child_process";
 import {
   closeSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   openSync,
+  readdirSync,
   readSync,
   rmSync,
+  statSync,
   symlinkSync,
+  truncateSync,
   writeSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import test, { type ExecutionContext } from "ava";
 import { openFileRecords } from "../../../storage/records/file-records.ts";
+import { openRecords } from "../../../storage/records/open-records.ts";
 import { openRecordFiles, type RecordFiles } from "../../../storage/records/record-file.ts";
 import type { RecordShard } from "../../../storage/records/record-store.ts";
 import { readRows, recordOf, recordsOf } from "../../suites/records.ts";
@@ -68,10 +74,12 @@ for (const [name, files] of kinds) {
       t.is(store.stamp, "step 3");
       const [before] = readRows(store, 0, shard, Int32Array.of(63));
       t.deepEqual(before, recordOf(shard, 63, 1));
-      const error = t.throws(() => readRows(store, 0, shard, rows), { code: "RECORD_CORRUPT" });
+      const error = t.throws(() => void readRows(store, 0, shard, rows), {
+        code: "RECORD_CORRUPT",
+      });
       t.regex(error?.message ?? "", /^Expected row 70 of `user` in .*shard-0\.rows as it was/);
       t.is(store.stamp, undefined, "what is damaged is of no cut");
-      t.throws(() => readRows(store, 0, shard, Int32Array.of(70)), { code: "RECORD_CORRUPT" });
+      t.throws(() => void readRows(store, 0, shard, Int32Array.of(70)), { code: "RECORD_CORRUPT" });
       await store.close();
       const again = open(directory);
       t.is(again.count(0), 0);
@@ -84,7 +92,7 @@ for (const [name, files] of kinds) {
     rmSync(await written(directory));
     closeSync(openSync(join(directory, "shard-0.rows"), "w"));
     const store = open(directory);
-    t.throws(() => readRows(store, 0, shard, rows), { code: "RECORD_CORRUPT" });
+    t.throws(() => void readRows(store, 0, shard, rows), { code: "RECORD_CORRUPT" });
     await store.close();
   });
 
@@ -103,7 +111,7 @@ for (const [name, files] of kinds) {
       /^Expected room for row 0 of `user` in .*the disk is full \(ENOSPC\)/,
     );
     t.is(store.count(0), 0);
-    t.throws(() => readRows(store, 0, shard, Int32Array.of(7)), { code: "TIER_DISK_FULL" });
+    t.throws(() => void readRows(store, 0, shard, Int32Array.of(7)), { code: "TIER_DISK_FULL" });
     t.deepEqual(readRows(store, 0, shard, Int32Array.of(8)), [undefined]);
     t.throws(() => store.sync("step 4"), { code: "TIER_DISK_FULL" });
     await store.close();
@@ -115,7 +123,7 @@ for (const [name, files] of kinds) {
     rmSync(path);
     symlinkSync("/proc/self/mem", path); // Where nothing is mapped, reading is an EIO.
     const store = open(directory);
-    const error = t.throws(() => readRows(store, 0, shard, rows), { code: "TIER_READ" });
+    const error = t.throws(() => void readRows(store, 0, shard, rows), { code: "TIER_READ" });
     t.regex(error?.message ?? "", /^Cannot read row 0 of `user` from .*shard-0\.rows \(EIO\)/);
     await store.close();
   });
@@ -154,7 +162,7 @@ test("rows of a failed write are refused until they are written again", async (t
   t.throws(() => store.write(0, next, recordsOf(shard, next, 2)), { code: "TIER_DISK_FULL" });
   t.deepEqual(readRows(store, 0, shard, Int32Array.of(1)), [recordOf(shard, 1, 1)]);
   for (const row of next) {
-    t.throws(() => readRows(store, 0, shard, Int32Array.of(row)), { code: "TIER_DISK_FULL" });
+    t.throws(() => void readRows(store, 0, shard, Int32Array.of(row)), { code: "TIER_DISK_FULL" });
   }
   room = 5;
   store.write(0, next, recordsOf(shard, next, 2));
@@ -164,4 +172,77 @@ test("rows of a failed write are refused until they are written again", async (t
     recordOf(shard, 6, 2),
   ]);
   await store.close();
+});
+
+// RocksDB ----
+
+/** A durable database with rows on disk, closed; returns the paths of its files that end so. */
+async function writtenRocks(directory: string, suffix: string): Promise<string[]> {
+  const store = await openRocks(directory);
+  store.write(0, everyRow, recordsOf(shard, everyRow, 1));
+  store.sync("step 3");
+  await store.close();
+  // The next one to open it makes a table of what the log has.
+  if (suffix === ".sst") await (await openRocks(directory)).close();
+  const folder = join(directory, "rocksdb");
+  const names = readdirSync(folder).filter((name) => name.endsWith(suffix));
+  return names.map((name) => join(folder, name));
+}
+
+const openRocks = (directory: string) =>
+  openRecords("rocksdb", { directory, shards: [shard], keep: "durable" });
+
+const everyRow = Int32Array.from({ length: 5000 }, (_, i) => i);
+
+test("rocksdb: a flipped bit in a table is found", async (t) => {
+  const directory = place(t);
+  const [path] = await writtenRocks(directory, ".sst");
+  if (path === undefined) throw new Error("There is no table");
+  const file = openSync(path, "r+");
+  const byte = new Uint8Array(1);
+  readSync(file, byte, 0, 1, 40_000);
+  writeSync(file, Uint8Array.of((byte[0] ?? 0) ^ 16), 0, 1, 40_000);
+  closeSync(file);
+  const store = await openRocks(directory);
+  const read = () => void readRows(store, 0, shard, everyRow);
+  const error = t.throws(read, { code: "RECORD_CORRUPT" });
+  t.regex(error?.message ?? "", /^Expected rows of `user` in .*checksum mismatch/);
+  t.is(store.stamp, undefined);
+  await store.close();
+});
+
+test("rocksdb: a log that lost its end is found, before any row is read", async (t) => {
+  const directory = place(t);
+  for (const path of await writtenRocks(directory, ".log")) {
+    truncateSync(path, Math.floor(statSync(path).size / 2));
+  }
+  await t.throwsAsync(openRocks(directory), { code: "RECORD_CORRUPT" });
+  const again = await openRocks(directory);
+  t.is(again.stamp, undefined);
+  t.is(again.count(0), 0);
+  await again.close();
+});
+
+test("rocksdb: a full disk is named, and what it did not take is not read", (t) => {
+  // A process of its own, whose files may not grow: what a full disk does to a log.
+  const directory = place(t);
+  const program = new URL("../../helpers/full-disk-entry.js", import.meta.url);
+  const script = 'ulimit -f 64; exec "$0" "$@"';
+  const words = ["-c", script, process.execPath, fileURLToPath(program), directory];
+  const { stdout, stderr } = spawnSync("sh", words, { encoding: "utf8" });
+  t.is(stdout, "TIER_DISK_FULL TIER_DISK_FULL\n", stderr);
+});
+
+test("rocksdb: a platform without a binary is told to take files", (t) => {
+  const door = new URL("../../../storage/records/open-records.js", import.meta.url);
+  const options = { directory: place(t), shards: [shard], keep: "spill" };
+  const script = `
+    const { openRecords } = await import(${JSON.stringify(door)});
+    await openRecords("rocksdb", ${JSON.stringify(options)}).catch((error) => {
+      process.stdout.write(error.code + ": " + error.message);
+    });`;
+  const words = ["--input-type=module", "-e", script];
+  const env = { ...process.env, npm_config_arch: "mips" }; // What the binding looks for.
+  const { stdout, stderr } = spawnSync(process.execPath, words, { encoding: "utf8", env });
+  t.regex(stdout, /^INVALID_OPTION: RocksDB has no binary for .*use `store: "file"`/, stderr);
 });

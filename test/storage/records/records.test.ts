@@ -1,12 +1,13 @@
 // The stores of records, each through the one suite; and what only some of them promise.
 
-import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { createReference } from "../../../src/kernels/reference.ts";
 import { openFileRecords } from "../../../storage/records/file-records.ts";
 import { createMemoryRecords } from "../../../storage/records/memory-records.ts";
+import { openRecords } from "../../../storage/records/open-records.ts";
 import { createRecordCache } from "../../../storage/records/record-cache.ts";
 import { openRecordFiles } from "../../../storage/records/record-file.ts";
 import type { Keep } from "../../../storage/records/record-store.ts";
@@ -65,6 +66,29 @@ for (const [name, files] of [
   testRecords(test, name, fileStore("spill", files));
   testDurableRecords(test, name, fileStore("durable", files));
 }
+
+const rocksStore = (keep: Keep) =>
+  inDirectory((directory) => (shards) => openRecords("rocksdb", { directory, shards, keep }));
+
+testRecords(test, "rocksdb", rocksStore("spill"));
+testDurableRecords(test, "rocksdb", rocksStore("durable"));
+
+test("a spill store in RocksDB leaves nothing, and clears what a killed one left", async (t) => {
+  const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const directory = join(root, "tier");
+  const options = { directory, shards: recordShards, keep: "spill" } as const;
+  const first = await openRecords("rocksdb", options);
+  first.write(0, Int32Array.of(5), new Uint8Array(36));
+  first.sync("a");
+  await first.close();
+  t.false(existsSync(directory));
+  mkdirSync(join(directory, "rocksdb"), { recursive: true });
+  writeFileSync(join(directory, "rocksdb", "CURRENT"), "what a killed process left");
+  const second = await openRecords("rocksdb", options);
+  t.is(second.count(0), 0);
+  await second.close();
+});
 
 test("files that one wrote, the other reads", async (t) => {
   if (native === undefined) {

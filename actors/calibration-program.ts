@@ -48,12 +48,10 @@ export async function measureDevice(
   size: CalibrationSize,
 ): Promise<DeviceRates> {
   const isAlone = exchange.devices === 1;
-  // The exchange between the measurements keeps the devices side by side.
+  // The exchange between the measurements keeps the devices side by side, and so do barriers.
   const allToAll = await measureAllToAll(exchange, clock, size);
   const allReduce = await measureAllReduce(exchange, clock, size);
-  const rows = await measureRows(kernels, clock, size, () =>
-    measureAllReduce(exchange, clock, { ...size, rounds: 1 }),
-  );
+  const rows = await measureRows(kernels, clock, size, () => exchange.barrier());
   return {
     arithmetic: kernels.arithmetic,
     rows,

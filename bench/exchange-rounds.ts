@@ -1,10 +1,26 @@
 // Rounds of the collectives as one device runs them, and how long each took.
 
-import { channelNames, type Exchange, type ExchangeShape } from "../src/exchange/exchange.ts";
+import {
+  broadcastOf,
+  channelNames,
+  type Exchange,
+  type ExchangeShape,
+  type PartBytes,
+  type Region,
+} from "../src/exchange/exchange.ts";
 import type { Kernels, Tensor } from "../src/kernels/kernels.ts";
 import { subtreesOf } from "../src/kernels/slices.ts";
 
-export type Collective = "allToAll" | "allReduce";
+export const collectives = [
+  "allToAll",
+  "allReduce",
+  "reduceScatter",
+  "allGather",
+  "broadcast",
+  "barrier",
+] as const;
+
+export type Collective = (typeof collectives)[number];
 
 /** What is measured: a collective of `bytes` on every device. */
 export interface ExchangeWork {
@@ -17,16 +33,18 @@ export interface ExchangeWork {
 const slices = 8;
 const warmUpRounds = 3;
 
-/** The exchange for it; of the other collective it has nothing. */
-export function benchShape({ collective, bytes, hostOf }: ExchangeWork): ExchangeShape {
+/** The exchange for it; of other collectives it has nothing. */
+export function benchShape(work: ExchangeWork): ExchangeShape {
+  const { collective, bytes, hostOf } = work;
   const devices = hostOf.length;
   const none = Object.fromEntries(channelNames.map((name) => [name, () => 0]));
-  const pooled = collective === "allToAll" ? partBytes(bytes, devices) : () => 0;
+  const channel = collective === "allToAll" ? "pooled" : "losses";
+  const isSum = collective === "allReduce" || collective === "reduceScatter";
   return {
     devices,
     hostOf,
-    bytesMax: { ...none, pooled } as ExchangeShape["bytesMax"],
-    gradientLength: collective === "allReduce" ? bytes / 4 : 0,
+    bytesMax: { ...none, [channel]: partBytesOf(work) } as ExchangeShape["bytesMax"],
+    gradientLength: isSum ? bytes / 4 : 0,
     subtrees: hostOf.map((_, device) => subtreesOf((device * slices) / devices, slices / devices)),
     slices,
   };
@@ -36,50 +54,89 @@ export function benchShape({ collective, bytes, hostOf }: ExchangeWork): Exchang
 export async function measureRounds(
   exchange: Exchange,
   kernels: Kernels,
-  { collective, bytes, hostOf }: ExchangeWork,
+  work: ExchangeWork,
   rounds: number,
 ): Promise<number> {
-  // In shared memory the writing of a part is its way. What the wire carries lies there already,
-  // as the bytes of the bare client do.
-  const isShared = hostOf.every((host) => host === hostOf[0]);
-  const part = partBytes(bytes, exchange.devices);
-  const own = kernels.tensor([bytes / exchange.devices / 4]);
+  const round = roundOf(exchange, kernels, work);
   let startMs = 0;
-  for (let round = -warmUpRounds; round < rounds; round++) {
-    if (round === 0) startMs = performance.now();
-    if (collective === "allToAll") await allToAll(exchange, kernels, part, own, isShared);
-    else await allReduce(exchange);
+  for (let i = -warmUpRounds; i < rounds; i++) {
+    if (i === 0) startMs = performance.now();
+    await round();
   }
   return performance.now() - startMs;
 }
 
-/** A device's part for itself is made where it lies: it is no part of the exchange. */
-function partBytes(bytes: number, devices: number) {
-  return (from: number, to: number) => (from === to ? 0 : bytes / devices);
-}
-
-async function allToAll(
-  { pooled, devices, rank }: Exchange,
-  kernels: Kernels,
-  part: (from: number, to: number) => number,
-  own: Tensor,
-  isShared: boolean,
-): Promise<void> {
-  await pooled.open(part);
-  for (let to = 0; to < devices; to++) {
-    const { buffer, byteOffset } = pooled.outbox(to);
-    if (to === rank || !isShared) continue;
-    const out = kernels.view(buffer, byteOffset, own.shape);
-    kernels.foldSubtrees(out, [own], [{ first: 0, count: 1 }], 1); // A sum of one: a copy.
+function partBytesOf({ collective, bytes, hostOf }: ExchangeWork): PartBytes {
+  const part = bytes / hostOf.length;
+  switch (collective) {
+    case "allToAll":
+      // A device's part for itself is made where it lies: it is no part of the exchange.
+      return (from, to) => (from === to ? 0 : part);
+    case "allGather":
+      return () => part;
+    case "broadcast":
+      return broadcastOf(0, bytes);
+    default:
+      return () => 0;
   }
-  pooled.start();
-  await pooled.finish();
-  pooled.close();
 }
 
-async function allReduce({ gradients }: Exchange): Promise<void> {
-  await gradients.open();
-  gradients.start();
-  await gradients.finish();
-  gradients.close();
+function roundOf(
+  { pooled, losses, gradients, barrier, devices, rank }: Exchange,
+  kernels: Kernels,
+  work: ExchangeWork,
+): () => Promise<void> {
+  const part = partBytesOf(work);
+  // In shared memory the writing of a part is its way. What the wire carries lies there already,
+  // as the bytes of the bare client do.
+  const isShared = work.hostOf.every((host) => host === work.hostOf[0]);
+  const own = kernels.tensor([1, part(rank, (rank + 1) % devices) / 4]);
+  const write = (to: Region) => {
+    if (isShared) copyInto(kernels, to, own);
+  };
+  switch (work.collective) {
+    case "allToAll":
+      return async () => {
+        await pooled.open(part);
+        for (let to = 0; to < devices; to++) if (to !== rank) write(pooled.outbox(to));
+        pooled.start();
+        await pooled.finish();
+        pooled.close();
+      };
+    case "allGather":
+    case "broadcast":
+      return async () => {
+        await losses.open(part);
+        write(losses.outbox());
+        losses.start();
+        await losses.finish();
+        losses.close();
+      };
+    case "reduceScatter":
+      return async () => {
+        await gradients.open();
+        gradients.start();
+        await gradients.scatter();
+        await barrier();
+      };
+    case "allReduce":
+      return async () => {
+        await gradients.open();
+        gradients.start();
+        await gradients.finish();
+        gradients.close();
+      };
+    case "barrier":
+      return barrier;
+    default:
+      return work.collective satisfies never;
+  }
+}
+
+/** As a step copies vectors to where they go. */
+function copyInto(kernels: Kernels, { buffer, byteOffset }: Region, own: Tensor): void {
+  const columns = own.shape[1] ?? 0;
+  if (columns > 0) {
+    kernels.copyColumns(kernels.view(buffer, byteOffset, own.shape), 0, own, 0, columns);
+  }
 }

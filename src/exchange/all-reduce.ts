@@ -13,11 +13,12 @@
 // Invariants
 //   A1. Each element is folded in the order of the slice tree, whatever is folded where.
 //   A2. Nobody needs to close: who publishes a round has done with the one before, so its sum may
-//       be written over; and who has a sum knows that all subtrees of its round were read.
+//       be written over; and who has a sum knows that all subtrees of its round were read. After a
+//       reduce-scatter alone a barrier says both.
 
 import type { Tensor } from "../kernels/kernels.ts";
 import type { Subtree } from "../kernels/slices.ts";
-import type { Cells } from "./cells.ts";
+import { type Cells, waitForEach } from "./cells.ts";
 import type { AllReduce, ExchangeKernels, ExchangeShape, SentBytes } from "./exchange.ts";
 import type { SharedMemoryLayout } from "./layout.ts";
 import type { Surroundings } from "./shared-memory.ts";
@@ -48,23 +49,36 @@ export function createAllReduce(options: AllReduceOptions): AllReduce {
   const { forOthers, range } = foldsOf(options);
   const perRound = sentPerRound(options);
   const sum = kernels.view(memory, at.sum, [shape.gradientLength]);
+  const otherHosts = [...hosts.keys()].filter((other) => other !== host);
+  const what = "the dense gradients";
   let round = 0;
 
   const fold = ({ out, parts, trees, slices }: Fold) => {
     if (out.shape[0] !== 0) kernels.foldSubtrees(out, parts, trees, slices);
   };
 
-  const wait = async (cell: number, wanted: string) => {
-    await cells.waitUntil(
-      () => `${wanted} the dense gradients (round ${round})`,
-      () => cells.load(cell) >= round,
+  async function scatter(): Promise<Tensor> {
+    const isToSend = (peer: number) => `device ${peer} to send ${what}`;
+    await waitForEach(cells, neighbours, at.published, round, isToSend);
+    for (const { of, folds } of forOthers) {
+      folds.forEach(fold);
+      cells.store(at.partialFolded(host, of), round, around.towards(of));
+    }
+    const partial = (other: number) => at.partialFolded(other, rank);
+    await waitForEach(cells, otherHosts, partial, round, (other) =>
+      isToSend(at.folder(other, rank)),
     );
-  };
+    fold(range);
+    sent.shared += perRound.scatter.shared;
+    sent.wire += perRound.scatter.wire;
+    return range.out;
+  }
 
   return {
     subtrees: (shape.subtrees[rank] ?? []).map((_, index) =>
       kernels.view(memory, at.subtree(rank, index), [shape.gradientLength]),
     ),
+    range: at.ranges[rank] ?? { first: 0, count: 0 },
 
     async open() {
       round++;
@@ -74,21 +88,20 @@ export function createAllReduce(options: AllReduceOptions): AllReduce {
       cells.store(at.published(rank), round, neighbours);
     },
 
+    scatter,
+
     async finish() {
-      for (const peer of neighbours) await wait(at.published(peer), `device ${peer} to send`);
-      for (const { of, folds } of forOthers) {
-        folds.forEach(fold);
-        cells.store(at.partialFolded(host, of), round, around.towards(of));
-      }
-      for (const other of hosts.keys()) {
-        const folder = at.folder(other, rank);
-        if (other !== host) await wait(at.partialFolded(other, rank), `device ${folder} to send`);
-      }
-      fold(range);
+      await scatter();
       cells.store(at.folded(rank), round, around.everybody);
-      for (const peer of peers) await wait(at.folded(peer), `device ${peer} to add up`);
-      sent.shared += perRound.shared;
-      sent.wire += perRound.wire;
+      await waitForEach(
+        cells,
+        peers,
+        at.folded,
+        round,
+        (peer) => `device ${peer} to add up ${what}`,
+      );
+      sent.shared += perRound.gather.shared;
+      sent.wire += perRound.gather.wire;
       return sum;
     },
 
@@ -151,18 +164,18 @@ function foldsOf(options: AllReduceOptions) {
   return { forOthers, range: foldOf(mine, parts, shape.slices) };
 }
 
-/** What others read of a device's subtrees and sums in a round. */
-function sentPerRound(options: AllReduceOptions): SentBytes {
+/** What others read of a device's subtrees, and of its range of the sum, in a round. */
+function sentPerRound(options: AllReduceOptions): { scatter: SentBytes; gather: SentBytes } {
   const { shape, rank, layout, around } = options;
   const { hosts, gradients: at } = layout;
   const bytesOfRange = (of: number) => 4 * (at.ranges[of]?.count ?? 0);
   const forOthers = foldedForOthers(options);
   const own = bytesOfRange(rank);
   const folded = forOthers.reduce((bytes, of) => bytes + bytesOfRange(of), own);
-  const read = (shape.subtrees[rank] ?? []).length * (4 * shape.gradientLength - folded);
   const partials = forOthers.reduce((sum, of) => sum + at.partial(around.host, of).bytes, 0);
+  const read = (shape.subtrees[rank] ?? []).length * (4 * shape.gradientLength - folded);
   return {
-    shared: read + around.neighbours.length * own,
-    wire: partials + (hosts.length - 1) * own,
+    scatter: { shared: read, wire: partials },
+    gather: { shared: around.neighbours.length * own, wire: (hosts.length - 1) * own },
   };
 }

@@ -22,6 +22,23 @@ export interface Cells {
   waitUntil(wait: () => string, isTrue: () => boolean): Promise<void>;
 }
 
+/** Resolves when each of `peers` has stored `round`, or a later one, in its cell. */
+export async function waitForEach(
+  cells: Cells,
+  peers: readonly number[],
+  cellOf: (peer: number) => number,
+  round: number,
+  wait: (peer: number) => string,
+): Promise<void> {
+  for (const peer of peers) {
+    const cell = cellOf(peer);
+    await cells.waitUntil(
+      () => `${wait(peer)} (round ${round})`,
+      () => cells.load(cell) >= round,
+    );
+  }
+}
+
 /** Words that `participants` with `cells` cells need. */
 export function cellWords(participants: number, cells: number): number {
   return 1 + participants + cells;

@@ -37,19 +37,58 @@ export interface AllToAll {
   close(): void;
 }
 
-/** A sum over the slices of all devices, in the order of the slice tree. */
+/**
+ * Everybody tells everybody the same. A part lies once in each host's memory and travels once to
+ * each other host, however many devices read it.
+ */
+export interface AllGather {
+  /**
+   * Begins a round, once everybody has closed the one before. `bytes` has for each sender the same
+   * to all. Nobody waits for a sender of none: with one sender (`broadcastOf`) it is a broadcast.
+   */
+  open(bytes: PartBytes): Promise<void>;
+  /** Where to write my part; valid from `open` to `start`. */
+  outbox(): Region;
+  start(): void;
+  /** The parts of all devices, mine too, side by side in rank order; valid until `close`. */
+  finish(): Promise<Region>;
+  close(): void;
+}
+
+/** Bytes of an all-gather in which only `root` has something to say: a broadcast. */
+export function broadcastOf(root: number, bytes: number): PartBytes {
+  return (from) => (from === root ? bytes : 0);
+}
+
+/**
+ * A sum over the slices of all devices, in the order of the slice tree: a reduce-scatter, after
+ * which each device has a range of it, and an all-gather of the ranges.
+ */
 export interface AllReduce {
   /** Begins a round, once everybody has closed the one before. */
   open(): Promise<void>;
   /** My finished subtrees, each (n), to be written between `open` and `start`. */
   readonly subtrees: readonly Tensor[];
+  /** The elements of the sum that this device adds up. */
+  readonly range: Elements;
   start(): void;
+  /**
+   * Ends the round as a reduce-scatter: my range of the sum, valid until a barrier, which must come
+   * before the next round.
+   */
+  scatter(): Promise<Tensor>;
   /** The sum (n), the same on every device; valid until `close`. */
   finish(): Promise<Tensor>;
   close(): void;
 }
 
-/** The all-to-alls of an exchange, and what travels on each, as errors name it. */
+/** Some elements of a vector, in a row. */
+export interface Elements {
+  readonly first: number;
+  readonly count: number;
+}
+
+/** The all-to-alls and all-gathers of an exchange, and what travels on each, as errors name it. */
 export const channels = {
   /** Ids and bag lengths, from the slices' devices to the rows' devices. */
   ids: "the ids",
@@ -83,6 +122,16 @@ export type ChannelName = keyof typeof channels;
 
 export const channelNames = Object.keys(channels) as readonly ChannelName[];
 
+/** The all-gathers among the channels. */
+export type GatherName = "losses";
+export type AllToAllName = Exclude<ChannelName, GatherName>;
+
+export function isGather(name: ChannelName): name is GatherName {
+  return name === "losses";
+}
+
+export const allToAllNames = channelNames.filter((name) => !isGather(name));
+
 /** Channels between devices of one host: those of others send nothing there and wait for nobody. */
 export const insideHost: ReadonlySet<ChannelName> = new Set([
   "partials",
@@ -91,11 +140,14 @@ export const insideHost: ReadonlySet<ChannelName> = new Set([
 ] as const);
 
 /** What one device of a generation exchanges with the others in a step. */
-export interface Exchange extends Readonly<Record<ChannelName, AllToAll>> {
+export interface Exchange extends Readonly<Record<AllToAllName, AllToAll>> {
   readonly rank: number;
   readonly devices: number;
+  readonly losses: AllGather;
   /** Dense gradients. */
   readonly gradients: AllReduce;
+  /** Resolves when every device of the generation has called it as often as this one. */
+  barrier(): Promise<void>;
   /** Bytes that this device has sent so far. */
   readonly sent: Readonly<Record<ChannelName | "gradients", SentBytes>>;
 }
@@ -113,7 +165,7 @@ export interface ExchangeShape {
   readonly devices: number;
   /** Host of each device; devices of one host have ranks in a row. Left out: all on one. */
   readonly hostOf?: readonly number[];
-  /** Largest rounds, in bytes, of the all-to-alls. */
+  /** Largest rounds, in bytes, of the channels. */
   readonly bytesMax: Readonly<Record<ChannelName, PartBytes>>;
   /** Length n of the dense gradient. */
   readonly gradientLength: number;

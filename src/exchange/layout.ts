@@ -4,7 +4,14 @@
 // cost nothing.
 
 import { type Subtree, subtreesOf } from "../kernels/slices.ts";
-import { type ChannelName, channelNames, type ExchangeShape, type PartBytes } from "./exchange.ts";
+import {
+  type ChannelName,
+  channelNames,
+  type Elements,
+  type ExchangeShape,
+  isGather,
+  type PartBytes,
+} from "./exchange.ts";
 
 /**
  * Parts and inboxes begin at multiples of this: a cache line, and every typed array's alignment.
@@ -18,9 +25,9 @@ export interface Extent {
 }
 
 export interface ChannelLayout {
-  /** Inbox of each device. */
+  /** Inbox of each device; of an all-gather, the one that all read. */
   readonly inboxes: readonly Extent[];
-  /** Round that `from` has written for `to`. */
+  /** Round that `from` has written for `to`; of an all-gather, the same cell for all. */
   published(from: number, to: number): number;
   /** Round whose inbox `to` has given back. */
   closed(to: number): number;
@@ -30,7 +37,7 @@ export interface ChannelLayout {
 
 /** Device `rank` finishes the sum of the elements `ranges[rank]`. */
 export interface AllReduceLayout {
-  readonly ranges: readonly { readonly first: number; readonly count: number }[];
+  readonly ranges: readonly Elements[];
   /** First byte of finished subtree `index` of a device. */
   subtree(rank: number, index: number): number;
   /** Finished subtrees of each host. */
@@ -59,6 +66,8 @@ export interface SharedMemoryLayout {
   readonly hosts: readonly (readonly number[])[];
   readonly channels: Readonly<Record<ChannelName, ChannelLayout>>;
   readonly gradients: AllReduceLayout;
+  /** How often `rank` has come to the barrier. */
+  arrived(rank: number): number;
 }
 
 export function layoutOf(shape: ExchangeShape): SharedMemoryLayout {
@@ -69,11 +78,16 @@ export function layoutOf(shape: ExchangeShape): SharedMemoryLayout {
   );
   const space = new Space();
   const channels = Object.fromEntries(
-    channelNames.map((name) => [name, channelLayout(shape.bytesMax[name], devices, space)]),
+    channelNames.map((name) => {
+      const layout = isGather(name) ? allGatherLayout : allToAllLayout;
+      return [name, layout(shape.bytesMax[name], devices, space)];
+    }),
   ) as Record<ChannelName, ChannelLayout>;
   const gradients = allReduceLayout(shape, hostOf, hosts, space);
+  const barrier = space.reserveCells(devices);
+  const arrived = (rank: number) => barrier + rank;
   const bytes = Math.max(space.bytes, alignment);
-  return { bytes, cells: space.cells, hostOf, hosts, channels, gradients };
+  return { bytes, cells: space.cells, hostOf, hosts, channels, gradients, arrived };
 }
 
 /** Memory and cells, given out from the first one on. */
@@ -94,7 +108,7 @@ class Space {
   }
 }
 
-function channelLayout(bytesMax: PartBytes, devices: number, space: Space): ChannelLayout {
+function allToAllLayout(bytesMax: PartBytes, devices: number, space: Space): ChannelLayout {
   const inboxes = Array.from({ length: devices }, (_, to) => {
     const bytes = inboxBytes(bytesMax, devices, to);
     return { first: space.reserve(bytes), bytes };
@@ -107,6 +121,20 @@ function channelLayout(bytesMax: PartBytes, devices: number, space: Space): Chan
     published: (from, to) => published + from * devices + to,
     closed: (to) => closed + to,
     span: (from, to) => spans + 2 * (from * devices + to),
+  };
+}
+
+function allGatherLayout(bytesMax: PartBytes, devices: number, space: Space): ChannelLayout {
+  const bytes = inboxBytes(bytesMax, devices, 0);
+  const inbox = { first: space.reserve(bytes), bytes };
+  const published = space.reserveCells(devices);
+  const closed = space.reserveCells(devices);
+  const spans = space.reserveCells(2 * devices);
+  return {
+    inboxes: new Array<Extent>(devices).fill(inbox),
+    published: (from) => published + from,
+    closed: (to) => closed + to,
+    span: (from) => spans + 2 * from,
   };
 }
 
@@ -162,9 +190,14 @@ function joined(trees: readonly Subtree[]): Subtree[] {
 
 /** Bytes that a device receives in a round. */
 export function inboxBytes(bytes: PartBytes, devices: number, to: number): number {
-  let total = 0;
-  for (let from = 0; from < devices; from++) total += bytes(from, to);
-  return total;
+  return partFirst(bytes, devices, to);
+}
+
+/** Where the part from `from` begins in the inbox of `to`. */
+export function partFirst(bytes: PartBytes, from: number, to: number): number {
+  let first = 0;
+  for (let other = 0; other < from; other++) first += bytes(other, to);
+  return first;
 }
 
 function alignUp(bytes: number): number {

@@ -7,11 +7,12 @@ import {
   channels,
   type ExchangeShape,
   insideHost,
+  isGather,
 } from "./exchange.ts";
 import { type Extent, layoutOf, type SharedMemoryLayout } from "./layout.ts";
 
 export interface Route {
-  readonly channel: ChannelName | "gradients";
+  readonly channel: ChannelName | "gradients" | "barrier";
   /** What travels, as errors name it: "the ids of device 1 for device 2". */
   readonly what: string;
   readonly cell: number;
@@ -32,17 +33,32 @@ const nothing: Extent = { first: 0, bytes: 0 };
 export function routesOf(shape: ExchangeShape): Route[] {
   const layout = layoutOf(shape);
   const between = channelNames.filter((name) => !insideHost.has(name));
-  return [...between.flatMap((name) => channelRoutes(layout, name)), ...sumRoutes(layout)];
+  const routes = between.flatMap((name) => channelRoutes(layout, name));
+  return [...routes, ...sumRoutes(layout), ...barrierRoutes(layout)];
 }
 
 function channelRoutes(layout: SharedMemoryLayout, channel: ChannelName): Route[] {
+  const parts = isGather(channel) ? gatherRoutes : partRoutes;
   const { hostOf, hosts } = layout;
-  const { inboxes, published, closed, span } = layout.channels[channel];
-  const routes: Route[] = [];
-  for (const [from, host] of hostOf.entries()) {
-    for (const [to, other] of hostOf.entries()) {
-      if (other === host) continue;
-      routes.push({
+  const { closed } = layout.channels[channel];
+  const closedRoutes = hostOf.map((from, rank) => ({
+    channel,
+    what: `device ${rank} giving back its inbox of ${channels[channel]}`,
+    cell: closed(rank),
+    region: nothing,
+    from,
+    ...toOthers(hosts, from),
+  }));
+  return [...parts(layout, channel), ...closedRoutes];
+}
+
+/** Of an all-to-all: a part from each device to each of another host. */
+function partRoutes({ hostOf, channels: at }: SharedMemoryLayout, channel: ChannelName): Route[] {
+  const { inboxes, published, span } = at[channel];
+  return hostOf.flatMap((host, from) =>
+    hostOf.flatMap((other, to) => {
+      if (other === host) return [];
+      return {
         channel,
         what: `${channels[channel]} of device ${from} for device ${to}`,
         cell: published(from, to),
@@ -51,18 +67,35 @@ function channelRoutes(layout: SharedMemoryLayout, channel: ChannelName): Route[
         from: host,
         to: [other],
         readers: [to],
-      });
-    }
-    routes.push({
-      channel,
-      what: `device ${from} giving back its inbox of ${channels[channel]}`,
-      cell: closed(from),
-      region: nothing,
-      from: host,
-      ...toOthers(hosts, host),
-    });
-  }
-  return routes;
+      };
+    }),
+  );
+}
+
+/** Of an all-gather: each device's part, once to each other host. */
+function gatherRoutes(layout: SharedMemoryLayout, channel: ChannelName): Route[] {
+  const { hostOf, hosts } = layout;
+  const { inboxes, published, span } = layout.channels[channel];
+  return hostOf.map((host, from) => ({
+    channel,
+    what: `${channels[channel]} of device ${from}`,
+    cell: published(from, from),
+    region: inboxes[from] ?? nothing,
+    span: span(from, from),
+    from: host,
+    ...toOthers(hosts, host),
+  }));
+}
+
+function barrierRoutes({ hostOf, hosts, arrived }: SharedMemoryLayout): Route[] {
+  return hostOf.map((host, rank) => ({
+    channel: "barrier",
+    what: `device ${rank} coming to the barrier`,
+    cell: arrived(rank),
+    region: nothing,
+    from: host,
+    ...toOthers(hosts, host),
+  }));
 }
 
 function sumRoutes({ hostOf, hosts, gradients }: SharedMemoryLayout): Route[] {

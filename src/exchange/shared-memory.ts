@@ -1,30 +1,23 @@
-// The exchange of one device: it writes straight into the receiver's inbox in its host's memory,
-// and two kinds of cells keep sender and receiver apart. Where the receiver is on another host, the
-// bridge of this one (bridge.ts) sees the cell and carries both to the same place there.
-//
-//   published[from][to]   round that `from` has written for `to`
-//   closed[to]            round whose inbox `to` has given back
-//
-// Invariants
-//   E1. Nobody writes into an inbox that its owner has not closed.
-//   E2. Nobody reads a part before it was published.
+// The exchange of one device over its host's memory: every collective over the same cells, whose
+// bridge carries to other hosts what goes there.
 
+import { createAllGather } from "./all-gather.ts";
 import { createAllReduce } from "./all-reduce.ts";
+import { createAllToAll } from "./all-to-all.ts";
+import { createBarrier } from "./barrier.ts";
 import type { Cells } from "./cells.ts";
 import {
   type AllToAll,
+  type AllToAllName,
+  allToAllNames,
   type ChannelName,
   channelNames,
-  channels,
   type Exchange,
   type ExchangeKernels,
   type ExchangeShape,
-  insideHost,
-  type PartBytes,
-  type Region,
   type SentBytes,
 } from "./exchange.ts";
-import { inboxBytes, layoutOf, type SharedMemoryLayout } from "./layout.ts";
+import { layoutOf, type SharedMemoryLayout } from "./layout.ts";
 
 /**
  * The exchange of device `rank` over `memory` (of at least `layoutOf(shape).bytes`) and the cells
@@ -47,18 +40,32 @@ export function createSharedMemoryExchange(options: {
   const sent = Object.fromEntries(
     [...channelNames, "gradients"].map((name) => [name, { shared: 0, wire: 0 }]),
   ) as Record<ChannelName | "gradients", SentBytes>;
+  const placeOf = <Name extends ChannelName | "gradients">(name: Name) => {
+    return { ...place, name, cells: cellsFor(name), sent: sent[name] };
+  };
   const allToAlls = Object.fromEntries(
-    channelNames.map((name) => [
-      name,
-      createAllToAll({ ...place, cells: cellsFor(name), name, sent: sent[name] }),
-    ]),
-  ) as Record<ChannelName, AllToAll>;
-  const gradients = createAllReduce({
-    ...place,
-    cells: cellsFor("gradients"),
-    sent: sent.gradients,
-  });
-  return { rank, devices, ...allToAlls, gradients, sent };
+    allToAllNames.map((name) => [name, createAllToAll(placeOf(name))]),
+  ) as Record<AllToAllName, AllToAll>;
+  return {
+    rank,
+    devices,
+    ...allToAlls,
+    losses: createAllGather(placeOf("losses")),
+    gradients: createAllReduce(placeOf("gradients")),
+    barrier: createBarrier(place),
+    sent,
+  };
+}
+
+/** A channel as one device has it. */
+export interface ChannelPlace<Name extends ChannelName> {
+  readonly name: Name;
+  readonly rank: number;
+  readonly memory: ArrayBufferLike;
+  readonly cells: Cells;
+  readonly layout: SharedMemoryLayout;
+  readonly around: Surroundings;
+  readonly sent: SentBytes;
 }
 
 /** Who is where, seen from one device. */
@@ -95,82 +102,5 @@ function surroundingsOf(
     everybody: [...neighbours, ...bridges],
     isLocal: (other) => hostOf[other] === host,
     towards: (other) => targets[other] ?? [],
-  };
-}
-
-function createAllToAll(options: {
-  readonly name: ChannelName;
-  readonly rank: number;
-  readonly memory: ArrayBufferLike;
-  readonly cells: Cells;
-  readonly layout: SharedMemoryLayout;
-  readonly around: Surroundings;
-  readonly sent: SentBytes;
-}): AllToAll {
-  const { name, rank, memory, cells, layout, around, sent } = options;
-  const { inboxes, published, closed, span } = layout.channels[name];
-  const peers = insideHost.has(name) ? around.neighbours : around.peers;
-  const what = channels[name];
-  const devices = inboxes.length;
-  const inbox = (to: number) => inboxes[to]?.first ?? 0;
-  let round = 0;
-  let bytes: PartBytes = () => 0;
-
-  const partFirst = (to: number): number => {
-    let first = 0;
-    for (let from = 0; from < rank; from++) first += bytes(from, to);
-    return first;
-  };
-
-  return {
-    async open(partBytes) {
-      const before = round;
-      round++;
-      bytes = partBytes;
-      for (const peer of peers) {
-        await cells.waitUntil(
-          () => `device ${peer} to give back its inbox of ${what} (round ${before})`,
-          () => cells.load(closed(peer)) >= before, // E1
-        );
-      }
-    },
-
-    isFree: () => peers.every((peer) => cells.load(closed(peer)) >= round), // E1
-
-    outbox(to) {
-      const byteOffset = inbox(to) + partFirst(to);
-      return { buffer: memory, byteOffset, byteLength: bytes(rank, to) };
-    },
-
-    start(used = (to) => bytes(rank, to)) {
-      for (const peer of peers) {
-        const part = used(peer);
-        if (around.isLocal(peer)) {
-          sent.shared += part;
-        } else {
-          sent.wire += part;
-          cells.store(span(rank, peer), partFirst(peer), []);
-          cells.store(span(rank, peer) + 1, part, []);
-        }
-        cells.store(published(rank, peer), round, around.towards(peer));
-      }
-    },
-
-    async finish(): Promise<Region> {
-      for (const peer of peers) {
-        await cells.waitUntil(
-          () => `${what} of device ${peer} (round ${round})`,
-          () => cells.load(published(peer, rank)) >= round, // E2
-        );
-      }
-      const byteLength = inboxBytes(bytes, devices, rank);
-      return { buffer: memory, byteOffset: inbox(rank), byteLength };
-    },
-
-    isThere: () => peers.every((peer) => cells.load(published(peer, rank)) >= round), // E2
-
-    close() {
-      cells.store(closed(rank), round, around.everybody);
-    },
   };
 }

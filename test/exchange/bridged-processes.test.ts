@@ -1,5 +1,5 @@
-// Two processes, two devices each, joined by a broker: what the simulated hosts cannot show is that
-// real memory, threads and connections do the same, and what happens when a process is gone.
+// Two processes, a device or two each, joined by a broker: what the simulated hosts cannot show is
+// that real memory, threads and connections do the same, and what happens when a process is gone.
 
 import { type ChildProcess, fork } from "node:child_process";
 import test from "ava";
@@ -7,7 +7,8 @@ import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
 import { hasNatsServer, startNatsServer } from "../helpers/nats.ts";
 import type { HostReport, HostTask } from "./bridged-process.ts";
 
-const hostOf = [0, 0, 1, 1];
+const pairs = [0, 0, 1, 1];
+const placements = { "two devices each": pairs, "one device each": [0, 1] };
 
 type Ended = Extract<HostReport, { type: "ended" }>;
 
@@ -34,10 +35,10 @@ function startHost(task: HostTask): Host {
   };
 }
 
-async function startHosts(options: Omit<HostTask, "host" | "hostOf">): Promise<[Host, Host]> {
+async function startHosts(options: Omit<HostTask, "host">): Promise<[Host, Host]> {
   const hosts: [Host, Host] = [
-    startHost({ ...options, hostOf, host: 0 }),
-    startHost({ ...options, hostOf, host: 1 }),
+    startHost({ ...options, host: 0 }),
+    startHost({ ...options, host: 1 }),
   ];
   await Promise.all(hosts.map(({ ready }) => ready));
   for (const { process } of hosts) process.send("begin");
@@ -57,30 +58,32 @@ async function startServer(kind: "broker" | "nats-server") {
 for (const kind of ["broker", "nats-server"] as const) {
   const run = kind === "broker" || hasNatsServer() ? test : test.skip;
 
-  run(`two processes exchange what they were told to, over a ${kind}`, async (t) => {
-    const { broker, stop } = await startServer(kind);
-    const hosts = await startHosts({ broker, rounds: 40, deadlineMs: 60_000 });
-    await Promise.all(hosts.map(({ done }) => done));
-    for (const { process } of hosts) process.send("end");
-    for (const { devices, bridge, traffic } of await Promise.all(hosts.map((one) => one.ended))) {
-      t.is(bridge, null);
-      for (const { wrong, error } of devices) t.deepEqual([wrong, error], [[], undefined]);
-      // What devices hand over is what bridges send.
-      const sums = Object.fromEntries(
-        Object.keys(traffic.bytes).map((name) => [
-          name,
-          devices.reduce((sum, { sent }) => sum + (sent?.[name as "ids"]?.wire ?? 0), 0),
-        ]),
-      );
-      t.deepEqual(sums, traffic.bytes);
-    }
-    await stop();
-  });
+  for (const [title, hostOf] of Object.entries(placements)) {
+    run(`two processes, ${title}, exchange what they were told to, over a ${kind}`, async (t) => {
+      const { broker, stop } = await startServer(kind);
+      const hosts = await startHosts({ broker, hostOf, rounds: 40, deadlineMs: 60_000 });
+      await Promise.all(hosts.map(({ done }) => done));
+      for (const { process } of hosts) process.send("end");
+      for (const { devices, bridge, traffic } of await Promise.all(hosts.map((one) => one.ended))) {
+        t.is(bridge, null);
+        for (const { wrong, error } of devices) t.deepEqual([wrong, error], [[], undefined]);
+        // What devices hand over is what bridges send.
+        const sums = Object.fromEntries(
+          Object.keys(traffic.bytes).map((name) => [
+            name,
+            devices.reduce((sum, { sent }) => sum + (sent?.[name as "ids"]?.wire ?? 0), 0),
+          ]),
+        );
+        t.deepEqual(sums, traffic.bytes);
+      }
+      await stop();
+    });
+  }
 
   run(`a process that is killed is named within the deadline, over a ${kind}`, async (t) => {
     const { broker, stop } = await startServer(kind);
     const deadlineMs = 6000;
-    const [left, lost] = await startHosts({ broker, rounds: 1_000_000, deadlineMs });
+    const [left, lost] = await startHosts({ broker, hostOf: pairs, rounds: 1_000_000, deadlineMs });
     await new Promise((resolve) => setTimeout(resolve, 1500));
     lost.process.kill("SIGKILL");
     const killedMs = performance.now();

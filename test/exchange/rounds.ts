@@ -1,10 +1,13 @@
-// What every exchange has to do, as a program of one device: rounds of all collectives, overlapping
-// as a step overlaps them, each part of a size and a content that only (channel, round, from, to)
-// decide. Runs under simulated cells and, in worker threads, over real ones.
+// What every exchange has to do, as a program of one device: rounds of all collectives (all-to-all,
+// all-gather, broadcast, all-reduce, reduce-scatter, barrier), overlapping as a step overlaps them,
+// each part of a size and a content that only (channel, round, from, to) decide. Runs under
+// simulated cells and, in worker threads, over real ones.
 
 import {
   type AllToAll,
+  broadcastOf,
   channelNames,
+  type Elements,
   type Exchange,
   type ExchangeShape,
   type PartBytes,
@@ -40,10 +43,10 @@ export async function exchangeRounds(
   rounds: number,
 ): Promise<string[]> {
   const wrong: string[] = [];
-  const { ids, pooled, dPooled, losses, gradients, rank } = exchange;
+  const { ids, pooled, dPooled, gradients, rank } = exchange;
   for (let round = 1; round <= rounds; round++) {
     await send(ids, 1, round, exchange);
-    await send(losses, 4, round, exchange);
+    await tell(round, exchange);
     await check(ids, 1, round, exchange, wrong);
     await send(pooled, 2, round, exchange);
     await gradients.open();
@@ -57,15 +60,16 @@ export async function exchangeRounds(
     }
     gradients.start();
     await check(dPooled, 3, round, exchange, wrong);
-    const sum = valuesOf(await gradients.finish());
-    for (let n = 0; n < gradientLength; n++) {
-      const expected = sumOf({ first: 0, count: slices }, n, round);
-      if (!Object.is(sum[n], expected)) {
-        wrong.push(`device ${rank}, round ${round}: sum[${n}] is ${sum[n]}, expected ${expected}`);
-      }
+    if (round % 4 === 2) {
+      const { first, count } = gradients.range;
+      checkSum(valuesOf(await gradients.scatter()), { first, count }, round, exchange, wrong);
+      await exchange.barrier();
+    } else {
+      const all = { first: 0, count: gradientLength };
+      checkSum(valuesOf(await gradients.finish()), all, round, exchange, wrong);
     }
     gradients.close();
-    await check(losses, 4, round, exchange, wrong);
+    await hear(round, exchange, wrong);
   }
   return wrong;
 }
@@ -117,6 +121,50 @@ async function check(
   }
   if (at !== words.length) wrong.push(`channel ${number}: ${words.length} words, not ${at}`);
   channel.close();
+}
+
+/** What an all-gather has to carry: the parts of all, in some rounds a broadcast, or nothing. */
+function toldIn(round: number, devices: number): PartBytes {
+  if (round % 3 === 0) return broadcastOf(round % devices, 40);
+  return (from) => 8 * ((round + 2 * from) % 7);
+}
+
+async function tell(round: number, { losses, devices, rank }: Exchange): Promise<void> {
+  await losses.open(toldIn(round, devices));
+  const { buffer, byteOffset, byteLength } = losses.outbox();
+  const words = new Int32Array(buffer, byteOffset, byteLength / 4);
+  for (let i = 0; i < words.length; i++) words[i] = wordOf(4, round, rank, 0, i);
+  losses.start();
+}
+
+async function hear(round: number, { losses, devices, rank }: Exchange, wrong: string[]) {
+  const { buffer, byteOffset, byteLength } = await losses.finish();
+  const words = [...new Int32Array(buffer, byteOffset, byteLength / 4)];
+  const expected = Array.from({ length: devices }, (_, from) =>
+    Array.from({ length: toldIn(round, devices)(from, rank) / 4 }, (_, i) =>
+      wordOf(4, round, from, 0, i),
+    ),
+  ).flat();
+  if (words.join() !== expected.join()) {
+    wrong.push(`round ${round}, told to ${rank}: ${words}, not ${expected}`);
+  }
+  losses.close();
+}
+
+function checkSum(
+  sum: ArrayLike<number>,
+  { first, count }: Elements,
+  round: number,
+  { rank }: Exchange,
+  wrong: string[],
+): void {
+  if (sum.length !== count) wrong.push(`${sum.length} elements, not ${count}`);
+  for (let n = first; n < first + count; n++) {
+    const expected = sumOf({ first: 0, count: slices }, n, round);
+    const actual = sum[n - first];
+    if (Object.is(actual, expected)) continue;
+    wrong.push(`device ${rank}, round ${round}: sum[${n}] is ${actual}, expected ${expected}`);
+  }
 }
 
 /** What slice `slice` adds to element n: numbers whose sum depends on the order of additions. */

@@ -1,0 +1,62 @@
+// The all-gather of one device: parts lie side by side in one place of each host's memory, where
+// all devices read them. One cell tells that a part is there: to the neighbours, and to the bridge,
+// which carries the part once to each other host.
+//
+//   published[from]   round whose part `from` has written
+//   closed[rank]      round that `rank` has read
+//
+// Invariants
+//   G1. Nobody writes a part while anybody reads the one before.
+//   G2. Nobody reads a part before it was published.
+
+import { waitForEach } from "./cells.ts";
+import { type AllGather, channels, type GatherName, type PartBytes } from "./exchange.ts";
+import { inboxBytes, partFirst } from "./layout.ts";
+import type { ChannelPlace } from "./shared-memory.ts";
+
+export function createAllGather(options: ChannelPlace<GatherName>): AllGather {
+  const { name, rank, memory, cells, layout, around, sent } = options;
+  const { inboxes, published, closed, span } = layout.channels[name];
+  const { peers, neighbours } = around;
+  const what = channels[name];
+  const first = inboxes[rank]?.first ?? 0;
+  const otherHosts = layout.hosts.length - 1;
+  const cellOf = (from: number) => published(from, rank);
+  let round = 0;
+  let bytes: PartBytes = () => 0;
+
+  return {
+    async open(partBytes) {
+      const wait = (peer: number) => `device ${peer} to read ${what}`;
+      await waitForEach(cells, peers, closed, round, wait); // G1
+      round++;
+      bytes = partBytes;
+    },
+
+    outbox() {
+      const byteOffset = first + partFirst(bytes, rank, rank);
+      return { buffer: memory, byteOffset, byteLength: bytes(rank, rank) };
+    },
+
+    start() {
+      const part = bytes(rank, rank);
+      if (part === 0) return;
+      sent.shared += neighbours.length * part;
+      sent.wire += otherHosts * part;
+      cells.store(span(rank, rank), partFirst(bytes, rank, rank), []);
+      cells.store(span(rank, rank) + 1, part, []);
+      cells.store(cellOf(rank), round, around.everybody);
+    },
+
+    async finish() {
+      const senders = peers.filter((peer) => bytes(peer, rank) > 0);
+      await waitForEach(cells, senders, cellOf, round, (peer) => `${what} of device ${peer}`); // G2
+      const byteLength = inboxBytes(bytes, inboxes.length, rank);
+      return { buffer: memory, byteOffset: first, byteLength };
+    },
+
+    close() {
+      cells.store(closed(rank), round, around.everybody);
+    },
+  };
+}

@@ -1,0 +1,130 @@
+// What the rounds (rounds.ts) do not see of the collectives: whom they wait for, and whom not.
+
+import test from "ava";
+import { GenerationAbortedError, StepTimeoutError } from "../../src/errors.ts";
+import { broadcastOf, type Exchange } from "../../src/exchange/exchange.ts";
+import { startBridgedHosts } from "./bridged-hosts.ts";
+import { roundsShape } from "./rounds.ts";
+
+const devices = 4;
+const placements = { shared: [0, 0, 0, 0], wire: [0, 1, 2, 3], hierarchical: [0, 0, 1, 1] };
+
+const start = (hostOf: readonly number[], seed: number) =>
+  startBridgedHosts({ shape: roundsShape(devices), hostOf, seed, faults: { delayMs: [0, 9] } });
+
+/** Each collective, and what device 1 is missed for in it. */
+const collectives: Record<string, { run(one: Exchange): Promise<unknown>; missed: string }> = {
+  "an all-gather": {
+    async run({ losses }) {
+      await losses.open(() => 8);
+      losses.start();
+      await losses.finish();
+    },
+    missed: "the losses of device 1 (round 1)",
+  },
+  "a broadcast": {
+    async run({ losses }) {
+      await losses.open(broadcastOf(1, 8));
+      losses.start();
+      await losses.finish();
+    },
+    missed: "the losses of device 1 (round 1)",
+  },
+  "a reduce-scatter": {
+    async run({ gradients }) {
+      await gradients.open();
+      gradients.start();
+      await gradients.scatter();
+    },
+    missed: "device 1 to send the dense gradients (round 1)",
+  },
+  "an all-reduce": {
+    async run({ gradients }) {
+      await gradients.open();
+      gradients.start();
+      await gradients.finish();
+    },
+    missed: "device 1 to send the dense gradients (round 1)",
+  },
+  "a barrier": {
+    run: ({ barrier }) => barrier(),
+    missed: "device 1 to come to the barrier (round 1)",
+  },
+};
+
+for (const [title, { run, missed }] of Object.entries(collectives)) {
+  test(`${title} without device 1 is a timeout that names it, and releases the others`, async (t) => {
+    const { exchanges, cells } = start(placements.shared, 1);
+    const ends: unknown[] = [];
+    const present = exchanges.filter(({ rank }) => rank !== 1);
+    const task = async (one: Exchange) => {
+      await run(one).catch((error: unknown) => {
+        ends.push(error);
+        throw error;
+      });
+    };
+    const error = await t.throwsAsync(cells.run(present.map((one) => () => task(one))), {
+      instanceOf: StepTimeoutError,
+    });
+    t.is(error?.wait, missed);
+    t.is(ends.length, present.length);
+    t.is(ends.filter((end) => end instanceof GenerationAbortedError).length, ends.length - 1);
+  });
+}
+
+for (const [way, hostOf] of Object.entries(placements)) {
+  test(`nobody leaves a barrier before all have come: ${way}`, async (t) => {
+    for (let seed = 0; seed < 10; seed++) {
+      let came = 0;
+      const early: number[] = [];
+      const hosts = start(hostOf, seed);
+      await hosts.run(async ({ barrier, rank }) => {
+        for (let round = 1; round <= 5; round++) {
+          const { waitUntil } = hosts.cells.cellsOf(rank, hostOf[rank]);
+          const wait = () => "the scheduler";
+          await waitUntil(wait, () => true); // So that they come one after the other.
+          came++;
+          await barrier();
+          if (came < devices * round) early.push(rank);
+        }
+      });
+      t.deepEqual(early, [], `seed ${seed}`);
+    }
+  });
+
+  test(`the bytes of an all-gather and of a broadcast are those of the formulas: ${way}`, async (t) => {
+    const hosts = start(hostOf, 1);
+    const neighbours = hostOf.filter((host) => host === 0).length - 1;
+    const otherHosts = Math.max(...hostOf);
+    const told = { shared: neighbours * 24, wire: otherHosts * 24 };
+    await hosts.run(async ({ losses }) => {
+      for (const bytes of [() => 24, broadcastOf(2, 24)]) {
+        await losses.open(bytes);
+        losses.start();
+        await losses.finish();
+        losses.close();
+      }
+    });
+    for (const { rank, sent } of hosts.exchanges) {
+      const rounds = rank === 2 ? 2 : 1;
+      t.deepEqual(sent.losses, { shared: rounds * told.shared, wire: rounds * told.wire });
+    }
+    const byDevices = hosts.exchanges.reduce((sum, { sent }) => sum + sent.losses.wire, 0);
+    t.is(
+      hosts.bridges.reduce((sum, { traffic }) => sum + (traffic.bytes.losses ?? 0), 0),
+      byDevices,
+    );
+  });
+}
+
+test("who broadcasts waits for nobody", async (t) => {
+  const { exchanges, cells } = start(placements.shared, 1);
+  const [root] = exchanges;
+  await cells.run([
+    async () => {
+      await root?.losses.open(broadcastOf(0, 8));
+      root?.losses.start();
+      t.is((await root?.losses.finish())?.byteLength, 8);
+    },
+  ]);
+});

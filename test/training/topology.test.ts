@@ -1,5 +1,6 @@
 import test from "ava";
 import fc from "fast-check";
+import { ringSlots } from "../../src/exchange/batch-ring.ts";
 import { modelOptions } from "../../src/model/options.ts";
 import {
   exchangeShapeOf,
@@ -115,5 +116,6 @@ test("the ring has a slot for the samples of each device", (t) => {
     isWeighted: false,
     isWide: false,
     samplesMax: [5, 8, 8],
+    slots: ringSlots,
   });
 });

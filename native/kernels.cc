@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "kernels.h"
@@ -56,6 +57,7 @@ namespace osiris::avx512 {
 #include "birth.h"
 #include "rules.h"
 #include "pooling.h"
+#include "row-gradients.h"
 #include "row-update.h"
 #include "exchange.h"
 OSIRIS_KERNELS("avx512", "native-3")
@@ -111,6 +113,7 @@ namespace osiris::avx2 {
 #include "birth.h"
 #include "rules.h"
 #include "pooling.h"
+#include "row-gradients.h"
 #include "row-update.h"
 #include "exchange.h"
 OSIRIS_KERNELS("avx2", "native-3")
@@ -135,6 +138,7 @@ namespace osiris::portable {
 #include "birth.h"
 #include "rules.h"
 #include "pooling.h"
+#include "row-gradients.h"
 #include "row-update.h"
 #include "exchange.h"
 #if defined(__FP_FAST_FMAF)

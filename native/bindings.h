@@ -5,6 +5,7 @@
 #endif
 
 #include "call.h"
+#include "record-file.h"
 
 // Bindings ---------------------------------------------------------------------------------------
 // Typed arrays to pointers, no arithmetic. Shapes were checked by src/kernels/checked.ts; only the
@@ -106,7 +107,7 @@ void dInteract(Call& call) {
   if (call.valid()) running().dInteract(dX, dOut, x, samples, features, dim, copied, dots);
 }
 
-// TABLES: weights[], states[], touched[], exponents[], numbers. BAGS: offsets, ids, weights.
+// TABLES: weights[], states[], touched[], exponents and names[], numbers. BAGS: offsets, ids, weights.
 
 // born(TABLES, key0, key1, purpose, scale)
 void born(Call& call) {
@@ -282,6 +283,8 @@ napi_value applyFlat(Call& call) {
   return call.answer(running().applyFlat(ruleOf(numbers), w, state, second, g, n) ? -1 : 0);
 }
 
+#include "cache-bindings.h"
+
 // skewOf(t): elements of t before the first that lies on a boundary of 64 bytes.
 napi_value skewOf(Call& call) {
   const uintptr_t past = reinterpret_cast<uintptr_t>(call.floats(0)) / sizeof(float) % 16;
@@ -316,6 +319,41 @@ napi_value limitIsa(Call& call) {
   napi_value result = nullptr;
   napi_get_boolean(call.env(), kernels != nullptr, &result);
   return result;
+}
+
+/// Tells what became of a batch of records: first row that failed, errno, calls to the system.
+void answer(double* outcome, const RecordOutcome& of) {
+  outcome[0] = static_cast<double>(of.at);
+  outcome[1] = of.error;
+  outcome[2] = static_cast<double>(of.calls);
+}
+
+// readRecords(outcome, descriptor, recordBytes, rows, wanted, records)
+void readRecords(Call& call) {
+  double* outcome = call.doubles(0);
+  const RecordFile file{static_cast<int>(call.integer(1)), call.integer(2)};
+  const int32_t* rows = call.ints(3);
+  const uint8_t* wanted = call.bytes(4);
+  uint8_t* records = call.bytes(5);
+  const int64_t count = call.length(3);
+  if (call.valid()) answer(outcome, osiris::readRecords(file, rows, wanted, count, records));
+}
+
+// writeRecords(outcome, descriptor, recordBytes, rows, records)
+void writeRecords(Call& call) {
+  double* outcome = call.doubles(0);
+  const RecordFile file{static_cast<int>(call.integer(1)), call.integer(2)};
+  const int32_t* rows = call.ints(3);
+  const uint8_t* records = call.bytes(4);
+  const int64_t count = call.length(3);
+  if (call.valid()) answer(outcome, osiris::writeRecords(file, rows, count, records));
+}
+
+// dropCached(descriptor): an errno, 0 where it went well
+napi_value dropCached(Call& call) {
+  const int descriptor = static_cast<int>(call.integer(0));
+  if (!call.valid()) return nullptr;
+  return call.answer(osiris::dropCached(descriptor));
 }
 
 // Exports ----------------------------------------------------------------------------------------
@@ -376,6 +414,14 @@ NAPI_MODULE_INIT() {
       method("packColumns", bound<packColumns>),
       method("unpackColumns", bound<unpackColumns>),
       method("applyFlat", answered<applyFlat>),
+      method("placeRows", answered<placeRows>),
+      method("gatherRecords", bound<gatherRecords>),
+      method("scatterRecords", bound<scatterRecords>),
+      method("bornAt", bound<bornAt>),
+      method("moveRecords", bound<moveRecords>),
+      method("readRecords", bound<readRecords>),
+      method("writeRecords", bound<writeRecords>),
+      method("dropCached", answered<dropCached>),
   };
   napi_define_properties(env, exports, sizeof properties / sizeof properties[0], properties);
   return exports;

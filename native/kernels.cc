@@ -4,6 +4,7 @@
 // One source for every instruction set: the headers below are included once for each, and the best
 // set of this processor is chosen at load time. AVX-512 and AVX2 give the same bits.
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -34,7 +35,7 @@ typedef int SHUFFLE_MASK __attribute__((vector_size(16)));
       dLinearInputBfloat16,    dLinearWeightBfloat16,   dropout,   interact,                      \
       dInteract, pool,         updateRows, rowSquares,  rowNorms,  dRows,                         \
       applyRows, foldSubtrees, foldPooled, shareColumns, packColumns, unpackColumns,              \
-      applyFlat};
+      applyFlat, placeRows, gatherRecords, scatterRecords, bornAt, moveRecords};
 
 #if defined(__x86_64__)
 
@@ -60,6 +61,8 @@ namespace osiris::avx512 {
 #include "row-gradients.h"
 #include "row-update.h"
 #include "exchange.h"
+#include "row-cache.h"
+#include "records.h"
 OSIRIS_KERNELS("avx512", "native-3")
 }  // namespace osiris::avx512
 #if defined(__clang__)
@@ -116,6 +119,8 @@ namespace osiris::avx2 {
 #include "row-gradients.h"
 #include "row-update.h"
 #include "exchange.h"
+#include "row-cache.h"
+#include "records.h"
 OSIRIS_KERNELS("avx2", "native-3")
 }  // namespace osiris::avx2
 #if defined(__clang__)
@@ -141,6 +146,8 @@ namespace osiris::portable {
 #include "row-gradients.h"
 #include "row-update.h"
 #include "exchange.h"
+#include "row-cache.h"
+#include "records.h"
 #if defined(__FP_FAST_FMAF)
 OSIRIS_KERNELS("portable", "native-3-portable-fma")
 #else

@@ -13,6 +13,7 @@ const documents = tree.filter((path) => path.endsWith(".md"));
 // From the bottom up. Imports point down; rooms on one line do not know each other.
 const ports = [
   "src/errors.ts",
+  "src/tier-errors.ts",
   "src/options.ts",
   "src/clock.ts",
   "src/random.ts",
@@ -142,7 +143,8 @@ test("words that mean two things are not used", (t) => {
 
 /** Class, code and recovery of each error that Osiris raises. */
 function declaredErrors() {
-  const classes = textOf("src/errors.ts").matchAll(
+  const text = textOf("src/errors.ts") + textOf("src/tier-errors.ts");
+  const classes = text.matchAll(
     /class (\w+Error) extends TrainingError \{\s+readonly code = "(\w+)";\s+readonly recovery = "(\w+)"/g,
   );
   return [...classes].map(([, name = "", errorCode = "", recovery = ""]) => {

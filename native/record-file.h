@@ -1,0 +1,241 @@
+// Flat files of records: what the SSD tier reads and writes in batches. Row r of a file lies at
+// r * stride: CRC32C of its number and its bytes, then its bytes; a hole is no record. The same
+// format as storage/records/record-file.ts.
+//
+// pread and pwrite, no mapping: a disk that is full or broken must be an error, not a signal.
+
+#pragma once
+
+#include <fcntl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace osiris {
+
+/// One read or write reaches this far at most, over neighbours and, in a read, the rows between
+/// them: as far as copying what nobody wants is cheaper than one more call.
+constexpr int64_t spanBytesMax = 256 << 10;
+constexpr int64_t gapBytesMax = 4096;
+/// Reads that wait for the disk at the same time, per batch.
+constexpr size_t depthMax = 64;
+
+struct RecordFile {
+  int descriptor;
+  int64_t recordBytes;
+
+  int64_t stride() const { return (4 + recordBytes + 3) / 4 * 4; }
+};
+
+/// What became of a batch: `at` is the first row that failed, -1 where none did; its `error` is an
+/// errno, or 0 where the bytes are not those written.
+struct RecordOutcome {
+  int64_t at = -1;
+  int error = 0;
+  int64_t calls = 0;
+};
+
+inline uint32_t portableCrc32c(uint32_t crc, const uint8_t* bytes, int64_t count) {
+  static const auto table = [] {
+    std::array<uint32_t, 256> entries{};
+    for (uint32_t i = 0; i < 256; i++) {
+      uint32_t entry = i;
+      for (int bit = 0; bit < 8; bit++) entry = entry >> 1 ^ (entry & 1 ? 0x82f63b78u : 0);
+      entries[i] = entry;
+    }
+    return entries;
+  }();
+  for (int64_t i = 0; i < count; i++) crc = crc >> 8 ^ table[(crc ^ bytes[i]) & 255];
+  return crc;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) inline uint32_t hardwareCrc32c(uint32_t crc,
+                                                                const uint8_t* bytes,
+                                                                int64_t count) {
+  uint64_t wide = crc;
+  int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    uint64_t word;
+    std::memcpy(&word, bytes + i, 8);
+    wide = _mm_crc32_u64(wide, word);
+  }
+  crc = static_cast<uint32_t>(wide);
+  for (; i < count; i++) crc = _mm_crc32_u8(crc, bytes[i]);
+  return crc;
+}
+#endif
+
+/// The seal of a record: never 0, which is what a hole has.
+inline uint32_t sealOf(int32_t row, const uint8_t* record, int64_t count) {
+  uint8_t number[4];
+  std::memcpy(number, &row, 4);
+  uint32_t crc = 0xffffffffu;
+#if defined(__x86_64__)
+  static const bool isQuick = __builtin_cpu_supports("sse4.2");
+  if (isQuick) {
+    crc = ~hardwareCrc32c(hardwareCrc32c(crc, number, 4), record, count);
+    return crc == 0 ? 1 : crc;
+  }
+#endif
+  crc = ~portableCrc32c(portableCrc32c(crc, number, 4), record, count);
+  return crc == 0 ? 1 : crc;
+}
+
+/// Reads `count` bytes, less where the file ends: the rest is zeros. Returns an errno.
+inline int readSpan(int descriptor, uint8_t* bytes, int64_t count, int64_t offset,
+                    RecordOutcome& outcome) {
+  int64_t done = 0;
+  while (done < count) {
+    outcome.calls++;
+    const ssize_t got = pread(descriptor, bytes + done, count - done, offset + done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return errno;
+    if (got == 0) break;
+    done += got;
+  }
+  std::memset(bytes + done, 0, count - done);
+  return 0;
+}
+
+/// Reads what is in the page cache; false where some of it is not, and then has the disk fetch it.
+inline bool readCached(int descriptor, uint8_t* bytes, int64_t count, int64_t offset,
+                       RecordOutcome& outcome) {
+#if defined(__linux__) && defined(RWF_NOWAIT)
+  iovec span{bytes, static_cast<size_t>(count)};
+  outcome.calls++;
+  if (preadv2(descriptor, &span, 1, offset, RWF_NOWAIT) == count) return true;
+  posix_fadvise(descriptor, offset, count, POSIX_FADV_WILLNEED);
+#else
+  (void)descriptor, (void)bytes, (void)count, (void)offset, (void)outcome;
+#endif
+  return false;
+}
+
+/// Checks and hands out the rows of a span that were asked for; false at the first that is damaged.
+inline bool unpackSpan(const RecordFile& file, const uint8_t* span, const int32_t* rows,
+                       const uint8_t* wanted, int64_t begin, int64_t end, uint8_t* records,
+                       RecordOutcome& outcome) {
+  for (int64_t i = begin; i < end; i++) {
+    if (!wanted[i]) continue;
+    const uint8_t* at = span + (rows[i] - static_cast<int64_t>(rows[begin])) * file.stride();
+    uint32_t seal;
+    std::memcpy(&seal, at, 4);
+    if (seal != sealOf(rows[i], at + 4, file.recordBytes)) {
+      outcome.at = i;
+      return false;
+    }
+    std::memcpy(records + i * file.recordBytes, at + 4, file.recordBytes);
+  }
+  return true;
+}
+
+/// Reads the records of those of `rows` (count, ascending) that are `wanted`, record i to
+/// records + i * recordBytes. Spans that are not in the page cache are fetched many at a time.
+inline RecordOutcome readRecords(const RecordFile& file, const int32_t* rows,
+                                 const uint8_t* wanted, int64_t count, uint8_t* records) {
+  static thread_local std::vector<uint8_t> span;
+  const int64_t stride = file.stride();
+  struct Late {
+    int64_t begin, end;
+  };
+  std::vector<Late> late;
+  RecordOutcome outcome;
+  span.resize(std::max(spanBytesMax, stride));
+  const auto fetch = [&](int64_t begin, int64_t end, bool wait) {
+    const int64_t bytes = (rows[end - 1] - static_cast<int64_t>(rows[begin]) + 1) * stride;
+    const int64_t offset = rows[begin] * stride;
+    if (!wait && !readCached(file.descriptor, span.data(), bytes, offset, outcome)) {
+      late.push_back({begin, end});
+      return true;
+    }
+    if (wait) outcome.error = readSpan(file.descriptor, span.data(), bytes, offset, outcome);
+    if (outcome.error == 0) {
+      return unpackSpan(file, span.data(), rows, wanted, begin, end, records, outcome);
+    }
+    outcome.at = begin;
+    return false;
+  };
+  for (int64_t begin = 0; begin < count;) {
+    if (!wanted[begin]) {
+      begin++;
+      continue;
+    }
+    int64_t end = begin + 1;
+    for (int64_t next = end; next < count; next++) {
+      if ((rows[next] - static_cast<int64_t>(rows[end - 1]) - 1) * stride > gapBytesMax) break;
+      if ((rows[next] - static_cast<int64_t>(rows[begin]) + 1) * stride > spanBytesMax) break;
+      if (wanted[next]) end = next + 1;
+    }
+    if (!fetch(begin, end, false)) return outcome;
+    begin = end;
+    if (late.size() < depthMax && begin < count) continue;
+    for (const auto& [from, to] : late) {
+      if (!fetch(from, to, true)) return outcome;
+    }
+    late.clear();
+  }
+  for (const auto& [from, to] : late) {
+    if (!fetch(from, to, true)) return outcome;
+  }
+  return outcome;
+}
+
+/// Writes the records of `rows` (count, ascending), neighbours in one call. Where it fails, rows
+/// before outcome.at are written, those from it on may be, or in part.
+inline RecordOutcome writeRecords(const RecordFile& file, const int32_t* rows, int64_t count,
+                                  const uint8_t* records) {
+  static thread_local std::vector<uint8_t> span;
+  const int64_t stride = file.stride();
+  RecordOutcome outcome;
+  span.resize(std::max(spanBytesMax, stride));
+  for (int64_t begin = 0, end = 0; begin < count; begin = end) {
+    int64_t bytes = 0;
+    do {
+      const uint8_t* record = records + end * file.recordBytes;
+      const uint32_t seal = sealOf(rows[end], record, file.recordBytes);
+      std::memcpy(&span[bytes], &seal, 4);
+      std::memcpy(&span[bytes + 4], record, file.recordBytes);
+      std::memset(&span[bytes + 4 + file.recordBytes], 0, stride - 4 - file.recordBytes);
+      bytes += stride;
+      end++;
+    } while (end < count && rows[end] == rows[end - 1] + 1 && bytes + stride <= spanBytesMax);
+    int64_t done = 0;
+    while (done < bytes) {
+      outcome.calls++;
+      const int64_t offset = rows[begin] * stride + done;
+      const ssize_t put = pwrite(file.descriptor, &span[done], bytes - done, offset);
+      if (put < 0 && errno == EINTR) continue;
+      if (put <= 0) {
+        outcome.at = begin;
+        outcome.error = put < 0 ? errno : EIO;
+        return outcome;
+      }
+      done += put;
+    }
+  }
+  return outcome;
+}
+
+/// Has what is cached of a file written and forgotten, so that the next read is the disk's.
+/// Returns an errno.
+inline int dropCached(int descriptor) {
+#if defined(__linux__)
+  if (fdatasync(descriptor) != 0) return errno;
+  return posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+#else
+  return fsync(descriptor) == 0 ? 0 : errno;
+#endif
+}
+
+}  // namespace osiris

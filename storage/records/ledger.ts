@@ -1,0 +1,195 @@
+// What a store knows beside its records: which rows have one, which were in a write that failed,
+// and which cut all of it equals. In memory; on disk from a `sync` to the next write.
+//
+//   records.json     sealed: the stamp, the shards, and the hash of each shard's rows
+//   shard-<n>.set    the rows of shard n that have a record
+//
+// Invariants
+//   L1. records.json is there only while the records are those of its stamp: it goes, durably,
+//       before the first write, and comes back after everything it speaks of is on disk.
+//   L2. A row of a failed write is refused until it was written again.
+
+import { createHash } from "node:crypto";
+import { join } from "node:path";
+import { realDisk } from "../../src/disk.ts";
+import { CheckpointCorruptError, InputUnusableError } from "../../src/errors.ts";
+import { diskCode, makeDurableDirectory, readWhole, replaceDurably } from "../durable-files.ts";
+import { seal, unseal } from "../sealed-json.ts";
+import type { RecordShard, RecordStoreOptions } from "./record-store.ts";
+import { refusal } from "./refusals.ts";
+import { createRowSet, type RowSet } from "./row-set.ts";
+
+const format = 1;
+
+export interface Ledger {
+  /** The cut that the records equal; undefined where they equal none. */
+  readonly stamp: string | undefined;
+  /** The rows of shard `at` that have a record. */
+  present(at: number): RowSet;
+  /** found[i] = 1 where rows[i] has a record, else 0. Throws what a row's write failed with. */
+  find(at: number, rows: Int32Array, found: Uint8Array): void;
+  /** Runs `body`, which writes `rows`, and remembers them: as there, or as in doubt. */
+  write(at: number, rows: Int32Array, body: () => void): void;
+  /** The records are no longer what the stamp says. */
+  distrust(): void;
+  /** Puts all on disk under a stamp: the records, which `body` does, then what the ledger knows. */
+  sync(stamp: string, body: () => void): void;
+}
+
+interface Stamped {
+  readonly stamp: string;
+  readonly sets: RowSet[];
+}
+
+/**
+ * The ledger of a store's directory, which is made where missing: empty for a `spill` store, and
+ * where a `durable` one has no valid stamp.
+ *
+ * @throws InputUnusableError where the directory holds the records of other shards
+ */
+export function openLedger(options: RecordStoreOptions): Ledger {
+  const { directory, shards, keep } = options;
+  const path = join(directory, "records.json");
+  makeDirectory(directory);
+  const found = keep === "durable" ? readStamped(path, directory, shards) : undefined;
+  const sets = found?.sets ?? shards.map(() => createRowSet());
+  const doubts: Map<number, unknown>[] = shards.map(() => new Map());
+  let stamp = found?.stamp;
+
+  function distrust(): void {
+    if (stamp === undefined) return;
+    onTier("write", `that the stamp \`${stamp}\` is over`, path, () => {
+      realDisk.remove(path);
+      realDisk.syncDirectory(directory);
+    });
+    stamp = undefined;
+  }
+
+  return {
+    get stamp() {
+      return stamp;
+    },
+    present: (at) => ofShard(sets, at),
+    find(at, rows, found) {
+      const set = ofShard(sets, at);
+      const doubt = ofShard(doubts, at);
+      for (let i = 0; i < rows.length; i++) {
+        const row = rows[i] ?? 0;
+        found[i] = set.has(row) ? 1 : 0;
+        if (doubt.size > 0 && doubt.has(row)) throw doubt.get(row);
+      }
+    },
+    write(at, rows, body) {
+      const set = ofShard(sets, at);
+      const doubt = ofShard(doubts, at);
+      distrust();
+      try {
+        body();
+      } catch (error) {
+        for (const row of rows) doubt.set(row, error);
+        throw error;
+      }
+      for (const row of rows) set.add(row);
+      if (doubt.size > 0) for (const row of rows) doubt.delete(row);
+    },
+    distrust,
+    sync(next, body) {
+      for (const doubt of doubts) for (const error of doubt.values()) throw error;
+      body();
+      const kept = shards.map((shard, at) => {
+        const bytes = ofShard(sets, at).encode();
+        const file = setPath(directory, at);
+        onTier("write", `the rows of \`${shard.name}\``, file, () =>
+          replaceDurably(realDisk, file, bytes),
+        );
+        return { ...shard, sha256: hashOf(bytes) };
+      });
+      const { text } = seal({ format, stamp: next, shards: kept });
+      onTier("write", `the stamp \`${next}\``, path, () =>
+        replaceDurably(realDisk, path, new TextEncoder().encode(text)),
+      );
+      stamp = next;
+    },
+  };
+}
+
+/** Shard `at` of a store. @throws RangeError */
+export function ofShard<Shard>(shards: readonly Shard[], at: number): Shard {
+  const shard = shards[at];
+  if (shard === undefined) throw new RangeError(`There is no shard ${at} of ${shards.length}`);
+  return shard;
+}
+
+/** Runs `body`; a refusal of the disk becomes an error of the tier. */
+export function onTier<Result>(
+  action: "read" | "write",
+  what: string,
+  path: string,
+  body: () => Result,
+): Result {
+  try {
+    return body();
+  } catch (error) {
+    const code = diskCode(error);
+    if (code === undefined) throw error;
+    throw refusal(action, what, path, code, { cause: error });
+  }
+}
+
+function makeDirectory(directory: string): void {
+  onTier("write", "the tier's directory", directory, () =>
+    makeDurableDirectory(realDisk, directory),
+  );
+}
+
+/** What `sync` left, where nothing was written after it and nothing of it is damaged. */
+function readStamped(
+  path: string,
+  directory: string,
+  shards: readonly RecordShard[],
+): Stamped | undefined {
+  if (!realDisk.exists(path)) return undefined;
+  const bytes = onTier("read", "the stamp", path, () => readWhole(realDisk, path));
+  const found = unsealed(bytes, path);
+  if (found === undefined || found.format !== format) return undefined;
+  const shapes = (list: readonly RecordShard[]) =>
+    JSON.stringify(list.map(({ name, rows, recordBytes }) => [name, rows, recordBytes]));
+  if (shapes(found.shards) !== shapes(shards)) {
+    throw new InputUnusableError(
+      directory,
+      `${directory} holds the records of other tables (${found.shards.length} shards, stamp ` +
+        `\`${found.stamp}\`), expected those of this job: name another directory, or delete that one`,
+    );
+  }
+  const sets: RowSet[] = [];
+  for (const [at, { name, sha256 }] of found.shards.entries()) {
+    const file = setPath(directory, at);
+    const set = onTier("read", `the rows of \`${name}\``, file, () => readWhole(realDisk, file));
+    if (hashOf(set) !== sha256) return undefined;
+    sets.push(createRowSet(set));
+  }
+  return { stamp: found.stamp, sets };
+}
+
+interface StampFile {
+  readonly format: number;
+  readonly stamp: string;
+  readonly shards: readonly (RecordShard & { readonly sha256: string })[];
+}
+
+function unsealed(bytes: Uint8Array, path: string): StampFile | undefined {
+  try {
+    return unseal(bytes, path) as StampFile;
+  } catch (error) {
+    if (error instanceof CheckpointCorruptError) return undefined;
+    throw error;
+  }
+}
+
+function setPath(directory: string, at: number): string {
+  return join(directory, `shard-${at}.set`);
+}
+
+function hashOf(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
+}

@@ -1,0 +1,206 @@
+// The SSD tier in RocksDB: for rows that lie thinly in a wide range, where a flat file would give
+// each a page of its own. One database holds all shards; a key is the shard and the row, both
+// big-endian, so neighbours are neighbours. RocksDB checks every block's checksum on reading.
+//
+// The write-ahead log stays on, in `spill` stores too: the binding cannot switch it off. It is
+// brought to the disk only by `sync`, whose stamp it holds under a key of its own: a log that lost
+// its end, which RocksDB takes for a crash, is noticed by that.
+
+import { closeSync, openSync } from "node:fs";
+import { join } from "node:path";
+import { realDisk } from "../../src/disk.ts";
+import { TrainingError } from "../../src/errors.ts";
+import { RecordCorruptError } from "../../src/tier-errors.ts";
+import { type Ledger, ofShard, onTier, openLedger } from "./ledger.ts";
+import { openRecordFiles } from "./record-file.ts";
+import {
+  checkBatch,
+  type RecordShard,
+  type RecordStore,
+  type RecordStoreOptions,
+  scanRows,
+} from "./record-store.ts";
+import { refusal } from "./refusals.ts";
+import { openRocks, type RocksDatabase } from "./rocksdb.ts";
+
+/** Blocks, with their indexes and filters, in memory; write buffers take up to 128 MiB more. */
+const cacheBytes = 32 << 20;
+/** The binding makes an object of each row: what a batch leaves to the collector is bounded. */
+const batchRows = 4096;
+const keyBytes = 12;
+/** What no single shard answers for. */
+const everything = { name: "any table" };
+const stampKey = new Uint8Array(keyBytes).fill(0xff);
+
+/**
+ * Opens the database of a store.
+ *
+ * @throws InvalidOptionError where this platform has no binary of RocksDB
+ * @throws InputUnusableError where a durable store's directory holds the records of other shards
+ */
+export async function openRocksRecords(options: RecordStoreOptions): Promise<RecordStore> {
+  const { directory, shards, keep, pageCache = true } = options;
+  const path = join(directory, "rocksdb");
+  const ledger = openLedger(options);
+  const db = await openDatabase(path, ledger);
+  const keys = Array.from({ length: batchRows }, () => new Uint8Array(keyBytes));
+  const views = keys.map((key) => new DataView(key.buffer));
+  const done = { read: 0, written: 0 };
+
+  /** The keys of rows first … first+count-1 of a batch, in memory that the next call reuses. */
+  function keysOf(at: number, rows: Int32Array): readonly Uint8Array[] {
+    for (const [i, row] of rows.entries()) {
+      views[i]?.setUint32(0, at);
+      views[i]?.setUint32(8, row);
+    }
+    return rows.length === batchRows ? keys : keys.slice(0, rows.length);
+  }
+
+  const store: RecordStore = {
+    get stamp() {
+      return ledger.stamp;
+    },
+    read(at, rows, records, found) {
+      const shard = ofShard(shards, at);
+      checkBatch(shard, rows, records, found);
+      ledger.find(at, rows, found);
+      const places = Int32Array.from(rows.keys()).filter((i) => found[i] === 1);
+      for (let first = 0; first < places.length; first += batchRows) {
+        const some = places.subarray(first, first + batchRows);
+        const batch = some.map((i) => rows[i] ?? 0);
+        const values = attempt("read", shard, path, ledger, () =>
+          db._getManySync(keysOf(at, batch), { valueEncoding: "buffer", fillCache: true }),
+        );
+        for (const [i, place] of some.entries()) {
+          const value = values[i];
+          if (value?.length !== shard.recordBytes) {
+            ledger.distrust();
+            const what = `row ${rows[place]} of \`${shard.name}\``;
+            throw new RecordCorruptError(what, path, `it has ${value?.length ?? "no"} bytes`);
+          }
+          records.set(value, place * shard.recordBytes);
+        }
+      }
+      done.read += places.length;
+      if (!pageCache) dropCached(path);
+    },
+    write(at, rows, records) {
+      const shard = ofShard(shards, at);
+      checkBatch(shard, rows, records);
+      const { recordBytes } = shard;
+      ledger.write(at, rows, () => {
+        for (let first = 0; first < rows.length; first += batchRows) {
+          const keys = keysOf(at, rows.subarray(first, first + batchRows));
+          attempt("write", shard, path, ledger, () => {
+            const batch = db.batch();
+            for (const [i, key] of keys.entries()) {
+              const begin = (first + i) * recordBytes;
+              batch._put(key, records.subarray(begin, begin + recordBytes));
+            }
+            batch._writeSync({ sync: false });
+            batch._closeSync();
+          });
+        }
+        if (!pageCache) dropCached(path);
+      });
+      done.written += rows.length;
+    },
+    count: (at) => ledger.present(at).size,
+    scan: (at, rowsMax) => scanRows(store, at, ofShard(shards, at), ledger.present(at), rowsMax),
+    sync(stamp) {
+      if (keep === "spill") return;
+      ledger.sync(stamp, () => {
+        attempt("write", everything, path, ledger, () => {
+          const batch = db.batch();
+          batch._put(stampKey, new TextEncoder().encode(stamp));
+          batch._writeSync({ sync: true });
+          batch._closeSync();
+        });
+      });
+    },
+    stats: () => ({ ...done, diskBytes: bytesIn(path) }),
+    async close() {
+      await db.close();
+      if (keep === "spill") realDisk.remove(directory);
+    },
+  };
+  return store;
+}
+
+/** The database that the ledger's stamp speaks of, or an empty one. */
+async function openDatabase(path: string, ledger: Ledger): Promise<RocksDatabase> {
+  const { stamp } = ledger;
+  if (stamp === undefined) {
+    onTier("write", "the database of an earlier run", path, () => realDisk.remove(path));
+  }
+  const db = await openRocks(path, {
+    createIfMissing: stamp === undefined,
+    compression: false,
+    walCompression: false,
+    cacheSize: cacheBytes,
+    cacheIndexAndFilterBlocks: true,
+    parallelism: 2,
+  }).catch((error) => {
+    if (error instanceof TrainingError) throw error;
+    ledger.distrust();
+    throw refused(stamp === undefined ? "write" : "read", everything, path, error.cause);
+  });
+  if (stamp === undefined) return db;
+  const [found] = db._getManySync([stampKey], { valueEncoding: "buffer", fillCache: false });
+  if (found !== undefined && new TextDecoder().decode(found) === stamp) return db;
+  await db.close();
+  ledger.distrust();
+  throw new RecordCorruptError(`rows of \`${everything.name}\``, path, "its log has lost its end");
+}
+
+/** Runs `body`; what RocksDB refuses becomes an error of the tier. */
+function attempt<Result>(
+  action: "read" | "write",
+  of: Pick<RecordShard, "name">,
+  path: string,
+  ledger: Ledger,
+  body: () => Result,
+): Result {
+  try {
+    return body();
+  } catch (error) {
+    ledger.distrust();
+    throw refused(action, of, path, error);
+  }
+}
+
+/** RocksDB's words for a disk that has no room, which have no code of their own. */
+const full = /No space left|File too large|[Qq]uota exceeded|Space limit reached/;
+
+function refused(
+  action: "read" | "write",
+  of: Pick<RecordShard, "name">,
+  path: string,
+  cause: unknown,
+): unknown {
+  if (!(cause instanceof Error)) return cause;
+  const what = `rows of \`${of.name}\``;
+  if ("code" in cause && cause.code === "LEVEL_CORRUPTION") {
+    return new RecordCorruptError(what, path, `RocksDB says ${cause.message}`, { cause });
+  }
+  const code = full.test(cause.message) ? "ENOSPC" : cause.message;
+  return refusal(action, what, path, code, { cause });
+}
+
+function dropCached(path: string): void {
+  const files = openRecordFiles("auto");
+  for (const name of realDisk.list(path)) {
+    const descriptor = openSync(join(path, name), "r");
+    files.dropCached(descriptor);
+    closeSync(descriptor);
+  }
+}
+
+function bytesIn(path: string): number {
+  return realDisk.list(path).reduce((sum, name) => {
+    const file = realDisk.open(join(path, name), "read");
+    const bytes = file.size();
+    file.close();
+    return sum + bytes;
+  }, 0);
+}

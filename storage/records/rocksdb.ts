@@ -1,0 +1,71 @@
+// What we use of RocksDB's binding (`rocksdb`, which is @nxtedition/rocksdb): it has no types of
+// its own. Loaded only when an SSD tier asks for it, because it has binaries for few platforms.
+
+import { InvalidOptionError } from "../../src/errors.ts";
+
+export interface RocksOpenOptions {
+  readonly createIfMissing: boolean;
+  readonly compression: boolean;
+  readonly walCompression: boolean;
+  /** Bytes of the block cache. */
+  readonly cacheSize: number;
+  /** Filters and indexes take room of the block cache, instead of as much as they like. */
+  readonly cacheIndexAndFilterBlocks: boolean;
+  /** Threads that flush and compact. */
+  readonly parallelism: number;
+}
+
+/** Writes that happen together or not at all. Keys and values are copied as they come. */
+export interface RocksBatch {
+  _put(key: Uint8Array, value: Uint8Array): void;
+  _writeSync(options: { readonly sync: boolean }): void;
+  _closeSync(): void;
+}
+
+/** A database. Errors have a `code`: LEVEL_CORRUPTION, LEVEL_IO_ERROR, or none. */
+export interface RocksDatabase {
+  open(options: RocksOpenOptions): Promise<void>;
+  /** MultiGet: values in the order of keys; undefined where there is none. */
+  _getManySync(
+    keys: readonly Uint8Array[],
+    options: { readonly valueEncoding: "buffer"; readonly fillCache: boolean },
+  ): (Uint8Array | undefined)[];
+  batch(): RocksBatch;
+  close(): Promise<void>;
+}
+
+interface RocksModule {
+  readonly RocksLevel: new (
+    directory: string,
+    options: { readonly keyEncoding: "buffer"; readonly valueEncoding: "buffer" },
+  ) => RocksDatabase;
+}
+
+/**
+ * Opens the database in `directory`. What it refuses is the `cause` of the error.
+ *
+ * @throws InvalidOptionError where this platform has no binary of RocksDB
+ */
+export async function openRocks(
+  directory: string,
+  options: RocksOpenOptions,
+): Promise<RocksDatabase> {
+  const { RocksLevel } = await load();
+  const db = new RocksLevel(directory, { keyEncoding: "buffer", valueEncoding: "buffer" });
+  await db.open(options); // In the same turn: a database that waits opens itself, without options.
+  return db;
+}
+
+async function load(): Promise<RocksModule> {
+  const name: string = "rocksdb";
+  try {
+    return await import(name);
+  } catch (cause) {
+    throw new InvalidOptionError(
+      "store",
+      `RocksDB has no binary for ${process.platform}-${process.arch}, or was not installed: ` +
+        'use `store: "file"`, which works everywhere and is faster',
+      { cause },
+    );
+  }
+}

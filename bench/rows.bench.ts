@@ -1,6 +1,7 @@
 // Question: how close are lookups and updates of random rows to what memory allows, on one thread
 // and on two? The limit is a bare loop in C over a table of the same size, measured in turn; of
-// rows in fewer bits, our float32.
+// rows in fewer bits, our float32. Row-wise Adagrad stands beside a second one (its name ends in
+// `lines`), which also writes what lies on lines of its own: the row's state and its mark.
 
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
@@ -46,7 +47,11 @@ export async function benchRows(gib: number, only: string): Promise<BenchRow[]> 
       { length: threads },
       () => new Worker(new URL("./rows-thread.js", import.meta.url), { workerData: { rows, dim } }),
     );
-    for (const { work, name } of wanted) found.push(await measured(name, work, rows, workers));
+    for (const { work, name } of wanted) {
+      found.push(await measured(name, work, rows, workers));
+      if (work.precision !== "float32" || work.kind !== "update" || work.rule === "sgd") continue;
+      found.push(await measured(`${name}.lines`, work, rows, workers, "updateLines"));
+    }
     await Promise.all(workers.map((worker) => worker.terminate()));
   }
   return found;
@@ -57,13 +62,15 @@ async function measured(
   work: RowsWork,
   rows: number,
   workers: readonly Worker[],
+  update: "update" | "updateLines" = "update",
 ): Promise<BenchRow> {
   const isCoded = work.precision !== "float32";
   const words =
     work.kind === "lookup"
       ? ["gather", rows, work.length, roundSeconds]
-      : ["update", rows, roundSeconds];
-  const bare = work.kind === "lookup" ? "bare gather in C" : "bare update in C";
+      : [update, rows, roundSeconds];
+  const updateIs = update === "update" ? "bare update in C" : "bare update of rows, state, marks";
+  const bare = work.kind === "lookup" ? "bare gather in C" : updateIs;
   const rate = async (work: RowsWork) => {
     const rates = await Promise.all(workers.map((worker) => rateOf(worker, work)));
     return rates.reduce((sum, rate) => sum + rate, 0) / 1e6;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "kernels.h"
@@ -57,6 +58,7 @@ namespace osiris::avx512 {
 #include "birth.h"
 #include "rules.h"
 #include "pooling.h"
+#include "row-gradients.h"
 #include "row-update.h"
 #include "exchange.h"
 #include "row-cache.h"
@@ -114,6 +116,7 @@ namespace osiris::avx2 {
 #include "birth.h"
 #include "rules.h"
 #include "pooling.h"
+#include "row-gradients.h"
 #include "row-update.h"
 #include "exchange.h"
 #include "row-cache.h"
@@ -140,6 +143,7 @@ namespace osiris::portable {
 #include "birth.h"
 #include "rules.h"
 #include "pooling.h"
+#include "row-gradients.h"
 #include "row-update.h"
 #include "exchange.h"
 #include "row-cache.h"

@@ -1,201 +1,105 @@
-// Embedding bags, backward: the gradient of each row, and its update, included once for each
-// instruction set.
-
-// Row gradients ----
-
-/// One lookup: its row above its sample, so that a sort by row keeps the order of samples. Where
-/// bags have weights, the lookup's place among those of its table is in the sample's stead.
-using Lookup = uint64_t;
-INLINE int64_t rowOf(Lookup l) { return static_cast<int64_t>(l >> 32); }
-INLINE int64_t placeOf(Lookup l) { return static_cast<int64_t>(l & 0xffffffffu); }
-
-/// The lookups of one table and what is needed to add up their gradients.
-template <bool weighted>
-struct Gradients {
-  const Lookup* lookups;  // sorted by row, then in the order of the bags
-  int64_t count;
-  const int32_t* sliceOf;  // (B): index of a sample's slice in this call
-  const int32_t* offsets;  // of this table's bags
-  const float* d;          // this table's columns of dPooled
-  int64_t columns, dim;
-  bool mean;
-  float* stack;             // (64,D)
-  const float* weights;     // of the table's lookups, where there are
-  const int32_t* sampleAt;  // their samples, where there are weights
-
-  int64_t sampleOf(int64_t k) const {
-    const int64_t place = placeOf(lookups[k]);
-    return weighted ? sampleAt[place] : place;
-  }
-  int64_t slice(int64_t k) const { return sliceOf[sampleOf(k)]; }
-};
-
-/// Stable radix sort by row, least significant digit first. Returns where the result lies.
-inline Lookup* sortLookups(Lookup* from, Lookup* to, int64_t count, int64_t rows) {
-  int bits = 1;
-  while (((rows - 1) >> bits) > 0) bits++;
-  const int passes = (bits + 10) / 11;
-  const int width = (bits + passes - 1) / passes;
-  int32_t starts[2048];
-  for (int shift = 32; shift < 32 + passes * width; shift += width) {
-    const uint64_t mask = (1u << width) - 1;
-    std::memset(starts, 0, sizeof(int32_t) << width);
-    for (int64_t k = 0; k < count; k++) starts[from[k] >> shift & mask]++;
-    int32_t total = 0;
-    for (uint64_t digit = 0; digit <= mask; digit++) {
-      const int32_t size = starts[digit];
-      starts[digit] = total;
-      total += size;
-    }
-    for (int64_t k = 0; k < count; k++) to[starts[from[k] >> shift & mask]++] = from[k];
-    std::swap(from, to);
-  }
-  return from;
-}
-
-inline const int32_t* slicesOfSamples(const Slices& slices) {
-  const int64_t samples = slices.bounds[slices.count];
-  int32_t* sliceOf = scratches().slices.take<int32_t>(samples);
-  for (int64_t i = 0; i < slices.count; i++) {
-    for (int64_t b = slices.bounds[i]; b < slices.bounds[i + 1]; b++) {
-      sliceOf[b] = static_cast<int32_t>(i);
-    }
-  }
-  return sliceOf;
-}
-
-template <bool weighted>
-inline Gradients<weighted> gradientsOf(const Table& t, int64_t index, const Bags& bags,
-                                       const float* dPooled, int64_t columns,
-                                       const int32_t* sliceOf) {
-  const int32_t* offsets = bags.offsets + index * bags.samples;
-  const int64_t count = offsets[bags.samples] - offsets[0];
-  Lookup* from = scratches().rowsA.take<Lookup>(count);
-  Lookup* to = scratches().rowsB.take<Lookup>(count);
-  int32_t* sampleAt = weighted ? scratches().samples.take<int32_t>(count) : nullptr;
-  for (int64_t b = 0, place = 0; b < bags.samples; b++) {
-    for (int64_t k = offsets[b]; k < offsets[b + 1]; k++, place++) {
-      const int64_t low = weighted ? place : b;
-      from[place] = static_cast<uint64_t>(bags.ids[k]) << 32 | static_cast<uint64_t>(low);
-      if (weighted) sampleAt[place] = static_cast<int32_t>(b);
-    }
-  }
-  const float* weights = weighted ? bags.weights + offsets[0] : nullptr;
-  float* stack = scratches().fold.take<float>(64 * t.dim);
-  const Lookup* sorted = sortLookups(from, to, count, t.rows);
-  return {sorted, count,  sliceOf, offsets, dPooled + t.column, columns,
-          t.dim,  t.mean, stack,   weights, sampleAt};
-}
-
-/// out (D) = the sum of lookups from..to-1, in order.
-template <bool weighted>
-INLINE void sumLookups(float* out, const Gradients<weighted>& g, int64_t from, int64_t to) {
-  for (int64_t c = 0; c < g.dim; c += lanes) {
-    const int64_t some = left(g.dim, c);
-    Vec sum = zero();
-    for (int64_t k = from; k < to; k++) {
-      const int64_t b = g.sampleOf(k);
-      Vec share = loadSome(g.d + b * g.columns + c, some);
-      if (g.mean) {
-        const int32_t length = g.offsets[b + 1] - g.offsets[b];
-        share = div(share, broadcast(static_cast<float>(length)));
-      }
-      if (weighted) sum = fma(broadcast(g.weights[placeOf(g.lookups[k])]), share, sum);
-      else sum = add(sum, share);
-    }
-    storeSome(out + c, some, sum);
-  }
-}
-
-/// The slice tree of lookups from..to-1, slices counted from `first`; returns it, in g.stack.
-/// A slice without lookups would add +0, which changes nothing: no partial sum is ever -0.
-template <bool weighted>
-INLINE float* foldRow(const Gradients<weighted>& g, int64_t first, int64_t from, int64_t to) {
-  int64_t depth = 0;
-  int meets[64];  // meets[i]: the level of the tree at which sums i-1 and i become one
-  int64_t before = 0;
-  while (from < to) {
-    const int64_t slice = g.slice(from);
-    int64_t end = from + 1;
-    while (end < to && g.slice(end) == slice) end++;
-    if (depth > 0) {
-      const uint64_t parted = static_cast<uint64_t>((first + before) ^ (first + slice));
-      const int level = 63 - __builtin_clzll(parted);
-      for (; depth > 1 && meets[depth - 1] < level; depth--) {
-        addRow(g.stack + (depth - 2) * g.dim, g.stack + (depth - 1) * g.dim, g.dim);
-      }
-      meets[depth] = level;
-    }
-    sumLookups(g.stack + depth * g.dim, g, from, end);
-    depth++;
-    before = slice;
-    from = end;
-  }
-  for (; depth > 1; depth--) {
-    addRow(g.stack + (depth - 2) * g.dim, g.stack + (depth - 1) * g.dim, g.dim);
-  }
-  return g.stack;
-}
-
-/// Calls visit(row, from, to) for each distinct row, ascending.
-template <bool weighted, typename Visit>
-INLINE void eachRow(const Gradients<weighted>& g, const Visit& visit) {
-  for (int64_t from = 0; from < g.count;) {
-    const int64_t row = rowOf(g.lookups[from]);
-    int64_t to = from + 1;
-    while (to < g.count && rowOf(g.lookups[to]) == row) to++;
-    visit(row, from, to);
-    from = to;
-  }
-}
+// Embedding bags, backward: rows take their gradients, included once for each instruction set.
 
 /// How many lookups ahead of the row at work: its gradients and state take miss buffers too.
 constexpr int64_t updateAhead = 32;
 
 /// Asks ahead for what the lookups of a table will need: gradients, and what there is of the row.
-/// `vectors`: of a row, where they are known.
-template <int vectors, bool weighted>
+template <bool weighted>
 INLINE void askForRows(const Table& t, const Gradients<weighted>& g, int64_t& asked, int64_t to) {
-  constexpr int64_t known = vectors * lanes * sizeof(float);
   const int64_t stop = to + updateAhead < g.count ? to + updateAhead : g.count;
   for (; asked < stop; asked++) {
-    prefetch(g.d + g.sampleOf(asked) * g.columns, known > 0 ? known : g.dim * sizeof(float));
+    prefetch(g.d + g.sampleOf(asked) * g.columns, g.dim * sizeof(float));
     const int64_t row = rowOf(g.lookups[asked]);
-    const int64_t bytes = known > 0 ? known : rowBytes(t);
+    const int64_t bytes = rowBytes(t);
     prefetch(rowsOf(t) + row * bytes, bytes);
     if (t.precision == Precision::int8) prefetch(t.exponents + row * quantaOf(t.dim), 1);
-    prefetch(t.state + row * t.stateWidth, known > 0 ? 4 : t.stateWidth * sizeof(float));
+    prefetch(t.state + row * t.stateWidth, t.stateWidth * sizeof(float));
     prefetch(t.touched + row, 1);
   }
 }
 
-/// What `foldRow` and `applyRow` do with SGD and row-wise Adagrad, without decay, on float32 rows
-/// of so many vectors: the gradient stays in registers.
-template <int vectors, bool weighted>
-INLINE void updateHeld(const Table& t, const Gradients<weighted>& g, int64_t first, int64_t row,
-                       int64_t from, int64_t to, const float* mean, Finite& finite) {
-  Vec d[vectors];
-  if (to == from + 1 && !weighted && !g.mean) {
-    const float* share = g.d + g.sampleOf(from) * g.columns;
-    for (int v = 0; v < vectors; v++) d[v] = add(zero(), load(share + v * lanes));
-  } else {
-    const float* folded = foldRow(g, first, from, to);
-    for (int v = 0; v < vectors; v++) d[v] = load(folded + v * lanes);
+/// The means of squares of as many gradients as a vector has lanes, each as `meanOfSquares` has it.
+template <int vectors>
+INLINE Vec meansOfSquares(const float* const (&gradients)[lanes]) {
+  constexpr int most = 32 / lanes, some = vectors < most ? vectors : most;
+  Vec sum = zero();
+  for (int first = 0; first < vectors; first += some) {
+    Vec squares[lanes];
+    UNROLL for (int r = 0; r < lanes; r++) {
+      Vec d[some];
+      for (int v = 0; v < some; v++) d[v] = load(gradients[r] + (first + v) * lanes);
+      squares[r] = vectorOfSquares(d);
+    }
+    sum = add(sum, sumsOfLanes(squares));
   }
-  float rate = t.rule.rate;
-  if (t.rule.kind == RuleKind::rowWiseAdagrad) {
-    float* state = t.state + row;
-    *state += mean != nullptr ? *mean : meanOfSquares<vectors>(d);
-    rate /= __builtin_sqrtf(*state) + t.rule.epsilon;
-    finite.look(broadcast(*state));
+  return div(sum, broadcast(static_cast<float>(vectors * lanes)));
+}
+
+/// SGD or row-wise Adagrad, without decay, on float32 rows of so many vectors: what `foldRow` and
+/// `applyRow` do, in groups of rows whose rates are one vector. Asks for one row at every row, as
+/// `pool` does. What the loop needs is copied out of reach of the stores in it.
+template <int vectors, bool adagrad, bool weighted>
+[[gnu::noinline]] static void updatePlain(const Table& table, const Gradients<weighted>& gradients,
+                                          int64_t first, const float* mean, Finite& finite) {
+  const Table t = table;
+  const Gradients<weighted> g = gradients;
+  const bool summed = weighted || g.mean;
+  float* const folded = scratches().gradient.take<float>(lanes * g.dim);
+  int64_t asked = 0;
+  const auto ask = [&]() INLINE_LAMBDA {
+    if (asked == g.count) return;
+    const int64_t row = rowOf(g.lookups[asked]);
+    prefetch(g.d + g.sampleOf(asked) * g.columns, vectors * lanes * sizeof(float));
+    prefetch(t.weights + row * vectors * lanes, vectors * lanes * sizeof(float));
+    if (adagrad) prefetch(t.state + row, 1);
+    prefetch(t.touched + row, 1);
+    asked++;
+  };
+  Finite seen;
+  for (int64_t from = 0; from < g.count;) {
+    while (asked < from + updateAhead && asked < g.count) ask();
+    int64_t rows[lanes], n = 0;
+    const float* d[lanes];
+    for (; n < lanes && from < g.count; n++) {
+      const int64_t row = rowOf(g.lookups[from]);
+      int64_t to = from + 1;
+      while (to < g.count && rowOf(g.lookups[to]) == row) to++;
+      rows[n] = row;
+      d[n] = g.d + g.sampleOf(from) * g.columns;
+      if (__builtin_expect(summed || to > from + 1, 0)) {
+        d[n] = folded + n * g.dim;
+        std::memcpy(folded + n * g.dim, foldRow(g, first, from, to), g.dim * sizeof(float));
+      }
+      from = to;
+    }
+    float rates[lanes];
+    store(rates, broadcast(t.rule.rate));
+    if (adagrad) {
+      float state[lanes];
+      for (int64_t i = 0; i < n; i++) state[i] = t.state[rows[i]];
+      for (int64_t i = n; i < lanes; i++) d[i] = d[0];
+      const Vec means = mean != nullptr ? loadSome(mean, n) : meansOfSquares<vectors>(d);
+      const Vec sums = add(loadSome(state, n), means);
+      seen.look(sums);
+      store(state, sums);
+      for (int64_t i = 0; i < n; i++) t.state[rows[i]] = state[i];
+      store(rates, div(broadcast(t.rule.rate), add(root(sums), broadcast(t.rule.epsilon))));
+      if (mean != nullptr) mean += n;
+    }
+    for (int64_t i = 0; i < n; i++) {
+      ask();
+      float* w = t.weights + rows[i] * vectors * lanes;
+      UNROLL for (int v = 0; v < vectors; v++) {
+        // A gradient that was not summed may hold a -0.
+        const Vec share = add(zero(), load(d[i] + v * lanes));
+        const Vec changed = fnma(broadcast(rates[i]), share, load(w + v * lanes));
+        seen.look(changed);
+        store(w + v * lanes, changed);
+      }
+      t.touched[rows[i]] = 1;
+    }
   }
-  float* w = t.weights + row * vectors * lanes;
-  for (int v = 0; v < vectors; v++) {
-    const Vec changed = fnma(broadcast(rate), d[v], load(w + v * lanes));
-    finite.look(changed);
-    store(w + v * lanes, changed);
-  }
-  t.touched[row] = 1;
+  finite = seen;
 }
 
 /// One table's rows in fewer bits take their gradients by a plain rule.
@@ -206,7 +110,7 @@ template <Precision precision, bool weighted>
   const Room room(t);
   Finite seen;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
-    askForRows<0>(t, g, asked, to);
+    askForRows(t, g, asked, to);
     const bool lone = to == from + 1 && !weighted && !g.mean;
     const float* gradient =
         lone ? g.d + g.sampleOf(from) * g.columns : foldRow(g, first, from, to);
@@ -217,15 +121,8 @@ template <Precision precision, bool weighted>
   finite = seen;
 }
 
-/// The vectors of a row that `updateHeld` takes, or 0.
-inline int64_t heldVectors(const Table& t) {
-  const Rule& rule = t.rule;
-  const bool held = t.precision == Precision::float32 && isPlain(rule);
-  return held && t.dim % lanes == 0 ? t.dim / lanes : 0;
-}
-
-/// One table's rows take their gradients. `vectors` as in `updateHeld`; 0: any table.
-template <int vectors, bool weighted>
+/// One table's rows take their gradients: any rule, any rows.
+template <bool weighted>
 [[gnu::noinline]] static void updateTable(const Table& t, const Gradients<weighted>& g,
                                           int64_t first, const Completed& completed,
                                           Finite& finite) {
@@ -234,16 +131,18 @@ template <int vectors, bool weighted>
   const Room room(t);
   Finite seen;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {
-    askForRows<vectors>(t, g, asked, to);
-    if constexpr (vectors > 0) {
-      updateHeld<vectors>(t, g, first, row, from, to, mean, seen);
-    } else {
-      seen.also(applyRow(t, row, foldRow(g, first, from, to), {mean, trust}, room));
-      if (trust != nullptr) trust++;
-    }
+    askForRows(t, g, asked, to);
+    seen.also(applyRow(t, row, foldRow(g, first, from, to), {mean, trust}, room));
+    if (trust != nullptr) trust++;
     if (mean != nullptr) mean++;
   });
   finite = seen;
+}
+
+/// The vectors of a row that `updatePlain` takes, or 0.
+inline int64_t heldVectors(const Table& t) {
+  const bool held = t.precision == Precision::float32 && isPlain(t.rule);
+  return held && t.dim % lanes == 0 ? t.dim / lanes : 0;
 }
 
 template <bool weighted>
@@ -260,12 +159,18 @@ inline int64_t updateRowsOf(const Table* tables, const Bags& bags, const float* 
       if constexpr (precision != Precision::float32) {
         if (isPlain(t.rule)) return updateCoded<precision>(t, g, slices.first, known.mean, finite);
       }
+      const auto plain = [&](auto vectors) INLINE_LAMBDA {
+        const bool adagrad = t.rule.kind == RuleKind::rowWiseAdagrad;
+        const auto update = adagrad ? updatePlain<vectors, true, weighted>
+                                    : updatePlain<vectors, false, weighted>;
+        update(t, g, slices.first, known.mean, finite);
+      };
       switch (heldVectors(t)) {
-        case 1: return updateTable<1>(t, g, slices.first, known, finite);
-        case 2: return updateTable<2>(t, g, slices.first, known, finite);
-        case 4: return updateTable<4>(t, g, slices.first, known, finite);
-        case 8: return updateTable<8>(t, g, slices.first, known, finite);
-        default: return updateTable<0>(t, g, slices.first, known, finite);
+        case 1: return plain(std::integral_constant<int, 1>());
+        case 2: return plain(std::integral_constant<int, 2>());
+        case 4: return plain(std::integral_constant<int, 4>());
+        case 8: return plain(std::integral_constant<int, 8>());
+        default: return updateTable(t, g, slices.first, known, finite);
       }
     });
     if (firstBad < 0 && !finite.all()) firstBad = index;

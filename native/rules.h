@@ -84,21 +84,21 @@ inline void applyAdam(const Rule& rule, float* w, float* state, float* second, c
                          });
 }
 
-/// The sum of squares of one quantum of 32 columns: a pairwise tree, missing columns are 0.
-/// Takes `vectors` of them, overwritten.
+/// The sum of squares of one quantum of 32 columns: a pairwise tree, missing columns are 0. Its
+/// lanes are still to be added up. Takes `vectors` of them, overwritten.
 template <int vectors>
-INLINE float treeOfSquares(Vec (&d)[vectors]) {
+INLINE Vec vectorOfSquares(Vec (&d)[vectors]) {
   for (int v = 0; v < vectors; v++) d[v] = mul(d[v], d[v]);
   for (int half = 16 / lanes; half > 0; half /= 2) {
     for (int v = 0; v < half && v + half < vectors; v++) d[v] = add(d[v], d[v + half]);
   }
-  return sumOfLanes(d[0]);
+  return d[0];
 }
 
 INLINE float quantumSquares(const float* g, int64_t n) {
   Vec d[32 / lanes];
   UNROLL for (int v = 0; v < 32 / lanes; v++) d[v] = loadSome(g + v * lanes, left(n, v * lanes));
-  return treeOfSquares(d);
+  return sumOfLanes(vectorOfSquares(d));
 }
 
 /// The quanta's sums are added up in order.
@@ -106,19 +106,6 @@ INLINE float meanOfSquares(const float* g, int64_t n) {
   float sum = 0;
   for (int64_t c = 0; c < n; c += 32) sum += quantumSquares(g + c, n - c);
   return sum / static_cast<float>(n);
-}
-
-/// The same of a gradient in registers: at most one quantum, or whole ones.
-template <int vectors>
-INLINE float meanOfSquares(const Vec (&g)[vectors]) {
-  constexpr int most = 32 / lanes;
-  float sum = 0;
-  for (int first = 0; first < vectors; first += most) {
-    Vec d[vectors < most ? vectors : most];
-    for (int v = 0; v < (vectors < most ? vectors : most); v++) d[v] = g[first + v];
-    sum += treeOfSquares(d);
-  }
-  return sum / static_cast<float>(vectors * lanes);
 }
 
 /// The length of a vector: its quanta's sums of squares, added up in order in float64.

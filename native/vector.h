@@ -135,6 +135,32 @@ INLINE float sumOfLanes(Vec v) {
   return (q[0] + q[2]) + (q[1] + q[3]);
 }
 
+/// The sums of lanes of as many vectors as there are lanes, each as `sumOfLanes` has it.
+INLINE Vec sumsOfLanes(const Vec (&v)[lanes]) {
+#if defined(OSIRIS_AVX512)
+  // Two vectors at a time: the halves that are added up of one beside those of the other.
+#define BESIDE(shuffle, a, b, lower, upper)                                                       \
+  add(shuffle(everyLane, a, b, lower), shuffle(everyLane, a, b, upper))
+  Vec eight[8], four[4], two[2];
+  for (int r = 0; r < 8; r++) {
+    const int at = r % 4 + r / 4 * 8;
+    eight[r] = BESIDE(_mm512_maskz_shuffle_f32x4, v[at], v[at + 4], 0x44, 0xee);
+  }
+  for (int r = 0; r < 4; r++) {
+    four[r] = BESIDE(_mm512_maskz_shuffle_f32x4, eight[r], eight[r + 4], 0x88, 0xdd);
+  }
+  for (int r = 0; r < 2; r++) {
+    two[r] = BESIDE(_mm512_maskz_shuffle_ps, four[2 * r], four[2 * r + 1], 0x44, 0xee);
+  }
+  return BESIDE(_mm512_maskz_shuffle_ps, two[0], two[1], 0x88, 0xdd);
+#undef BESIDE
+#else
+  float sums[lanes];
+  for (int r = 0; r < lanes; r++) sums[r] = sumOfLanes(v[r]);
+  return load(sums);
+#endif
+}
+
 /// a * b + c of one number, rounded as a vector's lanes are.
 INLINE float fmaOne(float a, float b, float c) {
   float result[lanes];

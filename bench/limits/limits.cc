@@ -6,6 +6,7 @@
 //                                               forward (A B^T), dInput (A B) or dWeight (A^T B)
 //   limits gather ROWS LENGTH SECONDS           rows/s of prefetched sums of LENGTH random rows
 //   limits update ROWS SECONDS                  rows/s of a prefetched read-modify-write
+//   limits updateLines ROWS SECONDS             the same, of a number and a byte elsewhere too
 //   limits memcpy BYTES SECONDS                 bytes/s of copies, over all rounds
 //
 // SECONDS is how long each measures; the best of its rounds is printed, where nothing else is said.
@@ -168,13 +169,24 @@ double gather(size_t rows, size_t length, double seconds) {
   });
 }
 
+/// `lines`: each row has a number and a byte in arrays of their own, as the state of row-wise
+/// Adagrad and the mark of a touched row are.
+template <bool lines>
 double update(size_t rows, double seconds) {
   const Table table = makeTable(rows);
   const Vector gradient = Vector{} + 1e-6f;
+  std::vector<float> state(lines ? rows : 0);
+  std::vector<uint8_t> marks(lines ? rows : 0);
   return best(seconds, double(table.lookups), [&] {
     const uint32_t *id = table.ids.data();
     for (size_t k = 0; k < table.lookups; k++, id++) {
       prefetchRow(table.rows + id[ahead] * dim);
+      if (lines) {
+        __builtin_prefetch(&state[id[ahead]], 0, 2);
+        __builtin_prefetch(&marks[id[ahead]], 0, 2);
+        state[*id] += 1e-6f;
+        marks[*id] = 1;
+      }
       Vector *row = reinterpret_cast<Vector *>(table.rows + *id * dim);
       for (size_t i = 0; i < 4; i++) row[i] -= 0.01f * gradient;
     }
@@ -210,7 +222,8 @@ int main(int count, char **words) {
     rate = sgemm(words[2], words[3], m, n, k, number(7)) / 1e9;
   }
   if (std::strcmp(what, "gather") == 0) rate = gather(number(2), number(3), number(4));
-  if (std::strcmp(what, "update") == 0) rate = update(number(2), number(3));
+  if (std::strcmp(what, "update") == 0) rate = update<false>(number(2), number(3));
+  if (std::strcmp(what, "updateLines") == 0) rate = update<true>(number(2), number(3));
   if (std::strcmp(what, "memcpy") == 0) rate = copy(size_t(number(2)), number(3));
   std::printf("{\"rate\":%.6g}\n", rate);
   return rate < 0 ? 1 : 0;

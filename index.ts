@@ -18,7 +18,7 @@ export type {
   Staleness,
 } from "./actors/run-record.ts";
 export type { Incident } from "./actors/incident.ts";
-export type { StepTimes } from "./src/training/step-meter.ts";
+export type { StepTimes, TierRates } from "./src/training/step-meter.ts";
 
 // A job, as plain data ----
 export { type JobOptions, type JobSpec, resolveJob } from "./src/job.ts";

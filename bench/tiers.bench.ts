@@ -3,6 +3,7 @@
 import { openKernels } from "../src/kernels/index.ts";
 import { benchHbm } from "./hbm.bench.ts";
 import { accesses, associativeRate, hitRate } from "./hit-rates.ts";
+import { benchLargeTable } from "./large-table.ts";
 import type { BenchRow } from "./report.ts";
 import { benchTrainTiers } from "./train-tiers.bench.ts";
 
@@ -22,6 +23,7 @@ export async function benchTiers(options: TiersBenchOptions): Promise<BenchRow[]
     hbm: () => benchHbm(gib),
     hitrate: benchHitRates,
     "train.file": () => benchTrainTiers({ ssd: "file", seconds, rounds }),
+    large: () => benchLargeTable(seconds),
     "train.rocksdb": () => benchTrainTiers({ ssd: "rocksdb", seconds, rounds }),
   };
   const rows: BenchRow[] = [];

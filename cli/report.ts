@@ -1,6 +1,6 @@
 // The final report of a run, and the loss curve in it.
 
-import type { CutRecord, RunResult, StepTimes } from "../index.ts";
+import type { CutRecord, RunResult, StepTimes, TierRates } from "../index.ts";
 import { count, metric } from "./format.ts";
 
 /** What people are told of a finished run, as lines. */
@@ -23,6 +23,9 @@ export function reportOf(result: RunResult): string[] {
       ? [`Samples/s            ${count(result.samplesPerSecond)}`]
       : []),
     ...(result.times === undefined ? [] : [`Time of a step       ${timeOf(result.times)}`]),
+    ...(result.times?.tiers === undefined
+      ? []
+      : [`Rows of a step       ${tiersOf(result.times.tiers)}`]),
     `Steps                ${count(result.step)}${result.status === "stopped-early" ? " (stopped early: the best)" : ""}`,
     ...(result.repairedIds.length > 0
       ? [`Repaired ids         ${repairedCounts(result.repairedIds)}`]
@@ -58,6 +61,13 @@ export function timeOf({ stepMs, shares }: StepTimes): string {
     .filter((name) => shares[name] >= 0.05)
     .map((name) => `${Math.round(100 * shares[name])} % ${shareNames[name]}`);
   return `${stepMs.toPrecision(3)} ms: ${parts.join(", ")}`;
+}
+
+/** Where the rows of cached tables came from. */
+export function tiersOf({ rows, hbm, ddr, ssd }: TierRates): string {
+  const percent = (share: number) => `${(100 * share).toFixed(1)} %`;
+  const places = `${percent(hbm)} from HBM, ${percent(ddr)} from DDR, ${percent(ssd)} from SSD`;
+  return `${count(Math.round(rows))}: ${places}`;
 }
 
 /** Ids that were clamped or hashed, table by table. */

@@ -23,6 +23,8 @@ export interface FoundRecords {
 }
 
 export interface RowsBelow {
+  /** Rows that were asked for, and those of them that lay in host memory. They only grow. */
+  readonly counts: { readonly asked: number; readonly hits: number };
   /** Begins a request, once there is room for one. */
   open(): Promise<void>;
   /** Room for `count` rows of a shard that go down; to be filled before `post`. */

@@ -38,6 +38,8 @@ export interface DeviceState {
   readonly exchange: Exchange;
   readonly model: Dlrm;
   readonly denseState: DenseState;
+  /** What lies below device memory; undefined where no shard of this device does. */
+  readonly below: RowsBelow | undefined;
   /** Rows of the shards that are placed here and pooled here. */
   readonly slab: Slab;
   /** Tables with `dedup`: those of their rows that are placed here, and what comes of others. */
@@ -114,6 +116,7 @@ export function createDeviceState(options: {
   const flats = exchange.gradients.subtrees;
   return {
     ...options,
+    below,
     key,
     model,
     denseState: createDenseState(kernels, recipe.optimizer.dense, shape.layout.length),

@@ -17,6 +17,7 @@ import { z } from "zod";
 import { IdOutOfRangeError } from "../errors.ts";
 import type { BatchIntake, LocalBatch } from "../exchange/batch-ring.ts";
 import type { DeviceState } from "./device-state.ts";
+import { tierCountsOf } from "./staging-hop.ts";
 import {
   type BegunStep,
   beginStep,
@@ -124,7 +125,7 @@ export function createPipeline(options: {
         },
       });
       intake.release("training");
-      meter.end();
+      meter.end(tierCountsOf(device));
       return outcome;
     },
   };

@@ -6,6 +6,7 @@ import type { StagedBags } from "../embedding/staging.ts";
 import { receiveBags } from "./bags-hop.ts";
 import type { DeviceState } from "./device-state.ts";
 import { slabAt } from "./rows-hop.ts";
+import type { TierCounts } from "./step-meter.ts";
 import type { StepPlan } from "./step-plan.ts";
 
 /** What all devices look up of one shard, by places. */
@@ -19,6 +20,16 @@ export interface StagedRows {
   readonly lookups: readonly StagedLookups[];
   /** What device 0 said of a stop. */
   readonly stopAfter: number;
+}
+
+/** What this device's tiers were asked for so far; undefined where all its rows are in memory. */
+export function tierCountsOf({ slab, distinct, below }: DeviceState): TierCounts | undefined {
+  if (below === undefined) return undefined;
+  const counts = [slab, ...distinct.slabs].flatMap(({ cached }) => cached.map((one) => one.counts));
+  const sumOf = (name: "distinct" | "missed" | "conflicts") =>
+    counts.reduce((sum, own) => sum + own[name], 0);
+  const [rows, missed, conflicts] = [sumOf("distinct"), sumOf("missed"), sumOf("conflicts")];
+  return { rows, missed, ddrHits: below.counts.hits, conflicts };
 }
 
 /** Receives the bags of a step and asks for the rows that are not there. */

@@ -7,6 +7,7 @@
 //   word 2           all of the steps
 //   word 3           ids becoming rows, and rows being sent: the input exchange
 //   words 4..        waits, in the order of `waitedFor`
+//   last words       rows of cached tables, in the order of `tierCounts`
 //
 // Times are microseconds. All words only grow.
 
@@ -39,10 +40,20 @@ const alike: Readonly<Record<string, WaitedFor>> = {
   staleRows: "rows",
 };
 
+/**
+ * Of cached tables: distinct rows that batches needed, those that were not in device memory, those
+ * of the latter that lay in host memory, and rows that found no way in their set.
+ */
+const tierCounts = ["rows", "missed", "ddrHits", "conflicts"] as const;
+
+/** What a device's tiers were asked for so far, in all. */
+export type TierCounts = Readonly<Record<(typeof tierCounts)[number], number>>;
+
 const waitsFirst = 4;
+const tiersFirst = waitsFirst + waitedFor.length;
 
 /** Words of one device. */
-export const meterWords: number = waitsFirst + waitedFor.length;
+export const meterWords: number = tiersFirst + tierCounts.length;
 
 export interface StepMeter {
   /** The same cells; what a wait there takes is counted as one for `what`. */
@@ -51,8 +62,8 @@ export interface StepMeter {
   begin(batches: number): void;
   /** Runs the input exchange of a batch. */
   exchangeInput<T>(run: () => Promise<T>): Promise<T>;
-  /** The step is over: the counters may be read. */
-  end(): void;
+  /** The step is over: the counters may be read. `tiers`: where tables are cached. */
+  end(tiers?: TierCounts): void;
 }
 
 /** A meter over a device's words. */
@@ -95,7 +106,11 @@ export function createStepMeter(words: BigInt64Array, clock: Clock): StepMeter {
       return result;
     },
 
-    end() {
+    end(tiers) {
+      for (const [at, name] of tierCounts.entries()) {
+        const word = tiersFirst + at;
+        if (tiers !== undefined) add(word, tiers[name] - (totals[word] ?? 0));
+      }
       add(2, 1000 * (clock.now() - beganMs));
       add(3, 1000 * inputMs);
       for (const [at, ms] of waits.entries()) add(waitsFirst + at, 1000 * ms);
@@ -116,6 +131,20 @@ export interface StepTimes {
   readonly batchesThere: number;
   /** Shares of the step, which add up to 1: work, and waiting for what. */
   readonly shares: Readonly<Record<"computing" | "sendingIds" | WaitedFor, number>>;
+  /** Where the rows of cached tables came from; left out, none was needed. */
+  readonly tiers?: TierRates;
+}
+
+/** Where the rows of cached tables came from. The shares add up to 1. */
+export interface TierRates {
+  /** Distinct rows of a device's step, shard by shard. */
+  readonly rows: number;
+  readonly hbm: number;
+  readonly ddr: number;
+  /** From the disk, or born. */
+  readonly ssd: number;
+  /** Rows that found no way in their set of the cache: a part of `ddr` and `ssd`. */
+  readonly conflicts: number;
 }
 
 /** The counters of a host: the words of its devices; of its readers, batches and microseconds. */
@@ -141,7 +170,8 @@ export function timesBetween(
     batches += (to.reading[0] ?? 0) - (from?.reading[0] ?? 0);
     readMicros += (to.reading[1] ?? 0) - (from?.reading[1] ?? 0);
   }
-  const [steps = 0, there = 0, micros = 0, input = 0, ...waits] = sums;
+  const [steps = 0, there = 0, micros = 0, input = 0] = sums;
+  const waits = sums.subarray(waitsFirst, tiersFirst);
   if (steps === 0 || micros === 0) return undefined;
   const waited = waits.reduce((sum, wait) => sum + wait, 0);
   const shareOf = (part: number) => Math.min(1, Math.max(0, part / micros));
@@ -157,5 +187,13 @@ export function timesBetween(
         waitedFor.map((what, at) => [what, shareOf(waits[at] ?? 0)]),
       ) as Record<WaitedFor, number>),
     },
+    ...tierRatesOf(sums.subarray(tiersFirst), steps),
   };
+}
+
+function tierRatesOf(counts: Float64Array, steps: number): { readonly tiers?: TierRates } {
+  const [rows = 0, missed = 0, ddrHits = 0, conflicts = 0] = counts;
+  if (rows === 0) return {};
+  const shares = { hbm: 1 - missed / rows, ddr: ddrHits / rows, ssd: (missed - ddrHits) / rows };
+  return { tiers: { rows: rows / steps, ...shares, conflicts: conflicts / rows } };
 }

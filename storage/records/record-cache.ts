@@ -37,6 +37,8 @@ type Kernels = CacheKernels & Pick<RecordKernels, "moveRecords">;
 /** A store whose records rest in memory as far as there is room. */
 export interface RecordCache extends RecordStore {
   stats(): RecordCacheStats;
+  /** Rows that were asked for and were here, so far. */
+  hits(): number;
 }
 
 export interface RecordCacheStats extends RecordStats {
@@ -100,6 +102,7 @@ export function createRecordCache(options: {
       const { diskBytes } = stats;
       return { read, written, diskBytes, asked: sumOf("asked"), hits: sumOf("hits"), below: stats };
     },
+    hits: () => shards.reduce((sum, { hits }) => sum + hits, 0),
     close: () => below.close(),
   };
 }

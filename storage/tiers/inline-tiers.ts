@@ -23,6 +23,6 @@ export function createInlineTiers(store: RecordStore, shape: TierRingShape): Row
   return createRowsBelow(place, () => {
     const request = end.next();
     if (request !== undefined) carry(request);
-    end.done();
+    end.done(0);
   });
 }

@@ -5,7 +5,7 @@
 //   posted   requests that the device has posted
 //   served   requests that the tier has carried out
 //
-//   a slot, int32:  [entries, then for each: kind, shard, room for rows, where they lie, rows]
+//   a slot, int32:  [entries, rows that were in host memory, then for each: kind, shard, room for rows, where they lie, rows]
 //   arrays of an entry, each from a multiple of 8 bytes:
 //     down   rows, records                        the device writes both
 //     up     rows, found, records                 the tier writes the last two
@@ -55,6 +55,7 @@ export interface TierEntry {
   readonly records: Uint8Array;
 }
 
+const headInts = 2;
 const entryInts = 5;
 
 function entriesMax({ shards }: TierRingShape): number {
@@ -62,7 +63,7 @@ function entriesMax({ shards }: TierRingShape): number {
 }
 
 function headerBytes(shape: TierRingShape): number {
-  return padded(4 * (1 + entryInts * entriesMax(shape)));
+  return padded(4 * (headInts + entryInts * entriesMax(shape)));
 }
 
 function padded(bytes: number): number {
@@ -104,7 +105,7 @@ class Slot {
   }
 
   clear(): void {
-    this.#header[0] = 0;
+    this.#header.fill(0, 0, headInts);
     this.#end = headerBytes(this.#place.shape);
   }
 
@@ -116,7 +117,7 @@ class Slot {
     const entry = this.entries;
     assert(entry < entriesMax(this.#place.shape), "a request has room for its entries");
     const words = [kinds.indexOf(kind), at, count, this.#end / 8, count];
-    this.#header.set(words, 1 + entryInts * entry);
+    this.#header.set(words, headInts + entryInts * entry);
     this.#header[0] = entry + 1;
     const made = this.read(entry);
     this.#end = made.records.byteOffset - this.#first + padded(made.records.length);
@@ -126,7 +127,7 @@ class Slot {
 
   read(entry: number): TierEntry {
     const { memory, shape } = this.#place;
-    const start = 1 + entryInts * entry;
+    const start = headInts + entryInts * entry;
     const words = this.#header.subarray(start, start + entryInts);
     const [kind = 0, at = 0, count = 0, first = 0, used = 0] = words;
     const name = kinds[kind] ?? "down";
@@ -143,9 +144,18 @@ class Slot {
     };
   }
 
+  /** Of the rows that were asked for, those that the disk was not asked for. */
+  get hits(): number {
+    return this.#header[1] ?? 0;
+  }
+
+  set hits(count: number) {
+    this.#header[1] = count;
+  }
+
   /** A scan found `count` rows. */
   shorten(entry: number, count: number): void {
-    this.#header[1 + entryInts * entry + 4] = count;
+    this.#header[headInts + entryInts * entry + 4] = count;
   }
 }
 
@@ -158,6 +168,7 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
   /** Requests that ask for something and were not given back, oldest first. */
   const asked: number[] = [];
   let posted = 0;
+  const counts = { asked: 0, hits: 0 };
   const slotOf = (request: number): Slot => {
     const slot = slots[request % shape.slots];
     assert(slot !== undefined);
@@ -202,8 +213,12 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
       slotOf(posted).add("up", placeOf(shard), rows.length).rows.set(rows);
     },
     post,
+    counts,
     async answer(): Promise<readonly FoundRecords[]> {
-      return (await oldest("bring rows up")).filter(({ kind }) => kind === "up");
+      const found = (await oldest("bring rows up")).filter(({ kind }) => kind === "up");
+      counts.asked += found.reduce((sum, { rows }) => sum + rows.length, 0);
+      counts.hits += slotOf(asked[0] ?? 0).hits;
+      return found;
     },
     close() {
       asked.shift();
@@ -231,8 +246,8 @@ export interface TierEnd {
   wait(): Promise<void>;
   /** The oldest request that is not done; undefined: there is none. */
   next(): TierRequest | undefined;
-  /** The request is carried out. */
-  done(): void;
+  /** The request is carried out; `hits` of its rows did not come from the disk. */
+  done(hits: number): void;
 }
 
 export interface TierRequest {
@@ -256,7 +271,9 @@ export function createTierEnd(place: RingPlace): TierEnd {
         shorten: (entry, count) => slot.shorten(entry, count),
       };
     },
-    done() {
+    done(hits) {
+      const slot = slots[served % shape.slots];
+      if (slot !== undefined) slot.hits = hits;
       served++;
       cells.store(cellBase + 1, served, [peer]);
     },

@@ -48,7 +48,9 @@ export async function serveTier(options: TierOptions): Promise<never> {
     onFull: (isFull) => onState(isFull ? "paused" : "serving"),
   });
   const { ddrBytes: bytes, policy } = tiers;
-  const store = bytes === 0 ? below : createRecordCache({ below, shards, bytes, policy, kernels });
+  const cache =
+    bytes === 0 ? undefined : createRecordCache({ below, shards, bytes, policy, kernels });
+  const store = cache ?? below;
   const carry = createCarrier(store);
   let isSlow = false;
   onState("serving");
@@ -58,8 +60,9 @@ export async function serveTier(options: TierOptions): Promise<never> {
       const request = end.next();
       if (request === undefined) continue;
       const startMs = clock.now();
+      const hitsBefore = cache?.hits() ?? 0;
       carry(request); // S1
-      end.done();
+      end.done((cache?.hits() ?? 0) - hitsBefore);
       if (clock.now() - startMs > deadlineMs * slowShare !== isSlow) {
         isSlow = !isSlow;
         onState(isSlow ? "slow" : "serving");

@@ -37,6 +37,14 @@ test("Criteo: both models beat chance on the same split", async (t) => {
   }
 });
 
+test("tables that are larger than their memory train the bits of those that fit", async (t) => {
+  const { isSame, from, bytes, budget } = await resultOf("larger-than-memory", []);
+  t.true(isSame);
+  t.true(Number(bytes) >= 8 * Number(budget));
+  const { hbm, ddr, ssd } = from as { hbm: number; ddr: number; ssd: number };
+  t.true(hbm > 0.3 && ddr > 0 && ssd > 0 && Math.abs(hbm + ddr + ssd - 1) < 1e-9);
+});
+
 for (const example of ["frappe", "criteo"]) {
   test(`${example}: where the data are not there, one sentence says so`, async (t) => {
     const run = resultOf(example, ["--data", "nowhere"]);

@@ -11,6 +11,7 @@ import { benchPeers, type PeersBenchOptions } from "./peers.bench.ts";
 import { benchPlanner, type PlannerBenchOptions } from "./planner.bench.ts";
 import { printReport } from "./report.ts";
 import { benchScaling, type ScalingBenchOptions } from "./scaling.bench.ts";
+import { benchTiers, type TiersBenchOptions } from "./tiers.bench.ts";
 import { benchTrain, type TrainBenchOptions } from "./train.bench.ts";
 
 const program = new Command("bench").description("Measures Osiris on this machine.");
@@ -145,6 +146,16 @@ program
   .option("--json", "end with one line for machines", false)
   .action((options: PlannerBenchOptions & { json: boolean }) => {
     printReport("planner", benchPlanner(options), options.json);
+  });
+
+program
+  .command("tiers")
+  .description("rows that do not all lie in device memory: lookups in a cache, and its hit rates")
+  .option("--gib <size>", "gibibytes of the memory that rows are looked up in", positive, 1)
+  .option("--only <prefix>", "only rows whose names begin with this: hitrate", "")
+  .option("--json", "end with one line for machines", false)
+  .action(async (options: TiersBenchOptions & { json: boolean }) => {
+    printReport("tiers", await benchTiers(options), options.json);
   });
 
 await program.parseAsync();

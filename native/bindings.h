@@ -107,7 +107,7 @@ void dInteract(Call& call) {
   if (call.valid()) running().dInteract(dX, dOut, x, samples, features, dim, copied, dots);
 }
 
-// TABLES: weights[], states[], touched[], exponents[], numbers. BAGS: offsets, ids, weights.
+// TABLES: weights[], states[], touched[], exponents and names[], numbers. BAGS: offsets, ids, weights.
 
 // born(TABLES, key0, key1, purpose, scale)
 void born(Call& call) {
@@ -283,6 +283,8 @@ napi_value applyFlat(Call& call) {
   return call.answer(running().applyFlat(ruleOf(numbers), w, state, second, g, n) ? -1 : 0);
 }
 
+#include "cache-bindings.h"
+
 // skewOf(t): elements of t before the first that lies on a boundary of 64 bytes.
 napi_value skewOf(Call& call) {
   const uintptr_t past = reinterpret_cast<uintptr_t>(call.floats(0)) / sizeof(float) % 16;
@@ -415,6 +417,11 @@ NAPI_MODULE_INIT() {
       method("readRecords", bound<readRecords>),
       method("writeRecords", bound<writeRecords>),
       method("dropCached", answered<dropCached>),
+      method("placeRows", answered<placeRows>),
+      method("gatherRecords", bound<gatherRecords>),
+      method("scatterRecords", bound<scatterRecords>),
+      method("bornAt", bound<bornAt>),
+      method("moveRecords", bound<moveRecords>),
   };
   napi_define_properties(env, exports, sizeof properties / sizeof properties[0], properties);
   return exports;

@@ -29,3 +29,22 @@ inline void born(const Table& t, const uint32_t* key, uint32_t purpose, float sc
     }
   });
 }
+
+/// The row at places[i] becomes what `born` makes of row ids[i], with a state of its own.
+inline void bornAt(const Table& t, const int32_t* places, const int32_t* ids, int64_t count,
+                   const uint32_t* key, uint32_t purpose, float scale, float initialState) {
+  float* decoded = scratches().decoded.take<float>(t.dim);
+  withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
+    for (int64_t i = 0; i < count; i++) {
+      const int64_t place = places[i];
+      const int64_t first = (t.firstRow + ids[i]) * t.tableDim + t.firstColumn;
+      constexpr bool stored = precision == Precision::float32;
+      float* weights = stored ? t.weights + place * t.dim : decoded;
+      uniform(weights, t.dim, key, purpose, first, scale);
+      if constexpr (!stored) encodeNearest<precision>(t, place, weights);
+      float* state = t.state + place * t.stateWidth;
+      for (int64_t c = 0; c < t.stateWidth; c++) state[c] = initialState;
+      t.touched[place] = 0;
+    }
+  });
+}

@@ -27,6 +27,7 @@ class Call {
 
   float* floats(size_t i) { return pointer<float>(arguments_[i], napi_float32_array); }
   int32_t* ints(size_t i) { return pointer<int32_t>(arguments_[i], napi_int32_array); }
+  uint32_t* words(size_t i) { return pointer<uint32_t>(arguments_[i], napi_uint32_array); }
   double* doubles(size_t i) { return pointer<double>(arguments_[i], napi_float64_array); }
   uint8_t* bytes(size_t i) { return pointer<uint8_t>(arguments_[i], napi_uint8_array); }
 
@@ -176,7 +177,8 @@ Rule ruleOf(const double* numbers) {
 /// The numbers of a table, as src/kernels/native.ts lays them out.
 constexpr int64_t tableNumbers = 10;
 
-/// Tables from lists: weights or codes, states, touched, exponents, numbers; rules where there are.
+/// Tables from lists: weights or codes, states, touched, exponents and names of each, numbers; rules
+/// where there are.
 std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
   const int32_t* numbers = call.ints(i + 4);
   std::vector<napi_typedarray_type> types;
@@ -190,7 +192,11 @@ std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
   const auto weights = call.list<void>(i, types);
   const auto states = call.floatsOf(i + 1);
   const auto touched = call.list<uint8_t>(i + 2, napi_uint8_array);
-  const auto exponents = call.list<int8_t>(i + 3, napi_int8_array);
+  std::vector<napi_typedarray_type> rest;
+  for (size_t t = 0; t < types.size(); t++) {
+    rest.insert(rest.end(), {napi_int8_array, napi_int32_array});
+  }
+  const auto exponentsAndNames = call.list<void>(i + 3, rest);
   const double* rulesAt = rules ? call.doubles(i + 5) : nullptr;
   std::vector<Table> tables;
   int64_t column = 0;
@@ -201,8 +207,10 @@ std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
     const bool wide = precision == Precision::float32;
     tables.push_back({wide ? static_cast<float*>(weights[t]) : nullptr, states[t], touched[t],
                       numbers[0], numbers[1], numbers[2], numbers[3] != 0, numbers[4], column,
-                      rule, precision, wide ? nullptr : weights[t], exponents[t], numbers[6],
-                      numbers[7], numbers[8], numbers[9]});
+                      rule, precision, wide ? nullptr : weights[t],
+                      static_cast<int8_t*>(exponentsAndNames[2 * t]), numbers[6], numbers[7],
+                      numbers[8], numbers[9],
+                      static_cast<const int32_t*>(exponentsAndNames[2 * t + 1])});
     column += numbers[1];
   }
   return tables;

@@ -339,6 +339,7 @@ void testFold(const Kernels& k) {
 }
 
 #include "exchange-test.h"
+#include "cache-test.h"
 
 /// Ids of 64 bits in buffers of their exact size; then one of them is no row of its table.
 void testNarrow() {
@@ -445,6 +446,8 @@ int main() {
       testFoldPooled(*kernels);
       testPacking(*kernels);
       testBorn(*kernels);
+      for (int i = 0; i < 10; i++) testCache(*kernels);
+      for (int kind = 0; kind < 4; kind++) testRecords(*kernels, static_cast<Precision>(kind));
       for (int kind = 1; kind < 4; kind++) testCodes(*kernels, static_cast<Precision>(kind));
       for (int kind = 0; kind < 9; kind++) testEmbedding(*kernels, static_cast<RuleKind>(kind));
     }

@@ -4,6 +4,7 @@
 // One source for every instruction set: the headers below are included once for each, and the best
 // set of this processor is chosen at load time. AVX-512 and AVX2 give the same bits.
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -33,7 +34,7 @@ typedef int SHUFFLE_MASK __attribute__((vector_size(16)));
       dLinearInputBfloat16,    dLinearWeightBfloat16,   dropout,   interact,                      \
       dInteract, pool,         updateRows, rowSquares,  rowNorms,  dRows,                         \
       applyRows, foldSubtrees, foldPooled, shareColumns, packColumns, unpackColumns,              \
-      applyFlat};
+      applyFlat, placeRows, gatherRecords, scatterRecords, bornAt, moveRecords};
 
 #if defined(__x86_64__)
 
@@ -58,6 +59,8 @@ namespace osiris::avx512 {
 #include "pooling.h"
 #include "row-update.h"
 #include "exchange.h"
+#include "row-cache.h"
+#include "records.h"
 OSIRIS_KERNELS("avx512", "native-3")
 }  // namespace osiris::avx512
 #if defined(__clang__)
@@ -113,6 +116,8 @@ namespace osiris::avx2 {
 #include "pooling.h"
 #include "row-update.h"
 #include "exchange.h"
+#include "row-cache.h"
+#include "records.h"
 OSIRIS_KERNELS("avx2", "native-3")
 }  // namespace osiris::avx2
 #if defined(__clang__)
@@ -137,6 +142,8 @@ namespace osiris::portable {
 #include "pooling.h"
 #include "row-update.h"
 #include "exchange.h"
+#include "row-cache.h"
+#include "records.h"
 #if defined(__FP_FAST_FMAF)
 OSIRIS_KERNELS("portable", "native-3-portable-fma")
 #else

@@ -81,6 +81,35 @@ struct Table {
   int8_t* exponents = nullptr;  // (R,D/32 rounded up), of int8 rows
   int64_t blockRows = 1;        // of a whole block
   int64_t firstRow = 0, firstColumn = 0, tableDim = 0;  // of a tile, in its table
+  const int32_t* names = nullptr;  // (R), of a cache's places: the row that each holds
+};
+
+/// Places of a set of a cache.
+constexpr int cacheWays = 32;
+
+/// A cache's index: which row lies in which place (src/kernels/row-cache.ts).
+struct RowCache {
+  int64_t sets, spares;
+  int32_t *rowOf, *stamps;  // (P)
+  uint8_t* pins;            // (P)
+  uint32_t* counts;         // of rows, or of hashes of rows, where LFU counts them
+  int64_t countsLength;     // 0: LRU
+  int32_t* spareTable;      // open addressing: spare places by the hash of their rows
+  int64_t spareTableLength;
+  int32_t* spareFree;       // a stack of free spare places
+  int32_t* head;            // how many are free, and the last tick
+};
+
+/// What one call of `placeRows` did.
+struct PlacedLists {
+  int32_t *placed, *missed, *missedRows, *evicted, *evictedRows;
+  int64_t distinct, missedCount, evictedCount, conflicts, conflictLookups;
+};
+
+/// A lookup whose row was not there, and its place in LFU's order.
+struct Miss {
+  uint64_t key;
+  int32_t lookup;
 };
 
 struct Subtree {
@@ -131,7 +160,7 @@ class Scratch {
 struct Scratches {
   Scratch packedA, packedB, batch, tiles, converted, features;
   Scratch narrowed, rowsA, rowsB, samples, slices, fold, gradient, direction, decoded, noise;
-  Scratch squares, trees, starts;
+  Scratch squares, trees, starts, misses;
 };
 
 inline Scratches& scratches() {
@@ -192,6 +221,17 @@ struct Kernels {
   /// The dense optimizers: a tensor is one long row. False where g was not finite.
   bool (*applyFlat)(const Rule& rule, float* w, float* state, float* second, const float* g,
                     int64_t n);
+  /// False where a row is left without a place.
+  bool (*placeRows)(const RowCache& cache, int32_t* places, const int32_t* ids, int64_t n,
+                    int32_t tick, PlacedLists& out);
+  void (*gatherRecords)(char* out, const Table& rows, const int32_t* places, int64_t count);
+  /// `at`, and those of `moveRecords`, may be nullptr: 0, 1, 2 ...
+  void (*scatterRecords)(const Table& rows, const int32_t* places, int64_t count,
+                         const char* records, const int32_t* at);
+  void (*bornAt)(const Table& rows, const int32_t* places, const int32_t* ids, int64_t count,
+                 const uint32_t* key, uint32_t purpose, float scale, float initialState);
+  void (*moveRecords)(char* to, const int32_t* toAt, const char* from, const int32_t* fromAt,
+                      int64_t count, int64_t bytes);
 };
 
 }  // namespace osiris

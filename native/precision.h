@@ -293,7 +293,8 @@ INLINE void decodeRow(float* out, const Table& t, int64_t row) {
 INLINE void drawRow(uint16_t* noise, const Table& t, int64_t row) {
   const Rule& rule = t.rule;
   const int64_t counters = (t.dim + 7) / 8, ofTable = (t.tableDim + 7) / 8;
-  const auto first = static_cast<uint64_t>((t.firstRow + row) * ofTable + t.firstColumn / 8);
+  const int64_t own = t.firstRow + (t.names == nullptr ? row : t.names[row]);
+  const auto first = static_cast<uint64_t>(own * ofTable + t.firstColumn / 8);
   for (int64_t i = 0; i < counters; i += 8) {
     philox<8, 7>(noise + 8 * i, rule.key, first + static_cast<uint64_t>(i), rule.step,
                  rule.purpose);

@@ -4,6 +4,7 @@
 // message only when it fails: steps should leave no garbage.
 
 import assert from "node:assert/strict";
+import { checkCache, checkRecords } from "./checked-cache.ts";
 import { checkExchange } from "./checked-exchange.ts";
 import { completes } from "./checked-sums.ts";
 import {
@@ -31,6 +32,8 @@ export function checkKernels(inner: Kernels): Kernels {
     ...checkBags(inner),
     ...checkExchange(inner),
     ...checkFlat(inner),
+    ...checkCache(inner),
+    ...checkRecords(inner),
   };
 }
 
@@ -80,6 +83,7 @@ function checkMemory(
     },
     rows(spec) {
       tileOf(spec);
+      named(spec);
       return inner.rows(spec);
     },
     readRows(rows, first, count) {
@@ -111,6 +115,14 @@ function tileOf(spec: Parameters<Kernels["rows"]>[0]): void {
     whole && (last === tableDim || last % quantumColumns === 0),
     `Expected a tile of whole quanta of ${quantumColumns} columns, got ${firstColumn}..${last}`,
   );
+}
+
+/** Rows that are places have one row block, and a name each. */
+function named(rows: Pick<Rows, "rows" | "rowBlocks"> & { readonly names?: Int32Array }): void {
+  const { names, rowBlocks } = rows;
+  if (names === undefined) return;
+  assert(rowBlocks === 1, `Expected one row block of a cache's places, got ${rowBlocks}`);
+  assert.equal(names.length, rows.rows, "Expected a name for each place");
 }
 
 type DenseNames =
@@ -257,6 +269,7 @@ function columnsOf(tables: readonly Rows[]): number {
 function bagsOf(tables: readonly Rows[], bags: Bags): void {
   const { offsets, ids, weights } = bags;
   assert.equal(bags.tables, tables.length, "Expected bags for every table");
+  for (const rows of tables) named(rows);
   assert.equal(offsets.length, bags.tables * bags.samples + 1, "Expected T*B+1 offsets");
   assert(offsets[0] === 0 && offsets.at(-1)! <= ids.length, "Expected offsets within the ids");
   const weighed = weights === undefined || weights.length >= offsets.at(-1)!;

@@ -13,10 +13,14 @@
 
 import type { Key } from "../random.ts";
 import type { Precision } from "./precision.ts";
+import type { RecordKernels } from "./records.ts";
+import type { CacheKernels } from "./row-cache.ts";
 import type { AdamNumbers, RowRule } from "./rules.ts";
 import type { Slices, Subtree } from "./slices.ts";
 import type { Bags, Pooling, RowSums, Rows } from "./tables.ts";
 
+export type { RecordKernels } from "./records.ts";
+export type { CacheKernels, Placed, PlacedMemory, RowCache } from "./row-cache.ts";
 export {
   type AdagradRule,
   type AdamNumbers,
@@ -66,7 +70,7 @@ export const quantumColumns = 32;
  */
 export type DensePrecision = "float32" | "bfloat16";
 
-export interface Kernels {
+export interface Kernels extends CacheKernels, RecordKernels {
   /** Names the arithmetic: equal names give equal bits. Recorded in every checkpoint. */
   readonly arithmetic: string;
 
@@ -115,6 +119,8 @@ export interface Kernels {
     tableDim?: number;
     /** @default "float32" */
     precision?: Precision;
+    /** Of rows that are places of a cache: see `Rows.names`. */
+    names?: Int32Array;
   }): Rows;
   /** Weights (count,D) of rows first .. first+count-1, as they are stored. */
   readRows(rows: Rows, first: number, count: number): Float32Array;

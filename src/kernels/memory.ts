@@ -122,6 +122,7 @@ function reserve(
     exponents: createExponents(precision, rows, dim),
     state: tensor([rows, spec.stateWidth]),
     touched: new Uint8Array(rows),
+    ...(spec.names !== undefined && { names: spec.names }),
   };
 }
 

@@ -6,13 +6,12 @@ import { createRequire } from "node:module";
 import { addonPath } from "./build-native.ts";
 import type { Bags, Kernels, PooledPart, RowRule, RowSums, Rows, Tensor } from "./kernels.ts";
 import { createMemory, valuesOf } from "./memory.ts";
-import { type Precision, packedBytes } from "./precision.ts";
+import { cache, records } from "./native-cache.ts";
+import { type Addon, listed, precisions } from "./native-tables.ts";
+import { packedBytes } from "./precision.ts";
 import { bceWithLogits } from "./reference-loss.ts";
 import { rowMeans, rowTrust } from "./row-sums.ts";
 import { type Slices, subtreesOf } from "./slices.ts";
-
-/** What the addon exports: the same names as the contract, over typed arrays and numbers. */
-export type Addon = Record<string, (...values: unknown[]) => unknown>;
 
 let loaded: Addon | undefined;
 
@@ -60,6 +59,8 @@ export function createNative(): Kernels | undefined {
     rowMeans,
     rowTrust,
     ...exchange(addon),
+    ...cache(addon),
+    ...records(addon),
     ...flat(addon),
   };
 }
@@ -159,27 +160,6 @@ function embedding(addon: Addon): Pick<Kernels, EmbeddingNames> {
       return addon.applyRows!(...listed([rows]), listRules([rule]), ...gradient) === -1;
     },
   };
-}
-
-/** The order of `Precision` in native/kernels.h. */
-const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
-
-/** Tables as the addon takes them: lists of memory, and ten numbers for each. */
-function listed(tables: readonly Rows[]): unknown[] {
-  const numbers = new Int32Array(10 * tables.length);
-  tables.forEach(({ rows, dim, state, pooling, rowBlocks, blockRows, precision, ...tile }, t) => {
-    const isMean = pooling === "mean" ? 1 : 0;
-    const code = precisions.indexOf(precision);
-    const shape = [rows, dim, state.shape[1] ?? 0, isMean, rowBlocks, code];
-    const { firstRow, firstColumn, tableDim } = tile;
-    numbers.set([...shape, blockRows, firstRow, firstColumn, tableDim], 10 * t);
-  });
-  const weights = tables.map((rows) =>
-    rows.precision === "float32" ? data(rows.weights) : rows.codes,
-  );
-  const states = tables.map((rows) => data(rows.state));
-  const touched = tables.map((rows) => rows.touched);
-  return [weights, states, touched, tables.map((rows) => rows.exponents), numbers];
 }
 
 function update(

@@ -183,6 +183,8 @@ interface Coded {
   readonly firstColumn?: number;
   /** @default the columns of the row */
   readonly tableDim?: number;
+  /** Of a cache's places, the row that each holds. @default the place */
+  readonly names?: Int32Array;
 }
 
 /** Encodes weights (D) as row `row`, by `rounding` or, without it, to the nearest. */
@@ -203,7 +205,7 @@ export function encodeRow(
       exponents[quanta + c / quantumColumns] = exponent;
     }
     if (rounding !== undefined && c % 8 === 0) {
-      const before = (firstRow + row) * Math.ceil((to.tableDim ?? dim) / 8);
+      const before = (firstRow + (to.names?.[row] ?? row)) * Math.ceil((to.tableDim ?? dim) / 8);
       const index = before + (firstColumn + c) / 8;
       const { key, step, purpose } = rounding;
       const high = Math.floor(index / 2 ** 32) >>> 0;

@@ -126,7 +126,8 @@ export function createDense(round: Round): DenseKernels {
   };
 }
 
-function uniform(
+/** See `Kernels.uniform`. */
+export function uniform(
   round: Round,
   values: Values,
   key: Key,

@@ -4,10 +4,13 @@
 import type { Kernels } from "./kernels.ts";
 import { createMemory, type Values } from "./memory.ts";
 import { withBfloat16 } from "./reference-bfloat16.ts";
+import { placeRows } from "./reference-cache.ts";
 import { createDense } from "./reference-dense.ts";
 import { createEmbedding } from "./reference-embedding.ts";
 import { createExchange } from "./reference-exchange.ts";
 import { bceWithLogits } from "./reference-loss.ts";
+import { createRecords } from "./reference-records.ts";
+import { freeSpares, releaseRows } from "./row-cache.ts";
 import { rowMeans, rowTrust } from "./row-sums.ts";
 
 /**
@@ -28,5 +31,9 @@ export function createReference(precision: "float32" | "float64" = "float32"): K
     rowMeans,
     rowTrust,
     ...createExchange(round),
+    placeRows,
+    releaseRows,
+    freeSpares,
+    ...createRecords(round),
   };
 }

@@ -55,6 +55,11 @@ export interface Rows {
   readonly state: Tensor;
   /** (R): 1 where the row was born, that is, updated in a committed or running step. */
   readonly touched: Uint8Array;
+  /**
+   * (R): of rows that are places of a cache, the row of the tile that each place holds; what is
+   * drawn for a row is drawn by this number. Such rows have one row block.
+   */
+  readonly names?: Int32Array;
 }
 
 /**

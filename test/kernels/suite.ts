@@ -6,7 +6,9 @@ import type { Bags, DensePrecision, Kernels, Rows, Tensor } from "../../src/kern
 import { sliceStart, slicesOf, subtreesOf } from "../../src/kernels/slices.ts";
 import { RandomStream } from "../../src/random.ts";
 import { bfloat16ByHand } from "./bfloat16-cases.ts";
+import { caches } from "./cache-cases.ts";
 import { type Cases, list, of, smallTable } from "./cases.ts";
+import { records } from "./record-cases.ts";
 import { rulesByHand } from "./rule-cases.ts";
 import { embeddingProblem, random, ruleOf, stateOf } from "./scenarios.ts";
 import { tiles } from "./tile-cases.ts";
@@ -29,6 +31,8 @@ export function kernelSuite(name: string, open: Open): void {
   for (const [title, body] of Object.entries(byBit)) register(title, body);
   for (const [title, body] of Object.entries(wideIds)) register(title, body);
   for (const [title, body] of Object.entries(tiles)) register(title, body);
+  for (const [title, body] of Object.entries(caches)) register(title, body);
+  for (const [title, body] of Object.entries(records)) register(title, body);
   for (const [title, body] of Object.entries(refusals)) register(title, body);
 }
 

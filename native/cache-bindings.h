@@ -1,0 +1,80 @@
+// Bindings of a cache's index and of records: included in bindings.h.
+
+// placeRows(rowOf, stamps, pins, counts, spareTable, spareFree, head, sets, places, ids, tick, words,
+// found): 0, or -1 where a row is left without a place; found (5) is what
+// `placedOf` takes.
+napi_value placeRows(Call& call) {
+  RowCache cache{};
+  cache.rowOf = call.ints(0);
+  cache.stamps = call.ints(1);
+  cache.pins = call.bytes(2);
+  cache.counts = call.words(3);
+  cache.countsLength = call.length(3);
+  cache.spareTable = call.ints(4);
+  cache.spareTableLength = call.length(4);
+  cache.spareFree = call.ints(5);
+  cache.spares = call.length(5);
+  cache.head = call.ints(6);
+  cache.sets = call.integer(7);
+  int32_t *places = call.ints(8), *ids = call.ints(9), *words = call.ints(11);
+  const int64_t n = call.length(9), room = call.length(11) / 5;
+  const auto tick = static_cast<int32_t>(call.integer(10));
+  int32_t* found = call.ints(12);
+  if (!call.valid()) return nullptr;
+  PlacedLists out{};
+  out.placed = words;
+  out.missed = words + room;
+  out.missedRows = words + 2 * room;
+  out.evicted = words + 3 * room;
+  out.evictedRows = words + 4 * room;
+  const bool good = running().placeRows(cache, places, ids, n, tick, out);
+  const int64_t counts[] = {out.distinct, out.missedCount, out.evictedCount, out.conflicts,
+                            out.conflictLookups};
+  for (int i = 0; i < 5; i++) found[i] = static_cast<int32_t>(counts[i]);
+  return call.answer(good ? 0 : -1);
+}
+
+// gatherRecords(out, TABLES, places)
+void gatherRecords(Call& call) {
+  uint8_t* out = call.bytes(0);
+  const auto tables = tablesOf(call, 1, false);
+  const int32_t* places = call.ints(6);
+  const int64_t count = call.length(6);
+  if (!call.valid()) return;
+  running().gatherRecords(reinterpret_cast<char*>(out), tables[0], places, count);
+}
+
+// scatterRecords(TABLES, places, records, at)
+void scatterRecords(Call& call) {
+  const auto tables = tablesOf(call, 0, false);
+  const int32_t* places = call.ints(5);
+  const int64_t count = call.length(5);
+  const uint8_t* records = call.bytes(6);
+  const int32_t* at = call.missing(7) ? nullptr : call.ints(7);
+  if (!call.valid()) return;
+  running().scatterRecords(tables[0], places, count, reinterpret_cast<const char*>(records), at);
+}
+
+// bornAt(TABLES, places, ids, key0, key1, purpose, scale, initialState)
+void bornAt(Call& call) {
+  const auto tables = tablesOf(call, 0, false);
+  const int32_t *places = call.ints(5), *ids = call.ints(6);
+  const int64_t count = call.length(5);
+  const Key key = keyOf(call, 7);
+  const uint32_t purpose = call.word(9);
+  const auto scale = static_cast<float>(call.number(10));
+  const auto state = static_cast<float>(call.number(11));
+  if (!call.valid()) return;
+  running().bornAt(tables[0], places, ids, count, key.words, purpose, scale, state);
+}
+
+// moveRecords(to, toAt, from, fromAt, count, bytes)
+void moveRecords(Call& call) {
+  uint8_t *to = call.bytes(0), *from = call.bytes(2);
+  const int32_t* toAt = call.missing(1) ? nullptr : call.ints(1);
+  const int32_t* fromAt = call.missing(3) ? nullptr : call.ints(3);
+  const int64_t count = call.integer(4), bytes = call.integer(5);
+  if (!call.valid()) return;
+  running().moveRecords(reinterpret_cast<char*>(to), toAt, reinterpret_cast<const char*>(from),
+                        fromAt, count, bytes);
+}

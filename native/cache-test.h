@@ -1,0 +1,106 @@
+// A cache's index and records under the sanitizers: included in kernels-test.cc.
+
+/// A cache in buffers of their exact size, and what the test knows of it.
+struct TestCache {
+  std::vector<int32_t> rowOf, stamps, spareTable, spareFree, head;
+  std::vector<uint8_t> pins;
+  std::vector<uint32_t> counts;
+  RowCache cache;
+
+  TestCache(int64_t sets, int64_t spares, int64_t countsLength)
+      : rowOf(sets * cacheWays + spares, -1), stamps(rowOf.size()), spareTable(2, -1),
+        pins(rowOf.size()), counts(countsLength) {
+    while (static_cast<int64_t>(spareTable.size()) < 2 * spares) {
+      spareTable.resize(2 * spareTable.size(), -1);
+    }
+    for (int64_t i = 0; i < spares; i++) {
+      spareFree.push_back(static_cast<int32_t>(sets * cacheWays + i));
+    }
+    head = {static_cast<int32_t>(spares), 0};
+    cache = {sets,
+             spares,
+             rowOf.data(),
+             stamps.data(),
+             pins.data(),
+             counts.data(),
+             countsLength,
+             spareTable.data(),
+             static_cast<int64_t>(spareTable.size()),
+             spareFree.data(),
+             head.data()};
+  }
+};
+
+/// Places rows, releasing all or none of them after each call, until spares run out.
+void testCache(const Kernels& k) {
+  const int64_t sets = 1 + below(4), spares = below(100), rows = 50 + below(500);
+  const int64_t counts = below(2) == 0 ? 0 : below(2) == 0 ? rows : 32;
+  TestCache test(sets, spares, counts);
+  bool good = true;
+  for (int32_t tick = 1; tick <= 20 && good; tick++) {
+    const int64_t n = below(150), room = std::min<int64_t>(n, test.rowOf.size());
+    std::vector<int32_t> ids(n), places(n), words(5 * room);
+    for (int32_t& id : ids) id = static_cast<int32_t>(below(rows));
+    PlacedLists out{};
+    out.placed = words.data();
+    out.missed = words.data() + room;
+    out.missedRows = words.data() + 2 * room;
+    out.evicted = words.data() + 3 * room;
+    out.evictedRows = words.data() + 4 * room;
+    good = k.placeRows(test.cache, places.data(), ids.data(), n, tick, out);
+    if (!good) {
+      expect(test.head[0] == 0, k.name, "placeRows, a row without a place");
+      break;
+    }
+    for (int64_t i = 0; i < n; i++) {
+      expect(test.rowOf[places[i]] == ids[i], k.name, "placeRows");
+      expect(test.pins[places[i]] > 0, k.name, "placeRows, its pins");
+    }
+    if (below(3) == 0) continue;
+    // Spare places stay with their rows: only ways may be taken again.
+    for (int64_t i = 0; i < sets * cacheWays; i++) test.pins[i] = 0;
+  }
+}
+
+/// Rows to records, through a store, and back to other places.
+void testRecords(const Kernels& k, Precision precision) {
+  const int64_t rows = 20 + below(30), dim = 1 + below(100), width = below(3), count = below(20);
+  const int64_t bytes = precision == Precision::int8 ? 1 : precision == Precision::float32 ? 4 : 2;
+  std::vector<char> codes(rows * dim * bytes);
+  std::vector<int8_t> exponents(precision == Precision::int8 ? rows * ((dim + 31) / 32) : 0);
+  for (char& code : codes) code = static_cast<char>(below(256));
+  for (int8_t& exponent : exponents) exponent = static_cast<int8_t>(below(100));
+  Buffer state(rows * width);
+  std::vector<uint8_t> touched(rows, 1);
+  Table table{};
+  if (precision == Precision::float32) table.weights = reinterpret_cast<float*>(codes.data());
+  else table.codes = codes.data();
+  table.state = state.data();
+  table.touched = touched.data();
+  table.rows = rows;
+  table.dim = table.tableDim = dim;
+  table.stateWidth = width;
+  table.precision = precision;
+  table.exponents = exponents.data();
+  const int64_t each = dim * bytes + (precision == Precision::int8 ? (dim + 31) / 32 : 0);
+  const int64_t size = (each + 3) / 4 * 4 + width * 4;
+  std::vector<int32_t> places, order;
+  for (int64_t i = 0; i < count; i++) {
+    places.push_back(static_cast<int32_t>(i + below(rows - 19)));
+    order.push_back(static_cast<int32_t>(count - 1 - i));
+  }
+  std::vector<char> out(count * size), store(count * size), again(count * size);
+  k.gatherRecords(out.data(), table, places.data(), count);
+  k.moveRecords(store.data(), order.data(), out.data(), nullptr, count, size);
+  std::vector<int32_t> targets;
+  for (int64_t i = 0; i < count; i++) targets.push_back(static_cast<int32_t>(rows - 1 - i));
+  k.scatterRecords(table, targets.data(), count, store.data(), order.data());
+  k.gatherRecords(again.data(), table, targets.data(), count);
+  expect(out == again, k.name, "records");
+  for (const int32_t target : targets) expect(touched[target] == 0, k.name, "scatterRecords");
+  const uint32_t key[2] = {1, 2};
+  k.bornAt(table, places.data(), targets.data(), count, key, 3, 0.5f, 0.25f);
+  for (const int32_t place : places) {
+    expect(width == 0 || state[place * width] == 0.25f, k.name, "bornAt, its state");
+  }
+}

@@ -1,0 +1,32 @@
+// Tables as the addon takes them: typed arrays and numbers, in the order of native/call.h.
+
+import type { Rows } from "./kernels.ts";
+import { valuesOf as data } from "./memory.ts";
+import type { Precision } from "./precision.ts";
+
+/** What the addon exports: the same names as the contract, over typed arrays and numbers. */
+export type Addon = Record<string, (...values: unknown[]) => unknown>;
+
+/** The order of `Precision` in native/kernels.h. */
+export const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
+
+const unnamed = new Int32Array();
+
+/** Tables as the addon takes them: lists of memory, and ten numbers for each. */
+export function listed(tables: readonly Rows[]): unknown[] {
+  const numbers = new Int32Array(10 * tables.length);
+  tables.forEach(({ rows, dim, state, pooling, rowBlocks, blockRows, precision, ...tile }, t) => {
+    const isMean = pooling === "mean" ? 1 : 0;
+    const code = precisions.indexOf(precision);
+    const shape = [rows, dim, state.shape[1] ?? 0, isMean, rowBlocks, code];
+    const { firstRow, firstColumn, tableDim } = tile;
+    numbers.set([...shape, blockRows, firstRow, firstColumn, tableDim], 10 * t);
+  });
+  const weights = tables.map((rows) =>
+    rows.precision === "float32" ? data(rows.weights) : rows.codes,
+  );
+  const states = tables.map((rows) => data(rows.state));
+  const touched = tables.map((rows) => rows.touched);
+  const rest = tables.flatMap(({ exponents, names }) => [exponents, names ?? unnamed]);
+  return [weights, states, touched, rest, numbers];
+}

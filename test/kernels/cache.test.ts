@@ -1,0 +1,111 @@
+import test from "ava";
+import { accesses, associativeRate, cachedRows, hitRate } from "../../bench/hit-rates.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import type { Kernels } from "../../src/kernels/kernels.ts";
+import { createNative, limitIsa } from "../../src/kernels/native.ts";
+import {
+  type CachePolicy,
+  createPlacedMemory,
+  createRowCache,
+} from "../../src/kernels/row-cache.ts";
+import { RandomStream } from "../../src/random.ts";
+import { eachIsa } from "./instruction-sets.ts";
+
+/** Everything that a random use of a cache does and leaves behind. */
+function traceOf(k: Kernels, policy: CachePolicy, seed: number): number[][] {
+  const stream = new RandomStream(seed, 12);
+  const rows = 50 + stream.below(5000);
+  const cache = createRowCache({ policy, sets: 1 + stream.below(9), spares: 700, rows });
+  const inFlight: Int32Array[] = [];
+  const trace: number[][] = [];
+  for (let tick = 3; tick < 40; tick += 1 + stream.below(2)) {
+    const popular = 1 + stream.below(rows);
+    const ids = Int32Array.from({ length: stream.below(300) }, () => stream.below(popular));
+    const places = new Int32Array(ids.length);
+    const made = k.placeRows(cache, places, ids, tick);
+    const lists = [made.placed, made.missed, made.missedRows, made.evicted, made.evictedRows];
+    trace.push([...places], ...lists.map((list) => [...list]));
+    trace.push([made.lookups, made.distinct, made.conflicts, made.conflictLookups]);
+    inFlight.push(made.placed);
+    if (inFlight.length < 1 + stream.below(2)) continue;
+    const free = k.releaseRows(cache, inFlight.shift() ?? new Int32Array());
+    trace.push([...free]);
+    k.freeSpares(cache, free);
+  }
+  const { rowOf, stamps, pins, counts, spareTable, spareFree, head } = cache;
+  const left = [rowOf, stamps, pins, counts, spareTable, spareFree, head];
+  return [...trace, ...left.map((list) => [...list])];
+}
+
+test.serial(
+  "every instruction set places rows as the reference does, and leaves the same cache",
+  (t) => {
+    if (createNative() === undefined) {
+      t.log("The native kernels are not built: there is nothing to compare.");
+      t.pass();
+      return;
+    }
+    const reference = openKernels("reference");
+    for (const policy of ["lru", "lfu"] as const) {
+      for (let seed = 1; seed <= 10; seed++) {
+        const expected = traceOf(reference, policy, seed);
+        eachIsa(t, (native, isa) => {
+          t.deepEqual(traceOf(native, policy, seed), expected, `${isa} ${policy}, seed ${seed}`);
+        });
+      }
+    }
+    const sets = ["avx512bf16", "avx512", "avx2", "portable"] as const;
+    sets.find((isa) => limitIsa(isa));
+  },
+);
+
+test("the memory of a call grows, and is taken again", (t) => {
+  const k = openKernels("auto");
+  const cache = createRowCache({ policy: "lru", sets: 4, spares: 0, rows: 100 });
+  const memory = createPlacedMemory();
+  const place = (tick: number, ids: Int32Array) =>
+    k.placeRows(cache, new Int32Array(ids.length), ids, tick, memory);
+  k.releaseRows(cache, place(1, Int32Array.of(1, 2)).placed);
+  const first = place(
+    2,
+    Int32Array.from({ length: 9 }, (_, i) => i),
+  );
+  t.deepEqual([...first.missedRows], [0, 3, 4, 5, 6, 7, 8]);
+  const { words } = memory;
+  k.releaseRows(cache, first.placed);
+  t.is(place(3, Int32Array.of(50)).placed.buffer, words.buffer);
+});
+
+// papers.md 1.5: 32 ways and fully associative, 300,000 accesses to 100,000 rows.
+for (const [exponent, load, known] of [
+  [0.8, 0.05, 0.366],
+  [1.05, 0.2, 0.834],
+] as const) {
+  test(`32 ways hit within a point of a fully associative LRU: Zipf ${exponent}`, (t) => {
+    const ids = accesses(exponent, 300_000, 1);
+    const k = openKernels("auto");
+    const rate = hitRate(k, "lru", load, ids);
+    const associative = associativeRate(load, ids);
+    t.log(`${rate.toFixed(4)}, fully associative ${associative.toFixed(4)}`);
+    t.true(Math.abs(rate - associative) < 0.01);
+    t.true(Math.abs(rate - known) < 0.01, `${rate}, known ${known}`);
+  });
+}
+
+test("LFU hits more than LRU where popularity stays, and less after it has moved", (t) => {
+  const k = openKernels("auto");
+  const steady = accesses(0.8, 300_000, 2);
+  const [lru, lfu] = [hitRate(k, "lru", 0.05, steady), hitRate(k, "lfu", 0.05, steady)];
+  t.true(lfu >= lru, `LFU ${lfu}, LRU ${lru}`);
+  const shifted = new Int32Array(400_000);
+  shifted.set(steady);
+  shifted.set(accesses(0.8, 100_000, 3, cachedRows / 2), steady.length);
+  const [lruAfter, lfuAfter] = [
+    hitRate(k, "lru", 0.05, shifted, steady.length),
+    hitRate(k, "lfu", 0.05, shifted, steady.length),
+  ];
+  t.true(lruAfter >= lfuAfter, `LRU ${lruAfter}, LFU ${lfuAfter}`);
+  t.log(
+    `LFU ${lfu.toFixed(3)}, LRU ${lru.toFixed(3)}; after ${lfuAfter.toFixed(3)}, ${lruAfter.toFixed(3)}`,
+  );
+});

@@ -22,6 +22,8 @@ import {
 } from "../src/training/topology.ts";
 import type { Manifest } from "../storage/checkpoint-store.ts";
 import { manifestSchema } from "../storage/manifest.ts";
+import { type TierRingShape, tierRingBytes, tierRingCells } from "../storage/tiers/ring.ts";
+import { tierRingOf } from "../storage/tiers/shape.ts";
 
 const count = z.int().min(0);
 
@@ -108,6 +110,8 @@ export interface GenerationMemory {
   readonly exchange: SharedArrayBuffer;
   readonly ring: SharedArrayBuffer;
   readonly progress: SharedArrayBuffer;
+  /** Of each device of this host behind whose memory something lies: its ring (storage/tiers). */
+  readonly tiers: Readonly<Record<number, SharedArrayBuffer>>;
 }
 
 /** What every thread derives from the assembly, each for itself. */
@@ -117,10 +121,18 @@ export interface Derived {
   readonly ringShape: RingShape;
   readonly exchangeShape: ExchangeShape;
   readonly exchangeCells: number;
-  /** Devices of all hosts, readers of one, and its bridge where there are other hosts. */
+  /**
+   * Devices of all hosts, readers of one, its bridge where there are other hosts, and the tiers of
+   * devices.
+   */
   readonly participants: number;
   readonly readers: readonly number[];
   readonly bridge: number;
+  /** By rank; undefined where all the rows of a device are in its memory. */
+  readonly tierRings: readonly (TierRingShape | undefined)[];
+  readonly cells: number;
+  tierOf(rank: number): number;
+  tierCellBase(rank: number): number;
 }
 
 export function derive(assembly: Assembly): Derived {
@@ -130,23 +142,36 @@ export function derive(assembly: Assembly): Derived {
   const weighted = weightedOf(job.data, model.tables);
   const { idsMax } = data;
   const plan = planFor(assembly);
-  const input = { model, batchSize, slices, idsMax, weighted, exchange, plan };
-  const isEven = hosts.every((host) => host.devices === hosts[0]?.devices);
-  const topology = topologyOf(input, devices, isEven ? hosts.length : 1);
+  const { tiers } = job;
+  const input = { model, batchSize, slices, idsMax, weighted, exchange, plan, tiers };
   const hostOf = hostPlaces(assembly).flatMap(({ position, count }) =>
     new Array<number>(count).fill(position),
   );
-  const exchangeShape = { ...exchangeShapeOf(topology), hostOf };
+  const topology = topologyOf(input, devices, hostOf);
+  const exchangeShape = exchangeShapeOf(topology);
   const readers = Array.from({ length: job.readers }, (_, reader) => devices + reader);
+  const ringShape = ringShapeOf(topology);
+  const exchangeCells = layoutOf(exchangeShape).cells;
+  const tierRings = topology.sliceRuns.map((_, rank) =>
+    tierRingOf(topology, rank, job.optimizer.sparse),
+  );
+  const isTiered = tierRings.some((ring) => ring !== undefined);
+  const bridge = devices + job.readers;
+  const firstTier = bridge + (hosts.length > 1 ? 1 : 0);
+  const batchCells = exchangeCells + ringLayoutOf(ringShape).cells;
   return {
     topology,
     schedule: scheduleOf({ samples: data.training.samples, batchSize, passes }),
-    ringShape: ringShapeOf(topology),
+    ringShape,
     exchangeShape,
-    exchangeCells: layoutOf(exchangeShape).cells,
-    participants: devices + job.readers + (hosts.length > 1 ? 1 : 0),
+    exchangeCells,
+    participants: firstTier + (isTiered ? devices : 0),
     readers,
-    bridge: devices + job.readers,
+    bridge,
+    tierRings,
+    cells: batchCells + (isTiered ? devices * tierRingCells : 0),
+    tierOf: (rank) => firstTier + rank,
+    tierCellBase: (rank) => batchCells + rank * tierRingCells,
   };
 }
 
@@ -157,15 +182,21 @@ function planFor({ job, devices }: Assembly): Plan | undefined {
   return deviceCount(plan.devices) === devices ? plan : undefined;
 }
 
-export function allocate(assembly: Assembly): GenerationMemory {
-  const { exchangeShape, ringShape, exchangeCells, participants } = derive(assembly);
+export function allocate(assembly: Assembly, { first, count }: HostPlace): GenerationMemory {
+  const { exchangeShape, ringShape, cells, participants, tierRings } = derive(assembly);
   const ring = ringLayoutOf(ringShape);
-  const words = cellWords(participants, exchangeCells + ring.cells);
+  const words = cellWords(participants, cells);
+  const tiers: Record<number, SharedArrayBuffer> = {};
+  for (let rank = first; rank < first + count; rank++) {
+    const shape = tierRings[rank];
+    if (shape !== undefined) tiers[rank] = new SharedArrayBuffer(tierRingBytes(shape));
+  }
   const memory = {
     words: new SharedArrayBuffer(4 * words),
     exchange: new SharedArrayBuffer(layoutOf(exchangeShape).bytes),
     ring: new SharedArrayBuffer(ring.bytes),
     progress: new SharedArrayBuffer(progressBytes(assembly.devices)),
+    tiers,
   };
   progressOver(memory, assembly.devices).pause.fill(-1);
   return memory;

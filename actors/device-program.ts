@@ -10,6 +10,7 @@
 
 import type { Clock } from "../src/clock.ts";
 import type { Disk } from "../src/disk.ts";
+import type { RowsBelow } from "../src/embedding/rows-below.ts";
 import { ArithmeticMismatchError, NonFiniteLossError } from "../src/errors.ts";
 import { createBatchIntake } from "../src/exchange/batch-ring.ts";
 import type { Cells } from "../src/exchange/cells.ts";
@@ -24,8 +25,10 @@ import { windowStepsMax } from "../src/training/schedule.ts";
 import { createStepMeter } from "../src/training/step-meter.ts";
 import type { PartRecord } from "../storage/checkpoint-store.ts";
 import { openExistingStore } from "../storage/directory-checkpoint-store.ts";
+import { createRowsBelow } from "../storage/tiers/ring.ts";
 import {
   type Assembly,
+  type Derived,
   derive,
   type GenerationMemory,
   hostPlaceOf,
@@ -79,8 +82,8 @@ export async function runDevice(
   ports: DevicePorts,
 ): Promise<void> {
   const { kernels, cells, tell } = ports;
-  const { topology, exchangeShape, exchangeCells, ringShape, readers, bridge, schedule } =
-    derive(assembly);
+  const derived = derive(assembly);
+  const { topology, exchangeShape, exchangeCells, ringShape, readers, bridge, schedule } = derived;
   const { job } = assembly;
   const progress = progressOver(memory, topology.devices);
   const meter = createStepMeter(progress.metersOf(rank), ports.clock);
@@ -94,7 +97,8 @@ export async function runDevice(
     bridge,
   });
   const recipe = { optimizer: job.optimizer, seed: job.seed };
-  const device = createDeviceState({ rank, topology, recipe, kernels, exchange });
+  const below = belowOf(derived, memory, rank, meter.cellsFor("tiers", cells));
+  const device = createDeviceState({ rank, topology, recipe, kernels, exchange, below });
   const intake = createBatchIntake({
     shape: ringShape,
     memory: memory.ring,
@@ -104,7 +108,7 @@ export async function runDevice(
     device: rank,
     readers,
   });
-  restore(device, assembly, ports);
+  await restore(device, assembly, ports);
   progress.steps[rank] = assembly.fromStep;
   const steps = schedule.steps - assembly.fromStep;
   const { depth } = job.pipeline;
@@ -131,7 +135,7 @@ export async function runDevice(
         tell({
           type: "saved",
           cut: command.cut,
-          parts: save(device, assembly, ports, command.cut),
+          parts: await save(device, assembly, ports, command.cut),
         });
         break;
       case "end":
@@ -140,6 +144,19 @@ export async function runDevice(
         command satisfies never;
     }
   }
+}
+
+/** What lies below this device, at the other end of its ring; undefined: nothing. */
+function belowOf(
+  { tierRings, tierOf, tierCellBase }: Derived,
+  { tiers }: GenerationMemory,
+  rank: number,
+  cells: Cells,
+): RowsBelow | undefined {
+  const [shape, memory] = [tierRings[rank], tiers[rank]];
+  if (shape === undefined || memory === undefined) return undefined;
+  const place = { shape, memory, cells, cellBase: tierCellBase(rank), peer: tierOf(rank) };
+  return createRowsBelow(place);
 }
 
 /** Trains from `from` to `toStep`, or to where a pause was asked for. */
@@ -180,7 +197,7 @@ function repairedIds({ lanes, topology }: DeviceState): number[] {
   );
 }
 
-function restore(device: DeviceState, assembly: Assembly, ports: DevicePorts): void {
+async function restore(device: DeviceState, assembly: Assembly, ports: DevicePorts): Promise<void> {
   const { manifest, job } = assembly;
   if (manifest === undefined) return;
   if (manifest.arithmetic !== device.kernels.arithmetic) {
@@ -189,20 +206,22 @@ function restore(device: DeviceState, assembly: Assembly, ports: DevicePorts): v
   const store = openExistingStore(job.checkpoint.directory, ports.disk);
   const names = manifest.parts.map(({ name }) => name);
   for (const name of partsNeeded(device, names)) {
-    restorePart(device, name, store.readWholePart(manifest, name));
+    await restorePart(device, name, store.readWholePart(manifest, name));
   }
 }
 
-function save(
+async function save(
   device: DeviceState,
   assembly: Assembly,
   ports: DevicePorts,
   cut: number,
-): SavedPart[] {
+): Promise<SavedPart[]> {
   const store = openExistingStore(assembly.job.checkpoint.directory, ports.disk);
-  return partsOf(device).map((part) => {
+  const saved: SavedPart[] = [];
+  for (const part of partsOf(device)) {
     const writer = store.partWriter(assembly.generation, cut, part.name);
-    for (const bytes of part.bytes()) writer.write(bytes);
-    return { ...writer.finish(), leaves: part.leaves() };
-  });
+    for await (const bytes of part.bytes()) writer.write(bytes);
+    saved.push({ ...writer.finish(), leaves: await part.leaves() });
+  }
+  return saved;
 }

@@ -1,8 +1,8 @@
-// Host generation: all that one host runs of one generation: its devices, its readers, its bridge
-// to the other hosts, where there are any, and the memory that they share. It is made when the
-// generation is assembled and gone when it ends.
+// Host generation: all that one host runs of one generation: its devices and what lies below their
+// memory, its readers, its bridge to the other hosts, where there are any, and the memory that they
+// share. It is made when the generation is assembled and gone when it ends.
 //
-//   beating ──device or bridge failed──▶ error (law 3: the generation is over)
+//   beating ──device, tier or bridge failed──▶ error (law 3: the generation is over)
 //      │ └──reader failed──▶ beating, with another reader in its place
 //      └─ every `beatMs`: host.progress to the coordinator
 //
@@ -34,6 +34,7 @@ import { type ReaderPlace, readerMachine } from "./reader.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import { checkShared } from "./shared-paths.ts";
 import { backoff } from "./supervisor.ts";
+import { tierMachine } from "./tier.ts";
 
 export interface HostGenerationInput {
   readonly network: Network;
@@ -81,7 +82,13 @@ const machine = setup({
     input: HostGenerationInput;
     events: HostGenerationEvent;
   },
-  actors: { device: deviceMachine, reader: readerMachine, bridge: bridgeMachine, releasing },
+  actors: {
+    device: deviceMachine,
+    tier: tierMachine,
+    reader: readerMachine,
+    bridge: bridgeMachine,
+    releasing,
+  },
   delays: { beatMs },
   actions: {
     startAll: enqueueActions(({ context, enqueue }) => {
@@ -93,6 +100,9 @@ const machine = setup({
         enqueue.spawnChild("bridge", { id: `bridge:${host}`, input: { ...common, position } });
       }
       for (let device = first; device < first + count; device++) {
+        if (memory.tiers[device] !== undefined) {
+          enqueue.spawnChild("tier", { id: `tier:${device}`, input: { ...common, device } });
+        }
         enqueue.spawnChild("device", { id: `device:${device}`, input: { ...common, device } });
       }
       for (const reader of readersOf(context)) {
@@ -172,7 +182,7 @@ const machine = setup({
   context: ({ input }) => ({
     ...input,
     mailbox: openMailbox(input.network, input.assembly, { role: "host", index: input.host }),
-    memory: allocate(input.assembly), // G1
+    memory: allocate(input.assembly, placeOfHost(input)), // G1
     place: placeOfHost(input),
     isBridged: input.assembly.hosts.length === 1,
     places: Array.from({ length: input.assembly.job.readers }, () => ({

@@ -27,6 +27,7 @@ export type Role =
   | "device"
   | "shard"
   | "reader"
+  | "tier"
   | "bridge";
 
 /** Who an actor is, within a cluster. */

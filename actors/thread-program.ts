@@ -10,12 +10,13 @@ import type { Cells } from "../src/exchange/cells.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import type { JobSpec } from "../src/job.ts";
 import { openKernels } from "../src/kernels/index.ts";
-import { type Assembly, type GenerationMemory, openCells } from "./assembly.ts";
+import { type Assembly, derive, type GenerationMemory, openCells } from "./assembly.ts";
 import { type BridgeTask, runBridge } from "./bridge-program.ts";
 import { type CalibrationSize, calibrationShape, measureDevice } from "./calibration-program.ts";
 import { type DeviceCommand, type DeviceReport, runDevice } from "./device-program.ts";
 import { prepareData } from "./preparation.ts";
 import { runReader } from "./reader-program.ts";
+import { runTier } from "./tier-program.ts";
 
 /** What a thread is started with. */
 export type ThreadTask =
@@ -37,7 +38,7 @@ export interface CalibrationTask {
 
 /** A thread that takes part in a generation. */
 export interface ParticipantTask {
-  readonly program: "device" | "reader";
+  readonly program: "device" | "reader" | "tier";
   readonly assembly: Assembly;
   readonly memory: GenerationMemory;
   readonly index: number;
@@ -67,6 +68,14 @@ export async function runThread(
           disk: realDisk,
           clock: realClock,
         });
+      }
+      case "tier": {
+        const { assembly, memory, index } = task;
+        const options = { clock: realClock, deadlineMs: Number.POSITIVE_INFINITY };
+        const cells = openCells(assembly, memory, derive(assembly).tierOf(index), options);
+        const kernels = openKernels(assembly.job.arithmetic);
+        const ports = { kernels, cells: wrapCells(cells), clock: realClock, tell: report };
+        return await runTier(assembly, memory, index, ports);
       }
       case "bridge":
         return await runBridge(task, report);

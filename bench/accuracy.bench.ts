@@ -169,7 +169,7 @@ async function trainAll(entrants: readonly Entrant[], batchAt: Batches, steps: n
   const turn = Math.ceil(steps * steady);
   const early = entrants.filter(({ contender }) => !contender.isLate);
   for (let step = 0; step < steps; step++) {
-    if (step === turn) takeOver(entrants);
+    if (step === turn) await takeOver(entrants);
     const { batch } = batchAt(step);
     const optimizer = optimizerAt(step / steps);
     for (const { device } of step < turn ? early : entrants) {
@@ -255,7 +255,7 @@ function startDevice(contender: Contender, seed: number): DeviceState {
 }
 
 /** Gives the late ones what the first has learned so far, rows rounded to the nearest. */
-function takeOver([first, ...others]: readonly Entrant[]): void {
+async function takeOver([first, ...others]: readonly Entrant[]): Promise<void> {
   for (const { contender, device } of others) {
     if (first === undefined || !contender.isLate) continue;
     const { kernels, model, denseState, slab } = device;
@@ -265,7 +265,9 @@ function takeOver([first, ...others]: readonly Entrant[]): void {
       if (own !== undefined) kernels.copy(own, slot);
     }
     for (const [at, shard] of slab.shards.entries()) {
-      for (const records of first.device.slab.records(at)) slab.restore(at, shard, records);
+      for await (const records of first.device.slab.records(at)) {
+        await slab.restore(at, shard, records);
+      }
     }
     if (contender.isTwin) cutWeights(device);
   }

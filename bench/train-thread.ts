@@ -21,7 +21,9 @@ import {
   timesBetween,
 } from "../src/training/step-meter.ts";
 import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topology.ts";
+import { createRowsBelow } from "../storage/tiers/ring.ts";
 import { type HeapReport, startHeapMeter } from "./heap.ts";
+import { type TierMemory, tierPlaceOf } from "./tier-memory.ts";
 import { makeBatch, type TrainWork } from "./train-work.ts";
 
 export interface TrainThreadData {
@@ -31,6 +33,8 @@ export interface TrainThreadData {
   readonly exchange: SharedArrayBuffer;
   /** The batch ring, where a reader fills it: the participant after the devices. */
   readonly ring?: SharedArrayBuffer | undefined;
+  /** What lies below its memory. */
+  readonly tier?: TierMemory | undefined;
 }
 
 export interface TrainThreadReport {
@@ -42,14 +46,13 @@ export interface TrainThreadReport {
   readonly heap: HeapReport;
 }
 
-const warmUpSteps = 5;
 /** More batches than are ever asked for. */
 const stepsMax = 2 ** 30;
 
 parentPort?.postMessage(await train(workerData as TrainThreadData));
 
-async function train({ work, rank, words, exchange: memory, ring }: TrainThreadData) {
-  const { input, devices, depth } = work;
+async function train({ work, rank, words, exchange: memory, ring, tier }: TrainThreadData) {
+  const { input, devices, depth, warmUpSteps = 5 } = work;
   const kernels = openKernels(work.arithmetic);
   const topology = topologyOf(input, devices);
   const shape = exchangeShapeOf(topology);
@@ -67,10 +70,16 @@ async function train({ work, rank, words, exchange: memory, ring }: TrainThreadD
     meter.cellsFor(channel, cells);
   const place = { shape, rank, memory, cells, cellsFor, kernels };
   const exchange = createSharedMemoryExchange(place);
-  const device = createDeviceState({ rank, topology, recipe: work.recipe, kernels, exchange });
+  const belowOf = (own: ReturnType<typeof tierPlaceOf>) =>
+    createRowsBelow({ ...own, cells: meter.cellsFor("tiers", own.cells) });
+  const { recipe } = work;
+  const below = tier && belowOf(tierPlaceOf(work, topology, rank, tier, 0));
+  const device = createDeviceState({ rank, topology, recipe, kernels, exchange, below });
   const intake =
     ring === undefined
-      ? poolIntake(Array.from({ length: work.batches }, (_, i) => makeBatch(topology, rank, i)))
+      ? poolIntake(
+          Array.from({ length: work.batches }, (_, i) => makeBatch(topology, rank, i, work.zipf)),
+        )
       : createBatchIntake({
           shape: ringShapeOf(topology),
           local: { first: 0, count: devices },

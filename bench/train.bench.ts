@@ -15,6 +15,8 @@ import { type ConfigurationName, configuration } from "./configurations.ts";
 import type { ReaderThreadData } from "./reader-thread.ts";
 import { type BenchRow, quantiles } from "./report.ts";
 import { measureStepLimit } from "./step-limit.ts";
+import { abortTier, tierMemoryOf } from "./tier-memory.ts";
+import type { TierThreadData } from "./tier-thread.ts";
 import type { TrainThreadData, TrainThreadReport } from "./train-thread.ts";
 import type { TrainWork } from "./train-work.ts";
 
@@ -87,18 +89,23 @@ export async function runDevices(work: TrainWork, sleepMs?: number): Promise<Tra
             ring,
           } satisfies ReaderThreadData),
         ];
-  const devices = Array.from({ length: work.devices }, (_, rank) =>
-    startThread("./train-thread.js", {
-      work,
-      rank,
-      words,
-      exchange,
-      ring,
-    } satisfies TrainThreadData),
+  const tiers = Array.from({ length: work.devices }, (_, rank) =>
+    tierMemoryOf(work, topology, rank),
   );
+  const tierThreads = tiers.flatMap((tier, rank) =>
+    tier === undefined
+      ? []
+      : [startThread("./tier-thread.js", { work, rank, tier } satisfies TierThreadData)],
+  );
+  const devices = Array.from({ length: work.devices }, (_, rank) => {
+    const own: TrainThreadData = { work, rank, words, exchange, ring, tier: tiers[rank] };
+    return startThread("./train-thread.js", own);
+  });
   const reports = await Promise.all(devices.map((worker) => reportOf(worker)));
+  const exits = [...readers, ...tierThreads].map((worker) => once(worker, "exit"));
   abortCells(new Int32Array(words), participants);
-  await Promise.all(readers.map((worker) => once(worker, "exit")));
+  for (const tier of tiers) if (tier !== undefined) abortTier(tier);
+  await Promise.all(exits);
   return reports;
 }
 

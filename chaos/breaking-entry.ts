@@ -8,6 +8,6 @@ import { breakingCells, type ThreadFault } from "./breaking-cells.ts";
 if (parentPort === null) throw new Error("breaking-entry.js is started as a thread");
 const { task, fault } = workerData as { task: ParticipantTask; fault: ThreadFault };
 const { steps } = progressOver(task.memory, task.assembly.devices);
-const own = task.program === "device" ? task.index : 0;
+const own = task.program === "reader" ? 0 : task.index;
 const stepsDone = () => Atomics.load(steps, own);
 await runThread(task, parentPort, (cells) => breakingCells(cells, fault, stepsDone));

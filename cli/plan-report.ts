@@ -88,6 +88,7 @@ function stepLines({ assessment }: Feasible): string[] {
   ];
   return [
     `Exchanged a step     ${sent.join(", ")}`,
+    ...(traffic.acrossHosts > 0 ? [`  between hosts      ${bytes(traffic.acrossHosts)}`] : []),
     `Predicted step       ${shortTime(assessment.step)}`,
     ...stages.map((stage) => {
       return `  ${stageNames[stage].padEnd(19)}${shortTime(assessment.stages[stage])}`;

@@ -37,13 +37,16 @@ const shareNames: Readonly<Record<keyof StepTimes["shares"], string>> = {
   sendingIds: "sending ids",
   batch: "waiting for batches",
   ids: "for ids",
+  partials: "for partial sums",
   pooled: "for vectors",
   rows: "for distinct rows",
   dPooled: "for gradients of vectors",
+  dPartials: "for gradients of partial sums",
   dRows: "for gradients of rows",
   rowSums: "for row sums",
   gradients: "for dense gradients",
   losses: "for losses",
+  tiers: "for rows from below",
 };
 
 /** How long a step took, and what at least a twentieth of that went to, in the step's order. */

@@ -414,14 +414,14 @@ NAPI_MODULE_INIT() {
       method("packColumns", bound<packColumns>),
       method("unpackColumns", bound<unpackColumns>),
       method("applyFlat", answered<applyFlat>),
-      method("readRecords", bound<readRecords>),
-      method("writeRecords", bound<writeRecords>),
-      method("dropCached", answered<dropCached>),
       method("placeRows", answered<placeRows>),
       method("gatherRecords", bound<gatherRecords>),
       method("scatterRecords", bound<scatterRecords>),
       method("bornAt", bound<bornAt>),
       method("moveRecords", bound<moveRecords>),
+      method("readRecords", bound<readRecords>),
+      method("writeRecords", bound<writeRecords>),
+      method("dropCached", answered<dropCached>),
   };
   napi_define_properties(env, exports, sizeof properties / sizeof properties[0], properties);
   return exports;

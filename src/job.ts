@@ -6,6 +6,7 @@ import { z } from "zod";
 import { checkWeights } from "./data/columns.ts";
 import { type DataOptions, dataOptions } from "./data/options.ts";
 import { type SparseOptimizerOptions, sparseOptimizerOptions } from "./embedding/options.ts";
+import { type TiersOptions, tiersOptions } from "./embedding/tiers.ts";
 import { InvalidOptionError } from "./errors.ts";
 import { type ExchangeOptions, exchangeOptions } from "./exchange/options.ts";
 import {
@@ -73,6 +74,8 @@ export const jobSchema = z.strictObject({
   plan: planFileSchema.optional(),
   /** How many batches are in flight at once. */
   pipeline: pipelineOptions.prefault({}),
+  /** Memory below device memory, for tables of `tier: "cached"`. */
+  tiers: tiersOptions.prefault({}),
   /** Reader threads. */
   readers: z.int().min(1).max(16).default(1),
   /** Which kernels: native where they are built, or one of the two by name. */
@@ -108,6 +111,7 @@ export interface JobOptions {
   readonly devices?: number;
   readonly plan?: z.input<typeof planFileSchema>;
   readonly pipeline?: z.input<typeof pipelineOptions>;
+  readonly tiers?: TiersOptions;
   readonly readers?: number;
   readonly arithmetic?: "auto" | "native" | "reference";
   readonly stepDeadlineMs?: number;
@@ -134,6 +138,7 @@ export function resolveJob(options: unknown): JobSpec {
     throw expected("data.dense", `the model's, ${job.model.dense}`, job.data.dense);
   }
   checkDedup(job);
+  checkTiers(job);
   if (job.plan !== undefined) checkPlan(job, job.plan);
   return job;
 }
@@ -151,6 +156,15 @@ function checkDedup({ model, exchange }: JobSpec): void {
     "false where `exchange` sends fewer bits, as their rounding would depend on the devices",
     true,
   );
+}
+
+/** @throws InvalidOptionError */
+function checkTiers({ model }: JobSpec): void {
+  for (const [i, { tier, sharding }] of model.tables.entries()) {
+    if (tier === "memory" || sharding !== "data-parallel") continue;
+    const path = `model.tables[${i}].tier`;
+    throw expected(path, '"memory" where `sharding` is "data-parallel": a copy is in memory', tier);
+  }
 }
 
 /** @throws InvalidOptionError where a run of the job cannot follow the plan */
@@ -172,8 +186,8 @@ function checkPlan({ model, devices }: JobSpec, file: PlanFile): void {
     if (l2Scope === "table" && shard.device !== "all") {
       throw refuse(`it splits ${shard.table}, whose l2Scope is "table": such a table is copied`);
     }
-    if (shard.tier === "cached") {
-      throw refuse(`it keeps ${shard.table} below memory, which runs do not do yet`);
+    if (shard.tier === "cached" && shard.device === "all") {
+      throw refuse(`it keeps copies of ${shard.table} below memory; a copy is all in memory`);
     }
   }
 }
@@ -205,9 +219,12 @@ function withEvaluationBatch(options: unknown): unknown {
   return { ...options, evaluation: { ...evaluation, data: held } };
 }
 
-/** A model without where its tables lie and how their rows travel, which decides no bit. */
+/** A model without where its rows lie and how they travel, which decides no bit. */
 function withoutSharding(model: JobSpec["model"]) {
-  const tables = model.tables.map(({ sharding: _sharding, dedup: _dedup, ...rest }) => rest);
+  const tables = model.tables.map((table) => {
+    const { sharding: _sharding, dedup: _dedup, tier: _tier, ...rest } = table;
+    return rest;
+  });
   return { ...model, tables };
 }
 

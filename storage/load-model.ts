@@ -44,14 +44,16 @@ export async function loadModel(directory: string, options: LoadOptions = {}): P
   const job = resolveJob(JSON.parse(store.jobText));
   const manifest = manifestOf(store, job, options.manifest);
   const kernels = kernelsOf(arithmetic, manifest.arithmetic);
-  const { model, slices, optimizer, seed } = job;
+  const { slices, optimizer, seed } = job;
+  const tables = job.model.tables.map((table) => ({ ...table, tier: "memory" as const }));
+  const model = { ...job.model, tables };
   const idsMax = model.tables.map(() => 1);
   const weighted = weightedOf(job.data, model.tables);
   const input = { model, slices, idsMax, weighted, batchSize: batchSamplesMax };
   const device = createSoloDevice({ input, recipe: { optimizer, seed }, kernels });
   const names = manifest.parts.map(({ name }) => name);
   for (const name of partsNeeded(device, names)) {
-    restorePart(device, name, store.readWholePart(manifest, name));
+    await restorePart(device, name, store.readWholePart(manifest, name));
   }
   return new Model({ device, job, jobText: store.jobText, manifest, disk });
 }

@@ -27,7 +27,7 @@ import { evaluate, type Metrics } from "../src/training/metrics.ts";
 import { digestOf } from "../src/training/part-names.ts";
 import { partsOf } from "../src/training/parts.ts";
 import { scoreBatch, withBags } from "../src/training/solo-device.ts";
-import type { Manifest } from "./checkpoint-store.ts";
+import type { Manifest, PartRecord } from "./checkpoint-store.ts";
 import { openStore } from "./directory-checkpoint-store.ts";
 import { checkBatch, idsMaxOf, piecesOf } from "./encoded-batch.ts";
 
@@ -141,14 +141,15 @@ export class Model implements AsyncDisposable {
     }
     const store = openStore({ directory, disk, jobIdentity, jobText });
     const { generation } = store.beginGeneration();
-    const saved = partsOf(this.#live()).map((part) => {
+    const leaves = new Map<string, readonly string[]>();
+    const parts: PartRecord[] = [];
+    for (const part of partsOf(this.#live())) {
       const writer = store.partWriter(generation, manifest.cut, part.name);
-      for (const bytes of part.bytes()) writer.write(bytes);
-      return { record: writer.finish(), leaves: part.leaves() };
-    });
-    const leaves = new Map(saved.map(({ record, leaves: own }) => [record.name, own]));
+      for await (const bytes of part.bytes()) writer.write(bytes);
+      parts.push(writer.finish());
+      leaves.set(part.name, await part.leaves());
+    }
     assert.equal(digestOf(leaves, this.job.model.tables), manifest.modelDigest, "M1");
-    const parts = saved.map(({ record }) => record);
     store.commit({ ...manifest, generation, parts, createdBy: `Model.save of ${process.pid}` });
   }
 

@@ -21,17 +21,17 @@ export interface ShardLeaves extends Tile {
 }
 
 /** Leaves of a shard. `state`: what its rows have beside weights. */
-export function leavesOf(
+export async function leavesOf(
   shard: Pick<Shard, "firstBlock" | "blocks" | "quanta" | "columns">,
   { rows, rowBlocks }: Pick<TableSpec, "rows" | "rowBlocks">,
   state: StateShape,
-  records: Iterable<RowRecords>,
-): string[] {
+  records: AsyncIterable<RowRecords> | Iterable<RowRecords>,
+): Promise<string[]> {
   const { firstBlock, blocks, quanta, columns } = shard;
   const blockRows = blockRowsOf({ rows, rowBlocks });
   const perBlock = quanta + state.perRow;
   const leaves: Hash[] = Array.from({ length: blocks * perBlock }, () => createHash("sha256"));
-  for (const chunk of records) {
+  for await (const chunk of records) {
     for (const { from, count, block } of blockRuns(chunk.rows, blockRows)) {
       for (let quantum = 0; quantum < perBlock; quantum++) {
         const bytes =

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { type AdamNumbers, type RowRule, rowsMax } from "../kernels/kernels.ts";
-import { schemes } from "../planner/shards.ts";
+import { schemes, tiers } from "../planner/shards.ts";
 
 /** One table: all rows of one categorical feature. */
 export const tableOptions = z.strictObject({
@@ -30,6 +30,11 @@ export const tableOptions = z.strictObject({
    * columns every 32.
    */
   sharding: z.enum(schemes).default("table-wise"),
+  /**
+   * Where rows rest: `memory`, all in device memory; `cached`, in the tiers below it (`tiers`),
+   * from which those come up that a batch needs. It changes speed, and no bit. A plan overrides it.
+   */
+  tier: z.enum(tiers).default("memory"),
   /**
    * A fixed part of the arithmetic: a pooled vector is a tree over blocks of rows. As many parts as
    * the table's rows can be cut into.

@@ -1,5 +1,5 @@
-// The row store's contract: where the rows of a device's shards rest, with their optimizer's state.
-// Implementations: the slab (slab.ts), all in device memory; later the cache tiers.
+// The row store's contract: where the rows of a device's shards rest, with their optimizer's state:
+// in device memory, or below it behind a cache (slab.ts).
 //
 // S = shards of the store, B = samples, C = columns of all its shards side by side, D = columns
 // of a shard, W = state floats of its rows.
@@ -7,10 +7,14 @@
 // An update has two phases, because a row may be split by columns over devices: `squares` (and
 // `norms`) give the sums of the part that is here, the exchange completes them, `update` applies.
 // Where whole rows are here, `update` alone does both in one pass.
+//
+// A batch is staged before its rows are looked up, arrives, and is released when they were updated:
+// batches in the order in which they were staged.
 
 import type { Bags, RowRule, RowSums, Tensor } from "../kernels/kernels.ts";
 import type { Slices } from "../kernels/slices.ts";
 import type { Shard } from "./shards.ts";
+import type { StagedBags } from "./staging.ts";
 
 /** Rows of one shard as they travel to and from rest. All arrays run over the same rows. */
 export interface RowRecords {
@@ -30,12 +34,18 @@ export interface RowStore {
   readonly shards: readonly Shard[];
   /** Columns of all shards side by side. */
   readonly columns: number;
+  /** Begins to bring the rows of a batch into device memory; does not wait for them. */
+  stage(bags: Bags): Promise<StagedBags>;
+  /** Waits for the rows of the batch that was staged longest ago and has not arrived yet. */
+  arrive(bags: StagedBags): Promise<void>;
+  /** The batch is done: its rows may leave device memory. */
+  release(bags: StagedBags): Promise<void>;
   /** out (count, C): pooled vectors of samples first .. first+count-1. Creates nothing. */
-  lookup(out: Tensor, bags: Bags, first: number, count: number): void;
+  lookup(out: Tensor, bags: StagedBags, first: number, count: number): void;
   /** Sums of squares of the gradient, per distinct row and quantum of the shard at `at`. */
   squares(
     at: number,
-    bags: Bags,
+    bags: StagedBags,
     dPooled: Tensor,
     slices: Slices,
     rules: readonly RowRule[],
@@ -43,7 +53,7 @@ export interface RowStore {
   /** LAMB: sums of squares of weights and direction, per distinct row and quantum. */
   norms(
     at: number,
-    bags: Bags,
+    bags: StagedBags,
     dPooled: Tensor,
     slices: Slices,
     rules: readonly RowRule[],
@@ -55,19 +65,17 @@ export interface RowStore {
    * place in `shards` of the first of which a row is no longer finite; -1: none.
    */
   update(
-    bags: Bags,
+    bags: StagedBags,
     dPooled: Tensor,
     slices: Slices,
     rules: readonly RowRule[],
     completed?: readonly (RowSums | undefined)[],
   ): number;
-  /** Rows born so far. */
-  rowsBorn(at: number): number;
-  /** The born rows of the shard at `at` in ascending order, in chunks. */
-  records(at: number): Iterable<RowRecords>;
+  /** The born rows of the shard at `at` in ascending order, in chunks. No batch is in flight. */
+  records(at: number): AsyncIterable<RowRecords>;
   /**
    * Puts rows back as they were at a cut; they count as born. `extent` is that of the records: only
    * what the shard shares with it is taken.
    */
-  restore(at: number, extent: Extent, records: RowRecords): void;
+  restore(at: number, extent: Extent, records: RowRecords): Promise<void>;
 }

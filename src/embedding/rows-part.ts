@@ -27,15 +27,15 @@ const version = 1;
 const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
 
 /** The bytes of a part, chunk by chunk. */
-export function* encodeRows(
+export async function* encodeRows(
   dim: number,
   width: number,
-  records: Iterable<RowRecords>,
+  records: AsyncIterable<RowRecords> | Iterable<RowRecords>,
   precision: Precision = "float32",
-): Generator<Uint8Array> {
+): AsyncGenerator<Uint8Array> {
   const kind = version | (precisions.indexOf(precision) << 8);
   yield new Uint8Array(Uint32Array.of(magic, kind, dim, width).buffer);
-  for (const chunk of records) {
+  for await (const chunk of records) {
     yield new Uint8Array(Uint32Array.of(chunk.rows.length).buffer);
     yield bytesOf(chunk.rows);
     yield precision === "float32" ? bytesOf(chunk.weights) : pack(chunk, dim, precision);

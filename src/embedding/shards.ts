@@ -9,6 +9,7 @@ import {
   type Plan,
   quantumColumns,
   rowsOf,
+  type Tier,
   type Tile,
 } from "../planner/shards.ts";
 import type { TableSpec } from "./options.ts";
@@ -27,12 +28,15 @@ export interface Shard extends Tile {
   readonly columns: number;
   /** A device, or `all`: a copy on each. */
   readonly device: number | "all";
+  /** Where its rows rest. */
+  readonly tier: Tier;
 }
 
 /**
  * The shards of a plan that covers the tables: by table, then by rows, then by columns. A tile is
  * cut into aligned runs of blocks, at the same rows in every run of columns, so that the parts of a
- * row are alike. `isByBlock`: of which tables every block is a shard of its own.
+ * row are alike. `isByBlock`: of which tables every block is a shard of its own; so it is where
+ * rows lie behind a cache, whose places know no blocks.
  */
 export function shardsOf(
   tables: readonly TableSpec[],
@@ -44,14 +48,16 @@ export function shardsOf(
   const shards: Shard[] = [];
   for (const [table, spec] of tables.entries()) {
     const tiles = tilesOf.get(spec.name) ?? [];
-    for (const { first, count } of runsOf(spec, tiles, isByBlock(spec))) {
+    const isCached = tiles.some(({ tier }) => tier === "cached");
+    for (const { first, count } of runsOf(spec, tiles, isCached || isByBlock(spec))) {
       const inRun = tiles.filter((tile) => {
         return tile.firstBlock <= first && first + count <= tile.firstBlock + tile.blocks;
       });
       for (const tile of inRun.sort((a, b) => a.firstQuantum - b.firstQuantum)) {
-        const { firstQuantum, quanta, device } = tile;
+        const { firstQuantum, quanta, device, tier } = tile;
         const place = { firstBlock: first, blocks: count, firstQuantum, quanta };
-        shards.push({ ...place, ...extentOf(spec, place), shard: shards.length, table, device });
+        const extent = extentOf(spec, place);
+        shards.push({ ...place, ...extent, shard: shards.length, table, device, tier });
       }
     }
   }

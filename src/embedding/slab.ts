@@ -1,26 +1,49 @@
-// The slab: a row store that holds every row in device memory. All rows lie there from the start
-// with the value that their birth will give them; `touched` tells which have been born.
+// The slab: a row store whose rows lie in device memory, all of them or those that coming batches
+// need. Where all do, they lie there from the start with the value that their birth will give them,
+// and `touched` tells which have been born; the rows of a cached shard are at rest below.
 
+import assert from "node:assert/strict";
 import {
   type Kernels,
   type Pooling,
   quantumColumns,
+  type RowSums,
   type Rows,
   type StateShape,
   stateShapeOf,
   stateWidth,
 } from "../kernels/kernels.ts";
 import { type Key, purposes } from "../random.ts";
+import { type CachedShard, createCachedShard } from "./cached-shard.ts";
 import type { SparseOptimizerSpec, TableSpec } from "./options.ts";
-import type { Extent, RowRecords, RowStore } from "./row-store.ts";
+import { recordsBelow, restoreBelow } from "./records-below.ts";
+import { recordsOf, restoreRecords } from "./records-in-memory.ts";
+import type { RowStore } from "./row-store.ts";
+import type { RowsBelow } from "./rows-below.ts";
 import { blockRowsOf, type Shard } from "./shards.ts";
-
-/** Rows that travel at a time: large enough for the disk, small beside the tables. */
-const recordRowsMax = 4096;
+import { byPlaces, byRows, createStaging, rowOrderOf, type StagedBags } from "./staging.ts";
+import type { CacheShape } from "./tiers.ts";
 
 /** A slab besides what every store can do: its rows as the kernels hold them. */
 export interface Slab extends RowStore {
   readonly rowsOf: readonly Rows[];
+  /** What lies behind a cache. */
+  readonly cached: readonly CachedShard[];
+}
+
+/** What a slab needs for shards that are not all in memory. */
+export interface SlabTiers {
+  readonly below: RowsBelow;
+  /** How much of a shard lies in device memory. */
+  shapeOf(shard: Shard): CacheShape;
+}
+
+/** A shard and its rows in memory. */
+interface Held {
+  readonly shard: Shard;
+  readonly rows: Rows;
+  readonly state: StateShape;
+  readonly cached: CachedShard | undefined;
 }
 
 /** Reserves and fills the given shards of a job's tables. */
@@ -30,33 +53,74 @@ export function createSlab(options: {
   readonly shards: readonly Shard[];
   readonly optimizer: SparseOptimizerSpec;
   readonly key: Key;
+  readonly tiers?: SlabTiers | undefined;
 }): Slab {
-  const { kernels, specs, shards, optimizer, key } = options;
-  const held = shards.map((shard) => {
-    const rows = fill(kernels, specOf(specs, shard.table), shard, optimizer, key);
-    return { shard, rows, state: stateShapeOf(optimizer.kind) };
+  const { kernels, shards, optimizer } = options;
+  const state = stateShapeOf(optimizer.kind);
+  const held = shards.map((shard, at): Held => {
+    if (shard.tier === "memory")
+      return { shard, rows: fill(options, shard), state, cached: undefined };
+    const cached = cache(options, shard, at);
+    return { shard, rows: cached.rows, state, cached };
   });
   const rowsOf = held.map(({ rows }) => rows);
   const columns = rowsOf.reduce((sum, rows) => sum + rows.dim, 0);
+  const cached = held.flatMap((one) => one.cached ?? []);
+  const below = options.tiers?.below;
+  const staging = below && cached.length > 0 ? createStaging(kernels, cached, below) : undefined;
   const at = (place: number) => {
     const found = held[place];
     if (found === undefined) throw new RangeError(`The slab has no shard at ${place}`);
     return found;
   };
+  const order = (place: number, { flight }: StagedBags) => {
+    const one = at(place).cached;
+    const staged = one && flight?.staged[cached.indexOf(one)];
+    return one && staged && rowOrderOf(one, staged);
+  };
   return {
     shards,
     columns,
     rowsOf,
+    cached,
+    stage: async (bags) => staging?.stage(bags) ?? bags,
+    arrive: async (bags) => staging?.arrive(bags),
+    release: async (bags) => staging?.release(bags),
     lookup: (out, bags, first, count) => kernels.pool(out, rowsOf, bags, first, count),
-    squares: (place, bags, dPooled, slices, rules) =>
-      kernels.rowSquares(rowsOf, place, bags, dPooled, slices, rules),
-    norms: (place, bags, dPooled, slices, rules, means) =>
-      kernels.rowNorms(rowsOf, place, bags, dPooled, slices, rules, means),
-    update: (bags, dPooled, slices, rules, completed) =>
-      kernels.updateRows(rowsOf, bags, dPooled, slices, rules, completed),
-    rowsBorn: (place) => at(place).rows.touched.reduce((sum, touched) => sum + touched, 0),
-    records: (place) => records(kernels, at(place).rows),
-    restore: (place, extent, chunk) => restore(kernels, at(place), extent, chunk),
+    squares(place, bags, dPooled, slices, rules) {
+      const sums = kernels.rowSquares(rowsOf, place, bags, dPooled, slices, rules);
+      return inRows(sums, order(place, bags));
+    },
+    norms(place, bags, dPooled, slices, rules, means) {
+      const own = order(place, bags);
+      const known = own && means ? byPlaces({ means }, own).means : means;
+      const sums = kernels.rowNorms(rowsOf, place, bags, dPooled, slices, rules, known);
+      return inRows(sums, own);
+    },
+    update(bags, dPooled, slices, rules, completed) {
+      const sums = completed?.map((one, place): RowSums | undefined => {
+        const own = one && order(place, bags);
+        return own ? byPlaces(one, own) : one;
+      });
+      return kernels.updateRows(rowsOf, bags, dPooled, slices, rules, sums);
+    },
+    async *records(place) {
+      const { rows, cached: one } = at(place);
+      if (one === undefined || below === undefined) {
+        yield* recordsOf(kernels, rows);
+        return;
+      }
+      await staging?.flush();
+      yield* recordsBelow(kernels, one, below);
+    },
+    async restore(place, extent, records) {
+      const own = at(place);
+      if (own.cached === undefined || below === undefined) {
+        restoreRecords(kernels, own, extent, records);
+      } else {
+        await restoreBelow(kernels, own.cached, below, state, extent, records);
+      }
+    },
   };
 }
 
@@ -70,147 +134,57 @@ export function poolingOf({ pooling, rowBlocks }: TableSpec): Pooling {
   return rowBlocks > 1 ? "sum" : pooling;
 }
 
-function fill(
-  kernels: Kernels,
-  spec: TableSpec,
-  shard: Shard,
-  optimizer: SparseOptimizerSpec,
-  key: Key,
-): Rows {
+type SlabOptions = Parameters<typeof createSlab>[0];
+
+/** All rows of a shard. */
+function fill({ kernels, specs, optimizer, key }: SlabOptions, shard: Shard): Rows {
+  const spec = specOf(specs, shard.table);
   const made = kernels.rows({
+    ...tileOf(spec, shard, optimizer),
     rows: shard.rows,
-    dim: shard.columns,
-    pooling: poolingOf(spec),
     rowBlocks: shard.blocks,
-    stateWidth: stateWidth(optimizer.kind, shard.columns),
-    precision: spec.precision,
     blockRows: blockRowsOf(spec),
-    firstRow: shard.firstRow,
-    firstColumn: shard.firstColumn,
-    tableDim: spec.dim,
   });
-  const scale = spec.initScale > 0 ? spec.initScale : 1 / Math.sqrt(spec.rows);
-  kernels.born(made, key, purposes.rowInit + shard.table, scale);
-  if ("initialAccumulator" in optimizer && optimizer.initialAccumulator > 0) {
-    kernels.fill(made.state, optimizer.initialAccumulator);
-  }
+  kernels.born(made, key, purposes.rowInit + shard.table, scaleOf(spec));
+  const state = initialStateOf(optimizer);
+  if (state > 0) kernels.fill(made.state, state);
   return made;
 }
 
-function* records(kernels: Kernels, rows: Rows): Generator<RowRecords> {
-  const width = rows.state.shape[1] ?? 0;
-  for (let first = 0; first < rows.rows; first += recordRowsMax) {
-    const count = Math.min(recordRowsMax, rows.rows - first);
-    const born: number[] = [];
-    for (let i = 0; i < count; i++) if (rows.touched[first + i] === 1) born.push(i);
-    if (born.length === 0) continue;
-    yield {
-      rows: Int32Array.from(born, (i) => rows.firstRow + first + i),
-      weights: pick(kernels.readRows(rows, first, count), rows.dim, born),
-      state: pick(kernels.read(kernels.part(rows.state, first, count)), width, born),
-    };
-  }
+/** Room for some rows of a shard. */
+function cache(options: SlabOptions, shard: Shard, at: number): CachedShard {
+  const { kernels, specs, optimizer, key, tiers } = options;
+  assert(tiers !== undefined, `${shard.name} lies below memory, and the slab has no tiers`);
+  assert(shard.blocks === 1, "a cached shard is one row block");
+  const spec = specOf(specs, shard.table);
+  const tile = { ...tileOf(spec, shard, optimizer), rowBlocks: 1 };
+  const purpose = purposes.rowInit + shard.table;
+  const birth = { key, purpose, scale: scaleOf(spec), state: initialStateOf(optimizer) };
+  return createCachedShard({ kernels, at, shard, tile, birth, shape: tiers.shapeOf(shard) });
 }
 
-/** The rows `born` of all (n, width). */
-function pick(all: Float32Array, width: number, born: readonly number[]): Float32Array {
-  if (born.length * width === all.length) return all;
-  const out = new Float32Array(born.length * width);
-  for (const [to, i] of born.entries()) {
-    out.set(all.subarray(i * width, (i + 1) * width), to * width);
-  }
-  return out;
-}
-
-/** A shard and its rows in memory. */
-interface Held {
-  readonly shard: Shard;
-  readonly rows: Rows;
-  readonly state: StateShape;
-}
-
-function restore(kernels: Kernels, held: Held, extent: Extent, records: RowRecords): void {
-  const { shard, rows, state } = held;
-  const first = Math.max(shard.firstColumn, extent.firstColumn);
-  const end = Math.min(shard.firstColumn + shard.columns, extent.firstColumn + extent.columns);
-  if (first >= end) return;
-  const stretch: Stretch = {
-    columns: end - first,
-    to: { width: rows.dim, first: first - shard.firstColumn },
-    from: { width: extent.columns, first: first - extent.firstColumn },
+function tileOf(spec: TableSpec, shard: Shard, optimizer: SparseOptimizerSpec) {
+  return {
+    dim: shard.columns,
+    pooling: poolingOf(spec),
+    stateWidth: stateWidth(optimizer.kind, shard.columns),
+    precision: spec.precision,
+    firstRow: shard.firstRow,
+    firstColumn: shard.firstColumn,
+    tableDim: spec.dim,
   };
-  for (const { from, count } of runsOf(records.rows, shard)) {
-    const row = (records.rows[from] ?? 0) - shard.firstRow;
-    const weights = kernels.readRows(rows, row, count);
-    overlay(weights, records.weights, from, count, stretch);
-    kernels.writeRows(rows, row, weights);
-    const part = kernels.part(rows.state, row, count);
-    const values = kernels.read(part);
-    for (const own of stateStretches(state, stretch)) {
-      overlay(values, records.state, from, count, own);
-    }
-    kernels.write(part, values);
-    rows.touched.fill(1, row, row + count);
-  }
 }
 
-/** The same stretch of each state of the elements, and the states of the row. */
-function stateStretches(
-  { perElement, perRow }: StateShape,
-  { columns, to, from }: Stretch,
-): Stretch[] {
-  const [toWidth, fromWidth] = [to.width, from.width].map((dim) => perElement * dim + perRow);
-  const place = (columns: number, toFirst: number, fromFirst: number): Stretch => ({
-    columns,
-    to: { width: toWidth ?? 0, first: toFirst },
-    from: { width: fromWidth ?? 0, first: fromFirst },
-  });
-  const ofElements = Array.from({ length: perElement }, (_, copy) =>
-    place(columns, copy * to.width + to.first, copy * from.width + from.first),
-  );
-  return [...ofElements, place(perRow, perElement * to.width, perElement * from.width)];
+function scaleOf({ initScale, rows }: TableSpec): number {
+  return initScale > 0 ? initScale : 1 / Math.sqrt(rows);
 }
 
-/** Columns of two arrays of rows that stand for the same. */
-interface Stretch {
-  readonly columns: number;
-  readonly to: { readonly width: number; readonly first: number };
-  readonly from: { readonly width: number; readonly first: number };
+function initialStateOf(optimizer: SparseOptimizerSpec): number {
+  return "initialAccumulator" in optimizer ? optimizer.initialAccumulator : 0;
 }
 
-/** Copies the stretch of rows `at`..`at`+`count`-1 of `from` over that of the rows of `to`. */
-function overlay(
-  to: Float32Array,
-  from: Float32Array,
-  at: number,
-  count: number,
-  stretch: Stretch,
-): void {
-  for (let i = 0; i < count; i++) {
-    const start = (at + i) * stretch.from.width + stretch.from.first;
-    const values = from.subarray(start, start + stretch.columns);
-    to.set(values, i * stretch.to.width + stretch.to.first);
-  }
-}
-
-/** Stretches of consecutive rows that the shard has: one copy each. */
-function* runsOf(
-  rows: Int32Array,
-  { firstRow, rows: count }: Shard,
-): Generator<{ from: number; count: number }> {
-  const isHere = (i: number) => {
-    const row = (rows[i] ?? -1) - firstRow;
-    return row >= 0 && row < count;
-  };
-  let from = 0;
-  while (from < rows.length) {
-    let end = from + 1;
-    if (isHere(from)) {
-      while (end < rows.length && isHere(end) && rows[end] === (rows[end - 1] ?? 0) + 1) end++;
-      yield { from, count: end - from };
-    }
-    from = end;
-  }
+function inRows<S extends Float32Array | Float64Array>(sums: S, order: Int32Array | undefined): S {
+  return order === undefined ? sums : byRows(sums, order);
 }
 
 function specOf(specs: readonly TableSpec[], table: number): TableSpec {

@@ -17,7 +17,10 @@ import type { Cells } from "./cells.ts";
 
 export type Stream = "training" | "evaluation";
 
-/** Two batches ahead hide a reader behind the step; more would only hold memory. */
+/**
+ * Slots where no batch is staged ahead: two batches ahead hide a reader behind the step; more would
+ * only hold memory.
+ */
 export const ringSlots = 3;
 
 const streams: readonly Stream[] = ["training", "evaluation"];
@@ -34,6 +37,8 @@ export interface RingShape {
   readonly isWeighted: boolean;
   /** Most samples of one device in a batch. */
   readonly samplesMax: readonly number[];
+  /** Batches that a device has room for. */
+  readonly slots: number;
 }
 
 /** A batch as one device sees it: the samples of its slices. */
@@ -76,13 +81,13 @@ export function ringLayoutOf(shape: RingShape): RingLayout {
   let bytes = 0;
   for (let device = 0; device < shape.devices; device++) {
     base.push(bytes);
-    bytes += slotBytes(device) * ringSlots * streams.length;
+    bytes += slotBytes(device) * shape.slots * streams.length;
   }
   return {
     bytes: Math.max(bytes, 4),
-    cells: streams.length * (1 + shape.devices * (ringSlots + 1)),
+    cells: streams.length * (1 + shape.devices * (shape.slots + 1)),
     slot(stream, device, slot) {
-      const index = streams.indexOf(stream) * ringSlots + slot;
+      const index = streams.indexOf(stream) * shape.slots + slot;
       const header = (base[device] ?? 0) + index * slotBytes(device);
       const samples = floats(device);
       const dense = header + 4 * headerInts;
@@ -99,12 +104,12 @@ export function ringLayoutOf(shape: RingShape): RingLayout {
 
 /** Cell numbers of a stream, from `cellBase` on. */
 function cellsOf(shape: RingShape, cellBase: number, stream: Stream) {
-  const perStream = 1 + shape.devices * (ringSlots + 1);
+  const perStream = 1 + shape.devices * (shape.slots + 1);
   const base = cellBase + streams.indexOf(stream) * perStream;
   return {
     granted: base,
-    filled: (device: number, slot: number) => base + 1 + device * (ringSlots + 1) + slot,
-    taken: (device: number) => base + 1 + device * (ringSlots + 1) + ringSlots,
+    filled: (device: number, slot: number) => base + 1 + device * (shape.slots + 1) + slot,
+    taken: (device: number) => base + 1 + device * (shape.slots + 1) + shape.slots,
   };
 }
 
@@ -141,11 +146,11 @@ export function createBatchIntake(
   const taken: Record<Stream, number> = { training: 0, evaluation: 0 };
   const isThere = (stream: Stream, ticket: number): boolean => {
     const { filled } = cellsOf(shape, place.cellBase, stream);
-    return cells.load(filled(device, ticket % ringSlots)) === ticket + 1;
+    return cells.load(filled(device, ticket % shape.slots)) === ticket + 1;
   };
   const give = (stream: Stream): LocalBatch => {
     const ticket = given[stream]++;
-    return viewOf(layout, memory, shape, stream, device, ticket % ringSlots, ticket);
+    return viewOf(layout, memory, shape, stream, device, ticket % shape.slots, ticket);
   };
   return {
     async next(stream) {
@@ -159,7 +164,7 @@ export function createBatchIntake(
     nextIfThere: (stream) => (isThere(stream, given[stream]) ? give(stream) : undefined),
     waiting(stream) {
       let ticket = given[stream];
-      while (ticket < taken[stream] + ringSlots && isThere(stream, ticket)) ticket++;
+      while (ticket < taken[stream] + shape.slots && isThere(stream, ticket)) ticket++;
       return ticket - given[stream];
     },
     release(stream) {
@@ -202,7 +207,7 @@ export function createBatchOutlet(
   const lacks = (stream: Stream, device: number, ticket: number): boolean => {
     const at = cellsOf(shape, place.cellBase, stream);
     const isTaken = cells.load(at.taken(device)) > ticket;
-    return !isTaken && cells.load(at.filled(device, ticket % ringSlots)) !== ticket + 1; // R2
+    return !isTaken && cells.load(at.filled(device, ticket % shape.slots)) !== ticket + 1; // R2
   };
   return {
     devices,
@@ -212,7 +217,7 @@ export function createBatchOutlet(
       const granted = cells.load(at.granted);
       let behind = Number.POSITIVE_INFINITY;
       for (const device of devices) behind = Math.min(behind, cells.load(at.taken(device)));
-      const end = Math.min(granted, behind + ringSlots); // R1, R3
+      const end = Math.min(granted, behind + shape.slots); // R1, R3
       for (let ticket = behind; ticket < end; ticket++) {
         if (ticket % readers !== reader) continue;
         if (devices.some((device) => lacks(stream, device, ticket))) return ticket;
@@ -220,7 +225,7 @@ export function createBatchOutlet(
       return undefined;
     },
     slotMemory(stream, device, ticket, samples) {
-      const at = layout.slot(stream, device, ticket % ringSlots);
+      const at = layout.slot(stream, device, ticket % shape.slots);
       const features = shape.idsMax.length;
       return {
         dense: new Float32Array(memory, at.dense, samples * shape.dense),
@@ -232,13 +237,13 @@ export function createBatchOutlet(
       };
     },
     publish(stream, device, ticket, counts) {
-      const at = layout.slot(stream, device, ticket % ringSlots);
+      const at = layout.slot(stream, device, ticket % shape.slots);
       const header = new Int32Array(memory, at.header, headerInts);
       header[0] = counts.samples;
       header[1] = counts.batchSamples;
       header[2] = counts.idCount;
       const { filled } = cellsOf(shape, place.cellBase, stream);
-      cells.store(filled(device, ticket % ringSlots), ticket + 1, [device]);
+      cells.store(filled(device, ticket % shape.slots), ticket + 1, [device]);
     },
   };
 }

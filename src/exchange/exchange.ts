@@ -23,12 +23,16 @@ export type PartBytes = (from: number, to: number) => number;
 export interface AllToAll {
   /** Begins a round, once the receivers have closed the one before. */
   open(bytes: PartBytes): Promise<void>;
+  /** Whether `open` would not have to wait. */
+  isFree(): boolean;
   /** Where to write the part for device `to`; valid from `open` to `start`. */
   outbox(to: number): Region;
   /** Sends all parts: of each the first `used` bytes; left out, all. */
   start(used?: (to: number) => number): void;
   /** The parts of all devices, side by side in rank order; valid until `close`. */
   finish(): Promise<Region>;
+  /** Whether `finish` would not have to wait. */
+  isThere(): boolean;
   /** Gives the inbox back to the senders. */
   close(): void;
 }
@@ -49,10 +53,14 @@ export interface AllReduce {
 export const channels = {
   /** Ids and bag lengths, from the slices' devices to the rows' devices. */
   ids: "the ids",
+  /** Parts of pooled embeddings, to the device of the same host that adds them up for others. */
+  partials: "the partial sums",
   /** Pooled embeddings, back to the slices' devices. */
   pooled: "the pooled embeddings",
   /** Gradients of pooled embeddings, to the rows' devices. */
   dPooled: "the gradients of pooled embeddings",
+  /** Those that one device of a host took for several, to each of these. */
+  dPartials: "the gradients of partial sums",
   /** Distinct rows of tables with `dedup`, to the slices' devices. */
   rows: "the distinct rows",
   /** Sums of their gradients, back to the rows' devices. */
@@ -68,6 +76,9 @@ export const channels = {
 export type ChannelName = keyof typeof channels;
 
 export const channelNames = Object.keys(channels) as readonly ChannelName[];
+
+/** Channels between devices of one host: those of others send nothing there and wait for nobody. */
+export const insideHost: ReadonlySet<ChannelName> = new Set(["partials", "dPartials"] as const);
 
 /** What one device of a generation exchanges with the others in a step. */
 export interface Exchange extends Readonly<Record<ChannelName, AllToAll>> {

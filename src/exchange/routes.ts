@@ -1,7 +1,13 @@
 // Routes: which cells another host has to see, and which bytes each of them publishes. The same
 // list on every host, so that a frame names a route by its index.
 
-import { type ChannelName, channelNames, channels, type ExchangeShape } from "./exchange.ts";
+import {
+  type ChannelName,
+  channelNames,
+  channels,
+  type ExchangeShape,
+  insideHost,
+} from "./exchange.ts";
 import { type Extent, layoutOf, type SharedMemoryLayout } from "./layout.ts";
 
 export interface Route {
@@ -25,7 +31,8 @@ const nothing: Extent = { first: 0, bytes: 0 };
 /** All routes between the hosts of a shape. */
 export function routesOf(shape: ExchangeShape): Route[] {
   const layout = layoutOf(shape);
-  return [...channelNames.flatMap((name) => channelRoutes(layout, name)), ...sumRoutes(layout)];
+  const between = channelNames.filter((name) => !insideHost.has(name));
+  return [...between.flatMap((name) => channelRoutes(layout, name)), ...sumRoutes(layout)];
 }
 
 function channelRoutes(layout: SharedMemoryLayout, channel: ChannelName): Route[] {

@@ -19,6 +19,7 @@ import {
   type Exchange,
   type ExchangeKernels,
   type ExchangeShape,
+  insideHost,
   type PartBytes,
   type Region,
   type SentBytes,
@@ -108,7 +109,7 @@ function createAllToAll(options: {
 }): AllToAll {
   const { name, rank, memory, cells, layout, around, sent } = options;
   const { inboxes, published, closed, span } = layout.channels[name];
-  const { peers } = around;
+  const peers = insideHost.has(name) ? around.neighbours : around.peers;
   const what = channels[name];
   const devices = inboxes.length;
   const inbox = (to: number) => inboxes[to]?.first ?? 0;
@@ -133,6 +134,8 @@ function createAllToAll(options: {
         );
       }
     },
+
+    isFree: () => peers.every((peer) => cells.load(closed(peer)) >= round), // E1
 
     outbox(to) {
       const byteOffset = inbox(to) + partFirst(to);
@@ -163,6 +166,8 @@ function createAllToAll(options: {
       const byteLength = inboxBytes(bytes, devices, rank);
       return { buffer: memory, byteOffset: inbox(rank), byteLength };
     },
+
+    isThere: () => peers.every((peer) => cells.load(published(peer, rank)) >= round), // E2
 
     close() {
       cells.store(closed(rank), round, around.everybody);

@@ -1,5 +1,5 @@
-// Checks of a cache's calls and of rows on their way: included in checked.ts. Places are checked one
-// by one, because a wrong one would be another row, and that costs little beside the row.
+// Checks of a cache's calls and of rows on their way: included in checked.ts. Places are checked
+// one by one, because a wrong one would be another row, and that costs little beside the row.
 
 import assert from "node:assert/strict";
 import type { CacheKernels, Kernels, RecordKernels } from "./kernels.ts";

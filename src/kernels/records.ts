@@ -1,7 +1,7 @@
-// Rows on their way between tiers: a record is one row's weights as they are stored, float32, 16-bit
-// codes, or int8 codes and then the exponents of their quanta (precision.ts), padded to 4 bytes; and
-// then the floats of its optimizer's state. In the machine's byte order. What comes back from a
-// record has the bits that went into it.
+// Rows on their way between tiers: a record is one row's weights as they are stored, float32,
+// 16-bit codes, or int8 codes and then the exponents of their quanta (precision.ts), padded to 4
+// bytes; and then the floats of its optimizer's state. In the machine's byte order. What comes
+// back from a record has the bits that went into it.
 
 import type { Key } from "../random.ts";
 import { quantumColumns } from "./kernels.ts";
@@ -32,8 +32,8 @@ export interface RecordKernels {
    */
   scatterRecords(rows: Rows, places: Int32Array, records: Uint8Array, at?: Int32Array): void;
   /**
-   * The row at places[i] (n) becomes what `born` makes of row ids[i], counted from the tile's first,
-   * each of its state floats `initialState`. It is no longer `touched`.
+   * The row at places[i] (n) becomes what `born` makes of row ids[i], counted from the tile's
+   * first, each of its state floats `initialState`. It is no longer `touched`.
    */
   bornAt(
     rows: Rows,

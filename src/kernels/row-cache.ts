@@ -148,8 +148,8 @@ export function growPlaced(memory: PlacedMemory, cache: RowCache, lookups: numbe
 }
 
 /**
- * The result of a call from the memory that it filled. `counts`: distinct, missed and evicted places,
- * conflicts, and lookups of these.
+ * The result of a call from the memory that it filled. `counts`: distinct, missed and evicted
+ * places, conflicts, and lookups of these.
  */
 export function placedOf(memory: PlacedMemory, lookups: number, counts: Iterable<number>): Placed {
   const [distinct = 0, missed = 0, evicted = 0, conflicts = 0, conflictLookups = 0] = counts;

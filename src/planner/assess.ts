@@ -12,7 +12,7 @@ import {
   stages,
 } from "./cost.ts";
 import { deviceCount, type PlacedShard, type Plan, type PlannedTable, quantaOf } from "./shards.ts";
-import { denseTraffic, type Traffic, trafficOf } from "./traffic.ts";
+import { denseTraffic, sharersOf, type Traffic, trafficOf } from "./traffic.ts";
 
 export interface DeviceAssessment {
   /** Seconds that count in the score. */
@@ -45,7 +45,9 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
     return { cost: 0, bytes: reserve, shards: 0, seconds: { ...noSeconds } };
   });
   const tables = new Map(workload.tables.map((table) => [table.name, table]));
-  const traffic = { input: 0, forward: 0, backward: 0, dense: denseTraffic(setting) };
+  const { all: dense, acrossHosts } = denseTraffic(setting);
+  const traffic = { input: 0, forward: 0, backward: 0, dense, acrossHosts };
+  const sharers = sharersOf(plan);
   for (const shard of plan.shards) {
     const table = tables.get(shard.table);
     if (table === undefined) continue;
@@ -58,18 +60,19 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
       device.shards++;
       for (const stage of stages) device.seconds[stage] += seconds[stage];
     }
-    const own = trafficOf(setting, table, shard);
+    const own = trafficOf(setting, table, shard, sharers(shard));
     traffic.input += own.input;
     traffic.forward += own.forward;
     traffic.backward += own.backward;
+    traffic.acrossHosts += own.acrossHosts;
   }
   const slowest = (stage: Stage) => {
     return devices.reduce((most, { seconds }) => Math.max(most, seconds[stage]), 0);
   };
   const times = Object.fromEntries(stages.map((stage) => [stage, slowest(stage)]));
-  const dense = (workload.batchSize * workload.denseFlop) / W / constants.denseFlops;
+  const layers = (workload.batchSize * workload.denseFlop) / W / constants.denseFlops;
   const sum = allReduceSeconds(plan.devices, constants, 4 * workload.denseParameters);
-  const byStage = { ...noSeconds, ...times, dense, allReduce: slowest("allReduce") + sum };
+  const byStage = { ...noSeconds, ...times, dense: layers, allReduce: slowest("allReduce") + sum };
   const most = devices.reduce((all, { bytes }) => Math.max(all, bytes), 0);
   return {
     devices: devices.map(({ cost, bytes, shards }) => ({ cost, bytes, shards })),

@@ -4,11 +4,20 @@
 
 import { tileGroupsOf } from "./enumerate.ts";
 import { partitionGreedily } from "./partition.ts";
-import { columnsOf, type Devices, type Plan, type PlannedTable, type Scheme } from "./shards.ts";
+import {
+  columnsOf,
+  type Devices,
+  type Plan,
+  type PlannedTable,
+  type Scheme,
+  type Tier,
+} from "./shards.ts";
 
 /** What a placement asks of a table. */
 export interface PlaceableTable extends Pick<PlannedTable, "name" | "rows" | "dim" | "rowBlocks"> {
   readonly scheme: Scheme;
+  /** @default "memory" */
+  readonly tier?: Tier;
   /** Work of a lookup and its update, per sample: columns times mean ids. */
   readonly cost: number;
 }
@@ -41,7 +50,8 @@ export function place(tables: readonly PlaceableTable[], devices: Devices): Plan
       tiles.map((tile) => {
         const device = placed?.deviceOf[part++] ?? 0;
         const where = device < 0 ? ("all" as const) : device;
-        return { table: table.name, scheme, tier: "memory" as const, ...tile, device: where };
+        const { name, tier = "memory" } = table;
+        return { table: name, scheme, tier, ...tile, device: where };
       }),
     ),
   );

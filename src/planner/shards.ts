@@ -26,7 +26,9 @@ export type Scheme = (typeof schemes)[number];
 export const quantumColumns = 32;
 
 /** Where rows rest: all in the device's memory, or below it behind a cache. */
-export type Tier = "memory" | "cached";
+export const tiers = ["memory", "cached"] as const;
+
+export type Tier = (typeof tiers)[number];
 
 /** What the planner has to know of a table. */
 export interface PlannedTable {

@@ -1,8 +1,16 @@
 // Bytes that a shard makes the devices send in one step: the table of papers.md 1.2, added up over
-// all devices. What a device sends to itself is not counted.
+// all devices. What a device sends to itself is not counted. W = devices, L = devices of a host,
+// N = hosts, b = samples of a device.
 
 import type { Setting } from "./cost.ts";
-import { columnsOf, deviceCount, type PlacedShard, type PlannedTable } from "./shards.ts";
+import {
+  columnsOf,
+  type Devices,
+  deviceCount,
+  type PlacedShard,
+  type Plan,
+  type PlannedTable,
+} from "./shards.ts";
 
 /** Bytes of a step, over all devices. */
 export interface Traffic {
@@ -12,31 +20,69 @@ export interface Traffic {
   readonly forward: number;
   /** Gradients: of pooled vectors, or of a replicated table. */
   readonly backward: number;
+  /** Of all these, what travels between hosts. */
+  readonly acrossHosts: number;
 }
 
-/** What one shard moves; all copies of it, where the table is replicated. */
+/**
+ * What one shard moves; all copies of it, where the table is replicated. `sharers`: devices of its
+ * host that have rows of the same columns, its own among them (`sharersOf`).
+ */
 export function trafficOf(
   { workload, devices, constants }: Setting,
   table: PlannedTable,
   shard: PlacedShard,
+  sharers: number,
 ): Traffic {
   const W = deviceCount(devices);
   const { hosts: N, perHost: L } = devices;
   const b = workload.batchSize / W;
   const { idBytes, lengthBytes, forwardBytes, backwardBytes } = constants;
   if (shard.scheme === "data-parallel") {
-    const bytes = table.rows * table.dim * table.weightBytes;
-    return { input: 0, forward: 0, backward: 2 * (W - 1) * bytes };
+    const { all, acrossHosts } = allReduceTraffic(
+      devices,
+      table.rows * table.dim * table.weightBytes,
+    );
+    return { input: 0, forward: 0, backward: all, acrossHosts };
   }
   const ids = (table.poolingFactor * shard.blocks) / table.rowBlocks;
-  const input = (W - 1) * b * (ids * idBytes + lengthBytes);
-  const isHierarchical = shard.scheme === "table-row-wise" || shard.scheme === "grid";
-  const vectors = isHierarchical ? ((L - 1) / L) * W * b + (N - 1) * b : (W - 1) * b;
-  const elements = vectors * columnsOf(table, shard);
-  return { input, forward: elements * forwardBytes, backward: elements * backwardBytes };
+  const input = b * (ids * idBytes + lengthBytes);
+  // Vectors of b samples. Sharers take turns as the gateway to other hosts: the rest of the time a
+  // shard's vectors go to another sharer. With L of them that is (L-1)/L W inside and N-1 across.
+  const across = ((N - 1) * L) / sharers;
+  const inside = L - 1 + (sharers - 1) * across;
+  const vector = b * columnsOf(table, shard);
+  const vectors = (inside + across) * vector;
+  return {
+    input: (W - 1) * input,
+    forward: vectors * forwardBytes,
+    backward: vectors * backwardBytes,
+    acrossHosts: (W - L) * input + across * vector * (forwardBytes + backwardBytes),
+  };
 }
 
-/** Bytes of adding up the dense layers' gradients, over all devices. */
-export function denseTraffic({ workload, devices }: Setting): number {
-  return 2 * (deviceCount(devices) - 1) * workload.denseParameters * 4;
+/** For shards of a plan, how many devices of their host share their columns' rows. */
+export function sharersOf({ devices, shards }: Plan): (shard: PlacedShard) => number {
+  const keyOf = ({ table, firstQuantum, quanta, device }: PlacedShard) => {
+    const host = device === "all" ? device : Math.floor(device / devices.perHost);
+    return `${firstQuantum},${quanta},${host},${table}`;
+  };
+  const sharers = new Map<string, Set<number | "all">>();
+  for (const shard of shards) {
+    const key = keyOf(shard);
+    sharers.set(key, (sharers.get(key) ?? new Set()).add(shard.device));
+  }
+  return (shard) => sharers.get(keyOf(shard))?.size ?? 1;
+}
+
+/** Bytes of adding up the dense layers' gradients, over all devices; and between hosts. */
+export function denseTraffic({ workload, devices }: Setting) {
+  return allReduceTraffic(devices, workload.denseParameters * 4);
+}
+
+function allReduceTraffic(devices: Devices, bytes: number) {
+  return {
+    all: 2 * (deviceCount(devices) - 1) * bytes,
+    acrossHosts: 2 * (devices.hosts - 1) * bytes,
+  };
 }

@@ -6,16 +6,21 @@ import { BagMemory } from "../embedding/bags.ts";
 import { DistinctMemory, LookupMemory } from "../embedding/distinct.ts";
 import { LocalRows } from "../embedding/local-rows.ts";
 import type { SparseOptimizerSpec } from "../embedding/options.ts";
+import type { RowsBelow } from "../embedding/rows-below.ts";
+import type { Shard } from "../embedding/shards.ts";
 import { createSlab, type Slab } from "../embedding/slab.ts";
+import { type CacheShape, cacheShapesOf, indexBytes } from "../embedding/tiers.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import type { Kernels, Tensor } from "../kernels/kernels.ts";
+import { type Kernels, stateWidth, type Tensor } from "../kernels/kernels.ts";
+import { packedBytes } from "../kernels/precision.ts";
 import { createDenseState, type DenseState } from "../model/dense-optimizer.ts";
 import { createDlrm, type Dlrm, type DlrmGradients, gradientsOf } from "../model/dlrm.ts";
 import type { DenseOptimizerSpec } from "../model/options.ts";
 import { initParameters } from "../model/parameters.ts";
 import { type Key, keyOf } from "../random.ts";
+import { parcelOf, vectorFloats } from "./bundles.ts";
 import { createDistinctState, type DistinctState } from "./rows-hop.ts";
-import { type HeldShard, samplesMaxOf, type Topology } from "./topology.ts";
+import { type HeldShard, prefetchOf, samplesMaxOf, type Topology, tableOf } from "./topology.ts";
 
 /** What the arithmetic of a step needs to know of the job besides the topology. */
 export interface Recipe {
@@ -44,8 +49,11 @@ export interface DeviceState {
     readonly dRows: readonly Tensor[];
     readonly counts: readonly Tensor[];
   }[];
-  /** Memory for the bags of two steps: those of one are on their way while another computes. */
-  readonly lanes: readonly [Lane, Lane];
+  /**
+   * Memory for the bags of steps in flight: those of one are on their way while another computes,
+   * and between them lie those whose rows come up.
+   */
+  readonly lanes: readonly Lane[];
   readonly replicaBags: BagMemory;
   /** (bmax, columns of the replicas) */
   readonly replicaVectors: Tensor;
@@ -68,7 +76,7 @@ export interface RoundedMemory {
   readonly held: Tensor;
   /** (B, columns of the slab) */
   readonly heldGradients: Tensor;
-  /** Flat: the vectors of all bundles, one after the other. */
+  /** Flat: the vectors that come, bundle after bundle; for a gateway, before, those of a relay. */
   readonly vectors: Tensor;
   /** First float of each bundle in `vectors`. */
   readonly firstOf: readonly number[];
@@ -84,8 +92,10 @@ export function createDeviceState(options: {
   readonly recipe: Recipe;
   readonly kernels: Kernels;
   readonly exchange: Exchange;
+  /** What lies below device memory; there where a shard of this device does. */
+  readonly below?: RowsBelow | undefined;
 }): DeviceState {
-  const { rank, topology, recipe, kernels, exchange } = options;
+  const { rank, topology, recipe, kernels, exchange, below } = options;
   const { shape, replicated, heldBy } = topology;
   const { model: spec } = topology.input;
   const key = keyOf(recipe.seed);
@@ -93,8 +103,9 @@ export function createDeviceState(options: {
   const model = createDlrm(kernels, spec, samplesMax);
   initParameters(kernels, model.flat, shape.layout, key);
   const { sparse: optimizer } = recipe.optimizer;
+  const tiers = below && { below, shapeOf: cachesOf(topology, rank, optimizer) };
   const slabOf = (shards: readonly HeldShard[]) =>
-    createSlab({ kernels, specs: spec.tables, shards, optimizer, key });
+    createSlab({ kernels, specs: spec.tables, shards, optimizer, key, tiers });
   const slab = slabOf(heldBy[rank] ?? []);
   const replicas = slabOf(replicated);
   const slabs = (topology.distinctBy[rank] ?? []).map((shard) => slabOf([shard]));
@@ -115,11 +126,41 @@ export function createDeviceState(options: {
         counts: flats.map((flat) => kernels.reshape(flat, [rows], at.counts)),
       };
     }),
-    lanes: [createLane(), createLane()],
+    lanes: Array.from({ length: 2 + prefetchOf(topology) }, createLane),
     replicaBags: new BagMemory(),
     replicaVectors: kernels.tensor([samplesMax, replicas.columns]),
     rounded: createRounded(kernels, topology, rank),
     dLogits: kernels.tensor([samplesMax, 1]),
+  };
+}
+
+/** How much of each cached shard of a device lies in its memory. */
+function cachesOf(
+  topology: Topology,
+  rank: number,
+  { kind }: SparseOptimizerSpec,
+): (shard: Shard) => CacheShape {
+  const { input, heldBy, distinctBy } = topology;
+  if (input.tiers === undefined) throw new RangeError("The topology has no tiers");
+  const shards = [heldBy, distinctBy].flatMap((by) => by[rank] ?? []);
+  const demands = shards
+    .filter(({ tier }) => tier === "cached")
+    .map((shard) => {
+      const { precision } = tableOf(input.model.tables, shard.table);
+      const state = 4 * stateWidth(kind, shard.columns);
+      return {
+        shard,
+        placeBytes: indexBytes + packedBytes(1, shard.columns, precision) + state,
+        lookupsMax: input.batchSize * (input.idsMax[shard.table] ?? 0),
+      };
+    });
+  const shapes = cacheShapesOf(demands, input.tiers);
+  const shapeOf = new Map(demands.map(({ shard }, i) => [shard.shard, shapes[i]]));
+  return ({ shard, name }) => {
+    const shape = shapeOf.get(shard);
+    if (shape === undefined)
+      throw new RangeError(`${name} is not behind a cache on device ${rank}`);
+    return shape;
   };
 }
 
@@ -140,12 +181,23 @@ function createRounded(kernels: Kernels, topology: Topology, rank: number): Roun
   const samplesMax = Math.max(0, ...counts);
   const firstOf: number[] = [];
   let floats = 0;
-  let widest = 0;
-  for (const { bundle, columns, trees } of [...bundlesOf.flat(), ...replicatedBundles]) {
-    firstOf[bundle] = floats;
-    floats += (counts[rank] ?? 0) * columns * trees.length;
-    widest = Math.max(widest, columns);
+  for (const [peer] of counts.entries()) {
+    const { own, relays } = parcelOf(topology, peer, rank);
+    for (const bundle of [...own, ...relays]) {
+      firstOf[bundle.bundle] = floats;
+      floats += vectorFloats(bundle, counts[rank] ?? 0);
+    }
   }
+  // As a gateway it adds up one relay at a time.
+  for (const { parts } of (topology.parcels[rank] ?? []).flatMap(({ relays }) => relays)) {
+    const needed = [...parts.values()].map((part) => vectorFloats(part, samplesMax));
+    floats = Math.max(
+      floats,
+      needed.reduce((sum, own) => sum + own, 0),
+    );
+  }
+  const all = [...bundlesOf.flat(), ...replicatedBundles];
+  const widest = all.reduce((most, { columns }) => Math.max(most, columns), 0);
   const isAnyPacked = isForward || isBackward || isPlain.includes(false);
   const own = columnsOf[rank] ?? 0;
   const rows = (isNeeded: boolean, count: number) => {

@@ -23,8 +23,8 @@ export interface Part {
    * Hex sha256 of the logical content, independent of placement and of chunking: one of the dense
    * part, the leaves of a tile (digest.ts).
    */
-  leaves(): string[];
-  bytes(): Iterable<Uint8Array>;
+  leaves(): Promise<string[]>;
+  bytes(): AsyncIterable<Uint8Array>;
 }
 
 /** The parts that this device answers for. */
@@ -54,7 +54,11 @@ export function partsNeeded(device: DeviceState, names: readonly string[]): stri
 }
 
 /** Puts the bytes of a part back. @throws CheckpointCorruptError */
-export function restorePart(device: DeviceState, name: string, bytes: Uint8Array): void {
+export async function restorePart(
+  device: DeviceState,
+  name: string,
+  bytes: Uint8Array,
+): Promise<void> {
   const { tables } = device.topology.input.model;
   const part = tableOfPart(name, tables);
   if (part === undefined) {
@@ -68,7 +72,7 @@ export function restorePart(device: DeviceState, name: string, bytes: Uint8Array
     for (const [at, { table }] of slab.shards.entries()) {
       if (table !== part.table) continue;
       for (const records of decodeRows(bytes, { dim, width, path: name })) {
-        slab.restore(at, extent, records);
+        await slab.restore(at, extent, records);
       }
     }
   }
@@ -103,12 +107,12 @@ function denseOf(device: DeviceState): Part {
   const length = device.topology.shape.layout.length;
   return {
     name: densePart,
-    leaves: () => {
+    async leaves() {
       const hash = createHash("sha256");
       for (const tensor of tensors) hash.update(bytesOf(kernels.read(tensor)));
       return [hash.digest("hex")];
     },
-    *bytes() {
+    async *bytes() {
       const header = Uint32Array.of(magic, version, length, denseState.slots.length);
       yield new Uint8Array(header.buffer);
       for (const tensor of tensors) yield bytesOf(kernels.read(tensor));

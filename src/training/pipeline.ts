@@ -1,8 +1,9 @@
-// The pipeline of steps: up to three batches in flight on a device.
+// The pipeline of steps: batches in flight on a device.
 //
 //   depth 1   read, exchange, compute, then the next batch
 //   depth 2   the next batches are read while one computes
-//   depth 3   and the bags of the next one travel to the rows while one computes
+//   depth 3   and the bags of the next one travel to the rows while one computes; those of cached
+//             tables travel earlier, so that their rows come up in time (`tiers.prefetch`)
 //
 // It changes no bit: weights are read and changed in the computing step alone, in the order of the
 // steps (papers.md 1.6). At the end of a window, and at a stop, nothing is left in flight but
@@ -13,8 +14,16 @@ import { z } from "zod";
 import { IdOutOfRangeError } from "../errors.ts";
 import type { BatchIntake, LocalBatch } from "../exchange/batch-ring.ts";
 import type { DeviceState } from "./device-state.ts";
-import { type BegunStep, beginStep, finishStep, type StepOutcome } from "./step.ts";
+import {
+  type BegunStep,
+  beginStep,
+  finishStep,
+  type StagedStep,
+  type StepOutcome,
+  stageStep,
+} from "./step.ts";
 import type { StepMeter } from "./step-meter.ts";
+import { prefetchOf } from "./topology.ts";
 
 export const pipelineOptions = z.strictObject({
   /** Batches in flight: one; 2: reading ahead; 3: and exchanging ids ahead. Changes no bit. */
@@ -41,37 +50,61 @@ export function createPipeline(options: {
   readonly meter: StepMeter;
 }): Pipeline {
   const { device, intake, depth, steps, meter } = options;
-  /** The step that comes next, where it has begun, or what was wrong with its batch. */
-  let ahead: { readonly begun: BegunStep } | { readonly refused: IdOutOfRangeError } | undefined;
+  const { ids } = device.exchange;
+  const stagedMax = depth === 3 ? prefetchOf(device.topology) : 0;
+  /** Steps whose rows are coming up, in order. */
+  const staged: StagedStep[] = [];
+  /** The step after those, where it has begun, or what was wrong with its batch. */
+  let begun: BegunStep | { readonly refused: IdOutOfRangeError } | undefined;
   if (depth > 1) intake.grant("training", steps);
 
   const begin = (batch: LocalBatch, step: number, askedStop: () => number) =>
     meter.exchangeInput(() => beginStep(device, batch, step, askedStop()));
 
-  const beginAhead = async (step: number, askedStop: () => number) => {
-    const batch = intake.nextIfThere("training");
-    if (batch === undefined) return;
+  const beginAhead = async (batch: LocalBatch, step: number, askedStop: () => number) => {
     try {
-      ahead = { begun: await begin(batch, step, askedStop) };
+      return await begin(batch, step, askedStop);
     } catch (error) {
       if (!(error instanceof IdOutOfRangeError)) throw error;
-      ahead = { refused: error }; // The step before it must end as it would without a pipeline.
+      return { refused: error }; // The steps before it must end as they would without a pipeline.
+    }
+  };
+
+  /** Begins and stages what comes after `step`, as far as nobody has to wait for it. */
+  const goAhead = async (step: number, toStep: number, stop: number, asked: () => number) => {
+    for (;;) {
+      if (begun === undefined) {
+        const next = step + 1 + staged.length;
+        const stopAfter = staged.at(-1)?.staged.stopAfter ?? stop;
+        if (next >= toStep || (stopAfter >= 0 && next >= stopAfter) || !ids.isFree()) return;
+        const batch = intake.nextIfThere("training");
+        if (batch === undefined) return;
+        begun = await beginAhead(batch, next, asked);
+      } else if (!("refused" in begun) && staged.length < stagedMax && ids.isThere()) {
+        staged.push(await stageStep(device, begun));
+        begun = undefined;
+      } else {
+        return;
+      }
     }
   };
 
   return {
     async run(step, toStep, askedStop) {
-      meter.begin(intake.waiting("training") + (ahead === undefined ? 0 : 1));
-      if (ahead !== undefined && "refused" in ahead) throw ahead.refused;
-      let current = ahead?.begun;
-      ahead = undefined;
+      const ahead = staged.length + (begun === undefined ? 0 : 1);
+      meter.begin(intake.waiting("training") + ahead);
+      let current: BegunStep | StagedStep | undefined = staged.shift();
+      if (current === undefined && begun !== undefined) {
+        if ("refused" in begun) throw begun.refused;
+        current = begun;
+        begun = undefined;
+      }
       if (current === undefined) {
         if (depth === 1) intake.grant("training", 1);
         current = await begin(await intake.next("training"), step, askedStop);
       }
       const outcome = await finishStep(device, current, async (stopAfter) => {
-        const isLast = step + 1 >= toStep || (stopAfter >= 0 && step + 1 >= stopAfter);
-        if (depth === 3 && !isLast) await beginAhead(step + 1, askedStop);
+        if (depth === 3) await goAhead(step, toStep, stopAfter, askedStop);
       });
       intake.release("training");
       meter.end();

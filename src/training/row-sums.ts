@@ -5,8 +5,8 @@
 // n = distinct rows of a shard in the batch: the same for all shards that have parts of these rows.
 
 import { quantaOf, type Slab } from "../embedding/slab.ts";
+import type { StagedBags } from "../embedding/staging.ts";
 import {
-  type Bags,
   type RowRule,
   type RowSums,
   type Tensor,
@@ -24,7 +24,7 @@ type ColumnGroup = readonly HeldShard[];
 /** What came for the rows of a slab. */
 export interface RowGradients {
   readonly slab: Slab;
-  readonly bags: Bags;
+  readonly bags: StagedBags;
   /** (B,C), of the samples of `bags`. */
   readonly dPooled: Tensor;
   readonly slices: Slices;

@@ -10,13 +10,14 @@
 // b = samples of this device, n = distinct rows of a shard that this device asks for, V = those
 // that all ask for, D = columns of the shard.
 
-import { askedOf, type DistinctBags, type ShardLookups } from "../embedding/distinct.ts";
+import { askedOf, type DistinctBags } from "../embedding/distinct.ts";
 import type { SampleRows } from "../embedding/local-rows.ts";
 import { poolingOf, type Slab } from "../embedding/slab.ts";
 import type { Bags, Kernels, Rows, Tensor } from "../kernels/kernels.ts";
 import type { Slices } from "../kernels/slices.ts";
 import type { DeviceState } from "./device-state.ts";
 import type { RowGradients } from "./row-sums.ts";
+import type { StagedLookups } from "./staging-hop.ts";
 import type { StepPlan } from "./step-plan.ts";
 import { type Topology, tableOf } from "./topology.ts";
 import { copyGradient, distinctVectors } from "./vectors-hop.ts";
@@ -80,7 +81,8 @@ function isIdle({ distinct }: DeviceState): boolean {
   return distinct.tables.length === 0;
 }
 
-function slabAt({ distinct, rank }: DeviceState, at: number): Slab {
+/** The slab of a shard with distinct rows, among those of this device. */
+export function slabAt({ distinct, rank }: DeviceState, at: number): Slab {
   const slab = distinct.slabs[at];
   if (slab === undefined) throw new RangeError(`Device ${rank} has no slab of distinct rows ${at}`);
   return slab;
@@ -91,7 +93,7 @@ function slabAt({ distinct, rank }: DeviceState, at: number): Slab {
 /** Sends each device the rows that it asked for. */
 export async function sendRows(
   device: DeviceState,
-  lookups: readonly ShardLookups[],
+  lookups: readonly StagedLookups[],
   plan: StepPlan,
 ): Promise<void> {
   if (isIdle(device)) return;
@@ -199,7 +201,7 @@ function wholeBatchOf({ mine, all, samples }: StepPlan): Slices {
  */
 export async function receiveRowGradients(
   device: DeviceState,
-  lookups: readonly ShardLookups[],
+  lookups: readonly StagedLookups[],
   plan: StepPlan,
 ): Promise<RowGradients[]> {
   if (isIdle(device)) return [];

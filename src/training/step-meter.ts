@@ -14,18 +14,21 @@ import type { Clock } from "../clock.ts";
 import type { Cells } from "../exchange/cells.ts";
 import type { ChannelName } from "../exchange/exchange.ts";
 
-/** What a device waits for in a step: its batch, or others' parts of an exchange. */
+/** What a device waits for in a step: its batch, others' parts of an exchange, or its own tiers. */
 export const waitedFor = [
   "batch",
   "ids",
+  "partials",
   "pooled",
   "rows",
   "dPooled",
+  "dPartials",
   "dRows",
   "rowSums",
   "gradients",
   "losses",
-] as const satisfies readonly (ChannelName | "batch" | "gradients")[];
+  "tiers",
+] as const satisfies readonly (ChannelName | "batch" | "gradients" | "tiers")[];
 
 export type WaitedFor = (typeof waitedFor)[number];
 
@@ -36,7 +39,7 @@ export const meterWords: number = waitsFirst + waitedFor.length;
 
 export interface StepMeter {
   /** The same cells; what a wait there takes is counted as one for `what`. */
-  cellsFor(what: ChannelName | "batch" | "gradients", cells: Cells): Cells;
+  cellsFor(what: ChannelName | "batch" | "gradients" | "tiers", cells: Cells): Cells;
   /** A step begins; `batches` are there for it and those after it. Waits before it do not count. */
   begin(batches: number): void;
   /** Runs the input exchange of a batch. */
@@ -143,15 +146,9 @@ export function timesBetween(
     shares: {
       computing: shareOf(micros - waited - input),
       sendingIds: shareOf(input),
-      batch: shareOf(waits[0] ?? 0),
-      ids: shareOf(waits[1] ?? 0),
-      pooled: shareOf(waits[2] ?? 0),
-      rows: shareOf(waits[3] ?? 0),
-      dPooled: shareOf(waits[4] ?? 0),
-      dRows: shareOf(waits[5] ?? 0),
-      rowSums: shareOf(waits[6] ?? 0),
-      gradients: shareOf(waits[7] ?? 0),
-      losses: shareOf(waits[8] ?? 0),
+      ...(Object.fromEntries(
+        waitedFor.map((what, at) => [what, shareOf(waits[at] ?? 0)]),
+      ) as Record<WaitedFor, number>),
     },
   };
 }

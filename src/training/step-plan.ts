@@ -29,7 +29,7 @@ export function planOf(device: DeviceState, batch: LocalBatch, step: number): St
   const own = samplesOf(topology, rank, samples);
   return {
     step,
-    lane: device.lanes[step % 2 === 0 ? 0 : 1],
+    lane: laneOf(device, step),
     bytes: partBytesOf(topology, samples),
     counts: topology.sliceRuns.map((_, peer) => samplesOf(topology, peer, samples).count),
     samples: own.count,
@@ -43,4 +43,11 @@ export function planOf(device: DeviceState, batch: LocalBatch, step: number): St
       firstSample: own.first,
     },
   };
+}
+
+/** Batches in flight are those of consecutive steps. */
+function laneOf({ lanes }: DeviceState, step: number): Lane {
+  const lane = lanes[step % lanes.length];
+  if (lane === undefined) throw new RangeError("The device has no lanes");
+  return lane;
 }

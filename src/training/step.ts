@@ -21,7 +21,7 @@ import type { RowRule, Tensor } from "../kernels/kernels.ts";
 import { applyDense } from "../model/dense-optimizer.ts";
 import { backwardBottom, backwardTop, forwardBottom, forwardTop } from "../model/dlrm.ts";
 import { purposes } from "../random.ts";
-import { distinctOfSamples, receiveBags, rowsOfSamples, sendBags } from "./bags-hop.ts";
+import { distinctOfSamples, rowsOfSamples, sendBags } from "./bags-hop.ts";
 import type { DeviceState } from "./device-state.ts";
 import {
   describeParameter,
@@ -33,6 +33,7 @@ import { foldSlices, receivePerSlice, sendPerSlice } from "./per-slice.ts";
 import { applyReplicas, backwardReplicas, replicaBagsOf } from "./replicas.ts";
 import { completeRows, type RowGradients } from "./row-sums.ts";
 import { receiveRowGradients, receiveRows, sendRowGradients, sendRows } from "./rows-hop.ts";
+import { arriveRows, releaseRows, type StagedRows, stageRows } from "./staging-hop.ts";
 import { planOf, type StepPlan } from "./step-plan.ts";
 import { tableOf } from "./topology.ts";
 import {
@@ -58,6 +59,11 @@ export interface BegunStep {
   readonly asked: DistinctBags;
 }
 
+/** And whose rows are on their way into device memory. */
+export interface StagedStep extends BegunStep {
+  readonly staged: StagedRows;
+}
+
 /**
  * Sends the bags of a batch, and does not wait for those of others. A step may begin while the one
  * before it computes: it reads no weight. `stopAfter` is read on device 0 only, which carries it to
@@ -76,20 +82,28 @@ export async function beginStep(
   return { batch, plan, rows, asked };
 }
 
+/** Receives the bags of a step and lets its rows come up, while another one may still compute. */
+export async function stageStep(device: DeviceState, begun: BegunStep): Promise<StagedStep> {
+  return { ...begun, staged: await stageRows(device, begun.plan) };
+}
+
 /**
- * Trains on a batch that has begun. `ahead` is called when all devices agree on a stop, before this
- * one waits for vectors: there the next step may begin.
+ * Trains on a batch that has begun, and may be staged. `ahead` is called where all devices agree on
+ * a stop, whenever this one has sent what others wait for: there coming steps may begin.
  */
 export async function finishStep(
   device: DeviceState,
-  { batch, plan, rows, asked }: BegunStep,
+  begun: BegunStep | StagedStep,
   ahead: (stopAfter: number) => Promise<void> = async () => {},
 ): Promise<StepOutcome> {
   const { exchange, kernels, model, slab } = device;
+  const { batch, plan, rows, asked } = begun;
   const { step } = plan;
   const { dense, labels } = tensorsOf(device, batch);
   forwardBottom(model, dense); // While the bags are on their way.
-  const { bags, lookups, stopAfter } = await receiveBags(device, plan);
+  const { staged } = "staged" in begun ? begun : await stageStep(device, begun);
+  const { bags, lookups, stopAfter } = staged;
+  await arriveRows(device, staged);
 
   await sendVectors(device, bags, plan);
   await sendRows(device, lookups, plan);
@@ -112,11 +126,13 @@ export async function finishStep(
   backwardReplicas(device, rows, replicaBags, plan);
   exchange.gradients.start();
   await sendPerSlice(device, plan.bytes.losses, losses);
+  await ahead(stopAfter);
 
   const dPooled = await receiveVectorGradients(device, plan);
   const dRows = await receiveRowGradients(device, lookups, plan);
   const pooled = { slab, bags, dPooled, slices: plan.all };
   const badRows = await applyRows(device, [pooled, ...dRows], plan); // S1
+  await releaseRows(device, staged);
   exchange.dPooled.close();
 
   const gradient = await exchange.gradients.finish();
@@ -143,9 +159,12 @@ export async function trainStep(
 export async function forwardStep(device: DeviceState, batch: LocalBatch): Promise<Tensor> {
   const { plan, rows, asked } = await beginStep(device, batch, 0, -1);
   forwardBottom(device.model, tensorsOf(device, batch).dense);
-  const { bags, lookups } = await receiveBags(device, plan);
+  const staged = await stageRows(device, plan);
+  const { bags, lookups } = staged;
+  await arriveRows(device, staged);
   await sendVectors(device, bags, plan);
   await sendRows(device, lookups, plan);
+  await releaseRows(device, staged);
   lookupReplicas(device, replicaBagsOf(device, rows), plan);
   await receiveRows(device, asked, plan);
   await receiveVectors(device, rows, plan);

@@ -8,7 +8,8 @@ import type { BagTable } from "../embedding/local-rows.ts";
 import type { TableSpec } from "../embedding/options.ts";
 import { type Shard, shardsOf } from "../embedding/shards.ts";
 import { quantaOf } from "../embedding/slab.ts";
-import type { RingShape } from "../exchange/batch-ring.ts";
+import type { TiersSpec } from "../embedding/tiers.ts";
+import { type RingShape, ringSlots } from "../exchange/batch-ring.ts";
 import type { ExchangeShape } from "../exchange/exchange.ts";
 import { type ExchangeSpec, exactExchange } from "../exchange/options.ts";
 import { packedBytes } from "../kernels/precision.ts";
@@ -17,6 +18,7 @@ import { type ModelShape, shapeOf } from "../model/dlrm.ts";
 import type { ModelSpec } from "../model/options.ts";
 import { place, type SliceRun, sliceRunsOf } from "../planner/placement.ts";
 import { type Devices, deviceCount, type Plan } from "../planner/shards.ts";
+import { type Bundle, type Bundles, bundlesIn, parcelOf, vectorBytes } from "./bundles.ts";
 
 /** What a placement has to know of the job and its data. */
 export interface TopologyInput {
@@ -31,6 +33,8 @@ export interface TopologyInput {
   readonly exchange?: ExchangeSpec;
   /** Where tables lie; left out, as the job says of each (`place`). */
   readonly plan?: Plan | undefined;
+  /** What lies below device memory; there where a table does. */
+  readonly tiers?: TiersSpec | undefined;
 }
 
 /** A shard, and its place among those of its device (or among the copies that all have). */
@@ -39,32 +43,13 @@ export interface HeldShard extends Shard, BagShard {
   readonly column: number;
 }
 
-/** What one device has of a table's columns: the shards whose vectors travel as one. */
-export interface Bundle {
-  /** Its place among all bundles of the job, those of copies too. */
-  readonly bundle: number;
-  readonly table: number;
-  readonly firstColumn: number;
-  readonly columns: number;
-  /** By rows. */
-  readonly shards: readonly HeldShard[];
-  /** The finished subtrees of their blocks: a vector of `columns` each. */
-  readonly trees: readonly Subtree[];
-}
-
-/** Columns of a table with row blocks, whose tree the samples' side adds up. */
-export interface FoldedColumns {
-  readonly firstColumn: number;
-  readonly columns: number;
-  /** The bundles that have them, and where they begin in each. */
-  readonly parts: readonly { readonly bundle: Bundle; readonly first: number }[];
-}
-
-export interface Topology {
+export interface Topology extends Bundles {
   readonly input: TopologyInput;
   readonly exchange: ExchangeSpec;
   readonly shape: ModelShape;
   readonly devices: number;
+  /** The host of each device. */
+  readonly hostOf: readonly number[];
   /** The slices of each device. */
   readonly sliceRuns: readonly SliceRun[];
   /** What ids are checked against, by table. */
@@ -76,34 +61,30 @@ export interface Topology {
    * where the samples are. Columns are counted over all devices. None on a device alone.
    */
   readonly distinctBy: readonly (readonly HeldShard[])[];
-  readonly distinctBundles: readonly Bundle[];
   /** For each device, columns of what it pools side by side. */
   readonly columnsOf: readonly number[];
-  /** Those that it pools, as they travel. */
-  readonly bundlesOf: readonly (readonly Bundle[])[];
-  /** Whether each shard of a device is a bundle: its vectors travel as they are pooled. */
-  readonly isPlain: readonly boolean[];
-  /** Shards that every device holds a copy of, and the bundles that they would travel in. */
+  /** Shards that every device holds a copy of. */
   readonly replicated: readonly HeldShard[];
-  readonly replicatedBundles: readonly Bundle[];
   /** Where each replicated shard's gradient and counts lie behind the dense gradient. */
   readonly replicatedAt: readonly { readonly gradient: number; readonly counts: number }[];
   /** Length of the vector that the all-reduce adds up. */
   readonly gradientLength: number;
-  /** For each table with row blocks, its columns in runs that no shard is cut inside of. */
-  readonly folded: ReadonlyMap<number, readonly FoldedColumns[]>;
   /** Shards that have parts of the same rows, by columns, left to right. */
   readonly columnGroups: readonly (readonly HeldShard[])[];
 }
 
 /**
- * `hosts`: over how many hosts the devices are spread evenly, for what is placed here.
+ * `hostOf`: the host of each device, those of one host in a row; left out, all are on one.
  * @throws RangeError where the plan is one for other devices
  */
-export function topologyOf(input: TopologyInput, devices: number, hosts = 1): Topology {
+export function topologyOf(
+  input: TopologyInput,
+  devices: number,
+  hostOf: readonly number[] = new Array<number>(devices).fill(0),
+): Topology {
   const { model, slices, exchange = exactExchange } = input;
   const shape = shapeOf(model);
-  const plan = input.plan ?? placeJob(input, { hosts, perHost: devices / hosts });
+  const plan = input.plan ?? placeJob(input, evenly(hostOf));
   if (deviceCount(plan.devices) !== devices) {
     throw new RangeError(`The plan is for ${deviceCount(plan.devices)} devices, not ${devices}`);
   }
@@ -134,18 +115,13 @@ export function topologyOf(input: TopologyInput, devices: number, hosts = 1): To
     gradientLength = counts + rows;
     return { gradient, counts };
   });
-  let bundles = 0;
-  const bundled = (own: readonly HeldShard[]): Bundle[] =>
-    bundlesIn(own).map((bundle) => ({ ...bundle, bundle: bundles++ }));
-  const bundlesOf = heldBy.map(bundled);
-  const replicatedBundles = bundled(replicated);
-  const distinctBundles = distinctBy.flatMap(bundled);
-  const all = [...bundlesOf.flat(), ...distinctBundles, ...replicatedBundles];
   return {
+    ...bundlesIn(model.tables, hostOf, { heldBy, distinctBy, replicated }),
     input,
     exchange,
     shape,
     devices,
+    hostOf,
     sliceRuns: sliceRunsOf(slices, devices),
     bagTables: model.tables.map((table, i) => {
       return { ...table, isWeighted: input.weighted?.[i] === true };
@@ -153,20 +129,19 @@ export function topologyOf(input: TopologyInput, devices: number, hosts = 1): To
     heldBy,
     distinctBy,
     columnsOf: heldBy.map((own) => own.reduce((sum, { columns }) => sum + columns, 0)),
-    bundlesOf,
-    isPlain: bundlesOf.map((own) => own.every(({ shards: parts }) => parts.length === 1)),
     replicated,
-    distinctBundles,
-    replicatedBundles,
     replicatedAt,
     gradientLength,
-    folded: new Map(
-      model.tables.flatMap(({ rowBlocks }, table) =>
-        rowBlocks === 1 ? [] : [[table, foldedColumnsOf(all.filter((one) => one.table === table))]],
-      ),
-    ),
     columnGroups: columnGroupsOf([...heldBy.flat(), ...distinct]),
   };
+}
+
+/** Hosts and devices for what is placed here: as one host, where hosts are unequal. */
+function evenly(hostOf: readonly number[]): Devices {
+  const hosts = new Set(hostOf).size;
+  const perHost = hostOf.length / hosts;
+  const isEven = hostOf.every((host, device) => host === Math.floor(device / perHost));
+  return isEven ? { hosts, perHost } : { hosts: 1, perHost: hostOf.length };
 }
 
 /** The plan of a run that was given none. */
@@ -176,44 +151,6 @@ function placeJob({ model, idsMax }: TopologyInput, devices: Devices): Plan {
     return { ...table, scheme: table.sharding, cost };
   });
   return place(tables, devices);
-}
-
-/** The shards of one device in bundles, in order of the first of each. */
-function bundlesIn(shards: readonly HeldShard[]): Omit<Bundle, "bundle">[] {
-  const groups = new Map<string, HeldShard[]>();
-  for (const shard of shards) {
-    const key = `${shard.table},${shard.firstColumn},${shard.columns}`;
-    groups.set(key, [...(groups.get(key) ?? []), shard]);
-  }
-  return [...groups.values()].map((own) => {
-    const [{ table, firstColumn, columns } = { table: 0, firstColumn: 0, columns: 0 }] = own;
-    return { table, firstColumn, columns, shards: own, trees: treesOf(own) };
-  });
-}
-
-/** The largest aligned subtrees that the blocks of some shards, by rows, make up. */
-function treesOf(shards: readonly HeldShard[]): Subtree[] {
-  const runs: { first: number; count: number }[] = [];
-  for (const { firstBlock, blocks } of shards) {
-    const last = runs.at(-1);
-    if (last !== undefined && last.first + last.count === firstBlock) last.count += blocks;
-    else runs.push({ first: firstBlock, count: blocks });
-  }
-  return runs.flatMap(({ first, count }) => subtreesOf(first, count));
-}
-
-/** The columns of one table's bundles, cut wherever one of them is. */
-function foldedColumnsOf(bundles: readonly Bundle[]): FoldedColumns[] {
-  const ends = bundles.flatMap((one) => [one.firstColumn, one.firstColumn + one.columns]);
-  const cuts = [...new Set(ends)].sort((a, b) => a - b);
-  return cuts.slice(0, -1).map((firstColumn, i) => {
-    const end = cuts[i + 1] ?? firstColumn;
-    const parts = bundles.flatMap((bundle) => {
-      const isIn = bundle.firstColumn <= firstColumn && end <= bundle.firstColumn + bundle.columns;
-      return isIn ? [{ bundle, first: firstColumn - bundle.firstColumn }] : [];
-    });
-    return { firstColumn, columns: end - firstColumn, parts };
-  });
 }
 
 function columnGroupsOf(shards: readonly HeldShard[]): HeldShard[][] {
@@ -252,12 +189,31 @@ type StepBytes = ExchangeShape["bytesMax"];
 
 /** `counts` = samples of each device. */
 function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
-  const { heldBy, bundlesOf, distinctBy, exchange, input } = topology;
+  const { heldBy, hostOf, parcels, distinctBy, exchange, input } = topology;
   const count = (device: number) => counts[device] ?? 0;
   const samples = counts.reduce((sum, own) => sum + own, 0);
   const idsMax = heldBy.map((held) => held.map(({ table }) => input.idsMax[table] ?? 0));
-  const bundleBytes = (device: number, bytesOf: (bundle: Bundle) => number) =>
-    (bundlesOf[device] ?? []).reduce((sum, bundle) => sum + bytesOf(bundle), 0);
+  /** Of a bundle, of the samples of device `of`. */
+  const vectors = (bundle: Bundle, of: number) => vectorBytes(bundle, count(of), exchange.forward);
+  const gradient = ({ columns }: Bundle, of: number) =>
+    packedBytes(count(of), columns, exchange.backward);
+  const parcel = (from: number, to: number, bytes: typeof vectors) => {
+    const { own, relays } = parcelOf(topology, from, to);
+    const sum = own.reduce((all, bundle) => all + bytes(bundle, to), 0);
+    return relays.reduce((all, relay) => all + bytes(relay, to), sum);
+  };
+  /** The parts that `holder` has of what `gateway` adds up. */
+  const relayed = (holder: number, gateway: number, bytes: typeof vectors) => {
+    let sum = 0;
+    if (hostOf[holder] !== hostOf[gateway]) return sum;
+    for (const [to, { relays }] of (parcels[gateway] ?? []).entries()) {
+      for (const { parts } of relays) {
+        const part = parts.get(holder);
+        if (part !== undefined) sum += bytes(part, to);
+      }
+    }
+    return sum;
+  };
   const rowsMax = (of: number, device: number) =>
     (distinctBy[device] ?? []).map((shard) => distinctMax(topology, shard, of, count(of)));
   const rows = (of: number, device: number) =>
@@ -268,12 +224,10 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
     ids: (from, to) =>
       distinctFrameBytes(subtreesIn(topology, from).length, rowsMax(from, to)) +
       bagFrameBytes(count(from), heldBy[to] ?? [], idsMax[to] ?? []),
-    pooled: (from, to) =>
-      bundleBytes(from, ({ columns, trees }) => {
-        return trees.length * packedBytes(count(to), columns, exchange.forward);
-      }),
-    dPooled: (from, to) =>
-      bundleBytes(to, ({ columns }) => packedBytes(count(from), columns, exchange.backward)),
+    partials: (from, to) => relayed(from, to, vectors),
+    pooled: (from, to) => parcel(from, to, vectors),
+    dPooled: (from, to) => parcel(to, from, gradient),
+    dPartials: (from, to) => relayed(to, from, gradient),
     rows: (from, to) => rows(to, from),
     dRows: (from, to) => rows(from, to),
     rowSums: (from, to) => rowSumBytes(topology, samples, from, to),
@@ -320,11 +274,18 @@ function rowSumBytes(topology: Topology, samples: number, from: number, to: numb
 export function exchangeShapeOf(topology: Topology): ExchangeShape {
   return {
     devices: topology.devices,
+    hostOf: topology.hostOf,
     bytesMax: bytesOf(topology, samplesMaxOf(topology)),
     gradientLength: topology.gradientLength,
     subtrees: topology.sliceRuns.map((_, device) => subtreesIn(topology, device)),
     slices: topology.input.slices,
   };
+}
+
+/** Batches whose rows come up ahead of their step. */
+export function prefetchOf({ input, heldBy, distinctBy }: Topology): number {
+  const isCached = [...heldBy, ...distinctBy].flat().some(({ tier }) => tier === "cached");
+  return isCached ? (input.tiers?.prefetch ?? 0) : 0;
 }
 
 export function ringShapeOf(topology: Topology): RingShape {
@@ -335,6 +296,7 @@ export function ringShapeOf(topology: Topology): RingShape {
     isWide: wideOf(topology.input.model.tables).includes(true),
     isWeighted: topology.input.weighted?.includes(true) === true,
     samplesMax: samplesMaxOf(topology),
+    slots: ringSlots + prefetchOf(topology),
   };
 }
 

@@ -5,16 +5,19 @@
 // block they are columns of its vector; where it has more, the samples' device adds the tree over
 // blocks and takes the mean, split or not, so that no plan changes a bit. What one device has of a
 // table's columns travels as a bundle: the finished subtrees of its blocks there, one gradient
-// back. Vectors that travel in fewer bits are rounded also where they cross no device.
+// back. Between hosts bundles may be added up on their way (relay-hop.ts). Vectors that travel in
+// fewer bits are rounded also where they cross no device.
 
 import type { SampleRows } from "../embedding/local-rows.ts";
 import type { Bags, PooledPart, Tensor } from "../kernels/kernels.ts";
-import { type Precision, packedBytes } from "../kernels/precision.ts";
-import type { Subtree } from "../kernels/slices.ts";
+import { packedBytes } from "../kernels/precision.ts";
 import { columnOf, columnsOf } from "../model/dlrm.ts";
+import { packSums, partIn, roundingOf, unpackGradient, unpackSums } from "./bundle-vectors.ts";
+import { type Bundle, parcelOf, vectorBytes } from "./bundles.ts";
 import type { DeviceState } from "./device-state.ts";
+import { addPartials, openPartials, packPartials, relayGradients } from "./relay-hop.ts";
 import type { StepPlan } from "./step-plan.ts";
-import { type Bundle, type HeldShard, type Topology, tableOf } from "./topology.ts";
+import { type HeldShard, type Topology, tableOf } from "./topology.ts";
 
 /** Vectors of a bundle as they lie here: one part for each of its trees. */
 type BundleParts = readonly PooledPart[];
@@ -27,6 +30,7 @@ export async function sendVectors(device: DeviceState, bags: Bags, plan: StepPla
   const { forward } = topology.exchange;
   const isDirect = forward === "float32" && topology.isPlain[rank] === true;
   await exchange.pooled.open(plan.bytes.pooled);
+  const partials = await openPartials(device, plan);
   let first = 0;
   for (const [peer, count] of plan.counts.entries()) {
     const { buffer, byteOffset } = exchange.pooled.outbox(peer);
@@ -36,48 +40,16 @@ export async function sendVectors(device: DeviceState, bags: Bags, plan: StepPla
     if (slab.columns > 0) slab.lookup(out, bags, first, count);
     if (!isDirect) {
       let at = byteOffset;
-      for (const bundle of topology.bundlesOf[rank] ?? []) {
-        for (const tree of bundle.trees) {
-          const vectors = sumOver(device, bundle, tree, out);
-          kernels.packColumns(
-            { buffer, byteOffset: at },
-            vectors.from,
-            vectors.first,
-            bundle.columns,
-            forward,
-          );
-          at += packedBytes(count, bundle.columns, forward);
-        }
+      for (const bundle of parcelOf(topology, rank, peer).own) {
+        packSums(device, bundle, bundle.shards.map(partIn(out)), { buffer, byteOffset: at });
+        at += vectorBytes(bundle, count, forward);
       }
+      packPartials(device, peer, out, partials);
     }
     first += count;
   }
+  await addPartials(device, plan);
   exchange.pooled.start();
-}
-
-/** Where the vectors of a finished subtree lie: as pooled (b,C), or added up from its shards. */
-function sumOver(
-  { kernels, rounded, topology }: DeviceState,
-  { table, columns, shards }: Bundle,
-  tree: Subtree,
-  pooled: Tensor,
-): Omit<PooledPart, "tree"> {
-  const [only] = shards;
-  if (only !== undefined && shards.length === 1) return { from: pooled, first: only.column };
-  const inside = shards.filter(({ firstBlock }) => {
-    return firstBlock >= tree.first && firstBlock < tree.first + tree.count;
-  });
-  const { rowBlocks } = tableOf(topology.input.model.tables, table);
-  const out = kernels.reshape(rounded.scratch, [pooled.shape[0] ?? 0, columns]);
-  kernels.foldPooled(
-    out,
-    0,
-    inside.map(partIn(pooled)),
-    rowBlocks,
-    columns,
-    ...roundingOf(topology),
-  );
-  return { from: out, first: 0 };
 }
 
 /** Puts the vectors of all tables, those that were pooled here too, into the model's `x`. */
@@ -87,31 +59,23 @@ export async function receiveVectors(
   plan: StepPlan,
 ): Promise<void> {
   const { exchange, kernels, rank, topology } = device;
-  const { vectors, firstOf } = device.rounded;
   const { forward } = topology.exchange;
   const { samples } = plan;
   const { buffer, byteOffset } = await exchange.pooled.finish();
   const parts: BundleParts[] = [];
   let start = byteOffset;
-  for (const [peer, bundles] of topology.bundlesOf.entries()) {
+  for (const peer of plan.counts.keys()) {
+    const { own, relays } = parcelOf(topology, peer, rank);
     if (forward === "float32" && topology.isPlain[peer] === true) {
       const from = kernels.view(buffer, start, [samples, topology.columnsOf[peer] ?? 0]);
-      for (const { bundle, shards } of bundles) parts[bundle] = shards.map(partIn(from));
+      for (const { bundle, shards } of own) parts[bundle] = shards.map(partIn(from));
     } else {
       let at = start;
-      for (const { bundle, columns, trees } of bundles) {
-        parts[bundle] = trees.map((tree, i) => {
-          const place = (firstOf[bundle] ?? 0) + i * samples * columns;
-          const from =
-            forward === "float32"
-              ? kernels.view(buffer, at, [samples, columns])
-              : kernels.reshape(vectors, [samples, columns], place);
-          if (forward !== "float32") {
-            kernels.unpackColumns(from, 0, { buffer, byteOffset: at }, columns, forward);
-          }
-          at += packedBytes(samples, columns, forward);
-          return { from, first: 0, tree };
-        });
+      for (const bundle of [...own, ...relays]) {
+        const place = { buffer, byteOffset: at };
+        const first = device.rounded.firstOf[bundle.bundle] ?? 0;
+        parts[bundle.bundle] = unpackSums(device, bundle, samples, place, first);
+        at += vectorBytes(bundle, samples, forward);
       }
     }
     start += plan.bytes.pooled(peer, rank);
@@ -127,15 +91,6 @@ export async function receiveVectors(
   }
   assemble(device, rows, plan, parts);
   exchange.pooled.close();
-}
-
-/** A shard's vectors among those of all shards of its device. */
-function partIn(from: Tensor) {
-  return ({ column, firstBlock, blocks }: HeldShard): PooledPart => ({
-    from,
-    first: column,
-    tree: { first: firstBlock, count: blocks },
-  });
 }
 
 /** The vectors (b,D), or their gradients, of a shard whose rows travel. */
@@ -165,18 +120,18 @@ function assemble(
   plan: StepPlan,
   parts: readonly BundleParts[],
 ): void {
-  const { kernels, model, topology } = device;
+  const { kernels, model, rank, topology } = device;
   const x = columnsOf(model, model.x, plan.samples);
   const { bundlesOf, distinctBundles, replicatedBundles } = topology;
   for (const bundles of [...bundlesOf, distinctBundles, replicatedBundles]) {
     for (const { bundle, table, firstColumn, columns } of bundles) {
       const [only] = parts[bundle] ?? [];
-      if (only === undefined || topology.folded.has(table)) continue;
+      if (only === undefined || isFolded(topology, table)) continue;
       const to = columnOf(topology.shape, table) + firstColumn;
       kernels.copyColumns(x, to, only.from, only.first, columns);
     }
   }
-  for (const [table, runs] of topology.folded) {
+  for (const [table, runs] of topology.foldedOn[topology.hostOf[rank] ?? 0] ?? []) {
     const { rowBlocks, pooling } = tableOf(topology.input.model.tables, table);
     const lengths = pooling === "mean" ? lengthsOf(rows, table) : undefined;
     for (const run of runs) {
@@ -191,9 +146,9 @@ function assemble(
   }
 }
 
-/** The last arguments of `foldPooled` for a sum: no lengths, and what its nodes are rounded to. */
-function roundingOf({ exchange: { forward } }: Topology): [undefined, Precision | undefined] {
-  return [undefined, forward === "float32" ? undefined : forward];
+/** Whether the samples' side adds a table up, and takes its mean. */
+function isFolded({ input }: Topology, table: number): boolean {
+  return tableOf(input.model.tables, table).rowBlocks > 1;
 }
 
 // Their gradients ----
@@ -204,10 +159,11 @@ export async function sendVectorGradients(
   rows: SampleRows,
   plan: StepPlan,
 ): Promise<void> {
-  const { exchange, kernels, topology, rounded } = device;
+  const { exchange, kernels, rank, topology, rounded } = device;
   const { backward } = topology.exchange;
   await exchange.dPooled.open(plan.bytes.dPooled);
-  for (const [peer, bundles] of topology.bundlesOf.entries()) {
+  for (const peer of plan.counts.keys()) {
+    const { own: bundles, relays } = parcelOf(topology, peer, rank);
     const { buffer, byteOffset } = exchange.dPooled.outbox(peer);
     if (backward === "float32" && topology.isPlain[peer] === true) {
       const shape = [plan.samples, topology.columnsOf[peer] ?? 0];
@@ -218,7 +174,7 @@ export async function sendVectorGradients(
       continue;
     }
     let at = byteOffset;
-    for (const bundle of bundles) {
+    for (const bundle of [...bundles, ...relays]) {
       const own = kernels.reshape(rounded.scratch, [plan.samples, bundle.columns]);
       copyGradient(device, rows, plan, own, bundle, 0);
       kernels.packColumns({ buffer, byteOffset: at }, own, 0, bundle.columns, backward);
@@ -235,21 +191,23 @@ export async function sendVectorGradients(
 export async function receiveVectorGradients(device: DeviceState, plan: StepPlan): Promise<Tensor> {
   const { exchange, kernels, rank, slab, topology } = device;
   const { backward } = topology.exchange;
-  const { buffer, byteOffset } = await exchange.dPooled.finish();
+  const inbox = await exchange.dPooled.finish();
+  await relayGradients(device, plan, inbox);
+  const { buffer, byteOffset } = inbox;
   const samples = plan.counts.reduce((sum, count) => sum + count, 0);
   if (backward === "float32" && topology.isPlain[rank] === true) {
     return kernels.view(buffer, byteOffset, [samples, slab.columns]);
   }
-  let at = byteOffset;
+  let start = byteOffset;
   let first = 0;
-  for (const count of plan.counts) {
+  for (const [peer, count] of plan.counts.entries()) {
     const out = kernels.part(device.rounded.heldGradients, first, count);
-    for (const { columns, shards } of topology.bundlesOf[rank] ?? []) {
-      const [one, ...others] = shards.map(({ column }) => column);
-      kernels.unpackColumns(out, one ?? 0, { buffer, byteOffset: at }, columns, backward);
-      for (const other of others) kernels.copyColumns(out, other, out, one ?? 0, columns);
-      at += packedBytes(count, columns, backward);
+    let at = start;
+    for (const bundle of parcelOf(topology, rank, peer).own) {
+      unpackGradient(device, bundle, out, { buffer, byteOffset: at });
+      at += packedBytes(count, bundle.columns, backward);
     }
+    start += plan.bytes.dPooled(peer, rank);
     first += count;
   }
   return kernels.part(device.rounded.heldGradients, 0, samples);
@@ -283,7 +241,7 @@ export function copyGradient(
   const { pooling } = tableOf(topology.input.model.tables, table);
   const dX = columnsOf(model, model.dX, plan.samples);
   const from = columnOf(topology.shape, table) + firstColumn;
-  if (pooling === "mean" && topology.folded.has(table)) {
+  if (pooling === "mean" && isFolded(topology, table)) {
     kernels.shareColumns(out, column, dX, from, columns, lengthsOf(rows, table));
   } else {
     kernels.copyColumns(out, column, dX, from, columns);

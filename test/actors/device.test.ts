@@ -1,5 +1,5 @@
 import test from "ava";
-import { allocate } from "../../actors/assembly.ts";
+import { allocate, hostPlaceOf } from "../../actors/assembly.ts";
 import { deviceMachine } from "../../actors/device.ts";
 import {
   createFakeLauncher,
@@ -15,7 +15,7 @@ function startDevice() {
   const place = startSimulatedNetwork();
   const { launcher, threads } = createFakeLauncher();
   const assembly = smallAssembly();
-  const memory = allocate(assembly);
+  const memory = allocate(assembly, hostPlaceOf(assembly, 0));
   const input = { network: place.network, launcher, assembly, memory, device: 0 };
   const { actor, ends } = startActor(place, deviceMachine, input);
   const [thread] = threads;

@@ -12,14 +12,14 @@ import {
 import { only, play, smallModel, startTestCluster } from "../helpers/clusters.ts";
 import { startHost, untilHosts } from "../helpers/host-processes.ts";
 
-/** Tables on one device and on all of them; a penalty; dropout. */
+/** Tables on one device, on all of them, and by rows on those of one host; dropout. */
 const mixed: Partial<JobOptions> = {
   model: {
     ...smallModel,
     tables: [
       { name: "a", rows: 200, dim: 8 },
       { name: "b", rows: 200, dim: 8, sharding: "data-parallel" },
-      { name: "c", rows: 200, dim: 8, pooling: "mean" },
+      { name: "c", rows: 200, dim: 8, pooling: "mean", rowBlocks: 4, sharding: "table-row-wise" },
     ],
     dropout: 0.1,
   },

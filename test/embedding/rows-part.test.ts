@@ -5,6 +5,7 @@ import type { RowRecords } from "../../src/embedding/row-store.ts";
 import { decodeRows, encodeRows } from "../../src/embedding/rows-part.ts";
 import { CheckpointCorruptError } from "../../src/errors.ts";
 import type { StateShape } from "../../src/kernels/kernels.ts";
+import { bytesOf } from "../helpers/parts.ts";
 
 const [dim, width] = [40, 40];
 const expect = { dim, width, path: "table-00000" };
@@ -12,8 +13,8 @@ const spec = { rows: 100, dim, rowBlocks: 4 as const };
 const whole = { firstBlock: 0, blocks: 4, firstQuantum: 0, quanta: 2, columns: dim };
 
 /** The digest of the table, of one shard. */
-function digestOf(state: StateShape, records: Iterable<RowRecords>): string {
-  return tableDigest(spec, [{ ...whole, leaves: leavesOf(whole, spec, state, records) }]);
+async function digestOf(state: StateShape, records: Iterable<RowRecords>): Promise<string> {
+  return tableDigest(spec, [{ ...whole, leaves: await leavesOf(whole, spec, state, records) }]);
 }
 
 const oneEach = { perElement: 1, perRow: 0 };
@@ -36,8 +37,8 @@ function recordsOf(rows: readonly number[], chunk: number, change = 0): RowRecor
   return chunks;
 }
 
-function bytesOf(records: readonly RowRecords[]): Uint8Array {
-  return new Uint8Array(Buffer.concat([...encodeRows(dim, width, records)]));
+async function partOf(records: readonly RowRecords[]): Promise<Uint8Array> {
+  return new Uint8Array(await bytesOf(encodeRows(dim, width, records)));
 }
 
 function flat(records: Iterable<RowRecords>) {
@@ -51,67 +52,67 @@ function flat(records: Iterable<RowRecords>) {
 
 const someRows = fc.uniqueArray(fc.nat(99)).map((rows) => rows.sort((a, b) => a - b));
 
-test("rows come back from a part as they went in, however they were chunked", (t) => {
-  fc.assert(
-    fc.property(someRows, fc.integer({ min: 1, max: 30 }), (rows, chunk) => {
+test("rows come back from a part as they went in, however they were chunked", async (t) => {
+  await fc.assert(
+    fc.asyncProperty(someRows, fc.integer({ min: 1, max: 30 }), async (rows, chunk) => {
       const records = recordsOf(rows, chunk);
-      t.deepEqual(flat(decodeRows(bytesOf(records), expect)), flat(records));
+      t.deepEqual(flat(decodeRows(await partOf(records), expect)), flat(records));
     }),
   );
 });
 
-test("the digest of a table does not depend on chunks, nor on a trip through a part", (t) => {
-  fc.assert(
-    fc.property(someRows, fc.integer({ min: 1, max: 30 }), (rows, chunk) => {
-      const expected = digestOf(oneEach, recordsOf(rows, 100));
-      t.is(digestOf(oneEach, recordsOf(rows, chunk)), expected);
-      const back = decodeRows(bytesOf(recordsOf(rows, chunk)), expect);
-      t.is(digestOf(oneEach, back), expected);
+test("the digest of a table does not depend on chunks, nor on a trip through a part", async (t) => {
+  await fc.assert(
+    fc.asyncProperty(someRows, fc.integer({ min: 1, max: 30 }), async (rows, chunk) => {
+      const expected = await digestOf(oneEach, recordsOf(rows, 100));
+      t.is(await digestOf(oneEach, recordsOf(rows, chunk)), expected);
+      const back = decodeRows(await partOf(recordsOf(rows, chunk)), expect);
+      t.is(await digestOf(oneEach, back), expected);
     }),
   );
 });
 
-test("the digest tells one row, one weight, one state and one birth apart", (t) => {
+test("the digest tells one row, one weight, one state and one birth apart", async (t) => {
   const rows = [1, 5, 26, 99];
   const digest = (records: readonly RowRecords[]) => digestOf(oneEach, records);
-  const before = digest(recordsOf(rows, 2));
+  const before = await digest(recordsOf(rows, 2));
   const weight = recordsOf(rows, 2);
   weight[1]?.weights.fill(0, 39, 40);
   const state = recordsOf(rows, 2);
   state[0]?.state.fill(0, 79, 80);
   const others = [weight, state, recordsOf([1, 5, 26], 2), recordsOf([1, 5, 27, 99], 2)];
-  t.is(new Set([before, ...others.map(digest)]).size, 5);
+  t.is(new Set([before, ...(await Promise.all(others.map(digest)))]).size, 5);
 });
 
-test("the digest covers every column of weights and of state", (t) => {
-  const digests = new Set([digestOf(oneEach, recordsOf([7], 1))]);
+test("the digest covers every column of weights and of state", async (t) => {
+  const digests = new Set([await digestOf(oneEach, recordsOf([7], 1))]);
   for (let column = 0; column < dim; column++) {
     for (const part of ["weights", "state"] as const) {
       const [records] = recordsOf([7], 1);
       if (records === undefined) return t.fail();
       records[part].fill(-1, column, column + 1);
-      digests.add(digestOf(oneEach, [records]));
+      digests.add(await digestOf(oneEach, [records]));
     }
   }
   t.is(digests.size, 1 + 2 * dim);
 });
 
-test("a row-wise state has a leaf of its own", (t) => {
+test("a row-wise state has a leaf of its own", async (t) => {
   const records = (state: number): RowRecords[] => [
     { rows: Int32Array.of(3), weights: new Float32Array(dim), state: Float32Array.of(state) },
   ];
   const state = { perElement: 0, perRow: 1 };
-  t.not(digestOf(state, records(1)), digestOf(state, records(2)));
-  t.is(digestOf(state, records(1)), digestOf(state, records(1)));
+  t.not(await digestOf(state, records(1)), await digestOf(state, records(2)));
+  t.is(await digestOf(state, records(1)), await digestOf(state, records(1)));
 });
 
-test("a table's digest is that of its shards, however it is cut", (t) => {
+test("a table's digest is that of its shards, however it is cut", async (t) => {
   const state = { perElement: 1, perRow: 1 };
   const rows = [0, 1, 24, 25, 60, 99];
   const numbers = (row: number, width: number, from: number) =>
     Array.from({ length: width }, (_, c) => row + (from + c) / 64);
   // Columns first .. end-1 of rows firstRow .. endRow-1, with as much of their state.
-  const shard = (block: number, blocks: number, quantum: number, quanta: number) => {
+  const shard = async (block: number, blocks: number, quantum: number, quanta: number) => {
     const first = quantum * 32;
     const columns = Math.min(dim, (quantum + quanta) * 32) - first;
     const own = rows.filter((row) => row >= block * 25 && row < (block + blocks) * 25);
@@ -121,31 +122,32 @@ test("a table's digest is that of its shards, however it is cut", (t) => {
       state: Float32Array.from(own.flatMap((row) => [...numbers(-row, columns, first), row / 3])),
     };
     const tile = { firstBlock: block, blocks, firstQuantum: quantum, quanta, columns };
-    return { ...tile, leaves: leavesOf(tile, spec, state, [records]) };
+    return { ...tile, leaves: await leavesOf(tile, spec, state, [records]) };
   };
-  const expected = tableDigest(spec, [shard(0, 4, 0, 2)]);
-  t.is(tableDigest(spec, [shard(0, 4, 0, 1), shard(0, 4, 1, 1)]), expected);
-  t.is(tableDigest(spec, [shard(2, 2, 0, 2), shard(1, 1, 0, 2), shard(0, 1, 0, 2)]), expected);
-  const grid = [shard(0, 2, 0, 1), shard(2, 2, 0, 1), shard(0, 2, 1, 1), shard(2, 2, 1, 1)];
+  const cut = (...tiles: readonly [number, number, number, number][]) =>
+    Promise.all(tiles.map((tile) => shard(...tile)));
+  const expected = tableDigest(spec, await cut([0, 4, 0, 2]));
+  t.is(tableDigest(spec, await cut([0, 4, 0, 1], [0, 4, 1, 1])), expected);
+  t.is(tableDigest(spec, await cut([2, 2, 0, 2], [1, 1, 0, 2], [0, 1, 0, 2])), expected);
+  const grid = await cut([0, 2, 0, 1], [2, 2, 0, 1], [0, 2, 1, 1], [2, 2, 1, 1]);
   t.is(tableDigest(spec, grid), expected);
-  const other = {
-    ...shard(0, 4, 1, 1),
-    leaves: shard(0, 4, 1, 1).leaves.map(() => "00".repeat(32)),
-  };
+  const right = await shard(0, 4, 1, 1);
+  const other = { ...right, leaves: right.leaves.map(() => "00".repeat(32)) };
   // The row's own state must be the same wherever the row has columns.
-  t.throws(() => tableDigest(spec, [shard(0, 4, 0, 1), other]));
+  const first = await shard(0, 4, 0, 1);
+  t.throws(() => tableDigest(spec, [first, other]));
 });
 
-test("the digest of a model depends on the order of its tables", (t) => {
+test("the digest of a model depends on the order of its tables", async (t) => {
   const [dense, a, b] = ["11", "22", "33"].map((byte) => byte.repeat(32));
   if (dense === undefined || a === undefined || b === undefined) return t.fail();
   t.not(modelDigest(dense, [a, b]), modelDigest(dense, [b, a]));
   t.regex(modelDigest(dense, []), /^[0-9a-f]{64}$/);
 });
 
-test("a part is read from bytes that lie anywhere, a Buffer's too", (t) => {
+test("a part is read from bytes that lie anywhere, a Buffer's too", async (t) => {
   const records = recordsOf([2, 3], 2);
-  const bytes = bytesOf(records);
+  const bytes = await partOf(records);
   for (const shift of [1, 2, 4]) {
     const memory = Buffer.alloc(bytes.length + shift);
     memory.set(bytes, shift);
@@ -165,8 +167,8 @@ const damages: Readonly<Record<string, (bytes: Uint8Array) => Uint8Array>> = {
 };
 
 for (const [what, damage] of Object.entries(damages)) {
-  test(`a part ${what} is refused with its name`, (t) => {
-    const bytes = damage(bytesOf(recordsOf([4, 9], 2)));
+  test(`a part ${what} is refused with its name`, async (t) => {
+    const bytes = damage(await partOf(recordsOf([4, 9], 2)));
     const error = t.throws(() => [...decodeRows(bytes, expect)], {
       instanceOf: CheckpointCorruptError,
     });

@@ -18,6 +18,7 @@ const shape: RingShape = {
   idsMax: [2, 1],
   isWide: true,
   isWeighted: true,
+  slots: ringSlots,
   samplesMax: [3, 2, 2],
 };
 const cellBase = 5;

@@ -13,7 +13,6 @@ import {
 } from "../../src/training/device-state.ts";
 import { type Scores, scoreAll } from "../../src/training/evaluation.ts";
 import { digestOf } from "../../src/training/part-names.ts";
-import { partsOf } from "../../src/training/parts.ts";
 import { forwardStep, trainStep } from "../../src/training/step.ts";
 import {
   exchangeShapeOf,
@@ -22,6 +21,8 @@ import {
   type TopologyInput,
   topologyOf,
 } from "../../src/training/topology.ts";
+import { leavesOfParts } from "./parts.ts";
+import { belowOf } from "./tiers.ts";
 
 /** A whole batch; ids feature-major, as `BatchMemory` has them. */
 export interface WholeBatch {
@@ -44,19 +45,21 @@ export interface LocalDevices {
   /** The scores of an evaluation over these batches, whole ones but the last. */
   evaluate(batches: readonly WholeBatch[]): Promise<Scores>;
   /** Digest of the whole model. */
-  digest(): string;
+  digest(): Promise<string>;
 }
 
 export function startLocalDevices(options: {
   readonly input: TopologyInput;
   readonly recipe: Recipe;
   readonly devices: number;
+  /** The host of each, as the topology has it; here they share one memory. */
+  readonly hostOf?: readonly number[];
   readonly kernels: () => Kernels;
   readonly seed?: number;
 }): LocalDevices {
   const { input, recipe, devices, seed = 1 } = options;
-  const topology = topologyOf(input, devices);
-  const shape = exchangeShapeOf(topology);
+  const topology = topologyOf(input, devices, options.hostOf);
+  const { hostOf, ...shape } = exchangeShapeOf(topology);
   const layout = layoutOf(shape);
   const memory = new SharedArrayBuffer(layout.bytes);
   const cells = createSimulatedCells({ cells: layout.cells, seed });
@@ -69,7 +72,8 @@ export function startLocalDevices(options: {
       cells: cells.cellsOf(rank),
       kernels,
     });
-    return createDeviceState({ rank, topology, recipe, kernels, exchange });
+    const below = belowOf(topology, rank, recipe);
+    return createDeviceState({ rank, topology, recipe, kernels, exchange, below });
   });
   return {
     topology,
@@ -116,11 +120,7 @@ export function startLocalDevices(options: {
       assert(scores !== undefined && others.every((other) => other === undefined));
       return scores;
     },
-    digest() {
-      const leaves = new Map<string, string[]>();
-      for (const part of states.flatMap(partsOf)) leaves.set(part.name, part.leaves());
-      return digestOf(leaves, input.model.tables);
-    },
+    digest: async () => digestOf(await leavesOfParts(states), input.model.tables),
   };
 }
 

@@ -18,7 +18,6 @@ import {
   type Recipe,
 } from "../../src/training/device-state.ts";
 import { digestOf } from "../../src/training/part-names.ts";
-import { partsOf } from "../../src/training/parts.ts";
 import type { StepMeter } from "../../src/training/step-meter.ts";
 import {
   exchangeShapeOf,
@@ -28,6 +27,8 @@ import {
   topologyOf,
 } from "../../src/training/topology.ts";
 import { localPart, type WholeBatch } from "./local-devices.ts";
+import { leavesOfParts } from "./parts.ts";
+import { belowOf } from "./tiers.ts";
 
 export interface PipedDevice {
   readonly state: DeviceState;
@@ -46,7 +47,7 @@ export interface PipedDevices {
     batches: readonly WholeBatch[],
     reading?: () => Promise<void>,
   ): Promise<void>;
-  digest(): string;
+  digest(): Promise<string>;
 }
 
 /** Cells that the devices and their reader, the participant after them, share. */
@@ -87,7 +88,8 @@ export function startPipedDevices(options: {
       cellsFor: (channel) => meter.cellsFor(channel, cells),
       kernels,
     });
-    const state = createDeviceState({ rank, topology, recipe, kernels, exchange });
+    const below = belowOf(topology, rank, recipe);
+    const state = createDeviceState({ rank, topology, recipe, kernels, exchange, below });
     const own = { ...ring, cells: meter.cellsFor("batch", cells), device: rank };
     return { state, intake: createBatchIntake({ ...own, readers: [reader] }) };
   });
@@ -114,11 +116,8 @@ export function startPipedDevices(options: {
         }
       }
     },
-    digest() {
-      const leaves = new Map<string, string[]>();
-      for (const { state } of devices) {
-        for (const part of partsOf(state)) leaves.set(part.name, part.leaves());
-      }
+    async digest() {
+      const leaves = await leavesOfParts(devices.map(({ state }) => state));
       return digestOf(leaves, input.model.tables);
     },
   };

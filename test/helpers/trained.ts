@@ -6,10 +6,10 @@ import { prepareCache } from "../../src/data/prepare-cache.ts";
 import { realDisk } from "../../src/disk.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../src/job.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { partsOf } from "../../src/training/parts.ts";
 import type { Manifest } from "../../storage/checkpoint-store.ts";
 import { openStore } from "../../storage/directory-checkpoint-store.ts";
 import { type LocalDevices, startLocalDevices, type WholeBatch } from "./local-devices.ts";
+import { bytesOfParts } from "./parts.ts";
 
 /** A job that was trained for some steps on its own data, in file order. */
 export interface Trained {
@@ -46,12 +46,12 @@ export async function startTrained(options: JobOptions): Promise<Trained> {
     samples,
     async train({ cut, best = false, arithmetic = kernels.arithmetic }) {
       await devices.train(samples, cut - 1);
-      const parts = devices.states.flatMap(partsOf).map((part) => {
-        const writer = store.partWriter(generation, cut, part.name);
-        for (const bytes of part.bytes()) writer.write(bytes);
+      const parts = [...(await bytesOfParts(devices.states))].map(([name, bytes]) => {
+        const writer = store.partWriter(generation, cut, name);
+        writer.write(bytes);
         return writer.finish();
       });
-      const modelDigest = devices.digest();
+      const modelDigest = await devices.digest();
       const about = { run: "r1", metrics: null, position: null, createdBy: "test" };
       return store.commit({ ...about, generation, cut, parts, modelDigest, arithmetic, best });
     },

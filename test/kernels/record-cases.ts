@@ -1,4 +1,4 @@
-// Cases of the kernels' suite: rows on their way between tiers, and rows that are places of a cache.
+// Cases of the kernels' suite: rows on their way between tiers, and rows in places of a cache.
 
 import { type Kernels, type Rows, stateWidth } from "../../src/kernels/kernels.ts";
 import type { Precision } from "../../src/kernels/precision.ts";

@@ -145,24 +145,33 @@ test("distinct ids of Zipf's law are those of the sum over all rows", (t) => {
 
 test("bytes on the wire are those of papers.md 1.2, over all devices", (t) => {
   const shard = { ...whole, table: "T", tier: "memory" as const, device: 0 };
-  const sent = (scheme: Scheme, tile: Partial<Tile> = {}) => {
-    return trafficOf(setting, table, { ...shard, scheme, ...tile });
+  const sent = (scheme: Scheme, tile: Partial<Tile> = {}, sharers = 1) => {
+    return trafficOf(setting, table, { ...shard, scheme, ...tile }, sharers);
   };
   // W ranks send b*(8P+4)*(W-1)/W each.
   t.deepEqual(sent("table-wise"), {
     input: 8 * 10 * (8 * 3 + 4) * (7 / 8),
     forward: 8 * 10 * 128 * 2 * (7 / 8),
     backward: 8 * 10 * 128 * 4 * (7 / 8),
+    acrossHosts: 8 * 10 * (8 * 3 + 4 + 128 * 6) * (4 / 8), // Four of eight are of the other host.
   });
   // Each of W shards sends (W-1)*b*D*e, and is sent lengths of all: W times the whole table's.
-  t.deepEqual(sent("row-wise", { blocks: 1 }), {
+  t.deepEqual(sent("row-wise", { blocks: 1 }, 4), {
     input: 7 * 10 * (3 + 4),
     forward: 7 * 10 * 128 * 2,
     backward: 7 * 10 * 128 * 4,
+    acrossHosts: 10 * (4 * (3 + 4) + 128 * 6), // Vectors once for each host.
   });
   // Inside (L-1)/L*W*b*D*e, across (N-1)*b*D*e.
-  t.is(sent("table-row-wise", { blocks: 2 }).forward, ((3 / 4) * 80 + 10) * 128 * 2);
-  t.is(sent("data-parallel").backward, 8 * 2 * (7 / 8) * 640 * 128 * 4);
+  const hierarchical = sent("table-row-wise", { blocks: 2 }, 4);
+  t.is(hierarchical.forward, ((3 / 4) * 80 + 10) * 128 * 2);
+  t.is(hierarchical.acrossHosts, 4 * 10 * (6 + 4) + 10 * 128 * 6);
+  // On two of a host's four devices, each is the gateway to two of the other host's.
+  t.is(sent("table-row-wise", { blocks: 4 }, 2).acrossHosts, 4 * 10 * (12 + 4) + 20 * 128 * 6);
+  const copies = sent("data-parallel");
+  t.is(copies.backward, 8 * 2 * (7 / 8) * 640 * 128 * 4);
+  t.is(copies.acrossHosts, 2 * 640 * 128 * 4);
   const workload = { ...setting.workload, denseParameters: 100 };
-  t.is(denseTraffic({ ...setting, workload }), 8 * 2 * (7 / 8) * 400);
+  const dense = denseTraffic({ ...setting, workload });
+  t.deepEqual(dense, { all: 8 * 2 * (7 / 8) * 400, acrossHosts: 2 * 400 });
 });

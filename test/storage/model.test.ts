@@ -82,7 +82,7 @@ test("records give the bits that the lines of the training file gave", async (t)
   const { trained, records, directory } = await trainedOnCriteo(t);
   await trained.train({ cut: 1 });
   const model = await loadModel(directory);
-  t.is(model.digest, `sha256:${trained.devices.digest()}`);
+  t.is(model.digest, `sha256:${await trained.devices.digest()}`);
   t.is(model.step, 1);
   t.deepEqual(model.job, trained.job);
   t.deepEqual(await model.predict(records), await expectedOf(trained));

@@ -91,7 +91,7 @@ async function train(choice: Choice) {
   const repaired = rows.map((_, i) =>
     lanes.reduce((sum, { localRows }) => sum + (localRows.repaired.get(`T${i}`) ?? 0), 0),
   );
-  return { losses, scores, evaluated, repaired, digest: local.digest() };
+  return { losses, scores, evaluated, repaired, digest: await local.digest() };
 }
 
 for (const isNative of [false, true]) {

@@ -4,6 +4,7 @@
 import test from "ava";
 import { SimulatedClock } from "../../src/clock.ts";
 import { sparseOptimizerOptions } from "../../src/embedding/options.ts";
+import { tiersOptions } from "../../src/embedding/tiers.ts";
 import { IdOutOfRangeError } from "../../src/errors.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
@@ -83,15 +84,28 @@ interface Interleaving {
   /** After so many steps device 0 is asked to stop, once; then it goes on. */
   readonly pauseAt?: number;
   readonly batches?: readonly WholeBatch[];
+  /** Two of the tables lie below device memory, and come up so many batches ahead. */
+  readonly prefetch?: number;
+}
+
+/** With caches of one set each: every batch needs spare places. */
+function inputOf({ prefetch }: Pick<Interleaving, "prefetch">) {
+  if (prefetch === undefined) return input;
+  const tables = input.model.tables.map((table, i) => {
+    return { ...table, tier: i === 1 ? ("memory" as const) : ("cached" as const) };
+  });
+  const tiers = tiersOptions.parse({ hbmBytes: 1, prefetch, policy: "lfu" });
+  return { ...input, model: { ...input.model, tables }, tiers };
 }
 
 /** Trains in windows of four steps, with an evaluation after each. */
 async function train(options: Interleaving) {
   const { devices: count, depth, seed = 1, pauseAt } = options;
-  const cells = createSimulatedCells({ cells: pipedCells(input, count), seed });
+  const own = inputOf(options);
+  const cells = createSimulatedCells({ cells: pipedCells(own, count), seed });
   const clock = new SimulatedClock();
   const place = startPipedDevices({
-    ...{ input, recipe, devices: count, kernels: createReference },
+    ...{ input: own, recipe, devices: count, kernels: createReference },
     cellsOf: (participant) => cells.cellsOf(participant),
     meterOf: () => createStepMeter(new BigInt64Array(meterWords), clock),
   });
@@ -128,7 +142,7 @@ async function train(options: Interleaving) {
   } catch (thrown) {
     error = thrown;
   }
-  return { losses, scores, cuts, digest: place.digest(), error };
+  return { losses, scores, cuts, digest: await place.digest(), error };
 }
 
 test("any depth, on any devices, in any interleaving: the same losses, scores and digest", async (t) => {
@@ -141,6 +155,23 @@ test("any depth, on any devices, in any interleaving: the same losses, scores an
       for (const seed of [1, 2, 3]) {
         t.deepEqual(await train({ devices, depth, seed }), expected, `${devices}, ${depth}`);
       }
+    }
+  }
+});
+
+test("rows that come up any number of batches ahead: the same losses, scores and digest", async (t) => {
+  const expected = await train({ devices: 1, depth: 1 });
+  for (const devices of [1, 2, 3]) {
+    for (const prefetch of [0, 1, 2, 5]) {
+      for (const [seed, depth] of [2, 3, 3, 3].entries()) {
+        const actual = await train({ devices, depth: depth as Depth, seed, prefetch });
+        t.deepEqual(actual, expected, `${devices} devices, ${prefetch} ahead, ${seed}`);
+      }
+      const { losses, scores, digest } = expected;
+      const paused = await train({ devices, depth: 3, seed: prefetch, pauseAt: 5, prefetch });
+      t.like(paused, { losses, scores, digest, error: undefined });
+      const stop = paused.cuts[1] ?? 0;
+      t.true(stop >= 6 && stop <= 8, `${paused.cuts}`);
     }
   }
 });

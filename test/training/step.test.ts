@@ -13,8 +13,9 @@ import { createReference } from "../../src/kernels/reference.ts";
 import { denseOptimizerOptions, type ModelOptions, modelOptions } from "../../src/model/options.ts";
 import { purposes, RandomStream } from "../../src/random.ts";
 import { missingParts } from "../../src/training/part-names.ts";
-import { partsNeeded, partsOf, restorePart } from "../../src/training/parts.ts";
+import { partsNeeded, restorePart } from "../../src/training/parts.ts";
 import { startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
+import { bytesOfParts } from "../helpers/parts.ts";
 
 const batchSize = 21; // Slices of two and three samples; three devices, unequal parts.
 const steps = 4;
@@ -93,7 +94,7 @@ async function train(options: Parameters<typeof start>[0]) {
   const losses: number[] = [];
   for (let step = 0; step < steps; step++) losses.push(await devices.train(batchOf(step), step));
   const scores = [...(await devices.score(batchOf(steps)))];
-  return { losses, scores, digest: devices.digest() };
+  return { losses, scores, digest: await devices.digest() };
 }
 
 for (const sparse of sparseKinds) {
@@ -125,7 +126,7 @@ for (const [title, model] of Object.entries(models)) {
         const own = isWithout ? { ...batch, dense: new Float32Array(0) } : batch;
         losses.push(await local.train(own, step));
       }
-      return { losses, digest: local.digest() };
+      return { losses, digest: await local.digest() };
     };
     const expected = await trained(1);
     t.deepEqual(await trained(2), expected);
@@ -195,9 +196,9 @@ test("training lowers the loss of what it sees again and again", async (t) => {
 test("scoring creates no row and changes no bit", async (t) => {
   const local = start({ devices: 2 });
   await local.train(batchOf(0), 0);
-  const before = local.digest();
+  const before = await local.digest();
   await local.score(batchOf(1));
-  t.is(local.digest(), before);
+  t.is(await local.digest(), before);
 });
 
 test("an id outside its table ends the step with the table's name, on whatever device it arrives", async (t) => {
@@ -215,20 +216,17 @@ test("parts written by 2 devices go on, bit for bit, on 3", async (t) => {
   const expected = await train({ devices: 1 });
   const first = start({ devices: 2 });
   for (let step = 0; step < 2; step++) await first.train(batchOf(step), step);
-  const parts = new Map<string, Uint8Array>();
-  for (const state of first.states) {
-    for (const part of partsOf(state)) parts.set(part.name, Buffer.concat([...part.bytes()]));
-  }
+  const parts = await bytesOfParts(first.states);
   t.deepEqual(missingParts(parts.keys(), first.topology.input.model.tables), []);
   const second = start({ devices: 3 });
   for (const state of second.states) {
     for (const name of partsNeeded(state, [...parts.keys()]))
-      restorePart(state, name, parts.get(name) ?? new Uint8Array());
+      await restorePart(state, name, parts.get(name) ?? new Uint8Array());
   }
-  t.is(second.digest(), first.digest());
+  t.is(await second.digest(), await first.digest());
   for (let step = 2; step < steps; step++) {
     const loss = await second.train(batchOf(step), step);
     t.true(Object.is(loss, expected.losses[step]));
   }
-  t.is(second.digest(), expected.digest);
+  t.is(await second.digest(), expected.digest);
 });

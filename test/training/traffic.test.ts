@@ -8,17 +8,22 @@ import { type ChannelName, channelNames, type Exchange } from "../../src/exchang
 import { type ExchangeSpec, exactExchange } from "../../src/exchange/options.ts";
 import { createReference } from "../../src/kernels/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
+import { assessPlan } from "../../src/planner/assess.ts";
+import { place } from "../../src/planner/placement.ts";
 import { RandomStream } from "../../src/random.ts";
 import { createDeviceState } from "../../src/training/device-state.ts";
 import { digestOf } from "../../src/training/part-names.ts";
-import { partsOf } from "../../src/training/parts.ts";
 import { trainStep } from "../../src/training/step.ts";
 import { exchangeShapeOf, type TopologyInput, topologyOf } from "../../src/training/topology.ts";
 import { startBridgedHosts } from "../exchange/bridged-hosts.ts";
 import { localPart, startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
+import { leavesOfParts } from "../helpers/parts.ts";
+import { plannedTable, settingOf } from "../helpers/plans.ts";
 
 // W devices, T tables of the same size, b samples of each device, D columns, P ids in every bag.
 const [W, T, b, D, P] = [4, 8, 6, 16, 4] as const;
+/** Where there are hosts: N of L devices. */
+const [N, L] = [2, 2] as const;
 const batchSize = b * W;
 const slices = 8;
 const rows = 40;
@@ -74,7 +79,7 @@ function expected(peers: number) {
   return Object.fromEntries(Object.entries(perStep).map(([name, bytes]) => [name, bytes * steps]));
 }
 
-function sentBy({ sent }: Exchange, way: "shared" | "wire") {
+function sentBy({ sent }: Pick<Exchange, "sent">, way: "shared" | "wire") {
   const { ids, pooled, dPooled, losses } = sent;
   const counts = { ids, pooled, dPooled, losses };
   return Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, count[way]]));
@@ -89,7 +94,7 @@ async function sentInStep(
   const local = startLocalDevices({ input, recipe, devices: W, kernels: createReference });
   const alone = startLocalDevices({ input, recipe, devices: 1, kernels: createReference });
   t.is(await local.train(batch, 0), await alone.train(batch, 0));
-  t.is(local.digest(), alone.digest());
+  t.is(await local.digest(), await alone.digest());
   return local.states.map(({ exchange }) => {
     const counts = channelNames.map((name) => [name, exchange.sent[name].shared]);
     return Object.fromEntries(counts) as Record<ChannelName, number>;
@@ -97,7 +102,8 @@ async function sentInStep(
 }
 
 const frameHeader = 2 * 4;
-const nothing = { pooled: 0, dPooled: 0, rows: 0, dRows: 0, rowSums: 0, scores: 0 };
+const vectors = { partials: 0, pooled: 0, dPooled: 0, dPartials: 0 };
+const nothing = { ...vectors, rows: 0, dRows: 0, rowSums: 0, scores: 0 };
 const losses = (W - 1) * 8 * (slices / W);
 
 test("a step on one host sends what the formulas of table-wise sharding say", async (t) => {
@@ -206,15 +212,61 @@ test("of tables with dedup distinct rows travel, there and back", async (t) => {
 for (const dedup of [false, true]) {
   const title = dedup ? "of distinct rows" : "of vectors";
   test(`two hosts send the same bytes ${title}, some over the wire, and train the same model`, async (t) => {
-    await trainOnHosts(t, dedup);
+    for (const { sent } of await trainOnHosts(t, inputOf({ dedup }))) {
+      if (dedup) break; // Each device asks for rows of its own.
+      t.deepEqual(sentBy({ sent }, "shared"), expected(L - 1));
+      t.deepEqual(sentBy({ sent }, "wire"), expected(W - L));
+    }
   });
 }
 
-async function trainOnHosts(t: ExecutionContext, dedup: boolean): Promise<void> {
-  const input = inputOf({ dedup });
+// What a host has of tables that are cut by rows inside it: their columns, of all tables together.
+for (const [title, table, columns] of [
+  ["table-row-wise", { sharding: "table-row-wise", rowBlocks: L }, (T / N) * D],
+  ["grid", { sharding: "grid", rowBlocks: L, dim: 64 }, (T * 64) / N],
+  ["row-wise", { sharding: "row-wise", rowBlocks: W }, T * D],
+] as const) {
+  for (const [bits, exchange] of [
+    ["32", exactExchange],
+    ["16", { forward: "float16", backward: "bfloat16" }],
+  ] as const) {
+    test(`${title} over two hosts, in ${bits} bits: added up inside them, sent once a host`, async (t) => {
+      const e = Number(bits) / 8;
+      const toOne = steps * b * columns * e; // b D e of papers.md 1.2.
+      const [up, out] = [((L - 1) / L) * W * toOne, (N - 1) * toOne];
+      const input = inputOf(table, exchange);
+      const tables = input.model.tables.map((own) => ({ ...own, scheme: own.sharding, cost: 1 }));
+      const plan = place(tables, { hosts: N, perHost: L });
+      for (const { sent } of await trainOnHosts(t, input)) {
+        t.is(sent.partials.shared + sent.pooled.shared, up);
+        t.is(sent.partials.shared, (N - 1) * (L - 1) * toOne);
+        t.is(sent.pooled.wire, out);
+        t.is(sent.dPartials.shared + sent.dPooled.shared, up);
+        t.is(sent.dPartials.shared, (N - 1) * (L - 1) * toOne);
+        t.is(sent.dPooled.wire, out);
+        t.is(sent.partials.wire + sent.dPartials.wire, 0);
+      }
+      // And so the planner says, for all devices.
+      const planned = input.model.tables.map((own) => plannedTable(own.name, own));
+      const wire = { idBytes: 0, lengthBytes: 0, forwardBytes: e, backwardBytes: e };
+      const setting = settingOf(planned, plan.devices, wire, batchSize);
+      const { traffic } = assessPlan(setting, plan);
+      t.like(traffic, {
+        forward: (W * (up + out)) / steps,
+        backward: (W * (up + out)) / steps,
+        acrossHosts: (W * 2 * out) / steps,
+      });
+    });
+  }
+}
+
+/** Trains on two hosts that are joined by bridges; what one device would have trained. */
+async function trainOnHosts(
+  t: ExecutionContext,
+  input: TopologyInput,
+): Promise<readonly Exchange[]> {
   const hostOf = [0, 0, 1, 1];
-  const L = 2;
-  const topology = topologyOf(input, W);
+  const topology = topologyOf(input, W, hostOf);
   const faults = { delayMs: [0, 5], drop: 0.02, reorder: 0.1 } as const;
   const hosts = startBridgedHosts({ shape: exchangeShapeOf(topology), hostOf, seed: 4, faults });
   const states = hosts.exchanges.map((exchange, rank) =>
@@ -228,11 +280,6 @@ async function trainOnHosts(t: ExecutionContext, dedup: boolean): Promise<void> 
       }
     }
   });
-  for (const exchange of hosts.exchanges) {
-    if (dedup) break; // Each device asks for rows of its own.
-    t.deepEqual(sentBy(exchange, "shared"), expected(L - 1));
-    t.deepEqual(sentBy(exchange, "wire"), expected(W - L));
-  }
   for (const [host, { traffic }] of hosts.bridges.entries()) {
     const mine = hosts.exchanges.filter(({ rank }) => hostOf[rank] === host);
     for (const [name, bytes] of Object.entries(traffic.bytes)) {
@@ -240,10 +287,9 @@ async function trainOnHosts(t: ExecutionContext, dedup: boolean): Promise<void> 
       t.is(bytes, handed, name);
     }
   }
-  const leaves = new Map(
-    states.flatMap((state) => partsOf(state).map((part) => [part.name, part.leaves()] as const)),
-  );
+  const leaves = await leavesOfParts(states);
   const local = startLocalDevices({ input, recipe, devices: 1, kernels: createReference });
   for (let step = 0; step < steps; step++) await local.train(batchOf(step), step);
-  t.is(digestOf(leaves, input.model.tables), local.digest());
+  t.is(digestOf(leaves, input.model.tables), await local.digest());
+  return hosts.exchanges;
 }

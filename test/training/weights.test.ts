@@ -89,7 +89,7 @@ async function train(choice: Choice, batches: (step: number) => WholeBatch) {
   const losses: number[] = [];
   for (let step = 0; step < steps; step++) losses.push(await local.train(batches(step), step));
   const scores = [...(await local.score(batches(steps)))];
-  return { losses, scores, digest: local.digest() };
+  return { losses, scores, digest: await local.digest() };
 }
 
 test("a step by hand, in float64, moves the rows to the same place", async (t) => {

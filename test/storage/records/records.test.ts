@@ -4,9 +4,11 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
+import { createReference } from "../../../src/kernels/reference.ts";
 import { openFileRecords } from "../../../storage/records/file-records.ts";
 import { createMemoryRecords } from "../../../storage/records/memory-records.ts";
 import { openRecords } from "../../../storage/records/open-records.ts";
+import { createRecordCache } from "../../../storage/records/record-cache.ts";
 import { openRecordFiles } from "../../../storage/records/record-file.ts";
 import type { Keep } from "../../../storage/records/record-store.ts";
 import {
@@ -37,6 +39,20 @@ const fileStore = (keep: Keep, files: typeof portable) =>
 
 testRecords(test, "memory", () => ({
   open: async (shards) => createMemoryRecords({ shards }),
+  close: () => {},
+}));
+testRecords(test, "a cache of one set for each shard, over memory", () => ({
+  open: async (all) => {
+    const shards = all.map((shard) => ({ ...shard, rowsMax: shard.rows }));
+    const below = createMemoryRecords({ shards });
+    return createRecordCache({
+      below,
+      shards,
+      bytes: 1,
+      policy: "lru",
+      kernels: createReference(),
+    });
+  },
   close: () => {},
 }));
 for (const [name, files] of [

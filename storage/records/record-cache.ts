@@ -1,0 +1,244 @@
+// The DDR tier: records in host memory over a store below, a set-associative cache like that of
+// device memory, with write-back. Rows that go down from the device stay here until they have to
+// make room; what the disk is asked for is what neither tier has.
+//
+// Invariants
+//   D1. A record that differs from what lies below is dirty, and goes down before its place is
+//       given away: the store below and what is dirty here are all records.
+//   D2. Nothing is pinned between two calls.
+
+import { type CacheShape, cacheShapesOf, indexBytes } from "../../src/embedding/tiers.ts";
+import type { RecordKernels } from "../../src/kernels/records.ts";
+import {
+  type CacheKernels,
+  createPlacedMemory,
+  createRowCache,
+  type PlacedMemory,
+  type RowCache,
+} from "../../src/kernels/row-cache.ts";
+import {
+  checkBatch,
+  type RecordShard,
+  type RecordStats,
+  type RecordStore,
+} from "./record-store.ts";
+import { ascending, at as elementsAt } from "./row-order.ts";
+
+/** Rows that are placed at a time: as many spare places are needed at most. */
+const chunkRows = 4096;
+
+/** What a place holds. Absent: the store below has no record of the row either. */
+const absent = 0;
+const clean = 1;
+const dirty = 2;
+
+type Kernels = CacheKernels & Pick<RecordKernels, "moveRecords">;
+
+/** A store whose records rest in memory as far as there is room. */
+export interface RecordCache extends RecordStore {
+  stats(): RecordCacheStats;
+}
+
+export interface RecordCacheStats extends RecordStats {
+  /** Rows that were asked for, and those of them that were here. */
+  readonly asked: number;
+  readonly hits: number;
+  /** What the store below was asked to do. */
+  readonly below: RecordStats;
+}
+
+/**
+ * Records of `below` in at most `bytes` of memory, shared out by how many rows of a shard a request
+ * moves (`rowsMax`). It closes the store below with itself.
+ */
+export function createRecordCache(options: {
+  readonly below: RecordStore;
+  readonly shards: readonly (RecordShard & { readonly rowsMax: number })[];
+  readonly bytes: number;
+  readonly policy: CacheShape["policy"];
+  readonly kernels: Kernels;
+}): RecordCache {
+  const { below, bytes: hbmBytes, policy, kernels } = options;
+  const demands = options.shards.map((shard) => {
+    return { shard, placeBytes: shard.recordBytes + indexBytes, lookupsMax: shard.rowsMax };
+  });
+  const shapes = cacheShapesOf(demands, { hbmBytes, policy, prefetch: 0 });
+  const memory = createPlacedMemory();
+  const shards = options.shards.map((shard, at) => {
+    const spares = Math.min(chunkRows, shard.rows);
+    const shape = { policy, sets: shapes[at]?.sets ?? 1, spares };
+    return new CachedRecords({ at, shard, shape, below, kernels, memory });
+  });
+  const ofShard = (at: number): CachedRecords => {
+    const found = shards[at];
+    if (found === undefined) throw new RangeError(`The cache has no shard ${at}`);
+    return found;
+  };
+  return {
+    get stamp() {
+      return below.stamp;
+    },
+    read: (at, rows, records, found) => ofShard(at).readRows(rows, records, found),
+    write: (at, rows, records) => ofShard(at).writeRows(rows, records),
+    count(at) {
+      ofShard(at).flush();
+      return below.count(at);
+    },
+    scan(at, rowsMax) {
+      ofShard(at).flush();
+      return below.scan(at, rowsMax);
+    },
+    sync(stamp) {
+      for (const shard of shards) shard.flush();
+      below.sync(stamp);
+    },
+    stats() {
+      const sumOf = (count: "asked" | "hits" | "read" | "written") =>
+        shards.reduce((sum, shard) => sum + shard[count], 0);
+      const [read, written] = [sumOf("read"), sumOf("written")];
+      const stats = below.stats();
+      const { diskBytes } = stats;
+      return { read, written, diskBytes, asked: sumOf("asked"), hits: sumOf("hits"), below: stats };
+    },
+    close: () => below.close(),
+  };
+}
+
+/** The records of one shard. */
+class CachedRecords {
+  asked = 0;
+  hits = 0;
+  read = 0;
+  written = 0;
+  readonly #at: number;
+  readonly #shard: RecordShard;
+  readonly #bytes: number;
+  readonly #below: RecordStore;
+  readonly #kernels: Kernels;
+  readonly #memory: PlacedMemory;
+  readonly #cache: RowCache;
+  readonly #places = new Int32Array(chunkRows);
+  /** (P * recordBytes), and (P): what each place holds. */
+  readonly #records: Uint8Array;
+  readonly #held: Uint8Array;
+  #tick = 0;
+
+  constructor(options: {
+    readonly at: number;
+    readonly shard: RecordShard;
+    readonly shape: CacheShape;
+    readonly below: RecordStore;
+    readonly kernels: Kernels;
+    readonly memory: PlacedMemory;
+  }) {
+    const { at, shard, shape, below, kernels, memory } = options;
+    this.#at = at;
+    this.#shard = shard;
+    this.#bytes = shard.recordBytes;
+    this.#below = below;
+    this.#kernels = kernels;
+    this.#memory = memory;
+    this.#cache = createRowCache({ ...shape, rows: shard.rows });
+    this.#records = new Uint8Array(this.#cache.rowOf.length * shard.recordBytes);
+    this.#held = new Uint8Array(this.#cache.rowOf.length);
+  }
+
+  readRows(rows: Int32Array, records: Uint8Array, found: Uint8Array): void {
+    checkBatch(this.#shard, rows, records, found);
+    for (let first = 0; first < rows.length; first += chunkRows) {
+      const some = rows.subarray(first, first + chunkRows);
+      const { places, missed, missedRows, pinned } = this.#place(some);
+      this.#fetch(missed, missedRows);
+      const out = records.subarray(first * this.#bytes, (first + some.length) * this.#bytes);
+      this.#move(out, undefined, this.#records, places, some.length);
+      for (let i = 0; i < some.length; i++) {
+        const isHere = this.#held[places[i] ?? 0] !== absent;
+        found[first + i] = isHere ? 1 : 0;
+        if (isHere) this.read++;
+      }
+      this.asked += some.length;
+      this.hits += some.length - missed.length;
+      this.#release(pinned);
+    }
+  }
+
+  writeRows(rows: Int32Array, records: Uint8Array): void {
+    checkBatch(this.#shard, rows, records);
+    this.written += rows.length;
+    for (let first = 0; first < rows.length; first += chunkRows) {
+      const some = rows.subarray(first, first + chunkRows);
+      const { places, pinned } = this.#place(some);
+      const given = records.subarray(first * this.#bytes, (first + some.length) * this.#bytes);
+      this.#move(this.#records, places, given, undefined, some.length);
+      for (const place of places) this.#held[place] = dirty;
+      this.#release(pinned);
+    }
+  }
+
+  /** All that is dirty goes down. */
+  flush(): void {
+    const places = new Int32Array(this.#held.length);
+    let count = 0;
+    for (let place = 0; place < this.#held.length; place++) {
+      if (this.#held[place] === dirty) places[count++] = place;
+    }
+    const all = places.subarray(0, count);
+    this.#sendDown(all, elementsAt(this.#cache.rowOf, all));
+  }
+
+  /** Gives the rows places; those that have to make room go down. */
+  #place(rows: Int32Array) {
+    const places = this.#places.subarray(0, rows.length);
+    this.#tick++;
+    const placed = this.#kernels.placeRows(this.#cache, places, rows, this.#tick, this.#memory);
+    const { missed, missedRows, evicted, evictedRows, placed: pinned } = placed;
+    this.#sendDown(evicted, evictedRows); // D1
+    for (const place of missed) this.#held[place] = absent;
+    return { places, missed, missedRows, pinned };
+  }
+
+  /** D2 */
+  #release(pinned: Int32Array): void {
+    const spares = this.#kernels.releaseRows(this.#cache, pinned).slice();
+    this.#sendDown(spares, elementsAt(this.#cache.rowOf, spares));
+    this.#kernels.freeSpares(this.#cache, spares);
+  }
+
+  /** Writes the dirty ones of some places into the store below. */
+  #sendDown(places: Int32Array, rows: Int32Array): void {
+    const leaving = Int32Array.from(places.keys()).filter((i) => {
+      return this.#held[places[i] ?? 0] === dirty;
+    });
+    if (leaving.length === 0) return;
+    const order = ascending(elementsAt(rows, leaving));
+    const sorted = order === undefined ? leaving : elementsAt(leaving, order);
+    const from = elementsAt(places, sorted);
+    const records = new Uint8Array(sorted.length * this.#bytes);
+    this.#move(records, undefined, this.#records, from, sorted.length);
+    this.#below.write(this.#at, elementsAt(rows, sorted), records);
+    for (const place of from) this.#held[place] = clean;
+  }
+
+  /** Brings missing rows from the store below. */
+  #fetch(missed: Int32Array, missedRows: Int32Array): void {
+    if (missed.length === 0) return;
+    const order = ascending(missedRows);
+    const to = order === undefined ? missed : elementsAt(missed, order);
+    const rows = order === undefined ? missedRows : elementsAt(missedRows, order);
+    const records = new Uint8Array(rows.length * this.#bytes);
+    const found = new Uint8Array(rows.length);
+    this.#below.read(this.#at, rows, records, found);
+    this.#move(this.#records, to, records, undefined, rows.length);
+    for (let i = 0; i < to.length; i++) this.#held[to[i] ?? 0] = found[i] === 1 ? clean : absent;
+  }
+
+  #move(
+    to: Uint8Array,
+    toAt: Int32Array | undefined,
+    from: Uint8Array,
+    fromAt: Int32Array | undefined,
+    count: number,
+  ): void {
+    this.#kernels.moveRecords(to, toAt, from, fromAt, count, this.#bytes);
+  }
+}

@@ -1,0 +1,66 @@
+// What the tiers do with a request: rows go down into the store, and come up out of it.
+
+import type { RecordChunk, RecordStore } from "../records/record-store.ts";
+import { ascending, at as elementsAt } from "../records/row-order.ts";
+import type { TierEntry, TierRequest } from "./ring.ts";
+
+/** Carries out requests, the entries of each one after the other; it throws what the store does. */
+export function createCarrier(store: RecordStore): (request: TierRequest) => void {
+  /** The scan that is under way: its next chunk. Nothing goes down meanwhile. */
+  let scanning: Iterator<RecordChunk> | undefined;
+  const scan = ({ at, rows, records }: TierEntry): number => {
+    if (rows[0] === 0) scanning = store.scan(at, rows.length)[Symbol.iterator]();
+    const next = scanning?.next();
+    if (next === undefined || next.done === true) return 0;
+    rows.set(next.value.rows);
+    records.set(next.value.records);
+    return next.value.rows.length;
+  };
+  return (request) => {
+    for (const [i, entry] of request.entries.entries()) {
+      switch (entry.kind) {
+        case "down":
+          putDown(store, entry);
+          break;
+        case "up":
+          bringUp(store, entry);
+          break;
+        case "scan":
+          request.shorten(i, scan(entry));
+          break;
+        default:
+          entry.kind satisfies never;
+      }
+    }
+  };
+}
+
+function putDown(store: RecordStore, { at, rows, records }: TierEntry): void {
+  const order = ascending(rows);
+  if (order === undefined) store.write(at, rows, records);
+  else store.write(at, elementsAt(rows, order), takeRecords(records, order));
+}
+
+function bringUp(store: RecordStore, { at, rows, found, records }: TierEntry): void {
+  const order = ascending(rows);
+  if (order === undefined) {
+    store.read(at, rows, records, found);
+    return;
+  }
+  const [bytes, flags] = [new Uint8Array(records.length), new Uint8Array(found.length)];
+  store.read(at, elementsAt(rows, order), bytes, flags);
+  const size = order.length === 0 ? 0 : records.length / order.length;
+  for (const [i, to] of order.entries()) {
+    found[to] = flags[i] ?? 0;
+    records.set(bytes.subarray(i * size, (i + 1) * size), to * size);
+  }
+}
+
+function takeRecords(records: Uint8Array, order: Int32Array): Uint8Array {
+  const size = order.length === 0 ? 0 : records.length / order.length;
+  const out = new Uint8Array(records.length);
+  for (const [to, i] of order.entries()) {
+    out.set(records.subarray(i * size, (i + 1) * size), to * size);
+  }
+  return out;
+}

@@ -1,0 +1,264 @@
+// The ring between a device and its tiers: requests in shared memory, carried out in their order.
+// The device writes a request into the next slot, the tier's thread reads it there and puts what
+// came beside the question. Two cells say how far they are:
+//
+//   posted   requests that the device has posted
+//   served   requests that the tier has carried out
+//
+//   a slot, int32:  [entries, then for each: kind, shard, room for rows, where they lie, rows]
+//   arrays of an entry, each from a multiple of 8 bytes:
+//     down   rows, records                        the device writes both
+//     up     rows, found, records                 the tier writes the last two
+//     scan   rows, records                        from rows[0] on; the tier writes both
+//
+// Invariants
+//   T1. A slot is written again when its request was carried out and its answer given back.
+//   T2. Slots are as large as the worst batch: pages that no request reached cost nothing.
+
+import assert from "node:assert/strict";
+import type { FoundRecords, MovingRecords, RowsBelow } from "../../src/embedding/rows-below.ts";
+import type { Cells } from "../../src/exchange/cells.ts";
+
+/** One cached shard of the device. */
+export interface TierShard {
+  /** Its place among all shards of the job. */
+  readonly shard: number;
+  readonly recordBytes: number;
+  /** Most rows that a request moves one way. */
+  readonly rowsMax: number;
+}
+
+export interface TierRingShape {
+  readonly shards: readonly TierShard[];
+  /** Requests that may be on their way at once. */
+  readonly slots: number;
+}
+
+/** Rows of one answer to a scan. */
+const scanRows = 4096;
+
+/** Cells of a ring: posted, served. */
+export const tierRingCells = 2;
+
+const kinds = ["down", "up", "scan"] as const;
+
+type Kind = (typeof kinds)[number];
+
+/** One part of a request, as both sides see it. */
+export interface TierEntry {
+  readonly kind: Kind;
+  /** Its place in the shape's shards. */
+  readonly at: number;
+  readonly rows: Int32Array;
+  /** Of `up`. */
+  readonly found: Uint8Array;
+  readonly records: Uint8Array;
+}
+
+const entryInts = 5;
+
+function entriesMax({ shards }: TierRingShape): number {
+  return 2 * shards.length + 1;
+}
+
+function headerBytes(shape: TierRingShape): number {
+  return padded(4 * (1 + entryInts * entriesMax(shape)));
+}
+
+function padded(bytes: number): number {
+  return 8 * Math.ceil(bytes / 8);
+}
+
+function slotBytes(shape: TierRingShape): number {
+  return shape.shards.reduce((sum, { rowsMax, recordBytes }) => {
+    const rows = Math.max(rowsMax, scanRows);
+    return sum + 2 * (padded(4 * rows) + padded(rows) + padded(rows * recordBytes));
+  }, headerBytes(shape));
+}
+
+export function tierRingBytes(shape: TierRingShape): number {
+  return shape.slots * slotBytes(shape);
+}
+
+interface RingPlace {
+  readonly shape: TierRingShape;
+  readonly memory: ArrayBufferLike;
+  readonly cells: Cells;
+  readonly cellBase: number;
+  /** Participant at the other end. */
+  readonly peer: number;
+}
+
+/** One slot of the ring's memory. */
+class Slot {
+  readonly #place: RingPlace;
+  readonly #first: number;
+  readonly #header: Int32Array;
+  #end = 0;
+
+  constructor(place: RingPlace, index: number) {
+    this.#place = place;
+    this.#first = index * slotBytes(place.shape);
+    const ints = headerBytes(place.shape) / 4;
+    this.#header = new Int32Array(place.memory, this.#first, ints);
+  }
+
+  clear(): void {
+    this.#header[0] = 0;
+    this.#end = headerBytes(this.#place.shape);
+  }
+
+  get entries(): number {
+    return this.#header[0] ?? 0;
+  }
+
+  add(kind: Kind, at: number, count: number): TierEntry {
+    const entry = this.entries;
+    assert(entry < entriesMax(this.#place.shape), "a request has room for its entries");
+    const words = [kinds.indexOf(kind), at, count, this.#end / 8, count];
+    this.#header.set(words, 1 + entryInts * entry);
+    this.#header[0] = entry + 1;
+    const made = this.read(entry);
+    this.#end = made.records.byteOffset - this.#first + padded(made.records.length);
+    assert(this.#end <= slotBytes(this.#place.shape), "a request has room for its rows");
+    return made;
+  }
+
+  read(entry: number): TierEntry {
+    const { memory, shape } = this.#place;
+    const start = 1 + entryInts * entry;
+    const words = this.#header.subarray(start, start + entryInts);
+    const [kind = 0, at = 0, count = 0, first = 0, used = 0] = words;
+    const name = kinds[kind] ?? "down";
+    const rowsAt = this.#first + 8 * first;
+    const foundAt = rowsAt + padded(4 * count);
+    const found = name === "up" ? count : 0;
+    const recordsAt = foundAt + padded(found);
+    return {
+      kind: name,
+      at,
+      rows: new Int32Array(memory, rowsAt, used),
+      found: new Uint8Array(memory, foundAt, found),
+      records: new Uint8Array(memory, recordsAt, used * (shape.shards[at]?.recordBytes ?? 0)),
+    };
+  }
+
+  /** A scan found `count` rows. */
+  shorten(entry: number, count: number): void {
+    this.#header[1 + entryInts * entry + 4] = count;
+  }
+}
+
+/** The device's end. `onPost`: called after each request, where nobody else carries it out. */
+export function createRowsBelow(place: RingPlace, onPost: () => void = () => {}): RowsBelow {
+  const { shape, cells, cellBase, peer } = place;
+  const [postedCell, servedCell] = [cellBase, cellBase + 1];
+  const slots = Array.from({ length: shape.slots }, (_, i) => new Slot(place, i));
+  const atOf = new Map(shape.shards.map(({ shard }, at) => [shard, at]));
+  /** Requests that ask for something and were not given back, oldest first. */
+  const asked: number[] = [];
+  let posted = 0;
+  const slotOf = (request: number): Slot => {
+    const slot = slots[request % shape.slots];
+    assert(slot !== undefined);
+    return slot;
+  };
+  const placeOf = (shard: number): number => {
+    const at = atOf.get(shard);
+    assert(at !== undefined, `shard ${shard} lies below this device`);
+    return at;
+  };
+  const served = (request: number, what: string) =>
+    cells.waitUntil(
+      () => `the tiers to ${what} (request ${request})`,
+      () => cells.load(servedCell) > request,
+    );
+  const open = async (): Promise<void> => {
+    const before = posted - shape.slots;
+    assert(before < 0 || asked[0] === undefined || asked[0] > before, "T1");
+    if (before >= 0) await served(before, "make room");
+    slotOf(posted).clear();
+  };
+  const post = (): void => {
+    const slot = slotOf(posted);
+    if (slot.entries === 0) return;
+    const isAsking = Array.from({ length: slot.entries }, (_, i) => slot.read(i).kind);
+    if (isAsking.some((kind) => kind !== "down")) asked.push(posted);
+    posted++;
+    cells.store(postedCell, posted, [peer]);
+    onPost();
+  };
+  const oldest = async (what: string): Promise<TierEntry[]> => {
+    const [request] = asked;
+    assert(request !== undefined, "something was asked for");
+    await served(request, what);
+    const slot = slotOf(request);
+    return Array.from({ length: slot.entries }, (_, i) => slot.read(i));
+  };
+  return {
+    open,
+    down: (shard, count): MovingRecords => slotOf(posted).add("down", placeOf(shard), count),
+    up(shard, rows) {
+      slotOf(posted).add("up", placeOf(shard), rows.length).rows.set(rows);
+    },
+    post,
+    async answer(): Promise<readonly FoundRecords[]> {
+      return (await oldest("bring rows up")).filter(({ kind }) => kind === "up");
+    },
+    close() {
+      asked.shift();
+    },
+    async *scan(shard) {
+      const at = placeOf(shard);
+      for (let from = 0; ; ) {
+        await open();
+        slotOf(posted).add("scan", at, scanRows).rows[0] = from;
+        post();
+        const [found] = await oldest("read a table");
+        if (found !== undefined && found.rows.length > 0) yield found;
+        asked.shift();
+        const last = found?.rows.at(-1);
+        if (last === undefined || (found?.rows.length ?? 0) < scanRows) return;
+        from = last + 1;
+      }
+    },
+  };
+}
+
+/** The tier's end. */
+export interface TierEnd {
+  /** Resolves when there is a request. */
+  wait(): Promise<void>;
+  /** The oldest request that is not done; undefined: there is none. */
+  next(): TierRequest | undefined;
+  /** The request is carried out. */
+  done(): void;
+}
+
+export interface TierRequest {
+  readonly entries: readonly TierEntry[];
+  /** The scan that is entry `entry` found `count` rows. */
+  shorten(entry: number, count: number): void;
+}
+
+export function createTierEnd(place: RingPlace): TierEnd {
+  const { shape, cells, cellBase, peer } = place;
+  const slots = Array.from({ length: shape.slots }, (_, i) => new Slot(place, i));
+  let served = 0;
+  const isThere = () => cells.load(cellBase) > served;
+  return {
+    wait: () => cells.waitUntil(() => `request ${served} of the device`, isThere),
+    next() {
+      const slot = isThere() ? slots[served % shape.slots] : undefined;
+      if (slot === undefined) return undefined;
+      return {
+        entries: Array.from({ length: slot.entries }, (_, i) => slot.read(i)),
+        shorten: (entry, count) => slot.shorten(entry, count),
+      };
+    },
+    done() {
+      served++;
+      cells.store(cellBase + 1, served, [peer]);
+    },
+  };
+}

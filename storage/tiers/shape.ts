@@ -1,0 +1,52 @@
+// What of a device lies below its memory: the shards, the size of a record of each, and how many
+// requests are on their way at once. The device and its tiers compute the same.
+
+import type { SparseOptimizerSpec } from "../../src/embedding/options.ts";
+import { stateWidth } from "../../src/kernels/kernels.ts";
+import { recordBytesOf } from "../../src/kernels/records.ts";
+import { type HeldShard, prefetchOf, type Topology, tableOf } from "../../src/training/topology.ts";
+import type { RecordShard } from "../records/record-store.ts";
+import type { TierRingShape } from "./ring.ts";
+
+/** The shards of a device that lie below its memory. */
+export function shardsBelow({ heldBy, distinctBy }: Topology, rank: number): HeldShard[] {
+  const own = [heldBy, distinctBy].flatMap((by) => by[rank] ?? []);
+  return own.filter(({ tier }) => tier === "cached");
+}
+
+/** The ring between a device and its tiers; undefined where all its rows are in memory. */
+export function tierRingOf(
+  topology: Topology,
+  rank: number,
+  optimizer: SparseOptimizerSpec,
+): TierRingShape | undefined {
+  const own = shardsBelow(topology, rank);
+  if (own.length === 0) return undefined;
+  const { batchSize, idsMax, model } = topology.input;
+  const shards = own.map(({ shard, table, rows, columns }) => {
+    const { precision } = tableOf(model.tables, table);
+    const width = stateWidth(optimizer.kind, columns);
+    return {
+      shard,
+      recordBytes: recordBytesOf({ dim: columns, precision }, width),
+      rowsMax: Math.min(rows, batchSize * (idsMax[table] ?? 0)),
+    };
+  });
+  // The main slab and each of distinct rows stage a batch in a request of their own, for each batch
+  // in flight; one more lets rows go down meanwhile, and one is being written.
+  const slabs = 1 + (topology.distinctBy[rank]?.length ?? 0);
+  return { shards, slots: (1 + prefetchOf(topology)) * slabs + 2 };
+}
+
+/** The same shards as a store takes them. */
+export function recordShardsOf(
+  topology: Topology,
+  rank: number,
+  { shards }: TierRingShape,
+): (RecordShard & { readonly rowsMax: number })[] {
+  return shardsBelow(topology, rank).map(({ name, firstBlock, firstColumn, rows }, at) => {
+    const { recordBytes = 0, rowsMax = 0 } = shards[at] ?? {};
+    const place = `${name}-b${firstBlock}-c${firstColumn}`;
+    return { name: firstBlock + firstColumn === 0 ? name : place, rows, recordBytes, rowsMax };
+  });
+}

@@ -34,7 +34,7 @@ export function benchFileRecords(): Promise<BenchRow[]> {
   return inDirectory(async (directory) => {
     const rows: BenchRow[] = [];
     for (const pageCache of [true, false]) {
-      const store = openFileRecords({ ...optionsOf(directory, fileRows), pageCache });
+      const store = openFileRecords({ ...optionsOf(join(directory, "ours"), fileRows), pageCache });
       fill(store, fileRows);
       const [read, write] = measured(store, fileRows, pageCache ? rounds : 5);
       await store.close();

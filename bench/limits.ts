@@ -84,5 +84,5 @@ function build(): void {
   if (existsSync(program) && statSync(program).mtimeMs > statSync(source).mtimeMs) return;
   mkdirSync(folder, { recursive: true });
   const flags = ["-O3", "-march=native", "-ffast-math"];
-  execFileSync(process.env.CXX ?? "g++", [...flags, source, "-o", program, "-ldl"]);
+  execFileSync(process.env.CXX ?? "g++", [...flags, source, "-o", program, "-ldl", "-pthread"]);
 }

@@ -4,6 +4,7 @@ import { openKernels } from "../src/kernels/index.ts";
 import { benchHbm } from "./hbm.bench.ts";
 import { accesses, associativeRate, hitRate } from "./hit-rates.ts";
 import { benchLargeTable } from "./large-table.ts";
+import { benchFileRecords, benchRocksRecords } from "./records.bench.ts";
 import type { BenchRow } from "./report.ts";
 import { benchTrainTiers } from "./train-tiers.bench.ts";
 
@@ -25,6 +26,8 @@ export async function benchTiers(options: TiersBenchOptions): Promise<BenchRow[]
     "train.file": () => benchTrainTiers({ ssd: "file", seconds, rounds }),
     large: () => benchLargeTable(seconds),
     "train.rocksdb": () => benchTrainTiers({ ssd: "rocksdb", seconds, rounds }),
+    file: benchFileRecords,
+    rocksdb: benchRocksRecords,
   };
   const rows: BenchRow[] = [];
   for (const [name, bench] of Object.entries(parts)) {

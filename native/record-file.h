@@ -27,8 +27,9 @@ namespace osiris {
 /// them: as far as copying what nobody wants is cheaper than one more call.
 constexpr int64_t spanBytesMax = 256 << 10;
 constexpr int64_t gapBytesMax = 4096;
+constexpr int64_t pageBytes = 4096;
 /// Reads that wait for the disk at the same time, per batch.
-constexpr size_t depthMax = 64;
+constexpr int64_t depthMax = 64;
 
 struct RecordFile {
   int descriptor;
@@ -114,7 +115,9 @@ inline bool readCached(int descriptor, uint8_t* bytes, int64_t count, int64_t of
 #if defined(__linux__) && defined(RWF_NOWAIT)
   iovec span{bytes, static_cast<size_t>(count)};
   outcome.calls++;
-  if (preadv2(descriptor, &span, 1, offset, RWF_NOWAIT) == count) return true;
+  const ssize_t got = preadv2(descriptor, &span, 1, offset, RWF_NOWAIT);
+  if (got == count) return true;
+  if (got == 0) return false; // Past the end: nothing to fetch.
   posix_fadvise(descriptor, offset, count, POSIX_FADV_WILLNEED);
 #else
   (void)descriptor, (void)bytes, (void)count, (void)offset, (void)outcome;
@@ -179,7 +182,7 @@ inline RecordOutcome readRecords(const RecordFile& file, const int32_t* rows,
     }
     if (!fetch(begin, end, false)) return outcome;
     begin = end;
-    if (late.size() < depthMax && begin < count) continue;
+    if (static_cast<int64_t>(late.size()) < depthMax && begin < count) continue;
     for (const auto& [from, to] : late) {
       if (!fetch(from, to, true)) return outcome;
     }
@@ -191,15 +194,40 @@ inline RecordOutcome readRecords(const RecordFile& file, const int32_t* rows,
   return outcome;
 }
 
+/// Writes a span; false where it fails.
+inline bool writeSpan(int descriptor, const uint8_t* bytes, int64_t count, int64_t offset,
+                      RecordOutcome& outcome) {
+  for (int64_t done = 0; done < count;) {
+    outcome.calls++;
+    const ssize_t put = pwrite(descriptor, bytes + done, count - done, offset + done);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) {
+      outcome.error = put < 0 ? errno : EIO;
+      return false;
+    }
+    done += put;
+  }
+  return true;
+}
+
 /// Writes the records of `rows` (count, ascending), neighbours in one call. Where it fails, rows
-/// before outcome.at are written, those from it on may be, or in part.
+/// before outcome.at are written, those from it on may be, or in part. A row is less than a page,
+/// which has to be there before: those that are not are fetched many at a time.
 inline RecordOutcome writeRecords(const RecordFile& file, const int32_t* rows, int64_t count,
                                   const uint8_t* records) {
   static thread_local std::vector<uint8_t> span;
   const int64_t stride = file.stride();
   RecordOutcome outcome;
   span.resize(std::max(spanBytesMax, stride));
+  uint8_t first;
+  int64_t asked = 0, page = -1;
   for (int64_t begin = 0, end = 0; begin < count; begin = end) {
+    for (; asked < count && asked < begin + depthMax; asked++) {
+      const int64_t offset = rows[asked] * stride;
+      if (offset / pageBytes == page) continue;
+      page = offset / pageBytes;
+      readCached(file.descriptor, &first, 1, offset, outcome);
+    }
     int64_t bytes = 0;
     do {
       const uint8_t* record = records + end * file.recordBytes;
@@ -210,18 +238,9 @@ inline RecordOutcome writeRecords(const RecordFile& file, const int32_t* rows, i
       bytes += stride;
       end++;
     } while (end < count && rows[end] == rows[end - 1] + 1 && bytes + stride <= spanBytesMax);
-    int64_t done = 0;
-    while (done < bytes) {
-      outcome.calls++;
-      const int64_t offset = rows[begin] * stride + done;
-      const ssize_t put = pwrite(file.descriptor, &span[done], bytes - done, offset);
-      if (put < 0 && errno == EINTR) continue;
-      if (put <= 0) {
-        outcome.at = begin;
-        outcome.error = put < 0 ? errno : EIO;
-        return outcome;
-      }
-      done += put;
+    if (!writeSpan(file.descriptor, span.data(), bytes, rows[begin] * stride, outcome)) {
+      outcome.at = begin;
+      return outcome;
     }
   }
   return outcome;

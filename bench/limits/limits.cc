@@ -8,22 +8,31 @@
 //   limits update ROWS SECONDS                  rows/s of a prefetched read-modify-write
 //   limits updateLines ROWS SECONDS             the same, of a number and a byte elsewhere too
 //   limits memcpy BYTES SECONDS                 bytes/s of copies, over all rounds
+//   limits file KIND PATH BYTES SECONDS         places/s of a new file of BYTES: KIND is read or
+//                                               write (264 bytes at random ascending places, in the
+//                                               page cache), or pageRead or pageWrite (4 KiB past
+//                                               it, 64 at a time: what the disk can do)
 //
 // SECONDS is how long each measures; the best of its rounds is printed, where nothing else is said.
 // One thread; run several.
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #ifdef __AVX512BF16__
 #include <immintrin.h>
 #endif
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -207,6 +216,50 @@ double copy(size_t bytes, double seconds) {
   return copied / secondsSince(start);
 }
 
+/// What reading and writing at random places of a file can do, with nothing around it.
+double file(const char *kind, const char *path, int64_t bytes, double seconds) {
+  constexpr int64_t record = 264, page = 4096, calls = 4096;
+  constexpr int threads = 64;
+  const bool isPage = std::strncmp(kind, "page", 4) == 0;
+  const bool isRead = std::strcmp(kind, isPage ? "pageRead" : "read") == 0;
+  std::vector<char> filler(1 << 20, 1);
+  int at = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+  for (int64_t done = 0; done < bytes; done += 1 << 20) {
+    if (pwrite(at, filler.data(), filler.size(), done) < 0) return -1;
+  }
+  if (isPage) {
+    if (fdatasync(at) != 0) return -1;
+    close(at);
+    at = open(path, O_RDWR | O_DIRECT);
+  }
+  unlink(path);
+  if (at < 0) return -1;
+  const int64_t size = isPage ? page : record;
+  std::atomic<bool> failed{false};
+  const auto batch = [&](uint64_t seed, int64_t count) {
+    alignas(4096) static thread_local char buffer[page];
+    std::vector<int64_t> places(count);
+    for (int64_t &place : places) {
+      seed = seed * 6364136223846793005u + 1442695040888963407u;
+      place = int64_t((seed >> 20) % uint64_t(bytes / size)) * size;
+    }
+    std::sort(places.begin(), places.end());
+    for (const int64_t place : places) {
+      const ssize_t done = isRead ? pread(at, buffer, size, place) : pwrite(at, buffer, size, place);
+      if (done != size) failed = true;
+    }
+  };
+  uint64_t seed = 1;
+  const double rate = best(seconds, isPage ? threads * 64 : calls, [&] {
+    if (!isPage) return batch(seed++, calls);
+    std::vector<std::thread> running;
+    for (int i = 0; i < threads; i++) running.emplace_back(batch, seed++ << 32, 64);
+    for (std::thread &one : running) one.join();
+  });
+  close(at);
+  return failed ? -1 : rate;
+}
+
 }  // namespace
 
 int main(int count, char **words) {
@@ -225,6 +278,9 @@ int main(int count, char **words) {
   if (std::strcmp(what, "update") == 0) rate = update<false>(number(2), number(3));
   if (std::strcmp(what, "updateLines") == 0) rate = update<true>(number(2), number(3));
   if (std::strcmp(what, "memcpy") == 0) rate = copy(size_t(number(2)), number(3));
+  if (std::strcmp(what, "file") == 0 && count > 5) {
+    rate = file(words[2], words[3], int64_t(number(4)), number(5));
+  }
   std::printf("{\"rate\":%.6g}\n", rate);
   return rate < 0 ? 1 : 0;
 }

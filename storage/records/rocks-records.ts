@@ -21,10 +21,17 @@ import {
   scanRows,
 } from "./record-store.ts";
 import { refusal } from "./refusals.ts";
-import { openRocks, type RocksDatabase } from "./rocksdb.ts";
+import { openRocks, type RocksDatabase, type RocksOpenOptions } from "./rocksdb.ts";
 
-/** Blocks, with their indexes and filters, in memory; write buffers take up to 128 MiB more. */
-const cacheBytes = 32 << 20;
+/** How a database is opened: write buffers take up to 128 MiB besides the cache. */
+export const rocksOptions: RocksOpenOptions = {
+  createIfMissing: true,
+  compression: false,
+  walCompression: false,
+  cacheSize: 32 << 20,
+  cacheIndexAndFilterBlocks: true,
+  parallelism: 2,
+};
 /** The binding makes an object of each row: what a batch leaves to the collector is bounded. */
 const batchRows = 4096;
 const keyBytes = 12;
@@ -133,14 +140,8 @@ async function openDatabase(path: string, ledger: Ledger): Promise<RocksDatabase
   if (stamp === undefined) {
     onTier("write", "the database of an earlier run", path, () => realDisk.remove(path));
   }
-  const db = await openRocks(path, {
-    createIfMissing: stamp === undefined,
-    compression: false,
-    walCompression: false,
-    cacheSize: cacheBytes,
-    cacheIndexAndFilterBlocks: true,
-    parallelism: 2,
-  }).catch((error) => {
+  const createIfMissing = stamp === undefined;
+  const db = await openRocks(path, { ...rocksOptions, createIfMissing }).catch((error) => {
     if (error instanceof TrainingError) throw error;
     ledger.distrust();
     throw refused(stamp === undefined ? "write" : "read", everything, path, error.cause);

@@ -3,12 +3,7 @@
 
 import { openKernels } from "../src/kernels/index.ts";
 import type { Bags, Kernels, RowCache } from "../src/kernels/kernels.ts";
-import {
-  type CachePolicy,
-  cacheWays,
-  createPlacedMemory,
-  createRowCache,
-} from "../src/kernels/row-cache.ts";
+import { type CachePolicy, cacheWays, createPlacedMemory } from "../src/kernels/row-cache.ts";
 import { RandomStream } from "../src/random.ts";
 import { type BenchRow, fastest, rowOf } from "./report.ts";
 
@@ -32,7 +27,7 @@ export function benchHbm(gib: number): BenchRow[] {
   const out = kernels.tensor([samples, dim]);
   const plain = randomRows(rows, lookups, 1);
   const [lru, lfu] = [startProbe(kernels, "lru", sets), startProbe(kernels, "lfu", sets)];
-  const cached = { ...table, names: lru.cache.rowOf };
+  const cached = { ...table, names: lru.cache.rowOf.subarray(0, rows) };
   const passes = {
     plain: () => kernels.pool(out, [table], bagsOf(plain), 0, samples),
     lookup: () => kernels.pool(out, [cached], bagsOf(lru.places), 0, samples),
@@ -79,7 +74,7 @@ function startProbe(kernels: Kernels, policy: CachePolicy, sets: number) {
 function fullCache(kernels: Kernels, policy: CachePolicy, sets: number): RowCache {
   const held = sets * cacheWays;
   const rows = cachedShare * held;
-  const cache = createRowCache({ policy, sets, spares: lookups, rows });
+  const cache = kernels.rowCache({ policy, sets, spares: lookups, rows });
   const memory = createPlacedMemory();
   const places = new Int32Array(lookups);
   for (let tick = 1; cache.rowOf.subarray(0, held).includes(-1); tick++) {

@@ -2,7 +2,7 @@
 
 import { Zipf } from "../src/data/zipf.ts";
 import type { Kernels } from "../src/kernels/kernels.ts";
-import { type CachePolicy, cacheWays, createRowCache } from "../src/kernels/row-cache.ts";
+import { type CachePolicy, cacheWays } from "../src/kernels/row-cache.ts";
 import { RandomStream } from "../src/random.ts";
 
 /** Rows of the table that is cached. */
@@ -30,7 +30,7 @@ export function hitRate(
   rows: Int32Array,
   from = 0,
 ): number {
-  const cache = createRowCache({ policy, sets: setsOf(load), spares: batch, rows: cachedRows });
+  const cache = kernels.rowCache({ policy, sets: setsOf(load), spares: batch, rows: cachedRows });
   const places = new Int32Array(batch);
   let missed = 0;
   for (let first = 0; first < rows.length; first += batch) {

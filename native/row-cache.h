@@ -1,6 +1,6 @@
 // The placing of rows in a cache's places (src/kernels/row-cache.ts): included once for each
-// instruction set. Three cache lines a lookup are all that it costs where rows are there, so they
-// are asked for ahead: first the set's, then the stamp's.
+// instruction set. Where rows are there, a lookup costs the lines of its set and of its stamp and
+// pins, so they are asked for ahead: first the set's, then those of the way.
 
 /// The way of a set that holds `row`, or -1. Of -1: the first that is empty.
 INLINE int wayOf(const int32_t* ways, int32_t row) {
@@ -93,17 +93,10 @@ INLINE void see(const RowCache& c, int64_t place, int32_t tick, PlacedLists& out
   out.placed[out.distinct++] = static_cast<int32_t>(place);
 }
 
-/// Asks for `bytes` of memory that need not begin where a line does.
-INLINE void askFor(const void* p, int64_t bytes) {
-  const char* from = static_cast<const char*>(p);
-  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at, 1, 3);
-  __builtin_prefetch(from + bytes - 1, 1, 3);
-}
-
 /// Finds and stamps the rows that are there; returns how many lookups missed, in `misses`.
 inline int64_t findRows(const RowCache& c, int32_t* places, const int32_t* ids, int64_t n,
                         int32_t tick, PlacedLists& out, Miss* misses) {
-  constexpr int64_t setsAhead = 32, stampsAhead = 16;
+  constexpr int64_t setsAhead = 64, stampsAhead = 32;
   const bool lfu = c.countsLength > 0;
   uint32_t hashes[setsAhead];
   int64_t firsts[setsAhead], missed = 0;
@@ -114,15 +107,15 @@ inline int64_t findRows(const RowCache& c, int32_t* places, const int32_t* ids, 
       const uint32_t hash = hashRow(ids[asked]);
       hashes[asked % setsAhead] = hash;
       firsts[asked % setsAhead] = firstWay(c, hash);
-      askFor(c.rowOf + firsts[asked % setsAhead], cacheWays * sizeof(int32_t));
-      if (lfu) __builtin_prefetch(countOf(c, ids[asked]), 1, 3);
+      prefetch(c.rowOf + firsts[asked % setsAhead], cacheWays * sizeof(int32_t));
+      if (lfu) prefetch(countOf(c, ids[asked]), 1);
     }
     if (probed >= 0 && probed < n) {
       const int64_t slot = probed % setsAhead;
       places[probed] = placeOf(c, ids[probed], hashes[slot], firsts[slot]);
       if (places[probed] >= 0) {
-        __builtin_prefetch(c.stamps + places[probed], 1, 3);
-        __builtin_prefetch(c.pins + places[probed], 1, 3);
+        prefetch(c.stamps + places[probed], 1);
+        prefetch(c.pins + places[probed], 1);
       }
     }
     if (k < 0) continue;
@@ -153,14 +146,14 @@ INLINE void askForMiss(const RowCache& c, const int32_t* ids, const Miss* misses
   constexpr int64_t setsAhead = 16, countsAhead = 8;
   if (i + setsAhead < missed) {
     const int64_t first = firstWay(c, hashRow(ids[misses[i + setsAhead].lookup]));
-    askFor(c.rowOf + first, cacheWays * sizeof(int32_t));
-    askFor(c.stamps + first, cacheWays * sizeof(int32_t));
-    askFor(c.pins + first, cacheWays);
+    prefetch(c.rowOf + first, cacheWays * sizeof(int32_t));
+    prefetch(c.stamps + first, cacheWays * sizeof(int32_t));
+    prefetch(c.pins + first, cacheWays);
   }
   if (c.countsLength > 0 && i + countsAhead < missed) {
     const int64_t first = firstWay(c, hashRow(ids[misses[i + countsAhead].lookup]));
     for (int64_t way = first; way < first + cacheWays; way++) {
-      if (c.rowOf[way] >= 0) __builtin_prefetch(countOf(c, c.rowOf[way]), 0, 3);
+      if (c.rowOf[way] >= 0) prefetch(countOf(c, c.rowOf[way]), 1);
     }
   }
 }

@@ -4,11 +4,19 @@
 import assert from "node:assert/strict";
 import type { CacheKernels, Kernels, RecordKernels } from "./kernels.ts";
 import { recordBytesOf } from "./records.ts";
-import type { Rows } from "./tables.ts";
+import { cacheWays } from "./row-cache.ts";
+import { type Rows, rowsMax } from "./tables.ts";
 
 /** The kernels of a cache's index, with their arguments asserted. */
 export function checkCache(inner: Kernels): CacheKernels {
   return {
+    rowCache(spec) {
+      const { sets, spares, rows } = spec;
+      const places = sets * cacheWays + spares;
+      const isWhole = [sets, spares, rows].every(Number.isInteger) && sets >= 1 && spares >= 0;
+      assert(isWhole && places <= rowsMax, `Expected 1 to ${rowsMax} places, got ${places}`);
+      return inner.rowCache(spec);
+    },
     placeRows(cache, places, ids, tick, memory) {
       assert.equal(places.length, ids.length, "Expected a place for every id");
       const last = cache.head[1] ?? 0;

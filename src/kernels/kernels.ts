@@ -20,7 +20,7 @@ import type { Slices, Subtree } from "./slices.ts";
 import type { Bags, Pooling, RowSums, Rows } from "./tables.ts";
 
 export type { RecordKernels } from "./records.ts";
-export type { CacheKernels, Placed, PlacedMemory, RowCache } from "./row-cache.ts";
+export type { CacheKernels, Placed, PlacedMemory, RowCache, RowCacheSpec } from "./row-cache.ts";
 export {
   type AdagradRule,
   type AdamNumbers,

@@ -1,9 +1,10 @@
 // The addon's kernels of a cache's index and of records, behind the contract.
 
 import type { CacheKernels, RecordKernels } from "./kernels.ts";
-import { type Addon, listed } from "./native-tables.ts";
+import { type Addon, aligned, listed } from "./native-tables.ts";
 import {
   createPlacedMemory,
+  createRowCache,
   freeSpares,
   growPlaced,
   noSpareLeft,
@@ -14,7 +15,13 @@ import {
 /** The kernels of a cache's index. */
 export function cache(addon: Addon): CacheKernels {
   const found = new Int32Array(5);
+  const allocate = (bytes: number): Float32Array => {
+    const memory = aligned(addon, Math.ceil(bytes / 4));
+    addon.useLargePages!(memory);
+    return memory;
+  };
   return {
+    rowCache: (spec) => createRowCache(spec, allocate),
     placeRows(cache, places, ids, tick, memory = createPlacedMemory()) {
       growPlaced(memory, cache, ids.length);
       const { rowOf, stamps, pins, counts, spareTable, spareFree, head, sets } = cache;

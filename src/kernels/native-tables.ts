@@ -1,4 +1,5 @@
-// Tables as the addon takes them: typed arrays and numbers, in the order of native/call.h.
+// Tables as the addon takes them: typed arrays, where lines of the cache begin, and numbers, in the
+// order of native/call.h.
 
 import type { Rows } from "./kernels.ts";
 import { valuesOf as data } from "./memory.ts";
@@ -6,6 +7,13 @@ import type { Precision } from "./precision.ts";
 
 /** What the addon exports: the same names as the contract, over typed arrays and numbers. */
 export type Addon = Record<string, (...values: unknown[]) => unknown>;
+
+/** Zeroed elements that begin where a line of the cache does: a row must not straddle one more. */
+export function aligned(addon: Addon, length: number): Float32Array {
+  const room = new Float32Array(length + 15);
+  const first = Number(addon.skewOf!(room));
+  return room.subarray(first, first + length);
+}
 
 /** The order of `Precision` in native/kernels.h. */
 export const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];

@@ -7,7 +7,7 @@ import { addonPath } from "./build-native.ts";
 import type { Bags, Kernels, PooledPart, RowRule, RowSums, Rows, Tensor } from "./kernels.ts";
 import { createMemory, valuesOf } from "./memory.ts";
 import { cache, records } from "./native-cache.ts";
-import { type Addon, listed, precisions } from "./native-tables.ts";
+import { type Addon, aligned, listed, precisions } from "./native-tables.ts";
 import { packedBytes } from "./precision.ts";
 import { bceWithLogits } from "./reference-loss.ts";
 import { rowMeans, rowTrust } from "./row-sums.ts";
@@ -66,13 +66,6 @@ export function createNative(): Kernels | undefined {
 }
 
 const data = valuesOf;
-
-/** Zeroed elements that begin where a line of the cache does: a row must not straddle one more. */
-function aligned(addon: Addon, length: number): Float32Array {
-  const room = new Float32Array(length + 15);
-  const first = Number(addon.skewOf!(room));
-  return room.subarray(first, first + length);
-}
 
 type DenseNames =
   | "uniform"

@@ -10,7 +10,7 @@ import { createEmbedding } from "./reference-embedding.ts";
 import { createExchange } from "./reference-exchange.ts";
 import { bceWithLogits } from "./reference-loss.ts";
 import { createRecords } from "./reference-records.ts";
-import { freeSpares, releaseRows } from "./row-cache.ts";
+import { createRowCache, freeSpares, releaseRows } from "./row-cache.ts";
 import { rowMeans, rowTrust } from "./row-sums.ts";
 
 /**
@@ -31,6 +31,7 @@ export function createReference(precision: "float32" | "float64" = "float32"): K
     rowMeans,
     rowTrust,
     ...createExchange(round),
+    rowCache: (spec) => createRowCache(spec),
     placeRows,
     releaseRows,
     freeSpares,

@@ -73,8 +73,19 @@ export interface PlacedMemory {
   words: Int32Array;
 }
 
+/** What a cache is made of. */
+export interface RowCacheSpec {
+  readonly policy: CachePolicy;
+  readonly sets: number;
+  readonly spares: number;
+  /** Rows of the tile. */
+  readonly rows: number;
+}
+
 /** Kernels of a cache's index. */
 export interface CacheKernels {
+  /** An empty cache (`createRowCache`), in memory where a set is two cache lines. */
+  rowCache(spec: RowCacheSpec): RowCache;
   /**
    * places (n): where each of ids (n), rows of the tile, lies from now on. Each distinct place is
    * pinned once, until `releaseRows`. `tick` is above that of the last call.
@@ -104,26 +115,28 @@ export interface CacheKernels {
 }
 
 /**
- * An empty cache for `rows` rows of a tile, `sets` sets and `spares` spare places. LFU counts rows
- * in at most 8 words a place, or one a row.
+ * An empty cache in memory that `allocate` gives, zeroed; left out, wherever it lies. LFU counts
+ * rows in at most 16 words a place, or one a row.
  */
-export function createRowCache(options: {
-  readonly policy: CachePolicy;
-  readonly sets: number;
-  readonly spares: number;
-  readonly rows: number;
-}): RowCache {
-  const { policy, sets, spares, rows } = options;
+export function createRowCache(
+  { policy, sets, spares, rows }: RowCacheSpec,
+  allocate = (bytes: number): ArrayBufferView => new Uint8Array(bytes),
+): RowCache {
+  const words = (count: number): Int32Array => {
+    const { buffer, byteOffset } = allocate(4 * count);
+    return new Int32Array(buffer, byteOffset, count);
+  };
   const places = sets * cacheWays + spares;
-  const counts = Math.min(Math.max(1, rows), 8 * powerAbove(places));
+  const counts = words(policy === "lfu" ? Math.min(Math.max(1, rows), 8 * powerAbove(places)) : 0);
+  const pins = words(Math.ceil(places / 4));
   return {
     policy,
     sets,
     spares,
-    rowOf: new Int32Array(places).fill(-1),
-    stamps: new Int32Array(places),
-    pins: new Uint8Array(places),
-    counts: new Uint32Array(policy === "lfu" ? counts : 0),
+    rowOf: words(places).fill(-1),
+    stamps: words(places),
+    pins: new Uint8Array(pins.buffer, pins.byteOffset, places),
+    counts: new Uint32Array(counts.buffer, counts.byteOffset, counts.length),
     spareTable: new Int32Array(2 * powerAbove(spares)).fill(-1),
     spareFree: Int32Array.from({ length: spares }, (_, i) => places - 1 - i),
     head: Int32Array.of(spares, 0),

@@ -41,7 +41,7 @@ for (const ssd of ["file", "rocksdb"] as const) {
 test.serial("tiers that die, and devices above them, cost a restore and no bit", async (t) => {
   const calm = await calmResult();
   await using place = await startTestCluster(2);
-  const job = place.job({ model, tiers: { ...small, prefetch: 2 } });
+  const job = place.job({ model, tiers: { ...small, prefetch: 0 } });
   place.threads.plan([
     { actor: "tier:1", generation: 1, step: 17, point: 0, effect: "exit" },
     { actor: "device:0", generation: 2, step: 23, point: 9, effect: "exit" },

@@ -2,13 +2,13 @@
 
 import type { ExecutionContext } from "ava";
 import type { Kernels, Placed, RowCache } from "../../src/kernels/kernels.ts";
-import { cacheWays, createRowCache, hashRow } from "../../src/kernels/row-cache.ts";
+import { cacheWays, hashRow } from "../../src/kernels/row-cache.ts";
 import { RandomStream } from "../../src/random.ts";
 import type { Cases } from "./cases.ts";
 
 /** A cache of one set. */
-function oneSet(policy: "lru" | "lfu", spares: number): RowCache {
-  return createRowCache({ policy, sets: 1, spares, rows: 1000 });
+function oneSet(k: Kernels, policy: "lru" | "lfu", spares: number): RowCache {
+  return k.rowCache({ policy, sets: 1, spares, rows: 1000 });
 }
 
 /** Places rows, and gives the places and what was done. */
@@ -29,7 +29,7 @@ const upTo = (count: number): number[] => Array.from({ length: count }, (_, i) =
 
 export const caches: Cases = {
   "rows take empty ways, repeated ids one place, and one pin": (t, k) => {
-    const cache = oneSet("lru", 0);
+    const cache = oneSet(k, "lru", 0);
     const { places, placed } = place(k, cache, 1, [7, 7, 9, 7]);
     t.deepEqual(places, [0, 0, 1, 0]);
     t.deepEqual([...placed.placed], [0, 1]);
@@ -46,7 +46,7 @@ export const caches: Cases = {
   },
 
   "LRU takes the way that was asked for longest ago, of several the lowest": (t, k) => {
-    const cache = oneSet("lru", 0);
+    const cache = oneSet(k, "lru", 0);
     ask(k, cache, 1, upTo(32));
     ask(k, cache, 2, [0, 2]);
     const third = ask(k, cache, 3, [40, 41]);
@@ -57,7 +57,7 @@ export const caches: Cases = {
   },
 
   "LFU takes the row that was asked for least, unless the new one was asked for less": (t, k) => {
-    const cache = oneSet("lfu", 4);
+    const cache = oneSet(k, "lfu", 4);
     ask(k, cache, 1, [...upTo(32), ...upTo(32).filter((row) => row !== 3)]);
     t.deepEqual([...ask(k, cache, 2, [50]).evictedRows], [3]);
     ask(k, cache, 3, [50]);
@@ -72,7 +72,7 @@ export const caches: Cases = {
   },
 
   "a row whose set is pinned takes a spare place, until it is released": (t, k) => {
-    const cache = oneSet("lru", 2);
+    const cache = oneSet(k, "lru", 2);
     const first = place(k, cache, 1, upTo(32));
     const second = place(k, cache, 2, [100, 5, 101, 100]);
     t.deepEqual(second.places, [32, 5, 33, 32]);
@@ -89,7 +89,7 @@ export const caches: Cases = {
   },
 
   "a row without a place, and calls out of order, are refused": (t, k) => {
-    const cache = oneSet("lru", 1);
+    const cache = oneSet(k, "lru", 1);
     const { placed } = place(k, cache, 5, upTo(33));
     const message = /Expected a spare place for each row .* all 1 are in use/;
     t.throws(() => place(k, cache, 6, [200]), { instanceOf: RangeError, message });
@@ -119,7 +119,7 @@ const sorted = (values: Iterable<number>): number[] => [...values].sort((a, b) =
 function follow(t: ExecutionContext, k: Kernels, stream: RandomStream): void {
   const policy = stream.below(2) === 0 ? "lru" : "lfu";
   const [sets, rows] = [1 + stream.below(5), 100 + stream.below(2000)];
-  const cache = createRowCache({ policy, sets, spares: 250, rows });
+  const cache = k.rowCache({ policy, sets, spares: 250, rows });
   const where = new Map<number, number>();
   const inFlight: Int32Array[] = [];
   for (let tick = 1; tick <= 60; tick++) {

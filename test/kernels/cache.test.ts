@@ -3,11 +3,7 @@ import { accesses, associativeRate, cachedRows, hitRate } from "../../bench/hit-
 import { openKernels } from "../../src/kernels/index.ts";
 import type { Kernels } from "../../src/kernels/kernels.ts";
 import { createNative, limitIsa } from "../../src/kernels/native.ts";
-import {
-  type CachePolicy,
-  createPlacedMemory,
-  createRowCache,
-} from "../../src/kernels/row-cache.ts";
+import { type CachePolicy, createPlacedMemory } from "../../src/kernels/row-cache.ts";
 import { RandomStream } from "../../src/random.ts";
 import { eachIsa } from "./instruction-sets.ts";
 
@@ -15,7 +11,7 @@ import { eachIsa } from "./instruction-sets.ts";
 function traceOf(k: Kernels, policy: CachePolicy, seed: number): number[][] {
   const stream = new RandomStream(seed, 12);
   const rows = 50 + stream.below(5000);
-  const cache = createRowCache({ policy, sets: 1 + stream.below(9), spares: 700, rows });
+  const cache = k.rowCache({ policy, sets: 1 + stream.below(9), spares: 700, rows });
   const inFlight: Int32Array[] = [];
   const trace: number[][] = [];
   for (let tick = 3; tick < 40; tick += 1 + stream.below(2)) {
@@ -61,7 +57,7 @@ test.serial(
 
 test("the memory of a call grows, and is taken again", (t) => {
   const k = openKernels("auto");
-  const cache = createRowCache({ policy: "lru", sets: 4, spares: 0, rows: 100 });
+  const cache = k.rowCache({ policy: "lru", sets: 4, spares: 0, rows: 100 });
   const memory = createPlacedMemory();
   const place = (tick: number, ids: Int32Array) =>
     k.placeRows(cache, new Int32Array(ids.length), ids, tick, memory);

@@ -5,7 +5,8 @@
 //   posted   requests that the device has posted
 //   served   requests that the tier has carried out
 //
-//   a slot, int32:  [entries, rows that were in host memory, then for each: kind, shard, room for rows, where they lie, rows]
+//   a slot, int32:  [entries, rows that were in host memory, then for each entry: kind, shard,
+//                    room for rows, where they lie, rows]
 //   arrays of an entry, each from a multiple of 8 bytes:
 //     down   rows, records                        the device writes both
 //     up     rows, found, records                 the tier writes the last two

@@ -12,17 +12,31 @@ import {
 import { only, play, smallModel, startTestCluster } from "../helpers/clusters.ts";
 import { startHost, untilHosts } from "../helpers/host-processes.ts";
 
+const mixedTables: NonNullable<JobOptions["model"]["tables"]> = [
+  { name: "a", rows: 200, dim: 8 },
+  { name: "b", rows: 200, dim: 8, sharding: "data-parallel" },
+  { name: "c", rows: 200, dim: 8, pooling: "mean", rowBlocks: 4, sharding: "table-row-wise" },
+];
+
 /** Tables on one device, on all of them, and by rows on those of one host; dropout. */
 const mixed: Partial<JobOptions> = {
   model: {
     ...smallModel,
-    tables: [
-      { name: "a", rows: 200, dim: 8 },
-      { name: "b", rows: 200, dim: 8, sharding: "data-parallel" },
-      { name: "c", rows: 200, dim: 8, pooling: "mean", rowBlocks: 4, sharding: "table-row-wise" },
-    ],
+    tables: mixedTables,
     dropout: 0.1,
   },
+};
+
+/** The same model, two of its tables in tiers that have next to no memory. */
+const below: Partial<JobOptions> = {
+  model: {
+    ...mixed.model,
+    tables: mixedTables.map((table) => ({
+      ...table,
+      tier: table.sharding === "data-parallel" ? "memory" : "cached",
+    })),
+  } as JobOptions["model"],
+  tiers: { hbmBytes: 1, ddrBytes: 1 },
 };
 
 /** A host in this very process. */
@@ -33,7 +47,7 @@ function joinHere(cluster: Cluster, options: Partial<HostOptions>): Promise<Host
 
 for (const arithmetic of ["auto", "reference"] as const) {
   test.serial(
-    `two processes of two devices make the model of one of four: ${arithmetic}`,
+    `two processes of two devices make the model of one of four, rows below memory too: ${arithmetic}`,
     async (t) => {
       await using one = await startTestCluster(4);
       const job = { ...mixed, arithmetic };
@@ -41,7 +55,7 @@ for (const arithmetic of ["auto", "reference"] as const) {
       await using place = await startTestCluster(0, { minDevices: 4 });
       await startHost(t, place.cluster);
       await startHost(t, place.cluster);
-      const { result, events } = await play(place, place.job(job));
+      const { result, events } = await play(place, place.job({ ...job, ...below }));
       t.is(result.digest, calm.digest);
       t.deepEqual(result.history, calm.history);
       // One generation, but where a busy machine starved a host until it was taken for lost.

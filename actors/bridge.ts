@@ -5,7 +5,6 @@
 //   any ──thread ended──▶ error: the generation is over (law 3)
 
 import { fromCallback, sendParent, setup } from "xstate";
-import { PeerLostError, RemoteError } from "../src/errors.ts";
 import type { Launcher, ThreadEnd } from "../src/launcher.ts";
 import type { Assembly, GenerationMemory } from "./assembly.ts";
 import type { BridgeReport } from "./bridge-program.ts";
@@ -13,6 +12,7 @@ import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { listening } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
+import { lossOf } from "./thread-end.ts";
 
 export interface BridgeInput {
   readonly network: Network;
@@ -51,11 +51,7 @@ const machine = setup({
   actions: {
     throwInjected,
     lose: ({ context, event }) => {
-      if (event.type !== "thread.ended") return;
-      const { end } = event;
-      if (end.kind === "failed") throw new RemoteError(end.error);
-      const reason = end.kind === "lost" ? end.reason : "its thread ended by itself";
-      throw new PeerLostError(context.name, reason);
+      if (event.type === "thread.ended") throw lossOf(event.end, context.name);
     },
   },
 }).createMachine({

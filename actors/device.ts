@@ -18,7 +18,6 @@
 //   D3. A command asked twice is carried out once; its answer is told again.
 
 import { assign, enqueueActions, fromCallback, setup } from "xstate";
-import { PeerLostError, RemoteError } from "../src/errors.ts";
 import { ringDoorbell } from "../src/exchange/cells.ts";
 import type { Launcher, Thread, ThreadEnd } from "../src/launcher.ts";
 import { partNameOf } from "../src/training/part-names.ts";
@@ -30,6 +29,7 @@ import { downWithChildren } from "./down-with-children.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { type Address, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { shardMachine } from "./shard.ts";
+import { lossOf } from "./thread-end.ts";
 
 export interface DeviceInput {
   readonly network: Network;
@@ -154,11 +154,7 @@ const machine = setup({
       }
     }),
     lose: ({ context, event }) => {
-      if (event.type !== "thread.ended") return;
-      const { end } = event;
-      if (end.kind === "failed") throw new RemoteError(end.error);
-      const reason = end.kind === "lost" ? end.reason : "its thread ended by itself";
-      throw new PeerLostError(`device:${context.device}`, reason);
+      if (event.type === "thread.ended") throw lossOf(event.end, `device:${context.device}`);
     },
   },
   guards: {

@@ -22,7 +22,7 @@ import {
   fromCallback,
   setup,
 } from "xstate";
-import { FrameCorruptError, PeerLostError, RemoteError, recordError } from "../src/errors.ts";
+import { FrameCorruptError, recordError } from "../src/errors.ts";
 import { resolveJob } from "../src/job.ts";
 import type { Launcher, ThreadEnd } from "../src/launcher.ts";
 import { type Assembly, assemblySchema, type DataPlan } from "./assembly.ts";
@@ -32,6 +32,7 @@ import { hostGenerationMachine } from "./host-generation.ts";
 import { ActorFailedError } from "./incident.ts";
 import { listeningAsHost, type MessageEvent } from "./listening.ts";
 import { type Address, type Network, openMailbox, type RunScope } from "./mailbox.ts";
+import { lossOf } from "./thread-end.ts";
 
 export interface HostInput {
   readonly network: Network;
@@ -79,10 +80,8 @@ const preparing = fromCallback<
     if (plan !== undefined) mailbox.tell(coordinator, "host.prepared", { command, plan });
     else {
       // An end without a plan is a loss, also where the thread ended of its own accord.
-      const reason = end.kind === "lost" ? end.reason : "its thread ended by itself";
-      const error =
-        end.kind === "failed" ? new RemoteError(end.error) : new PeerLostError(preparer, reason);
-      const body = { host, actor: preparer, error: recordError(error) };
+      const error = recordError(lossOf(end, preparer));
+      const body = { host, actor: preparer, error };
       mailbox.tell(coordinator, "host.failed", body);
     }
     sendBack({ type: "host.forget", id: preparingId(question) });

@@ -8,13 +8,13 @@
 //       one ring (law 3).
 
 import { fromCallback, setup } from "xstate";
-import { PeerLostError, RemoteError } from "../src/errors.ts";
 import type { Launcher, Thread, ThreadEnd } from "../src/launcher.ts";
 import type { Assembly, GenerationMemory } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { listening } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
+import { lossOf } from "./thread-end.ts";
 
 export interface ReaderInput {
   readonly network: Network;
@@ -62,11 +62,7 @@ const machine = setup({
   actions: {
     throwInjected,
     lose: ({ context, event }) => {
-      if (event.type !== "thread.ended") return;
-      const { end } = event;
-      if (end.kind === "failed") throw new RemoteError(end.error);
-      const reason = end.kind === "lost" ? end.reason : "its thread ended by itself";
-      throw new PeerLostError(`reader:${context.reader}`, reason);
+      if (event.type === "thread.ended") throw lossOf(event.end, `reader:${context.reader}`);
     },
   },
 }).createMachine({

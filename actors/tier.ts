@@ -12,13 +12,13 @@
 
 import { fromCallback, setup } from "xstate";
 import { realDisk } from "../src/disk.ts";
-import { PeerLostError, RemoteError } from "../src/errors.ts";
 import type { Launcher, ThreadEnd } from "../src/launcher.ts";
 import type { Assembly, GenerationMemory } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { listening } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
+import { lossOf } from "./thread-end.ts";
 import { type TierReport, tierDirectory } from "./tier-program.ts";
 
 export interface TierInput {
@@ -59,11 +59,7 @@ const machine = setup({
   actions: {
     throwInjected,
     lose: ({ context, event }) => {
-      if (event.type !== "thread.ended") return;
-      const { end } = event;
-      if (end.kind === "failed") throw new RemoteError(end.error);
-      const reason = end.kind === "lost" ? end.reason : "its thread ended by itself";
-      throw new PeerLostError(`tier:${context.device}`, reason);
+      if (event.type === "thread.ended") throw lossOf(event.end, `tier:${context.device}`);
     },
   },
 }).createMachine({

@@ -11,7 +11,6 @@ import { type ChannelName, channelNames } from "../../src/exchange/exchange.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { createReference } from "../../src/kernels/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
-import { purposes, RandomStream } from "../../src/random.ts";
 import { createPipeline, type PipelineSpec } from "../../src/training/pipeline.ts";
 import {
   createStepMeter,
@@ -23,6 +22,7 @@ import { exchangeShapeOf, topologyOf } from "../../src/training/topology.ts";
 import type { WholeBatch } from "../helpers/local-devices.ts";
 import { type PipedDevice, pipedCells, startPipedDevices } from "../helpers/piped-devices.ts";
 import { type Interleaving, trainPiped } from "../helpers/piped-training.ts";
+import { randomBatch } from "../helpers/random-batch.ts";
 
 type Depth = PipelineSpec["depth"];
 
@@ -54,25 +54,8 @@ const recipe = {
   seed: 11,
 };
 
-function batchOf(step: number, samples = batchSize): WholeBatch {
-  const stream = new RandomStream(5, purposes.syntheticIds, step);
-  const lengths: number[] = [];
-  const ids: number[] = [];
-  for (const [feature, count] of rows.entries()) {
-    for (let sample = 0; sample < samples; sample++) {
-      const length = 1 + stream.below(idsMax[feature] ?? 1);
-      lengths.push(length);
-      for (let i = 0; i < length; i++) ids.push(stream.below(count));
-    }
-  }
-  return {
-    samples,
-    dense: Float32Array.from({ length: samples * dense }, () => stream.normal()),
-    labels: Float32Array.from({ length: samples }, () => stream.below(2)),
-    lengths: Int32Array.from(lengths),
-    ids: Int32Array.from(ids),
-  };
-}
+const batchOf = (step: number, samples = batchSize): WholeBatch =>
+  randomBatch({ rows, idsMax, dense }, step, samples);
 
 const batches = Array.from({ length: steps }, (_, step) => batchOf(step));
 const heldOut = [batchOf(100), batchOf(101), batchOf(102, evaluated % batchSize)];

@@ -9,12 +9,12 @@ import { exchangeOptions } from "../../src/exchange/options.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { createReference } from "../../src/kernels/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
-import { purposes, RandomStream } from "../../src/random.ts";
 import { evaluate } from "../../src/training/metrics.ts";
 import type { PipelineSpec } from "../../src/training/pipeline.ts";
 import { generatedBatches } from "../helpers/generated-batches.ts";
 import { startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
 import { trainPiped } from "../helpers/piped-training.ts";
+import { randomBatch } from "../helpers/random-batch.ts";
 
 const depths: readonly PipelineSpec["depth"][] = [1, 2, 3];
 const batchSize = 16;
@@ -52,25 +52,8 @@ const recipe = {
   seed: 11,
 };
 
-function batchOf(step: number, samples = batchSize): WholeBatch {
-  const stream = new RandomStream(5, purposes.syntheticIds, step);
-  const lengths: number[] = [];
-  const ids: number[] = [];
-  for (const [feature, count] of rows.entries()) {
-    for (let sample = 0; sample < samples; sample++) {
-      const length = 1 + stream.below(idsMax[feature] ?? 1);
-      lengths.push(length);
-      for (let i = 0; i < length; i++) ids.push(stream.below(count));
-    }
-  }
-  return {
-    samples,
-    dense: Float32Array.from({ length: samples * dense }, () => stream.normal()),
-    labels: Float32Array.from({ length: samples }, () => stream.below(2)),
-    lengths: Int32Array.from(lengths),
-    ids: Int32Array.from(ids),
-  };
-}
+const batchOf = (step: number, samples = batchSize): WholeBatch =>
+  randomBatch({ rows, idsMax, dense }, step, samples);
 
 const batches = Array.from({ length: steps }, (_, step) => batchOf(step));
 const heldOut = [batchOf(100), batchOf(101, 9)];

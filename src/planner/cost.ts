@@ -117,12 +117,24 @@ function rowsSeconds(
 ): number {
   const { rowPasses, rowSumSeconds, memoryBandwidth } = constants;
   if (rowPasses === 0 && work.sumRounds === 0) return 0;
-  const draws = workload.batchSize * table.poolingFactor;
-  const rows = work.share * distinctIds({ rows: table.rows, draws, zipf: table.zipf, hot: 0 });
+  const rows = work.share * distinctRows(table, workload.batchSize);
   return (
     (rowPasses * rows * work.columns * table.weightBytes) / memoryBandwidth +
     work.sumRounds * (gradients + rowSumSeconds * rows)
   );
+}
+
+/** Distinct rows of a batch by table, for the batch size asked last: a search asks for each tile. */
+const distinctOf = new WeakMap<PlannedTable, { batchSize: number; rows: number }>();
+
+function distinctRows(table: PlannedTable, batchSize: number): number {
+  const known = distinctOf.get(table);
+  if (known?.batchSize === batchSize) return known.rows;
+  const { zipf, poolingFactor } = table;
+  const draws = batchSize * poolingFactor;
+  const rows = distinctIds({ rows: table.rows, draws, zipf, hot: 0 });
+  distinctOf.set(table, { batchSize, rows });
+  return rows;
 }
 
 /** What a shard does in one step. */

@@ -124,7 +124,7 @@ function rowsSeconds(
   );
 }
 
-/** Distinct rows of a batch, by table, for the batch size asked last: a search asks at each tile. */
+/** Distinct rows of a batch, by table, for the batch size asked last: a search asks each tile. */
 const distinctOf = new WeakMap<PlannedTable, { batchSize: number; rows: number }>();
 
 function distinctRows(table: PlannedTable, batchSize: number): number {

@@ -5,9 +5,9 @@ import test from "ava";
 import { sparseOptimizerOptions } from "../../src/embedding/options.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
-import { evaluate } from "../../src/training/metrics.ts";
 import { generatedBatches } from "../helpers/generated-batches.ts";
 import { startLocalDevices } from "../helpers/local-devices.ts";
+import { logLossOf } from "../helpers/log-loss.ts";
 
 const batchSize = 256;
 const steps = 240;
@@ -32,14 +32,7 @@ async function train(precision: "float32" | "bfloat16", seed: number) {
     kernels: () => openKernels("auto"),
   });
   const batches = generatedBatches({ batchSize, batches: steps + heldOut, dense: 4, tables }, seed);
-  const logLoss = async () => {
-    const [logits, labels]: [number[], number[]] = [[], []];
-    for (const batch of batches.slice(steps)) {
-      logits.push(...(await local.score(batch)));
-      labels.push(...batch.labels);
-    }
-    return evaluate(Float32Array.from(logits), Float32Array.from(labels)).logLoss;
-  };
+  const logLoss = () => logLossOf(local, batches.slice(steps));
   const before = await logLoss();
   for (const [step, batch] of batches.slice(0, steps).entries()) await local.train(batch, step);
   return { before, after: await logLoss() };

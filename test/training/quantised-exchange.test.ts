@@ -7,9 +7,9 @@ import { NonFiniteGradientError } from "../../src/errors.ts";
 import type { ExchangeSpec } from "../../src/exchange/options.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
-import { evaluate } from "../../src/training/metrics.ts";
 import { generatedBatches } from "../helpers/generated-batches.ts";
 import { startLocalDevices } from "../helpers/local-devices.ts";
+import { logLossOf } from "../helpers/log-loss.ts";
 
 const batchSize = 256;
 const steps = 240;
@@ -41,14 +41,7 @@ function start(exchange: ExchangeSpec, seed: number, dense: 0 | 4) {
 /** Log loss before and after training, on samples that are not trained on. */
 async function train(exchange: ExchangeSpec, seed: number) {
   const { local, batches } = start(exchange, seed, 4);
-  const logLoss = async () => {
-    const [logits, labels]: [number[], number[]] = [[], []];
-    for (const batch of batches.slice(steps)) {
-      logits.push(...(await local.score(batch)));
-      labels.push(...batch.labels);
-    }
-    return evaluate(Float32Array.from(logits), Float32Array.from(labels)).logLoss;
-  };
+  const logLoss = () => logLossOf(local, batches.slice(steps));
   const before = await logLoss();
   for (const [step, batch] of batches.slice(0, steps).entries()) await local.train(batch, step);
   return { before, after: await logLoss() };

@@ -1,5 +1,14 @@
 // The kernels of tiles and of the exchange under the sanitizers: included in kernels-test.cc.
 
+void testFold(const Kernels& k) {
+  const int64_t n = 1 + below(1300);
+  Buffer a(n), b(n), c(n), out(n);
+  const float* const parts[] = {a.data(), b.data(), c.data()};
+  const Subtree trees[] = {{0, 2}, {2, 1}, {3, 1}};
+  k.foldSubtrees(out.data(), parts, trees, 3, n);
+  for (int64_t i = 0; i < n; i++) expect(out[i] == a[i] + (b[i] + c[i]), k.name, "foldSubtrees");
+}
+
 /// Folds three parts of eight blocks, and divides; compared with plain sums.
 void testFoldPooled(const Kernels& k) {
   const int64_t samples = 1 + below(9), columns = 1 + below(100);

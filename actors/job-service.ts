@@ -22,7 +22,7 @@ import { hostname } from "node:os";
 import { fromCallback, setup } from "xstate";
 import { z } from "zod";
 import { type ErrorRecord, InvalidOptionError, recordError } from "../src/errors.ts";
-import { jobSchema, resolveJob } from "../src/job.ts";
+import { jobJsonSchema, resolveJob } from "../src/job.ts";
 import { checkOptions, expected } from "../src/options.ts";
 import { contentTypeOf, decodeBody, encodeBody } from "../src/wire/body.ts";
 import { eventsSubject, jobsSubject } from "../src/wire/subjects.ts";
@@ -217,7 +217,7 @@ function schemas() {
   const forRequests = Object.entries(requests).map(([verb, schema]) => [verb, schemaOf(schema)]);
   return {
     version: schemaVersion,
-    job: schemaOf(jobSchema),
+    job: jobJsonSchema(),
     requests: Object.fromEntries(forRequests),
   };
 }

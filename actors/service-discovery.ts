@@ -53,7 +53,7 @@ export function openDiscovery(
   identity: ServiceIdentity,
   endpoints: readonly ServiceEndpoint[],
 ): DiscoverableService {
-  const startedAtMs = clock.now();
+  const started = clock.date().toISOString();
   const counts = new Map(
     endpoints.map(({ name }): [string, Counts] => [
       name,
@@ -70,7 +70,6 @@ export function openDiscovery(
       case "INFO":
         return { ...about, description, endpoints: endpoints.map(describe) };
       case "STATS": {
-        const started = new Date(Date.now() - (clock.now() - startedAtMs)).toISOString();
         const stats = endpoints.map((one) => ({ ...describe(one), ...statsOf(counts, one) }));
         return { ...about, started, endpoints: stats };
       }

@@ -126,6 +126,11 @@ export interface JobOptions {
 /** A job as it was checked: complete and frozen. */
 export type JobSpec = z.output<typeof jobSchema>;
 
+/** What a user may write, as JSON Schema: from the same definitions that check it. */
+export function jobJsonSchema() {
+  return z.toJSONSchema(jobSchema, { io: "input", unrepresentable: "any" });
+}
+
 /** The complete specification of a job. @throws InvalidOptionError */
 export function resolveJob(options: unknown): JobSpec {
   const job = checkOptions(jobSchema, withEvaluationBatch(options));

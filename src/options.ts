@@ -12,9 +12,12 @@ export function checkOptions<Schema extends z.ZodType>(
 ): z.output<Schema> {
   const result = schema.safeParse(value);
   if (result.success) return deepFreeze(result.data);
-  throw InvalidOptionError.ofAll(
-    result.error.issues.flatMap((issue) => refusals(issue, value, at)),
-  );
+  const problems = new Map<string, string>();
+  for (const { option, message } of result.error.issues.flatMap((i) => refusals(i, value, at))) {
+    // What an option is refused for next often follows from the first.
+    if (!problems.has(option)) problems.set(option, message);
+  }
+  throw InvalidOptionError.ofAll([...problems].map(([option, message]) => ({ option, message })));
 }
 
 /** Makes every check, and throws what all of them refuse. @throws InvalidOptionError */

@@ -13,7 +13,13 @@ async function clientOf(cluster: Cluster): Promise<NatsConnection> {
 }
 
 const wrongJob = {
-  model: { kind: "dlrm", dense: -1, tables: [{ name: "T", rows: 0, dim: 4 }], top: [1] },
+  model: {
+    kind: "dlrm",
+    dense: -1,
+    tables: [{ name: "T", rows: 0, dim: 4 }],
+    bottom: "x",
+    top: [1],
+  },
   data: { kind: "synthetic", samples: 10, batchSize: 10, dense: 2 },
 };
 

@@ -47,6 +47,7 @@ export class SimulatedProcess {
     this.disk = machine.diskOf(this);
     this.clock = {
       now: () => world.clock.now(),
+      date: () => world.clock.date(),
       after: (delayMs, task) => world.clock.after(delayMs, () => this.enter(task)),
     };
   }
@@ -59,7 +60,7 @@ export class SimulatedProcess {
     return this.#isStopped;
   }
 
-  /** Does something in this process: now, later, or never. What it throws is a crash of the house. */
+  /** Does something in this process: now, later, or never. What it throws is a bug of ours. */
   enter(task: () => void): void {
     if (this.#isDead) return; // P1
     if (this.#isStopped) {

@@ -176,6 +176,7 @@ export class SimulatedThread implements Thread<unknown, unknown> {
     return {
       clock: {
         now: () => world.clock.now(),
+        date: () => world.clock.date(),
         after: (delayMs, task) => world.clock.after(delayMs, () => this.#enter(task)),
       },
       disk,

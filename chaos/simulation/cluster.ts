@@ -174,7 +174,8 @@ export class SimulatedCluster {
 
   #hear(event: RunEvent): void {
     const { type, run, generation, seq } = event;
-    this.world.note("client", `hears ${run} ${generation} ${seq} ${type}`);
+    const why = "error" in event ? `: ${event.error.message}` : "";
+    this.world.note("client", `hears ${run} ${generation} ${seq} ${type}${why}`);
     this.events.push(event);
     for (const listen of this.#listeners) listen(event);
     if (type === "run.finished" || type === "run.failed") this.ending = event;

@@ -56,7 +56,8 @@ export class SimulatedMachine {
       if (process.isDead || isOver()) throw new SimulatedCrash(`${writer} is dead`);
       const operation = { kind, path, process: process.id };
       const fault = this.faultOf(operation);
-      this.#world.note(writer, `${kind} ${path}${fault === undefined ? "" : `: ${fault}`}`);
+      if (fault === undefined) this.#world.count(writer, `${kind} ${path}`);
+      else this.#world.note(writer, `is refused ${kind} ${path}: ${fault}`);
       if (fault === "power") {
         disk.crashAt(1);
         try {

@@ -95,9 +95,9 @@ export class Host implements AsyncDisposable {
   static async join(given: HostOptions): Promise<Host> {
     const { onIncident = () => {}, onHost = () => {}, launcher = workerLauncher, ...plain } = given;
     const options = checkOptions(hostOptions, plain);
-    const { nats: servers, token, user, pass, cluster, devices, faultsAllowed } = options;
+    const { nats: servers, cluster, devices, faultsAllowed, ...credentials } = options;
     const network = await openNetwork({
-      connection: { servers, token, user, pass },
+      connection: { servers, ...credentials },
       cluster,
       faultsAllowed,
       onError: (offender, error) => {

@@ -15,8 +15,6 @@ import { interruption } from "./interrupt.ts";
 
 interface HostArguments extends CommonOptions, ConnectionArguments {
   readonly devices: number;
-  readonly user?: string;
-  readonly pass?: string;
 }
 
 /** Adds the command. */
@@ -25,16 +23,15 @@ export function addHost(program: Command): void {
     .command("host")
     .description("join a cluster as a host, until Ctrl-C")
     .option("--devices <N>", "worker threads that compute", integerFrom(1), 2);
-  withCommon(
-    withConnection(command)
-      .option("--user <USER>", "user of a nats-server")
-      .option("--pass <PASSWORD>", "and the password"),
-    ["host --token 4f1c...", "host --nats nats://10.0.0.5:4222 --devices 8"],
-  ).action(host);
+  withCommon(withConnection(command), [
+    "host --token 4f1c...",
+    "host --nats nats://10.0.0.5:4222 --devices 8",
+    "host --nats tls://nats.example:4222 --creds host.creds",
+  ]).action(host);
 }
 
 async function host(options: HostArguments): Promise<void> {
-  const { devices, user, pass, cluster, nats } = options;
+  const { devices, cluster, nats } = options;
   const interrupted = interruption();
   const json = options.json === true;
   const say = (line: string) => (json ? console.error(line) : console.log(line));
@@ -46,8 +43,6 @@ async function host(options: HostArguments): Promise<void> {
   if (!json) say(`Joining cluster ${cluster} at ${nats} ... Ctrl-C leaves it.`);
   await using joined = await Host.join({
     ...connectionOf(options),
-    ...(user === undefined ? {} : { user }),
-    ...(pass === undefined ? {} : { pass }),
     devices,
     onHost: tell,
     onIncident: ({ offender, reason }) => say(`  ! ${offender} failed: ${reason.message}`),

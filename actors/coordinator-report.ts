@@ -1,11 +1,12 @@
 // What the training coordinator tells of its run: records and figures, formed from its context.
 
 import { kernelNotice } from "../src/kernels/index.ts";
+import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 import type { Incident } from "./incident.ts";
 import type { MessageEvent } from "./listening.ts";
+import { devicesOf } from "./membership.ts";
 import { judge, type PipelineWatch, timesSinceTold, withSample } from "./pipeline-watch.ts";
 import { repairedTables, stalenessOf } from "./run-metrics.ts";
-import type { TrainingCoordinatorContext } from "./training-coordinator.ts";
 
 /** What a host told, as an incident. */
 export function incidentOf(
@@ -44,11 +45,27 @@ export function tellStarted(context: TrainingCoordinatorContext): void {
     type: "run.started",
     fromStep: step,
     steps: schedule?.steps ?? 0,
-    devices: hosts.reduce((sum, { devices }) => sum + devices, 0),
+    devices: devicesOf(hosts),
     hosts,
     arithmetic,
     notice: kernelNotice(),
   });
+}
+
+/** Once a generation, at the first sign of a step of it: run.recovered, run.scaled. */
+export function tellGoingOn(context: TrainingCoordinatorContext): void {
+  const { record, scope, failedAtMs, network, latest, hosts } = context;
+  const step = latest?.cut ?? 0;
+  const secondsSince = (atMs: number) => (network.clock.now() - atMs) / 1000;
+  if (failedAtMs !== undefined) {
+    const seconds = secondsSince(failedAtMs);
+    record.append(scope.generation, { type: "run.recovered", fromStep: step, seconds });
+  }
+  if (record.scaling === undefined || record.scaling.generation === scope.generation) return;
+  const { from, atMs } = record.scaling;
+  const what = { from, to: devicesOf(hosts), step, seconds: secondsSince(atMs) };
+  record.append(scope.generation, { type: "run.scaled", ...what });
+  record.scaling = undefined;
 }
 
 /** run.progress: device 0 has done `step` steps. */

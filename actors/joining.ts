@@ -23,9 +23,12 @@ import type { Announcement } from "./membership.ts";
 export interface JoiningInput {
   readonly network: Network;
   readonly launcher: Launcher;
-  readonly announcement: Announcement;
+  /** What it says of itself at a beat; its key stays the same. */
+  readonly announcement: () => Announcement;
   /** Told the index in the cluster, and undefined when the cluster is gone. */
   readonly onHost: (host: number | undefined) => void;
+  /** Told that no run needs this host any more, where it said that it is leaving. */
+  readonly onMayLeave: () => void;
 }
 
 interface JoiningContext extends JoiningInput {
@@ -46,7 +49,7 @@ const announcing = fromCallback<{ type: string }, JoiningContext>(({ input }) =>
   const { network, mailbox, announcement } = input;
   let cancel = () => {};
   const announce = () => {
-    mailbox.tell({ role: "hosts", index: 0 }, "host.announce", announcement);
+    mailbox.tell({ role: "hosts", index: 0 }, "host.announce", announcement());
     cancel = network.clock.after(beatMs, announce);
   };
   announce();
@@ -65,6 +68,9 @@ const machine = setup({
     }),
     forgetHost: assign({ host: undefined }),
     tellHost: ({ context }) => context.onHost(context.host),
+    tellMayLeave: ({ context, event }) => {
+      if (event.type === "host.welcome" && event.body.mayLeave) context.onMayLeave();
+    },
     fail: ({ event }) => {
       if (event.type === "host.refused") throw new RemoteError(event.body.error);
     },
@@ -79,7 +85,7 @@ const machine = setup({
     ...input,
     mailbox: openMailbox(input.network, clusterScope, {
       role: "joining",
-      index: input.announcement.key,
+      index: input.announcement().key,
     }),
     host: undefined,
   }),
@@ -112,7 +118,14 @@ const machine = setup({
       initial: "heard",
       states: {
         heard: {
-          on: { "host.welcome": { guard: "isSame", target: "heard", reenter: true } },
+          on: {
+            "host.welcome": {
+              guard: "isSame",
+              target: "heard",
+              reenter: true,
+              actions: "tellMayLeave",
+            },
+          },
           after: {
             clusterSilenceMs: {
               target: "#joining.announcing",

@@ -7,6 +7,7 @@ import {
   type ConnectionArguments,
   connectionOf,
   integerFrom,
+  numberFrom0,
   withCommon,
   withConnection,
 } from "./arguments.ts";
@@ -15,6 +16,7 @@ import { interruption } from "./interrupt.ts";
 
 interface HostArguments extends CommonOptions, ConnectionArguments {
   readonly devices: number;
+  readonly grace: number;
   readonly user?: string;
   readonly pass?: string;
 }
@@ -24,7 +26,8 @@ export function addHost(program: Command): void {
   const command = program
     .command("host")
     .description("join a cluster as a host, until Ctrl-C")
-    .option("--devices <N>", "worker threads that compute", integerFrom(1), 2);
+    .option("--devices <N>", "worker threads that compute", integerFrom(1), 2)
+    .option("--grace <SECONDS>", "time that a run gets to go on without it", numberFrom0, 25);
   withCommon(
     withConnection(command)
       .option("--user <USER>", "user of a nats-server")
@@ -55,4 +58,6 @@ async function host(options: HostArguments): Promise<void> {
   const notice = kernelNotice();
   if (notice !== undefined) say(notice);
   await Promise.race([interrupted, joined.failed]);
+  say("Leaving; Ctrl-C again ends it at once ...");
+  await joined.leave({ graceMs: 1000 * options.grace });
 }

@@ -13,6 +13,7 @@ import { exitCodeOf, tellFailure } from "./failure.ts";
 import { addGenerate } from "./generate.ts";
 import { addHost } from "./host.ts";
 import { addPlan } from "./plan.ts";
+import { addScale } from "./scale.ts";
 import { addStatus } from "./status.ts";
 import { addSubmit } from "./submit.ts";
 import { addTrain } from "./train.ts";
@@ -41,6 +42,7 @@ const commands = [
   addSubmit,
   addStatus,
   addCancel,
+  addScale,
   addGenerate,
   addEval,
   addPlan,

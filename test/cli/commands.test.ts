@@ -13,9 +13,8 @@ interface DemoReport {
   readonly recoverySeconds: number;
 }
 
-const commands = "demo train up host submit status cancel generate eval plan build-native".split(
-  " ",
-);
+const commands =
+  "demo train up host submit status cancel scale generate eval plan build-native".split(" ");
 
 test.serial("every command explains itself, with examples and exit codes", async (t) => {
   const directory = directoryOf(t);

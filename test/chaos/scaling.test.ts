@@ -133,7 +133,7 @@ for (const [when, fault] of [
         { actor: "device:1", generation: 1, step: 20, point: 3, effect: "pause", pauseMs: 1000 },
       ]);
       const story = await play(place, place.job({ devices: 2 }), async (event, run) => {
-        if (event.type !== "run.progress" || event.step !== 20) return;
+        if (event.type !== "run.progress" || event.step !== 20 || event.generation > 1) return;
         threads.plan([{ ...fault, actor: "device:0", effect: "exit" }]);
         await run.scale({ devices: 4 });
         if (fault.generation === 1) threads.kill("device:1");

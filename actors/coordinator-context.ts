@@ -8,6 +8,7 @@ import type { Network, RunScope } from "./mailbox.ts";
 import type { HostShare, Membership } from "./membership.ts";
 import type { PipelineWatch } from "./pipeline-watch.ts";
 import type { RunRecord } from "./run-record.ts";
+import type { StragglerWatch } from "./straggler-watch.ts";
 
 export interface TrainingCoordinatorInput {
   readonly network: Network;
@@ -32,6 +33,7 @@ export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, As
   readonly seenStep: number;
   readonly seenLoss: number;
   readonly watch: PipelineWatch;
+  readonly stragglers: StragglerWatch;
   /** Whether a step of this generation was seen. */
   readonly isGoingOn: boolean;
   readonly isCancelAsked: boolean;

@@ -35,6 +35,8 @@ export interface Asking {
   readonly job: JobSpec;
   /** Whose devices take part, in the order of their ranks. */
   readonly hosts: readonly HostShare[];
+  /** Slices of each of them, where they are not even. */
+  readonly sliceCounts: number[] | undefined;
   /** Number of the question. */
   readonly command: number;
   readonly plan: DataPlan | undefined;
@@ -80,6 +82,7 @@ export const assembling = fromPromise<string, Asking>(async ({ input, signal }) 
     job,
     devices: devicesOf(hosts),
     hosts: [...hosts],
+    sliceCounts: input.sliceCounts,
     data: plan,
     fromStep: step,
     manifest: latest,

@@ -5,6 +5,7 @@ import type { ErrorRecord } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
+import type { DeviceName } from "./straggler-watch.ts";
 
 /** One point of a run's history. */
 export interface CutRecord {
@@ -79,6 +80,8 @@ type EventBody =
       readonly devices: number;
       /** Whose devices they are, in the order of their ranks. */
       readonly hosts: readonly { readonly host: number; readonly devices: number }[];
+      /** Slices of each device, by rank. */
+      readonly slices: readonly number[];
       readonly arithmetic: string;
       /** The one sentence where the kernels are slow, and why. */
       readonly notice?: string | undefined;
@@ -125,6 +128,13 @@ type EventBody =
       /** From the incident to the first step after the restore. */
       readonly seconds: number;
     }
+  /** A device that the others wait for: it computes a step `factor` times as long as they do. */
+  | {
+      readonly type: "run.straggler";
+      readonly device: number;
+      readonly host: number;
+      readonly factor: number;
+    }
   /** It goes on with another number of devices, or with those of other hosts. */
   | {
       readonly type: "run.scaled";
@@ -164,6 +174,8 @@ export class RunRecord {
   isCancelAsked = false;
   /** A change of its devices that has begun, until the first step with others. */
   scaling: Scaling | undefined;
+  /** How fast devices are that were found slow, beside the others: their share of the slices. */
+  readonly speeds = new Map<DeviceName, number>();
   result: RunResult | undefined;
   error: ErrorRecord | undefined;
   readonly #events: RunEvent[] = [];

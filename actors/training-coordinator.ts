@@ -38,6 +38,7 @@ import {
   tellProgress,
   tellStarted,
   watchPipeline,
+  watchStragglers,
 } from "./coordinator-report.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { hostWatchMachine, watchingMembership } from "./host-watch.ts";
@@ -55,6 +56,7 @@ import {
 } from "./run-metrics.ts";
 import type { RunResult } from "./run-record.ts";
 import { watchingScale } from "./scaling.ts";
+import { dealSlices, noStragglers } from "./straggler-watch.ts";
 
 type CoordinatorEvent =
   | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing">
@@ -99,6 +101,11 @@ const machine = setup({
     watchPipeline: enqueueActions(({ context, event, enqueue }) => {
       if (event.type === "host.progress")
         enqueue.assign({ watch: watchPipeline(context, event.body) });
+    }),
+    watchStragglers: enqueueActions(({ context, enqueue }) => {
+      const { isUneven, stragglers } = watchStragglers(context);
+      enqueue.assign({ stragglers });
+      if (isUneven) enqueue.raise({ type: "run.rescale" });
     }),
     // The first host tells for all: it has device 0, and steps are made together.
     tellProgress: enqueueActions(({ context, event, enqueue }) => {
@@ -186,6 +193,8 @@ const machine = setup({
     seenStep: input.latest?.cut ?? 0,
     seenLoss: Number.NaN,
     watch: emptyWatch,
+    sliceCounts: dealSlices(input.job.slices, input.hosts, input.record.speeds),
+    stragglers: noStragglers,
     isGoingOn: false,
     isCancelAsked: input.record.isCancelAsked,
     isCancelled: false,
@@ -256,7 +265,13 @@ const machine = setup({
           entry: "watchHosts",
           on: {
             "host.progress": {
-              actions: ["passOn", "watchPipeline", "tellProgress", "tellGoingOn"],
+              actions: [
+                "passOn",
+                "watchPipeline",
+                "watchStragglers",
+                "tellProgress",
+                "tellGoingOn",
+              ],
             },
           },
         },

@@ -14,6 +14,7 @@ import { addGenerate } from "./generate.ts";
 import { addHost } from "./host.ts";
 import { addPlan } from "./plan.ts";
 import { addScale } from "./scale.ts";
+import { addSchema } from "./schema.ts";
 import { addStatus } from "./status.ts";
 import { addSubmit } from "./submit.ts";
 import { addTrain } from "./train.ts";
@@ -46,6 +47,7 @@ const commands = [
   addGenerate,
   addEval,
   addPlan,
+  addSchema,
   addBuildNative,
 ];
 for (const add of commands) add(program);

@@ -7,6 +7,7 @@ import {
   type ConnectionArguments,
   connectionOf,
   integerFrom,
+  numberFrom0,
   withCommon,
   withConnection,
 } from "./arguments.ts";
@@ -15,6 +16,7 @@ import { interruption } from "./interrupt.ts";
 
 interface HostArguments extends CommonOptions, ConnectionArguments {
   readonly devices: number;
+  readonly grace: number;
 }
 
 /** Adds the command. */
@@ -22,7 +24,8 @@ export function addHost(program: Command): void {
   const command = program
     .command("host")
     .description("join a cluster as a host, until Ctrl-C")
-    .option("--devices <N>", "worker threads that compute", integerFrom(1), 2);
+    .option("--devices <N>", "worker threads that compute", integerFrom(1), 2)
+    .option("--grace <SECONDS>", "time that a run gets to go on without it", numberFrom0, 25);
   withCommon(withConnection(command), [
     "host --token 4f1c...",
     "host --nats nats://10.0.0.5:4222 --devices 8",
@@ -50,4 +53,6 @@ async function host(options: HostArguments): Promise<void> {
   const notice = kernelNotice();
   if (notice !== undefined) say(notice);
   await Promise.race([interrupted, joined.failed]);
+  say("Leaving; Ctrl-C again ends it at once ...");
+  await joined.leave({ graceMs: 1000 * options.grace });
 }

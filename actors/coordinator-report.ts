@@ -1,6 +1,8 @@
 // What the training coordinator tells of its run: records and figures, formed from its context.
 
 import { kernelNotice } from "../src/kernels/index.ts";
+import { adviseTiers, type TableTiers } from "../src/training/tier-advice.ts";
+import { assemblyOf, derive } from "./assembly.ts";
 import type { Incident } from "./incident.ts";
 import type { MessageEvent } from "./listening.ts";
 import { judge, type PipelineWatch, timesSinceTold, withSample } from "./pipeline-watch.ts";
@@ -68,6 +70,16 @@ export function tellProgress(
     staleness: stalenessOf(job, metrics),
     times: timesSinceTold(watch),
   });
+}
+
+/** What is known of the cached tables in this generation; undefined where there is none. */
+export function tiersOf(context: TrainingCoordinatorContext): readonly TableTiers[] | undefined {
+  const curves = [...context.watch.latest.values()].flatMap((sample) => {
+    return sample.curves === undefined ? [] : [sample.curves];
+  });
+  if (curves.length === 0) return undefined;
+  const { topology } = derive(assemblyOf(context));
+  return adviseTiers(topology, context.job.optimizer.sparse, curves);
 }
 
 /** Takes what a host has sampled; run.alert, where its pipeline has fallen serial. */

@@ -30,6 +30,7 @@ import {
   tellPrepared,
   tellProgress,
   tellStarted,
+  tiersOf,
   watchPipeline,
 } from "./coordinator-report.ts";
 import { downWithChildren } from "./down-with-children.ts";
@@ -226,7 +227,9 @@ const machine = setup({
     "host.preparing": { actions: "tellPreparing" },
     "run.cancel": { actions: ["noteCancel", "askPause"] },
   },
-  output: ({ context }) => resultOf({ ...context, times: timesOfAll(context.watch) }),
+  output: ({ context }) => {
+    return resultOf({ ...context, times: timesOfAll(context.watch), tiers: tiersOf(context) });
+  },
   initial: "preparing",
   states: {
     preparing: {
@@ -369,6 +372,7 @@ const machine = setup({
                       digest: modelDigest,
                       best: metrics.isBest,
                       bytes,
+                      tiers: tiersOf(context),
                     });
                   },
                 },

@@ -23,7 +23,7 @@ export type { TableTiers, TierExpectation } from "./src/training/tier-advice.ts"
 export type { MissPoint } from "./src/embedding/miss-curve.ts";
 
 // A job, as plain data ----
-export { type JobOptions, type JobSpec, resolveJob } from "./src/job.ts";
+export { type JobOptions, type JobSpec, jobJsonSchema, resolveJob } from "./src/job.ts";
 export {
   adagrad,
   adam,

@@ -2,12 +2,7 @@
 // process or another.
 
 import type { Clock } from "../src/clock.ts";
-import {
-  type ErrorRecord,
-  FrameCorruptError,
-  RemoteError,
-  RequestFailedError,
-} from "../src/errors.ts";
+import { type ErrorRecord, RemoteError, RequestFailedError } from "../src/errors.ts";
 import { type JobOptions, resolveJob } from "../src/job.ts";
 import { decodeBody, encodeBody } from "../src/wire/body.ts";
 import { eventsSubject, jobsSubject } from "../src/wire/subjects.ts";
@@ -81,16 +76,12 @@ export class Client {
         const frame = await this.#transport.request(subject, payload, options);
         const answer = decodeBody(frame) as Answer & { error?: ErrorRecord };
         const isRefused = typeof answer.error === "object" && !("status" in answer);
-        if (isRefused && answer.error?.code === "FRAME_CORRUPT") {
-          throw new FrameCorruptError(subject, answer.error.message); // It was damaged on its way.
-        }
         if (isRefused && answer.error !== undefined) {
           throw new RemoteError({ ...answer.error, name: "RemoteError", recovery: "stop" });
         }
         return answer;
       } catch (error) {
-        const isLost = error instanceof RequestFailedError || error instanceof FrameCorruptError;
-        if (!isLost || attempt >= attempts) throw error;
+        if (!(error instanceof RequestFailedError) || attempt >= attempts) throw error;
         await new Promise<void>((resume) => {
           this.#clock.after(answerMs / attempts / 4, resume);
         });

@@ -9,6 +9,7 @@ import { Membership } from "../../actors/membership.ts";
 import { Registry } from "../../actors/registry.ts";
 import { Root } from "../../actors/root.ts";
 import type { RunEvent } from "../../actors/run-record.ts";
+import { TrainingError } from "../../src/errors.ts";
 import type { JobOptions } from "../../src/job.ts";
 import { encodeBody } from "../../src/wire/body.ts";
 import { createMemoryBroker, type MemoryBroker } from "../../src/wire/memory-transport.ts";
@@ -58,6 +59,10 @@ export class SimulatedCluster {
       clock: world.clock,
       seed,
       faults: { delayMs: shape.delayMs },
+      onError(error) {
+        if (!(error instanceof TrainingError)) throw error;
+        world.note("broker", error.message);
+      },
     });
     this.machine = new SimulatedMachine(world, seed);
     this.machine.onPower((power) => {

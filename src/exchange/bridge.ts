@@ -206,12 +206,10 @@ class ExchangeBridge implements Bridge {
   #send(link: Link, sequence: number, pieces: readonly Piece[]): void {
     const { transport, place, host, clock } = this.#options;
     const { generation } = place;
-    const payload = this.#payload(pieces);
-    const frame = { generation, from: host, sequence, ...link.receipt(), pieces };
-    const headers = encodeFrame(frame, payload);
+    const headers = encodeFrame({ generation, from: host, sequence, ...link.receipt(), pieces });
     link.saidMs = clock.now();
     // The devices leave the bytes as they are until the other end has them.
-    transport.publish(this.#subject(link.host), payload, { headers, isLent: true });
+    transport.publish(this.#subject(link.host), this.#payload(pieces), { headers, isLent: true });
   }
 
   #payload(pieces: readonly Piece[]): Uint8Array {

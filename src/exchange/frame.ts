@@ -4,10 +4,8 @@
 //   osiris-frame:  generation  sender's host  sequence (0: this frame only acknowledges)
 //   osiris-seen:   all of the receiver's sequences below this have arrived …  but for these
 //   osiris-pieces: route round first bytes total, for each piece of the payload
-//   osiris-sum:    the checksum of all of this and of the payload
 
 import { FrameCorruptError } from "../errors.ts";
-import { checkSum, sumHeader } from "../wire/checksum.ts";
 import { headerOf } from "../wire/headers.ts";
 import type { Frame } from "../wire/transport.ts";
 
@@ -38,26 +36,20 @@ export const missingMax = 64;
 /** Bytes of a frame that its headers may take. */
 export const headerRoom = 4096;
 
-/** The headers of a frame with this payload. */
-export function encodeFrame(
-  frame: ExchangeFrame,
-  payload: Uint8Array,
-): Readonly<Record<string, string>> {
+export function encodeFrame(frame: ExchangeFrame): Readonly<Record<string, string>> {
   const { generation, from, sequence, seen, missing, pieces } = frame;
   const numbers = pieces.map(({ route, round, first, bytes, total }) =>
     [route, round, first, bytes, total].join(" "),
   );
-  const headers = {
+  return {
     "osiris-frame": `${generation} ${from} ${sequence}`,
     "osiris-seen": [seen, ...missing].join(" "),
     ...(pieces.length > 0 && { "osiris-pieces": numbers.join(" ") }),
   };
-  return { ...headers, ...sumHeader(payload, ...textsOf(headers)) };
 }
 
 /** What a frame's headers say; its pieces fill the payload. @throws FrameCorruptError */
 export function decodeFrame(frame: Frame): ExchangeFrame {
-  checkSum(frame, ...textsOf(frame.headers));
   const [generation = -1, from = -1, sequence = -1] = numbersOf(frame, "osiris-frame");
   const [seen = -1, ...missing] = numbersOf(frame, "osiris-seen");
   const numbers = numbersOf(frame, "osiris-pieces");
@@ -73,13 +65,6 @@ export function decodeFrame(frame: Frame): ExchangeFrame {
     throw new FrameCorruptError(frame.subject, "its headers are not those of the exchange");
   }
   return { generation, from, sequence, seen, missing, pieces };
-}
-
-/** What the checksum covers beside the payload. */
-function textsOf(headers: Readonly<Record<string, string>>): string[] {
-  return ["osiris-frame", "osiris-seen", "osiris-pieces"].map(
-    (name) => headerOf(headers, name) ?? "",
-  );
 }
 
 function numbersOf({ subject, headers }: Frame, name: string): number[] {

@@ -7,7 +7,6 @@
 
 import { decode as decodeMsgpack, encode as encodeMsgpack } from "@msgpack/msgpack";
 import { FrameCorruptError } from "../errors.ts";
-import { checkSum, sumHeader } from "./checksum.ts";
 import { headerOf } from "./headers.ts";
 import type { Frame } from "./transport.ts";
 
@@ -20,7 +19,7 @@ export const depthMax = 32;
 /** Largest body or message: control, not data. Data travels raw. */
 export const messageBytesMax = 1024 * 1024;
 
-/** A value as a payload, with the headers that name its form and its checksum. */
+/** A value as a payload, with the header that names its form. */
 export function encodeBody(
   value: unknown,
   contentType: ContentType,
@@ -29,7 +28,7 @@ export function encodeBody(
     contentType === "application/json"
       ? Buffer.from(JSON.stringify(value ?? null), "utf8")
       : encodeValue(value);
-  return { payload, headers: { "content-type": contentType, ...sumHeader(payload) } };
+  return { payload, headers: { "content-type": contentType } };
 }
 
 /** The form of a frame's body: what its header says, else what its first byte looks like. */
@@ -43,7 +42,6 @@ export function contentTypeOf(frame: Pick<Frame, "headers" | "payload">): Conten
 
 /** The value that a frame carries; not checked against any schema. @throws FrameCorruptError */
 export function decodeBody(frame: Pick<Frame, "subject" | "headers" | "payload">): unknown {
-  checkSum(frame);
   if (contentTypeOf(frame) === "application/msgpack") {
     return decodeValue(frame.subject, frame.payload);
   }

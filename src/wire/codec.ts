@@ -3,16 +3,15 @@
 // A message on the wire is a msgpack list:
 //
 //   [ version, type, run, generation, from, body ]
-//      2        "device.grant", "r7", 4, "coordinator:0", { fromStep: 0, toStep: 200 }
+//      1        "device.grant", "r7", 4, "coordinator:0", { fromStep: 0, toStep: 200 }
 
 import { z } from "zod";
 import { FrameCorruptError } from "../errors.ts";
 import { decodeValue, encodeValue } from "./body.ts";
-import { withoutSum, withSum } from "./checksum.ts";
 import type { Frame } from "./transport.ts";
 
 /** The version of the envelope. A frame of another one is refused. */
-export const envelopeVersion = 2;
+export const envelopeVersion = 1;
 
 /** Which messages there are: the type, as `actor.verb`, and the schema of its body. */
 export type Schemas = Readonly<Record<string, z.ZodType>>;
@@ -53,12 +52,9 @@ export function defineMessages<const Catalogue extends Schemas>(
   return {
     schemas,
     encode: ({ type, run, generation, from, body }) =>
-      withSum(encodeValue([envelopeVersion, type, run, generation, from, body])),
+      encodeValue([envelopeVersion, type, run, generation, from, body]),
     decode: ({ subject, payload }) => {
-      const [type, run, generation, from, content] = openEnvelope(
-        subject,
-        withoutSum(subject, payload),
-      );
+      const [type, run, generation, from, content] = openEnvelope(subject, payload);
       const schema = Object.hasOwn(schemas, type) ? schemas[type] : undefined;
       if (schema === undefined) {
         throw new FrameCorruptError(subject, `there is no message \`${type}\``);

@@ -100,35 +100,26 @@ const subject = "osiris.c.r.7.frames.0.frame";
 const payload = Uint8Array.of(1, 2, 3);
 
 test("the headers of a frame say what was said, in little room", (t) => {
-  const headers = encodeFrame(whole, payload);
+  const headers = encodeFrame(whole);
   t.deepEqual(decodeFrame({ subject, headers, payload }), whole);
   const digits = 999_999_999_999_999;
   const piece = { route: 999_999, round: 2 ** 31, first: 2 ** 32, bytes: 2 ** 32, total: 2 ** 32 };
-  const largest = encodeFrame(
-    {
-      generation: digits,
-      from: 99_999,
-      sequence: digits,
-      seen: digits,
-      missing: new Array<number>(missingMax).fill(digits),
-      pieces: new Array<typeof piece>(32).fill(piece),
-    },
-    payload,
-  );
+  const largest = encodeFrame({
+    generation: digits,
+    from: 99_999,
+    sequence: digits,
+    seen: digits,
+    missing: new Array<number>(missingMax).fill(digits),
+    pieces: new Array<typeof piece>(32).fill(piece),
+  });
   t.true(headerBytesOf(largest) <= headerRoom);
 });
 
 for (const [what, headers, bytes] of [
   ["without headers", {}, payload],
-  [
-    "with words for numbers",
-    { ...encodeFrame(whole, payload), "osiris-frame": "7 two 9" },
-    payload,
-  ],
-  ["with half a piece", { ...encodeFrame(whole, payload), "osiris-pieces": "1 2 0" }, payload],
-  ["with a flipped bit", encodeFrame(whole, payload), Uint8Array.of(1, 2, 11)],
-  ["with another number", { ...encodeFrame(whole, payload), "osiris-seen": "4" }, payload],
-  ["whose payload is longer than its pieces", encodeFrame(whole, payload), new Uint8Array(4)],
+  ["with words for numbers", { ...encodeFrame(whole), "osiris-frame": "7 two 9" }, payload],
+  ["with half a piece", { ...encodeFrame(whole), "osiris-pieces": "1 2 0" }, payload],
+  ["whose payload is longer than its pieces", encodeFrame(whole), new Uint8Array(4)],
 ] as const) {
   test(`a frame ${what} is refused`, (t) => {
     t.throws(() => decodeFrame({ subject, headers, payload: bytes }), {

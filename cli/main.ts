@@ -15,6 +15,7 @@ import { addHost } from "./host.ts";
 import { addPlan } from "./plan.ts";
 import { addStatus } from "./status.ts";
 import { addSubmit } from "./submit.ts";
+import { addTable } from "./table.ts";
 import { addTrain } from "./train.ts";
 import { addUp } from "./up.ts";
 
@@ -44,6 +45,7 @@ const commands = [
   addGenerate,
   addEval,
   addPlan,
+  addTable,
   addBuildNative,
 ];
 for (const add of commands) add(program);

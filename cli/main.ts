@@ -13,6 +13,7 @@ import { exitCodeOf, tellFailure } from "./failure.ts";
 import { addGenerate } from "./generate.ts";
 import { addHost } from "./host.ts";
 import { addPlan } from "./plan.ts";
+import { addSchema } from "./schema.ts";
 import { addStatus } from "./status.ts";
 import { addSubmit } from "./submit.ts";
 import { addTable } from "./table.ts";
@@ -46,6 +47,7 @@ const commands = [
   addEval,
   addPlan,
   addTable,
+  addSchema,
   addBuildNative,
 ];
 for (const add of commands) add(program);

@@ -229,7 +229,7 @@ test("a checkpoint that was replaced under a generation is damage, though it is 
 test("a commit is refused while a part is missing or has another size", (t) => {
   const { store } = startStore();
   store.beginGeneration();
-  const part = { name: "ghost", bytes: 4, sha256: "0".repeat(64) };
+  const part = { name: "ghost", bytes: 4, sha256: "0".repeat(64), base: [] };
   const corrupt = { instanceOf: CheckpointCorruptError, message: /ghost/ };
   t.throws(() => commitCheckpoint(store, { generation: 1, cut: 10, extra: [part] }), corrupt);
   const writer = store.partWriter(1, 10, "ghost");
@@ -237,6 +237,42 @@ test("a commit is refused while a part is missing or has another size", (t) => {
   writer.finish();
   t.throws(() => commitCheckpoint(store, { generation: 1, cut: 10, extra: [part] }), corrupt);
   t.is(store.latest(), undefined);
+});
+
+test("a damaged baseline damages what rests on it, and the checkpoint before it is used", (t) => {
+  const { store, disk } = startStore();
+  store.beginGeneration();
+  commitCheckpoint(store, { generation: 1, cut: 10 });
+  const baseline = commitCheckpoint(store, { generation: 1, cut: 20 });
+  commitCheckpoint(store, { generation: 1, cut: 30, on: baseline });
+  const newest = commitCheckpoint(store, { generation: 1, cut: 40, on: baseline });
+  t.deepEqual(newest.written, { baseline: 134, differences: 2, sum: 328, last: 174 });
+  store.verify(newest);
+  const path = "/run/checkpoints/000000020-g000001/rows-0000";
+  flipByte(disk, path, 3);
+  const corrupt = { instanceOf: CheckpointCorruptError, message: /000000020-g000001\/rows-0000/ };
+  t.throws(() => store.verify(newest), corrupt);
+  t.throws(() => store.collect({ generation: 1, keep: 1 }), corrupt);
+  disk.remove(path);
+  const { latest, damaged } = store.beginGeneration();
+  t.is(latest?.cut, 10);
+  t.is(damaged.length, 3);
+});
+
+test("a checkpoint that others rest on is kept, and goes with the last of them", (t) => {
+  const { store } = startStore();
+  store.beginGeneration();
+  const cuts = () => store.list().manifests.map(({ cut }) => cut);
+  const baseline = commitCheckpoint(store, { generation: 1, cut: 10 });
+  for (const cut of [20, 30, 40]) commitCheckpoint(store, { generation: 1, cut, on: baseline });
+  store.collect({ generation: 1, keep: 2 });
+  t.deepEqual(cuts(), [40, 30, 10]);
+  commitCheckpoint(store, { generation: 1, cut: 50 });
+  store.collect({ generation: 1, keep: 2 });
+  t.deepEqual(cuts(), [50, 40, 10]);
+  commitCheckpoint(store, { generation: 1, cut: 60 });
+  store.collect({ generation: 1, keep: 2 });
+  t.deepEqual(cuts(), [60, 50]);
 });
 
 test("a discarded part leaves nothing, and does nothing once finished", (t) => {
@@ -347,9 +383,9 @@ test("a checkpoint of a newer format is refused, not passed over", (t) => {
   store.beginGeneration();
   for (const cut of [10, 20]) commitCheckpoint(store, { generation: 1, cut });
   const path = "/run/checkpoints/000000020-g000001/manifest.json";
-  replaceDurably(disk, path, new TextEncoder().encode(seal({ version: 2 }).text));
+  replaceDurably(disk, path, new TextEncoder().encode(seal({ version: 3 }).text));
   const error = t.throws(() => store.beginGeneration(), { instanceOf: InputUnusableError });
-  t.regex(error.message, /Expected version 1 in .*manifest\.json, got 2/);
+  t.regex(error.message, /Expected version 2 in .*manifest\.json, got 3/);
 });
 
 test("a full disk is a failed store, which a restore may try again", (t) => {

@@ -95,7 +95,10 @@ export interface Generation {
 export interface PartWriter {
   /** Appends; the caller keeps the buffer. @throws StoreFailedError, GenerationFencedError */
   write(bytes: Uint8Array): void;
-  /** Returns once the bytes are on disk; `base` is empty. @throws StoreFailedError, GenerationFencedError */
+  /**
+   * Returns once the bytes are on disk; `base` is empty.
+   * @throws StoreFailedError, GenerationFencedError
+   */
   finish(): PartRecord;
   /** Gives up an unfinished part. Nothing happens after `finish`. */
   discard(): void;
@@ -141,8 +144,8 @@ export interface CheckpointStore {
   verify(manifest: Manifest): void;
 
   /**
-   * The bytes of a part's own file, in pieces that are overwritten by the next one. Whether they are right is
-   * known at the end: use nothing before the iteration has returned.
+   * The bytes of a part's own file, in pieces that are overwritten by the next one. Whether they
+   * are right is known at the end: use nothing before the iteration has returned.
    * @throws CheckpointCorruptError naming the file, CheckpointMissingError (no such part)
    */
   readPart(manifest: Manifest, name: string): Generator<Uint8Array, void, undefined>;
@@ -158,8 +161,9 @@ export interface CheckpointStore {
 
   /**
    * Removes all but the newest `keep` checkpoints, the best one and what those rest on, with what
-   * unfinished writers left behind. Reads the newest one back first, and removes nothing if that fails. `generation`
-   * is the caller's; what newer ones write is left alone. Returns the names removed.
+   * unfinished writers left behind. Reads the newest one back first, and removes nothing if that
+   * fails. `generation` is the caller's; what newer ones write is left alone. Returns the names
+   * removed.
    * @throws CheckpointCorruptError, GenerationFencedError, StoreFailedError, InvalidOptionError
    */
   collect(options: { readonly generation: number; readonly keep: number }): string[];

@@ -226,7 +226,8 @@ function collect(
   });
   if (removed.length === 0) return [];
   verifyParts(place, newest, verified); // K2
-  for (const name of removed) {
+  // Newest first: what others rest on goes after them (K5).
+  for (const name of [...removed].reverse()) {
     const path = join(paths.checkpoints, name);
     asGeneration(place, generation, "remove", path, () => {
       if (disk.exists(join(path, manifestName))) {

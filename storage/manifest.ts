@@ -6,8 +6,8 @@
 //       manifest.json                                 written last
 //       dense, table-00003, ...                       the parts
 //
-// A part may hold only what changed: the manifest then names the files of earlier checkpoints that it
-// rests on, which are kept as long as it is.
+// A part may hold only what changed: the manifest then names the files of earlier checkpoints that
+// it rests on, which are kept as long as it is.
 //
 // All .json are sealed (sealed-json.ts). A generation record says which checkpoint the generation
 // goes on from; a record that is not finished means that its generation did nothing.

@@ -94,8 +94,8 @@ export interface RowStore {
   leaves(at: number): string[];
   /**
    * Puts rows back as they were at a cut; they count as born. `extent` is that of the records: only
-   * what the shard shares with it is taken. A row comes once. `isDifferent`: the baseline of the cut
-   * has it otherwise.
+   * what the shard shares with it is taken. A row comes once. `isDifferent`: the cut's baseline has
+   * it otherwise.
    */
   restore(at: number, extent: Extent, records: RowRecords, isDifferent: boolean): Promise<void>;
   /** All is restored, from a checkpoint of this very shard: the next cut may be a difference. */

@@ -239,42 +239,6 @@ test("a commit is refused while a part is missing or has another size", (t) => {
   t.is(store.latest(), undefined);
 });
 
-test("a damaged baseline damages what rests on it, and the checkpoint before it is used", (t) => {
-  const { store, disk } = startStore();
-  store.beginGeneration();
-  commitCheckpoint(store, { generation: 1, cut: 10 });
-  const baseline = commitCheckpoint(store, { generation: 1, cut: 20 });
-  commitCheckpoint(store, { generation: 1, cut: 30, on: baseline });
-  const newest = commitCheckpoint(store, { generation: 1, cut: 40, on: baseline });
-  t.deepEqual(newest.written, { baseline: 134, differences: 2, sum: 328, last: 174 });
-  store.verify(newest);
-  const path = "/run/checkpoints/000000020-g000001/rows-0000";
-  flipByte(disk, path, 3);
-  const corrupt = { instanceOf: CheckpointCorruptError, message: /000000020-g000001\/rows-0000/ };
-  t.throws(() => store.verify(newest), corrupt);
-  t.throws(() => store.collect({ generation: 1, keep: 1 }), corrupt);
-  disk.remove(path);
-  const { latest, damaged } = store.beginGeneration();
-  t.is(latest?.cut, 10);
-  t.is(damaged.length, 3);
-});
-
-test("a checkpoint that others rest on is kept, and goes with the last of them", (t) => {
-  const { store } = startStore();
-  store.beginGeneration();
-  const cuts = () => store.list().manifests.map(({ cut }) => cut);
-  const baseline = commitCheckpoint(store, { generation: 1, cut: 10 });
-  for (const cut of [20, 30, 40]) commitCheckpoint(store, { generation: 1, cut, on: baseline });
-  store.collect({ generation: 1, keep: 2 });
-  t.deepEqual(cuts(), [40, 30, 10]);
-  commitCheckpoint(store, { generation: 1, cut: 50 });
-  store.collect({ generation: 1, keep: 2 });
-  t.deepEqual(cuts(), [50, 40, 10]);
-  commitCheckpoint(store, { generation: 1, cut: 60 });
-  store.collect({ generation: 1, keep: 2 });
-  t.deepEqual(cuts(), [60, 50]);
-});
-
 test("a discarded part leaves nothing, and does nothing once finished", (t) => {
   const { store, disk } = startStore();
   store.beginGeneration();

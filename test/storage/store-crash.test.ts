@@ -35,7 +35,7 @@ function train(t: ExecutionContext, disk: SimulatedDisk, committed: (cut: number
   return from;
 }
 
-/** As `train`, but cuts 20 and 30 hold what changed, and rest on those before; 40 is whole again. */
+/** As `train`, but cuts 20 and 30 hold what changed, and rest on those before; 40 is whole. */
 function trainInDifferences(
   t: ExecutionContext,
   disk: SimulatedDisk,

@@ -92,6 +92,25 @@ export type { ThreadFault } from "./chaos/breaking-cells.ts";
 export { killAt, type Target, throwIn } from "./chaos/faults.ts";
 export { compareWithTwin, undisturbedTwin, type Verdict } from "./chaos/oracle.ts";
 
+// Simulation: whole clusters in one thread and virtual time ----
+export {
+  drawScenario,
+  type FaultKind as SimulatedFaultKind,
+  type Scenario,
+  type SimulatedFault,
+} from "./chaos/simulation/scenario.ts";
+export {
+  type SeedsOptions,
+  type SeedsSummary,
+  shrinkScenario,
+  simulateSeeds,
+} from "./chaos/simulation/seeds.ts";
+export {
+  type Failure as SimulationFailure,
+  type SimulationVerdict,
+  simulate,
+} from "./chaos/simulation/simulate.ts";
+
 // What the command line is made of, besides ----
 export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";
 export { buildNative } from "./src/kernels/build-native.ts";

@@ -93,7 +93,7 @@ export function drawScenario(seed: number, among: readonly FaultKind[] = faultKi
   // A few kinds at a time: what many kinds drown, few of them show.
   const drawn = faultKinds.filter(() => random.below(3) === 0);
   const kinds = among === faultKinds ? drawn : among;
-  const count = kinds.length === 0 ? 0 : Math.floor(wide(1, 13));
+  const count = kinds.length === 0 ? 0 : Math.floor(wide(1, 20));
   const faults = Array.from({ length: count }, () => {
     const atMs = calmMs * random.uniform();
     const forMs = wide(5, 5000);

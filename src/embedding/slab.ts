@@ -227,7 +227,8 @@ function scaleOf({ initScale, rows }: TableSpec): number {
   return initScale > 0 ? initScale : 1 / Math.sqrt(rows);
 }
 
-function initialStateOf(optimizer: SparseOptimizerSpec): number {
+/** What each state float of a row is at its birth. */
+export function initialStateOf(optimizer: SparseOptimizerSpec): number {
   return "initialAccumulator" in optimizer ? optimizer.initialAccumulator : 0;
 }
 

@@ -7,9 +7,10 @@
 
 import { createHash } from "node:crypto";
 import { leavesOf } from "../embedding/digest.ts";
+import { withoutRows } from "../embedding/layers.ts";
 import { createRowSet } from "../embedding/row-set.ts";
 import type { RowRecords } from "../embedding/row-store.ts";
-import { decodeRows, encodeRows, withoutRows } from "../embedding/rows-part.ts";
+import { decodeRows, encodeRows } from "../embedding/rows-part.ts";
 import { extentOf } from "../embedding/shards.ts";
 import type { Slab } from "../embedding/slab.ts";
 import { CheckpointCorruptError } from "../errors.ts";
@@ -107,27 +108,28 @@ export function partsNeeded(device: DeviceState, names: readonly string[]): stri
 }
 
 /**
- * Puts a part back. `layers`: its bytes, newest first, where it holds only what changed: of a row
- * the newest is taken. The oldest is whole. @throws CheckpointCorruptError
+ * Puts a part back. `layers`: the bytes of its files in pieces, each overwritten by the next. The
+ * newest comes first, and counts for the rows that it has; the last is whole.
+ * @throws CheckpointCorruptError
  */
 export async function restorePart(
   device: DeviceState,
   name: string,
-  layers: readonly (() => Uint8Array)[],
+  layers: readonly Iterable<Uint8Array>[],
 ): Promise<void> {
   const { tables } = device.topology.input.model;
   const part = tableOfPart(name, tables);
   if (part === undefined) {
-    for (const read of layers) restoreDense(device, read(), name);
+    for (const layer of layers) restoreDense(device, wholeOf(layer), name);
     return;
   }
   const extent = extentOf(tableOf(tables, part.table), part);
   const { columns: dim } = extent;
   const width = stateWidth(device.recipe.optimizer.sparse.kind, dim);
   const seen = createRowSet();
-  for (const [layer, read] of layers.entries()) {
+  for (const [layer, bytes] of layers.entries()) {
     const isLast = layer === layers.length - 1;
-    for (const all of decodeRows(read(), { dim, width, path: name })) {
+    for (const all of decodeRows(bytes, { dim, width, path: name })) {
       const records = layer === 0 ? all : withoutRows(all, seen);
       if (!isLast) for (const row of records.rows) seen.add(row);
       for (const slab of [...ownSlabs(device), device.replicas]) {
@@ -164,7 +166,8 @@ function rowsParts(device: DeviceState, slab: Slab) {
 
 const magic = 0x4452_534f;
 const version = 1;
-const headerBytes = 16;
+/** What stands before the tensors of the dense part. */
+export const denseHeaderBytes = 16;
 
 function denseOf(device: DeviceState): Part {
   const { kernels, model, denseState } = device;
@@ -185,6 +188,10 @@ function denseOf(device: DeviceState): Part {
   };
 }
 
+function wholeOf(pieces: Iterable<Uint8Array>): Uint8Array {
+  return Buffer.concat(Array.from(pieces, (piece) => Uint8Array.from(piece)));
+}
+
 function restoreDense(device: DeviceState, bytes: Uint8Array, name: string): void {
   const { kernels, model, denseState } = device;
   for (const [i, values] of decodeDense(bytes, name).entries()) {
@@ -199,15 +206,16 @@ function restoreDense(device: DeviceState, bytes: Uint8Array, name: string): voi
 /** Parameters, then optimizer slots, each flat. @throws CheckpointCorruptError */
 export function decodeDense(bytes: Uint8Array, name: string): Float32Array[] {
   const aligned = new Uint8Array(bytes); // A copy, from the start of its buffer.
-  if (aligned.byteLength < headerBytes) throw new CheckpointCorruptError(name, "it has no header");
+  if (aligned.byteLength < denseHeaderBytes)
+    throw new CheckpointCorruptError(name, "it has no header");
   const [first, second, length = 0, slots = 0] = new Uint32Array(aligned.buffer, 0, 4);
-  const wanted = headerBytes + 4 * length * (1 + slots);
+  const wanted = denseHeaderBytes + 4 * length * (1 + slots);
   if (first !== magic || second !== version || aligned.byteLength !== wanted) {
     throw new CheckpointCorruptError(name, `${aligned.byteLength} bytes, expected ${wanted}`);
   }
   return Array.from(
     { length: 1 + slots },
-    (_, i) => new Float32Array(aligned.buffer, headerBytes + 4 * length * i, length),
+    (_, i) => new Float32Array(aligned.buffer, denseHeaderBytes + 4 * length * i, length),
   );
 }
 

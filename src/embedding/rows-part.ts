@@ -20,7 +20,6 @@ import {
   weightBytes,
 } from "../kernels/precision.ts";
 import { piecesOf } from "./pieces.ts";
-import type { RowSet } from "./row-set.ts";
 import type { RowRecords } from "./row-store.ts";
 
 const magic = 0x5752_534f;

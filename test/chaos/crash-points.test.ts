@@ -1,6 +1,6 @@
 // Power is lost at every single operation that a whole run does on its disk, while it prepares its
 // data, claims its generations, saves and restores; and again while it recovers from that. What was
-// not synced survives, is lost or is torn, by the seed. The job must end with the model of its twin.
+// not synced survives, is lost or is torn, by the seed. The job must end as its twin does.
 
 import test, { type ExecutionContext } from "ava";
 import type { Scenario } from "../../chaos/simulation/scenario.ts";

@@ -18,6 +18,7 @@ export type {
   Staleness,
 } from "./actors/run-record.ts";
 export type { Incident } from "./actors/incident.ts";
+export { type Exporter, openExporter } from "./actors/exporter.ts";
 export type { StepTimes, TierRates } from "./src/training/step-meter.ts";
 export type { TableTiers, TierExpectation } from "./src/training/tier-advice.ts";
 export type { MissPoint } from "./src/embedding/miss-curve.ts";

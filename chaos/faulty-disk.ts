@@ -2,7 +2,7 @@
 // directory alone, and only once a fault was armed.
 
 import { dirname } from "node:path";
-import type { Disk, DiskFile } from "../src/disk.ts";
+import type { Disk, DiskFile, OpenMode } from "../src/disk.ts";
 import { standStill } from "./standing-still.ts";
 
 /** What may go wrong with a disk. */
@@ -18,15 +18,6 @@ export interface ArmedTrouble {
   readonly die: () => void;
 }
 
-export interface FaultyDisk extends Disk {
-  /** The next operations in `directory` meet this. */
-  arm(trouble: ArmedTrouble): void;
-  /** The power fails: what was written and not synced, as the disk had said, is gone. */
-  powerFails(): void;
-  /** How many troubles are not over yet. */
-  readonly alive: number;
-}
-
 /** How long an operation of a slow disk takes. */
 const slowMs = 20;
 
@@ -36,116 +27,140 @@ interface Alive extends ArmedTrouble {
   readonly lost: Set<string>;
 }
 
-/** `onOperation` hears of every change in `directory` before it is made. */
-export function faultyDisk(
-  disk: Disk,
-  options: { readonly directory: string; readonly onOperation?: (path: string) => void },
-): FaultyDisk {
-  const { directory, onOperation = () => {} } = options;
-  let alive: Alive[] = [];
+export class FaultyDisk implements Disk {
+  readonly #disk: Disk;
+  readonly #directory: string;
+  readonly #onOperation: (path: string) => void;
+  #alive: Alive[] = [];
 
-  const count = (one: Alive) => {
-    one.hits++;
+  /** `onOperation` hears of every change in `directory` before it is made. */
+  constructor(
+    disk: Disk,
+    options: { readonly directory: string; readonly onOperation?: (path: string) => void },
+  ) {
+    this.#disk = disk;
+    this.#directory = options.directory;
+    this.#onOperation = options.onOperation ?? (() => {});
+  }
+
+  /** The next operations in the directory meet this. */
+  arm(trouble: ArmedTrouble): void {
+    this.#alive.push({ ...trouble, hits: 0, lost: new Set() });
+  }
+
+  /** The power fails: what was written and not synced, as the disk had said, is gone. */
+  powerFails(): void {
+    const lying = this.#find("lost-sync");
+    if (lying === undefined || lying.lost.size === 0) return;
+    for (const file of lying.lost) cutShort(this.#disk, file);
+    this.#hit(lying, lying.operations);
+    lying.die();
+  }
+
+  open(path: string, mode: OpenMode): DiskFile {
+    if (mode !== "read") this.#change(path, mode !== "update");
+    const file = this.#disk.open(path, mode);
+    return {
+      path: file.path,
+      write: (bytes, offset) => this.#write(file, bytes, offset),
+      read: (bytes, offset) => file.read(bytes, offset),
+      size: () => file.size(),
+      truncate: (size) => file.truncate(size),
+      sync: () => this.#sync(file),
+      close: () => file.close(),
+    };
+  }
+
+  exists(path: string): boolean {
+    return this.#disk.exists(path);
+  }
+
+  list(directory: string): string[] {
+    return this.#disk.list(directory);
+  }
+
+  makeDirectory(path: string): void {
+    this.#change(path, true);
+    this.#disk.makeDirectory(path);
+  }
+
+  rename(from: string, to: string): void {
+    this.#change(to, false);
+    this.#disk.rename(from, to);
+    for (const { lost } of this.#alive) if (lost.delete(from)) lost.add(to);
+  }
+
+  remove(path: string): void {
+    this.#change(path, false);
+    this.#disk.remove(path);
+  }
+
+  syncDirectory(path: string): void {
+    this.#change(path, false);
+    this.#disk.syncDirectory(path);
+    // The name is durable, the bytes are not: what a power cut makes of a lost sync.
+    const lost = [...(this.#find("lost-sync")?.lost ?? [])];
+    if (lost.some((file) => dirname(file) === path)) this.powerFails();
+  }
+
+  #isOurs(path: string): boolean {
+    return path.startsWith(this.#directory);
+  }
+
+  #find(what: DiskTrouble): Alive | undefined {
+    return this.#alive.find((one) => one.what === what);
+  }
+
+  #hit(one: Alive, times = 1): void {
+    one.hits += times;
     if (one.hits < one.operations) return;
-    alive = alive.filter((other) => other !== one);
+    this.#alive = this.#alive.filter((other) => other !== one);
     one.over(one.hits);
-  };
-  const take = (what: DiskTrouble) => alive.find((one) => one.what === what);
+  }
 
   /** A change of the disk; `fills`: it needs room. */
-  const change = (path: string, fills: boolean) => {
-    if (!path.startsWith(directory)) return;
-    onOperation(path);
-    const slow = take("disk-slow");
+  #change(path: string, fills: boolean): void {
+    if (!this.#isOurs(path)) return;
+    this.#onOperation(path);
+    const slow = this.#find("disk-slow");
     if (slow !== undefined) {
       standStill(slowMs);
-      count(slow);
+      this.#hit(slow);
     }
-    const full = fills ? take("disk-full") : undefined;
-    if (full !== undefined) {
-      count(full);
-      throw refusal(path);
-    }
-  };
+    const full = fills ? this.#find("disk-full") : undefined;
+    if (full === undefined) return;
+    this.#hit(full);
+    throw refusal(path);
+  }
 
-  const write = (file: DiskFile, bytes: Uint8Array, offset: number) => {
-    change(file.path, true);
-    const isOurs = file.path.startsWith(directory) && bytes.length > 0;
-    const torn = isOurs ? take("torn-write") : undefined;
+  #write(file: DiskFile, bytes: Uint8Array, offset: number): void {
+    this.#change(file.path, true);
+    const isOurs = this.#isOurs(file.path) && bytes.length > 0;
+    const torn = isOurs ? this.#find("torn-write") : undefined;
     if (torn !== undefined) {
       file.write(bytes.subarray(0, Math.floor(bytes.length / 2)), offset);
-      count(torn);
+      this.#hit(torn);
       torn.die();
       return;
     }
-    const flipped = isOurs ? take("flipped-bit") : undefined;
-    if (flipped === undefined) return file.write(bytes, offset);
+    const flipped = isOurs ? this.#find("flipped-bit") : undefined;
+    if (flipped === undefined) {
+      file.write(bytes, offset);
+      return;
+    }
     const wrong = bytes.slice();
     const at = Math.floor(wrong.length / 2);
     wrong[at] = (wrong[at] ?? 0) ^ 1;
-    count(flipped);
+    this.#hit(flipped);
     file.write(wrong, offset);
-  };
+  }
 
-  const sync = (file: DiskFile) => {
-    change(file.path, false);
-    const lying = file.path.startsWith(directory) ? take("lost-sync") : undefined;
+  #sync(file: DiskFile): void {
+    this.#change(file.path, false);
+    const lying = this.#isOurs(file.path) ? this.#find("lost-sync") : undefined;
     if (lying === undefined) file.sync();
     else lying.lost.add(file.path);
-  };
-
-  const powerFails = () => {
-    const lying = take("lost-sync");
-    if (lying === undefined || lying.lost.size === 0) return;
-    for (const file of lying.lost) cutShort(disk, file);
-    lying.hits = lying.operations;
-    count(lying);
-    lying.die();
-  };
-
-  return {
-    ...disk,
-    open(path, mode) {
-      if (mode !== "read") change(path, mode !== "update");
-      const file = disk.open(path, mode);
-      return {
-        path: file.path,
-        write: (bytes, offset) => write(file, bytes, offset),
-        read: (bytes, offset) => file.read(bytes, offset),
-        size: () => file.size(),
-        truncate: (size) => file.truncate(size),
-        sync: () => sync(file),
-        close: () => file.close(),
-      };
-    },
-    makeDirectory(path) {
-      change(path, true);
-      disk.makeDirectory(path);
-    },
-    rename(from, to) {
-      change(to, false);
-      disk.rename(from, to);
-      for (const { lost } of alive) if (lost.delete(from)) lost.add(to);
-    },
-    remove(path) {
-      change(path, false);
-      disk.remove(path);
-    },
-    syncDirectory(path) {
-      change(path, false);
-      disk.syncDirectory(path);
-      // The name is durable, the bytes are not: what a power cut makes of a lost sync.
-      const lost = [...(take("lost-sync")?.lost ?? [])];
-      if (lost.some((file) => dirname(file) === path)) powerFails();
-    },
-    powerFails,
-    arm(trouble) {
-      alive.push({ ...trouble, hits: 0, lost: new Set() });
-    },
-    get alive() {
-      return alive.length;
-    },
-  };
+  }
 }
 
 function cutShort(disk: Disk, path: string): void {

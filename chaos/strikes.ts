@@ -12,7 +12,7 @@
 //   gate-4           device 0 stands at the moment of fault 4, until whoever strikes it …
 //   open-4           … lets it go on
 
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 /** A fault that struck. */
@@ -67,11 +67,6 @@ export class Strikes {
   /** Who stands at the gate, or stood there. */
   arrived(fault: number): Strike | undefined {
     return this.#read<Strike>("gate", fault);
-  }
-
-  /** Nobody has come to the gate yet: whoever comes next is the first again. */
-  forget(fault: number): void {
-    rmSync(this.#path("gate", fault), { force: true });
   }
 
   open(fault: number): void {

@@ -6,10 +6,9 @@
 // its gate here: the thread stands still at the moment until the fault has struck.
 
 import type { ThreadPorts } from "../actors/thread-ports.ts";
-import type { DiskFile } from "../src/disk.ts";
 import type { Cells } from "../src/exchange/cells.ts";
 import type { Kernels } from "../src/kernels/kernels.ts";
-import { type DiskTrouble, type FaultyDisk, faultyDisk } from "./faulty-disk.ts";
+import { type DiskTrouble, FaultyDisk } from "./faulty-disk.ts";
 import type { Fault } from "./schedule.ts";
 import { exhaustMemory, standStill } from "./standing-still.ts";
 import type { Strikes } from "./strikes.ts";
@@ -22,9 +21,10 @@ export interface PlacedFault {
 
 /** What the faults of one thread have to know of it. */
 export interface ThreadPlace {
+  /** Those that strike here. */
   readonly faults: readonly PlacedFault[];
-  /** Whether these are struck from outside: this thread only stands at their gates. */
-  isGate(fault: Fault): boolean;
+  /** Those that strike from outside: this thread only stands at their gates. */
+  readonly gates: readonly PlacedFault[];
   readonly strikes: Strikes;
   readonly generation: number;
   readonly stepDeadlineMs: number;
@@ -47,18 +47,19 @@ const lookMs = 2;
 /** The ports of a thread that is to break. */
 export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts {
   const { strikes, generation, stepDeadlineMs, directory } = place;
-  let waiting: (PlacedFault & { passed: number })[] = place.faults.map((one) => {
-    return { ...one, passed: 0 };
-  });
+  let waiting = [
+    ...place.faults.map((one) => ({ ...one, isGate: false, passed: 0 })),
+    ...place.gates.map((one) => ({ ...one, isGate: true, passed: 0 })),
+  ];
   let phase: Phase = "restore";
   let slow: (PlacedFault & { readonly fromStep: number }) | undefined;
   let bad: PlacedFault | undefined;
 
-  const disk: FaultyDisk = faultyDisk(ports.disk, { directory, onOperation: () => pass() });
-  const strike = (placed: PlacedFault) => {
-    const { index, fault } = placed;
+  const disk = new FaultyDisk(ports.disk, { directory, onOperation: () => pass() });
+  const strike = (placed: PlacedFault & { readonly isGate: boolean }) => {
+    const { index, fault, isGate } = placed;
     const at = { step: place.stepsDone(), generation };
-    if (place.isGate(fault)) return void standAtGate(index, at);
+    if (isGate) return standAtGate(index, at);
     if (!strikes.claim(index, at)) return;
     switch (fault.what) {
       case "kill":
@@ -141,9 +142,7 @@ export function arm(
 
 /** A write that tears ends its thread; where power fails, the whole process goes. */
 function dieOf(what: Fault["what"]): () => void {
-  return what === "lost-sync"
-    ? () => process.kill(process.pid, "SIGKILL")
-    : () => process.exit(1);
+  return what === "lost-sync" ? () => process.kill(process.pid, "SIGKILL") : () => process.exit(1);
 }
 
 function phaseOf(command: string | undefined): Phase | undefined {

@@ -27,7 +27,10 @@ export class ActorProcess {
     this.name = name;
     this.pid = child.pid ?? 0;
     this.#child = child;
-    this.exited = once(child, "exit").then(() => {});
+    // Nothing is left behind, however this process ends.
+    const kill = () => child.kill("SIGKILL");
+    process.once("exit", kill);
+    this.exited = once(child, "exit").then(() => void process.off("exit", kill));
     child.stderr?.setEncoding("utf8").on("data", (text: string) => {
       this.#lastWords = (this.#lastWords + text).slice(-lastWordsMax);
     });

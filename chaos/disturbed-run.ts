@@ -1,8 +1,7 @@
 // A disturbed run: one job on a stage of its own, a schedule that is carried out on it, and
 // somebody who submits the job again where that is what an operator would do.
 
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Run } from "../actors/client.ts";
 import type { Incident } from "../actors/incident.ts";
@@ -14,6 +13,7 @@ import type { FaultKind, Schedule } from "./schedule.ts";
 import { Stage } from "./stage.ts";
 import { Striker } from "./striker.ts";
 import { Strikes } from "./strikes.ts";
+import { temporaryHome } from "./temporary-home.ts";
 
 /** An event, and when it was heard. */
 export interface HeardEvent {
@@ -58,6 +58,8 @@ export interface PlayOptions {
   readonly signal?: AbortSignal | undefined;
   /** A run of which nothing is heard for so long is stuck. @default a minute and ten deadlines */
   readonly patienceMs?: number | undefined;
+  /** Does something to the stage beside the schedule, until the function it returns is called. */
+  readonly disturb?: (stage: Stage) => () => void;
 }
 
 /** Failures that end a run by design, and the faults that account for them. */
@@ -84,12 +86,12 @@ export async function playSchedule(
   schedule: Schedule,
   options: PlayOptions = {},
 ): Promise<Played & Disposable> {
-  const home = mkdtempSync(join(tmpdir(), "osiris-chaos-"));
+  const home = temporaryHome("osiris-chaos-");
   try {
-    const played = await new Play(job, schedule, options, home).toItsEnd();
-    return { ...played, [Symbol.dispose]: () => rmSync(home, { recursive: true, force: true }) };
+    const played = await new Play(job, schedule, options, home.path).toItsEnd();
+    return { ...played, [Symbol.dispose]: () => home[Symbol.dispose]() };
   } catch (error) {
-    rmSync(home, { recursive: true, force: true });
+    home[Symbol.dispose]();
     throw error;
   }
 }
@@ -145,7 +147,8 @@ class Play {
         run: () => this.#run?.run,
         step: () => this.#step,
       });
-      end = await this.#untilOver(stage);
+      const calm = this.#options.disturb?.(stage) ?? (() => {});
+      end = await this.#untilOver(stage).finally(calm);
       await striker.stop();
       alive = stage.alive();
     } finally {

@@ -3,8 +3,6 @@
 // every sample trained as often as it should, by the records in the store; nothing still alive of
 // what was done to it.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { Cluster } from "../actors/cluster.ts";
@@ -20,6 +18,7 @@ import {
 } from "../storage/sample-ledger.ts";
 import { type HeardEvent, jobIn, type Played } from "./disturbed-run.ts";
 import type { Fault, Schedule } from "./schedule.ts";
+import { temporaryHome } from "./temporary-home.ts";
 
 /** A run to which nothing was done. */
 export interface Twin {
@@ -70,25 +69,21 @@ const namedMax = 8;
 
 /** Trains the job's twin: in this process, with nothing in its way. @throws RemoteError */
 export async function playTwin(job: JobOptions, devices: number): Promise<Twin> {
-  const home = mkdtempSync(join(tmpdir(), "osiris-twin-"));
-  try {
-    const events: HeardEvent[] = [];
-    await using cluster = await Cluster.start({ devices });
-    const run = await cluster.submit(jobIn(job, join(home, "checkpoints")));
-    for await (const event of run.events()) events.push({ atMs: Date.now(), event });
-    const result = await run.result();
-    const prepared = events.map(({ event }) => event).find((one) => one.type === "run.prepared");
-    const samples = prepared?.type === "run.prepared" ? prepared.samples : 0;
-    const { batchSize, passes } = resolveJob(job).data;
-    return {
-      result,
-      leaves: await leavesOf(result),
-      steps: scheduleOf({ samples, batchSize, passes }),
-      trainingSeconds: trainingSeconds(events),
-    };
-  } finally {
-    rmSync(home, { recursive: true, force: true });
-  }
+  using home = temporaryHome("osiris-twin-");
+  const events: HeardEvent[] = [];
+  await using cluster = await Cluster.start({ devices });
+  const run = await cluster.submit(jobIn(job, join(home.path, "checkpoints")));
+  for await (const event of run.events()) events.push({ atMs: Date.now(), event });
+  const result = await run.result();
+  const prepared = events.map(({ event }) => event).find((one) => one.type === "run.prepared");
+  const samples = prepared?.type === "run.prepared" ? prepared.samples : 0;
+  const { batchSize, passes } = resolveJob(job).data;
+  return {
+    result,
+    leaves: await leavesOf(result),
+    steps: scheduleOf({ samples, batchSize, passes }),
+    trainingSeconds: trainingSeconds(events),
+  };
 }
 
 /** Holds a disturbed run against its twin. Its directory must still be there. */

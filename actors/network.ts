@@ -48,19 +48,12 @@ export async function openNetwork(options: {
  * whoever looks at the broker, or breaks it, knows whose it is. @throws TransportLostError
  */
 export function dial(
-  { servers, token, user, pass }: Connection,
+  connection: Connection,
   name: string,
   onError: (error: unknown) => void,
 ): Promise<Transport> {
-  return connectNats({
-    servers,
-    name: `${name}-${process.pid}`,
-    deadlineMs: connectMs,
-    ...(token === undefined ? {} : { token }),
-    ...(user === undefined ? {} : { user }),
-    ...(pass === undefined ? {} : { pass }),
-    onError,
-  });
+  const own = `${name}-${process.pid}`;
+  return connectNats({ ...connection, name: own, deadlineMs: connectMs, onError });
 }
 
 /** How long a transport that is connected now has been so; 0 while it is not. */

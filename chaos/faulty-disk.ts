@@ -43,6 +43,10 @@ export class FaultyDisk implements Disk {
     this.#onOperation = options.onOperation ?? (() => {});
   }
 
+  get writer(): string {
+    return this.#disk.writer;
+  }
+
   /** The next operations in the directory meet this. */
   arm(trouble: ArmedTrouble): void {
     this.#alive.push({ ...trouble, hits: 0, lost: new Set() });

@@ -171,7 +171,8 @@ function cache(options: SlabOptions, shard: Shard, at: number): CachedShard {
   const tile = { ...tileOf(spec, shard, optimizer), rowBlocks: 1 };
   const purpose = purposes.rowInit + shard.table;
   const birth = { key, purpose, scale: scaleOf(spec), state: initialStateOf(optimizer) };
-  return createCachedShard({ kernels, at, shard, tile, birth, shape: tiers.shapeOf(shard) });
+  const shape = tiers.shapeOf(shard);
+  return createCachedShard({ kernels, at, shard, tile, birth, shape, tableRows: spec.rows });
 }
 
 function tileOf(spec: TableSpec, shard: Shard, optimizer: SparseOptimizerSpec) {
@@ -190,7 +191,8 @@ function scaleOf({ initScale, rows }: TableSpec): number {
   return initScale > 0 ? initScale : 1 / Math.sqrt(rows);
 }
 
-function initialStateOf(optimizer: SparseOptimizerSpec): number {
+/** What each state float of a row is at its birth. */
+export function initialStateOf(optimizer: SparseOptimizerSpec): number {
   return "initialAccumulator" in optimizer ? optimizer.initialAccumulator : 0;
 }
 

@@ -43,7 +43,7 @@ export interface Played {
   /** Incidents beside the run: of the cluster's own actors and of hosts. */
   readonly incidents: readonly Incident[];
   readonly faults: readonly FaultOutcome[];
-  /** How often the job was submitted: again after a root was lost, and after a failure that `stop`s. */
+  /** How often it was submitted: again where a root was lost, or a failure stopped it. */
   readonly submissions: number;
   /** What was still done to anybody at the end; empty, or the harness is broken. */
   readonly alive: readonly string[];

@@ -10,7 +10,7 @@ export type DiskTrouble = "disk-full" | "disk-slow" | "torn-write" | "flipped-bi
 
 export interface ArmedTrouble {
   readonly what: DiskTrouble;
-  /** Operations that it lasts; a tear and a flip are one write, a lost sync is those of one file. */
+  /** Operations that it lasts; a tear, a flip and a lost sync are one. */
   readonly operations: number;
   /** Called once, with what it did. */
   readonly over: (hits: number) => void;

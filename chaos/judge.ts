@@ -34,8 +34,8 @@ export interface Twin {
 /** What came of a disturbed run. */
 export interface Judgement {
   /**
-   * `equal`: as its twin. `safety`: it ended, and is not as its twin. `liveness`: it did not end, or
-   * ended in a failure. `harness`: the harness itself left something alive.
+   * `equal`: as its twin. `safety`: it ended, and is not as its twin. `liveness`: it did not end,
+   * or ended in a failure. `harness`: the harness itself left something alive.
    */
   readonly verdict: "equal" | "safety" | "liveness" | "harness";
   /** What is not as it should be, one sentence each. */

@@ -1,6 +1,6 @@
-// The soak: a job trained again and again while something of it is killed every so often, as a fault
-// rate that never lets up. This one goes by the clock on the wall, as a mean time between failures
-// does; what is killed next, and after how long, comes from the seed.
+// The soak: a job trained again and again while something of it is killed every so often. This one
+// goes by the clock on the wall, as a mean time between failures does; what is killed next, and
+// after how long, comes from the seed.
 
 import { realClock } from "../src/clock.ts";
 import type { JobOptions } from "../src/job.ts";

@@ -2,8 +2,8 @@
 // moment and strikes. A thread stores, waits and writes at the same points of a step every time, so
 // that a moment is the same one whenever the schedule is run again.
 //
-// A fault that strikes from outside (a process killed, an actor that throws, a broker that dies) has
-// its gate here: the thread stands still at the moment until the fault has struck.
+// A fault that strikes from outside (a process killed, an actor that throws, a broker that dies)
+// has its gate here: the thread stands still at the moment until the fault has struck.
 
 import type { ThreadPorts } from "../actors/thread-ports.ts";
 import type { Cells } from "../src/exchange/cells.ts";

@@ -48,9 +48,7 @@ export async function runTrial(
   };
 }
 
-/**
- * The least of a failed trial's schedule that fails in the same way. Every part is carried out anew.
- */
+/** The least of a failed trial's schedule that fails in the same way; each part is a new trial. */
 export async function shrinkTrial(
   job: JobOptions,
   failed: Trial,

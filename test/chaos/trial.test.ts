@@ -1,5 +1,5 @@
-// Whole trials: real processes, real threads, a schedule, a twin, and a judge that must also be able
-// to say no.
+// Whole trials: real processes, real threads, a schedule, a twin, and a judge that must also be
+// able to say no.
 
 import { existsSync } from "node:fs";
 import test from "ava";

@@ -1,5 +1,5 @@
-// Found by the chaos harness: one bit of a `device.reached` flipped in the broker was another loss in
-// the run's history, and nobody noticed.
+// Found by the chaos harness: one bit of a `device.reached` flipped in the broker was another loss
+// in the run's history, and nobody noticed.
 
 import test from "ava";
 import { FrameCorruptError } from "../../index.ts";

@@ -7,6 +7,7 @@ import { packageVersion } from "../index.ts";
 import { exitCodeHelp } from "./arguments.ts";
 import { addBuildNative } from "./build-native.ts";
 import { addCancel } from "./cancel.ts";
+import { addChaos } from "./chaos.ts";
 import { addDemo } from "./demo.ts";
 import { addEval } from "./eval.ts";
 import { exitCodeOf, tellFailure } from "./failure.ts";
@@ -52,6 +53,7 @@ const commands = [
   addPlan,
   addTable,
   addSchema,
+  addChaos,
   addBuildNative,
 ];
 for (const add of commands) add(program);

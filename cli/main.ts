@@ -13,6 +13,7 @@ import { addEval } from "./eval.ts";
 import { exitCodeOf, tellFailure } from "./failure.ts";
 import { addGenerate } from "./generate.ts";
 import { addHost } from "./host.ts";
+import { addMetrics } from "./metrics.ts";
 import { addPlan } from "./plan.ts";
 import { addScale } from "./scale.ts";
 import { addSchema } from "./schema.ts";
@@ -48,6 +49,7 @@ const commands = [
   addScale,
   addGenerate,
   addEval,
+  addMetrics,
   addPlan,
   addTable,
   addSchema,

@@ -25,10 +25,6 @@ const failureCodes: readonly (readonly [SimulationFailure, number])[] = [
   ["liveness", 4],
 ];
 
-/** The last lines of the help. */
-export const simulationHelp =
-  "\n--simulate: 1: the house itself failed; 3: what must always hold did not; 4: no end in time.";
-
 /** Schedules between two lines of progress. */
 const tellEvery = 100;
 

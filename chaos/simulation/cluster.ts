@@ -44,7 +44,7 @@ export class SimulatedCluster {
   /** The last event, once there is one that ends the job. */
   ending: RunEvent | undefined;
   readonly shape: ClusterShape;
-  readonly #job: JobOptions;
+  readonly job: JobOptions;
   readonly #processes = new Map<number, SimulatedProcess>();
   readonly #listeners = new Set<(event: RunEvent) => void>();
   #started = 0;
@@ -54,7 +54,7 @@ export class SimulatedCluster {
     const { shape, job, seed } = options;
     this.world = world;
     this.shape = shape;
-    this.#job = job;
+    this.job = job;
     this.broker = createMemoryBroker({
       clock: world.clock,
       seed,
@@ -170,7 +170,7 @@ export class SimulatedCluster {
     const client = new Client({ transport, cluster, clock: process.clock });
     for (; this.ending === undefined; ) {
       try {
-        const run = await client.submit(this.#job, { key: "simulated" });
+        const run = await client.submit(this.job, { key: "simulated" });
         for await (const event of run.events()) this.#hear(event);
       } catch (error) {
         this.world.note("client", `asks again: ${error}`);

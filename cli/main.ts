@@ -7,6 +7,7 @@ import { packageVersion } from "../index.ts";
 import { exitCodeHelp } from "./arguments.ts";
 import { addBuildNative } from "./build-native.ts";
 import { addCancel } from "./cancel.ts";
+import { addCheckpoint } from "./checkpoint.ts";
 import { addDemo } from "./demo.ts";
 import { addEval } from "./eval.ts";
 import { exitCodeOf, tellFailure } from "./failure.ts";
@@ -47,6 +48,7 @@ const commands = [
   addEval,
   addPlan,
   addTable,
+  addCheckpoint,
   addSchema,
   addBuildNative,
 ];

@@ -84,11 +84,12 @@ export interface CheckpointStore {
 
   /**
    * Claims the next generation: all older ones are fenced from here on. Of two callers at once,
-   * each gets its own number, and the higher one is in charge.
+   * each gets its own number, and the higher one is in charge. It goes on from the newest usable
+   * checkpoint, or from one of the chain that is named: those after it are then off the chain.
    * @throws CheckpointForeignError, InputUnusableError (the directory refuses writes),
-   * StoreFailedError
+   * StoreFailedError, CheckpointMissingError (`from` is not of the chain)
    */
-  beginGeneration(): Generation;
+  beginGeneration(from?: Manifest): Generation;
 
   /**
    * Opens a part of checkpoint `cut`; `name` is a lower-case file name. From any thread.

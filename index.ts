@@ -69,24 +69,24 @@ export {
   type CheckpointList,
   type CheckpointRecord,
   listCheckpoints,
-} from "./storage/checkpoints/list-checkpoints.ts";
+} from "./storage/list-checkpoints.ts";
 export {
   verifyCheckpoints,
   type VerifiedCheckpoint,
   type VerifyOptions,
   type VerifyReport,
-} from "./storage/checkpoints/verify-checkpoints.ts";
+} from "./storage/verify-checkpoints.ts";
 export {
   type CheckpointDifference,
   diffCheckpoints,
   type DiffOptions,
   type TableDifference,
-} from "./storage/checkpoints/diff-checkpoints.ts";
+} from "./storage/diff-checkpoints.ts";
 export {
   planRestore,
   restoreCheckpoint,
   type RestoreReport,
-} from "./storage/checkpoints/restore-checkpoint.ts";
+} from "./storage/restore-checkpoint.ts";
 export type { Damage } from "./storage/checkpoint-store.ts";
 
 // Metrics ----

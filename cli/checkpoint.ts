@@ -63,7 +63,7 @@ function addList(checkpoint: Command): void {
 
 function listLines(directory: string, list: CheckpointList): string[] {
   const { checkpoints, damaged, offChain } = list;
-  const titles = ["manifest", "step", "generation", "follows", "age", "bytes", "", "digest"];
+  const titles = ["manifest", "step", "generation", "follows", "age", "bytes", "rests on", "", "digest"];
   const cells = checkpoints.map((one) => [
     one.manifest.slice(0, hashDigits),
     count(one.cut),
@@ -71,6 +71,7 @@ function listLines(directory: string, list: CheckpointList): string[] {
     one.parent?.slice(0, hashDigits) ?? "-",
     ageOf(one),
     bytes(one.bytes),
+    one.baseBytes === 0 ? "-" : bytes(one.baseBytes),
     one.best ? "best" : "",
     one.digest,
   ]);

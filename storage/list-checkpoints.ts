@@ -3,7 +3,7 @@
 import { statSync } from "node:fs";
 import { dirname } from "node:path";
 import { type Disk, realDisk } from "../src/disk.ts";
-import type { Damage, Manifest } from "./checkpoint-store.ts";
+import { bytesToRead, type Damage, type Manifest } from "./checkpoint-store.ts";
 import { openExistingStore } from "./directory-checkpoint-store.ts";
 import { checkpointName, parseCheckpointName, pathsOf } from "./manifest.ts";
 
@@ -17,8 +17,10 @@ export interface CheckpointRecord {
   readonly manifest: string;
   /** Hash of the manifest that it follows; null for the first. */
   readonly parent: string | null;
-  /** Of its parts. */
+  /** Of its own files. */
   readonly bytes: number;
+  /** Of files of earlier checkpoints that it rests on; 0 where it is whole. */
+  readonly baseBytes: number;
   readonly parts: number;
   readonly best: boolean;
   /** Of the model: `sha256:…`. */
@@ -70,6 +72,7 @@ export function recordOf(manifest: Manifest, committedAtMs?: number): Checkpoint
     manifest: manifest.sha256,
     parent: parent?.sha256 ?? null,
     bytes: parts.reduce((sum, part) => sum + part.bytes, 0),
+    baseBytes: parts.reduce((sum, part) => sum + bytesToRead(part) - part.bytes, 0),
     parts: parts.length,
     best,
     digest: `sha256:${modelDigest}`,

@@ -47,7 +47,7 @@ export async function restoreCheckpoint(
   if (planned.givenUp.length === 0) return planned;
   const checkpoint = openCheckpoint(directory, planned.checkpoint.manifest, options.disk);
   const pace = paceOf(options);
-  pace.expect(planned.checkpoint.bytes);
+  pace.expect(planned.checkpoint.bytes + planned.checkpoint.baseBytes);
   const digest = `sha256:${await digestOfParts(checkpoint, pace)}`;
   if (digest !== planned.checkpoint.digest) {
     const reason = `its parts have the digest ${digest}, expected ${planned.checkpoint.digest}`;

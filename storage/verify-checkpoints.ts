@@ -3,7 +3,7 @@
 
 import { TrainingError } from "../src/errors.ts";
 import { resolveJob } from "../src/job.ts";
-import type { CheckpointStore, Damage, Manifest } from "./checkpoint-store.ts";
+import { bytesToRead, type CheckpointStore, type Damage, type Manifest } from "./checkpoint-store.ts";
 import { openExistingStore } from "./directory-checkpoint-store.ts";
 import { manifestOf } from "./open-checkpoint.ts";
 import { type PaceOptions, paceOf } from "./pace.ts";
@@ -21,6 +21,7 @@ export interface VerifiedCheckpoint {
   readonly generation: number;
   /** Hash of its manifest. */
   readonly manifest: string;
+  /** That were read: of its files, and of those that it rests on. */
   readonly bytes: number;
   /** What the manifest promises: `sha256:…`. */
   readonly digest: string;
@@ -85,5 +86,5 @@ function blamedFile(store: CheckpointStore, manifest: Manifest): TrainingError |
 }
 
 function bytesOf({ parts }: Manifest): number {
-  return parts.reduce((sum, { bytes }) => sum + bytes, 0);
+  return parts.reduce((sum, part) => sum + bytesToRead(part), 0);
 }

@@ -14,7 +14,7 @@ import { encodeRows } from "../../src/embedding/rows-part.ts";
 import { initialStateOf, quantaOf } from "../../src/embedding/slab.ts";
 import { InputUnusableError } from "../../src/errors.ts";
 import { densePart, partNameOf } from "../../src/training/part-names.ts";
-import type { Manifest, PartRecord } from "../checkpoint-store.ts";
+import { bytesToRead, type Manifest, type PartRecord } from "../checkpoint-store.ts";
 import { openStore } from "../directory-checkpoint-store.ts";
 import { onDisk, temporarySuffix } from "../durable-files.ts";
 import { type OpenCheckpoint, openCheckpoint } from "../open-checkpoint.ts";
@@ -82,7 +82,7 @@ export async function importTable(
   const wasThere = disk.exists(out);
   const pace = paceOf(options);
   // Each part is read, written and read back.
-  pace.expect(checkpoint.manifest.parts.reduce((sum, { bytes }) => sum + 2 * bytes, 0));
+  pace.expect(checkpoint.manifest.parts.reduce((sum, part) => sum + 2 * bytesToRead(part), 0));
   const file = await format.read(from, disk);
   try {
     const checked = await checkRows(file, from, stored, pace); // I1

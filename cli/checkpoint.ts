@@ -63,7 +63,17 @@ function addList(checkpoint: Command): void {
 
 function listLines(directory: string, list: CheckpointList): string[] {
   const { checkpoints, damaged, offChain } = list;
-  const titles = ["manifest", "step", "generation", "follows", "age", "bytes", "rests on", "", "digest"];
+  const titles = [
+    "manifest",
+    "step",
+    "generation",
+    "follows",
+    "age",
+    "bytes",
+    "rests on",
+    "",
+    "digest",
+  ];
   const cells = checkpoints.map((one) => [
     one.manifest.slice(0, hashDigits),
     count(one.cut),

@@ -3,7 +3,12 @@
 
 import { TrainingError } from "../src/errors.ts";
 import { resolveJob } from "../src/job.ts";
-import { bytesToRead, type CheckpointStore, type Damage, type Manifest } from "./checkpoint-store.ts";
+import {
+  bytesToRead,
+  type CheckpointStore,
+  type Damage,
+  type Manifest,
+} from "./checkpoint-store.ts";
 import { openExistingStore } from "./directory-checkpoint-store.ts";
 import { manifestOf } from "./open-checkpoint.ts";
 import { type PaceOptions, paceOf } from "./pace.ts";

@@ -35,7 +35,10 @@ test.serial("a run is sent back to a checkpoint, and ends where it ended before"
   if (newest === undefined || before === undefined) return t.fail();
   t.deepEqual([newest.cut, before.cut], [43, 40]);
   const people = await run("checkpoint", "list", "checkpoints");
-  t.regex(people.stdout, /^manifest +step +generation +follows +age +bytes +rests on +digest\n[0-9a-f]{12} /);
+  t.regex(
+    people.stdout,
+    /^manifest +step +generation +follows +age +bytes +rests on +digest\n[0-9a-f]{12} /,
+  );
 
   const short = [before, newest].map(({ manifest }) => manifest.slice(0, 12));
   const diff = await run("checkpoint", "diff", "checkpoints", ...short);

@@ -13,7 +13,7 @@ import type { RowRecords } from "../../src/embedding/row-store.ts";
 import { encodeRows } from "../../src/embedding/rows-part.ts";
 import { initialStateOf, quantaOf } from "../../src/embedding/slab.ts";
 import { InputUnusableError } from "../../src/errors.ts";
-import { densePart, partNameOf } from "../../src/training/part-names.ts";
+import { partNameOf, tableOfPart } from "../../src/training/part-names.ts";
 import { bytesToRead, type Manifest, type PartRecord } from "../checkpoint-store.ts";
 import { openStore } from "../directory-checkpoint-store.ts";
 import { onDisk, temporarySuffix } from "../durable-files.ts";
@@ -153,7 +153,10 @@ async function rewrite(
       writer.discard();
     }
   };
-  await write(densePart, pace.count(source.readPart(manifest, densePart)));
+  for (const { name } of manifest.parts) {
+    if (tableOfPart(name, job.model.tables) !== undefined) continue;
+    await write(name, pace.count(source.readPart(manifest, name)));
+  }
   for (const table of storedTables(checkpoint)) {
     const { spec, width } = table;
     const isReplaced = table.table === replacement.stored.table;

@@ -214,12 +214,16 @@ test("a run goes on from where it was sent back to, and ends with the same model
   const job = {
     ...rest,
     data: { ...data, batchSize: 16, passes: 3 },
-    checkpoint: { directory, everySteps: 3, keep: 9 },
+    checkpoint: { directory, everySteps: 3, keep: 9, differential: "consecutive" as const },
   };
   await using cluster = await Cluster.start({ devices: 2 });
   const first = await (await cluster.submit(job)).result();
   const chain = listCheckpoints(directory).checkpoints;
   t.true(chain.length > 3);
+  t.true(
+    chain.some(({ baseBytes }) => baseBytes > 0),
+    "some are differences",
+  );
   const middle = chain[2];
   if (middle === undefined) return t.fail();
   const { givenUp } = await restoreCheckpoint(directory, middle.manifest);

@@ -65,6 +65,31 @@ export {
 } from "./storage/table-files/inspect-tables.ts";
 export type { PaceOptions } from "./storage/pace.ts";
 
+// The checkpoints of a directory ----
+export {
+  type CheckpointList,
+  type CheckpointRecord,
+  listCheckpoints,
+} from "./storage/list-checkpoints.ts";
+export {
+  verifyCheckpoints,
+  type VerifiedCheckpoint,
+  type VerifyOptions,
+  type VerifyReport,
+} from "./storage/verify-checkpoints.ts";
+export {
+  type CheckpointDifference,
+  diffCheckpoints,
+  type DiffOptions,
+  type TableDifference,
+} from "./storage/diff-checkpoints.ts";
+export {
+  planRestore,
+  restoreCheckpoint,
+  type RestoreReport,
+} from "./storage/restore-checkpoint.ts";
+export type { Damage } from "./storage/checkpoint-store.ts";
+
 // Metrics ----
 export { evaluate, type Metrics } from "./src/training/metrics.ts";
 

@@ -64,6 +64,8 @@ export const assemblySchema = z.object({
   devices: z.int().min(1),
   /** Whose they are, in the order of their ranks. */
   hosts: z.array(z.object({ host: count, devices: z.int().min(1) })).min(1),
+  /** Slices of each device, where they are not even. */
+  sliceCounts: z.array(z.int().min(1)).optional(),
   data: dataPlanSchema,
   /** Steps done at the cut from which it goes on; 0 where it starts. */
   fromStep: count,
@@ -84,12 +86,14 @@ export function assemblyOf(from: {
   readonly plan: DataPlan | undefined;
   readonly step: number;
   readonly latest: Manifest | undefined;
+  readonly sliceCounts: readonly number[] | undefined;
 }): Assembly {
-  const { scope, job, hosts, plan, step, latest } = from;
+  const { scope, job, hosts, plan, step, latest, sliceCounts } = from;
   if (plan === undefined) throw new RangeError("The data is not prepared");
   const devices = hosts.reduce((sum, host) => sum + host.devices, 0);
   const at = { data: plan, fromStep: step, manifest: latest };
-  return { ...scope, job, devices, hosts: [...hosts], ...at };
+  const slices = sliceCounts && { sliceCounts: [...sliceCounts] };
+  return { ...scope, job, devices, hosts: [...hosts], ...slices, ...at };
 }
 
 /** A host's part of a generation: the devices of ranks first .. first+count-1. */
@@ -155,14 +159,14 @@ export interface Derived {
 }
 
 export function derive(assembly: Assembly): Derived {
-  const { job, data, devices, hosts } = assembly;
+  const { job, data, devices, hosts, sliceCounts } = assembly;
   const { batchSize, passes } = job.data;
   const { model, slices, exchange } = job;
   const weighted = weightedOf(job.data, model.tables);
   const { idsMax } = data;
   const plan = planFor(assembly);
   const { tiers } = job;
-  const input = { model, batchSize, slices, idsMax, weighted, exchange, plan, tiers };
+  const input = { model, batchSize, slices, sliceCounts, idsMax, weighted, exchange, plan, tiers };
   const hostOf = hostPlaces(assembly).flatMap(({ position, count }) =>
     new Array<number>(count).fill(position),
   );

@@ -6,7 +6,7 @@
 //                        └───────────── reported ──────────────┘
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
-// Takes   device.run { command, toStep } · device.evaluate · device.save · device.pause
+// Takes   device.run { command, toStep, lossSum } · device.evaluate · device.save · device.pause
 // Tells   device.ready · device.reached · device.evaluated; its shards tell what was saved
 // Fails   with the thread's own error, or PeerLostError where it died without a word
 //
@@ -22,9 +22,10 @@ import { ringDoorbell } from "../src/exchange/cells.ts";
 import type { Launcher, Thread, ThreadEnd } from "../src/launcher.ts";
 import { partNameOf } from "../src/training/part-names.ts";
 import type { HeldShard } from "../src/training/topology.ts";
+import type { SavedPart } from "../storage/saving.ts";
 import { type Assembly, derive, type GenerationMemory, progressOver } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
-import type { DeviceCommand, DeviceReport, SavedPart } from "./device-program.ts";
+import type { DeviceCommand, DeviceReport } from "./device-program.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { type Address, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
@@ -223,11 +224,11 @@ function isQuestion(event: DeviceEvent): event is Question {
 function commandOf(event: Question): DeviceCommand {
   switch (event.type) {
     case "device.run":
-      return { type: "run", toStep: event.body.toStep };
+      return { type: "run", toStep: event.body.toStep, lossSum: event.body.lossSum };
     case "device.evaluate":
       return { type: "evaluate" };
     case "device.save":
-      return { type: "save", cut: event.body.cut };
+      return { type: "save", cut: event.body.cut, isBaseline: event.body.isBaseline };
     default:
       return event satisfies never;
   }

@@ -13,9 +13,11 @@ import { exitCodeOf, tellFailure } from "./failure.ts";
 import { addGenerate } from "./generate.ts";
 import { addHost } from "./host.ts";
 import { addPlan } from "./plan.ts";
+import { addScale } from "./scale.ts";
 import { addSchema } from "./schema.ts";
 import { addStatus } from "./status.ts";
 import { addSubmit } from "./submit.ts";
+import { addTable } from "./table.ts";
 import { addTrain } from "./train.ts";
 import { addUp } from "./up.ts";
 
@@ -42,9 +44,11 @@ const commands = [
   addSubmit,
   addStatus,
   addCancel,
+  addScale,
   addGenerate,
   addEval,
   addPlan,
+  addTable,
   addSchema,
   addBuildNative,
 ];

@@ -56,7 +56,7 @@ function withTables(setting: Setting, change: (table: PlannedTable) => PlannedTa
   return { ...setting, workload: { ...workload, tables: workload.tables.map(change) } };
 }
 
-/** The best plan that fits, with caches where the setting has budgets for them and tables need one. */
+/** The best plan that fits, with caches for tables that may have one and gain by it. */
 export function planWithCaches(setting: Setting): SearchResult {
   if (!hasCaches(setting)) return searchPlan(setting);
   if (lacksOf(setting) > 0) return { best: undefined, considered: [] };

@@ -89,7 +89,7 @@ function reasonOf({ tiers }: PlannedTable, tier: Tier): string {
     : "there is no memory for all rows of all tables, and it loses least";
 }
 
-/** As in `TierExpectation`: DDR keeps much of what lies in HBM, so both have what the larger has. */
+/** DDR keeps much of what lies in HBM: both together are reckoned as the larger of the two. */
 function rowSharesOf(
   setting: Setting,
   table: PlannedTable,

@@ -39,7 +39,7 @@ function inputOf(tiers: TiersSpec) {
   return { model, batchSize, slices: 8, idsMax: zipfs.map(() => 1), tiers };
 }
 
-/** `scatter`: so that popular rows do not lie in one block. */
+/** Popular rows are scattered, so that they do not lie in one block. */
 function batchOf(step: number): WholeBatch {
   const stream = new RandomStream(3, 4, step);
   const ids = zipfs.flatMap((zipf) => {
@@ -129,7 +129,7 @@ test("a run shares its caches out as its plan does, and trains the same bits", a
   t.is(planned.digest, ruled.digest);
 });
 
-test("one more GiB of either tier holds all rows of small tables: only births are left", async (t) => {
+test("one more GiB of either tier holds all rows of small tables", async (t) => {
   const { topology, curves } = await train(2 * 2000 * placeBytes);
   for (const { curve, accesses, rowBytes, now, moreHbm, moreDdr } of adviseTiers(
     topology,

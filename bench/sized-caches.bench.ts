@@ -1,6 +1,6 @@
-// Question: what does it bring to size the caches of unlike tables, as `osiris plan` does? Tables of
-// as many rows, whose ids are from almost uniform to very popular; both runs in turn, in the same
-// memory, on one device with a tier beside it.
+// Question: what does it bring to size the caches of unlike tables, as `osiris plan` does? The
+// tables have as many rows, ids are from almost uniform to very popular; both runs in turn, in the
+// same memory, on one device with a tier beside it.
 // Limit: the same training with caches by the rule of runs without a plan, alike for these tables.
 
 import { mkdtempSync, rmSync } from "node:fs";

@@ -11,7 +11,7 @@
 //       before anybody else can: it says nothing and hears nothing as the root.
 
 import type { Cancel, Clock } from "../src/clock.ts";
-import { LeadershipLostError } from "../src/errors.ts";
+import { LeadershipLostError } from "../src/root-errors.ts";
 import type { LeaseDirectory, Term } from "../storage/lease.ts";
 
 export interface LeadershipOptions {

@@ -9,7 +9,8 @@
 //   O2. A run or a wish is answered only if a successor will find it: it is in the journal, and
 //       nobody led by then.
 
-import { RootLostError, recordError } from "../src/errors.ts";
+import { recordError } from "../src/errors.ts";
+import { RootLostError } from "../src/root-errors.ts";
 import { LeaseDirectory, type Term } from "../storage/lease.ts";
 import { RunJournal } from "../storage/run-journal.ts";
 import { gated } from "./gate.ts";
@@ -105,7 +106,10 @@ export class LeasedRoot {
         if (entry.kind !== "event") leadership.confirm(); // O2
       },
     );
-    registry.restore(journal.readFormer());
+    registry.restore(journal.readFormer(), (run, error) => {
+      const where = { offender: run, supervisor: "lease", context: "taking up its runs" };
+      options.onIncident({ ...where, reason: recordError(error) });
+    });
     journal.begin(registry.entries());
     this.#journal = journal;
     membership.countFrom(1 + hostsPerTerm * (term - 1));

@@ -43,11 +43,21 @@ export class Registry {
     return record;
   }
 
-  /** Takes up the runs of a root that is gone. */
-  restore(entries: Iterable<JournalEntry<RunEvent>>): void {
+  /** Takes up the runs of a root that is gone. Left out, and told: jobs of another version. */
+  restore(
+    entries: Iterable<JournalEntry<RunEvent>>,
+    onUnknown: (run: string, error: unknown) => void,
+  ): void {
     for (const entry of entries) {
-      if (entry.kind === "run") this.#remember(entry.run, resolveJob(entry.job), entry.key);
-      else this.#records.get(entry.run)?.restore(entry);
+      if (entry.kind !== "run") {
+        this.#records.get(entry.run)?.restore(entry);
+        continue;
+      }
+      try {
+        this.#remember(entry.run, resolveJob(entry.job), entry.key);
+      } catch (error) {
+        onUnknown(entry.run, error);
+      }
     }
     for (const record of this.all()) record.skipNumbers();
   }

@@ -24,8 +24,8 @@ export type JournalEntry<Event> =
       readonly cancel?: boolean;
     };
 
-/** Bytes beyond which a journal is written anew, without what has been forgotten since. */
-const journalBytesMax = 64 * 2 ** 20;
+/** Growth after which a journal is written anew, without what has been forgotten since. */
+const grownBytesMax = 64 * 2 ** 20;
 
 export class RunJournal<Event> {
   readonly #disk: Disk;
@@ -33,6 +33,7 @@ export class RunJournal<Event> {
   readonly #path: string;
   #file: DiskFile | undefined;
   #end = 0;
+  #begunBytes = 0;
 
   constructor(disk: Disk, directory: string, term: number) {
     this.#disk = disk;
@@ -41,12 +42,18 @@ export class RunJournal<Event> {
     makeDurableDirectory(disk, this.#directory);
   }
 
-  /** All that the newest journal before this one holds. A torn last line is none. */
+  /** All that the newest journal before this one holds. A torn line is none. */
   readFormer(): JournalEntry<Event>[] {
     const former = this.#formerPaths().at(-1);
     if (former === undefined) return [];
     const lines = new TextDecoder().decode(readWhole(this.#disk, former)).split("\n");
-    return lines.slice(0, -1).map((line) => JSON.parse(line) as JournalEntry<Event>);
+    return lines.slice(0, -1).flatMap((line) => {
+      try {
+        return JSON.parse(line) as JournalEntry<Event>;
+      } catch {
+        return []; // Its machine died before it was on disk.
+      }
+    });
   }
 
   /** Begins anew with these, and removes older journals. */
@@ -57,12 +64,13 @@ export class RunJournal<Event> {
     replaceDurably(this.#disk, this.#path, bytes);
     this.#file = this.#disk.open(this.#path, "update");
     this.#end = bytes.length;
+    this.#begunBytes = bytes.length;
     for (const former of this.#formerPaths()) this.#disk.remove(former);
   }
 
   /** Whether it should begin anew. */
   get isLong(): boolean {
-    return this.#end > journalBytesMax;
+    return this.#end > 2 * this.#begunBytes + grownBytesMax;
   }
 
   /** Adds a line. R2 */

@@ -34,6 +34,7 @@ async function follow(run: Run, act: () => unknown): Promise<Story> {
   const events: RunEvent[] = [];
   const seconds = { taken: 0, goingOn: 0 };
   let atMs: number | undefined;
+  let acted: unknown;
   for await (const event of run.events()) {
     events.push(event);
     const since = (performance.now() - (atMs ?? 0)) / 1000;
@@ -41,8 +42,9 @@ async function follow(run: Run, act: () => unknown): Promise<Story> {
     if (event.type === "run.recovered") seconds.goingOn ||= since;
     if (event.type !== "run.checkpointed" || event.step < 60 || atMs !== undefined) continue;
     atMs = performance.now();
-    await act();
+    acted = act();
   }
+  await acted;
   return { events, result: await run.result(), seconds };
 }
 
@@ -74,7 +76,7 @@ async function startTwo(t: ExecutionContext, devices: number) {
 
 for (const devices of [2, 0]) {
   const whose = devices === 0 ? "on hosts that live on" : "with devices of its own";
-  test.serial(`the root is killed, ${whose}: another process leads, and takes over`, async (t) => {
+  test.serial(`P9: the root is killed, ${whose}: another process leads, and takes over`, async (t) => {
     const { place, root } = await startTwo(t, devices);
     if (devices === 0) await place.startHost();
     const run = await place.client.submit(place.job(long));
@@ -83,7 +85,7 @@ for (const devices of [2, 0]) {
 }
 
 test.serial(
-  "a root that stood still is none any more when it moves: it writes nothing",
+  "P8: a root that stood still is none any more when it moves: it writes nothing",
   async (t) => {
     const { place, root } = await startTwo(t, 2);
     const run = await place.client.submit(place.job(long));

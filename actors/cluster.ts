@@ -26,7 +26,7 @@ import type { Incident } from "./incident.ts";
 import { LeasedRoot } from "./leased-root.ts";
 import type { Network } from "./mailbox.ts";
 import { type HostRecord, Membership } from "./membership.ts";
-import { openNetwork } from "./network.ts";
+import { openNetwork, type World } from "./network.ts";
 import { Registry } from "./registry.ts";
 import { intensity, Root } from "./root.ts";
 import type { RunEvent } from "./run-record.ts";
@@ -75,6 +75,8 @@ export type ClusterOptions = z.input<typeof clusterOptions> & {
   readonly onStandby?: (leader: string) => void;
   /** How threads are started. @default worker threads */
   readonly launcher?: Launcher;
+  /** Clock and disk of its actors. @default the machine's own */
+  readonly world?: World;
 };
 
 /** A running cluster. Close it, or declare it with `await using`. */
@@ -170,6 +172,7 @@ export class Cluster implements AsyncDisposable {
       onHosts = () => {},
       onStandby = () => {},
       launcher = workerLauncher,
+      world,
       ...plain
     } = given;
     const options = checkOptions(clusterOptions, plain);
@@ -186,6 +189,7 @@ export class Cluster implements AsyncDisposable {
         connection: { servers: broker?.url ?? options.nats ?? "", ...credentials },
         cluster: name,
         faultsAllowed,
+        world,
         onError: (offender, error) => tell(onIncident, offender, error),
       });
       const told = { onIncident, onHosts, onStandby };

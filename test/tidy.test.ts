@@ -145,9 +145,9 @@ test("words that mean two things are not used", (t) => {
 
 /** Class, code and recovery of each error that Osiris raises. */
 function declaredErrors() {
-  const text = ["errors", "root-errors", "tier-errors"]
-    .map((name) => textOf(`src/${name}.ts`))
-    .join("");
+  const rooms = ["src/errors.ts", "src/root-errors.ts", "src/tier-errors.ts"];
+  const files = [...rooms, "chaos/promise-broken.ts"];
+  const text = files.map((path) => textOf(path)).join("\n");
   const classes = text.matchAll(
     /class (\w+Error) extends TrainingError \{\s+readonly code = "(\w+)";\s+readonly recovery = "(\w+)"/g,
   );

@@ -76,12 +76,15 @@ async function startTwo(t: ExecutionContext, devices: number) {
 
 for (const devices of [2, 0]) {
   const whose = devices === 0 ? "on hosts that live on" : "with devices of its own";
-  test.serial(`P9: the root is killed, ${whose}: another process leads, and takes over`, async (t) => {
-    const { place, root } = await startTwo(t, devices);
-    if (devices === 0) await place.startHost();
-    const run = await place.client.submit(place.job(long));
-    await assertTakenOver(t, await follow(run, () => root.kill("SIGKILL")));
-  });
+  test.serial(
+    `P9: the root is killed, ${whose}: another process leads, and takes over`,
+    async (t) => {
+      const { place, root } = await startTwo(t, devices);
+      if (devices === 0) await place.startHost();
+      const run = await place.client.submit(place.job(long));
+      await assertTakenOver(t, await follow(run, () => root.kill("SIGKILL")));
+    },
+  );
 }
 
 test.serial(

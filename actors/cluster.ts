@@ -52,8 +52,8 @@ const clusterOptions = z.strictObject({
     .regex(/^[A-Za-z0-9_-]{1,64}$/)
     .default("c1"),
   /**
-   * Several processes may be started with the same lease: one leads, the others stand by, and one of
-   * them leads when it is gone. It lies in a directory that all of them see.
+   * Several processes may be started with the same lease: one leads, the others stand by, and one
+   * of them leads when it is gone. It lies in a directory that all of them see.
    */
   lease: z
     .strictObject({

@@ -6,7 +6,8 @@
 // Invariants
 //   R1. Only the leader of a term writes its journal. Its successor reads it, once, and begins its
 //       own with all that was in it: what a former leader still writes, nobody reads.
-//   R2. Runs and wishes are on disk before they are answered; an event may be lost with the machine.
+//   R2. Runs and wishes are on disk before they are answered; an event may be lost with the
+//       machine.
 //   R3. It is a hint (law 6): the truth about training is in the checkpoint store.
 
 import { join } from "node:path";

@@ -8,7 +8,7 @@ import { LeaseDirectory } from "../../storage/lease.ts";
 
 const leaseMs = 1000;
 
-/** Processes that would lead, each with a clock of its own: one that is not advanced stands still. */
+/** Processes that would lead, each with a clock of its own: one not advanced stands still. */
 function startPlace() {
   const disk = new SimulatedDisk();
   const told: string[] = [];

@@ -114,6 +114,9 @@ type EventBody =
       readonly digest: string;
       readonly best: boolean;
       readonly bytes: number;
+      /** Longest that a device stood still for it, of which it was kept by the one before. */
+      readonly stallMs: number;
+      readonly waitedMs: number;
     }
   | {
       readonly type: "run.incident";

@@ -2,16 +2,17 @@
 //
 //   preparing ▶ assembling ▶ deciding ─▶ running ───▶ deciding      a window up to the next cut
 //                               │  ├───▶ evaluating ▶ deciding
-//                               │  └───▶ cutting ───▶ deciding
-//                               └──────▶ releasing ─▶ finished
-//   meanwhile: watching the hosts' heartbeats, the devices' progress, and whether the run should
+//                               │  └───▶ cutting ───▶ deciding      waits for the one before
+//                               └──────▶ releasing ─▶ finished      waits for the last one
+//   meanwhile: the writers write what was cut, until it is committed; watching the hosts' heartbeats, the devices' progress, and whether the run should
 //   have other devices: then it ends after the current step, with a checkpoint, and without a
 //   result; its supervisor begins a generation with those that are there
 //
 // Takes   host.prepared · progress · mended · failed · device.ready · reached · evaluated ·
-//         checkpoint.committed · run.cancel; from the membership: host.gone; from scaling.ts:
+//         checkpoint.taken · committed · run.cancel; from the membership: host.gone; from scaling.ts:
 //         run.rescale
-// Asks    host.prepare · host.assemble · host.release · device.run · evaluate · checkpoint.cut
+// Asks    host.prepare · host.assemble · host.release · device.run · evaluate · checkpoint.cut ·
+//         checkpoint.commit
 //
 // Invariants
 //   T1. Everything it decides follows from the checkpoint it began with and what devices report:
@@ -19,22 +20,31 @@
 //   T2. Evaluation comes before the checkpoint of its cut: metrics and patience are part of the
 //       cut.
 //   T3. A failure of anyone who takes part ends this generation; nothing is retried (law 3).
+//   T4. One checkpoint is on its way at most, and none when the run ends.
 
 import { assign, enqueueActions, setup } from "xstate";
-import { PeerLostError, RemoteError, StepTimeoutError } from "../src/errors.ts";
 import { nextCut, scheduleOf } from "../src/training/schedule.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import {
   isEnded,
+  isOver,
   isOwnCut,
+  mustCut,
   type TrainingCoordinatorContext,
   type TrainingCoordinatorInput,
+  takenOf,
 } from "./coordinator-context.ts";
 import * as questions from "./coordinator-questions.ts";
 import {
-  incidentOf,
+  failureOf,
+  goneOf,
+  stallOf,
+  tellCheckpointed,
+  tellEvaluated,
   tellGoingOn,
+  tellMended,
   tellPrepared,
+  tellPreparing,
   tellProgress,
   tellStarted,
   watchPipeline,
@@ -42,7 +52,6 @@ import {
 } from "./coordinator-report.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { hostWatchMachine, watchingMembership } from "./host-watch.ts";
-import { ActorFailedError } from "./incident.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { openMailbox } from "./mailbox.ts";
 import { devicesOf } from "./membership.ts";
@@ -124,9 +133,7 @@ const machine = setup({
       enqueue.assign({ isGoingOn: true });
     }),
     tellPreparing: ({ context, event }) => {
-      if (event.type !== "host.preparing") return;
-      const { fraction } = event.body;
-      context.record.append(context.scope.generation, { type: "run.preparing", fraction });
+      if (event.type === "host.preparing") tellPreparing(context, event.body);
     },
     askPause: ({ context }) => {
       const body = { command: context.command, afterStep: 0 };
@@ -141,39 +148,31 @@ const machine = setup({
     noteFailed: assign({
       failure: ({ context, event }) => {
         if (event.type !== "host.failed") return context.failure;
-        const incident = incidentOf(context, event.body);
-        return new ActorFailedError(incident, { cause: new RemoteError(incident.reason) });
+        return failureOf(context, event.body);
       },
     }),
     tellMended: ({ context, event }) => {
-      if (event.type !== "host.mended") return;
-      const { record, scope } = context;
-      const { reason, ...where } = incidentOf(context, event.body);
-      record.append(scope.generation, { type: "run.incident", ...where, error: reason });
+      if (event.type === "host.mended") tellMended(context, event.body);
     },
     fail: ({ context }) => {
       throw context.failure;
     },
     failGone: ({ event }) => {
-      if (event.type !== "host.gone") return;
-      throw new PeerLostError(`host:${event.host}`, "it is not a host of the cluster any more");
+      if (event.type === "host.gone") throw goneOf(event.host);
     },
     failStalled: ({ context }) => {
-      const names = context.hosts.map(({ host }) => `host:${host}`).join(", ");
-      const wait = `a step after step ${context.seenStep} of the devices of ${names}`;
-      throw new StepTimeoutError(wait, 2 * context.job.stepDeadlineMs);
+      throw stallOf(context);
     },
   },
   guards: {
-    isOver: ({ context }) =>
-      context.cut === undefined && (isEnded(context) || context.isScaleAsked),
+    isOver: ({ context }) => isOver(context),
     mustRun: ({ context: { cut, step, isCancelAsked, isScaleAsked } }) =>
       cut !== undefined && step < cut.step && !isCancelAsked && !isScaleAsked,
     mustEvaluate: ({ context: { cut, metrics, step } }) =>
       cut?.evaluate === true && step === cut.step && metrics.evaluatedStep !== step,
-    mustCut: ({ context }) =>
-      context.metrics.savedStep !== context.step &&
-      (isOwnCut(context) || (context.isScaleAsked && context.step > (context.latest?.cut ?? 0))),
+    isOnItsWay: ({ context }) => context.taken !== undefined,
+    isCommitted: ({ context }) => context.taken === undefined,
+    mustCut: ({ context }) => mustCut(context),
     hasMoved: ({ context, event }) =>
       event.type === "host.progress" && (event.body.steps[0] ?? 0) > context.seenStep,
   },
@@ -199,6 +198,9 @@ const machine = setup({
     isCancelAsked: input.record.isCancelAsked,
     isCancelled: false,
     isScaleAsked: false,
+    taken: undefined,
+    waitsSinceMs: 0,
+    waitedMs: 0,
   }),
   invoke: [
     { src: "listening", input: ({ context }) => context },
@@ -283,8 +285,8 @@ const machine = setup({
               always: [
                 { guard: "mustRun", target: "running" },
                 { guard: "mustEvaluate", target: "evaluating" }, // T2
-                { guard: "mustCut", target: "cutting" },
-                { guard: "isOver", target: "releasing" },
+                { guard: "mustCut", target: "waiting" },
+                { guard: "isOver", target: "ending" },
                 { target: "cutMade" },
               ],
             },
@@ -294,7 +296,7 @@ const machine = setup({
                 cut: undefined,
                 isCancelled: context.isCancelAsked,
               })),
-              always: [{ guard: "isOver", target: "releasing" }, { target: "deciding" }],
+              always: [{ guard: "isOver", target: "ending" }, { target: "deciding" }],
             },
             running: {
               invoke: {
@@ -316,11 +318,7 @@ const machine = setup({
                 moving: {
                   after: { stallMs: { actions: "failStalled" } },
                   on: {
-                    "host.progress": {
-                      guard: "hasMoved",
-                      target: "moving",
-                      reenter: true,
-                    },
+                    "host.progress": { guard: "hasMoved", target: "moving", reenter: true },
                   },
                 },
               },
@@ -340,18 +338,20 @@ const machine = setup({
                         event.output,
                       ),
                     })),
-                    ({ context, event }) => {
-                      const { record, scope, step } = context;
-                      const metrics = event.output;
-                      record.append(scope.generation, { type: "run.evaluated", step, metrics });
-                    },
+                    ({ context, event }) => tellEvaluated(context, event.output),
                   ],
                 },
               },
             },
+            // T4: the one before is still being written: as much back-pressure as there is.
+            waiting: {
+              entry: assign({ waitsSinceMs: ({ context }) => context.network.clock.now() }),
+              always: { guard: "isCommitted", target: "cutting" },
+            },
             cutting: {
               // A checkpoint that is made for new devices alone is no point of the history.
               entry: assign(({ context }) => ({
+                waitedMs: context.network.clock.now() - context.waitsSinceMs,
                 metrics: isOwnCut(context)
                   ? afterCheckpoint(context.metrics, context.step)
                   : { ...context.metrics, savedStep: context.step },
@@ -361,25 +361,37 @@ const machine = setup({
                 input: ({ context }) => context,
                 onDone: {
                   target: "deciding",
-                  actions: ({ context, event }) => {
-                    const { record, scope, metrics } = context;
-                    const { cut, modelDigest, bytes } = event.output;
-                    record.append(scope.generation, {
-                      type: "run.checkpointed",
-                      step: cut,
-                      digest: modelDigest,
-                      best: metrics.isBest,
-                      bytes,
-                    });
-                  },
+                  actions: assign({
+                    taken: ({ context, event }) => takenOf(context, event.output),
+                  }),
                 },
               },
             },
+            ending: { always: { guard: "isCommitted", target: "releasing" } }, // T4
             releasing: {
               invoke: {
                 src: "releasing",
                 input: ({ context }) => context,
                 onDone: "#trainingCoordinator.finished",
+              },
+            },
+          },
+        },
+        writing: {
+          initial: "nothing",
+          states: {
+            nothing: { always: { guard: "isOnItsWay", target: "cut" } },
+            cut: {
+              invoke: {
+                src: "committing",
+                input: ({ context }) => context,
+                onDone: {
+                  target: "nothing",
+                  actions: [
+                    ({ context, event }) => tellCheckpointed(context, event.output),
+                    assign({ taken: undefined }),
+                  ],
+                },
               },
             },
           },

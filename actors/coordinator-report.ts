@@ -4,6 +4,8 @@ import { PeerLostError, RemoteError, StepTimeoutError } from "../src/errors.ts";
 import { kernelNotice } from "../src/kernels/index.ts";
 import { sliceRunsOf } from "../src/planner/placement.ts";
 import type { Metrics } from "../src/training/metrics.ts";
+import { adviseTiers, type TableTiers } from "../src/training/tier-advice.ts";
+import { assemblyOf, derive } from "./assembly.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 import { ActorFailedError, type Incident } from "./incident.ts";
 import type { MessageEvent } from "./listening.ts";
@@ -121,13 +123,14 @@ export function tellGoingOn(context: TrainingCoordinatorContext): void {
 
 /** run.checkpointed */
 export function tellCheckpointed(
-  { record, scope, taken }: TrainingCoordinatorContext,
+  context: TrainingCoordinatorContext,
   { cut, modelDigest, bytes }: MessageEvent<"checkpoint.committed">["body"],
 ): void {
-  const { isBest = false, stallMs = 0, waitedMs = 0 } = taken ?? {};
-  record.append(scope.generation, {
+  const { isBest = false, stallMs = 0, waitedMs = 0 } = context.taken ?? {};
+  context.record.append(context.scope.generation, {
     type: "run.checkpointed",
     ...{ step: cut, digest: modelDigest, best: isBest, bytes, stallMs, waitedMs },
+    tiers: tiersOf(context),
   });
 }
 
@@ -175,6 +178,16 @@ export function watchStragglers(context: TrainingCoordinatorContext): {
 /** Slices of each device, by rank. */
 function slicesOf({ job, hosts, sliceCounts }: TrainingCoordinatorContext): number[] {
   return sliceRunsOf(job.slices, devicesOf(hosts), sliceCounts).map(({ slices }) => slices);
+}
+
+/** What is known of the cached tables in this generation; undefined where there is none. */
+export function tiersOf(context: TrainingCoordinatorContext): readonly TableTiers[] | undefined {
+  const curves = [...context.watch.latest.values()].flatMap((sample) => {
+    return sample.curves === undefined ? [] : [sample.curves];
+  });
+  if (curves.length === 0) return undefined;
+  const { topology } = derive(assemblyOf(context));
+  return adviseTiers(topology, context.job.optimizer.sparse, curves);
 }
 
 /** Takes what a host has sampled; run.alert, where its pipeline has fallen serial. */

@@ -4,21 +4,19 @@
 //                               │  ├───▶ evaluating ▶ deciding
 //                               │  └───▶ cutting ───▶ deciding      waits for the one before
 //                               └──────▶ releasing ─▶ finished      waits for the last one
-//   meanwhile: the writers write what was cut, until it is committed; watching the hosts' heartbeats, the devices' progress, and whether the run should
-//   have other devices: then it ends after the current step, with a checkpoint, and without a
-//   result; its supervisor begins a generation with those that are there
+//   meanwhile: what was cut is written and committed; the hosts' heartbeats and the devices'
+//   progress are watched, and whether the run should have other devices: then it ends after the
+//   current step, with a checkpoint, and without a result; its supervisor begins another generation
 //
 // Takes   host.prepared · progress · mended · failed · device.ready · reached · evaluated ·
-//         checkpoint.taken · committed · run.cancel; from the membership: host.gone; from scaling.ts:
-//         run.rescale
-// Asks    host.prepare · host.assemble · host.release · device.run · evaluate · checkpoint.cut ·
-//         checkpoint.commit
+//         checkpoint.taken · committed · run.cancel; from the membership: host.gone; from
+//         scaling.ts: run.rescale
+// Asks    host.prepare · assemble · release · device.run · evaluate · checkpoint.cut · commit
 //
 // Invariants
 //   T1. Everything it decides follows from the checkpoint it began with and what devices report:
 //       restarted after a failure, it decides the same again.
-//   T2. Evaluation comes before the checkpoint of its cut: metrics and patience are part of the
-//       cut.
+//   T2. Evaluation comes before the checkpoint of its cut: metrics and patience are part of it.
 //   T3. A failure of anyone who takes part ends this generation; nothing is retried (law 3).
 //   T4. One checkpoint is on its way at most, and none when the run ends.
 
@@ -26,6 +24,7 @@ import { assign, enqueueActions, setup } from "xstate";
 import { nextCut, scheduleOf } from "../src/training/schedule.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import {
+  contextOf,
   isEnded,
   isOver,
   isOwnCut,
@@ -47,25 +46,18 @@ import {
   tellPreparing,
   tellProgress,
   tellStarted,
+  tiersOf,
   watchPipeline,
   watchStragglers,
 } from "./coordinator-report.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { hostWatchMachine, watchingMembership } from "./host-watch.ts";
 import { listening, type MessageEvent } from "./listening.ts";
-import { openMailbox } from "./mailbox.ts";
 import { devicesOf } from "./membership.ts";
-import { afterTelling, emptyWatch, timesOfAll } from "./pipeline-watch.ts";
-import {
-  afterCheckpoint,
-  afterEvaluation,
-  afterWindow,
-  restoredMetrics,
-  resultOf,
-} from "./run-metrics.ts";
+import { afterTelling, timesOfAll } from "./pipeline-watch.ts";
+import { afterCheckpoint, afterEvaluation, afterWindow, resultOf } from "./run-metrics.ts";
 import type { RunResult } from "./run-record.ts";
 import { watchingScale } from "./scaling.ts";
-import { dealSlices, noStragglers } from "./straggler-watch.ts";
 
 type CoordinatorEvent =
   | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing">
@@ -178,30 +170,7 @@ const machine = setup({
   },
 }).createMachine({
   id: "trainingCoordinator",
-  context: ({ input }) => ({
-    ...input,
-    mailbox: openMailbox(input.network, input.scope, { role: "coordinator", index: 0 }),
-    command: 1,
-    plan: undefined,
-    schedule: undefined,
-    step: input.latest?.cut ?? 0,
-    cut: undefined,
-    metrics: restoredMetrics(input.latest),
-    arithmetic: input.latest?.arithmetic ?? "",
-    startedAtMs: 0,
-    seenStep: input.latest?.cut ?? 0,
-    seenLoss: Number.NaN,
-    watch: emptyWatch,
-    sliceCounts: dealSlices(input.job.slices, input.hosts, input.record.speeds),
-    stragglers: noStragglers,
-    isGoingOn: false,
-    isCancelAsked: input.record.isCancelAsked,
-    isCancelled: false,
-    isScaleAsked: false,
-    taken: undefined,
-    waitsSinceMs: 0,
-    waitedMs: 0,
-  }),
+  context: ({ input }) => contextOf(input),
   invoke: [
     { src: "listening", input: ({ context }) => context },
     { src: "watchingMembership", input: ({ context }) => context },
@@ -219,8 +188,10 @@ const machine = setup({
     "run.cancel": { actions: ["noteCancel", "askPause"] },
     "run.rescale": { actions: ["noteScale", "askPause"] },
   },
-  output: ({ context }) =>
-    isEnded(context) ? resultOf({ ...context, times: timesOfAll(context.watch) }) : undefined,
+  output: ({ context }) => {
+    if (!isEnded(context)) return undefined;
+    return resultOf({ ...context, times: timesOfAll(context.watch), tiers: tiersOf(context) });
+  },
   initial: "preparing",
   states: {
     preparing: {

@@ -26,6 +26,7 @@ import {
 import type { Key } from "../random.ts";
 import { subtractSum } from "./digest.ts";
 import { recordRowsMax } from "./records-in-memory.ts";
+import { createReuseSampler, type ReuseSampler } from "./reuse.ts";
 import type { RowRecords } from "./row-store.ts";
 import type { FoundRecords, RowsBelow } from "./rows-below.ts";
 import type { SavedRows } from "./saved-rows.ts";
@@ -67,6 +68,7 @@ export interface CachedShard {
   readonly cache: RowCache;
   readonly recordBytes: number;
   readonly counts: CacheCounts;
+  readonly reuse: ReuseSampler;
   readonly birth: Birth;
   /** What checkpoints have of it. */
   readonly saved: SavedRows;
@@ -81,16 +83,19 @@ export function createCachedShard(options: {
   readonly tile: CacheTile;
   readonly birth: Birth;
   readonly shape: CacheShape;
+  /** Of the whole table. */
+  readonly tableRows: number;
   savedFor(places: number): SavedRows;
 }): CachedShard {
-  const { kernels, shard, tile, shape, savedFor, ...rest } = options;
+  const { kernels, shard, tile, shape, tableRows, savedFor, ...rest } = options;
   const cache = createRowCache({ ...shape, rows: shard.rows });
   const rows = { ...reserveTile(kernels, tile, cache.rowOf.length), names: cache.rowOf };
   const counts = { lookups: 0, distinct: 0, missed: 0, conflicts: 0, conflictLookups: 0 };
   const recordBytes = recordBytesOf(tile, tile.stateWidth);
+  const reuse = createReuseSampler({ rows: shard.rows, scale: tableRows / shard.rows });
   const saved = savedFor(rows.rows);
   const room = reserveTile(kernels, tile, recordRowsMax);
-  return { ...rest, shard, tile, rows, cache, recordBytes, counts, saved, room };
+  return { ...rest, shard, tile, rows, cache, recordBytes, counts, reuse, saved, room };
 }
 
 /** Room for some rows of a shard. */
@@ -127,6 +132,7 @@ export function stageRows(
   counts.missed += placed.missed.length;
   counts.conflicts += placed.conflicts;
   counts.conflictLookups += placed.conflictLookups;
+  cached.reuse.note(cache.rowOf, placed.placed);
   return { memory, placed };
 }
 

@@ -201,7 +201,8 @@ function cache(options: SlabOptions, shard: Shard, at: number): CachedShard {
   const birth = { key, purpose, scale: scaleOf(spec), state: initialStateOf(optimizer) };
   const savedFor = (places: number) => savedOf(options, shard, places);
   const shape = tiers.shapeOf(shard);
-  return createCachedShard({ kernels, at, shard, tile, birth, shape, savedFor });
+  const whole = { tableRows: spec.rows, savedFor };
+  return createCachedShard({ kernels, at, shard, tile, birth, shape, ...whole });
 }
 
 /** What is kept of a shard of which `places` lie in device memory. */

@@ -37,6 +37,7 @@ const participants = [
   { role: "shard", index: 0, offender: "device:0" },
   { role: "coordinator", index: 0, offender: "training" },
   { role: "checkpoint", index: 0, offender: "checkpoint" },
+  { role: "writer", index: 1, offender: "writer:1" },
 ] as const;
 
 for (const { role, index, offender } of participants) {

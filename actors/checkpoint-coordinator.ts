@@ -1,8 +1,9 @@
 // Checkpoint coordinator: makes a cut into a checkpoint: has the devices take it, after which they
 // train on, collects the parts that their writers report, and commits the manifest last (law 2).
 //
-//   idle ──checkpoint.cut──▶ taking ──all devices have──▶ collecting ──all parts──▶ committing ──▶ idle
-//                            (asks again until it has them)   checkpoint.taken      checkpoint.committed
+//   idle ──checkpoint.cut──▶ taking ──all devices have──▶ collecting ──all parts──▶ committing ─┐
+//    ▲                      (asks devices)  checkpoint.taken  (asks writers)                    │
+//    └──────────────────────────────────checkpoint.committed, when it is asked for──────────────┘
 //
 // Invariants
 //   C1. The manifest is written when every part of the job is on disk, and only by this generation.

@@ -1,6 +1,7 @@
 // Host generation: all that one host runs of one generation: its devices and what lies below their
-// memory, the writers of their checkpoints, its readers, its bridge to the other hosts, where there are any, and the memory that they
-// share. It is made when the generation is assembled and gone when it ends.
+// memory, the writers of their checkpoints, its readers, its bridge to the other hosts, where there
+// are any, and the memory that they share. It is made when the generation is assembled and gone
+// when it ends.
 //
 //   beating ──device, tier or bridge failed──▶ error (law 3: the generation is over)
 //      │ └──reader failed──▶ beating, with another reader in its place

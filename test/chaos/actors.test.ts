@@ -70,8 +70,8 @@ test.serial("a reader that throws is replaced, and the generation goes on", asyn
     only(events, "run.incident").map(({ offender, supervisor }) => `${offender} of ${supervisor}`),
     ["reader:0 of host:0"],
   );
-  // Prepare, two devices, a reader, and the reader that took its place.
-  t.is(place.threads.started() - before, 5);
+  // Prepare, two devices and their writers, a reader, and the reader that took its place.
+  t.is(place.threads.started() - before, 7);
 });
 
 test.serial("a job supervisor that throws is started again, and goes on", async (t) => {

@@ -22,7 +22,7 @@ test.serial("a writer may die at any point of a checkpoint", async (t) => {
   const calm = await calmResult();
   await using place = await startTestCluster();
   // Of the last cut, whose writing ends the run: no step is done meanwhile.
-  const points = Array.from({ length: 24 }, (_, point) => point);
+  const points = Array.from({ length: 18 }, (_, point) => point);
   place.threads.plan(
     points.map((point) => ({
       actor: `writer:${point % 2}`,
@@ -38,7 +38,12 @@ test.serial("a writer may die at any point of a checkpoint", async (t) => {
   const incidents = only(events, "run.incident");
   t.is(incidents.length, points.length);
   t.true(incidents.every(({ offender }, i) => offender === `writer:${i % 2}`));
-  t.true(only(events, "run.started").every(({ fromStep }) => fromStep === 0 || fromStep === 40));
+  // The steps may be done before the cut at 40 is written: then it is that one which dies.
+  const begun = only(events, "run.started").map(({ fromStep }) => fromStep);
+  t.true(
+    begun.slice(1).every((step) => step === 30 || step === 40),
+    `${begun}`,
+  );
 });
 
 /** A run whose writers have a slow disk. `on` hears every event, and what it may kill. */

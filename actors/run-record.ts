@@ -118,6 +118,9 @@ type EventBody =
       readonly digest: string;
       readonly best: boolean;
       readonly bytes: number;
+      /** Longest that a device stood still for it, of which it was kept by the one before. */
+      readonly stallMs: number;
+      readonly waitedMs: number;
       /** As in the result, so far. */
       readonly tiers?: readonly TableTiers[] | undefined;
     }

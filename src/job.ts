@@ -41,7 +41,8 @@ export const jobSchema = z.strictObject({
     .regex(/^[A-Za-z0-9_-]{1,64}$/, "letters, digits, - and _, at most 64")
     .default("job"),
   /**
-   * `exact`: every step reads what the one before wrote. `bounded`: tables may have `staleness`.
+   * `exact`: every step reads what the one before wrote. `bounded`: tables may have `staleness`,
+   * and checkpoints fewer bits.
    */
   mode: z.enum(["exact", "bounded"]).default("exact"),
   model: modelOptions,
@@ -130,6 +131,7 @@ export function resolveJob(options: unknown): JobSpec {
     () => checkEvaluation(job),
     () => checkData(job),
     () => checkStaleness(job),
+    () => checkBits(job),
     () => checkDedup(job),
     () => checkTiers(job),
     () => checkPlan(job),
@@ -162,6 +164,14 @@ function checkStaleness({ mode, model }: JobSpec): void {
     '0 in an exact job, whose steps read what the one before wrote; set `mode: "bounded"` to allow it',
     model.tables[table]?.staleness,
   );
+}
+
+/** @throws InvalidOptionError where an exact job stores less than it has */
+function checkBits({ mode, checkpoint }: JobSpec): void {
+  if (mode === "bounded" || checkpoint.bits === 32) return;
+  const why =
+    '32 in an exact job, whose restores put back what was there; set `mode: "bounded"` to allow less';
+  throw expected("checkpoint.bits", why, checkpoint.bits);
 }
 
 /**

@@ -7,10 +7,12 @@ import type { JobSpec } from "../src/job.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import type { Cut } from "../src/training/schedule.ts";
 import type { Manifest } from "../storage/checkpoint-store.ts";
+import { durableRanks } from "../storage/tiers/shape.ts";
 import {
   type Assembly,
   type DataPlan,
   dataPlanSchema,
+  derive,
   type HostPlace,
   hostPlaceOf,
   hostPlaces,
@@ -40,6 +42,8 @@ export interface Asking {
   readonly plan: DataPlan | undefined;
   /** The checkpoint that the generation goes on from. */
   readonly latest: Manifest | undefined;
+  /** Hash of the newest checkpoint's manifest. */
+  readonly manifest: string | undefined;
   readonly step: number;
   /** The cut that is being reached or made; undefined between cuts. */
   readonly cut: Cut | undefined;
@@ -73,17 +77,8 @@ export const preparing = fromPromise<DataPlan, Asking>(async ({ input, signal })
  * @throws ArithmeticMismatchError where two devices have different ones
  */
 export const assembling = fromPromise<string, Asking>(async ({ input, signal }) => {
-  const { network, mailbox, job, hosts, plan, scope, step, latest, command } = input;
-  if (plan === undefined) throw new RangeError("The data is not prepared");
-  const assembly: Assembly = {
-    ...scope,
-    job,
-    devices: devicesOf(input).length,
-    hosts: [...hosts],
-    data: plan,
-    fromStep: step,
-    manifest: latest,
-  };
+  const { network, mailbox, job, command } = input;
+  const assembly = assemblyOf(input);
   const arithmetics = await ask({
     network,
     mailbox,
@@ -100,6 +95,21 @@ export const assembling = fromPromise<string, Asking>(async ({ input, signal }) 
   if (other !== undefined) throw new ArithmeticMismatchError(first, other);
   return first;
 });
+
+/** What the generation is made of: the same whenever it is asked. */
+function assemblyOf(input: Asking): Assembly {
+  const { job, hosts, plan, scope, latest } = input;
+  if (plan === undefined) throw new RangeError("The data is not prepared");
+  return {
+    ...scope,
+    job,
+    devices: devicesOf(input).length,
+    hosts: [...hosts],
+    data: plan,
+    fromStep: latest?.cut ?? 0,
+    manifest: latest,
+  };
+}
 
 /**
  * The answer of a host: the arithmetics of its devices, once all have said that they are ready, and
@@ -197,6 +207,30 @@ export const cutting = fromPromise<MessageEvent<"checkpoint.committed">["body"],
     });
     if (committed === undefined) throw new RangeError("Nothing was committed");
     return committed;
+  },
+);
+
+/** What of the durable tables stays beside the last checkpoint, tier by tier. */
+export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], Asking>(
+  async ({ input, signal }) => {
+    const { network, mailbox, job, manifest = "", command } = input;
+    const { topology } = derive(assemblyOf(input));
+    const devices = durableRanks(topology);
+    if (devices.length === 0) return [];
+    return await ask({
+      network,
+      mailbox,
+      to: devices.map((index) => ({ role: "tier", index })),
+      type: "tier.rest",
+      body: { command, manifest },
+      answer: (message) =>
+        message.type === "tier.rested" && message.body.command === command
+          ? { from: devices.indexOf(message.body.device), answer: message.body }
+          : undefined,
+      // All that is not on the disk yet goes there: many steps' worth.
+      deadlineMs: 10 * job.stepDeadlineMs,
+      signal,
+    });
   },
 );
 

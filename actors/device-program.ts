@@ -209,8 +209,9 @@ async function restore(device: DeviceState, assembly: Assembly, ports: DevicePor
   }
   const store = openExistingStore(job.checkpoint.directory, ports.disk);
   const names = manifest.parts.map(({ name }) => name);
-  for (const name of partsNeeded(device, names)) {
-    await restorePart(device, name, store.readWholePart(manifest, name));
+  const kept = (await device.below?.kept()) ?? new Set();
+  for (const name of partsNeeded(device, names, kept)) {
+    await restorePart(device, name, store.readWholePart(manifest, name), kept);
   }
 }
 

@@ -131,8 +131,9 @@ export function resultOf(context: {
   readonly isCancelled: boolean;
   readonly record: RunRecord;
   readonly times: StepTimes | undefined;
+  readonly disk: RunResult["disk"];
 }): RunResult {
-  const { store, job, scope, metrics, isCancelled, record, times } = context;
+  const { store, job, scope, metrics, isCancelled, record, times, disk } = context;
   const { manifests } = store.list();
   const best = manifests.find((manifest) => manifest.best);
   const last = manifests[0];
@@ -165,6 +166,7 @@ export function resultOf(context: {
     generation: scope.generation,
     samplesPerSecond: speeds.at(-1) ?? 0,
     times,
+    disk,
     arithmetic: manifest?.arithmetic ?? "",
   };
 }

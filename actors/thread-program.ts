@@ -10,6 +10,7 @@ import type { Cells } from "../src/exchange/cells.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import type { JobSpec } from "../src/job.ts";
 import { openKernels } from "../src/kernels/index.ts";
+import type { TierCommand } from "../storage/tiers/serve.ts";
 import { type Assembly, derive, type GenerationMemory, openCells } from "./assembly.ts";
 import { type BridgeTask, runBridge } from "./bridge-program.ts";
 import { calibrationShape, measureDevice } from "./calibration-program.ts";
@@ -75,7 +76,13 @@ export async function runThread(
         const options = { clock: realClock, deadlineMs: Number.POSITIVE_INFINITY };
         const cells = openCells(assembly, memory, derive(assembly).tierOf(index), options);
         const kernels = openKernels(assembly.job.arithmetic);
-        const ports = { kernels, cells: wrapCells(cells), clock: realClock, tell: report };
+        const ports = {
+          kernels,
+          cells: wrapCells(cells),
+          clock: realClock,
+          nextCommand: () => receiveMessageOnPort(port)?.message as TierCommand | undefined,
+          tell: report,
+        };
         return await runTier(assembly, memory, index, ports);
       }
       case "bridge":

@@ -3,12 +3,13 @@
 //   preparing ▶ assembling ▶ deciding ─▶ running ───▶ deciding      a window up to the next cut
 //                               │  ├───▶ evaluating ▶ deciding
 //                               │  └───▶ cutting ───▶ deciding
-//                               └──────▶ releasing ─▶ finished
+//                               └──────▶ resting ──▶ releasing ─▶ finished
 //   meanwhile: watching the hosts' heartbeats and the devices' progress
 //
 // Takes   host.prepared · progress · mended · failed · device.ready · reached · evaluated ·
-//         checkpoint.committed · run.cancel; from the membership: host.gone
-// Asks    host.prepare · host.assemble · host.release · device.run · evaluate · checkpoint.cut
+//         checkpoint.committed · tier.rested · run.cancel; from the membership: host.gone
+// Asks    host.prepare · host.assemble · host.release · device.run · evaluate · checkpoint.cut ·
+//         tier.rest
 //
 // Invariants
 //   T1. Everything it decides follows from the checkpoint it began with and what devices report:
@@ -27,10 +28,17 @@ import type { Asking } from "./coordinator-questions.ts";
 import * as questions from "./coordinator-questions.ts";
 import {
   incidentOf,
+  tellCheckpointed,
+  tellEvaluated,
+  tellMended,
   tellPrepared,
+  tellPreparing,
   tellProgress,
+  tellRecovered,
+  tellRested,
   tellStarted,
   watchPipeline,
+  watchTiers,
 } from "./coordinator-report.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { hostWatchMachine, watchingMembership } from "./host-watch.ts";
@@ -47,6 +55,7 @@ import {
   resultOf,
 } from "./run-metrics.ts";
 import type { RunRecord, RunResult } from "./run-record.ts";
+import { noTiers, type TierWatch, troubleOf } from "./tier-watch.ts";
 
 export interface TrainingCoordinatorInput {
   readonly network: Network;
@@ -71,6 +80,7 @@ export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, As
   readonly seenStep: number;
   readonly seenLoss: number;
   readonly watch: PipelineWatch;
+  readonly tiers: TierWatch;
   readonly isRecovered: boolean;
   readonly isCancelAsked: boolean;
   readonly isCancelled: boolean;
@@ -118,9 +128,10 @@ const machine = setup({
       const { host } = event.body;
       if (context.hosts.some((one) => one.host === host)) enqueue.sendTo(`watch:${host}`, event);
     }),
-    watchPipeline: enqueueActions(({ context, event, enqueue }) => {
-      if (event.type === "host.progress")
-        enqueue.assign({ watch: watchPipeline(context, event.body) });
+    watch: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "host.progress") return;
+      const [watch, tiers] = [watchPipeline(context, event.body), watchTiers(context, event.body)];
+      enqueue.assign({ watch, tiers });
     }),
     // The first host tells for all: it has device 0, and steps are made together.
     tellProgress: enqueueActions(({ context, event, enqueue }) => {
@@ -134,17 +145,10 @@ const machine = setup({
     }),
     // Once a generation, at the first sign of a step after the restore.
     tellRecovered: enqueueActions(({ context, enqueue }) => {
-      const { record, scope, failedAtMs, isRecovered, network, latest, step, seenStep } = context;
-      const fromStep = latest?.cut ?? 0;
-      if (failedAtMs === undefined || isRecovered || Math.max(step, seenStep) <= fromStep) return;
-      const seconds = (network.clock.now() - failedAtMs) / 1000;
-      record.append(scope.generation, { type: "run.recovered", fromStep, seconds });
-      enqueue.assign({ isRecovered: true });
+      if (tellRecovered(context)) enqueue.assign({ isRecovered: true });
     }),
     tellPreparing: ({ context, event }) => {
-      if (event.type !== "host.preparing") return;
-      const { fraction } = event.body;
-      context.record.append(context.scope.generation, { type: "run.preparing", fraction });
+      if (event.type === "host.preparing") tellPreparing(context, event.body);
     },
     askPause: ({ context }) => {
       const body = { command: context.command, afterStep: 0 };
@@ -159,10 +163,7 @@ const machine = setup({
       },
     }),
     tellMended: ({ context, event }) => {
-      if (event.type !== "host.mended") return;
-      const { record, scope } = context;
-      const { reason, ...where } = incidentOf(context, event.body);
-      record.append(scope.generation, { type: "run.incident", ...where, error: reason });
+      if (event.type === "host.mended") tellMended(context, event.body);
     },
     fail: ({ context }) => {
       throw context.failure;
@@ -205,11 +206,13 @@ const machine = setup({
     step: input.latest?.cut ?? 0,
     cut: undefined,
     metrics: restoredMetrics(input.latest),
+    manifest: input.latest?.sha256,
     arithmetic: input.latest?.arithmetic ?? "",
     startedAtMs: 0,
     seenStep: input.latest?.cut ?? 0,
     seenLoss: Number.NaN,
     watch: emptyWatch,
+    tiers: noTiers,
     isRecovered: false,
     isCancelAsked: input.record.isCancelAsked,
     isCancelled: false,
@@ -224,9 +227,15 @@ const machine = setup({
     "host.failed": { actions: ["noteFailed", "fail"] }, // T3
     "host.mended": { actions: "tellMended" },
     "host.preparing": { actions: "tellPreparing" },
+    "host.progress": { actions: "watch" },
     "run.cancel": { actions: ["noteCancel", "askPause"] },
   },
-  output: ({ context }) => resultOf({ ...context, times: timesOfAll(context.watch) }),
+  output: ({ context }) =>
+    resultOf({
+      ...context,
+      times: timesOfAll(context.watch),
+      disk: troubleOf(context.tiers),
+    }),
   initial: "preparing",
   states: {
     preparing: {
@@ -272,7 +281,7 @@ const machine = setup({
           entry: "watchHosts",
           on: {
             "host.progress": {
-              actions: ["passOn", "watchPipeline", "tellProgress", "tellRecovered"],
+              actions: ["passOn", "watch", "tellProgress", "tellRecovered"],
             },
           },
         },
@@ -285,7 +294,7 @@ const machine = setup({
                 { guard: "mustRun", target: "running" },
                 { guard: "mustEvaluate", target: "evaluating" }, // T2
                 { guard: "mustCut", target: "cutting" },
-                { guard: "isOver", target: "releasing" },
+                { guard: "isOver", target: "resting" },
                 { target: "cutMade" },
               ],
             },
@@ -295,7 +304,7 @@ const machine = setup({
                 cut: undefined,
                 isCancelled: context.isCancelAsked,
               })),
-              always: [{ guard: "isOver", target: "releasing" }, { target: "deciding" }],
+              always: [{ guard: "isOver", target: "resting" }, { target: "deciding" }],
             },
             running: {
               invoke: {
@@ -318,11 +327,7 @@ const machine = setup({
                 moving: {
                   after: { stallMs: { actions: "failStalled" } },
                   on: {
-                    "host.progress": {
-                      guard: "hasMoved",
-                      target: "moving",
-                      reenter: true,
-                    },
+                    "host.progress": { guard: "hasMoved", target: "moving", reenter: true },
                   },
                 },
               },
@@ -342,11 +347,7 @@ const machine = setup({
                         event.output,
                       ),
                     })),
-                    ({ context, event }) => {
-                      const { record, scope, step } = context;
-                      const metrics = event.output;
-                      record.append(scope.generation, { type: "run.evaluated", step, metrics });
-                    },
+                    ({ context, event }) => tellEvaluated(context, event.output),
                   ],
                 },
               },
@@ -360,18 +361,23 @@ const machine = setup({
                 input: ({ context }) => context,
                 onDone: {
                   target: "deciding",
-                  actions: ({ context, event }) => {
-                    const { record, scope, metrics } = context;
-                    const { cut, modelDigest, bytes } = event.output;
-                    record.append(scope.generation, {
-                      type: "run.checkpointed",
-                      step: cut,
-                      digest: modelDigest,
-                      best: metrics.isBest,
-                      bytes,
-                    });
-                  },
+                  actions: [
+                    assign({ manifest: ({ event }) => event.output.manifest }),
+                    ({ context, event }) => tellCheckpointed(context, event.output),
+                  ],
                 },
+              },
+            },
+            // The checkpoint is there: a tier that cannot keep its rows beside it costs time alone.
+            resting: {
+              invoke: {
+                src: "resting",
+                input: ({ context }) => context,
+                onDone: {
+                  target: "releasing",
+                  actions: ({ context, event }) => tellRested(context, event.output),
+                },
+                onError: "releasing",
               },
             },
             releasing: {

@@ -26,9 +26,11 @@ try {
   await serveTier({
     end: createTierEnd(place),
     shards: recordShardsOf(topology, rank, place.shape),
-    ...{ tiers, ...work.below, kernels: openKernels("auto"), clock: realClock },
+    place: { root: work.below.directory, owner: "bench", generation: 1, device: rank },
+    pageCache: work.below.pageCache,
+    ...{ tiers, kernels: openKernels("auto"), clock: realClock },
     deadlineMs: 600_000,
-    onState: () => {},
+    tell: () => {},
   });
 } catch (error) {
   if (!(error instanceof GenerationAbortedError)) throw error;

@@ -34,10 +34,19 @@ export function partsOf(device: DeviceState): Part[] {
   return [denseOf(device), ...parts, ...rowsParts(device, device.replicas)];
 }
 
-/** Of the parts of a checkpoint, those that have something of what this device holds. */
-export function partsNeeded(device: DeviceState, names: readonly string[]): string[] {
+/**
+ * Of the parts of a checkpoint, those that have something of what this device holds, but for the
+ * shards that are `kept`: what it has of them is there.
+ */
+export function partsNeeded(
+  device: DeviceState,
+  names: readonly string[],
+  kept: ReadonlySet<number> = new Set(),
+): string[] {
   const { tables } = device.topology.input.model;
-  const shards = [...ownSlabs(device), device.replicas].flatMap((slab) => slab.shards);
+  const shards = [...ownSlabs(device), device.replicas]
+    .flatMap((slab) => slab.shards)
+    .filter(({ shard }) => !kept.has(shard));
   return names.filter((name) => {
     if (name === densePart) return true;
     const part = tableOfPart(name, tables);
@@ -53,11 +62,12 @@ export function partsNeeded(device: DeviceState, names: readonly string[]): stri
   });
 }
 
-/** Puts the bytes of a part back. @throws CheckpointCorruptError */
+/** Puts the bytes of a part back, but into no `kept` shard. @throws CheckpointCorruptError */
 export async function restorePart(
   device: DeviceState,
   name: string,
   bytes: Uint8Array,
+  kept: ReadonlySet<number> = new Set(),
 ): Promise<void> {
   const { tables } = device.topology.input.model;
   const part = tableOfPart(name, tables);
@@ -69,8 +79,8 @@ export async function restorePart(
   const { columns: dim } = extent;
   const width = stateWidth(device.recipe.optimizer.sparse.kind, dim);
   for (const slab of [...ownSlabs(device), device.replicas]) {
-    for (const [at, { table }] of slab.shards.entries()) {
-      if (table !== part.table) continue;
+    for (const [at, { table, shard }] of slab.shards.entries()) {
+      if (table !== part.table || kept.has(shard)) continue;
       for (const records of decodeRows(bytes, { dim, width, path: name })) {
         await slab.restore(at, extent, records);
       }

@@ -127,7 +127,9 @@ export async function openRocksRecords(options: RecordStoreOptions): Promise<Rec
     },
     stats: () => ({ ...done, diskBytes: bytesIn(path) }),
     async close() {
-      await db.close();
+      await db.close().catch((error) => {
+        throw refused("write", everything, path, error.cause ?? error);
+      });
       if (keep === "spill") realDisk.remove(directory);
     },
   };

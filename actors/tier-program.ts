@@ -6,6 +6,7 @@
 import { createHash } from "node:crypto";
 import { join, resolve } from "node:path";
 import type { Clock } from "../src/clock.ts";
+import type { Disk } from "../src/disk.ts";
 import type { Cells } from "../src/exchange/cells.ts";
 import type { Kernels } from "../src/kernels/kernels.ts";
 import { createTierEnd } from "../storage/tiers/ring.ts";
@@ -18,6 +19,7 @@ export interface TierPorts {
   readonly kernels: Kernels;
   readonly cells: Cells;
   readonly clock: Clock;
+  readonly disk: Disk;
   nextCommand(): TierCommand | undefined;
   tell(report: TierReport): void;
 }

@@ -64,7 +64,7 @@ const entry = new URL("./thread-entry.js", import.meta.url);
 type ThreadCommand = { readonly type: "command"; readonly command: TierCommand };
 
 const threadLogic = fromCallback<ThreadCommand, TierInput>(({ input, sendBack, receive }) => {
-  const { assembly, memory, device, launcher } = input;
+  const { network, assembly, memory, device, launcher } = input;
   const task = { program: "tier", assembly, memory, index: device };
   const name = `tier-${device}`;
   const thread: Thread<TierCommand, TierReport> = launcher.start(entry, task, name);
@@ -79,7 +79,7 @@ const threadLogic = fromCallback<ThreadCommand, TierInput>(({ input, sendBack, r
     ringDoorbell(words, tierOf(device));
   });
   void thread.ended.then((end) => {
-    removeLeftover(tierDirectory(tierPlace(assembly, device))); // T1
+    removeLeftover(network.disk, tierDirectory(tierPlace(assembly, device))); // T1
     sendBack({ type: "thread.ended", end });
   });
   return () => thread.kill();

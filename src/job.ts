@@ -15,9 +15,9 @@ import {
   type ModelOptions,
   modelOptions,
 } from "./model/options.ts";
-import { checkOptions, expected } from "./options.ts";
+import { checkAll, checkOptions, expected } from "./options.ts";
 import { checkCover } from "./planner/assess.ts";
-import { type PlanFile, planFileSchema, planOfFile, writePlan } from "./planner/plan-file.ts";
+import { planFileSchema, planOfFile, writePlan } from "./planner/plan-file.ts";
 import { deviceCount } from "./planner/shards.ts";
 import { earlyStoppingOptions } from "./training/early-stopping.ts";
 import { pipelineOptions } from "./training/pipeline.ts";
@@ -126,27 +126,39 @@ export interface JobOptions {
 /** A job as it was checked: complete and frozen. */
 export type JobSpec = z.output<typeof jobSchema>;
 
+/** What a user may write, as JSON Schema: from the same definitions that check it. */
+export function jobJsonSchema() {
+  return z.toJSONSchema(jobSchema, { io: "input", unrepresentable: "any" });
+}
+
 /** The complete specification of a job. @throws InvalidOptionError */
 export function resolveJob(options: unknown): JobSpec {
   const job = checkOptions(jobSchema, withEvaluationBatch(options));
-  if (job.evaluation?.data !== undefined && job.evaluation.data.batchSize !== job.data.batchSize) {
-    throw expected(
-      "evaluation.data.batchSize",
-      `left out, or that of the training data, ${job.data.batchSize}`,
-      job.evaluation.data.batchSize,
-    );
-  }
-  if (job.evaluation?.data !== undefined) {
-    checkWeights(job.evaluation.data, "evaluation.data", job.data, job.model.tables);
-  }
-  if (job.data.kind === "synthetic" && job.data.dense !== job.model.dense) {
-    throw expected("data.dense", `the model's, ${job.model.dense}`, job.data.dense);
-  }
-  checkStaleness(job);
-  checkDedup(job);
-  checkTiers(job);
-  if (job.plan !== undefined) checkPlan(job, job.plan);
+  checkAll([
+    () => checkEvaluation(job),
+    () => checkData(job),
+    () => checkStaleness(job),
+    () => checkDedup(job),
+    () => checkTiers(job),
+    () => checkPlan(job),
+  ]);
   return job;
+}
+
+/** @throws InvalidOptionError */
+function checkEvaluation({ evaluation, data, model }: JobSpec): void {
+  if (evaluation?.data === undefined) return;
+  if (evaluation.data.batchSize !== data.batchSize) {
+    const usual = `left out, or that of the training data, ${data.batchSize}`;
+    throw expected("evaluation.data.batchSize", usual, evaluation.data.batchSize);
+  }
+  checkWeights(evaluation.data, "evaluation.data", data, model.tables);
+}
+
+/** @throws InvalidOptionError */
+function checkData({ data, model }: JobSpec): void {
+  if (data.kind !== "synthetic" || data.dense === model.dense) return;
+  throw expected("data.dense", `the model's, ${model.dense}`, data.dense);
 }
 
 /** @throws InvalidOptionError where a table of an exact job is stale */
@@ -189,7 +201,8 @@ function checkTiers({ model }: JobSpec): void {
 }
 
 /** @throws InvalidOptionError where a run of the job cannot follow the plan */
-function checkPlan({ model, devices }: JobSpec, file: PlanFile): void {
+function checkPlan({ model, devices, plan: file }: JobSpec): void {
+  if (file === undefined) return;
   const refuse = (why: string) =>
     new InvalidOptionError("plan", `Expected \`plan\` to be one of this job, but ${why}`);
   const plan = planOfFile(file);

@@ -7,6 +7,7 @@
 //       rows where they can lie, never a wrong row (law 3).
 
 import type { Clock } from "../../src/clock.ts";
+import type { Disk } from "../../src/disk.ts";
 import type { TiersSpec } from "../../src/embedding/tiers.ts";
 import { TrainingError } from "../../src/errors.ts";
 import type { Kernels } from "../../src/kernels/kernels.ts";
@@ -49,6 +50,7 @@ export interface TierOptions {
   /** As `RecordStoreOptions.pageCache`. */
   readonly pageCache?: boolean;
   readonly kernels: Kernels;
+  readonly disk: Disk;
   readonly clock: Pick<Clock, "now">;
   /** How long a request may take, the disk's making room included. */
   readonly deadlineMs: number;
@@ -63,11 +65,11 @@ const slowShare = 0.1;
 /** Serves until a wait of the ring ends in an error; that, or the store's, is thrown. */
 export async function serveTier(options: TierOptions): Promise<never> {
   const { end, shards, tiers, place, stamp, kernels, clock, deadlineMs, tell } = options;
-  const { pageCache, nextCommand = () => undefined } = options;
-  const disk = await openTierStore({ kind: tiers.ssd, shards, place, stamp, pageCache });
-  if (disk.found !== undefined) tell({ type: "found", found: disk.found });
+  const { pageCache, disk, nextCommand = () => undefined } = options;
+  const records = await openTierStore({ kind: tiers.ssd, shards, place, stamp, pageCache, disk });
+  if (records.found !== undefined) tell({ type: "found", found: records.found });
   const onState = (type: TierState) => tell({ type });
-  const below = patient(disk, {
+  const below = patient(records, {
     clock,
     patienceMs: deadlineMs / 2,
     onFull: (isFull) => onState(isFull ? "paused" : "serving"),
@@ -76,7 +78,7 @@ export async function serveTier(options: TierOptions): Promise<never> {
   const cache =
     bytes === 0 ? undefined : createRecordCache({ below, shards, bytes, policy, kernels });
   const store = cache ?? below;
-  const carry = createCarrier(store, disk.isKept);
+  const carry = createCarrier(store, records.isKept);
   let isSlow = false;
   let command: TierCommand | undefined;
   onState("serving");
@@ -97,7 +99,7 @@ export async function serveTier(options: TierOptions): Promise<never> {
           onState(isSlow ? "slow" : "serving");
         }
       } else if (command !== undefined) {
-        tell({ type: "rested", kept: await rested(store, disk, command.stamp) });
+        tell({ type: "rested", kept: await rested(store, records, command.stamp) });
         command = undefined;
       }
     }
@@ -110,12 +112,12 @@ export async function serveTier(options: TierOptions): Promise<never> {
 /** The checkpoint is committed: rows that cannot be kept beside it are a loss of time alone. */
 async function rested(
   store: Pick<RecordStore, "sync">,
-  disk: Pick<TierStore, "rest">,
+  records: Pick<TierStore, "rest">,
   stamp: string,
 ): Promise<FoundRows> {
   try {
     store.sync(stamp);
-    return { rows: await disk.rest() };
+    return { rows: await records.rest() };
   } catch (error) {
     if (!(error instanceof TrainingError)) throw error;
     return { rows: 0, reason: error.message };

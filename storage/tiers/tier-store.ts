@@ -13,7 +13,7 @@
 import { createHash } from "node:crypto";
 import { endianness } from "node:os";
 import { join } from "node:path";
-import { realDisk } from "../../src/disk.ts";
+import type { Disk } from "../../src/disk.ts";
 import { TrainingError } from "../../src/errors.ts";
 import { diskCode, makeDurableDirectory } from "../durable-files.ts";
 import { ofShard, onTier } from "../records/ledger.ts";
@@ -64,6 +64,8 @@ export interface TierStoreOptions {
   readonly stamp: string | undefined;
   /** As `RecordStoreOptions.pageCache`. */
   readonly pageCache?: boolean | undefined;
+  /** For directories; records are read and written by their stores. */
+  readonly disk: Disk;
 }
 
 /** What one generation has of the disk, for one device. */
@@ -72,9 +74,9 @@ export function tierDirectory({ root, owner, generation, device }: TierPlace): s
 }
 
 /** Removes what nobody needs any more; what the disk refuses now is removed another time. */
-export function removeLeftover(path: string): void {
+export function removeLeftover(disk: Disk, path: string): void {
   try {
-    realDisk.remove(path);
+    disk.remove(path);
   } catch (error) {
     if (diskCode(error) === undefined) throw error;
   }
@@ -82,10 +84,10 @@ export function removeLeftover(path: string): void {
 
 /** Opens the stores of a tier, and takes what lies at rest for it. */
 export async function openTierStore(options: TierStoreOptions): Promise<TierStore> {
-  const { kind, shards, place, stamp, pageCache = true } = options;
+  const { kind, shards, place, stamp, pageCache = true, disk } = options;
   const directory = tierDirectory(place);
-  removeLeftover(directory);
-  removeOld(place, stamp);
+  removeLeftover(disk, directory);
+  removeOld(disk, place, stamp);
   const spilled = shards.filter(({ keep }) => keep === "spill");
   const kept = shards.filter(({ keep }) => keep === "durable");
   const open = (keep: Keep, own: readonly TierRecordShard[]) =>
@@ -122,9 +124,9 @@ export async function openTierStore(options: TierStoreOptions): Promise<TierStor
       isAtRest = true;
       await durable.close();
       onTier("write", "durable rows", atRest, () => {
-        realDisk.remove(atRest);
-        realDisk.rename(join(directory, "durable"), atRest); // R1
-        realDisk.syncDirectory(place.root);
+        disk.remove(atRest);
+        disk.rename(join(directory, "durable"), atRest); // R1
+        disk.syncDirectory(place.root);
       });
       return rows;
     },
@@ -170,16 +172,16 @@ interface Taken {
 
 /** The durable store: with what is at rest under the stamp, or empty. */
 async function openTaken(
-  { stamp }: TierStoreOptions,
+  { stamp, disk }: TierStoreOptions,
   directory: string,
   restOf: (stamp: string) => string,
   open: () => Promise<RecordStore>,
 ): Promise<Taken> {
   const own = join(directory, "durable");
   onTier("write", "the tier's directory", directory, () => {
-    makeDurableDirectory(realDisk, directory);
+    makeDurableDirectory(disk, directory);
   });
-  const isTaken = stamp !== undefined && take(restOf(stamp), own);
+  const isTaken = stamp !== undefined && take(disk, restOf(stamp), own);
   let reason = isTaken ? "they have no stamp" : "none are at rest under its stamp";
   try {
     const store = await open();
@@ -192,26 +194,30 @@ async function openTaken(
     if (!isTaken || !(error instanceof TrainingError)) throw error;
     reason = error.message;
   }
-  onTier("write", "rows of another checkpoint", own, () => realDisk.remove(own));
+  onTier("write", "rows of another checkpoint", own, () => disk.remove(own));
   return { store: await open(), reason };
 }
 
 /** R2 */
-function take(atRest: string, own: string): boolean {
+function take(disk: Disk, atRest: string, own: string): boolean {
   return onTier("read", "durable rows", atRest, () => {
-    if (!realDisk.exists(atRest)) return false;
-    realDisk.rename(atRest, own);
+    if (!disk.exists(atRest)) return false;
+    disk.rename(atRest, own);
     return true;
   });
 }
 
 /** What older generations left that were killed, and what rests under stamps that are over. */
-function removeOld({ root, owner, generation }: TierPlace, stamp: string | undefined): void {
-  for (const name of realDisk.list(root)) {
+function removeOld(
+  disk: Disk,
+  { root, owner, generation }: TierPlace,
+  stamp: string | undefined,
+): void {
+  for (const name of disk.list(root)) {
     const [of, kind, under] = name.split("-");
     if (of !== owner) continue;
     const isOver = kind === "kept" ? under !== shortOf(stamp) : Number(kind) < generation;
-    if (isOver) removeLeftover(join(root, name));
+    if (isOver) removeLeftover(disk, join(root, name));
   }
 }
 

@@ -4,6 +4,7 @@ import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
+import { realDisk } from "../../../src/disk.ts";
 import {
   openTierStore,
   type TierRecordShard,
@@ -34,7 +35,7 @@ for (const kind of ["file", "rocksdb"] as const) {
       root,
       directoryOf: (generation: number) => tierDirectory(placeOf(generation)),
       open: (generation: number, stamp?: string) =>
-        openTierStore({ kind, shards, stamp, place: placeOf(generation) }),
+        openTierStore({ kind, shards, stamp, disk: realDisk, place: placeOf(generation) }),
     };
   };
 

@@ -51,7 +51,7 @@ const savedPart = z.object({
   leaves: z.array(z.string()).readonly(),
 });
 
-/** Rows of durable tables: those that a checkpoint's successor need not read, or why there are none. */
+/** Rows of durable tables that need not be read from a checkpoint, or why there are none. */
 const foundRows = z.object({ rows: z.int().min(0), reason: z.string().optional() });
 
 const tierNews = z.object({

@@ -1,5 +1,5 @@
-// Durable tables on real threads: rows that stay below memory beside a checkpoint are those that the
-// next generation would have read from it, or nobody reads them.
+// Durable tables on real threads: rows that stay below memory beside a checkpoint are those that
+// the next generation would have read from it, or nobody reads them.
 
 import { fork } from "node:child_process";
 import {

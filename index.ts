@@ -19,6 +19,8 @@ export type {
 } from "./actors/run-record.ts";
 export type { Incident } from "./actors/incident.ts";
 export type { StepTimes, TierRates } from "./src/training/step-meter.ts";
+export type { TableTiers, TierExpectation } from "./src/training/tier-advice.ts";
+export type { MissPoint } from "./src/embedding/miss-curve.ts";
 
 // A job, as plain data ----
 export { type JobOptions, type JobSpec, jobJsonSchema, resolveJob } from "./src/job.ts";

@@ -10,6 +10,7 @@ import type { Manifest } from "../storage/checkpoint-store.ts";
 import { durableRanks } from "../storage/tiers/shape.ts";
 import {
   type Assembly,
+  assemblyOf,
   type DataPlan,
   dataPlanSchema,
   derive,
@@ -26,7 +27,7 @@ import {
   type Network,
   type RunScope,
 } from "./mailbox.ts";
-import type { HostShare } from "./membership.ts";
+import { devicesOf, type HostShare } from "./membership.ts";
 import { addCounts, type RunMetrics } from "./run-metrics.ts";
 
 /** What a question is made of. */
@@ -37,6 +38,8 @@ export interface Asking {
   readonly job: JobSpec;
   /** Whose devices take part, in the order of their ranks. */
   readonly hosts: readonly HostShare[];
+  /** Slices of each of them, where they are not even. */
+  readonly sliceCounts: number[] | undefined;
   /** Number of the question. */
   readonly command: number;
   readonly plan: DataPlan | undefined;
@@ -96,21 +99,6 @@ export const assembling = fromPromise<string, Asking>(async ({ input, signal }) 
   return first;
 });
 
-/** What the generation is made of: the same whenever it is asked. */
-function assemblyOf(input: Asking): Assembly {
-  const { job, hosts, plan, scope, latest } = input;
-  if (plan === undefined) throw new RangeError("The data is not prepared");
-  return {
-    ...scope,
-    job,
-    devices: devicesOf(input).length,
-    hosts: [...hosts],
-    data: plan,
-    fromStep: latest?.cut ?? 0,
-    manifest: latest,
-  };
-}
-
 /**
  * The answer of a host: the arithmetics of its devices, once all have said that they are ready, and
  * it has said that it hears the other hosts, where there are any.
@@ -141,14 +129,14 @@ function everyHost(assembly: Assembly) {
 /** The window up to the cut, as device 0 tells of it, with what all devices count. */
 export const running = fromPromise<MessageEvent<"device.reached">["body"], Asking>(
   async ({ input, signal }) => {
-    const { network, mailbox, cut, command } = input;
+    const { network, mailbox, cut, command, metrics } = input;
     if (cut === undefined) throw new RangeError("There is no window to run");
     const answers = await ask({
       network,
       mailbox,
-      to: devicesOf(input),
+      to: allDevices(input),
       type: "device.run",
-      body: { command, toStep: cut.step },
+      body: { command, toStep: cut.step, lossSum: metrics.lossSum },
       answer: (message) =>
         message.type === "device.reached" && message.body.command === command
           ? { from: message.body.device, answer: message.body }
@@ -172,7 +160,7 @@ export const evaluating = fromPromise<Metrics, Asking>(async ({ input, signal })
   const answers = await ask({
     network,
     mailbox,
-    to: devicesOf(input),
+    to: allDevices(input),
     type: "device.evaluate",
     body: { command },
     answer: (message) =>
@@ -213,10 +201,10 @@ export const cutting = fromPromise<MessageEvent<"checkpoint.committed">["body"],
 /** What of the durable tables stays beside the last checkpoint, tier by tier. */
 export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], Asking>(
   async ({ input, signal }) => {
-    const { network, mailbox, job, manifest = "", command } = input;
+    const { network, mailbox, job, manifest, command } = input;
     const { topology } = derive(assemblyOf(input));
     const devices = durableRanks(topology);
-    if (devices.length === 0) return [];
+    if (devices.length === 0 || manifest === undefined) return [];
     return await ask({
       network,
       mailbox,
@@ -257,7 +245,6 @@ function hostsOf({ hosts }: Asking): Address[] {
   return hosts.map(({ host }) => ({ role: "host", index: host }));
 }
 
-function devicesOf({ hosts }: Asking): Address[] {
-  const devices = hosts.reduce((sum, share) => sum + share.devices, 0);
-  return Array.from({ length: devices }, (_, index) => ({ role: "device", index }));
+function allDevices({ hosts }: Asking): Address[] {
+  return Array.from({ length: devicesOf(hosts) }, (_, index) => ({ role: "device", index }));
 }

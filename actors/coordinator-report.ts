@@ -1,13 +1,18 @@
 // What the training coordinator tells of its run: records and figures, formed from its context.
 
 import { kernelNotice } from "../src/kernels/index.ts";
+import { sliceRunsOf } from "../src/planner/placement.ts";
 import type { Metrics } from "../src/training/metrics.ts";
+import { adviseTiers, type TableTiers } from "../src/training/tier-advice.ts";
+import { assemblyOf, derive } from "./assembly.ts";
+import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 import type { Incident } from "./incident.ts";
 import type { MessageEvent } from "./listening.ts";
+import { devicesOf } from "./membership.ts";
 import { judge, type PipelineWatch, timesSinceTold, withSample } from "./pipeline-watch.ts";
 import { repairedTables, stalenessOf } from "./run-metrics.ts";
+import { dealSlices, judgeDevices, type StragglerWatch } from "./straggler-watch.ts";
 import { type TierWatch, withTier } from "./tier-watch.ts";
-import type { TrainingCoordinatorContext } from "./training-coordinator.ts";
 
 /** What a host told, as an incident. */
 export function incidentOf(
@@ -43,17 +48,6 @@ export function tellPreparing(
   record.append(scope.generation, { type: "run.preparing", fraction });
 }
 
-/** run.recovered, at the first sign of a step after the restore; whether it was told. */
-export function tellRecovered(context: TrainingCoordinatorContext): boolean {
-  const { record, scope, failedAtMs, isRecovered, network, latest, step, seenStep } = context;
-  const fromStep = latest?.cut ?? 0;
-  if (failedAtMs === undefined || isRecovered) return false;
-  if (Math.max(step, seenStep) <= fromStep) return false;
-  const seconds = (network.clock.now() - failedAtMs) / 1000;
-  record.append(scope.generation, { type: "run.recovered", fromStep, seconds });
-  return true;
-}
-
 /** run.evaluated */
 export function tellEvaluated(
   { record, scope, step }: TrainingCoordinatorContext,
@@ -83,11 +77,28 @@ export function tellStarted(context: TrainingCoordinatorContext): void {
     type: "run.started",
     fromStep: step,
     steps: schedule?.steps ?? 0,
-    devices: hosts.reduce((sum, { devices }) => sum + devices, 0),
+    devices: devicesOf(hosts),
     hosts,
+    slices: slicesOf(context),
     arithmetic,
     notice: kernelNotice(),
   });
+}
+
+/** Once a generation, at the first sign of a step of it: run.recovered, run.scaled. */
+export function tellGoingOn(context: TrainingCoordinatorContext): void {
+  const { record, scope, failedAtMs, network, latest, hosts } = context;
+  const step = latest?.cut ?? 0;
+  const secondsSince = (atMs: number) => (network.clock.now() - atMs) / 1000;
+  if (failedAtMs !== undefined) {
+    const seconds = secondsSince(failedAtMs);
+    record.append(scope.generation, { type: "run.recovered", fromStep: step, seconds });
+  }
+  if (record.scaling === undefined || record.scaling.generation === scope.generation) return;
+  const { from, atMs } = record.scaling;
+  const what = { from, to: devicesOf(hosts), step, seconds: secondsSince(atMs) };
+  record.append(scope.generation, { type: "run.scaled", ...what });
+  record.scaling = undefined;
 }
 
 /** run.progress: device 0 has done `step` steps. */
@@ -109,6 +120,43 @@ export function tellProgress(
   });
 }
 
+/**
+ * Names the devices that the others wait for (run.straggler). `isUneven`: they have more slices
+ * than their speed is worth.
+ */
+export function watchStragglers(context: TrainingCoordinatorContext): {
+  readonly stragglers: StragglerWatch;
+  readonly isUneven: boolean;
+} {
+  const { record, scope, job, hosts, watch } = context;
+  const slices = slicesOf(context);
+  const judged = judgeDevices(context.stragglers, watch.latest, { hosts, slices });
+  for (const { name, device, host, factor, speed } of judged.stragglers) {
+    record.append(scope.generation, { type: "run.straggler", device, host, factor });
+    record.speeds.set(name, speed);
+  }
+  const deal = dealSlices(job.slices, hosts, record.speeds);
+  const isUneven = judged.stragglers.some(
+    ({ device }) => (deal?.[device] ?? 0) < (slices[device] ?? 0),
+  );
+  return { stragglers: judged.watch, isUneven };
+}
+
+/** Slices of each device, by rank. */
+function slicesOf({ job, hosts, sliceCounts }: TrainingCoordinatorContext): number[] {
+  return sliceRunsOf(job.slices, devicesOf(hosts), sliceCounts).map(({ slices }) => slices);
+}
+
+/** What is known of the cached tables in this generation; undefined where there is none. */
+export function tiersOf(context: TrainingCoordinatorContext): readonly TableTiers[] | undefined {
+  const curves = [...context.watch.latest.values()].flatMap((sample) => {
+    return sample.curves === undefined ? [] : [sample.curves];
+  });
+  if (curves.length === 0) return undefined;
+  const { topology } = derive(assemblyOf(context));
+  return adviseTiers(topology, context.job.optimizer.sparse, curves);
+}
+
 /** Takes what a host has sampled; run.alert, where its pipeline has fallen serial. */
 export function watchPipeline(
   { watch, job, record, scope }: TrainingCoordinatorContext,
@@ -125,19 +173,20 @@ export function watchPipeline(
 
 /** run.checkpointed */
 export function tellCheckpointed(
-  { record, scope, metrics }: TrainingCoordinatorContext,
+  context: TrainingCoordinatorContext,
   { cut: step, modelDigest: digest, bytes }: MessageEvent<"checkpoint.committed">["body"],
 ): void {
-  const best = metrics.isBest;
-  record.append(scope.generation, { type: "run.checkpointed", step, digest, best, bytes });
+  const { record, scope, metrics } = context;
+  const made = { step, digest, best: metrics.isBest, bytes, tiers: tiersOf(context) };
+  record.append(scope.generation, { type: "run.checkpointed", ...made });
 }
 
 /** Takes what a host's tiers are; run.tier and run.durable, where it is news. */
 export function watchTiers(
-  { tiers, network, job, record, scope }: TrainingCoordinatorContext,
+  { tierWatch, network, job, record, scope }: TrainingCoordinatorContext,
   { tiers: told }: MessageEvent<"host.progress">["body"],
 ): TierWatch {
-  let watch = tiers;
+  let watch = tierWatch;
   for (const one of told) {
     const next = withTier(watch, one, network.clock.now(), job);
     for (const news of next.events) record.append(scope.generation, news);

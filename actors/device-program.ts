@@ -1,6 +1,6 @@
 // The program of a device's thread: restores its part of the model, then runs what it is granted.
 //
-// Takes  run { toStep } · evaluate · save { cut } · end
+// Takes  run { toStep, lossSum } · evaluate · save { cut } · end
 // Tells  ready · reached · evaluated · saved
 //
 // Invariants
@@ -23,6 +23,7 @@ import { partsNeeded, partsOf, restorePart } from "../src/training/parts.ts";
 import { createPipeline, type Pipeline } from "../src/training/pipeline.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
 import { createStepMeter } from "../src/training/step-meter.ts";
+import { writeCurves } from "../src/training/tier-advice.ts";
 import type { PartRecord } from "../storage/checkpoint-store.ts";
 import { openExistingStore } from "../storage/directory-checkpoint-store.ts";
 import { createRowsBelow } from "../storage/tiers/ring.ts";
@@ -37,7 +38,7 @@ import {
 } from "./assembly.ts";
 
 export type DeviceCommand =
-  | { readonly type: "run"; readonly toStep: number }
+  | { readonly type: "run"; readonly toStep: number; readonly lossSum: number }
   | { readonly type: "evaluate" }
   | { readonly type: "save"; readonly cut: number }
   | { readonly type: "end" };
@@ -52,7 +53,7 @@ export type DeviceReport =
   | {
       readonly type: "reached";
       readonly step: number;
-      /** Sum of the losses of the window's steps, in their order. */
+      /** The given sum with the losses of the window's steps added, in their order. */
       readonly lossSum: number;
       readonly steps: number;
       readonly isPaused: boolean;
@@ -115,6 +116,7 @@ export async function runDevice(
   const steps = schedule.steps - assembly.fromStep;
   const { depth } = job.pipeline;
   const pipeline = createPipeline({ device, intake, depth, steps, meter });
+  const curves = memory.curves[rank] && new Float64Array(memory.curves[rank]);
   let step = assembly.fromStep;
   tell({ type: "ready", step, arithmetic: kernels.arithmetic });
 
@@ -122,7 +124,7 @@ export async function runDevice(
     const command = await ports.nextCommand();
     switch (command.type) {
       case "run": {
-        const window = await runWindow(device, pipeline, progress, step, command.toStep);
+        const window = await runWindow(device, pipeline, progress, step, command, curves);
         step = window.step;
         tell({ type: "reached", ...window });
         break;
@@ -167,11 +169,12 @@ async function runWindow(
   pipeline: Pipeline,
   progress: Progress,
   from: number,
-  toStep: number,
+  { toStep, lossSum: lossesBefore }: Extract<DeviceCommand, { type: "run" }>,
+  curves: Float64Array | undefined,
 ) {
   const repairedBefore = repairedIds(device);
   const staleBefore = [...device.staleRows.counts];
-  let lossSum = 0;
+  let lossSum = lossesBefore;
   let step = from;
   let isPaused = false;
   const asked = () => (device.rank === 0 ? Atomics.load(progress.pause, 0) : -1);
@@ -181,6 +184,7 @@ async function runWindow(
     lossSum += loss;
     if (device.rank === 0) progress.losses[step % windowStepsMax] = loss;
     step++;
+    if (curves !== undefined) writeCurves(device, curves);
     Atomics.store(progress.steps, device.rank, step);
     isPaused = stopAfter >= 0 && step >= stopAfter;
   }

@@ -10,6 +10,7 @@ import {
 } from "../src/training/early-stopping.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
+import type { TableTiers } from "../src/training/tier-advice.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
 import type { CutRecord, RepairedTable, RunRecord, RunResult, Staleness } from "./run-record.ts";
 
@@ -56,6 +57,7 @@ export function restoredMetrics(manifest: Manifest | undefined): RunMetrics {
 export function afterWindow(
   metrics: RunMetrics,
   window: {
+    /** Since the last point: one bracket from left to right, however many windows there were. */
     readonly lossSum: number;
     readonly steps: number;
     readonly repairedIds: readonly number[];
@@ -65,7 +67,7 @@ export function afterWindow(
   if (window.steps === 0) return metrics;
   return {
     ...metrics,
-    lossSum: metrics.lossSum + window.lossSum,
+    lossSum: window.lossSum,
     lossSteps: metrics.lossSteps + window.steps,
     repairedIds: addCounts(metrics.repairedIds, window.repairedIds),
     staleRows: addCounts(metrics.staleRows, window.staleRows),
@@ -131,9 +133,10 @@ export function resultOf(context: {
   readonly isCancelled: boolean;
   readonly record: RunRecord;
   readonly times: StepTimes | undefined;
+  readonly tiers: readonly TableTiers[] | undefined;
   readonly disk: RunResult["disk"];
 }): RunResult {
-  const { store, job, scope, metrics, isCancelled, record, times, disk } = context;
+  const { store, job, scope, metrics, isCancelled, record, times, tiers, disk } = context;
   const { manifests } = store.list();
   const best = manifests.find((manifest) => manifest.best);
   const last = manifests[0];
@@ -167,6 +170,7 @@ export function resultOf(context: {
     samplesPerSecond: speeds.at(-1) ?? 0,
     times,
     disk,
+    tiers,
     arithmetic: manifest?.arithmetic ?? "",
   };
 }

@@ -5,6 +5,8 @@ import type { ErrorRecord } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
+import type { TableTiers } from "../src/training/tier-advice.ts";
+import type { DeviceName } from "./straggler-watch.ts";
 
 /** One point of a run's history. */
 export interface CutRecord {
@@ -60,6 +62,8 @@ export interface RunResult {
    * was slow; left out where neither was.
    */
   readonly disk?: { readonly pausedSeconds: number; readonly slowSeconds: number } | undefined;
+  /** Of each cached table, in the last generation: its curve, and what more memory would buy. */
+  readonly tiers?: readonly TableTiers[] | undefined;
   readonly arithmetic: string;
 }
 
@@ -85,6 +89,8 @@ export type EventBody =
       readonly devices: number;
       /** Whose devices they are, in the order of their ranks. */
       readonly hosts: readonly { readonly host: number; readonly devices: number }[];
+      /** Slices of each device, by rank. */
+      readonly slices: readonly number[];
       readonly arithmetic: string;
       /** The one sentence where the kernels are slow, and why. */
       readonly notice?: string | undefined;
@@ -136,6 +142,8 @@ export type EventBody =
       readonly digest: string;
       readonly best: boolean;
       readonly bytes: number;
+      /** As in the result, so far. */
+      readonly tiers?: readonly TableTiers[] | undefined;
     }
   | {
       readonly type: "run.incident";
@@ -148,6 +156,23 @@ export type EventBody =
       readonly type: "run.recovered";
       readonly fromStep: number;
       /** From the incident to the first step after the restore. */
+      readonly seconds: number;
+    }
+  /** A device that the others wait for: it computes a step `factor` times as long as they do. */
+  | {
+      readonly type: "run.straggler";
+      readonly device: number;
+      readonly host: number;
+      readonly factor: number;
+    }
+  /** It goes on with another number of devices, or with those of other hosts. */
+  | {
+      readonly type: "run.scaled";
+      readonly from: number;
+      readonly to: number;
+      /** The cut at which it changed. */
+      readonly step: number;
+      /** From when its devices were told to pause to the first step with the new ones. */
       readonly seconds: number;
     }
   | { readonly type: "run.finished"; readonly result: RunResult }
@@ -165,15 +190,28 @@ export type RunStatus = "queued" | "running" | "finished" | "failed" | "cancelle
 /** Events kept for those who come late; older ones are forgotten. */
 const eventsMax = 10_000;
 
+/** A change of devices: how many the generation had, and when they were told to pause. */
+export interface Scaling {
+  readonly generation: number;
+  readonly from: number;
+  readonly atMs: number;
+}
+
 export class RunRecord {
   readonly run: string;
   readonly job: JobSpec;
   status: RunStatus = "queued";
   isCancelAsked = false;
+  /** A change of its devices that has begun, until the first step with others. */
+  scaling: Scaling | undefined;
+  /** How fast devices are that were found slow, beside the others: their share of the slices. */
+  readonly speeds = new Map<DeviceName, number>();
   result: RunResult | undefined;
   error: ErrorRecord | undefined;
   readonly #events: RunEvent[] = [];
   #nextSeq = 0;
+  #devicesAsked: number | undefined;
+  readonly #onScale = new Set<() => void>();
   #publish: (event: RunEvent) => void;
 
   constructor(run: string, job: JobSpec, publish: (event: RunEvent) => void) {
@@ -196,6 +234,23 @@ export class RunRecord {
       this.status = "failed";
     }
     this.#publish(event);
+  }
+
+  /** Devices that were asked for since it was submitted; undefined: as its job says. */
+  get devicesAsked(): number | undefined {
+    return this.#devicesAsked;
+  }
+
+  /** Asks for so many devices. */
+  scale(devices: number): void {
+    this.#devicesAsked = devices;
+    for (const listen of [...this.#onScale]) listen();
+  }
+
+  /** Calls `listen` whenever devices are asked for. */
+  onScale(listen: () => void): () => void {
+    this.#onScale.add(listen);
+    return () => this.#onScale.delete(listen);
   }
 
   /** The events from `seq` on that are still kept, at most `most`. */

@@ -171,7 +171,8 @@ function cache(options: SlabOptions, shard: Shard, at: number): CachedShard {
   const tile = { ...tileOf(spec, shard, optimizer), rowBlocks: 1 };
   const purpose = purposes.rowInit + shard.table;
   const birth = { key, purpose, scale: scaleOf(spec), state: initialStateOf(optimizer) };
-  return createCachedShard({ kernels, at, shard, tile, birth, shape: tiers.shapeOf(shard) });
+  const shape = tiers.shapeOf(shard);
+  return createCachedShard({ kernels, at, shard, tile, birth, shape, tableRows: spec.rows });
 }
 
 function tileOf(spec: TableSpec, shard: Shard, optimizer: SparseOptimizerSpec) {

@@ -45,10 +45,14 @@ export function recordShardsOf(
   { shards }: TierRingShape,
 ): TierRecordShard[] {
   const { tables } = topology.input.model;
-  return shardsBelow(topology, rank).map(({ table, name, firstBlock, firstColumn, rows }, at) => {
+  return shardsBelow(topology, rank).map(({ table, cache, ...shard }, at) => {
+    const { name, firstBlock, firstColumn, rows } = shard;
     const { recordBytes = 0, rowsMax = 0 } = shards[at] ?? {};
-    const place = firstBlock + firstColumn === 0 ? name : `${name}-b${firstBlock}-c${firstColumn}`;
-    return { name: place, rows, recordBytes, rowsMax, keep: tableOf(tables, table).keep };
+    const plannedBytes = cache?.ddrBytes;
+    const place = `${name}-b${firstBlock}-c${firstColumn}`;
+    const own = firstBlock + firstColumn === 0 ? name : place;
+    const { keep } = tableOf(tables, table);
+    return { name: own, rows, recordBytes, rowsMax, plannedBytes, keep };
   });
 }
 

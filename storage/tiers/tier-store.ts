@@ -18,12 +18,11 @@ import { TrainingError } from "../../src/errors.ts";
 import { diskCode, makeDurableDirectory } from "../durable-files.ts";
 import { ofShard, onTier } from "../records/ledger.ts";
 import { openRecords, type RecordStoreKind } from "../records/open-records.ts";
+import type { CachedRecordShard } from "../records/record-cache.ts";
 import type { Keep, RecordShard, RecordStore } from "../records/record-store.ts";
 
 /** A shard as a tier has it. */
-export interface TierRecordShard extends RecordShard {
-  /** Most rows that a request moves one way. */
-  readonly rowsMax: number;
+export interface TierRecordShard extends CachedRecordShard {
   readonly keep: Keep;
 }
 

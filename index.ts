@@ -45,6 +45,25 @@ export { type LoadOptions, loadModel } from "./storage/load-model.ts";
 export { type EvaluationData, Model } from "./storage/model.ts";
 export type { EncodedBatch, RecordValue, SampleRecord } from "./src/data/records.ts";
 
+// Tables of a checkpoint, as files and from files ----
+export {
+  type ExportOptions,
+  type ExportReport,
+  exportTable,
+} from "./storage/table-files/export-table.ts";
+export {
+  type ImportOptions,
+  type ImportReport,
+  importTable,
+} from "./storage/table-files/import-table.ts";
+export {
+  type InspectOptions,
+  inspectTables,
+  type TableReport,
+  type TablesReport,
+} from "./storage/table-files/inspect-tables.ts";
+export type { PaceOptions } from "./storage/pace.ts";
+
 // Metrics ----
 export { evaluate, type Metrics } from "./src/training/metrics.ts";
 

@@ -17,10 +17,18 @@ import {
 import { type Key, purposes } from "../random.ts";
 import { type CachedShard, createCachedShard } from "./cached-shard.ts";
 import type { SparseOptimizerSpec, TableSpec } from "./options.ts";
-import { recordsBelow, restoreBelow } from "./records-below.ts";
+import { cutBelow, recordsBelow, restoreBelow } from "./records-below.ts";
 import { recordsOf, restoreRecords } from "./records-in-memory.ts";
 import type { RowStore } from "./row-store.ts";
 import type { RowsBelow } from "./rows-below.ts";
+import {
+  createSavedRows,
+  cutInMemory,
+  marks,
+  resumeInMemory,
+  type SavedRows,
+  savedLeaves,
+} from "./saved-rows.ts";
 import { blockRowsOf, type Shard } from "./shards.ts";
 import { byPlaces, byRows, createStaging, rowOrderOf, type StagedBags } from "./staging.ts";
 import type { CacheShape } from "./tiers.ts";
@@ -44,6 +52,7 @@ interface Held {
   readonly shard: Shard;
   readonly rows: Rows;
   readonly state: StateShape;
+  readonly saved: SavedRows;
   readonly cached: CachedShard | undefined;
 }
 
@@ -55,14 +64,18 @@ export function createSlab(options: {
   readonly optimizer: SparseOptimizerSpec;
   readonly key: Key;
   readonly tiers?: SlabTiers | undefined;
+  /** Whether cuts may take less than the whole: rows are then kept track of. */
+  readonly hasDifferences?: boolean | undefined;
 }): Slab {
   const { kernels, shards, optimizer } = options;
   const state = stateShapeOf(optimizer.kind);
   const held = shards.map((shard, at): Held => {
-    if (shard.tier === "memory")
-      return { shard, rows: fill(options, shard), state, cached: undefined };
+    if (shard.tier === "memory") {
+      const saved = savedOf(options, shard, shard.rows);
+      return { shard, rows: fill(options, shard), state, saved, cached: undefined };
+    }
     const cached = cache(options, shard, at);
-    return { shard, rows: cached.rows, state, cached };
+    return { shard, rows: cached.rows, state, saved: cached.saved, cached };
   });
   const rowsOf = held.map(({ rows }) => rows);
   const columns = rowsOf.reduce((sum, rows) => sum + rows.dim, 0);
@@ -117,13 +130,28 @@ export function createSlab(options: {
       await staging?.flush();
       yield* recordsBelow(kernels, one, below);
     },
-    async restore(place, extent, records) {
+    async *cut(place, taken) {
+      const { rows, saved, cached: one } = at(place);
+      if (one === undefined || below === undefined) {
+        yield* cutInMemory(kernels, rows, saved, taken);
+        return;
+      }
+      await staging?.flush();
+      yield* cutBelow(kernels, one, below, taken);
+    },
+    leaves: (place) => savedLeaves(at(place).saved),
+    async restore(place, extent, records, isDifferent) {
       const own = at(place);
       if (own.cached === undefined || below === undefined) {
-        restoreRecords(kernels, own, extent, records);
+        const mark = isDifferent ? marks.different : marks.saved;
+        restoreRecords(kernels, own, extent, records, mark);
       } else {
-        await restoreBelow(kernels, own.cached, below, state, extent, records);
+        await restoreBelow(kernels, own.cached, below, { state, extent, records, isDifferent });
       }
+    },
+    resume(place) {
+      const { rows, saved, cached: one } = at(place);
+      if (one === undefined) resumeInMemory(kernels, rows, saved);
     },
   };
 }
@@ -171,8 +199,17 @@ function cache(options: SlabOptions, shard: Shard, at: number): CachedShard {
   const tile = { ...tileOf(spec, shard, optimizer), rowBlocks: 1 };
   const purpose = purposes.rowInit + shard.table;
   const birth = { key, purpose, scale: scaleOf(spec), state: initialStateOf(optimizer) };
+  const savedFor = (places: number) => savedOf(options, shard, places);
   const shape = tiers.shapeOf(shard);
-  return createCachedShard({ kernels, at, shard, tile, birth, shape, tableRows: spec.rows });
+  const whole = { tableRows: spec.rows, savedFor };
+  return createCachedShard({ kernels, at, shard, tile, birth, shape, ...whole });
+}
+
+/** What is kept of a shard of which `places` lie in device memory. */
+function savedOf({ specs, optimizer, hasDifferences }: SlabOptions, shard: Shard, places: number) {
+  const { dim } = specOf(specs, shard.table);
+  const state = stateShapeOf(optimizer.kind);
+  return createSavedRows(shard, { dim, state, places: hasDifferences === true ? places : 0 });
 }
 
 function tileOf(spec: TableSpec, shard: Shard, optimizer: SparseOptimizerSpec) {
@@ -191,7 +228,8 @@ function scaleOf({ initScale, rows }: TableSpec): number {
   return initScale > 0 ? initScale : 1 / Math.sqrt(rows);
 }
 
-function initialStateOf(optimizer: SparseOptimizerSpec): number {
+/** What each state float of a row is at its birth. */
+export function initialStateOf(optimizer: SparseOptimizerSpec): number {
   return "initialAccumulator" in optimizer ? optimizer.initialAccumulator : 0;
 }
 

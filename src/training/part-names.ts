@@ -66,7 +66,7 @@ export function digestOf(
     const part = tableOfPart(name, tables);
     if (part !== undefined) byTable[part.table]?.push({ ...part, leaves: own });
   }
-  const digests = tables.map((spec, table) => tableDigest(spec, byTable[table] ?? []));
+  const digests = byTable.map(tableDigest);
   return modelDigest(dense, digests);
 }
 

@@ -7,11 +7,14 @@
 
 import { createHash } from "node:crypto";
 import { leavesOf } from "../embedding/digest.ts";
-import { decodeRows, encodeRows } from "../embedding/rows-part.ts";
+import { createRowSet } from "../embedding/row-set.ts";
+import type { RowRecords } from "../embedding/row-store.ts";
+import { decodeRows, encodeRows, withoutRows } from "../embedding/rows-part.ts";
 import { extentOf } from "../embedding/shards.ts";
 import type { Slab } from "../embedding/slab.ts";
 import { CheckpointCorruptError } from "../errors.ts";
 import { stateShapeOf, stateWidth } from "../kernels/kernels.ts";
+import type { CheckpointSpec } from "./checkpoint-options.ts";
 import type { DeviceState } from "./device-state.ts";
 import { densePart, partNameOf, tableOfPart } from "./part-names.ts";
 import { tableOf } from "./topology.ts";
@@ -20,11 +23,17 @@ import { tableOf } from "./topology.ts";
 export interface Part {
   readonly name: string;
   /**
-   * Hex sha256 of the logical content, independent of placement and of chunking: one of the dense
-   * part, the leaves of a tile (digest.ts).
+   * Hashes of the logical content, independent of placement and of chunking: the sha256 of the
+   * dense part, the leaves of a tile (digest.ts).
    */
   leaves(): Promise<string[]>;
   bytes(): AsyncIterable<Uint8Array>;
+}
+
+/** A part as a cut takes it: its bytes first, and once, then its leaves. */
+export interface CutPart extends Part {
+  /** Otherwise it holds only rows that changed: what they changed from is to be kept beside it. */
+  readonly isWhole: boolean;
 }
 
 /** The parts that this device answers for. */
@@ -32,6 +41,53 @@ export function partsOf(device: DeviceState): Part[] {
   const parts = ownSlabs(device).flatMap((slab) => rowsParts(device, slab));
   if (device.rank !== 0) return parts;
   return [denseOf(device), ...parts, ...rowsParts(device, device.replicas)];
+}
+
+/**
+ * Takes cut after cut of a device that has just been restored from the parts `restored`, or from
+ * none. The function returns the parts of a cut, each to be read before the next; `isBaseline`: all
+ * of them whole.
+ */
+export function createCutter(
+  device: DeviceState,
+  options: {
+    readonly differential: CheckpointSpec["differential"];
+    readonly restored: readonly { readonly name: string }[];
+    /** Shards whose rows were there, and were not restored: what they changed from is not known. */
+    readonly kept?: ReadonlySet<number>;
+  },
+): (isBaseline: boolean) => CutPart[] {
+  const since = options.differential === "consecutive" ? "sinceCut" : "sinceBaseline";
+  /** Parts, by name, of which a former checkpoint has what did not change. */
+  const known = new Set<string>();
+  const restored = new Set(options.restored.map(({ name }) => name));
+  const own = [...ownSlabs(device), ...(device.rank === 0 ? [device.replicas] : [])];
+  const parts = own.flatMap((slab) =>
+    rowsParts(device, slab).map((part, at) => ({ ...part, slab, at })),
+  );
+  if (options.differential !== "none") {
+    // Of tiles that are cut otherwise than here the next cut has to be whole, and of kept ones.
+    for (const { name, slab, at } of parts) {
+      const isKept = options.kept?.has(slab.shards[at]?.shard ?? -1) === true;
+      if (!restored.has(name) || isKept) continue;
+      slab.resume(at);
+      known.add(name);
+    }
+  }
+  const dense = device.rank === 0 ? [{ ...denseOf(device), isWhole: true }] : [];
+  return (isBaseline) => [
+    ...dense,
+    ...parts.map(({ name, encode, slab, at }): CutPart => {
+      const isWhole = isBaseline || !known.has(name);
+      known.add(name);
+      return {
+        name,
+        isWhole,
+        bytes: () => encode(slab.cut(at, isWhole ? "whole" : since)),
+        leaves: async () => slab.leaves(at),
+      };
+    }),
+  ];
 }
 
 /**
@@ -62,27 +118,36 @@ export function partsNeeded(
   });
 }
 
-/** Puts the bytes of a part back, but into no `kept` shard. @throws CheckpointCorruptError */
+/**
+ * Puts a part back, but into no `kept` shard. `layers`: its bytes, newest first, where it holds only
+ * what changed: of a row the newest is taken. The oldest is whole. @throws CheckpointCorruptError
+ */
 export async function restorePart(
   device: DeviceState,
   name: string,
-  bytes: Uint8Array,
+  layers: readonly (() => Uint8Array)[],
   kept: ReadonlySet<number> = new Set(),
 ): Promise<void> {
   const { tables } = device.topology.input.model;
   const part = tableOfPart(name, tables);
   if (part === undefined) {
-    restoreDense(device, bytes, name);
+    for (const read of layers) restoreDense(device, read(), name);
     return;
   }
   const extent = extentOf(tableOf(tables, part.table), part);
   const { columns: dim } = extent;
   const width = stateWidth(device.recipe.optimizer.sparse.kind, dim);
-  for (const slab of [...ownSlabs(device), device.replicas]) {
-    for (const [at, { table, shard }] of slab.shards.entries()) {
-      if (table !== part.table || kept.has(shard)) continue;
-      for (const records of decodeRows(bytes, { dim, width, path: name })) {
-        await slab.restore(at, extent, records);
+  const seen = createRowSet();
+  for (const [layer, read] of layers.entries()) {
+    const isLast = layer === layers.length - 1;
+    for (const all of decodeRows(read(), { dim, width, path: name })) {
+      const records = layer === 0 ? all : withoutRows(all, seen);
+      if (!isLast) for (const row of records.rows) seen.add(row);
+      for (const slab of [...ownSlabs(device), device.replicas]) {
+        for (const [at, { table, shard }] of slab.shards.entries()) {
+          if (table !== part.table || kept.has(shard)) continue;
+          await slab.restore(at, extent, records, !isLast);
+        }
       }
     }
   }
@@ -93,23 +158,28 @@ function ownSlabs({ slab, distinct }: DeviceState): Slab[] {
   return [slab, ...distinct.slabs];
 }
 
-function rowsParts(device: DeviceState, slab: Slab): Part[] {
+/** In the order of the slab's shards. */
+function rowsParts(device: DeviceState, slab: Slab) {
   const { tables } = device.topology.input.model;
   const { kind } = device.recipe.optimizer.sparse;
   return slab.shards.map((shard, at) => {
     const spec = tableOf(tables, shard.table);
     const width = stateWidth(kind, shard.columns);
+    const encode = (records: AsyncIterable<RowRecords>) =>
+      encodeRows(shard.columns, width, records, spec.precision);
     return {
       name: partNameOf(shard, tables),
       leaves: () => leavesOf(shard, spec, stateShapeOf(kind), slab.records(at)),
-      bytes: () => encodeRows(shard.columns, width, slab.records(at), spec.precision),
+      bytes: () => encode(slab.records(at)),
+      encode,
     };
   });
 }
 
 const magic = 0x4452_534f;
 const version = 1;
-const headerBytes = 16;
+/** What stands before the tensors of the dense part. */
+export const denseHeaderBytes = 16;
 
 function denseOf(device: DeviceState): Part {
   const { kernels, model, denseState } = device;
@@ -144,15 +214,16 @@ function restoreDense(device: DeviceState, bytes: Uint8Array, name: string): voi
 /** Parameters, then optimizer slots, each flat. @throws CheckpointCorruptError */
 export function decodeDense(bytes: Uint8Array, name: string): Float32Array[] {
   const aligned = new Uint8Array(bytes); // A copy, from the start of its buffer.
-  if (aligned.byteLength < headerBytes) throw new CheckpointCorruptError(name, "it has no header");
+  if (aligned.byteLength < denseHeaderBytes)
+    throw new CheckpointCorruptError(name, "it has no header");
   const [first, second, length = 0, slots = 0] = new Uint32Array(aligned.buffer, 0, 4);
-  const wanted = headerBytes + 4 * length * (1 + slots);
+  const wanted = denseHeaderBytes + 4 * length * (1 + slots);
   if (first !== magic || second !== version || aligned.byteLength !== wanted) {
     throw new CheckpointCorruptError(name, `${aligned.byteLength} bytes, expected ${wanted}`);
   }
   return Array.from(
     { length: 1 + slots },
-    (_, i) => new Float32Array(aligned.buffer, headerBytes + 4 * length * i, length),
+    (_, i) => new Float32Array(aligned.buffer, denseHeaderBytes + 4 * length * i, length),
   );
 }
 

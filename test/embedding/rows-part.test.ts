@@ -14,7 +14,7 @@ const whole = { firstBlock: 0, blocks: 4, firstQuantum: 0, quanta: 2, columns: d
 
 /** The digest of the table, of one shard. */
 async function digestOf(state: StateShape, records: Iterable<RowRecords>): Promise<string> {
-  return tableDigest(spec, [{ ...whole, leaves: await leavesOf(whole, spec, state, records) }]);
+  return tableDigest([{ ...whole, leaves: await leavesOf(whole, spec, state, records) }]);
 }
 
 const oneEach = { perElement: 1, perRow: 0 };
@@ -126,16 +126,16 @@ test("a table's digest is that of its shards, however it is cut", async (t) => {
   };
   const cut = (...tiles: readonly [number, number, number, number][]) =>
     Promise.all(tiles.map((tile) => shard(...tile)));
-  const expected = tableDigest(spec, await cut([0, 4, 0, 2]));
-  t.is(tableDigest(spec, await cut([0, 4, 0, 1], [0, 4, 1, 1])), expected);
-  t.is(tableDigest(spec, await cut([2, 2, 0, 2], [1, 1, 0, 2], [0, 1, 0, 2])), expected);
+  const expected = tableDigest(await cut([0, 4, 0, 2]));
+  t.is(tableDigest(await cut([0, 4, 0, 1], [0, 4, 1, 1])), expected);
+  t.is(tableDigest(await cut([2, 2, 0, 2], [1, 1, 0, 2], [0, 1, 0, 2])), expected);
   const grid = await cut([0, 2, 0, 1], [2, 2, 0, 1], [0, 2, 1, 1], [2, 2, 1, 1]);
-  t.is(tableDigest(spec, grid), expected);
+  t.is(tableDigest(grid), expected);
   const right = await shard(0, 4, 1, 1);
   const other = { ...right, leaves: right.leaves.map(() => "00".repeat(32)) };
   // The row's own state must be the same wherever the row has columns.
   const first = await shard(0, 4, 0, 1);
-  t.throws(() => tableDigest(spec, [first, other]));
+  t.throws(() => tableDigest([first, other]));
 });
 
 test("the digest of a model depends on the order of its tables", async (t) => {
@@ -152,6 +152,32 @@ test("a part is read from bytes that lie anywhere, a Buffer's too", async (t) =>
     const memory = Buffer.alloc(bytes.length + shift);
     memory.set(bytes, shift);
     t.deepEqual(flat(decodeRows(memory.subarray(shift), expect)), flat(records));
+  }
+});
+
+test("a part is read in pieces of any size, each written over the one before", async (t) => {
+  const records = recordsOf([2, 3, 5, 9, 40], 2);
+  const bytes = await partOf(records);
+  const rows: number[] = [];
+  const weights: number[] = [];
+  for (const size of [1, 3, 7, 64, 200, bytes.length]) {
+    rows.length = 0;
+    weights.length = 0;
+    const buffer = new Uint8Array(size);
+    const pieces = function* () {
+      for (let at = 0; at < bytes.length; at += size) {
+        const piece = buffer.subarray(0, Math.min(size, bytes.length - at));
+        piece.set(bytes.subarray(at, at + size));
+        yield piece;
+        buffer.fill(255);
+      }
+    };
+    for (const chunk of decodeRows(pieces(), expect)) {
+      rows.push(...chunk.rows);
+      weights.push(...chunk.weights);
+    }
+    t.deepEqual(rows, flat(records).rows, `${size}`);
+    t.deepEqual(weights, flat(records).weights, `${size}`);
   }
 });
 

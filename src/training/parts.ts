@@ -119,8 +119,9 @@ export function partsNeeded(
 }
 
 /**
- * Puts a part back, but into no `kept` shard. `layers`: its bytes, newest first, where it holds only
- * what changed: of a row the newest is taken. The oldest is whole. @throws CheckpointCorruptError
+ * Puts a part back, but into no `kept` shard. `layers`: its bytes, newest first, where it holds
+ * only what changed: of a row the newest is taken. The oldest is whole.
+ * @throws CheckpointCorruptError
  */
 export async function restorePart(
   device: DeviceState,

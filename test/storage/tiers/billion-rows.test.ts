@@ -37,7 +37,7 @@ test.serial("a table of 10⁹ rows costs nothing until used", async (t) => {
   for (const ssd of ["file", "rocksdb"] as const) {
     const before = process.memoryUsage().rss;
     const directory = join(root, ssd);
-    const job = place.job({
+    const { evaluation: _evaluation, ...common } = place.job({
       model: {
         kind: "dlrm",
         dense: 1,
@@ -45,15 +45,13 @@ test.serial("a table of 10⁹ rows costs nothing until used", async (t) => {
         bottom: [8],
         top: [8, 1],
       },
-      data: csv(path, {
-        batchSize: 64,
-        label: "label",
-        dense: ["price"],
-        categorical: [{ column: "user", ids: "integer" }],
-      }),
       checkpoint: { everySteps: 16, directory },
       tiers: { hbmBytes: mib, ddrBytes: mib, ssd },
     });
+    const columns = { label: "label", dense: ["price"] };
+    const categorical = [{ column: "user", ids: "integer" as const }];
+    const data = csv(path, { ...columns, categorical, batchSize: 64, cache: join(root, "cache") });
+    const job = { ...common, data };
     await play(place, job, pauseAt(16));
     const { result, events } = await play(place, job);
     t.is(result.status, "finished");

@@ -154,10 +154,10 @@ export interface CheckpointStore {
   readWholePart(manifest: Manifest, name: string): Uint8Array;
 
   /**
-   * All that a part is made of, each read when it is called: its own file first, then what it rests
-   * on, newest first. Errors as `readPart`.
+   * All that a part is made of: its own file first, then what it rests on, newest first. Each is
+   * opened when it is iterated over. Otherwise as `readPart`.
    */
-  readLayers(manifest: Manifest, name: string): (() => Uint8Array)[];
+  readLayers(manifest: Manifest, name: string): Generator<Uint8Array, void, undefined>[];
 
   /**
    * Removes all but the newest `keep` checkpoints, the best one and what those rest on, with what

@@ -120,22 +120,23 @@ function* streamFile(
 
 /** See `CheckpointStore.readWholePart`. */
 export function readWholePart(place: Place, manifest: Manifest, name: string): Uint8Array {
-  const [read] = readLayers(place, manifest, name);
-  assert(read !== undefined);
-  return read();
+  const whole = new Uint8Array(recordOf(manifest, name).bytes);
+  let at = 0;
+  for (const piece of streamPart(place, manifest, name)) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
 }
 
 /** See `CheckpointStore.readLayers`. */
-export function readLayers(place: Place, manifest: Manifest, name: string): (() => Uint8Array)[] {
-  return layersOf(place, manifest, recordOf(manifest, name)).map((layer) => () => {
-    const whole = new Uint8Array(layer.bytes);
-    let at = 0;
-    for (const piece of streamFile(place, layer)) {
-      whole.set(piece, at);
-      at += piece.length;
-    }
-    return whole;
-  });
+export function readLayers(
+  place: Place,
+  manifest: Manifest,
+  name: string,
+): Generator<Uint8Array, void, undefined>[] {
+  const layers = layersOf(place, manifest, recordOf(manifest, name));
+  return layers.map((layer) => streamFile(place, layer));
 }
 
 /** See `CheckpointStore.verify`. Files in `known`, by path and hash, were read before. */

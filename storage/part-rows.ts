@@ -1,5 +1,6 @@
 // The rows of one part of a checkpoint, as a stream: the one place that knows what a part rests on.
 
+import { mergeLayers } from "../src/embedding/layers.ts";
 import type { RowRecords } from "../src/embedding/row-store.ts";
 import { decodeRows } from "../src/embedding/rows-part.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
@@ -14,5 +15,7 @@ export function rowsOfPart(
   { name, dim, width }: { name: string; dim: number; width: number },
   pace: Pace,
 ): Generator<RowRecords> {
-  return decodeRows(pace.count(store.readPart(manifest, name)), { dim, width, path: name });
+  const layers = store.readLayers(manifest, name);
+  const expect = { dim, width, path: name };
+  return mergeLayers(layers.map((pieces) => decodeRows(pace.count(pieces), expect)));
 }

@@ -20,7 +20,6 @@ import {
   weightBytes,
 } from "../kernels/precision.ts";
 import { piecesOf } from "./pieces.ts";
-import type { RowSet } from "./row-set.ts";
 import type { RowRecords } from "./row-store.ts";
 
 const magic = 0x5752_534f;
@@ -95,23 +94,6 @@ export function* decodeRows(
 
 function wordsOf({ buffer, byteOffset, byteLength }: Uint8Array): Uint32Array {
   return new Uint32Array(buffer, byteOffset, byteLength / 4);
-}
-
-/** The records of a chunk whose rows are not in `seen`. */
-export function withoutRows(chunk: RowRecords, seen: RowSet): RowRecords {
-  const count = chunk.rows.length;
-  const left = [...chunk.rows.keys()].filter((i) => !seen.has(chunk.rows[i] ?? 0));
-  if (left.length === count) return chunk;
-  const pick = (values: Float32Array): Float32Array => {
-    const width = values.length / count;
-    const out = new Float32Array(left.length * width);
-    for (const [to, i] of left.entries()) {
-      out.set(values.subarray(i * width, (i + 1) * width), to * width);
-    }
-    return out;
-  };
-  const rows = Int32Array.from(left, (i) => chunk.rows[i] ?? 0);
-  return { rows, weights: pick(chunk.weights), state: pick(chunk.state) };
 }
 
 function bytesOf(array: Int32Array | Float32Array): Uint8Array {

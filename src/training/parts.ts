@@ -7,9 +7,10 @@
 
 import { createHash } from "node:crypto";
 import { leavesOf } from "../embedding/digest.ts";
+import { withoutRows } from "../embedding/layers.ts";
 import { createRowSet } from "../embedding/row-set.ts";
 import type { RowRecords } from "../embedding/row-store.ts";
-import { decodeRows, encodeRows, withoutRows } from "../embedding/rows-part.ts";
+import { decodeRows, encodeRows } from "../embedding/rows-part.ts";
 import { extentOf } from "../embedding/shards.ts";
 import type { Slab } from "../embedding/slab.ts";
 import { CheckpointCorruptError } from "../errors.ts";
@@ -119,29 +120,30 @@ export function partsNeeded(
 }
 
 /**
- * Puts a part back, but into no `kept` shard. `layers`: its bytes, newest first, where it holds
- * only what changed: of a row the newest is taken. The oldest is whole.
+ * Puts a part back, but into no `kept` shard. `layers`: the bytes of its files in pieces, each
+ * overwritten by the next. The newest comes first, and counts for the rows that it has; the last is
+ * whole.
  * @throws CheckpointCorruptError
  */
 export async function restorePart(
   device: DeviceState,
   name: string,
-  layers: readonly (() => Uint8Array)[],
+  layers: readonly Iterable<Uint8Array>[],
   kept: ReadonlySet<number> = new Set(),
 ): Promise<void> {
   const { tables } = device.topology.input.model;
   const part = tableOfPart(name, tables);
   if (part === undefined) {
-    for (const read of layers) restoreDense(device, read(), name);
+    for (const layer of layers) restoreDense(device, wholeOf(layer), name);
     return;
   }
   const extent = extentOf(tableOf(tables, part.table), part);
   const { columns: dim } = extent;
   const width = stateWidth(device.recipe.optimizer.sparse.kind, dim);
   const seen = createRowSet();
-  for (const [layer, read] of layers.entries()) {
+  for (const [layer, bytes] of layers.entries()) {
     const isLast = layer === layers.length - 1;
-    for (const all of decodeRows(read(), { dim, width, path: name })) {
+    for (const all of decodeRows(bytes, { dim, width, path: name })) {
       const records = layer === 0 ? all : withoutRows(all, seen);
       if (!isLast) for (const row of records.rows) seen.add(row);
       for (const slab of [...ownSlabs(device), device.replicas]) {
@@ -199,6 +201,10 @@ function denseOf(device: DeviceState): Part {
       for (const tensor of tensors) yield bytesOf(kernels.read(tensor));
     },
   };
+}
+
+function wholeOf(pieces: Iterable<Uint8Array>): Uint8Array {
+  return Buffer.concat(Array.from(pieces, (piece) => Uint8Array.from(piece)));
 }
 
 function restoreDense(device: DeviceState, bytes: Uint8Array, name: string): void {

@@ -144,6 +144,25 @@ export {
   stretchesOf,
 } from "./storage/sample-ledger.ts";
 
+// Simulation: whole clusters in one thread and virtual time ----
+export {
+  drawScenario,
+  type FaultKind as SimulatedFaultKind,
+  type Scenario,
+  type SimulatedFault,
+} from "./chaos/simulation/scenario.ts";
+export {
+  type SeedsOptions,
+  type SeedsSummary,
+  shrinkScenario,
+  simulateSeeds,
+} from "./chaos/simulation/seeds.ts";
+export {
+  type Failure as SimulationFailure,
+  type SimulationVerdict,
+  simulate,
+} from "./chaos/simulation/simulate.ts";
+
 // What the command line is made of, besides ----
 export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";
 export { buildNative } from "./src/kernels/build-native.ts";

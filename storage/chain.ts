@@ -250,9 +250,11 @@ export function readGeneration(place: Place, generation: number): GenerationReco
   }
 }
 
-/** Whether a checkpoint is to blame: too many open files, say, is nobody's damage. */
+/**
+ * Whether a checkpoint is to blame. What the disk refused once it may give the next time: passed
+ * over for that, steps that were committed would be lost, and `collect` would remove them.
+ */
 function isDamage(error: unknown): error is CheckpointCorruptError | StoreFailedError {
   if (error instanceof CheckpointCorruptError) return true;
-  const code = error instanceof StoreFailedError ? diskCode(error.cause) : undefined;
-  return code === "EIO" || code === "ENOENT";
+  return error instanceof StoreFailedError && diskCode(error.cause) === "ENOENT";
 }

@@ -1,6 +1,6 @@
-// Question: what do checkpoints cost? How long a device stands still for a cut; the processor's time
-// for taking, writing, hashing and reading back, over that of training in the interval; and the bytes
-// that each policy writes, of a Zipf workload.
+// Question: what do checkpoints cost? How long a device stands still for a cut; the processor's
+// time for taking, writing, hashing and reading back, over that of training in the interval; and
+// the bytes that each policy writes, of a Zipf workload.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";

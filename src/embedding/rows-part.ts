@@ -5,8 +5,8 @@
 //   the last chunk has n = 0
 //
 // Weights are n*dim of the table's precision: f32, or the codes of src/kernels/precision.ts, for
-// int8 after the exponents of the rows' quanta; then zeros to a multiple of 4 bytes. Where the third
-// byte of the version says 8, 4, 3 or 2, float32 weights are stored in so many bits
+// int8 after the exponents of the rows' quanta; then zeros to a multiple of 4 bytes. Where the
+// third byte of the version says 8, 4, 3 or 2, float32 weights are stored in so many bits
 // (quantised-rows.ts).
 //
 // A part belongs to a logical shard, never to a device: any number of devices can load it.

@@ -114,11 +114,11 @@ function drawFault(draw: Draw): FaultOptions[] {
         return [{ what, where, when: at, operations: 1 + random.below(10) }];
       }
       if (what !== "flipped-bit") return [{ what, where, when: at }];
-      // Whoever reads it back must notice: the next one dies right after the checkpoint.
-      const saved = Math.min(steps - 1, (Math.floor(at.step / everySteps) + 1) * everySteps);
+      // Whoever reads it back must notice: the next one dies soon after the checkpoint.
+      const saved = Math.min(steps, (Math.floor(at.step / everySteps) + 1) * everySteps);
       return [
         { what, where, when: at },
-        { what: "kill", where: device, when: { step: saved } },
+        { what: "kill", where: device, when: { step: Math.min(steps - 1, saved + 2) } },
       ];
     }
     case "clock-skew":

@@ -34,6 +34,9 @@ export interface Place {
   readonly jobIdentity: string;
 }
 
+/** Why a checkpoint is passed over whose bytes somebody has read. */
+const unreadable = "a part of it is not what it names";
+
 /** Rivals that may claim a number before us in one call; more means that something loops. */
 const claimsMax = 1000;
 
@@ -77,7 +80,7 @@ function newestOrNone(place: Place): number {
 }
 
 /** Claims the next generation and records where it goes on. The caller maps the disk's errors. */
-export function claimGeneration(place: Place): Generation {
+export function claimGeneration(place: Place, passOver: readonly string[] = []): Generation {
   const { disk, paths, jobIdentity } = place;
   const { generation, file } = claim(place); // C1
   try {
@@ -86,7 +89,8 @@ export function claimGeneration(place: Place): Generation {
     for (const found of walkChain(place, generation - 1)) {
       // C2
       if ("reason" in found) damaged.push(found);
-      else latest = found;
+      else if (!passOver.includes(found.sha256)) latest = found;
+      else damaged.push({ path: paths.manifest(found.cut, found.generation), reason: unreadable });
       if (latest !== undefined) break;
     }
     // Its writer may have died between renaming and syncing; from now on we rest on it.

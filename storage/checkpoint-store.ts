@@ -112,11 +112,12 @@ export interface CheckpointStore {
 
   /**
    * Claims the next generation: all older ones are fenced from here on. Of two callers at once,
-   * each gets its own number, and the higher one is in charge.
+   * each gets its own number, and the higher one is in charge. Checkpoints whose manifests have
+   * the hashes `passOver` are damaged, as somebody found who read them: it goes on before them.
    * @throws CheckpointForeignError, InputUnusableError (the directory refuses writes),
    * StoreFailedError
    */
-  beginGeneration(): Generation;
+  beginGeneration(passOver?: readonly string[]): Generation;
 
   /**
    * Opens a part of checkpoint `cut`; `name` is a lower-case file name. From any thread.

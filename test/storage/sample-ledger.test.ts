@@ -3,7 +3,12 @@ import { SimulatedDisk } from "../../src/simulated-disk.ts";
 import { scheduleOf } from "../../src/training/schedule.ts";
 import { openStore } from "../../storage/directory-checkpoint-store.ts";
 import { pathsOf } from "../../storage/manifest.ts";
-import { type Stretch, sampleLedger, timesTrained } from "../../storage/sample-ledger.ts";
+import {
+  type Stretch,
+  sampleLedger,
+  stretchesOf,
+  timesTrained,
+} from "../../storage/sample-ledger.ts";
 import { commitCheckpoint, flipByte, testJob } from "../helpers/checkpoints.ts";
 
 // 25 samples in batches of 10: three steps a pass, the last one short.

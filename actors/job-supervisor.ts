@@ -105,7 +105,7 @@ const claiming = fromPromise<
     jobIdentity: jobIdentity(job),
     jobText: JSON.stringify(job),
   });
-  const generation = store.beginGeneration(passedOver);
+  const generation = store.beginGeneration(undefined, passedOver);
   const expected = generation.latest?.arithmetic;
   const actual = openKernels(job.arithmetic).arithmetic;
   if (expected !== undefined && expected !== actual) {

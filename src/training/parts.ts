@@ -8,6 +8,7 @@
 import { createHash } from "node:crypto";
 import { leavesOf } from "../embedding/digest.ts";
 import { withoutRows } from "../embedding/layers.ts";
+import type { SparseOptimizerSpec } from "../embedding/options.ts";
 import { createRowSet } from "../embedding/row-set.ts";
 import type { RowRecords } from "../embedding/row-store.ts";
 import { decodeRows, encodeRows } from "../embedding/rows-part.ts";
@@ -15,10 +16,11 @@ import { extentOf } from "../embedding/shards.ts";
 import type { Slab } from "../embedding/slab.ts";
 import { CheckpointCorruptError } from "../errors.ts";
 import { stateShapeOf, stateWidth } from "../kernels/kernels.ts";
+import { packedBytes } from "../kernels/precision.ts";
 import type { CheckpointSpec } from "./checkpoint-options.ts";
 import type { DeviceState } from "./device-state.ts";
 import { densePart, partNameOf, tableOfPart } from "./part-names.ts";
-import { tableOf } from "./topology.ts";
+import { type Topology, tableOf } from "./topology.ts";
 
 /** A part as it is written: its bytes in chunks, and the hashes of what they mean. */
 export interface Part {
@@ -87,6 +89,26 @@ export function createCutter(
     }),
   ];
 }
+
+/** Most bytes that a device saves at a cut, with what frames them. */
+export function savedBytesMax(
+  topology: Topology,
+  rank: number,
+  kind: SparseOptimizerSpec["kind"],
+): number {
+  const { heldBy, distinctBy, replicated, shape, input } = topology;
+  const own = [heldBy[rank] ?? [], distinctBy[rank] ?? [], rank === 0 ? replicated : []].flat();
+  const bytes = own.map(({ table, rows, columns }) => {
+    const { precision } = tableOf(input.model.tables, table);
+    const record = packedBytes(1, columns, precision) + 4 * stateWidth(kind, columns);
+    return rows * (4 + record) * 1.01 + 4096;
+  });
+  const dense = rank === 0 ? 4 * shape.layout.length * (1 + denseSlotsMax) : 0;
+  return Math.ceil(bytes.reduce((sum, one) => sum + one, dense + 65_536));
+}
+
+/** Tensors of optimizer state beside the parameters, at most: Adam's and LAMB's two. */
+const denseSlotsMax = 2;
 
 /** Of the parts of a checkpoint, those that have something of what this device holds. */
 export function partsNeeded(device: DeviceState, names: readonly string[]): string[] {

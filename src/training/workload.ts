@@ -1,12 +1,14 @@
 // A job as the planner sees it: plain numbers of each table, and how much the dense layers compute.
 
 import type { ResolvedDataOptions } from "../data/options.ts";
-import type { SparseOptimizerSpec } from "../embedding/options.ts";
+import type { SparseOptimizerSpec, TableSpec } from "../embedding/options.ts";
+import { indexBytes, type TiersSpec } from "../embedding/tiers.ts";
 import { stateShapeOf, takesMean, takesTrust } from "../kernels/kernels.ts";
 import { weightBytes } from "../kernels/precision.ts";
 import { shapeOf } from "../model/dlrm.ts";
 import type { ModelSpec } from "../model/options.ts";
-import type { PlannedTable, Scheme, Workload } from "../planner/shards.ts";
+import type { MissPoint } from "../planner/miss-curve.ts";
+import type { PlannedTable, Scheme, Tier, Workload } from "../planner/shards.ts";
 
 /** Exponent of popularity that is assumed of ids that nobody has counted. */
 const usualZipf = 1.05;
@@ -16,6 +18,7 @@ export interface PlannableJob {
   readonly model: ModelSpec;
   readonly data: ResolvedDataOptions;
   readonly optimizer: { readonly sparse: SparseOptimizerSpec };
+  readonly tiers: Pick<TiersSpec, "hbmBytes" | "ddrBytes" | "policy">;
 }
 
 /** What the job does not say, or the planner may do beyond it. */
@@ -26,6 +29,8 @@ export interface WorkloadOptions {
   readonly poolingFactor?: number | undefined;
   /** Whether tables may rest below memory, behind a cache. */
   readonly cache?: boolean | undefined;
+  /** Of tables by name: curves that a run has counted (`RunResult.tiers`). */
+  readonly curves?: ReadonlyMap<string, readonly MissPoint[]> | undefined;
 }
 
 /** What has to be planned for a job. */
@@ -49,7 +54,8 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       rowBytes: 4 * perRow + (precision === "int8" ? 1 : 0) + 1,
       sumRounds: (takesMean(sparse.kind) ? 1 : 0) + (takesTrust(sparse.kind) ? 1 : 0),
       schemes: options.schemes ?? [table.sharding],
-      tiers: options.cache === true ? ["memory", "cached"] : ["memory"],
+      tiers: tiersOf(table, options),
+      missCurve: options.curves?.get(name),
     };
   });
   const { layout, features, dim, dots } = shapeOf(model);
@@ -60,7 +66,19 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
     batchSize: data.batchSize,
     denseParameters: layout.length,
     denseFlop: 6 * (layout.length + pairs * dim),
+    // A row knows besides whether it was touched, in memory too.
+    budgets: { ...budgetsOf(job.tiers), indexBytes: indexBytes - 1 },
   };
+}
+
+function budgetsOf({ hbmBytes, ddrBytes, policy }: PlannableJob["tiers"]) {
+  return { hbmBytes, ddrBytes, policy };
+}
+
+/** Where the rows of a table may rest: copies and stale tables only in memory (src/job.ts). */
+function tiersOf({ tier, staleness, l2Scope }: TableSpec, { cache }: WorkloadOptions): Tier[] {
+  if (staleness > 0 || l2Scope === "table") return ["memory"];
+  return cache === true ? ["memory", "cached"] : [tier];
 }
 
 function popularityOf(data: ResolvedDataOptions, options: WorkloadOptions) {

@@ -57,11 +57,11 @@ test.serial("a loss that is no number ends a run; submitted again, it is its twi
 
 test.serial("a bit that flipped on disk is found by who reads it, and passed over", async (t) => {
   const trial = await chaos(job())
-    .disk("device:0")
+    .disk("writer:0")
     .flippedBit()
     .at({ step: 12, during: "checkpoint" })
     .kill("device:1")
-    .at({ step: 23 })
+    .at({ step: 23, during: "checkpoint" })
     .verify();
   t.true(trial.faults.every(({ struck }) => struck));
   t.deepEqual(

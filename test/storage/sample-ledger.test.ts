@@ -41,7 +41,7 @@ function startStore(passOver20: boolean) {
   store.beginGeneration();
   commitCheckpoint(store, { generation: 1, cut: 10 });
   const second = commitCheckpoint(store, { generation: 1, cut: 20 });
-  const claimed = store.beginGeneration(passOver20 ? [second.sha256] : []);
+  const claimed = store.beginGeneration(undefined, passOver20 ? [second.sha256] : []);
   commitCheckpoint(store, { generation: 2, cut: 30 });
   return { disk, claimed };
 }

@@ -86,9 +86,9 @@ function newestOrNone(place: Place): number {
 }
 
 /**
- * Claims the next generation and records where it goes on: from the newest of the chain that is not
- * among the hashes `passOver`, or from the one of it that has the hash `sha256`. The caller maps the
- * disk's errors. @throws CheckpointMissingError where the chain has none of that hash
+ * Claims the next generation and records where it goes on: from the newest of the chain that is
+ * not among the hashes `passOver`, or from the one of it that has the hash `sha256`. The caller
+ * maps the disk's errors. @throws CheckpointMissingError where the chain has none of that hash
  */
 export function claimGeneration(
   place: Place,

@@ -111,8 +111,9 @@ export async function runDevice(
     device: rank,
     readers,
   });
-  await restore(device, assembly, ports);
-  const save = createSaves(device, assembly, derived, memory, cells);
+  const kept = (await below?.kept()) ?? new Set<number>();
+  await restore(device, assembly, ports, kept);
+  const save = createSaves(device, assembly, { derived, memory, cells, kept });
   progress.steps[rank] = assembly.fromStep;
   const steps = schedule.steps - assembly.fromStep;
   const { depth } = job.pipeline;
@@ -209,6 +210,7 @@ async function restore(
   device: DeviceState,
   { manifest, job }: Assembly,
   ports: DevicePorts,
+  kept: ReadonlySet<number>,
 ): Promise<void> {
   if (manifest === undefined) return;
   if (manifest.arithmetic !== device.kernels.arithmetic) {
@@ -216,8 +218,8 @@ async function restore(
   }
   const store = openExistingStore(job.checkpoint.directory, ports.disk);
   const names = manifest.parts.map(({ name }) => name);
-  for (const name of partsNeeded(device, names)) {
-    await restorePart(device, name, store.readLayers(manifest, name));
+  for (const name of partsNeeded(device, names, kept)) {
+    await restorePart(device, name, store.readLayers(manifest, name), kept);
   }
 }
 
@@ -225,15 +227,24 @@ async function restore(
 function createSaves(
   device: DeviceState,
   assembly: Assembly,
-  derived: Derived,
-  memory: GenerationMemory,
-  cells: Cells,
+  {
+    derived,
+    memory,
+    cells,
+    kept,
+  }: {
+    readonly derived: Derived;
+    readonly memory: GenerationMemory;
+    readonly cells: Cells;
+    /** Shards whose rows were there: nothing tells what of them changed since the baseline. */
+    readonly kept: ReadonlySet<number>;
+  },
 ) {
   const { manifest, job } = assembly;
   const { differential } = job.checkpoint;
   const end = { cells, isWriter: false };
   const pipe = createPipeWriter(pipePlaceOf(assembly, derived, memory, device.rank, end));
-  const cutter = createCutter(device, { differential, restored: manifest?.parts ?? [] });
+  const cutter = createCutter(device, { differential, restored: manifest?.parts ?? [], kept });
   return async (cut: number, isBaseline: boolean): Promise<void> => {
     await pipe.drained();
     pipe.rewind();

@@ -134,8 +134,9 @@ export function resultOf(context: {
   readonly record: RunRecord;
   readonly times: StepTimes | undefined;
   readonly tiers: readonly TableTiers[] | undefined;
+  readonly disk: RunResult["disk"];
 }): RunResult {
-  const { store, job, scope, metrics, isCancelled, record, times, tiers } = context;
+  const { store, job, scope, metrics, isCancelled, record, times, tiers, disk } = context;
   const { manifests } = store.list();
   const best = manifests.find((manifest) => manifest.best);
   const last = manifests[0];
@@ -168,6 +169,7 @@ export function resultOf(context: {
     generation: scope.generation,
     samplesPerSecond: speeds.at(-1) ?? 0,
     times,
+    disk,
     tiers,
     arithmetic: manifest?.arithmetic ?? "",
   };

@@ -58,12 +58,18 @@ export interface RunResult {
   readonly samplesPerSecond: number;
   /** Where the time of the last generation's steps went, as far as its hosts have told. */
   readonly times?: StepTimes | undefined;
+  /**
+   * How long tiers of the last generation waited for room on a full disk, and how long their disk
+   * was slow; left out where neither was.
+   */
+  readonly disk?: { readonly pausedSeconds: number; readonly slowSeconds: number } | undefined;
   /** Of each cached table, in the last generation: its curve, and what more memory would buy. */
   readonly tiers?: readonly TableTiers[] | undefined;
   readonly arithmetic: string;
 }
 
-type EventBody =
+/** What happened, as whoever tells it says. */
+export type EventBody =
   | { readonly type: "run.queued"; readonly name: string }
   /** There are not as many devices yet as it waits for. */
   | { readonly type: "run.waiting"; readonly devices: number; readonly wanted: number }
@@ -110,6 +116,25 @@ type EventBody =
       readonly message: string;
       /** Of the steps that were judged. */
       readonly times: StepTimes;
+    }
+  /** What lies below a device's memory is not as it should be, or is again. */
+  | {
+      readonly type: "run.tier";
+      readonly device: number;
+      readonly state: "serving" | "paused" | "slow";
+      readonly message: string;
+    }
+  /**
+   * Rows of durable tables below a device, when a generation began: how many need not be read from
+   * the checkpoint (`found`); and when it ended: how many stay beside it (`kept`). Why there are
+   * none.
+   */
+  | {
+      readonly type: "run.durable";
+      readonly device: number;
+      readonly action: "found" | "kept";
+      readonly rows: number;
+      readonly reason?: string | undefined;
     }
   | { readonly type: "run.evaluated"; readonly step: number; readonly metrics: Metrics }
   | {

@@ -26,6 +26,7 @@ export function reportOf(result: RunResult): string[] {
     ...(result.times?.tiers === undefined
       ? []
       : [`Rows of a step       ${tiersOf(result.times.tiers)}`]),
+    ...(result.disk === undefined ? [] : [`Disk of the tiers    ${diskOf(result.disk)}`]),
     ...adviceLines(result.tiers ?? []),
     `Steps                ${count(result.step)}${result.status === "stopped-early" ? " (stopped early: the best)" : ""}`,
     ...(result.repairedIds.length > 0
@@ -69,6 +70,11 @@ export function timeOf({ stepMs, shares }: StepTimes): string {
 export function tiersOf({ rows, hbm, ddr, ssd }: TierRates): string {
   const places = `${percent(hbm)} from HBM, ${percent(ddr)} from DDR, ${percent(ssd)} from SSD`;
   return `${count(Math.round(rows))}: ${places}`;
+}
+
+/** How long tiers waited for room, and were slow. */
+function diskOf({ pausedSeconds, slowSeconds }: NonNullable<RunResult["disk"]>): string {
+  return `full for ${pausedSeconds.toFixed(1)} s, slow for ${slowSeconds.toFixed(1)} s`;
 }
 
 /** Cached tables that are told of: those to which memory would bring most rows. */

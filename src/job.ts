@@ -256,7 +256,7 @@ function withEvaluationBatch(options: unknown): unknown {
 /** A model without where its rows lie and how they travel, which decides no bit. */
 function withoutSharding(model: JobSpec["model"]) {
   const tables = model.tables.map((table) => {
-    const { sharding: _sharding, dedup: _dedup, tier: _tier, staleness, ...rest } = table;
+    const { sharding, dedup, tier, keep, staleness, ...rest } = table;
     return { ...rest, staleness: staleness || undefined };
   });
   return { ...model, tables };

@@ -36,6 +36,12 @@ export const tableOptions = z.strictObject({
    */
   tier: z.enum(tiers).default("memory"),
   /**
+   * What becomes of a cached table's rows below memory when the run ends or pauses: `spill`, they
+   * go; `durable`, they stay in `tiers.directory`, where the run that goes on from that checkpoint
+   * finds them instead of reading them back from it. It changes speed, and no bit.
+   */
+  keep: z.enum(["spill", "durable"]).default("spill"),
+  /**
    * A fixed part of the arithmetic: a pooled vector is a tree over blocks of rows. As many parts as
    * the table's rows can be cut into.
    */

@@ -39,6 +39,8 @@ export interface RowsBelow {
   answer(): Promise<readonly FoundRecords[]>;
   /** Gives the memory of the answer back. */
   close(): void;
+  /** The shards of which all is there already that the checkpoint to go on from has. */
+  kept(): Promise<ReadonlySet<number>>;
   /** All records of a shard, ascending, in chunks; each is valid until the next. */
   scan(shard: number): AsyncIterable<MovingRecords>;
 }

@@ -56,6 +56,8 @@ export function createCutter(
   options: {
     readonly differential: CheckpointSpec["differential"];
     readonly restored: readonly { readonly name: string }[];
+    /** Shards whose rows were there, and were not restored: what they changed from is not known. */
+    readonly kept?: ReadonlySet<number>;
   },
 ): (isBaseline: boolean) => CutPart[] {
   const since = options.differential === "consecutive" ? "sinceCut" : "sinceBaseline";
@@ -67,9 +69,10 @@ export function createCutter(
     rowsParts(device, slab).map((part, at) => ({ ...part, slab, at })),
   );
   if (options.differential !== "none") {
-    // Of tiles that are cut otherwise than here the next cut has to be whole.
+    // Of tiles that are cut otherwise than here the next cut has to be whole, and of kept ones.
     for (const { name, slab, at } of parts) {
-      if (!restored.has(name)) continue;
+      const isKept = options.kept?.has(slab.shards[at]?.shard ?? -1) === true;
+      if (!restored.has(name) || isKept) continue;
       slab.resume(at);
       known.add(name);
     }
@@ -110,10 +113,19 @@ export function savedBytesMax(
 /** Tensors of optimizer state beside the parameters, at most: Adam's and LAMB's two. */
 const denseSlotsMax = 2;
 
-/** Of the parts of a checkpoint, those that have something of what this device holds. */
-export function partsNeeded(device: DeviceState, names: readonly string[]): string[] {
+/**
+ * Of the parts of a checkpoint, those that have something of what this device holds, but for the
+ * shards that are `kept`: what it has of them is there.
+ */
+export function partsNeeded(
+  device: DeviceState,
+  names: readonly string[],
+  kept: ReadonlySet<number> = new Set(),
+): string[] {
   const { tables } = device.topology.input.model;
-  const shards = [...ownSlabs(device), device.replicas].flatMap((slab) => slab.shards);
+  const shards = [...ownSlabs(device), device.replicas]
+    .flatMap((slab) => slab.shards)
+    .filter(({ shard }) => !kept.has(shard));
   return names.filter((name) => {
     if (name === densePart) return true;
     const part = tableOfPart(name, tables);
@@ -130,14 +142,16 @@ export function partsNeeded(device: DeviceState, names: readonly string[]): stri
 }
 
 /**
- * Puts a part back. `layers`: the bytes of its files in pieces, each overwritten by the next. The
- * newest comes first, and counts for the rows that it has; the last is whole.
+ * Puts a part back, but into no `kept` shard. `layers`: the bytes of its files in pieces, each
+ * overwritten by the next. The newest comes first, and counts for the rows that it has; the last is
+ * whole.
  * @throws CheckpointCorruptError
  */
 export async function restorePart(
   device: DeviceState,
   name: string,
   layers: readonly Iterable<Uint8Array>[],
+  kept: ReadonlySet<number> = new Set(),
 ): Promise<void> {
   const { tables } = device.topology.input.model;
   const part = tableOfPart(name, tables);
@@ -155,8 +169,9 @@ export async function restorePart(
       const records = layer === 0 ? all : withoutRows(all, seen);
       if (!isLast) for (const row of records.rows) seen.add(row);
       for (const slab of [...ownSlabs(device), device.replicas]) {
-        for (const [at, { table }] of slab.shards.entries()) {
-          if (table === part.table) await slab.restore(at, extent, records, !isLast);
+        for (const [at, { table, shard }] of slab.shards.entries()) {
+          if (table !== part.table || kept.has(shard)) continue;
+          await slab.restore(at, extent, records, !isLast);
         }
       }
     }

@@ -12,6 +12,8 @@
 //   device ──▶ checkpoint         device.cut
 //   checkpoint ──▶ writer         writer.save
 //   writer ──▶ checkpoint         part.saved
+//   coordinator ──▶ tier          tier.rest
+//   tier ──▶ coordinator          tier.rested
 //   joining process ──▶ hosts     host.announce · host.leave
 //   hosts ──▶ joining process     host.welcome · host.refused
 //
@@ -54,6 +56,15 @@ const savedPart = z.object({
   leaves: z.array(z.string()).readonly(),
 });
 
+/** Rows of durable tables that need not be read from a checkpoint, or why there are none. */
+const foundRows = z.object({ rows: z.int().min(0), reason: z.string().optional() });
+
+const tierNews = z.object({
+  device,
+  state: z.enum(["serving", "paused", "slow"]),
+  found: foundRows.optional(),
+});
+
 export const messages = defineMessages({
   "host.prepare": z.object({ command, job: z.unknown() }),
   "host.prepared": z.object({ command, plan: z.unknown() }),
@@ -64,12 +75,14 @@ export const messages = defineMessages({
   /**
    * The heartbeat: the steps of the host's devices, and the losses of device 0 since the last one
    * where it is here. `isBridged`: frames of other hosts are heard. `meters`: the counters of its
-   * devices' steps and of its readers (src/training/step-meter.ts).
+   * devices' steps and of its readers (src/training/step-meter.ts). `tiers`: what lies below its
+   * devices' memory, and how it is.
    */
   "host.progress": z.object({
     host,
     beat: z.int(),
     isBridged: z.boolean(),
+    tiers: z.array(tierNews),
     steps: z.array(step),
     lossFrom: step,
     losses: z.array(figure),
@@ -139,6 +152,9 @@ export const messages = defineMessages({
   /** The device has taken what it saves of the cut, in `stallMs`. */
   "device.cut": z.object({ command, device, cut: step, stallMs: z.number().min(0) }),
   "writer.save": z.object({ cut: step }),
+  /** The checkpoint whose manifest has this hash is committed, and no step comes after it. */
+  "tier.rest": z.object({ command, manifest: z.string() }),
+  "tier.rested": z.object({ command, device, kept: foundRows }),
   "part.saved": z.object({ cut: step, device, parts: z.array(savedPart) }),
 
   /** For tests and the chaos harness: the actor throws. Taken only where faults are allowed. */

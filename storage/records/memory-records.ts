@@ -2,7 +2,13 @@
 // simulated run. Nothing of it outlives the process, so it is always a `spill` store.
 
 import { ofShard } from "./ledger.ts";
-import { checkBatch, type RecordStore, type RecordStoreOptions, scanRows } from "./record-store.ts";
+import {
+  checkBatch,
+  checkRows,
+  type RecordStore,
+  type RecordStoreOptions,
+  scanRows,
+} from "./record-store.ts";
 import { createRowSet } from "./row-set.ts";
 
 export function createMemoryRecords(options: Pick<RecordStoreOptions, "shards">): RecordStore {
@@ -34,6 +40,14 @@ export function createMemoryRecords(options: Pick<RecordStoreOptions, "shards">)
         shard.present.add(row);
       }
       done.written += rows.length;
+    },
+    remove(at, rows) {
+      const shard = ofShard(shards, at);
+      checkRows(shard, rows);
+      for (const row of rows) {
+        shard.records.delete(row);
+        shard.present.delete(row);
+      }
     },
     count: (at) => ofShard(shards, at).present.size,
     scan(at, rowsMax) {

@@ -15,6 +15,7 @@ import { type Ledger, ofShard, onTier, openLedger } from "./ledger.ts";
 import { openRecordFiles } from "./record-file.ts";
 import {
   checkBatch,
+  checkRows,
   type RecordShard,
   type RecordStore,
   type RecordStoreOptions,
@@ -111,6 +112,10 @@ export async function openRocksRecords(options: RecordStoreOptions): Promise<Rec
         if (!pageCache) dropCached(path);
       });
       done.written += rows.length;
+    },
+    remove(at, rows) {
+      checkRows(ofShard(shards, at), rows);
+      ledger.remove(at, rows);
     },
     count: (at) => ledger.present(at).size,
     scan: (at, rowsMax) => scanRows(store, at, ofShard(shards, at), ledger.present(at), rowsMax),

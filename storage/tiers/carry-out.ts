@@ -25,6 +25,9 @@ export function createCarrier(store: RecordStore): (request: TierRequest) => voi
         case "up":
           bringUp(store, entry);
           break;
+        case "drop":
+          store.remove(entry.at, entry.rows);
+          break;
         case "scan":
           request.shorten(i, scan(entry));
           break;

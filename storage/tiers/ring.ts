@@ -11,13 +11,19 @@
 //     down   rows, records                        the device writes both
 //     up     rows, found, records                 the tier writes the last two
 //     scan   rows, records                        from rows[0] on; the tier writes both
+//     drop   rows                                 the device writes them
 //
 // Invariants
 //   T1. A slot is written again when its request was carried out and its answer given back.
 //   T2. Slots are as large as the worst batch: pages that no request reached cost nothing.
 
 import assert from "node:assert/strict";
-import type { FoundRecords, MovingRecords, RowsBelow } from "../../src/embedding/rows-below.ts";
+import {
+  dropRowsMax,
+  type FoundRecords,
+  type MovingRecords,
+  type RowsBelow,
+} from "../../src/embedding/rows-below.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 
 /** One cached shard of the device. */
@@ -41,7 +47,7 @@ const scanRows = 4096;
 /** Cells of a ring: posted, served. */
 export const tierRingCells = 2;
 
-const kinds = ["down", "up", "scan"] as const;
+const kinds = ["down", "up", "scan", "drop"] as const;
 
 type Kind = (typeof kinds)[number];
 
@@ -73,7 +79,7 @@ function padded(bytes: number): number {
 
 function slotBytes(shape: TierRingShape): number {
   return shape.shards.reduce((sum, { rowsMax, recordBytes }) => {
-    const rows = Math.max(rowsMax, scanRows);
+    const rows = Math.max(rowsMax, scanRows, dropRowsMax);
     return sum + 2 * (padded(4 * rows) + padded(rows) + padded(rows * recordBytes));
   }, headerBytes(shape));
 }
@@ -195,7 +201,7 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
     const slot = slotOf(posted);
     if (slot.entries === 0) return;
     const isAsking = Array.from({ length: slot.entries }, (_, i) => slot.read(i).kind);
-    if (isAsking.some((kind) => kind !== "down")) asked.push(posted);
+    if (isAsking.some((kind) => kind === "up" || kind === "scan")) asked.push(posted);
     posted++;
     cells.store(postedCell, posted, [peer]);
     onPost();
@@ -210,6 +216,9 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
   return {
     open,
     down: (shard, count): MovingRecords => slotOf(posted).add("down", placeOf(shard), count),
+    drop(shard, rows) {
+      slotOf(posted).add("drop", placeOf(shard), rows.length).rows.set(rows);
+    },
     up(shard, rows) {
       slotOf(posted).add("up", placeOf(shard), rows.length).rows.set(rows);
     },

@@ -17,12 +17,13 @@ import type { Precision } from "../kernels/precision.ts";
 import { recordBytesOf } from "../kernels/records.ts";
 import {
   createRowCache,
+  findPlace,
   type Placed,
   type PlacedMemory,
   type RowCache,
 } from "../kernels/row-cache.ts";
 import type { Key } from "../random.ts";
-import type { FoundRecords, RowsBelow } from "./rows-below.ts";
+import { dropRowsMax, type FoundRecords, type RowsBelow } from "./rows-below.ts";
 import type { Shard } from "./shards.ts";
 import type { CacheShape } from "./tiers.ts";
 
@@ -148,6 +149,26 @@ export function emptySpares(
 ): void {
   sendDown(kernels, cached, below, spares);
   kernels.freeSpares(cached.cache, spares);
+}
+
+/**
+ * Rows of the shard, ascending, are unborn again: those that lie here take the value of their
+ * birth, and below none has a record. Only when no batch is in flight.
+ */
+export async function forgetRows(
+  kernels: Kernels,
+  { shard, cache, rows, birth }: CachedShard,
+  below: RowsBelow,
+  forgotten: Int32Array,
+): Promise<void> {
+  const places = forgotten.map((row) => findPlace(cache, row)).filter((place) => place >= 0);
+  const { key, purpose, scale, state } = birth;
+  kernels.bornAt(rows, places, pick(cache.rowOf, places), key, purpose, scale, state);
+  for (let first = 0; first < forgotten.length; first += dropRowsMax) {
+    await below.open();
+    below.drop(shard.shard, forgotten.subarray(first, first + dropRowsMax));
+    below.post();
+  }
 }
 
 /** The places of the rows that differ from what lies below. Only when no batch is in flight. */

@@ -15,7 +15,7 @@ import {
   stateWidth,
 } from "../kernels/kernels.ts";
 import { type Key, purposes } from "../random.ts";
-import { type CachedShard, createCachedShard } from "./cached-shard.ts";
+import { type Birth, type CachedShard, createCachedShard, forgetRows } from "./cached-shard.ts";
 import type { SparseOptimizerSpec, TableSpec } from "./options.ts";
 import { recordsBelow, restoreBelow } from "./records-below.ts";
 import { recordsOf, restoreRecords } from "./records-in-memory.ts";
@@ -108,6 +108,15 @@ export function createSlab(options: {
       });
       return kernels.updateRows(rowsOf, bags, dPooled, slices, rules, sums);
     },
+    async forget(place, forgotten) {
+      const { shard, rows, cached: one } = at(place);
+      if (one !== undefined && below !== undefined) {
+        await forgetRows(kernels, one, below, forgotten);
+      } else {
+        const { key, purpose, scale, state } = birthOf(options, shard);
+        kernels.bornAt(rows, forgotten, forgotten, key, purpose, scale, state);
+      }
+    },
     async *records(place) {
       const { rows, cached: one } = at(place);
       if (one === undefined || below === undefined) {
@@ -148,7 +157,8 @@ export function poolingOf({ pooling, rowBlocks }: TableSpec): Pooling {
 type SlabOptions = Parameters<typeof createSlab>[0];
 
 /** All rows of a shard. */
-function fill({ kernels, specs, optimizer, key }: SlabOptions, shard: Shard): Rows {
+function fill(options: SlabOptions, shard: Shard): Rows {
+  const { kernels, specs, optimizer } = options;
   const spec = specOf(specs, shard.table);
   const made = kernels.rows({
     ...tileOf(spec, shard, optimizer),
@@ -156,22 +166,26 @@ function fill({ kernels, specs, optimizer, key }: SlabOptions, shard: Shard): Ro
     rowBlocks: shard.blocks,
     blockRows: blockRowsOf(spec),
   });
-  kernels.born(made, key, purposes.rowInit + shard.table, scaleOf(spec));
-  const state = initialStateOf(optimizer);
+  const { key, purpose, scale, state } = birthOf(options, shard);
+  kernels.born(made, key, purpose, scale);
   if (state > 0) kernels.fill(made.state, state);
   return made;
 }
 
 /** Room for some rows of a shard. */
 function cache(options: SlabOptions, shard: Shard, at: number): CachedShard {
-  const { kernels, specs, optimizer, key, tiers } = options;
+  const { kernels, specs, optimizer, tiers } = options;
   assert(tiers !== undefined, `${shard.name} lies below memory, and the slab has no tiers`);
   assert(shard.blocks === 1, "a cached shard is one row block");
   const spec = specOf(specs, shard.table);
   const tile = { ...tileOf(spec, shard, optimizer), rowBlocks: 1 };
-  const purpose = purposes.rowInit + shard.table;
-  const birth = { key, purpose, scale: scaleOf(spec), state: initialStateOf(optimizer) };
+  const birth = birthOf(options, shard);
   return createCachedShard({ kernels, at, shard, tile, birth, shape: tiers.shapeOf(shard) });
+}
+
+function birthOf({ specs, optimizer, key }: SlabOptions, { table }: Shard): Birth {
+  const scale = scaleOf(specOf(specs, table));
+  return { key, purpose: purposes.rowInit + table, scale, state: initialStateOf(optimizer) };
 }
 
 function tileOf(spec: TableSpec, shard: Shard, optimizer: SparseOptimizerSpec) {

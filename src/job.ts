@@ -18,7 +18,7 @@ import {
 import { checkOptions, expected } from "./options.ts";
 import { checkCover } from "./planner/assess.ts";
 import { type PlanFile, planFileSchema, planOfFile, writePlan } from "./planner/plan-file.ts";
-import { deviceCount } from "./planner/shards.ts";
+import { deviceCount, isRowScheme, quantaOf, rowSchemes } from "./planner/shards.ts";
 import { earlyStoppingOptions } from "./training/early-stopping.ts";
 import { pipelineOptions } from "./training/pipeline.ts";
 
@@ -145,6 +145,7 @@ export function resolveJob(options: unknown): JobSpec {
   checkStaleness(job);
   checkDedup(job);
   checkTiers(job);
+  checkDynamic(job);
   if (job.plan !== undefined) checkPlan(job, job.plan);
   return job;
 }
@@ -188,6 +189,26 @@ function checkTiers({ model }: JobSpec): void {
   }
 }
 
+/**
+ * Dynamic ids become rows on the device that has whole rows of their blocks.
+ * @throws InvalidOptionError
+ */
+function checkDynamic({ model }: JobSpec): void {
+  for (const [i, table] of model.tables.entries()) {
+    if (table.dynamic === undefined) continue;
+    const refuse = (option: "idBits" | "ids" | "sharding" | "dedup" | "staleness", why: string) =>
+      expected(`model.tables[${i}].${option}`, `${why} where ids are \`dynamic\``, table[option]);
+    if (table.idBits !== 64) throw refuse("idBits", "64");
+    if (table.ids !== "reject") throw refuse("ids", "left out, as any id may come,");
+    if (!isRowScheme(table.sharding)) {
+      const schemes = rowSchemes.map((scheme) => `"${scheme}"`).join(", ");
+      throw refuse("sharding", `one of ${schemes}, as whole rows lie on one device,`);
+    }
+    if (table.dedup) throw refuse("dedup", "false, as only the device of the rows knows them,");
+    if (table.staleness > 0) throw refuse("staleness", "0, as an id may be new in any step,");
+  }
+}
+
 /** @throws InvalidOptionError where a run of the job cannot follow the plan */
 function checkPlan({ model, devices }: JobSpec, file: PlanFile): void {
   const refuse = (why: string) =>
@@ -203,7 +224,14 @@ function checkPlan({ model, devices }: JobSpec, file: PlanFile): void {
     throw refuse(`it is for ${count} devices, and \`devices\` is ${devices}`);
   }
   for (const shard of plan.shards) {
-    const { l2Scope, staleness } = model.tables.find(({ name }) => name === shard.table) ?? {};
+    const table = model.tables.find(({ name }) => name === shard.table);
+    const { l2Scope, staleness } = table ?? {};
+    if (
+      table?.dynamic !== undefined &&
+      (shard.device === "all" || shard.quanta < quantaOf(table))
+    ) {
+      throw refuse(`it does not keep whole rows of ${shard.table} on one device: ids are dynamic`);
+    }
     if (staleness === 1 && shard.tier === "cached") {
       throw refuse(`it keeps ${shard.table} below memory, which has \`staleness\``);
     }

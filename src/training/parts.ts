@@ -4,16 +4,18 @@
 //
 //   dense:  "OSRD" | version u32 | n u32 | slots u32 | w f32*n | slot f32*n …      (device 0)
 //   table-00003:  rows-part.ts                                (its device; copies: device 0)
+//   ids-00003:  ids-part.ts                                   (its device)
 
 import { createHash } from "node:crypto";
 import { leavesOf } from "../embedding/digest.ts";
+import { encodeIds, idLeavesOf, restoreIds } from "../embedding/ids-part.ts";
 import { decodeRows, encodeRows } from "../embedding/rows-part.ts";
 import { extentOf } from "../embedding/shards.ts";
 import type { Slab } from "../embedding/slab.ts";
 import { CheckpointCorruptError } from "../errors.ts";
 import { stateShapeOf, stateWidth } from "../kernels/kernels.ts";
 import type { DeviceState } from "./device-state.ts";
-import { densePart, partNameOf, tableOfPart } from "./part-names.ts";
+import { densePart, idsOfPart, idsPartNameOf, partNameOf, tableOfPart } from "./part-names.ts";
 import { tableOf } from "./topology.ts";
 
 /** A part as it is written: its bytes in chunks, and the hashes of what they mean. */
@@ -29,7 +31,8 @@ export interface Part {
 
 /** The parts that this device answers for. */
 export function partsOf(device: DeviceState): Part[] {
-  const parts = ownSlabs(device).flatMap((slab) => rowsParts(device, slab));
+  const rows = ownSlabs(device).flatMap((slab) => rowsParts(device, slab));
+  const parts = [...rows, ...idsParts(device)];
   if (device.rank !== 0) return parts;
   return [denseOf(device), ...parts, ...rowsParts(device, device.replicas)];
 }
@@ -40,11 +43,15 @@ export function partsNeeded(device: DeviceState, names: readonly string[]): stri
   const shards = [...ownSlabs(device), device.replicas].flatMap((slab) => slab.shards);
   return names.filter((name) => {
     if (name === densePart) return true;
+    const meets = (first: number, count: number, ownFirst: number, ownCount: number) =>
+      first < ownFirst + ownCount && ownFirst < first + count;
+    const ids = idsOfPart(name, tables);
     const part = tableOfPart(name, tables);
     return shards.some((own) => {
+      if (ids?.table === own.table) {
+        return meets(ids.firstBlock, ids.blocks, own.firstBlock, own.blocks);
+      }
       if (part === undefined || part.table !== own.table) return false;
-      const meets = (first: number, count: number, ownFirst: number, ownCount: number) =>
-        first < ownFirst + ownCount && ownFirst < first + count;
       return (
         meets(part.firstBlock, part.blocks, own.firstBlock, own.blocks) &&
         meets(part.firstQuantum, part.quanta, own.firstQuantum, own.quanta)
@@ -60,6 +67,13 @@ export async function restorePart(
   bytes: Uint8Array,
 ): Promise<void> {
   const { tables } = device.topology.input.model;
+  const ids = idsOfPart(name, tables);
+  if (ids !== undefined) {
+    for (const own of device.ids) {
+      if (own?.shard.table === ids.table) restoreIds(own, bytes, name);
+    }
+    return;
+  }
   const part = tableOfPart(name, tables);
   if (part === undefined) {
     restoreDense(device, bytes, name);
@@ -93,6 +107,20 @@ function rowsParts(device: DeviceState, slab: Slab): Part[] {
       name: partNameOf(shard, tables),
       leaves: () => leavesOf(shard, spec, stateShapeOf(kind), slab.records(at)),
       bytes: () => encodeRows(shard.columns, width, slab.records(at), spec.precision),
+    };
+  });
+}
+
+/** Which dynamic id has which row, and who waits for one. */
+function idsParts({ ids, topology }: DeviceState): Part[] {
+  return ids.flatMap((own) => {
+    if (own === undefined) return [];
+    return {
+      name: idsPartNameOf(own.shard, topology.input.model.tables),
+      leaves: async () => idLeavesOf(own),
+      bytes: async function* () {
+        yield* encodeIds(own);
+      },
     };
   });
 }

@@ -1,12 +1,12 @@
 // A job as the planner sees it: plain numbers of each table, and how much the dense layers compute.
 
 import type { ResolvedDataOptions } from "../data/options.ts";
-import type { SparseOptimizerSpec } from "../embedding/options.ts";
+import type { SparseOptimizerSpec, TableSpec } from "../embedding/options.ts";
 import { stateShapeOf, takesMean, takesTrust } from "../kernels/kernels.ts";
 import { weightBytes } from "../kernels/precision.ts";
 import { shapeOf } from "../model/dlrm.ts";
 import type { ModelSpec } from "../model/options.ts";
-import type { PlannedTable, Scheme, Workload } from "../planner/shards.ts";
+import { isRowScheme, type PlannedTable, type Scheme, type Workload } from "../planner/shards.ts";
 
 /** Exponent of popularity that is assumed of ids that nobody has counted. */
 const usualZipf = 1.05;
@@ -48,7 +48,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       // Its state, an int8 row's exponent, and whether it was touched.
       rowBytes: 4 * perRow + (precision === "int8" ? 1 : 0) + 1,
       sumRounds: (takesMean(sparse.kind) ? 1 : 0) + (takesTrust(sparse.kind) ? 1 : 0),
-      schemes: options.schemes ?? [table.sharding],
+      schemes: schemesOf(table, options),
       tiers: options.cache === true ? ["memory", "cached"] : ["memory"],
     };
   });
@@ -61,6 +61,12 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
     denseParameters: layout.length,
     denseFlop: 6 * (layout.length + pairs * dim),
   };
+}
+
+/** Dynamic ids need whole rows; a table that no given scheme fits is cut as the job says. */
+function schemesOf({ dynamic, sharding }: TableSpec, { schemes }: WorkloadOptions) {
+  const fit = schemes?.filter((scheme) => dynamic === undefined || isRowScheme(scheme)) ?? [];
+  return fit.length > 0 ? fit : [sharding];
 }
 
 function popularityOf(data: ResolvedDataOptions, options: WorkloadOptions) {

@@ -21,7 +21,7 @@ export type { Incident } from "./actors/incident.ts";
 export type { StepTimes, TierRates } from "./src/training/step-meter.ts";
 
 // A job, as plain data ----
-export { type JobOptions, type JobSpec, resolveJob } from "./src/job.ts";
+export { type JobOptions, type JobSpec, jobJsonSchema, resolveJob } from "./src/job.ts";
 export {
   adagrad,
   adam,

@@ -4,7 +4,7 @@
 import { z } from "zod";
 import type { Clock } from "../src/clock.ts";
 import { weightedOf } from "../src/data/columns.ts";
-import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
+import { createAtomicCells, type Sleep } from "../src/exchange/atomic-cells.ts";
 import { type RingShape, ringLayoutOf } from "../src/exchange/batch-ring.ts";
 import { abortCells, type Cells, cellWords } from "../src/exchange/cells.ts";
 import type { ExchangeShape } from "../src/exchange/exchange.ts";
@@ -212,7 +212,11 @@ export function openCells(
   assembly: Assembly,
   memory: GenerationMemory,
   participant: number,
-  options: { readonly clock: Clock; readonly deadlineMs: number },
+  options: {
+    readonly clock: Clock;
+    readonly deadlineMs: number;
+    readonly sleep?: Sleep | undefined;
+  },
 ): Cells {
   return createAtomicCells({
     words: new Int32Array(memory.words),

@@ -1,13 +1,13 @@
 // The program of a bridge's thread: carries the exchange between this host and the others of its
 // generation, over a connection of its own, until the generation ends.
 
-import { realClock } from "../src/clock.ts";
+import type { Clock } from "../src/clock.ts";
 import { PeerLostError } from "../src/errors.ts";
-import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import { createBridge } from "../src/exchange/bridge.ts";
+import type { Cells } from "../src/exchange/cells.ts";
+import type { Transport } from "../src/wire/transport.ts";
 import { type Assembly, abort, derive, type GenerationMemory } from "./assembly.ts";
 import type { Connection } from "./mailbox.ts";
-import { dial } from "./network.ts";
 
 export interface BridgeReport {
   readonly type: "ready";
@@ -24,35 +24,35 @@ export interface BridgeTask {
   readonly connection: Connection;
 }
 
+/** What a bridge's program needs of the world. */
+export interface BridgePorts {
+  readonly clock: Clock;
+  /** Their wait turns the event loop, and has no deadline. */
+  readonly cells: Cells;
+  /** A connection of its own. */
+  dial(connection: Connection, name: string): Promise<Transport>;
+  tell(report: BridgeReport): void;
+}
+
 /**
  * Resolves when the generation was aborted on this host.
  * @throws PeerLostError naming the host that is not heard, and what else ends a bridge
  */
 export async function runBridge(
   { assembly, memory, index, cluster, connection }: BridgeTask,
-  tell: (report: BridgeReport) => void,
+  { clock, cells, dial, tell }: BridgePorts,
 ): Promise<void> {
-  const { exchangeShape, participants, bridge: participant } = derive(assembly);
+  const { exchangeShape } = derive(assembly);
   const { run, generation } = assembly;
-  const transport = await dial(connection, `osiris-${cluster}-bridge`, () => {
-    // What is lost on its way is sent again.
-  });
+  const transport = await dial(connection, `osiris-${cluster}-bridge`);
   const bridge = createBridge({
     shape: exchangeShape,
     host: index,
     memory: memory.exchange,
-    cells: createAtomicCells({
-      words: new Int32Array(memory.words),
-      participants,
-      participant,
-      generation,
-      deadlineMs: Number.POSITIVE_INFINITY,
-      clock: realClock,
-      eventLoop: true,
-    }),
+    cells,
     transport,
     place: { cluster, run, generation },
-    clock: realClock,
+    clock,
     deadlineMs: assembly.job.stepDeadlineMs,
     abort: () => abort(assembly, memory),
   });

@@ -10,10 +10,9 @@
 //      └─ queue ── job supervisor ── coordinators
 
 import { hostname } from "node:os";
-import { type Actor, createActor } from "xstate";
 import { z } from "zod";
 import { type Clock, realClock } from "../src/clock.ts";
-import { type ErrorRecord, recordError } from "../src/errors.ts";
+import { recordError } from "../src/errors.ts";
 import type { JobOptions } from "../src/job.ts";
 import { kernelNotice, openKernels } from "../src/kernels/index.ts";
 import { type Launcher, rememberThreads, workerLauncher } from "../src/launcher.ts";
@@ -22,17 +21,13 @@ import { encodeBody } from "../src/wire/body.ts";
 import { type BrokerThread, startBrokerThread } from "../src/wire/broker/broker-thread.ts";
 import { eventsSubject } from "../src/wire/subjects.ts";
 import { Client, type Run, type RunSummary } from "./client.ts";
-import { hostMachine } from "./host.ts";
-import { hostsMachine } from "./hosts.ts";
 import type { Incident } from "./incident.ts";
-import { jobServiceMachine } from "./job-service.ts";
-import { clusterScope, type Network, openMailbox } from "./mailbox.ts";
-import { type Announcement, type HostRecord, Membership } from "./membership.ts";
+import type { Network } from "./mailbox.ts";
+import { type HostRecord, Membership } from "./membership.ts";
 import { openNetwork } from "./network.ts";
 import { Registry } from "./registry.ts";
-import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
-import { runQueueMachine } from "./run-queue.ts";
-import { backoff, type SupervisorInput, supervisorMachine } from "./supervisor.ts";
+import { intensity, Root } from "./root.ts";
+import { backoff } from "./supervisor.ts";
 import { packageVersion } from "./version.ts";
 
 const clusterOptions = z.strictObject({
@@ -68,11 +63,6 @@ export type ClusterOptions = z.input<typeof clusterOptions> & {
   readonly launcher?: Launcher;
 };
 
-/** A cluster supervisor, a broker: so often within a minute, then the cluster gives up. */
-const intensity = { restartsMax: 10, windowMs: 60_000 } as const;
-
-type Root = Actor<typeof supervisorMachine>;
-
 /** A running cluster. Close it, or declare it with `await using`. */
 export class Cluster implements AsyncDisposable {
   /** Where clients connect: `nats://127.0.0.1:41234`. */
@@ -84,13 +74,11 @@ export class Cluster implements AsyncDisposable {
   readonly devices: number;
   readonly client: Client;
   readonly network: Network;
-  readonly #registry: Registry;
   readonly #membership: Membership;
   readonly #launcher: ReturnType<typeof rememberThreads>;
-  #root: Root;
+  readonly #root: Root;
   #broker: BrokerThread | undefined;
   #isClosed = false;
-  #restarts: RestartHistory = emptyHistory;
   readonly #onIncident: (incident: Incident) => void;
 
   private constructor(parts: {
@@ -113,14 +101,22 @@ export class Cluster implements AsyncDisposable {
     this.#onIncident = onIncident;
     this.#membership = membershipOf(options);
     this.#membership.onChange(() => onHosts(this.hosts));
-    this.#registry = new Registry(`r${process.pid.toString(36)}-`, (event) => {
+    const registry = new Registry(`r${process.pid.toString(36)}-`, (event) => {
       const { payload, headers } = encodeBody(event, "application/json");
       if (!this.#isClosed)
         transport.publish(eventsSubject(cluster, event.run), payload, { headers });
     });
     this.client = new Client({ transport, cluster, clock: realClock });
     this.#launcher = rememberThreads(launcher);
-    this.#root = this.#startRoot();
+    this.#root = new Root({
+      network,
+      registry,
+      devices,
+      launcher: this.#launcher,
+      membership: this.#membership,
+      createdBy: `osiris on ${hostname()}, process ${process.pid}`,
+      onIncident,
+    });
     if (broker !== undefined) this.#watchBroker(broker, options);
   }
 
@@ -194,82 +190,6 @@ export class Cluster implements AsyncDisposable {
   /** Ends the embedded broker's thread as a crash would. For tests and the chaos harness. */
   async killBroker(): Promise<void> {
     await this.#broker?.kill();
-  }
-
-  #startRoot(): Root {
-    const { network } = this;
-    const launcher = this.#launcher;
-    const registry = this.#registry;
-    const membership = this.#membership;
-    const createdBy = `osiris on ${hostname()}, process ${process.pid}`;
-    const ownHost = {
-      id: "host:0",
-      restart: "permanent" as const,
-      start: () => ({ logic: hostMachine, input: { network, launcher, host: 0 } }),
-    };
-    const onRefused = ({ machine, pid }: Announcement, error: ErrorRecord) =>
-      this.#tell(`process ${pid} on ${machine}`, error);
-    const input: SupervisorInput = {
-      name: "cluster",
-      strategy: "one-for-one",
-      intensity,
-      clock: network.clock,
-      mailbox: openMailbox(network, clusterScope, { role: "cluster", index: 0 }),
-      onRestart: (incident) => this.#onIncident(incident),
-      children: [
-        ...(this.devices === 0 ? [] : [ownHost]),
-        {
-          id: "hosts",
-          restart: "permanent",
-          start: () => ({ logic: hostsMachine, input: { network, membership, onRefused } }),
-        },
-        {
-          id: "jobs",
-          restart: "permanent",
-          start: () => ({ logic: jobServiceMachine, input: { network, registry, membership } }),
-        },
-        {
-          id: "queue",
-          restart: "permanent",
-          start: () => ({
-            logic: runQueueMachine,
-            input: { network, registry, membership, createdBy },
-          }),
-        },
-      ],
-    };
-    const root = createActor(supervisorMachine, { input });
-    root.subscribe({ error: (error) => this.#rootFailed(error) });
-    return root.start();
-  }
-
-  /** Nobody is above the root but this: the same policy, by hand. */
-  #rootFailed(error: unknown): void {
-    this.#tell("cluster", recordError(error));
-    if (this.#isClosed) return;
-    const { clock } = this.network;
-    const children = [{ id: "cluster", restart: "permanent" as const }];
-    const policy = {
-      supervisor: "process",
-      strategy: "one-for-one" as const,
-      children,
-      intensity,
-      backoff,
-    };
-    const end = { child: "cluster", atMs: clock.now(), reason: "error" as const };
-    // Whatever ended the root, runs are in the registry and the store: it is always tried again.
-    const record = { ...recordError(error), recovery: "restore" as const };
-    const decision = decide(policy, this.#restarts, { ...end, error: record });
-    if (decision.escalate) {
-      for (const run of this.#registry.all()) {
-        if (!run.isOver) run.append(0, { type: "run.failed", error: decision.cause });
-      }
-      return;
-    }
-    this.#restarts = decision.history;
-    clock.after(decision.delayMs, () => {
-      if (!this.#isClosed) this.#root = this.#startRoot();
-    });
   }
 
   #watchBroker(broker: BrokerThread, options: z.output<typeof clusterOptions>): void {

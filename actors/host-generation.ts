@@ -12,7 +12,6 @@
 //   G3. Nothing starts before this host is known to see what the others write.
 
 import { assign, type ErrorActorEvent, enqueueActions, fromCallback, setup } from "xstate";
-import { realDisk } from "../src/disk.ts";
 import { recordError } from "../src/errors.ts";
 import type { Launcher } from "../src/launcher.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
@@ -94,7 +93,7 @@ const machine = setup({
     startAll: enqueueActions(({ context, enqueue }) => {
       const { network, launcher, assembly, memory } = context;
       const { first, count, host, position } = context.place;
-      checkShared(assembly, host, realDisk); // G3
+      checkShared(assembly, host, network.disk); // G3
       const common = { network, launcher, assembly, memory };
       if (assembly.hosts.length > 1) {
         enqueue.spawnChild("bridge", { id: `bridge:${host}`, input: { ...common, position } });

@@ -6,18 +6,23 @@
 //   osiris.<cluster>.jobs.list     { }                    → { runs: [ … ] }
 //   osiris.<cluster>.jobs.events   { run, since?, most? } → { events: [ … ] }
 //   osiris.<cluster>.jobs.cancel   { run }                → { run, status }
+//   osiris.<cluster>.jobs.schema   { }                    → { version, job, requests }
 //
-// A request that cannot be served is answered { error: { code, message } }. Events of a run are
-// published on osiris.<cluster>.runs.<run>.events, as JSON, numbered by `seq` without gaps.
+// A request that cannot be served is answered { error: { code, message } }; where options are
+// wrong, it has `problems` too: { option, message } of each. Events of a run are published on
+// osiris.<cluster>.runs.<run>.events, as JSON, numbered by `seq` without gaps.
+//
+// Whoever looks for services finds it, as `osiris-<cluster>` (service-discovery.ts).
 //
 // Invariants
 //   S1. Every request is answered, whatever is in it.
 //   S2. It holds nothing: runs are in the registry. It may die at any time.
 
+import { hostname } from "node:os";
 import { fromCallback, setup } from "xstate";
 import { z } from "zod";
-import { InvalidOptionError, recordError } from "../src/errors.ts";
-import { resolveJob } from "../src/job.ts";
+import { type ErrorRecord, InvalidOptionError, recordError } from "../src/errors.ts";
+import { jobJsonSchema, resolveJob } from "../src/job.ts";
 import { checkOptions, expected } from "../src/options.ts";
 import { contentTypeOf, decodeBody, encodeBody } from "../src/wire/body.ts";
 import { eventsSubject, jobsSubject } from "../src/wire/subjects.ts";
@@ -29,6 +34,8 @@ import { clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox
 import type { Membership } from "./membership.ts";
 import type { Registry } from "./registry.ts";
 import type { RunRecord } from "./run-record.ts";
+import { openDiscovery, type ServiceIdentity } from "./service-discovery.ts";
+import { packageVersion } from "./version.ts";
 
 export interface JobServiceInput {
   readonly network: Network;
@@ -47,29 +54,51 @@ const requests = {
     most: z.int().min(1).max(500).default(100),
   }),
   cancel: z.strictObject({ run }),
+  schema: z.strictObject({}),
 } as const;
+
+/** Of the requests and of the job, as they are published. Grows when one of them is changed. */
+const schemaVersion = 1;
+const queue = "jobs";
 
 export type JobVerb = keyof typeof requests;
 
 /** Answers requests for as long as it is invoked. */
 const serving = fromCallback<{ type: string }, JobServiceInput>(({ input }) => {
   const { transport, cluster } = input.network;
-  const subscriptions = (Object.keys(requests) as JobVerb[]).map((verb) =>
+  const verbs = Object.keys(requests) as JobVerb[];
+  const endpoints = verbs.map((verb) => {
+    return { name: verb, subject: jobsSubject(cluster, verb), queue };
+  });
+  const discovery = openDiscovery(input.network, identityOf(cluster), endpoints);
+  const subscriptions = endpoints.map(({ name: verb, subject }) =>
     transport.subscribe(
-      jobsSubject(cluster, verb),
+      subject,
       (frame) => {
         const { reply } = frame;
         if (reply === undefined) return;
-        const { payload, headers } = encodeBody(answerOf(input, verb, frame), contentTypeOf(frame));
-        transport.publish(reply, payload, { headers });
+        const answer = discovery.count(verb, () => answerOf(input, verb, frame), refusalOf);
+        const { payload, headers } = encodeBody(answer.body, contentTypeOf(frame));
+        transport.publish(reply, payload, { headers: { ...headers, ...errorHeaders(answer) } });
       },
-      { queue: "jobs" },
+      { queue },
     ),
   );
   return () => {
+    discovery.close();
     for (const subscription of subscriptions) subscription.unsubscribe();
   };
 });
+
+function identityOf(cluster: string): ServiceIdentity {
+  return {
+    name: `osiris-${cluster}`,
+    id: `${hostname()}-${process.pid}`.replace(/[^A-Za-z0-9_-]/g, "-"),
+    version: packageVersion(),
+    description: "Takes jobs that train recommendation models, and tells how they do",
+    metadata: { cluster, schemaVersion: String(schemaVersion) },
+  };
+}
 
 const machine = setup({
   types: {} as {
@@ -97,15 +126,39 @@ const machine = setup({
 /** As drawn above; its children end with it. */
 export const jobServiceMachine = downWithChildren(machine);
 
+interface Answer {
+  readonly body: unknown;
+  /** Why it was refused. */
+  readonly refusal?: ErrorRecord;
+}
+
 /** S1 */
-function answerOf(input: JobServiceInput, verb: JobVerb, frame: Frame): unknown {
+function answerOf(input: JobServiceInput, verb: JobVerb, frame: Frame): Answer {
   try {
-    return serve(input, verb, decodeBody(frame) ?? {});
+    return { body: serve(input, verb, decodeBody(frame) ?? {}) };
   } catch (error) {
-    const { code, message } = recordError(error);
-    const option = error instanceof InvalidOptionError ? { option: error.option } : {};
-    return { error: { code, message, ...option } };
+    const refusal = recordError(error);
+    const { code, message } = refusal;
+    const wrong =
+      error instanceof InvalidOptionError
+        ? { option: error.option, problems: error.problems }
+        : undefined;
+    return { body: { error: { code, message, ...wrong } }, refusal };
   }
+}
+
+function refusalOf({ refusal }: Answer): string {
+  return refusal === undefined ? "" : `${refusal.code}: ${refusal.message}`;
+}
+
+/** As services on NATS say that a request was refused: on one line, with a code of HTTP. */
+function errorHeaders({ refusal }: Answer): Record<string, string> {
+  if (refusal === undefined) return {};
+  const isWrong = refusal.code === "INVALID_OPTION" || refusal.code === "FRAME_CORRUPT";
+  return {
+    "Nats-Service-Error": refusal.message.replace(/[^\x20-\x7e]+/g, " ").slice(0, 512),
+    "Nats-Service-Error-Code": isWrong ? "400" : "500",
+  };
 }
 
 function serve({ network, registry, membership }: JobServiceInput, verb: JobVerb, body: unknown) {
@@ -149,9 +202,24 @@ function serve({ network, registry, membership }: JobServiceInput, verb: JobVerb
       registry.changed();
       return { run: record.run, status: record.status };
     }
+    case "schema":
+      checkOptions(requests.schema, body);
+      return schemas();
     default:
       return verb satisfies never;
   }
+}
+
+/** JSON Schema of a job, and of the requests, as those who send them write them. */
+function schemas() {
+  const schemaOf = (schema: z.ZodType) =>
+    z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
+  const forRequests = Object.entries(requests).map(([verb, schema]) => [verb, schemaOf(schema)]);
+  return {
+    version: schemaVersion,
+    job: jobJsonSchema(),
+    requests: Object.fromEntries(forRequests),
+  };
 }
 
 function recordOf(registry: Registry, id: string): RunRecord {

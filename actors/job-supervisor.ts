@@ -88,22 +88,24 @@ const offenders: Readonly<Record<string, string>> = {
 };
 
 /** J2: all that a generation begins with. */
-const claiming = fromPromise<Generation & { store: CheckpointStore }, JobSpec>(
-  async ({ input: job }) => {
-    const store = openStore({
-      directory: job.checkpoint.directory,
-      jobIdentity: jobIdentity(job),
-      jobText: JSON.stringify(job),
-    });
-    const generation = store.beginGeneration();
-    const expected = generation.latest?.arithmetic;
-    const actual = openKernels(job.arithmetic).arithmetic;
-    if (expected !== undefined && expected !== actual) {
-      throw new ArithmeticMismatchError(expected, actual);
-    }
-    return { ...generation, store };
-  },
-);
+const claiming = fromPromise<
+  Generation & { store: CheckpointStore },
+  Pick<JobSupervisorContext, "job" | "network">
+>(async ({ input: { job, network } }) => {
+  const store = openStore({
+    directory: job.checkpoint.directory,
+    disk: network.disk,
+    jobIdentity: jobIdentity(job),
+    jobText: JSON.stringify(job),
+  });
+  const generation = store.beginGeneration();
+  const expected = generation.latest?.arithmetic;
+  const actual = openKernels(job.arithmetic).arithmetic;
+  if (expected !== undefined && expected !== actual) {
+    throw new ArithmeticMismatchError(expected, actual);
+  }
+  return { ...generation, store };
+});
 
 /** J3 */
 const releasing = fromCallback<{ type: string }, JobSupervisorContext>(({ input }) => () => {
@@ -237,7 +239,7 @@ const machine = setup({
       invoke: {
         src: "claiming",
         id: "claiming",
-        input: ({ context }) => context.job,
+        input: ({ context }) => context,
         onDone: {
           target: "running",
           actions: assign({ claimed: ({ event }) => event.output }),

@@ -6,7 +6,6 @@
 
 import { randomInt } from "node:crypto";
 import { hostname } from "node:os";
-import { createActor } from "xstate";
 import { z } from "zod";
 import { type ErrorRecord, RemoteError, recordError } from "../src/errors.ts";
 import { openKernels } from "../src/kernels/index.ts";
@@ -14,10 +13,9 @@ import { type Launcher, rememberThreads, workerLauncher } from "../src/launcher.
 import { checkOptions } from "../src/options.ts";
 import { connectionOptions } from "./connect.ts";
 import { ActorFailedError, type Incident } from "./incident.ts";
-import { joiningMachine } from "./joining.ts";
+import { joiningTree } from "./joining.ts";
 import { clusterScope, type Network, openMailbox } from "./mailbox.ts";
 import { openNetwork } from "./network.ts";
-import { type SupervisorInput, supervisorMachine } from "./supervisor.ts";
 import { packageVersion } from "./version.ts";
 
 const hostOptions = connectionOptions.extend({
@@ -35,9 +33,6 @@ export type HostOptions = z.input<typeof hostOptions> & {
   /** How threads are started. @default worker threads */
   readonly launcher?: Launcher;
 };
-
-/** The actor that joins may fail so often within a minute, then the process gives up. */
-const intensity = { restartsMax: 10, windowMs: 60_000 } as const;
 
 /** A process of a cluster. Close it, or declare it with `await using`. */
 export class Host implements AsyncDisposable {
@@ -71,7 +66,20 @@ export class Host implements AsyncDisposable {
       if (host !== undefined) resolveJoined(host);
       onHost(host);
     };
-    const root = createActor(supervisorMachine, { input: this.#inputOf(tellHost, onIncident) });
+    const root = joiningTree({
+      network,
+      launcher: this.#launcher,
+      announcement: {
+        key: this.#key,
+        devices,
+        arithmetic: openKernels("auto").arithmetic,
+        version: packageVersion(),
+        machine: hostname(),
+        pid: process.pid,
+      },
+      onHost: tellHost,
+      onIncident,
+    });
     this.failed = new Promise((_, reject) => {
       root.subscribe({ error: (error) => reject(new RemoteError(reasonOf(error))) });
     });
@@ -113,41 +121,6 @@ export class Host implements AsyncDisposable {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  #inputOf(
-    onHost: (host: number | undefined) => void,
-    onIncident: (incident: Incident) => void,
-  ): SupervisorInput {
-    const { network, devices } = this;
-    const launcher = this.#launcher;
-    const announcement = {
-      key: this.#key,
-      devices,
-      arithmetic: openKernels("auto").arithmetic,
-      version: packageVersion(),
-      machine: hostname(),
-      pid: process.pid,
-    };
-    const children = [
-      {
-        id: "joining",
-        restart: "permanent" as const,
-        start: () => ({
-          logic: joiningMachine,
-          input: { network, launcher, announcement, onHost },
-        }),
-      },
-    ];
-    return {
-      name: "process",
-      strategy: "one-for-one",
-      intensity,
-      clock: network.clock,
-      mailbox: openMailbox(network, clusterScope, { role: "process", index: this.#key }),
-      onRestart: onIncident,
-      children,
-    };
   }
 }
 

@@ -9,16 +9,19 @@
 // Takes   host.welcome · host.refused
 // Tells   the cluster's hosts: host.announce, at every beat
 
-import { assign, fromCallback, setup } from "xstate";
+import { type Actor, assign, createActor, fromCallback, setup } from "xstate";
 import { RemoteError } from "../src/errors.ts";
 import type { Launcher } from "../src/launcher.ts";
+import { actorClock } from "./actor-clock.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { hostMachine } from "./host.ts";
 import { beatMs } from "./host-generation.ts";
+import type { Incident } from "./incident.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import type { Announcement } from "./membership.ts";
+import { type SupervisorInput, supervisorMachine } from "./supervisor.ts";
 
 export interface JoiningInput {
   readonly network: Network;
@@ -127,3 +130,30 @@ const machine = setup({
 
 /** As drawn above; its children end with it. */
 export const joiningMachine = downWithChildren(machine);
+
+/** The actor that joins may fail so often within a minute, then the process gives up. */
+const intensity = { restartsMax: 10, windowMs: 60_000 } as const;
+
+/** The tree of a host process, not started; `onIncident` is told of each failure mended in it. */
+export function joiningTree(
+  options: JoiningInput & { readonly onIncident: (incident: Incident) => void },
+): Actor<typeof supervisorMachine> {
+  const { onIncident: onRestart, ...joining } = options;
+  const { network, announcement } = joining;
+  const input: SupervisorInput = {
+    name: "process",
+    strategy: "one-for-one",
+    intensity,
+    clock: network.clock,
+    mailbox: openMailbox(network, clusterScope, { role: "process", index: announcement.key }),
+    onRestart,
+    children: [
+      {
+        id: "joining",
+        restart: "permanent",
+        start: () => ({ logic: joiningMachine, input: joining }),
+      },
+    ],
+  };
+  return createActor(supervisorMachine, { input, clock: actorClock(network.clock) });
+}

@@ -2,6 +2,7 @@
 // generation, role and index, so that whatever was meant for an older generation finds nobody.
 
 import type { Clock } from "../src/clock.ts";
+import type { Disk } from "../src/disk.ts";
 import { StepTimeoutError } from "../src/errors.ts";
 import type { MessageOf, OutgoingOf } from "../src/wire/codec.ts";
 import { type Messages, messages } from "../src/wire/messages.ts";
@@ -51,6 +52,8 @@ export interface Network {
   readonly connection: Connection;
   readonly cluster: string;
   readonly clock: Clock;
+  /** Where checkpoints and caches lie. */
+  readonly disk: Disk;
   /** How long the broker has been within reach; 0 while it is not: silence means nothing then. */
   connectedForMs(): number;
   /** Whether `chaos.throw` is obeyed. */

@@ -1,6 +1,7 @@
 // The network of a process: its connection to the broker, and what its actors have to know of it.
 
 import { type Clock, realClock } from "../src/clock.ts";
+import { realDisk } from "../src/disk.ts";
 import { connectNats } from "../src/wire/nats-transport.ts";
 import type { Transport } from "../src/wire/transport.ts";
 import type { Connection, Network } from "./mailbox.ts";
@@ -25,6 +26,7 @@ export async function openNetwork(options: {
     connection,
     cluster,
     clock: realClock,
+    disk: realDisk,
     faultsAllowed,
     connectedForMs: connectedFor(transport, realClock),
     onCorrupt: (error) => onError("wire", error),
@@ -49,7 +51,7 @@ export function dial(
 }
 
 /** How long a transport that is connected now has been so; 0 while it is not. */
-function connectedFor(transport: Transport, clock: Clock): () => number {
+export function connectedFor(transport: Transport, clock: Clock): () => number {
   let sinceMs: number | undefined = clock.now();
   transport.onStatus((status) => {
     sinceMs = status === "connected" ? clock.now() : undefined;

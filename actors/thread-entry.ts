@@ -1,7 +1,8 @@
 // The entry of every thread: runs the task that it was started with.
 
 import { parentPort, workerData } from "node:worker_threads";
+import { workerPorts } from "./thread-ports.ts";
 import { runThread, type ThreadTask } from "./thread-program.ts";
 
 if (parentPort === null) throw new Error("thread-entry.js is started by the launcher, as a thread");
-await runThread(workerData as ThreadTask, parentPort);
+await runThread(workerData as ThreadTask, workerPorts(parentPort));

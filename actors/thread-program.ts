@@ -1,9 +1,7 @@
-// What runs on a thread: makes real ports and runs the program of the thread's task. A device's
+// What runs on a thread: the program of its task, over the ports that it was given. A device's
 // thread never turns its event loop: it waits on its doorbell.
 
-import { type MessagePort, receiveMessageOnPort } from "node:worker_threads";
-import { realClock } from "../src/clock.ts";
-import { realDisk } from "../src/disk.ts";
+import type { Clock } from "../src/clock.ts";
 import { GenerationAbortedError, recordError } from "../src/errors.ts";
 import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import type { Cells } from "../src/exchange/cells.ts";
@@ -17,6 +15,7 @@ import type { CalibrationSize } from "./calibration-time.ts";
 import { type DeviceCommand, type DeviceReport, runDevice } from "./device-program.ts";
 import { prepareData } from "./preparation.ts";
 import { runReader } from "./reader-program.ts";
+import type { ThreadPorts } from "./thread-ports.ts";
 import { runTier } from "./tier-program.ts";
 
 /** What a thread is started with. */
@@ -45,78 +44,73 @@ export interface ParticipantTask {
   readonly index: number;
 }
 
-/**
- * Runs a task to its end and says on `port` how it ended. `wrapCells` may put something between a
- * participant and its cells: the chaos harness breaks threads there.
- */
-export async function runThread(
-  task: ThreadTask,
-  port: MessagePort,
-  wrapCells: (cells: Cells) => Cells = (cells) => cells,
-): Promise<void> {
-  const report = (value: unknown) => port.postMessage({ report: value });
+/** Runs a task to its end; where it fails, `ports` are told why. */
+export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<void> {
+  const { clock, disk, wrapCells, report: tell } = ports;
   try {
     switch (task.program) {
       case "device":
-        return await device(task, port, wrapCells);
+        return await device(task, ports);
       case "reader": {
         const { assembly, memory, index } = task;
-        const options = { clock: realClock, deadlineMs: Number.POSITIVE_INFINITY };
-        const participant = assembly.devices + (index % assembly.job.readers);
-        const cells = openCells(assembly, memory, participant, options);
-        return await runReader(assembly, memory, index, {
-          cells: wrapCells(cells),
-          disk: realDisk,
-          clock: realClock,
-        });
+        const cells = openIdle(task, assembly.devices + (index % assembly.job.readers), ports);
+        const forReader = { cells: wrapCells(cells), disk, clock };
+        return await runReader(assembly, memory, index, forReader);
       }
       case "tier": {
         const { assembly, memory, index } = task;
-        const options = { clock: realClock, deadlineMs: Number.POSITIVE_INFINITY };
-        const cells = openCells(assembly, memory, derive(assembly).tierOf(index), options);
+        const cells = wrapCells(openIdle(task, derive(assembly).tierOf(index), ports));
         const kernels = openKernels(assembly.job.arithmetic);
-        const ports = { kernels, cells: wrapCells(cells), clock: realClock, tell: report };
-        return await runTier(assembly, memory, index, ports);
+        return await runTier(assembly, memory, index, { kernels, cells, clock, tell });
       }
-      case "bridge":
-        return await runBridge(task, report);
+      case "bridge": {
+        const turning = { ...ports, sleep: ports.sleepTurning };
+        const cells = openIdle(task, derive(task.assembly).bridge, turning);
+        return await runBridge(task, { clock, cells, dial: ports.dial, tell });
+      }
       case "prepare": {
-        const tell = (fraction: number) => report({ type: "preparing", fraction });
-        const plan = await prepareData(task.job, realDisk, tell);
-        return report({ type: "prepared", plan });
+        const onProgress = (fraction: number) => tell({ type: "preparing", fraction });
+        const plan = await prepareData(task.job, disk, onProgress);
+        return tell({ type: "prepared", plan });
       }
       case "calibrate":
-        return report(await calibrationOf(task));
+        return tell(await calibrationOf(task, clock));
       default:
         return task satisfies never;
     }
   } catch (error) {
     if (error instanceof GenerationAbortedError) return;
-    port.postMessage({ failed: recordError(error) });
+    ports.fail(recordError(error));
   }
 }
 
-async function device(
-  { assembly, memory, index }: ParticipantTask,
-  port: MessagePort,
-  wrapCells: (cells: Cells) => Cells,
-): Promise<void> {
-  const { stepDeadlineMs, arithmetic } = assembly.job;
-  const open = (deadlineMs: number) =>
-    openCells(assembly, memory, index, { clock: realClock, deadlineMs });
-  const idle = open(Number.POSITIVE_INFINITY); // Between commands it is the coordinator that counts.
+/** Cells of a participant that may wait for ever: others count its time. */
+function openIdle(
+  { assembly, memory }: Pick<ParticipantTask, "assembly" | "memory">,
+  participant: number,
+  { clock, sleep }: Pick<ThreadPorts, "clock" | "sleep">,
+): Cells {
+  const deadlineMs = Number.POSITIVE_INFINITY;
+  return openCells(assembly, memory, participant, { clock, deadlineMs, sleep });
+}
+
+async function device(task: ParticipantTask, ports: ThreadPorts): Promise<void> {
+  const { assembly, memory, index } = task;
+  const { clock, disk, sleep, wrapCells } = ports;
+  const { stepDeadlineMs: deadlineMs, arithmetic } = assembly.job;
+  const idle = openIdle(task, index, ports); // Between commands it is the coordinator that counts.
   await runDevice(assembly, memory, index, {
     kernels: openKernels(arithmetic),
-    cells: wrapCells(open(stepDeadlineMs)),
-    disk: realDisk,
-    clock: realClock,
-    tell: (report: DeviceReport) => port.postMessage({ report }),
+    cells: wrapCells(openCells(assembly, memory, index, { clock, deadlineMs, sleep })),
+    disk,
+    clock,
+    tell: (report: DeviceReport) => ports.report(report),
     async nextCommand() {
       let command: DeviceCommand | undefined;
       await idle.waitUntil(
         () => "a command",
         () => {
-          command = receiveMessageOnPort(port)?.message;
+          command = ports.take() as DeviceCommand | undefined;
           return command !== undefined;
         },
       );
@@ -128,7 +122,8 @@ async function device(
 /** Longest that one measurement waits for another thread's. */
 const calibrationDeadlineMs = 300_000;
 
-function calibrationOf({ rank, devices, arithmetic, size, words, memory }: CalibrationTask) {
+function calibrationOf(task: CalibrationTask, clock: Clock) {
+  const { rank, devices, arithmetic, size, words, memory } = task;
   const kernels = openKernels(arithmetic);
   const cells = createAtomicCells({
     words: new Int32Array(words),
@@ -136,9 +131,9 @@ function calibrationOf({ rank, devices, arithmetic, size, words, memory }: Calib
     participant: rank,
     generation: 1,
     deadlineMs: calibrationDeadlineMs,
-    clock: realClock,
+    clock,
   });
   const shape = calibrationShape(size, devices);
   const exchange = createSharedMemoryExchange({ shape, rank, memory, cells, kernels });
-  return measureDevice(kernels, exchange, realClock, size);
+  return measureDevice(kernels, exchange, clock, size);
 }

@@ -11,7 +11,6 @@
 //       but for what tables with `keep: "durable"` left at a cut.
 
 import { fromCallback, setup } from "xstate";
-import { realDisk } from "../src/disk.ts";
 import type { Launcher, ThreadEnd } from "../src/launcher.ts";
 import type { Assembly, GenerationMemory } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
@@ -38,12 +37,12 @@ type TierEvent =
 const entry = new URL("./thread-entry.js", import.meta.url);
 
 const threadLogic = fromCallback<{ type: string }, TierInput>(({ input, sendBack }) => {
-  const { assembly, memory, device, launcher } = input;
+  const { network, assembly, memory, device, launcher } = input;
   const task = { program: "tier", assembly, memory, index: device };
   const thread = launcher.start<never, TierReport>(entry, task, `tier-${device}`);
   thread.onReport(({ type }) => sendBack({ type: `tier.${type}` }));
   void thread.ended.then((end) => {
-    realDisk.remove(tierDirectory(assembly, device)); // T1
+    network.disk.remove(tierDirectory(assembly, device)); // T1
     sendBack({ type: "thread.ended", end });
   });
   return () => thread.kill();

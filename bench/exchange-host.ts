@@ -3,7 +3,7 @@
 
 import { connect } from "nats";
 import { realClock } from "../src/clock.ts";
-import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
+import { createAtomicCells, sleepTurning } from "../src/exchange/atomic-cells.ts";
 import { createBridge } from "../src/exchange/bridge.ts";
 import { type ConnectOptions, connectNats } from "../src/wire/nats-transport.ts";
 import { startDevices } from "./exchange-devices.ts";
@@ -35,7 +35,7 @@ const bridge = createBridge({
     generation: 1,
     deadlineMs: Number.POSITIVE_INFINITY,
     clock: realClock,
-    eventLoop: true,
+    sleep: sleepTurning,
   }),
   transport,
   place: { cluster: "bench", run: "exchange", generation: 1 },

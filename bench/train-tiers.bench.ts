@@ -1,13 +1,13 @@
 // Question: how much of its speed does training keep when its tables are eight times the memory for
 // them? Configuration b, ids by Zipf's law; both runs in turn, on one device with a tier beside it.
-// Limit: the same training with all rows in memory.
+// Limit: the same training with all rows in memory; of the cold run also the disk's own.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TiersSpec, tiersOptions } from "../src/embedding/tiers.ts";
-import type { BenchRow } from "./report.ts";
-import { rowOf } from "./report.ts";
+import { limit } from "./limits.ts";
+import { type BenchRow, rowOf } from "./report.ts";
 import { benchWork, ratesOf, runDevices } from "./train.bench.ts";
 import type { TrainWork } from "./train-work.ts";
 
@@ -17,6 +17,8 @@ const zipf = 1.05;
 const share = 8;
 /** Enough batches that the popular rows of one are not all of the next, trained on in turn. */
 const batches = 64;
+/** Of the file in which the disk is measured: about as large as the tables. */
+const pageBytes = 2 ** 30;
 
 export interface TrainTiersOptions {
   readonly ssd: TiersSpec["ssd"];
@@ -40,16 +42,23 @@ export async function benchTrainTiers(options: TrainTiersOptions): Promise<Bench
     };
     const rates = { prefetch: [], "prefetch-off": [], cold: [] } as Record<string, number[]>;
     const limits: number[] = [];
+    const diskLimits: number[] = [];
     for (let round = 0; round < rounds; round++) {
-      limits.push(await rateOf(memory));
+      limits.push((await trained(memory)).rate);
       for (const [name, work] of Object.entries(contenders)) {
-        rates[name]?.push(await rateOf(work));
+        const { rate, ssdRows } = await trained(work);
+        rates[name]?.push(rate);
+        if (name === "cold") diskLimits.push(batch / (ssdRows * secondsOfRow(directory)));
       }
     }
-    return Object.entries(rates).map(([name, ours]) => {
-      const about = { unit: "samples/s", limitIs: "all rows in memory" };
+    const unit = "samples/s";
+    const rows = Object.entries(rates).map(([name, ours]) => {
+      const about = { unit, limitIs: "all rows in memory" };
       return rowOf({ name: `train.${ssd}.${name}`, ...about }, ours, limits);
     });
+    const limitIs = "the disk: of each row from it, a page read and a page written";
+    const ofDisk = { name: `train.${ssd}.cold.disk`, unit, limitIs };
+    return [...rows, rowOf(ofDisk, rates.cold ?? [], diskLimits)];
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
@@ -69,9 +78,16 @@ function tiersOf({ input }: TrainWork, ssd: TiersSpec["ssd"], prefetch: number):
   return tiersOptions.parse({ hbmBytes: half, ddrBytes: half, ssd, prefetch, policy: "lfu" });
 }
 
-/** Samples/s, the median of the steps. */
-async function rateOf(work: TrainWork): Promise<number> {
+/** Samples/s, the median of the steps; and rows that a step took from the disk. */
+async function trained(work: TrainWork): Promise<{ rate: number; ssdRows: number }> {
   const [report] = await runDevices(work);
   const rates = ratesOf(batch, report).sort((a, b) => a - b);
-  return rates[Math.floor(rates.length / 2)] ?? 0;
+  const { rows = 0, ssd = 0 } = report?.times?.tiers ?? {};
+  return { rate: rates[Math.floor(rates.length / 2)] ?? 0, ssdRows: rows * ssd };
+}
+
+/** What a page up and a page down take where 64 are on their way, past the page cache. */
+function secondsOfRow(directory: string): number {
+  const rateOf = (kind: string) => limit("file", kind, join(directory, "bare"), pageBytes, 0.5);
+  return 1 / rateOf("pageRead") + 1 / rateOf("pageWrite");
 }

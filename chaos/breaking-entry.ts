@@ -2,7 +2,9 @@
 
 import { parentPort, workerData } from "node:worker_threads";
 import { progressOver } from "../actors/assembly.ts";
+import { workerPorts } from "../actors/thread-ports.ts";
 import { type ParticipantTask, runThread } from "../actors/thread-program.ts";
+import type { Cells } from "../src/exchange/cells.ts";
 import { breakingCells, type ThreadFault } from "./breaking-cells.ts";
 
 if (parentPort === null) throw new Error("breaking-entry.js is started as a thread");
@@ -10,4 +12,5 @@ const { task, fault } = workerData as { task: ParticipantTask; fault: ThreadFaul
 const { steps } = progressOver(task.memory, task.assembly.devices);
 const own = task.program === "reader" ? 0 : task.index;
 const stepsDone = () => Atomics.load(steps, own);
-await runThread(task, parentPort, (cells) => breakingCells(cells, fault, stepsDone));
+const wrapCells = (cells: Cells) => breakingCells(cells, fault, stepsDone);
+await runThread(task, { ...workerPorts(parentPort), wrapCells });

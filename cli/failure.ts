@@ -1,7 +1,7 @@
 // How a command ends: its exit code, and one clear sentence where something went wrong.
 
 import { CommanderError } from "commander";
-import { TrainingError } from "../index.ts";
+import { InvalidOptionError, TrainingError } from "../index.ts";
 
 /** The exit codes of every command, as `--help` lists them. */
 export const exitCodes = { done: 0, failed: 1, wrong: 2, cancelled: 130 } as const;
@@ -27,11 +27,16 @@ export function exitCodeOf(error: unknown): number {
 /** Tells on stderr why a command failed; with `verbose`, and where. */
 export function tellFailure(error: unknown, verbose: boolean): void {
   if (error instanceof CommanderError) return; // Commander has told.
-  console.error(`osiris: ${sentenceOf(error)}`);
+  for (const sentence of sentencesOf(error)) console.error(`osiris: ${sentence}`);
   if (verbose && error instanceof Error) {
     console.error(error.stack);
     if (error.cause !== undefined) console.error("caused by", error.cause);
   }
+}
+
+function sentencesOf(error: unknown): string[] {
+  if (error instanceof InvalidOptionError) return error.problems.map(({ message }) => message);
+  return [sentenceOf(error)];
 }
 
 function sentenceOf(error: unknown): string {

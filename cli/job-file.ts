@@ -27,7 +27,10 @@ export async function loadJob(path: string, changes: JobChanges = {}): Promise<J
     resolveJob(job);
   } catch (error) {
     if (!(error instanceof InvalidOptionError)) throw error;
-    throw new InvalidOptionError(error.option, `${path}: ${error.message}`, { cause: error });
+    const problems = error.problems.map(({ option, message }) => {
+      return { option, message: `${path}: ${message}` };
+    });
+    throw InvalidOptionError.ofAll(problems, { cause: error });
   }
   return job as JobOptions;
 }

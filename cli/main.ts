@@ -13,6 +13,7 @@ import { exitCodeOf, tellFailure } from "./failure.ts";
 import { addGenerate } from "./generate.ts";
 import { addHost } from "./host.ts";
 import { addPlan } from "./plan.ts";
+import { addSchema } from "./schema.ts";
 import { addStatus } from "./status.ts";
 import { addSubmit } from "./submit.ts";
 import { addTrain } from "./train.ts";
@@ -44,6 +45,7 @@ const commands = [
   addGenerate,
   addEval,
   addPlan,
+  addSchema,
   addBuildNative,
 ];
 for (const add of commands) add(program);

@@ -8,6 +8,8 @@ export interface Clock {
   now(): number;
   /** Calls `task` once after `delayMs`. */
   after(delayMs: number, task: () => void): Cancel;
+  /** The day and its time, for people: nothing is decided by it. */
+  date(): Date;
 }
 
 /** The machine's own time. */
@@ -17,6 +19,7 @@ export const realClock: Clock = {
     const timer = setTimeout(task, delayMs);
     return () => clearTimeout(timer);
   },
+  date: () => new Date(),
 };
 
 /** Time that moves only when told to: `advance` runs what has come due, in order. */
@@ -27,6 +30,10 @@ export class SimulatedClock implements Clock {
 
   now(): number {
     return this.#nowMs;
+  }
+
+  date(): Date {
+    return new Date(this.#nowMs);
   }
 
   after(delayMs: number, task: () => void): Cancel {

@@ -18,16 +18,26 @@ export abstract class TrainingError extends Error {
 
 // The door ----
 
-/** An option of a job, a command or a call is wrong. Nothing was started. */
+/** Options of a job, a command or a call are wrong. Nothing was started. */
 export class InvalidOptionError extends TrainingError {
   readonly code = "INVALID_OPTION";
   readonly recovery = "stop";
-  /** Path of the option, for example `model.tables[3].dim`. */
+  /** Path of the first that is wrong, for example `model.tables[3].dim`. */
   readonly option: string;
+  /** All that are wrong, as far as could be seen at once. */
+  readonly problems: readonly { readonly option: string; readonly message: string }[];
 
   constructor(option: string, message: string, options?: ErrorOptions) {
     super(message, options);
     this.option = option;
+    this.problems = [{ option, message }];
+  }
+
+  /** One error for several problems, of which there is at least one. */
+  static ofAll(problems: InvalidOptionError["problems"], options?: ErrorOptions) {
+    const message = problems.map((problem) => problem.message).join("; ");
+    const error = new InvalidOptionError(problems[0]?.option ?? "", message, options);
+    return Object.assign(error, { problems });
   }
 }
 

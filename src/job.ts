@@ -15,9 +15,9 @@ import {
   type ModelOptions,
   modelOptions,
 } from "./model/options.ts";
-import { checkOptions, expected } from "./options.ts";
+import { checkAll, checkOptions, expected } from "./options.ts";
 import { checkCover } from "./planner/assess.ts";
-import { type PlanFile, planFileSchema, planOfFile, writePlan } from "./planner/plan-file.ts";
+import { planFileSchema, planOfFile, writePlan } from "./planner/plan-file.ts";
 import { deviceCount, isRowScheme, quantaOf, rowSchemes } from "./planner/shards.ts";
 import { earlyStoppingOptions } from "./training/early-stopping.ts";
 import { pipelineOptions } from "./training/pipeline.ts";
@@ -126,28 +126,40 @@ export interface JobOptions {
 /** A job as it was checked: complete and frozen. */
 export type JobSpec = z.output<typeof jobSchema>;
 
+/** What a user may write, as JSON Schema: from the same definitions that check it. */
+export function jobJsonSchema() {
+  return z.toJSONSchema(jobSchema, { io: "input", unrepresentable: "any" });
+}
+
 /** The complete specification of a job. @throws InvalidOptionError */
 export function resolveJob(options: unknown): JobSpec {
   const job = checkOptions(jobSchema, withEvaluationBatch(options));
-  if (job.evaluation?.data !== undefined && job.evaluation.data.batchSize !== job.data.batchSize) {
-    throw expected(
-      "evaluation.data.batchSize",
-      `left out, or that of the training data, ${job.data.batchSize}`,
-      job.evaluation.data.batchSize,
-    );
-  }
-  if (job.evaluation?.data !== undefined) {
-    checkWeights(job.evaluation.data, "evaluation.data", job.data, job.model.tables);
-  }
-  if (job.data.kind === "synthetic" && job.data.dense !== job.model.dense) {
-    throw expected("data.dense", `the model's, ${job.model.dense}`, job.data.dense);
-  }
-  checkStaleness(job);
-  checkDedup(job);
-  checkTiers(job);
-  checkDynamic(job);
-  if (job.plan !== undefined) checkPlan(job, job.plan);
+  checkAll([
+    () => checkEvaluation(job),
+    () => checkData(job),
+    () => checkStaleness(job),
+    () => checkDedup(job),
+    () => checkTiers(job),
+    () => checkDynamic(job),
+    () => checkPlan(job),
+  ]);
   return job;
+}
+
+/** @throws InvalidOptionError */
+function checkEvaluation({ evaluation, data, model }: JobSpec): void {
+  if (evaluation?.data === undefined) return;
+  if (evaluation.data.batchSize !== data.batchSize) {
+    const usual = `left out, or that of the training data, ${data.batchSize}`;
+    throw expected("evaluation.data.batchSize", usual, evaluation.data.batchSize);
+  }
+  checkWeights(evaluation.data, "evaluation.data", data, model.tables);
+}
+
+/** @throws InvalidOptionError */
+function checkData({ data, model }: JobSpec): void {
+  if (data.kind !== "synthetic" || data.dense === model.dense) return;
+  throw expected("data.dense", `the model's, ${model.dense}`, data.dense);
 }
 
 /** @throws InvalidOptionError where a table of an exact job is stale */
@@ -194,23 +206,30 @@ function checkTiers({ model }: JobSpec): void {
  * @throws InvalidOptionError
  */
 function checkDynamic({ model }: JobSpec): void {
-  for (const [i, table] of model.tables.entries()) {
-    if (table.dynamic === undefined) continue;
-    const refuse = (option: "idBits" | "ids" | "sharding" | "dedup" | "staleness", why: string) =>
-      expected(`model.tables[${i}].${option}`, `${why} where ids are \`dynamic\``, table[option]);
-    if (table.idBits !== 64) throw refuse("idBits", "64");
-    if (table.ids !== "reject") throw refuse("ids", "left out, as any id may come,");
-    if (!isRowScheme(table.sharding)) {
-      const schemes = rowSchemes.map((scheme) => `"${scheme}"`).join(", ");
-      throw refuse("sharding", `one of ${schemes}, as whole rows lie on one device,`);
-    }
-    if (table.dedup) throw refuse("dedup", "false, as only the device of the rows knows them,");
-    if (table.staleness > 0) throw refuse("staleness", "0, as an id may be new in any step,");
-  }
+  const schemes = rowSchemes.map((scheme) => `"${scheme}"`).join(", ");
+  const wrong = model.tables.flatMap((table, i) => {
+    const { dynamic, idBits, ids, sharding, dedup, staleness } = table;
+    if (dynamic === undefined) return [];
+    const wanted = {
+      idBits: idBits === 64 || "64",
+      ids: ids === "reject" || "left out, as any id may come,",
+      sharding: isRowScheme(sharding) || `one of ${schemes}, as whole rows lie on one device,`,
+      dedup: !dedup || "false, as only the device of the rows knows them,",
+      staleness: staleness === 0 || "0, as an id may be new in any step,",
+    };
+    return Object.entries(wanted).flatMap(([option, why]) => {
+      if (why === true) return [];
+      const value = table[option as keyof typeof wanted];
+      const path = `model.tables[${i}].${option}`;
+      return expected(path, `${why} where ids are \`dynamic\``, value).problems;
+    });
+  });
+  if (wrong.length > 0) throw InvalidOptionError.ofAll(wrong);
 }
 
 /** @throws InvalidOptionError where a run of the job cannot follow the plan */
-function checkPlan({ model, devices }: JobSpec, file: PlanFile): void {
+function checkPlan({ model, devices, plan: file }: JobSpec): void {
+  if (file === undefined) return;
   const refuse = (why: string) =>
     new InvalidOptionError("plan", `Expected \`plan\` to be one of this job, but ${why}`);
   const plan = planOfFile(file);

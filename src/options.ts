@@ -1,5 +1,5 @@
 // Options are checked once, at the door, into a complete object. One form for every refusal:
-// "Expected `trainers` to be an integer >= 1, got `0` (number)".
+// "Expected `trainers` to be an integer >= 1, got `0` (number)". All that is wrong is told at once.
 
 import type { z } from "zod";
 import { InvalidOptionError } from "./errors.ts";
@@ -12,9 +12,26 @@ export function checkOptions<Schema extends z.ZodType>(
 ): z.output<Schema> {
   const result = schema.safeParse(value);
   if (result.success) return deepFreeze(result.data);
-  const issue = result.error.issues[0];
-  if (issue === undefined) throw result.error;
-  throw refusal(issue, value, at);
+  const problems = new Map<string, string>();
+  for (const { option, message } of result.error.issues.flatMap((i) => refusals(i, value, at))) {
+    // What an option is refused for next often follows from the first.
+    if (!problems.has(option)) problems.set(option, message);
+  }
+  throw InvalidOptionError.ofAll([...problems].map(([option, message]) => ({ option, message })));
+}
+
+/** Makes every check, and throws what all of them refuse. @throws InvalidOptionError */
+export function checkAll(checks: readonly (() => void)[]): void {
+  const problems: InvalidOptionError["problems"][number][] = [];
+  for (const check of checks) {
+    try {
+      check();
+    } catch (error) {
+      if (!(error instanceof InvalidOptionError)) throw error;
+      problems.push(...error.problems);
+    }
+  }
+  if (problems.length > 0) throw InvalidOptionError.ofAll(problems);
 }
 
 /** A refusal in the one form, for the checks that no schema can make. */
@@ -25,22 +42,19 @@ export function expected(option: string, expectation: string, value: unknown): I
 
 type Issue = z.core.$ZodIssue;
 
-function refusal(found: Issue, root: unknown, at: string): InvalidOptionError {
+/** One for each option; of names that no option has, one for each name. */
+function refusals(found: Issue, root: unknown, at: string): InvalidOptionError[] {
   const issue = innermost(found);
   const option = pathOf([...(at === "" ? [] : [at]), ...issue.path]);
   if (issue.code === "unrecognized_keys") {
-    const key = issue.keys[0] ?? "";
-    const full = option === "" ? key : `${option}.${key}`;
-    return new InvalidOptionError(
-      full,
-      `Expected no option \`${full}\`: there is none of that name`,
-    );
+    return issue.keys.map((key) => {
+      const full = option === "" ? key : `${option}.${key}`;
+      const message = `Expected no option \`${full}\`: there is none of that name`;
+      return new InvalidOptionError(full, message);
+    });
   }
-  return expected(
-    option === "" ? "options" : option,
-    expectationOf(issue),
-    valueAt(root, issue.path),
-  );
+  const value = valueAt(root, issue.path);
+  return [expected(option === "" ? "options" : option, expectationOf(issue), value)];
 }
 
 /** Of a union, the branch that came furthest: its complaint is the one that helps. */

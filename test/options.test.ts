@@ -355,6 +355,24 @@ test("what decides the bits is the identity of a job, and nothing else", (t) => 
   }
 });
 
+test("all that is wrong with a job is told at once", (t) => {
+  const shape = withOption("model.tables.1.rows", 0, withOption("seed", -1) as JobOptions);
+  const given = { ...(shape as JobOptions), speed: 9, haste: 1 };
+  const error = t.throws(() => resolveJob(given), { instanceOf: InvalidOptionError });
+  const wrong = ["model.tables[1].rows", "seed", "speed", "haste"];
+  t.deepEqual(new Set(error?.problems.map(({ option }) => option)), new Set(wrong));
+  t.true(wrong.includes(error?.option ?? ""));
+  const sentences = error?.problems.map(({ message }) => message) ?? [];
+  t.deepEqual(sentences.join("; ").split("; "), error?.message.split("; "));
+
+  // Each option is well formed, and they do not go together.
+  const stale = withOption("model.tables.0.staleness", 1) as JobOptions;
+  const apart = withOption("data.dense", 3, stale);
+  const second = t.throws(() => resolveJob(apart), { instanceOf: InvalidOptionError });
+  const options = second?.problems.map(({ option }) => option);
+  t.deepEqual(options, ["data.dense", "model.tables[0].staleness"]);
+});
+
 test("a CSV job is refused where its columns are none", (t) => {
   const data = csv("a.csv", { label: "y", batchSize: 8, dense: [7 as never] });
   const error = t.throws(() => resolveJob({ ...job, data }), { instanceOf: InvalidOptionError });

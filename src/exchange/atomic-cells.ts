@@ -1,6 +1,7 @@
 // Cells over real shared memory. A wait blocks the calling thread and returns a promise that is
 // already resolved: a device's thread runs its step loop without ever turning an event loop. The
-// bridge, which has a connection to serve, waits without blocking.
+// bridge, which has a connection to serve, waits without blocking; so does the simulator, which has
+// all threads in one.
 
 import type { Clock } from "../clock.ts";
 import { GenerationAbortedError, StepTimeoutError } from "../errors.ts";
@@ -9,6 +10,13 @@ import type { Cells } from "./cells.ts";
 /** Looks at memory before it sleeps: a round trip through the kernel costs 45 us, this about 5. */
 const spins = 500;
 
+/** Ends, or resolves, once `words[at]` is not `seen` any more, and after `ms` at the latest. */
+export type Sleep = (words: Int32Array, at: number, seen: number, ms: number) => unknown;
+
+/** Sleeps without blocking: the thread's event loop turns meanwhile. */
+export const sleepTurning: Sleep = (words, at, seen, ms) =>
+  Atomics.waitAsync(words, at, seen, ms).value;
+
 export function createAtomicCells(options: {
   readonly words: Int32Array;
   readonly participants: number;
@@ -16,11 +24,11 @@ export function createAtomicCells(options: {
   readonly generation: number;
   readonly deadlineMs: number;
   readonly clock: Clock;
-  /** Whether a wait turns the thread's event loop instead of blocking it. @default false */
-  readonly eventLoop?: boolean;
+  /** How a wait sleeps. @default it blocks the thread */
+  readonly sleep?: Sleep | undefined;
 }): Cells {
   const { words, participants, participant, generation, deadlineMs, clock } = options;
-  const { eventLoop = false } = options;
+  const { sleep } = options;
   const base = 1 + participants;
   const doorbell = 1 + participant;
 
@@ -36,7 +44,7 @@ export function createAtomicCells(options: {
     },
 
     async waitUntil(wait, isTrue) {
-      for (let i = 0; i < spins && !eventLoop; i++) {
+      for (let i = 0; i < spins && sleep === undefined; i++) {
         if (isTrue()) return;
       }
       const startMs = clock.now();
@@ -46,8 +54,8 @@ export function createAtomicCells(options: {
         if (isTrue()) return;
         const leftMs = deadlineMs - (clock.now() - startMs);
         if (leftMs <= 0) throw new StepTimeoutError(wait(), deadlineMs);
-        if (eventLoop) await Atomics.waitAsync(words, doorbell, rung, leftMs).value;
-        else Atomics.wait(words, doorbell, rung, leftMs);
+        if (sleep === undefined) Atomics.wait(words, doorbell, rung, leftMs);
+        else await sleep(words, doorbell, rung, leftMs);
       }
     },
   };

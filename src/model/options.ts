@@ -62,13 +62,14 @@ export const modelOptions = z
     if (model.dense === 0 && model.bottom.length > 0) {
       refuse(["bottom"], "empty, as the model has no dense features");
     }
-    if (model.dense > 0 && model.tables.length > 0 && model.bottom.at(-1) !== dim) {
+    const last = model.bottom.at(-1) ?? dim;
+    if (model.dense > 0 && model.tables.length > 0 && last !== dim) {
       refuse(["bottom", model.bottom.length - 1], `the dim of the tables, ${dim}`);
     }
     if (model.dense === 0 && model.tables.length === 0) {
       refuse(["tables"], "at least one table, as the model has no dense features");
     }
-    if (model.top.at(-1) !== 1) refuse(["top", model.top.length - 1], "1: the logit");
+    if ((model.top.at(-1) ?? 1) !== 1) refuse(["top", model.top.length - 1], "1: the logit");
   });
 
 export type ModelOptions = z.input<typeof modelOptions>;

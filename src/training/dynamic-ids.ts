@@ -2,9 +2,9 @@
 // steps some of them lose their rows.
 //
 // Invariants
-//   I1. A decision is the first thing of its step, and no batch was staged then that comes after:
-//       the pipeline is empty. So which id has which row follows from the batches alone.
-//   I2. A cut at a decision's step holds the state before it: whoever goes on from the cut takes it.
+//   I1. A decision is the first thing of its step, and no batch of a later step is staged yet: the
+//       pipeline is empty. So which id has which row follows from the batches alone.
+//   I2. A cut at a decision's step holds the state before it: who goes on from the cut takes it.
 
 import { isDecision } from "../embedding/dynamic-options.ts";
 import { type FindRow, ShardIds } from "../embedding/shard-ids.ts";

@@ -13,9 +13,8 @@ interface DemoReport {
   readonly recoverySeconds: number;
 }
 
-const commands = "demo train up host submit status cancel generate eval plan build-native".split(
-  " ",
-);
+const commands =
+  "demo train up host submit status cancel generate eval plan schema build-native".split(" ");
 
 test.serial("every command explains itself, with examples and exit codes", async (t) => {
   const directory = directoryOf(t);
@@ -30,6 +29,25 @@ test.serial("every command explains itself, with examples and exit codes", async
     t.regex(stdout, /--json/);
     t.regex(stdout, /Exit codes: 0 done, 1 failed, 2 wrong/);
   }
+});
+
+test.serial("the schema of a job is printed whole", async (t) => {
+  const { code, stdout } = await runCli(["schema"], directoryOf(t));
+  t.is(code, 0);
+  const { required, properties } = JSON.parse(stdout);
+  t.deepEqual(required, ["model", "data"]);
+  t.is(properties.slices.default, 8);
+});
+
+test.serial("all that is wrong with a job is told, a line each", async (t) => {
+  const directory = directoryOf(t);
+  const job = { ...jobOf("checkpoints"), seed: -1, speed: 2 };
+  writeFileSync(join(directory, "wrong.json"), JSON.stringify(job));
+  const { code, stderr } = await runCli(["train", "wrong.json"], directory);
+  t.is(code, 2);
+  const lines = stderr.trimEnd().split("\n");
+  t.is(lines.length, 2, stderr);
+  for (const line of lines) t.regex(line, /^osiris: wrong\.json: Expected /);
 });
 
 test.serial("what is wrong is told in one sentence that names it, with exit code 2", async (t) => {

@@ -4,7 +4,7 @@
 import { Worker } from "node:worker_threads";
 import { realClock } from "../../src/clock.ts";
 import { type ErrorRecord, recordError } from "../../src/errors.ts";
-import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
+import { createAtomicCells, sleepTurning } from "../../src/exchange/atomic-cells.ts";
 import { type BridgeTraffic, createBridge } from "../../src/exchange/bridge.ts";
 import { abortCells, cellWords } from "../../src/exchange/cells.ts";
 import type { Exchange } from "../../src/exchange/exchange.ts";
@@ -59,7 +59,7 @@ const bridge = createBridge({
     generation,
     deadlineMs: Number.POSITIVE_INFINITY,
     clock: realClock,
-    eventLoop: true,
+    sleep: sleepTurning,
   }),
   transport,
   place: { cluster: "test", run: "r1", generation },

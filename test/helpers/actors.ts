@@ -2,6 +2,7 @@
 // small generation for them to be part of.
 
 import { type AnyStateMachine, createActor, type InputFrom } from "xstate";
+import { actorClock } from "../../actors/actor-clock.ts";
 import type { Assembly } from "../../actors/assembly.ts";
 import {
   type ActorMessage,
@@ -15,6 +16,7 @@ import { Membership } from "../../actors/membership.ts";
 import { SimulatedClock } from "../../src/clock.ts";
 import { resolveJob } from "../../src/job.ts";
 import type { Launcher, Thread, ThreadEnd } from "../../src/launcher.ts";
+import { SimulatedDisk } from "../../src/simulated-disk.ts";
 import { createMemoryBroker } from "../../src/wire/memory-transport.ts";
 import { smallData, smallModel } from "./clusters.ts";
 
@@ -39,6 +41,7 @@ export function startSimulatedNetwork(overrides: Partial<Network> = {}): Simulat
     connection: { servers: "nats://nowhere" },
     cluster: "c1",
     clock,
+    disk: new SimulatedDisk(),
     faultsAllowed: true,
     connectedForMs: () => Number.POSITIVE_INFINITY,
     onCorrupt(error) {
@@ -91,10 +94,7 @@ export function startActor<Machine extends AnyStateMachine>(
 ) {
   const actor = createActor(machine as AnyStateMachine, {
     input,
-    clock: {
-      setTimeout: (task: () => void, ms: number) => clock.after(ms, task),
-      clearTimeout: (cancel: () => void) => cancel?.(),
-    },
+    clock: actorClock(clock),
   });
   const ends: { error?: unknown } = {};
   actor.subscribe({

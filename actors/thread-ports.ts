@@ -1,0 +1,45 @@
+// The ports of a thread: what its program has of the world. Here are those of a worker thread; the
+// simulator has others (chaos/simulation).
+
+import { type MessagePort, receiveMessageOnPort } from "node:worker_threads";
+import { type Clock, realClock } from "../src/clock.ts";
+import { type Disk, realDisk } from "../src/disk.ts";
+import type { ErrorRecord } from "../src/errors.ts";
+import { type Sleep, sleepTurning } from "../src/exchange/atomic-cells.ts";
+import type { Cells } from "../src/exchange/cells.ts";
+import type { Transport } from "../src/wire/transport.ts";
+import type { Connection } from "./mailbox.ts";
+import { dial } from "./network.ts";
+
+export interface ThreadPorts {
+  readonly clock: Clock;
+  readonly disk: Disk;
+  /** How a wait sleeps that has nothing else to serve. @default it blocks the thread */
+  readonly sleep?: Sleep;
+  /** How one sleeps that has a connection to serve. */
+  readonly sleepTurning: Sleep;
+  /** Puts something between a participant and its cells: chaos breaks threads there. */
+  wrapCells(cells: Cells): Cells;
+  /** Tells the thread's actor. */
+  report(value: unknown): void;
+  /** The last word: why the program failed. */
+  fail(error: ErrorRecord): void;
+  /** The oldest command that was not taken; undefined: there is none. */
+  take(): unknown;
+  /** A connection of the thread's own. What is lost on its way, the thread sends again. */
+  dial(connection: Connection, name: string): Promise<Transport>;
+}
+
+/** Those of a worker thread with this port to its parent. */
+export function workerPorts(port: MessagePort): ThreadPorts {
+  return {
+    clock: realClock,
+    disk: realDisk,
+    sleepTurning,
+    wrapCells: (cells) => cells,
+    report: (value) => port.postMessage({ report: value }),
+    fail: (error) => port.postMessage({ failed: error }),
+    take: () => receiveMessageOnPort(port)?.message,
+    dial: (connection, name) => dial(connection, name, () => {}),
+  };
+}

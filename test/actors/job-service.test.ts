@@ -1,0 +1,88 @@
+// The job service as the official client sees it: found by whoever looks for services on NATS, and
+// plain about all that is wrong with a request.
+
+import test from "ava";
+import { connect, type NatsConnection } from "nats";
+import { Cluster } from "../../index.ts";
+
+async function clientOf(cluster: Cluster): Promise<NatsConnection> {
+  return connect({
+    servers: cluster.url,
+    ...(cluster.token === undefined ? {} : { token: cluster.token }),
+  });
+}
+
+const wrongJob = {
+  model: {
+    kind: "dlrm",
+    dense: -1,
+    tables: [{ name: "T", rows: 0, dim: 4 }],
+    bottom: "x",
+    top: [1],
+  },
+  data: { kind: "synthetic", samples: 10, batchSize: 10, dense: 2 },
+};
+
+test("services that look for each other find the job service, and its counts", async (t) => {
+  await using cluster = await Cluster.start({ devices: 1, name: "found" });
+  const client = await clientOf(cluster);
+  const ask = async (subject: string, body?: unknown) =>
+    (await client.request(subject, JSON.stringify(body ?? {}))).json<Record<string, unknown>>();
+
+  const ping = await ask("$SRV.PING");
+  t.like(ping, { type: "io.nats.micro.v1.ping_response", name: "osiris-found" });
+  t.regex(String(ping.version), /^\d+\.\d+\.\d+/);
+  t.deepEqual(await ask("$SRV.PING.osiris-found"), ping);
+  t.deepEqual(await ask(`$SRV.PING.osiris-found.${ping.id}`), ping);
+
+  const info = await ask("$SRV.INFO.osiris-found");
+  t.like(info, { type: "io.nats.micro.v1.info_response", id: ping.id });
+  const endpoints = info.endpoints as { name: string; subject: string; queue_group: string }[];
+  const submit = endpoints.find(({ name }) => name === "submit");
+  t.like(submit, { subject: "osiris.found.jobs.submit", queue_group: "jobs" });
+
+  await ask("osiris.found.jobs.list");
+  await ask("osiris.found.jobs.submit", { job: wrongJob });
+  const stats = await ask("$SRV.STATS.osiris-found");
+  t.like(stats, { type: "io.nats.micro.v1.stats_response" });
+  t.true(Math.abs(Date.parse(String(stats.started)) - Date.now()) < 600_000);
+  const counted = stats.endpoints as { name: string; num_requests: number; num_errors: number }[];
+  const of = (verb: string) => counted.find(({ name }) => name === verb);
+  t.like(of("list"), { num_requests: 1, num_errors: 0, last_error: "" });
+  t.like(of("submit"), { num_requests: 1, num_errors: 1 });
+  t.like(of("cancel"), { num_requests: 0, average_processing_time: 0 });
+  await client.close();
+});
+
+test("a bad job gets all that is wrong with it at once", async (t) => {
+  await using cluster = await Cluster.start({ devices: 1 });
+  const client = await clientOf(cluster);
+  const reply = await client.request("osiris.c1.jobs.submit", JSON.stringify({ job: wrongJob }));
+  t.is(reply.headers?.get("Nats-Service-Error-Code"), "400");
+  t.regex(reply.headers?.get("Nats-Service-Error") ?? "", /Expected `model\.dense` to be/);
+  const { error } = reply.json<{
+    error: { code: string; message: string; problems: { option: string; message: string }[] };
+  }>();
+  t.is(error.code, "INVALID_OPTION");
+  const wrong = ["model.dense", "model.tables[0].rows", "model.bottom"];
+  t.deepEqual(new Set(error.problems.map(({ option }) => option)), new Set(wrong));
+  t.is(error.message, error.problems.map(({ message }) => message).join("; "));
+  await client.close();
+});
+
+test("the schemas of a job and of the requests are published", async (t) => {
+  await using cluster = await Cluster.start({ devices: 1 });
+  const client = await clientOf(cluster);
+  const reply = await client.request("osiris.c1.jobs.schema", "{}");
+  const { version, job, requests } = reply.json<{
+    version: number;
+    job: { required: string[]; properties: Record<string, { minimum?: number }> };
+    requests: Record<string, { required?: string[] }>;
+  }>();
+  t.is(version, 1);
+  t.deepEqual(job.required, ["model", "data"]);
+  t.is(job.properties.stepDeadlineMs?.minimum, 100);
+  t.deepEqual(requests.submit?.required, ["job"]);
+  t.deepEqual(requests.status?.required, ["run"]);
+  await client.close();
+});

@@ -63,6 +63,8 @@ export const assemblySchema = z.object({
   devices: z.int().min(1),
   /** Whose they are, in the order of their ranks. */
   hosts: z.array(z.object({ host: count, devices: z.int().min(1) })).min(1),
+  /** Slices of each device, where they are not even. */
+  sliceCounts: z.array(z.int().min(1)).optional(),
   data: dataPlanSchema,
   /** Steps done at the cut from which it goes on; 0 where it starts. */
   fromStep: count,
@@ -136,14 +138,14 @@ export interface Derived {
 }
 
 export function derive(assembly: Assembly): Derived {
-  const { job, data, devices, hosts } = assembly;
+  const { job, data, devices, hosts, sliceCounts } = assembly;
   const { batchSize, passes } = job.data;
   const { model, slices, exchange } = job;
   const weighted = weightedOf(job.data, model.tables);
   const { idsMax } = data;
   const plan = planFor(assembly);
   const { tiers } = job;
-  const input = { model, batchSize, slices, idsMax, weighted, exchange, plan, tiers };
+  const input = { model, batchSize, slices, sliceCounts, idsMax, weighted, exchange, plan, tiers };
   const hostOf = hostPlaces(assembly).flatMap(({ position, count }) =>
     new Array<number>(count).fill(position),
   );

@@ -125,6 +125,15 @@ export class Run {
   }
 
   /**
+   * Goes on with so many devices after the current step, with the same bits; resolves when the
+   * cluster has taken it, and run.scaled tells when it is done. @throws RemoteError: it is over, or
+   * there are not so many
+   */
+  async scale(to: { readonly devices: number }): Promise<void> {
+    await this.#client.request("scale", { run: this.run, ...to });
+  }
+
+  /**
    * What happens to the run, from its first event, in order and without gaps, until it is over.
    * Events that a broken connection lost are asked for again.
    */

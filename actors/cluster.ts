@@ -19,6 +19,7 @@ import { type Launcher, rememberThreads, workerLauncher } from "../src/launcher.
 import { checkOptions } from "../src/options.ts";
 import { encodeBody } from "../src/wire/body.ts";
 import { type BrokerThread, startBrokerThread } from "../src/wire/broker/broker-thread.ts";
+import { credentialOptions } from "../src/wire/credentials.ts";
 import { eventsSubject } from "../src/wire/subjects.ts";
 import { Client, type Run, type RunSummary } from "./client.ts";
 import type { Incident } from "./incident.ts";
@@ -39,10 +40,8 @@ const clusterOptions = z.strictObject({
   joinDeadlineMs: z.int().min(1).default(60_000),
   /** A real nats-server instead of the embedded broker: `nats://host:4222`. */
   nats: z.string().min(1).optional(),
-  /** Credentials for it, or for the embedded broker. */
-  token: z.string().min(1).optional(),
-  user: z.string().min(1).optional(),
-  pass: z.string().min(1).optional(),
+  /** Credentials for it; the embedded broker takes a token. */
+  ...credentialOptions,
   /** Port of the embedded broker; 0: any that is free. @default 0 */
   port: z.int().min(0).max(65535).default(0),
   /** Name of the cluster: the second token of its subjects. @default "c1" */
@@ -134,11 +133,12 @@ export class Cluster implements AsyncDisposable {
     const options = checkOptions(clusterOptions, plain);
     const broker =
       options.nats === undefined ? await startBrokerThread(settingsOf(options)) : undefined;
-    const { user, pass, name, faultsAllowed } = options;
+    const { name, faultsAllowed, user, pass, nkey, creds, tls } = options;
     const token = tokenOf(broker) ?? options.token;
+    const credentials = { token, user, pass, nkey, creds, tls };
     try {
       const network = await openNetwork({
-        connection: { servers: broker?.url ?? options.nats ?? "", token, user, pass },
+        connection: { servers: broker?.url ?? options.nats ?? "", ...credentials },
         cluster: name,
         faultsAllowed,
         onError: (offender, error) => tell(onIncident, offender, error),

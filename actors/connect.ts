@@ -4,6 +4,7 @@
 import { z } from "zod";
 import { realClock } from "../src/clock.ts";
 import { checkOptions } from "../src/options.ts";
+import { credentialOptions } from "../src/wire/credentials.ts";
 import { connectNats } from "../src/wire/nats-transport.ts";
 import { Client } from "./client.ts";
 
@@ -12,9 +13,7 @@ export const connectionOptions = z.strictObject({
   /** Where the cluster's broker listens: `nats://127.0.0.1:4222`, `nats://token@host`. */
   nats: z.string().min(1),
   /** Credentials, unless they stand in the address. */
-  token: z.string().min(1).optional(),
-  user: z.string().min(1).optional(),
-  pass: z.string().min(1).optional(),
+  ...credentialOptions,
   /** Name of the cluster. @default "c1" */
   cluster: z
     .string()
@@ -34,14 +33,12 @@ const connectMs = 5000;
  * @throws InvalidOptionError, TransportLostError where the broker cannot be reached or refuses us
  */
 export async function connect(given: ConnectionOptions): Promise<Client & AsyncDisposable> {
-  const { nats, cluster, token, user, pass } = checkOptions(connectionOptions, given);
+  const { nats, cluster, ...credentials } = checkOptions(connectionOptions, given);
   const transport = await connectNats({
+    ...credentials,
     servers: nats,
     name: "osiris-client",
     deadlineMs: connectMs,
-    ...(token === undefined ? {} : { token }),
-    ...(user === undefined ? {} : { user }),
-    ...(pass === undefined ? {} : { pass }),
     onError: () => {}, // What the broker complains of comes back as a request that failed.
   });
   const client = new Client({ transport, cluster, clock: realClock });

@@ -24,7 +24,7 @@ import {
   type Network,
   type RunScope,
 } from "./mailbox.ts";
-import type { HostShare } from "./membership.ts";
+import { devicesOf, type HostShare } from "./membership.ts";
 import { addCounts, type RunMetrics } from "./run-metrics.ts";
 
 /** What a question is made of. */
@@ -35,6 +35,8 @@ export interface Asking {
   readonly job: JobSpec;
   /** Whose devices take part, in the order of their ranks. */
   readonly hosts: readonly HostShare[];
+  /** Slices of each of them, where they are not even. */
+  readonly sliceCounts: number[] | undefined;
   /** Number of the question. */
   readonly command: number;
   readonly plan: DataPlan | undefined;
@@ -78,8 +80,9 @@ export const assembling = fromPromise<string, Asking>(async ({ input, signal }) 
   const assembly: Assembly = {
     ...scope,
     job,
-    devices: devicesOf(input).length,
+    devices: devicesOf(hosts),
     hosts: [...hosts],
+    sliceCounts: input.sliceCounts,
     data: plan,
     fromStep: step,
     manifest: latest,
@@ -131,14 +134,14 @@ function everyHost(assembly: Assembly) {
 /** The window up to the cut, as device 0 tells of it, with what all devices count. */
 export const running = fromPromise<MessageEvent<"device.reached">["body"], Asking>(
   async ({ input, signal }) => {
-    const { network, mailbox, cut, command } = input;
+    const { network, mailbox, cut, command, metrics } = input;
     if (cut === undefined) throw new RangeError("There is no window to run");
     const answers = await ask({
       network,
       mailbox,
-      to: devicesOf(input),
+      to: allDevices(input),
       type: "device.run",
-      body: { command, toStep: cut.step },
+      body: { command, toStep: cut.step, lossSum: metrics.lossSum },
       answer: (message) =>
         message.type === "device.reached" && message.body.command === command
           ? { from: message.body.device, answer: message.body }
@@ -162,7 +165,7 @@ export const evaluating = fromPromise<Metrics, Asking>(async ({ input, signal })
   const answers = await ask({
     network,
     mailbox,
-    to: devicesOf(input),
+    to: allDevices(input),
     type: "device.evaluate",
     body: { command },
     answer: (message) =>
@@ -223,7 +226,6 @@ function hostsOf({ hosts }: Asking): Address[] {
   return hosts.map(({ host }) => ({ role: "host", index: host }));
 }
 
-function devicesOf({ hosts }: Asking): Address[] {
-  const devices = hosts.reduce((sum, share) => sum + share.devices, 0);
-  return Array.from({ length: devices }, (_, index) => ({ role: "device", index }));
+function allDevices({ hosts }: Asking): Address[] {
+  return Array.from({ length: devicesOf(hosts) }, (_, index) => ({ role: "device", index }));
 }

@@ -1,11 +1,14 @@
 // What the training coordinator tells of its run: records and figures, formed from its context.
 
 import { kernelNotice } from "../src/kernels/index.ts";
+import { sliceRunsOf } from "../src/planner/placement.ts";
+import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 import type { Incident } from "./incident.ts";
 import type { MessageEvent } from "./listening.ts";
+import { devicesOf } from "./membership.ts";
 import { judge, type PipelineWatch, timesSinceTold, withSample } from "./pipeline-watch.ts";
 import { repairedTables, stalenessOf } from "./run-metrics.ts";
-import type { TrainingCoordinatorContext } from "./training-coordinator.ts";
+import { dealSlices, judgeDevices, type StragglerWatch } from "./straggler-watch.ts";
 
 /** What a host told, as an incident. */
 export function incidentOf(
@@ -44,11 +47,28 @@ export function tellStarted(context: TrainingCoordinatorContext): void {
     type: "run.started",
     fromStep: step,
     steps: schedule?.steps ?? 0,
-    devices: hosts.reduce((sum, { devices }) => sum + devices, 0),
+    devices: devicesOf(hosts),
     hosts,
+    slices: slicesOf(context),
     arithmetic,
     notice: kernelNotice(),
   });
+}
+
+/** Once a generation, at the first sign of a step of it: run.recovered, run.scaled. */
+export function tellGoingOn(context: TrainingCoordinatorContext): void {
+  const { record, scope, failedAtMs, network, latest, hosts } = context;
+  const step = latest?.cut ?? 0;
+  const secondsSince = (atMs: number) => (network.clock.now() - atMs) / 1000;
+  if (failedAtMs !== undefined) {
+    const seconds = secondsSince(failedAtMs);
+    record.append(scope.generation, { type: "run.recovered", fromStep: step, seconds });
+  }
+  if (record.scaling === undefined || record.scaling.generation === scope.generation) return;
+  const { from, atMs } = record.scaling;
+  const what = { from, to: devicesOf(hosts), step, seconds: secondsSince(atMs) };
+  record.append(scope.generation, { type: "run.scaled", ...what });
+  record.scaling = undefined;
 }
 
 /** run.progress: device 0 has done `step` steps. */
@@ -68,6 +88,33 @@ export function tellProgress(
     staleness: stalenessOf(job, metrics),
     times: timesSinceTold(watch),
   });
+}
+
+/**
+ * Names the devices that the others wait for (run.straggler). `isUneven`: they have more slices
+ * than their speed is worth.
+ */
+export function watchStragglers(context: TrainingCoordinatorContext): {
+  readonly stragglers: StragglerWatch;
+  readonly isUneven: boolean;
+} {
+  const { record, scope, job, hosts, watch } = context;
+  const slices = slicesOf(context);
+  const judged = judgeDevices(context.stragglers, watch.latest, { hosts, slices });
+  for (const { name, device, host, factor, speed } of judged.stragglers) {
+    record.append(scope.generation, { type: "run.straggler", device, host, factor });
+    record.speeds.set(name, speed);
+  }
+  const deal = dealSlices(job.slices, hosts, record.speeds);
+  const isUneven = judged.stragglers.some(
+    ({ device }) => (deal?.[device] ?? 0) < (slices[device] ?? 0),
+  );
+  return { stragglers: judged.watch, isUneven };
+}
+
+/** Slices of each device, by rank. */
+function slicesOf({ job, hosts, sliceCounts }: TrainingCoordinatorContext): number[] {
+  return sliceRunsOf(job.slices, devicesOf(hosts), sliceCounts).map(({ slices }) => slices);
 }
 
 /** Takes what a host has sampled; run.alert, where its pipeline has fallen serial. */

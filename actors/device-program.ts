@@ -1,6 +1,6 @@
 // The program of a device's thread: restores its part of the model, then runs what it is granted.
 //
-// Takes  run { toStep } · evaluate · save { cut } · end
+// Takes  run { toStep, lossSum } · evaluate · save { cut } · end
 // Tells  ready · reached · evaluated · saved
 //
 // Invariants
@@ -37,7 +37,7 @@ import {
 } from "./assembly.ts";
 
 export type DeviceCommand =
-  | { readonly type: "run"; readonly toStep: number }
+  | { readonly type: "run"; readonly toStep: number; readonly lossSum: number }
   | { readonly type: "evaluate" }
   | { readonly type: "save"; readonly cut: number }
   | { readonly type: "end" };
@@ -52,7 +52,7 @@ export type DeviceReport =
   | {
       readonly type: "reached";
       readonly step: number;
-      /** Sum of the losses of the window's steps, in their order. */
+      /** The given sum with the losses of the window's steps added, in their order. */
       readonly lossSum: number;
       readonly steps: number;
       readonly isPaused: boolean;
@@ -122,7 +122,7 @@ export async function runDevice(
     const command = await ports.nextCommand();
     switch (command.type) {
       case "run": {
-        const window = await runWindow(device, pipeline, progress, step, command.toStep);
+        const window = await runWindow(device, pipeline, progress, step, command);
         step = window.step;
         tell({ type: "reached", ...window });
         break;
@@ -167,11 +167,11 @@ async function runWindow(
   pipeline: Pipeline,
   progress: Progress,
   from: number,
-  toStep: number,
+  { toStep, lossSum: lossesBefore }: Extract<DeviceCommand, { type: "run" }>,
 ) {
   const repairedBefore = repairedIds(device);
   const staleBefore = [...device.staleRows.counts];
-  let lossSum = 0;
+  let lossSum = lossesBefore;
   let step = from;
   let isPaused = false;
   const asked = () => (device.rank === 0 ? Atomics.load(progress.pause, 0) : -1);

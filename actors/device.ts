@@ -6,7 +6,7 @@
 //                        └───────────── reported ──────────────┘
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
-// Takes   device.run { command, toStep } · device.evaluate · device.save · device.pause
+// Takes   device.run { command, toStep, lossSum } · device.evaluate · device.save · device.pause
 // Tells   device.ready · device.reached · device.evaluated; its shards tell what was saved
 // Fails   with the thread's own error, or PeerLostError where it died without a word
 //
@@ -223,7 +223,7 @@ function isQuestion(event: DeviceEvent): event is Question {
 function commandOf(event: Question): DeviceCommand {
   switch (event.type) {
     case "device.run":
-      return { type: "run", toStep: event.body.toStep };
+      return { type: "run", toStep: event.body.toStep, lossSum: event.body.lossSum };
     case "device.evaluate":
       return { type: "evaluate" };
     case "device.save":

@@ -41,7 +41,8 @@ const machine = setup({
       if (event.type !== "host.announce") return;
       const to = { role: "joining" as const, index: event.body.key };
       try {
-        mailbox.tell(to, "host.welcome", { host: membership.announce(event.body) });
+        const host = membership.announce(event.body);
+        mailbox.tell(to, "host.welcome", { host, mayLeave: membership.mayLeave(host) });
       } catch (cause) {
         const error = recordError(cause);
         mailbox.tell(to, "host.refused", { error });

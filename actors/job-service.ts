@@ -6,6 +6,7 @@
 //   osiris.<cluster>.jobs.list     { }                    → { runs: [ … ] }
 //   osiris.<cluster>.jobs.events   { run, since?, most? } → { events: [ … ] }
 //   osiris.<cluster>.jobs.cancel   { run }                → { run, status }
+//   osiris.<cluster>.jobs.scale    { run, devices }       → { run, status, devices }
 //   osiris.<cluster>.jobs.schema   { }                    → { version, job, requests }
 //
 // A request that cannot be served is answered { error: { code, message } }; where options are
@@ -54,6 +55,7 @@ const requests = {
     most: z.int().min(1).max(500).default(100),
   }),
   cancel: z.strictObject({ run }),
+  scale: z.strictObject({ run, devices: z.int().min(1) }),
   schema: z.strictObject({}),
 } as const;
 
@@ -166,10 +168,7 @@ function serve({ network, registry, membership }: JobServiceInput, verb: JobVerb
     case "submit": {
       const request = checkOptions(requests.submit, body);
       const job = resolveJob(request.job);
-      const devices = Math.max(membership.devices, membership.minDevices);
-      if (job.devices > devices) {
-        throw expected("devices", `at most the cluster's, ${devices}`, job.devices);
-      }
+      const devices = devicesThere(membership, job.devices);
       const used = job.devices === 0 ? devices : job.devices;
       if (used > job.slices) {
         throw expected("slices", `at least the number of devices, ${used}`, job.slices);
@@ -202,12 +201,32 @@ function serve({ network, registry, membership }: JobServiceInput, verb: JobVerb
       registry.changed();
       return { run: record.run, status: record.status };
     }
+    case "scale": {
+      const request = checkOptions(requests.scale, body);
+      const record = recordOf(registry, request.run);
+      const { run: id, status, job } = record;
+      const { devices } = request;
+      if (record.isOver) throw expected("run", "one that is not over", `${id}, ${status}`);
+      devicesThere(membership, devices);
+      if (devices > job.slices) {
+        throw expected("devices", `at most the job's \`slices\`, ${job.slices}`, devices);
+      }
+      record.scale(devices);
+      return { run: id, status, devices };
+    }
     case "schema":
       checkOptions(requests.schema, body);
       return schemas();
     default:
       return verb satisfies never;
   }
+}
+
+/** Devices that the cluster has or waits for. @throws InvalidOptionError: `devices` are more */
+function devicesThere(membership: Membership, devices: number): number {
+  const there = Math.max(membership.devices, membership.minDevices);
+  if (devices > there) throw expected("devices", `at most the cluster's, ${there}`, devices);
+  return there;
 }
 
 /** JSON Schema of a job, and of the requests, as those who send them write them. */

@@ -3,7 +3,7 @@
 // found.
 //
 //   gathering ──▶ claiming ──▶ running ──finished──▶ finished
-//      ▲                          │
+//      ▲                          │└─other devices are wanted─▶ gathering
 //      │                          └─a coordinator failed─▶ (decide) ─▶ restarting ─┐
 //      └──────────────────────── after a backoff ──────────────────────────────────┘
 //                                                  └─▶ error: a restart cannot mend it
@@ -13,6 +13,7 @@
 //   J2. Nothing is carried from one generation to the next but what the store holds (law 6).
 //   J3. When a generation ends, however it ends, all its hosts are told at once: nobody waits for a
 //       deadline, and no device is left standing.
+//   J4. Other devices are a plan and no failure: they count as no restart.
 
 import {
   assign,
@@ -42,9 +43,10 @@ import { gathering } from "./gathering.ts";
 import { ActorFailedError, failureOf } from "./incident.ts";
 import { listening } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
-import type { HostShare, Membership } from "./membership.ts";
+import { devicesOf, type HostShare, type Membership } from "./membership.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import type { RunRecord, RunResult } from "./run-record.ts";
+import { devicesMax, holding, watchingWish } from "./scaling.ts";
 import { backoff } from "./supervisor.ts";
 import { trainingCoordinatorMachine } from "./training-coordinator.ts";
 
@@ -71,7 +73,7 @@ export interface JobSupervisorContext extends JobSupervisorInput {
 }
 
 type JobSupervisorEvent =
-  | { readonly type: "run.cancel" }
+  | { readonly type: "run.cancel" | "run.rescale" }
   | ErrorActorEvent<unknown, string>
   | DoneActorEvent<unknown, string>
   | ThrowEvent;
@@ -129,6 +131,8 @@ const machine = setup({
     listening,
     gathering,
     claiming,
+    holding,
+    watchingWish,
     releasing,
     checkpoint: checkpointCoordinatorMachine,
     training: trainingCoordinatorMachine,
@@ -201,7 +205,8 @@ const machine = setup({
   },
   guards: {
     hasFailed: ({ context }) => context.failure !== undefined,
-    isFinished: ({ event }) => event.type === "xstate.done.actor.training",
+    isFinished: ({ event }) => event.type === "xstate.done.actor.training" && hasOutput(event),
+    isRescaled: ({ event }) => event.type === "xstate.done.actor.training" && !hasOutput(event), // J4
   },
 }).createMachine({
   id: "jobSupervisor",
@@ -226,35 +231,50 @@ const machine = setup({
   initial: "gathering",
   states: {
     gathering: {
-      invoke: {
-        src: "gathering",
-        id: "gathering",
-        input: ({ context }) => gatheringOf(context),
-        onDone: { target: "claiming", actions: assign({ hosts: ({ event }) => event.output }) },
-        onError: { target: "restarting", actions: "childEnded" },
+      invoke: [
+        {
+          src: "gathering",
+          id: "gathering",
+          input: ({ context }) => gatheringOf(context),
+          onDone: { target: "claiming", actions: assign({ hosts: ({ event }) => event.output }) },
+          onError: { target: "restarting", actions: "childEnded" },
+        },
+        { src: "watchingWish", input: ({ context }) => context },
+      ],
+      on: {
+        "run.cancel": { actions: "giveUpWaiting" },
+        "run.rescale": { target: "gathering", reenter: true },
       },
-      on: { "run.cancel": { actions: "giveUpWaiting" } },
     },
     claiming: {
-      invoke: {
-        src: "claiming",
-        id: "claiming",
-        input: ({ context }) => context,
-        onDone: {
-          target: "running",
-          actions: assign({ claimed: ({ event }) => event.output }),
+      invoke: [
+        {
+          src: "claiming",
+          id: "claiming",
+          input: ({ context }) => context,
+          onDone: {
+            target: "running",
+            actions: assign({ claimed: ({ event }) => event.output }),
+          },
+          onError: { target: "restarting", actions: "childEnded" },
         },
-        onError: { target: "restarting", actions: "childEnded" },
-      },
+        { src: "holding", input: ({ context }) => context },
+      ],
     },
     running: {
       entry: "startCoordinators",
       exit: "stopCoordinators",
-      invoke: { src: "releasing", input: ({ context }) => context },
+      invoke: [
+        { src: "holding", input: ({ context }) => context },
+        { src: "releasing", input: ({ context }) => context },
+      ],
       on: {
         "run.cancel": { actions: sendTo("training", { type: "run.cancel" }) },
         "xstate.error.actor.*": { target: "restarting", actions: "childEnded" },
-        "xstate.done.actor.*": { guard: "isFinished", target: "finished", actions: "finish" },
+        "xstate.done.actor.*": [
+          { guard: "isFinished", target: "finished", actions: "finish" },
+          { guard: "isRescaled", target: "gathering", actions: assign({ failedAtMs: undefined }) },
+        ],
       },
     },
     restarting: {
@@ -269,22 +289,19 @@ const machine = setup({
 /** As drawn above; its children end with it. */
 export const jobSupervisorMachine = downWithChildren(machine);
 
-function gatheringOf({
-  network,
-  membership,
-  job,
-  hosts,
-  record,
-  failedAtMs,
-}: JobSupervisorContext) {
-  const asked = job.devices === 0 ? membership.minDevices : job.devices;
+function gatheringOf({ network, membership, hosts, record, failedAtMs }: JobSupervisorContext) {
+  const { job, devicesAsked, scaling } = record;
+  const most = devicesMax(record);
+  const first = devicesAsked ?? (job.devices === 0 ? membership.minDevices : job.devices);
   const before = devicesOf(hosts);
-  const wanted = before === 0 ? asked : before;
+  // J4: whoever is there was counted before the generation was ended.
+  const isPlanned = scaling !== undefined && failedAtMs === undefined;
+  const wanted = isPlanned ? 1 : Math.min(before === 0 ? first : before, most);
   return {
     clock: network.clock,
     membership,
     wanted,
-    most: job.devices === 0 ? job.slices : job.devices,
+    most,
     isElastic: failedAtMs !== undefined,
     onWait: () => {
       record.append(0, { type: "run.waiting", devices: membership.devices, wanted });
@@ -292,6 +309,6 @@ function gatheringOf({
   };
 }
 
-function devicesOf(hosts: readonly HostShare[]): number {
-  return hosts.reduce((sum, { devices }) => sum + devices, 0);
+function hasOutput(event: { readonly type: string }): boolean {
+  return "output" in event && event.output !== undefined;
 }

@@ -42,6 +42,10 @@ export class Host implements AsyncDisposable {
   readonly joined: Promise<number>;
   /** Rejects when it cannot be a host of this cluster: VersionMismatchError and the like. */
   readonly failed: Promise<never>;
+  /** Wakes whoever waits for leave to leave. */
+  #onMayLeave = () => {};
+  #isLeaving = false;
+  #isMember = false;
   readonly #key = randomInt(2 ** 47);
   readonly #launcher: ReturnType<typeof rememberThreads>;
   readonly #stop: () => void;
@@ -63,21 +67,25 @@ export class Host implements AsyncDisposable {
       resolveJoined = resolve;
     });
     const tellHost = (host: number | undefined) => {
+      this.#isMember = host !== undefined;
       if (host !== undefined) resolveJoined(host);
+      else this.#onMayLeave(); // Nobody is there who would need it.
       onHost(host);
+    };
+    const identity = {
+      key: this.#key,
+      devices,
+      arithmetic: openKernels("auto").arithmetic,
+      version: packageVersion(),
+      machine: hostname(),
+      pid: process.pid,
     };
     const root = joiningTree({
       network,
       launcher: this.#launcher,
-      announcement: {
-        key: this.#key,
-        devices,
-        arithmetic: openKernels("auto").arithmetic,
-        version: packageVersion(),
-        machine: hostname(),
-        pid: process.pid,
-      },
+      announcement: () => ({ ...identity, isLeaving: this.#isLeaving }),
       onHost: tellHost,
+      onMayLeave: () => this.#onMayLeave(),
       onIncident,
     });
     this.failed = new Promise((_, reject) => {
@@ -95,9 +103,9 @@ export class Host implements AsyncDisposable {
   static async join(given: HostOptions): Promise<Host> {
     const { onIncident = () => {}, onHost = () => {}, launcher = workerLauncher, ...plain } = given;
     const options = checkOptions(hostOptions, plain);
-    const { nats: servers, token, user, pass, cluster, devices, faultsAllowed } = options;
+    const { nats: servers, cluster, devices, faultsAllowed, ...credentials } = options;
     const network = await openNetwork({
-      connection: { servers, token, user, pass },
+      connection: { servers, ...credentials },
       cluster,
       faultsAllowed,
       onError: (offender, error) => {
@@ -108,7 +116,28 @@ export class Host implements AsyncDisposable {
     return new Host({ network, devices, launcher, onHost, onIncident });
   }
 
-  /** Leaves the cluster and ends all threads; resolves when none is left. Safe to call twice. */
+  /**
+   * Leaves the cluster as planned: its run goes on without it after the current step, no step of it
+   * is lost, and then this ends as `close` does. So it ends after `graceMs` in any case.
+   */
+  async leave({ graceMs = 25_000 }: { readonly graceMs?: number } = {}): Promise<void> {
+    if (this.#isMember && !this.#isClosed) {
+      let cancel = () => {};
+      await new Promise<void>((resume) => {
+        this.#onMayLeave = resume;
+        this.#isLeaving = true;
+        this.failed.catch(resume);
+        cancel = this.network.clock.after(graceMs, resume);
+      });
+      cancel();
+    }
+    await this.close();
+  }
+
+  /**
+   * Leaves the cluster at once and ends all threads; resolves when none is left. What runs here
+   * goes on elsewhere from its last checkpoint. Safe to call twice.
+   */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;

@@ -26,9 +26,12 @@ import { type SupervisorInput, supervisorMachine } from "./supervisor.ts";
 export interface JoiningInput {
   readonly network: Network;
   readonly launcher: Launcher;
-  readonly announcement: Announcement;
+  /** What it says of itself at a beat; its key stays the same. */
+  readonly announcement: () => Announcement;
   /** Told the index in the cluster, and undefined when the cluster is gone. */
   readonly onHost: (host: number | undefined) => void;
+  /** Told that no run needs this host any more, where it said that it is leaving. */
+  readonly onMayLeave: () => void;
 }
 
 interface JoiningContext extends JoiningInput {
@@ -49,7 +52,7 @@ const announcing = fromCallback<{ type: string }, JoiningContext>(({ input }) =>
   const { network, mailbox, announcement } = input;
   let cancel = () => {};
   const announce = () => {
-    mailbox.tell({ role: "hosts", index: 0 }, "host.announce", announcement);
+    mailbox.tell({ role: "hosts", index: 0 }, "host.announce", announcement());
     cancel = network.clock.after(beatMs, announce);
   };
   announce();
@@ -68,6 +71,9 @@ const machine = setup({
     }),
     forgetHost: assign({ host: undefined }),
     tellHost: ({ context }) => context.onHost(context.host),
+    tellMayLeave: ({ context, event }) => {
+      if (event.type === "host.welcome" && event.body.mayLeave) context.onMayLeave();
+    },
     fail: ({ event }) => {
       if (event.type === "host.refused") throw new RemoteError(event.body.error);
     },
@@ -82,7 +88,7 @@ const machine = setup({
     ...input,
     mailbox: openMailbox(input.network, clusterScope, {
       role: "joining",
-      index: input.announcement.key,
+      index: input.announcement().key,
     }),
     host: undefined,
   }),
@@ -115,7 +121,14 @@ const machine = setup({
       initial: "heard",
       states: {
         heard: {
-          on: { "host.welcome": { guard: "isSame", target: "heard", reenter: true } },
+          on: {
+            "host.welcome": {
+              guard: "isSame",
+              target: "heard",
+              reenter: true,
+              actions: "tellMayLeave",
+            },
+          },
           after: {
             clusterSilenceMs: {
               target: "#joining.announcing",
@@ -145,7 +158,7 @@ export function joiningTree(
     strategy: "one-for-one",
     intensity,
     clock: network.clock,
-    mailbox: openMailbox(network, clusterScope, { role: "process", index: announcement.key }),
+    mailbox: openMailbox(network, clusterScope, { role: "process", index: announcement().key }),
     onRestart,
     children: [
       {

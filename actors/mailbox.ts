@@ -5,6 +5,7 @@ import type { Clock } from "../src/clock.ts";
 import type { Disk } from "../src/disk.ts";
 import { StepTimeoutError } from "../src/errors.ts";
 import type { MessageOf, OutgoingOf } from "../src/wire/codec.ts";
+import type { Credentials } from "../src/wire/credentials.ts";
 import { type Messages, messages } from "../src/wire/messages.ts";
 import { subjectOf, subjectPattern } from "../src/wire/subjects.ts";
 import type { Subscription, Transport } from "../src/wire/transport.ts";
@@ -38,11 +39,8 @@ export interface Address {
 }
 
 /** Where the broker is, and who asks. Plain data: it goes into threads, and over no wire. */
-export interface Connection {
+export interface Connection extends Credentials {
   readonly servers: string;
-  readonly token?: string | undefined;
-  readonly user?: string | undefined;
-  readonly pass?: string | undefined;
 }
 
 /** What every actor is given of the cluster it lives in. */

@@ -6,6 +6,7 @@
 //       finds nobody.
 //   M2. Silence is counted in beats that this process could have heard, not in time: an event loop
 //       that stood still for a while counts one.
+//   M3. A host that is leaving is given to no generation, and may go once none holds it.
 
 import { ArithmeticMismatchError, VersionMismatchError } from "../src/errors.ts";
 import { expected } from "../src/options.ts";
@@ -25,12 +26,19 @@ export interface Announcement extends Omit<HostRecord, "host"> {
   readonly key: number;
   readonly arithmetic: string;
   readonly version: string;
+  /** Whether it wants to go, and stays only as long as a run has devices of it. */
+  readonly isLeaving: boolean;
 }
 
 /** A part of a run's devices: those of one host, in the order of ranks. */
 export interface HostShare {
   readonly host: number;
   readonly devices: number;
+}
+
+/** Devices of all shares. */
+export function devicesOf(shares: readonly Pick<HostShare, "devices">[]): number {
+  return shares.reduce((sum, { devices }) => sum + devices, 0);
 }
 
 /** More hosts than a run can have devices would be of no use. */
@@ -42,6 +50,7 @@ const rememberedBeats = 1000;
 
 interface Member extends HostRecord {
   missed: number;
+  readonly isLeaving: boolean;
 }
 
 export class Membership {
@@ -53,6 +62,7 @@ export class Membership {
   readonly #expected: { readonly arithmetic: string; readonly version: string };
   readonly #members = new Map<number, Member>();
   readonly #listeners = new Set<() => void>();
+  readonly #held = new Set<readonly HostShare[]>();
   #nextHost = 1;
 
   constructor(options: {
@@ -76,7 +86,7 @@ export class Membership {
    * @throws VersionMismatchError, ArithmeticMismatchError, InvalidOptionError (too many hosts)
    */
   announce(announcement: Announcement): number {
-    const { key, devices, machine, pid, arithmetic, version } = announcement;
+    const { key, devices, machine, pid, arithmetic, version, isLeaving } = announcement;
     const { version: ownVersion, arithmetic: ownArithmetic } = this.#expected;
     if (version !== ownVersion) throw new VersionMismatchError(ownVersion, version);
     if (arithmetic !== ownArithmetic) throw new ArithmeticMismatchError(ownArithmetic, arithmetic);
@@ -84,9 +94,24 @@ export class Membership {
     if (known === undefined) this.#makeRoom();
     const isBack = known !== undefined && known.missed <= missedMax;
     const host = known?.host ?? this.#nextHost++; // M1
-    this.#members.set(key, { host, devices, machine, pid, missed: 0 });
-    if (!isBack) this.#changed();
+    this.#members.set(key, { host, devices, machine, pid, missed: 0, isLeaving });
+    if (!isBack || known.isLeaving !== isLeaving) this.#changed();
     return host;
+  }
+
+  /** M3 */
+  mayLeave(host: number): boolean {
+    return this.isLeaving(host) && ![...this.#held].flat().some((share) => share.host === host);
+  }
+
+  isLeaving(host: number): boolean {
+    return [...this.#members.values()].some((one) => one.host === host && one.isLeaving);
+  }
+
+  /** A generation has devices of these hosts, until the returned function is called. */
+  hold(shares: readonly HostShare[]): () => void {
+    this.#held.add(shares);
+    return () => this.#held.delete(shares);
   }
 
   leave(key: number): void {
@@ -125,16 +150,16 @@ export class Membership {
     return this.present().some((one) => one.host === host);
   }
 
-  /** Devices of all hosts that are there. */
+  /** Devices of all hosts that are there, and stay. */
   get devices(): number {
-    return this.present().reduce((sum, { devices }) => sum + devices, 0);
+    return devicesOf(this.#staying());
   }
 
   /** The first `most` devices, host by host. */
   shares(most: number): HostShare[] {
     let left = most;
     const shares: HostShare[] = [];
-    for (const { host, devices } of this.present()) {
+    for (const { host, devices } of this.#staying()) {
       const used = Math.min(left, devices);
       if (used > 0) shares.push({ host, devices: used });
       left -= used;
@@ -142,7 +167,12 @@ export class Membership {
     return shares;
   }
 
-  /** Calls `listen` whenever a host has come or gone. */
+  /** M3 */
+  #staying(): HostRecord[] {
+    return this.present().filter(({ host }) => !this.isLeaving(host));
+  }
+
+  /** Calls `listen` whenever a host has come or gone, or wants to go. */
   onChange(listen: () => void): () => void {
     this.#listeners.add(listen);
     return () => this.#listeners.delete(listen);

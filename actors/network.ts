@@ -35,19 +35,11 @@ export async function openNetwork(options: {
 
 /** A connection of its own, as a thread needs one. @throws TransportLostError */
 export function dial(
-  { servers, token, user, pass }: Connection,
+  connection: Connection,
   name: string,
   onError: (error: unknown) => void,
 ): Promise<Transport> {
-  return connectNats({
-    servers,
-    name,
-    deadlineMs: connectMs,
-    ...(token === undefined ? {} : { token }),
-    ...(user === undefined ? {} : { user }),
-    ...(pass === undefined ? {} : { pass }),
-    onError,
-  });
+  return connectNats({ ...connection, name, deadlineMs: connectMs, onError });
 }
 
 /** How long a transport that is connected now has been so; 0 while it is not. */

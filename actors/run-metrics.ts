@@ -56,6 +56,7 @@ export function restoredMetrics(manifest: Manifest | undefined): RunMetrics {
 export function afterWindow(
   metrics: RunMetrics,
   window: {
+    /** Since the last point: one bracket from left to right, however many windows there were. */
     readonly lossSum: number;
     readonly steps: number;
     readonly repairedIds: readonly number[];
@@ -65,7 +66,7 @@ export function afterWindow(
   if (window.steps === 0) return metrics;
   return {
     ...metrics,
-    lossSum: metrics.lossSum + window.lossSum,
+    lossSum: window.lossSum,
     lossSteps: metrics.lossSteps + window.steps,
     repairedIds: addCounts(metrics.repairedIds, window.repairedIds),
     staleRows: addCounts(metrics.staleRows, window.staleRows),

@@ -5,6 +5,7 @@ import type { ErrorRecord } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
+import type { DeviceName } from "./straggler-watch.ts";
 
 /** One point of a run's history. */
 export interface CutRecord {
@@ -79,6 +80,8 @@ type EventBody =
       readonly devices: number;
       /** Whose devices they are, in the order of their ranks. */
       readonly hosts: readonly { readonly host: number; readonly devices: number }[];
+      /** Slices of each device, by rank. */
+      readonly slices: readonly number[];
       readonly arithmetic: string;
       /** The one sentence where the kernels are slow, and why. */
       readonly notice?: string | undefined;
@@ -125,6 +128,23 @@ type EventBody =
       /** From the incident to the first step after the restore. */
       readonly seconds: number;
     }
+  /** A device that the others wait for: it computes a step `factor` times as long as they do. */
+  | {
+      readonly type: "run.straggler";
+      readonly device: number;
+      readonly host: number;
+      readonly factor: number;
+    }
+  /** It goes on with another number of devices, or with those of other hosts. */
+  | {
+      readonly type: "run.scaled";
+      readonly from: number;
+      readonly to: number;
+      /** The cut at which it changed. */
+      readonly step: number;
+      /** From when its devices were told to pause to the first step with the new ones. */
+      readonly seconds: number;
+    }
   | { readonly type: "run.finished"; readonly result: RunResult }
   | { readonly type: "run.failed"; readonly error: ErrorRecord };
 
@@ -140,15 +160,28 @@ export type RunStatus = "queued" | "running" | "finished" | "failed" | "cancelle
 /** Events kept for those who come late; older ones are forgotten. */
 const eventsMax = 10_000;
 
+/** A change of devices: how many the generation had, and when they were told to pause. */
+export interface Scaling {
+  readonly generation: number;
+  readonly from: number;
+  readonly atMs: number;
+}
+
 export class RunRecord {
   readonly run: string;
   readonly job: JobSpec;
   status: RunStatus = "queued";
   isCancelAsked = false;
+  /** A change of its devices that has begun, until the first step with others. */
+  scaling: Scaling | undefined;
+  /** How fast devices are that were found slow, beside the others: their share of the slices. */
+  readonly speeds = new Map<DeviceName, number>();
   result: RunResult | undefined;
   error: ErrorRecord | undefined;
   readonly #events: RunEvent[] = [];
   #nextSeq = 0;
+  #devicesAsked: number | undefined;
+  readonly #onScale = new Set<() => void>();
   #publish: (event: RunEvent) => void;
 
   constructor(run: string, job: JobSpec, publish: (event: RunEvent) => void) {
@@ -171,6 +204,23 @@ export class RunRecord {
       this.status = "failed";
     }
     this.#publish(event);
+  }
+
+  /** Devices that were asked for since it was submitted; undefined: as its job says. */
+  get devicesAsked(): number | undefined {
+    return this.#devicesAsked;
+  }
+
+  /** Asks for so many devices. */
+  scale(devices: number): void {
+    this.#devicesAsked = devices;
+    for (const listen of [...this.#onScale]) listen();
+  }
+
+  /** Calls `listen` whenever devices are asked for. */
+  onScale(listen: () => void): () => void {
+    this.#onScale.add(listen);
+    return () => this.#onScale.delete(listen);
   }
 
   /** The events from `seq` on that are still kept, at most `most`. */

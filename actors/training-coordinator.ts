@@ -4,10 +4,13 @@
 //                               │  ├───▶ evaluating ▶ deciding
 //                               │  └───▶ cutting ───▶ deciding
 //                               └──────▶ releasing ─▶ finished
-//   meanwhile: watching the hosts' heartbeats and the devices' progress
+//   meanwhile: watching the hosts' heartbeats, the devices' progress, and whether the run should
+//   have other devices: then it ends after the current step, with a checkpoint, and without a
+//   result; its supervisor begins a generation with those that are there
 //
 // Takes   host.prepared · progress · mended · failed · device.ready · reached · evaluated ·
-//         checkpoint.committed · run.cancel; from the membership: host.gone
+//         checkpoint.committed · run.cancel; from the membership: host.gone; from scaling.ts:
+//         run.rescale
 // Asks    host.prepare · host.assemble · host.release · device.run · evaluate · checkpoint.cut
 //
 // Invariants
@@ -19,26 +22,31 @@
 
 import { assign, enqueueActions, setup } from "xstate";
 import { PeerLostError, RemoteError, StepTimeoutError } from "../src/errors.ts";
-import type { JobSpec } from "../src/job.ts";
-import { nextCut, type Schedule, scheduleOf } from "../src/training/schedule.ts";
-import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
+import { nextCut, scheduleOf } from "../src/training/schedule.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
-import type { Asking } from "./coordinator-questions.ts";
+import {
+  isEnded,
+  isOwnCut,
+  type TrainingCoordinatorContext,
+  type TrainingCoordinatorInput,
+} from "./coordinator-context.ts";
 import * as questions from "./coordinator-questions.ts";
 import {
   incidentOf,
+  tellGoingOn,
   tellPrepared,
   tellProgress,
   tellStarted,
   watchPipeline,
+  watchStragglers,
 } from "./coordinator-report.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { hostWatchMachine, watchingMembership } from "./host-watch.ts";
 import { ActorFailedError } from "./incident.ts";
 import { listening, type MessageEvent } from "./listening.ts";
-import { type Network, openMailbox, type RunScope } from "./mailbox.ts";
-import type { HostShare, Membership } from "./membership.ts";
-import { afterTelling, emptyWatch, type PipelineWatch, timesOfAll } from "./pipeline-watch.ts";
+import { openMailbox } from "./mailbox.ts";
+import { devicesOf } from "./membership.ts";
+import { afterTelling, emptyWatch, timesOfAll } from "./pipeline-watch.ts";
 import {
   afterCheckpoint,
   afterEvaluation,
@@ -46,55 +54,27 @@ import {
   restoredMetrics,
   resultOf,
 } from "./run-metrics.ts";
-import type { RunRecord, RunResult } from "./run-record.ts";
-
-export interface TrainingCoordinatorInput {
-  readonly network: Network;
-  readonly scope: RunScope;
-  readonly job: JobSpec;
-  /** Whose devices take part, in the order of their ranks. */
-  readonly hosts: readonly HostShare[];
-  readonly membership: Membership;
-  readonly store: CheckpointStore;
-  readonly record: RunRecord;
-  /** The checkpoint to go on from. */
-  readonly latest: Manifest | undefined;
-  /** When the failure was seen that this generation recovers from. */
-  readonly failedAtMs: number | undefined;
-}
-
-export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, Asking {
-  readonly schedule: Schedule | undefined;
-  /** When the first window began. */
-  readonly startedAtMs: number;
-  /** Furthest step that a heartbeat has told. */
-  readonly seenStep: number;
-  readonly seenLoss: number;
-  readonly watch: PipelineWatch;
-  readonly isRecovered: boolean;
-  readonly isCancelAsked: boolean;
-  readonly isCancelled: boolean;
-  readonly failure?: unknown;
-}
+import type { RunResult } from "./run-record.ts";
+import { watchingScale } from "./scaling.ts";
+import { dealSlices, noStragglers } from "./straggler-watch.ts";
 
 type CoordinatorEvent =
   | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing">
   | { readonly type: "host.gone"; readonly host: number }
-  | { readonly type: "run.cancel" }
+  | { readonly type: "run.cancel" | "run.rescale" }
   | ThrowEvent;
-
-type Context = TrainingCoordinatorContext;
 
 const machine = setup({
   types: {} as {
-    context: Context;
+    context: TrainingCoordinatorContext;
     input: TrainingCoordinatorInput;
     events: CoordinatorEvent;
-    output: RunResult;
+    output: RunResult | undefined;
   },
   actors: {
     listening,
     watchingMembership,
+    watchingScale,
     hostWatch: hostWatchMachine,
     ...questions,
   },
@@ -122,6 +102,11 @@ const machine = setup({
       if (event.type === "host.progress")
         enqueue.assign({ watch: watchPipeline(context, event.body) });
     }),
+    watchStragglers: enqueueActions(({ context, enqueue }) => {
+      const { isUneven, stragglers } = watchStragglers(context);
+      enqueue.assign({ stragglers });
+      if (isUneven) enqueue.raise({ type: "run.rescale" });
+    }),
     // The first host tells for all: it has device 0, and steps are made together.
     tellProgress: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "host.progress" || context.schedule === undefined) return;
@@ -132,14 +117,11 @@ const machine = setup({
       tellProgress(context, step, loss);
       enqueue.assign({ seenStep: step, seenLoss: loss, watch: afterTelling(context.watch) });
     }),
-    // Once a generation, at the first sign of a step after the restore.
-    tellRecovered: enqueueActions(({ context, enqueue }) => {
-      const { record, scope, failedAtMs, isRecovered, network, latest, step, seenStep } = context;
-      const fromStep = latest?.cut ?? 0;
-      if (failedAtMs === undefined || isRecovered || Math.max(step, seenStep) <= fromStep) return;
-      const seconds = (network.clock.now() - failedAtMs) / 1000;
-      record.append(scope.generation, { type: "run.recovered", fromStep, seconds });
-      enqueue.assign({ isRecovered: true });
+    tellGoingOn: enqueueActions(({ context, enqueue }) => {
+      const { isGoingOn, latest, step, seenStep } = context;
+      if (isGoingOn || Math.max(step, seenStep) <= (latest?.cut ?? 0)) return;
+      tellGoingOn(context);
+      enqueue.assign({ isGoingOn: true });
     }),
     tellPreparing: ({ context, event }) => {
       if (event.type !== "host.preparing") return;
@@ -151,6 +133,11 @@ const machine = setup({
       context.mailbox.tell({ role: "device", index: 0 }, "device.pause", body);
     },
     noteCancel: assign({ isCancelAsked: true }),
+    noteScale: assign(({ context: { record, scope, hosts, network } }) => {
+      const { generation } = scope;
+      record.scaling ??= { generation, from: devicesOf(hosts), atMs: network.clock.now() };
+      return { isScaleAsked: true };
+    }),
     noteFailed: assign({
       failure: ({ context, event }) => {
         if (event.type !== "host.failed") return context.failure;
@@ -178,19 +165,15 @@ const machine = setup({
     },
   },
   guards: {
-    isOver: ({ context: { schedule, step, metrics, isCancelled, cut } }) =>
-      cut === undefined &&
-      (isCancelled || step >= (schedule?.steps ?? 0) || metrics.earlyStopping.stopped),
-    mustRun: ({ context: { cut, step, isCancelAsked } }) =>
-      cut !== undefined && step < cut.step && !isCancelAsked,
+    isOver: ({ context }) =>
+      context.cut === undefined && (isEnded(context) || context.isScaleAsked),
+    mustRun: ({ context: { cut, step, isCancelAsked, isScaleAsked } }) =>
+      cut !== undefined && step < cut.step && !isCancelAsked && !isScaleAsked,
     mustEvaluate: ({ context: { cut, metrics, step } }) =>
       cut?.evaluate === true && step === cut.step && metrics.evaluatedStep !== step,
-    mustCut: ({ context: { cut, metrics, step, isCancelAsked } }) =>
-      metrics.savedStep !== step &&
-      (cut?.checkpoint === true ||
-        metrics.isBest ||
-        metrics.earlyStopping.stopped ||
-        isCancelAsked),
+    mustCut: ({ context }) =>
+      context.metrics.savedStep !== context.step &&
+      (isOwnCut(context) || (context.isScaleAsked && context.step > (context.latest?.cut ?? 0))),
     hasMoved: ({ context, event }) =>
       event.type === "host.progress" && (event.body.steps[0] ?? 0) > context.seenStep,
   },
@@ -210,13 +193,20 @@ const machine = setup({
     seenStep: input.latest?.cut ?? 0,
     seenLoss: Number.NaN,
     watch: emptyWatch,
-    isRecovered: false,
+    sliceCounts: dealSlices(input.job.slices, input.hosts, input.record.speeds),
+    stragglers: noStragglers,
+    isGoingOn: false,
     isCancelAsked: input.record.isCancelAsked,
     isCancelled: false,
+    isScaleAsked: false,
   }),
   invoke: [
     { src: "listening", input: ({ context }) => context },
     { src: "watchingMembership", input: ({ context }) => context },
+    {
+      src: "watchingScale",
+      input: ({ context }) => ({ ...context, clock: context.network.clock }),
+    },
   ],
   on: {
     "chaos.throw": { actions: "throwInjected" },
@@ -225,8 +215,10 @@ const machine = setup({
     "host.mended": { actions: "tellMended" },
     "host.preparing": { actions: "tellPreparing" },
     "run.cancel": { actions: ["noteCancel", "askPause"] },
+    "run.rescale": { actions: ["noteScale", "askPause"] },
   },
-  output: ({ context }) => resultOf({ ...context, times: timesOfAll(context.watch) }),
+  output: ({ context }) =>
+    isEnded(context) ? resultOf({ ...context, times: timesOfAll(context.watch) }) : undefined,
   initial: "preparing",
   states: {
     preparing: {
@@ -250,6 +242,7 @@ const machine = setup({
       always: [{ guard: "isOver", target: "finished" }, { target: "assembling" }],
     },
     assembling: {
+      always: { guard: "isOver", target: "finished" },
       invoke: {
         src: "assembling",
         input: ({ context }) => context,
@@ -272,7 +265,13 @@ const machine = setup({
           entry: "watchHosts",
           on: {
             "host.progress": {
-              actions: ["passOn", "watchPipeline", "tellProgress", "tellRecovered"],
+              actions: [
+                "passOn",
+                "watchPipeline",
+                "watchStragglers",
+                "tellProgress",
+                "tellGoingOn",
+              ],
             },
           },
         },
@@ -307,9 +306,8 @@ const machine = setup({
                     assign(({ context, event }) => ({
                       step: event.output.step,
                       metrics: afterWindow(context.metrics, event.output),
-                      isCancelAsked: context.isCancelAsked || event.output.isPaused,
                     })),
-                    "tellRecovered",
+                    "tellGoingOn",
                   ],
                 },
               },
@@ -352,8 +350,11 @@ const machine = setup({
               },
             },
             cutting: {
+              // A checkpoint that is made for new devices alone is no point of the history.
               entry: assign(({ context }) => ({
-                metrics: afterCheckpoint(context.metrics, context.step),
+                metrics: isOwnCut(context)
+                  ? afterCheckpoint(context.metrics, context.step)
+                  : { ...context.metrics, savedStep: context.step },
               })),
               invoke: {
                 src: "cutting",

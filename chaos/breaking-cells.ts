@@ -10,6 +10,8 @@ type Effect =
   | { readonly effect: "exit" }
   /** It never moves again. */
   | { readonly effect: "stall" }
+  /** From that step on it computes every step so much longer. */
+  | { readonly effect: "slow"; readonly slowMs: number }
   /** It stands still for so long. */
   | { readonly effect: "pause"; readonly pauseMs: number };
 
@@ -23,6 +25,7 @@ export type ThreadFault = Effect & {
   readonly step: number;
   /**
    * At the so many-th store or wait since then, counted from 0. An evaluation at this cut counts.
+   * What is slow is so at the first store of each step.
    */
   readonly point: number;
 };
@@ -31,19 +34,25 @@ export type ThreadFault = Effect & {
 export function breakingCells(cells: Cells, fault: ThreadFault, stepsDone: () => number): Cells {
   let step = -1;
   let point = 0;
+  let slowStep = -1;
   const pass = () => {
     const now = stepsDone();
     if (now !== step) {
       step = now;
       point = 0;
     }
-    if (step === fault.step && point === fault.point) strike(fault);
+    if (step === fault.step && point === fault.point && fault.effect !== "slow") strike(fault);
     point++;
   };
   return {
     load: (cell) => cells.load(cell),
     store(cell, value, wake) {
       pass();
+      // Not while it waits: it would be one who waits for others.
+      if (fault.effect === "slow" && step >= fault.step && step !== slowStep) {
+        slowStep = step;
+        standStill(fault.slowMs);
+      }
       cells.store(cell, value, wake);
     },
     waitUntil(wait, isTrue) {
@@ -53,9 +62,12 @@ export function breakingCells(cells: Cells, fault: ThreadFault, stepsDone: () =>
   };
 }
 
-/** Whatever wakes a doorbell does not wake this. */
-function strike(fault: ThreadFault): void {
+function strike(fault: Exclude<Effect, { effect: "slow" }>): void {
   if (fault.effect === "exit") process.exit(1);
-  const forMs = fault.effect === "pause" ? fault.pauseMs : Number.POSITIVE_INFINITY;
+  standStill(fault.effect === "pause" ? fault.pauseMs : Number.POSITIVE_INFINITY);
+}
+
+/** Whatever wakes a doorbell does not wake this. */
+function standStill(forMs: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, forMs);
 }

@@ -1,6 +1,6 @@
 // Options that several commands take, and how their values are read.
 
-import { type Command, InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 
 /** What every command takes. */
 export interface CommonOptions {
@@ -8,10 +8,22 @@ export interface CommonOptions {
   readonly verbose?: boolean;
 }
 
-/** Where a running cluster is. */
-export interface ConnectionArguments {
-  readonly nats: string;
+/** Who we are to a broker. */
+export interface CredentialArguments {
   readonly token?: string;
+  readonly user?: string;
+  readonly pass?: string;
+  readonly nkey?: string;
+  readonly creds?: string;
+  readonly tls?: true;
+  readonly tlsCa?: string;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+}
+
+/** Where a running cluster is. */
+export interface ConnectionArguments extends CredentialArguments {
+  readonly nats: string;
   readonly cluster: string;
 }
 
@@ -33,15 +45,49 @@ export const exitCodeHelp =
 
 /** Adds the options that name a running cluster. */
 export function withConnection(command: Command): Command {
-  return command
-    .option("--nats <URL>", "address of its broker", `nats://127.0.0.1:${usualPort}`)
-    .option("--token <TOKEN>", "token that `osiris up` has printed")
+  const address = new Option("--nats <URL>", "address of its broker")
+    .default(`nats://127.0.0.1:${usualPort}`)
+    .env("OSIRIS_NATS");
+  return withCredentials(command.addOption(address))
+    .addOption(
+      new Option("--token <TOKEN>", "token that `osiris up` has printed").env("OSIRIS_TOKEN"),
+    )
     .option("--cluster <NAME>", "name of the cluster", "c1");
 }
 
+/**
+ * Adds the ways besides a token to say who we are. What other users of the machine must not see in
+ * the list of processes may stand in the environment.
+ */
+export function withCredentials(command: Command): Command {
+  const options: readonly [flags: string, description: string, env?: string][] = [
+    ["--user <USER>", "user of a nats-server", "OSIRIS_USER"],
+    ["--pass <PASSWORD>", "and the password", "OSIRIS_PASS"],
+    ["--nkey <FILE>", "file with an nkey's seed", "OSIRIS_NKEY"],
+    ["--creds <FILE>", "credentials file, as `nsc` writes it", "OSIRIS_CREDS"],
+    ["--tls", "encrypt the connection, as an address of tls:// does"],
+    ["--tls-ca <FILE>", "PEM file: whom we trust to have signed the broker's certificate"],
+    ["--tls-cert <FILE>", "PEM file: our own certificate (mutual TLS)"],
+    ["--tls-key <FILE>", "PEM file: and its key"],
+  ];
+  for (const [flags, description, env] of options) {
+    const option = new Option(flags, description);
+    command.addOption(env === undefined ? option : option.env(env));
+  }
+  return command;
+}
+
+/** The credentials that those options give. */
+export function credentialsOf(given: CredentialArguments) {
+  const { token, user, pass, nkey, creds, tls, tlsCa: ca, tlsCert: cert, tlsKey: key } = given;
+  const isEncrypted = [tls, ca, cert, key].some((one) => one !== undefined);
+  return { token, user, pass, nkey, creds, ...(isEncrypted ? { tls: { ca, cert, key } } : {}) };
+}
+
 /** The connection that those options ask for. */
-export function connectionOf({ nats, token, cluster }: ConnectionArguments) {
-  return { nats, cluster, ...(token === undefined ? {} : { token }) };
+export function connectionOf(given: ConnectionArguments) {
+  const { nats, cluster } = given;
+  return { nats, cluster, ...credentialsOf(given) };
 }
 
 /** Reads an integer of at least `least`. */

@@ -7,6 +7,7 @@ import {
   type ConnectionArguments,
   connectionOf,
   integerFrom,
+  numberFrom0,
   withCommon,
   withConnection,
 } from "./arguments.ts";
@@ -15,8 +16,7 @@ import { interruption } from "./interrupt.ts";
 
 interface HostArguments extends CommonOptions, ConnectionArguments {
   readonly devices: number;
-  readonly user?: string;
-  readonly pass?: string;
+  readonly grace: number;
 }
 
 /** Adds the command. */
@@ -24,17 +24,17 @@ export function addHost(program: Command): void {
   const command = program
     .command("host")
     .description("join a cluster as a host, until Ctrl-C")
-    .option("--devices <N>", "worker threads that compute", integerFrom(1), 2);
-  withCommon(
-    withConnection(command)
-      .option("--user <USER>", "user of a nats-server")
-      .option("--pass <PASSWORD>", "and the password"),
-    ["host --token 4f1c...", "host --nats nats://10.0.0.5:4222 --devices 8"],
-  ).action(host);
+    .option("--devices <N>", "worker threads that compute", integerFrom(1), 2)
+    .option("--grace <SECONDS>", "time that a run gets to go on without it", numberFrom0, 25);
+  withCommon(withConnection(command), [
+    "host --token 4f1c...",
+    "host --nats nats://10.0.0.5:4222 --devices 8",
+    "host --nats tls://nats.example:4222 --creds host.creds",
+  ]).action(host);
 }
 
 async function host(options: HostArguments): Promise<void> {
-  const { devices, user, pass, cluster, nats } = options;
+  const { devices, cluster, nats } = options;
   const interrupted = interruption();
   const json = options.json === true;
   const say = (line: string) => (json ? console.error(line) : console.log(line));
@@ -46,8 +46,6 @@ async function host(options: HostArguments): Promise<void> {
   if (!json) say(`Joining cluster ${cluster} at ${nats} ... Ctrl-C leaves it.`);
   await using joined = await Host.join({
     ...connectionOf(options),
-    ...(user === undefined ? {} : { user }),
-    ...(pass === undefined ? {} : { pass }),
     devices,
     onHost: tell,
     onIncident: ({ offender, reason }) => say(`  ! ${offender} failed: ${reason.message}`),
@@ -55,4 +53,6 @@ async function host(options: HostArguments): Promise<void> {
   const notice = kernelNotice();
   if (notice !== undefined) say(notice);
   await Promise.race([interrupted, joined.failed]);
+  say("Leaving; Ctrl-C again ends it at once ...");
+  await joined.leave({ graceMs: 1000 * options.grace });
 }

@@ -13,6 +13,7 @@ import { exitCodeOf, tellFailure } from "./failure.ts";
 import { addGenerate } from "./generate.ts";
 import { addHost } from "./host.ts";
 import { addPlan } from "./plan.ts";
+import { addScale } from "./scale.ts";
 import { addSchema } from "./schema.ts";
 import { addStatus } from "./status.ts";
 import { addSubmit } from "./submit.ts";
@@ -42,6 +43,7 @@ const commands = [
   addSubmit,
   addStatus,
   addCancel,
+  addScale,
   addGenerate,
   addEval,
   addPlan,

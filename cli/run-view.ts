@@ -181,6 +181,16 @@ function lineOf(event: RunEvent): string | undefined {
         `went on from step ${count(fromStep)}`
       );
     }
+    case "run.straggler": {
+      const { device, host, factor } = event;
+      const name = `device:${device} of host:${host}`;
+      return `  ! ${name} computes a step ${factor.toFixed(1)} times as long as the others do`;
+    }
+    case "run.scaled": {
+      const { from, to, step, seconds } = event;
+      const devices = from === to ? plural(to, "device") : `${from} → ${plural(to, "device")}`;
+      return `  scaled in ${duration(seconds)}: ${devices} from step ${count(step)} on`;
+    }
     case "run.queued":
     case "run.preparing":
     case "run.progress":

@@ -3,7 +3,15 @@
 import { randomBytes } from "node:crypto";
 import type { Command } from "commander";
 import { Cluster, type Incident, type RunResult } from "../index.ts";
-import { type CommonOptions, collected, integerFrom, withCommon } from "./arguments.ts";
+import {
+  type CommonOptions,
+  type CredentialArguments,
+  collected,
+  credentialsOf,
+  integerFrom,
+  withCommon,
+  withCredentials,
+} from "./arguments.ts";
 import { exitCodes } from "./failure.ts";
 import { follow } from "./follow.ts";
 import { count } from "./format.ts";
@@ -12,12 +20,11 @@ import { loadJob } from "./job-file.ts";
 import { reportOf } from "./report.ts";
 import { openView, type RunView } from "./run-view.ts";
 
-interface TrainOptions extends CommonOptions {
+interface TrainOptions extends CommonOptions, CredentialArguments {
   readonly devices?: number;
   readonly data?: readonly string[];
   readonly plan?: string;
   readonly nats?: string;
-  readonly token?: string;
 }
 
 /** Adds the command. */
@@ -35,7 +42,7 @@ export function addTrain(program: Command): void {
     .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
     .option("--nats <URL>", "a nats-server to run over, instead of the embedded broker")
     .option("--token <TOKEN>", "token for it");
-  withCommon(command, [
+  withCommon(withCredentials(command), [
     "train job.yaml",
     "train job.ts --devices 4 --data day_0.tsv.gz --data day_1.tsv.gz",
     "train job.yaml --devices 4 --plan plan.json",
@@ -46,7 +53,7 @@ export function addTrain(program: Command): void {
 }
 
 async function train(path: string, options: TrainOptions): Promise<number> {
-  const { devices, data, plan, nats, token } = options;
+  const { devices, data, plan, nats } = options;
   const given = await loadJob(path, { data, plan });
   const job = devices === undefined ? given : { ...given, devices };
   const planned = job.plan === undefined ? 0 : job.plan.hosts * job.plan.devicesPerHost;
@@ -55,7 +62,7 @@ async function train(path: string, options: TrainOptions): Promise<number> {
     devices: job.devices || planned || 2, // 0 stands for all that there are.
     // On a broker that others use too, this cluster answers only to a name of its own.
     ...(nats === undefined ? {} : { nats, name: `train-${randomBytes(4).toString("hex")}` }),
-    ...(token === undefined ? {} : { token }),
+    ...credentialsOf(options),
     onIncident: (incident) => tellIncident(incident, view),
   });
   try {

@@ -1,20 +1,27 @@
 // osiris up: a cluster that takes jobs over NATS, until Ctrl-C.
 
 import { randomBytes } from "node:crypto";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { Cluster, type HostRecord, type RunSummary } from "../index.ts";
-import { type CommonOptions, integerFrom, usualPort, withCommon } from "./arguments.ts";
+import {
+  type CommonOptions,
+  type CredentialArguments,
+  credentialsOf,
+  integerFrom,
+  usualPort,
+  withCommon,
+  withCredentials,
+} from "./arguments.ts";
 import { keepBroker } from "./broker.ts";
 import { plural } from "./format.ts";
 import { interruption } from "./interrupt.ts";
 
-interface UpOptions extends CommonOptions {
+interface UpOptions extends CommonOptions, CredentialArguments {
   readonly devices: number;
   readonly minDevices?: number;
   readonly port: number;
   readonly cluster: string;
   readonly nats?: string;
-  readonly token?: string;
 }
 
 /** Adds the command. */
@@ -25,10 +32,18 @@ export function addUp(program: Command): void {
     .option("--devices <N>", "worker threads that compute", integerFrom(0), 2)
     .option("--min-devices <N>", "devices that a run waits for, those of hosts too", integerFrom(1))
     .option("--port <P>", "port of its broker on 127.0.0.1; 0: any", integerFrom(0), usualPort)
-    .option("--nats <URL>", "a nats-server to run over, instead of a broker of its own")
-    .option("--token <TOKEN>", "token for its clients (default: a new random one)")
+    .addOption(
+      new Option("--nats <URL>", "a nats-server to run over, instead of a broker of its own").env(
+        "OSIRIS_NATS",
+      ),
+    )
+    .addOption(
+      new Option("--token <TOKEN>", "token for its clients (default: a new random one)").env(
+        "OSIRIS_TOKEN",
+      ),
+    )
     .option("--cluster <NAME>", "its name", "c1");
-  withCommon(command, [
+  withCommon(withCredentials(command), [
     "up",
     "up --devices 8 --port 4333",
     "up --nats nats://10.0.0.5:4222 --token 4f1c...",
@@ -50,7 +65,7 @@ async function up(options: UpOptions): Promise<void> {
     name,
     nats: url,
     onHosts: (hosts) => say(hostsLine(hosts)),
-    ...(token === undefined ? {} : { token }),
+    ...credentialsOf({ ...options, ...(token === undefined ? {} : { token }) }),
     onIncident: ({ offender, reason }) => say(`  ! ${offender} failed: ${reason.message}`),
   });
   tellUp({ url, token, name, devices, brokerPid: broker?.pid, json: options.json === true });

@@ -15,6 +15,7 @@ import {
   statSync,
   writeSync,
 } from "node:fs";
+import { threadId } from "node:worker_threads";
 
 /** An open file. Offsets and lengths are bytes. */
 export interface DiskFile {
@@ -38,6 +39,8 @@ export interface DiskFile {
 export type OpenMode = "read" | "write" | "exclusive" | "update";
 
 export interface Disk {
+  /** A name that nobody else has who writes at the same time: for temporary files. */
+  readonly writer: string;
   open(path: string, mode: OpenMode): DiskFile;
   exists(path: string): boolean;
   /** Names in a directory, sorted; empty where there is no such directory. */
@@ -56,6 +59,7 @@ const flags = { read: "r", write: "w+", exclusive: "wx+", update: "r+" } as cons
 
 /** The machine's own file system. Errors are Node's, with their `code`. */
 export const realDisk: Disk = {
+  writer: `${process.pid}-${threadId}`,
   open: (path, mode) => openReal(path, flags[mode]),
   exists: (path) => existsSync(path),
   list: (directory) => (existsSync(directory) ? readdirSync(directory).sort() : []),

@@ -44,6 +44,7 @@ type Renaming = readonly { directory: DirectoryNode; name: string; node: Node | 
 
 /** A `Disk` in memory that loses power on request. Errors carry Node's codes. */
 export class SimulatedDisk implements Disk {
+  readonly writer = "simulated";
   readonly #root: DirectoryNode = newDirectory();
   readonly #random: RandomStream | undefined;
   #journal: Renaming[] = [];

@@ -10,7 +10,6 @@
 
 import { strict as assert } from "node:assert";
 import { dirname, join } from "node:path";
-import { threadId } from "node:worker_threads";
 import { type Disk, realDisk } from "../src/disk.ts";
 import {
   CheckpointForeignError,
@@ -80,7 +79,7 @@ export function openStore(options: StoreOptions): CheckpointStore {
     makeDurableDirectory(disk, directory);
     const sign = () => {
       const record = { version: formatVersion, jobIdentity, jobText } as const;
-      replaceDurably(disk, paths.job, encodeRecord(record).bytes, `${process.pid}-${threadId}`);
+      replaceDurably(disk, paths.job, encodeRecord(record).bytes, disk.writer);
     };
     if (!disk.exists(paths.job)) sign();
     const found = decodeJob(readWhole(disk, paths.job), paths.job);

@@ -3,7 +3,6 @@
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { threadId } from "node:worker_threads";
 import type { Disk, DiskFile } from "../disk.ts";
 import { InputUnusableError } from "../errors.ts";
 import { type CacheMeta, cacheVersion, onDisk } from "./cache-format.ts";
@@ -47,7 +46,7 @@ export async function prepareCache(
   const present = presentMeta(path, disk);
   if (present !== undefined) return { path, ...present };
   onDisk("make", options.cache, () => disk.makeDirectory(options.cache));
-  const building = `${path}.building-${process.pid}-${threadId}-${builds++}`;
+  const building = freeName(`${path}.building-${disk.writer}`, disk);
   const file = onDisk("create", building, () => disk.open(building, "write"));
   let meta: CacheMeta;
   try {
@@ -64,8 +63,13 @@ export async function prepareCache(
   return { path, ...meta };
 }
 
-/** Builds that this thread began: two at once do not share a file. */
-let builds = 0;
+/** This writer may be building one already, or have left one behind: two do not share a file. */
+function freeName(prefix: string, disk: Disk): string {
+  for (let build = 0; ; build++) {
+    const name = `${prefix}-${build}`;
+    if (!disk.exists(name)) return name;
+  }
+}
 
 /** What the cache's name is made of: everything that decides its content. */
 function cacheKey(options: ResolvedDataOptions, tables: readonly TableShape[]): string {

@@ -64,8 +64,19 @@ export interface SliceRun {
   readonly slices: number;
 }
 
-/** The slices of a batch in even runs, one for each device. */
-export function sliceRunsOf(slices: number, devices: number): SliceRun[] {
+/** The slices of a batch in runs, one for each device: of these lengths, or even ones. */
+export function sliceRunsOf(
+  slices: number,
+  devices: number,
+  lengths?: readonly number[],
+): SliceRun[] {
+  if (lengths !== undefined) {
+    let end = 0;
+    return lengths.map((length) => {
+      end += length;
+      return { firstSlice: end - length, slices: length };
+    });
+  }
   return Array.from({ length: devices }, (_, device) => {
     const firstSlice = Math.floor((device * slices) / devices);
     return { firstSlice, slices: Math.floor(((device + 1) * slices) / devices) - firstSlice };

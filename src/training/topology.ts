@@ -41,6 +41,8 @@ export interface TopologyInput {
   readonly exchange?: ExchangeSpec;
   /** Where tables lie; left out, as the job says of each (`place`). */
   readonly plan?: Plan | undefined;
+  /** Slices of each device, at least one; left out, even runs. */
+  readonly sliceCounts?: readonly number[] | undefined;
   /** What lies below device memory; there where a table does. */
   readonly tiers?: TiersSpec | undefined;
 }
@@ -138,7 +140,7 @@ export function topologyOf(
     shape,
     devices,
     hostOf,
-    sliceRuns: sliceRunsOf(slices, devices),
+    sliceRuns: sliceRunsOf(slices, devices, input.sliceCounts),
     bagTables: model.tables.map((table, i) => {
       return { ...table, isWeighted: input.weighted?.[i] === true };
     }),

@@ -23,7 +23,8 @@ import { expected } from "../options.ts";
 import { purposes, RandomStream } from "../random.ts";
 import { checkHeaders, headerBytesOf } from "./headers.ts";
 import { Interest } from "./interest.ts";
-import { isPattern, isSubject } from "./subjects.ts";
+import { Lane } from "./lane.ts";
+import { isPattern, isSubject, matches } from "./subjects.ts";
 import type {
   Frame,
   PublishOptions,
@@ -34,12 +35,16 @@ import type {
 
 /** What may happen to frames. Probabilities lie in [0, 1]; left out means never. */
 export interface MemoryFaults {
-  /** Least and largest delay of one lane. @default [0, 0] */
+  /** Least and largest delay of one lane, whatever the subject. @default [0, 0] */
   readonly delayMs?: readonly [number, number];
+  /** What the others happen to: frames whose subject this pattern selects. @default all */
+  readonly subjects?: string;
   readonly drop?: number;
   readonly duplicate?: number;
   /** How often a frame leaves its place in the lane, up to four largest delays late. */
   readonly reorder?: number;
+  /** How often one bit of a payload is another on arrival. */
+  readonly corrupt?: number;
 }
 
 export interface MemoryBrokerOptions {
@@ -56,8 +61,8 @@ export interface MemoryBrokerOptions {
 export interface MemoryBroker {
   /** A client that is connected from the start. Names may repeat. */
   connect(name: string): Transport;
-  /** From now on these faults; those of frames already in flight stand. */
-  setFaults(faults: MemoryFaults): void;
+  /** From now on these faults, all of them; those of frames already in flight stand. */
+  setFaults(...faults: readonly MemoryFaults[]): void;
   /** Frames between a client of `some` and one of `others` are lost, both ways. */
   partition(some: readonly string[], others: readonly string[]): void;
   /** Cuts the connections of the clients of this name until `heal`. */
@@ -91,7 +96,7 @@ class SimulatedBroker implements MemoryBroker {
   readonly random: RandomStream;
   readonly #clients: MemoryTransport[] = [];
   #partitions: { some: ReadonlySet<string>; others: ReadonlySet<string> }[] = [];
-  #faults: MemoryFaults;
+  #faults: readonly MemoryFaults[];
   #serial = 0;
 
   constructor(options: MemoryBrokerOptions) {
@@ -99,7 +104,7 @@ class SimulatedBroker implements MemoryBroker {
     this.frameBytesMax = options.frameBytesMax ?? 1024 * 1024;
     this.onError = options.onError;
     this.random = new RandomStream(options.seed, purposes.faults);
-    this.#faults = options.faults ?? {};
+    this.#faults = [options.faults ?? {}];
   }
 
   connect(name: string): Transport {
@@ -108,7 +113,7 @@ class SimulatedBroker implements MemoryBroker {
     return client;
   }
 
-  setFaults(faults: MemoryFaults): void {
+  setFaults(...faults: readonly MemoryFaults[]): void {
     this.#faults = faults;
   }
 
@@ -131,7 +136,7 @@ class SimulatedBroker implements MemoryBroker {
   }
 
   delayMs(): number {
-    const [least, largest] = this.#faults.delayMs ?? [0, 0];
+    const [least, largest] = this.#delaysMs;
     return least + (largest - least) * this.random.uniform();
   }
 
@@ -145,16 +150,17 @@ class SimulatedBroker implements MemoryBroker {
     }
     for (const target of targets) {
       if (this.#isApart(from.name, target.owner.name)) continue;
-      if (this.#happens(this.#faults.drop)) continue;
+      if (this.#happens("drop", frame)) continue;
       this.#deliver(target, frame);
-      if (this.#happens(this.#faults.duplicate)) this.#deliver(target, frame);
+      if (this.#happens("duplicate", frame)) this.#deliver(target, frame);
     }
   }
 
   #deliver(target: Subscriber, frame: Frame): void {
-    const task = () => target.owner.receive(target, frame);
-    if (this.#happens(this.#faults.reorder)) {
-      const lateMs = 4 * Math.max(1, this.#faults.delayMs?.[1] ?? 0) * this.random.uniform();
+    const arriving = this.#happens("corrupt", frame) ? this.#corrupted(frame) : frame;
+    const task = () => target.owner.receive(target, arriving);
+    if (this.#happens("reorder", frame)) {
+      const lateMs = 4 * Math.max(1, this.#delaysMs[1]) * this.random.uniform();
       target.owner.down.overtake(this.delayMs() + lateMs, task);
     } else {
       target.owner.down.send(this.delayMs(), task);
@@ -168,37 +174,21 @@ class SimulatedBroker implements MemoryBroker {
     );
   }
 
-  #happens(probability: number | undefined): boolean {
-    return probability !== undefined && probability > 0 && this.random.uniform() < probability;
-  }
-}
-
-/** One direction of a connection: tasks in order, each after its delay or that of one before. */
-class Lane {
-  readonly #clock: Clock;
-  readonly #queue: (() => void)[] = [];
-  #isOpen = true;
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
+  get #delaysMs(): readonly [number, number] {
+    return this.#faults.find(({ delayMs }) => delayMs !== undefined)?.delayMs ?? [0, 0];
   }
 
-  send(delayMs: number, task: () => void): void {
-    if (!this.#isOpen) return;
-    this.#queue.push(task);
-    // Every timer runs the oldest task, whichever set it: so delays vary, and the order stays.
-    this.#clock.after(delayMs, () => this.#queue.shift()?.());
-  }
-
-  overtake(delayMs: number, task: () => void): void {
-    this.#clock.after(delayMs, () => {
-      if (this.#isOpen) task();
+  #happens(fault: "drop" | "duplicate" | "reorder" | "corrupt", { subject }: Frame): boolean {
+    return this.#faults.some(({ subjects = ">", [fault]: probability = 0 }) => {
+      return probability > 0 && matches(subjects, subject) && this.random.uniform() < probability;
     });
   }
 
-  close(): void {
-    this.#isOpen = false;
-    this.#queue.length = 0; // M3
+  #corrupted(frame: Frame): Frame {
+    const payload = new Uint8Array(frame.payload);
+    const at = this.random.below(payload.length);
+    if (at < payload.length) payload[at] = (payload[at] ?? 0) ^ (1 << this.random.below(8));
+    return { ...frame, payload };
   }
 }
 

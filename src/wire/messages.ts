@@ -77,7 +77,10 @@ export const messages = defineMessages({
   /** An actor failed, and another has taken its place: for the record. */
   "host.mended": z.object({ host, actor: z.string(), error: errorRecord }),
 
-  /** A process would be a host, or still is one. `key` is its own until it has an index. */
+  /**
+   * A process would be a host, or still is one; `isLeaving`: not for longer than it is needed.
+   * `key` is its own until it has an index.
+   */
   "host.announce": z.object({
     key: z.int().min(0),
     devices: z.int().min(1),
@@ -85,12 +88,15 @@ export const messages = defineMessages({
     version: z.string(),
     machine: z.string(),
     pid: z.int(),
+    isLeaving: z.boolean(),
   }),
-  "host.welcome": z.object({ host }),
+  /** `mayLeave`: it said that it is leaving, and no run has devices of it any more. */
+  "host.welcome": z.object({ host, mayLeave: z.boolean() }),
   "host.refused": z.object({ error: errorRecord }),
   "host.leave": z.object({ key: z.int().min(0) }),
 
-  "device.run": z.object({ command, toStep: step }),
+  /** `lossSum`: of the steps since the last point of the history, to which these are added. */
+  "device.run": z.object({ command, toStep: step, lossSum: figure }),
   "device.evaluate": z.object({ command }),
   "device.save": z.object({ command, cut: step }),
   "device.pause": z.object({ command, afterStep: step }),

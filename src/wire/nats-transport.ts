@@ -28,9 +28,10 @@ import {
   TransportLostError,
 } from "../errors.ts";
 import { expected } from "../options.ts";
+import { authenticationOf, type Credentials } from "./credentials.ts";
 import { checkHeaders, headerBytesOf } from "./headers.ts";
 import { knock } from "./knock.ts";
-import { addressOf, credentialsOf } from "./server-address.ts";
+import { addressOf } from "./server-address.ts";
 import { isPattern, isSubject } from "./subjects.ts";
 import type {
   Frame,
@@ -40,12 +41,9 @@ import type {
   TransportStatus,
 } from "./transport.ts";
 
-export interface ConnectOptions {
+export interface ConnectOptions extends Credentials {
   /** URLs of one cluster: `nats://127.0.0.1:4222`, `nats://token@host`, `tls://host`. */
   readonly servers: string | readonly string[];
-  readonly token?: string;
-  readonly user?: string;
-  readonly pass?: string;
   /** The client's name, for people and for the chaos harness. */
   readonly name: string;
   /** How long to wait for the first connection. */
@@ -58,16 +56,19 @@ export interface ConnectOptions {
   readonly clock?: Clock;
 }
 
-/** Connected to a broker. @throws TransportLostError after the deadline, or if it refuses us */
+/**
+ * Connected to a broker.
+ * @throws TransportLostError after the deadline, or if it refuses us
+ * @throws InvalidOptionError, InputUnusableError where the credentials are none
+ */
 export async function connectNats(options: ConnectOptions): Promise<Transport> {
   const servers = typeof options.servers === "string" ? [options.servers] : [...options.servers];
   if (servers.length === 0) throw expected("servers", "a list of >= 1 addresses", servers);
   const address = addressOf(servers);
   const connection = await connectWithin(options, servers, {
-    ...credentialsOf(servers, options),
+    ...authenticationOf(servers, options),
     name: options.name,
     ...survival,
-    ...(servers.some((server) => server.startsWith("tls://")) ? { tls: {} } : {}),
   });
   return new NatsTransport(connection, address, options);
 }
@@ -106,7 +107,7 @@ async function connectWithin(
       return await connect({ ...settings, servers: ordered, timeout });
     } catch (cause) {
       if (cause instanceof errors.AuthorizationError) {
-        const reason = "it refused the token, or the user and password";
+        const reason = "it refused the credentials";
         throw new TransportLostError(addressOf(servers), reason, { cause });
       }
       if (clock.now() + redialMs >= untilMs) {

@@ -3,12 +3,6 @@
 
 import { expected } from "../options.ts";
 
-interface Credentials {
-  readonly token?: string;
-  readonly user?: string;
-  readonly pass?: string;
-}
-
 /** The first address, without the secrets that stand in it. @throws InvalidOptionError */
 export function addressOf(servers: readonly string[]): string {
   const { protocol, host } = urlOf(servers[0] ?? "");
@@ -21,11 +15,12 @@ export function endpointOf(server: string): { readonly host: string; readonly po
   return { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? 4222 : Number(port) };
 }
 
-/** The token, or the user and password: those given, else those of the first address. */
-export function credentialsOf(servers: readonly string[], given: Credentials): Credentials {
-  const { token, user, pass } = given;
-  if (token !== undefined) return { token };
-  if (user !== undefined) return { user, pass: pass ?? "" };
+/** The token, or the user and password, that stand in the first address. */
+export function secretsOf(servers: readonly string[]): {
+  readonly token?: string;
+  readonly user?: string;
+  readonly pass?: string;
+} {
   const url = urlOf(servers[0] ?? "");
   if (url.username === "") return {};
   const name = decodeURIComponent(url.username);

@@ -43,7 +43,7 @@ test("tells that it is ready again and again, until it is asked something", asyn
   await pass(500);
   await pass(500);
   t.deepEqual(types(), ["device.ready", "device.ready", "device.ready"]);
-  say(self, "device.run", { command: 3, toStep: 10 });
+  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0 });
   thread.report(reached);
   await pass(2000);
   t.deepEqual(types().slice(3), ["device.reached"]);
@@ -52,13 +52,13 @@ test("tells that it is ready again and again, until it is asked something", asyn
 test("carries out once what it is asked twice, and answers twice", async (t) => {
   const { thread, types, pass, say } = startDevice();
   thread.report(ready);
-  say(self, "device.run", { command: 3, toStep: 10 });
-  say(self, "device.run", { command: 3, toStep: 10 }); // While it is busy.
+  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0 });
+  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0 }); // While it is busy.
   thread.report(reached);
   await pass(0);
-  say(self, "device.run", { command: 3, toStep: 10 }); // The answer was lost.
+  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0 }); // The answer was lost.
   await pass(0);
-  t.deepEqual(thread.commands, [{ type: "run", toStep: 10 }]);
+  t.deepEqual(thread.commands, [{ type: "run", toStep: 10, lossSum: 0 }]);
   t.deepEqual(types().slice(1), ["device.reached", "device.reached"]);
 });
 

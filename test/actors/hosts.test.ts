@@ -25,6 +25,7 @@ const announcement: Announcement = {
   version: "1.0.0",
   machine: "elsewhere",
   pid: 7,
+  isLeaving: false,
 };
 
 /** Says something that belongs to no run. */
@@ -58,7 +59,8 @@ test("a process has one index, each has its own, and none is given twice", async
   const { announce, answers, indices, pass } = startHosts();
   for (const key of [0, 1, 0]) announce({ key });
   await pass(0);
-  const indicesOf = (key: number) => answers(key).map(({ body }) => (body as HostShare).host);
+  const indicesOf = (key: number) =>
+    answers(key).map(({ body }) => (body as { host: number }).host);
   t.deepEqual(indicesOf(0), [1, 1]);
   t.deepEqual(indicesOf(1), [2]);
   for (let beat = 0; beat < 6; beat++) {
@@ -89,6 +91,23 @@ test("a host is gone with the fifth beat in which it could have been heard", asy
   await pass(250);
   t.deepEqual(indices(), [0]);
   t.is(changes, 2);
+});
+
+test("a host that is leaving is in no generation, and may go when none holds it", async (t) => {
+  const { announce, answers, membership, pass } = startHosts();
+  announce();
+  const letGo = membership.hold(membership.shares(8));
+  announce({ isLeaving: true });
+  t.deepEqual(membership.shares(8), [{ host: 0, devices: 2 }]);
+  t.is(membership.devices, 2);
+  t.true(membership.has(1), "it has not gone yet");
+  letGo();
+  announce({ isLeaving: true });
+  await pass(0);
+  const said = answers(announcement.key).map(
+    ({ body }) => (body as { mayLeave: boolean }).mayLeave,
+  );
+  t.deepEqual(said, [false, false, true]);
 });
 
 test("a host that leaves is gone at once, and one that is doubted until it speaks", async (t) => {
@@ -148,7 +167,13 @@ function startJoining() {
   const place = startSimulatedNetwork();
   const { launcher, threads } = createFakeLauncher();
   const told: (number | undefined)[] = [];
-  const input = { network: place.network, launcher, announcement };
+  const leave = { isAsked: false, mayLeave: 0 };
+  const input = {
+    network: place.network,
+    launcher,
+    announcement: () => ({ ...announcement, isLeaving: leave.isAsked }),
+    onMayLeave: () => leave.mayLeave++,
+  };
   const { ends } = startActor(place, joiningMachine, {
     ...input,
     onHost: (host: number | undefined) => told.push(host),
@@ -159,7 +184,9 @@ function startJoining() {
     ends,
     threads,
     told,
-    welcome: (host: number) => sayTo(place, self, "host.welcome", { host }),
+    leave,
+    welcome: (host: number, mayLeave = false) =>
+      sayTo(place, self, "host.welcome", { host, mayLeave }),
     refuse: (error: ErrorRecord) => sayTo(place, self, "host.refused", { error }),
     assemble: (host: number, generation: number) => {
       const shares = [{ host, devices: 2 }];
@@ -211,6 +238,18 @@ test("a host whose cluster is silent for ten seconds ends what it runs, and wait
   t.deepEqual(told, [0, undefined]);
   welcome(0);
   t.deepEqual(told, [0, undefined, 0]);
+});
+
+test("a host that leaves serves until it is told that nobody needs it", async (t) => {
+  const { heard, leave, pass, welcome } = startJoining();
+  welcome(1);
+  leave.isAsked = true;
+  await pass(250);
+  t.like(heard(hosts).at(-1)?.body, { key: announcement.key, isLeaving: true });
+  welcome(1);
+  t.is(leave.mayLeave, 0);
+  welcome(1, true);
+  t.is(leave.mayLeave, 1);
 });
 
 test("a process that is refused ends with the reason", async (t) => {

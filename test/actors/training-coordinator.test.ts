@@ -24,7 +24,13 @@ async function startRunning(overrides: Partial<Network> = {}, { joined = 0 } = {
   const membership = startMembership({ devices: 2 });
   for (let key = 0; key < joined; key++) {
     const process = { machine: "elsewhere", pid: 1, devices: 2 };
-    membership.announce({ ...process, key, arithmetic: "reference-1", version: "1.0.0" });
+    membership.announce({
+      ...process,
+      key,
+      arithmetic: "reference-1",
+      version: "1.0.0",
+      isLeaving: false,
+    });
   }
   const hosts = membership.shares(8);
   const record = registry.add(job);

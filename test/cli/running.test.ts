@@ -112,7 +112,7 @@ test.serial("a client that is not ours submits a job and follows it to its end",
 });
 
 test.serial(
-  "a cluster outlives its broker's process, and cancels a run from outside",
+  "a cluster outlives its broker's process; a run is scaled and cancelled from outside",
   async (t) => {
     const directory = directoryOf(t);
     writeJob(directory, "long", 400_000);
@@ -120,6 +120,9 @@ test.serial(
     const following = startCli(["submit", "long.json", ...at, "--follow", "--json"], directory);
     const line = await following.line((one) => one.includes('"run.progress"'));
     const { run } = JSON.parse(line) as { run: string };
+    const scaled = await runCli(["scale", run, "--devices", "1", ...at], directory);
+    t.is(scaled.stdout, `Run ${run} goes on with 1 device.\n`, scaled.stderr);
+    await following.line((one) => one.includes('"run.scaled"'));
     process.kill(brokerPid, "SIGKILL");
     const cancelled = await runCli(["cancel", run, ...at, "--json"], directory);
     t.is(cancelled.code, 0, cancelled.stderr);

@@ -37,8 +37,8 @@ export async function startTestCluster(
   const cluster = await Cluster.start({
     devices,
     faultsAllowed: true,
-    ...options,
     launcher: threads.launcher,
+    ...options,
     onIncident: (incident) => incidents.push(incident),
   });
   let jobs = 0;

@@ -7,7 +7,7 @@ import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 export interface NatsServer extends AsyncDisposable {
-  /** `nats://127.0.0.1:41234` */
+  /** `nats://127.0.0.1:41234`; `tls://` where the server encrypts. */
   readonly url: string;
   /** Ends the server as a machine that fails does. */
   kill(): Promise<void>;
@@ -57,7 +57,7 @@ async function urlOf(server: ChildProcess, directory: string): Promise<string> {
   for (let tries = 0; tries < 500 && server.exitCode === null; tries++) {
     const file = readdirSync(directory).find((name) => name.endsWith(".ports"));
     const text = file === undefined ? "" : readFileSync(join(directory, file), "utf8");
-    const url = /"(nats:\/\/[^"]+)"/.exec(text)?.[1];
+    const url = /"((?:nats|tls):\/\/[^"]+)"/.exec(text)?.[1];
     if (url !== undefined) return url;
     await sleep(10);
   }

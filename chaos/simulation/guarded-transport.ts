@@ -1,0 +1,42 @@
+// A transport that is heard only by who lives: whatever comes in, an answer too, passes through the
+// door of its process or thread.
+
+import type { Frame, Transport } from "../../src/wire/transport.ts";
+
+/** Does something in a process or thread: now, later, or never. */
+export type Enter = (task: () => void) => void;
+
+export function guardTransport(
+  inner: Transport,
+  owner: {
+    readonly enter: Enter;
+    isDead(): boolean;
+    /** Stands around each frame that is received. */
+    heard(frame: Frame, receive: () => void): void;
+  },
+): Transport {
+  const settle = <Value>(promise: Promise<Value>): Promise<Value> =>
+    new Promise((resolve, reject) => {
+      promise.then(
+        (value) => owner.enter(() => resolve(value)),
+        (error: unknown) => owner.enter(() => reject(error)),
+      );
+    });
+  return {
+    address: inner.address,
+    frameBytesMax: inner.frameBytesMax,
+    publish(subject, payload, options) {
+      if (!owner.isDead()) inner.publish(subject, payload, options);
+    },
+    subscribe: (subject, receive, options) =>
+      inner.subscribe(
+        subject,
+        (frame) => owner.enter(() => owner.heard(frame, () => receive(frame))),
+        options,
+      ),
+    request: (subject, payload, options) => settle(inner.request(subject, payload, options)),
+    flush: () => settle(inner.flush()),
+    onStatus: (tell) => inner.onStatus((status) => owner.enter(() => tell(status))),
+    close: () => inner.close(),
+  };
+}

@@ -1,0 +1,186 @@
+// Carries out the faults of a scenario, and takes them back.
+//
+// Invariants
+//   I1. What was injected and not taken back is known: at the end there is none of it.
+
+import { clusterScope, openMailbox } from "../../actors/mailbox.ts";
+import { purposes, RandomStream } from "../../src/random.ts";
+import type { MemoryFaults } from "../../src/wire/memory-transport.ts";
+import type { SimulatedCluster } from "./cluster.ts";
+import type { DiskFault, DiskOperation } from "./machine.ts";
+import { SimulatedProcess } from "./process.ts";
+import type { Scenario, SimulatedFault } from "./scenario.ts";
+import { InjectedError } from "./threads.ts";
+
+export class Injector {
+  /** How often each kind struck. */
+  readonly struck = new Map<SimulatedFault["kind"], number>();
+  readonly #cluster: SimulatedCluster;
+  readonly #random: RandomStream;
+  /** What lasts, with what takes it back. */
+  readonly #alive = new Map<SimulatedFault, () => void>();
+  /** Operations on the disk until power is lost. */
+  #powerIn = Number.POSITIVE_INFINITY;
+  readonly #chaos: SimulatedProcess;
+
+  constructor(cluster: SimulatedCluster, scenario: Scenario) {
+    this.#cluster = cluster;
+    this.#random = new RandomStream(scenario.seed, purposes.faults, 2);
+    this.#chaos = new SimulatedProcess("chaos", cluster);
+    const { clock } = cluster.world;
+    const { calmMs } = scenario;
+    const transport = this.#chaos.connect();
+    const network = this.#chaos.network(transport);
+    const throwIn = ({ role, index }: Extract<SimulatedFault, { kind: "actor.throw" }>) => {
+      const last = cluster.events.at(-1);
+      const isOfRun = !["cluster", "hosts", "jobs", "queue", "host"].includes(role);
+      if (isOfRun && last === undefined) return false;
+      const generation = role === "job" ? 0 : (last?.generation ?? 0);
+      const scope = isOfRun ? { run: last?.run ?? "", generation } : clusterScope;
+      const mailbox = openMailbox(network, scope, { role: "cluster", index: 1 });
+      mailbox.tell({ role, index }, "chaos.throw", { reason: "injected" });
+      return true;
+    };
+    for (const fault of scenario.faults) {
+      clock.after(fault.atMs, () => {
+        if (clock.now() > calmMs) return;
+        const didStrike = fault.kind === "actor.throw" ? throwIn(fault) : this.#strike(fault);
+        if (didStrike) this.#note(fault);
+        if (!("forMs" in fault)) return;
+        clock.after(fault.forMs, () => this.#takeBack(fault));
+      });
+    }
+    cluster.machine.faultOf = (operation) => this.#diskFault(operation);
+  }
+
+  /** Ends whatever still lasts. I1 */
+  heal(): void {
+    for (const fault of [...this.#alive.keys()]) this.#takeBack(fault);
+    this.#powerIn = Number.POSITIVE_INFINITY;
+    for (const thread of this.#cluster.threads.running) thread.loseAtStore(Infinity);
+  }
+
+  /** Faults that last. */
+  get alive(): readonly SimulatedFault[] {
+    return [...this.#alive.keys()];
+  }
+
+  #note(fault: SimulatedFault): void {
+    this.#cluster.world.note("chaos", JSON.stringify(fault));
+    this.struck.set(fault.kind, (this.struck.get(fault.kind) ?? 0) + 1);
+  }
+
+  #lasts(fault: SimulatedFault, takeBack: () => void): boolean {
+    this.#alive.set(fault, takeBack);
+    return true;
+  }
+
+  #takeBack(fault: SimulatedFault): void {
+    const takeBack = this.#alive.get(fault);
+    if (takeBack === undefined) return;
+    this.#alive.delete(fault);
+    this.#cluster.world.note("chaos", `takes back ${fault.kind}`);
+    takeBack();
+  }
+
+  /** False where there was nothing to strike. */
+  #strike(fault: Exclude<SimulatedFault, { kind: "actor.throw" }>): boolean {
+    const { broker, threads, places } = this.#cluster;
+    const thread = "pick" in fault ? picked(threads.running, fault.pick) : undefined;
+    const place = "pick" in fault ? (picked(places, fault.pick) ?? 0) : 0;
+    const name = nameOf(place);
+    switch (fault.kind) {
+      case "thread.kill":
+        thread?.lose("the thread ended with exit code 1");
+        return thread !== undefined;
+      case "thread.memory":
+        thread?.lose("the thread reached its memory limit");
+        return thread !== undefined;
+      case "thread.throw":
+        thread?.throwNext(new InjectedError("injected"));
+        return thread !== undefined;
+      case "thread.store":
+        thread?.loseAtStore(fault.stores);
+        return thread !== undefined;
+      case "thread.pause":
+        thread?.stop();
+        return thread !== undefined && this.#lasts(fault, () => thread.goOn());
+      case "thread.slow":
+        thread?.slow(fault.factor);
+        return thread !== undefined && this.#lasts(fault, () => thread.slow(1));
+      case "process.kill":
+        this.#cluster.kill(place);
+        return true;
+      case "process.pause": {
+        const process = this.#cluster.processAt(place);
+        process?.stop();
+        return process !== undefined && this.#lasts(fault, () => process.goOn());
+      }
+      case "broker.cut":
+        broker.cut(name);
+        return this.#lasts(fault, () => this.#mend());
+      case "broker.restart":
+        for (const one of ["client", "chaos", ...places.map(nameOf)]) broker.cut(one);
+        return this.#lasts(fault, () => this.#mend());
+      case "partition": {
+        const others = places.filter((one) => one !== place).map(nameOf);
+        if (others.length === 0) return false;
+        broker.partition([name], others);
+        return this.#lasts(fault, () => this.#mend());
+      }
+      case "frames":
+      case "frames.delay":
+        this.#lasts(fault, () => this.#setFrames());
+        this.#setFrames();
+        return true;
+      case "disk.full":
+      case "disk.error":
+        return this.#lasts(fault, () => {});
+      case "power":
+        this.#powerIn = Math.min(this.#powerIn, fault.operations);
+        return true;
+      default:
+        return fault satisfies never;
+    }
+  }
+
+  /** The broker heals all at once: what still lasts is done again. */
+  #mend(): void {
+    this.#cluster.broker.heal();
+    for (const fault of this.#alive.keys()) {
+      if (fault.kind === "broker.cut" || fault.kind === "broker.restart") this.#strike(fault);
+      if (fault.kind === "partition") this.#strike(fault);
+    }
+  }
+
+  #setFrames(): void {
+    const faults = [...this.#alive.keys()].flatMap((fault): MemoryFaults[] => {
+      if (fault.kind === "frames.delay") return [{ delayMs: [0, fault.delayMs] }];
+      if (fault.kind !== "frames") return [];
+      return [{ subjects: fault.subjects, [fault.what]: fault.probability }];
+    });
+    this.#cluster.broker.setFaults(...faults, { delayMs: this.#cluster.shape.delayMs });
+  }
+
+  #diskFault({ kind, process }: DiskOperation): DiskFault | undefined {
+    if (process === this.#chaos.id) return undefined;
+    if (kind !== "read" && --this.#powerIn <= 0) {
+      this.#powerIn = Number.POSITIVE_INFINITY;
+      return "power";
+    }
+    for (const fault of this.#alive.keys()) {
+      if (fault.kind === "disk.full" && (kind === "write" || kind === "make")) return "ENOSPC";
+      if (fault.kind !== "disk.error" || this.#random.uniform() >= fault.probability) continue;
+      return "EIO";
+    }
+    return undefined;
+  }
+}
+
+function picked<Value>(values: readonly Value[], pick: number): Value | undefined {
+  return values[pick % Math.max(1, values.length)];
+}
+
+function nameOf(place: number): string {
+  return place === 0 ? "root" : `host${place}`;
+}

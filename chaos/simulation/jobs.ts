@@ -1,0 +1,45 @@
+// The jobs that simulations run: small enough for a thousand in minutes, and each of them goes
+// another way through the house.
+
+import type { JobOptions } from "../../src/job.ts";
+
+const tables = ["a", "b", "c"].map((name) => ({ name, rows: 40, dim: 4 }));
+
+/** Where the job's checkpoints lie on the simulated disk. */
+export const directory = "/run";
+
+const plain: JobOptions = {
+  model: { kind: "dlrm", dense: 2, tables, bottom: [4, 4], top: [4, 1] },
+  data: { kind: "synthetic", samples: 360, dense: 2, batchSize: 16, cache: "/cache" },
+  evaluation: { everySteps: 7 },
+  slices: 4,
+  arithmetic: "reference",
+  checkpoint: { everySteps: 3, directory },
+  stepDeadlineMs: 2000,
+  restarts: { restartsMax: 1000, windowMs: 1 }, // How often is not what a simulation asks.
+};
+
+/** By number: a scenario names one. */
+export const jobs: readonly JobOptions[] = [
+  plain,
+  {
+    ...plain,
+    pipeline: { depth: 1 },
+    optimizer: { dense: { kind: "adam" }, sparse: { kind: "adam" } },
+    checkpoint: { everySteps: 2, directory, keep: 1 },
+  },
+  {
+    ...plain,
+    readers: 2,
+    data: { ...plain.data, passes: 2 } as JobOptions["data"],
+    model: {
+      ...plain.model,
+      tables: [
+        { name: "a", rows: 40, dim: 4, sharding: "row-wise", rowBlocks: 2 },
+        { name: "b", rows: 40, dim: 4, sharding: "data-parallel" },
+        { name: "c", rows: 40, dim: 4 },
+      ],
+    },
+    checkpoint: { everySteps: 5, directory },
+  },
+];

@@ -1,0 +1,99 @@
+// The machine under the processes: one disk that all of them see. Each process and each thread has
+// a view of its own, which refuses it once it is dead, and which faults reach.
+//
+// Invariants
+//   M1. When power is lost, every process is dead before anything else happens.
+
+import type { Disk, DiskFile } from "../../src/disk.ts";
+import { SimulatedCrash, SimulatedDisk } from "../../src/simulated-disk.ts";
+import type { SimulatedProcess } from "./process.ts";
+import type { World } from "./world.ts";
+
+/** What a disk does to one operation. */
+export type DiskFault = "ENOSPC" | "EIO" | "power";
+
+/** An operation, as faults see it. */
+export interface DiskOperation {
+  readonly kind: "open" | "write" | "read" | "sync" | "rename" | "remove" | "truncate" | "make";
+  readonly path: string;
+  readonly process: string;
+}
+
+export class SimulatedMachine {
+  readonly disk: SimulatedDisk;
+  readonly #world: World;
+  readonly #onPower = new Set<(power: "lost" | "back") => void>();
+  readonly #onDone = new Set<(operation: DiskOperation) => void>();
+  /** Asked before each operation. */
+  faultOf: (operation: DiskOperation) => DiskFault | undefined = () => undefined;
+
+  constructor(world: World, seed: number) {
+    this.#world = world;
+    this.disk = new SimulatedDisk({ seed });
+  }
+
+  /** Before and after power is lost: whoever is told kills its processes, or looks what is left. */
+  onPower(tell: (power: "lost" | "back") => void): void {
+    this.#onPower.add(tell);
+  }
+
+  /** Told of each operation that was done and changed something. */
+  onDone(tell: (operation: DiskOperation) => void): void {
+    this.#onDone.add(tell);
+  }
+
+  losePower(): void {
+    this.#world.note("machine", "loses power");
+    for (const tell of this.#onPower) tell("lost"); // M1
+    this.disk.crash();
+    for (const tell of this.#onPower) tell("back");
+  }
+
+  /** The disk as a process, or one of its threads, sees it. */
+  diskOf(process: SimulatedProcess, writer = process.id, isOver = () => false): Disk {
+    const { disk } = this;
+    const act = <Result>(kind: DiskOperation["kind"], path: string, run: () => Result): Result => {
+      if (process.isDead || isOver()) throw new SimulatedCrash(`${writer} is dead`);
+      const operation = { kind, path, process: process.id };
+      const fault = this.faultOf(operation);
+      this.#world.note(writer, `${kind} ${path}${fault === undefined ? "" : `: ${fault}`}`);
+      if (fault === "power") {
+        disk.crashAt(1);
+        try {
+          run();
+        } finally {
+          this.losePower();
+        }
+        throw new SimulatedCrash(`${writer} has lost power`);
+      }
+      if (fault !== undefined) throw refusal(fault, kind, path);
+      const result = run();
+      if (kind !== "read") for (const tell of this.#onDone) tell(operation);
+      return result;
+    };
+    const fileOf = (file: DiskFile): DiskFile => ({
+      path: file.path,
+      write: (bytes, offset) => act("write", file.path, () => file.write(bytes, offset)),
+      read: (bytes, offset) => act("read", file.path, () => file.read(bytes, offset)),
+      size: () => file.size(),
+      truncate: (size) => act("truncate", file.path, () => file.truncate(size)),
+      sync: () => act("sync", file.path, () => file.sync()),
+      close: () => file.close(),
+    });
+    return {
+      writer: writer.replaceAll("/", "-"),
+      open: (path, mode) => fileOf(act("open", path, () => disk.open(path, mode))),
+      exists: (path) => disk.exists(path),
+      list: (directory) => disk.list(directory),
+      makeDirectory: (path) => act("make", path, () => disk.makeDirectory(path)),
+      rename: (from, to) => act("rename", to, () => disk.rename(from, to)),
+      remove: (path) => act("remove", path, () => disk.remove(path)),
+      syncDirectory: (path) => act("sync", path, () => disk.syncDirectory(path)),
+    };
+  }
+}
+
+function refusal(code: string, action: string, path: string): NodeJS.ErrnoException {
+  const error = new Error(`${code}: ${action} '${path}'`);
+  return Object.assign(error, { code, syscall: action, path });
+}

@@ -1,0 +1,145 @@
+// What must hold at every moment of a simulation, whatever befalls it, looked at whenever the
+// checkpoint store has changed, past all faults. The twin is the same job with nothing in the way.
+//
+// Invariants, of the house and not of this file
+//   S1. Every checkpoint of the chain is byte for byte that of the twin at the same cut.
+//   S2. A checkpoint that was told of as committed is never lost, nor passed over for an older one.
+//   S3. A generation has one writer: who claimed it, and nobody else, commits under it.
+//   S4. The steps of the chain's lineage follow each other: each was trained once for it.
+
+import { basename, dirname } from "node:path";
+import type { RunEvent, RunResult } from "../../actors/run-record.ts";
+import type { Manifest } from "../../storage/checkpoint-store.ts";
+import { openExistingStore } from "../../storage/directory-checkpoint-store.ts";
+import {
+  manifestName,
+  parseCheckpointName,
+  parseGenerationName,
+  pathsOf,
+} from "../../storage/manifest.ts";
+import type { SimulatedCluster } from "./cluster.ts";
+import { directory } from "./jobs.ts";
+import type { DiskOperation } from "./machine.ts";
+
+/** What the job comes to with nothing in the way. */
+export interface Twin {
+  /** Of each cut. */
+  readonly digests: ReadonlyMap<number, string>;
+  readonly result: RunResult;
+}
+
+/** Something that must hold does not. */
+export class SafetyError extends Error {
+  override readonly name = "SafetyError";
+}
+
+export class Monitor {
+  readonly #cluster: SimulatedCluster;
+  /** Undefined while it is the twin itself that runs. */
+  readonly #twin: Twin | undefined;
+  readonly #writers = new Map<number, string>();
+  /** Every manifest that was on the chain once, by the hash of it. */
+  readonly #lineage = new Map<string, Manifest>();
+  /** Of each cut that the client has heard of. */
+  readonly digests = new Map<number, string>();
+  #committed = 0;
+
+  constructor(cluster: SimulatedCluster, twin: Twin | undefined) {
+    this.#cluster = cluster;
+    this.#twin = twin;
+    const guarded = (look: () => void) => {
+      try {
+        look();
+      } catch (error) {
+        cluster.world.crash ??= { where: "monitor", error };
+      }
+    };
+    cluster.machine.onDone((operation) => guarded(() => this.#disk(operation)));
+    cluster.machine.onPower((power) => {
+      if (power === "back") guarded(() => this.#powerIsBack());
+    });
+    cluster.onEvent((event) => guarded(() => this.#hear(event)));
+  }
+
+  /** Looks at the store. @throws SafetyError */
+  check(): void {
+    const { disk } = this.#cluster.machine;
+    if (!disk.exists(`${directory}/job.json`)) return;
+    const { manifests, damaged } = openExistingStore(directory, disk).list();
+    if (damaged[0] !== undefined) {
+      throw new SafetyError(`${damaged[0].path} is damaged: ${damaged[0].reason}`);
+    }
+    for (const manifest of manifests) {
+      this.#sameAsTwin(manifest.cut, manifest.modelDigest); // S1
+      this.#lineage.set(manifest.sha256, manifest);
+    }
+    const newest = manifests[0]?.cut ?? 0;
+    if (newest < this.#committed) {
+      throw new SafetyError(`cut ${this.#committed} was committed, and the newest is ${newest}`); // S2
+    }
+  }
+
+  /** Looks at what the job came to. @throws SafetyError */
+  checkResult(result: RunResult): void {
+    this.check();
+    const twin = this.#twin?.result;
+    if (twin === undefined) return;
+    const parts = (one: RunResult) =>
+      JSON.stringify([one.status, one.step, one.digest, one.history]);
+    if (parts(result) !== parts(twin)) {
+      throw new SafetyError(`the job came to ${parts(result)}, its twin to ${parts(twin)}`);
+    }
+    this.#checkLineage(result.manifest, result.step); // S4
+  }
+
+  #checkLineage(newest: string, steps: number): void {
+    let next = steps;
+    for (let hash: string | undefined = newest; hash !== undefined; ) {
+      const manifest: Manifest | undefined = this.#lineage.get(hash);
+      if (manifest === undefined) throw new SafetyError(`manifest ${hash} was never on the chain`);
+      if (manifest.cut > next) throw new SafetyError(`cut ${manifest.cut} comes before ${next}`);
+      next = manifest.cut;
+      hash = manifest.parent?.sha256;
+    }
+  }
+
+  #hear(event: RunEvent): void {
+    if (event.type !== "run.checkpointed") return;
+    this.digests.set(event.step, event.digest);
+    this.#sameAsTwin(event.step, event.digest);
+    this.#committed = Math.max(this.#committed, event.step);
+  }
+
+  #disk({ kind, path, process }: DiskOperation): void {
+    const name = basename(path);
+    if (kind === "open" && dirname(path).endsWith("/generations")) {
+      const generation = parseGenerationName(name);
+      if (generation !== undefined && !this.#writers.has(generation)) {
+        this.#writers.set(generation, process);
+      }
+    }
+    if (kind !== "rename" || name !== manifestName) return;
+    const generation = parseCheckpointName(basename(dirname(path)))?.generation ?? 0;
+    const owner = this.#writers.get(generation);
+    if (owner !== process) {
+      throw new SafetyError(`${process} commits under generation ${generation} of ${owner}`); // S3
+    }
+    this.check();
+  }
+
+  /** A claim that was not on the disk yet when power was lost: its number is free again. */
+  #powerIsBack(): void {
+    const { disk } = this.#cluster.machine;
+    const paths = pathsOf(directory);
+    for (const generation of [...this.#writers.keys()]) {
+      if (!disk.exists(paths.generation(generation))) this.#writers.delete(generation);
+    }
+    this.check();
+  }
+
+  #sameAsTwin(cut: number, digest: string): void {
+    const expected = this.#twin?.digests.get(cut);
+    if (this.#twin === undefined || expected === digest) return;
+    throw new SafetyError(`the digest at cut ${cut} is ${digest}, the twin's ${expected}`);
+  }
+}

@@ -1,0 +1,139 @@
+// A simulated process: what the ports of one operating-system process are here. Whatever reaches it
+// passes through `enter`, so that it can be stopped, and can die, between any two things it does.
+//
+// Invariants
+//   P1. A dead process does nothing more: its timers, its frames and its promises reach nobody, and
+//       its disk refuses it.
+//   P2. A process that stands still misses nothing: what came meanwhile is done when it goes on.
+
+import type { Network } from "../../actors/mailbox.ts";
+import { connectedFor } from "../../actors/network.ts";
+import type { Clock } from "../../src/clock.ts";
+import type { Disk } from "../../src/disk.ts";
+import { TrainingError } from "../../src/errors.ts";
+import type { MemoryBroker } from "../../src/wire/memory-transport.ts";
+import type { Frame, Transport } from "../../src/wire/transport.ts";
+import { type Enter, guardTransport } from "./guarded-transport.ts";
+import type { SimulatedMachine } from "./machine.ts";
+import type { World } from "./world.ts";
+
+/** What a process is on: the world, and what all processes share in it. */
+export interface Surroundings {
+  readonly world: World;
+  readonly broker: MemoryBroker;
+  readonly machine: SimulatedMachine;
+}
+
+export class SimulatedProcess {
+  /** As the broker knows it: a process that takes another's place has the same. */
+  readonly name: string;
+  /** One that no other has. */
+  readonly id: string;
+  readonly world: World;
+  readonly clock: Clock;
+  readonly disk: Disk;
+  readonly #broker: MemoryBroker;
+  readonly #transports = new Set<Transport>();
+  readonly #backlog: (() => void)[] = [];
+  readonly #onDeath = new Set<() => void>();
+  #isDead = false;
+  #isStopped = false;
+
+  constructor(name: string, { world, broker, machine }: Surroundings, serial?: number) {
+    this.name = name;
+    this.id = serial === undefined ? name : `${name}-${serial}`;
+    this.world = world;
+    this.#broker = broker;
+    this.disk = machine.diskOf(this);
+    this.clock = {
+      now: () => world.clock.now(),
+      date: () => world.clock.date(),
+      after: (delayMs, task) => world.clock.after(delayMs, () => this.enter(task)),
+    };
+  }
+
+  get isDead(): boolean {
+    return this.#isDead;
+  }
+
+  get isStopped(): boolean {
+    return this.#isStopped;
+  }
+
+  /** Does something in this process: now, later, or never. What it throws is a bug of ours. */
+  enter(task: () => void): void {
+    if (this.#isDead) return; // P1
+    if (this.#isStopped) {
+      this.#backlog.push(task); // P2
+      return;
+    }
+    try {
+      task();
+    } catch (error) {
+      if (!this.#isDead) this.world.crash ??= { where: this.id, error };
+    }
+  }
+
+  /** Connects to the broker, as this process, or as a thread of it that `enter` reaches. */
+  connect(enter: Enter = (task) => this.enter(task)): Transport {
+    const inner = this.#broker.connect(this.name);
+    const transport = guardTransport(inner, {
+      enter,
+      isDead: () => this.#isDead,
+      heard: this.#heard,
+    });
+    this.#transports.add(transport);
+    return transport;
+  }
+
+  /** What its actors are given. */
+  network(transport: Transport): Network {
+    return {
+      transport,
+      connection: { servers: transport.address },
+      cluster: "c1",
+      clock: this.clock,
+      disk: this.disk,
+      faultsAllowed: true,
+      connectedForMs: connectedFor(transport, this.clock),
+      onCorrupt: (error) => this.world.note(this.id, `is told of ${error.message}`),
+    };
+  }
+
+  readonly #heard = (frame: Frame, receive: () => void): void => {
+    const { subject, payload } = frame;
+    this.world.note(this.id, `hears ${subject} ${payload.length}`);
+    try {
+      receive();
+    } catch (error) {
+      if (!(error instanceof TrainingError)) throw error;
+      this.world.note(this.id, `refuses a frame: ${error.message}`);
+    }
+  };
+
+  onDeath(tell: () => void): () => void {
+    this.#onDeath.add(tell);
+    return () => this.#onDeath.delete(tell);
+  }
+
+  kill(): void {
+    if (this.#isDead) return;
+    this.#isDead = true;
+    this.#backlog.length = 0;
+    this.world.note(this.id, "is dead");
+    for (const transport of this.#transports) void transport.close();
+    for (const tell of [...this.#onDeath]) tell();
+  }
+
+  /** SIGSTOP. */
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  /** SIGCONT. */
+  goOn(): void {
+    this.#isStopped = false;
+    const waiting = this.#backlog.splice(0);
+    for (const task of waiting) this.enter(task);
+  }
+}

@@ -1,0 +1,170 @@
+// What one seed stands for: the shape of a cluster, how fast its parts are, and what befalls it.
+// Plain data, drawn before anything runs: a scenario can be printed, shrunk and run again.
+
+import { purposes, RandomStream } from "../../src/random.ts";
+import type { ClusterShape } from "./cluster.ts";
+import { jobs } from "./jobs.ts";
+
+/** When, since the start; and for how long, where it does not pass by itself. */
+interface Moment {
+  readonly atMs: number;
+}
+
+interface Lasting extends Moment {
+  readonly forMs: number;
+}
+
+/** One thing that goes wrong. `pick` chooses among what is there at the moment. */
+export type SimulatedFault =
+  | (Moment & { readonly kind: "thread.kill"; readonly pick: number })
+  | (Moment & { readonly kind: "thread.memory"; readonly pick: number })
+  | (Moment & { readonly kind: "thread.throw"; readonly pick: number })
+  /** At its so many-th store from then on: in the middle of what it does. */
+  | (Moment & { readonly kind: "thread.store"; readonly pick: number; readonly stores: number })
+  | (Lasting & { readonly kind: "thread.pause"; readonly pick: number })
+  | (Lasting & { readonly kind: "thread.slow"; readonly pick: number; readonly factor: number })
+  | (Moment & { readonly kind: "actor.throw"; readonly role: ThrowingRole; readonly index: number })
+  | (Moment & { readonly kind: "process.kill"; readonly pick: number })
+  | (Lasting & { readonly kind: "process.pause"; readonly pick: number })
+  | (Lasting & { readonly kind: "broker.cut"; readonly pick: number })
+  | (Lasting & { readonly kind: "broker.restart" })
+  | (Lasting & { readonly kind: "partition"; readonly pick: number })
+  | (Lasting & {
+      readonly kind: "frames";
+      readonly what: "drop" | "duplicate" | "reorder" | "corrupt";
+      readonly subjects: string;
+      readonly probability: number;
+    })
+  | (Lasting & { readonly kind: "frames.delay"; readonly delayMs: number })
+  | (Lasting & { readonly kind: "disk.full" })
+  | (Lasting & { readonly kind: "disk.error"; readonly probability: number })
+  /** Power is lost in the so many-th operation on the disk from then on. */
+  | (Moment & { readonly kind: "power"; readonly operations: number });
+
+export type FaultKind = SimulatedFault["kind"];
+
+export const throwingRoles = [
+  "cluster",
+  "hosts",
+  "jobs",
+  "queue",
+  "job",
+  "coordinator",
+  "checkpoint",
+  "host",
+  "device",
+  "shard",
+  "reader",
+] as const;
+
+export type ThrowingRole = (typeof throwingRoles)[number];
+
+export interface Scenario {
+  readonly seed: number;
+  /** Which of the jobs. */
+  readonly job: number;
+  readonly shape: ClusterShape;
+  /** When the faults end that have not ended: from then on the cluster must converge. */
+  readonly calmMs: number;
+  readonly faults: readonly SimulatedFault[];
+}
+
+/** Frames of the exchange, of everything else, and of all. */
+const subjects = ["osiris.*.*.*.frames.>", "osiris.*.*.*.*.*.*", ">"] as const;
+
+const shapes: readonly (readonly number[])[] = [[1], [2], [3], [1, 1], [2, 1], [0, 2], [1, 1, 1]];
+
+/** The scenario of a seed. */
+export function drawScenario(seed: number): Scenario {
+  const random = new RandomStream(seed, purposes.faults, 1);
+  const pick = <Value>(values: readonly Value[]): Value =>
+    values[random.below(values.length)] as Value;
+  /** From `least` to `most`, each order of magnitude as likely as the next. */
+  const wide = (least: number, most: number) => least * (most / least) ** random.uniform();
+  const devices = pick(shapes);
+  const delayMs = wide(0.05, 20);
+  const shape = {
+    devices,
+    speed: { turnMs: wide(0.02, 10), startMs: wide(1, 500) },
+    delayMs: [0, delayMs] as const,
+  };
+  const job = random.below(jobs.length);
+  const calmMs = wide(500, 12_000);
+  // A few kinds at a time: what many kinds drown, few of them show.
+  const kinds = faultKinds.filter(() => random.below(3) === 0);
+  const count = kinds.length === 0 ? 0 : Math.floor(wide(1, 13));
+  const faults = Array.from({ length: count }, () => {
+    const atMs = calmMs * random.uniform();
+    const forMs = wide(10, 5000);
+    const any = random.below(1 << 20);
+    return faultOf(pick(kinds), { atMs, forMs, any, random, wide, pick });
+  });
+  faults.sort((a, b) => a.atMs - b.atMs);
+  return { seed, job, shape, calmMs, faults };
+}
+
+interface Draw {
+  readonly atMs: number;
+  readonly forMs: number;
+  readonly any: number;
+  readonly random: RandomStream;
+  wide(least: number, most: number): number;
+  pick<Value>(values: readonly Value[]): Value;
+}
+
+const faultKinds: readonly FaultKind[] = [
+  "thread.kill",
+  "thread.memory",
+  "thread.throw",
+  "thread.store",
+  "thread.pause",
+  "thread.slow",
+  "actor.throw",
+  "process.kill",
+  "process.pause",
+  "broker.cut",
+  "broker.restart",
+  "partition",
+  "frames",
+  "frames.delay",
+  "disk.full",
+  "disk.error",
+  "power",
+];
+
+function faultOf(kind: FaultKind, draw: Draw): SimulatedFault {
+  const { atMs, forMs, any, wide, pick } = draw;
+  switch (kind) {
+    case "thread.kill":
+    case "thread.memory":
+    case "thread.throw":
+    case "process.kill":
+      return { kind, atMs, pick: any };
+    case "thread.store":
+      return { kind, atMs, pick: any, stores: Math.ceil(wide(1, 40)) };
+    case "thread.pause":
+    case "process.pause":
+    case "broker.cut":
+    case "partition":
+      return { kind, atMs, forMs, pick: any };
+    case "thread.slow":
+      return { kind, atMs, forMs, pick: any, factor: wide(2, 100) };
+    case "actor.throw":
+      return { kind, atMs, role: pick(throwingRoles), index: any % 3 };
+    case "broker.restart":
+    case "disk.full":
+      return { kind, atMs, forMs };
+    case "frames": {
+      const what = pick(["drop", "duplicate", "reorder", "corrupt"] as const);
+      return { kind, atMs, forMs, what, subjects: pick(subjects), probability: wide(0.01, 0.5) };
+    }
+    case "frames.delay":
+      return { kind, atMs, forMs, delayMs: wide(10, 1000) };
+    case "disk.error":
+      return { kind, atMs, forMs, probability: wide(0.005, 0.2) };
+    case "power":
+      return { kind, atMs, operations: Math.ceil(wide(1, 100)) };
+    default:
+      return kind satisfies never;
+  }
+}

@@ -1,0 +1,139 @@
+// One seed: its scenario in a world of its own, beside the twin of its job. First the faults, while
+// everything that must always hold is looked at; then calm, in which the job must end.
+
+import { SimulatedCluster } from "./cluster.ts";
+import { Injector } from "./injector.ts";
+import { jobs } from "./jobs.ts";
+import { Monitor, SafetyError, type Twin } from "./monitor.ts";
+import { drawScenario, type FaultKind, type Scenario } from "./scenario.ts";
+import { World } from "./world.ts";
+
+/** What came of a scenario. */
+export type Failure = "crash" | "safety" | "liveness";
+
+export interface Verdict {
+  readonly scenario: Scenario;
+  readonly failure?: Failure;
+  /** One sentence, where it failed. */
+  readonly reason?: string;
+  /** Faults that struck, by kind. */
+  readonly struck: Readonly<Partial<Record<FaultKind, number>>>;
+  /** Generations that the job took. */
+  readonly generations: number;
+  readonly virtualMs: number;
+  /** Hash of everything that happened, and how much that was. */
+  readonly trace: string;
+  readonly events: number;
+  /** What happened last. */
+  readonly last: readonly string[];
+}
+
+/** Longest that a job may take once nothing is in its way, in virtual time. */
+export const convergeMs = 120_000;
+
+/** The seed's scenario, run. */
+export function simulateSeed(seed: number): Promise<Verdict> {
+  return simulate(drawScenario(seed));
+}
+
+/** Runs a scenario. It repeats itself exactly. */
+export async function simulate(scenario: Scenario): Promise<Verdict> {
+  return run(scenario, await twinOf(scenario.job));
+}
+
+const twins = new Map<number, Promise<Twin>>();
+
+/** The job with nothing in the way, on one device. */
+export function twinOf(job: number): Promise<Twin> {
+  let twin = twins.get(job);
+  if (twin === undefined) {
+    twin = runTwin(job);
+    twins.set(job, twin);
+  }
+  return twin;
+}
+
+async function runTwin(job: number): Promise<Twin> {
+  const shape = { devices: [1], speed: { turnMs: 0.1, startMs: 1 }, delayMs: [0, 0.1] } as const;
+  const scenario = { seed: 0, job, shape, calmMs: 0, faults: [] };
+  let twin: Twin | undefined;
+  const verdict = await run(scenario, undefined, (found) => {
+    twin = found;
+  });
+  if (twin === undefined) throw new Error(`The twin of job ${job} did not end: ${verdict.reason}`);
+  return twin;
+}
+
+async function run(
+  scenario: Scenario,
+  twin: Twin | undefined,
+  found: (twin: Twin) => void = () => {},
+): Promise<Verdict> {
+  const { seed, shape, calmMs } = scenario;
+  const job = jobs[scenario.job];
+  if (job === undefined) throw new RangeError(`There is no job ${scenario.job}`);
+  const world = new World(seed);
+  const unhandled = (error: unknown) => {
+    world.crash ??= { where: "a promise that nobody looks at", error };
+  };
+  process.on("unhandledRejection", unhandled);
+  const cluster = new SimulatedCluster(world, { shape, job, seed });
+  try {
+    const monitor = new Monitor(cluster, twin);
+    const injector = new Injector(cluster, scenario);
+    const isOver = () => cluster.ending !== undefined;
+    await world.run(isOver, calmMs);
+    injector.heal();
+    await world.run(isOver, calmMs + convergeMs);
+    const failed = judge(cluster, monitor, injector);
+    const { hash, events, last } = world.trace;
+    if (failed === undefined && cluster.ending?.type === "run.finished") {
+      found({ digests: monitor.digests, result: cluster.ending.result });
+    }
+    return {
+      scenario,
+      ...failed,
+      struck: Object.fromEntries(injector.struck),
+      generations: Math.max(0, ...cluster.events.map(({ generation }) => generation)),
+      virtualMs: world.clock.now(),
+      trace: hash,
+      events,
+      last,
+    };
+  } finally {
+    cluster.close();
+    process.off("unhandledRejection", unhandled);
+  }
+}
+
+function judge(
+  { world, ending }: SimulatedCluster,
+  monitor: Monitor,
+  injector: Injector,
+): { readonly failure: Failure; readonly reason: string } | undefined {
+  if (world.crash !== undefined) {
+    const { where, error } = world.crash;
+    const failure = error instanceof SafetyError ? "safety" : "crash";
+    const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    return { failure, reason: `${where}: ${detail}` };
+  }
+  if (injector.alive.length > 0) {
+    return { failure: "crash", reason: `${injector.alive.length} faults were not taken back` };
+  }
+  if (ending === undefined) {
+    return { failure: "liveness", reason: `the job had not ended ${convergeMs} ms after the calm` };
+  }
+  if (ending.type === "run.failed") {
+    return {
+      failure: "liveness",
+      reason: `the job ended with ${ending.error.code}: ${ending.error.message}`,
+    };
+  }
+  if (ending.type !== "run.finished") return undefined;
+  try {
+    monitor.checkResult(ending.result);
+  } catch (error) {
+    return { failure: "safety", reason: String(error) };
+  }
+  return undefined;
+}

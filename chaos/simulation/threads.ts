@@ -1,0 +1,263 @@
+// Simulated threads: the program of a thread as a coroutine. It goes on after a time that chance
+// draws, at every wait and never in between; whatever it does from one wait to the next is done at
+// one moment of virtual time.
+//
+// Invariants
+//   T1. A thread that was ended does nothing more, not even what it had begun: its stores, its
+//       words and its disk are dead. Its exit is seen some time later, never before.
+//   T2. Messages between a thread and its actor keep their order.
+
+import type { ThreadPorts } from "../../actors/thread-ports.ts";
+import { runThread, type ThreadTask } from "../../actors/thread-program.ts";
+import type { Disk } from "../../src/disk.ts";
+import type { Sleep } from "../../src/exchange/atomic-cells.ts";
+import type { Cells } from "../../src/exchange/cells.ts";
+import type { Launcher, Thread, ThreadEnd } from "../../src/launcher.ts";
+import type { SimulatedMachine } from "./machine.ts";
+import type { SimulatedProcess } from "./process.ts";
+
+/** How fast threads are, in milliseconds. */
+export interface ThreadSpeed {
+  /** Longest time from one wait to the next. */
+  readonly turnMs: number;
+  /** Longest time that a thread takes to start, and to be seen to have ended. */
+  readonly startMs: number;
+}
+
+/** Thrown by a fault: the program does not expect it. */
+export class InjectedError extends Error {
+  override readonly name = "InjectedError";
+}
+
+/** The threads of all processes, and the hand that breaks them. */
+export class SimulatedThreads {
+  readonly speed: ThreadSpeed;
+  readonly #machine: SimulatedMachine;
+  readonly #running = new Set<SimulatedThread>();
+
+  constructor(machine: SimulatedMachine, speed: ThreadSpeed) {
+    this.#machine = machine;
+    this.speed = speed;
+  }
+
+  /** Threads that run, in the order of their start. */
+  get running(): readonly SimulatedThread[] {
+    return [...this.#running];
+  }
+
+  launcherOf(process: SimulatedProcess): Launcher {
+    return {
+      start: <Command, Report>(_entry: URL, data: unknown, name: string) => {
+        const task = structuredClone(data) as ThreadTask;
+        const thread = new SimulatedThread(task, name, process, this.#machine, this.speed);
+        this.#running.add(thread);
+        thread.onGone(() => this.#running.delete(thread));
+        return thread as unknown as Thread<Command, Report>;
+      },
+    };
+  }
+}
+
+export class SimulatedThread implements Thread<unknown, unknown> {
+  readonly name: string;
+  readonly ended: Promise<ThreadEnd>;
+  readonly #process: SimulatedProcess;
+  readonly #speed: ThreadSpeed;
+  readonly #commands: unknown[] = [];
+  readonly #gone = new Set<() => void>();
+  readonly #connections: (() => void)[] = [];
+  #receive: (report: unknown) => void = () => {};
+  #end: (end: ThreadEnd) => void = () => {};
+  #isOver = false;
+  #isStopped = false;
+  #waiting: (() => void)[] = [];
+  #factor = 1;
+  #storesLeft = Number.POSITIVE_INFINITY;
+  #injected: Error | undefined;
+  #saidMs = 0;
+
+  constructor(
+    task: ThreadTask,
+    name: string,
+    process: SimulatedProcess,
+    machine: SimulatedMachine,
+    speed: ThreadSpeed,
+  ) {
+    this.name = `${process.id}/${name}`;
+    this.#process = process;
+    this.#speed = speed;
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve;
+    });
+    const disk = machine.diskOf(process, this.name, () => this.#isOver);
+    const forget = process.onDeath(() => this.#leave());
+    this.onGone(forget);
+    this.#later(() => void this.#run(task, disk), process.world.between(0, speed.startMs));
+  }
+
+  onGone(tell: () => void): void {
+    this.#gone.add(tell);
+  }
+
+  // What its actor does.
+
+  send(command: unknown): void {
+    this.#commands.push(structuredClone(command));
+  }
+
+  onReport(receive: (report: unknown) => void): void {
+    this.#receive = receive;
+  }
+
+  /** Ends it where it is. */
+  kill(): void {
+    this.lose("the thread ended with exit code 1");
+  }
+
+  // What chaos does.
+
+  /** It is gone without a word. */
+  lose(reason: string): void {
+    if (this.#isOver) return;
+    this.#leave();
+    this.#tellEnd({ kind: "lost", reason });
+  }
+
+  /** It is gone at its `stores`-th store from now (1 is the next). */
+  loseAtStore(stores: number): void {
+    this.#storesLeft = stores;
+  }
+
+  /** It throws at its next wait. */
+  throwNext(error: Error): void {
+    this.#injected = error;
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  goOn(): void {
+    this.#isStopped = false;
+    for (const task of this.#waiting.splice(0)) this.#enter(task);
+  }
+
+  /** So many times as slow. */
+  slow(factor: number): void {
+    this.#factor = factor;
+  }
+
+  async #run(task: ThreadTask, disk: Disk): Promise<void> {
+    let end: ThreadEnd = { kind: "finished" };
+    await runThread(task, {
+      ...this.#ports(disk),
+      fail: (error) => {
+        end = { kind: "failed", error };
+      },
+    });
+    if (this.#isOver) return;
+    this.#leave();
+    this.#tellEnd(end);
+  }
+
+  #ports(disk: Disk): Omit<ThreadPorts, "fail"> {
+    const { world } = this.#process;
+    const sleep: Sleep = (words, at, seen, ms) =>
+      new Promise<void>((resume) => {
+        const wake = () => {
+          forget();
+          cancel();
+          this.#turn(resume);
+        };
+        const forget = world.onChange(words, at, seen, wake);
+        const isForEver = ms === Number.POSITIVE_INFINITY;
+        const cancel = isForEver ? () => {} : world.clock.after(ms, wake);
+      });
+    return {
+      clock: {
+        now: () => world.clock.now(),
+        date: () => world.clock.date(),
+        after: (delayMs, task) => world.clock.after(delayMs, () => this.#enter(task)),
+      },
+      disk,
+      sleep,
+      sleepTurning: sleep,
+      wrapCells: (cells) => this.#wrap(cells),
+      report: (value) => this.#report(value),
+      take: () => this.#commands.shift(),
+      dial: async () => {
+        const transport = this.#process.connect((task) => this.#enter(task));
+        this.#connections.push(() => void transport.close());
+        return transport;
+      },
+    };
+  }
+
+  #wrap(cells: Cells): Cells {
+    return {
+      load: (cell) => cells.load(cell),
+      store: (cell, value, wake) => {
+        if (!this.#isOver && --this.#storesLeft <= 0) this.lose("it ended in the middle of a step");
+        if (!this.#isOver) cells.store(cell, value, wake); // T1
+      },
+      waitUntil: async (wait, isTrue) => {
+        await new Promise<void>((resume) => this.#turn(resume));
+        const injected = this.#injected;
+        this.#injected = undefined;
+        if (injected !== undefined) throw injected;
+        await cells.waitUntil(wait, isTrue);
+      },
+    };
+  }
+
+  /** Goes on in a while: this is where threads overtake each other. */
+  #turn(resume: () => void): void {
+    const { world } = this.#process;
+    const ms = this.#factor * world.between(0, this.#speed.turnMs);
+    this.#later(resume, ms);
+  }
+
+  #later(resume: () => void, delayMs: number): void {
+    const { world } = this.#process;
+    world.clock.after(delayMs, () =>
+      this.#enter(() => {
+        world.note(this.name, "goes on");
+        resume();
+      }),
+    );
+  }
+
+  /** Does something on this thread: now, when it goes on, or never. */
+  #enter(task: () => void): void {
+    if (this.#isOver) return; // T1
+    if (this.#isStopped) this.#waiting.push(task);
+    else this.#process.enter(() => (this.#isOver ? undefined : task()));
+  }
+
+  #report(value: unknown): void {
+    if (this.#isOver) return;
+    const copy = structuredClone(value);
+    this.#say(() => this.#receive(copy));
+  }
+
+  #tellEnd(end: ThreadEnd): void {
+    const reason = end.kind === "failed" ? end.error.message : end.kind;
+    this.#process.world.note(this.name, `has ended: ${reason}`);
+    this.#say(() => this.#end(end));
+  }
+
+  /** T2 */
+  #say(task: () => void): void {
+    const { world } = this.#process;
+    const atMs = world.clock.now() + world.between(0, this.#speed.turnMs);
+    this.#saidMs = Math.max(this.#saidMs, atMs);
+    world.clock.after(this.#saidMs - world.clock.now(), () => this.#process.enter(task));
+  }
+
+  #leave(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    for (const close of this.#connections) close();
+    for (const tell of [...this.#gone]) tell();
+  }
+}

@@ -7,7 +7,7 @@ import type { Incident } from "./incident.ts";
 import type { MessageEvent } from "./listening.ts";
 import { devicesOf } from "./membership.ts";
 import { judge, type PipelineWatch, timesSinceTold, withSample } from "./pipeline-watch.ts";
-import { repairedTables, stalenessOf } from "./run-metrics.ts";
+import { dynamicTables, repairedTables, stalenessOf } from "./run-metrics.ts";
 import { dealSlices, judgeDevices, type StragglerWatch } from "./straggler-watch.ts";
 
 /** What a host told, as an incident. */
@@ -86,6 +86,7 @@ export function tellProgress(
     samplesPerSecond: samplesPerSecond(context, step),
     repairedIds: repairedTables(job, metrics),
     staleness: stalenessOf(job, metrics),
+    dynamicIds: dynamicTables(job, metrics),
     times: timesSinceTold(watch),
   });
 }

@@ -7,6 +7,7 @@
 //   I2. A cut at a decision's step holds the state before it: who goes on from the cut takes it.
 
 import { isDecision } from "../embedding/dynamic-options.ts";
+import type { IdCounts } from "../embedding/id-block.ts";
 import { type FindRow, ShardIds } from "../embedding/shard-ids.ts";
 import type { Key } from "../random.ts";
 import type { DeviceState } from "./device-state.ts";
@@ -43,18 +44,15 @@ export async function decideIds({ ids, slab, topology }: DeviceState, step: numb
   }
 }
 
-/** Of each table of the job, what became of its ids on this device, since the generation began. */
-export interface IdCountsByTable {
-  readonly admittedIds: readonly number[];
-  readonly evictedIds: readonly number[];
-  readonly droppedIds: readonly number[];
-}
+/** Of each table of the job, what became of its dynamic ids (id-block.ts). */
+export type TableIdCounts = Readonly<Record<keyof IdCounts, readonly number[]>>;
 
-export function idCountsOf({ ids, topology }: DeviceState): IdCountsByTable {
-  const of = (name: "admitted" | "evicted" | "dropped") =>
+/** Since the generation began, on this device. */
+export function idCountsOf({ ids, topology }: DeviceState): TableIdCounts {
+  const of = (name: keyof IdCounts) =>
     topology.input.model.tables.map((_, table) => {
       const own = ids.filter((shardIds) => shardIds?.shard.table === table);
       return own.reduce((sum, shardIds) => sum + (shardIds?.counts[name] ?? 0), 0);
     });
-  return { admittedIds: of("admitted"), evictedIds: of("evicted"), droppedIds: of("dropped") };
+  return { admitted: of("admitted"), evicted: of("evicted"), dropped: of("dropped") };
 }

@@ -19,6 +19,8 @@ export type {
 } from "./actors/run-record.ts";
 export type { Incident } from "./actors/incident.ts";
 export type { StepTimes, TierRates } from "./src/training/step-meter.ts";
+export type { TableTiers, TierExpectation } from "./src/training/tier-advice.ts";
+export type { MissPoint } from "./src/embedding/miss-curve.ts";
 
 // A job, as plain data ----
 export { type JobOptions, type JobSpec, jobJsonSchema, resolveJob } from "./src/job.ts";
@@ -42,6 +44,25 @@ export { criteo, csv, type DataOptions, synthetic } from "./src/data/options.ts"
 export { type LoadOptions, loadModel } from "./storage/load-model.ts";
 export { type EvaluationData, Model } from "./storage/model.ts";
 export type { EncodedBatch, RecordValue, SampleRecord } from "./src/data/records.ts";
+
+// Tables of a checkpoint, as files and from files ----
+export {
+  type ExportOptions,
+  type ExportReport,
+  exportTable,
+} from "./storage/table-files/export-table.ts";
+export {
+  type ImportOptions,
+  type ImportReport,
+  importTable,
+} from "./storage/table-files/import-table.ts";
+export {
+  type InspectOptions,
+  inspectTables,
+  type TableReport,
+  type TablesReport,
+} from "./storage/table-files/inspect-tables.ts";
+export type { PaceOptions } from "./storage/pace.ts";
 
 // Metrics ----
 export { evaluate, type Metrics } from "./src/training/metrics.ts";

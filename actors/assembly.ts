@@ -4,12 +4,13 @@
 import { z } from "zod";
 import type { Clock } from "../src/clock.ts";
 import { weightedOf } from "../src/data/columns.ts";
+import { curveWords } from "../src/embedding/miss-curve.ts";
 import { createAtomicCells, type Sleep } from "../src/exchange/atomic-cells.ts";
 import { type RingShape, ringLayoutOf } from "../src/exchange/batch-ring.ts";
 import { abortCells, type Cells, cellWords } from "../src/exchange/cells.ts";
 import type { ExchangeShape } from "../src/exchange/exchange.ts";
 import { layoutOf } from "../src/exchange/layout.ts";
-import { resolveJob } from "../src/job.ts";
+import { type JobSpec, resolveJob } from "../src/job.ts";
 import { planOfFile } from "../src/planner/plan-file.ts";
 import { deviceCount, type Plan } from "../src/planner/shards.ts";
 import { type Schedule, scheduleOf, windowStepsMax } from "../src/training/schedule.ts";
@@ -77,6 +78,24 @@ export interface Assembly extends Omit<z.output<typeof assemblySchema>, "manifes
   readonly manifest?: Manifest | undefined;
 }
 
+/** The generation in which the hosts go on from a step, or from the checkpoint of that cut. */
+export function assemblyOf(from: {
+  readonly scope: Pick<Assembly, "run" | "generation">;
+  readonly job: JobSpec;
+  readonly hosts: readonly Assembly["hosts"][number][];
+  readonly plan: DataPlan | undefined;
+  readonly step: number;
+  readonly latest: Manifest | undefined;
+  readonly sliceCounts: readonly number[] | undefined;
+}): Assembly {
+  const { scope, job, hosts, plan, step, latest, sliceCounts } = from;
+  if (plan === undefined) throw new RangeError("The data is not prepared");
+  const devices = hosts.reduce((sum, host) => sum + host.devices, 0);
+  const at = { data: plan, fromStep: step, manifest: latest };
+  const slices = sliceCounts && { sliceCounts: [...sliceCounts] };
+  return { ...scope, job, devices, hosts: [...hosts], ...slices, ...at };
+}
+
 /** A host's part of a generation: the devices of ranks first .. first+count-1. */
 export interface HostPlace {
   readonly host: number;
@@ -114,6 +133,8 @@ export interface GenerationMemory {
   readonly progress: SharedArrayBuffer;
   /** Of each device of this host behind whose memory something lies: its ring (storage/tiers). */
   readonly tiers: Readonly<Record<number, SharedArrayBuffer>>;
+  /** Of each such device: its counts for the curves of the tables (src/training/tier-advice.ts). */
+  readonly curves: Readonly<Record<number, SharedArrayBuffer>>;
 }
 
 /** What every thread derives from the assembly, each for itself. */
@@ -189,9 +210,13 @@ export function allocate(assembly: Assembly, { first, count }: HostPlace): Gener
   const ring = ringLayoutOf(ringShape);
   const words = cellWords(participants, cells);
   const tiers: Record<number, SharedArrayBuffer> = {};
+  const curves: Record<number, SharedArrayBuffer> = {};
+  const curveBytes = 8 * curveWords * assembly.job.model.tables.length;
   for (let rank = first; rank < first + count; rank++) {
     const shape = tierRings[rank];
-    if (shape !== undefined) tiers[rank] = new SharedArrayBuffer(tierRingBytes(shape));
+    if (shape === undefined) continue;
+    tiers[rank] = new SharedArrayBuffer(tierRingBytes(shape));
+    curves[rank] = new SharedArrayBuffer(curveBytes);
   }
   const memory = {
     words: new SharedArrayBuffer(4 * words),
@@ -199,6 +224,7 @@ export function allocate(assembly: Assembly, { first, count }: HostPlace): Gener
     ring: new SharedArrayBuffer(ring.bytes),
     progress: new SharedArrayBuffer(progressBytes(assembly.devices)),
     tiers,
+    curves,
   };
   progressOver(memory, assembly.devices).pause.fill(-1);
   return memory;

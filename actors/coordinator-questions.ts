@@ -9,6 +9,7 @@ import type { Cut } from "../src/training/schedule.ts";
 import type { Manifest } from "../storage/checkpoint-store.ts";
 import {
   type Assembly,
+  assemblyOf,
   type DataPlan,
   dataPlanSchema,
   type HostPlace,
@@ -75,18 +76,8 @@ export const preparing = fromPromise<DataPlan, Asking>(async ({ input, signal })
  * @throws ArithmeticMismatchError where two devices have different ones
  */
 export const assembling = fromPromise<string, Asking>(async ({ input, signal }) => {
-  const { network, mailbox, job, hosts, plan, scope, step, latest, command } = input;
-  if (plan === undefined) throw new RangeError("The data is not prepared");
-  const assembly: Assembly = {
-    ...scope,
-    job,
-    devices: devicesOf(hosts),
-    hosts: [...hosts],
-    sliceCounts: input.sliceCounts,
-    data: plan,
-    fromStep: step,
-    manifest: latest,
-  };
+  const { network, mailbox, job, command } = input;
+  const assembly = assemblyOf(input);
   const arithmetics = await ask({
     network,
     mailbox,

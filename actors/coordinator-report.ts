@@ -2,6 +2,8 @@
 
 import { kernelNotice } from "../src/kernels/index.ts";
 import { sliceRunsOf } from "../src/planner/placement.ts";
+import { adviseTiers, type TableTiers } from "../src/training/tier-advice.ts";
+import { assemblyOf, derive } from "./assembly.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 import type { Incident } from "./incident.ts";
 import type { MessageEvent } from "./listening.ts";
@@ -116,6 +118,16 @@ export function watchStragglers(context: TrainingCoordinatorContext): {
 /** Slices of each device, by rank. */
 function slicesOf({ job, hosts, sliceCounts }: TrainingCoordinatorContext): number[] {
   return sliceRunsOf(job.slices, devicesOf(hosts), sliceCounts).map(({ slices }) => slices);
+}
+
+/** What is known of the cached tables in this generation; undefined where there is none. */
+export function tiersOf(context: TrainingCoordinatorContext): readonly TableTiers[] | undefined {
+  const curves = [...context.watch.latest.values()].flatMap((sample) => {
+    return sample.curves === undefined ? [] : [sample.curves];
+  });
+  if (curves.length === 0) return undefined;
+  const { topology } = derive(assemblyOf(context));
+  return adviseTiers(topology, context.job.optimizer.sparse, curves);
 }
 
 /** Takes what a host has sampled; run.alert, where its pipeline has fallen serial. */

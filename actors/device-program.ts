@@ -24,6 +24,7 @@ import { partsNeeded, partsOf, restorePart } from "../src/training/parts.ts";
 import { createPipeline, type Pipeline } from "../src/training/pipeline.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
 import { createStepMeter } from "../src/training/step-meter.ts";
+import { writeCurves } from "../src/training/tier-advice.ts";
 import type { PartRecord } from "../storage/checkpoint-store.ts";
 import { openExistingStore } from "../storage/directory-checkpoint-store.ts";
 import { createRowsBelow } from "../storage/tiers/ring.ts";
@@ -118,6 +119,7 @@ export async function runDevice(
   const steps = schedule.steps - assembly.fromStep;
   const { depth } = job.pipeline;
   const pipeline = createPipeline({ device, intake, depth, steps, meter });
+  const curves = memory.curves[rank] && new Float64Array(memory.curves[rank]);
   let step = assembly.fromStep;
   tell({ type: "ready", step, arithmetic: kernels.arithmetic });
 
@@ -125,7 +127,7 @@ export async function runDevice(
     const command = await ports.nextCommand();
     switch (command.type) {
       case "run": {
-        const window = await runWindow(device, pipeline, progress, step, command);
+        const window = await runWindow(device, pipeline, progress, step, command, curves);
         step = window.step;
         tell({ type: "reached", ...window });
         break;
@@ -171,6 +173,7 @@ async function runWindow(
   progress: Progress,
   from: number,
   { toStep, lossSum: lossesBefore }: Extract<DeviceCommand, { type: "run" }>,
+  curves: Float64Array | undefined,
 ) {
   const repairedBefore = repairedIds(device);
   const staleBefore = [...device.staleRows.counts];
@@ -185,6 +188,7 @@ async function runWindow(
     lossSum += loss;
     if (device.rank === 0) progress.losses[step % windowStepsMax] = loss;
     step++;
+    if (curves !== undefined) writeCurves(device, curves);
     Atomics.store(progress.steps, device.rank, step);
     isPaused = stopAfter >= 0 && step >= stopAfter;
   }

@@ -15,6 +15,7 @@ import { assign, type ErrorActorEvent, enqueueActions, fromCallback, setup } fro
 import { recordError } from "../src/errors.ts";
 import type { Launcher } from "../src/launcher.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
+import { addCurves } from "../src/training/tier-advice.ts";
 import {
   type Assembly,
   abort,
@@ -127,6 +128,7 @@ const machine = setup({
       const meters = {
         devices: steps.map((_, i) => sampled(progress.metersOf(first + i))),
         reading: sampled(progress.reading),
+        curves: curvesOf(context),
       };
       const body = { host, beat, isBridged, steps, lossFrom: from, losses, meters };
       mailbox.tell({ role: "coordinator", index: 0 }, "host.progress", body);
@@ -221,6 +223,12 @@ function placeOfHost({ assembly, host }: HostGenerationInput): HostPlace {
 /** Counters as they are now. */
 function sampled(words: BigInt64Array): number[] {
   return Array.from(words, (_, at) => Number(Atomics.load(words, at)));
+}
+
+/** The counts of the curves, over this host's devices; undefined where none has tiers. */
+function curvesOf({ assembly, memory }: HostGenerationContext): number[][] | undefined {
+  const counts = Object.values(memory.curves).map((words) => new Float64Array(words));
+  return counts.length === 0 ? undefined : addCurves(counts, assembly.job.model.tables.length);
 }
 
 /** The readers of this host: they are counted through all hosts. */

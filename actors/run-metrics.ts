@@ -11,6 +11,7 @@ import {
 } from "../src/training/early-stopping.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
+import type { TableTiers } from "../src/training/tier-advice.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
 import type {
   CutRecord,
@@ -169,8 +170,9 @@ export function resultOf(context: {
   readonly isCancelled: boolean;
   readonly record: RunRecord;
   readonly times: StepTimes | undefined;
+  readonly tiers: readonly TableTiers[] | undefined;
 }): RunResult {
-  const { store, job, scope, metrics, isCancelled, record, times } = context;
+  const { store, job, scope, metrics, isCancelled, record, times, tiers } = context;
   const { manifests } = store.list();
   const best = manifests.find((manifest) => manifest.best);
   const last = manifests[0];
@@ -204,6 +206,7 @@ export function resultOf(context: {
     generation: scope.generation,
     samplesPerSecond: speeds.at(-1) ?? 0,
     times,
+    tiers,
     arithmetic: manifest?.arithmetic ?? "",
   };
 }

@@ -5,6 +5,7 @@ import type { ErrorRecord } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
+import type { TableTiers } from "../src/training/tier-advice.ts";
 import type { DeviceName } from "./straggler-watch.ts";
 
 /** One point of a run's history. */
@@ -71,6 +72,8 @@ export interface RunResult {
   readonly samplesPerSecond: number;
   /** Where the time of the last generation's steps went, as far as its hosts have told. */
   readonly times?: StepTimes | undefined;
+  /** Of each cached table, in the last generation: its curve, and what more memory would buy. */
+  readonly tiers?: readonly TableTiers[] | undefined;
   readonly arithmetic: string;
 }
 
@@ -130,6 +133,8 @@ type EventBody =
       readonly digest: string;
       readonly best: boolean;
       readonly bytes: number;
+      /** As in the result, so far. */
+      readonly tiers?: readonly TableTiers[] | undefined;
     }
   | {
       readonly type: "run.incident";

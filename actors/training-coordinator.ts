@@ -37,6 +37,7 @@ import {
   tellPrepared,
   tellProgress,
   tellStarted,
+  tiersOf,
   watchPipeline,
   watchStragglers,
 } from "./coordinator-report.ts";
@@ -217,8 +218,10 @@ const machine = setup({
     "run.cancel": { actions: ["noteCancel", "askPause"] },
     "run.rescale": { actions: ["noteScale", "askPause"] },
   },
-  output: ({ context }) =>
-    isEnded(context) ? resultOf({ ...context, times: timesOfAll(context.watch) }) : undefined,
+  output: ({ context }) => {
+    if (!isEnded(context)) return undefined;
+    return resultOf({ ...context, times: timesOfAll(context.watch), tiers: tiersOf(context) });
+  },
   initial: "preparing",
   states: {
     preparing: {
@@ -370,6 +373,7 @@ const machine = setup({
                       digest: modelDigest,
                       best: metrics.isBest,
                       bytes,
+                      tiers: tiersOf(context),
                     });
                   },
                 },

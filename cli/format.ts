@@ -37,6 +37,11 @@ export function bytes(value: number): string {
   return `${at === 0 ? Math.round(rest) : rest.toPrecision(3)} ${units[at]}`;
 }
 
+/** `41.6 %` */
+export function percent(share: number): string {
+  return `${(100 * share).toFixed(1)} %`;
+}
+
 /** `12.3 us`, `4.56 ms`, `1.20 s` */
 export function shortTime(seconds: number): string {
   if (seconds === 0) return "0";

@@ -17,6 +17,7 @@ import { addScale } from "./scale.ts";
 import { addSchema } from "./schema.ts";
 import { addStatus } from "./status.ts";
 import { addSubmit } from "./submit.ts";
+import { addTable } from "./table.ts";
 import { addTrain } from "./train.ts";
 import { addUp } from "./up.ts";
 
@@ -47,6 +48,7 @@ const commands = [
   addGenerate,
   addEval,
   addPlan,
+  addTable,
   addSchema,
   addBuildNative,
 ];

@@ -1,7 +1,7 @@
 // The final report of a run, and the loss curve in it.
 
-import type { CutRecord, RunResult, StepTimes, TierRates } from "../index.ts";
-import { count, metric } from "./format.ts";
+import type { CutRecord, RunResult, StepTimes, TableTiers, TierRates } from "../index.ts";
+import { bytes, count, metric, percent, plural } from "./format.ts";
 
 /** What people are told of a finished run, as lines. */
 export function reportOf(result: RunResult): string[] {
@@ -26,6 +26,7 @@ export function reportOf(result: RunResult): string[] {
     ...(result.times?.tiers === undefined
       ? []
       : [`Rows of a step       ${tiersOf(result.times.tiers)}`]),
+    ...adviceLines(result.tiers ?? []),
     `Steps                ${count(result.step)}${result.status === "stopped-early" ? " (stopped early: the best)" : ""}`,
     ...(result.repairedIds.length > 0
       ? [`Repaired ids         ${repairedCounts(result.repairedIds)}`]
@@ -66,9 +67,32 @@ export function timeOf({ stepMs, shares }: StepTimes): string {
 
 /** Where the rows of cached tables came from. */
 export function tiersOf({ rows, hbm, ddr, ssd }: TierRates): string {
-  const percent = (share: number) => `${(100 * share).toFixed(1)} %`;
   const places = `${percent(hbm)} from HBM, ${percent(ddr)} from DDR, ${percent(ssd)} from SSD`;
   return `${count(Math.round(rows))}: ${places}`;
+}
+
+/** Cached tables that are told of: those to which memory would bring most rows. */
+const advisedMax = 12;
+
+/** What one more GiB of a tier on every device would buy, table by table. */
+export function adviceLines(tables: readonly TableTiers[]): string[] {
+  if (tables.length === 0) return [];
+  const gainOf = ({ accesses, now, moreHbm, moreDdr }: TableTiers) =>
+    accesses * Math.max(moreHbm.hbm - now.hbm, now.ssd - moreDdr.ssd);
+  const told = [...tables].sort((a, b) => gainOf(b) - gainOf(a)).slice(0, advisedMax);
+  const line = (cells: readonly string[]) =>
+    cells.map((cell, i) => (i === 0 ? `  ${cell.padEnd(19)}` : cell.padStart(12))).join("");
+  const lines = told.map(({ table, now, moreHbm, moreDdr }) => {
+    const hbm = [bytes(now.hbmBytes), percent(now.hbm), percent(moreHbm.hbm)];
+    return line([table, ...hbm, bytes(now.ddrBytes), percent(now.ssd), percent(moreDdr.ssd)]);
+  });
+  const rest = tables.length - told.length;
+  return [
+    "Cached tables: rows expected from HBM, and from SSD or born; now, and with 1 GiB more of it",
+    line(["", "HBM", "from it", "+ 1 GiB", "DDR", "from SSD", "+ 1 GiB"]),
+    ...lines,
+    ...(rest > 0 ? [`  ${plural(rest, "more table")}, to which it would bring less`] : []),
+  ];
 }
 
 /** Ids that were clamped or hashed, table by table. */

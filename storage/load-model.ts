@@ -2,24 +2,18 @@
 
 import { weightedOf } from "../src/data/columns.ts";
 import { type Disk, realDisk } from "../src/disk.ts";
-import {
-  ArithmeticMismatchError,
-  CheckpointCorruptError,
-  CheckpointMissingError,
-} from "../src/errors.ts";
-import { type JobSpec, resolveJob } from "../src/job.ts";
+import { ArithmeticMismatchError } from "../src/errors.ts";
 import { openKernels } from "../src/kernels/index.ts";
 import type { Kernels } from "../src/kernels/kernels.ts";
 import { partsNeeded, restorePart } from "../src/training/parts.ts";
 import { createSoloDevice } from "../src/training/solo-device.ts";
-import type { CheckpointStore, Manifest } from "./checkpoint-store.ts";
-import { openExistingStore } from "./directory-checkpoint-store.ts";
 import { batchSamplesMax, Model } from "./model.ts";
+import { openCheckpoint } from "./open-checkpoint.ts";
 
 /** What `loadModel` may be told. */
 export interface LoadOptions {
   /**
-   * Hash of the checkpoint's manifest, as a run's result names it.
+   * Hash of the checkpoint's manifest, as a run's result names it, or how it begins.
    * @default the best checkpoint where the job stopped early, else the newest
    */
   readonly manifest?: string;
@@ -40,9 +34,7 @@ export interface LoadOptions {
  */
 export async function loadModel(directory: string, options: LoadOptions = {}): Promise<Model> {
   const { disk = realDisk, arithmetic = "same" } = options;
-  const store = openExistingStore(directory, disk);
-  const job = resolveJob(JSON.parse(store.jobText));
-  const manifest = manifestOf(store, job, options.manifest);
+  const { store, job, manifest } = openCheckpoint(directory, options.manifest, disk);
   const kernels = kernelsOf(arithmetic, manifest.arithmetic);
   const { slices, optimizer, seed } = job;
   const tables = job.model.tables.map((table) => ({ ...table, tier: "memory" as const }));
@@ -56,19 +48,6 @@ export async function loadModel(directory: string, options: LoadOptions = {}): P
     await restorePart(device, name, store.readWholePart(manifest, name));
   }
   return new Model({ device, job, jobText: store.jobText, manifest, disk });
-}
-
-function manifestOf(store: CheckpointStore, job: JobSpec, sha256: string | undefined): Manifest {
-  const { manifests, damaged } = store.list();
-  const best = manifests.find((one) => one.best);
-  const usual = job.evaluation?.earlyStopping === undefined ? manifests[0] : (best ?? manifests[0]);
-  const found =
-    sha256 === undefined ? usual : manifests.find((manifest) => manifest.sha256 === sha256);
-  if (found !== undefined) return found;
-  const [first] = damaged;
-  if (first !== undefined) throw new CheckpointCorruptError(first.path, first.reason);
-  const which = sha256 === undefined ? "" : ` whose manifest has the hash ${sha256}`;
-  throw new CheckpointMissingError(`${store.directory}${which}`);
 }
 
 function kernelsOf(choice: NonNullable<LoadOptions["arithmetic"]>, trained: string): Kernels {

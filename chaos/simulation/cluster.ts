@@ -140,14 +140,16 @@ export class SimulatedCluster {
     const tree: AnyActorRef = joiningTree({
       network,
       launcher: this.threads.launcherOf(process),
-      announcement: {
+      announcement: () => ({
         key: 1000 + serial,
         devices: this.shape.devices[place] ?? 1,
         arithmetic,
         version: "1.0.0",
         machine: process.name,
         pid: serial,
-      },
+        isLeaving: false,
+      }),
+      onMayLeave() {},
       onHost: (host) => this.world.note(process.id, `is host ${host}`),
       onIncident: ({ offender, reason }) =>
         this.world.note(process.id, `mends ${offender}: ${reason.message}`),

@@ -23,6 +23,7 @@ import {
   type RowCache,
 } from "../kernels/row-cache.ts";
 import type { Key } from "../random.ts";
+import { createReuseSampler, type ReuseSampler } from "./reuse.ts";
 import { dropRowsMax, type FoundRecords, type RowsBelow } from "./rows-below.ts";
 import type { Shard } from "./shards.ts";
 import type { CacheShape } from "./tiers.ts";
@@ -62,6 +63,7 @@ export interface CachedShard {
   readonly cache: RowCache;
   readonly recordBytes: number;
   readonly counts: CacheCounts;
+  readonly reuse: ReuseSampler;
   readonly birth: Birth;
 }
 
@@ -72,13 +74,16 @@ export function createCachedShard(options: {
   readonly tile: CacheTile;
   readonly birth: Birth;
   readonly shape: CacheShape;
+  /** Of the whole table. */
+  readonly tableRows: number;
 }): CachedShard {
-  const { kernels, shard, tile, shape, ...rest } = options;
+  const { kernels, shard, tile, shape, tableRows, ...rest } = options;
   const cache = createRowCache({ ...shape, rows: shard.rows });
   const rows = { ...reserveTile(kernels, tile, cache.rowOf.length), names: cache.rowOf };
   const counts = { lookups: 0, distinct: 0, missed: 0, conflicts: 0, conflictLookups: 0 };
   const recordBytes = recordBytesOf(tile, tile.stateWidth);
-  return { ...rest, shard, tile, rows, cache, recordBytes, counts };
+  const reuse = createReuseSampler({ rows: shard.rows, scale: tableRows / shard.rows });
+  return { ...rest, shard, tile, rows, cache, recordBytes, counts, reuse };
 }
 
 /** Room for some rows of a shard. */
@@ -115,6 +120,7 @@ export function stageRows(
   counts.missed += placed.missed.length;
   counts.conflicts += placed.conflicts;
   counts.conflictLookups += placed.conflictLookups;
+  cached.reuse.note(cache.rowOf, placed.placed);
   return { memory, placed };
 }
 

@@ -42,10 +42,49 @@ export function dynamicDigest(rows: string, leaves: readonly string[]): string {
 }
 
 /**
+ * For each block of a part its leaf, hex, from the bytes. `path` is for the error only.
+ * @throws CheckpointCorruptError where the bytes are not such a part
+ */
+export function idLeavesOfPart(bytes: Uint8Array, path: string): string[] {
+  return [...blocksOf(bytes, path)].map(({ words }) => {
+    return createHash("sha256").update(bytesOf(words)).digest("hex");
+  });
+}
+
+/**
  * Puts the ids of a part into those blocks that the shard has, which are as they were made. `path`
  * is for the error only. @throws CheckpointCorruptError where the bytes are not such a part
  */
 export function restoreIds({ shard, blocks }: ShardIds, bytes: Uint8Array, path: string): void {
+  for (const { block, rows, known, waiting } of blocksOf(bytes, path)) {
+    const own = blocks[block - shard.firstBlock];
+    if (own === undefined) continue;
+    for (const [i, row] of rows.entries()) {
+      if (row < 0 || row >= own.rowsMax) {
+        const has = `a block that has ${own.rowsMax}`;
+        throw new CheckpointCorruptError(path, `row ${row} of block ${block}, ${has}`);
+      }
+      own.rows.put(row, known.subarray(i * entryWords, (i + 1) * entryWords));
+    }
+    for (let i = 0; i < waiting.length / entryWords; i++) {
+      own.candidates.put(i, waiting.subarray(i * entryWords, (i + 1) * entryWords));
+    }
+  }
+}
+
+/** What a part says of a block. */
+interface BlockWords {
+  readonly block: number;
+  /** All of them, the next ones among them. */
+  readonly words: Int32Array;
+  /** (n) */
+  readonly rows: Int32Array;
+  /** (n * entryWords), (m * entryWords) */
+  readonly known: Int32Array;
+  readonly waiting: Int32Array;
+}
+
+function* blocksOf(bytes: Uint8Array, path: string): Generator<BlockWords> {
   const words = new Int32Array(new Uint8Array(bytes).buffer, 0, Math.floor(bytes.length / 4));
   let at = 0;
   const take = (count: number) => {
@@ -60,20 +99,10 @@ export function restoreIds({ shard, blocks }: ShardIds, bytes: Uint8Array, path:
     throw new CheckpointCorruptError(path, "it does not begin as a part of dynamic ids does");
   }
   for (let i = 0; i < count; i++) {
+    const from = at;
     const [block = 0, n = 0, m = 0] = take(3);
-    const rows = take(n);
-    const [known, waiting] = [take(n * entryWords), take(m * entryWords)];
-    const own = blocks[block - shard.firstBlock];
-    if (own === undefined) continue;
-    const entry = (of: Int32Array, e: number) => of.subarray(e * entryWords, (e + 1) * entryWords);
-    for (const [e, row] of rows.entries()) {
-      if (row < 0 || row >= own.rowsMax) {
-        const has = `a block that has ${own.rowsMax}`;
-        throw new CheckpointCorruptError(path, `row ${row} of block ${block}, ${has}`);
-      }
-      own.rows.put(row, entry(known, e));
-    }
-    for (let e = 0; e < m; e++) own.candidates.put(e, entry(waiting, e));
+    const [rows, known, waiting] = [take(n), take(n * entryWords), take(m * entryWords)];
+    yield { block, words: words.subarray(from, at), rows, known, waiting };
   }
   if (at * 4 !== bytes.length) throw new CheckpointCorruptError(path, "it goes on after its end");
 }

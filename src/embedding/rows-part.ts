@@ -19,10 +19,13 @@ import {
   type Precision,
   weightBytes,
 } from "../kernels/precision.ts";
+import { piecesOf } from "./pieces.ts";
 import type { RowRecords } from "./row-store.ts";
 
 const magic = 0x5752_534f;
 const version = 1;
+/** More rows in a chunk are damage, which must not ask for all memory; writers put 4096. */
+const chunkRowsMax = 2 ** 16;
 /** Their index stands in the second byte of the version. Never reorder. */
 const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
 
@@ -45,48 +48,52 @@ export async function* encodeRows(
 }
 
 /**
- * The rows of a part. `path` is for the error only.
+ * The rows of a part: of its bytes, whole or in pieces. Those of a part in pieces are good until
+ * the next ones. `path` is for the error only.
  * @throws CheckpointCorruptError where the bytes are not such a part
  */
 export function* decodeRows(
-  bytes: Uint8Array,
+  part: Uint8Array | Iterable<Uint8Array>,
   expect: { dim: number; width: number; path: string },
 ): Generator<RowRecords> {
   const { dim, width, path } = expect;
-  const aligned = bytes.byteOffset % 4 === 0 ? bytes : new Uint8Array(bytes); // A copy.
-  const view = new DataView(aligned.buffer, aligned.byteOffset, aligned.byteLength);
-  const need = (at: number, count: number) => {
-    if (at + count > view.byteLength) throw new CheckpointCorruptError(path, "it ends too early");
+  const pieces = piecesOf(part instanceof Uint8Array ? [part] : part);
+  const take = (count: number) => {
+    const bytes = pieces.take(count);
+    if (bytes === undefined) throw new CheckpointCorruptError(path, "it ends too early");
+    return bytes;
   };
-  need(0, 16);
-  const header = [0, 4, 8, 12].map((at) => view.getUint32(at, true));
-  const precision = precisions[(header[1] ?? 0) >>> 8];
-  const wanted = [magic, version | ((header[1] ?? 0) & ~0xff), dim, width];
-  if (precision === undefined || header.some((word, i) => word !== wanted[i])) {
-    throw new CheckpointCorruptError(path, `its header is [${header}], expected [${wanted}]`);
-  }
-  let at = 16;
-  let after = -1;
-  for (;;) {
-    need(at, 4);
-    const n = view.getUint32(at, true);
-    at += 4;
-    if (n === 0) break;
-    const weightsBytes = packedBytes(precision, n, dim);
-    need(at, 4 * n * (1 + width) + weightsBytes);
-    const start = aligned.byteOffset + at;
-    const rows = new Int32Array(aligned.buffer, start, n);
-    for (const row of rows) {
-      if (row <= after) throw new CheckpointCorruptError(path, `row ${row} follows row ${after}`);
-      after = row;
+  try {
+    const header = wordsOf(take(16));
+    const precision = precisions[(header[1] ?? 0) >>> 8];
+    const wanted = [magic, version | ((header[1] ?? 0) & ~0xff), dim, width];
+    if (precision === undefined || header.some((word, i) => word !== wanted[i])) {
+      throw new CheckpointCorruptError(path, `its header is [${header}], expected [${wanted}]`);
     }
-    const packed = { buffer: aligned.buffer, byteOffset: start + 4 * n };
-    const weights = unpack(packed, precision, n, dim);
-    const state = new Float32Array(aligned.buffer, start + 4 * n + weightsBytes, n * width);
-    yield { rows, weights, state };
-    at += 4 * n * (1 + width) + weightsBytes;
+    let after = -1;
+    for (;;) {
+      const [n = 0] = wordsOf(take(4));
+      if (n === 0) break;
+      if (n > chunkRowsMax) throw new CheckpointCorruptError(path, `it has a chunk of ${n} rows`);
+      const weightsBytes = packedBytes(precision, n, dim);
+      const { buffer, byteOffset: start } = take(4 * n * (1 + width) + weightsBytes);
+      const rows = new Int32Array(buffer, start, n);
+      for (const row of rows) {
+        if (row <= after) throw new CheckpointCorruptError(path, `row ${row} follows row ${after}`);
+        after = row;
+      }
+      const weights = unpack({ buffer, byteOffset: start + 4 * n }, precision, n, dim);
+      const state = new Float32Array(buffer, start + 4 * n + weightsBytes, n * width);
+      yield { rows, weights, state };
+    }
+    if (!pieces.isAtEnd()) throw new CheckpointCorruptError(path, "it goes on after its end");
+  } finally {
+    pieces.close();
   }
-  if (at !== view.byteLength) throw new CheckpointCorruptError(path, "it goes on after its end");
+}
+
+function wordsOf({ buffer, byteOffset, byteLength }: Uint8Array): Uint32Array {
+  return new Uint32Array(buffer, byteOffset, byteLength / 4);
 }
 
 function bytesOf(array: Int32Array | Float32Array): Uint8Array {

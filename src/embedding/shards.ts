@@ -5,6 +5,7 @@
 
 import { type Subtree, subtreesOf } from "../kernels/slices.ts";
 import {
+  type CacheBytes,
   type PlacedShard,
   type Plan,
   quantumColumns,
@@ -30,6 +31,8 @@ export interface Shard extends Tile {
   readonly device: number | "all";
   /** Where its rows rest. */
   readonly tier: Tier;
+  /** Its part of what the plan gives the tile's caches. */
+  readonly cache: CacheBytes | undefined;
 }
 
 /**
@@ -54,14 +57,19 @@ export function shardsOf(
         return tile.firstBlock <= first && first + count <= tile.firstBlock + tile.blocks;
       });
       for (const tile of inRun.sort((a, b) => a.firstQuantum - b.firstQuantum)) {
-        const { firstQuantum, quanta, device, tier } = tile;
+        const { firstQuantum, quanta, device, tier, blocks } = tile;
         const place = { firstBlock: first, blocks: count, firstQuantum, quanta };
         const extent = extentOf(spec, place);
-        shards.push({ ...place, ...extent, shard: shards.length, table, device, tier });
+        const cache = partOf(tile.cache, count / blocks);
+        shards.push({ ...place, ...extent, shard: shards.length, table, device, tier, cache });
       }
     }
   }
   return shards;
+}
+
+function partOf(cache: CacheBytes | undefined, share: number): CacheBytes | undefined {
+  return cache && { hbmBytes: share * cache.hbmBytes, ddrBytes: share * cache.ddrBytes };
 }
 
 /** The rows and columns of a tile. */

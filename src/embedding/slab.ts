@@ -180,7 +180,8 @@ function cache(options: SlabOptions, shard: Shard, at: number): CachedShard {
   const spec = specOf(specs, shard.table);
   const tile = { ...tileOf(spec, shard, optimizer), rowBlocks: 1 };
   const birth = birthOf(options, shard);
-  return createCachedShard({ kernels, at, shard, tile, birth, shape: tiers.shapeOf(shard) });
+  const shape = tiers.shapeOf(shard);
+  return createCachedShard({ kernels, at, shard, tile, birth, shape, tableRows: spec.rows });
 }
 
 function birthOf({ specs, optimizer, key }: SlabOptions, { table }: Shard): Birth {
@@ -204,7 +205,8 @@ function scaleOf({ initScale, rows }: TableSpec): number {
   return initScale > 0 ? initScale : 1 / Math.sqrt(rows);
 }
 
-function initialStateOf(optimizer: SparseOptimizerSpec): number {
+/** What each state float of a row is at its birth. */
+export function initialStateOf(optimizer: SparseOptimizerSpec): number {
   return "initialAccumulator" in optimizer ? optimizer.initialAccumulator : 0;
 }
 

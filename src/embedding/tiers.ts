@@ -49,6 +49,8 @@ export interface CacheDemand {
   readonly placeBytes: number;
   /** Most lookups of a batch. */
   readonly lookupsMax: number;
+  /** Bytes that a plan gives its cache, of what it gives all: shares are in that proportion. */
+  readonly plannedBytes?: number | undefined;
 }
 
 /** Bytes that the index of a cache takes for a place: its row, when it was asked for, its pins. */
@@ -57,21 +59,23 @@ export const indexBytes = 10;
 const ways = 32;
 
 /**
- * The caches of a device's shards, in their order: bytes in proportion to what a batch looks up of
- * each, and no more than all its rows; what one cannot use goes to the others. At least one set.
+ * The caches of a device's shards, in their order: bytes in proportion to those that a plan gives
+ * each, or else to what a batch looks up of it; and no more than all its rows: what one cannot use
+ * goes to the others. At least one set.
  */
 export function cacheShapesOf(
   demands: readonly CacheDemand[],
   { hbmBytes, policy, prefetch }: Pick<TiersSpec, "hbmBytes" | "policy" | "prefetch">,
 ): CacheShape[] {
   const setsMax = demands.map(({ shard }) => Math.max(1, Math.ceil(shard.rows / ways)));
+  const isPlanned = demands.every(({ plannedBytes = 0 }) => plannedBytes > 0);
   const sets = demands.map(() => 0);
   let open = [...demands.keys()];
   let left = hbmBytes;
   for (;;) {
     const weightOf = (i: number) => {
-      const { lookupsMax = 0, placeBytes = 0 } = demands[i] ?? {};
-      return Math.max(1, lookupsMax) * placeBytes;
+      const { lookupsMax = 0, placeBytes = 0, plannedBytes = 0 } = demands[i] ?? {};
+      return isPlanned ? plannedBytes : Math.max(1, lookupsMax) * placeBytes;
     };
     const whole = open.reduce((sum, i) => sum + weightOf(i), 0);
     const setsFor = (i: number) => {

@@ -23,6 +23,8 @@ export const planFileSchema = z.strictObject({
       blocks: z.tuple([z.int().min(0), z.int().min(1)]),
       quanta: z.tuple([z.int().min(0), z.int().min(1)]),
       device: z.union([z.int().min(0), z.literal("all")]),
+      /** Bytes of its cache in device memory and in host memory, where it is cached. */
+      cache: z.tuple([z.int().min(0), z.int().min(0)]).optional(),
     }),
   ),
   sha256: z.string(),
@@ -83,8 +85,9 @@ export function readPlan(text: string, path: string, tables: readonly PlannedTab
 export function planOfFile({ hosts, devicesPerHost, shards }: PlanFile): Plan {
   return {
     devices: { hosts, perHost: devicesPerHost },
-    shards: shards.map(({ blocks, quanta, ...rest }) => ({
+    shards: shards.map(({ blocks, quanta, cache, ...rest }) => ({
       ...rest,
+      ...(cache && { cache: { hbmBytes: cache[0], ddrBytes: cache[1] } }),
       firstBlock: blocks[0],
       blocks: blocks[1],
       firstQuantum: quanta[0],
@@ -93,10 +96,11 @@ export function planOfFile({ hosts, devicesPerHost, shards }: PlanFile): Plan {
   };
 }
 
-function lineOf({ table, scheme, tier, device, ...tile }: PlacedShard) {
+function lineOf({ table, scheme, tier, device, cache, ...tile }: PlacedShard) {
   const blocks = [tile.firstBlock, tile.blocks];
   const quanta = [tile.firstQuantum, tile.quanta];
-  return { table, scheme, tier, blocks, quanta, device };
+  const bytes = cache && { cache: [cache.hbmBytes, cache.ddrBytes] };
+  return { table, scheme, tier, blocks, quanta, device, ...bytes };
 }
 
 function hashOf(text: string): string {

@@ -87,6 +87,12 @@ export interface Tile {
   readonly quanta: number;
 }
 
+/** Bytes of a shard's caches: in device memory, and in host memory below it. */
+export interface CacheBytes {
+  readonly hbmBytes: number;
+  readonly ddrBytes: number;
+}
+
 /** A shard and its place. */
 export interface PlacedShard extends Tile {
   readonly table: string;
@@ -94,6 +100,8 @@ export interface PlacedShard extends Tile {
   readonly tier: Tier;
   /** A device, or `all`: a copy on each. */
   readonly device: number | "all";
+  /** Where it is cached; left out, caches are shared out by what batches look up. */
+  readonly cache?: CacheBytes | undefined;
 }
 
 /** Which shard lies where: tables in the job's order, then by columns, then by rows. */

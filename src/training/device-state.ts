@@ -8,12 +8,9 @@ import { LocalRows } from "../embedding/local-rows.ts";
 import type { SparseOptimizerSpec } from "../embedding/options.ts";
 import type { RowsBelow } from "../embedding/rows-below.ts";
 import type { ShardIds } from "../embedding/shard-ids.ts";
-import type { Shard } from "../embedding/shards.ts";
 import { createSlab, type Slab } from "../embedding/slab.ts";
-import { type CacheShape, cacheShapesOf, indexBytes } from "../embedding/tiers.ts";
 import type { Exchange } from "../exchange/exchange.ts";
-import { type Kernels, stateWidth, type Tensor } from "../kernels/kernels.ts";
-import { packedBytes } from "../kernels/precision.ts";
+import type { Kernels, Tensor } from "../kernels/kernels.ts";
 import { createDenseState, type DenseState } from "../model/dense-optimizer.ts";
 import { createDlrm, type Dlrm, type DlrmGradients, gradientsOf } from "../model/dlrm.ts";
 import type { DenseOptimizerSpec } from "../model/options.ts";
@@ -21,10 +18,11 @@ import { initParameters } from "../model/parameters.ts";
 import { type Key, keyOf } from "../random.ts";
 import { createBagLengths } from "./bag-lengths.ts";
 import { parcelOf, vectorFloats } from "./bundles.ts";
+import { cachesOf } from "./cache-shapes.ts";
 import { createShardIds } from "./dynamic-ids.ts";
 import { createDistinctState, type DistinctState } from "./rows-hop.ts";
 import { StaleRows } from "./stale-rows.ts";
-import { type HeldShard, prefetchOf, samplesMaxOf, type Topology, tableOf } from "./topology.ts";
+import { type HeldShard, prefetchOf, samplesMaxOf, type Topology } from "./topology.ts";
 
 /** What the arithmetic of a step needs to know of the job besides the topology. */
 export interface Recipe {
@@ -146,36 +144,6 @@ export function createDeviceState(options: {
     rounded: createRounded(kernels, topology, rank),
     staleRows: new StaleRows(topology, rank),
     dLogits: kernels.tensor([samplesMax, 1]),
-  };
-}
-
-/** How much of each cached shard of a device lies in its memory. */
-function cachesOf(
-  topology: Topology,
-  rank: number,
-  { kind }: SparseOptimizerSpec,
-): (shard: Shard) => CacheShape {
-  const { input, heldBy, distinctBy } = topology;
-  if (input.tiers === undefined) throw new RangeError("The topology has no tiers");
-  const shards = [heldBy, distinctBy].flatMap((by) => by[rank] ?? []);
-  const demands = shards
-    .filter(({ tier }) => tier === "cached")
-    .map((shard) => {
-      const { precision } = tableOf(input.model.tables, shard.table);
-      const state = 4 * stateWidth(kind, shard.columns);
-      return {
-        shard,
-        placeBytes: indexBytes + packedBytes(1, shard.columns, precision) + state,
-        lookupsMax: input.batchSize * (input.idsMax[shard.table] ?? 0),
-      };
-    });
-  const shapes = cacheShapesOf(demands, input.tiers);
-  const shapeOf = new Map(demands.map(({ shard }, i) => [shard.shard, shapes[i]]));
-  return ({ shard, name }) => {
-    const shape = shapeOf.get(shard);
-    if (shape === undefined)
-      throw new RangeError(`${name} is not behind a cache on device ${rank}`);
-    return shape;
   };
 }
 

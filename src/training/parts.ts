@@ -127,7 +127,8 @@ function idsParts({ ids, topology }: DeviceState): Part[] {
 
 const magic = 0x4452_534f;
 const version = 1;
-const headerBytes = 16;
+/** What stands before the tensors of the dense part. */
+export const denseHeaderBytes = 16;
 
 function denseOf(device: DeviceState): Part {
   const { kernels, model, denseState } = device;
@@ -162,15 +163,16 @@ function restoreDense(device: DeviceState, bytes: Uint8Array, name: string): voi
 /** Parameters, then optimizer slots, each flat. @throws CheckpointCorruptError */
 export function decodeDense(bytes: Uint8Array, name: string): Float32Array[] {
   const aligned = new Uint8Array(bytes); // A copy, from the start of its buffer.
-  if (aligned.byteLength < headerBytes) throw new CheckpointCorruptError(name, "it has no header");
+  if (aligned.byteLength < denseHeaderBytes)
+    throw new CheckpointCorruptError(name, "it has no header");
   const [first, second, length = 0, slots = 0] = new Uint32Array(aligned.buffer, 0, 4);
-  const wanted = headerBytes + 4 * length * (1 + slots);
+  const wanted = denseHeaderBytes + 4 * length * (1 + slots);
   if (first !== magic || second !== version || aligned.byteLength !== wanted) {
     throw new CheckpointCorruptError(name, `${aligned.byteLength} bytes, expected ${wanted}`);
   }
   return Array.from(
     { length: 1 + slots },
-    (_, i) => new Float32Array(aligned.buffer, headerBytes + 4 * length * i, length),
+    (_, i) => new Float32Array(aligned.buffer, denseHeaderBytes + 4 * length * i, length),
   );
 }
 

@@ -152,6 +152,8 @@ export interface TierRates {
 export interface HostMeters {
   readonly devices: readonly (readonly number[])[];
   readonly reading: readonly number[];
+  /** Where tables are cached: the counts of each one's curve, over the devices (tier-advice.ts). */
+  readonly curves?: readonly (readonly number[])[] | undefined;
 }
 
 /** What was counted between two samples of some hosts, each beside the earlier one of its own. */

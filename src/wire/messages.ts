@@ -72,6 +72,7 @@ export const messages = defineMessages({
     meters: z.object({
       devices: z.array(z.array(z.int().min(0))),
       reading: z.array(z.int().min(0)),
+      curves: z.array(z.array(z.int().min(0))).optional(),
     }),
   }),
   "host.failed": z.object({ host, actor: z.string(), error: errorRecord }),

@@ -42,6 +42,14 @@ export interface RecordCache extends RecordStore {
   hits(): number;
 }
 
+/** A shard whose records are cached. */
+export interface CachedRecordShard extends RecordShard {
+  /** Most rows that a request moves. */
+  readonly rowsMax: number;
+  /** See `CacheDemand`. */
+  readonly plannedBytes?: number | undefined;
+}
+
 export interface RecordCacheStats extends RecordStats {
   /** Rows that were asked for, and those of them that were here. */
   readonly asked: number;
@@ -51,19 +59,20 @@ export interface RecordCacheStats extends RecordStats {
 }
 
 /**
- * Records of `below` in at most `bytes` of memory, shared out by how many rows of a shard a request
- * moves (`rowsMax`). It closes the store below with itself.
+ * Records of `below` in at most `bytes` of memory, shared out as a plan says, or by how many rows
+ * of a shard a request moves. It closes the store below with itself.
  */
 export function createRecordCache(options: {
   readonly below: RecordStore;
-  readonly shards: readonly (RecordShard & { readonly rowsMax: number })[];
+  readonly shards: readonly CachedRecordShard[];
   readonly bytes: number;
   readonly policy: CacheShape["policy"];
   readonly kernels: Kernels;
 }): RecordCache {
   const { below, bytes: hbmBytes, policy, kernels } = options;
   const demands = options.shards.map((shard) => {
-    return { shard, placeBytes: shard.recordBytes + indexBytes, lookupsMax: shard.rowsMax };
+    const { recordBytes, rowsMax: lookupsMax, plannedBytes } = shard;
+    return { shard, placeBytes: recordBytes + indexBytes, lookupsMax, plannedBytes };
   });
   const shapes = cacheShapesOf(demands, { hbmBytes, policy, prefetch: 0 });
   const memory = createPlacedMemory();

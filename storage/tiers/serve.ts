@@ -11,8 +11,7 @@ import type { TiersSpec } from "../../src/embedding/tiers.ts";
 import type { Kernels } from "../../src/kernels/kernels.ts";
 import { openRecords } from "../records/open-records.ts";
 import { patient } from "../records/patient-records.ts";
-import { createRecordCache } from "../records/record-cache.ts";
-import type { RecordShard } from "../records/record-store.ts";
+import { type CachedRecordShard, createRecordCache } from "../records/record-cache.ts";
 import { createCarrier } from "./carry-out.ts";
 import type { TierEnd } from "./ring.ts";
 
@@ -21,7 +20,7 @@ export type TierState = "serving" | "paused" | "slow";
 
 export interface TierOptions {
   readonly end: TierEnd;
-  readonly shards: readonly (RecordShard & { readonly rowsMax: number })[];
+  readonly shards: readonly CachedRecordShard[];
   readonly tiers: Pick<TiersSpec, "ssd" | "ddrBytes" | "policy">;
   /** The tier's own. */
   readonly directory: string;

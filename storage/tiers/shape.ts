@@ -5,7 +5,7 @@ import type { SparseOptimizerSpec } from "../../src/embedding/options.ts";
 import { stateWidth } from "../../src/kernels/kernels.ts";
 import { recordBytesOf } from "../../src/kernels/records.ts";
 import { type HeldShard, prefetchOf, type Topology, tableOf } from "../../src/training/topology.ts";
-import type { RecordShard } from "../records/record-store.ts";
+import type { CachedRecordShard } from "../records/record-cache.ts";
 import type { TierRingShape } from "./ring.ts";
 
 /** The shards of a device that lie below its memory. */
@@ -43,10 +43,12 @@ export function recordShardsOf(
   topology: Topology,
   rank: number,
   { shards }: TierRingShape,
-): (RecordShard & { readonly rowsMax: number })[] {
-  return shardsBelow(topology, rank).map(({ name, firstBlock, firstColumn, rows }, at) => {
+): CachedRecordShard[] {
+  return shardsBelow(topology, rank).map(({ name, firstBlock, firstColumn, rows, cache }, at) => {
     const { recordBytes = 0, rowsMax = 0 } = shards[at] ?? {};
+    const plannedBytes = cache?.ddrBytes;
     const place = `${name}-b${firstBlock}-c${firstColumn}`;
-    return { name: firstBlock + firstColumn === 0 ? name : place, rows, recordBytes, rowsMax };
+    const own = firstBlock + firstColumn === 0 ? name : place;
+    return { name: own, rows, recordBytes, rowsMax, plannedBytes };
   });
 }

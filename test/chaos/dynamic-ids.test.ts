@@ -7,6 +7,9 @@ import { join } from "node:path";
 import test from "ava";
 import { csv, type JobOptions, loadModel, type RunResult } from "../../index.ts";
 import { RandomStream } from "../../src/random.ts";
+import { openCheckpoint } from "../../storage/open-checkpoint.ts";
+import { paceOf } from "../../storage/pace.ts";
+import { digestOfParts } from "../../storage/part-digest.ts";
 import { writeText } from "../data/data-files.ts";
 import { play, startTestCluster, type TestCluster } from "../helpers/clusters.ts";
 import { edges, mix64 } from "../helpers/wide-ids.ts";
@@ -164,6 +167,8 @@ test.serial(
       { user: unknown, items: [unknown] },
     ]);
     t.is(none, stranger);
+    const checkpoint = openCheckpoint(job.checkpoint?.directory ?? "");
+    t.is(`sha256:${await digestOfParts(checkpoint, paceOf({}))}`, result.digest);
     const copy = join(home, "copy");
     await model.save(copy);
     await using again = await loadModel(copy);

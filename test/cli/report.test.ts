@@ -54,6 +54,28 @@ test("what became of dynamic ids is reported table by table", (t) => {
   );
 });
 
+test("what a GiB would buy is told by table, that first to which it would bring most", (t) => {
+  t.false(reportOf(result).some((line) => line.startsWith("Cached tables")));
+  const now = { hbmBytes: 2e6, ddrBytes: 8e6, hbm: 0.5, ddr: 0.3, ssd: 0.2 };
+  const of = (table: string, hbm: number) => {
+    const [moreHbm, moreDdr] = [
+      { ...now, hbm },
+      { ...now, ssd: 0.15 },
+    ];
+    return { table, accesses: 100, rowBytes: 40, curve: [], now, moreHbm, moreDdr };
+  };
+  const lines = reportOf({ ...result, tiers: [of("user", 0.6), of("item", 0.72)] });
+  const first = lines.findIndex((line) => line.startsWith("Cached tables"));
+  t.deepEqual(lines.slice(first + 2, first + 4), [
+    "  item                    2.00 MB      50.0 %      72.0 %     8.00 MB      20.0 %      15.0 %",
+    "  user                    2.00 MB      50.0 %      60.0 %     8.00 MB      20.0 %      15.0 %",
+  ]);
+  const many = Array.from({ length: 15 }, (_, i) => of(`T${i}`, 0.5));
+  t.true(
+    reportOf({ ...result, tiers: many }).includes("  3 more tables, to which it would bring less"),
+  );
+});
+
 test("progress tells of them too", (t) => {
   const lines: string[] = [];
   const view = linesView((line) => lines.push(line));

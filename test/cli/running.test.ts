@@ -132,7 +132,7 @@ test.serial(
 
     const refused = await runCli(["status", run, "--nats", url, "--token", `${token}x`], directory);
     t.is(refused.code, 1);
-    t.regex(refused.stderr, /^osiris: Cannot reach the broker .* refused the token/);
+    t.regex(refused.stderr, /^osiris: Cannot reach the broker .* refused the credentials/);
     const unknown = await runCli(["status", "nobody", ...at], directory);
     t.is(unknown.code, 2);
     // Whoever kills the cluster's process for good does not leave the broker's behind.

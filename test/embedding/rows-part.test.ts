@@ -155,6 +155,32 @@ test("a part is read from bytes that lie anywhere, a Buffer's too", async (t) =>
   }
 });
 
+test("a part is read in pieces of any size, each written over the one before", async (t) => {
+  const records = recordsOf([2, 3, 5, 9, 40], 2);
+  const bytes = await partOf(records);
+  const rows: number[] = [];
+  const weights: number[] = [];
+  for (const size of [1, 3, 7, 64, 200, bytes.length]) {
+    rows.length = 0;
+    weights.length = 0;
+    const buffer = new Uint8Array(size);
+    const pieces = function* () {
+      for (let at = 0; at < bytes.length; at += size) {
+        const piece = buffer.subarray(0, Math.min(size, bytes.length - at));
+        piece.set(bytes.subarray(at, at + size));
+        yield piece;
+        buffer.fill(255);
+      }
+    };
+    for (const chunk of decodeRows(pieces(), expect)) {
+      rows.push(...chunk.rows);
+      weights.push(...chunk.weights);
+    }
+    t.deepEqual(rows, flat(records).rows, `${size}`);
+    t.deepEqual(weights, flat(records).weights, `${size}`);
+  }
+});
+
 const damages: Readonly<Record<string, (bytes: Uint8Array) => Uint8Array>> = {
   "cut short": (bytes) => bytes.subarray(0, bytes.length - 1),
   "cut to nothing": () => new Uint8Array(3),

@@ -3,7 +3,7 @@
 import test from "ava";
 import fc from "fast-check";
 import { type DynamicSpec, dynamicOptions } from "../../src/embedding/dynamic-options.ts";
-import { encodeIds, idLeavesOf, restoreIds } from "../../src/embedding/ids-part.ts";
+import { encodeIds, idLeavesOf, idLeavesOfPart, restoreIds } from "../../src/embedding/ids-part.ts";
 import { tableOptions } from "../../src/embedding/options.ts";
 import { ShardIds } from "../../src/embedding/shard-ids.ts";
 import { extentOf } from "../../src/embedding/shards.ts";
@@ -26,7 +26,8 @@ function idsOf(shape: Shape, dynamic: DynamicSpec, firstBlock = 0, blocks?: numb
   const count = blocks ?? shape.rowBlocks;
   const tile = { firstBlock, blocks: count, firstQuantum: 0, quanta: 1 };
   const extent = extentOf(spec, tile);
-  const shard = { ...tile, ...extent, shard: 0, table, device: 0, tier: "memory" as const };
+  const place = { shard: 0, table, device: 0, tier: "memory" as const, cache: undefined };
+  const shard = { ...tile, ...extent, ...place };
   return new ShardIds(shard, spec, dynamic, key);
 }
 
@@ -171,6 +172,7 @@ test("what is restored goes on as what was saved, in any cut of the blocks", (t)
       const halves = [idsOf(shape, spec, 0, 2), idsOf(shape, spec, 2, 2)];
       for (const half of halves) restoreIds(half, saved, "ids");
       t.deepEqual(halves.flatMap(idLeavesOf), idLeavesOf(whole));
+      t.deepEqual(idLeavesOfPart(saved, "ids"), idLeavesOf(whole));
       const joined = idsOf(shape, spec);
       for (const half of halves) restoreIds(joined, bytesOf(half), "ids");
       run(whole, after, before.length);

@@ -6,6 +6,7 @@ import { prepareCache } from "../../src/data/prepare-cache.ts";
 import { realDisk } from "../../src/disk.ts";
 import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../src/job.ts";
 import { openKernels } from "../../src/kernels/index.ts";
+import type { Plan } from "../../src/planner/shards.ts";
 import type { Manifest } from "../../storage/checkpoint-store.ts";
 import { openStore } from "../../storage/directory-checkpoint-store.ts";
 import { type LocalDevices, startLocalDevices, type WholeBatch } from "./local-devices.ts";
@@ -20,17 +21,23 @@ export interface Trained {
   train(at: { cut: number; best?: boolean; arithmetic?: string }): Promise<Manifest>;
 }
 
-/** Opens the job's data and its checkpoint directory; nothing is trained yet. */
-export async function startTrained(options: JobOptions): Promise<Trained> {
+/**
+ * Opens the job's data and its checkpoint directory; nothing is trained yet. `plan`: for the
+ * `devices`; left out, each table's `sharding` places it.
+ */
+export async function startTrained(
+  options: JobOptions,
+  { devices = 1, plan }: { readonly devices?: number; readonly plan?: Plan } = {},
+): Promise<Trained> {
   const job = resolveJob(options);
   const samples = await readAll(job.data, job.model.tables);
   const { model, slices, optimizer, seed } = job;
-  const input = { model, slices, idsMax: samples.idsMax, batchSize: samples.samples };
+  const input = { model, slices, idsMax: samples.idsMax, batchSize: samples.samples, plan };
   const kernels = openKernels("reference");
-  const devices = startLocalDevices({
+  const local = startLocalDevices({
     input,
     recipe: { optimizer, seed },
-    devices: 1,
+    devices,
     kernels: () => kernels,
   });
   const { directory } = job.checkpoint;
@@ -42,16 +49,16 @@ export async function startTrained(options: JobOptions): Promise<Trained> {
   const { generation } = store.beginGeneration();
   return {
     job,
-    devices,
+    devices: local,
     samples,
     async train({ cut, best = false, arithmetic = kernels.arithmetic }) {
-      await devices.train(samples, cut - 1);
-      const parts = [...(await bytesOfParts(devices.states))].map(([name, bytes]) => {
+      await local.train(samples, cut - 1);
+      const parts = [...(await bytesOfParts(local.states))].map(([name, bytes]) => {
         const writer = store.partWriter(generation, cut, name);
         writer.write(bytes);
         return writer.finish();
       });
-      const modelDigest = await devices.digest();
+      const modelDigest = await local.digest();
       const about = { run: "r1", metrics: null, position: null, createdBy: "test" };
       return store.commit({ ...about, generation, cut, parts, modelDigest, arithmetic, best });
     },

@@ -1,0 +1,65 @@
+// The digest of a checkpoint, from the parts that lie on the disk: what its rows and its dense
+// network are, whatever their manifest says that they are.
+
+import { createHash } from "node:crypto";
+import { leavesOf } from "../src/embedding/digest.ts";
+import { idLeavesOfPart } from "../src/embedding/ids-part.ts";
+import { extentOf } from "../src/embedding/shards.ts";
+import { stateShapeOf, stateWidth } from "../src/kernels/kernels.ts";
+import { densePart, digestOf, idsOfPart, tableOfPart } from "../src/training/part-names.ts";
+import { denseHeaderBytes } from "../src/training/parts.ts";
+import { tableOf } from "../src/training/topology.ts";
+import type { OpenCheckpoint } from "./open-checkpoint.ts";
+import type { Pace } from "./pace.ts";
+import { rowsOfPart } from "./part-rows.ts";
+
+/** Hex sha256 of the model, as `Manifest.modelDigest`. @throws CheckpointCorruptError */
+export async function digestOfParts(checkpoint: OpenCheckpoint, pace: Pace): Promise<string> {
+  const leaves = new Map<string, readonly string[]>();
+  for (const { name } of checkpoint.manifest.parts) {
+    leaves.set(name, await leavesOfPart(checkpoint, name, pace));
+  }
+  return digestOf(leaves, checkpoint.job.model.tables);
+}
+
+/** The leaves of one part, as the device that wrote it told them (src/training/parts.ts). */
+async function leavesOfPart(
+  checkpoint: OpenCheckpoint,
+  name: string,
+  pace: Pace,
+): Promise<string[]> {
+  const { store, job, manifest } = checkpoint;
+  const { tables } = job.model;
+  if (name === densePart) return [await leafOfDense(store.readPart(manifest, name), pace)];
+  if (idsOfPart(name, tables) !== undefined) {
+    const [bytes] = pace.count([store.readWholePart(manifest, name)]);
+    return idLeavesOfPart(bytes ?? new Uint8Array(), name);
+  }
+  const part = tableOfPart(name, tables);
+  if (part === undefined) return [];
+  const spec = tableOf(tables, part.table);
+  const { columns } = extentOf(spec, part);
+  const { kind } = job.optimizer.sparse;
+  const width = stateWidth(kind, columns);
+  const records = rowsOfPart(checkpoint, { name, dim: columns, width }, pace);
+  return leavesOf({ ...part, columns }, spec, stateShapeOf(kind), paced(records, pace));
+}
+
+/** Of all tensors of the dense part, behind its header. */
+async function leafOfDense(pieces: Iterable<Uint8Array>, pace: Pace): Promise<string> {
+  const hash = createHash("sha256");
+  let header = denseHeaderBytes;
+  for (const piece of pace.count(pieces)) {
+    hash.update(piece.subarray(header));
+    header -= Math.min(header, piece.length);
+    await pace.breathe();
+  }
+  return hash.digest("hex");
+}
+
+async function* paced<T>(items: Iterable<T>, pace: Pace): AsyncGenerator<T, void, undefined> {
+  for (const item of items) {
+    await pace.breathe();
+    yield item;
+  }
+}

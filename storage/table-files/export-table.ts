@@ -1,0 +1,123 @@
+// A table of a checkpoint becomes a file. It is read as a stream, and the file has its name only
+// when all of it is right and on disk.
+
+import { dirname } from "node:path";
+import { type Disk, type DiskFile, realDisk } from "../../src/disk.ts";
+import { InputUnusableError } from "../../src/errors.ts";
+import { diskCode, temporarySuffix } from "../durable-files.ts";
+import { type OpenCheckpoint, openCheckpoint } from "../open-checkpoint.ts";
+import { type Pace, type PaceOptions, paceOf } from "../pace.ts";
+import { formatOf } from "./formats.ts";
+import type { FileNotes } from "./row-file.ts";
+import { rowsOfTable, type StoredTable, storedTable } from "./table-rows.ts";
+
+/** What `exportTable` may be told. */
+export interface ExportOptions extends PaceOptions {
+  /** Hash of a manifest, or how it begins. @default as `loadModel` */
+  readonly manifest?: string;
+  /** Whether optimizer state goes along. @default false */
+  readonly state?: boolean;
+}
+
+/** What was exported. */
+export interface ExportReport {
+  readonly table: string;
+  readonly file: string;
+  /** Born rows; the others have never been trained. */
+  readonly rows: number;
+  readonly dim: number;
+  /** State floats of a row in the file. */
+  readonly stateWidth: number;
+  /** Of the file. */
+  readonly bytes: number;
+  /** Step number of the checkpoint. */
+  readonly cut: number;
+  /** Hash of its manifest. */
+  readonly manifest: string;
+}
+
+/**
+ * Writes the born rows of a table to `path`, whose ending says the format: `.safetensors`, `.csv`
+ * or `.parquet`. A chunk of rows is in memory at a time, however large the table is.
+ * @throws InvalidOptionError (no such table), InputUnusableError (the file cannot be written),
+ * CheckpointMissingError, CheckpointCorruptError
+ */
+export async function exportTable(
+  directory: string,
+  table: string,
+  path: string,
+  options: ExportOptions = {},
+): Promise<ExportReport> {
+  const { disk = realDisk } = options;
+  const format = formatOf(path);
+  const checkpoint = openCheckpoint(directory, options.manifest, disk);
+  const stored = storedTable(checkpoint, table);
+  const { dim } = stored.spec;
+  const width = options.state === true ? stored.width : 0;
+  const pace = paceOf(options);
+  pace.expect((format.isCounted ? 2 : 1) * stored.bytes);
+  const counted = format.isCounted ? await countRows(checkpoint, stored, pace) : 0;
+  const notes = notesOf(checkpoint, stored);
+  let rows = 0;
+  const bytes = await writeWhole(disk, path, async (file) => {
+    const writer = format.open(file, { dim, width }, notes, counted);
+    for await (const chunk of rowsOfTable(checkpoint, stored, pace)) {
+      const ids = BigInt64Array.from(chunk.rows, BigInt);
+      writer.write({ ids, vectors: chunk.weights, state: width > 0 ? chunk.state : undefined });
+      rows += ids.length;
+    }
+    writer.finish();
+  });
+  const { cut, sha256: manifest } = checkpoint.manifest;
+  return { table, file: path, rows, dim, stateWidth: width, bytes, cut, manifest };
+}
+
+async function countRows(
+  checkpoint: OpenCheckpoint,
+  table: StoredTable,
+  pace: Pace,
+): Promise<number> {
+  let rows = 0;
+  for await (const chunk of rowsOfTable(checkpoint, table, pace)) rows += chunk.rows.length;
+  return rows;
+}
+
+/** Whence the rows come, for whoever finds the file. */
+function notesOf({ job, manifest }: OpenCheckpoint, { spec }: StoredTable): FileNotes {
+  return {
+    table: spec.name,
+    tableRows: String(spec.rows),
+    precision: spec.precision,
+    optimizer: job.optimizer.sparse.kind,
+    cut: String(manifest.cut),
+    digest: `sha256:${manifest.modelDigest}`,
+  };
+}
+
+/** Puts a file at `path`, whole or not at all; returns its bytes. */
+async function writeWhole(
+  disk: Disk,
+  path: string,
+  body: (file: DiskFile) => Promise<void>,
+): Promise<number> {
+  const temporary = `${path}.${process.pid}${temporarySuffix}`;
+  try {
+    const file = disk.open(temporary, "write");
+    let bytes = 0;
+    try {
+      await body(file);
+      file.sync();
+      bytes = file.size();
+    } finally {
+      file.close();
+    }
+    disk.rename(temporary, path);
+    disk.syncDirectory(dirname(path));
+    return bytes;
+  } catch (error) {
+    disk.remove(temporary);
+    if (diskCode(error) === undefined) throw error;
+    const why = error instanceof Error ? error.message : String(error);
+    throw new InputUnusableError(path, `Cannot write ${path}: ${why}`, { cause: error });
+  }
+}

@@ -1,0 +1,193 @@
+// A file's rows become those of a table, in a checkpoint of a directory of its own: the source is
+// left as it is, and the new one exists when its manifest does.
+//
+// Invariants
+//   I1. Every row of the file was looked at before the first byte is written.
+//   I2. The digest in the manifest is that of the parts, read back from the disk.
+//   I3. Where it fails or is ended, the new directory is as it was found: empty, or not there.
+
+import { join } from "node:path";
+import { type Disk, realDisk } from "../../src/disk.ts";
+import type { TableSpec } from "../../src/embedding/options.ts";
+import type { RowRecords } from "../../src/embedding/row-store.ts";
+import { encodeRows } from "../../src/embedding/rows-part.ts";
+import { initialStateOf, quantaOf } from "../../src/embedding/slab.ts";
+import { InputUnusableError } from "../../src/errors.ts";
+import { densePart, partNameOf } from "../../src/training/part-names.ts";
+import type { Manifest, PartRecord } from "../checkpoint-store.ts";
+import { openStore } from "../directory-checkpoint-store.ts";
+import { onDisk, temporarySuffix } from "../durable-files.ts";
+import { type OpenCheckpoint, openCheckpoint } from "../open-checkpoint.ts";
+import { type Pace, type PaceOptions, paceOf } from "../pace.ts";
+import { digestOfParts } from "../part-digest.ts";
+import { ascendingRows, checkRows } from "./checked-rows.ts";
+import { formatOf } from "./formats.ts";
+import { cursorOf, mergeUntil, type RowCursor } from "./merged-rows.ts";
+import {
+  type RowRun,
+  rowsOfTable,
+  type StoredTable,
+  storedTable,
+  storedTables,
+} from "./table-rows.ts";
+
+/** What `importTable` is told. */
+export interface ImportOptions extends PaceOptions {
+  /** A file as `exportTable` writes it, its rows in any order. */
+  readonly from: string;
+  /** Where the new checkpoint goes: a new or empty directory. */
+  readonly out: string;
+  /** Whether rows stay that the file does not have; otherwise they are unborn. @default false */
+  readonly merge?: boolean;
+  /** Hash of a manifest, or how it begins. @default as `loadModel` */
+  readonly manifest?: string;
+}
+
+/** What was imported. */
+export interface ImportReport {
+  readonly table: string;
+  readonly directory: string;
+  /** Rows of the file. */
+  readonly rows: number;
+  /** Of them, those that the table's precision does not hold as they are: rounded to nearest. */
+  readonly rounded: number;
+  /** Whether they brought their optimizer state; if not, it begins anew. */
+  readonly hasState: boolean;
+  readonly cut: number;
+  /** Hash of the new manifest. */
+  readonly manifest: string;
+  /** Of the new model: `sha256:…`. */
+  readonly digest: string;
+}
+
+/**
+ * Makes a checkpoint of the same job in a new directory, in which the rows of one table are those
+ * of a file. `loadModel` loads it, and a run whose `checkpoint.directory` it is goes on from it.
+ * @throws InvalidOptionError (no such table), InputUnusableError (what is wrong with the file, or
+ * the directory), CheckpointMissingError, CheckpointCorruptError, StoreFailedError
+ */
+export async function importTable(
+  directory: string,
+  table: string,
+  options: ImportOptions,
+): Promise<ImportReport> {
+  const { disk = realDisk, from, out, merge = false } = options;
+  const format = formatOf(from);
+  const checkpoint = openCheckpoint(directory, options.manifest, disk);
+  const stored = storedTable(checkpoint, table);
+  if (onDisk("open", out, () => disk.list(out)).length > 0) {
+    const message = `Expected ${out} to be new or empty, as a checkpoint is made there`;
+    throw new InputUnusableError(out, `${message}; name another directory`);
+  }
+  const wasThere = disk.exists(out);
+  const pace = paceOf(options);
+  // Each part is read, written and read back.
+  pace.expect(checkpoint.manifest.parts.reduce((sum, { bytes }) => sum + 2 * bytes, 0));
+  const file = await format.read(from, disk);
+  try {
+    const checked = await checkRows(file, from, stored, pace); // I1
+    const write = async () => {
+      const scratch = join(out, `rows${temporarySuffix}`);
+      const initial = initialStateOf(checkpoint.job.optimizer.sparse);
+      const rows = ascendingRows(file, checked, stored, initial, { disk, scratch, pace });
+      return rewrite(checkpoint, out, disk, pace, { stored, rows, merge });
+    };
+    const {
+      sha256: manifest,
+      cut,
+      modelDigest,
+    } = await orElse(write, () => {
+      if (!wasThere) disk.remove(out); // I3
+      for (const name of disk.list(out)) disk.remove(join(out, name));
+    });
+    return {
+      table,
+      directory: out,
+      rows: checked.rows.size,
+      rounded: checked.rounded,
+      hasState: file.shape.width > 0,
+      cut,
+      manifest,
+      digest: `sha256:${modelDigest}`,
+    };
+  } finally {
+    file.close();
+  }
+}
+
+async function orElse<T>(body: () => Promise<T>, undo: () => void): Promise<T> {
+  try {
+    return await body();
+  } catch (error) {
+    undo();
+    throw error;
+  }
+}
+
+/** What becomes of one table. */
+interface Replacement {
+  readonly stored: StoredTable;
+  readonly rows: AsyncIterable<RowRecords>;
+  readonly merge: boolean;
+}
+
+/** The checkpoint again, in another directory, with other rows in one table. */
+async function rewrite(
+  checkpoint: OpenCheckpoint,
+  out: string,
+  disk: Disk,
+  pace: Pace,
+  replacement: Replacement,
+): Promise<Manifest> {
+  const { store: source, job, manifest } = checkpoint;
+  const { jobIdentity, cut } = manifest;
+  const store = openStore({ directory: out, disk, jobIdentity, jobText: source.jobText });
+  const { generation } = store.beginGeneration();
+  const parts: PartRecord[] = [];
+  const write = async (name: string, pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>) => {
+    const writer = store.partWriter(generation, cut, name);
+    try {
+      for await (const piece of pieces) writer.write(piece);
+      parts.push(writer.finish());
+    } finally {
+      writer.discard();
+    }
+  };
+  await write(densePart, pace.count(source.readPart(manifest, densePart)));
+  for (const table of storedTables(checkpoint)) {
+    const { spec, width } = table;
+    const isReplaced = table.table === replacement.stored.table;
+    const none = (async function* (): AsyncGenerator<RowRecords> {})();
+    const old = isReplaced && !replacement.merge ? none : rowsOfTable(checkpoint, table, pace);
+    const cursor = (rows: AsyncIterable<RowRecords>) => cursorOf(rows, spec.dim, width);
+    const first = await cursor(isReplaced ? replacement.rows : none);
+    const second = await cursor(old);
+    for (const run of table.runs) {
+      await write(nameOf(table, run, job.model.tables), runBytes(table, run, first, second));
+    }
+  }
+  const made = { ...manifest, generation, parts };
+  const modelDigest = await digestOfParts({ store, job, manifest: made }, pace); // I2
+  const createdBy = `table import of ${process.pid}`;
+  return store.commit({ ...made, modelDigest, createdBy });
+}
+
+/** A run becomes one part, with all columns: any plan can load it. */
+function runBytes(
+  { spec, width }: StoredTable,
+  { firstRow, rows }: RowRun,
+  first: RowCursor,
+  second: RowCursor,
+): AsyncIterable<Uint8Array> {
+  const records = mergeUntil(firstRow + rows, first, second, { dim: spec.dim, width });
+  return encodeRows(spec.dim, width, records, spec.precision);
+}
+
+function nameOf(
+  { table, spec }: StoredTable,
+  { firstBlock, blocks }: RowRun,
+  tables: readonly TableSpec[],
+): string {
+  const quanta = quantaOf(spec.dim);
+  return partNameOf({ table, firstBlock, blocks, firstQuantum: 0, quanta }, tables);
+}

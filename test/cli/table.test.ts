@@ -1,0 +1,76 @@
+// osiris table from outside: a table goes out, is looked at, and comes in again.
+
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import { lastJson, runCli } from "../helpers/cli.ts";
+import { directoryOf, jobOf } from "./jobs.ts";
+
+test.serial("the commands of `osiris table` explain themselves", async (t) => {
+  const directory = directoryOf(t);
+  for (const command of ["export", "import", "inspect"]) {
+    const { code, stdout } = await runCli(["table", command, "--help"], directory);
+    t.is(code, 0);
+    t.regex(stdout, new RegExp(`Usage: osiris table ${command} `));
+    t.regex(stdout, new RegExp(`\\$ osiris table ${command}`));
+    t.regex(stdout, /--json/);
+    t.regex(stdout, /Exit codes: 0 done, 1 failed, 2 wrong/);
+  }
+});
+
+test.serial("a table goes out to a file and into a checkpoint that trains on", async (t) => {
+  const directory = directoryOf(t);
+  const run = (...args: string[]) => runCli(args, directory);
+  writeFileSync(join(directory, "job.json"), JSON.stringify(jobOf("checkpoints")));
+  const trained = lastJson<{ digest: string }>(await run("train", "job.json", "--json"));
+
+  const looked = await run("table", "inspect", "checkpoints", "--json");
+  t.is(looked.code, 0, looked.stderr);
+  const found = lastJson<{ tables: { name: string; born: number }[] }>(looked);
+  t.like(found, { report: "table.inspect", digest: trained.digest, cut: 43 });
+  const born = found.tables.find(({ name }) => name === "B")?.born ?? 0;
+  t.true(born > 0 && born <= 200);
+  const shown = await run("table", "inspect", "checkpoints");
+  t.regex(shown.stdout, /table +rows +born +dim +precision +parts +bytes +mean norm\nA +200 /);
+  const one = await run("table", "inspect", "checkpoints", "B");
+  t.regex(one.stdout, /Table +B: 200 rows of 8 columns in float32\nBorn +/);
+  t.regex(one.stdout, /Norm .*\n.* … .*█/);
+
+  for (const file of ["B.safetensors", "B.csv", "B.parquet"]) {
+    const out = await run("table", "export", "checkpoints", "B", "--out", file, "--state");
+    t.is(out.code, 0, out.stderr);
+    t.true(out.stdout.startsWith(`${file}: ${born} rows of 8 columns, `), out.stdout);
+    const made = `from-${file}`;
+    const args = ["table", "import", "checkpoints", "B", "--from", file, "--out", made, "--json"];
+    const back = await run(...args);
+    t.is(back.code, 0, back.stderr);
+    const report = { report: "table.import", rows: born, digest: trained.digest, hasState: true };
+    t.like(lastJson(back), report);
+  }
+  t.is(readFileSync(join(directory, "B.csv"), "utf8").split("\n").length, born + 2);
+  const job = { ...jobOf("from-B.csv") };
+  writeFileSync(join(directory, "again.json"), JSON.stringify(job));
+  const again = await run("train", "again.json", "--json");
+  t.like(lastJson(again), { report: "train", digest: trained.digest });
+
+  const wrong: [string[], RegExp][] = [
+    [["export", "checkpoints", "C", "--out", "C.csv"], /Expected a table of the model, `A`, `B`/],
+    [["export", "checkpoints", "B", "--out", "B.npy"], /Expected a file ending in .*, got B\.npy/],
+    [["export", "nowhere", "B", "--out", "C.csv"], /nowhere/],
+    [["export", "checkpoints", "B", "--out", "no/B.csv"], /Cannot write no\/B\.csv: ENOENT/],
+    [["import", "checkpoints", "B", "--from", "none.csv", "--out", "x"], /none\.csv: ENOENT/],
+    [["import", "checkpoints", "A", "--from", "B.csv", "--out", "from-B.csv"], /new or empty/],
+    [["import", "checkpoints", "B", "--from", "B.csv"], /required option '--out/],
+  ];
+  for (const [args, sentence] of wrong) {
+    const ended = await run("table", ...args);
+    t.is(ended.code, 2, `${args.join(" ")}: ${ended.stderr}`);
+    t.regex(ended.stderr, sentence);
+    t.notRegex(ended.stderr, /\n {4}at /);
+  }
+  t.false(existsSync(join(directory, "x")));
+  t.deepEqual(
+    readdirSync(directory).filter((name) => name.includes("temp")),
+    [],
+  );
+});

@@ -12,9 +12,10 @@ import { assign, fromPromise, setup } from "xstate";
 import { StepTimeoutError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import { digestOf, missingParts } from "../src/training/part-names.ts";
+import { needsBaseline } from "../storage/baselines.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
+import type { SavedPart } from "../storage/saving.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
-import type { SavedPart } from "./device-program.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox, type RunScope } from "./mailbox.ts";
@@ -25,6 +26,8 @@ export interface CheckpointCoordinatorInput {
   readonly job: JobSpec;
   readonly devices: number;
   readonly store: CheckpointStore;
+  /** The newest checkpoint of the chain. */
+  readonly latest: Manifest | undefined;
   /** Who writes, for people. */
   readonly createdBy: string;
 }
@@ -51,7 +54,7 @@ const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ 
     run: scope.run,
     generation: scope.generation,
     cut: cut.cut,
-    parts: saved.map(({ name, bytes, sha256 }) => ({ name, bytes, sha256 })),
+    parts: saved.map(({ leaves: _leaves, ...part }) => part),
     modelDigest: digestOf(leaves, job.model.tables),
     arithmetic: cut.arithmetic,
     metrics: cut.metrics,
@@ -82,10 +85,11 @@ const machine = setup({
       parts: new Map(),
     }),
     askDevices: ({ context }) => {
-      const { mailbox, cut, devices } = context;
+      const { mailbox, cut, devices, job, latest } = context;
       if (cut === undefined) return;
+      const isBaseline = needsBaseline(job.checkpoint.differential, latest?.written);
       for (let index = 0; index < devices; index++) {
-        const body = { command: cut.command, cut: cut.cut };
+        const body = { command: cut.command, cut: cut.cut, isBaseline };
         mailbox.tell({ role: "device", index }, "device.save", body);
       }
     },
@@ -155,6 +159,7 @@ const machine = setup({
           target: "idle",
           actions: [
             assign({
+              latest: ({ event }) => event.output,
               committed: ({ context, event }) => ({
                 command: context.cut?.command ?? 0,
                 cut: event.output.cut,

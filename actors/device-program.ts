@@ -20,13 +20,13 @@ import { createDeviceState, type DeviceState } from "../src/training/device-stat
 import { idCountsOf, type TableIdCounts } from "../src/training/dynamic-ids.ts";
 import { scoreAll } from "../src/training/evaluation.ts";
 import { evaluate, type Metrics } from "../src/training/metrics.ts";
-import { partsNeeded, partsOf, restorePart } from "../src/training/parts.ts";
+import { createCutter, partsNeeded, restorePart } from "../src/training/parts.ts";
 import { createPipeline, type Pipeline } from "../src/training/pipeline.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
 import { createStepMeter } from "../src/training/step-meter.ts";
 import { writeCurves } from "../src/training/tier-advice.ts";
-import type { PartRecord } from "../storage/checkpoint-store.ts";
 import { openExistingStore } from "../storage/directory-checkpoint-store.ts";
+import { createSaving, type SavedPart, type Saving } from "../storage/saving.ts";
 import { createRowsBelow } from "../storage/tiers/ring.ts";
 import {
   type Assembly,
@@ -41,13 +41,8 @@ import {
 export type DeviceCommand =
   | { readonly type: "run"; readonly toStep: number; readonly lossSum: number }
   | { readonly type: "evaluate" }
-  | { readonly type: "save"; readonly cut: number }
+  | { readonly type: "save"; readonly cut: number; readonly isBaseline: boolean }
   | { readonly type: "end" };
-
-/** A part on disk, and the hashes of what it means (`Part.leaves`). */
-export interface SavedPart extends PartRecord {
-  readonly leaves: readonly string[];
-}
 
 export type DeviceReport =
   | { readonly type: "ready"; readonly step: number; readonly arithmetic: string }
@@ -104,7 +99,9 @@ export async function runDevice(
   });
   const recipe = { optimizer: job.optimizer, seed: job.seed };
   const below = belowOf(derived, memory, rank, meter.cellsFor("tiers", cells));
-  const device = createDeviceState({ rank, topology, recipe, kernels, exchange, below });
+  const hasDifferences = job.checkpoint.differential !== "none";
+  const parts = { rank, topology, recipe, kernels, exchange, below, hasDifferences };
+  const device = createDeviceState(parts);
   const intake = createBatchIntake({
     shape: ringShape,
     memory: memory.ring,
@@ -115,6 +112,7 @@ export async function runDevice(
     readers,
   });
   await restore(device, assembly, ports);
+  const save = createSaves(device, assembly, ports);
   progress.steps[rank] = assembly.fromStep;
   const steps = schedule.steps - assembly.fromStep;
   const { depth } = job.pipeline;
@@ -142,7 +140,7 @@ export async function runDevice(
         tell({
           type: "saved",
           cut: command.cut,
-          parts: await save(device, assembly, ports, command.cut),
+          parts: await save(command.cut, command.isBaseline),
         });
         break;
       case "end":
@@ -220,8 +218,11 @@ function repairedIds({ lanes, topology }: DeviceState): number[] {
   );
 }
 
-async function restore(device: DeviceState, assembly: Assembly, ports: DevicePorts): Promise<void> {
-  const { manifest, job } = assembly;
+async function restore(
+  device: DeviceState,
+  { manifest, job }: Assembly,
+  ports: DevicePorts,
+): Promise<void> {
   if (manifest === undefined) return;
   if (manifest.arithmetic !== device.kernels.arithmetic) {
     throw new ArithmeticMismatchError(manifest.arithmetic, device.kernels.arithmetic);
@@ -229,22 +230,25 @@ async function restore(device: DeviceState, assembly: Assembly, ports: DevicePor
   const store = openExistingStore(job.checkpoint.directory, ports.disk);
   const names = manifest.parts.map(({ name }) => name);
   for (const name of partsNeeded(device, names)) {
-    await restorePart(device, name, store.readWholePart(manifest, name));
+    await restorePart(device, name, store.readLayers(manifest, name));
   }
 }
 
-async function save(
-  device: DeviceState,
-  assembly: Assembly,
-  ports: DevicePorts,
-  cut: number,
-): Promise<SavedPart[]> {
-  const store = openExistingStore(assembly.job.checkpoint.directory, ports.disk);
-  const saved: SavedPart[] = [];
-  for (const part of partsOf(device)) {
-    const writer = store.partWriter(assembly.generation, cut, part.name);
-    for await (const bytes of part.bytes()) writer.write(bytes);
-    saved.push({ ...writer.finish(), leaves: await part.leaves() });
-  }
-  return saved;
+/** Saves the parts of this device, cut after cut. */
+function createSaves(device: DeviceState, assembly: Assembly, ports: DevicePorts) {
+  const { generation, manifest, job } = assembly;
+  const { directory, differential } = job.checkpoint;
+  let saving: Saving | undefined;
+  const cutter = createCutter(device, { differential, restored: manifest?.parts ?? [] });
+  return async (cut: number, isBaseline: boolean): Promise<SavedPart[]> => {
+    const store = openExistingStore(directory, ports.disk);
+    saving ??= createSaving({ store, generation, differential, manifest });
+    const saved: SavedPart[] = [];
+    for (const part of cutter(isBaseline)) {
+      const to = saving.begin(cut, part.name, part.isWhole);
+      for await (const bytes of part.bytes()) to.write(bytes);
+      saved.push(to.finish(await part.leaves()));
+    }
+    return saved;
+  };
 }

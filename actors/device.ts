@@ -22,9 +22,10 @@ import { ringDoorbell } from "../src/exchange/cells.ts";
 import type { Launcher, Thread, ThreadEnd } from "../src/launcher.ts";
 import { partNameOf } from "../src/training/part-names.ts";
 import type { HeldShard } from "../src/training/topology.ts";
+import type { SavedPart } from "../storage/saving.ts";
 import { type Assembly, derive, type GenerationMemory, progressOver } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
-import type { DeviceCommand, DeviceReport, SavedPart } from "./device-program.ts";
+import type { DeviceCommand, DeviceReport } from "./device-program.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { type Address, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
@@ -227,7 +228,7 @@ function commandOf(event: Question): DeviceCommand {
     case "device.evaluate":
       return { type: "evaluate" };
     case "device.save":
-      return { type: "save", cut: event.body.cut };
+      return { type: "save", cut: event.body.cut, isBaseline: event.body.isBaseline };
     default:
       return event satisfies never;
   }

@@ -145,11 +145,11 @@ const machine = setup({
       if (claimed === undefined) throw new RangeError("No generation is claimed");
       const { generation, latest, store } = claimed;
       const scope = { run: record.run, generation };
-      const common = { network, scope, job, store };
+      const common = { network, scope, job, store, latest };
       const devices = devicesOf(hosts);
       const forCuts = { ...common, devices, createdBy };
       enqueue.spawnChild("checkpoint", { id: "checkpoint", input: forCuts });
-      const input = { ...common, record, hosts, membership, latest, failedAtMs };
+      const input = { ...common, record, hosts, membership, failedAtMs };
       enqueue.spawnChild("training", { id: "training", input });
     }),
     stopCoordinators: enqueueActions(({ enqueue }) => {

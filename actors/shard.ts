@@ -7,8 +7,8 @@
 // Fails   when told to; the device goes down with it, and with that the generation (law 3)
 
 import { assign, setup } from "xstate";
+import type { SavedPart } from "../storage/saving.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
-import type { SavedPart } from "./device-program.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { listening } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox, type RunScope } from "./mailbox.ts";

@@ -266,7 +266,7 @@ async function takeOver([first, ...others]: readonly Entrant[]): Promise<void> {
     }
     for (const [at, shard] of slab.shards.entries()) {
       for await (const records of first.device.slab.records(at)) {
-        await slab.restore(at, shard, records);
+        await slab.restore(at, shard, records, false);
       }
     }
     if (contender.isTwin) cutWeights(device);

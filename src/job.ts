@@ -19,6 +19,7 @@ import { checkAll, checkOptions, expected } from "./options.ts";
 import { checkCover } from "./planner/assess.ts";
 import { planFileSchema, planOfFile, writePlan } from "./planner/plan-file.ts";
 import { deviceCount, isRowScheme, quantaOf, rowSchemes } from "./planner/shards.ts";
+import { type CheckpointOptions, checkpointOptions } from "./training/checkpoint-options.ts";
 import { earlyStoppingOptions } from "./training/early-stopping.ts";
 import { pipelineOptions } from "./training/pipeline.ts";
 
@@ -55,16 +56,7 @@ export const jobSchema = z.strictObject({
   exchange: exchangeOptions.prefault({}),
   /** Evaluation on held-out samples, at cuts. Left out: none. */
   evaluation: evaluationOptions.optional(),
-  checkpoint: z
-    .strictObject({
-      /** A checkpoint every so many steps, and one at the end. */
-      everySteps: z.int().min(1).default(200),
-      /** Where checkpoints rest. One directory holds one run. */
-      directory: z.string().min(1).default("checkpoints"),
-      /** How many are kept, besides the best. */
-      keep: z.int().min(1).default(2),
-    })
-    .prefault({}),
+  checkpoint: checkpointOptions.prefault({}),
   /** All that is random follows from it. */
   seed: z.int().min(0).default(1),
   /** Fixed parts of a batch; a part of the arithmetic. At least the number of devices. */
@@ -110,7 +102,7 @@ export interface JobOptions {
     /** As `JobOptions.data`; its batch size is that of the training data. */
     readonly data?: DataOptions | Omit<DataOptions, "batchSize">;
   };
-  readonly checkpoint?: z.input<typeof jobSchema>["checkpoint"];
+  readonly checkpoint?: CheckpointOptions;
   readonly seed?: number;
   readonly slices?: z.input<typeof jobSchema>["slices"];
   readonly devices?: number;

@@ -178,31 +178,37 @@ function look(
   }
 }
 
-/** @throws CheckpointCorruptError naming the first part that is missing or has another size */
+/**
+ * @throws CheckpointCorruptError naming the first file that is missing or has another size, of the
+ * parts or of what they rest on
+ */
 export function checkParts({ disk, paths }: Place, manifest: Omit<Manifest, "sha256">): void {
+  const own = { cut: manifest.cut, generation: manifest.generation };
   for (const part of manifest.parts) {
-    const path = paths.part(manifest.cut, manifest.generation, part.name);
-    if (!disk.exists(path)) throw new CheckpointCorruptError(path, "it is not there");
-    const size = onDisk("read", path, () => {
-      const file = disk.open(path, "read");
-      try {
-        return file.size();
-      } finally {
-        file.close();
+    for (const { cut, generation, bytes } of [...part.base, { ...part, ...own }]) {
+      const path = paths.part(cut, generation, part.name);
+      if (!disk.exists(path)) throw new CheckpointCorruptError(path, "it is not there");
+      const size = onDisk("read", path, () => {
+        const file = disk.open(path, "read");
+        try {
+          return file.size();
+        } finally {
+          file.close();
+        }
+      });
+      if (size !== bytes) {
+        throw new CheckpointCorruptError(path, `it has ${size} bytes, expected ${bytes}`);
       }
-    });
-    if (size !== part.bytes) {
-      throw new CheckpointCorruptError(path, `it has ${size} bytes, expected ${part.bytes}`);
     }
   }
 }
 
-/** The cuts with a manifest, by generation, newest first. */
 /** Whether anything was ever committed here that is still on disk, by whichever job. */
 export function hasCheckpoints(place: Place): boolean {
   return committedCuts(place).size > 0;
 }
 
+/** The cuts with a manifest, by generation, newest first. */
 function committedCuts({ disk, paths }: Place): Map<number, number[]> {
   const cuts = new Map<number, number[]>();
   const names = onDisk("read", paths.checkpoints, () => disk.list(paths.checkpoints));

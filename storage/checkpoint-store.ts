@@ -11,11 +11,35 @@
 // and processes at once.
 
 /** A file of a checkpoint. */
-export interface PartRecord {
-  readonly name: string;
+export interface PartFile {
   readonly bytes: number;
   /** Hexadecimal. */
   readonly sha256: string;
+}
+
+/** The file of the same part in an earlier checkpoint of the chain. */
+export interface BasePart extends PartFile {
+  readonly cut: number;
+  readonly generation: number;
+}
+
+/** A part of a checkpoint. */
+export interface PartRecord extends PartFile {
+  readonly name: string;
+  /**
+   * What the part rests on, where it holds only what changed: whole first, then differences, oldest
+   * first. Empty: the part is whole.
+   */
+  readonly base: readonly BasePart[];
+}
+
+/** Bytes of the parts written since the baseline, the last checkpoint that rests on no other. */
+export interface Written {
+  readonly baseline: number;
+  /** Checkpoints since then, their bytes together, and those of the last. */
+  readonly differences: number;
+  readonly sum: number;
+  readonly last: number;
 }
 
 /** What a committer says about its checkpoint. */
@@ -45,6 +69,7 @@ export interface Manifest extends ManifestFields {
   readonly version: number;
   /** Hash of the job's specification. */
   readonly jobIdentity: string;
+  readonly written: Written;
   /** The manifest before this one on the chain; null for the first. */
   readonly parent: { readonly file: string; readonly sha256: string } | null;
   /** Hash of this manifest's own text. */
@@ -70,7 +95,10 @@ export interface Generation {
 export interface PartWriter {
   /** Appends; the caller keeps the buffer. @throws StoreFailedError, GenerationFencedError */
   write(bytes: Uint8Array): void;
-  /** Returns once the bytes are on disk. @throws StoreFailedError, GenerationFencedError */
+  /**
+   * Returns once the bytes are on disk; `base` is empty.
+   * @throws StoreFailedError, GenerationFencedError
+   */
   finish(): PartRecord;
   /** Gives up an unfinished part. Nothing happens after `finish`. */
   discard(): void;
@@ -110,25 +138,32 @@ export interface CheckpointStore {
   list(): { readonly manifests: readonly Manifest[]; readonly damaged: readonly Damage[] };
 
   /**
-   * Reads every part of a checkpoint and compares.
+   * Reads every part of a checkpoint, and what it rests on, and compares.
    * @throws CheckpointCorruptError naming the file
    */
   verify(manifest: Manifest): void;
 
   /**
-   * The bytes of a part, in pieces that are overwritten by the next one. Whether they are right is
-   * known at the end: use nothing before the iteration has returned.
+   * The bytes of a part's own file, in pieces that are overwritten by the next one. Whether they
+   * are right is known at the end: use nothing before the iteration has returned.
    * @throws CheckpointCorruptError naming the file, CheckpointMissingError (no such part)
    */
   readPart(manifest: Manifest, name: string): Generator<Uint8Array, void, undefined>;
 
-  /** The whole part in memory that the caller owns. Errors as `readPart`. */
+  /** The same, in memory that the caller owns. Errors as `readPart`. */
   readWholePart(manifest: Manifest, name: string): Uint8Array;
 
   /**
-   * Removes all but the newest `keep` checkpoints and the best one, with what unfinished writers
-   * left behind. Reads the newest one back first, and removes nothing if that fails. `generation`
-   * is the caller's; what newer ones write is left alone. Returns the names removed.
+   * All that a part is made of: its own file first, then what it rests on, newest first. Each is
+   * opened when it is iterated over. Otherwise as `readPart`.
+   */
+  readLayers(manifest: Manifest, name: string): Generator<Uint8Array, void, undefined>[];
+
+  /**
+   * Removes all but the newest `keep` checkpoints, the best one and what those rest on, with what
+   * unfinished writers left behind. Reads the newest one back first, and removes nothing if that
+   * fails. `generation` is the caller's; what newer ones write is left alone. Returns the names
+   * removed.
    * @throws CheckpointCorruptError, GenerationFencedError, StoreFailedError, InvalidOptionError
    */
   collect(options: { readonly generation: number; readonly keep: number }): string[];

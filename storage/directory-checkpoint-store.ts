@@ -7,6 +7,7 @@
 //   K3. A checkpoint that goes loses its manifest first, durably: there is never half of one.
 //   K4. A directory without a checkpoint is nobody's: a job that failed before its first one does
 //       not bar the way. Whoever takes it over claims a newer generation, which fences the former.
+//   K5. What a kept checkpoint rests on is kept with it.
 
 import { strict as assert } from "node:assert";
 import { dirname, join } from "node:path";
@@ -18,6 +19,7 @@ import {
   StoreFailedError,
 } from "../src/errors.ts";
 import { expected } from "../src/options.ts";
+import { writtenAfter } from "./baselines.ts";
 import {
   asGeneration,
   checkFence,
@@ -54,7 +56,7 @@ import {
   parseCheckpointName,
   pathsOf,
 } from "./manifest.ts";
-import { openPart, readWholePart, streamPart, verifyParts } from "./part-files.ts";
+import { openPart, readLayers, readWholePart, streamPart, verifyParts } from "./part-files.ts";
 
 /** What `openStore` needs. */
 export interface StoreOptions {
@@ -109,6 +111,8 @@ export function openExistingStore(directory: string, disk: Disk = realDisk): Che
 }
 
 function storeAt(directory: string, place: Place, jobText: string): CheckpointStore {
+  // A baseline is read back once, not with every checkpoint that rests on it.
+  const verified = new Set<string>();
   return {
     directory,
     jobText,
@@ -120,7 +124,8 @@ function storeAt(directory: string, place: Place, jobText: string): CheckpointSt
     verify: (manifest) => verifyParts(place, manifest),
     readPart: (manifest, name) => streamPart(place, manifest, name),
     readWholePart: (manifest, name) => readWholePart(place, manifest, name),
-    collect: (options) => collect(place, options),
+    readLayers: (manifest, name) => readLayers(place, manifest, name),
+    collect: (options) => collect(place, options, verified),
   };
 }
 
@@ -160,6 +165,7 @@ function commit(place: Place, fields: ManifestFields): Manifest {
       metrics: fields.metrics ?? null,
       position: fields.position ?? null,
       createdBy: fields.createdBy,
+      written: writtenAfter(before?.written, fields.parts),
       parts: [...fields.parts].sort((a, b) => (a.name < b.name ? -1 : 1)),
     };
     const { bytes, sha256 } = encodeRecord(manifest);
@@ -189,7 +195,11 @@ function list(place: Place): { manifests: Manifest[]; damaged: Damage[] } {
   return { manifests, damaged };
 }
 
-function collect(place: Place, options: { generation: number; keep: number }): string[] {
+function collect(
+  place: Place,
+  options: { generation: number; keep: number },
+  verified: Set<string>,
+): string[] {
   const { disk, paths } = place;
   const { generation, keep } = options;
   const directory = dirname(paths.job);
@@ -203,6 +213,7 @@ function collect(place: Place, options: { generation: number; keep: number }): s
     manifests
       .slice(0, keep)
       .concat(best ?? [])
+      .flatMap((one) => [one, ...one.parts.flatMap(({ base }) => base)]) // K5
       .map((one) => directoryOf(one)),
   );
   const removed = disk.list(paths.checkpoints).filter((name) => {
@@ -213,8 +224,9 @@ function collect(place: Place, options: { generation: number; keep: number }): s
     return newest.generation === generation && parsed.cut <= newest.cut;
   });
   if (removed.length === 0) return [];
-  verifyParts(place, newest); // K2
-  for (const name of removed) {
+  verifyParts(place, newest, verified); // K2
+  // Newest first: what others rest on goes after them (K5).
+  for (const name of [...removed].reverse()) {
     const path = join(paths.checkpoints, name);
     asGeneration(place, generation, "remove", path, () => {
       if (disk.exists(join(path, manifestName))) {
@@ -234,8 +246,8 @@ function collect(place: Place, options: { generation: number; keep: number }): s
   return removed;
 }
 
-function directoryOf(manifest: Manifest): string {
-  return checkpointName(manifest.cut, manifest.generation);
+function directoryOf({ cut, generation }: Pick<Manifest, "cut" | "generation">): string {
+  return checkpointName(cut, generation);
 }
 
 function nameOf(manifest: Manifest): string {

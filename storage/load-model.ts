@@ -45,7 +45,7 @@ export async function loadModel(directory: string, options: LoadOptions = {}): P
   const device = createSoloDevice({ input, recipe: { optimizer, seed }, kernels });
   const names = manifest.parts.map(({ name }) => name);
   for (const name of partsNeeded(device, names)) {
-    await restorePart(device, name, store.readWholePart(manifest, name));
+    await restorePart(device, name, store.readLayers(manifest, name));
   }
   return new Model({ device, job, jobText: store.jobText, manifest, disk });
 }

@@ -1,10 +1,13 @@
-// Names and texts of the directory store. This file is the format, version 1.
+// Names and texts of the directory store. This file is the format, version 2.
 //
 //   <directory>/job.json                              whose directory this is
 //   <directory>/generations/000012.json               created exclusively: the fence
 //   <directory>/checkpoints/000000400-g000012/        cut 400, written by generation 12
 //       manifest.json                                 written last
-//       dense, rows-0003, ...                         the parts
+//       dense, table-00003, ...                       the parts
+//
+// A part may hold only what changed: the manifest then names the files of earlier checkpoints that
+// it rests on, which are kept as long as it is.
 //
 // All .json are sealed (sealed-json.ts). A generation record says which checkpoint the generation
 // goes on from; a record that is not finished means that its generation did nothing.
@@ -16,10 +19,19 @@ import type { Manifest } from "./checkpoint-store.ts";
 import { seal, unseal } from "./sealed-json.ts";
 
 /** Version of everything this file describes. */
-export const formatVersion = 1;
+export const formatVersion = 2;
 
 const nat = z.number().int().nonnegative();
 const hash = z.string().regex(/^[0-9a-f]{64}$/);
+
+const file = { bytes: nat, sha256: hash };
+
+/** A part of a checkpoint, as it stands in a manifest and as it travels. */
+export const partSchema = z.object({
+  name: z.string(),
+  ...file,
+  base: z.array(z.object({ cut: nat, generation: nat, ...file })),
+});
 
 const jobSchema = z.object({
   version: z.literal(formatVersion),
@@ -50,7 +62,8 @@ export const manifestSchema = z.object({
   metrics: z.unknown(),
   position: z.unknown(),
   createdBy: z.string(),
-  parts: z.array(z.object({ name: z.string(), bytes: nat, sha256: hash })),
+  written: z.object({ baseline: nat, differences: nat, sum: nat, last: nat }),
+  parts: z.array(partSchema),
   sha256: hash,
 });
 

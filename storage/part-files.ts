@@ -5,7 +5,7 @@ import { strict as assert } from "node:assert";
 import { createHash } from "node:crypto";
 import { CheckpointCorruptError, CheckpointMissingError } from "../src/errors.ts";
 import { asGeneration, checkFence, type Place } from "./chain.ts";
-import type { Manifest, PartRecord, PartWriter } from "./checkpoint-store.ts";
+import type { BasePart, Manifest, PartFile, PartRecord, PartWriter } from "./checkpoint-store.ts";
 import { onDisk, temporarySuffix } from "./durable-files.ts";
 import { manifestName } from "./manifest.ts";
 
@@ -49,7 +49,7 @@ export function openPart(place: Place, generation: number, cut: number, name: st
       });
       checkFence(place, generation);
       attempt("name", () => disk.rename(temporary, path));
-      return { name, bytes, sha256: hash.digest("hex") };
+      return { name, bytes, sha256: hash.digest("hex"), base: [] };
     },
     discard() {
       if (!isOpen) return;
@@ -59,36 +59,59 @@ export function openPart(place: Place, generation: number, cut: number, name: st
   };
 }
 
+/** A file in the directory of its checkpoint. */
+export interface PlacedPart extends BasePart {
+  readonly path: string;
+}
+
+/** The file of a part, then those that it rests on, newest first. */
+export function layersOf({ paths }: Place, manifest: Chained, part: PartRecord): PlacedPart[] {
+  const own = { ...part, cut: manifest.cut, generation: manifest.generation };
+  return [own, ...[...part.base].reverse()].map(({ cut, generation, bytes, sha256 }) => {
+    return { cut, generation, bytes, sha256, path: paths.part(cut, generation, part.name) };
+  });
+}
+
+/** What of a manifest says where its files are. */
+type Chained = Pick<Manifest, "cut" | "generation">;
+
 /** See `CheckpointStore.readPart`. */
-export function* streamPart(
-  { disk, paths }: Place,
+export function streamPart(
+  place: Place,
   manifest: Manifest,
   name: string,
 ): Generator<Uint8Array, void, undefined> {
   const part = recordOf(manifest, name);
-  const path = paths.part(manifest.cut, manifest.generation, name);
+  const path = place.paths.part(manifest.cut, manifest.generation, name);
+  return streamFile(place, { ...part, path });
+}
+
+function* streamFile(
+  { disk }: Place,
+  { path, bytes, sha256: expected }: PartFile & { readonly path: string },
+): Generator<Uint8Array, void, undefined> {
   if (!disk.exists(path)) throw new CheckpointCorruptError(path, "it is not there");
   const file = onDisk("read", path, () => disk.open(path, "read"));
   const hash = createHash("sha256");
-  const buffer = new Uint8Array(Math.min(readBytes, part.bytes));
+  const buffer = new Uint8Array(Math.min(readBytes, bytes));
   try {
-    for (let at = 0; at < part.bytes; ) {
+    for (let at = 0; at < bytes; ) {
       const count = onDisk("read", path, () => file.read(buffer, at));
-      const piece = buffer.subarray(0, Math.min(count, part.bytes - at));
+      const piece = buffer.subarray(0, Math.min(count, bytes - at));
       if (piece.length === 0) {
-        throw new CheckpointCorruptError(path, `it has ${at} bytes, expected ${part.bytes}`);
+        throw new CheckpointCorruptError(path, `it has ${at} bytes, expected ${bytes}`);
       }
       at += piece.length;
       hash.update(piece);
       yield piece;
     }
     const size = file.size();
-    if (size !== part.bytes) {
-      throw new CheckpointCorruptError(path, `it has ${size} bytes, expected ${part.bytes}`);
+    if (size !== bytes) {
+      throw new CheckpointCorruptError(path, `it has ${size} bytes, expected ${bytes}`);
     }
     const sha256 = hash.digest("hex");
-    if (sha256 !== part.sha256) {
-      throw new CheckpointCorruptError(path, `its hash is ${sha256}, expected ${part.sha256}`);
+    if (sha256 !== expected) {
+      throw new CheckpointCorruptError(path, `its hash is ${sha256}, expected ${expected}`);
     }
   } finally {
     file.close();
@@ -106,9 +129,24 @@ export function readWholePart(place: Place, manifest: Manifest, name: string): U
   return whole;
 }
 
-/** See `CheckpointStore.verify`. */
-export function verifyParts(place: Place, manifest: Manifest): void {
-  for (const { name } of manifest.parts) for (const _ of streamPart(place, manifest, name));
+/** See `CheckpointStore.readLayers`. */
+export function readLayers(
+  place: Place,
+  manifest: Manifest,
+  name: string,
+): Generator<Uint8Array, void, undefined>[] {
+  const layers = layersOf(place, manifest, recordOf(manifest, name));
+  return layers.map((layer) => streamFile(place, layer));
+}
+
+/** See `CheckpointStore.verify`. Files in `known`, by path and hash, were read before. */
+export function verifyParts(place: Place, manifest: Manifest, known = new Set<string>()): void {
+  for (const layer of manifest.parts.flatMap((part) => layersOf(place, manifest, part))) {
+    const key = `${layer.path} ${layer.sha256}`;
+    if (known.has(key)) continue;
+    for (const _ of streamFile(place, layer));
+    known.add(key);
+  }
 }
 
 function recordOf(manifest: Manifest, name: string): PartRecord {

@@ -1,7 +1,13 @@
 // The rows of one part of a checkpoint, as a stream: the one place that knows what a part rests on.
 
+import { addRowsOfPart } from "../src/embedding/ids-part.ts";
+import { mergeLayers, withRows } from "../src/embedding/layers.ts";
+import { createRowSet } from "../src/embedding/row-set.ts";
 import type { RowRecords } from "../src/embedding/row-store.ts";
 import { decodeRows } from "../src/embedding/rows-part.ts";
+import { blockRowsOf } from "../src/embedding/shards.ts";
+import { idsOfPart, tableOfPart } from "../src/training/part-names.ts";
+import { tableOf } from "../src/training/topology.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import type { Pace } from "./pace.ts";
 
@@ -10,9 +16,34 @@ import type { Pace } from "./pace.ts";
  * right is known at the end. @throws CheckpointCorruptError
  */
 export function rowsOfPart(
-  { store, manifest }: Pick<OpenCheckpoint, "store" | "manifest">,
+  checkpoint: OpenCheckpoint,
   { name, dim, width }: { name: string; dim: number; width: number },
   pace: Pace,
 ): Generator<RowRecords> {
-  return decodeRows(pace.count(store.readPart(manifest, name)), { dim, width, path: name });
+  const { store, manifest, job } = checkpoint;
+  const layers = store.readLayers(manifest, name);
+  const expect = { dim, width, path: name };
+  const rows = mergeLayers(layers.map((pieces) => decodeRows(pace.count(pieces), expect)));
+  const table = tableOfPart(name, job.model.tables)?.table ?? 0;
+  const isDynamic = job.model.tables[table]?.dynamic !== undefined;
+  return isDynamic ? withIds(checkpoint, table, rows) : rows;
+}
+
+/** Of the rows of a table with dynamic ids those that an id has: others lost theirs. */
+function* withIds(
+  { store, manifest, job }: OpenCheckpoint,
+  table: number,
+  chunks: Iterable<RowRecords>,
+): Generator<RowRecords> {
+  const { tables } = job.model;
+  const rows = createRowSet();
+  for (const { name } of manifest.parts) {
+    if (idsOfPart(name, tables)?.table !== table) continue;
+    const blockRows = blockRowsOf(tableOf(tables, table));
+    addRowsOfPart(rows, store.readWholePart(manifest, name), blockRows, name);
+  }
+  for (const chunk of chunks) {
+    const own = withRows(chunk, (row) => rows.has(row));
+    if (own.rows.length > 0) yield own;
+  }
 }

@@ -11,20 +11,25 @@
 //   C1. A place that a batch in flight needs is pinned: its row stays.
 //   C2. `touched` of a place says that its row differs from what lies below: it goes down before
 //       the place is given away.
+//   C3. Where hashes are kept, that of a place is of its row at the last cut, and 0 where the row
+//       was not born by then; of rows of `sinceCut` nobody asks any more (saved-rows.ts).
 
 import type { Kernels, Rows } from "../kernels/kernels.ts";
 import type { Precision } from "../kernels/precision.ts";
 import { recordBytesOf } from "../kernels/records.ts";
 import {
   createRowCache,
-  findPlace,
   type Placed,
   type PlacedMemory,
   type RowCache,
 } from "../kernels/row-cache.ts";
 import type { Key } from "../random.ts";
+import { subtractSum } from "./digest.ts";
+import { recordRowsMax } from "./records-in-memory.ts";
 import { createReuseSampler, type ReuseSampler } from "./reuse.ts";
-import { dropRowsMax, type FoundRecords, type RowsBelow } from "./rows-below.ts";
+import type { RowRecords } from "./row-store.ts";
+import type { FoundRecords, RowsBelow } from "./rows-below.ts";
+import type { SavedRows } from "./saved-rows.ts";
 import type { Shard } from "./shards.ts";
 import type { CacheShape } from "./tiers.ts";
 
@@ -65,6 +70,10 @@ export interface CachedShard {
   readonly counts: CacheCounts;
   readonly reuse: ReuseSampler;
   readonly birth: Birth;
+  /** What checkpoints have of it. */
+  readonly saved: SavedRows;
+  /** Room in which records become rows. */
+  readonly room: Rows;
 }
 
 export function createCachedShard(options: {
@@ -76,14 +85,17 @@ export function createCachedShard(options: {
   readonly shape: CacheShape;
   /** Of the whole table. */
   readonly tableRows: number;
+  savedFor(places: number): SavedRows;
 }): CachedShard {
-  const { kernels, shard, tile, shape, tableRows, ...rest } = options;
+  const { kernels, shard, tile, shape, tableRows, savedFor, ...rest } = options;
   const cache = createRowCache({ ...shape, rows: shard.rows });
   const rows = { ...reserveTile(kernels, tile, cache.rowOf.length), names: cache.rowOf };
   const counts = { lookups: 0, distinct: 0, missed: 0, conflicts: 0, conflictLookups: 0 };
   const recordBytes = recordBytesOf(tile, tile.stateWidth);
   const reuse = createReuseSampler({ rows: shard.rows, scale: tableRows / shard.rows });
-  return { ...rest, shard, tile, rows, cache, recordBytes, counts, reuse };
+  const saved = savedFor(rows.rows);
+  const room = reserveTile(kernels, tile, recordRowsMax);
+  return { ...rest, shard, tile, rows, cache, recordBytes, counts, reuse, saved, room };
 }
 
 /** Room for some rows of a shard. */
@@ -137,6 +149,53 @@ export function arriveRows(
   kernels.bornAt(rows, pick(missed, born), pick(missedRows, born), key, purpose, scale, state);
 }
 
+/** Keeps the hashes of rows that came up as the last cut left them. C3 */
+export function noteArrived(
+  kernels: Kernels,
+  cached: CachedShard,
+  { missed, missedRows }: Pick<Placed, "missed" | "missedRows">,
+  { found, records }: FoundRecords,
+): void {
+  const { saved, recordBytes } = cached;
+  const { hashing, hashes } = saved;
+  if (hashes.length === 0) return;
+  for (let first = 0; first < missed.length; first += recordRowsMax) {
+    const rows = missedRows.subarray(first, first + recordRowsMax);
+    const bytes = records.subarray(first * recordBytes);
+    const chunk = rowsOfRecords(kernels, cached, rows, bytes);
+    for (let i = 0; i < rows.length; i++) {
+      const at = (missed[first + i] ?? 0) * hashing.words;
+      if (found[first + i] === 1) hashes.set(hashing.of(chunk, i), at);
+      else hashes.fill(0, at, at + hashing.words);
+    }
+  }
+}
+
+const ordinals = Int32Array.from({ length: recordRowsMax }, (_, i) => i);
+
+/** What is in the records (n <= recordRowsMax) of some rows, counted from the shard's first. */
+export function rowsOfRecords(
+  kernels: Kernels,
+  { room, shard }: Pick<CachedShard, "room" | "shard">,
+  rows: Int32Array,
+  records: Uint8Array,
+): RowRecords {
+  const at = ordinals.subarray(0, rows.length);
+  kernels.scatterRecords(room, at, records, at);
+  return {
+    rows: rows.map((row) => row + shard.firstRow),
+    weights: kernels.readRows(room, 0, rows.length),
+    state: kernels.read(kernels.part(room.state, 0, rows.length)),
+  };
+}
+
+/** A row that differs leaves its place. */
+function noteChanged({ sums, hashes, sinceCut }: SavedRows, row: number, place: number): void {
+  if (hashes.length === 0 || sinceCut.has(row)) return;
+  sinceCut.add(row);
+  subtractSum(sums, hashes, place);
+}
+
 /** Unpins the rows of a batch that is done; returns spare places, which have to be emptied now. */
 export function releaseRows(
   kernels: Kernels,
@@ -157,26 +216,6 @@ export function emptySpares(
   kernels.freeSpares(cached.cache, spares);
 }
 
-/**
- * Rows of the shard, ascending, are unborn again: those that lie here take the value of their
- * birth, and below none has a record. Only when no batch is in flight.
- */
-export async function forgetRows(
-  kernels: Kernels,
-  { shard, cache, rows, birth }: CachedShard,
-  below: RowsBelow,
-  forgotten: Int32Array,
-): Promise<void> {
-  const places = forgotten.map((row) => findPlace(cache, row)).filter((place) => place >= 0);
-  const { key, purpose, scale, state } = birth;
-  kernels.bornAt(rows, places, pick(cache.rowOf, places), key, purpose, scale, state);
-  for (let first = 0; first < forgotten.length; first += dropRowsMax) {
-    await below.open();
-    below.drop(shard.shard, forgotten.subarray(first, first + dropRowsMax));
-    below.post();
-  }
-}
-
 /** The places of the rows that differ from what lies below. Only when no batch is in flight. */
 export function changedPlaces({ rows }: CachedShard): Int32Array {
   return indicesOf(rows.touched, 1);
@@ -188,7 +227,7 @@ export function changedPlaces({ rows }: CachedShard): Int32Array {
  */
 export function sendDown(
   kernels: Kernels,
-  { shard, cache, rows, recordBytes }: CachedShard,
+  { shard, cache, rows, recordBytes, saved }: CachedShard,
   below: RowsBelow,
   places: Int32Array,
   rowOf: Int32Array = pick(cache.rowOf, places),
@@ -202,7 +241,10 @@ export function sendDown(
   down.rows.set(pick(rowOf, changed));
   const leaving = pick(places, changed);
   kernels.gatherRecords(down.records.subarray(0, changed.length * recordBytes), rows, leaving);
-  for (const place of leaving) rows.touched[place] = 0;
+  for (const [i, place] of leaving.entries()) {
+    rows.touched[place] = 0;
+    noteChanged(saved, down.rows[i] ?? 0, place);
+  }
 }
 
 /** Where `values` is `value`, ascending. */

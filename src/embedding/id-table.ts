@@ -71,6 +71,11 @@ export class IdTable {
     this.#words[at + 3] = step + 1;
   }
 
+  /** Whether an id has the entry. */
+  isUsed(entry: number): boolean {
+    return entry >= 0 && entry < this.#end && this.#words[entryWords * entry + 3] !== 0;
+  }
+
   countOf(entry: number): number {
     return this.#words[entryWords * entry + 2] ?? 0;
   }

@@ -11,6 +11,7 @@ import { createHash } from "node:crypto";
 import { CheckpointCorruptError } from "../errors.ts";
 import type { IdBlock } from "./id-block.ts";
 import { entryWords } from "./id-table.ts";
+import type { RowSet } from "./row-set.ts";
 import type { ShardIds } from "./shard-ids.ts";
 
 const magic = 0x4952_534f;
@@ -49,6 +50,21 @@ export function idLeavesOfPart(bytes: Uint8Array, path: string): string[] {
   return [...blocksOf(bytes, path)].map(({ words }) => {
     return createHash("sha256").update(bytesOf(words)).digest("hex");
   });
+}
+
+/**
+ * Adds the rows that ids of a part have to `rows`. `blockRows`: those of a whole block. `path` is
+ * for the error only. @throws CheckpointCorruptError where the bytes are not such a part
+ */
+export function addRowsOfPart(
+  rows: RowSet,
+  bytes: Uint8Array,
+  blockRows: number,
+  path: string,
+): void {
+  for (const { block, rows: own } of blocksOf(bytes, path)) {
+    for (const row of own) rows.add(block * blockRows + row);
+  }
 }
 
 /**

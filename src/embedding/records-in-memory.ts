@@ -15,13 +15,20 @@ export interface HeldRows {
   readonly state: StateShape;
 }
 
-/** The touched rows of a shard that is all in memory, in chunks. */
-export function* recordsOf(kernels: Kernels, rows: Rows): Generator<RowRecords> {
+/** The born rows of a shard that is all in memory, in chunks: those of marks 1..`lastMark`. */
+export function* recordsOf(
+  kernels: Kernels,
+  rows: Rows,
+  lastMark = Number.POSITIVE_INFINITY,
+): Generator<RowRecords> {
   const width = rows.state.shape[1] ?? 0;
   for (let first = 0; first < rows.rows; first += recordRowsMax) {
     const count = Math.min(recordRowsMax, rows.rows - first);
     const born: number[] = [];
-    for (let i = 0; i < count; i++) if (rows.touched[first + i] === 1) born.push(i);
+    for (let i = 0; i < count; i++) {
+      const mark = rows.touched[first + i] ?? 0;
+      if (mark > 0 && mark <= lastMark) born.push(i);
+    }
     if (born.length === 0) continue;
     yield {
       rows: Int32Array.from(born, (i) => rows.firstRow + first + i),
@@ -41,12 +48,16 @@ function pick(all: Float32Array, width: number, born: readonly number[]): Float3
   return out;
 }
 
-/** Puts records over rows: those that the shard has, and of those the columns that it has. */
+/**
+ * Puts records over rows: those that the shard has, and of those the columns that it has. `mark`:
+ * what they are touched with.
+ */
 export function restoreRecords(
   kernels: Kernels,
   { shard, rows, state }: HeldRows,
   extent: Extent,
   records: RowRecords,
+  mark: number,
 ): void {
   const first = Math.max(shard.firstColumn, extent.firstColumn);
   const end = Math.min(shard.firstColumn + shard.columns, extent.firstColumn + extent.columns);
@@ -67,7 +78,7 @@ export function restoreRecords(
       overlay(values, records.state, from, count, own);
     }
     kernels.write(part, values);
-    rows.touched.fill(1, row, row + count);
+    rows.touched.fill(mark, row, row + count);
   }
 }
 

@@ -26,6 +26,9 @@ export interface RowRecords {
   readonly state: Float32Array;
 }
 
+/** Which born rows of a shard a cut takes: all, or those that changed since an earlier one. */
+export type TakenRows = "whole" | "sinceBaseline" | "sinceCut";
+
 /** Where records lie in their table. */
 export type Extent = Pick<Shard, "firstRow" | "rows" | "firstColumn" | "columns">;
 
@@ -88,8 +91,18 @@ export interface RowStore {
   /** The born rows of the shard at `at` in ascending order, in chunks. No batch is in flight. */
   records(at: number): AsyncIterable<RowRecords>;
   /**
-   * Puts rows back as they were at a cut; they count as born. `extent` is that of the records: only
-   * what the shard shares with it is taken.
+   * Some born rows of the shard at `at` in ascending order, in chunks; as they leave, they count as
+   * saved. No batch is in flight. A baseline is a cut that took the `whole`.
    */
-  restore(at: number, extent: Extent, records: RowRecords): Promise<void>;
+  cut(at: number, taken: TakenRows): AsyncIterable<RowRecords>;
+  /** Leaves of the digest over all rows of the shard at `at`, as its last cut left them. */
+  leaves(at: number): string[];
+  /**
+   * Puts rows back as they were at a cut; they count as born. `extent` is that of the records: only
+   * what the shard shares with it is taken. A row comes once. `isDifferent`: the cut's baseline has
+   * it otherwise.
+   */
+  restore(at: number, extent: Extent, records: RowRecords, isDifferent: boolean): Promise<void>;
+  /** All is restored, from a checkpoint of this very shard: the next cut may be a difference. */
+  resume(at: number): void;
 }

@@ -22,9 +22,6 @@ export interface FoundRecords {
   readonly records: Uint8Array;
 }
 
-/** Most rows that lose their records in one request. */
-export const dropRowsMax = 4096;
-
 export interface RowsBelow {
   /** Rows that were asked for, and those of them that lay in host memory. They only grow. */
   readonly counts: { readonly asked: number; readonly hits: number };
@@ -32,7 +29,7 @@ export interface RowsBelow {
   open(): Promise<void>;
   /** Room for `count` rows of a shard that go down; to be filled before `post`. */
   down(shard: number, count: number): MovingRecords;
-  /** Rows of a shard, ascending and at most `dropRowsMax`, have no record any more. */
+  /** Rows of a shard, ascending and at most `recordRowsMax`, have no record any more. */
   drop(shard: number, rows: Int32Array): void;
   /** Asks for rows of a shard: distinct, in any order. */
   up(shard: number, rows: Int32Array): void;

@@ -50,6 +50,13 @@ export class ShardIds {
     return this.blocks.reduce((sum, { rows }) => sum + rows.size, 0);
   }
 
+  /** Whether an id has this row of the table. */
+  hasRow(row: number): boolean {
+    const own = row - this.shard.firstRow;
+    const block = Math.floor(own / this.#blockRows);
+    return this.blocks[block]?.rows.isUsed(own - block * this.#blockRows) === true;
+  }
+
   /** How the ids of a step's batch find their rows, in the order of its samples. */
   admitting(step: number): FindRow {
     for (const block of this.blocks) block.begin(step);

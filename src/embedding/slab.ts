@@ -15,12 +15,21 @@ import {
   stateWidth,
 } from "../kernels/kernels.ts";
 import { type Key, purposes } from "../random.ts";
-import { type Birth, type CachedShard, createCachedShard, forgetRows } from "./cached-shard.ts";
+import { type Birth, type CachedShard, createCachedShard } from "./cached-shard.ts";
+import { forgetBelow, forgetInMemory } from "./forget-rows.ts";
 import type { SparseOptimizerSpec, TableSpec } from "./options.ts";
-import { recordsBelow, restoreBelow } from "./records-below.ts";
+import { cutBelow, recordsBelow, restoreBelow } from "./records-below.ts";
 import { recordsOf, restoreRecords } from "./records-in-memory.ts";
 import type { RowStore } from "./row-store.ts";
 import type { RowsBelow } from "./rows-below.ts";
+import {
+  createSavedRows,
+  cutInMemory,
+  marks,
+  resumeInMemory,
+  type SavedRows,
+  savedLeaves,
+} from "./saved-rows.ts";
 import { blockRowsOf, type Shard } from "./shards.ts";
 import { byPlaces, byRows, createStaging, rowOrderOf, type StagedBags } from "./staging.ts";
 import type { CacheShape } from "./tiers.ts";
@@ -44,6 +53,7 @@ interface Held {
   readonly shard: Shard;
   readonly rows: Rows;
   readonly state: StateShape;
+  readonly saved: SavedRows;
   readonly cached: CachedShard | undefined;
 }
 
@@ -55,14 +65,18 @@ export function createSlab(options: {
   readonly optimizer: SparseOptimizerSpec;
   readonly key: Key;
   readonly tiers?: SlabTiers | undefined;
+  /** Whether cuts may take less than the whole: rows are then kept track of. */
+  readonly hasDifferences?: boolean | undefined;
 }): Slab {
   const { kernels, shards, optimizer } = options;
   const state = stateShapeOf(optimizer.kind);
   const held = shards.map((shard, at): Held => {
-    if (shard.tier === "memory")
-      return { shard, rows: fill(options, shard), state, cached: undefined };
+    if (shard.tier === "memory") {
+      const saved = savedOf(options, shard, shard.rows);
+      return { shard, rows: fill(options, shard), state, saved, cached: undefined };
+    }
     const cached = cache(options, shard, at);
-    return { shard, rows: cached.rows, state, cached };
+    return { shard, rows: cached.rows, state, saved: cached.saved, cached };
   });
   const rowsOf = held.map(({ rows }) => rows);
   const columns = rowsOf.reduce((sum, rows) => sum + rows.dim, 0);
@@ -108,15 +122,7 @@ export function createSlab(options: {
       });
       return kernels.updateRows(rowsOf, bags, dPooled, slices, rules, sums);
     },
-    async forget(place, forgotten) {
-      const { shard, rows, cached: one } = at(place);
-      if (one !== undefined && below !== undefined) {
-        await forgetRows(kernels, one, below, forgotten);
-      } else {
-        const { key, purpose, scale, state } = birthOf(options, shard);
-        kernels.bornAt(rows, forgotten, forgotten, key, purpose, scale, state);
-      }
-    },
+    forget: (place, rows) => forget(options, at(place), rows),
     async *records(place) {
       const { rows, cached: one } = at(place);
       if (one === undefined || below === undefined) {
@@ -126,13 +132,26 @@ export function createSlab(options: {
       await staging?.flush();
       yield* recordsBelow(kernels, one, below);
     },
-    async restore(place, extent, records) {
-      const own = at(place);
-      if (own.cached === undefined || below === undefined) {
-        restoreRecords(kernels, own, extent, records);
-      } else {
-        await restoreBelow(kernels, own.cached, below, state, extent, records);
+    async *cut(place, taken) {
+      const { rows, saved, cached: one } = at(place);
+      if (one === undefined || below === undefined) {
+        yield* cutInMemory(kernels, rows, saved, taken);
+        return;
       }
+      await staging?.flush();
+      yield* cutBelow(kernels, one, below, taken);
+    },
+    leaves: (place) => savedLeaves(at(place).saved),
+    async restore(place, extent, records, isDifferent) {
+      const own = at(place);
+      const mark = isDifferent ? marks.different : marks.saved;
+      const restored = { state, extent, records, isDifferent };
+      if (own.cached && below) await restoreBelow(kernels, own.cached, below, restored);
+      else restoreRecords(kernels, own, extent, records, mark);
+    },
+    resume(place) {
+      const { rows, saved, cached: one } = at(place);
+      if (one === undefined) resumeInMemory(kernels, rows, saved);
     },
   };
 }
@@ -180,8 +199,24 @@ function cache(options: SlabOptions, shard: Shard, at: number): CachedShard {
   const spec = specOf(specs, shard.table);
   const tile = { ...tileOf(spec, shard, optimizer), rowBlocks: 1 };
   const birth = birthOf(options, shard);
+  const savedFor = (places: number) => savedOf(options, shard, places);
   const shape = tiers.shapeOf(shard);
-  return createCachedShard({ kernels, at, shard, tile, birth, shape, tableRows: spec.rows });
+  const whole = { tableRows: spec.rows, savedFor };
+  return createCachedShard({ kernels, at, shard, tile, birth, shape, ...whole });
+}
+
+/** See `RowStore.forget`. */
+async function forget(options: SlabOptions, own: Held, rows: Int32Array): Promise<void> {
+  const { kernels, tiers } = options;
+  if (own.cached && tiers) await forgetBelow(kernels, own.cached, tiers.below, rows);
+  else forgetInMemory(kernels, { ...own, birth: birthOf(options, own.shard) }, rows);
+}
+
+/** What is kept of a shard of which `places` lie in device memory. */
+function savedOf({ specs, optimizer, hasDifferences }: SlabOptions, shard: Shard, places: number) {
+  const { dim } = specOf(specs, shard.table);
+  const state = stateShapeOf(optimizer.kind);
+  return createSavedRows(shard, { dim, state, places: hasDifferences === true ? places : 0 });
 }
 
 function birthOf({ specs, optimizer, key }: SlabOptions, { table }: Shard): Birth {

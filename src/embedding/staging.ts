@@ -9,6 +9,7 @@ import {
   type CachedShard,
   changedPlaces,
   emptySpares,
+  noteArrived,
   releaseRows,
   type StagedRows,
   sendDown,
@@ -91,6 +92,7 @@ export function createStaging(
         const found = answer[i];
         if (found === undefined) throw new RangeError(`No answer for shard ${one.at}`);
         arriveRows(kernels, one, placed, found);
+        noteArrived(kernels, one, placed, found);
       }
       below.close();
     },

@@ -103,8 +103,10 @@ export function createDeviceState(options: {
   readonly exchange: Exchange;
   /** What lies below device memory; there where a shard of this device does. */
   readonly below?: RowsBelow | undefined;
+  /** Whether checkpoints may hold only what changed. @default false */
+  readonly hasDifferences?: boolean;
 }): DeviceState {
-  const { rank, topology, recipe, kernels, exchange, below } = options;
+  const { rank, topology, recipe, kernels, exchange, below, hasDifferences } = options;
   const { shape, replicated, heldBy } = topology;
   const { model: spec } = topology.input;
   const key = keyOf(recipe.seed);
@@ -114,7 +116,7 @@ export function createDeviceState(options: {
   const { sparse: optimizer } = recipe.optimizer;
   const tiers = below && { below, shapeOf: cachesOf(topology, rank, optimizer) };
   const slabOf = (shards: readonly HeldShard[]) =>
-    createSlab({ kernels, specs: spec.tables, shards, optimizer, key, tiers });
+    createSlab({ kernels, specs: spec.tables, shards, optimizer, key, tiers, hasDifferences });
   const slab = slabOf(heldBy[rank] ?? []);
   const replicas = slabOf(replicated);
   const slabs = (topology.distinctBy[rank] ?? []).map((shard) => slabOf([shard]));

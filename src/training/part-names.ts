@@ -103,9 +103,9 @@ export function digestOf(
       if (ofTable) ofTable[ids.firstBlock + i] = leaf;
     }
   }
-  const digests = tables.map((spec, table) => {
-    const rows = tableDigest(spec, byTable[table] ?? []);
-    return spec.dynamic === undefined ? rows : dynamicDigest(rows, idLeaves[table] ?? []);
+  const digests = tables.map(({ dynamic }, table) => {
+    const rows = tableDigest(byTable[table] ?? []);
+    return dynamic === undefined ? rows : dynamicDigest(rows, idLeaves[table] ?? []);
   });
   return modelDigest(dense, digests);
 }

@@ -9,11 +9,16 @@
 import { createHash } from "node:crypto";
 import { leavesOf } from "../embedding/digest.ts";
 import { encodeIds, idLeavesOf, restoreIds } from "../embedding/ids-part.ts";
+import { withoutRows, withRows } from "../embedding/layers.ts";
+import type { TableSpec } from "../embedding/options.ts";
+import { createRowSet } from "../embedding/row-set.ts";
+import type { RowRecords } from "../embedding/row-store.ts";
 import { decodeRows, encodeRows } from "../embedding/rows-part.ts";
 import { extentOf } from "../embedding/shards.ts";
 import type { Slab } from "../embedding/slab.ts";
 import { CheckpointCorruptError } from "../errors.ts";
 import { stateShapeOf, stateWidth } from "../kernels/kernels.ts";
+import type { CheckpointSpec } from "./checkpoint-options.ts";
 import type { DeviceState } from "./device-state.ts";
 import { densePart, idsOfPart, idsPartNameOf, partNameOf, tableOfPart } from "./part-names.ts";
 import { tableOf } from "./topology.ts";
@@ -22,11 +27,17 @@ import { tableOf } from "./topology.ts";
 export interface Part {
   readonly name: string;
   /**
-   * Hex sha256 of the logical content, independent of placement and of chunking: one of the dense
-   * part, the leaves of a tile (digest.ts).
+   * Hashes of the logical content, independent of placement and of chunking: the sha256 of the
+   * dense part, the leaves of a tile (digest.ts).
    */
   leaves(): Promise<string[]>;
   bytes(): AsyncIterable<Uint8Array>;
+}
+
+/** A part as a cut takes it: its bytes first, and once, then its leaves. */
+export interface CutPart extends Part {
+  /** Otherwise it holds only rows that changed: what they changed from is to be kept beside it. */
+  readonly isWhole: boolean;
 }
 
 /** The parts that this device answers for. */
@@ -37,11 +48,59 @@ export function partsOf(device: DeviceState): Part[] {
   return [denseOf(device), ...parts, ...rowsParts(device, device.replicas)];
 }
 
-/** Of the parts of a checkpoint, those that have something of what this device holds. */
+/**
+ * Takes cut after cut of a device that has just been restored from the parts `restored`, or from
+ * none. The function returns the parts of a cut, each to be read before the next; `isBaseline`: all
+ * of them whole.
+ */
+export function createCutter(
+  device: DeviceState,
+  options: {
+    readonly differential: CheckpointSpec["differential"];
+    readonly restored: readonly { readonly name: string }[];
+  },
+): (isBaseline: boolean) => CutPart[] {
+  const since = options.differential === "consecutive" ? "sinceCut" : "sinceBaseline";
+  /** Parts, by name, of which a former checkpoint has what did not change. */
+  const known = new Set<string>();
+  const restored = new Set(options.restored.map(({ name }) => name));
+  const own = [...ownSlabs(device), ...(device.rank === 0 ? [device.replicas] : [])];
+  const parts = own.flatMap((slab) =>
+    rowsParts(device, slab).map((part, at) => ({ ...part, slab, at })),
+  );
+  if (options.differential !== "none") {
+    // Of tiles that are cut otherwise than here the next cut has to be whole.
+    for (const { name, slab, at } of parts) {
+      if (!restored.has(name)) continue;
+      slab.resume(at);
+      known.add(name);
+    }
+  }
+  const dense = device.rank === 0 ? [denseOf(device)] : [];
+  return (isBaseline) => [
+    ...[...dense, ...idsParts(device)].map((part) => ({ ...part, isWhole: true })),
+    ...parts.map(({ name, encode, slab, at }): CutPart => {
+      const isWhole = isBaseline || !known.has(name);
+      known.add(name);
+      return {
+        name,
+        isWhole,
+        bytes: () => encode(slab.cut(at, isWhole ? "whole" : since)),
+        leaves: async () => slab.leaves(at),
+      };
+    }),
+  ];
+}
+
+/**
+ * Of the parts of a checkpoint, those that have something of what this device holds, in the order
+ * in which they are restored: rows come after the ids that have them.
+ */
 export function partsNeeded(device: DeviceState, names: readonly string[]): string[] {
   const { tables } = device.topology.input.model;
   const shards = [...ownSlabs(device), device.replicas].flatMap((slab) => slab.shards);
-  return names.filter((name) => {
+  const ordered = [...names].sort((a, b) => orderOf(a, tables) - orderOf(b, tables));
+  return ordered.filter((name) => {
     if (name === densePart) return true;
     const meets = (first: number, count: number, ownFirst: number, ownCount: number) =>
       first < ownFirst + ownCount && ownFirst < first + count;
@@ -60,33 +119,51 @@ export function partsNeeded(device: DeviceState, names: readonly string[]): stri
   });
 }
 
-/** Puts the bytes of a part back. @throws CheckpointCorruptError */
+function orderOf(name: string, tables: readonly TableSpec[]): number {
+  return idsOfPart(name, tables) === undefined ? 1 : 0;
+}
+
+/**
+ * Puts a part back. `layers`: the bytes of its files in pieces, each overwritten by the next. The
+ * newest comes first, and counts for the rows that it has; the last is whole. Of a table with
+ * dynamic ids only rows that an id has are born: others lost theirs after the layer was written.
+ * @throws CheckpointCorruptError
+ */
 export async function restorePart(
   device: DeviceState,
   name: string,
-  bytes: Uint8Array,
+  layers: readonly Iterable<Uint8Array>[],
 ): Promise<void> {
   const { tables } = device.topology.input.model;
   const ids = idsOfPart(name, tables);
   if (ids !== undefined) {
     for (const own of device.ids) {
-      if (own?.shard.table === ids.table) restoreIds(own, bytes, name);
+      if (own?.shard.table !== ids.table) continue;
+      for (const layer of layers) restoreIds(own, wholeOf(layer), name);
     }
     return;
   }
   const part = tableOfPart(name, tables);
   if (part === undefined) {
-    restoreDense(device, bytes, name);
+    for (const layer of layers) restoreDense(device, wholeOf(layer), name);
     return;
   }
   const extent = extentOf(tableOf(tables, part.table), part);
   const { columns: dim } = extent;
   const width = stateWidth(device.recipe.optimizer.sparse.kind, dim);
-  for (const slab of [...ownSlabs(device), device.replicas]) {
-    for (const [at, { table }] of slab.shards.entries()) {
-      if (table !== part.table) continue;
-      for (const records of decodeRows(bytes, { dim, width, path: name })) {
-        await slab.restore(at, extent, records);
+  const seen = createRowSet();
+  for (const [layer, bytes] of layers.entries()) {
+    const isLast = layer === layers.length - 1;
+    for (const all of decodeRows(bytes, { dim, width, path: name })) {
+      const records = layer === 0 ? all : withoutRows(all, seen);
+      if (!isLast) for (const row of records.rows) seen.add(row);
+      for (const slab of [...ownSlabs(device), device.replicas]) {
+        for (const [at, { table }] of slab.shards.entries()) {
+          if (table !== part.table) continue;
+          const ids = slab === device.slab ? device.ids[at] : undefined;
+          const own = ids === undefined ? records : withRows(records, (row) => ids.hasRow(row));
+          await slab.restore(at, extent, own, !isLast);
+        }
       }
     }
   }
@@ -97,16 +174,20 @@ function ownSlabs({ slab, distinct }: DeviceState): Slab[] {
   return [slab, ...distinct.slabs];
 }
 
-function rowsParts(device: DeviceState, slab: Slab): Part[] {
+/** In the order of the slab's shards. */
+function rowsParts(device: DeviceState, slab: Slab) {
   const { tables } = device.topology.input.model;
   const { kind } = device.recipe.optimizer.sparse;
   return slab.shards.map((shard, at) => {
     const spec = tableOf(tables, shard.table);
     const width = stateWidth(kind, shard.columns);
+    const encode = (records: AsyncIterable<RowRecords>) =>
+      encodeRows(shard.columns, width, records, spec.precision);
     return {
       name: partNameOf(shard, tables),
       leaves: () => leavesOf(shard, spec, stateShapeOf(kind), slab.records(at)),
-      bytes: () => encodeRows(shard.columns, width, slab.records(at), spec.precision),
+      bytes: () => encode(slab.records(at)),
+      encode,
     };
   });
 }
@@ -147,6 +228,10 @@ function denseOf(device: DeviceState): Part {
       for (const tensor of tensors) yield bytesOf(kernels.read(tensor));
     },
   };
+}
+
+function wholeOf(pieces: Iterable<Uint8Array>): Uint8Array {
+  return Buffer.concat(Array.from(pieces, (piece) => Uint8Array.from(piece)));
 }
 
 function restoreDense(device: DeviceState, bytes: Uint8Array, name: string): void {

@@ -43,10 +43,12 @@ const metrics = z.object({
   calibration: figure,
 });
 
+const partFile = { bytes: z.number(), sha256: z.string() };
+
 const savedPart = z.object({
   name: z.string(),
-  bytes: z.number(),
-  sha256: z.string(),
+  ...partFile,
+  base: z.array(z.object({ cut: step, generation: z.int().min(0), ...partFile })).readonly(),
   leaves: z.array(z.string()).readonly(),
 });
 
@@ -100,7 +102,7 @@ export const messages = defineMessages({
   /** `lossSum`: of the steps since the last point of the history, to which these are added. */
   "device.run": z.object({ command, toStep: step, lossSum: figure }),
   "device.evaluate": z.object({ command }),
-  "device.save": z.object({ command, cut: step }),
+  "device.save": z.object({ command, cut: step, isBaseline: z.boolean() }),
   "device.pause": z.object({ command, afterStep: step }),
   "device.ready": z.object({ device, step, arithmetic: z.string() }),
   "device.reached": z.object({

@@ -12,12 +12,12 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { realDisk } from "../../src/disk.ts";
+import { createRowSet, type RowSet } from "../../src/embedding/row-set.ts";
 import { CheckpointCorruptError, InputUnusableError } from "../../src/errors.ts";
 import { diskCode, makeDurableDirectory, readWhole, replaceDurably } from "../durable-files.ts";
 import { seal, unseal } from "../sealed-json.ts";
 import type { RecordShard, RecordStoreOptions } from "./record-store.ts";
 import { refusal } from "./refusals.ts";
-import { createRowSet, type RowSet } from "./row-set.ts";
 
 const format = 1;
 

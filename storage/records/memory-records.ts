@@ -1,6 +1,7 @@
 // Records in this process's memory: what every other store has to equal, and the SSD tier of a
 // simulated run. Nothing of it outlives the process, so it is always a `spill` store.
 
+import { createRowSet } from "../../src/embedding/row-set.ts";
 import { ofShard } from "./ledger.ts";
 import {
   checkBatch,
@@ -9,7 +10,6 @@ import {
   type RecordStoreOptions,
   scanRows,
 } from "./record-store.ts";
-import { createRowSet } from "./row-set.ts";
 
 export function createMemoryRecords(options: Pick<RecordStoreOptions, "shards">): RecordStore {
   const shards = options.shards.map((shard) => ({

@@ -2,6 +2,7 @@
 // those of a file in any order come back in ascending order, by a sparse file on disk.
 
 import type { Disk } from "../../src/disk.ts";
+import { createRowSet, type RowSet } from "../../src/embedding/row-set.ts";
 import type { RowRecords } from "../../src/embedding/row-store.ts";
 import {
   createCodes,
@@ -12,7 +13,6 @@ import {
 } from "../../src/kernels/precision.ts";
 import { onDisk } from "../durable-files.ts";
 import type { Pace } from "../pace.ts";
-import { createRowSet, type RowSet } from "../records/row-set.ts";
 import { fileRowsMax, type RowFile, unusable } from "./row-file.ts";
 import type { StoredTable } from "./table-rows.ts";
 

@@ -52,7 +52,7 @@ function openWriter(file: DiskFile, shape: FileShape, notes: FileNotes): RowFile
   return {
     write({ ids, vectors, state }) {
       const lists = [vectors, state ?? new Float32Array()];
-      parquetWriter.write({
+      void parquetWriter.write({
         rowGroupSize,
         columnData: [
           { name: "id", data: [...ids], encoding: "PLAIN" },

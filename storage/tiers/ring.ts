@@ -18,12 +18,7 @@
 //   T2. Slots are as large as the worst batch: pages that no request reached cost nothing.
 
 import assert from "node:assert/strict";
-import {
-  dropRowsMax,
-  type FoundRecords,
-  type MovingRecords,
-  type RowsBelow,
-} from "../../src/embedding/rows-below.ts";
+import type { FoundRecords, MovingRecords, RowsBelow } from "../../src/embedding/rows-below.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 
 /** One cached shard of the device. */
@@ -79,7 +74,7 @@ function padded(bytes: number): number {
 
 function slotBytes(shape: TierRingShape): number {
   return shape.shards.reduce((sum, { rowsMax, recordBytes }) => {
-    const rows = Math.max(rowsMax, scanRows, dropRowsMax);
+    const rows = Math.max(rowsMax, scanRows);
     return sum + 2 * (padded(4 * rows) + padded(rows) + padded(rows * recordBytes));
   }, headerBytes(shape));
 }

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
-import { csv, type JobOptions, loadModel, type RunResult } from "../../index.ts";
+import { csv, importTable, type JobOptions, loadModel, type RunResult } from "../../index.ts";
 import { RandomStream } from "../../src/random.ts";
 import { openCheckpoint } from "../../storage/open-checkpoint.ts";
 import { paceOf } from "../../storage/pace.ts";
@@ -169,6 +169,15 @@ test.serial(
     t.is(none, stranger);
     const checkpoint = openCheckpoint(job.checkpoint?.directory ?? "");
     t.is(`sha256:${await digestOfParts(checkpoint, paceOf({}))}`, result.digest);
+    const refused = importTable(job.checkpoint?.directory ?? "", "user", {
+      from: join(home, "rows.csv"),
+      out: join(home, "imported"),
+    });
+    await t.throwsAsync(refused, {
+      message:
+        "Expected a table whose ids are rows, got `user`, whose ids are dynamic: no file says " +
+        "which id has which row",
+    });
     const copy = join(home, "copy");
     await model.save(copy);
     await using again = await loadModel(copy);

@@ -14,7 +14,7 @@ const whole = { firstBlock: 0, blocks: 4, firstQuantum: 0, quanta: 2, columns: d
 
 /** The digest of the table, of one shard. */
 async function digestOf(state: StateShape, records: Iterable<RowRecords>): Promise<string> {
-  return tableDigest(spec, [{ ...whole, leaves: await leavesOf(whole, spec, state, records) }]);
+  return tableDigest([{ ...whole, leaves: await leavesOf(whole, spec, state, records) }]);
 }
 
 const oneEach = { perElement: 1, perRow: 0 };
@@ -126,16 +126,16 @@ test("a table's digest is that of its shards, however it is cut", async (t) => {
   };
   const cut = (...tiles: readonly [number, number, number, number][]) =>
     Promise.all(tiles.map((tile) => shard(...tile)));
-  const expected = tableDigest(spec, await cut([0, 4, 0, 2]));
-  t.is(tableDigest(spec, await cut([0, 4, 0, 1], [0, 4, 1, 1])), expected);
-  t.is(tableDigest(spec, await cut([2, 2, 0, 2], [1, 1, 0, 2], [0, 1, 0, 2])), expected);
+  const expected = tableDigest(await cut([0, 4, 0, 2]));
+  t.is(tableDigest(await cut([0, 4, 0, 1], [0, 4, 1, 1])), expected);
+  t.is(tableDigest(await cut([2, 2, 0, 2], [1, 1, 0, 2], [0, 1, 0, 2])), expected);
   const grid = await cut([0, 2, 0, 1], [2, 2, 0, 1], [0, 2, 1, 1], [2, 2, 1, 1]);
-  t.is(tableDigest(spec, grid), expected);
+  t.is(tableDigest(grid), expected);
   const right = await shard(0, 4, 1, 1);
   const other = { ...right, leaves: right.leaves.map(() => "00".repeat(32)) };
   // The row's own state must be the same wherever the row has columns.
   const first = await shard(0, 4, 0, 1);
-  t.throws(() => tableDigest(spec, [first, other]));
+  t.throws(() => tableDigest([first, other]));
 });
 
 test("the digest of a model depends on the order of its tables", async (t) => {

@@ -187,7 +187,7 @@ test("born rows go to rest and come back, and no other row travels", async (t) =
   const second = startSlab({ optimizer, precision: "float32", rows });
   const [extent] = second.slab.shards;
   if (extent === undefined) return t.fail();
-  for (const chunk of records) await second.slab.restore(0, extent, chunk);
+  for (const chunk of records) await second.slab.restore(0, extent, chunk, false);
   t.deepEqual(await allOf(second.slab.records(0)), records);
   const weights = (slab: typeof first) => slab.kernels.read(slab.slab.rowsOf[0]?.weights ?? d);
   t.deepEqual(weights(second), weights(first));

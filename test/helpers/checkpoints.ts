@@ -1,7 +1,12 @@
 // Small checkpoints for the tests of the store: two parts whose bytes follow from cut and name.
 
 import type { Disk } from "../../src/disk.ts";
-import type { CheckpointStore, Manifest, PartRecord } from "../../storage/checkpoint-store.ts";
+import type {
+  BasePart,
+  CheckpointStore,
+  Manifest,
+  PartRecord,
+} from "../../storage/checkpoint-store.ts";
 
 /** Identity and text of the job that the test stores belong to. */
 export const testJob = { jobIdentity: "a".repeat(64), jobText: '{"model":"m","seed":7}' };
@@ -14,17 +19,27 @@ export function contentOf(cut: number, name: string): Uint8Array {
   return bytes.map((_, index) => (index * 7 + cut * 13 + name.length) % 256);
 }
 
-/** Writes the parts of `cut` in two pieces each, and commits them with the parts in `extra`. */
+/**
+ * Writes the parts of `cut` in two pieces each, and commits them with the parts in `extra`. `on`:
+ * the rows rest on those of that checkpoint, and on what they rest on.
+ */
 export function commitCheckpoint(
   store: CheckpointStore,
-  at: { generation: number; cut: number; best?: boolean; extra?: PartRecord[] },
+  at: {
+    generation: number;
+    cut: number;
+    best?: boolean;
+    extra?: PartRecord[];
+    on?: Manifest | undefined;
+  },
 ): Manifest {
   const parts = partNames.map((name) => {
     const bytes = contentOf(at.cut, name);
     const writer = store.partWriter(at.generation, at.cut, name);
     writer.write(bytes.subarray(0, 9));
     writer.write(bytes.subarray(9));
-    return writer.finish();
+    const base = name === "dense" || at.on === undefined ? [] : baseOn(at.on, name);
+    return { ...writer.finish(), base };
   });
   return store.commit({
     run: "r1",
@@ -38,6 +53,12 @@ export function commitCheckpoint(
     best: at.best ?? false,
     createdBy: "test",
   });
+}
+
+function baseOn({ cut, generation, parts }: Manifest, name: string): BasePart[] {
+  return parts
+    .filter((part) => part.name === name)
+    .flatMap(({ base, bytes, sha256 }) => [...base, { cut, generation, bytes, sha256 }]);
 }
 
 /** Flips bits of one byte of a file, durably. */

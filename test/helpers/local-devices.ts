@@ -56,8 +56,9 @@ export function startLocalDevices(options: {
   readonly hostOf?: readonly number[];
   readonly kernels: () => Kernels;
   readonly seed?: number;
+  readonly hasDifferences?: boolean;
 }): LocalDevices {
-  const { input, recipe, devices, seed = 1 } = options;
+  const { input, recipe, devices, seed = 1, hasDifferences = false } = options;
   const topology = topologyOf(input, devices, options.hostOf);
   const { hostOf, ...shape } = exchangeShapeOf(topology);
   const layout = layoutOf(shape);
@@ -73,7 +74,8 @@ export function startLocalDevices(options: {
       kernels,
     });
     const below = belowOf(topology, rank, recipe);
-    return createDeviceState({ rank, topology, recipe, kernels, exchange, below });
+    const parts = { rank, topology, recipe, kernels, exchange, below, hasDifferences };
+    return createDeviceState(parts);
   });
   return {
     topology,

@@ -229,7 +229,7 @@ test("a checkpoint that was replaced under a generation is damage, though it is 
 test("a commit is refused while a part is missing or has another size", (t) => {
   const { store } = startStore();
   store.beginGeneration();
-  const part = { name: "ghost", bytes: 4, sha256: "0".repeat(64) };
+  const part = { name: "ghost", bytes: 4, sha256: "0".repeat(64), base: [] };
   const corrupt = { instanceOf: CheckpointCorruptError, message: /ghost/ };
   t.throws(() => commitCheckpoint(store, { generation: 1, cut: 10, extra: [part] }), corrupt);
   const writer = store.partWriter(1, 10, "ghost");
@@ -347,9 +347,9 @@ test("a checkpoint of a newer format is refused, not passed over", (t) => {
   store.beginGeneration();
   for (const cut of [10, 20]) commitCheckpoint(store, { generation: 1, cut });
   const path = "/run/checkpoints/000000020-g000001/manifest.json";
-  replaceDurably(disk, path, new TextEncoder().encode(seal({ version: 2 }).text));
+  replaceDurably(disk, path, new TextEncoder().encode(seal({ version: 3 }).text));
   const error = t.throws(() => store.beginGeneration(), { instanceOf: InputUnusableError });
-  t.regex(error.message, /Expected version 1 in .*manifest\.json, got 2/);
+  t.regex(error.message, /Expected version 2 in .*manifest\.json, got 3/);
 });
 
 test("a full disk is a failed store, which a restore may try again", (t) => {

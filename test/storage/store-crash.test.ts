@@ -35,11 +35,49 @@ function train(t: ExecutionContext, disk: SimulatedDisk, committed: (cut: number
   return from;
 }
 
+function joined(pieces: Iterable<Uint8Array>): Uint8Array {
+  return Uint8Array.from([...pieces].flatMap((piece) => [...piece]));
+}
+
+/** As `train`, but cuts 20 and 30 hold what changed, and rest on those before; 40 is whole. */
+function trainInDifferences(
+  t: ExecutionContext,
+  disk: SimulatedDisk,
+  committed: (cut: number) => void,
+): number {
+  const store = openStore({ directory: "/home/run", disk, ...testJob });
+  let { generation, latest, damaged } = store.beginGeneration();
+  const chain = store.list();
+  t.deepEqual([damaged, chain.damaged], [[], []]);
+  for (const manifest of chain.manifests) {
+    for (const { name, base } of manifest.parts) {
+      const layers = store.readLayers(manifest, name).map(joined);
+      const ofCuts = [manifest.cut, ...base.map(({ cut }) => cut).reverse()];
+      t.deepEqual(
+        layers,
+        ofCuts.map((cut) => contentOf(cut, name)),
+      );
+    }
+  }
+  const from = latest?.cut ?? 0;
+  committed(from);
+  store.collect({ generation, keep: 1 });
+  for (let cut = from + 10; cut <= 40; cut += 10) {
+    const on = cut === 40 ? undefined : latest;
+    latest = commitCheckpoint(store, { generation, cut, on });
+    committed(cut);
+    store.collect({ generation, keep: 1 });
+    const left = store.list().manifests.map((one) => one.cut);
+    t.deepEqual(left, cut === 40 ? [40] : [30, 20, 10].filter((one) => one <= cut));
+  }
+  return from;
+}
+
 /** Trains, and swallows the crash; returns the newest cut whose commit had returned. */
-function trainUntilCrash(t: ExecutionContext, disk: SimulatedDisk): number {
+function trainUntilCrash(t: ExecutionContext, disk: SimulatedDisk, run = train): number {
   let newest = 0;
   try {
-    train(t, disk, (cut) => {
+    run(t, disk, (cut) => {
       t.true(cut >= newest, "a commit is never lost");
       newest = cut;
     });
@@ -49,9 +87,9 @@ function trainUntilCrash(t: ExecutionContext, disk: SimulatedDisk): number {
   return newest;
 }
 
-function operationsOfARun(t: ExecutionContext): number {
+function operationsOfARun(t: ExecutionContext, run = train): number {
   const disk = new SimulatedDisk();
-  train(t, disk, () => undefined);
+  run(t, disk, () => undefined);
   return disk.operations;
 }
 
@@ -66,6 +104,21 @@ test("after a crash at any operation the newest checkpoint is the old or the new
       const newest = trainUntilCrash(t, disk);
       disk.crash();
       const from = train(t, disk, () => undefined);
+      t.true(from === newest || from === newest + 10, `seed ${seed}, operation ${at}: ${from}`);
+    }
+  }
+});
+
+test("after a crash at any operation a checkpoint has all that it rests on", (t) => {
+  const operations = operationsOfARun(t, trainInDifferences);
+  t.log(`${operations} operations a run`);
+  for (const seed of [undefined, 1, 2, 3, 4]) {
+    for (let at = 1; at <= operations; at++) {
+      const disk = new SimulatedDisk(seed === undefined ? {} : { seed: seed * 1000 + at });
+      disk.crashAt(at);
+      const newest = trainUntilCrash(t, disk, trainInDifferences);
+      disk.crash();
+      const from = trainInDifferences(t, disk, () => undefined);
       t.true(from === newest || from === newest + 10, `seed ${seed}, operation ${at}: ${from}`);
     }
   }

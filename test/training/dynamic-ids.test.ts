@@ -3,100 +3,30 @@
 
 import test from "ava";
 import { type DynamicSpec, dynamicOptions } from "../../src/embedding/dynamic-options.ts";
-import { sparseOptimizerOptions, type TableOptions } from "../../src/embedding/options.ts";
+import type { TableOptions } from "../../src/embedding/options.ts";
 import { tiersOptions } from "../../src/embedding/tiers.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import type { Kernels } from "../../src/kernels/kernels.ts";
 import { createReference } from "../../src/kernels/reference.ts";
-import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
-import { keyOf, purposes, RandomStream } from "../../src/random.ts";
-import { restorePart } from "../../src/training/parts.ts";
+import { keyOf, purposes } from "../../src/random.ts";
+import { partsNeeded, restorePart } from "../../src/training/parts.ts";
 import type { TopologyInput } from "../../src/training/topology.ts";
+import {
+  bagsOf,
+  batches,
+  batchOf,
+  heldOut,
+  inputOf,
+  recipe,
+  samples,
+  seed,
+  steps,
+  tables,
+} from "../helpers/dynamic-scene.ts";
 import { startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
 import { bytesOfParts } from "../helpers/parts.ts";
 import { trainPiped } from "../helpers/piped-training.ts";
 import { PlainIds } from "../helpers/plain-ids.ts";
-import { edges, halvesOf, mix64 } from "../helpers/wide-ids.ts";
-
-const samples = 16;
-const steps = 12;
-const dense = 2;
-const idsMax = [4, 2, 3];
-const seed = 7;
-
-const recipe = {
-  optimizer: {
-    dense: denseOptimizerOptions.parse({ kind: "adam" }),
-    sparse: sparseOptimizerOptions.parse({ kind: "adam", learningRate: 0.05 }),
-  },
-  seed,
-};
-
-/** Bags of ids: [feature][sample]. Those of steps long ago come no more. */
-type Bags = readonly (readonly (readonly bigint[])[])[];
-
-function drawBags(step: number): Bags {
-  const stream = new RandomStream(3, 77, step);
-  const draw = (): bigint => {
-    const kind = stream.below(6);
-    if (kind === 0) return edges[stream.below(edges.length)] ?? 0n;
-    if (kind < 4) return BigInt(stream.below(8)) - 4n;
-    return BigInt.asIntN(64, mix64(BigInt(6 * step + stream.below(20))));
-  };
-  return idsMax.map((most) =>
-    Array.from({ length: samples }, () => Array.from({ length: stream.below(most + 1) }, draw)),
-  );
-}
-
-const bagsOf = Array.from({ length: steps + 2 }, (_, step) => drawBags(step));
-
-/** Both halves of ids, or rows that were made of them beforehand. */
-function batchOf(step: number, bags: Bags): WholeBatch {
-  const stream = new RandomStream(5, 78, step);
-  const halves = bags.flat(2).map(halvesOf);
-  return {
-    samples,
-    dense: Float32Array.from({ length: samples * dense }, () => stream.normal()),
-    labels: Float32Array.from({ length: samples }, () => stream.below(2)),
-    lengths: Int32Array.from(bags.flat(), (bag) => bag.length),
-    ids: Int32Array.from(halves, ([low]) => low),
-    highs: Int32Array.from(halves, ([, high]) => high),
-  };
-}
-
-const batches = bagsOf.slice(0, steps).map((bags, step) => batchOf(step, bags));
-const heldOut = bagsOf.slice(steps).map((bags, i) => batchOf(steps + i, bags));
-
-/** Three tables that say, in this order, what they are beside their names. */
-function inputOf(
-  tables: readonly Partial<TableOptions>[],
-  more: Partial<TopologyInput> = {},
-): TopologyInput {
-  const model = modelOptions.parse({
-    kind: "dlrm",
-    dense,
-    tables: tables.map((table, i) => ({ name: `T${i}`, rows: 24, dim: 6, ...table })),
-    bottom: [5, 6],
-    top: [4, 1],
-  });
-  return { model, batchSize: samples, slices: 8, idsMax, ...more };
-}
-
-const specs = [
-  { eviction: { kind: "lfu", free: 0.4 }, everySteps: 4 },
-  {
-    admission: { kind: "frequency", count: 2 },
-    eviction: { kind: "age", steps: 2 },
-    everySteps: 3,
-  },
-  { admission: { kind: "probability", probability: 0.4 }, everySteps: 5 },
-].map((spec) => dynamicOptions.parse(spec));
-
-const tables: readonly Partial<TableOptions>[] = [
-  { dynamic: specs[0], idBits: 64, rowBlocks: 4, pooling: "mean" },
-  { dynamic: specs[1], idBits: 64, rowBlocks: 2, precision: "float16" },
-  { dynamic: specs[2], idBits: 64, pooling: "mean" },
-];
 
 /** What a run in memory on one device comes to. */
 const expected = (async () => {
@@ -226,7 +156,9 @@ for (const cut of [4, 6, 9, 10]) {
     const tiers = tiersOptions.parse({ hbmBytes: 1 });
     const after = start(inputOf(cached, { tiers }), 2);
     for (const state of after.states) {
-      for (const [name, bytes] of parts) await restorePart(state, name, bytes);
+      for (const name of partsNeeded(state, [...parts.keys()])) {
+        await restorePart(state, name, [[parts.get(name) ?? Buffer.alloc(0)]]);
+      }
     }
     t.is(await after.digest(), await before.digest());
     for (let step = cut; step < steps; step++) await after.train(batches[step] as WholeBatch, step);
@@ -253,7 +185,7 @@ for (const tier of ["memory", "cached"] as const) {
     await used.train(batchWith(6n), 2);
     // The same dense weights, and no row or id from before.
     const fresh = start(input, 1);
-    for (const state of fresh.states) await restorePart(state, "dense", dense);
+    for (const state of fresh.states) await restorePart(state, "dense", [[dense]]);
     await fresh.train(batchWith(6n), 2);
     t.deepEqual(used.states[0]?.ids[0]?.counts, { admitted: 3, evicted: 1, dropped: 0 });
     t.not(await used.digest(), await fresh.digest(), "id 0 keeps its row");

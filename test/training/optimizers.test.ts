@@ -135,7 +135,7 @@ for (const [title, [denseOptimizer, sparse, precision]] of Object.entries(cases)
     };
     await train(whole, 0, 4);
     for (const [name, bytes] of await bytesOfParts(whole.states)) {
-      for (const state of resumed.states) await restorePart(state, name, bytes);
+      for (const state of resumed.states) await restorePart(state, name, [[bytes]]);
     }
     t.is(await resumed.digest(), await whole.digest());
     await train(whole, 4, 8);

@@ -243,7 +243,7 @@ for (const [title, choice] of Object.entries({
       const parts = await bytesOfParts(before.states);
       for (const state of after.states) {
         for (const name of partsNeeded(state, [...parts.keys()])) {
-          await restorePart(state, name, parts.get(name) ?? new Uint8Array());
+          await restorePart(state, name, [[parts.get(name) ?? new Uint8Array()]]);
         }
       }
       t.is(await after.digest(), await before.digest());

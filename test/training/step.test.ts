@@ -221,7 +221,7 @@ test("parts written by 2 devices go on, bit for bit, on 3", async (t) => {
   const second = start({ devices: 3 });
   for (const state of second.states) {
     for (const name of partsNeeded(state, [...parts.keys()]))
-      await restorePart(state, name, parts.get(name) ?? new Uint8Array());
+      await restorePart(state, name, [[parts.get(name) ?? new Uint8Array()]]);
   }
   t.is(await second.digest(), await first.digest());
   for (let step = 2; step < steps; step++) {

@@ -1,0 +1,24 @@
+// What a job says about its checkpoints.
+
+import { z } from "zod";
+
+/** Schema of `JobOptions.checkpoint`. */
+export const checkpointOptions = z.strictObject({
+  /** A checkpoint every so many steps, and one at the end. */
+  everySteps: z.int().min(1).default(200),
+  /** Where checkpoints rest. One directory holds one run. */
+  directory: z.string().min(1).default("checkpoints"),
+  /** How many are kept, besides the best and what they rest on. */
+  keep: z.int().min(1).default(2),
+  /**
+   * Whether a checkpoint holds only the rows that changed since the last whole one (`one-shot`,
+   * and `intermittent`, which writes a whole one again when that is expected to cost less), or
+   * since the one before (`consecutive`).
+   */
+  differential: z.enum(["none", "one-shot", "consecutive", "intermittent"]).default("intermittent"),
+});
+
+export type CheckpointOptions = z.input<typeof checkpointOptions>;
+
+/** `CheckpointOptions`, complete. */
+export type CheckpointSpec = z.output<typeof checkpointOptions>;

@@ -137,9 +137,9 @@ export async function restorePart(
   const { tables } = device.topology.input.model;
   const ids = idsOfPart(name, tables);
   if (ids !== undefined) {
+    const bytes = Buffer.concat(layers.map(wholeOf));
     for (const own of device.ids) {
-      if (own?.shard.table !== ids.table) continue;
-      for (const layer of layers) restoreIds(own, wholeOf(layer), name);
+      if (own?.shard.table === ids.table) restoreIds(own, bytes, name);
     }
     return;
   }

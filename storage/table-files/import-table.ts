@@ -63,8 +63,9 @@ export interface ImportReport {
 /**
  * Makes a checkpoint of the same job in a new directory, in which the rows of one table are those
  * of a file. `loadModel` loads it, and a run whose `checkpoint.directory` it is goes on from it.
- * @throws InvalidOptionError (no such table, or one of dynamic ids), InputUnusableError (what is wrong with the file, or
- * the directory), CheckpointMissingError, CheckpointCorruptError, StoreFailedError
+ * @throws InvalidOptionError (no such table, or one of dynamic ids), InputUnusableError (what is
+ * wrong with the file, or the directory), CheckpointMissingError, CheckpointCorruptError,
+ * StoreFailedError
  */
 export async function importTable(
   directory: string,

@@ -48,7 +48,7 @@ async function begin(
       await restorePart(
         state,
         name,
-        (files.get(name) ?? []).map((file) => [file]),
+        (files.get(name) ?? []).map((file) => [file][Symbol.iterator]()),
       );
     }
   }

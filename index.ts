@@ -18,6 +18,7 @@ export type {
   Staleness,
 } from "./actors/run-record.ts";
 export type { Incident } from "./actors/incident.ts";
+export { type Exporter, openExporter } from "./actors/exporter.ts";
 export type { StepTimes, TierRates } from "./src/training/step-meter.ts";
 export type { TableTiers, TierExpectation } from "./src/training/tier-advice.ts";
 export type { MissPoint } from "./src/embedding/miss-curve.ts";
@@ -91,6 +92,31 @@ export {
 export type { ThreadFault } from "./chaos/breaking-cells.ts";
 export { killAt, type Target, throwIn } from "./chaos/faults.ts";
 export { compareWithTwin, undisturbedTwin, type Verdict } from "./chaos/oracle.ts";
+export { Chaos, type ChaosOptions, chaos, type MomentOptions } from "./chaos/chaos.ts";
+export {
+  checkSchedule,
+  type Fault,
+  type FaultKind,
+  type FaultOptions,
+  faultGroups,
+  faultKinds,
+  type Schedule,
+  type ScheduleOptions,
+  sentenceOf,
+} from "./chaos/schedule.ts";
+export { type Judgement, playTwin, type Recovery, type Twin } from "./chaos/judge.ts";
+export { drawFor, runTrial, shrinkTrial, type Trial } from "./chaos/trial.ts";
+export type { FaultOutcome, PlayOptions } from "./chaos/disturbed-run.ts";
+export { type ChaosFigures, figuresOf, type LossFigures, type Spread } from "./chaos/figures.ts";
+export { type SoakOptions, soak } from "./chaos/soak.ts";
+export { PromiseBrokenError } from "./chaos/promise-broken.ts";
+export { shrink } from "./chaos/shrink.ts";
+export {
+  type PassLedger,
+  type Stretch,
+  sampleLedger,
+  stretchesOf,
+} from "./storage/sample-ledger.ts";
 
 // What the command line is made of, besides ----
 export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";

@@ -25,7 +25,7 @@ import { Client, type Run, type RunSummary } from "./client.ts";
 import type { Incident } from "./incident.ts";
 import type { Network } from "./mailbox.ts";
 import { type HostRecord, Membership } from "./membership.ts";
-import { openNetwork } from "./network.ts";
+import { openNetwork, type World } from "./network.ts";
 import { Registry } from "./registry.ts";
 import { intensity, Root } from "./root.ts";
 import { backoff } from "./supervisor.ts";
@@ -60,6 +60,8 @@ export type ClusterOptions = z.input<typeof clusterOptions> & {
   readonly onHosts?: (hosts: readonly HostRecord[]) => void;
   /** How threads are started. @default worker threads */
   readonly launcher?: Launcher;
+  /** Clock and disk of its actors. @default the machine's own */
+  readonly world?: World;
 };
 
 /** A running cluster. Close it, or declare it with `await using`. */
@@ -128,6 +130,7 @@ export class Cluster implements AsyncDisposable {
       onIncident = () => {},
       onHosts = () => {},
       launcher = workerLauncher,
+      world,
       ...plain
     } = given;
     const options = checkOptions(clusterOptions, plain);
@@ -141,6 +144,7 @@ export class Cluster implements AsyncDisposable {
         connection: { servers: broker?.url ?? options.nats ?? "", ...credentials },
         cluster: name,
         faultsAllowed,
+        world,
         onError: (offender, error) => tell(onIncident, offender, error),
       });
       return new Cluster({ options, broker, network, launcher, onIncident, onHosts });

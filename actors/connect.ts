@@ -6,6 +6,7 @@ import { realClock } from "../src/clock.ts";
 import { checkOptions } from "../src/options.ts";
 import { credentialOptions } from "../src/wire/credentials.ts";
 import { connectNats } from "../src/wire/nats-transport.ts";
+import type { Transport } from "../src/wire/transport.ts";
 import { Client } from "./client.ts";
 
 /** Where a cluster is, and who asks. */
@@ -33,14 +34,23 @@ const connectMs = 5000;
  * @throws InvalidOptionError, TransportLostError where the broker cannot be reached or refuses us
  */
 export async function connect(given: ConnectionOptions): Promise<Client & AsyncDisposable> {
+  const { transport, cluster } = await transportTo(given, "osiris-client");
+  const client = new Client({ transport, cluster, clock: realClock });
+  return Object.assign(client, { [Symbol.asyncDispose]: () => transport.close() });
+}
+
+/** A connection to a cluster's broker, and the cluster's name. @throws as `connect` */
+export async function transportTo(
+  given: ConnectionOptions,
+  name: string,
+): Promise<{ readonly transport: Transport; readonly cluster: string }> {
   const { nats, cluster, ...credentials } = checkOptions(connectionOptions, given);
   const transport = await connectNats({
     ...credentials,
     servers: nats,
-    name: "osiris-client",
+    name,
     deadlineMs: connectMs,
     onError: () => {}, // What the broker complains of comes back as a request that failed.
   });
-  const client = new Client({ transport, cluster, clock: realClock });
-  return Object.assign(client, { [Symbol.asyncDispose]: () => transport.close() });
+  return { transport, cluster };
 }

@@ -15,7 +15,7 @@ import { connectionOptions } from "./connect.ts";
 import { ActorFailedError, type Incident } from "./incident.ts";
 import { joiningTree } from "./joining.ts";
 import { clusterScope, type Network, openMailbox } from "./mailbox.ts";
-import { openNetwork } from "./network.ts";
+import { openNetwork, type World } from "./network.ts";
 import { packageVersion } from "./version.ts";
 
 const hostOptions = connectionOptions.extend({
@@ -32,6 +32,8 @@ export type HostOptions = z.input<typeof hostOptions> & {
   readonly onIncident?: (incident: Incident) => void;
   /** How threads are started. @default worker threads */
   readonly launcher?: Launcher;
+  /** Clock and disk of its actors. @default the machine's own */
+  readonly world?: World;
 };
 
 /** A process of a cluster. Close it, or declare it with `await using`. */
@@ -101,13 +103,20 @@ export class Host implements AsyncDisposable {
    * @throws InvalidOptionError, TransportLostError where the broker cannot be reached
    */
   static async join(given: HostOptions): Promise<Host> {
-    const { onIncident = () => {}, onHost = () => {}, launcher = workerLauncher, ...plain } = given;
+    const {
+      onIncident = () => {},
+      onHost = () => {},
+      launcher = workerLauncher,
+      world,
+      ...plain
+    } = given;
     const options = checkOptions(hostOptions, plain);
     const { nats: servers, cluster, devices, faultsAllowed, ...credentials } = options;
     const network = await openNetwork({
       connection: { servers, ...credentials },
       cluster,
       faultsAllowed,
+      world,
       onError: (offender, error) => {
         const reason = recordError(error);
         onIncident({ offender, supervisor: "process", context: "running", reason });

@@ -1,7 +1,7 @@
 // The network of a process: its connection to the broker, and what its actors have to know of it.
 
 import { type Clock, realClock } from "../src/clock.ts";
-import { realDisk } from "../src/disk.ts";
+import { type Disk, realDisk } from "../src/disk.ts";
 import { connectNats } from "../src/wire/nats-transport.ts";
 import type { Transport } from "../src/wire/transport.ts";
 import type { Connection, Network } from "./mailbox.ts";
@@ -9,15 +9,25 @@ import type { Connection, Network } from "./mailbox.ts";
 /** Longest wait for a broker to be there. */
 const connectMs = 10_000;
 
+/** What a process has of the world, where whoever starts it gives something else. */
+export interface World {
+  /** @default the machine's own */
+  readonly clock?: Clock | undefined;
+  /** Where checkpoints lie. @default the machine's own */
+  readonly disk?: Disk | undefined;
+}
+
 /** Connects. Whoever calls closes the network's transport. @throws TransportLostError */
 export async function openNetwork(options: {
   readonly connection: Connection;
   readonly cluster: string;
   readonly faultsAllowed: boolean;
+  readonly world?: World | undefined;
   /** Told what the broker complained of, and of frames that were no messages. */
   readonly onError: (offender: "transport" | "wire", error: unknown) => void;
 }): Promise<Network> {
   const { connection, cluster, faultsAllowed, onError } = options;
+  const { clock = realClock, disk = realDisk } = options.world ?? {};
   const transport = await dial(connection, `osiris-${cluster}`, (error) =>
     onError("transport", error),
   );
@@ -25,21 +35,25 @@ export async function openNetwork(options: {
     transport,
     connection,
     cluster,
-    clock: realClock,
-    disk: realDisk,
+    clock,
+    disk,
     faultsAllowed,
-    connectedForMs: connectedFor(transport, realClock),
+    connectedForMs: connectedFor(transport, clock),
     onCorrupt: (error) => onError("wire", error),
   };
 }
 
-/** A connection of its own, as a thread needs one. @throws TransportLostError */
+/**
+ * A connection of its own, as a thread needs one. Its name ends in the process's number, so that
+ * whoever looks at the broker, or breaks it, knows whose it is. @throws TransportLostError
+ */
 export function dial(
   connection: Connection,
   name: string,
   onError: (error: unknown) => void,
 ): Promise<Transport> {
-  return connectNats({ ...connection, name, deadlineMs: connectMs, onError });
+  const own = `${name}-${process.pid}`;
+  return connectNats({ ...connection, name: own, deadlineMs: connectMs, onError });
 }
 
 /** How long a transport that is connected now has been so; 0 while it is not. */

@@ -7,6 +7,7 @@ import { type Disk, realDisk } from "../src/disk.ts";
 import type { ErrorRecord } from "../src/errors.ts";
 import { type Sleep, sleepTurning } from "../src/exchange/atomic-cells.ts";
 import type { Cells } from "../src/exchange/cells.ts";
+import type { Kernels } from "../src/kernels/kernels.ts";
 import type { Transport } from "../src/wire/transport.ts";
 import type { Connection } from "./mailbox.ts";
 import { dial } from "./network.ts";
@@ -20,6 +21,8 @@ export interface ThreadPorts {
   readonly sleepTurning: Sleep;
   /** Puts something between a participant and its cells: chaos breaks threads there. */
   wrapCells(cells: Cells): Cells;
+  /** And between a device and its kernels. */
+  wrapKernels(kernels: Kernels): Kernels;
   /** Tells the thread's actor. */
   report(value: unknown): void;
   /** The last word: why the program failed. */
@@ -37,6 +40,7 @@ export function workerPorts(port: MessagePort): ThreadPorts {
     disk: realDisk,
     sleepTurning,
     wrapCells: (cells) => cells,
+    wrapKernels: (kernels) => kernels,
     report: (value) => port.postMessage({ report: value }),
     fail: (error) => port.postMessage({ failed: error }),
     take: () => receiveMessageOnPort(port)?.message,

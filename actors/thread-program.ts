@@ -65,7 +65,7 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
       }
       case "bridge": {
         const turning = { ...ports, sleep: ports.sleepTurning };
-        const cells = openIdle(task, derive(task.assembly).bridge, turning);
+        const cells = wrapCells(openIdle(task, derive(task.assembly).bridge, turning));
         return await runBridge(task, { clock, cells, dial: ports.dial, tell });
       }
       case "prepare": {
@@ -100,7 +100,7 @@ async function device(task: ParticipantTask, ports: ThreadPorts): Promise<void> 
   const { stepDeadlineMs: deadlineMs, arithmetic } = assembly.job;
   const idle = openIdle(task, index, ports); // Between commands it is the coordinator that counts.
   await runDevice(assembly, memory, index, {
-    kernels: openKernels(arithmetic),
+    kernels: ports.wrapKernels(openKernels(arithmetic)),
     cells: wrapCells(openCells(assembly, memory, index, { clock, deadlineMs, sleep })),
     disk,
     clock,

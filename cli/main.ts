@@ -7,11 +7,13 @@ import { packageVersion } from "../index.ts";
 import { exitCodeHelp } from "./arguments.ts";
 import { addBuildNative } from "./build-native.ts";
 import { addCancel } from "./cancel.ts";
+import { addChaos } from "./chaos.ts";
 import { addDemo } from "./demo.ts";
 import { addEval } from "./eval.ts";
 import { exitCodeOf, tellFailure } from "./failure.ts";
 import { addGenerate } from "./generate.ts";
 import { addHost } from "./host.ts";
+import { addMetrics } from "./metrics.ts";
 import { addPlan } from "./plan.ts";
 import { addScale } from "./scale.ts";
 import { addSchema } from "./schema.ts";
@@ -47,9 +49,11 @@ const commands = [
   addScale,
   addGenerate,
   addEval,
+  addMetrics,
   addPlan,
   addTable,
   addSchema,
+  addChaos,
   addBuildNative,
 ];
 for (const add of commands) add(program);

@@ -24,7 +24,7 @@ import type { JobSpec } from "../src/job.ts";
 import { checkOptions, expected } from "../src/options.ts";
 import type { DeviceState } from "../src/training/device-state.ts";
 import { evaluate, type Metrics } from "../src/training/metrics.ts";
-import { digestOf } from "../src/training/part-names.ts";
+import { densePart, digestOf, type TablePart, tableOfPart } from "../src/training/part-names.ts";
 import { partsOf } from "../src/training/parts.ts";
 import { scoreBatch, withBags } from "../src/training/solo-device.ts";
 import type { Manifest, PartRecord } from "./checkpoint-store.ts";
@@ -153,6 +153,23 @@ export class Model implements AsyncDisposable {
     store.commit({ ...manifest, generation, parts, createdBy: `Model.save of ${process.pid}` });
   }
 
+  /**
+   * The leaves of the model's digest, formed anew from what is in memory: hex sha256 of the dense
+   * part (`dense`), and of each row block's quanta and row state (`table a, block 0, quantum 1`).
+   * Two models that differ differ in the leaves of the tables and blocks where they do.
+   */
+  async leaves(): Promise<Map<string, string>> {
+    const { tables } = this.job.model;
+    const leaves = new Map<string, string>();
+    for (const part of partsOf(this.#live())) {
+      const tile = tableOfPart(part.name, tables);
+      const own = await part.leaves();
+      for (const [i, leaf] of own.entries())
+        leaves.set(leafName(tile, own.length, i, tables), leaf);
+    }
+    return leaves;
+  }
+
   /** Waits for predictions under way; nothing can be asked of it afterwards. Safe to call twice. */
   async close(): Promise<void> {
     await this.#last;
@@ -198,6 +215,20 @@ export class Model implements AsyncDisposable {
     const fraction = job.evaluation?.fraction ?? 0;
     return splitDataset(dataset, { seed: job.seed, fraction, part: "heldOut" });
   }
+}
+
+/** What leaf `i` of the `count` of a whole table is of; `undefined` has the dense part's one. */
+function leafName(
+  tile: TablePart | undefined,
+  count: number,
+  i: number,
+  tables: JobSpec["model"]["tables"],
+): string {
+  if (tile === undefined) return densePart;
+  const perBlock = count / tile.blocks;
+  const place = i % perBlock;
+  const what = place < tile.quanta ? `quantum ${place}` : "row state";
+  return `table ${tables[tile.table]?.name}, block ${Math.floor(i / perBlock)}, ${what}`;
 }
 
 /** The device, with room for the batch's longest bags. */

@@ -182,6 +182,7 @@ export class SimulatedThread implements Thread<unknown, unknown> {
       disk,
       sleep,
       sleepTurning: sleep,
+      wrapKernels: (kernels) => kernels,
       wrapCells: (cells) => this.#wrap(cells),
       report: (value) => this.#report(value),
       take: () => this.#commands.shift(),

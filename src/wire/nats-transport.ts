@@ -10,6 +10,7 @@
 //   N3. What a receiver or a listener throws goes to `onError`, and the client reads on.
 //   N4. The payload given to `publish` is copied, unless it is lent: the caller may write over it
 //       at once.
+//   N5. A frame whose checksum is not that of its bytes was not received: it counts as lost.
 
 import {
   type ConnectionOptions,
@@ -28,6 +29,7 @@ import {
   TransportLostError,
 } from "../errors.ts";
 import { expected } from "../options.ts";
+import { checksumBytes, withChecksum, withoutChecksum } from "./checksum.ts";
 import { authenticationOf, type Credentials } from "./credentials.ts";
 import { checkHeaders, headerBytesOf } from "./headers.ts";
 import { knock } from "./knock.ts";
@@ -131,7 +133,7 @@ class NatsTransport implements Transport {
   readonly #onError: (error: unknown) => void;
   readonly #listeners = new Set<(status: TransportStatus) => void>();
   #status: TransportStatus = "connected";
-  #frameBytesMax: number;
+  #payloadBytesMax: number;
   #sentBytes = 0;
   #confirmedBytes = 0;
   #probedBytes = 0;
@@ -143,14 +145,14 @@ class NatsTransport implements Transport {
     this.#clock = options.clock ?? realClock;
     this.#pendingBytesMax = options.pendingBytesMax ?? 64 * 1024 * 1024;
     this.#onError = options.onError ?? throwUncaught;
-    this.#frameBytesMax = connection.info?.max_payload ?? 1024 * 1024;
+    this.#payloadBytesMax = connection.info?.max_payload ?? 1024 * 1024;
     this.#watch().catch(this.#onError);
   }
 
   get frameBytesMax(): number {
     // A broker that took the place of another may have another limit.
-    this.#frameBytesMax = this.#connection.info?.max_payload ?? this.#frameBytesMax;
-    return this.#frameBytesMax;
+    this.#payloadBytesMax = this.#connection.info?.max_payload ?? this.#payloadBytesMax;
+    return this.#payloadBytesMax - checksumBytes;
   }
 
   publish(subject: string, payload: Uint8Array, options: PublishOptions = {}): void {
@@ -256,14 +258,15 @@ class NatsTransport implements Transport {
 
   /** The headers of a frame that may be sent. @throws FrameTooLargeError, InvalidOptionError */
   #admit(payload: Uint8Array, options: PublishOptions): Pick<Msg, "headers"> {
-    const checked = Object.entries(checkHeaders(options.headers));
+    const checked = checkHeaders(options.headers);
     const frameBytes = payload.length + headerBytesOf(options.headers);
     if (frameBytes > this.frameBytesMax) {
       throw new FrameTooLargeError(frameBytes, this.frameBytesMax);
     }
-    if (checked.length === 0) return {};
     const headers = emptyHeaders();
-    for (const [name, value] of checked) headers.append(name, value);
+    for (const [name, value] of Object.entries(withChecksum(payload, checked))) {
+      headers.append(name, value);
+    }
     return { headers };
   }
 
@@ -329,11 +332,13 @@ class NatsTransport implements Transport {
   }
 }
 
+/** N5. @throws FrameCorruptError */
 function frameOf(message: Msg): Frame {
   const headers: Record<string, string> = {};
   for (const [name, values] of message.headers ?? []) headers[name] = values[0] ?? "";
   const { subject, data: payload, reply } = message;
-  return { subject, payload, headers, ...(reply ? { reply } : {}) };
+  const others = withoutChecksum({ subject, payload, headers });
+  return { subject, payload, headers: others, ...(reply ? { reply } : {}) };
 }
 
 function reasonOf(cause: unknown, timeoutMs: number): string {

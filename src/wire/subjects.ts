@@ -59,6 +59,11 @@ export function eventsSubject(cluster: string, run: string): string {
   return `osiris.${token("cluster", cluster)}.runs.${token("run", run)}.events`;
 }
 
+/** The pattern of the events of all runs. @throws InvalidOptionError */
+export function eventsPattern(cluster: string): string {
+  return `osiris.${token("cluster", cluster)}.runs.*.events`;
+}
+
 /** Whether a frame can be sent to `subject`: tokens without blanks or wildcards, none empty. */
 export function isSubject(subject: string): boolean {
   return isPattern(subject) && !/(^|\.)[*>](\.|$)/.test(subject);

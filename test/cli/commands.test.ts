@@ -14,7 +14,9 @@ interface DemoReport {
 }
 
 const commands =
-  "demo train up host submit status cancel scale generate eval plan schema build-native".split(" ");
+  "demo train up host submit status cancel scale generate eval metrics plan schema build-native".split(
+    " ",
+  );
 
 test.serial("every command explains itself, with examples and exit codes", async (t) => {
   const directory = directoryOf(t);

@@ -15,6 +15,7 @@ const rooms = [
   "test",
   "native",
   "docs",
+  "deploy",
   ".ci",
 ];
 const built = new Set(["native/build", "node_modules", "dist"]);

@@ -29,7 +29,15 @@ export type BrokerAuth =
   | "open";
 
 /** What the chaos harness lets happen to a frame on its way to one client. */
-export type Verdict = "deliver" | "drop" | "duplicate" | { readonly delayMs: number };
+export type Verdict =
+  | "deliver"
+  | "drop"
+  | "duplicate"
+  /** One bit of its payload is another one. */
+  | "corrupt"
+  /** It comes after the next frame to the same subscription, or soon where there is none. */
+  | "reorder"
+  | { readonly delayMs: number };
 
 /** The options that cross a thread. */
 export interface BrokerSettings {
@@ -84,6 +92,8 @@ export async function startBroker(options: BrokerOptions = {}): Promise<Broker> 
 /** Frames that `intercept` holds back at one time; more are dropped. */
 const delayedFramesMax = 65_536;
 const longestControlLine = 4096;
+/** How long a frame waits for another one to overtake it. */
+const overtakenMs = 50;
 
 class EmbeddedBroker implements Broker, SessionHost {
   readonly auth: BrokerAuth;
@@ -97,6 +107,8 @@ class EmbeddedBroker implements Broker, SessionHost {
   readonly #sessions = new Set<Session>();
   readonly #sockets = new Set<Socket>();
   readonly #delayed = new Set<Cancel>();
+  /** Frames that wait for the next one to overtake them, and how they go without it. */
+  readonly #overtaken = new Map<BrokerSubscription, () => void>();
   readonly #serverId = randomBytes(12).toString("hex");
   #port = 0;
   #clients = 0;
@@ -229,8 +241,27 @@ class EmbeddedBroker implements Broker, SessionHost {
       this.#delay(verdict.delayMs, target, publication);
       return;
     }
-    target.session.deliver(target, publication);
+    if (verdict === "reorder") {
+      this.#reorder(target, publication);
+      return;
+    }
+    const given = verdict === "corrupt" ? withFlippedBit(publication) : publication;
+    target.session.deliver(target, given);
     if (verdict === "duplicate") target.session.deliver(target, publication);
+    this.#overtaken.get(target)?.();
+  }
+
+  #reorder(target: BrokerSubscription, publication: Publication): void {
+    this.#overtaken.get(target)?.();
+    const release = () => {
+      cancel();
+      this.#delayed.delete(cancel);
+      this.#overtaken.delete(target);
+      target.session.deliver(target, publication);
+    };
+    const cancel = this.clock.after(overtakenMs, release);
+    this.#delayed.add(cancel);
+    this.#overtaken.set(target, release);
   }
 
   #delay(delayMs: number, target: BrokerSubscription, publication: Publication): void {
@@ -241,6 +272,16 @@ class EmbeddedBroker implements Broker, SessionHost {
     });
     this.#delayed.add(cancel);
   }
+}
+
+/** A copy of a frame with one wrong bit in the middle of its payload; the frame, if it has none. */
+function withFlippedBit(publication: Publication): Publication {
+  const { message, headerBytes } = publication;
+  if (message.length === headerBytes) return publication;
+  const wrong = Buffer.from(message);
+  const at = headerBytes + Math.floor((message.length - headerBytes) / 2);
+  wrong.writeUInt8(wrong.readUInt8(at) ^ 1, at);
+  return { ...publication, message: wrong };
 }
 
 function loopback(host: string): string {

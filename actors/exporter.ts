@@ -1,0 +1,165 @@
+// The exporter: figures of a cluster in Prometheus's text, from the events that its runs publish.
+// It only listens: a cluster that nobody scrapes does nothing for it, and one that is scraped
+// nothing more than publish its events. What is lost on the way is lost to the counters too.
+//
+// docs/operations.md lists the metrics.
+
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { decodeBody } from "../src/wire/body.ts";
+import { eventsPattern } from "../src/wire/subjects.ts";
+import { type ConnectionOptions, transportTo } from "./connect.ts";
+import type { RunEvent } from "./run-record.ts";
+
+/** Figures of a cluster. Close it, or declare it with `await using`. */
+export interface Exporter extends AsyncDisposable {
+  /** All figures, as Prometheus reads them. */
+  text(): Promise<string>;
+  readonly contentType: string;
+}
+
+/** Runs whose figures are kept after they are over. */
+const finishedMax = 100;
+
+/** Listens to all runs of a cluster from now on. @throws as `connect` */
+export async function openExporter(given: ConnectionOptions): Promise<Exporter> {
+  const { transport, cluster } = await transportTo(given, "osiris-metrics");
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const figures = createFigures(registry);
+  const over: string[] = [];
+  transport.subscribe(eventsPattern(cluster), (frame) => {
+    const event = decodeBody(frame) as RunEvent;
+    note(figures, event);
+    if (event.type !== "run.finished" && event.type !== "run.failed") return;
+    over.push(event.run);
+    const old = over.splice(0, Math.max(0, over.length - finishedMax));
+    for (const run of old) void forget(figures, run);
+  });
+  await transport.flush();
+  return {
+    text: () => registry.metrics(),
+    contentType: registry.contentType,
+    [Symbol.asyncDispose]: () => transport.close(),
+  };
+}
+
+/** What there is to measure. */
+function createFigures(registry: Registry) {
+  const registers = [registry];
+  const gauge = (name: string, help: string, ...labels: string[]) =>
+    new Gauge({ name: `osiris_${name}`, help, registers, labelNames: ["run", ...labels] });
+  const counter = (name: string, help: string, ...labels: string[]) =>
+    new Counter({ name: `osiris_${name}_total`, help, registers, labelNames: ["run", ...labels] });
+  return {
+    up: gauge("run_up", "1 while the run trains, 0 once it is over"),
+    step: gauge("run_step", "Steps done"),
+    steps: gauge("run_steps", "Steps of the whole run"),
+    loss: gauge("run_loss", "Mean loss of the last step that was told"),
+    speed: gauge("run_samples_per_second", "Samples a second"),
+    generation: gauge("run_generation", "The generation: 1 until something failed or scaled"),
+    devices: gauge("run_devices", "Devices that train it"),
+    stepSeconds: gauge("step_seconds", "Mean time of a step"),
+    share: gauge("step_share", "Share of a step spent on its part", "part"),
+    tier: gauge("tier_share", "Share of cached rows that came from a tier", "tier"),
+    metric: gauge("evaluation", "The last evaluation on held-out samples", "metric"),
+    repaired: gauge("repaired_ids", "Ids that were clamped or hashed", "table"),
+    straggler: gauge("straggler_factor", "How much longer a device computes", "device"),
+    incidents: counter("incidents", "Failures that were recovered from", "role", "code"),
+    alerts: counter("alerts", "What a run was warned of", "code"),
+    checkpoints: counter("checkpoints", "Checkpoints committed"),
+    bytes: counter("checkpoint_bytes", "Bytes of the parts of checkpoints"),
+    recovery: new Histogram({
+      name: "osiris_recovery_seconds",
+      help: "From an incident to the first step after the restore",
+      registers,
+      labelNames: ["run"],
+      buckets: [0.25, 0.5, 1, 2, 5, 10, 30, 60],
+    }),
+    /** Of all runs together. */
+    ended: new Counter({
+      name: "osiris_runs_ended_total",
+      help: "Runs that ended, by how",
+      registers,
+      labelNames: ["status"],
+    }),
+  };
+}
+
+type Figures = ReturnType<typeof createFigures>;
+
+/** What an event does to the figures. */
+function note(figures: Figures, event: RunEvent): void {
+  const { run } = event;
+  if (event.generation > 0) figures.generation.set({ run }, event.generation);
+  switch (event.type) {
+    case "run.started":
+      figures.up.set({ run }, 1);
+      figures.step.set({ run }, event.fromStep);
+      figures.steps.set({ run }, event.steps);
+      figures.devices.set({ run }, event.devices);
+      return;
+    case "run.progress":
+      noteProgress(figures, event);
+      return;
+    case "run.evaluated":
+      for (const [metric, value] of Object.entries(event.metrics)) {
+        if (typeof value === "number") figures.metric.set({ run, metric }, value);
+      }
+      return;
+    case "run.checkpointed":
+      figures.checkpoints.inc({ run });
+      figures.bytes.inc({ run }, event.bytes);
+      return;
+    case "run.incident": {
+      const [role = ""] = event.offender.split(":");
+      figures.incidents.inc({ run, role, code: event.error.code });
+      return;
+    }
+    case "run.recovered":
+      figures.recovery.observe({ run }, event.seconds);
+      return;
+    case "run.alert":
+      figures.alerts.inc({ run, code: event.code });
+      return;
+    case "run.straggler":
+      figures.straggler.set({ run, device: `${event.device}` }, event.factor);
+      return;
+    case "run.finished":
+      figures.up.set({ run }, 0);
+      figures.step.set({ run }, event.result.step);
+      figures.ended.inc({ status: event.result.status });
+      return;
+    case "run.failed":
+      figures.up.set({ run }, 0);
+      figures.ended.inc({ status: "failed" });
+      return;
+    default:
+  }
+}
+
+function noteProgress(
+  figures: Figures,
+  { run, step, loss, samplesPerSecond, repairedIds, times }: RunEvent & { type: "run.progress" },
+): void {
+  figures.step.set({ run }, step);
+  figures.loss.set({ run }, loss);
+  figures.speed.set({ run }, samplesPerSecond);
+  for (const { table, ids } of repairedIds) figures.repaired.set({ run, table }, ids);
+  if (times === undefined) return;
+  figures.stepSeconds.set({ run }, times.stepMs / 1000);
+  for (const [part, share] of Object.entries(times.shares)) figures.share.set({ run, part }, share);
+  if (times.tiers === undefined) return;
+  const { hbm, ddr, ssd } = times.tiers;
+  for (const [tier, share] of Object.entries({ hbm, ddr, ssd })) {
+    figures.tier.set({ run, tier }, share);
+  }
+}
+
+/** Forgets a run that was over long ago; its end stays counted. */
+async function forget({ ended: _, recovery, ...figures }: Figures, run: string): Promise<void> {
+  for (const figure of Object.values(figures)) {
+    const { values } = await figure.get();
+    for (const { labels } of values) if (labels.run === run) figure.remove(labels);
+  }
+  recovery.remove({ run });
+}

@@ -1,0 +1,29 @@
+// The entry of a thread that a schedule's faults may strike: the program of its task, over ports
+// that wait for their moments.
+
+import { parentPort, workerData } from "node:worker_threads";
+import { hostPlaces, progressOver } from "../actors/assembly.ts";
+import { workerPorts } from "../actors/thread-ports.ts";
+import { runThread, type ThreadTask } from "../actors/thread-program.ts";
+import type { FaultyThread } from "./faulty-launcher.ts";
+import { Strikes } from "./strikes.ts";
+import { faultyPorts } from "./thread-faults.ts";
+
+if (parentPort === null) throw new Error("faulty-entry.js is started as a thread");
+const { task, directory, strikesIn, ...rest } = workerData as FaultyThread;
+const place = { ...rest, strikes: new Strikes(strikesIn), ...watched(task) };
+// What is prepared lies outside the checkpoint directory: all of the disk counts.
+const watchedDirectory = task.program === "prepare" ? "" : directory;
+const ports = faultyPorts(workerPorts(parentPort), { ...place, directory: watchedDirectory });
+await runThread(task, ports);
+
+/** What the thread can see of the run: the steps of its own device, or of its host's first one. */
+function watched(task: ThreadTask): { generation: number; stepsDone: () => number } {
+  if (!("assembly" in task)) return { generation: 0, stepsDone: () => 0 };
+  const { program, assembly, memory, index } = task;
+  const { steps } = progressOver(memory, assembly.devices);
+  const position = program === "reader" ? Math.floor(index / assembly.job.readers) : index;
+  const isOfHost = program === "reader" || program === "bridge";
+  const own = isOfHost ? (hostPlaces(assembly)[position]?.first ?? 0) : index;
+  return { generation: assembly.generation, stepsDone: () => Atomics.load(steps, own) };
+}

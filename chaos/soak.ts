@@ -1,0 +1,97 @@
+// The soak: a job trained again and again while something of it is killed every so often. This one
+// goes by the clock on the wall, as a mean time between failures does; what is killed next, and
+// after how long, comes from the seed.
+
+import { realClock } from "../src/clock.ts";
+import type { JobOptions } from "../src/job.ts";
+import { purposes, RandomStream } from "../src/random.ts";
+import type { PlayOptions } from "./disturbed-run.ts";
+import type { Stage as StageSize } from "./draw.ts";
+import type { Twin } from "./judge.ts";
+import { checkSchedule } from "./schedule.ts";
+import type { Stage } from "./stage.ts";
+import { runTrial, type Trial } from "./trial.ts";
+
+export interface SoakOptions extends PlayOptions {
+  readonly seed: number;
+  readonly stage: StageSize;
+  /** No run begins after so long; the one that is under way ends undisturbed. */
+  readonly forMs: number;
+  /** Mean time between two kills; each is drawn from half of it to one and a half. */
+  readonly everyMs: number;
+  /** Told of each kill. */
+  readonly onKill: (what: string, afterMs: number) => void;
+  readonly onTrial: (trial: Trial) => void;
+}
+
+/** The trials of a soak, and how many kills there were. Ends at the first that fails. */
+export async function soak(
+  job: JobOptions,
+  twin: Twin,
+  options: SoakOptions,
+): Promise<{ readonly trials: readonly Trial[]; readonly kills: number }> {
+  const { seed, stage: size, forMs, onTrial, signal } = options;
+  const random = new RandomStream(seed, purposes.faults);
+  const schedule = checkSchedule({ version: 1, seed, stage: size, faults: [] });
+  const startedAtMs = realClock.now();
+  const passed = () => realClock.now() - startedAtMs;
+  const trials: Trial[] = [];
+  let kills = 0;
+  const disturb = (stage: Stage) =>
+    killEvery(stage, random, {
+      ...options,
+      mayKill: () => passed() < forMs,
+      onKill: (what, afterMs) => {
+        kills++;
+        options.onKill(what, afterMs);
+      },
+    });
+  while (passed() < forMs && signal?.aborted !== true) {
+    const trial = await runTrial(job, schedule, twin, { ...options, disturb });
+    trials.push(trial);
+    onTrial(trial);
+    if (trial.verdict !== "equal") break;
+  }
+  return { trials, kills };
+}
+
+/** Kills until the function that it returns is called. */
+function killEvery(
+  stage: Stage,
+  random: RandomStream,
+  options: Pick<SoakOptions, "everyMs" | "stage" | "onKill"> & { readonly mayKill: () => boolean },
+): () => void {
+  const { everyMs, stage: size, onKill, mayKill } = options;
+  let cancel = () => {};
+  const next = () => {
+    const afterMs = everyMs * (0.5 + random.uniform());
+    const target = drawTarget(random, size);
+    cancel = realClock.after(afterMs, () => {
+      if (mayKill() && strike(stage, target)) onKill(target, afterMs);
+      next();
+    });
+  };
+  next();
+  return () => cancel();
+}
+
+function drawTarget(random: RandomStream, { devices, hosts }: StageSize): string {
+  const ranks = devices * Math.max(1, hosts);
+  const place = random.below(ranks + hosts + 2);
+  if (place < ranks) return `device:${place}`;
+  if (place < ranks + hosts) return `host:${1 + place - ranks}`;
+  return place === ranks + hosts ? "reader:0" : "root";
+}
+
+/** False where there is nothing of that name at the moment. */
+function strike(stage: Stage, target: string): boolean {
+  const [role = "", index = "0"] = target.split(":");
+  if (role === "root" || role === "host") {
+    const process = stage.process(target);
+    process?.signal("SIGKILL");
+    return process !== undefined;
+  }
+  const process = stage.processOf(role === "reader" ? "reader" : "device", Number(index));
+  process?.send({ order: "kill", actor: target });
+  return process !== undefined;
+}

@@ -1,0 +1,12 @@
+// How whoever is to be broken stands still, and how it runs out of memory: the real thing.
+
+/** Blocks the calling thread. Whatever wakes a doorbell does not wake this. */
+export function standStill(forMs: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, forMs);
+}
+
+/** Fills the heap of this thread until its engine ends it. Never returns. */
+export function exhaustMemory(): never {
+  const kept: unknown[] = [];
+  for (;;) kept.push(new Array(100_000).fill(kept.length));
+}

@@ -11,7 +11,6 @@ import { createHash } from "node:crypto";
 import { CheckpointCorruptError } from "../errors.ts";
 import type { IdBlock } from "./id-block.ts";
 import { entryWords } from "./id-table.ts";
-import type { RowSet } from "./row-set.ts";
 import type { ShardIds } from "./shard-ids.ts";
 
 const magic = 0x4952_534f;
@@ -52,18 +51,26 @@ export function idLeavesOfPart(bytes: Uint8Array, path: string): string[] {
   });
 }
 
+/** The ids of a block that have a row. */
+export interface BlockIds {
+  readonly block: number;
+  /** (n), counted from the block's first, ascending. */
+  readonly rows: Int32Array;
+  /** (n) */
+  readonly ids: BigInt64Array;
+}
+
 /**
- * Adds the rows that ids of a part have to `rows`. `blockRows`: those of a whole block. `path` is
- * for the error only. @throws CheckpointCorruptError where the bytes are not such a part
+ * Those of each block of a part. `path` is for the error only.
+ * @throws CheckpointCorruptError where the bytes are not such a part
  */
-export function addRowsOfPart(
-  rows: RowSet,
-  bytes: Uint8Array,
-  blockRows: number,
-  path: string,
-): void {
-  for (const { block, rows: own } of blocksOf(bytes, path)) {
-    for (const row of own) rows.add(block * blockRows + row);
+export function* idsOfBlocks(bytes: Uint8Array, path: string): Generator<BlockIds> {
+  for (const { block, rows, known } of blocksOf(bytes, path)) {
+    const half = (i: number, word: number) => known[i * entryWords + word] ?? 0;
+    const ids = BigInt64Array.from(rows, (_, i) => {
+      return (BigInt(half(i, 1)) << 32n) | BigInt(half(i, 0) >>> 0);
+    });
+    yield { block, rows, ids };
   }
 }
 

@@ -1,11 +1,18 @@
 // Dynamic ids on real threads: whatever dies before, at or after a decision, whatever lies where,
 // the same ids have the same rows; and the model predicts with them.
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
-import { csv, importTable, type JobOptions, loadModel, type RunResult } from "../../index.ts";
+import {
+  csv,
+  exportTable,
+  importTable,
+  type JobOptions,
+  loadModel,
+  type RunResult,
+} from "../../index.ts";
 import { RandomStream } from "../../src/random.ts";
 import { openCheckpoint } from "../../storage/open-checkpoint.ts";
 import { paceOf } from "../../storage/pace.ts";
@@ -169,6 +176,16 @@ test.serial(
     t.is(none, stranger);
     const checkpoint = openCheckpoint(job.checkpoint?.directory ?? "");
     t.is(`sha256:${await digestOfParts(checkpoint, paceOf({}))}`, result.digest);
+    const file = join(home, "users.csv");
+    const exported = await exportTable(job.checkpoint?.directory ?? "", "user", file);
+    t.is(exported.rows, result.dynamicIds?.[0]?.rowsUsed ?? -1);
+    const ids = readFileSync(file, "utf8").trim().split("\n").slice(1);
+    const users = new Set(lines.map(({ user }) => String(user)));
+    t.deepEqual(
+      ids.map((line) => line.split(",")[0] ?? "").filter((id) => !users.has(id)),
+      [],
+    );
+    t.is(new Set(ids.map((line) => line.split(",")[0])).size, exported.rows);
     const refused = importTable(job.checkpoint?.directory ?? "", "user", {
       from: join(home, "rows.csv"),
       out: join(home, "imported"),

@@ -21,7 +21,7 @@ export type { Incident } from "./actors/incident.ts";
 export { type Exporter, openExporter } from "./actors/exporter.ts";
 export type { StepTimes, TierRates } from "./src/training/step-meter.ts";
 export type { TableTiers, TierExpectation } from "./src/training/tier-advice.ts";
-export type { MissPoint } from "./src/embedding/miss-curve.ts";
+export type { MissPoint } from "./src/planner/miss-curve.ts";
 
 // A job, as plain data ----
 export { type JobOptions, type JobSpec, jobJsonSchema, resolveJob } from "./src/job.ts";
@@ -65,12 +65,38 @@ export {
 } from "./storage/table-files/inspect-tables.ts";
 export type { PaceOptions } from "./storage/pace.ts";
 
+// The checkpoints of a directory ----
+export {
+  type CheckpointList,
+  type CheckpointRecord,
+  listCheckpoints,
+} from "./storage/list-checkpoints.ts";
+export {
+  verifyCheckpoints,
+  type VerifiedCheckpoint,
+  type VerifyOptions,
+  type VerifyReport,
+} from "./storage/verify-checkpoints.ts";
+export {
+  type CheckpointDifference,
+  diffCheckpoints,
+  type DiffOptions,
+  type TableDifference,
+} from "./storage/diff-checkpoints.ts";
+export {
+  planRestore,
+  restoreCheckpoint,
+  type RestoreReport,
+} from "./storage/restore-checkpoint.ts";
+export type { Damage } from "./storage/checkpoint-store.ts";
+
 // Metrics ----
 export { evaluate, type Metrics } from "./src/training/metrics.ts";
 
 // A plan: which shard goes where, and why ----
 export { calibrate, type CalibrationOptions } from "./actors/calibrate.ts";
 export { type JobPlan, planJob, type PlanOptions } from "./src/training/plan-job.ts";
+export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";
 export {
   checkConstants,
   defaultConstants,
@@ -117,6 +143,25 @@ export {
   sampleLedger,
   stretchesOf,
 } from "./storage/sample-ledger.ts";
+
+// Simulation: whole clusters in one thread and virtual time ----
+export {
+  drawScenario,
+  type FaultKind as SimulatedFaultKind,
+  type Scenario,
+  type SimulatedFault,
+} from "./chaos/simulation/scenario.ts";
+export {
+  type SeedsOptions,
+  type SeedsSummary,
+  shrinkScenario,
+  simulateSeeds,
+} from "./chaos/simulation/seeds.ts";
+export {
+  type Failure as SimulationFailure,
+  type SimulationVerdict,
+  simulate,
+} from "./chaos/simulation/simulate.ts";
 
 // What the command line is made of, besides ----
 export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";

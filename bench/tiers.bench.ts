@@ -6,6 +6,7 @@ import { accesses, associativeRate, hitRate } from "./hit-rates.ts";
 import { benchLargeTable } from "./large-table.ts";
 import { benchFileRecords, benchRocksRecords } from "./records.bench.ts";
 import type { BenchRow } from "./report.ts";
+import { benchSizedCaches } from "./sized-caches.bench.ts";
 import { benchTrainTiers } from "./train-tiers.bench.ts";
 
 export interface TiersBenchOptions {
@@ -24,6 +25,7 @@ export async function benchTiers(options: TiersBenchOptions): Promise<BenchRow[]
     hbm: () => benchHbm(gib),
     hitrate: benchHitRates,
     "train.file": () => benchTrainTiers({ ssd: "file", seconds, rounds }),
+    sized: () => benchSizedCaches({ seconds, rounds }),
     large: () => benchLargeTable(seconds),
     "train.rocksdb": () => benchTrainTiers({ ssd: "rocksdb", seconds, rounds }),
     file: benchFileRecords,

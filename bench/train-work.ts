@@ -27,8 +27,8 @@ export interface TrainWork {
   readonly turns?: Turns;
   /** Steps before the clock starts. @default 5 */
   readonly warmUpSteps?: number;
-  /** Exponent of the ids' popularity; 0: uniform. @default 0 */
-  readonly zipf?: number;
+  /** Exponent of the ids' popularity, of all tables or of each; 0: uniform. @default 0 */
+  readonly zipf?: number | readonly number[];
   /** Where what lies below device memory lies; there where a table does. */
   readonly below?: { readonly directory: string; readonly pageCache: boolean };
 }
@@ -61,7 +61,12 @@ export function endTurn({ over }: Turns): void {
 }
 
 /** A device's part of batch `index`: bags as long as they may be. */
-export function makeBatch(topology: Topology, rank: number, index: number, zipf = 0): LocalBatch {
+export function makeBatch(
+  topology: Topology,
+  rank: number,
+  index: number,
+  zipfs: TrainWork["zipf"] = 0,
+): LocalBatch {
   const { model, batchSize, idsMax } = topology.input;
   const { count: samples } = samplesOf(topology, rank, batchSize);
   const random = new RandomStream(727 + rank, index);
@@ -73,6 +78,7 @@ export function makeBatch(topology: Topology, rank: number, index: number, zipf 
   for (const [feature, length] of idsMax.entries()) {
     const rows = model.tables[feature]?.rows ?? 1;
     const end = at + samples * length;
+    const zipf = typeof zipfs === "number" ? zipfs : (zipfs[feature] ?? 0);
     const popular = new Zipf(rows, zipf);
     while (at < end) ids[at++] = zipf > 0 ? popular.draw(uniform) : random.word() % rows;
     lengths.fill(length, feature * samples, (feature + 1) * samples);

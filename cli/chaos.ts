@@ -1,5 +1,6 @@
 // osiris chaos JOB: breaks a job by a schedule drawn from a seed, with real threads and processes,
-// and compares what it comes to with its undisturbed twin, bit for bit.
+// and compares what it comes to with its undisturbed twin, bit for bit; with --simulate, whole
+// clusters in virtual time instead.
 
 import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError } from "commander";
@@ -33,8 +34,11 @@ import { exitCodes } from "./failure.ts";
 import { duration } from "./format.ts";
 import { onInterrupt } from "./interrupt.ts";
 import { loadJob } from "./job-file.ts";
+import { simulation } from "./simulation.ts";
 
 interface ChaosArguments extends CommonOptions {
+  readonly simulate?: true;
+  readonly jobs: number;
   readonly seed: number;
   readonly seeds?: readonly number[];
   readonly schedule?: string;
@@ -55,8 +59,10 @@ const verdictCodes = { equal: 0, harness: 1, safety: 3, liveness: 4 } as const;
 export function addChaos(program: Command): void {
   const command = program
     .command("chaos")
-    .argument("<job>", "job file, as for `osiris train`")
+    .argument("[job]", "job file, as for `osiris train`; none with --simulate")
     .description("break a job by a schedule drawn from a seed, and compare it with its twin")
+    .option("--simulate", "whole clusters in one thread and virtual time, small jobs of their own")
+    .option("--jobs <N>", "with --simulate: threads that share the seeds", integerFrom(1), 2)
     .option("--seed <N>", "draw the schedule from this seed", integerFrom(0), 1)
     .option("--seeds <LIST>", "one schedule for each of these: 1-50, or 3,5,8", seedsFrom)
     .option("--schedule <FILE>", "carry out this schedule, as it was printed (JSON)")
@@ -86,11 +92,15 @@ export function addChaos(program: Command): void {
     "chaos job.yaml --seeds 1-50 --hosts 2 --devices 1 --report",
     "chaos job.yaml --faults kill,messages --seeds 1-10",
     "chaos job.yaml --schedule failing.json",
+    "chaos --simulate --seeds 1-1000",
     "chaos job.yaml --soak 10m --every 15s --report",
   ])
     .addHelpText("after", "\n3: another model than its twin; 4: the run did not come to its end.")
-    .action(async (path: string, options: ChaosArguments) => {
-      process.exitCode = await chaos(path, options);
+    .action(async (path: string | undefined, options: ChaosArguments) => {
+      const { simulate, seeds = [options.seed] } = options;
+      if (simulate === true) process.exitCode = await simulation({ ...options, seeds });
+      else if (path === undefined) command.error("missing required argument 'job'");
+      else process.exitCode = await chaos(path, options);
     });
 }
 

@@ -49,3 +49,18 @@ export function shortTime(seconds: number): string {
   if (seconds < 1) return `${(1e3 * seconds).toPrecision(3)} ms`;
   return `${seconds.toPrecision(3)} s`;
 }
+
+/** Lines of cells, in columns as wide as their widest; the first to the left, else to the right. */
+export function aligned(lines: readonly (readonly string[])[]): string[] {
+  const widths = (lines[0] ?? []).map((_, column) =>
+    Math.max(...lines.map((cells) => cells[column]?.length ?? 0)),
+  );
+  return lines.map((cells) =>
+    cells
+      .map((cell, column) => {
+        const width = widths[column] ?? 0;
+        return column === 0 ? cell.padEnd(width) : cell.padStart(width + 2);
+      })
+      .join(""),
+  );
+}

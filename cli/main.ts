@@ -8,6 +8,7 @@ import { exitCodeHelp } from "./arguments.ts";
 import { addBuildNative } from "./build-native.ts";
 import { addCancel } from "./cancel.ts";
 import { addChaos } from "./chaos.ts";
+import { addCheckpoint } from "./checkpoint.ts";
 import { addDemo } from "./demo.ts";
 import { addEval } from "./eval.ts";
 import { exitCodeOf, tellFailure } from "./failure.ts";
@@ -52,6 +53,7 @@ const commands = [
   addMetrics,
   addPlan,
   addTable,
+  addCheckpoint,
   addSchema,
   addChaos,
   addBuildNative,

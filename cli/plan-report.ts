@@ -1,7 +1,7 @@
 // What `osiris plan` says, for people and for machines.
 
 import { type JobPlan, type MachineConstants, type Stage, stages } from "../index.ts";
-import { bytes, count, plural, shortTime } from "./format.ts";
+import { bytes, count, percent, plural, shortTime } from "./format.ts";
 
 /** Devices of which each has a line; of more, the first and the last. */
 const devicesShown = 32;
@@ -46,6 +46,7 @@ export function reportOf(path: string, found: JobPlan, constants: MachineConstan
     "",
     ...deviceLines(found),
     "",
+    ...tableLines(found),
     ...stepLines(found),
     "",
     ...alternativeLines(found),
@@ -76,6 +77,22 @@ function deviceLines({ assessment }: Feasible): string[] {
     `Largest load         ${shortTime(assessment.score)}, ${balance.toFixed(3)} of the mean`,
     ...(lacksBytes > 0 ? [`Too little memory    ${bytes(lacksBytes)} on the fullest device`] : []),
   ];
+}
+
+/** Where tables rest, where they need not all be in memory. */
+function tableLines({ tables }: Feasible): string[] {
+  if (tables.length === 0) return [];
+  const lines = tables.flatMap(({ table, tier, reason, wholeBytes, ...caches }) => {
+    const head = `  ${table.padEnd(19)}${tier}, as ${reason}`;
+    const { rows, moreHbm, moreDdr, hbmBytes, ddrBytes } = caches;
+    if (rows === undefined || moreHbm === undefined || moreDdr === undefined) return [head];
+    const held = `HBM ${bytes(hbmBytes)} and DDR ${bytes(ddrBytes)} of ${bytes(wholeBytes)}`;
+    const from = `${percent(rows.hbm)} from HBM, ${percent(rows.ddr)} from DDR`;
+    const more = `${percent(moreHbm.hbm)} with 1 GiB more HBM`;
+    const below = `${percent(rows.ssd)} from SSD, ${percent(moreDdr.ssd)} with 1 GiB more DDR`;
+    return [head, `    ${held}: ${from}, ${more}; ${below}`];
+  });
+  return ["Tables, and where the rows of a batch are expected", ...lines, ""];
 }
 
 function stepLines({ assessment }: Feasible): string[] {

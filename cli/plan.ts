@@ -4,6 +4,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import { type Command, InvalidArgumentError } from "commander";
+import { z } from "zod";
 import {
   calibrate,
   checkConstants,
@@ -11,6 +12,7 @@ import {
   InputUnusableError,
   InvalidOptionError,
   type MachineConstants,
+  type MissPoint,
   planJob,
   resolveJob,
   type Scheme,
@@ -36,6 +38,7 @@ interface PlanArguments extends CommonOptions {
   readonly poolingFactor?: number;
   readonly constants?: string;
   readonly plan?: string;
+  readonly curves?: string;
   readonly out?: string;
   readonly calibrate?: boolean;
 }
@@ -60,6 +63,7 @@ export function addPlan(program: Command): void {
     .option("--cache", "tables may rest below memory, behind a cache of their popular rows")
     .option("--pooling-factor <IDS>", "mean ids of a bag, where the data is text", numberFrom0)
     .option("--constants <FILE>", "what the machine can do, as --calibrate wrote it")
+    .option("--curves <FILE>", "what a run counted of its cached tables: its --json output")
     .option("--plan <FILE>", "judge this plan instead of searching one")
     .option("--out <FILE>", "write the plan (with --calibrate: the constants) to this file")
     .option("--calibrate", "measure this machine with as many threads as --devices says");
@@ -85,6 +89,7 @@ async function plan(path: string | undefined, options: PlanArguments): Promise<n
     schemes: allowed,
     cache,
     poolingFactor,
+    curves: options.curves === undefined ? undefined : readCurves(options.curves),
     devices: devicesOf(options, job.devices || 2), // 0 stands for all that there are.
     constants,
     given:
@@ -130,6 +135,33 @@ function readConstants(path: string): MachineConstants {
   } catch (cause) {
     const reason = cause instanceof InvalidOptionError ? cause.message : "it is no JSON";
     throw new InputUnusableError(path, `Cannot use the constants ${path}: ${reason}`, { cause });
+  }
+}
+
+const curvesSchema = z.object({
+  tiers: z.array(
+    z.object({
+      table: z.string(),
+      curve: z.array(z.object({ rows: z.number(), missRatio: z.number().min(0).max(1) })),
+    }),
+  ),
+});
+
+/** The curves of the last line that has some: of the events of a run, its result. */
+function readCurves(path: string): Map<string, MissPoint[]> {
+  for (const line of readText(path).trimEnd().split("\n").reverse()) {
+    const found = curvesSchema.safeParse(parsed(line));
+    if (found.success) return new Map(found.data.tiers.map(({ table, curve }) => [table, curve]));
+  }
+  const wanted = "none of its lines is a result with `tiers`, as `osiris train --json` prints it";
+  throw new InputUnusableError(path, `Cannot use the curves ${path}: ${wanted}`);
+}
+
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
   }
 }
 

@@ -10,7 +10,7 @@ import {
 } from "../index.ts";
 import { type CommonOptions, withCommon } from "./arguments.ts";
 import { exitCodes } from "./failure.ts";
-import { bytes, count, plural } from "./format.ts";
+import { aligned, bytes, count, plural } from "./format.ts";
 import { runTask } from "./task-view.ts";
 
 interface TableOptions extends CommonOptions {
@@ -144,21 +144,6 @@ function linesOf({ cut, digest, tables }: TablesReport, isOne: boolean): string[
   ]);
   const titles = ["table", "rows", "born", "dim", "precision", "parts", "bytes", "mean norm"];
   return [head, "", ...aligned([titles, ...cells])];
-}
-
-/** Columns as wide as their widest cell; the first to the left. */
-function aligned(lines: readonly (readonly string[])[]): string[] {
-  const widths = (lines[0] ?? []).map((_, column) =>
-    Math.max(...lines.map((cells) => cells[column]?.length ?? 0)),
-  );
-  return lines.map((cells) =>
-    cells
-      .map((cell, column) => {
-        const width = widths[column] ?? 0;
-        return column === 0 ? cell.padEnd(width) : cell.padStart(width + 2);
-      })
-      .join(""),
-  );
 }
 
 const barWidth = 32;

@@ -12,8 +12,14 @@
 //   newest record ─▶ its checkpoints, newest cut first ─▶ the one it goes on from ─▶ and so on
 
 import { strict as assert } from "node:assert";
+import { dirname } from "node:path";
 import type { Disk } from "../src/disk.ts";
-import { CheckpointCorruptError, GenerationFencedError, StoreFailedError } from "../src/errors.ts";
+import {
+  CheckpointCorruptError,
+  CheckpointMissingError,
+  GenerationFencedError,
+  StoreFailedError,
+} from "../src/errors.ts";
 import type { Damage, Generation, Manifest } from "./checkpoint-store.ts";
 import { diskCode, onDisk, readWhole } from "./durable-files.ts";
 import {
@@ -76,8 +82,12 @@ function newestOrNone(place: Place): number {
   }
 }
 
-/** Claims the next generation and records where it goes on. The caller maps the disk's errors. */
-export function claimGeneration(place: Place): Generation {
+/**
+ * Claims the next generation and records where it goes on: from the newest of the chain, or from
+ * the one of it that has the hash `sha256`. The caller maps the disk's errors.
+ * @throws CheckpointMissingError where the chain has none of that hash
+ */
+export function claimGeneration(place: Place, sha256?: string): Generation {
   const { disk, paths, jobIdentity } = place;
   const { generation, file } = claim(place); // C1
   try {
@@ -86,8 +96,13 @@ export function claimGeneration(place: Place): Generation {
     for (const found of walkChain(place, generation - 1)) {
       // C2
       if ("reason" in found) damaged.push(found);
-      else latest = found;
+      else if (sha256 === undefined || found.sha256 === sha256) latest = found;
       if (latest !== undefined) break;
+    }
+    if (latest === undefined && sha256 !== undefined) {
+      throw new CheckpointMissingError(
+        `${dirname(paths.job)} whose manifest has the hash ${sha256}`,
+      );
     }
     // Its writer may have died between renaming and syncing; from now on we rest on it.
     if (latest !== undefined) {
@@ -235,9 +250,11 @@ export function readGeneration(place: Place, generation: number): GenerationReco
   }
 }
 
-/** Whether a checkpoint is to blame: too many open files, say, is nobody's damage. */
+/**
+ * Whether a checkpoint is to blame. What the disk refused once it may give the next time: passed
+ * over for that, steps that were committed would be lost, and `collect` would remove them.
+ */
 function isDamage(error: unknown): error is CheckpointCorruptError | StoreFailedError {
   if (error instanceof CheckpointCorruptError) return true;
-  const code = error instanceof StoreFailedError ? diskCode(error.cause) : undefined;
-  return code === "EIO" || code === "ENOENT";
+  return error instanceof StoreFailedError && diskCode(error.cause) === "ENOENT";
 }

@@ -33,6 +33,11 @@ export interface PartRecord extends PartFile {
   readonly base: readonly BasePart[];
 }
 
+/** Bytes of all files that a part is made of. */
+export function bytesToRead({ bytes, base }: PartRecord): number {
+  return base.reduce((sum, one) => sum + one.bytes, bytes);
+}
+
 /** Bytes of the parts written since the baseline, the last checkpoint that rests on no other. */
 export interface Written {
   readonly baseline: number;
@@ -112,11 +117,12 @@ export interface CheckpointStore {
 
   /**
    * Claims the next generation: all older ones are fenced from here on. Of two callers at once,
-   * each gets its own number, and the higher one is in charge.
+   * each gets its own number, and the higher one is in charge. It goes on from the newest usable
+   * checkpoint, or from one of the chain that is named: those after it are then off the chain.
    * @throws CheckpointForeignError, InputUnusableError (the directory refuses writes),
-   * StoreFailedError
+   * StoreFailedError, CheckpointMissingError (`from` is not of the chain)
    */
-  beginGeneration(): Generation;
+  beginGeneration(from?: Manifest): Generation;
 
   /**
    * Opens a part of checkpoint `cut`; `name` is a lower-case file name. From any thread.

@@ -116,7 +116,7 @@ function storeAt(directory: string, place: Place, jobText: string): CheckpointSt
   return {
     directory,
     jobText,
-    beginGeneration: () => usable(directory, () => beginGeneration(directory, place)),
+    beginGeneration: (from) => usable(directory, () => beginGeneration(directory, place, from)),
     partWriter: (generation, cut, name) => openPart(place, generation, cut, name),
     commit: (fields) => commit(place, fields),
     latest: () => latest(place),
@@ -129,7 +129,7 @@ function storeAt(directory: string, place: Place, jobText: string): CheckpointSt
   };
 }
 
-function beginGeneration(directory: string, place: Place): Generation {
+function beginGeneration(directory: string, place: Place, from?: Manifest): Generation {
   const { disk, paths, jobIdentity } = place;
   // Two jobs may have opened an empty directory at the same moment; only here do they meet.
   const meet = () =>
@@ -137,7 +137,7 @@ function beginGeneration(directory: string, place: Place): Generation {
   const owner = decodeJob(readWhole(disk, paths.job), paths.job).jobIdentity;
   if (owner !== jobIdentity) throw meet();
   const before = readGeneration(place, newestGeneration(place))?.jobIdentity ?? jobIdentity;
-  const claimed = claimGeneration(place);
+  const claimed = claimGeneration(place, from?.sha256);
   // Another job's generation is fenced by now; what it committed until then stays its own.
   if (before !== jobIdentity && hasCheckpoints(place)) throw meet();
   return claimed;

@@ -9,6 +9,7 @@ import { Membership } from "../../actors/membership.ts";
 import { Registry } from "../../actors/registry.ts";
 import { Root } from "../../actors/root.ts";
 import type { RunEvent } from "../../actors/run-record.ts";
+import { TrainingError } from "../../src/errors.ts";
 import type { JobOptions } from "../../src/job.ts";
 import { encodeBody } from "../../src/wire/body.ts";
 import { createMemoryBroker, type MemoryBroker } from "../../src/wire/memory-transport.ts";
@@ -43,7 +44,7 @@ export class SimulatedCluster {
   /** The last event, once there is one that ends the job. */
   ending: RunEvent | undefined;
   readonly shape: ClusterShape;
-  readonly #job: JobOptions;
+  readonly job: JobOptions;
   readonly #processes = new Map<number, SimulatedProcess>();
   readonly #listeners = new Set<(event: RunEvent) => void>();
   #started = 0;
@@ -53,11 +54,15 @@ export class SimulatedCluster {
     const { shape, job, seed } = options;
     this.world = world;
     this.shape = shape;
-    this.#job = job;
+    this.job = job;
     this.broker = createMemoryBroker({
       clock: world.clock,
       seed,
       faults: { delayMs: shape.delayMs },
+      onError(error) {
+        if (!(error instanceof TrainingError)) throw error;
+        world.note("broker", error.message);
+      },
     });
     this.machine = new SimulatedMachine(world, seed);
     this.machine.onPower((power) => {
@@ -165,7 +170,7 @@ export class SimulatedCluster {
     const client = new Client({ transport, cluster, clock: process.clock });
     for (; this.ending === undefined; ) {
       try {
-        const run = await client.submit(this.#job, { key: "simulated" });
+        const run = await client.submit(this.job, { key: "simulated" });
         for await (const event of run.events()) this.#hear(event);
       } catch (error) {
         this.world.note("client", `asks again: ${error}`);
@@ -176,7 +181,8 @@ export class SimulatedCluster {
 
   #hear(event: RunEvent): void {
     const { type, run, generation, seq } = event;
-    this.world.note("client", `hears ${run} ${generation} ${seq} ${type}`);
+    const why = "error" in event ? `: ${event.error.message}` : "";
+    this.world.note("client", `hears ${run} ${generation} ${seq} ${type}${why}`);
     this.events.push(event);
     for (const listen of this.#listeners) listen(event);
     if (type === "run.finished" || type === "run.failed") this.ending = event;

@@ -19,8 +19,9 @@ export class Injector {
   readonly #random: RandomStream;
   /** What lasts, with what takes it back. */
   readonly #alive = new Map<SimulatedFault, () => void>();
-  /** Operations on the disk until power is lost. */
-  #powerIn = Number.POSITIVE_INFINITY;
+  /** Numbers of the operations on the disk in which power is lost. */
+  readonly #powerAt = new Map<number, SimulatedFault>();
+  #operations = 0;
   readonly #chaos: SimulatedProcess;
 
   constructor(cluster: SimulatedCluster, scenario: Scenario) {
@@ -56,8 +57,13 @@ export class Injector {
   /** Ends whatever still lasts. I1 */
   heal(): void {
     for (const fault of [...this.#alive.keys()]) this.#takeBack(fault);
-    this.#powerIn = Number.POSITIVE_INFINITY;
+    this.#powerAt.clear();
     for (const thread of this.#cluster.threads.running) thread.loseAtStore(Infinity);
+  }
+
+  /** Operations that changed the disk so far. */
+  get operations(): number {
+    return this.#operations;
   }
 
   /** Faults that last. */
@@ -137,8 +143,8 @@ export class Injector {
       case "disk.error":
         return this.#lasts(fault, () => {});
       case "power":
-        this.#powerIn = Math.min(this.#powerIn, fault.operations);
-        return true;
+        this.#powerAt.set(this.#operations + fault.operations, fault);
+        return false; // Not yet.
       default:
         return fault satisfies never;
     }
@@ -164,8 +170,10 @@ export class Injector {
 
   #diskFault({ kind, process }: DiskOperation): DiskFault | undefined {
     if (process === this.#chaos.id) return undefined;
-    if (kind !== "read" && --this.#powerIn <= 0) {
-      this.#powerIn = Number.POSITIVE_INFINITY;
+    const power = kind === "read" ? undefined : this.#powerAt.get(++this.#operations);
+    if (power !== undefined) {
+      this.#powerAt.delete(this.#operations);
+      this.#note(power);
       return "power";
     }
     for (const fault of this.#alive.keys()) {

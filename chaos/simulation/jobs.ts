@@ -42,4 +42,10 @@ export const jobs: readonly JobOptions[] = [
     },
     checkpoint: { everySteps: 5, directory },
   },
+  {
+    ...plain,
+    data: { ...plain.data, samples: 60 } as JobOptions["data"],
+    evaluation: { everySteps: 0 },
+    checkpoint: { everySteps: 2, directory, keep: 1 },
+  },
 ];

@@ -12,7 +12,7 @@ import type { World } from "./world.ts";
 /** What a disk does to one operation. */
 export type DiskFault = "ENOSPC" | "EIO" | "power";
 
-/** An operation, as faults see it. */
+/** An operation, as faults see it. Opening to read counts as `read`. */
 export interface DiskOperation {
   readonly kind: "open" | "write" | "read" | "sync" | "rename" | "remove" | "truncate" | "make";
   readonly path: string;
@@ -56,7 +56,8 @@ export class SimulatedMachine {
       if (process.isDead || isOver()) throw new SimulatedCrash(`${writer} is dead`);
       const operation = { kind, path, process: process.id };
       const fault = this.faultOf(operation);
-      this.#world.note(writer, `${kind} ${path}${fault === undefined ? "" : `: ${fault}`}`);
+      if (fault === undefined) this.#world.count(writer, `${kind} ${path}`);
+      else this.#world.note(writer, `is refused ${kind} ${path}: ${fault}`);
       if (fault === "power") {
         disk.crashAt(1);
         try {
@@ -82,7 +83,8 @@ export class SimulatedMachine {
     });
     return {
       writer: writer.replaceAll("/", "-"),
-      open: (path, mode) => fileOf(act("open", path, () => disk.open(path, mode))),
+      open: (path, mode) =>
+        fileOf(act(mode === "read" ? "read" : "open", path, () => disk.open(path, mode))),
       exists: (path) => disk.exists(path),
       list: (directory) => disk.list(directory),
       makeDirectory: (path) => act("make", path, () => disk.makeDirectory(path)),

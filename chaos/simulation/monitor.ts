@@ -5,10 +5,13 @@
 //   S1. Every checkpoint of the chain is byte for byte that of the twin at the same cut.
 //   S2. A checkpoint that was told of as committed is never lost, nor passed over for an older one.
 //   S3. A generation has one writer: who claimed it, and nobody else, commits under it.
-//   S4. The steps of the chain's lineage follow each other: each was trained once for it.
+//   S4. In what became of the job, each sample of each pass was trained once.
 
 import { basename, dirname } from "node:path";
 import type { RunEvent, RunResult } from "../../actors/run-record.ts";
+import { resolveJob } from "../../src/job.ts";
+import { scheduleOf } from "../../src/training/schedule.ts";
+import { readGeneration } from "../../storage/chain.ts";
 import type { Manifest } from "../../storage/checkpoint-store.ts";
 import { openExistingStore } from "../../storage/directory-checkpoint-store.ts";
 import {
@@ -17,6 +20,7 @@ import {
   parseGenerationName,
   pathsOf,
 } from "../../storage/manifest.ts";
+import { type Stretch, sampleLedger } from "../../storage/sample-ledger.ts";
 import type { SimulatedCluster } from "./cluster.ts";
 import { directory } from "./jobs.ts";
 import type { DiskOperation } from "./machine.ts";
@@ -38,8 +42,8 @@ export class Monitor {
   /** Undefined while it is the twin itself that runs. */
   readonly #twin: Twin | undefined;
   readonly #writers = new Map<number, string>();
-  /** Every manifest that was on the chain once, by the hash of it. */
-  readonly #lineage = new Map<string, Manifest>();
+  /** Every manifest that was on the chain once, by its hash, and where its generation began. */
+  readonly #lineage = new Map<string, { readonly manifest: Manifest; readonly begin: number }>();
   /** Of each cut that the client has heard of. */
   readonly digests = new Map<number, string>();
   #committed = 0;
@@ -71,7 +75,10 @@ export class Monitor {
     }
     for (const manifest of manifests) {
       this.#sameAsTwin(manifest.cut, manifest.modelDigest); // S1
-      this.#lineage.set(manifest.sha256, manifest);
+      if (this.#lineage.has(manifest.sha256)) continue;
+      const place = { disk, paths: pathsOf(directory), jobIdentity: manifest.jobIdentity };
+      const begin = readGeneration(place, manifest.generation)?.from?.cut ?? 0;
+      this.#lineage.set(manifest.sha256, { manifest, begin });
     }
     const newest = manifests[0]?.cut ?? 0;
     if (newest < this.#committed) {
@@ -89,18 +96,35 @@ export class Monitor {
     if (parts(result) !== parts(twin)) {
       throw new SafetyError(`the job came to ${parts(result)}, its twin to ${parts(twin)}`);
     }
-    this.#checkLineage(result.manifest, result.step); // S4
+    this.#checkLedger(result); // S4
   }
 
-  #checkLineage(newest: string, steps: number): void {
-    let next = steps;
+  /** Follows the manifests back from the last one: what each generation trained, and how often. */
+  #checkLedger({ manifest: newest, step }: RunResult): void {
+    const stretches: Stretch[] = [];
     for (let hash: string | undefined = newest; hash !== undefined; ) {
-      const manifest: Manifest | undefined = this.#lineage.get(hash);
-      if (manifest === undefined) throw new SafetyError(`manifest ${hash} was never on the chain`);
-      if (manifest.cut > next) throw new SafetyError(`cut ${manifest.cut} comes before ${next}`);
-      next = manifest.cut;
+      const link = this.#lineage.get(hash);
+      if (link === undefined) throw new SafetyError(`manifest ${hash} was never on the chain`);
+      const { manifest, begin } = link;
+      const parent = this.#lineage.get(manifest.parent?.sha256 ?? "")?.manifest;
+      const { generation, cut: to } = manifest;
+      stretches.unshift({
+        generation,
+        to,
+        from: parent?.generation === generation ? parent.cut : begin,
+      });
       hash = manifest.parent?.sha256;
     }
+    const job = resolveJob(this.#cluster.job);
+    const prepared = this.#cluster.events.find((event) => event.type === "run.prepared");
+    const { batchSize, passes, shuffle } = job.data;
+    const schedule = scheduleOf({ samples: prepared?.samples ?? 0, batchSize, passes });
+    const ledger = sampleLedger(stretches, schedule, { seed: job.seed, shuffle });
+    const wrong = ledger.find(({ samples, once }) => once !== samples);
+    if (wrong === undefined && schedule.steps === step) return;
+    throw new SafetyError(
+      `not each sample was trained once: ${JSON.stringify([ledger, stretches])}`,
+    );
   }
 
   #hear(event: RunEvent): void {

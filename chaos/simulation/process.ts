@@ -102,7 +102,7 @@ export class SimulatedProcess {
 
   readonly #heard = (frame: Frame, receive: () => void): void => {
     const { subject, payload } = frame;
-    this.world.note(this.id, `hears ${subject} ${payload.length}`);
+    this.world.count(this.id, `hears ${subject} ${payload.length}`);
     try {
       receive();
     } catch (error) {

@@ -74,8 +74,8 @@ const subjects = ["osiris.*.*.*.frames.>", "osiris.*.*.*.*.*.*", ">"] as const;
 
 const shapes: readonly (readonly number[])[] = [[1], [2], [3], [1, 1], [2, 1], [0, 2], [1, 1, 1]];
 
-/** The scenario of a seed. */
-export function drawScenario(seed: number): Scenario {
+/** The scenario of a seed, with faults of these kinds. */
+export function drawScenario(seed: number, among: readonly FaultKind[] = faultKinds): Scenario {
   const random = new RandomStream(seed, purposes.faults, 1);
   const pick = <Value>(values: readonly Value[]): Value =>
     values[random.below(values.length)] as Value;
@@ -89,18 +89,27 @@ export function drawScenario(seed: number): Scenario {
     delayMs: [0, delayMs] as const,
   };
   const job = random.below(jobs.length);
-  const calmMs = wide(500, 12_000);
+  const calmMs = undisturbedMs(shape) * wide(0.5, 4);
   // A few kinds at a time: what many kinds drown, few of them show.
-  const kinds = faultKinds.filter(() => random.below(3) === 0);
-  const count = kinds.length === 0 ? 0 : Math.floor(wide(1, 13));
+  const drawn = faultKinds.filter(() => random.below(3) === 0);
+  const kinds = among === faultKinds ? drawn : among;
+  const count = kinds.length === 0 ? 0 : Math.floor(wide(1, 20));
   const faults = Array.from({ length: count }, () => {
     const atMs = calmMs * random.uniform();
-    const forMs = wide(10, 5000);
+    const forMs = wide(5, 5000);
     const any = random.below(1 << 20);
     return faultOf(pick(kinds), { atMs, forMs, any, random, wide, pick });
   });
   faults.sort((a, b) => a.atMs - b.atMs);
   return { seed, job, shape, calmMs, faults };
+}
+
+/** About how long a job takes with nothing in its way: faults are to strike before it has ended. */
+function undisturbedMs({ devices, speed, delayMs: [, delayMs] }: ClusterShape): number {
+  const isAlone = devices.length === 1 || devices[0] === 0;
+  const start = 100 + 2 * speed.startMs + 40 * delayMs;
+  const turns = isAlone ? 40 * Math.max(...devices) : 350;
+  return start + turns * speed.turnMs + (isAlone ? 0 : 250 * delayMs);
 }
 
 interface Draw {
@@ -112,7 +121,7 @@ interface Draw {
   pick<Value>(values: readonly Value[]): Value;
 }
 
-const faultKinds: readonly FaultKind[] = [
+export const faultKinds: readonly FaultKind[] = [
   "thread.kill",
   "thread.memory",
   "thread.throw",

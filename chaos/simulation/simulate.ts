@@ -11,13 +11,15 @@ import { World } from "./world.ts";
 /** What came of a scenario. */
 export type Failure = "crash" | "safety" | "liveness";
 
-export interface Verdict {
+export interface SimulationVerdict {
   readonly scenario: Scenario;
   readonly failure?: Failure;
   /** One sentence, where it failed. */
   readonly reason?: string;
   /** Faults that struck, by kind. */
   readonly struck: Readonly<Partial<Record<FaultKind, number>>>;
+  /** Operations that changed the disk. */
+  readonly operations: number;
   /** Generations that the job took. */
   readonly generations: number;
   readonly virtualMs: number;
@@ -32,12 +34,12 @@ export interface Verdict {
 export const convergeMs = 120_000;
 
 /** The seed's scenario, run. */
-export function simulateSeed(seed: number): Promise<Verdict> {
+export function simulateSeed(seed: number): Promise<SimulationVerdict> {
   return simulate(drawScenario(seed));
 }
 
 /** Runs a scenario. It repeats itself exactly. */
-export async function simulate(scenario: Scenario): Promise<Verdict> {
+export async function simulate(scenario: Scenario): Promise<SimulationVerdict> {
   return run(scenario, await twinOf(scenario.job));
 }
 
@@ -68,7 +70,7 @@ async function run(
   scenario: Scenario,
   twin: Twin | undefined,
   found: (twin: Twin) => void = () => {},
-): Promise<Verdict> {
+): Promise<SimulationVerdict> {
   const { seed, shape, calmMs } = scenario;
   const job = jobs[scenario.job];
   if (job === undefined) throw new RangeError(`There is no job ${scenario.job}`);
@@ -94,6 +96,7 @@ async function run(
       scenario,
       ...failed,
       struck: Object.fromEntries(injector.struck),
+      operations: injector.operations,
       generations: Math.max(0, ...cluster.events.map(({ generation }) => generation)),
       virtualMs: world.clock.now(),
       trace: hash,

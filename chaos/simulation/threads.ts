@@ -222,7 +222,7 @@ export class SimulatedThread implements Thread<unknown, unknown> {
     const { world } = this.#process;
     world.clock.after(delayMs, () =>
       this.#enter(() => {
-        world.note(this.name, "goes on");
+        world.count(this.name, "goes on");
         resume();
       }),
     );

@@ -38,13 +38,18 @@ export class World {
     this.random = new RandomStream(seed, purposes.faults);
   }
 
-  /** Notes what happened: a part of the hash. */
+  /** Notes what happened: a part of the hash, and to be read. */
   note(who: string, what: string): void {
+    this.#lines.push(this.count(who, what));
+    if (this.#lines.length > 2 * linesMax) this.#lines.splice(0, linesMax);
+  }
+
+  /** The same for what happens all the time: a part of the hash alone. */
+  count(who: string, what: string): string {
     const line = `${this.clock.now().toFixed(3)} ${who} ${what}`;
     this.#hash.update(line);
     this.#events++;
-    this.#lines.push(line);
-    if (this.#lines.length > 2 * linesMax) this.#lines.splice(0, linesMax);
+    return line;
   }
 
   /** The events so far, as one hash, and the last of them. */

@@ -8,6 +8,8 @@
 // Words from 1 on are estimates, where distances were sampled (reuse.ts): they need not add up to
 // word 0, as popular rows are sampled or not by chance. A ratio is one of what was sampled.
 
+import type { MissPoint } from "../planner/miss-curve.ts";
+
 /** Sizes for which a curve counts, in rows: two to an octave, up to the most rows of a table. */
 export const curveSizes: readonly number[] = [
   ...new Set(Array.from({ length: 63 }, (_, i) => Math.round(2 ** (i / 2)))),
@@ -27,12 +29,6 @@ export function bucketOf(distance: number): number {
     else low = middle + 1;
   }
   return firstSize + low;
-}
-
-/** A point of a curve. */
-export interface MissPoint {
-  readonly rows: number;
-  readonly missRatio: number;
 }
 
 /**
@@ -55,15 +51,4 @@ export function missCurveOf(counts: ArrayLike<number>): MissPoint[] {
     points.push({ rows: curveSizes[word - firstSize] ?? 0, missRatio: 1 - hits / sampled });
   }
   return points;
-}
-
-/** The miss ratio of a cache of so many rows: between two points, by the logarithm of the size. */
-export function missRatioAt(curve: readonly MissPoint[], rows: number): number {
-  const above = curve.findIndex((point) => point.rows >= rows);
-  if (rows < 1 || curve.length === 0) return 1;
-  const to = above < 0 ? curve.at(-1) : curve[above];
-  const from = above <= 0 ? to : curve[above - 1];
-  if (to === undefined || from === undefined || above < 0 || from === to) return to?.missRatio ?? 1;
-  const share = Math.log(rows / from.rows) / Math.log(to.rows / from.rows);
-  return from.missRatio + share * (to.missRatio - from.missRatio);
 }

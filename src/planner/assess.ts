@@ -4,6 +4,7 @@
 import {
   allReduceSeconds,
   costOf,
+  loadOf,
   noSeconds,
   reserveOf,
   type Setting,
@@ -51,7 +52,8 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
   for (const shard of plan.shards) {
     const table = tables.get(shard.table);
     if (table === undefined) continue;
-    const { cost, bytes, seconds } = costOf(setting, table, shard.scheme, shard.tier, shard);
+    const load = loadOf(setting, table, shard);
+    const { cost, bytes, seconds } = costOf(setting, table, shard.scheme, shard.tier, shard, load);
     for (const device of shard.device === "all"
       ? devices
       : devices.slice(shard.device, shard.device + 1)) {

@@ -5,11 +5,13 @@
 // exchanges nothing.
 
 import type { MachineConstants } from "./constants.ts";
+import { missRatioAt } from "./miss-curve.ts";
 import { distinctIds } from "./popularity.ts";
 import {
   columnsOf,
   type Devices,
   deviceCount,
+  type PlacedShard,
   type PlannedTable,
   rowsOf,
   type Scheme,
@@ -63,18 +65,22 @@ export const noSeconds: StageSeconds = {
   allReduce: 0,
 };
 
-/** The cost of one shard (of one copy, where the table is replicated). */
+/**
+ * The cost of one shard (of one copy, where the table is replicated). `load`: the share of its rows
+ * that its cache holds, where it has one.
+ */
 export function costOf(
   setting: Setting,
   table: PlannedTable,
   scheme: Scheme,
   tier: Tier,
   tile: Tile,
+  load: number = table.cacheLoad ?? setting.constants.cacheLoad,
 ): ShardCost {
-  const seconds = secondsOf(setting, table, scheme, tier, tile);
+  const seconds = secondsOf(setting, table, scheme, tier, tile, load);
   const { inputExchange, dense, ...counted } = seconds;
   const cost = Object.values(counted).reduce((sum, part) => sum + part, 0);
-  return { seconds, cost, bytes: bytesOf(setting, table, scheme, tier, tile) };
+  return { seconds, cost, bytes: bytesOf(setting, table, scheme, tier, tile, load) };
 }
 
 function secondsOf(
@@ -83,6 +89,7 @@ function secondsOf(
   scheme: Scheme,
   tier: Tier,
   tile: Tile,
+  load: number,
 ): StageSeconds {
   const { constants } = setting;
   const work = workOf(setting, table, scheme, tile);
@@ -98,7 +105,7 @@ function secondsOf(
   return {
     ...exchangesOf(setting, scheme, work, tableBytes),
     dense: 0,
-    prefetch: tier === "cached" ? prefetchOf(setting, table, work) : 0,
+    prefetch: tier === "cached" ? prefetchOf(setting, table, work, load) : 0,
     lookup: lookup * (tile.blocks > 1 ? constants.blocksFactor : 1),
     update:
       gradients +
@@ -127,7 +134,8 @@ function rowsSeconds(
 /** Distinct rows of a batch, by table, for the batch size asked last: a search asks each tile. */
 const distinctOf = new WeakMap<PlannedTable, { batchSize: number; rows: number }>();
 
-function distinctRows(table: PlannedTable, batchSize: number): number {
+/** Distinct rows of a batch. */
+export function distinctRows(table: PlannedTable, batchSize: number): number {
   const known = distinctOf.get(table);
   if (known?.batchSize === batchSize) return known.rows;
   const { zipf, poolingFactor } = table;
@@ -238,14 +246,22 @@ export function allReduceSeconds(
   return deviceCount(devices) > 2 * perHost ? 2 * seconds : seconds;
 }
 
-/** Rows that the cache does not hold, fetched from below: distinct ids that are not popular. */
-function prefetchOf({ workload, constants }: Setting, table: PlannedTable, work: Work): number {
-  const fetched = distinctIds({
-    rows: table.rows,
-    draws: workload.batchSize * table.poolingFactor,
-    zipf: table.zipf,
-    hot: Math.floor(table.rows * constants.cacheLoad),
-  });
+/**
+ * Rows that the cache does not hold, fetched from below: as its curve says; where none is known,
+ * distinct ids that are not popular.
+ */
+function prefetchOf(
+  { workload, constants }: Setting,
+  table: PlannedTable,
+  work: Work,
+  load: number,
+): number {
+  const { rows, zipf, poolingFactor, missCurve } = table;
+  const draws = workload.batchSize * poolingFactor;
+  const fetched =
+    missCurve === undefined
+      ? distinctIds({ rows, draws, zipf, hot: Math.floor(rows * load) })
+      : distinctRows(table, workload.batchSize) * missRatioAt(missCurve, rows * load);
   return (fetched * work.share * work.columns * table.weightBytes) / constants.lowerBandwidth;
 }
 
@@ -260,15 +276,35 @@ function bytesOf(
   scheme: Scheme,
   tier: Tier,
   tile: Tile,
+  load: number,
 ): number {
   const { constants } = setting;
   const { ids, vectors, columns } = workOf(setting, table, scheme, tile);
-  const row = columns * (table.weightBytes + table.stateBytes) + table.rowBytes;
-  const held = rowsOf(table, tile) * row * (tier === "cached" ? constants.cacheLoad : 1);
+  const held =
+    tier === "cached"
+      ? load * rowsOf(table, tile) * placeBytesOf(setting, table, columns)
+      : rowsOf(table, tile) * rowBytesOf(table, columns);
   const copies = tier === "cached" ? constants.prefetchInputCopies : constants.inputCopies;
   const input = copies * (ids * constants.idBytes + vectors * constants.lengthBytes);
   const pooled = vectors * columns * (constants.forwardBytes + constants.backwardBytes);
   return Math.ceil(held + input + pooled);
+}
+
+function rowBytesOf({ weightBytes, stateBytes, rowBytes }: PlannedTable, columns: number): number {
+  return columns * (weightBytes + stateBytes) + rowBytes;
+}
+
+/** Bytes of a row of so many columns in a cache. */
+export function placeBytesOf({ workload }: Setting, table: PlannedTable, columns: number): number {
+  return rowBytesOf(table, columns) + (workload.budgets?.indexBytes ?? 0);
+}
+
+/** The share of a shard's rows that its cache holds, where a plan says so. */
+export function loadOf(setting: Setting, table: PlannedTable, shard: PlacedShard): number {
+  const { cache } = shard;
+  if (cache === undefined) return table.cacheLoad ?? setting.constants.cacheLoad;
+  const place = placeBytesOf(setting, table, columnsOf(table, shard));
+  return Math.min(1, cache.hbmBytes / Math.max(1, rowsOf(table, shard) * place));
 }
 
 /** Bytes that every device holds back: dense layers with all that belongs to them, and ids. */

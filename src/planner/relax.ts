@@ -6,6 +6,7 @@ import type { Setting } from "./cost.ts";
 import { enumerateOptions, type Option } from "./enumerate.ts";
 import { type Enumerate, searchPlan } from "./search.ts";
 import { type PlannedTable, type Scheme, schemes, type Tier } from "./shards.ts";
+import { withLeastCaches } from "./size-caches.ts";
 
 export interface Relaxation {
   readonly kind: "scheme" | "cache" | "row-blocks" | "precision" | "memory" | "devices";
@@ -80,8 +81,12 @@ function withCache(setting: Setting): Relaxation[] {
   if (setting.workload.tables.every((table) => table.tiers.includes("cached"))) return [];
   const tiers: readonly Tier[] = ["memory", "cached"];
   const cached = withTables(setting, (table) => ({ ...table, tiers }));
-  const share = setting.constants.cacheLoad;
-  return verified("cache", `Keep tables below memory, with ${share} of their rows cached`, cached);
+  const { budgets } = setting.workload;
+  const what =
+    budgets === undefined
+      ? `with ${setting.constants.cacheLoad} of their rows cached`
+      : `behind caches of ${budgets.hbmBytes} bytes on each device`;
+  return verified("cache", `Keep tables below memory, ${what}`, withLeastCaches(cached));
 }
 
 /** Row blocks for the largest tables, as few of them as will do, which may then be cut by rows. */

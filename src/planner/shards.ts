@@ -2,6 +2,8 @@
 // All is plain data. A table is a grid of whole quanta, row blocks down and column quanta across; a
 // scheme cuts the grid into tiles, and a plan puts each tile on a device (papers.md 1.2).
 
+import type { CachePolicy, MissPoint } from "./miss-curve.ts";
+
 /** How a table is cut and where its parts may lie (papers.md 1.2). */
 export const schemes = [
   /** The whole table on one device. */
@@ -60,6 +62,17 @@ export interface PlannedTable {
   /** Schemes that it may be cut by. */
   readonly schemes: readonly Scheme[];
   readonly tiers: readonly Tier[];
+  /** As a run has counted it; left out, by Zipf's law. Only a cache asks. */
+  readonly missCurve?: readonly MissPoint[] | undefined;
+  /** Share of its rows that a cache holds; left out, the constants'. */
+  readonly cacheLoad?: number | undefined;
+}
+
+/** Memory for caches on each device, and how they are made. */
+export interface CacheBudgets extends CacheBytes {
+  readonly policy: CachePolicy;
+  /** Bytes of a cached row besides what it has in memory: its place in the index. */
+  readonly indexBytes: number;
 }
 
 /** Devices 0..hosts*perHost-1; those of one host are a run. */
@@ -77,6 +90,8 @@ export interface Workload {
   readonly denseParameters: number;
   /** Floating-point operations of a sample in the dense layers, forward and backward. */
   readonly denseFlop: number;
+  /** What caches may take; left out, the constants' share of each table's rows. */
+  readonly budgets?: CacheBudgets | undefined;
 }
 
 /** A rectangle of whole quanta of one table. */

@@ -7,9 +7,10 @@ import { enumerateOptions, type Option } from "./enumerate.ts";
 import { type Partition, partitionGreedily } from "./partition.ts";
 import { roomOf } from "./search.ts";
 import { deviceCount, type PlannedTable } from "./shards.ts";
+import { lacksOf } from "./size-caches.ts";
 
 export interface UnmetNeed {
-  readonly kind: "reserve" | "scheme" | "table" | "total" | "device";
+  readonly kind: "reserve" | "caches" | "scheme" | "table" | "total" | "device";
   /** One sentence: who needs what, and how much there is. */
   readonly sentence: string;
   /** Bytes that are lacking; 0 where bytes are not the matter. */
@@ -25,6 +26,15 @@ export function unmetNeeds(setting: Setting): UnmetNeed[] {
     const held = `Every device holds back ${reserve} bytes for dense layers and ids`;
     const sentence = `${held}, and has ${constants.memoryBytes}`;
     return [{ kind: "reserve", sentence, lacksBytes }];
+  }
+  const lacking = lacksOf(setting);
+  if (lacking > 0) {
+    const W = deviceCount(devices);
+    const hbmBytes = workload.budgets?.hbmBytes ?? 0;
+    const needed = "Caches of 32 rows of each row block, the least there are, need";
+    const enough = `\`tiers.hbmBytes: ${hbmBytes + Math.ceil(lacking / W)}\` would do`;
+    const sentence = `${needed} ${W * hbmBytes + lacking} bytes on ${W} devices; ${enough}`;
+    return [{ kind: "caches", sentence, lacksBytes: lacking }];
   }
   const room = roomOf(setting);
   const options = workload.tables.map((table) => enumerateOptions(setting, table));

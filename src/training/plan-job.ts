@@ -6,8 +6,10 @@ import type { MachineConstants } from "../planner/constants.ts";
 import type { Setting } from "../planner/cost.ts";
 import { readPlan, writePlan } from "../planner/plan-file.ts";
 import { type Relaxation, relaxations } from "../planner/relax.ts";
-import { type Considered, searchPlan } from "../planner/search.ts";
+import type { Considered } from "../planner/search.ts";
 import type { Devices, Plan } from "../planner/shards.ts";
+import { planWithCaches, withCurves, withLeastCaches } from "../planner/size-caches.ts";
+import { type PlannedTiers, plannedTiers } from "../planner/table-tiers.ts";
 import { type UnmetNeed, unmetNeeds } from "../planner/unmet.ts";
 import { type PlannableJob, type WorkloadOptions, workloadOf } from "./workload.ts";
 
@@ -28,6 +30,8 @@ export type JobPlan =
       readonly sha256: string;
       readonly assessment: Assessment;
       readonly considered: readonly Considered[];
+      /** Where each table rests, and what its caches bring; empty: no table may be cached. */
+      readonly tables: readonly PlannedTiers[];
       /** What a run would need to follow the plan, a sentence each; empty: a run does it. */
       readonly missing: readonly string[];
     }
@@ -46,12 +50,13 @@ export function planJob(job: PlannableJob, options: PlanOptions): JobPlan {
   const workload = workloadOf(job, options);
   if (given !== undefined) {
     const plan = readPlan(given.text, given.path, workload.tables);
-    return judged(job, { workload, devices: plan.devices, constants }, plan, []);
+    return judged(job, withCurves({ workload, devices: plan.devices, constants }), plan, []);
   }
-  const setting = { workload, devices: options.devices, constants };
-  const { best, considered } = searchPlan(setting);
+  const setting = withCurves({ workload, devices: options.devices, constants });
+  const { best, considered } = planWithCaches(setting);
   if (best !== undefined) return judged(job, setting, best.plan, considered);
-  return { isFeasible: false, unmet: unmetNeeds(setting), relaxations: relaxations(setting) };
+  const least = withLeastCaches(setting);
+  return { isFeasible: false, unmet: unmetNeeds(least), relaxations: relaxations(least) };
 }
 
 function judged(
@@ -66,6 +71,7 @@ function judged(
     ...writePlan(plan),
     assessment: assessPlan(setting, plan),
     considered,
+    tables: plannedTiers(setting, plan),
     missing: missingFor(job, plan),
   };
 }
@@ -73,9 +79,6 @@ function judged(
 /** What a run does not do yet. */
 function missingFor(job: PlannableJob, plan: Plan): string[] {
   const missing: string[] = [];
-  if (plan.shards.some((shard) => shard.tier === "cached")) {
-    missing.push("Runs do not keep tables below memory yet");
-  }
   const whole = new Set(
     job.model.tables.filter(({ l2Scope }) => l2Scope === "table").map(({ name }) => name),
   );

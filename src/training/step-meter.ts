@@ -75,7 +75,8 @@ export function createStepMeter(words: BigInt64Array, clock: Clock): StepMeter {
   let beganMs = 0;
   const waitedMs = () => waits.reduce((sum, ms) => sum + ms, 0);
   const add = (word: number, count: number) => {
-    const total = (totals[word] ?? 0) + count;
+    // A difference of sums may fall a hair below nothing, and no heartbeat may carry that.
+    const total = (totals[word] ?? 0) + Math.max(0, count);
     totals[word] = total;
     Atomics.store(words, word, BigInt(Math.floor(total)));
   };

@@ -2,11 +2,19 @@
 
 import type { ResolvedDataOptions } from "../data/options.ts";
 import type { SparseOptimizerSpec, TableSpec } from "../embedding/options.ts";
+import { indexBytes, type TiersSpec } from "../embedding/tiers.ts";
 import { stateShapeOf, takesMean, takesTrust } from "../kernels/kernels.ts";
 import { weightBytes } from "../kernels/precision.ts";
 import { shapeOf } from "../model/dlrm.ts";
 import type { ModelSpec } from "../model/options.ts";
-import { isRowScheme, type PlannedTable, type Scheme, type Workload } from "../planner/shards.ts";
+import type { MissPoint } from "../planner/miss-curve.ts";
+import {
+  isRowScheme,
+  type PlannedTable,
+  type Scheme,
+  type Tier,
+  type Workload,
+} from "../planner/shards.ts";
 
 /** Exponent of popularity that is assumed of ids that nobody has counted. */
 const usualZipf = 1.05;
@@ -16,6 +24,7 @@ export interface PlannableJob {
   readonly model: ModelSpec;
   readonly data: ResolvedDataOptions;
   readonly optimizer: { readonly sparse: SparseOptimizerSpec };
+  readonly tiers: Pick<TiersSpec, "hbmBytes" | "ddrBytes" | "policy">;
 }
 
 /** What the job does not say, or the planner may do beyond it. */
@@ -26,6 +35,8 @@ export interface WorkloadOptions {
   readonly poolingFactor?: number | undefined;
   /** Whether tables may rest below memory, behind a cache. */
   readonly cache?: boolean | undefined;
+  /** Of tables by name: curves that a run has counted (`RunResult.tiers`). */
+  readonly curves?: ReadonlyMap<string, readonly MissPoint[]> | undefined;
 }
 
 /** What has to be planned for a job. */
@@ -49,7 +60,8 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       rowBytes: 4 * perRow + (precision === "int8" ? 1 : 0) + 1,
       sumRounds: (takesMean(sparse.kind) ? 1 : 0) + (takesTrust(sparse.kind) ? 1 : 0),
       schemes: schemesOf(table, options),
-      tiers: options.cache === true ? ["memory", "cached"] : ["memory"],
+      tiers: tiersOf(table, options),
+      missCurve: options.curves?.get(name),
     };
   });
   const { layout, features, dim, dots } = shapeOf(model);
@@ -60,6 +72,8 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
     batchSize: data.batchSize,
     denseParameters: layout.length,
     denseFlop: 6 * (layout.length + pairs * dim),
+    // A row knows besides whether it was touched, in memory too.
+    budgets: { ...budgetsOf(job.tiers), indexBytes: indexBytes - 1 },
   };
 }
 
@@ -67,6 +81,16 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
 function schemesOf({ dynamic, sharding }: TableSpec, { schemes }: WorkloadOptions) {
   const fit = schemes?.filter((scheme) => dynamic === undefined || isRowScheme(scheme)) ?? [];
   return fit.length > 0 ? fit : [sharding];
+}
+
+function budgetsOf({ hbmBytes, ddrBytes, policy }: PlannableJob["tiers"]) {
+  return { hbmBytes, ddrBytes, policy };
+}
+
+/** Where the rows of a table may rest: copies and stale tables only in memory (src/job.ts). */
+function tiersOf({ tier, staleness, l2Scope }: TableSpec, { cache }: WorkloadOptions): Tier[] {
+  if (staleness > 0 || l2Scope === "table") return ["memory"];
+  return cache === true ? ["memory", "cached"] : [tier];
 }
 
 function popularityOf(data: ResolvedDataOptions, options: WorkloadOptions) {

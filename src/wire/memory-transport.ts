@@ -11,6 +11,7 @@
 //   M1. Nothing happens inside a call: every effect on another client is a task of the clock.
 //   M2. A receiver gets bytes of its own: neither the sender nor another receiver shares them.
 //   M3. What is in flight on a connection is gone when the connection is cut.
+//   M4. A frame whose checksum is not that of its bytes was not received: it counts as lost.
 
 import type { Clock } from "../clock.ts";
 import {
@@ -21,6 +22,7 @@ import {
 } from "../errors.ts";
 import { expected } from "../options.ts";
 import { purposes, RandomStream } from "../random.ts";
+import { withChecksum, withoutChecksum } from "./checksum.ts";
 import { checkHeaders, headerBytesOf } from "./headers.ts";
 import { Interest } from "./interest.ts";
 import { Lane } from "./lane.ts";
@@ -325,7 +327,8 @@ class MemoryTransport implements Transport {
   receive(subscriber: Subscriber, frame: Frame): void {
     if (!this.#subscribers.has(subscriber)) return;
     try {
-      subscriber.receive({ ...frame, payload: new Uint8Array(frame.payload) }); // M2
+      const headers = withoutChecksum(frame); // M4
+      subscriber.receive({ ...frame, headers, payload: new Uint8Array(frame.payload) }); // M2
     } catch (error) {
       if (this.#broker.onError === undefined) throw error;
       this.#broker.onError(error);
@@ -349,7 +352,7 @@ class MemoryTransport implements Transport {
     const frame: Frame = {
       subject,
       payload: new Uint8Array(payload), // M2
-      headers,
+      headers: withChecksum(payload, headers), // M4
       ...(reply === undefined ? {} : { reply }),
     };
     this.#sendUp(() => this.#broker.route(this, frame, answerTo));

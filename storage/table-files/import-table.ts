@@ -13,8 +13,8 @@ import type { RowRecords } from "../../src/embedding/row-store.ts";
 import { encodeRows } from "../../src/embedding/rows-part.ts";
 import { initialStateOf, quantaOf } from "../../src/embedding/slab.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors.ts";
-import { densePart, partNameOf } from "../../src/training/part-names.ts";
-import type { Manifest, PartRecord } from "../checkpoint-store.ts";
+import { partNameOf, tableOfPart } from "../../src/training/part-names.ts";
+import { bytesToRead, type Manifest, type PartRecord } from "../checkpoint-store.ts";
 import { openStore } from "../directory-checkpoint-store.ts";
 import { onDisk, temporarySuffix } from "../durable-files.ts";
 import { type OpenCheckpoint, openCheckpoint } from "../open-checkpoint.ts";
@@ -87,7 +87,7 @@ export async function importTable(
   const wasThere = disk.exists(out);
   const pace = paceOf(options);
   // Each part is read, written and read back.
-  pace.expect(checkpoint.manifest.parts.reduce((sum, { bytes }) => sum + 2 * bytes, 0));
+  pace.expect(checkpoint.manifest.parts.reduce((sum, part) => sum + 2 * bytesToRead(part), 0));
   const file = await format.read(from, disk);
   try {
     const checked = await checkRows(file, from, stored, pace); // I1
@@ -158,7 +158,10 @@ async function rewrite(
       writer.discard();
     }
   };
-  await write(densePart, pace.count(source.readPart(manifest, densePart)));
+  for (const { name } of manifest.parts) {
+    if (tableOfPart(name, job.model.tables) !== undefined) continue;
+    await write(name, pace.count(source.readPart(manifest, name)));
+  }
   for (const table of storedTables(checkpoint)) {
     const { spec, width } = table;
     const isReplaced = table.table === replacement.stored.table;

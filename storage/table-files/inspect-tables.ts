@@ -23,7 +23,7 @@ export interface TableReport {
   readonly born: number;
   /** The parts that hold them, each a tile of the table. */
   readonly parts: readonly string[];
-  /** Of the parts: weights and optimizer state. */
+  /** Of the parts and what they rest on: weights and optimizer state. */
   readonly bytes: number;
   /** Undefined where no row is born. */
   readonly norm: { readonly min: number; readonly max: number; readonly mean: number } | undefined;

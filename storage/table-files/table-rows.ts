@@ -8,7 +8,7 @@ import { CheckpointCorruptError, InvalidOptionError } from "../../src/errors.ts"
 import type { JobSpec } from "../../src/job.ts";
 import { type StateShape, stateShapeOf, stateWidth } from "../../src/kernels/kernels.ts";
 import { tableOfPart } from "../../src/training/part-names.ts";
-import type { Manifest } from "../checkpoint-store.ts";
+import { bytesToRead, type Manifest } from "../checkpoint-store.ts";
 import type { OpenCheckpoint } from "../open-checkpoint.ts";
 import type { Pace } from "../pace.ts";
 import { rowsOfPart } from "../part-rows.ts";
@@ -23,7 +23,7 @@ export interface StoredTable {
   readonly width: number;
   /** Its row blocks in order: those of a run lie in the same parts. */
   readonly runs: readonly RowRun[];
-  /** Of its parts. */
+  /** Of its parts, and of what they rest on. */
   readonly bytes: number;
 }
 
@@ -69,10 +69,11 @@ function storedAt(job: JobSpec, manifest: Manifest, table: number): StoredTable 
   const { kind } = job.optimizer.sparse;
   const runs = new Map<number, RowRun & { readonly tiles: TilePart[] }>();
   let bytes = 0;
-  for (const { name, bytes: own } of manifest.parts) {
+  for (const record of manifest.parts) {
+    const { name } = record;
     const part = tableOfPart(name, tables);
     if (part?.table !== table) continue;
-    bytes += own;
+    bytes += bytesToRead(record);
     const { firstBlock, blocks, firstQuantum, quanta } = part;
     const { firstRow, rows, firstColumn, columns } = extentOf(spec, part);
     const run = runs.get(firstBlock) ?? { firstBlock, blocks, firstRow, rows, tiles: [] };

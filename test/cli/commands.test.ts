@@ -14,7 +14,7 @@ interface DemoReport {
 }
 
 const commands =
-  "demo train up host submit status cancel scale generate eval metrics plan schema build-native".split(
+  "demo train up host submit status cancel scale generate eval metrics plan schema chaos build-native".split(
     " ",
   );
 
@@ -140,3 +140,21 @@ test.serial("the demonstration kills a device, and ends with equal models", asyn
   t.true(report.auc > 0.5);
   t.regex(ended.stderr, /! device:1 failed/);
 });
+
+test.serial(
+  "simulated clusters: JSON a schedule, and what they came to in the last line",
+  async (t) => {
+    const args = ["chaos", "--simulate", "--seeds", "1-3,7", "--jobs", "1", "--json"];
+    const ended = await runCli(args, directoryOf(t));
+    t.is(ended.code, 0, ended.stderr);
+    const lines = ended.stdout.trimEnd().split("\n");
+    t.is(lines.length, 5);
+    const { schedules, failures, faults } = lastJson<{
+      readonly schedules: number;
+      readonly failures: unknown[];
+      readonly faults: Record<string, number>;
+    }>(ended);
+    t.deepEqual([schedules, failures], [4, []]);
+    t.true(Object.keys(faults).length > 0);
+  },
+);

@@ -94,6 +94,48 @@ test.serial("a plan that is not the job's is refused, and why", async (t) => {
   t.regex(await refusal("--plan", "partial.json"), /but it places 0 of the 2 quanta of B/);
 });
 
+test.serial(
+  "caches are sized, explained, and trained with; a run's curves size them anew",
+  async (t) => {
+    const directory = directoryOf(t);
+    const below = tables.map(({ name, rows, dim }) => ({ name, rows, dim, tier: "cached" }));
+    const tiers = { hbmBytes: 2_000_000, ddrBytes: 8_000_000 };
+    const cached = { ...job, model: { ...job.model, tables: below }, tiers };
+    writeFileSync(join(directory, "job.json"), JSON.stringify(cached));
+    const search = ["plan", "job.json", "--devices", "1", "--out", "plan.json"];
+    const told = await runCli(search, directory);
+    t.is(told.code, 0, told.stderr);
+    t.regex(
+      told.stdout,
+      /\n {2}hot +cached, as the job keeps it below memory\n {4}HBM \S+ MB and DDR/,
+    );
+    t.regex(told.stdout, /% from HBM, \S+ % from DDR, \S+ % with 1 GiB more HBM; \S+ % from SSD, /);
+    const run = await runCli(["train", "job.json", "--plan", "plan.json", "--json"], directory);
+    t.is(run.code, 0, run.stderr);
+    writeFileSync(join(directory, "run.jsonl"), run.stdout);
+    const result = lastJson<{ digest: string; tiers: { table: string; now: object }[] }>(run);
+    t.deepEqual(
+      result.tiers.map(({ table }) => table),
+      ["hot", "B", "C"],
+    );
+    const plain = lastJson<Feasible>(await runCli([...search, "--json"], directory));
+    t.is(plain.tables[0]?.tier, "cached");
+    t.deepEqual(plain.missing, []);
+    const counted = await runCli([...search, "--curves", "run.jsonl", "--json"], directory);
+    const anew = lastJson<Feasible>(counted);
+    t.notDeepEqual(anew.tables[0]?.rows, plain.tables[0]?.rows);
+    const given = await runCli(["plan", "job.json", "--curves", "job.json"], directory);
+    t.regex(given.stderr, /Cannot use the curves job\.json: none of its lines is a result with/);
+
+    const small = { ...cached, tiers: { hbmBytes: 1000 } };
+    writeFileSync(join(directory, "job.json"), JSON.stringify(small));
+    const refused = await runCli(["plan", "job.json", "--devices", "1"], directory);
+    t.is(refused.code, 1);
+    t.regex(refused.stdout, /Caches of 32 rows .* `tiers\.hbmBytes: \d+` would do/);
+    rmSync(join(directory, "checkpoints"), { recursive: true });
+  },
+);
+
 test.serial("where nothing fits it says who lacks what, and what would do", async (t) => {
   const directory = directoryOf(t);
   writeFileSync(join(directory, "job.json"), JSON.stringify(job));

@@ -2,15 +2,11 @@
 
 import test from "ava";
 import { Zipf } from "../../src/data/zipf.ts";
-import {
-  curveSizes,
-  type MissPoint,
-  missCurveOf,
-  missRatioAt,
-} from "../../src/embedding/miss-curve.ts";
+import { curveSizes, missCurveOf } from "../../src/embedding/miss-curve.ts";
 import { createReuseSampler } from "../../src/embedding/reuse.ts";
 import { createReference } from "../../src/kernels/reference.ts";
 import { cacheWays, hashRow } from "../../src/kernels/row-cache.ts";
+import { type MissPoint, missRatioAt } from "../../src/planner/miss-curve.ts";
 import { RandomStream } from "../../src/random.ts";
 
 type Batches = readonly (readonly number[])[];

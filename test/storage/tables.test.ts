@@ -12,6 +12,7 @@ import { stateWidth } from "../../src/kernels/kernels.ts";
 import { RandomStream } from "../../src/random.ts";
 import { openExistingStore } from "../../storage/directory-checkpoint-store.ts";
 import { loadModel } from "../../storage/load-model.ts";
+import { openCheckpoint } from "../../storage/open-checkpoint.ts";
 import { exportTable } from "../../storage/table-files/export-table.ts";
 import { importTable } from "../../storage/table-files/import-table.ts";
 import { startDirectory } from "../data/data-files.ts";
@@ -198,7 +199,8 @@ test("a run goes on from an imported checkpoint to the digest of one that was le
   const home = startDirectory(t);
   const job = (name: string, passes: number): JobOptions => {
     const { data, ...rest } = tablesJobOf(home, name);
-    return { ...rest, data: { ...data, batchSize: 16, passes } };
+    const checkpoint = { ...rest.checkpoint, everySteps: 1, differential: "consecutive" as const };
+    return { ...rest, checkpoint, data: { ...data, batchSize: 16, passes } };
   };
   await using cluster = await Cluster.start({ devices: 2 });
   const train = async (options: JobOptions) => {
@@ -207,6 +209,11 @@ test("a run goes on from an imported checkpoint to the digest of one that was le
   };
   const expected = await train(job("undisturbed", 2));
   const first = await train(job("first", 1));
+  const { parts } = openCheckpoint(first.directory).manifest;
+  t.true(
+    parts.some(({ base }) => base.length > 1),
+    "it is made of differences",
+  );
   const from = join(home, "columns.parquet");
   await exportTable(first.directory, "columns", from, { state: true });
   const out = join(home, "imported");

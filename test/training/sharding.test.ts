@@ -114,12 +114,17 @@ async function train(local: LocalDevices, choice: Choice, from = 0, to = steps) 
   return { losses, digest: await local.digest() };
 }
 
-/** The same plan with some of what it cuts below device memory; copies stay there. */
+/**
+ * The same plan with some of what it cuts below device memory, half of the time with caches as the
+ * plan says; copies stay there.
+ */
 function tiered(plan: Plan, stream: RandomStream): Plan {
   const below = rows.map(() => stream.below(3) > 0);
+  const isSized = stream.below(2) === 0;
   const shards = plan.shards.map((shard): PlacedShard => {
     const isBelow = shard.device !== "all" && below[Number(shard.table.slice(1))] === true;
-    return { ...shard, tier: isBelow ? "cached" : "memory" };
+    const cache = isSized ? { hbmBytes: 1 + stream.below(9), ddrBytes: 1 } : undefined;
+    return isBelow ? { ...shard, tier: "cached", cache } : { ...shard, tier: "memory" };
   });
   return { ...plan, shards };
 }

@@ -5,11 +5,14 @@ import { join } from "node:path";
 import test from "ava";
 import { Cluster, dlrm, synthetic } from "../../index.ts";
 import { Zipf } from "../../src/data/zipf.ts";
-import { curveWords, missRatioAt } from "../../src/embedding/miss-curve.ts";
+import { curveWords } from "../../src/embedding/miss-curve.ts";
 import { sparseOptimizerOptions } from "../../src/embedding/options.ts";
 import { type TiersSpec, tiersOptions } from "../../src/embedding/tiers.ts";
 import { createReference } from "../../src/kernels/reference.ts";
+import { cacheWays } from "../../src/kernels/row-cache.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
+import { missRatioAt } from "../../src/planner/miss-curve.ts";
+import type { PlacedShard } from "../../src/planner/shards.ts";
 import { RandomStream } from "../../src/random.ts";
 import { addCurves, adviseTiers, writeCurves } from "../../src/training/tier-advice.ts";
 import { topologyOf } from "../../src/training/topology.ts";
@@ -36,7 +39,7 @@ function inputOf(tiers: TiersSpec) {
   return { model, batchSize, slices: 8, idsMax: zipfs.map(() => 1), tiers };
 }
 
-/** `scatter`: so that popular rows do not lie in one block. */
+/** Popular rows are scattered, so that they do not lie in one block. */
 function batchOf(step: number): WholeBatch {
   const stream = new RandomStream(3, 4, step);
   const ids = zipfs.flatMap((zipf) => {
@@ -100,7 +103,33 @@ test("hits are those that the curves say: now, and where a run gets more memory"
   }
 });
 
-test("one more GiB of either tier holds all rows of small tables: only births are left", async (t) => {
+test("a run shares its caches out as its plan does, and trains the same bits", async (t) => {
+  const tiers = tiersOptions.parse({ hbmBytes: 4000 * placeBytes, prefetch: 0 });
+  const train = async (sizes?: readonly number[]) => {
+    const shards = zipfs.map((_, i): PlacedShard => {
+      const tile = { firstBlock: 0, blocks: i === 2 ? 2 : 1, firstQuantum: 0, quanta: 1 };
+      const cache = sizes && { hbmBytes: (sizes[i] ?? 0) * placeBytes, ddrBytes: 1 };
+      return { ...tile, table: `T${i}`, scheme: "table-wise", tier: "cached", device: 0, cache };
+    });
+    const plan = { devices: { hosts: 1, perHost: 1 }, shards };
+    const input = { ...inputOf(tiers), plan };
+    const recipe = { optimizer, seed: 3 };
+    const local = startLocalDevices({ input, recipe, devices: 1, kernels: createReference });
+    for (let step = 0; step < 4; step++) await local.train(batchOf(step), step);
+    const cached = local.states.flatMap(({ slab }) => slab.cached);
+    const places = cached.map(({ cache }) => cache.sets * cacheWays);
+    return { places, digest: await local.digest() };
+  };
+  const ruled = await train();
+  t.deepEqual(ruled.places, [992, 992, 992, 992]); // The last table's blocks are a shard each.
+  const planned = await train([320, 640, 3040]);
+  t.deepEqual(planned.places, [320, 640, 1504, 1504]); // 1520 are 47 sets and a half.
+  const twice = await train([160, 320, 1520]);
+  t.deepEqual(twice.places, planned.places); // A plan's bytes are shares of what there is.
+  t.is(planned.digest, ruled.digest);
+});
+
+test("one more GiB of either tier holds all rows of small tables", async (t) => {
   const { topology, curves } = await train(2 * 2000 * placeBytes);
   for (const { curve, accesses, rowBytes, now, moreHbm, moreDdr } of adviseTiers(
     topology,

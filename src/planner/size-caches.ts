@@ -1,0 +1,200 @@
+// Plans with caches: which tables are all in memory, which lie below it, and how much of each of
+// those a device caches (papers.md 5.4). How much memory goes to caches is searched for, after Luus
+// and Jaakola; each amount is shared out, planned with and scored, and then the caches of each
+// device are given all that is left there. A function of its arguments: its draws are seeded.
+
+import { purposes, RandomStream } from "../random.ts";
+import { assessPlan } from "./assess.ts";
+import {
+  type CacheableTable,
+  type Claim,
+  priorityOf,
+  shareBytes,
+  withCurve,
+} from "./cache-share.ts";
+import { costOf, placeBytesOf, reserveOf, type Setting } from "./cost.ts";
+import { roomOf, type SearchResult, searchPlan } from "./search.ts";
+import {
+  columnsOf,
+  deviceCount,
+  type PlacedShard,
+  type Plan,
+  type PlannedTable,
+  rowsOf,
+  type Tile,
+} from "./shards.ts";
+
+/** Amounts that are planned with, those at both ends among them. */
+const amountsMax = 16;
+/** What is left of the radius of the search where a draw was no better. */
+const narrowing = 0.75;
+/** Rows of a set: the least that a cache holds (src/kernels/row-cache.ts). */
+const leastRows = 32;
+
+/** Whether a table may be cached; then it has a curve (`withCurves`). */
+function isCacheable(table: PlannedTable): table is CacheableTable {
+  return table.tiers.includes("cached") && table.missCurve !== undefined;
+}
+
+/** The setting with a curve for each table that may be cached. */
+export function withCurves(setting: Setting): Setting {
+  return withTables(setting, (table) =>
+    table.tiers.includes("cached") ? withCurve(setting, table) : table,
+  );
+}
+
+/** The setting with the least caches that there can be: what fits then fits with some. */
+export function withLeastCaches(setting: Setting): Setting {
+  return withTables(setting, (table) => {
+    if (!table.tiers.includes("cached") || setting.workload.budgets === undefined) return table;
+    return { ...table, cacheLoad: Math.min(1, (leastRows * table.rowBlocks) / table.rows) };
+  });
+}
+
+function withTables(setting: Setting, change: (table: PlannedTable) => PlannedTable): Setting {
+  const { workload } = setting;
+  return { ...setting, workload: { ...workload, tables: workload.tables.map(change) } };
+}
+
+/** The best plan that fits, with caches for tables that may have one and gain by it. */
+export function planWithCaches(setting: Setting): SearchResult {
+  if (!hasCaches(setting)) return searchPlan(setting);
+  if (lacksOf(setting) > 0) return { best: undefined, considered: [] };
+  const { low, high } = amountsOf(setting);
+  const stream = new RandomStream(0, purposes.cacheSizes);
+  const tried: { amount: number; result: SearchResult; score: number }[] = [];
+  /** No plan fits with more. */
+  let most = high;
+  const attempt = (amount: number): number => {
+    const result = planAt(setting, amount);
+    const score = result.best?.score ?? Infinity;
+    tried.push({ amount, result, score });
+    if (result.best === undefined && amount > low) most = Math.min(most, amount);
+    return score;
+  };
+  let [at, best] = [high, attempt(high)];
+  if (low < high) {
+    const score = attempt(low);
+    if (score < best) [at, best] = [low, score];
+  }
+  let radius = (high - low) / 2;
+  while (tried.length < amountsMax && low < high) {
+    const drawn = at + radius * (2 * stream.uniform() - 1);
+    const amount = Math.min(most, Math.max(low, drawn));
+    const score = attempt(amount);
+    if (score < best) [at, best] = [amount, score];
+    else radius *= narrowing;
+  }
+  const found = tried.reduce((a, b) => (b.score < a.score ? b : a));
+  const considered = tried.flatMap(({ result }) => result.considered);
+  return { best: found.result.best, considered: firstOfEach(considered) };
+}
+
+/** Bytes that the budgets lack for the least caches of tables that have to be cached. */
+export function lacksOf(setting: Setting): number {
+  const { tables, budgets } = setting.workload;
+  if (budgets === undefined) return 0;
+  const least = tables.reduce((sum, table) => {
+    return table.tiers.includes("memory")
+      ? sum
+      : sum + claimOf(setting, withCurve(setting, table)).leastBytes;
+  }, 0);
+  return Math.max(0, least - deviceCount(setting.devices) * budgets.hbmBytes);
+}
+
+function hasCaches(setting: Setting): boolean {
+  return setting.workload.budgets !== undefined && setting.workload.tables.some(isCacheable);
+}
+
+/** The least and the most bytes that caches of all devices together can be of use with. */
+export function amountsOf(setting: Setting): { low: number; high: number } {
+  const claims = setting.workload.tables
+    .filter(isCacheable)
+    .map((table) => claimOf(setting, table));
+  const sumOf = (size: "leastBytes" | "wholeBytes") =>
+    claims.reduce((sum, claim) => sum + claim[size], 0);
+  const free =
+    deviceCount(setting.devices) *
+    Math.min(setting.workload.budgets?.hbmBytes ?? 0, roomOf(setting).bytes);
+  const low = sumOf("leastBytes");
+  return { low, high: Math.max(low, Math.min(free, sumOf("wholeBytes"))) };
+}
+
+/** A table's claim on the caches of all devices; or a shard's on those of its own. */
+function claimOf(setting: Setting, table: CacheableTable, tile: Tile = wholeOf(table)): Claim {
+  const columns = columnsOf(table, tile);
+  const rows = rowsOf(table, tile);
+  const placeBytes = placeBytesOf(setting, table, columns);
+  const share = (rows / table.rows) * (columns / table.dim);
+  return {
+    leastBytes: Math.min(rows, leastRows * tile.blocks) * placeBytes,
+    wholeBytes: rows * placeBytes,
+    priority: share * priorityOf(setting, table),
+  };
+}
+
+function wholeOf({ rowBlocks, dim }: PlannedTable): Tile {
+  return { firstBlock: 0, blocks: rowBlocks, firstQuantum: 0, quanta: Math.ceil(dim / 32) };
+}
+
+/** The best plan with so many bytes of caches, which then get what is left on their devices. */
+export function planAt(setting: Setting, amount: number): SearchResult {
+  const cacheable = setting.workload.tables.filter(isCacheable);
+  const claims = cacheable.map((table) => claimOf(setting, table));
+  const bytes = shareBytes(claims, amount);
+  const loadOf = new Map(
+    cacheable.map((table, i) => [table.name, (bytes[i] ?? 0) / (claims[i]?.wholeBytes ?? 1)]),
+  );
+  const loaded = withTables(setting, (table) => {
+    const cacheLoad = loadOf.get(table.name);
+    return cacheLoad === undefined ? table : promoted(setting, { ...table, cacheLoad });
+  });
+  const result = searchPlan(loaded);
+  if (result.best === undefined) return result;
+  const plan = fillCaches(setting, result.best.plan);
+  const { score, lacksBytes } = assessPlan(setting, plan);
+  if (lacksBytes > 0) return { ...result, best: undefined };
+  return { ...result, best: { plan, score } };
+}
+
+/** A table whose cache and its buffers would be no smaller than all its rows lies in memory. */
+function promoted(setting: Setting, table: PlannedTable): PlannedTable {
+  if (!table.tiers.includes("memory")) return table;
+  const bytes = (tier: "memory" | "cached") =>
+    costOf(setting, table, "table-wise", tier, wholeOf(table)).bytes;
+  return bytes("cached") < bytes("memory") ? table : { ...table, tiers: ["memory"] };
+}
+
+/** The plan with caches that take all the memory that their devices have for them. */
+export function fillCaches(setting: Setting, plan: Plan): Plan {
+  const { budgets } = setting.workload;
+  const tables = new Map(setting.workload.tables.map((table) => [table.name, table]));
+  if (budgets === undefined || !hasCaches(setting)) return plan;
+  const cacheOf = new Map<PlacedShard, PlacedShard["cache"]>();
+  for (let device = 0; device < deviceCount(plan.devices); device++) {
+    let free = Math.max(0, setting.constants.memoryBytes - reserveOf(setting));
+    const cached: { shard: PlacedShard; claim: Claim }[] = [];
+    for (const shard of plan.shards) {
+      const table = tables.get(shard.table);
+      if (table === undefined || (shard.device !== "all" && shard.device !== device)) continue;
+      free -= costOf(setting, table, shard.scheme, shard.tier, shard, 0).bytes;
+      if (shard.tier !== "cached" || !isCacheable(table)) continue;
+      cached.push({ shard, claim: claimOf(setting, table, shard) });
+    }
+    const claims = cached.map(({ claim }) => claim);
+    const hbm = shareBytes(claims, Math.min(budgets.hbmBytes, free));
+    const ddr = shareBytes(claims, budgets.ddrBytes);
+    for (const [i, { shard }] of cached.entries()) {
+      cacheOf.set(shard, { hbmBytes: hbm[i] ?? 0, ddrBytes: budgets.ddrBytes && (ddr[i] ?? 0) });
+    }
+  }
+  const shards = plan.shards.map((shard) => ({ ...shard, cache: cacheOf.get(shard) }));
+  return { ...plan, shards };
+}
+
+/** Of ways that were tried with several amounts, the best of each kind. */
+function firstOfEach(considered: SearchResult["considered"]): SearchResult["considered"] {
+  const sorted = [...considered].sort((a, b) => (a.score ?? Infinity) - (b.score ?? Infinity));
+  const seen = new Set<string>();
+  return sorted.filter(({ proposer }) => !seen.has(proposer) && seen.add(proposer));
+}

@@ -1,0 +1,109 @@
+// What a plan means for each table: where its rows rest, and why; of a cached one, how many of the
+// rows that batches need are expected from which tier, and what one more GiB would buy.
+
+import { withCurve } from "./cache-share.ts";
+import { distinctRows, loadOf, type Setting } from "./cost.ts";
+import { missRatioAt } from "./miss-curve.ts";
+import {
+  columnsOf,
+  type PlacedShard,
+  type Plan,
+  type PlannedTable,
+  rowsOf,
+  type Tier,
+} from "./shards.ts";
+import { fillCaches } from "./size-caches.ts";
+
+/** Shares of the rows that batches need; they add up to 1. */
+export interface RowShares {
+  readonly hbm: number;
+  readonly ddr: number;
+  /** From the disk, or born. */
+  readonly ssd: number;
+}
+
+/** A table as a plan has it. */
+export interface PlannedTiers {
+  readonly table: string;
+  readonly tier: Tier;
+  /** Why, in a sentence. */
+  readonly reason: string;
+  /** Of all its rows, with their optimizer's state. */
+  readonly wholeBytes: number;
+  /** Distinct rows of a batch. */
+  readonly batchRows: number;
+  /** Of all its caches. Where the plan says nothing of them, as they are reckoned with. */
+  readonly hbmBytes: number;
+  readonly ddrBytes: number;
+  /** Left out, where it is in memory. */
+  readonly rows?: RowShares;
+  /** With one GiB more of either on every device. */
+  readonly moreHbm?: RowShares;
+  readonly moreDdr?: RowShares;
+}
+
+const moreBytes = 2 ** 30;
+
+/** Each table of a plan that covers the setting's, where some may be cached; else none. */
+export function plannedTiers(setting: Setting, plan: Plan): PlannedTiers[] {
+  const { tables, budgets } = setting.workload;
+  const isTold = plan.shards.some(({ tier }) => tier === "cached");
+  if (budgets === undefined || (!isTold && tables.every(({ tiers }) => tiers.length === 1))) {
+    return [];
+  }
+  const more = (tier: "hbmBytes" | "ddrBytes") => {
+    const next = { ...budgets, [tier]: budgets[tier] + moreBytes };
+    const workload = { ...setting.workload, budgets: next };
+    const memoryBytes = setting.constants.memoryBytes + (tier === "hbmBytes" ? moreBytes : 0);
+    const constants = { ...setting.constants, memoryBytes };
+    return fillCaches({ ...setting, workload, constants }, plan);
+  };
+  const [moreHbm, moreDdr] = [more("hbmBytes"), more("ddrBytes")];
+  return tables.map((table): PlannedTiers => {
+    const own = (of: Plan) => of.shards.filter((shard) => shard.table === table.name);
+    const shards = own(plan);
+    const tier = shards.some((shard) => shard.tier === "cached") ? "cached" : "memory";
+    const sumOf = (size: "hbmBytes" | "ddrBytes") =>
+      shards.reduce((sum, { cache }) => sum + (cache?.[size] ?? 0), 0);
+    const rowBytes = table.dim * (table.weightBytes + table.stateBytes) + table.rowBytes;
+    const placed = {
+      table: table.name,
+      tier,
+      reason: reasonOf(table, tier),
+      wholeBytes: table.rows * rowBytes,
+      batchRows: distinctRows(table, setting.workload.batchSize),
+      hbmBytes: sumOf("hbmBytes"),
+      ddrBytes: sumOf("ddrBytes"),
+    } as const;
+    if (tier === "memory") return placed;
+    const rows = (of: Plan) => rowSharesOf(setting, table, own(of));
+    return { ...placed, rows: rows(plan), moreHbm: rows(moreHbm), moreDdr: rows(moreDdr) };
+  });
+}
+
+function reasonOf({ tiers }: PlannedTable, tier: Tier): string {
+  if (!tiers.includes("cached")) return "the job keeps it in memory";
+  if (!tiers.includes("memory")) return "the job keeps it below memory";
+  return tier === "memory"
+    ? "its rows fit, and memory is fastest"
+    : "there is no memory for all rows of all tables, and it loses least";
+}
+
+/** DDR keeps much of what lies in HBM: both together are reckoned as the larger of the two. */
+function rowSharesOf(
+  setting: Setting,
+  table: PlannedTable,
+  shards: readonly PlacedShard[],
+): RowShares {
+  const { missCurve } = withCurve(setting, table);
+  let [hbm, ssd] = [0, 0];
+  for (const shard of shards) {
+    const share = (rowsOf(table, shard) * columnsOf(table, shard)) / (table.rows * table.dim);
+    const load = loadOf(setting, table, shard);
+    const { hbmBytes = 0, ddrBytes = 0 } = shard.cache ?? {};
+    const below = hbmBytes === 0 ? load : Math.min(1, (load * ddrBytes) / hbmBytes);
+    hbm += share * (1 - missRatioAt(missCurve, table.rows * load));
+    ssd += share * missRatioAt(missCurve, table.rows * Math.max(load, below));
+  }
+  return { hbm, ddr: Math.max(0, 1 - hbm - ssd), ssd };
+}

@@ -1,0 +1,88 @@
+// Bugs that the simulator has found, each with the least scenario that shows it. A scenario is
+// written out: what a seed draws may change, what went wrong then must not come again.
+
+import test from "ava";
+import type { Scenario } from "../../chaos/simulation/scenario.ts";
+import { simulate } from "../../chaos/simulation/simulate.ts";
+import { type Clock, SimulatedClock } from "../../src/clock.ts";
+import { createSoloCells } from "../../src/exchange/solo-cells.ts";
+import { createStepMeter, meterWords } from "../../src/training/step-meter.ts";
+
+interface Found {
+  readonly what: string;
+  readonly scenario: Scenario;
+}
+
+const brisk = { turnMs: 0.5, startMs: 10 };
+
+const found: readonly Found[] = [
+  {
+    what: "a flipped bit in a frame between hosts was another model, committed",
+    scenario: {
+      seed: 56,
+      job: 0,
+      shape: { devices: [1, 1], speed: brisk, delayMs: [0, 1] },
+      calmMs: 4000,
+      faults: [
+        {
+          ...{ kind: "frames", what: "corrupt", subjects: "osiris.*.*.*.frames.>" },
+          ...{ atMs: 0, forMs: 4000, probability: 0.05 },
+        },
+      ],
+    },
+  },
+  {
+    what: "a flipped bit in a message was another hash in a manifest: nobody could read its part",
+    scenario: {
+      seed: 19,
+      job: 0,
+      shape: { devices: [2], speed: brisk, delayMs: [0, 1] },
+      calmMs: 4000,
+      faults: [
+        {
+          ...{ kind: "frames", what: "corrupt", subjects: "osiris.*.*.*.*.*.*" },
+          ...{ atMs: 0, forMs: 4000, probability: 0.2 },
+        },
+      ],
+    },
+  },
+  {
+    what: "one read error while a generation was claimed: the run began again at step 0",
+    scenario: {
+      seed: 4,
+      job: 1,
+      shape: {
+        devices: [1],
+        speed: { turnMs: 0.020716166462116922, startMs: 29.00617477076635 },
+        delayMs: [0, 0.34517860165861675],
+      },
+      calmMs: 2000,
+      faults: [{ kind: "disk.error", atMs: 58.25, forMs: 1741, probability: 0.04 }],
+    },
+  },
+];
+
+for (const { what, scenario } of found) {
+  test(`seed ${scenario.seed}: ${what}`, async (t) => {
+    const verdict = await simulate(scenario);
+    t.is(verdict.failure, undefined, `${verdict.reason}\n${verdict.last.join("\n")}`);
+  });
+}
+
+test("seed 15: a counter a hair below nothing made heartbeats unreadable: host lost", async (t) => {
+  // All of an input exchange was waiting, and 0.4 - (0.4 - 0.1) - 0.1 is less than nothing.
+  const times = [0.1, 0.1, 0.1, 0.4, 0.4, 0.4];
+  const words = new BigInt64Array(meterWords);
+  const clock = { ...new SimulatedClock(), now: () => times.shift() ?? 0.4 };
+  const meter = createStepMeter(words, clock as Clock);
+  const cells = meter.cellsFor("batch", createSoloCells(1));
+  meter.begin(0);
+  await meter.exchangeInput(() =>
+    cells.waitUntil(
+      () => "a batch",
+      () => true,
+    ),
+  );
+  meter.end();
+  t.true(words.every((count) => count >= 0n));
+});

@@ -1,0 +1,84 @@
+// osiris checkpoint from outside: what is there, whether it is whole, what changed, and back.
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import { realDisk } from "../../src/disk.ts";
+import { flipByte } from "../helpers/checkpoints.ts";
+import { lastJson, runCli } from "../helpers/cli.ts";
+import { directoryOf, jobOf } from "./jobs.ts";
+
+interface Listed {
+  readonly checkpoints: readonly { readonly manifest: string; readonly cut: number }[];
+}
+
+test.serial("the commands of `osiris checkpoint` explain themselves", async (t) => {
+  const directory = directoryOf(t);
+  for (const command of ["list", "verify", "diff", "restore"]) {
+    const { code, stdout } = await runCli(["checkpoint", command, "--help"], directory);
+    t.is(code, 0);
+    t.regex(stdout, new RegExp(`Usage: osiris checkpoint ${command} `));
+    t.regex(stdout, new RegExp(`\\$ osiris checkpoint ${command}`));
+    t.regex(stdout, /--json/);
+    t.regex(stdout, /Exit codes: 0 done, 1 failed, 2 wrong/);
+  }
+});
+
+test.serial("a run is sent back to a checkpoint, and ends where it ended before", async (t) => {
+  const directory = directoryOf(t);
+  const run = (...args: string[]) => runCli(args, directory);
+  writeFileSync(join(directory, "job.json"), JSON.stringify(jobOf("checkpoints")));
+  const trained = lastJson<{ digest: string }>(await run("train", "job.json", "--json"));
+  const listed = await run("checkpoint", "list", "checkpoints", "--json");
+  t.is(listed.code, 0, listed.stderr);
+  const [newest, before] = lastJson<Listed>(listed).checkpoints;
+  if (newest === undefined || before === undefined) return t.fail();
+  t.deepEqual([newest.cut, before.cut], [43, 40]);
+  const people = await run("checkpoint", "list", "checkpoints");
+  t.regex(
+    people.stdout,
+    /^manifest +step +generation +follows +age +bytes +rests on +digest\n[0-9a-f]{12} /,
+  );
+
+  const short = [before, newest].map(({ manifest }) => manifest.slice(0, 12));
+  const diff = await run("checkpoint", "diff", "checkpoints", ...short);
+  t.is(diff.code, 0, diff.stderr);
+  t.regex(diff.stdout, /From step 40, sha256:.*\nTo step 43, sha256:/);
+  t.regex(diff.stdout, /\nA +\d+ +\d+ +\d+ +0 +0\.\d+ \(row \d+\)\n/);
+  t.regex(diff.stdout, /Dense weights +\d+ of \d+ changed, by .*\n.*\nThe models differ\.\n$/);
+
+  const back = ["checkpoint", "restore", "checkpoints", short[0] ?? ""];
+  const refused = await run(...back);
+  t.is(refused.code, 2);
+  t.regex(
+    refused.stderr,
+    /^osiris: Going back to step 40 gives up .* \(step 43\): expected `--yes`/,
+  );
+  const same = await run("checkpoint", "restore", "checkpoints", short[1] ?? "");
+  t.regex(same.stdout, /is the newest already: nothing was changed/);
+  const restored = await run(...back, "--yes");
+  t.is(restored.code, 0, restored.stderr);
+  t.regex(
+    restored.stdout,
+    /^checkpoints: the next run goes on from .* \(step 40\)\.\nGiven up +1 /,
+  );
+  const aside = await run("checkpoint", "list", "checkpoints");
+  t.regex(aside.stdout, /Off the chain, .*: 000000043-g000001\n$/);
+  const again = lastJson<{ digest: string }>(await run("train", "job.json", "--json"));
+  t.is(again.digest, trained.digest);
+
+  const intact = await run("checkpoint", "verify", "checkpoints");
+  t.is(intact.code, 0, intact.stderr);
+  t.regex(intact.stdout, /\(step 43, .*\): intact, sha256:/);
+  const part = join(directory, "checkpoints", "checkpoints", "000000040-g000001", "table-00001");
+  flipByte(realDisk, part, 60);
+  const damaged = await run("checkpoint", "verify", "checkpoints", "--json");
+  t.is(damaged.code, 1);
+  t.like(lastJson(damaged), { report: "checkpoint.verify", isIntact: false });
+  const told = await run("checkpoint", "verify", "checkpoints", "--manifest", short[0] ?? "");
+  t.is(told.code, 1);
+  t.regex(told.stdout, /^[0-9a-f]{12} \(step 40, .*\): .*table-00001.* its hash is/);
+  const nowhere = await run("checkpoint", "verify", "nowhere");
+  t.is(nowhere.code, 2);
+  t.regex(nowhere.stderr, /^osiris: .*nowhere/);
+});

@@ -161,9 +161,9 @@ export class Model implements AsyncDisposable {
 
   /**
    * The leaves of the model's digest, formed anew from what is in memory: hex sha256 of the dense
-   * part (`dense`), and of each row block's quanta and row state (`table a, block 0, quantum 1`), and of
-   * its dynamic ids, where it has some (`table a, block 0, ids`).
-   * Two models that differ differ in the leaves of the tables and blocks where they do.
+   * part (`dense`), of each row block's quanta and row state (`table a, block 0, quantum 1`), and
+   * of its dynamic ids, where it has some (`table a, block 0, ids`). Two models that differ differ
+   * in the leaves of the tables and blocks where they do.
    */
   async leaves(): Promise<Map<string, string>> {
     const { tables } = this.job.model;

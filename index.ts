@@ -107,6 +107,7 @@ export { type Stage, stages } from "./src/planner/cost.ts";
 
 // Errors: compare `code`, never the message ----
 export * from "./src/errors.ts";
+export * from "./src/root-errors.ts";
 export * from "./src/tier-errors.ts";
 
 // Chaos: ways to break a cluster, and the oracle that says whether it mattered ----

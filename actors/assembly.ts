@@ -7,12 +7,14 @@ import { weightedOf } from "../src/data/columns.ts";
 import { curveWords } from "../src/embedding/miss-curve.ts";
 import { createAtomicCells, type Sleep } from "../src/exchange/atomic-cells.ts";
 import { type RingShape, ringLayoutOf } from "../src/exchange/batch-ring.ts";
+import { type PipePlace, pipeCells } from "../src/exchange/byte-pipe.ts";
 import { abortCells, type Cells, cellWords } from "../src/exchange/cells.ts";
 import type { ExchangeShape } from "../src/exchange/exchange.ts";
 import { layoutOf } from "../src/exchange/layout.ts";
 import { type JobSpec, resolveJob } from "../src/job.ts";
 import { planOfFile } from "../src/planner/plan-file.ts";
 import { deviceCount, type Plan } from "../src/planner/shards.ts";
+import { savedBytesMax } from "../src/training/parts.ts";
 import { type Schedule, scheduleOf, windowStepsMax } from "../src/training/schedule.ts";
 import { meterWords } from "../src/training/step-meter.ts";
 import {
@@ -133,6 +135,8 @@ export interface GenerationMemory {
   readonly progress: SharedArrayBuffer;
   /** Of each device of this host behind whose memory something lies: its ring (storage/tiers). */
   readonly tiers: Readonly<Record<number, SharedArrayBuffer>>;
+  /** Of each device of this host: what it saves, on its way to its writer. */
+  readonly saves: Readonly<Record<number, SharedArrayBuffer>>;
   /** Of each such device: its counts for the curves of the tables (src/training/tier-advice.ts). */
   readonly curves: Readonly<Record<number, SharedArrayBuffer>>;
 }
@@ -145,8 +149,8 @@ export interface Derived {
   readonly exchangeShape: ExchangeShape;
   readonly exchangeCells: number;
   /**
-   * Devices of all hosts, readers of one, its bridge where there are other hosts, and the tiers of
-   * devices.
+   * Devices of all hosts, readers of one, its bridge where there are other hosts, and the tiers
+   * and the writers of devices.
    */
   readonly participants: number;
   readonly readers: readonly number[];
@@ -156,6 +160,8 @@ export interface Derived {
   readonly cells: number;
   tierOf(rank: number): number;
   tierCellBase(rank: number): number;
+  writerOf(rank: number): number;
+  writerCellBase(rank: number): number;
 }
 
 export function derive(assembly: Assembly): Derived {
@@ -181,20 +187,24 @@ export function derive(assembly: Assembly): Derived {
   const isTiered = tierRings.some((ring) => ring !== undefined);
   const bridge = devices + job.readers;
   const firstTier = bridge + (hosts.length > 1 ? 1 : 0);
+  const firstWriter = firstTier + (isTiered ? devices : 0);
   const batchCells = exchangeCells + ringLayoutOf(ringShape).cells;
+  const writerCells = batchCells + (isTiered ? devices * tierRingCells : 0);
   return {
     topology,
     schedule: scheduleOf({ samples: data.training.samples, batchSize, passes }),
     ringShape,
     exchangeShape,
     exchangeCells,
-    participants: firstTier + (isTiered ? devices : 0),
+    participants: firstWriter + devices,
     readers,
     bridge,
     tierRings,
-    cells: batchCells + (isTiered ? devices * tierRingCells : 0),
+    cells: writerCells + devices * pipeCells,
     tierOf: (rank) => firstTier + rank,
     tierCellBase: (rank) => batchCells + rank * tierRingCells,
+    writerOf: (rank) => firstWriter + rank,
+    writerCellBase: (rank) => writerCells + rank * pipeCells,
   };
 }
 
@@ -206,13 +216,18 @@ function planFor({ job, devices }: Assembly): Plan | undefined {
 }
 
 export function allocate(assembly: Assembly, { first, count }: HostPlace): GenerationMemory {
-  const { exchangeShape, ringShape, cells, participants, tierRings } = derive(assembly);
+  const derived = derive(assembly);
+  const { exchangeShape, ringShape, cells, participants, tierRings, topology } = derived;
+  const { bufferBytes } = assembly.job.checkpoint;
   const ring = ringLayoutOf(ringShape);
   const words = cellWords(participants, cells);
   const tiers: Record<number, SharedArrayBuffer> = {};
+  const saves: Record<number, SharedArrayBuffer> = {};
   const curves: Record<number, SharedArrayBuffer> = {};
   const curveBytes = 8 * curveWords * assembly.job.model.tables.length;
   for (let rank = first; rank < first + count; rank++) {
+    const most = savedBytesMax(topology, rank, assembly.job.optimizer.sparse.kind);
+    saves[rank] = new SharedArrayBuffer(Math.min(most, bufferBytes));
     const shape = tierRings[rank];
     if (shape === undefined) continue;
     tiers[rank] = new SharedArrayBuffer(tierRingBytes(shape));
@@ -224,10 +239,30 @@ export function allocate(assembly: Assembly, { first, count }: HostPlace): Gener
     ring: new SharedArrayBuffer(ring.bytes),
     progress: new SharedArrayBuffer(progressBytes(assembly.devices)),
     tiers,
+    saves,
     curves,
   };
   progressOver(memory, assembly.devices).pause.fill(-1);
   return memory;
+}
+
+/** The pipe from a device to its writer, as one of the two sees it through its cells. */
+export function pipePlaceOf(
+  assembly: Assembly,
+  { writerOf, writerCellBase }: Derived,
+  { saves }: GenerationMemory,
+  rank: number,
+  end: { readonly cells: Cells; readonly isWriter: boolean },
+): PipePlace {
+  const memory = saves[rank];
+  if (memory === undefined) throw new RangeError(`Device ${rank} is not of this host`);
+  return {
+    memory,
+    cells: end.cells,
+    cellBase: writerCellBase(rank),
+    peer: end.isWriter ? rank : writerOf(rank),
+    what: `the parts of device ${rank} of run ${assembly.run}`,
+  };
 }
 
 /** Releases everybody who waits, and whoever will: the generation is over. */

@@ -1,12 +1,14 @@
-// Checkpoint coordinator: makes a cut into a checkpoint: asks the devices to save, collects the
-// parts that they and their shards report, and commits the manifest last (law 2).
+// Checkpoint coordinator: makes a cut into a checkpoint: has the devices take it, after which they
+// train on, collects the parts that their writers report, and commits the manifest last (law 2).
 //
-//   idle ──checkpoint.cut──▶ collecting ──all parts──▶ committing ──▶ idle
-//                              (asks again until it has them)      checkpoint.committed is told
+//   idle ──checkpoint.cut──▶ taking ──all devices have──▶ collecting ──all parts──▶ committing ─┐
+//    ▲                      (asks devices)  checkpoint.taken  (asks writers)                    │
+//    └──────────────────────────────────checkpoint.committed, when it is asked for──────────────┘
 //
 // Invariants
 //   C1. The manifest is written when every part of the job is on disk, and only by this generation.
 //   C2. Parts of another cut are not counted.
+//   C3. One checkpoint at a time: who asks for the next one is not answered before this is there.
 
 import { assign, fromPromise, setup } from "xstate";
 import { StepTimeoutError } from "../src/errors.ts";
@@ -35,15 +37,23 @@ export interface CheckpointCoordinatorInput {
 export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput {
   readonly mailbox: Mailbox;
   readonly cut: MessageEvent<"checkpoint.cut">["body"] | undefined;
+  /** For each device that has taken the cut, how long that took. */
+  readonly stalls: ReadonlyMap<number, number>;
   readonly parts: ReadonlyMap<string, SavedPart>;
-  /** The last question, answered. */
+  /** The last checkpoint. */
   readonly committed: MessageEvent<"checkpoint.committed">["body"] | undefined;
 }
 
-type CheckpointEvent = MessageEvent<"checkpoint.cut" | "part.saved"> | ThrowEvent;
+type CheckpointEvent =
+  | MessageEvent<"checkpoint.cut" | "checkpoint.commit" | "device.cut" | "part.saved">
+  | ThrowEvent;
 
-/** How often devices are asked again for parts that have not come. */
+/** How often devices and writers are asked again. */
 const repeatMs = 1000;
+
+/** Step deadlines until all devices must have taken a cut, and until its parts must be on disk. */
+const takenDeadlines = 10;
+const savedDeadlines = 60;
 
 const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ input }) => {
   const { store, scope, job, cut, parts, createdBy } = input;
@@ -75,14 +85,17 @@ const machine = setup({
   actors: { listening, committing },
   delays: {
     repeatMs,
-    // A checkpoint is many steps' worth of bytes, and a disk is slower than a step.
-    deadlineMs: ({ context }) => 10 * context.job.stepDeadlineMs,
+    // A cut is many steps' worth of bytes.
+    takenMs: ({ context }) => takenDeadlines * context.job.stepDeadlineMs,
+    // And a disk is slower than memory; nobody waits for it meanwhile.
+    savedMs: ({ context }) => savedDeadlines * context.job.stepDeadlineMs,
   },
   actions: {
     throwInjected,
     begin: assign({
       cut: ({ context, event }) => (event.type === "checkpoint.cut" ? event.body : context.cut),
       parts: new Map(),
+      stalls: new Map(),
     }),
     askDevices: ({ context }) => {
       const { mailbox, cut, devices, job, latest } = context;
@@ -91,6 +104,25 @@ const machine = setup({
       for (let index = 0; index < devices; index++) {
         const body = { command: cut.command, cut: cut.cut, isBaseline };
         mailbox.tell({ role: "device", index }, "device.save", body);
+      }
+    },
+    noteTaken: assign({
+      stalls: ({ context, event }) => {
+        if (event.type !== "device.cut" || event.body.command !== context.cut?.command) {
+          return context.stalls;
+        }
+        return new Map([...context.stalls, [event.body.device, event.body.stallMs]]);
+      },
+    }),
+    tellTaken: ({ context: { cut, mailbox, stalls } }) => {
+      if (cut === undefined) return;
+      const stallMs = Math.max(...stalls.values());
+      const body = { command: cut.command, cut: cut.cut, stallMs };
+      mailbox.tell({ role: "coordinator", index: 0 }, "checkpoint.taken", body);
+    },
+    askWriters: ({ context: { mailbox, cut, devices } }) => {
+      for (let index = 0; index < devices; index++) {
+        mailbox.tell({ role: "writer", index }, "writer.save", { cut: cut?.cut ?? 0 });
       }
     },
     collect: assign({
@@ -107,16 +139,23 @@ const machine = setup({
       const to = { role: "coordinator" as const, index: 0 };
       context.mailbox.tell(to, "checkpoint.committed", context.committed);
     },
-    giveUp: ({ context }) => {
-      const missing = missingOf(context);
-      const wait = `the parts ${missing.join(", ")} of cut ${context.cut?.cut}`;
-      throw new StepTimeoutError(wait, 10 * context.job.stepDeadlineMs);
+    giveUpDevices: ({ context: { devices, stalls, cut, job } }) => {
+      const late = Array.from({ length: devices }, (_, i) => i).filter((i) => !stalls.has(i));
+      const wait = `devices ${late.join(", ")} to take cut ${cut?.cut}`;
+      throw new StepTimeoutError(wait, takenDeadlines * job.stepDeadlineMs);
+    },
+    giveUpWriters: ({ context }) => {
+      const wait = `the parts ${missingOf(context).join(", ")} of cut ${context.cut?.cut}`;
+      throw new StepTimeoutError(wait, savedDeadlines * context.job.stepDeadlineMs);
     },
   },
   guards: {
+    isTakenByAll: ({ context }) => context.stalls.size === context.devices,
     isComplete: ({ context }) => missingOf(context).length === 0, // C1
-    isAnswered: ({ context, event }) =>
-      event.type === "checkpoint.cut" && event.body.command === context.committed?.command,
+    isTaken: ({ context, event }) =>
+      event.type === "checkpoint.cut" && event.body.command === context.cut?.command,
+    isCommitted: ({ context, event }) =>
+      event.type === "checkpoint.commit" && event.body.cut === context.committed?.cut,
   },
 }).createMachine({
   id: "checkpointCoordinator",
@@ -124,30 +163,46 @@ const machine = setup({
     ...input,
     mailbox: openMailbox(input.network, input.scope, { role: "checkpoint", index: 0 }),
     cut: undefined,
+    stalls: new Map(),
     parts: new Map(),
     committed: undefined,
   }),
   invoke: { src: "listening", input: ({ context }) => context },
-  on: { "chaos.throw": { actions: "throwInjected" } },
+  on: {
+    "chaos.throw": { actions: "throwInjected" },
+    "part.saved": { actions: "collect" },
+    "checkpoint.commit": { guard: "isCommitted", actions: "tellCommitted" },
+    "checkpoint.cut": { guard: "isTaken", actions: "tellTaken" },
+  },
   initial: "idle",
   states: {
     idle: {
       on: {
         "checkpoint.cut": [
-          { guard: "isAnswered", actions: "tellCommitted" },
-          { target: "collecting", actions: "begin" },
+          { guard: "isTaken", actions: "tellTaken" },
+          { target: "taking", actions: "begin" },
         ],
+      },
+    },
+    taking: {
+      initial: "waiting",
+      always: { guard: "isTakenByAll", target: "collecting", actions: "tellTaken" },
+      on: { "device.cut": { actions: "noteTaken" }, "checkpoint.cut": {} },
+      after: { takenMs: { actions: "giveUpDevices" } },
+      states: {
+        waiting: {
+          entry: "askDevices",
+          after: { repeatMs: { target: "waiting", reenter: true } },
+        },
       },
     },
     collecting: {
       initial: "waiting",
       always: { guard: "isComplete", target: "committing" },
-      on: { "part.saved": { actions: "collect" } },
-      after: { deadlineMs: { actions: "giveUp" } },
+      after: { savedMs: { actions: "giveUpWriters" } },
       states: {
         waiting: {
-          entry: "askDevices",
-          after: { repeatMs: { target: "waiting", reenter: true } },
+          after: { repeatMs: { target: "waiting", reenter: true, actions: "askWriters" } },
         },
       },
     },
@@ -160,8 +215,7 @@ const machine = setup({
           actions: [
             assign({
               latest: ({ event }) => event.output,
-              committed: ({ context, event }) => ({
-                command: context.cut?.command ?? 0,
+              committed: ({ event }) => ({
                 cut: event.output.cut,
                 modelDigest: event.output.modelDigest,
                 manifest: event.output.sha256,

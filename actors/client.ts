@@ -70,7 +70,8 @@ export class Client {
   async request<Answer>(verb: JobVerb, body: unknown): Promise<Answer> {
     const subject = jobsSubject(this.#cluster, verb);
     const { payload, headers } = encodeBody(body, "application/json");
-    for (let attempt = 1; ; attempt++) {
+    const startMs = this.#clock.now();
+    for (;;) {
       try {
         const options = { headers, deadlineMs: answerMs / attempts };
         const frame = await this.#transport.request(subject, payload, options);
@@ -81,7 +82,8 @@ export class Client {
         }
         return answer;
       } catch (error) {
-        if (!(error instanceof RequestFailedError) || attempt >= attempts) throw error;
+        if (!(error instanceof RequestFailedError)) throw error;
+        if (this.#clock.now() - startMs >= answerMs) throw error;
         await new Promise<void>((resume) => {
           this.#clock.after(answerMs / attempts / 4, resume);
         });
@@ -135,7 +137,8 @@ export class Run {
 
   /**
    * What happens to the run, from its first event, in order and without gaps, until it is over.
-   * Events that a broken connection lost are asked for again.
+   * Events that a broken connection lost are asked for again; what a root that died had not kept
+   * is left out, and so are the oldest of very many.
    */
   async *events(options: { readonly since?: number } = {}): AsyncGenerator<RunEvent, void> {
     let next = options.since ?? 0;
@@ -154,6 +157,8 @@ export class Run {
           const request = { run: this.run, since: next };
           const { events } = await this.#client.request<{ events: RunEvent[] }>("events", request);
           for (const event of events) arrived.set(event.seq, event);
+          // A root that took the run up goes on with later numbers; old events are forgotten.
+          next = Math.max(next, events[0]?.seq ?? next);
         }
         for (let event = arrived.get(next); event !== undefined; event = arrived.get(next)) {
           arrived.delete(next);

@@ -16,18 +16,20 @@ import { recordError } from "../src/errors.ts";
 import type { JobOptions } from "../src/job.ts";
 import { kernelNotice, openKernels } from "../src/kernels/index.ts";
 import { type Launcher, rememberThreads, workerLauncher } from "../src/launcher.ts";
-import { checkOptions } from "../src/options.ts";
+import { checkOptions, expected } from "../src/options.ts";
 import { encodeBody } from "../src/wire/body.ts";
 import { type BrokerThread, startBrokerThread } from "../src/wire/broker/broker-thread.ts";
 import { credentialOptions } from "../src/wire/credentials.ts";
 import { eventsSubject } from "../src/wire/subjects.ts";
 import { Client, type Run, type RunSummary } from "./client.ts";
 import type { Incident } from "./incident.ts";
+import { LeasedRoot } from "./leased-root.ts";
 import type { Network } from "./mailbox.ts";
 import { type HostRecord, Membership } from "./membership.ts";
 import { openNetwork, type World } from "./network.ts";
 import { Registry } from "./registry.ts";
 import { intensity, Root } from "./root.ts";
+import type { RunEvent } from "./run-record.ts";
 import { backoff } from "./supervisor.ts";
 import { packageVersion } from "./version.ts";
 
@@ -49,6 +51,17 @@ const clusterOptions = z.strictObject({
     .string()
     .regex(/^[A-Za-z0-9_-]{1,64}$/)
     .default("c1"),
+  /**
+   * Several processes may be started with the same lease: one leads, the others stand by, and one
+   * of them leads when it is gone. It lies in a directory that all of them see.
+   */
+  lease: z
+    .strictObject({
+      directory: z.string().min(1),
+      /** For how long it is good when nobody renews it. @default 2500 */
+      ms: z.int().min(100).max(600_000).default(2500),
+    })
+    .optional(),
   /** Whether actors may be told to throw. For tests and the chaos harness. @default false */
   faultsAllowed: z.boolean().default(false),
 });
@@ -58,6 +71,8 @@ export type ClusterOptions = z.input<typeof clusterOptions> & {
   readonly onIncident?: (incident: Incident) => void;
   /** Told all hosts that are there, whenever one has come or gone. */
   readonly onHosts?: (hosts: readonly HostRecord[]) => void;
+  /** Under a lease: told who leads, while that is another process. */
+  readonly onStandby?: (leader: string) => void;
   /** How threads are started. @default worker threads */
   readonly launcher?: Launcher;
   /** Clock and disk of its actors. @default the machine's own */
@@ -77,7 +92,14 @@ export class Cluster implements AsyncDisposable {
   readonly network: Network;
   readonly #membership: Membership;
   readonly #launcher: ReturnType<typeof rememberThreads>;
-  readonly #root: Root;
+  /** Resolves once this process is the cluster's root: at once, unless there is a lease. */
+  readonly leading: Promise<void>;
+  /**
+   * Rejects where this process led and does so no more: with LeadershipLostError where another one
+   * does, with StoreFailedError or the disk's own where it could not take up the runs.
+   */
+  readonly lost: Promise<never>;
+  readonly #root: Root | LeasedRoot;
   #broker: BrokerThread | undefined;
   #isClosed = false;
   readonly #onIncident: (incident: Incident) => void;
@@ -89,9 +111,10 @@ export class Cluster implements AsyncDisposable {
     launcher: Launcher;
     onIncident: (incident: Incident) => void;
     onHosts: (hosts: readonly HostRecord[]) => void;
+    onStandby: (leader: string) => void;
   }) {
-    const { options, broker, network, launcher, onIncident, onHosts } = parts;
-    const { name: cluster, devices } = options;
+    const { options, broker, network, launcher, onIncident, onHosts, onStandby } = parts;
+    const { name: cluster, devices, lease } = options;
     const { transport } = network;
     this.url = broker?.url ?? options.nats ?? "";
     this.token = tokenOf(broker) ?? options.token;
@@ -102,22 +125,40 @@ export class Cluster implements AsyncDisposable {
     this.#onIncident = onIncident;
     this.#membership = membershipOf(options);
     this.#membership.onChange(() => onHosts(this.hosts));
-    const registry = new Registry(`r${process.pid.toString(36)}-`, (event) => {
+    const prefix = `r${process.pid.toString(36)}-`;
+    const publish = (over: Network, event: RunEvent) => {
       const { payload, headers } = encodeBody(event, "application/json");
-      if (!this.#isClosed)
-        transport.publish(eventsSubject(cluster, event.run), payload, { headers });
-    });
+      if (this.#isClosed) return;
+      over.transport.publish(eventsSubject(cluster, event.run), payload, { headers });
+    };
     this.client = new Client({ transport, cluster, clock: realClock });
     this.#launcher = rememberThreads(launcher);
-    this.#root = new Root({
+    const common = {
       network,
-      registry,
       devices,
       launcher: this.#launcher,
       membership: this.#membership,
       createdBy: `osiris on ${hostname()}, process ${process.pid}`,
       onIncident,
+    };
+    let onLeading = () => {};
+    let onLost: (error: unknown) => void = () => {};
+    this.leading = new Promise((resolve) => {
+      onLeading = resolve;
     });
+    this.lost = new Promise((_, reject) => {
+      onLost = reject;
+    });
+    this.lost.catch(() => {}); // Whoever does not look sees a cluster that does nothing.
+    if (lease === undefined) {
+      const registry = new Registry(prefix, (event) => publish(network, event));
+      this.#root = new Root({ ...common, registry });
+      onLeading();
+    } else {
+      const { directory, ms: leaseMs } = lease;
+      const forLease = { directory, leaseMs, prefix, publish, onStandby, onLeading, onLost };
+      this.#root = new LeasedRoot({ ...common, ...forLease });
+    }
     if (broker !== undefined) this.#watchBroker(broker, options);
   }
 
@@ -129,11 +170,15 @@ export class Cluster implements AsyncDisposable {
     const {
       onIncident = () => {},
       onHosts = () => {},
+      onStandby = () => {},
       launcher = workerLauncher,
       world,
       ...plain
     } = given;
     const options = checkOptions(clusterOptions, plain);
+    if (options.lease !== undefined && options.nats === undefined) {
+      throw expected("nats", "given where there is a `lease`: a broker that outlives a root", "");
+    }
     const broker =
       options.nats === undefined ? await startBrokerThread(settingsOf(options)) : undefined;
     const { name, faultsAllowed, user, pass, nkey, creds, tls } = options;
@@ -147,7 +192,8 @@ export class Cluster implements AsyncDisposable {
         world,
         onError: (offender, error) => tell(onIncident, offender, error),
       });
-      return new Cluster({ options, broker, network, launcher, onIncident, onHosts });
+      const told = { onIncident, onHosts, onStandby };
+      return new Cluster({ options, broker, network, launcher, ...told });
     } catch (error) {
       await broker?.close();
       throw error;
@@ -167,6 +213,14 @@ export class Cluster implements AsyncDisposable {
   /** The hosts that are there: this process, where it has devices, and those that joined. */
   get hosts(): readonly HostRecord[] {
     return this.#membership.present();
+  }
+
+  /**
+   * Under a lease: messages that this process did not send, and writes that the store refused it,
+   * as a root that was none any more.
+   */
+  get refused(): { readonly messages: number; readonly writes: number } {
+    return this.#root instanceof LeasedRoot ? this.#root.refused : { messages: 0, writes: 0 };
   }
 
   /** The one sentence where kernels are slow, and why. */

@@ -3,12 +3,14 @@
 import type { JobSpec } from "../src/job.ts";
 import type { Schedule } from "../src/training/schedule.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
-import type { Asking } from "./coordinator-questions.ts";
-import type { Network, RunScope } from "./mailbox.ts";
+import type { Asking, TakenCut } from "./coordinator-questions.ts";
+import type { MessageEvent } from "./listening.ts";
+import { type Network, openMailbox, type RunScope } from "./mailbox.ts";
 import type { HostShare, Membership } from "./membership.ts";
-import type { PipelineWatch } from "./pipeline-watch.ts";
+import { emptyWatch, type PipelineWatch } from "./pipeline-watch.ts";
+import { restoredMetrics } from "./run-metrics.ts";
 import type { RunRecord } from "./run-record.ts";
-import type { StragglerWatch } from "./straggler-watch.ts";
+import { dealSlices, noStragglers, type StragglerWatch } from "./straggler-watch.ts";
 
 export interface TrainingCoordinatorInput {
   readonly network: Network;
@@ -40,6 +42,9 @@ export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, As
   readonly isCancelled: boolean;
   /** Whether the run is to have other devices. */
   readonly isScaleAsked: boolean;
+  /** Since when the last cut waited for the one before to be committed, and how long. */
+  readonly waitsSinceMs: number;
+  readonly waitedMs: number;
   readonly failure?: unknown;
 }
 
@@ -62,4 +67,52 @@ export function isOwnCut({
 }: TrainingCoordinatorContext): boolean {
   const isDue = cut?.checkpoint === true && cut.step === step;
   return isDue || metrics.isBest || metrics.earlyStopping.stopped || isCancelAsked;
+}
+
+/** The cut that the devices have just taken. */
+export function takenOf(
+  { metrics, waitedMs }: TrainingCoordinatorContext,
+  { cut, stallMs }: MessageEvent<"checkpoint.taken">["body"],
+): TakenCut {
+  return { step: cut, isBest: metrics.isBest, stallMs, waitedMs };
+}
+
+/** Whether the generation ends here. */
+export function isOver(context: TrainingCoordinatorContext): boolean {
+  return context.cut === undefined && (isEnded(context) || context.isScaleAsked);
+}
+
+/** Whether a checkpoint is made here, for the run itself or for the devices that it will have. */
+export function mustCut(context: TrainingCoordinatorContext): boolean {
+  const { metrics, step, isScaleAsked, latest } = context;
+  if (metrics.savedStep === step) return false;
+  return isOwnCut(context) || (isScaleAsked && step > (latest?.cut ?? 0));
+}
+
+/** What it knows before it has asked anybody. */
+export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorContext {
+  return {
+    ...input,
+    mailbox: openMailbox(input.network, input.scope, { role: "coordinator", index: 0 }),
+    command: 1,
+    plan: undefined,
+    schedule: undefined,
+    step: input.latest?.cut ?? 0,
+    cut: undefined,
+    metrics: restoredMetrics(input.latest),
+    arithmetic: input.latest?.arithmetic ?? "",
+    startedAtMs: 0,
+    seenStep: input.latest?.cut ?? 0,
+    seenLoss: Number.NaN,
+    watch: emptyWatch,
+    sliceCounts: dealSlices(input.job.slices, input.hosts, input.record.speeds),
+    stragglers: noStragglers,
+    isGoingOn: false,
+    isCancelAsked: input.record.isCancelAsked,
+    isCancelled: false,
+    isScaleAsked: false,
+    taken: undefined,
+    waitsSinceMs: 0,
+    waitedMs: 0,
+  };
 }

@@ -48,6 +48,18 @@ export interface Asking {
   readonly cut: Cut | undefined;
   readonly metrics: RunMetrics;
   readonly arithmetic: string;
+  /** The cut that was taken, and is not committed yet. */
+  readonly taken: TakenCut | undefined;
+}
+
+/** A cut on its way to the disk. */
+export interface TakenCut {
+  readonly step: number;
+  readonly isBest: boolean;
+  /** The longest that a device took for it. */
+  readonly stallMs: number;
+  /** How long it had to wait for the one before. */
+  readonly waitedMs: number;
 }
 
 const checkpoint: Address = { role: "checkpoint", index: 0 };
@@ -173,21 +185,43 @@ export const evaluating = fromPromise<Metrics, Asking>(async ({ input, signal })
   return metrics;
 });
 
-/** The checkpoint of this cut. */
-export const cutting = fromPromise<MessageEvent<"checkpoint.committed">["body"], Asking>(
+/** All devices have taken this cut, and may go on. */
+export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], Asking>(
   async ({ input, signal }) => {
     const { network, mailbox, job, metrics, step, arithmetic, command } = input;
-    const [committed] = await ask({
+    const [taken] = await ask({
       network,
       mailbox,
       to: [checkpoint],
       type: "checkpoint.cut",
       body: { command, cut: step, arithmetic, best: metrics.isBest, metrics },
       answer: (message) =>
-        message.type === "checkpoint.committed" && message.body.command === command
+        message.type === "checkpoint.taken" && message.body.command === command
           ? { from: 0, answer: message.body }
           : undefined,
       deadlineMs: 20 * job.stepDeadlineMs,
+      signal,
+    });
+    if (taken === undefined) throw new RangeError("Nothing was taken");
+    return taken;
+  },
+);
+
+/** The checkpoint that the writers are at, once it exists. */
+export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body"], Asking>(
+  async ({ input, signal }) => {
+    const { network, mailbox, taken } = input;
+    const [committed] = await ask({
+      network,
+      mailbox,
+      to: [checkpoint],
+      type: "checkpoint.commit",
+      body: { cut: taken?.step ?? 0 },
+      answer: (message) =>
+        message.type === "checkpoint.committed" && message.body.cut === taken?.step
+          ? { from: 0, answer: message.body }
+          : undefined,
+      deadlineMs: Number.POSITIVE_INFINITY, // The checkpoint coordinator counts.
       signal,
     });
     if (committed === undefined) throw new RangeError("Nothing was committed");

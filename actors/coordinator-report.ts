@@ -1,11 +1,13 @@
 // What the training coordinator tells of its run: records and figures, formed from its context.
 
+import { PeerLostError, RemoteError, StepTimeoutError } from "../src/errors.ts";
 import { kernelNotice } from "../src/kernels/index.ts";
 import { sliceRunsOf } from "../src/planner/placement.ts";
+import type { Metrics } from "../src/training/metrics.ts";
 import { adviseTiers, type TableTiers } from "../src/training/tier-advice.ts";
 import { assemblyOf, derive } from "./assembly.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
-import type { Incident } from "./incident.ts";
+import { ActorFailedError, type Incident } from "./incident.ts";
 import type { MessageEvent } from "./listening.ts";
 import { devicesOf } from "./membership.ts";
 import { judge, type PipelineWatch, timesSinceTold, withSample } from "./pipeline-watch.ts";
@@ -21,11 +23,57 @@ export function incidentOf(
   return { offender: actor, supervisor: `host:${host}`, context, reason: error };
 }
 
+/** A host failed: why the generation ends. */
+export function failureOf(
+  context: TrainingCoordinatorContext,
+  failed: MessageEvent<"host.failed">["body"],
+): ActorFailedError {
+  const incident = incidentOf(context, failed);
+  return new ActorFailedError(incident, { cause: new RemoteError(incident.reason) });
+}
+
+export function goneOf(host: number): PeerLostError {
+  return new PeerLostError(`host:${host}`, "it is not a host of the cluster any more");
+}
+
+/** No step was made for twice its deadline. */
+export function stallOf({ hosts, seenStep, job }: TrainingCoordinatorContext): StepTimeoutError {
+  const names = hosts.map(({ host }) => `host:${host}`).join(", ");
+  const wait = `a step after step ${seenStep} of the devices of ${names}`;
+  return new StepTimeoutError(wait, 2 * job.stepDeadlineMs);
+}
+
 /** Speed of this generation up to `step`. */
 export function samplesPerSecond(context: TrainingCoordinatorContext, step: number): number {
   const seconds = (context.network.clock.now() - context.startedAtMs) / 1000;
   const samples = (step - (context.latest?.cut ?? 0)) * context.job.data.batchSize;
   return seconds > 0 ? samples / seconds : 0;
+}
+
+/** run.preparing */
+export function tellPreparing(
+  { record, scope }: TrainingCoordinatorContext,
+  { fraction }: MessageEvent<"host.preparing">["body"],
+): void {
+  record.append(scope.generation, { type: "run.preparing", fraction });
+}
+
+/** run.incident: a host mended it. */
+export function tellMended(
+  context: TrainingCoordinatorContext,
+  mended: MessageEvent<"host.mended">["body"],
+): void {
+  const { reason, ...where } = incidentOf(context, mended);
+  const event = { type: "run.incident", ...where, error: reason } as const;
+  context.record.append(context.scope.generation, event);
+}
+
+/** run.evaluated */
+export function tellEvaluated(
+  { record, scope, step }: TrainingCoordinatorContext,
+  metrics: Metrics,
+): void {
+  record.append(scope.generation, { type: "run.evaluated", step, metrics });
 }
 
 /** run.prepared */
@@ -71,6 +119,19 @@ export function tellGoingOn(context: TrainingCoordinatorContext): void {
   const what = { from, to: devicesOf(hosts), step, seconds: secondsSince(atMs) };
   record.append(scope.generation, { type: "run.scaled", ...what });
   record.scaling = undefined;
+}
+
+/** run.checkpointed */
+export function tellCheckpointed(
+  context: TrainingCoordinatorContext,
+  { cut, modelDigest, bytes }: MessageEvent<"checkpoint.committed">["body"],
+): void {
+  const { isBest = false, stallMs = 0, waitedMs = 0 } = context.taken ?? {};
+  context.record.append(context.scope.generation, {
+    type: "run.checkpointed",
+    ...{ step: cut, digest: modelDigest, best: isBest, bytes, stallMs, waitedMs },
+    tiers: tiersOf(context),
+  });
 }
 
 /** run.progress: device 0 has done `step` steps. */

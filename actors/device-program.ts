@@ -1,7 +1,7 @@
 // The program of a device's thread: restores its part of the model, then runs what it is granted.
 //
 // Takes  run { toStep, lossSum } · evaluate · save { cut } · end
-// Tells  ready · reached · evaluated · saved
+// Tells  ready · reached · evaluated · cut
 //
 // Invariants
 //   D1. Weights change only in `run`, inside `trainStep`: a command finds the model between two
@@ -13,6 +13,7 @@ import type { Disk } from "../src/disk.ts";
 import type { RowsBelow } from "../src/embedding/rows-below.ts";
 import { ArithmeticMismatchError, NonFiniteLossError } from "../src/errors.ts";
 import { createBatchIntake } from "../src/exchange/batch-ring.ts";
+import { createPipeWriter } from "../src/exchange/byte-pipe.ts";
 import type { Cells } from "../src/exchange/cells.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import type { Kernels } from "../src/kernels/kernels.ts";
@@ -26,7 +27,7 @@ import { windowStepsMax } from "../src/training/schedule.ts";
 import { createStepMeter } from "../src/training/step-meter.ts";
 import { writeCurves } from "../src/training/tier-advice.ts";
 import { openExistingStore } from "../storage/directory-checkpoint-store.ts";
-import { createSaving, type SavedPart, type Saving } from "../storage/saving.ts";
+import { sendItem } from "../storage/part-stream.ts";
 import { createRowsBelow } from "../storage/tiers/ring.ts";
 import {
   type Assembly,
@@ -35,6 +36,7 @@ import {
   type GenerationMemory,
   hostPlaceOf,
   type Progress,
+  pipePlaceOf,
   progressOver,
 } from "./assembly.ts";
 
@@ -62,7 +64,8 @@ export type DeviceReport =
     }
   /** Only device 0 has the metrics. */
   | { readonly type: "evaluated"; readonly metrics: Metrics | null }
-  | { readonly type: "saved"; readonly cut: number; readonly parts: readonly SavedPart[] };
+  /** What is to be saved was handed to the writer; that took `stallMs`. */
+  | { readonly type: "cut"; readonly cut: number; readonly stallMs: number };
 
 /** What a device's program needs of the world. */
 export interface DevicePorts {
@@ -112,7 +115,7 @@ export async function runDevice(
     readers,
   });
   await restore(device, assembly, ports);
-  const save = createSaves(device, assembly, ports);
+  const save = createSaves(device, assembly, derived, memory, cells);
   progress.steps[rank] = assembly.fromStep;
   const steps = schedule.steps - assembly.fromStep;
   const { depth } = job.pipeline;
@@ -136,13 +139,12 @@ export async function runDevice(
         tell({ type: "evaluated", metrics });
         break;
       }
-      case "save":
-        tell({
-          type: "saved",
-          cut: command.cut,
-          parts: await save(command.cut, command.isBaseline),
-        });
+      case "save": {
+        const { cut, isBaseline } = command;
+        const stallMs = await meter.cut(() => save(cut, isBaseline));
+        tell({ type: "cut", cut, stallMs });
         break;
+      }
       case "end":
         return;
       default:
@@ -234,21 +236,28 @@ async function restore(
   }
 }
 
-/** Saves the parts of this device, cut after cut. */
-function createSaves(device: DeviceState, assembly: Assembly, ports: DevicePorts) {
-  const { generation, manifest, job } = assembly;
-  const { directory, differential } = job.checkpoint;
-  let saving: Saving | undefined;
+/** Hands the parts of this device to its writer, cut after cut. */
+function createSaves(
+  device: DeviceState,
+  assembly: Assembly,
+  derived: Derived,
+  memory: GenerationMemory,
+  cells: Cells,
+) {
+  const { manifest, job } = assembly;
+  const { differential } = job.checkpoint;
+  const end = { cells, isWriter: false };
+  const pipe = createPipeWriter(pipePlaceOf(assembly, derived, memory, device.rank, end));
   const cutter = createCutter(device, { differential, restored: manifest?.parts ?? [] });
-  return async (cut: number, isBaseline: boolean): Promise<SavedPart[]> => {
-    const store = openExistingStore(directory, ports.disk);
-    saving ??= createSaving({ store, generation, differential, manifest });
-    const saved: SavedPart[] = [];
+  return async (cut: number, isBaseline: boolean): Promise<void> => {
+    await pipe.drained();
+    pipe.rewind();
     for (const part of cutter(isBaseline)) {
-      const to = saving.begin(cut, part.name, part.isWhole);
-      for await (const bytes of part.bytes()) to.write(bytes);
-      saved.push(to.finish(await part.leaves()));
+      const { name, isWhole } = part;
+      await sendItem(pipe, { kind: "part", cut, name, isWhole });
+      for await (const bytes of part.bytes()) await sendItem(pipe, { kind: "bytes", bytes });
+      await sendItem(pipe, { kind: "leaves", leaves: await part.leaves() });
     }
-    return saved;
+    await sendItem(pipe, { kind: "cut", cut });
   };
 }

@@ -7,7 +7,7 @@
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
 // Takes   device.run { command, toStep, lossSum } · device.evaluate · device.save · device.pause
-// Tells   device.ready · device.reached · device.evaluated; its shards tell what was saved
+// Tells   device.ready · device.reached · device.evaluated · device.cut
 // Fails   with the thread's own error, or PeerLostError where it died without a word
 //
 // Invariants
@@ -20,9 +20,7 @@
 import { assign, enqueueActions, fromCallback, setup } from "xstate";
 import { ringDoorbell } from "../src/exchange/cells.ts";
 import type { Launcher, Thread, ThreadEnd } from "../src/launcher.ts";
-import { partNameOf } from "../src/training/part-names.ts";
 import type { HeldShard } from "../src/training/topology.ts";
-import type { SavedPart } from "../storage/saving.ts";
 import { type Assembly, derive, type GenerationMemory, progressOver } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import type { DeviceCommand, DeviceReport } from "./device-program.ts";
@@ -129,7 +127,7 @@ const machine = setup({
           : context.answered,
       asked: undefined,
     }),
-    tellAnswer: enqueueActions(({ context, enqueue }) => {
+    tellAnswer: ({ context }) => {
       if (context.answered === undefined) return;
       const { command, report } = context.answered;
       const { mailbox, device } = context;
@@ -138,22 +136,11 @@ const machine = setup({
       } else if (report.type === "evaluated") {
         const { metrics } = report;
         mailbox.tell(coordinator, "device.evaluated", { command, device, metrics });
-      } else if (report.type === "saved") {
-        const { tables } = context.assembly.job.model;
-        const own = new Map(context.shards.map((one) => [partNameOf(one, tables), one.shard]));
-        const rest: SavedPart[] = [];
-        for (const part of report.parts) {
-          const shard = own.get(part.name);
-          if (shard === undefined) rest.push(part);
-          else {
-            const saved = { type: "shard.saved", cut: report.cut, part };
-            enqueue.sendTo(`shard:${shard}` as never, saved as never);
-          }
-        }
-        const body = { cut: report.cut, device, parts: rest };
-        if (rest.length > 0) mailbox.tell(checkpoint, "part.saved", body);
+      } else if (report.type === "cut") {
+        const { cut, stallMs } = report;
+        mailbox.tell(checkpoint, "device.cut", { command, device, cut, stallMs });
       }
-    }),
+    },
     lose: ({ context, event }) => {
       if (event.type === "thread.ended") throw lossOf(event.end, `device:${context.device}`);
     },

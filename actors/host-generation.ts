@@ -1,6 +1,7 @@
 // Host generation: all that one host runs of one generation: its devices and what lies below their
-// memory, its readers, its bridge to the other hosts, where there are any, and the memory that they
-// share. It is made when the generation is assembled and gone when it ends.
+// memory, the writers of their checkpoints, its readers, its bridge to the other hosts, where there
+// are any, and the memory that they share. It is made when the generation is assembled and gone
+// when it ends.
 //
 //   beating ──device, tier or bridge failed──▶ error (law 3: the generation is over)
 //      │ └──reader failed──▶ beating, with another reader in its place
@@ -35,6 +36,7 @@ import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import { checkShared } from "./shared-paths.ts";
 import { backoff } from "./supervisor.ts";
 import { tierMachine } from "./tier.ts";
+import { writerMachine } from "./writer.ts";
 
 export interface HostGenerationInput {
   readonly network: Network;
@@ -85,6 +87,7 @@ const machine = setup({
   actors: {
     device: deviceMachine,
     tier: tierMachine,
+    writer: writerMachine,
     reader: readerMachine,
     bridge: bridgeMachine,
     releasing,
@@ -103,6 +106,7 @@ const machine = setup({
         if (memory.tiers[device] !== undefined) {
           enqueue.spawnChild("tier", { id: `tier:${device}`, input: { ...common, device } });
         }
+        enqueue.spawnChild("writer", { id: `writer:${device}`, input: { ...common, device } });
         enqueue.spawnChild("device", { id: `device:${device}`, input: { ...common, device } });
       }
       for (const reader of readersOf(context)) {

@@ -197,7 +197,7 @@ function serve({ network, registry, membership }: JobServiceInput, verb: JobVerb
     }
     case "cancel": {
       const record = recordOf(registry, checkOptions(requests.cancel, body).run);
-      record.isCancelAsked = true;
+      record.cancel();
       registry.changed();
       return { run: record.run, status: record.status };
     }

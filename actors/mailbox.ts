@@ -30,6 +30,7 @@ export type Role =
   | "shard"
   | "reader"
   | "tier"
+  | "writer"
   | "bridge";
 
 /** Who an actor is, within a cluster. */

@@ -114,6 +114,11 @@ export class Membership {
     return () => this.#held.delete(shares);
   }
 
+  /** Gives indices from `host` on: none that another root of the cluster gives. */
+  countFrom(host: number): void {
+    this.#nextHost = host;
+  }
+
   leave(key: number): void {
     if (this.#members.delete(key)) this.#changed();
   }

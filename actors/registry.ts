@@ -2,6 +2,8 @@
 // no actor owns, so that any of them may die and find it again.
 
 import type { JobSpec } from "../src/job.ts";
+import { resolveJob } from "../src/job.ts";
+import type { JournalEntry } from "../storage/run-journal.ts";
 import { type RunEvent, RunRecord } from "./run-record.ts";
 
 /** Runs remembered after they are over. */
@@ -12,23 +14,69 @@ export class Registry {
   readonly #runOfKey = new Map<string, string>();
   readonly #listeners = new Set<() => void>();
   readonly #publish: (event: RunEvent) => void;
+  readonly #keep: (entry: JournalEntry<RunEvent>) => void;
   readonly #prefix: string;
   #nextRun = 1;
 
-  /** `prefix` tells this cluster's runs from those of an earlier one on the same broker. */
-  constructor(prefix: string, publish: (event: RunEvent) => void) {
+  /**
+   * `prefix` tells this cluster's runs from those of an earlier one on the same broker; `keep` is
+   * told, first, what another root must know to take them up.
+   */
+  constructor(
+    prefix: string,
+    publish: (event: RunEvent) => void,
+    keep: (entry: JournalEntry<RunEvent>) => void = () => {},
+  ) {
     this.#prefix = prefix;
     this.#publish = publish;
+    this.#keep = keep;
   }
 
   /** The run of a job; the one that is there, if the key was used before. */
   add(job: JobSpec, key?: string): RunRecord {
     const known = key === undefined ? undefined : this.#records.get(this.#runOfKey.get(key) ?? "");
     if (known !== undefined) return known;
-    const record = new RunRecord(`${this.#prefix}${this.#nextRun++}`, job, this.#publish);
-    this.#records.set(record.run, record);
-    if (key !== undefined) this.#runOfKey.set(key, record.run);
+    const run = `${this.#prefix}${this.#nextRun++}`;
+    this.#keep({ kind: "run", run, job, ...(key === undefined ? {} : { key }) });
+    const record = this.#remember(run, job, key);
     this.#forget();
+    return record;
+  }
+
+  /** Takes up the runs of a root that is gone. Left out, and told: jobs of another version. */
+  restore(
+    entries: Iterable<JournalEntry<RunEvent>>,
+    onUnknown: (run: string, error: unknown) => void,
+  ): void {
+    for (const entry of entries) {
+      if (entry.kind !== "run") {
+        this.#records.get(entry.run)?.restore(entry);
+        continue;
+      }
+      try {
+        this.#remember(entry.run, resolveJob(entry.job), entry.key);
+      } catch (error) {
+        onUnknown(entry.run, error);
+      }
+    }
+    for (const record of this.all()) record.skipNumbers();
+  }
+
+  /** What another root must know to take them up. */
+  *entries(): Generator<JournalEntry<RunEvent>> {
+    const keys = new Map([...this.#runOfKey].map(([key, run]) => [run, key]));
+    for (const record of this.all()) {
+      const { run, job } = record;
+      const key = keys.get(run);
+      yield { kind: "run", run, job, ...(key === undefined ? {} : { key }) };
+      yield* record.entries();
+    }
+  }
+
+  #remember(run: string, job: JobSpec, key: string | undefined): RunRecord {
+    const record = new RunRecord(run, job, this.#publish, this.#keep);
+    this.#records.set(run, record);
+    if (key !== undefined) this.#runOfKey.set(key, run);
     return record;
   }
 

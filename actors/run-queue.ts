@@ -53,11 +53,11 @@ const machine = setup({
   actors: { listening, watching, job: jobSupervisorMachine },
   actions: {
     throwInjected,
-    take: assign({
-      record: ({ context }) => context.registry.next(),
-      history: emptyHistory,
-      failedAtMs: undefined,
-      failure: undefined,
+    take: assign(({ context: { registry, network } }) => {
+      const record = registry.next();
+      const isInterrupted = record?.status === "running";
+      const failedAtMs = isInterrupted ? network.clock.now() : undefined;
+      return { record, history: emptyHistory, failedAtMs, failure: undefined };
     }),
     cancelQueued: ({ context }) => {
       for (const record of context.registry.all()) {

@@ -6,6 +6,7 @@ import type { JobSpec } from "../src/job.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
 import type { TableTiers } from "../src/training/tier-advice.ts";
+import type { JournalEntry } from "../storage/run-journal.ts";
 import type { DeviceName } from "./straggler-watch.ts";
 
 /** One point of a run's history. */
@@ -133,6 +134,9 @@ type EventBody =
       readonly digest: string;
       readonly best: boolean;
       readonly bytes: number;
+      /** Longest that a device stood still for it, of which it was kept by the one before. */
+      readonly stallMs: number;
+      readonly waitedMs: number;
       /** As in the result, so far. */
       readonly tiers?: readonly TableTiers[] | undefined;
     }
@@ -169,7 +173,7 @@ type EventBody =
   | { readonly type: "run.finished"; readonly result: RunResult }
   | { readonly type: "run.failed"; readonly error: ErrorRecord };
 
-/** What happened to a run. `seq` counts from 0 without gaps. */
+/** What happened to a run. `seq` counts from 0, without gaps as long as its root lives. */
 export type RunEvent = EventBody & {
   readonly seq: number;
   readonly run: string;
@@ -177,6 +181,9 @@ export type RunEvent = EventBody & {
 };
 
 export type RunStatus = "queued" | "running" | "finished" | "failed" | "cancelled";
+
+/** More events than a root tells of a run before they are on disk. */
+const seqsLost = 1000;
 
 /** Events kept for those who come late; older ones are forgotten. */
 const eventsMax = 10_000;
@@ -203,17 +210,47 @@ export class RunRecord {
   #nextSeq = 0;
   #devicesAsked: number | undefined;
   readonly #onScale = new Set<() => void>();
-  #publish: (event: RunEvent) => void;
+  readonly #publish: (event: RunEvent) => void;
+  readonly #keep: (entry: JournalEntry<RunEvent>) => void;
 
-  constructor(run: string, job: JobSpec, publish: (event: RunEvent) => void) {
+  constructor(
+    run: string,
+    job: JobSpec,
+    publish: (event: RunEvent) => void,
+    keep: (entry: JournalEntry<RunEvent>) => void = () => {},
+  ) {
     this.run = run;
     this.job = job;
     this.#publish = publish;
+    this.#keep = keep;
   }
 
   /** Adds what happened, and tells whoever follows. */
   append(generation: number, body: EventBody): void {
-    const event: RunEvent = { ...body, seq: this.#nextSeq++, run: this.run, generation };
+    const event: RunEvent = { ...body, seq: this.#nextSeq, run: this.run, generation };
+    this.#keep({ kind: "event", run: this.run, event });
+    this.#note(event);
+    this.#publish(event);
+  }
+
+  /** Takes up what a journal has of it, from a root that is gone. */
+  restore(entry: Exclude<JournalEntry<RunEvent>, { kind: "run" }>): void {
+    if (entry.kind === "wish") {
+      this.#devicesAsked = entry.devices ?? this.#devicesAsked;
+      this.isCancelAsked ||= entry.cancel === true;
+      return;
+    }
+    if (entry.event.type !== "run.queued" && this.status === "queued") this.status = "running";
+    this.#note(entry.event);
+  }
+
+  /** Leaves numbers out that its former root may have told without having kept them. */
+  skipNumbers(): void {
+    this.#nextSeq += seqsLost;
+  }
+
+  #note(event: RunEvent): void {
+    this.#nextSeq = event.seq + 1;
     this.#events.push(event);
     if (this.#events.length > eventsMax) this.#events.shift();
     if (event.type === "run.finished") {
@@ -222,9 +259,17 @@ export class RunRecord {
     }
     if (event.type === "run.failed") {
       this.error = event.error;
-      this.status = "failed";
+      this.status = event.error.code === "RUN_CANCELLED" ? "cancelled" : "failed";
     }
-    this.#publish(event);
+  }
+
+  /** What a journal must have of it. */
+  *entries(): Generator<Exclude<JournalEntry<RunEvent>, { kind: "run" }>> {
+    const { run } = this;
+    const devices = this.#devicesAsked;
+    if (devices !== undefined) yield { kind: "wish", run, devices };
+    if (this.isCancelAsked) yield { kind: "wish", run, cancel: true };
+    for (const event of this.#events) yield { kind: "event", run, event };
   }
 
   /** Devices that were asked for since it was submitted; undefined: as its job says. */
@@ -232,8 +277,15 @@ export class RunRecord {
     return this.#devicesAsked;
   }
 
+  /** Asks for its end. */
+  cancel(): void {
+    this.#keep({ kind: "wish", run: this.run, cancel: true });
+    this.isCancelAsked = true;
+  }
+
   /** Asks for so many devices. */
   scale(devices: number): void {
+    this.#keep({ kind: "wish", run: this.run, devices });
     this.#devicesAsked = devices;
     for (const listen of [...this.#onScale]) listen();
   }
@@ -246,8 +298,8 @@ export class RunRecord {
 
   /** The events from `seq` on that are still kept, at most `most`. */
   since(seq: number, most = 500): RunEvent[] {
-    const first = this.#events[0]?.seq ?? 0;
-    return this.#events.slice(Math.max(0, seq - first), Math.max(0, seq - first) + most);
+    const first = this.#events.findIndex((event) => event.seq >= seq);
+    return first < 0 ? [] : this.#events.slice(first, first + most);
   }
 
   /** Whether nothing more will happen. */

@@ -17,6 +17,7 @@ import { prepareData } from "./preparation.ts";
 import { runReader } from "./reader-program.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
 import { runTier } from "./tier-program.ts";
+import { runWriter } from "./writer-program.ts";
 
 /** What a thread is started with. */
 export type ThreadTask =
@@ -38,7 +39,7 @@ export interface CalibrationTask {
 
 /** A thread that takes part in a generation. */
 export interface ParticipantTask {
-  readonly program: "device" | "reader" | "tier";
+  readonly program: "device" | "reader" | "tier" | "writer";
   readonly assembly: Assembly;
   readonly memory: GenerationMemory;
   readonly index: number;
@@ -62,6 +63,12 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const cells = wrapCells(openIdle(task, derive(assembly).tierOf(index), ports));
         const kernels = openKernels(assembly.job.arithmetic);
         return await runTier(assembly, memory, index, { kernels, cells, clock, tell });
+      }
+      case "writer": {
+        const { assembly, memory, index } = task;
+        const cells = wrapCells(openIdle(task, derive(assembly).writerOf(index), ports));
+        const forWriter = { cells, disk, clock, sleep: ports.sleep, tell };
+        return await runWriter(assembly, memory, index, forWriter);
       }
       case "bridge": {
         const turning = { ...ports, sleep: ports.sleepTurning };

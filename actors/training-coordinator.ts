@@ -2,39 +2,48 @@
 //
 //   preparing ▶ assembling ▶ deciding ─▶ running ───▶ deciding      a window up to the next cut
 //                               │  ├───▶ evaluating ▶ deciding
-//                               │  └───▶ cutting ───▶ deciding
-//                               └──────▶ releasing ─▶ finished
-//   meanwhile: watching the hosts' heartbeats, the devices' progress, and whether the run should
-//   have other devices: then it ends after the current step, with a checkpoint, and without a
-//   result; its supervisor begins a generation with those that are there
+//                               │  └───▶ cutting ───▶ deciding      waits for the one before
+//                               └──────▶ releasing ─▶ finished      waits for the last one
+//   meanwhile: what was cut is written and committed; the hosts' heartbeats and the devices'
+//   progress are watched, and whether the run should have other devices: then it ends after the
+//   current step, with a checkpoint, and without a result; its supervisor begins another generation
 //
 // Takes   host.prepared · progress · mended · failed · device.ready · reached · evaluated ·
-//         checkpoint.committed · run.cancel; from the membership: host.gone; from scaling.ts:
-//         run.rescale
-// Asks    host.prepare · host.assemble · host.release · device.run · evaluate · checkpoint.cut
+//         checkpoint.taken · committed · run.cancel; from the membership: host.gone; from
+//         scaling.ts: run.rescale
+// Asks    host.prepare · assemble · release · device.run · evaluate · checkpoint.cut · commit
 //
 // Invariants
 //   T1. Everything it decides follows from the checkpoint it began with and what devices report:
 //       restarted after a failure, it decides the same again.
-//   T2. Evaluation comes before the checkpoint of its cut: metrics and patience are part of the
-//       cut.
+//   T2. Evaluation comes before the checkpoint of its cut: metrics and patience are part of it.
 //   T3. A failure of anyone who takes part ends this generation; nothing is retried (law 3).
+//   T4. One checkpoint is on its way at most, and none when the run ends.
 
 import { assign, enqueueActions, setup } from "xstate";
-import { PeerLostError, RemoteError, StepTimeoutError } from "../src/errors.ts";
 import { nextCut, scheduleOf } from "../src/training/schedule.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import {
+  contextOf,
   isEnded,
+  isOver,
   isOwnCut,
+  mustCut,
   type TrainingCoordinatorContext,
   type TrainingCoordinatorInput,
+  takenOf,
 } from "./coordinator-context.ts";
 import * as questions from "./coordinator-questions.ts";
 import {
-  incidentOf,
+  failureOf,
+  goneOf,
+  stallOf,
+  tellCheckpointed,
+  tellEvaluated,
   tellGoingOn,
+  tellMended,
   tellPrepared,
+  tellPreparing,
   tellProgress,
   tellStarted,
   tiersOf,
@@ -43,21 +52,12 @@ import {
 } from "./coordinator-report.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { hostWatchMachine, watchingMembership } from "./host-watch.ts";
-import { ActorFailedError } from "./incident.ts";
 import { listening, type MessageEvent } from "./listening.ts";
-import { openMailbox } from "./mailbox.ts";
 import { devicesOf } from "./membership.ts";
-import { afterTelling, emptyWatch, timesOfAll } from "./pipeline-watch.ts";
-import {
-  afterCheckpoint,
-  afterEvaluation,
-  afterWindow,
-  restoredMetrics,
-  resultOf,
-} from "./run-metrics.ts";
+import { afterTelling, timesOfAll } from "./pipeline-watch.ts";
+import { afterCheckpoint, afterEvaluation, afterWindow, resultOf } from "./run-metrics.ts";
 import type { RunResult } from "./run-record.ts";
 import { watchingScale } from "./scaling.ts";
-import { dealSlices, noStragglers } from "./straggler-watch.ts";
 
 type CoordinatorEvent =
   | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing">
@@ -125,9 +125,7 @@ const machine = setup({
       enqueue.assign({ isGoingOn: true });
     }),
     tellPreparing: ({ context, event }) => {
-      if (event.type !== "host.preparing") return;
-      const { fraction } = event.body;
-      context.record.append(context.scope.generation, { type: "run.preparing", fraction });
+      if (event.type === "host.preparing") tellPreparing(context, event.body);
     },
     askPause: ({ context }) => {
       const body = { command: context.command, afterStep: 0 };
@@ -142,65 +140,37 @@ const machine = setup({
     noteFailed: assign({
       failure: ({ context, event }) => {
         if (event.type !== "host.failed") return context.failure;
-        const incident = incidentOf(context, event.body);
-        return new ActorFailedError(incident, { cause: new RemoteError(incident.reason) });
+        return failureOf(context, event.body);
       },
     }),
     tellMended: ({ context, event }) => {
-      if (event.type !== "host.mended") return;
-      const { record, scope } = context;
-      const { reason, ...where } = incidentOf(context, event.body);
-      record.append(scope.generation, { type: "run.incident", ...where, error: reason });
+      if (event.type === "host.mended") tellMended(context, event.body);
     },
     fail: ({ context }) => {
       throw context.failure;
     },
     failGone: ({ event }) => {
-      if (event.type !== "host.gone") return;
-      throw new PeerLostError(`host:${event.host}`, "it is not a host of the cluster any more");
+      if (event.type === "host.gone") throw goneOf(event.host);
     },
     failStalled: ({ context }) => {
-      const names = context.hosts.map(({ host }) => `host:${host}`).join(", ");
-      const wait = `a step after step ${context.seenStep} of the devices of ${names}`;
-      throw new StepTimeoutError(wait, 2 * context.job.stepDeadlineMs);
+      throw stallOf(context);
     },
   },
   guards: {
-    isOver: ({ context }) =>
-      context.cut === undefined && (isEnded(context) || context.isScaleAsked),
+    isOver: ({ context }) => isOver(context),
     mustRun: ({ context: { cut, step, isCancelAsked, isScaleAsked } }) =>
       cut !== undefined && step < cut.step && !isCancelAsked && !isScaleAsked,
     mustEvaluate: ({ context: { cut, metrics, step } }) =>
       cut?.evaluate === true && step === cut.step && metrics.evaluatedStep !== step,
-    mustCut: ({ context }) =>
-      context.metrics.savedStep !== context.step &&
-      (isOwnCut(context) || (context.isScaleAsked && context.step > (context.latest?.cut ?? 0))),
+    isOnItsWay: ({ context }) => context.taken !== undefined,
+    isCommitted: ({ context }) => context.taken === undefined,
+    mustCut: ({ context }) => mustCut(context),
     hasMoved: ({ context, event }) =>
       event.type === "host.progress" && (event.body.steps[0] ?? 0) > context.seenStep,
   },
 }).createMachine({
   id: "trainingCoordinator",
-  context: ({ input }) => ({
-    ...input,
-    mailbox: openMailbox(input.network, input.scope, { role: "coordinator", index: 0 }),
-    command: 1,
-    plan: undefined,
-    schedule: undefined,
-    step: input.latest?.cut ?? 0,
-    cut: undefined,
-    metrics: restoredMetrics(input.latest),
-    arithmetic: input.latest?.arithmetic ?? "",
-    startedAtMs: 0,
-    seenStep: input.latest?.cut ?? 0,
-    seenLoss: Number.NaN,
-    watch: emptyWatch,
-    sliceCounts: dealSlices(input.job.slices, input.hosts, input.record.speeds),
-    stragglers: noStragglers,
-    isGoingOn: false,
-    isCancelAsked: input.record.isCancelAsked,
-    isCancelled: false,
-    isScaleAsked: false,
-  }),
+  context: ({ input }) => contextOf(input),
   invoke: [
     { src: "listening", input: ({ context }) => context },
     { src: "watchingMembership", input: ({ context }) => context },
@@ -286,8 +256,8 @@ const machine = setup({
               always: [
                 { guard: "mustRun", target: "running" },
                 { guard: "mustEvaluate", target: "evaluating" }, // T2
-                { guard: "mustCut", target: "cutting" },
-                { guard: "isOver", target: "releasing" },
+                { guard: "mustCut", target: "waiting" },
+                { guard: "isOver", target: "ending" },
                 { target: "cutMade" },
               ],
             },
@@ -297,7 +267,7 @@ const machine = setup({
                 cut: undefined,
                 isCancelled: context.isCancelAsked,
               })),
-              always: [{ guard: "isOver", target: "releasing" }, { target: "deciding" }],
+              always: [{ guard: "isOver", target: "ending" }, { target: "deciding" }],
             },
             running: {
               invoke: {
@@ -319,11 +289,7 @@ const machine = setup({
                 moving: {
                   after: { stallMs: { actions: "failStalled" } },
                   on: {
-                    "host.progress": {
-                      guard: "hasMoved",
-                      target: "moving",
-                      reenter: true,
-                    },
+                    "host.progress": { guard: "hasMoved", target: "moving", reenter: true },
                   },
                 },
               },
@@ -343,18 +309,20 @@ const machine = setup({
                         event.output,
                       ),
                     })),
-                    ({ context, event }) => {
-                      const { record, scope, step } = context;
-                      const metrics = event.output;
-                      record.append(scope.generation, { type: "run.evaluated", step, metrics });
-                    },
+                    ({ context, event }) => tellEvaluated(context, event.output),
                   ],
                 },
               },
             },
+            // T4: the one before is still being written: as much back-pressure as there is.
+            waiting: {
+              entry: assign({ waitsSinceMs: ({ context }) => context.network.clock.now() }),
+              always: { guard: "isCommitted", target: "cutting" },
+            },
             cutting: {
               // A checkpoint that is made for new devices alone is no point of the history.
               entry: assign(({ context }) => ({
+                waitedMs: context.network.clock.now() - context.waitsSinceMs,
                 metrics: isOwnCut(context)
                   ? afterCheckpoint(context.metrics, context.step)
                   : { ...context.metrics, savedStep: context.step },
@@ -364,26 +332,37 @@ const machine = setup({
                 input: ({ context }) => context,
                 onDone: {
                   target: "deciding",
-                  actions: ({ context, event }) => {
-                    const { record, scope, metrics } = context;
-                    const { cut, modelDigest, bytes } = event.output;
-                    record.append(scope.generation, {
-                      type: "run.checkpointed",
-                      step: cut,
-                      digest: modelDigest,
-                      best: metrics.isBest,
-                      bytes,
-                      tiers: tiersOf(context),
-                    });
-                  },
+                  actions: assign({
+                    taken: ({ context, event }) => takenOf(context, event.output),
+                  }),
                 },
               },
             },
+            ending: { always: { guard: "isCommitted", target: "releasing" } }, // T4
             releasing: {
               invoke: {
                 src: "releasing",
                 input: ({ context }) => context,
                 onDone: "#trainingCoordinator.finished",
+              },
+            },
+          },
+        },
+        writing: {
+          initial: "nothing",
+          states: {
+            nothing: { always: { guard: "isOnItsWay", target: "cut" } },
+            cut: {
+              invoke: {
+                src: "committing",
+                input: ({ context }) => context,
+                onDone: {
+                  target: "nothing",
+                  actions: [
+                    ({ context, event }) => tellCheckpointed(context, event.output),
+                    assign({ taken: undefined }),
+                  ],
+                },
               },
             },
           },

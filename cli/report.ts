@@ -55,6 +55,7 @@ const shareNames: Readonly<Record<keyof StepTimes["shares"], string>> = {
   gradients: "for dense gradients",
   losses: "for losses",
   tiers: "for rows from below",
+  checkpoint: "taking checkpoints",
 };
 
 /** How long a step took, and what at least a twentieth of that went to, in the step's order. */

@@ -2,7 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 import { type Command, Option } from "commander";
-import { Cluster, type HostRecord, type RunSummary } from "../index.ts";
+import { Cluster, type HostRecord, InvalidOptionError, type RunSummary } from "../index.ts";
 import {
   type CommonOptions,
   type CredentialArguments,
@@ -22,6 +22,7 @@ interface UpOptions extends CommonOptions, CredentialArguments {
   readonly port: number;
   readonly cluster: string;
   readonly nats?: string;
+  readonly lease?: string;
 }
 
 /** Adds the command. */
@@ -42,17 +43,20 @@ export function addUp(program: Command): void {
         "OSIRIS_TOKEN",
       ),
     )
+    .option("--lease <DIR>", "lead, or stand by until whoever leads is gone; seen by all of them")
     .option("--cluster <NAME>", "its name", "c1");
   withCommon(withCredentials(command), [
     "up",
     "up --devices 8 --port 4333",
     "up --nats nats://10.0.0.5:4222 --token 4f1c...",
     "up --devices 0 --min-devices 8      # of hosts only: osiris host",
+    "up --nats nats://10.0.0.5:4222 --token 4f1c... --lease /shared/osiris   # on two machines",
   ]).action(up);
 }
 
 async function up(options: UpOptions): Promise<void> {
-  const { devices, minDevices, cluster: name, nats, port } = options;
+  const { devices, minDevices, cluster: name, nats, port, lease } = options;
+  if (lease !== undefined && nats === undefined) throw leaseNeedsBroker();
   const interrupted = interruption();
   const say = (line: string) => (options.json === true ? console.error(line) : console.log(line));
   const token = options.token ?? (nats === undefined ? randomBytes(16).toString("hex") : undefined);
@@ -62,6 +66,8 @@ async function up(options: UpOptions): Promise<void> {
   await using cluster = await Cluster.start({
     devices,
     ...(minDevices === undefined ? {} : { minDevices }),
+    ...(lease === undefined ? {} : { lease: { directory: lease } }),
+    onStandby: (leader) => say(`Standing by: ${leader} leads cluster ${name}.`),
     name,
     nats: url,
     onHosts: (hosts) => say(hostsLine(hosts)),
@@ -70,8 +76,14 @@ async function up(options: UpOptions): Promise<void> {
   });
   tellUp({ url, token, name, devices, brokerPid: broker?.pid, json: options.json === true });
   if (cluster.notice !== undefined) say(cluster.notice);
-  await interrupted;
-  await stopRuns(cluster, say);
+  if (lease !== undefined) void cluster.leading.then(() => tellLeading(name, options));
+  try {
+    await Promise.race([interrupted, cluster.lost]);
+  } finally {
+    tellRefused(cluster.refused, options);
+  }
+  // Under a lease whoever leads next goes on with them.
+  if (lease === undefined) await stopRuns(cluster, say);
 }
 
 function tellUp(up: {
@@ -102,6 +114,26 @@ function tellUp(up: {
   if (token !== undefined) console.log(`Token: ${token}`);
   console.log(`Submit:  osiris submit JOB --nats ${url}${secret}${named} --follow`);
   console.log("Ctrl-C stops it.");
+}
+
+function leaseNeedsBroker(): InvalidOptionError {
+  return new InvalidOptionError(
+    "nats",
+    "Expected `nats` to be given where there is a `lease`: the broker must outlive who leads",
+  );
+}
+
+function tellLeading(name: string, { json }: UpOptions): void {
+  if (json === true) console.log(JSON.stringify({ report: "leading", cluster: name }));
+  else console.log(`This process leads cluster ${name}.`);
+}
+
+/** What came to nothing, because this process was not the root any more. */
+function tellRefused({ messages, writes }: Cluster["refused"], { json }: UpOptions): void {
+  if (json === true) console.log(JSON.stringify({ report: "refused", messages, writes }));
+  else if (messages + writes > 0) {
+    console.log(`Refused: ${plural(messages, "message")}, ${plural(writes, "write")}.`);
+  }
 }
 
 function hostsLine(hosts: readonly HostRecord[]): string {

@@ -16,6 +16,11 @@ export const checkpointOptions = z.strictObject({
    * since the one before (`consecutive`).
    */
   differential: z.enum(["none", "one-shot", "consecutive", "intermittent"]).default("intermittent"),
+  /**
+   * Bytes that a device may have saved and its writer not yet written. What a cut has beyond that,
+   * it waits for.
+   */
+  bufferBytes: z.int().min(4096).max(2_147_483_647).default(1_073_741_824),
 });
 
 export type CheckpointOptions = z.input<typeof checkpointOptions>;

@@ -10,7 +10,7 @@ import { createHash } from "node:crypto";
 import { leavesOf } from "../embedding/digest.ts";
 import { encodeIds, idLeavesOf, restoreIds } from "../embedding/ids-part.ts";
 import { withoutRows, withRows } from "../embedding/layers.ts";
-import type { TableSpec } from "../embedding/options.ts";
+import type { SparseOptimizerSpec, TableSpec } from "../embedding/options.ts";
 import { createRowSet } from "../embedding/row-set.ts";
 import type { RowRecords } from "../embedding/row-store.ts";
 import { decodeRows, encodeRows } from "../embedding/rows-part.ts";
@@ -18,10 +18,11 @@ import { extentOf } from "../embedding/shards.ts";
 import type { Slab } from "../embedding/slab.ts";
 import { CheckpointCorruptError } from "../errors.ts";
 import { stateShapeOf, stateWidth } from "../kernels/kernels.ts";
+import { packedBytes } from "../kernels/precision.ts";
 import type { CheckpointSpec } from "./checkpoint-options.ts";
 import type { DeviceState } from "./device-state.ts";
 import { densePart, idsOfPart, idsPartNameOf, partNameOf, tableOfPart } from "./part-names.ts";
-import { tableOf } from "./topology.ts";
+import { type Topology, tableOf } from "./topology.ts";
 
 /** A part as it is written: its bytes in chunks, and the hashes of what they mean. */
 export interface Part {
@@ -91,6 +92,29 @@ export function createCutter(
     }),
   ];
 }
+
+/** Most bytes that a device saves at a cut, with what frames them. */
+export function savedBytesMax(
+  topology: Topology,
+  rank: number,
+  kind: SparseOptimizerSpec["kind"],
+): number {
+  const { heldBy, distinctBy, replicated, shape, input } = topology;
+  const own = [heldBy[rank] ?? [], distinctBy[rank] ?? [], rank === 0 ? replicated : []].flat();
+  const bytes = own.map(({ table, rows, columns }) => {
+    const { precision, dynamic } = tableOf(input.model.tables, table);
+    const record = packedBytes(1, columns, precision) + 4 * stateWidth(kind, columns);
+    const lookups = input.batchSize * (input.idsMax[table] ?? 0);
+    // Ids with rows, and those without that were seen since the decision before the last.
+    const ids = dynamic === undefined ? 0 : 20 * rows + 16 * lookups * 2 * dynamic.everySteps;
+    return rows * (4 + record) * 1.01 + 4096 + ids;
+  });
+  const dense = rank === 0 ? 4 * shape.layout.length * (1 + denseSlotsMax) : 0;
+  return Math.ceil(bytes.reduce((sum, one) => sum + one, dense + 65_536));
+}
+
+/** Tensors of optimizer state beside the parameters, at most: Adam's and LAMB's two. */
+const denseSlotsMax = 2;
 
 /**
  * Of the parts of a checkpoint, those that have something of what this device holds, in the order

@@ -15,7 +15,10 @@ import type { Clock } from "../clock.ts";
 import type { Cells } from "../exchange/cells.ts";
 import type { ChannelName } from "../exchange/exchange.ts";
 
-/** What a device waits for in a step: its batch, others' parts of an exchange, or its own tiers. */
+/**
+ * What a device waits for in a step: its batch, others' parts of an exchange, or its own tiers; and
+ * between two steps, for its part of a checkpoint to be taken.
+ */
 export const waitedFor = [
   "batch",
   "ids",
@@ -29,7 +32,8 @@ export const waitedFor = [
   "gradients",
   "losses",
   "tiers",
-] as const satisfies readonly (ChannelName | "batch" | "gradients" | "tiers")[];
+  "checkpoint",
+] as const satisfies readonly (ChannelName | "batch" | "gradients" | "tiers" | "checkpoint")[];
 
 export type WaitedFor = (typeof waitedFor)[number];
 
@@ -63,6 +67,8 @@ export interface StepMeter {
   begin(batches: number): void;
   /** Runs the input exchange of a batch. */
   exchangeInput<T>(run: () => Promise<T>): Promise<T>;
+  /** Takes a cut, between two steps; resolves to the milliseconds that it took. */
+  cut(take: () => Promise<void>): Promise<number>;
   /** The step is over: the counters may be read. `tiers`: where tables are cached. */
   end(tiers?: TierCounts): void;
 }
@@ -106,6 +112,15 @@ export function createStepMeter(words: BigInt64Array, clock: Clock): StepMeter {
       const result = await run();
       inputMs += clock.now() - waitedMs() - startMs;
       return result;
+    },
+
+    async cut(take) {
+      const startMs = clock.now();
+      await take();
+      const ms = clock.now() - startMs;
+      add(2, 1000 * ms);
+      add(waitsFirst + waitedFor.indexOf("checkpoint"), 1000 * ms);
+      return ms;
     },
 
     end(tiers) {

@@ -6,9 +6,12 @@
 //   coordinator ──▶ device        device.run · device.evaluate · device.pause
 //   device ──▶ coordinator        device.ready · device.reached · device.evaluated
 //   coordinator ──▶ checkpoint    checkpoint.cut
-//   checkpoint ──▶ coordinator    checkpoint.committed
+//   coordinator ──▶ checkpoint    checkpoint.commit
+//   checkpoint ──▶ coordinator    checkpoint.taken · committed
 //   checkpoint ──▶ device         device.save
-//   shard, device ──▶ checkpoint  part.saved
+//   device ──▶ checkpoint         device.cut
+//   checkpoint ──▶ writer         writer.save
+//   writer ──▶ checkpoint         part.saved
 //   joining process ──▶ hosts     host.announce · host.leave
 //   hosts ──▶ joining process     host.welcome · host.refused
 //
@@ -125,13 +128,19 @@ export const messages = defineMessages({
     best: z.boolean(),
     metrics: z.unknown(),
   }),
+  /** All devices have taken the cut, and may go on; `stallMs`: the longest of them. */
+  "checkpoint.taken": z.object({ command, cut: step, stallMs: z.number().min(0) }),
+  /** Asks for the cut's `checkpoint.committed`. */
+  "checkpoint.commit": z.object({ cut: step }),
   "checkpoint.committed": z.object({
-    command,
     cut: step,
     modelDigest: z.string(),
     manifest: z.string(),
     bytes: z.number(),
   }),
+  /** The device has taken what it saves of the cut, in `stallMs`. */
+  "device.cut": z.object({ command, device, cut: step, stallMs: z.number().min(0) }),
+  "writer.save": z.object({ cut: step }),
   "part.saved": z.object({ cut: step, device, parts: z.array(savedPart) }),
 
   /** For tests and the chaos harness: the actor throws. Taken only where faults are allowed. */

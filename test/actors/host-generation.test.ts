@@ -21,7 +21,8 @@ function startGeneration() {
 test("a device that ends takes the generation with it: every thread, and whoever waits", async (t) => {
   const { named, threads, pass, ends, isAborted } = startGeneration();
   await pass(0);
-  t.deepEqual(threads.map(({ name }) => name).sort(), ["device-0", "device-1", "reader-0"]);
+  const names = ["device-0", "device-1", "reader-0", "writer-0", "writer-1"];
+  t.deepEqual(threads.map(({ name }) => name).sort(), names);
   t.false(isAborted());
   named("device-1")[0]?.end({ kind: "lost", reason: "killed" });
   await pass(0);
@@ -39,7 +40,7 @@ test("a reader that ends is replaced, and only it", async (t) => {
   named("reader-0")[0]?.end({ kind: "lost", reason: "killed" });
   await pass(100);
   t.is(named("reader-0").length, 2);
-  t.is(threads.length, 4);
+  t.is(threads.length, 6);
   t.is(ends.error, undefined);
   const mended = heard({ role: "coordinator", index: 0 }).find(
     ({ type }) => type === "host.mended",

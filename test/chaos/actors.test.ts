@@ -37,6 +37,7 @@ const participants = [
   { role: "shard", index: 0, offender: "device:0" },
   { role: "coordinator", index: 0, offender: "training" },
   { role: "checkpoint", index: 0, offender: "checkpoint" },
+  { role: "writer", index: 1, offender: "writer:1" },
 ] as const;
 
 for (const { role, index, offender } of participants) {
@@ -69,8 +70,8 @@ test.serial("a reader that throws is replaced, and the generation goes on", asyn
     only(events, "run.incident").map(({ offender, supervisor }) => `${offender} of ${supervisor}`),
     ["reader:0 of host:0"],
   );
-  // Prepare, two devices, a reader, and the reader that took its place.
-  t.is(place.threads.started() - before, 5);
+  // Prepare, two devices and their writers, a reader, and the reader that took its place.
+  t.is(place.threads.started() - before, 7);
 });
 
 test.serial("a job supervisor that throws is started again, and goes on", async (t) => {

@@ -29,9 +29,13 @@ test.serial("a device's thread may end at any step: same model, same history", a
     incidents.map(({ offender, error }) => `${offender} ${error.name} ${error.code}`),
     steps.map((_, i) => `device:${i % 2} PeerLostError PEER_LOST`),
   );
-  t.deepEqual(
-    only(events, "run.started").map(({ fromStep }) => fromStep),
-    [0, 0, 0, 10, 10, 20, 20, 40],
+  // From the last cut, or from the one before where that was not committed yet.
+  const cuts = [0, 0, 0, 10, 10, 20, 20, 40];
+  const begun = only(events, "run.started").map(({ fromStep }) => fromStep);
+  t.is(begun.length, cuts.length);
+  t.true(
+    begun.every((step, i) => [0, 10].includes((cuts[i] ?? 0) - step)),
+    `${begun}`,
   );
   const recovered = only(events, "run.recovered");
   t.is(recovered.at(-1)?.generation, result.generation);

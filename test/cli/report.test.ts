@@ -97,7 +97,7 @@ test("progress tells of them too", (t) => {
 
 test("where the time of a step went is told in the order of the step, without the crumbs", (t) => {
   const waits = { ids: 0.01, pooled: 0.03, dPooled: 0.06, rowSums: 0, gradients: 0.2, losses: 0 };
-  const distinct = { rows: 0, dRows: 0, partials: 0, dPartials: 0, tiers: 0 };
+  const distinct = { rows: 0, dRows: 0, partials: 0, dPartials: 0, tiers: 0, checkpoint: 0 };
   const shares = { computing: 0.6, sendingIds: 0.02, batch: 0.08, ...waits, ...distinct };
   const times = { steps: 3, stepMs: 12.345, readMs: 1, batchesThere: 1, shares };
   const sentence =

@@ -1,0 +1,139 @@
+// A root under a lease: a process that stands by until it leads, then takes up the runs of the root
+// before it, and is the root for as long as it holds the lease.
+//
+//   standing by ─▶ leading: journal read ─▶ runs taken up ─▶ Root ─▶ lost: the tree ends
+//
+// Invariants
+//   O1. As the root it says and hears nothing while it does not hold the lease (gate.ts). What its
+//       threads still write, the store refuses once its successor has claimed a generation.
+//   O2. A run or a wish is answered only if a successor will find it: it is in the journal, and
+//       nobody led by then.
+
+import { recordError } from "../src/errors.ts";
+import { RootLostError } from "../src/root-errors.ts";
+import { LeaseDirectory, type Term } from "../storage/lease.ts";
+import { RunJournal } from "../storage/run-journal.ts";
+import { gated } from "./gate.ts";
+import { Leadership } from "./leadership.ts";
+import { Registry } from "./registry.ts";
+import { Root, type RootOptions } from "./root.ts";
+import type { RunEvent } from "./run-record.ts";
+
+export interface LeasedRootOptions extends Omit<RootOptions, "registry"> {
+  /** Where the lease is, and the journal of the runs: seen by all who may lead. */
+  readonly directory: string;
+  readonly leaseMs: number;
+  /** Names of runs begin with it. */
+  readonly prefix: string;
+  /** Tells the world an event, over this network. */
+  readonly publish: (network: RootOptions["network"], event: RunEvent) => void;
+  readonly onStandby: (leader: string) => void;
+  readonly onLeading: () => void;
+  /** LeadershipLostError, or what the disk refused when it began to lead. */
+  readonly onLost: (error: unknown) => void;
+}
+
+/** Indices of hosts that one term gives: a host of another term has none of them. */
+const hostsPerTerm = 1_000_000;
+
+export class LeasedRoot {
+  readonly #options: LeasedRootOptions;
+  readonly #leadership: Leadership;
+  #root: Root | undefined;
+  #journal: RunJournal<RunEvent> | undefined;
+  /** Messages that were not sent because the lease was not held; writes that the store refused. */
+  #withheld = 0;
+  #refused = 0;
+
+  /** Errors are the disk's. */
+  constructor(options: LeasedRootOptions) {
+    this.#options = options;
+    const { network, directory, leaseMs, createdBy: owner, onStandby, onIncident } = options;
+    this.#leadership = new Leadership({
+      clock: network.clock,
+      lease: new LeaseDirectory(network.disk, directory),
+      leaseMs,
+      owner,
+      onStandby: (leader) => onStandby(leader.owner),
+      onLeading: (term, former) => {
+        try {
+          this.#lead(term, former);
+        } catch (error) {
+          this.#leadership.close(); // Another one may be able to.
+          this.#lose(error);
+        }
+      },
+      onLost: (error) => this.#lose(error),
+      onError: (error) => {
+        const reason = recordError(error);
+        onIncident({ offender: "lease", supervisor: "process", context: directory, reason });
+      },
+    });
+  }
+
+  /** What it did not say and could not write as a root that was not one any more. */
+  get refused(): { readonly messages: number; readonly writes: number } {
+    return { messages: this.#withheld, writes: this.#refused };
+  }
+
+  /** Gives the lease back, and ends all runs where they are: whoever leads next takes them up. */
+  stop(): void {
+    this.#root?.stop();
+    this.#journal?.close();
+    this.#leadership.close();
+  }
+
+  #lead(term: number, former: Term | undefined): void {
+    const options = this.#options;
+    const { directory, prefix, publish, membership, createdBy, onLeading } = options;
+    const leadership = this.#leadership;
+    const transport = gated(
+      options.network.transport,
+      () => leadership.isHeld,
+      () => this.#withheld++,
+    );
+    const network = { ...options.network, transport };
+    const journal = new RunJournal<RunEvent>(network.disk, directory, term);
+    const registry: Registry = new Registry(
+      `${prefix}${term}-`,
+      (event) => {
+        if ("error" in event && event.error.code === "GENERATION_FENCED") this.#refused++;
+        publish(network, event);
+      },
+      (entry) => {
+        if (journal.isLong) journal.begin(registry.entries());
+        journal.append(entry);
+        if (entry.kind !== "event") leadership.confirm(); // O2
+      },
+    );
+    registry.restore(journal.readFormer(), (run, error) => {
+      const where = { offender: run, supervisor: "lease", context: "taking up its runs" };
+      options.onIncident({ ...where, reason: recordError(error) });
+    });
+    journal.begin(registry.entries());
+    this.#journal = journal;
+    membership.countFrom(1 + hostsPerTerm * (term - 1));
+    this.#tellRuns(registry, former, createdBy);
+    onLeading();
+    this.#root = new Root({ ...options, network, registry });
+  }
+
+  /** First cause first: why the runs go on from a checkpoint. */
+  #tellRuns(registry: Registry, former: Term | undefined, next: string): void {
+    if (former === undefined) return;
+    const silent = `has not renewed its lease for ${this.#options.leaseMs} ms`;
+    const why = former.isReleased ? "has given its lease back" : silent;
+    const error = recordError(new RootLostError(former.owner, why, next));
+    for (const record of registry.all()) {
+      if (record.isOver) continue;
+      const where = { offender: "root", supervisor: "lease", context: `term ${former.term}` };
+      record.append(0, { type: "run.incident", ...where, error });
+    }
+  }
+
+  #lose(error: unknown): void {
+    this.#root?.stop();
+    this.#journal?.close();
+    this.#options.onLost(error);
+  }
+}

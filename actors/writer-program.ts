@@ -1,0 +1,103 @@
+// The program of a writer's thread: writes what its device saves, cut after cut, while the device
+// trains on.
+//
+// Tells  writing · paused · saved
+
+import type { Clock } from "../src/clock.ts";
+import type { Disk } from "../src/disk.ts";
+import { StoreFailedError } from "../src/errors.ts";
+import type { Sleep } from "../src/exchange/atomic-cells.ts";
+import { createPipeReader } from "../src/exchange/byte-pipe.ts";
+import type { Cells } from "../src/exchange/cells.ts";
+import { openExistingStore } from "../storage/directory-checkpoint-store.ts";
+import { diskCode } from "../storage/durable-files.ts";
+import { receiveItem } from "../storage/part-stream.ts";
+import { createSaving, type PartSaving, type SavedPart, type Saving } from "../storage/saving.ts";
+import { type Assembly, derive, type GenerationMemory, pipePlaceOf } from "./assembly.ts";
+
+export type WriterReport =
+  /** A cut began, or goes on. */
+  | { readonly type: "writing" }
+  /** The disk is full. */
+  | { readonly type: "paused" }
+  /** All parts of the device are on disk. */
+  | { readonly type: "saved"; readonly cut: number; readonly parts: readonly SavedPart[] };
+
+export interface WriterPorts {
+  readonly cells: Cells;
+  readonly disk: Disk;
+  readonly clock: Clock;
+  /** How the thread sleeps where the disk is full; left out, it blocks. */
+  readonly sleep?: Sleep | undefined;
+  tell(report: WriterReport): void;
+}
+
+/** How often a full disk is asked again. */
+const retryMs = 100;
+
+/** Writes for the device of rank `rank`. */
+export async function runWriter(
+  assembly: Assembly,
+  memory: GenerationMemory,
+  rank: number,
+  ports: WriterPorts,
+): Promise<void> {
+  const { cells, disk, tell } = ports;
+  const { generation, manifest, job } = assembly;
+  const { directory, differential } = job.checkpoint;
+  const end = { cells, isWriter: true };
+  const pipe = createPipeReader(pipePlaceOf(assembly, derive(assembly), memory, rank, end));
+  const patiently = patience(job.stepDeadlineMs / 2, ports);
+  let saving: Saving | undefined;
+  let part: PartSaving | undefined;
+  let parts: SavedPart[] = [];
+  for (;;) {
+    const item = await receiveItem(pipe);
+    switch (item.kind) {
+      case "part": {
+        if (parts.length === 0) tell({ type: "writing" });
+        const store = openExistingStore(directory, disk);
+        const own = saving ?? createSaving({ store, generation, differential, manifest });
+        saving = own;
+        part = await patiently(() => own.begin(item.cut, item.name, item.isWhole));
+        break;
+      }
+      case "bytes":
+        await patiently(() => part?.write(item.bytes));
+        break;
+      case "leaves":
+        if (part !== undefined) parts.push(part.finish(item.leaves));
+        break;
+      case "cut":
+        pipe.rewind();
+        tell({ type: "saved", cut: item.cut, parts });
+        parts = [];
+        break;
+      default:
+        item satisfies never;
+    }
+  }
+}
+
+/** Tries again while the disk is full, for at most `patienceMs`. */
+function patience(patienceMs: number, { clock, sleep, tell }: WriterPorts) {
+  const never = new Int32Array(new SharedArrayBuffer(4));
+  return async <Result>(write: () => Result): Promise<Result> => {
+    const startMs = clock.now();
+    for (let attempt = 0; ; attempt++) {
+      try {
+        const result = write();
+        if (attempt > 0) tell({ type: "writing" });
+        return result;
+      } catch (error) {
+        const isFull = error instanceof StoreFailedError && fullCodes.has(diskCode(error.cause));
+        if (!isFull || clock.now() - startMs > patienceMs) throw error;
+        if (attempt === 0) tell({ type: "paused" });
+        if (sleep === undefined) Atomics.wait(never, 0, 0, retryMs);
+        else await sleep(never, 0, 0, retryMs);
+      }
+    }
+  };
+}
+
+const fullCodes: ReadonlySet<string | undefined> = new Set(["ENOSPC", "EDQUOT"]);

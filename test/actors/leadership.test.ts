@@ -1,0 +1,104 @@
+// The lease in virtual time: who leads, and who knows it.
+
+import test from "ava";
+import { Leadership } from "../../actors/leadership.ts";
+import { SimulatedClock } from "../../src/clock.ts";
+import { SimulatedDisk } from "../../src/simulated-disk.ts";
+import { LeaseDirectory } from "../../storage/lease.ts";
+
+const leaseMs = 1000;
+
+/** Processes that would lead, each with a clock of its own: one not advanced stands still. */
+function startPlace() {
+  const disk = new SimulatedDisk();
+  const told: string[] = [];
+  const start = (name: string) => {
+    const clock = new SimulatedClock();
+    const errors: unknown[] = [];
+    const leadership = new Leadership({
+      clock,
+      lease: new LeaseDirectory(disk, "/lease"),
+      leaseMs,
+      owner: name,
+      onStandby: ({ owner }) => told.push(`${name} sees ${owner}`),
+      onLeading: (term, former) => told.push(`${name} leads ${term} after ${former?.owner}`),
+      onLost: ({ message }) => told.push(`${name}: ${message.split(";")[0]}`),
+      onError: (error) => errors.push(error),
+    });
+    return { clock, leadership, errors };
+  };
+  return { disk, told, start };
+}
+
+/** Time goes by for these, in the same small pieces. */
+function pass(ms: number, ...processes: readonly { clock: SimulatedClock }[]) {
+  for (let at = 0; at < ms; at += 50) for (const { clock } of processes) clock.advance(50);
+}
+
+test("the first one leads, and the others stand by as long as it renews its lease", (t) => {
+  const { told, start } = startPlace();
+  const [a, b] = [start("a"), start("b")];
+  pass(60_000, a, b);
+  t.deepEqual(told, ["a leads 1 after undefined", "b sees a"]);
+  t.true(a.leadership.isHeld);
+  t.false(b.leadership.isHeld);
+});
+
+test("one of two leads when the leader is gone, within a lease and a look", (t) => {
+  const { told, start } = startPlace();
+  const [a, b, c] = [start("a"), start("b"), start("c")];
+  pass(5000, a, b, c);
+  pass(leaseMs + 450, b, c);
+  t.deepEqual(told.slice(1), ["b sees a", "c sees a", "b leads 2 after a", "c sees b"]);
+});
+
+test("a leader that stood still does not hold its lease, and learns that it is lost", (t) => {
+  const { told, start } = startPlace();
+  const [a, b] = [start("a"), start("b")];
+  pass(5000, a, b);
+  pass(10_000, b);
+  // It wakes, and its clock with it: before it has looked, it knows that it cannot know.
+  const nowMs = a.clock.now();
+  a.clock.now = () => nowMs + 10_000;
+  t.false(a.leadership.isHeld);
+  t.throws(() => a.leadership.confirm(), { code: "LEADERSHIP_LOST" });
+  t.is(told.at(-1), "a: This process led the cluster in term 1");
+  t.true(b.leadership.isHeld);
+});
+
+test("whoever stood still itself has not heard the leader's silence", (t) => {
+  const { told, start } = startPlace();
+  const [a, b] = [start("a"), start("b")];
+  pass(5000, a, b);
+  pass(60_000, a);
+  pass(400, b); // Behind by a minute, it looks again.
+  pass(5000, a, b);
+  t.deepEqual(told, ["a leads 1 after undefined", "b sees a"]);
+});
+
+test("a lease that is given back is taken at the next look", (t) => {
+  const { told, start } = startPlace();
+  const [a, b] = [start("a"), start("b")];
+  pass(5000, a, b);
+  a.leadership.close();
+  t.false(a.leadership.isHeld);
+  pass(250, b);
+  t.is(told.at(-1), "b leads 2 after a");
+  b.leadership.confirm();
+});
+
+test("a leader that cannot write its lease does not hold it, and holds it again", (t) => {
+  const { disk, start } = startPlace();
+  const a = start("a");
+  pass(1000, a);
+  const { open } = disk;
+  disk.open = () => {
+    throw Object.assign(new Error("ENOSPC: no space left"), { code: "ENOSPC", syscall: "open" });
+  };
+  pass(1000, a);
+  t.false(a.leadership.isHeld);
+  t.true(a.errors.length > 0);
+  disk.open = open;
+  pass(250, a);
+  t.true(a.leadership.isHeld);
+});

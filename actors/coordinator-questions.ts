@@ -28,7 +28,7 @@ import {
   type RunScope,
 } from "./mailbox.ts";
 import { devicesOf, type HostShare } from "./membership.ts";
-import { addCounts, type RunMetrics } from "./run-metrics.ts";
+import { addCounts, addIdCounts, type RunMetrics } from "./run-metrics.ts";
 
 /** What a question is made of. */
 export interface Asking {
@@ -162,6 +162,7 @@ export const running = fromPromise<MessageEvent<"device.reached">["body"], Askin
       ...first,
       repairedIds: answers.map((one) => one.repairedIds).reduce(addCounts),
       staleRows: answers.map((one) => one.staleRows).reduce(addCounts),
+      dynamicIds: answers.map((one) => one.dynamicIds).reduce(addIdCounts),
     };
   },
 );

@@ -11,7 +11,7 @@ import { ActorFailedError, type Incident } from "./incident.ts";
 import type { MessageEvent } from "./listening.ts";
 import { devicesOf } from "./membership.ts";
 import { judge, type PipelineWatch, timesSinceTold, withSample } from "./pipeline-watch.ts";
-import { repairedTables, stalenessOf } from "./run-metrics.ts";
+import { dynamicTables, repairedTables, stalenessOf } from "./run-metrics.ts";
 import { dealSlices, judgeDevices, type StragglerWatch } from "./straggler-watch.ts";
 import { type TierWatch, withTier } from "./tier-watch.ts";
 
@@ -150,6 +150,7 @@ export function tellProgress(
     samplesPerSecond: samplesPerSecond(context, step),
     repairedIds: repairedTables(job, metrics),
     staleness: stalenessOf(job, metrics),
+    dynamicIds: dynamicTables(job, metrics),
     times: timesSinceTold(watch),
   });
 }

@@ -18,6 +18,7 @@ import type { Cells } from "../src/exchange/cells.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import type { Kernels } from "../src/kernels/kernels.ts";
 import { createDeviceState, type DeviceState } from "../src/training/device-state.ts";
+import { idCountsOf, type TableIdCounts } from "../src/training/dynamic-ids.ts";
 import { scoreAll } from "../src/training/evaluation.ts";
 import { evaluate, type Metrics } from "../src/training/metrics.ts";
 import { createCutter, partsNeeded, restorePart } from "../src/training/parts.ts";
@@ -58,6 +59,8 @@ export type DeviceReport =
       readonly repairedIds: readonly number[];
       /** For each table, rows counted here that a step read with an update pending. */
       readonly staleRows: readonly number[];
+      /** What became of dynamic ids whose rows lie here. */
+      readonly dynamicIds: TableIdCounts;
     }
   /** Only device 0 has the metrics. */
   | { readonly type: "evaluated"; readonly metrics: Metrics | null }
@@ -175,6 +178,7 @@ async function runWindow(
 ) {
   const repairedBefore = repairedIds(device);
   const staleBefore = [...device.staleRows.counts];
+  const idsBefore = idCountsOf(device);
   let lossSum = lossesBefore;
   let step = from;
   let isPaused = false;
@@ -196,6 +200,17 @@ async function runWindow(
     isPaused: isPaused && step < toStep,
     repairedIds: repairedIds(device).map((ids, table) => ids - (repairedBefore[table] ?? 0)),
     staleRows: device.staleRows.counts.map((rows, table) => rows - (staleBefore[table] ?? 0)),
+    dynamicIds: countsSince(idCountsOf(device), idsBefore),
+  };
+}
+
+function countsSince(now: TableIdCounts, before: TableIdCounts): TableIdCounts {
+  const since = (name: keyof TableIdCounts) =>
+    now[name].map((count, table) => count - (before[name][table] ?? 0));
+  return {
+    admitted: since("admitted"),
+    evicted: since("evicted"),
+    dropped: since("dropped"),
   };
 }
 

@@ -25,6 +25,19 @@ export interface RepairedTable {
   readonly ids: number;
 }
 
+/** A table with dynamic ids, and what became of them in the steps of a run. */
+export interface DynamicTable {
+  readonly table: string;
+  /** Ids that were given a row, and those that lost theirs; one that came back counts again. */
+  readonly admitted: number;
+  readonly evicted: number;
+  /** Lookups of ids that had no row. */
+  readonly dropped: number;
+  /** Rows of the table, and how many of them ids have. */
+  readonly rows: number;
+  readonly rowsUsed: number;
+}
+
 /** What the steps of a bounded run read of its stale tables. */
 export interface Staleness {
   /** Steps that read them fresh: the first after the start and after each cut and pause. */
@@ -50,6 +63,8 @@ export interface RunResult {
   readonly repairedIds: readonly RepairedTable[];
   /** What all steps read late; left out where no table has `staleness`. */
   readonly staleness?: Staleness | undefined;
+  /** What became of dynamic ids; left out where no table has any. */
+  readonly dynamicIds?: readonly DynamicTable[] | undefined;
   /** Checkpoint directory, and the manifest in it that the model is loaded from. */
   readonly directory: string;
   readonly manifest: string;
@@ -105,6 +120,7 @@ export type EventBody =
       /** As in the result, up to the last window of steps that ended. */
       readonly repairedIds: readonly RepairedTable[];
       readonly staleness?: Staleness | undefined;
+      readonly dynamicIds?: readonly DynamicTable[] | undefined;
       /** Where the time of the steps went since the event before. */
       readonly times?: StepTimes | undefined;
     }

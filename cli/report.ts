@@ -35,6 +35,7 @@ export function reportOf(result: RunResult): string[] {
     ...(result.staleness === undefined
       ? []
       : [`Rows read late       ${staleCounts(result.staleness)}`]),
+    ...(result.dynamicIds ?? []).map((table) => `Dynamic ids          ${idCounts(table)}`),
     `Digest               ${result.digest}`,
     `Checkpoint           ${result.directory}`,
   ];
@@ -104,6 +105,14 @@ export function adviceLines(tables: readonly TableTiers[]): string[] {
 /** Ids that were clamped or hashed, table by table. */
 export function repairedCounts(tables: RunResult["repairedIds"]): string {
   return tables.map(({ table, ids }) => `${count(ids)} of \`${table}\``).join(", ");
+}
+
+/** What became of the ids of a table. */
+function idCounts(of: NonNullable<RunResult["dynamicIds"]>[number]): string {
+  return (
+    `\`${of.table}\`: ${count(of.admitted)} admitted, ${count(of.evicted)} evicted, ` +
+    `${count(of.dropped)} lookups dropped; ${count(of.rowsUsed)} of ${count(of.rows)} rows in use`
+  );
 }
 
 /** Rows on which an update was pending, table by table, and how often none was. */

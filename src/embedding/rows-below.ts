@@ -29,6 +29,8 @@ export interface RowsBelow {
   open(): Promise<void>;
   /** Room for `count` rows of a shard that go down; to be filled before `post`. */
   down(shard: number, count: number): MovingRecords;
+  /** Rows of a shard, ascending and at most `recordRowsMax`, have no record any more. */
+  drop(shard: number, rows: Int32Array): void;
   /** Asks for rows of a shard: distinct, in any order. */
   up(shard: number, rows: Int32Array): void;
   post(): void;

@@ -27,6 +27,7 @@ const command = z.int().min(0);
 const step = z.int().min(0);
 /** A metric may be NaN where only one class was seen. */
 const figure = z.number().or(z.nan());
+const counts = z.array(z.int().min(0)).readonly();
 const device = z.int().min(0);
 const host = z.int().min(0);
 
@@ -127,8 +128,9 @@ export const messages = defineMessages({
     lossSum: figure,
     steps: z.number(),
     isPaused: z.boolean(),
-    repairedIds: z.array(z.int().min(0)).readonly(),
-    staleRows: z.array(z.int().min(0)).readonly(),
+    repairedIds: counts,
+    staleRows: counts,
+    dynamicIds: z.object({ admitted: counts, evicted: counts, dropped: counts }).readonly(),
   }),
   "device.evaluated": z.object({ command, device, metrics: metrics.nullable() }),
 

@@ -18,6 +18,7 @@ import { type Ledger, ofShard, onTier, openLedger } from "./ledger.ts";
 import { openRecordFiles } from "./record-file.ts";
 import {
   checkBatch,
+  checkRows,
   type RecordShard,
   type RecordStore,
   type RecordStoreOptions,
@@ -53,19 +54,9 @@ export async function openRocksRecords(options: RecordStoreOptions): Promise<Rec
   const path = join(directory, "rocksdb");
   const ledger = openLedger(options);
   const db = await openDatabase(path, ledger);
-  const keys = Array.from({ length: batchRows }, () => new Uint8Array(keyBytes));
-  const views = keys.map((key) => new DataView(key.buffer));
+  const keysOf = createKeys();
   const done = { read: 0, written: 0 };
   let isStuck = false;
-
-  /** The keys of rows first … first+count-1 of a batch, in memory that the next call reuses. */
-  function keysOf(at: number, rows: Int32Array): readonly Uint8Array[] {
-    for (const [i, row] of rows.entries()) {
-      views[i]?.setUint32(0, at);
-      views[i]?.setUint32(8, row);
-    }
-    return rows.length === batchRows ? keys : keys.slice(0, rows.length);
-  }
 
   const store: RecordStore = {
     get stamp() {
@@ -119,6 +110,10 @@ export async function openRocksRecords(options: RecordStoreOptions): Promise<Rec
       });
       done.written += rows.length;
     },
+    remove(at, rows) {
+      checkRows(ofShard(shards, at), rows);
+      ledger.remove(at, rows);
+    },
     count: (at) => ledger.present(at).size,
     scan: (at, rowsMax) => scanRows(store, at, ofShard(shards, at), ledger.present(at), rowsMax),
     sync(stamp) {
@@ -139,6 +134,19 @@ export async function openRocksRecords(options: RecordStoreOptions): Promise<Rec
     },
   };
   return store;
+}
+
+/** Makes the keys of rows of a shard, at most a batch, in memory that the next call reuses. */
+function createKeys(): (at: number, rows: Int32Array) => readonly Uint8Array[] {
+  const keys = Array.from({ length: batchRows }, () => new Uint8Array(keyBytes));
+  const views = keys.map((key) => new DataView(key.buffer));
+  return (at, rows) => {
+    for (const [i, row] of rows.entries()) {
+      views[i]?.setUint32(0, at);
+      views[i]?.setUint32(8, row);
+    }
+    return rows.length === batchRows ? keys : keys.slice(0, rows.length);
+  };
 }
 
 /** The database that the ledger's stamp speaks of, or an empty one. */

@@ -31,6 +31,9 @@ export function createCarrier(
         case "up":
           bringUp(store, entry);
           break;
+        case "drop":
+          store.remove(entry.at, entry.rows);
+          break;
         case "scan":
           request.shorten(i, scan(entry));
           break;

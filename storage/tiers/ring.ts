@@ -12,6 +12,7 @@
 //     up     rows, found, records                 the tier writes the last two
 //     scan   rows, records                        from rows[0] on; the tier writes both
 //     kept   rows                                 for each shard 1 or 0; the tier writes it
+//     drop   rows                                 the device writes them
 //
 // Invariants
 //   T1. A slot is written again when its request was carried out and its answer given back.
@@ -42,7 +43,7 @@ const scanRows = 4096;
 /** Cells of a ring: posted, served. */
 export const tierRingCells = 2;
 
-const kinds = ["down", "up", "scan", "kept"] as const;
+const kinds = ["down", "up", "scan", "kept", "drop"] as const;
 
 type Kind = (typeof kinds)[number];
 
@@ -200,8 +201,7 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
   const post = (): void => {
     const slot = slotOf(posted);
     if (slot.entries === 0) return;
-    const isAsking = Array.from({ length: slot.entries }, (_, i) => slot.read(i).kind);
-    if (isAsking.some((kind) => kind !== "down")) asked.push(posted);
+    if (isAsking(slot)) asked.push(posted);
     posted++;
     cells.store(postedCell, posted, [peer]);
     onPost();
@@ -225,6 +225,9 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
   return {
     open,
     down: (shard, count): MovingRecords => slotOf(posted).add("down", placeOf(shard), count),
+    drop(shard, rows) {
+      slotOf(posted).add("drop", placeOf(shard), rows.length).rows.set(rows);
+    },
     up(shard, rows) {
       slotOf(posted).add("up", placeOf(shard), rows.length).rows.set(rows);
     },
@@ -256,6 +259,12 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
       }
     },
   };
+}
+
+/** Whether a request has an answer. */
+function isAsking(slot: Slot): boolean {
+  const kinds = Array.from({ length: slot.entries }, (_, i) => slot.read(i).kind);
+  return kinds.some((kind) => kind !== "down" && kind !== "drop");
 }
 
 /** The tier's end. */

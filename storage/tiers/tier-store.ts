@@ -140,6 +140,10 @@ export async function openTierStore(options: TierStoreOptions): Promise<TierStor
       const own = ofShard(route, at);
       own.store.write(own.at, rows, records);
     },
+    remove(at, rows) {
+      const own = ofShard(route, at);
+      own.store.remove(own.at, rows);
+    },
     count(at) {
       const own = ofShard(route, at);
       return own.store.count(own.at);

@@ -84,6 +84,29 @@ export class SimulatedDisk implements Disk {
     this.#isDown = false;
   }
 
+  /** The paths of all files, in their order. */
+  files(): string[] {
+    const within = (path: string, { live }: DirectoryNode): string[] =>
+      [...live.keys()].sort().flatMap((name) => {
+        const node = live.get(name);
+        const below = `${path}/${name}`;
+        return node?.kind === "directory" ? within(below, node) : [below];
+      });
+    return within("", this.#root);
+  }
+
+  /** A bit of a file is another, now and after a crash; false where the file is empty. */
+  flipBit(path: string, bit: number): boolean {
+    const node = this.#find(path);
+    if (node?.kind !== "file" || node.size === 0) return false;
+    const at = bit % (8 * node.size);
+    for (const bytes of new Set([node.live, node.durable])) {
+      const byte = bytes[at >> 3];
+      if (byte !== undefined) bytes[at >> 3] = byte ^ (1 << (at & 7));
+    }
+    return true;
+  }
+
   open(path: string, mode: OpenMode): DiskFile {
     this.#checkPower(this.#boot);
     const { directory, name } = this.#parent(path, "open");

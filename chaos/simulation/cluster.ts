@@ -25,6 +25,8 @@ export interface ClusterShape {
   readonly speed: ThreadSpeed;
   /** Least and largest delay of a frame on one way. */
   readonly delayMs: readonly [number, number];
+  /** How much faster or slower than others the clock of a process runs, at most: 0.1 is 10 %. */
+  readonly drift?: number;
 }
 
 /** How long a process takes to be there again. */
@@ -41,12 +43,18 @@ export class SimulatedCluster {
   readonly threads: SimulatedThreads;
   /** What the client has heard of its job, of each of its runs. */
   readonly events: RunEvent[] = [];
+  /** Whether a file was damaged: what was committed may be gone then, and nothing may be wrong. */
+  isDamaged = false;
   /** The last event, once there is one that ends the job. */
   ending: RunEvent | undefined;
   readonly shape: ClusterShape;
   readonly job: JobOptions;
   readonly #processes = new Map<number, SimulatedProcess>();
   readonly #listeners = new Set<(event: RunEvent) => void>();
+  /** What others have taken the place of. */
+  readonly #zombies: SimulatedProcess[] = [];
+  readonly #clientProcess: SimulatedProcess;
+  readonly #client: Client;
   #started = 0;
   #isOver = false;
 
@@ -67,9 +75,13 @@ export class SimulatedCluster {
     this.machine = new SimulatedMachine(world, seed);
     this.machine.onPower((power) => {
       if (power === "back") return;
+      for (const zombie of this.#zombies) zombie.kill();
       for (const place of this.#processes.keys()) this.kill(place);
     });
     this.threads = new SimulatedThreads(this.machine, shape.speed);
+    this.#clientProcess = new SimulatedProcess("client", this);
+    const transport = this.#clientProcess.connect();
+    this.#client = new Client({ transport, cluster, clock: this.#clientProcess.clock });
     for (const place of shape.devices.keys()) this.#start(place);
     void this.#follow();
   }
@@ -96,16 +108,39 @@ export class SimulatedCluster {
     if (!this.#isOver) this.world.clock.after(restartMs, () => this.#start(place));
   }
 
+  /** A process stands still, cut off, and another takes its place at once; returns the former. */
+  replace(place: number): SimulatedProcess | undefined {
+    const process = this.#processes.get(place);
+    if (process === undefined || process.isDead) return undefined;
+    process.stop();
+    process.cutOff();
+    this.#zombies.push(process);
+    this.#start(place);
+    return process;
+  }
+
+  /** Asks for so many devices; false where there is no run to ask. */
+  scale(devices: number): boolean {
+    const run = this.events.at(-1)?.run;
+    if (run === undefined) return false;
+    const asked = this.#client.run(run).scale({ devices });
+    asked.catch((error: unknown) => this.world.note("client", `may not scale: ${error}`));
+    return true;
+  }
+
   /** Ends everything. */
   close(): void {
     this.#isOver = true;
-    for (const process of this.#processes.values()) process.kill();
+    for (const process of [...this.#processes.values(), ...this.#zombies]) process.kill();
   }
 
   #start(place: number): void {
     if (this.#isOver) return;
     const serial = this.#started++;
-    const process = new SimulatedProcess(`${place === 0 ? "root" : `host${place}`}`, this, serial);
+    const process = new SimulatedProcess(place === 0 ? "root" : `host${place}`, this, {
+      serial,
+      drift: this.shape.drift ?? 0,
+    });
     this.#processes.set(place, process);
     this.world.note(process.id, "starts");
     process.enter(() => {
@@ -165,16 +200,13 @@ export class SimulatedCluster {
 
   /** Submits the job until somebody has finished it, and follows each of its runs. */
   async #follow(): Promise<void> {
-    const process = new SimulatedProcess("client", this);
-    const transport = process.connect();
-    const client = new Client({ transport, cluster, clock: process.clock });
     for (; this.ending === undefined; ) {
       try {
-        const run = await client.submit(this.job, { key: "simulated" });
+        const run = await this.#client.submit(this.job, { key: "simulated" });
         for await (const event of run.events()) this.#hear(event);
       } catch (error) {
         this.world.note("client", `asks again: ${error}`);
-        await new Promise<void>((resume) => process.clock.after(patienceMs, resume));
+        await new Promise<void>((resume) => this.#clientProcess.clock.after(patienceMs, resume));
       }
     }
   }

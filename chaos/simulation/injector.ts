@@ -12,6 +12,9 @@ import { SimulatedProcess } from "./process.ts";
 import type { Scenario, SimulatedFault } from "./scenario.ts";
 import { InjectedError } from "./threads.ts";
 
+/** How long a zombie walks. */
+const zombieMs = 500;
+
 export class Injector {
   /** How often each kind struck. */
   readonly struck = new Map<SimulatedFault["kind"], number>();
@@ -122,6 +125,17 @@ export class Injector {
         process?.stop();
         return process !== undefined && this.#lasts(fault, () => process.goOn());
       }
+      case "process.zombie": {
+        const zombie = this.#cluster.replace(place);
+        if (zombie === undefined) return false;
+        const { clock } = this.#cluster.world;
+        return this.#lasts(fault, () => {
+          zombie.goOn();
+          clock.after(zombieMs, () => zombie.kill());
+        });
+      }
+      case "run.scale":
+        return this.#cluster.scale(fault.devices);
       case "broker.cut":
         broker.cut(name);
         return this.#lasts(fault, () => this.#mend());
@@ -142,6 +156,13 @@ export class Injector {
       case "disk.full":
       case "disk.error":
         return this.#lasts(fault, () => {});
+      case "disk.flip": {
+        const { disk } = this.#cluster.machine;
+        const path = picked(disk.files(), fault.pick);
+        if (path === undefined || !disk.flipBit(path, fault.bit)) return false;
+        this.#cluster.isDamaged = true;
+        return true;
+      }
       case "power":
         this.#powerAt.set(this.#operations + fault.operations, fault);
         return false; // Not yet.

@@ -3,9 +3,11 @@
 //
 // Invariants, of the house and not of this file
 //   S1. Every checkpoint of the chain is byte for byte that of the twin at the same cut.
-//   S2. A checkpoint that was told of as committed is never lost, nor passed over for an older one.
+//   S2. A checkpoint that was told of as committed is never lost, nor passed over for an older one;
+//       but for one with a damaged file.
 //   S3. A generation has one writer: who claimed it, and nobody else, commits under it.
-//   S4. In what became of the job, each sample of each pass was trained once.
+//   S4. In what became of the job, each sample of each pass was trained once; where a file was
+//       damaged, nobody can tell.
 
 import { basename, dirname } from "node:path";
 import type { RunEvent, RunResult } from "../../actors/run-record.ts";
@@ -27,7 +29,7 @@ import type { DiskOperation } from "./machine.ts";
 
 /** What the job comes to with nothing in the way. */
 export interface Twin {
-  /** Of each cut. */
+  /** After each step. */
   readonly digests: ReadonlyMap<number, string>;
   readonly result: RunResult;
 }
@@ -70,7 +72,7 @@ export class Monitor {
     const { disk } = this.#cluster.machine;
     if (!disk.exists(`${directory}/job.json`)) return;
     const { manifests, damaged } = openExistingStore(directory, disk).list();
-    if (damaged[0] !== undefined) {
+    if (damaged[0] !== undefined && !this.#cluster.isDamaged) {
       throw new SafetyError(`${damaged[0].path} is damaged: ${damaged[0].reason}`);
     }
     for (const manifest of manifests) {
@@ -81,7 +83,7 @@ export class Monitor {
       this.#lineage.set(manifest.sha256, { manifest, begin });
     }
     const newest = manifests[0]?.cut ?? 0;
-    if (newest < this.#committed) {
+    if (newest < this.#committed && !this.#cluster.isDamaged) {
       throw new SafetyError(`cut ${this.#committed} was committed, and the newest is ${newest}`); // S2
     }
   }
@@ -96,7 +98,7 @@ export class Monitor {
     if (parts(result) !== parts(twin)) {
       throw new SafetyError(`the job came to ${parts(result)}, its twin to ${parts(twin)}`);
     }
-    this.#checkLedger(result); // S4
+    if (!this.#cluster.isDamaged) this.#checkLedger(result); // S4
   }
 
   /** Follows the manifests back from the last one: what each generation trained, and how often. */

@@ -24,6 +24,14 @@ export interface Surroundings {
   readonly machine: SimulatedMachine;
 }
 
+/** What one process has that others have not. */
+interface OwnProcess {
+  /** Makes its id one that no other has. */
+  readonly serial?: number;
+  /** As that of a `ClusterShape`. */
+  readonly drift?: number;
+}
+
 export class SimulatedProcess {
   /** As the broker knows it: a process that takes another's place has the same. */
   readonly name: string;
@@ -39,16 +47,18 @@ export class SimulatedProcess {
   #isDead = false;
   #isStopped = false;
 
-  constructor(name: string, { world, broker, machine }: Surroundings, serial?: number) {
+  constructor(name: string, { world, broker, machine }: Surroundings, own: OwnProcess = {}) {
     this.name = name;
+    const { serial, drift = 0 } = own;
     this.id = serial === undefined ? name : `${name}-${serial}`;
+    const rate = world.between(1 - drift, 1 + drift);
     this.world = world;
     this.#broker = broker;
     this.disk = machine.diskOf(this);
     this.clock = {
-      now: () => world.clock.now(),
+      now: () => rate * world.clock.now(),
       date: () => world.clock.date(),
-      after: (delayMs, task) => world.clock.after(delayMs, () => this.enter(task)),
+      after: (delayMs, task) => world.clock.after(delayMs / rate, () => this.enter(task)),
     };
   }
 
@@ -123,6 +133,11 @@ export class SimulatedProcess {
     this.world.note(this.id, "is dead");
     for (const transport of this.#transports) void transport.close();
     for (const tell of [...this.#onDeath]) tell();
+  }
+
+  /** Its connections are gone, and it gets no others. */
+  cutOff(): void {
+    for (const transport of this.#transports) void transport.close();
   }
 
   /** SIGSTOP. */

@@ -26,6 +26,10 @@ export type SimulatedFault =
   | (Moment & { readonly kind: "actor.throw"; readonly role: ThrowingRole; readonly index: number })
   | (Moment & { readonly kind: "process.kill"; readonly pick: number })
   | (Lasting & { readonly kind: "process.pause"; readonly pick: number })
+  /** It stands still, cut off, and another takes its place; when it goes on it is a zombie. */
+  | (Lasting & { readonly kind: "process.zombie"; readonly pick: number })
+  /** The run is asked to go on with so many devices. */
+  | (Moment & { readonly kind: "run.scale"; readonly devices: number })
   | (Lasting & { readonly kind: "broker.cut"; readonly pick: number })
   | (Lasting & { readonly kind: "broker.restart" })
   | (Lasting & { readonly kind: "partition"; readonly pick: number })
@@ -37,6 +41,8 @@ export type SimulatedFault =
     })
   | (Lasting & { readonly kind: "frames.delay"; readonly delayMs: number })
   | (Lasting & { readonly kind: "disk.full" })
+  /** One bit of a file is another from then on. */
+  | (Moment & { readonly kind: "disk.flip"; readonly pick: number; readonly bit: number })
   | (Lasting & { readonly kind: "disk.error"; readonly probability: number })
   /** Power is lost in the so many-th operation on the disk from then on. */
   | (Moment & { readonly kind: "power"; readonly operations: number });
@@ -87,6 +93,7 @@ export function drawScenario(seed: number, among: readonly FaultKind[] = faultKi
     devices,
     speed: { turnMs: wide(0.02, 10), startMs: wide(1, 500) },
     delayMs: [0, delayMs] as const,
+    drift: random.below(2) * wide(0.001, 0.1),
   };
   const job = random.below(jobs.length);
   const calmMs = undisturbedMs(shape) * wide(0.5, 4);
@@ -131,6 +138,8 @@ export const faultKinds: readonly FaultKind[] = [
   "actor.throw",
   "process.kill",
   "process.pause",
+  "process.zombie",
+  "run.scale",
   "broker.cut",
   "broker.restart",
   "partition",
@@ -138,6 +147,7 @@ export const faultKinds: readonly FaultKind[] = [
   "frames.delay",
   "disk.full",
   "disk.error",
+  "disk.flip",
   "power",
 ];
 
@@ -153,6 +163,7 @@ function faultOf(kind: FaultKind, draw: Draw): SimulatedFault {
       return { kind, atMs, pick: any, stores: Math.ceil(wide(1, 40)) };
     case "thread.pause":
     case "process.pause":
+    case "process.zombie":
     case "broker.cut":
     case "partition":
       return { kind, atMs, forMs, pick: any };
@@ -160,6 +171,8 @@ function faultOf(kind: FaultKind, draw: Draw): SimulatedFault {
       return { kind, atMs, forMs, pick: any, factor: wide(2, 100) };
     case "actor.throw":
       return { kind, atMs, role: pick(throwingRoles), index: any % 3 };
+    case "run.scale":
+      return { kind, atMs, devices: 1 + (any % 3) };
     case "broker.restart":
     case "disk.full":
       return { kind, atMs, forMs };
@@ -171,6 +184,8 @@ function faultOf(kind: FaultKind, draw: Draw): SimulatedFault {
       return { kind, atMs, forMs, delayMs: wide(10, 1000) };
     case "disk.error":
       return { kind, atMs, forMs, probability: wide(0.005, 0.2) };
+    case "disk.flip":
+      return { kind, atMs, pick: any, bit: draw.random.below(2 ** 31) };
     case "power":
       return { kind, atMs, operations: Math.ceil(wide(1, 100)) };
     default:

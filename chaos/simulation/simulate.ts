@@ -55,13 +55,21 @@ export function twinOf(job: number): Promise<Twin> {
   return twin;
 }
 
+/** Its result; and the digest of every step, from the same job with a checkpoint after each. */
 async function runTwin(job: number): Promise<Twin> {
+  const { result } = await undisturbed(job);
+  const { digests } = await undisturbed(job, 1);
+  return { digests, result };
+}
+
+async function undisturbed(job: number, everySteps?: number): Promise<Twin> {
   const shape = { devices: [1], speed: { turnMs: 0.1, startMs: 1 }, delayMs: [0, 0.1] } as const;
   const scenario = { seed: 0, job, shape, calmMs: 0, faults: [] };
   let twin: Twin | undefined;
-  const verdict = await run(scenario, undefined, (found) => {
-    twin = found;
-  });
+  const found = (one: Twin) => {
+    twin = one;
+  };
+  const verdict = await run(scenario, undefined, { found, everySteps });
   if (twin === undefined) throw new Error(`The twin of job ${job} did not end: ${verdict.reason}`);
   return twin;
 }
@@ -69,11 +77,13 @@ async function runTwin(job: number): Promise<Twin> {
 async function run(
   scenario: Scenario,
   twin: Twin | undefined,
-  found: (twin: Twin) => void = () => {},
+  options: { readonly everySteps?: number | undefined; found?(twin: Twin): void } = {},
 ): Promise<SimulationVerdict> {
   const { seed, shape, calmMs } = scenario;
-  const job = jobs[scenario.job];
-  if (job === undefined) throw new RangeError(`There is no job ${scenario.job}`);
+  const drawn = jobs[scenario.job];
+  if (drawn === undefined) throw new RangeError(`There is no job ${scenario.job}`);
+  const { everySteps = drawn.checkpoint?.everySteps ?? 1, found } = options;
+  const job = { ...drawn, checkpoint: { ...drawn.checkpoint, everySteps } };
   const world = new World(seed);
   const unhandled = (error: unknown) => {
     world.crash ??= { where: "a promise that nobody looks at", error };
@@ -90,7 +100,7 @@ async function run(
     const failed = judge(cluster, monitor, injector);
     const { hash, events, last } = world.trace;
     if (failed === undefined && cluster.ending?.type === "run.finished") {
-      found({ digests: monitor.digests, result: cluster.ending.result });
+      found?.({ digests: monitor.digests, result: cluster.ending.result });
     }
     return {
       scenario,
@@ -109,8 +119,11 @@ async function run(
   }
 }
 
+/** How a job may end where a file of it was damaged. */
+const damageCodes = new Set(["CHECKPOINT_CORRUPT", "INPUT_UNUSABLE"]);
+
 function judge(
-  { world, ending }: SimulatedCluster,
+  { world, ending, isDamaged }: SimulatedCluster,
   monitor: Monitor,
   injector: Injector,
 ): { readonly failure: Failure; readonly reason: string } | undefined {
@@ -127,6 +140,7 @@ function judge(
     return { failure: "liveness", reason: `the job had not ended ${convergeMs} ms after the calm` };
   }
   if (ending.type === "run.failed") {
+    if (isDamaged && damageCodes.has(ending.error.code)) return undefined; // It says so.
     return {
       failure: "liveness",
       reason: `the job ended with ${ending.error.code}: ${ending.error.message}`,

@@ -11,6 +11,7 @@ import { emptyWatch, type PipelineWatch } from "./pipeline-watch.ts";
 import { restoredMetrics } from "./run-metrics.ts";
 import type { RunRecord } from "./run-record.ts";
 import { dealSlices, noStragglers, type StragglerWatch } from "./straggler-watch.ts";
+import { noTiers, type TierWatch } from "./tier-watch.ts";
 
 export interface TrainingCoordinatorInput {
   readonly network: Network;
@@ -35,6 +36,7 @@ export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, As
   readonly seenStep: number;
   readonly seenLoss: number;
   readonly watch: PipelineWatch;
+  readonly tierWatch: TierWatch;
   readonly stragglers: StragglerWatch;
   /** Whether a step of this generation was seen. */
   readonly isGoingOn: boolean;
@@ -100,11 +102,13 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     step: input.latest?.cut ?? 0,
     cut: undefined,
     metrics: restoredMetrics(input.latest),
+    manifest: input.latest?.sha256,
     arithmetic: input.latest?.arithmetic ?? "",
     startedAtMs: 0,
     seenStep: input.latest?.cut ?? 0,
     seenLoss: Number.NaN,
     watch: emptyWatch,
+    tierWatch: noTiers,
     sliceCounts: dealSlices(input.job.slices, input.hosts, input.record.speeds),
     stragglers: noStragglers,
     isGoingOn: false,

@@ -7,11 +7,13 @@ import type { JobSpec } from "../src/job.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import type { Cut } from "../src/training/schedule.ts";
 import type { Manifest } from "../storage/checkpoint-store.ts";
+import { durableRanks } from "../storage/tiers/shape.ts";
 import {
   type Assembly,
   assemblyOf,
   type DataPlan,
   dataPlanSchema,
+  derive,
   type HostPlace,
   hostPlaceOf,
   hostPlaces,
@@ -26,7 +28,7 @@ import {
   type RunScope,
 } from "./mailbox.ts";
 import { devicesOf, type HostShare } from "./membership.ts";
-import { addCounts, type RunMetrics } from "./run-metrics.ts";
+import { addCounts, addIdCounts, type RunMetrics } from "./run-metrics.ts";
 
 /** What a question is made of. */
 export interface Asking {
@@ -43,6 +45,8 @@ export interface Asking {
   readonly plan: DataPlan | undefined;
   /** The checkpoint that the generation goes on from. */
   readonly latest: Manifest | undefined;
+  /** Hash of the newest checkpoint's manifest. */
+  readonly manifest: string | undefined;
   readonly step: number;
   /** The cut that is being reached or made; undefined between cuts. */
   readonly cut: Cut | undefined;
@@ -158,6 +162,7 @@ export const running = fromPromise<MessageEvent<"device.reached">["body"], Askin
       ...first,
       repairedIds: answers.map((one) => one.repairedIds).reduce(addCounts),
       staleRows: answers.map((one) => one.staleRows).reduce(addCounts),
+      dynamicIds: answers.map((one) => one.dynamicIds).reduce(addIdCounts),
     };
   },
 );
@@ -225,6 +230,30 @@ export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body
     });
     if (committed === undefined) throw new RangeError("Nothing was committed");
     return committed;
+  },
+);
+
+/** What of the durable tables stays beside the last checkpoint, tier by tier. */
+export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], Asking>(
+  async ({ input, signal }) => {
+    const { network, mailbox, job, manifest, command } = input;
+    const { topology } = derive(assemblyOf(input));
+    const devices = durableRanks(topology);
+    if (devices.length === 0 || manifest === undefined) return [];
+    return await ask({
+      network,
+      mailbox,
+      to: devices.map((index) => ({ role: "tier", index })),
+      type: "tier.rest",
+      body: { command, manifest },
+      answer: (message) =>
+        message.type === "tier.rested" && message.body.command === command
+          ? { from: devices.indexOf(message.body.device), answer: message.body }
+          : undefined,
+      // All that is not on the disk yet goes there: many steps' worth.
+      deadlineMs: 10 * job.stepDeadlineMs,
+      signal,
+    });
   },
 );
 

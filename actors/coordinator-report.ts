@@ -11,8 +11,9 @@ import { ActorFailedError, type Incident } from "./incident.ts";
 import type { MessageEvent } from "./listening.ts";
 import { devicesOf } from "./membership.ts";
 import { judge, type PipelineWatch, timesSinceTold, withSample } from "./pipeline-watch.ts";
-import { repairedTables, stalenessOf } from "./run-metrics.ts";
+import { dynamicTables, repairedTables, stalenessOf } from "./run-metrics.ts";
 import { dealSlices, judgeDevices, type StragglerWatch } from "./straggler-watch.ts";
+import { type TierWatch, withTier } from "./tier-watch.ts";
 
 /** What a host told, as an incident. */
 export function incidentOf(
@@ -149,6 +150,7 @@ export function tellProgress(
     samplesPerSecond: samplesPerSecond(context, step),
     repairedIds: repairedTables(job, metrics),
     staleness: stalenessOf(job, metrics),
+    dynamicIds: dynamicTables(job, metrics),
     times: timesSinceTold(watch),
   });
 }
@@ -202,4 +204,28 @@ export function watchPipeline(
     record.append(scope.generation, { ...what, ...judged.alert });
   }
   return judged.watch;
+}
+
+/** Takes what a host's tiers are; run.tier and run.durable, where it is news. */
+export function watchTiers(
+  { tierWatch, network, job, record, scope }: TrainingCoordinatorContext,
+  { tiers: told }: MessageEvent<"host.progress">["body"],
+): TierWatch {
+  let watch = tierWatch;
+  for (const one of told) {
+    const next = withTier(watch, one, network.clock.now(), job);
+    for (const news of next.events) record.append(scope.generation, news);
+    watch = next.watch;
+  }
+  return watch;
+}
+
+/** run.durable: what stays below the devices. */
+export function tellRested(
+  { record, scope }: TrainingCoordinatorContext,
+  answers: readonly MessageEvent<"tier.rested">["body"][],
+): void {
+  for (const { device, kept } of answers) {
+    record.append(scope.generation, { type: "run.durable", device, action: "kept", ...kept });
+  }
 }

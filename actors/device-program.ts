@@ -18,6 +18,7 @@ import type { Cells } from "../src/exchange/cells.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import type { Kernels } from "../src/kernels/kernels.ts";
 import { createDeviceState, type DeviceState } from "../src/training/device-state.ts";
+import { idCountsOf, type TableIdCounts } from "../src/training/dynamic-ids.ts";
 import { scoreAll } from "../src/training/evaluation.ts";
 import { evaluate, type Metrics } from "../src/training/metrics.ts";
 import { createCutter, partsNeeded, restorePart } from "../src/training/parts.ts";
@@ -58,6 +59,8 @@ export type DeviceReport =
       readonly repairedIds: readonly number[];
       /** For each table, rows counted here that a step read with an update pending. */
       readonly staleRows: readonly number[];
+      /** What became of dynamic ids whose rows lie here. */
+      readonly dynamicIds: TableIdCounts;
     }
   /** Only device 0 has the metrics. */
   | { readonly type: "evaluated"; readonly metrics: Metrics | null }
@@ -111,8 +114,9 @@ export async function runDevice(
     device: rank,
     readers,
   });
-  await restore(device, assembly, ports);
-  const save = createSaves(device, assembly, derived, memory, cells);
+  const kept = (await below?.kept()) ?? new Set<number>();
+  await restore(device, assembly, ports, kept);
+  const save = createSaves(device, assembly, { derived, memory, cells, kept });
   progress.steps[rank] = assembly.fromStep;
   const steps = schedule.steps - assembly.fromStep;
   const { depth } = job.pipeline;
@@ -174,6 +178,7 @@ async function runWindow(
 ) {
   const repairedBefore = repairedIds(device);
   const staleBefore = [...device.staleRows.counts];
+  const idsBefore = idCountsOf(device);
   let lossSum = lossesBefore;
   let step = from;
   let isPaused = false;
@@ -195,6 +200,17 @@ async function runWindow(
     isPaused: isPaused && step < toStep,
     repairedIds: repairedIds(device).map((ids, table) => ids - (repairedBefore[table] ?? 0)),
     staleRows: device.staleRows.counts.map((rows, table) => rows - (staleBefore[table] ?? 0)),
+    dynamicIds: countsSince(idCountsOf(device), idsBefore),
+  };
+}
+
+function countsSince(now: TableIdCounts, before: TableIdCounts): TableIdCounts {
+  const since = (name: keyof TableIdCounts) =>
+    now[name].map((count, table) => count - (before[name][table] ?? 0));
+  return {
+    admitted: since("admitted"),
+    evicted: since("evicted"),
+    dropped: since("dropped"),
   };
 }
 
@@ -209,6 +225,7 @@ async function restore(
   device: DeviceState,
   { manifest, job }: Assembly,
   ports: DevicePorts,
+  kept: ReadonlySet<number>,
 ): Promise<void> {
   if (manifest === undefined) return;
   if (manifest.arithmetic !== device.kernels.arithmetic) {
@@ -216,8 +233,8 @@ async function restore(
   }
   const store = openExistingStore(job.checkpoint.directory, ports.disk);
   const names = manifest.parts.map(({ name }) => name);
-  for (const name of partsNeeded(device, names)) {
-    await restorePart(device, name, store.readLayers(manifest, name));
+  for (const name of partsNeeded(device, names, kept)) {
+    await restorePart(device, name, store.readLayers(manifest, name), kept);
   }
 }
 
@@ -225,15 +242,24 @@ async function restore(
 function createSaves(
   device: DeviceState,
   assembly: Assembly,
-  derived: Derived,
-  memory: GenerationMemory,
-  cells: Cells,
+  {
+    derived,
+    memory,
+    cells,
+    kept,
+  }: {
+    readonly derived: Derived;
+    readonly memory: GenerationMemory;
+    readonly cells: Cells;
+    /** Shards whose rows were there: nothing tells what of them changed since the baseline. */
+    readonly kept: ReadonlySet<number>;
+  },
 ) {
   const { manifest, job } = assembly;
   const { differential } = job.checkpoint;
   const end = { cells, isWriter: false };
   const pipe = createPipeWriter(pipePlaceOf(assembly, derived, memory, device.rank, end));
-  const cutter = createCutter(device, { differential, restored: manifest?.parts ?? [] });
+  const cutter = createCutter(device, { differential, restored: manifest?.parts ?? [], kept });
   return async (cut: number, isBaseline: boolean): Promise<void> => {
     await pipe.drained();
     pipe.rewind();

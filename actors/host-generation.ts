@@ -35,7 +35,7 @@ import { type ReaderPlace, readerMachine } from "./reader.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import { checkShared } from "./shared-paths.ts";
 import { backoff } from "./supervisor.ts";
-import { tierMachine } from "./tier.ts";
+import { type TierNews, tierMachine } from "./tier.ts";
 import { writerMachine } from "./writer.ts";
 
 export interface HostGenerationInput {
@@ -51,6 +51,8 @@ export interface HostGenerationContext extends HostGenerationInput {
   readonly place: HostPlace;
   /** Whether frames of the other hosts are heard. */
   readonly isBridged: boolean;
+  /** What its tiers told last, by device. */
+  readonly tiers: Readonly<Record<number, TierNews>>;
   /** One for each reader. */
   readonly places: readonly ReaderPlace[];
   readonly history: RestartHistory;
@@ -63,6 +65,7 @@ export interface HostGenerationContext extends HostGenerationInput {
 type HostGenerationEvent =
   | { readonly type: "reader.restart"; readonly id: string }
   | { readonly type: "bridge.ready" }
+  | { readonly type: "tier.told"; readonly news: TierNews }
   | ErrorActorEvent<unknown, string>;
 
 /** Heartbeat: a dead host is noticed after three of them (P2: within a second). */
@@ -115,6 +118,12 @@ const machine = setup({
       }
     }),
     noteBridged: assign({ isBridged: true }),
+    noteTier: assign({
+      tiers: ({ context, event }) =>
+        event.type === "tier.told"
+          ? { ...context.tiers, [event.news.device]: event.news }
+          : context.tiers,
+    }),
     beat: enqueueActions(({ context, enqueue }) => {
       const { assembly, memory, mailbox, toldLosses } = context;
       const progress = progressOver(memory, assembly.devices);
@@ -134,7 +143,8 @@ const machine = setup({
         reading: sampled(progress.reading),
         curves: curvesOf(context),
       };
-      const body = { host, beat, isBridged, steps, lossFrom: from, losses, meters };
+      const tiers = Object.values(context.tiers);
+      const body = { host, beat, isBridged, tiers, steps, lossFrom: from, losses, meters };
       mailbox.tell({ role: "coordinator", index: 0 }, "host.progress", body);
       enqueue.assign({ beat: beat + 1, toldLosses: Math.max(toldLosses, done) });
     }),
@@ -190,6 +200,7 @@ const machine = setup({
     memory: allocate(input.assembly, placeOfHost(input)), // G1
     place: placeOfHost(input),
     isBridged: input.assembly.hosts.length === 1,
+    tiers: {},
     places: Array.from({ length: input.assembly.job.readers }, () => ({
       lastEnded: Promise.resolve(),
     })),
@@ -203,6 +214,7 @@ const machine = setup({
     "xstate.error.actor.*": { actions: "childFailed" },
     "reader.restart": { actions: "restartReader" },
     "bridge.ready": { actions: "noteBridged" },
+    "tier.told": { actions: ["noteTier", "beat"] }, // At once: the next beat may be too late.
   },
   initial: "beating",
   states: {

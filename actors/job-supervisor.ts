@@ -14,6 +14,8 @@
 //   J3. When a generation ends, however it ends, all its hosts are told at once: nobody waits for a
 //       deadline, and no device is left standing.
 //   J4. Other devices are a plan and no failure: they count as no restart.
+//   J5. A checkpoint that could not be restored, as its bytes are not those that it names, is passed
+//       over for the one before it.
 
 import {
   assign,
@@ -27,6 +29,7 @@ import {
 } from "xstate";
 import {
   ArithmeticMismatchError,
+  type ErrorRecord,
   PeerLostError,
   RemoteError,
   RunCancelledError,
@@ -67,6 +70,8 @@ export interface JobSupervisorContext extends JobSupervisorInput {
   readonly hosts: readonly HostShare[];
   readonly claimed: (Generation & { readonly store: CheckpointStore }) | undefined;
   readonly history: RestartHistory;
+  /** Hashes of manifests whose checkpoints could not be restored. J5 */
+  readonly passedOver: readonly string[];
   readonly delayMs: number;
   readonly result: RunResult | undefined;
   readonly failure?: unknown;
@@ -92,15 +97,15 @@ const offenders: Readonly<Record<string, string>> = {
 /** J2: all that a generation begins with. */
 const claiming = fromPromise<
   Generation & { store: CheckpointStore },
-  Pick<JobSupervisorContext, "job" | "network">
->(async ({ input: { job, network } }) => {
+  Pick<JobSupervisorContext, "job" | "network" | "passedOver">
+>(async ({ input: { job, network, passedOver } }) => {
   const store = openStore({
     directory: job.checkpoint.directory,
     disk: network.disk,
     jobIdentity: jobIdentity(job),
     jobText: JSON.stringify(job),
   });
-  const generation = store.beginGeneration();
+  const generation = store.beginGeneration(undefined, passedOver);
   const expected = generation.latest?.arithmetic;
   const actual = openKernels(job.arithmetic).arithmetic;
   if (expected !== undefined && expected !== actual) {
@@ -108,6 +113,23 @@ const claiming = fromPromise<
   }
   return { ...generation, store };
 });
+
+/** J5. What is damaged beside the checkpoints (whose directory it is) is not mended by another. */
+function mendable(error: ErrorRecord, actorId: string): ErrorRecord {
+  const isMendable = error.code === "CHECKPOINT_CORRUPT" && actorId !== "claiming";
+  return isMendable ? { ...error, recovery: "restore" } : error;
+}
+
+/** J5. The checkpoint coordinator reads what it has written, everybody else what is restored. */
+function passedOverAfter(
+  { claimed, passedOver }: JobSupervisorContext,
+  { code, incident }: ActorFailedError,
+): readonly string[] {
+  const { latest } = claimed ?? {};
+  const isItsOwn = incident.offender === "checkpoint";
+  if (code !== "CHECKPOINT_CORRUPT" || isItsOwn || latest === undefined) return passedOver;
+  return [...passedOver, latest.sha256];
+}
 
 /** J3 */
 const releasing = fromCallback<{ type: string }, JobSupervisorContext>(({ input }) => () => {
@@ -172,7 +194,7 @@ const machine = setup({
         child: "training",
         atMs: network.clock.now(),
         reason: "error" as const,
-        error: recordError(failure),
+        error: mendable(recordError(failure), event.actorId),
       };
       const intensity = job.restarts;
       const children = coordinators;
@@ -187,6 +209,7 @@ const machine = setup({
         history: decision.history,
         delayMs: decision.delayMs,
         failedAtMs: end.atMs,
+        passedOver: passedOverAfter(context, failure),
       });
     }),
     finish: assign({
@@ -222,6 +245,7 @@ const machine = setup({
     hosts: [],
     claimed: undefined,
     history: emptyHistory,
+    passedOver: [],
     delayMs: 0,
     result: undefined,
   }),

@@ -3,6 +3,7 @@
 // section 5).
 
 import type { JobSpec } from "../src/job.ts";
+import type { TableIdCounts } from "../src/training/dynamic-ids.ts";
 import {
   type EarlyStoppingState,
   initialEarlyStopping,
@@ -12,7 +13,14 @@ import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
 import type { TableTiers } from "../src/training/tier-advice.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
-import type { CutRecord, RepairedTable, RunRecord, RunResult, Staleness } from "./run-record.ts";
+import type {
+  CutRecord,
+  DynamicTable,
+  RepairedTable,
+  RunRecord,
+  RunResult,
+  Staleness,
+} from "./run-record.ts";
 
 export interface RunMetrics {
   readonly history: readonly CutRecord[];
@@ -24,6 +32,8 @@ export interface RunMetrics {
   readonly repairedIds: readonly number[];
   /** For each table, rows that those steps read with an update pending; `[]`: none yet. */
   readonly staleRows: readonly number[];
+  /** For each table, what became of its dynamic ids in them; `[]`: nothing yet. */
+  readonly dynamicIds: TableIdCounts;
   /** Of those steps, how many began a window: they read stale tables fresh. */
   readonly freshSteps: number;
   readonly evaluatedStep: number | null;
@@ -42,6 +52,7 @@ const initial: RunMetrics = {
   lossSteps: 0,
   repairedIds: [],
   staleRows: [],
+  dynamicIds: { admitted: [], evicted: [], dropped: [] },
   freshSteps: 0,
   evaluatedStep: null,
   savedStep: null,
@@ -62,6 +73,7 @@ export function afterWindow(
     readonly steps: number;
     readonly repairedIds: readonly number[];
     readonly staleRows: readonly number[];
+    readonly dynamicIds: TableIdCounts;
   },
 ): RunMetrics {
   if (window.steps === 0) return metrics;
@@ -71,6 +83,7 @@ export function afterWindow(
     lossSteps: metrics.lossSteps + window.steps,
     repairedIds: addCounts(metrics.repairedIds, window.repairedIds),
     staleRows: addCounts(metrics.staleRows, window.staleRows),
+    dynamicIds: addIdCounts(metrics.dynamicIds, window.dynamicIds),
     freshSteps: metrics.freshSteps + 1,
     isBest: false,
   };
@@ -80,6 +93,30 @@ export function afterWindow(
 export function addCounts(a: readonly number[], b: readonly number[]): readonly number[] {
   const [longer, shorter] = a.length < b.length ? [b, a] : [a, b];
   return longer.map((count, i) => count + (shorter[i] ?? 0));
+}
+
+/** The same of each count of dynamic ids. */
+export function addIdCounts(a: TableIdCounts, b: TableIdCounts): TableIdCounts {
+  return {
+    admitted: addCounts(a.admitted, b.admitted),
+    evicted: addCounts(a.evicted, b.evicted),
+    dropped: addCounts(a.dropped, b.dropped),
+  };
+}
+
+/** What became of dynamic ids, by table; undefined where no table has any. */
+export function dynamicTables(job: JobSpec, metrics: RunMetrics): DynamicTable[] | undefined {
+  const { admitted, evicted, dropped } = metrics.dynamicIds;
+  const tables = job.model.tables.flatMap(({ name, rows, dynamic }, i) => {
+    if (dynamic === undefined) return [];
+    const counts = {
+      admitted: admitted[i] ?? 0,
+      evicted: evicted[i] ?? 0,
+      dropped: dropped[i] ?? 0,
+    };
+    return { table: name, ...counts, rows, rowsUsed: counts.admitted - counts.evicted };
+  });
+  return tables.length === 0 ? undefined : tables;
 }
 
 /** The tables of which ids were repaired, by name. */
@@ -134,8 +171,9 @@ export function resultOf(context: {
   readonly record: RunRecord;
   readonly times: StepTimes | undefined;
   readonly tiers: readonly TableTiers[] | undefined;
+  readonly disk: RunResult["disk"];
 }): RunResult {
-  const { store, job, scope, metrics, isCancelled, record, times, tiers } = context;
+  const { store, job, scope, metrics, isCancelled, record, times, tiers, disk } = context;
   const { manifests } = store.list();
   const best = manifests.find((manifest) => manifest.best);
   const last = manifests[0];
@@ -163,11 +201,13 @@ export function resultOf(context: {
     history: metrics.history,
     repairedIds: repairedTables(job, metrics),
     staleness: stalenessOf(job, metrics),
+    dynamicIds: dynamicTables(job, metrics),
     directory: store.directory,
     manifest: manifest?.sha256 ?? "",
     generation: scope.generation,
     samplesPerSecond: speeds.at(-1) ?? 0,
     times,
+    disk,
     tiers,
     arithmetic: manifest?.arithmetic ?? "",
   };

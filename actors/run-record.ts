@@ -25,6 +25,19 @@ export interface RepairedTable {
   readonly ids: number;
 }
 
+/** A table with dynamic ids, and what became of them in the steps of a run. */
+export interface DynamicTable {
+  readonly table: string;
+  /** Ids that were given a row, and those that lost theirs; one that came back counts again. */
+  readonly admitted: number;
+  readonly evicted: number;
+  /** Lookups of ids that had no row. */
+  readonly dropped: number;
+  /** Rows of the table, and how many of them ids have. */
+  readonly rows: number;
+  readonly rowsUsed: number;
+}
+
 /** What the steps of a bounded run read of its stale tables. */
 export interface Staleness {
   /** Steps that read them fresh: the first after the start and after each cut and pause. */
@@ -50,6 +63,8 @@ export interface RunResult {
   readonly repairedIds: readonly RepairedTable[];
   /** What all steps read late; left out where no table has `staleness`. */
   readonly staleness?: Staleness | undefined;
+  /** What became of dynamic ids; left out where no table has any. */
+  readonly dynamicIds?: readonly DynamicTable[] | undefined;
   /** Checkpoint directory, and the manifest in it that the model is loaded from. */
   readonly directory: string;
   readonly manifest: string;
@@ -58,12 +73,18 @@ export interface RunResult {
   readonly samplesPerSecond: number;
   /** Where the time of the last generation's steps went, as far as its hosts have told. */
   readonly times?: StepTimes | undefined;
+  /**
+   * How long tiers of the last generation waited for room on a full disk, and how long their disk
+   * was slow; left out where neither was.
+   */
+  readonly disk?: { readonly pausedSeconds: number; readonly slowSeconds: number } | undefined;
   /** Of each cached table, in the last generation: its curve, and what more memory would buy. */
   readonly tiers?: readonly TableTiers[] | undefined;
   readonly arithmetic: string;
 }
 
-type EventBody =
+/** What happened, as whoever tells it says. */
+export type EventBody =
   | { readonly type: "run.queued"; readonly name: string }
   /** There are not as many devices yet as it waits for. */
   | { readonly type: "run.waiting"; readonly devices: number; readonly wanted: number }
@@ -99,6 +120,7 @@ type EventBody =
       /** As in the result, up to the last window of steps that ended. */
       readonly repairedIds: readonly RepairedTable[];
       readonly staleness?: Staleness | undefined;
+      readonly dynamicIds?: readonly DynamicTable[] | undefined;
       /** Where the time of the steps went since the event before. */
       readonly times?: StepTimes | undefined;
     }
@@ -110,6 +132,25 @@ type EventBody =
       readonly message: string;
       /** Of the steps that were judged. */
       readonly times: StepTimes;
+    }
+  /** What lies below a device's memory is not as it should be, or is again. */
+  | {
+      readonly type: "run.tier";
+      readonly device: number;
+      readonly state: "serving" | "paused" | "slow";
+      readonly message: string;
+    }
+  /**
+   * Rows of durable tables below a device, when a generation began: how many need not be read from
+   * the checkpoint (`found`); and when it ended: how many stay beside it (`kept`). Why there are
+   * none.
+   */
+  | {
+      readonly type: "run.durable";
+      readonly device: number;
+      readonly action: "found" | "kept";
+      readonly rows: number;
+      readonly reason?: string | undefined;
     }
   | { readonly type: "run.evaluated"; readonly step: number; readonly metrics: Metrics }
   | {

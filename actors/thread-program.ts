@@ -8,6 +8,7 @@ import type { Cells } from "../src/exchange/cells.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import type { JobSpec } from "../src/job.ts";
 import { openKernels } from "../src/kernels/index.ts";
+import type { TierCommand } from "../storage/tiers/serve.ts";
 import { type Assembly, derive, type GenerationMemory, openCells } from "./assembly.ts";
 import { type BridgeTask, runBridge } from "./bridge-program.ts";
 import { calibrationShape, measureDevice } from "./calibration-program.ts";
@@ -62,7 +63,9 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const { assembly, memory, index } = task;
         const cells = wrapCells(openIdle(task, derive(assembly).tierOf(index), ports));
         const kernels = openKernels(assembly.job.arithmetic);
-        return await runTier(assembly, memory, index, { kernels, cells, clock, tell });
+        const nextCommand = () => ports.take() as TierCommand | undefined;
+        const given = { kernels, cells, clock, disk, nextCommand, tell };
+        return await runTier(assembly, memory, index, given);
       }
       case "writer": {
         const { assembly, memory, index } = task;

@@ -1,31 +1,35 @@
 // The program of a tier's thread: serves its device until the generation ends.
 //
-// Tells  serving · paused · slow
+// Takes  rest { stamp }
+// Tells  state · found · rested
 
-import { join } from "node:path";
+import { createHash } from "node:crypto";
+import { join, resolve } from "node:path";
 import type { Clock } from "../src/clock.ts";
+import type { Disk } from "../src/disk.ts";
 import type { Cells } from "../src/exchange/cells.ts";
 import type { Kernels } from "../src/kernels/kernels.ts";
 import { createTierEnd } from "../storage/tiers/ring.ts";
-import { serveTier, type TierState } from "../storage/tiers/serve.ts";
+import { serveTier, type TierCommand, type TierReport } from "../storage/tiers/serve.ts";
 import { recordShardsOf } from "../storage/tiers/shape.ts";
+import type { TierPlace } from "../storage/tiers/tier-store.ts";
 import { type Assembly, derive, type GenerationMemory } from "./assembly.ts";
-
-export interface TierReport {
-  readonly type: TierState;
-}
 
 export interface TierPorts {
   readonly kernels: Kernels;
   readonly cells: Cells;
   readonly clock: Clock;
+  readonly disk: Disk;
+  nextCommand(): TierCommand | undefined;
   tell(report: TierReport): void;
 }
 
-/** Where the files of one device's tiers lie in one generation. */
-export function tierDirectory({ job, run, generation }: Assembly, device: number): string {
-  const { directory = join(job.checkpoint.directory, "tiers") } = job.tiers;
-  return join(directory, `${run}-${generation}-${device}`);
+/** Where the files of one device's tiers lie. */
+export function tierPlace({ job, generation }: Assembly, device: number): TierPlace {
+  const { directory } = job.checkpoint;
+  const { directory: root = join(directory, "tiers") } = job.tiers;
+  const owner = createHash("sha256").update(resolve(directory)).digest("hex").slice(0, 12);
+  return { root, owner, generation, device };
 }
 
 /** Serves the device of rank `rank`. */
@@ -33,7 +37,7 @@ export async function runTier(
   assembly: Assembly,
   memory: GenerationMemory,
   rank: number,
-  { kernels, cells, clock, tell }: TierPorts,
+  { cells, ...ports }: TierPorts,
 ): Promise<void> {
   const { topology, tierRings, tierCellBase } = derive(assembly);
   const { tiers, stepDeadlineMs: deadlineMs } = assembly.job;
@@ -46,8 +50,8 @@ export async function runTier(
   await serveTier({
     end: createTierEnd(place),
     shards: recordShardsOf(topology, rank, shape),
-    directory: tierDirectory(assembly, rank),
-    onState: (type) => tell({ type }),
-    ...{ tiers, kernels, clock, deadlineMs },
+    place: tierPlace(assembly, rank),
+    stamp: assembly.manifest?.sha256,
+    ...{ tiers, deadlineMs, ...ports },
   });
 }

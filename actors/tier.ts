@@ -6,19 +6,26 @@
 //                  └─────────────┘
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
+// Takes   tier.rest { manifest }
+// Tells   tier.rested; its host generation tier.told
+//
 // Invariants
 //   T1. What lies here belongs to one generation: it is gone once the thread's exit has been seen,
-//       but for what tables with `keep: "durable"` left at a cut.
+//       but for what tables with `keep: "durable"` laid to rest at a checkpoint.
+//   T2. A question asked twice is carried out once; its answer is told again.
 
-import { fromCallback, setup } from "xstate";
-import type { Launcher, ThreadEnd } from "../src/launcher.ts";
-import type { Assembly, GenerationMemory } from "./assembly.ts";
+import { assign, enqueueActions, fromCallback, sendParent, setup } from "xstate";
+import { ringDoorbell } from "../src/exchange/cells.ts";
+import type { Launcher, Thread, ThreadEnd } from "../src/launcher.ts";
+import type { TierCommand, TierReport, TierState } from "../storage/tiers/serve.ts";
+import { type FoundRows, removeLeftover, tierDirectory } from "../storage/tiers/tier-store.ts";
+import { type Assembly, derive, type GenerationMemory } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
-import { listening } from "./listening.ts";
+import { listening, type MessageEvent } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { lossOf } from "./thread-end.ts";
-import { type TierReport, tierDirectory } from "./tier-program.ts";
+import { tierPlace } from "./tier-program.ts";
 
 export interface TierInput {
   readonly network: Network;
@@ -29,57 +36,120 @@ export interface TierInput {
   readonly device: number;
 }
 
+/** What a tier tells its host generation, which tells the coordinator with each heartbeat. */
+export type TierNews = MessageEvent<"host.progress">["body"]["tiers"][number];
+
 type TierEvent =
-  | { readonly type: `tier.${TierReport["type"]}` }
+  | MessageEvent<"tier.rest">
+  | ThreadEvent
   | { readonly type: "thread.ended"; readonly end: ThreadEnd }
   | ThrowEvent;
 
+/** What the thread reports. */
+type ThreadEvent =
+  | { readonly type: `thread.${TierState}`; readonly state: TierState }
+  | { readonly type: "thread.found"; readonly found: FoundRows }
+  | { readonly type: "thread.rested"; readonly kept: FoundRows };
+
+export interface TierContext extends TierInput {
+  readonly mailbox: Mailbox;
+  readonly news: TierNews;
+  /** The number of the question, and its answer. */
+  readonly asked: number | undefined;
+  readonly kept: FoundRows | undefined;
+}
+
 const entry = new URL("./thread-entry.js", import.meta.url);
 
-const threadLogic = fromCallback<{ type: string }, TierInput>(({ input, sendBack }) => {
+type ThreadCommand = { readonly type: "command"; readonly command: TierCommand };
+
+const threadLogic = fromCallback<ThreadCommand, TierInput>(({ input, sendBack, receive }) => {
   const { network, assembly, memory, device, launcher } = input;
   const task = { program: "tier", assembly, memory, index: device };
-  const thread = launcher.start<never, TierReport>(entry, task, `tier-${device}`);
-  thread.onReport(({ type }) => sendBack({ type: `tier.${type}` }));
+  const name = `tier-${device}`;
+  const thread: Thread<TierCommand, TierReport> = launcher.start(entry, task, name);
+  const words = new Int32Array(memory.words);
+  const { tierOf } = derive(assembly);
+  thread.onReport((report) => {
+    const type = `thread.${report.type}` as const;
+    sendBack({ ...report, state: report.type, type } as ThreadEvent);
+  });
+  receive(({ command }) => {
+    thread.send(command);
+    ringDoorbell(words, tierOf(device));
+  });
   void thread.ended.then((end) => {
-    network.disk.remove(tierDirectory(assembly, device)); // T1
+    removeLeftover(network.disk, tierDirectory(tierPlace(assembly, device))); // T1
     sendBack({ type: "thread.ended", end });
   });
   return () => thread.kill();
 });
 
 const machine = setup({
-  types: {} as {
-    context: TierInput & { readonly mailbox: Mailbox };
-    input: TierInput;
-    events: TierEvent;
-  },
+  types: {} as { context: TierContext; input: TierInput; events: TierEvent },
   actors: { listening, thread: threadLogic },
   actions: {
     throwInjected,
+    noteFound: assign({
+      news: ({ context, event }) =>
+        event.type === "thread.found" ? { ...context.news, found: event.found } : context.news,
+    }),
+    noteKept: assign({
+      kept: ({ context, event }) => (event.type === "thread.rested" ? event.kept : context.kept),
+    }),
+    noteState: assign(({ context, event }) =>
+      "state" in event ? { news: { ...context.news, state: event.state } } : {},
+    ),
+    tellNews: sendParent(({ context }) => ({ type: "tier.told", news: context.news })),
+    begin: enqueueActions(({ event, enqueue }) => {
+      if (event.type !== "tier.rest") return;
+      const command: TierCommand = { type: "rest", stamp: event.body.manifest };
+      enqueue.assign({ asked: event.body.command });
+      enqueue.sendTo("thread", { type: "command", command });
+    }),
+    tellRested: ({ context }) => {
+      const { mailbox, device, asked, kept } = context;
+      if (asked === undefined || kept === undefined) return;
+      const body = { command: asked, device, kept };
+      mailbox.tell({ role: "coordinator", index: 0 }, "tier.rested", body);
+    },
     lose: ({ context, event }) => {
       if (event.type === "thread.ended") throw lossOf(event.end, `tier:${context.device}`);
     },
+  },
+  guards: {
+    isUnasked: ({ context }) => context.asked === undefined,
   },
 }).createMachine({
   id: "tier",
   context: ({ input }) => ({
     ...input,
     mailbox: openMailbox(input.network, input.assembly, { role: "tier", index: input.device }),
+    news: { device: input.device, state: "serving" },
+    asked: undefined,
+    kept: undefined,
   }),
   invoke: [
     { src: "listening", input: ({ context }) => context },
-    { src: "thread", input: ({ context }) => context },
+    { src: "thread", id: "thread", input: ({ context }) => context },
   ],
   on: {
     "thread.ended": { actions: "lose" },
     "chaos.throw": { actions: "throwInjected" },
-    "tier.serving": { target: ".serving" },
-    "tier.paused": { target: ".paused" },
-    "tier.slow": { target: ".slow" },
+    "tier.rest": [{ guard: "isUnasked", actions: "begin" }, { actions: "tellRested" }], // T2
+    "thread.found": { actions: ["noteFound", "tellNews"] },
+    "thread.rested": { actions: ["noteKept", "tellRested"] },
+    "thread.serving": { target: ".serving" },
+    "thread.paused": { target: ".paused" },
+    "thread.slow": { target: ".slow" },
   },
   initial: "opening",
-  states: { opening: {}, serving: {}, paused: {}, slow: {} },
+  states: {
+    opening: {},
+    serving: { entry: ["noteState", "tellNews"] },
+    paused: { entry: ["noteState", "tellNews"] },
+    slow: { entry: ["noteState", "tellNews"] },
+  },
 });
 
 /** As drawn above; its children end with it. */

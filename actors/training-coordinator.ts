@@ -3,15 +3,16 @@
 //   preparing ▶ assembling ▶ deciding ─▶ running ───▶ deciding      a window up to the next cut
 //                               │  ├───▶ evaluating ▶ deciding
 //                               │  └───▶ cutting ───▶ deciding      waits for the one before
-//                               └──────▶ releasing ─▶ finished      waits for the last one
+//                               └──────▶ resting ──▶ releasing ─▶ finished    after the last one
 //   meanwhile: what was cut is written and committed; the hosts' heartbeats and the devices'
 //   progress are watched, and whether the run should have other devices: then it ends after the
 //   current step, with a checkpoint, and without a result; its supervisor begins another generation
 //
 // Takes   host.prepared · progress · mended · failed · device.ready · reached · evaluated ·
-//         checkpoint.taken · committed · run.cancel; from the membership: host.gone; from
-//         scaling.ts: run.rescale
-// Asks    host.prepare · assemble · release · device.run · evaluate · checkpoint.cut · commit
+//         checkpoint.taken · committed · tier.rested · run.cancel; from the membership:
+//         host.gone; from scaling.ts: run.rescale
+// Asks    host.prepare · assemble · release · device.run · evaluate · checkpoint.cut · commit ·
+//         tier.rest
 //
 // Invariants
 //   T1. Everything it decides follows from the checkpoint it began with and what devices report:
@@ -45,10 +46,12 @@ import {
   tellPrepared,
   tellPreparing,
   tellProgress,
+  tellRested,
   tellStarted,
   tiersOf,
   watchPipeline,
   watchStragglers,
+  watchTiers,
 } from "./coordinator-report.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { hostWatchMachine, watchingMembership } from "./host-watch.ts";
@@ -58,6 +61,7 @@ import { afterTelling, timesOfAll } from "./pipeline-watch.ts";
 import { afterCheckpoint, afterEvaluation, afterWindow, resultOf } from "./run-metrics.ts";
 import type { RunResult } from "./run-record.ts";
 import { watchingScale } from "./scaling.ts";
+import { troubleOf } from "./tier-watch.ts";
 
 type CoordinatorEvent =
   | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing">
@@ -99,9 +103,10 @@ const machine = setup({
       const { host } = event.body;
       if (context.hosts.some((one) => one.host === host)) enqueue.sendTo(`watch:${host}`, event);
     }),
-    watchPipeline: enqueueActions(({ context, event, enqueue }) => {
-      if (event.type === "host.progress")
-        enqueue.assign({ watch: watchPipeline(context, event.body) });
+    watch: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "host.progress") return;
+      const watch = watchPipeline(context, event.body);
+      enqueue.assign({ watch, tierWatch: watchTiers(context, event.body) });
     }),
     watchStragglers: enqueueActions(({ context, enqueue }) => {
       const { isUneven, stragglers } = watchStragglers(context);
@@ -185,12 +190,14 @@ const machine = setup({
     "host.failed": { actions: ["noteFailed", "fail"] }, // T3
     "host.mended": { actions: "tellMended" },
     "host.preparing": { actions: "tellPreparing" },
+    "host.progress": { actions: "watch" },
     "run.cancel": { actions: ["noteCancel", "askPause"] },
     "run.rescale": { actions: ["noteScale", "askPause"] },
   },
   output: ({ context }) => {
     if (!isEnded(context)) return undefined;
-    return resultOf({ ...context, times: timesOfAll(context.watch), tiers: tiersOf(context) });
+    const [times, tiers] = [timesOfAll(context.watch), tiersOf(context)];
+    return resultOf({ ...context, times, tiers, disk: troubleOf(context.tierWatch) });
   },
   initial: "preparing",
   states: {
@@ -238,13 +245,7 @@ const machine = setup({
           entry: "watchHosts",
           on: {
             "host.progress": {
-              actions: [
-                "passOn",
-                "watchPipeline",
-                "watchStragglers",
-                "tellProgress",
-                "tellGoingOn",
-              ],
+              actions: ["passOn", "watch", "watchStragglers", "tellProgress", "tellGoingOn"],
             },
           },
         },
@@ -338,7 +339,19 @@ const machine = setup({
                 },
               },
             },
-            ending: { always: { guard: "isCommitted", target: "releasing" } }, // T4
+            ending: { always: { guard: "isCommitted", target: "resting" } }, // T4
+            // The checkpoint is there: a tier that cannot keep its rows beside it costs time alone.
+            resting: {
+              invoke: {
+                src: "resting",
+                input: ({ context }) => context,
+                onDone: {
+                  target: "releasing",
+                  actions: ({ context, event }) => tellRested(context, event.output),
+                },
+                onError: "releasing",
+              },
+            },
             releasing: {
               invoke: {
                 src: "releasing",
@@ -360,7 +373,10 @@ const machine = setup({
                   target: "nothing",
                   actions: [
                     ({ context, event }) => tellCheckpointed(context, event.output),
-                    assign({ taken: undefined }),
+                    assign({
+                      taken: undefined,
+                      manifest: ({ event }) => event.output.manifest,
+                    }),
                   ],
                 },
               },

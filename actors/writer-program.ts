@@ -5,6 +5,7 @@
 
 import type { Clock } from "../src/clock.ts";
 import type { Disk } from "../src/disk.ts";
+import { createPartQuantiser } from "../src/embedding/rows-part.ts";
 import { StoreFailedError } from "../src/errors.ts";
 import type { Sleep } from "../src/exchange/atomic-cells.ts";
 import { createPipeReader } from "../src/exchange/byte-pipe.ts";
@@ -44,13 +45,14 @@ export async function runWriter(
 ): Promise<void> {
   const { cells, disk, tell } = ports;
   const { generation, manifest, job } = assembly;
-  const { directory, differential } = job.checkpoint;
+  const { directory, differential, bits } = job.checkpoint;
   const end = { cells, isWriter: true };
   const pipe = createPipeReader(pipePlaceOf(assembly, derive(assembly), memory, rank, end));
   const patiently = patience(job.stepDeadlineMs / 2, ports);
   let saving: Saving | undefined;
   let part: PartSaving | undefined;
   let parts: SavedPart[] = [];
+  let stored = (bytes: Uint8Array) => bytes;
   for (;;) {
     const item = await receiveItem(pipe);
     switch (item.kind) {
@@ -59,12 +61,15 @@ export async function runWriter(
         const store = openExistingStore(directory, disk);
         const own = saving ?? createSaving({ store, generation, differential, manifest });
         saving = own;
+        stored = bits === 32 ? (bytes) => bytes : createPartQuantiser(bits);
         part = await patiently(() => own.begin(item.cut, item.name, item.isWhole));
         break;
       }
-      case "bytes":
-        await patiently(() => part?.write(item.bytes));
+      case "bytes": {
+        const bytes = stored(item.bytes);
+        await patiently(() => part?.write(bytes));
         break;
+      }
       case "leaves":
         if (part !== undefined) parts.push(part.finish(item.leaves));
         break;

@@ -9,12 +9,24 @@ import { benchExchange, type ExchangeBenchOptions } from "./exchange.bench.ts";
 import { benchKernels, type KernelsBenchOptions } from "./kernels.bench.ts";
 import { benchPeers, type PeersBenchOptions } from "./peers.bench.ts";
 import { benchPlanner, type PlannerBenchOptions } from "./planner.bench.ts";
+import { benchBytes, benchCuts, type RecoveryBenchOptions } from "./recovery.bench.ts";
 import { printReport } from "./report.ts";
 import { benchScaling, type ScalingBenchOptions } from "./scaling.bench.ts";
 import { benchTiers, type TiersBenchOptions } from "./tiers.bench.ts";
 import { benchTrain, type TrainBenchOptions } from "./train.bench.ts";
 
 const program = new Command("bench").description("Measures Osiris on this machine.");
+
+program
+  .command("recovery")
+  .description("what checkpoints cost: standing still, processor time, and bytes of each policy")
+  .option("--rounds <count>", "cuts that are timed", positive, 3)
+  .option("--changed <share>", "rows that change between them", Number, 0.26)
+  .option("--json", "one last line for machines")
+  .action(async (options: RecoveryBenchOptions & { json?: boolean }) => {
+    const rows = [...(await benchCuts(options)), ...(await benchBytes())];
+    printReport("recovery", rows, options.json === true);
+  });
 
 program
   .command("train")

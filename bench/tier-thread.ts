@@ -2,6 +2,7 @@
 
 import { workerData } from "node:worker_threads";
 import { realClock } from "../src/clock.ts";
+import { realDisk } from "../src/disk.ts";
 import { GenerationAbortedError } from "../src/errors.ts";
 import { openKernels } from "../src/kernels/index.ts";
 import { topologyOf } from "../src/training/topology.ts";
@@ -26,9 +27,11 @@ try {
   await serveTier({
     end: createTierEnd(place),
     shards: recordShardsOf(topology, rank, place.shape),
-    ...{ tiers, ...work.below, kernels: openKernels("auto"), clock: realClock },
+    place: { root: work.below.directory, owner: "bench", generation: 1, device: rank },
+    pageCache: work.below.pageCache,
+    ...{ tiers, kernels: openKernels("auto"), clock: realClock, disk: realDisk },
     deadlineMs: 600_000,
-    onState: () => {},
+    tell: () => {},
   });
 } catch (error) {
   if (!(error instanceof GenerationAbortedError)) throw error;

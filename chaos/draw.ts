@@ -108,17 +108,17 @@ function drawFault(draw: Draw): FaultOptions[] {
     case "torn-write":
     case "lost-sync":
     case "flipped-bit": {
-      const where = pick(random, [device, "process:root"]);
+      const where = pick(random, ["thread:writer:0", "process:root"]);
       const at = { step: Math.min(step, lastButOne(draw)), during: "checkpoint" } as const;
       if (what === "disk-full" || what === "disk-slow") {
         return [{ what, where, when: at, operations: 1 + random.below(10) }];
       }
       if (what !== "flipped-bit") return [{ what, where, when: at }];
-      // Whoever reads it back must notice: the next one dies right after the checkpoint.
-      const saved = Math.min(steps - 1, (Math.floor(at.step / everySteps) + 1) * everySteps);
+      // Whoever reads it back must notice: at the next checkpoint a device dies.
+      const saved = Math.min(steps, (Math.floor(at.step / everySteps) + 1) * everySteps);
       return [
         { what, where, when: at },
-        { what: "kill", where: device, when: { step: saved } },
+        { what: "kill", where: device, when: { step: saved + 1, during: "checkpoint" } },
       ];
     }
     case "clock-skew":
@@ -136,6 +136,7 @@ function drawThread({ random, stage, readers, isTiered }: Draw): string {
   const hosts = Math.max(1, stage.hosts);
   const all = [
     ...Array.from({ length: hosts * readers }, (_, reader) => `thread:reader:${reader}`),
+    ...Array.from({ length: devicesOf(stage) }, (_, rank) => `thread:writer:${rank}`),
     ...(isTiered
       ? Array.from({ length: devicesOf(stage) }, (_, rank) => `thread:tier:${rank}`)
       : []),

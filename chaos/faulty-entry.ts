@@ -18,12 +18,14 @@ const ports = faultyPorts(workerPorts(parentPort), { ...place, directory: watche
 await runThread(task, ports);
 
 /** What the thread can see of the run: the steps of its own device, or of its host's first one. */
-function watched(task: ThreadTask): { generation: number; stepsDone: () => number } {
-  if (!("assembly" in task)) return { generation: 0, stepsDone: () => 0 };
+function watched(task: ThreadTask) {
+  const isWriter = task.program === "writer";
+  if (!("assembly" in task)) return { generation: 0, isWriter, stepsDone: () => 0 };
   const { program, assembly, memory, index } = task;
   const { steps } = progressOver(memory, assembly.devices);
   const position = program === "reader" ? Math.floor(index / assembly.job.readers) : index;
   const isOfHost = program === "reader" || program === "bridge";
   const own = isOfHost ? (hostPlaces(assembly)[position]?.first ?? 0) : index;
-  return { generation: assembly.generation, stepsDone: () => Atomics.load(steps, own) };
+  const stepsDone = () => Atomics.load(steps, own);
+  return { generation: assembly.generation, isWriter, stepsDone };
 }

@@ -30,6 +30,8 @@ export interface ThreadPlace {
   readonly stepDeadlineMs: number;
   /** The run's checkpoint directory. */
   readonly directory: string;
+  /** Whether all that this thread does is to write checkpoints. */
+  readonly isWriter: boolean;
   /** Steps done by the thread's devices. */
   stepsDone(): number;
 }
@@ -51,7 +53,7 @@ export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts
     ...place.faults.map((one) => ({ ...one, isGate: false, passed: 0 })),
     ...place.gates.map((one) => ({ ...one, isGate: true, passed: 0 })),
   ];
-  let phase: Phase = "restore";
+  let phase: Phase = place.isWriter ? "save" : "restore";
   let slow: (PlacedFault & { readonly fromStep: number }) | undefined;
   let bad: PlacedFault | undefined;
 
@@ -103,7 +105,11 @@ export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts
   return {
     ...ports,
     disk,
-    wrapCells: (cells) => passing(ports.wrapCells(cells), pass),
+    wrapCells: (cells) =>
+      passing(ports.wrapCells(cells), () => {
+        if (place.isWriter) disk.powerFails(); // A part is written, and the next one not begun.
+        pass();
+      }),
     wrapKernels: (kernels) =>
       withNan(ports.wrapKernels(kernels), () => {
         const struck = bad;

@@ -26,6 +26,7 @@ export function reportOf(result: RunResult): string[] {
     ...(result.times?.tiers === undefined
       ? []
       : [`Rows of a step       ${tiersOf(result.times.tiers)}`]),
+    ...(result.disk === undefined ? [] : [`Disk of the tiers    ${diskOf(result.disk)}`]),
     ...adviceLines(result.tiers ?? []),
     `Steps                ${count(result.step)}${result.status === "stopped-early" ? " (stopped early: the best)" : ""}`,
     ...(result.repairedIds.length > 0
@@ -34,6 +35,7 @@ export function reportOf(result: RunResult): string[] {
     ...(result.staleness === undefined
       ? []
       : [`Rows read late       ${staleCounts(result.staleness)}`]),
+    ...(result.dynamicIds ?? []).map((table) => `Dynamic ids          ${idCounts(table)}`),
     `Digest               ${result.digest}`,
     `Checkpoint           ${result.directory}`,
   ];
@@ -71,6 +73,11 @@ export function tiersOf({ rows, hbm, ddr, ssd }: TierRates): string {
   return `${count(Math.round(rows))}: ${places}`;
 }
 
+/** How long tiers waited for room, and were slow. */
+function diskOf({ pausedSeconds, slowSeconds }: NonNullable<RunResult["disk"]>): string {
+  return `full for ${pausedSeconds.toFixed(1)} s, slow for ${slowSeconds.toFixed(1)} s`;
+}
+
 /** Cached tables that are told of: those to which memory would bring most rows. */
 const advisedMax = 12;
 
@@ -98,6 +105,14 @@ export function adviceLines(tables: readonly TableTiers[]): string[] {
 /** Ids that were clamped or hashed, table by table. */
 export function repairedCounts(tables: RunResult["repairedIds"]): string {
   return tables.map(({ table, ids }) => `${count(ids)} of \`${table}\``).join(", ");
+}
+
+/** What became of the ids of a table. */
+function idCounts(of: NonNullable<RunResult["dynamicIds"]>[number]): string {
+  return (
+    `\`${of.table}\`: ${count(of.admitted)} admitted, ${count(of.evicted)} evicted, ` +
+    `${count(of.dropped)} lookups dropped; ${count(of.rowsUsed)} of ${count(of.rows)} rows in use`
+  );
 }
 
 /** Rows on which an update was pending, table by table, and how often none was. */

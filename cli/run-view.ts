@@ -173,7 +173,14 @@ function lineOf(event: RunEvent): string | undefined {
     case "run.incident":
       return `  ! ${event.offender} failed: ${event.error.message} (${event.context})`;
     case "run.alert":
+    case "run.tier":
       return `  ! ${event.message}`;
+    case "run.durable": {
+      const { device, action, rows, reason } = event;
+      if (reason !== undefined)
+        return `  no durable rows ${action} below device ${device}: ${reason}`;
+      return `  ${plural(rows, "durable row")} ${action} below device ${device}`;
+    }
     case "run.recovered": {
       const { fromStep, generation, seconds } = event;
       return (

@@ -18,7 +18,7 @@ import {
 import { checkAll, checkOptions, expected } from "./options.ts";
 import { checkCover } from "./planner/assess.ts";
 import { planFileSchema, planOfFile, writePlan } from "./planner/plan-file.ts";
-import { deviceCount } from "./planner/shards.ts";
+import { deviceCount, isRowScheme, quantaOf, rowSchemes } from "./planner/shards.ts";
 import { type CheckpointOptions, checkpointOptions } from "./training/checkpoint-options.ts";
 import { earlyStoppingOptions } from "./training/early-stopping.ts";
 import { pipelineOptions } from "./training/pipeline.ts";
@@ -41,7 +41,8 @@ export const jobSchema = z.strictObject({
     .regex(/^[A-Za-z0-9_-]{1,64}$/, "letters, digits, - and _, at most 64")
     .default("job"),
   /**
-   * `exact`: every step reads what the one before wrote. `bounded`: tables may have `staleness`.
+   * `exact`: every step reads what the one before wrote. `bounded`: tables may have `staleness`,
+   * and checkpoints fewer bits.
    */
   mode: z.enum(["exact", "bounded"]).default("exact"),
   model: modelOptions,
@@ -130,8 +131,10 @@ export function resolveJob(options: unknown): JobSpec {
     () => checkEvaluation(job),
     () => checkData(job),
     () => checkStaleness(job),
+    () => checkBits(job),
     () => checkDedup(job),
     () => checkTiers(job),
+    () => checkDynamic(job),
     () => checkPlan(job),
   ]);
   return job;
@@ -164,6 +167,14 @@ function checkStaleness({ mode, model }: JobSpec): void {
   );
 }
 
+/** @throws InvalidOptionError where an exact job stores less than it has */
+function checkBits({ mode, checkpoint }: JobSpec): void {
+  if (mode === "bounded" || checkpoint.bits === 32) return;
+  const why =
+    '32 in an exact job, whose restores put back what was there; set `mode: "bounded"` to allow less';
+  throw expected("checkpoint.bits", why, checkpoint.bits);
+}
+
 /**
  * Gradients of repeated rows are added up before they travel, as far as a device has the slices:
  * rounded there, they would depend on how many devices there are (law 4).
@@ -192,6 +203,32 @@ function checkTiers({ model }: JobSpec): void {
   }
 }
 
+/**
+ * Dynamic ids become rows on the device that has whole rows of their blocks.
+ * @throws InvalidOptionError
+ */
+function checkDynamic({ model }: JobSpec): void {
+  const schemes = rowSchemes.map((scheme) => `"${scheme}"`).join(", ");
+  const wrong = model.tables.flatMap((table, i) => {
+    const { dynamic, idBits, ids, sharding, dedup, staleness } = table;
+    if (dynamic === undefined) return [];
+    const wanted = {
+      idBits: idBits === 64 || "64",
+      ids: ids === "reject" || "left out, as any id may come,",
+      sharding: isRowScheme(sharding) || `one of ${schemes}, as whole rows lie on one device,`,
+      dedup: !dedup || "false, as only the device of the rows knows them,",
+      staleness: staleness === 0 || "0, as an id may be new in any step,",
+    };
+    return Object.entries(wanted).flatMap(([option, why]) => {
+      if (why === true) return [];
+      const value = table[option as keyof typeof wanted];
+      const path = `model.tables[${i}].${option}`;
+      return expected(path, `${why} where ids are \`dynamic\``, value).problems;
+    });
+  });
+  if (wrong.length > 0) throw InvalidOptionError.ofAll(wrong);
+}
+
 /** @throws InvalidOptionError where a run of the job cannot follow the plan */
 function checkPlan({ model, devices, plan: file }: JobSpec): void {
   if (file === undefined) return;
@@ -208,7 +245,14 @@ function checkPlan({ model, devices, plan: file }: JobSpec): void {
     throw refuse(`it is for ${count} devices, and \`devices\` is ${devices}`);
   }
   for (const shard of plan.shards) {
-    const { l2Scope, staleness } = model.tables.find(({ name }) => name === shard.table) ?? {};
+    const table = model.tables.find(({ name }) => name === shard.table);
+    const { l2Scope, staleness } = table ?? {};
+    if (
+      table?.dynamic !== undefined &&
+      (shard.device === "all" || shard.quanta < quantaOf(table))
+    ) {
+      throw refuse(`it does not keep whole rows of ${shard.table} on one device: ids are dynamic`);
+    }
     if (staleness === 1 && shard.tier === "cached") {
       throw refuse(`it keeps ${shard.table} below memory, which has \`staleness\``);
     }
@@ -256,7 +300,7 @@ function withEvaluationBatch(options: unknown): unknown {
 /** A model without where its rows lie and how they travel, which decides no bit. */
 function withoutSharding(model: JobSpec["model"]) {
   const tables = model.tables.map((table) => {
-    const { sharding: _sharding, dedup: _dedup, tier: _tier, staleness, ...rest } = table;
+    const { sharding, dedup, tier, keep, staleness, ...rest } = table;
     return { ...rest, staleness: staleness || undefined };
   });
   return { ...model, tables };

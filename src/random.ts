@@ -20,6 +20,8 @@ export const purposes = {
   rowInit: 0x1000_0000,
   /** Rounding of new weights of table t, where it stores them in fewer bits: `rowRounding + t`. */
   rowRounding: 0x3000_0000,
+  /** Which ids of table t get a row, where chance decides: `admission + t`. */
+  admission: 0x4000_0000,
   /** Dropout after layer l: `dropout + l`. */
   dropout: 0x2000_0000,
 } as const;

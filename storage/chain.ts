@@ -40,6 +40,9 @@ export interface Place {
   readonly jobIdentity: string;
 }
 
+/** Why a checkpoint is passed over whose bytes somebody has read. */
+const unreadable = "a part of it is not what it names";
+
 /** Rivals that may claim a number before us in one call; more means that something loops. */
 const claimsMax = 1000;
 
@@ -83,11 +86,15 @@ function newestOrNone(place: Place): number {
 }
 
 /**
- * Claims the next generation and records where it goes on: from the newest of the chain, or from
- * the one of it that has the hash `sha256`. The caller maps the disk's errors.
- * @throws CheckpointMissingError where the chain has none of that hash
+ * Claims the next generation and records where it goes on: from the newest of the chain that is
+ * not among the hashes `passOver`, or from the one of it that has the hash `sha256`. The caller
+ * maps the disk's errors. @throws CheckpointMissingError where the chain has none of that hash
  */
-export function claimGeneration(place: Place, sha256?: string): Generation {
+export function claimGeneration(
+  place: Place,
+  sha256?: string,
+  passOver: readonly string[] = [],
+): Generation {
   const { disk, paths, jobIdentity } = place;
   const { generation, file } = claim(place); // C1
   try {
@@ -96,7 +103,9 @@ export function claimGeneration(place: Place, sha256?: string): Generation {
     for (const found of walkChain(place, generation - 1)) {
       // C2
       if ("reason" in found) damaged.push(found);
-      else if (sha256 === undefined || found.sha256 === sha256) latest = found;
+      else if (passOver.includes(found.sha256)) {
+        damaged.push({ path: paths.manifest(found.cut, found.generation), reason: unreadable });
+      } else if (sha256 === undefined || found.sha256 === sha256) latest = found;
       if (latest !== undefined) break;
     }
     if (latest === undefined && sha256 !== undefined) {

@@ -119,10 +119,11 @@ export interface CheckpointStore {
    * Claims the next generation: all older ones are fenced from here on. Of two callers at once,
    * each gets its own number, and the higher one is in charge. It goes on from the newest usable
    * checkpoint, or from one of the chain that is named: those after it are then off the chain.
+   * Those whose manifests have the hashes `passOver` are damaged, as somebody found who read them.
    * @throws CheckpointForeignError, InputUnusableError (the directory refuses writes),
    * StoreFailedError, CheckpointMissingError (`from` is not of the chain)
    */
-  beginGeneration(from?: Manifest): Generation;
+  beginGeneration(from?: Manifest, passOver?: readonly string[]): Generation;
 
   /**
    * Opens a part of checkpoint `cut`; `name` is a lower-case file name. From any thread.

@@ -116,7 +116,8 @@ function storeAt(directory: string, place: Place, jobText: string): CheckpointSt
   return {
     directory,
     jobText,
-    beginGeneration: (from) => usable(directory, () => beginGeneration(directory, place, from)),
+    beginGeneration: (from, passOver) =>
+      usable(directory, () => beginGeneration(directory, place, from, passOver)),
     partWriter: (generation, cut, name) => openPart(place, generation, cut, name),
     commit: (fields) => commit(place, fields),
     latest: () => latest(place),
@@ -129,7 +130,12 @@ function storeAt(directory: string, place: Place, jobText: string): CheckpointSt
   };
 }
 
-function beginGeneration(directory: string, place: Place, from?: Manifest): Generation {
+function beginGeneration(
+  directory: string,
+  place: Place,
+  from?: Manifest,
+  passOver: readonly string[] = [],
+): Generation {
   const { disk, paths, jobIdentity } = place;
   // Two jobs may have opened an empty directory at the same moment; only here do they meet.
   const meet = () =>
@@ -137,7 +143,7 @@ function beginGeneration(directory: string, place: Place, from?: Manifest): Gene
   const owner = decodeJob(readWhole(disk, paths.job), paths.job).jobIdentity;
   if (owner !== jobIdentity) throw meet();
   const before = readGeneration(place, newestGeneration(place))?.jobIdentity ?? jobIdentity;
-  const claimed = claimGeneration(place, from?.sha256);
+  const claimed = claimGeneration(place, from?.sha256, passOver);
   // Another job's generation is fenced by now; what it committed until then stays its own.
   if (before !== jobIdentity && hasCheckpoints(place)) throw meet();
   return claimed;

@@ -3,9 +3,10 @@
 
 import { createHash } from "node:crypto";
 import { leavesOf } from "../src/embedding/digest.ts";
+import { idLeavesOfPart } from "../src/embedding/ids-part.ts";
 import { extentOf } from "../src/embedding/shards.ts";
 import { stateShapeOf, stateWidth } from "../src/kernels/kernels.ts";
-import { densePart, digestOf, tableOfPart } from "../src/training/part-names.ts";
+import { densePart, digestOf, idsOfPart, tableOfPart } from "../src/training/part-names.ts";
 import { denseHeaderBytes } from "../src/training/parts.ts";
 import { tableOf } from "../src/training/topology.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
@@ -30,6 +31,10 @@ async function leavesOfPart(
   const { store, job, manifest } = checkpoint;
   const { tables } = job.model;
   if (name === densePart) return [await leafOfDense(store.readPart(manifest, name), pace)];
+  if (idsOfPart(name, tables) !== undefined) {
+    const [bytes] = pace.count([store.readWholePart(manifest, name)]);
+    return idLeavesOfPart(bytes ?? new Uint8Array(), name);
+  }
   const part = tableOfPart(name, tables);
   if (part === undefined) return [];
   const spec = tableOf(tables, part.table);

@@ -1,21 +1,34 @@
 // The rows of one part of a checkpoint, as a stream: the one place that knows what a part rests on.
 
-import { mergeLayers } from "../src/embedding/layers.ts";
+import { mergeLayers, withRows } from "../src/embedding/layers.ts";
 import type { RowRecords } from "../src/embedding/row-store.ts";
 import { decodeRows } from "../src/embedding/rows-part.ts";
+import { tableOfPart } from "../src/training/part-names.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import type { Pace } from "./pace.ts";
+import { idsOfTable, type TableIds } from "./part-ids.ts";
 
 /**
  * The born rows of a tile, ascending, in chunks that are good until the next one. That they are
  * right is known at the end. @throws CheckpointCorruptError
  */
 export function rowsOfPart(
-  { store, manifest }: Pick<OpenCheckpoint, "store" | "manifest">,
+  checkpoint: OpenCheckpoint,
   { name, dim, width }: { name: string; dim: number; width: number },
   pace: Pace,
 ): Generator<RowRecords> {
+  const { store, manifest, job } = checkpoint;
   const layers = store.readLayers(manifest, name);
   const expect = { dim, width, path: name };
-  return mergeLayers(layers.map((pieces) => decodeRows(pace.count(pieces), expect)));
+  const rows = mergeLayers(layers.map((pieces) => decodeRows(pace.count(pieces), expect)));
+  const ids = idsOfTable(checkpoint, tableOfPart(name, job.model.tables)?.table ?? -1);
+  return ids === undefined ? rows : withIds(ids, rows);
+}
+
+/** Of the rows of a table with dynamic ids those that an id has: others lost theirs. */
+function* withIds(ids: TableIds, chunks: Iterable<RowRecords>): Generator<RowRecords> {
+  for (const chunk of chunks) {
+    const own = withRows(chunk, (row) => ids.idOf(row) !== undefined);
+    if (own.rows.length > 0) yield own;
+  }
 }

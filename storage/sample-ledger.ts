@@ -9,13 +9,14 @@
 //   generation 1   0 ── 10 ── 20         what came after 20 is in no manifest of the chain:
 //   generation 2              20 ── 30   it was thrown away
 
+import { dirname } from "node:path";
 import { fillOrder } from "../src/data/sample-order.ts";
 import { type Disk, realDisk } from "../src/disk.ts";
 import { placesOf, type Schedule } from "../src/training/schedule.ts";
 import { type Place, readGeneration } from "./chain.ts";
 import type { Manifest } from "./checkpoint-store.ts";
 import { openExistingStore } from "./directory-checkpoint-store.ts";
-import { pathsOf } from "./manifest.ts";
+import { parseCheckpointName, pathsOf } from "./manifest.ts";
 
 /** Steps `from` .. `to` - 1, trained by one generation, in what was committed. */
 export interface Stretch {
@@ -49,10 +50,16 @@ export function stretchesOf(directory: string, disk: Disk = realDisk): Stretch[]
   });
 }
 
-/** The step at which the generation of a manifest began. */
-function beginOf(directory: string, disk: Disk, { generation, jobIdentity }: Manifest): number {
+/**
+ * The step at which the generation of its first manifest began. Where a disk has damaged the
+ * generation's record, the manifest's own word counts: it names the one it goes on from.
+ */
+function beginOf(directory: string, disk: Disk, manifest: Manifest): number {
+  const { generation, jobIdentity, parent } = manifest;
   const place: Place = { disk, paths: pathsOf(directory), jobIdentity };
-  return readGeneration(place, generation)?.from?.cut ?? 0;
+  const record = readGeneration(place, generation);
+  if (record !== undefined) return record.from?.cut ?? 0;
+  return parseCheckpointName(dirname(parent?.file ?? ""))?.cut ?? 0;
 }
 
 /** How often each step of a schedule was trained: one number for each, 255 at most. */

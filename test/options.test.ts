@@ -381,3 +381,10 @@ test("a CSV job is refused where its columns are none", (t) => {
     /^Expected `data\.dense\[0\]` to be the name of a column, or an object/,
   );
 });
+
+test("fewer bits are for checkpoints of bounded jobs", (t) => {
+  const stored = (mode: string) => ({ ...job, mode, checkpoint: { bits: 4 } });
+  const error = t.throws(() => resolveJob(stored("exact")), { instanceOf: InvalidOptionError });
+  t.regex(error.message, /checkpoint\.bits` to be 32 in an exact job, .* set `mode: "bounded"`/);
+  t.is(resolveJob(stored("bounded")).checkpoint.bits, 4);
+});

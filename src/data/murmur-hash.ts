@@ -49,6 +49,15 @@ export function mix64Modulo(low: number, high: number, modulus: number): number 
   return remainder(remainder(first, modulus) * 0x1_0000 + (low3 & 0xffff), modulus);
 }
 
+/** The lower half of the same finalizer, as a signed integer. */
+export function mix64Low(low: number, high: number): number {
+  const low1 = low ^ (high >>> 1);
+  const high2 = multiplyHigh(low1, high, 0xed55_8ccd, 0xff51_afd7);
+  const low2 = Math.imul(low1, 0xed55_8ccd) ^ (high2 >>> 1);
+  const high3 = multiplyHigh(low2, high2, 0x1a85_ec53, 0xc4ce_b9fe);
+  return Math.imul(low2, 0x1a85_ec53) ^ (high3 >>> 1);
+}
+
 /**
  * value % modulus, faster, of a value below 2^47: its quotient is too far from the next integer for
  * 53 bits to round it there.

@@ -70,8 +70,13 @@ function copyOf(chunk: RowRecords, i: number): RowRecords {
 
 /** The records of a chunk whose rows are not in `seen`. */
 export function withoutRows(chunk: RowRecords, seen: RowSet): RowRecords {
+  return withRows(chunk, (row) => !seen.has(row));
+}
+
+/** The records of a chunk whose rows are wanted. */
+export function withRows(chunk: RowRecords, isWanted: (row: number) => boolean): RowRecords {
   const count = chunk.rows.length;
-  const left = [...chunk.rows.keys()].filter((i) => !seen.has(chunk.rows[i] ?? 0));
+  const left = [...chunk.rows.keys()].filter((i) => isWanted(chunk.rows[i] ?? 0));
   if (left.length === count) return chunk;
   return gather(left.map((i) => [chunk, i]));
 }

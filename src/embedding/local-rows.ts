@@ -1,12 +1,14 @@
 // Rows of the samples: where ids come in, on the device that runs the samples, they become rows of
-// their tables, once. Beyond this point a row is an address, and fits 32 bits.
+// their tables, once. Beyond this point a row is an address, and fits 32 bits. Dynamic ids stay
+// what they are: only the device that has their rows knows which (shard-ids.ts).
 //
 // b = samples of the device, N = ids of all its bags.
 
 import assert from "node:assert/strict";
-import { mix32, mix64Modulo } from "../data/murmur-hash.ts";
+import { mix32, mix64Low, mix64Modulo } from "../data/murmur-hash.ts";
 import { FrameCorruptError, IdOutOfRangeError } from "../errors.ts";
 import type { TableSpec } from "./options.ts";
+import { blockOf } from "./shard-ids.ts";
 
 /** The ids that one device has: all features, for its own samples. */
 export interface LocalIds {
@@ -22,7 +24,9 @@ export interface LocalIds {
 }
 
 /** What ids are checked against: a table, whose index in the job is its feature's. */
-export interface BagTable extends Pick<TableSpec, "name" | "rows" | "ids" | "idBits"> {
+export interface BagTable
+  extends Pick<TableSpec, "name" | "rows" | "ids" | "idBits">,
+    Partial<Pick<TableSpec, "rowBlocks" | "dynamic">> {
   /** Whether its ids come with weights; left out, they do not. */
   readonly isWeighted?: boolean;
 }
@@ -32,8 +36,11 @@ export interface SampleRows {
   readonly samples: number;
   /** (features, b) */
   readonly lengths: Int32Array;
-  /** (N), feature-major. */
+  /** (N), feature-major; of dynamic ids the lower halves. */
   readonly rows: Int32Array;
+  /** (N): of dynamic ids the upper halves, and their row blocks; absent where there are none. */
+  readonly highs?: Int32Array | undefined;
+  readonly blocks?: Uint8Array | undefined;
   /** (features+1): where the rows of each feature begin. */
   readonly starts: Int32Array;
   /** (N); absent where no feature has any. */
@@ -43,6 +50,7 @@ export interface SampleRows {
 /** Grow-only memory for them, so that a steady step allocates nothing that grows with the batch. */
 export class LocalRows {
   #rows = new Int32Array(0);
+  #blocks = new Uint8Array(0);
   readonly #repaired = new Map<string, number>();
 
   /** How many ids of each table were clamped or hashed so far; tables without any are not in it. */
@@ -66,6 +74,10 @@ export class LocalRows {
     if (this.#rows.length < total) this.#rows = new Int32Array(total + (total >> 1));
     const rows = this.#rows.subarray(0, total);
     rows.set(total === ids.length ? ids : ids.subarray(0, total));
+    const isDynamic = tables.some(({ dynamic }) => dynamic !== undefined);
+    if (isDynamic && this.#blocks.length < total) {
+      this.#blocks = new Uint8Array(total + (total >> 1));
+    }
     for (const [feature, table] of tables.entries()) {
       assert(table.idBits === 32 || highs !== undefined, "upper halves for a wide feature");
       assert(
@@ -74,6 +86,11 @@ export class LocalRows {
       );
       const place = { first: starts[feature] ?? 0, end: starts[feature + 1] ?? 0 };
       const upper = table.idBits === 64 ? highs : undefined;
+      if (table.dynamic !== undefined) {
+        assert(upper !== undefined, "dynamic ids have 64 bits");
+        findBlocks(this.#blocks, rows, place, upper, table.rowBlocks ?? 1);
+        continue;
+      }
       const repaired = repairIds(rows, place, upper, table, (id, at) => {
         const sample = firstSample + sampleOf(local, feature, at - place.first);
         return new IdOutOfRangeError({ ...table, feature, table: table.name, sample, id });
@@ -82,7 +99,8 @@ export class LocalRows {
         this.#repaired.set(table.name, (this.#repaired.get(table.name) ?? 0) + repaired);
       }
     }
-    return { samples, lengths, rows, starts, weights };
+    const taken = { samples, lengths, rows, starts, weights };
+    return isDynamic ? { ...taken, highs, blocks: this.#blocks } : taken;
   }
 }
 
@@ -101,6 +119,19 @@ function featureStarts(local: LocalIds, features: number): Int32Array {
   }
   starts[features] = total;
   return starts;
+}
+
+/** The row blocks of the dynamic ids at `first`..`end`-1. */
+function findBlocks(
+  blocks: Uint8Array,
+  lows: Int32Array,
+  { first, end }: { first: number; end: number },
+  highs: Int32Array,
+  rowBlocks: number,
+): void {
+  for (let i = first; i < end; i++) {
+    blocks[i] = rowBlocks === 1 ? 0 : blockOf(mix64Low(lows[i] ?? 0, highs[i] ?? 0), rowBlocks);
+  }
 }
 
 /**

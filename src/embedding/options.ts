@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { type AdamNumbers, type RowRule, rowsMax } from "../kernels/kernels.ts";
 import { schemes, tiers } from "../planner/shards.ts";
+import { dynamicOptions } from "./dynamic-options.ts";
 
 /** One table: all rows of one categorical feature. */
 export const tableOptions = z.strictObject({
@@ -22,6 +23,11 @@ export const tableOptions = z.strictObject({
    * from the data as it is, and `ids` says what becomes of it; with 32, an id is a row already.
    */
   idBits: z.literal([32, 64]).default(32),
+  /**
+   * Any id, of 64 bits, gets a row of its own, as far as there are rows; `rows` is their budget.
+   * Ids without one count for nothing in their bags. Left out: an id is a row, or as `ids` says.
+   */
+  dynamic: dynamicOptions.optional(),
   /** How the rows of a bag become one vector. */
   pooling: z.enum(["sum", "mean"]).default("sum"),
   /**
@@ -35,6 +41,12 @@ export const tableOptions = z.strictObject({
    * from which those come up that a batch needs. It changes speed, and no bit. A plan overrides it.
    */
   tier: z.enum(tiers).default("memory"),
+  /**
+   * What becomes of a cached table's rows below memory when the run ends or pauses: `spill`, they
+   * go; `durable`, they stay in `tiers.directory`, where the run that goes on from that checkpoint
+   * finds them instead of reading them back from it. It changes speed, and no bit.
+   */
+  keep: z.enum(["spill", "durable"]).default("spill"),
   /**
    * A fixed part of the arithmetic: a pooled vector is a tree over blocks of rows. As many parts as
    * the table's rows can be cut into.

@@ -12,6 +12,7 @@ export interface RowSet {
   readonly size: number;
   has(row: number): boolean;
   add(row: number): void;
+  delete(row: number): void;
   /** Fills `out` with the rows from `from` on, ascending; returns how many there were. */
   list(from: number, out: Int32Array): number;
   /** The set as bytes, for `createRowSet`. */
@@ -39,6 +40,15 @@ export function createRowSet(encoded?: Uint8Array): RowSet {
       if ((word & bit) !== 0) return;
       page[at] = word | bit;
       size++;
+    },
+    delete(row) {
+      const page = pages[row >> pageBits];
+      const at = (row & (pageRows - 1)) >> 5;
+      const word = page?.[at] ?? 0;
+      const bit = 1 << (row & 31);
+      if (page === undefined || (word & bit) === 0) return;
+      page[at] = word ^ bit;
+      size--;
     },
     list: (from, out) => list(pages, from, out),
     encode: () => encode(pages),

@@ -29,6 +29,8 @@ export interface RowsBelow {
   open(): Promise<void>;
   /** Room for `count` rows of a shard that go down; to be filled before `post`. */
   down(shard: number, count: number): MovingRecords;
+  /** Rows of a shard, ascending and at most `recordRowsMax`, have no record any more. */
+  drop(shard: number, rows: Int32Array): void;
   /** Asks for rows of a shard: distinct, in any order. */
   up(shard: number, rows: Int32Array): void;
   post(): void;
@@ -39,6 +41,8 @@ export interface RowsBelow {
   answer(): Promise<readonly FoundRecords[]>;
   /** Gives the memory of the answer back. */
   close(): void;
+  /** The shards of which all is there already that the checkpoint to go on from has. */
+  kept(): Promise<ReadonlySet<number>>;
   /** All records of a shard, ascending, in chunks; each is valid until the next. */
   scan(shard: number): AsyncIterable<MovingRecords>;
 }

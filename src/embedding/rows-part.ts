@@ -5,7 +5,9 @@
 //   the last chunk has n = 0
 //
 // Weights are n*dim of the table's precision: f32, or the codes of src/kernels/precision.ts, for
-// int8 after the exponents of the rows' quanta; then zeros to a multiple of 4 bytes.
+// int8 after the exponents of the rows' quanta; then zeros to a multiple of 4 bytes. Where the
+// third byte of the version says 8, 4, 3 or 2, float32 weights are stored in so many bits
+// (quantised-rows.ts).
 //
 // A part belongs to a logical shard, never to a device: any number of devices can load it.
 
@@ -20,6 +22,7 @@ import {
   weightBytes,
 } from "../kernels/precision.ts";
 import { piecesOf } from "./pieces.ts";
+import { dequantiseRows, quantisedBytes, quantiseRows, type StoredBits } from "./quantised-rows.ts";
 import type { RowRecords } from "./row-store.ts";
 
 const magic = 0x5752_534f;
@@ -28,6 +31,32 @@ const version = 1;
 const chunkRowsMax = 2 ** 16;
 /** Their index stands in the second byte of the version. Never reorder. */
 const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
+
+const storedBits: readonly StoredBits[] = [8, 4, 3, 2];
+
+/**
+ * Stores the weights of parts in fewer bits: gets the pieces of `encodeRows` of one part, one after
+ * the other, and returns each as it is to be stored. What holds no float32 weights stays as it is.
+ */
+export function createPartQuantiser(bits: StoredBits): (piece: Uint8Array) => Uint8Array {
+  let at = -1;
+  let dim: number | undefined;
+  return (piece) => {
+    if (at < 0) {
+      at = 0;
+      const words = new Uint32Array(piece.slice().buffer);
+      if (words[0] !== magic || words[1] !== version) return piece;
+      dim = words[2] ?? 0;
+      words[1] = version | (bits << 16);
+      return new Uint8Array(words.buffer);
+    }
+    // Of a chunk: its number of rows, rows, weights, state.
+    const isWeights = at++ % 4 === 2;
+    if (dim === undefined || !isWeights) return piece;
+    const floats = new Float32Array(piece.slice().buffer);
+    return quantiseRows(bits, floats, dim);
+  };
+}
 
 /** The bytes of a part, chunk by chunk. */
 export async function* encodeRows(
@@ -65,7 +94,8 @@ export function* decodeRows(
   };
   try {
     const header = wordsOf(take(16));
-    const precision = precisions[(header[1] ?? 0) >>> 8];
+    const precision = precisions[((header[1] ?? 0) >>> 8) & 0xff];
+    const bits = storedBits.find((one) => one === (header[1] ?? 0) >>> 16);
     const wanted = [magic, version | ((header[1] ?? 0) & ~0xff), dim, width];
     if (precision === undefined || header.some((word, i) => word !== wanted[i])) {
       throw new CheckpointCorruptError(path, `its header is [${header}], expected [${wanted}]`);
@@ -75,14 +105,19 @@ export function* decodeRows(
       const [n = 0] = wordsOf(take(4));
       if (n === 0) break;
       if (n > chunkRowsMax) throw new CheckpointCorruptError(path, `it has a chunk of ${n} rows`);
-      const weightsBytes = packedBytes(precision, n, dim);
+      const weightsBytes =
+        bits === undefined ? packedBytes(precision, n, dim) : quantisedBytes(bits, n, dim);
       const { buffer, byteOffset: start } = take(4 * n * (1 + width) + weightsBytes);
       const rows = new Int32Array(buffer, start, n);
       for (const row of rows) {
         if (row <= after) throw new CheckpointCorruptError(path, `row ${row} follows row ${after}`);
         after = row;
       }
-      const weights = unpack({ buffer, byteOffset: start + 4 * n }, precision, n, dim);
+      const packed = { buffer, byteOffset: start + 4 * n };
+      const weights =
+        bits === undefined
+          ? unpack(packed, precision, n, dim)
+          : dequantiseRows(bits, new Uint8Array(buffer, start + 4 * n, weightsBytes), n, dim);
       const state = new Float32Array(buffer, start + 4 * n + weightsBytes, n * width);
       yield { rows, weights, state };
     }

@@ -15,7 +15,8 @@ import {
   stateWidth,
 } from "../kernels/kernels.ts";
 import { type Key, purposes } from "../random.ts";
-import { type CachedShard, createCachedShard } from "./cached-shard.ts";
+import { type Birth, type CachedShard, createCachedShard } from "./cached-shard.ts";
+import { forgetBelow, forgetInMemory } from "./forget-rows.ts";
 import type { SparseOptimizerSpec, TableSpec } from "./options.ts";
 import { cutBelow, recordsBelow, restoreBelow } from "./records-below.ts";
 import { recordsOf, restoreRecords } from "./records-in-memory.ts";
@@ -121,6 +122,7 @@ export function createSlab(options: {
       });
       return kernels.updateRows(rowsOf, bags, dPooled, slices, rules, sums);
     },
+    forget: (place, rows) => forget(options, at(place), rows),
     async *records(place) {
       const { rows, cached: one } = at(place);
       if (one === undefined || below === undefined) {
@@ -142,12 +144,10 @@ export function createSlab(options: {
     leaves: (place) => savedLeaves(at(place).saved),
     async restore(place, extent, records, isDifferent) {
       const own = at(place);
-      if (own.cached === undefined || below === undefined) {
-        const mark = isDifferent ? marks.different : marks.saved;
-        restoreRecords(kernels, own, extent, records, mark);
-      } else {
-        await restoreBelow(kernels, own.cached, below, { state, extent, records, isDifferent });
-      }
+      const mark = isDifferent ? marks.different : marks.saved;
+      const restored = { state, extent, records, isDifferent };
+      if (own.cached && below) await restoreBelow(kernels, own.cached, below, restored);
+      else restoreRecords(kernels, own, extent, records, mark);
     },
     resume(place) {
       const { rows, saved, cached: one } = at(place);
@@ -176,7 +176,8 @@ export function poolingOf({ pooling, rowBlocks }: TableSpec): Pooling {
 type SlabOptions = Parameters<typeof createSlab>[0];
 
 /** All rows of a shard. */
-function fill({ kernels, specs, optimizer, key }: SlabOptions, shard: Shard): Rows {
+function fill(options: SlabOptions, shard: Shard): Rows {
+  const { kernels, specs, optimizer } = options;
   const spec = specOf(specs, shard.table);
   const made = kernels.rows({
     ...tileOf(spec, shard, optimizer),
@@ -184,25 +185,31 @@ function fill({ kernels, specs, optimizer, key }: SlabOptions, shard: Shard): Ro
     rowBlocks: shard.blocks,
     blockRows: blockRowsOf(spec),
   });
-  kernels.born(made, key, purposes.rowInit + shard.table, scaleOf(spec));
-  const state = initialStateOf(optimizer);
+  const { key, purpose, scale, state } = birthOf(options, shard);
+  kernels.born(made, key, purpose, scale);
   if (state > 0) kernels.fill(made.state, state);
   return made;
 }
 
 /** Room for some rows of a shard. */
 function cache(options: SlabOptions, shard: Shard, at: number): CachedShard {
-  const { kernels, specs, optimizer, key, tiers } = options;
+  const { kernels, specs, optimizer, tiers } = options;
   assert(tiers !== undefined, `${shard.name} lies below memory, and the slab has no tiers`);
   assert(shard.blocks === 1, "a cached shard is one row block");
   const spec = specOf(specs, shard.table);
   const tile = { ...tileOf(spec, shard, optimizer), rowBlocks: 1 };
-  const purpose = purposes.rowInit + shard.table;
-  const birth = { key, purpose, scale: scaleOf(spec), state: initialStateOf(optimizer) };
+  const birth = birthOf(options, shard);
   const savedFor = (places: number) => savedOf(options, shard, places);
   const shape = tiers.shapeOf(shard);
   const whole = { tableRows: spec.rows, savedFor };
   return createCachedShard({ kernels, at, shard, tile, birth, shape, ...whole });
+}
+
+/** See `RowStore.forget`. */
+async function forget(options: SlabOptions, own: Held, rows: Int32Array): Promise<void> {
+  const { kernels, tiers } = options;
+  if (own.cached && tiers) await forgetBelow(kernels, own.cached, tiers.below, rows);
+  else forgetInMemory(kernels, { ...own, birth: birthOf(options, own.shard) }, rows);
 }
 
 /** What is kept of a shard of which `places` lie in device memory. */
@@ -210,6 +217,11 @@ function savedOf({ specs, optimizer, hasDifferences }: SlabOptions, shard: Shard
   const { dim } = specOf(specs, shard.table);
   const state = stateShapeOf(optimizer.kind);
   return createSavedRows(shard, { dim, state, places: hasDifferences === true ? places : 0 });
+}
+
+function birthOf({ specs, optimizer, key }: SlabOptions, { table }: Shard): Birth {
+  const scale = scaleOf(specOf(specs, table));
+  return { key, purpose: purposes.rowInit + table, scale, state: initialStateOf(optimizer) };
 }
 
 function tileOf(spec: TableSpec, shard: Shard, optimizer: SparseOptimizerSpec) {

@@ -96,6 +96,8 @@ export const channels = {
   partials: "the partial sums",
   /** Those of tables that a step reads one update late. */
   stalePartials: "the stale partial sums",
+  /** What is left of bags of dynamic ids, back to the slices' devices, where these take means. */
+  bagLengths: "the lengths of bags",
   /** Pooled embeddings, back to the slices' devices. */
   pooled: "the pooled embeddings",
   /** Those of tables that a step reads one update late. */

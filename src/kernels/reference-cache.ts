@@ -4,6 +4,7 @@ import {
   type CacheKernels,
   cacheWays,
   createPlacedMemory,
+  findPlace,
   growPlaced,
   hashRow,
   noSpareLeft,
@@ -36,7 +37,7 @@ export const placeRows: CacheKernels["placeRows"] = (
   ids.forEach((row, k) => {
     if (policy === "lfu")
       counts[countAt(cache, row)] = Math.min(countOf(cache, row) + 1, 2 ** 32 - 1);
-    const place = find(cache, row);
+    const place = findPlace(cache, row);
     places[k] = place;
     if (place < 0) misses.push(k);
     else see(place);
@@ -48,7 +49,7 @@ export const placeRows: CacheKernels["placeRows"] = (
   }
   for (const k of misses) {
     const row = ids[k]!;
-    let place = find(cache, row);
+    let place = findPlace(cache, row);
     if (place < 0) {
       place = wayFor(cache, row);
       if (place < 0) {
@@ -76,20 +77,6 @@ function countAt({ counts }: RowCache, row: number): number {
 
 function countOf(cache: RowCache, row: number): number {
   return cache.counts[countAt(cache, row)]!;
-}
-
-/** The place of a row, or -1. */
-function find(cache: RowCache, row: number): number {
-  const { sets, rowOf, spareTable } = cache;
-  const first = (hashRow(row) % sets) * cacheWays;
-  for (let place = first; place < first + cacheWays; place++) {
-    if (rowOf[place] === row) return place;
-  }
-  const mask = spareTable.length - 1;
-  for (let at = spareSlot(cache, row); spareTable[at]! >= 0; at = (at + 1) & mask) {
-    if (rowOf[spareTable[at]!] === row) return spareTable[at]!;
-  }
-  return -1;
 }
 
 /** An empty way of the row's set, or the one whose row goes for it, or -1. */

@@ -202,6 +202,20 @@ export function spareSlot({ spareTable }: RowCache, row: number): number {
   return Math.floor((hashRow(row) * spareTable.length) / 2 ** 32);
 }
 
+/** The place of a row of the tile; -1: it has none. */
+export function findPlace(cache: RowCache, row: number): number {
+  const { sets, rowOf, spareTable } = cache;
+  const first = (hashRow(row) % sets) * cacheWays;
+  for (let place = first; place < first + cacheWays; place++) {
+    if (rowOf[place] === row) return place;
+  }
+  const mask = spareTable.length - 1;
+  for (let at = spareSlot(cache, row); spareTable[at]! >= 0; at = (at + 1) & mask) {
+    if (rowOf[spareTable[at]!] === row) return spareTable[at]!;
+  }
+  return -1;
+}
+
 // Few places come back at a time: one implementation serves both.
 
 /** See `CacheKernels.releaseRows`. */

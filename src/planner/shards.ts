@@ -24,6 +24,13 @@ export const schemes = [
 
 export type Scheme = (typeof schemes)[number];
 
+/** Those that leave rows whole, each on one device. */
+export const rowSchemes: readonly Scheme[] = ["table-wise", "row-wise", "table-row-wise"];
+
+export function isRowScheme(scheme: Scheme): boolean {
+  return rowSchemes.includes(scheme);
+}
+
 /** Columns of one quantum: the unit of every split by columns. */
 export const quantumColumns = 32;
 

@@ -12,6 +12,7 @@ import type { LocalBatch } from "../exchange/batch-ring.ts";
 import type { Region } from "../exchange/exchange.ts";
 import type { Bags } from "../kernels/kernels.ts";
 import type { DeviceState } from "./device-state.ts";
+import { findersOf } from "./dynamic-ids.ts";
 import type { StepPlan } from "./step-plan.ts";
 import { subtreesIn } from "./topology.ts";
 
@@ -77,7 +78,8 @@ export async function receiveBags(
   const frames = parts.map((part) => {
     return { ...part, ints: part.ints.subarray(distinctFrameInts(part, shards.length)) };
   });
-  const bags = plan.lane.bags.gather(frames, topology.heldBy[rank] ?? []);
+  const finders = findersOf(device, plan);
+  const bags = plan.lane.bags.gather(frames, topology.heldBy[rank] ?? [], finders);
   const stopAfter = frames[0]?.ints[0] ?? -1;
   exchange.ids.close();
   return { bags, lookups, stopAfter };

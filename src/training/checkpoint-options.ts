@@ -17,6 +17,11 @@ export const checkpointOptions = z.strictObject({
    */
   differential: z.enum(["none", "one-shot", "consecutive", "intermittent"]).default("intermittent"),
   /**
+   * Bits of a stored weight; training keeps all of them. Fewer than 32 are for `mode: "bounded"`:
+   * what a restore puts back is not what was there.
+   */
+  bits: z.literal([32, 8, 4, 3, 2]).default(32),
+  /**
    * Bytes that a device may have saved and its writer not yet written. What a cut has beyond that,
    * it waits for.
    */

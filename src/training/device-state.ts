@@ -7,6 +7,7 @@ import { DistinctMemory, LookupMemory } from "../embedding/distinct.ts";
 import { LocalRows } from "../embedding/local-rows.ts";
 import type { SparseOptimizerSpec } from "../embedding/options.ts";
 import type { RowsBelow } from "../embedding/rows-below.ts";
+import type { ShardIds } from "../embedding/shard-ids.ts";
 import { createSlab, type Slab } from "../embedding/slab.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Kernels, Tensor } from "../kernels/kernels.ts";
@@ -15,8 +16,10 @@ import { createDlrm, type Dlrm, type DlrmGradients, gradientsOf } from "../model
 import type { DenseOptimizerSpec } from "../model/options.ts";
 import { initParameters } from "../model/parameters.ts";
 import { type Key, keyOf } from "../random.ts";
+import { createBagLengths } from "./bag-lengths.ts";
 import { parcelOf, vectorFloats } from "./bundles.ts";
 import { cachesOf } from "./cache-shapes.ts";
+import { createShardIds } from "./dynamic-ids.ts";
 import { createDistinctState, type DistinctState } from "./rows-hop.ts";
 import { StaleRows } from "./stale-rows.ts";
 import { type HeldShard, prefetchOf, samplesMaxOf, type Topology } from "./topology.ts";
@@ -40,6 +43,10 @@ export interface DeviceState {
   readonly below: RowsBelow | undefined;
   /** Rows of the shards that are placed here and pooled here. */
   readonly slab: Slab;
+  /** For each shard of the slab, which dynamic id has which row; undefined where ids are rows. */
+  readonly ids: readonly (ShardIds | undefined)[];
+  /** By table, (bmax): what is left of this device's bags of dynamic ids (bag-lengths.ts). */
+  readonly bagLengths: ReadonlyMap<number, Int32Array>;
   /** Tables with `dedup`: those of their rows that are placed here, and what comes of others. */
   readonly distinct: DistinctState;
   /** Copies of the data-parallel shards. */
@@ -121,6 +128,8 @@ export function createDeviceState(options: {
     model,
     denseState: createDenseState(kernels, recipe.optimizer.dense, shape.layout.length),
     slab,
+    ids: createShardIds(topology, rank, key),
+    bagLengths: createBagLengths(topology, samplesMax),
     distinct: createDistinctState({ kernels, topology, slabs, samplesMax }),
     replicas,
     gradients: gradientsOf(model, flats),

@@ -4,8 +4,10 @@
 //
 //   table-00003             the whole table
 //   table-00003-b4.2-q0.1   blocks 4 and 5, quantum 0
+//   ids-00003, ids-00003-b4.2   which dynamic id has which row: of the table, of these blocks
 
 import { modelDigest, type ShardLeaves, tableDigest } from "../embedding/digest.ts";
+import { dynamicDigest } from "../embedding/ids-part.ts";
 import type { TableSpec } from "../embedding/options.ts";
 import { quantaOf } from "../embedding/slab.ts";
 import type { Tile } from "../planner/shards.ts";
@@ -19,6 +21,26 @@ export interface TablePart extends Tile {
 }
 
 const form = /^table-(\d{5})(?:-b(\d+)\.(\d+)-q(\d+)\.(\d+))?$/;
+
+/** Row blocks of a table with dynamic ids. */
+export type IdsPart = Pick<TablePart, "table" | "firstBlock" | "blocks">;
+
+const idsForm = /^ids-(\d{5})(?:-b(\d+)\.(\d+))?$/;
+
+export function idsPartNameOf(part: IdsPart, tables: readonly TableSpec[]): string {
+  const { table, firstBlock, blocks } = part;
+  const name = `ids-${String(table).padStart(5, "0")}`;
+  return blocks === wholeOf(table, tables).blocks ? name : `${name}-b${firstBlock}.${blocks}`;
+}
+
+/** The blocks whose ids this part has; undefined for every other part. */
+export function idsOfPart(name: string, tables: readonly TableSpec[]): IdsPart | undefined {
+  const match = idsForm.exec(name);
+  if (match === null) return undefined;
+  const [table = 0, firstBlock = 0, blocks = 0] = match.slice(1).map(Number);
+  if (tables[table]?.dynamic === undefined) return undefined;
+  return match[2] === undefined ? wholeOf(table, tables) : { table, firstBlock, blocks };
+}
 
 export function partNameOf(part: TablePart, tables: readonly TableSpec[]): string {
   const { table, firstBlock, blocks, firstQuantum, quanta } = part;
@@ -43,16 +65,25 @@ export function tableOfPart(name: string, tables: readonly TableSpec[]): TablePa
 export function missingParts(names: Iterable<string>, tables: readonly TableSpec[]): string[] {
   const given = new Set(names);
   const held = tables.map(() => 0);
+  const blocksOfIds = tables.map(() => 0);
   for (const name of given) {
     const part = tableOfPart(name, tables);
     if (part !== undefined) held[part.table] = (held[part.table] ?? 0) + part.blocks * part.quanta;
+    const ids = idsOfPart(name, tables);
+    if (ids !== undefined) blocksOfIds[ids.table] = (blocksOfIds[ids.table] ?? 0) + ids.blocks;
   }
   const missing = [...tables.keys()].filter((table) => {
     const { blocks, quanta } = wholeOf(table, tables);
     return held[table] !== blocks * quanta;
   });
   const ofTables = missing.map((table) => partNameOf(wholeOf(table, tables), tables));
-  return given.has(densePart) ? ofTables : [densePart, ...ofTables];
+  const ofIds = [...tables.keys()]
+    .map((table) => wholeOf(table, tables))
+    .filter(({ table, blocks }) => {
+      return tables[table]?.dynamic !== undefined && blocksOfIds[table] !== blocks;
+    })
+    .map((part) => idsPartNameOf(part, tables));
+  return [...(given.has(densePart) ? [] : [densePart]), ...ofTables, ...ofIds];
 }
 
 /** Hex sha256 of a model, from the leaves of all its parts by name. */
@@ -62,11 +93,20 @@ export function digestOf(
 ): string {
   const [dense = ""] = leaves.get(densePart) ?? [];
   const byTable = tables.map((): ShardLeaves[] => []);
+  const idLeaves = tables.map((): string[] => []);
   for (const [name, own] of leaves) {
     const part = tableOfPart(name, tables);
     if (part !== undefined) byTable[part.table]?.push({ ...part, leaves: own });
+    const ids = idsOfPart(name, tables);
+    for (const [i, leaf] of ids ? own.entries() : []) {
+      const ofTable = ids && idLeaves[ids.table];
+      if (ofTable) ofTable[ids.firstBlock + i] = leaf;
+    }
   }
-  const digests = byTable.map(tableDigest);
+  const digests = tables.map(({ dynamic }, table) => {
+    const rows = tableDigest(byTable[table] ?? []);
+    return dynamic === undefined ? rows : dynamicDigest(rows, idLeaves[table] ?? []);
+  });
   return modelDigest(dense, digests);
 }
 

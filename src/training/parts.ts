@@ -4,11 +4,13 @@
 //
 //   dense:  "OSRD" | version u32 | n u32 | slots u32 | w f32*n | slot f32*n …      (device 0)
 //   table-00003:  rows-part.ts                                (its device; copies: device 0)
+//   ids-00003:  ids-part.ts                                   (its device)
 
 import { createHash } from "node:crypto";
 import { leavesOf } from "../embedding/digest.ts";
-import { withoutRows } from "../embedding/layers.ts";
-import type { SparseOptimizerSpec } from "../embedding/options.ts";
+import { encodeIds, idLeavesOf, restoreIds } from "../embedding/ids-part.ts";
+import { withoutRows, withRows } from "../embedding/layers.ts";
+import type { SparseOptimizerSpec, TableSpec } from "../embedding/options.ts";
 import { createRowSet } from "../embedding/row-set.ts";
 import type { RowRecords } from "../embedding/row-store.ts";
 import { decodeRows, encodeRows } from "../embedding/rows-part.ts";
@@ -19,7 +21,7 @@ import { stateShapeOf, stateWidth } from "../kernels/kernels.ts";
 import { packedBytes } from "../kernels/precision.ts";
 import type { CheckpointSpec } from "./checkpoint-options.ts";
 import type { DeviceState } from "./device-state.ts";
-import { densePart, partNameOf, tableOfPart } from "./part-names.ts";
+import { densePart, idsOfPart, idsPartNameOf, partNameOf, tableOfPart } from "./part-names.ts";
 import { type Topology, tableOf } from "./topology.ts";
 
 /** A part as it is written: its bytes in chunks, and the hashes of what they mean. */
@@ -41,7 +43,8 @@ export interface CutPart extends Part {
 
 /** The parts that this device answers for. */
 export function partsOf(device: DeviceState): Part[] {
-  const parts = ownSlabs(device).flatMap((slab) => rowsParts(device, slab));
+  const rows = ownSlabs(device).flatMap((slab) => rowsParts(device, slab));
+  const parts = [...rows, ...idsParts(device)];
   if (device.rank !== 0) return parts;
   return [denseOf(device), ...parts, ...rowsParts(device, device.replicas)];
 }
@@ -56,6 +59,8 @@ export function createCutter(
   options: {
     readonly differential: CheckpointSpec["differential"];
     readonly restored: readonly { readonly name: string }[];
+    /** Shards whose rows were there, and were not restored: what they changed from is not known. */
+    readonly kept?: ReadonlySet<number>;
   },
 ): (isBaseline: boolean) => CutPart[] {
   const since = options.differential === "consecutive" ? "sinceCut" : "sinceBaseline";
@@ -67,16 +72,17 @@ export function createCutter(
     rowsParts(device, slab).map((part, at) => ({ ...part, slab, at })),
   );
   if (options.differential !== "none") {
-    // Of tiles that are cut otherwise than here the next cut has to be whole.
+    // Of tiles that are cut otherwise than here the next cut has to be whole, and of kept ones.
     for (const { name, slab, at } of parts) {
-      if (!restored.has(name)) continue;
+      const isKept = options.kept?.has(slab.shards[at]?.shard ?? -1) === true;
+      if (!restored.has(name) || isKept) continue;
       slab.resume(at);
       known.add(name);
     }
   }
-  const dense = device.rank === 0 ? [{ ...denseOf(device), isWhole: true }] : [];
+  const dense = device.rank === 0 ? [denseOf(device)] : [];
   return (isBaseline) => [
-    ...dense,
+    ...[...dense, ...idsParts(device)].map((part) => ({ ...part, isWhole: true })),
     ...parts.map(({ name, encode, slab, at }): CutPart => {
       const isWhole = isBaseline || !known.has(name);
       known.add(name);
@@ -99,9 +105,12 @@ export function savedBytesMax(
   const { heldBy, distinctBy, replicated, shape, input } = topology;
   const own = [heldBy[rank] ?? [], distinctBy[rank] ?? [], rank === 0 ? replicated : []].flat();
   const bytes = own.map(({ table, rows, columns }) => {
-    const { precision } = tableOf(input.model.tables, table);
+    const { precision, dynamic } = tableOf(input.model.tables, table);
     const record = packedBytes(1, columns, precision) + 4 * stateWidth(kind, columns);
-    return rows * (4 + record) * 1.01 + 4096;
+    const lookups = input.batchSize * (input.idsMax[table] ?? 0);
+    // Ids with rows, and those without that were seen since the decision before the last.
+    const ids = dynamic === undefined ? 0 : 20 * rows + 16 * lookups * 2 * dynamic.everySteps;
+    return rows * (4 + record) * 1.01 + 4096 + ids;
   });
   const dense = rank === 0 ? 4 * shape.layout.length * (1 + denseSlotsMax) : 0;
   return Math.ceil(bytes.reduce((sum, one) => sum + one, dense + 65_536));
@@ -110,17 +119,30 @@ export function savedBytesMax(
 /** Tensors of optimizer state beside the parameters, at most: Adam's and LAMB's two. */
 const denseSlotsMax = 2;
 
-/** Of the parts of a checkpoint, those that have something of what this device holds. */
-export function partsNeeded(device: DeviceState, names: readonly string[]): string[] {
+/**
+ * Of the parts of a checkpoint, those that have something of what this device holds, but for rows of
+ * the shards that are `kept`: they are there. In the order in which they are restored: rows come
+ * after the ids that have them.
+ */
+export function partsNeeded(
+  device: DeviceState,
+  names: readonly string[],
+  kept: ReadonlySet<number> = new Set(),
+): string[] {
   const { tables } = device.topology.input.model;
   const shards = [...ownSlabs(device), device.replicas].flatMap((slab) => slab.shards);
-  return names.filter((name) => {
+  const ordered = [...names].sort((a, b) => orderOf(a, tables) - orderOf(b, tables));
+  return ordered.filter((name) => {
     if (name === densePart) return true;
+    const meets = (first: number, count: number, ownFirst: number, ownCount: number) =>
+      first < ownFirst + ownCount && ownFirst < first + count;
+    const ids = idsOfPart(name, tables);
     const part = tableOfPart(name, tables);
     return shards.some((own) => {
-      if (part === undefined || part.table !== own.table) return false;
-      const meets = (first: number, count: number, ownFirst: number, ownCount: number) =>
-        first < ownFirst + ownCount && ownFirst < first + count;
+      if (ids?.table === own.table) {
+        return meets(ids.firstBlock, ids.blocks, own.firstBlock, own.blocks);
+      }
+      if (part === undefined || part.table !== own.table || kept.has(own.shard)) return false;
       return (
         meets(part.firstBlock, part.blocks, own.firstBlock, own.blocks) &&
         meets(part.firstQuantum, part.quanta, own.firstQuantum, own.quanta)
@@ -129,17 +151,32 @@ export function partsNeeded(device: DeviceState, names: readonly string[]): stri
   });
 }
 
+function orderOf(name: string, tables: readonly TableSpec[]): number {
+  return idsOfPart(name, tables) === undefined ? 1 : 0;
+}
+
 /**
- * Puts a part back. `layers`: the bytes of its files in pieces, each overwritten by the next. The
- * newest comes first, and counts for the rows that it has; the last is whole.
+ * Puts a part back; of rows, but into no `kept` shard. `layers`: the bytes of its files in pieces,
+ * each overwritten by the next. The newest comes first, and counts for the rows that it has; the
+ * last is whole. Of a table with dynamic ids only rows that an id has are born: others lost theirs
+ * after the layer was written.
  * @throws CheckpointCorruptError
  */
 export async function restorePart(
   device: DeviceState,
   name: string,
   layers: readonly Iterable<Uint8Array>[],
+  kept: ReadonlySet<number> = new Set(),
 ): Promise<void> {
   const { tables } = device.topology.input.model;
+  const ids = idsOfPart(name, tables);
+  if (ids !== undefined) {
+    const bytes = Buffer.concat(layers.map(wholeOf));
+    for (const own of device.ids) {
+      if (own?.shard.table === ids.table) restoreIds(own, bytes, name);
+    }
+    return;
+  }
   const part = tableOfPart(name, tables);
   if (part === undefined) {
     for (const layer of layers) restoreDense(device, wholeOf(layer), name);
@@ -155,8 +192,11 @@ export async function restorePart(
       const records = layer === 0 ? all : withoutRows(all, seen);
       if (!isLast) for (const row of records.rows) seen.add(row);
       for (const slab of [...ownSlabs(device), device.replicas]) {
-        for (const [at, { table }] of slab.shards.entries()) {
-          if (table === part.table) await slab.restore(at, extent, records, !isLast);
+        for (const [at, { table, shard }] of slab.shards.entries()) {
+          if (table !== part.table || kept.has(shard)) continue;
+          const ids = slab === device.slab ? device.ids[at] : undefined;
+          const own = ids === undefined ? records : withRows(records, (row) => ids.hasRow(row));
+          await slab.restore(at, extent, own, !isLast);
         }
       }
     }
@@ -182,6 +222,20 @@ function rowsParts(device: DeviceState, slab: Slab) {
       leaves: () => leavesOf(shard, spec, stateShapeOf(kind), slab.records(at)),
       bytes: () => encode(slab.records(at)),
       encode,
+    };
+  });
+}
+
+/** Which dynamic id has which row, and who waits for one. */
+function idsParts({ ids, topology }: DeviceState): Part[] {
+  return ids.flatMap((own) => {
+    if (own === undefined) return [];
+    return {
+      name: idsPartNameOf(own.shard, topology.input.model.tables),
+      leaves: async () => idLeavesOf(own),
+      bytes: async function* () {
+        yield* encodeIds(own);
+      },
     };
   });
 }

@@ -12,11 +12,16 @@
 // were read: a cut finds the model between two steps. A batch with an id that is refused ends the
 // run in its own step, not in the one that ran beside its reading; where tables are stale, in the
 // step before, which waits for its bags.
+//
+// Where dynamic ids lose their rows, the pipeline is empty as at the end of a window: nothing that
+// comes after is staged before (dynamic-ids.ts).
 
 import { z } from "zod";
+import { nextDecision } from "../embedding/dynamic-options.ts";
 import { IdOutOfRangeError } from "../errors.ts";
 import type { BatchIntake, LocalBatch } from "../exchange/batch-ring.ts";
 import type { DeviceState } from "./device-state.ts";
+import { decideIds } from "./dynamic-ids.ts";
 import { tierCountsOf } from "./staging-hop.ts";
 import {
   type BegunStep,
@@ -59,6 +64,7 @@ export function createPipeline(options: {
   const { ids } = device.exchange;
   const stagedMax = depth === 3 ? prefetchOf(device.topology) : 0;
   const { isStale } = device.topology.reads;
+  const { tables } = device.topology.input.model;
   /** Steps whose rows are coming up, in order; of the first, stale ones may have been read. */
   const staged: (StagedStep | LateStep)[] = [];
   /** The step after those, where it has begun, or what was wrong with its batch. */
@@ -109,9 +115,11 @@ export function createPipeline(options: {
   };
 
   return {
-    async run(step, toStep, askedStop) {
+    async run(step, windowEnd, askedStop) {
       const ahead = staged.length + (begun === undefined ? 0 : 1);
       meter.begin(intake.waiting("training") + ahead);
+      const toStep = Math.min(windowEnd, nextDecision(tables, step));
+      await decideIds(device, step);
       const current = await take(step, askedStop);
       let isLast = true;
       const outcome = await finishStep(device, current, {

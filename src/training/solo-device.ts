@@ -16,6 +16,8 @@ export function createSoloDevice(options: {
   readonly input: TopologyInput;
   readonly recipe: Recipe;
   readonly kernels: Kernels;
+  /** As of `createDeviceState`. */
+  readonly hasDifferences?: boolean;
 }): DeviceState {
   return createDeviceState({ rank: 0, ...options, ...placeOf(options.input, options.kernels) });
 }

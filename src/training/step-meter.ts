@@ -37,8 +37,9 @@ export const waitedFor = [
 
 export type WaitedFor = (typeof waitedFor)[number];
 
-/** Stale vectors and rows are waited for as the others are. */
+/** Stale vectors and rows are waited for as the others are, lengths as the vectors they go with. */
 const alike: Readonly<Record<string, WaitedFor>> = {
+  bagLengths: "pooled",
   stalePartials: "partials",
   stalePooled: "pooled",
   staleRows: "rows",

@@ -9,6 +9,8 @@ import { partBytesOf, samplesOf } from "./topology.ts";
 
 export interface StepPlan {
   readonly step: number;
+  /** Whether ids may be given rows; an evaluation leaves no trace. */
+  readonly isTraining: boolean;
   /** Memory for its bags. */
   readonly lane: Lane;
   readonly bytes: ReturnType<typeof partBytesOf>;
@@ -21,14 +23,21 @@ export interface StepPlan {
   readonly dropout: Dropout;
 }
 
-export function planOf(device: DeviceState, batch: LocalBatch, step: number): StepPlan {
+/** The plan of a step of training; of an evaluation, where there is none. */
+export function planOf(
+  device: DeviceState,
+  batch: LocalBatch,
+  trainingStep: number | undefined,
+): StepPlan {
   const { topology, rank } = device;
   const { slices } = topology.input;
   const samples = batch.batchSamples;
   const run = topology.sliceRuns[rank];
   const own = samplesOf(topology, rank, samples);
+  const step = trainingStep ?? 0;
   return {
     step,
+    isTraining: trainingStep !== undefined,
     lane: laneOf(device, step),
     bytes: partBytesOf(topology, samples),
     counts: topology.sliceRuns.map((_, peer) => samplesOf(topology, peer, samples).count),

@@ -21,8 +21,10 @@ import type { Bags, RowRule, Tensor } from "../kernels/kernels.ts";
 import { applyDense } from "../model/dense-optimizer.ts";
 import { backwardBottom, backwardTop, forwardBottom, forwardTop } from "../model/dlrm.ts";
 import { purposes } from "../random.ts";
+import { receiveBagLengths, sendBagLengths } from "./bag-lengths.ts";
 import { distinctOfSamples, rowsOfSamples, sendBags } from "./bags-hop.ts";
 import type { DeviceState } from "./device-state.ts";
+import { decideIds } from "./dynamic-ids.ts";
 import {
   describeParameter,
   describeRows,
@@ -90,13 +92,13 @@ const alone: Ahead = { begin: async () => {}, read: async () => {} };
 
 /**
  * Sends the bags of a batch, and does not wait for those of others. A step may begin while the one
- * before it computes: it reads no weight. `stopAfter` is read on device 0 only, which carries it to
- * all. @throws IdOutOfRangeError naming table and sample
+ * before it computes: it reads no weight. `step`: undefined in an evaluation. `stopAfter` is read
+ * on device 0 only, which carries it to all. @throws IdOutOfRangeError naming table and sample
  */
 export async function beginStep(
   device: DeviceState,
   batch: LocalBatch,
-  step: number,
+  step: number | undefined,
   stopAfter: number,
 ): Promise<BegunStep> {
   const plan = planOf(device, batch, step);
@@ -146,12 +148,14 @@ async function sendRead(device: DeviceState, step: ArrivedStep, read: Read): Pro
 async function sendReads(device: DeviceState, step: ArrivedStep | LateStep): Promise<void> {
   const { fresh, stale } = device.topology.reads;
   if (!("isLate" in step)) await sendRead(device, step, stale);
+  await sendBagLengths(device, step.staged.bags, step.plan);
   await sendRead(device, step, fresh);
 }
 
 /** Puts what was read, here and elsewhere, into the model's `x`. */
 async function receiveReads(device: DeviceState, { rows, asked, plan }: BegunStep): Promise<void> {
   await receiveRows(device, asked, plan);
+  await receiveBagLengths(device, plan);
   await receiveVectors(device, rows, plan);
 }
 
@@ -217,12 +221,13 @@ export async function trainStep(
   step: number,
   stopAfter: number,
 ): Promise<StepOutcome> {
+  await decideIds(device, step);
   return finishStep(device, await beginStep(device, batch, step, stopAfter));
 }
 
 /** Forward only: logits (b,1) of a batch. Creates nothing, changes nothing. */
 export async function forwardStep(device: DeviceState, batch: LocalBatch): Promise<Tensor> {
-  const begun = await beginStep(device, batch, 0, -1);
+  const begun = await beginStep(device, batch, undefined, -1);
   forwardBottom(device.model, tensorsOf(device, batch).dense);
   const arrived = await arriveStep(device, begun);
   await sendReads(device, arrived);

@@ -75,6 +75,8 @@ export interface Topology extends Bundles {
   readonly columnsOf: readonly number[];
   /** What is read when, and how it travels. */
   readonly reads: Reads;
+  /** Tables of dynamic ids whose means the devices of the samples take (bag-lengths.ts). */
+  readonly countedTables: readonly number[];
   /** Shards that every device holds a copy of. */
   readonly replicated: readonly HeldShard[];
   /** Where each replicated shard's gradient and counts lie behind the dense gradient. */
@@ -106,9 +108,11 @@ export function topologyOf(
   const held = (own: readonly Shard[]): HeldShard[] => {
     let column = 0;
     return staleLast(model.tables, own).map((shard) => {
-      const { rows } = tableOf(model.tables, shard.table);
+      const { rows, dynamic } = tableOf(model.tables, shard.table);
       const isWeighted = input.weighted?.[shard.table] === true;
-      const place = { ...shard, column, isWhole: shard.rows === rows, isWeighted };
+      const blocks = { first: shard.firstBlock, count: shard.blocks };
+      const idBlocks = dynamic === undefined ? undefined : blocks;
+      const place = { ...shard, column, isWhole: shard.rows === rows, isWeighted, idBlocks };
       column += shard.columns;
       return place;
     });
@@ -143,6 +147,11 @@ export function topologyOf(
     heldBy,
     distinctBy,
     columnsOf: heldBy.map((own) => own.reduce((sum, { columns }) => sum + columns, 0)),
+    countedTables: [...model.tables.entries()]
+      .filter(([, { dynamic, pooling, rowBlocks }]) => {
+        return dynamic !== undefined && pooling === "mean" && rowBlocks > 1;
+      })
+      .map(([table]) => table),
     replicated,
     replicatedAt,
     gradientLength,
@@ -253,9 +262,18 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
     staleRows: (from, to) => rows(to, from, reads.stale.has),
     dRows: (from, to) => rows(from, to, () => true),
     rowSums: (from, to) => rowSumBytes(topology, samples, from, to),
+    bagLengths: (from, to) => {
+      const counted = (heldBy[from] ?? []).filter(({ table }) => isCounted(topology, table));
+      return 4 * count(to) * counted.length;
+    },
     losses: (from) => 8 * (topology.sliceRuns[from]?.slices ?? 0),
     scores: (from, to) => (to === 0 ? 8 * count(from) : 0),
   };
+}
+
+/** Whether the devices of a table's rows tell how long its bags are. */
+export function isCounted({ countedTables }: Topology, table: number): boolean {
+  return countedTables.includes(table);
 }
 
 /** The subtrees of slices that a device finishes, left to right. */

@@ -173,7 +173,7 @@ function assemble(
   }
   for (const [table, runs] of topology.foldedOn[topology.hostOf[rank] ?? 0] ?? []) {
     const { rowBlocks, pooling } = tableOf(topology.input.model.tables, table);
-    const lengths = pooling === "mean" ? lengthsOf(rows, table) : undefined;
+    const lengths = pooling === "mean" ? lengthsOf(device, rows, table) : undefined;
     for (const run of runs) {
       const pooled = run.parts.flatMap(({ bundle, first }) =>
         (parts[bundle.bundle] ?? []).map((part) => ({ ...part, first: part.first + first })),
@@ -273,18 +273,19 @@ export function replicaVectorGradients(
 
 /** The gradient of columns of a table, into `out` from `column` on: of a mean, each row's share. */
 export function copyGradient(
-  { kernels, model, topology }: DeviceState,
+  device: DeviceState,
   rows: SampleRows,
   plan: StepPlan,
   out: Tensor,
   { table, firstColumn, columns }: Pick<Bundle, "table" | "firstColumn" | "columns">,
   column: number,
 ): void {
+  const { kernels, model, topology } = device;
   const { pooling } = tableOf(topology.input.model.tables, table);
   const dX = columnsOf(model, model.dX, plan.samples);
   const from = columnOf(topology.shape, table) + firstColumn;
   if (pooling === "mean" && isFolded(topology, table)) {
-    kernels.shareColumns(out, column, dX, from, columns, lengthsOf(rows, table));
+    kernels.shareColumns(out, column, dX, from, columns, lengthsOf(device, rows, table));
   } else {
     kernels.copyColumns(out, column, dX, from, columns);
   }
@@ -303,7 +304,12 @@ function roundColumns(
   kernels.unpackColumns(t, column, place, columns, precision);
 }
 
-/** (b): lengths of the bags of a feature. */
-function lengthsOf({ lengths, samples }: SampleRows, feature: number): Int32Array {
-  return lengths.subarray(feature * samples, (feature + 1) * samples);
+/** (b): lengths of the bags of a feature, or of what is left of them. */
+function lengthsOf(
+  { bagLengths }: DeviceState,
+  { lengths, samples }: SampleRows,
+  feature: number,
+): Int32Array {
+  const left = bagLengths.get(feature)?.subarray(0, samples);
+  return left ?? lengths.subarray(feature * samples, (feature + 1) * samples);
 }

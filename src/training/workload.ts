@@ -8,7 +8,13 @@ import { weightBytes } from "../kernels/precision.ts";
 import { shapeOf } from "../model/dlrm.ts";
 import type { ModelSpec } from "../model/options.ts";
 import type { MissPoint } from "../planner/miss-curve.ts";
-import type { PlannedTable, Scheme, Tier, Workload } from "../planner/shards.ts";
+import {
+  isRowScheme,
+  type PlannedTable,
+  type Scheme,
+  type Tier,
+  type Workload,
+} from "../planner/shards.ts";
 
 /** Exponent of popularity that is assumed of ids that nobody has counted. */
 const usualZipf = 1.05;
@@ -53,7 +59,7 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
       // Its state, an int8 row's exponent, and whether it was touched.
       rowBytes: 4 * perRow + (precision === "int8" ? 1 : 0) + 1,
       sumRounds: (takesMean(sparse.kind) ? 1 : 0) + (takesTrust(sparse.kind) ? 1 : 0),
-      schemes: options.schemes ?? [table.sharding],
+      schemes: schemesOf(table, options),
       tiers: tiersOf(table, options),
       missCurve: options.curves?.get(name),
     };
@@ -69,6 +75,12 @@ export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Wo
     // A row knows besides whether it was touched, in memory too.
     budgets: { ...budgetsOf(job.tiers), indexBytes: indexBytes - 1 },
   };
+}
+
+/** Dynamic ids need whole rows; a table that no given scheme fits is cut as the job says. */
+function schemesOf({ dynamic, sharding }: TableSpec, { schemes }: WorkloadOptions) {
+  const fit = schemes?.filter((scheme) => dynamic === undefined || isRowScheme(scheme)) ?? [];
+  return fit.length > 0 ? fit : [sharding];
 }
 
 function budgetsOf({ hbmBytes, ddrBytes, policy }: PlannableJob["tiers"]) {

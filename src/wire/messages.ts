@@ -12,6 +12,8 @@
 //   device ──▶ checkpoint         device.cut
 //   checkpoint ──▶ writer         writer.save
 //   writer ──▶ checkpoint         part.saved
+//   coordinator ──▶ tier          tier.rest
+//   tier ──▶ coordinator          tier.rested
 //   joining process ──▶ hosts     host.announce · host.leave
 //   hosts ──▶ joining process     host.welcome · host.refused
 //
@@ -25,6 +27,7 @@ const command = z.int().min(0);
 const step = z.int().min(0);
 /** A metric may be NaN where only one class was seen. */
 const figure = z.number().or(z.nan());
+const counts = z.array(z.int().min(0)).readonly();
 const device = z.int().min(0);
 const host = z.int().min(0);
 
@@ -54,6 +57,15 @@ const savedPart = z.object({
   leaves: z.array(z.string()).readonly(),
 });
 
+/** Rows of durable tables that need not be read from a checkpoint, or why there are none. */
+const foundRows = z.object({ rows: z.int().min(0), reason: z.string().optional() });
+
+const tierNews = z.object({
+  device,
+  state: z.enum(["serving", "paused", "slow"]),
+  found: foundRows.optional(),
+});
+
 export const messages = defineMessages({
   "host.prepare": z.object({ command, job: z.unknown() }),
   "host.prepared": z.object({ command, plan: z.unknown() }),
@@ -64,12 +76,14 @@ export const messages = defineMessages({
   /**
    * The heartbeat: the steps of the host's devices, and the losses of device 0 since the last one
    * where it is here. `isBridged`: frames of other hosts are heard. `meters`: the counters of its
-   * devices' steps and of its readers (src/training/step-meter.ts).
+   * devices' steps and of its readers (src/training/step-meter.ts). `tiers`: what lies below its
+   * devices' memory, and how it is.
    */
   "host.progress": z.object({
     host,
     beat: z.int(),
     isBridged: z.boolean(),
+    tiers: z.array(tierNews),
     steps: z.array(step),
     lossFrom: step,
     losses: z.array(figure),
@@ -114,8 +128,9 @@ export const messages = defineMessages({
     lossSum: figure,
     steps: z.number(),
     isPaused: z.boolean(),
-    repairedIds: z.array(z.int().min(0)).readonly(),
-    staleRows: z.array(z.int().min(0)).readonly(),
+    repairedIds: counts,
+    staleRows: counts,
+    dynamicIds: z.object({ admitted: counts, evicted: counts, dropped: counts }).readonly(),
   }),
   "device.evaluated": z.object({ command, device, metrics: metrics.nullable() }),
 
@@ -139,6 +154,9 @@ export const messages = defineMessages({
   /** The device has taken what it saves of the cut, in `stallMs`. */
   "device.cut": z.object({ command, device, cut: step, stallMs: z.number().min(0) }),
   "writer.save": z.object({ cut: step }),
+  /** The checkpoint whose manifest has this hash is committed, and no step comes after it. */
+  "tier.rest": z.object({ command, manifest: z.string() }),
+  "tier.rested": z.object({ command, device, kept: foundRows }),
   "part.saved": z.object({ cut: step, device, parts: z.array(savedPart) }),
 
   /** For tests and the chaos harness: the actor throws. Taken only where faults are allowed. */

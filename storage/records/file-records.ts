@@ -10,6 +10,7 @@ import { ofShard, onTier, openLedger } from "./ledger.ts";
 import { openRecordFiles, type RecordFiles, type RecordOutcome } from "./record-file.ts";
 import {
   checkBatch,
+  checkRows,
   type RecordShard,
   type RecordStore,
   type RecordStoreOptions,
@@ -62,6 +63,10 @@ export function openFileRecords(
         if (!pageCache) files.dropCached(shard.descriptor);
       });
       done.written += rows.length;
+    },
+    remove(at, rows) {
+      checkRows(ofShard(shards, at), rows);
+      ledger.remove(at, rows);
     },
     count: (at) => ledger.present(at).size,
     scan: (at, rowsMax) => scanRows(store, at, ofShard(shards, at), ledger.present(at), rowsMax),

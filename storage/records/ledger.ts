@@ -30,6 +30,8 @@ export interface Ledger {
   find(at: number, rows: Int32Array, found: Uint8Array): void;
   /** Runs `body`, which writes `rows`, and remembers them: as there, or as in doubt. */
   write(at: number, rows: Int32Array, body: () => void): void;
+  /** Forgets the records of `rows`. What the store has of them is never read again. */
+  remove(at: number, rows: Int32Array): void;
   /** The records are no longer what the stamp says. */
   distrust(): void;
   /** Puts all on disk under a stamp: the records, which `body` does, then what the ledger knows. */
@@ -91,6 +93,13 @@ export function openLedger(options: RecordStoreOptions): Ledger {
       }
       for (const row of rows) set.add(row);
       if (doubt.size > 0) for (const row of rows) doubt.delete(row);
+    },
+    remove(at, rows) {
+      distrust();
+      for (const row of rows) {
+        ofShard(sets, at).delete(row);
+        ofShard(doubts, at).delete(row);
+      }
     },
     distrust,
     sync(next, body) {

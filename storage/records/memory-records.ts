@@ -3,7 +3,13 @@
 
 import { createRowSet } from "../../src/embedding/row-set.ts";
 import { ofShard } from "./ledger.ts";
-import { checkBatch, type RecordStore, type RecordStoreOptions, scanRows } from "./record-store.ts";
+import {
+  checkBatch,
+  checkRows,
+  type RecordStore,
+  type RecordStoreOptions,
+  scanRows,
+} from "./record-store.ts";
 
 export function createMemoryRecords(options: Pick<RecordStoreOptions, "shards">): RecordStore {
   const shards = options.shards.map((shard) => ({
@@ -34,6 +40,14 @@ export function createMemoryRecords(options: Pick<RecordStoreOptions, "shards">)
         shard.present.add(row);
       }
       done.written += rows.length;
+    },
+    remove(at, rows) {
+      const shard = ofShard(shards, at);
+      checkRows(shard, rows);
+      for (const row of rows) {
+        shard.records.delete(row);
+        shard.present.delete(row);
+      }
     },
     count: (at) => ofShard(shards, at).present.size,
     scan(at, rowsMax) {

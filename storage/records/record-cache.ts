@@ -13,6 +13,7 @@ import {
   type CacheKernels,
   createPlacedMemory,
   createRowCache,
+  findPlace,
   type PlacedMemory,
   type RowCache,
 } from "../../src/kernels/row-cache.ts";
@@ -91,6 +92,7 @@ export function createRecordCache(options: {
     },
     read: (at, rows, records, found) => ofShard(at).readRows(rows, records, found),
     write: (at, rows, records) => ofShard(at).writeRows(rows, records),
+    remove: (at, rows) => ofShard(at).removeRows(rows),
     count(at) {
       ofShard(at).flush();
       return below.count(at);
@@ -184,6 +186,14 @@ class CachedRecords {
       this.#move(this.#records, places, given, undefined, some.length);
       for (const place of places) this.#held[place] = dirty;
       this.#release(pinned);
+    }
+  }
+
+  removeRows(rows: Int32Array): void {
+    this.#below.remove(this.#at, rows);
+    for (const row of rows) {
+      const place = findPlace(this.#cache, row);
+      if (place >= 0) this.#held[place] = absent;
     }
   }
 

@@ -56,6 +56,8 @@ export interface RecordStore {
   read(at: number, rows: Int32Array, records: Uint8Array, found: Uint8Array): void;
   /** Writes the records of `rows` (N), new ones or in place of those that are there. */
   write(at: number, rows: Int32Array, records: Uint8Array): void;
+  /** `rows` (N) of shard `at` have no record from now on; those that had none stay so. */
+  remove(at: number, rows: Int32Array): void;
   /** How many rows have a record. */
   count(at: number): number;
   /**
@@ -85,6 +87,18 @@ export function checkBatch(
   records: Uint8Array,
   found?: Uint8Array,
 ): void {
+  checkRows(shard, rows);
+  const bytes = rows.length * shard.recordBytes;
+  if (records.length < bytes || (found !== undefined && found.length < rows.length)) {
+    throw new RangeError(
+      `Expected ${bytes} bytes for ${rows.length} records of \`${shard.name}\`, ` +
+        `got ${records.length}`,
+    );
+  }
+}
+
+/** The same of rows alone. */
+export function checkRows(shard: RecordShard, rows: Int32Array): void {
   let before = -1;
   for (const row of rows) {
     if (row <= before || row >= shard.rows) {
@@ -94,13 +108,6 @@ export function checkBatch(
       );
     }
     before = row;
-  }
-  const bytes = rows.length * shard.recordBytes;
-  if (records.length < bytes || (found !== undefined && found.length < rows.length)) {
-    throw new RangeError(
-      `Expected ${bytes} bytes for ${rows.length} records of \`${shard.name}\`, ` +
-        `got ${records.length}`,
-    );
   }
 }
 

@@ -5,8 +5,11 @@
 // The write-ahead log stays on, in `spill` stores too: the binding cannot switch it off. It is
 // brought to the disk only by `sync`, whose stamp it holds under a key of its own: a log that lost
 // its end, which RocksDB takes for a crash, is noticed by that.
+//
+// A database that met a full disk takes no more writes, whatever room there is later: that ends the
+// generation, as soon as there is room for the next one's.
 
-import { closeSync, openSync } from "node:fs";
+import { closeSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { realDisk } from "../../src/disk.ts";
 import { TrainingError } from "../../src/errors.ts";
@@ -15,6 +18,7 @@ import { type Ledger, ofShard, onTier, openLedger } from "./ledger.ts";
 import { openRecordFiles } from "./record-file.ts";
 import {
   checkBatch,
+  checkRows,
   type RecordShard,
   type RecordStore,
   type RecordStoreOptions,
@@ -50,18 +54,9 @@ export async function openRocksRecords(options: RecordStoreOptions): Promise<Rec
   const path = join(directory, "rocksdb");
   const ledger = openLedger(options);
   const db = await openDatabase(path, ledger);
-  const keys = Array.from({ length: batchRows }, () => new Uint8Array(keyBytes));
-  const views = keys.map((key) => new DataView(key.buffer));
+  const keysOf = createKeys();
   const done = { read: 0, written: 0 };
-
-  /** The keys of rows first … first+count-1 of a batch, in memory that the next call reuses. */
-  function keysOf(at: number, rows: Int32Array): readonly Uint8Array[] {
-    for (const [i, row] of rows.entries()) {
-      views[i]?.setUint32(0, at);
-      views[i]?.setUint32(8, row);
-    }
-    return rows.length === batchRows ? keys : keys.slice(0, rows.length);
-  }
+  let isStuck = false;
 
   const store: RecordStore = {
     get stamp() {
@@ -96,6 +91,7 @@ export async function openRocksRecords(options: RecordStoreOptions): Promise<Rec
       checkBatch(shard, rows, records);
       const { recordBytes } = shard;
       ledger.write(at, rows, () => {
+        if (isStuck) throw stuck(shard, directory, path);
         for (let first = 0; first < rows.length; first += batchRows) {
           const keys = keysOf(at, rows.subarray(first, first + batchRows));
           attempt("write", shard, path, ledger, () => {
@@ -104,13 +100,19 @@ export async function openRocksRecords(options: RecordStoreOptions): Promise<Rec
               const begin = (first + i) * recordBytes;
               batch._put(key, records.subarray(begin, begin + recordBytes));
             }
+            isStuck = true;
             batch._writeSync({ sync: false });
+            isStuck = false;
             batch._closeSync();
           });
         }
         if (!pageCache) dropCached(path);
       });
       done.written += rows.length;
+    },
+    remove(at, rows) {
+      checkRows(ofShard(shards, at), rows);
+      ledger.remove(at, rows);
     },
     count: (at) => ledger.present(at).size,
     scan: (at, rowsMax) => scanRows(store, at, ofShard(shards, at), ledger.present(at), rowsMax),
@@ -127,11 +129,24 @@ export async function openRocksRecords(options: RecordStoreOptions): Promise<Rec
     },
     stats: () => ({ ...done, diskBytes: bytesIn(path) }),
     async close() {
-      await db.close();
+      await closed(db, path);
       if (keep === "spill") realDisk.remove(directory);
     },
   };
   return store;
+}
+
+/** Makes the keys of rows of a shard, at most a batch, in memory that the next call reuses. */
+function createKeys(): (at: number, rows: Int32Array) => readonly Uint8Array[] {
+  const keys = Array.from({ length: batchRows }, () => new Uint8Array(keyBytes));
+  const views = keys.map((key) => new DataView(key.buffer));
+  return (at, rows) => {
+    for (const [i, row] of rows.entries()) {
+      views[i]?.setUint32(0, at);
+      views[i]?.setUint32(8, row);
+    }
+    return rows.length === batchRows ? keys : keys.slice(0, rows.length);
+  };
 }
 
 /** The database that the ledger's stamp speaks of, or an empty one. */
@@ -152,6 +167,12 @@ async function openDatabase(path: string, ledger: Ledger): Promise<RocksDatabase
   await db.close();
   ledger.distrust();
   throw new RecordCorruptError(`rows of \`${everything.name}\``, path, "its log has lost its end");
+}
+
+async function closed(db: RocksDatabase, path: string): Promise<void> {
+  await db.close().catch((error) => {
+    throw refused("write", everything, path, error.cause ?? error);
+  });
 }
 
 /** Runs `body`; what RocksDB refuses becomes an error of the tier. */
@@ -186,6 +207,24 @@ function refused(
   }
   const code = full.test(cause.message) ? "ENOSPC" : cause.message;
   return refusal(action, what, path, code, { cause });
+}
+
+/** Room that a database begins with: its first logs and tables. */
+const roomBytes = 1 << 20;
+
+/** What a write meets after one that was refused: the full disk, or that there is room again. */
+function stuck({ name }: RecordShard, directory: string, path: string): Error {
+  const what = `rows of \`${name}\``;
+  const probe = join(directory, "room");
+  try {
+    onTier("write", what, path, () => writeFileSync(probe, new Uint8Array(roomBytes)));
+  } catch (error) {
+    if (error instanceof TrainingError) return error;
+    throw error;
+  } finally {
+    rmSync(probe, { force: true });
+  }
+  return refusal("write", what, path, "RocksDB takes no more after a refusal; there is room again");
 }
 
 function dropCached(path: string): void {

@@ -7,6 +7,7 @@ import { InputUnusableError } from "../../src/errors.ts";
 import { diskCode, temporarySuffix } from "../durable-files.ts";
 import { type OpenCheckpoint, openCheckpoint } from "../open-checkpoint.ts";
 import { type Pace, type PaceOptions, paceOf } from "../pace.ts";
+import { idsOfTable } from "../part-ids.ts";
 import { formatOf } from "./formats.ts";
 import type { FileNotes } from "./row-file.ts";
 import { rowsOfTable, type StoredTable, storedTable } from "./table-rows.ts";
@@ -58,11 +59,12 @@ export async function exportTable(
   pace.expect((format.isCounted ? 2 : 1) * stored.bytes);
   const counted = format.isCounted ? await countRows(checkpoint, stored, pace) : 0;
   const notes = notesOf(checkpoint, stored);
+  const dynamic = idsOfTable(checkpoint, stored.table);
   let rows = 0;
   const bytes = await writeWhole(disk, path, async (file) => {
     const writer = format.open(file, { dim, width }, notes, counted);
     for await (const chunk of rowsOfTable(checkpoint, stored, pace)) {
-      const ids = BigInt64Array.from(chunk.rows, BigInt);
+      const ids = BigInt64Array.from(chunk.rows, (row) => dynamic?.idOf(row) ?? BigInt(row));
       writer.write({ ids, vectors: chunk.weights, state: width > 0 ? chunk.state : undefined });
       rows += ids.length;
     }

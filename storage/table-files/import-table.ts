@@ -12,7 +12,7 @@ import type { TableSpec } from "../../src/embedding/options.ts";
 import type { RowRecords } from "../../src/embedding/row-store.ts";
 import { encodeRows } from "../../src/embedding/rows-part.ts";
 import { initialStateOf, quantaOf } from "../../src/embedding/slab.ts";
-import { InputUnusableError } from "../../src/errors.ts";
+import { InputUnusableError, InvalidOptionError } from "../../src/errors.ts";
 import { partNameOf, tableOfPart } from "../../src/training/part-names.ts";
 import { bytesToRead, type Manifest, type PartRecord } from "../checkpoint-store.ts";
 import { openStore } from "../directory-checkpoint-store.ts";
@@ -63,8 +63,9 @@ export interface ImportReport {
 /**
  * Makes a checkpoint of the same job in a new directory, in which the rows of one table are those
  * of a file. `loadModel` loads it, and a run whose `checkpoint.directory` it is goes on from it.
- * @throws InvalidOptionError (no such table), InputUnusableError (what is wrong with the file, or
- * the directory), CheckpointMissingError, CheckpointCorruptError, StoreFailedError
+ * @throws InvalidOptionError (no such table, or one of dynamic ids), InputUnusableError (what is
+ * wrong with the file, or the directory), CheckpointMissingError, CheckpointCorruptError,
+ * StoreFailedError
  */
 export async function importTable(
   directory: string,
@@ -75,6 +76,10 @@ export async function importTable(
   const format = formatOf(from);
   const checkpoint = openCheckpoint(directory, options.manifest, disk);
   const stored = storedTable(checkpoint, table);
+  if (stored.spec.dynamic !== undefined) {
+    const message = `Expected a table whose ids are rows, got \`${table}\`, whose ids are dynamic`;
+    throw new InvalidOptionError("table", `${message}: no file says which id has which row`);
+  }
   if (onDisk("open", out, () => disk.list(out)).length > 0) {
     const message = `Expected ${out} to be new or empty, as a checkpoint is made there`;
     throw new InputUnusableError(out, `${message}; name another directory`);

@@ -92,7 +92,7 @@ function storedAt(job: JobSpec, manifest: Manifest, table: number): StoredTable 
  * @throws CheckpointCorruptError
  */
 export async function* rowsOfTable(
-  checkpoint: Pick<OpenCheckpoint, "store" | "manifest">,
+  checkpoint: OpenCheckpoint,
   table: StoredTable,
   pace: Pace,
 ): AsyncGenerator<RowRecords, void, undefined> {
@@ -105,7 +105,7 @@ export async function* rowsOfTable(
 }
 
 function rowsOfRun(
-  checkpoint: Pick<OpenCheckpoint, "store" | "manifest">,
+  checkpoint: OpenCheckpoint,
   table: StoredTable,
   { tiles }: RowRun,
   pace: Pace,

@@ -4,8 +4,14 @@ import type { RecordChunk, RecordStore } from "../records/record-store.ts";
 import { ascending, at as elementsAt } from "../records/row-order.ts";
 import type { TierEntry, TierRequest } from "./ring.ts";
 
-/** Carries out requests, the entries of each one after the other; it throws what the store does. */
-export function createCarrier(store: RecordStore): (request: TierRequest) => void {
+/**
+ * Carries out requests, the entries of each one after the other; it throws what the store does.
+ * `isKept`: of which shards the store has what the checkpoint has.
+ */
+export function createCarrier(
+  store: RecordStore,
+  isKept: (at: number) => boolean = () => false,
+): (request: TierRequest) => void {
   /** The scan that is under way: its next chunk. Nothing goes down meanwhile. */
   let scanning: Iterator<RecordChunk> | undefined;
   const scan = ({ at, rows, records }: TierEntry): number => {
@@ -25,8 +31,14 @@ export function createCarrier(store: RecordStore): (request: TierRequest) => voi
         case "up":
           bringUp(store, entry);
           break;
+        case "drop":
+          store.remove(entry.at, entry.rows);
+          break;
         case "scan":
           request.shorten(i, scan(entry));
+          break;
+        case "kept":
+          for (const at of entry.rows.keys()) entry.rows[at] = isKept(at) ? 1 : 0;
           break;
         default:
           entry.kind satisfies never;

@@ -11,6 +11,8 @@
 //     down   rows, records                        the device writes both
 //     up     rows, found, records                 the tier writes the last two
 //     scan   rows, records                        from rows[0] on; the tier writes both
+//     kept   rows                                 for each shard 1 or 0; the tier writes it
+//     drop   rows                                 the device writes them
 //
 // Invariants
 //   T1. A slot is written again when its request was carried out and its answer given back.
@@ -41,7 +43,7 @@ const scanRows = 4096;
 /** Cells of a ring: posted, served. */
 export const tierRingCells = 2;
 
-const kinds = ["down", "up", "scan"] as const;
+const kinds = ["down", "up", "scan", "kept", "drop"] as const;
 
 type Kind = (typeof kinds)[number];
 
@@ -160,21 +162,26 @@ class Slot {
   }
 }
 
+/** The slot of a request, by its number. */
+function slotsOf(place: RingPlace): (request: number) => Slot {
+  const slots = Array.from({ length: place.shape.slots }, (_, i) => new Slot(place, i));
+  return (request) => {
+    const slot = slots[request % slots.length];
+    assert(slot !== undefined);
+    return slot;
+  };
+}
+
 /** The device's end. `onPost`: called after each request, where nobody else carries it out. */
 export function createRowsBelow(place: RingPlace, onPost: () => void = () => {}): RowsBelow {
   const { shape, cells, cellBase, peer } = place;
   const [postedCell, servedCell] = [cellBase, cellBase + 1];
-  const slots = Array.from({ length: shape.slots }, (_, i) => new Slot(place, i));
+  const slotOf = slotsOf(place);
   const atOf = new Map(shape.shards.map(({ shard }, at) => [shard, at]));
   /** Requests that ask for something and were not given back, oldest first. */
   const asked: number[] = [];
   let posted = 0;
   const counts = { asked: 0, hits: 0 };
-  const slotOf = (request: number): Slot => {
-    const slot = slots[request % shape.slots];
-    assert(slot !== undefined);
-    return slot;
-  };
   const placeOf = (shard: number): number => {
     const at = atOf.get(shard);
     assert(at !== undefined, `shard ${shard} lies below this device`);
@@ -194,11 +201,19 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
   const post = (): void => {
     const slot = slotOf(posted);
     if (slot.entries === 0) return;
-    const isAsking = Array.from({ length: slot.entries }, (_, i) => slot.read(i).kind);
-    if (isAsking.some((kind) => kind !== "down")) asked.push(posted);
+    if (isAsking(slot)) asked.push(posted);
     posted++;
     cells.store(postedCell, posted, [peer]);
     onPost();
+  };
+  /** A request of one entry, answered. */
+  const ask = async (kind: Kind, at: number, rows: number, what: string, first = 0) => {
+    await open();
+    slotOf(posted).add(kind, at, rows).rows[0] = first;
+    post();
+    const [answer] = await oldest(what);
+    assert(answer !== undefined);
+    return answer;
   };
   const oldest = async (what: string): Promise<TierEntry[]> => {
     const [request] = asked;
@@ -210,6 +225,9 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
   return {
     open,
     down: (shard, count): MovingRecords => slotOf(posted).add("down", placeOf(shard), count),
+    drop(shard, rows) {
+      slotOf(posted).add("drop", placeOf(shard), rows.length).rows.set(rows);
+    },
     up(shard, rows) {
       slotOf(posted).add("up", placeOf(shard), rows.length).rows.set(rows);
     },
@@ -224,27 +242,35 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
     close() {
       asked.shift();
     },
+    async kept() {
+      const { rows } = await ask("kept", 0, shape.shards.length, "open");
+      const kept = shape.shards.filter((_, at) => rows[at] === 1);
+      asked.shift();
+      return new Set(kept.map(({ shard }) => shard));
+    },
     async *scan(shard) {
       const at = placeOf(shard);
-      for (let from = 0; ; ) {
-        await open();
-        slotOf(posted).add("scan", at, scanRows).rows[0] = from;
-        post();
-        const [found] = await oldest("read a table");
-        if (found !== undefined && found.rows.length > 0) yield found;
+      for (let from: number | undefined = 0; from !== undefined; ) {
+        const found: TierEntry = await ask("scan", at, scanRows, "read a table", from);
+        if (found.rows.length > 0) yield found;
         asked.shift();
-        const last = found?.rows.at(-1);
-        if (last === undefined || (found?.rows.length ?? 0) < scanRows) return;
-        from = last + 1;
+        const last = found.rows.length < scanRows ? undefined : found.rows.at(-1);
+        from = last === undefined ? undefined : last + 1;
       }
     },
   };
 }
 
+/** Whether a request has an answer. */
+function isAsking(slot: Slot): boolean {
+  const kinds = Array.from({ length: slot.entries }, (_, i) => slot.read(i).kind);
+  return kinds.some((kind) => kind !== "down" && kind !== "drop");
+}
+
 /** The tier's end. */
 export interface TierEnd {
-  /** Resolves when there is a request. */
-  wait(): Promise<void>;
+  /** Resolves when there is a request, or `isTold` of something else. */
+  wait(isTold?: () => boolean): Promise<void>;
   /** The oldest request that is not done; undefined: there is none. */
   next(): TierRequest | undefined;
   /** The request is carried out; `hits` of its rows did not come from the disk. */
@@ -258,23 +284,26 @@ export interface TierRequest {
 }
 
 export function createTierEnd(place: RingPlace): TierEnd {
-  const { shape, cells, cellBase, peer } = place;
-  const slots = Array.from({ length: shape.slots }, (_, i) => new Slot(place, i));
+  const { cells, cellBase, peer } = place;
+  const slotOf = slotsOf(place);
   let served = 0;
   const isThere = () => cells.load(cellBase) > served;
   return {
-    wait: () => cells.waitUntil(() => `request ${served} of the device`, isThere),
+    wait: (isTold = () => false) =>
+      cells.waitUntil(
+        () => `request ${served} of the device`,
+        () => isThere() || isTold(),
+      ),
     next() {
-      const slot = isThere() ? slots[served % shape.slots] : undefined;
-      if (slot === undefined) return undefined;
+      if (!isThere()) return undefined;
+      const slot = slotOf(served);
       return {
         entries: Array.from({ length: slot.entries }, (_, i) => slot.read(i)),
         shorten: (entry, count) => slot.shorten(entry, count),
       };
     },
     done(hits) {
-      const slot = slots[served % shape.slots];
-      if (slot !== undefined) slot.hits = hits;
+      slotOf(served).hits = hits;
       served++;
       cells.store(cellBase + 1, served, [peer]);
     },

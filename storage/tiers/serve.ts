@@ -7,30 +7,56 @@
 //       rows where they can lie, never a wrong row (law 3).
 
 import type { Clock } from "../../src/clock.ts";
+import type { Disk } from "../../src/disk.ts";
 import type { TiersSpec } from "../../src/embedding/tiers.ts";
+import { TrainingError } from "../../src/errors.ts";
 import type { Kernels } from "../../src/kernels/kernels.ts";
-import { openRecords } from "../records/open-records.ts";
 import { patient } from "../records/patient-records.ts";
-import { type CachedRecordShard, createRecordCache } from "../records/record-cache.ts";
+import { createRecordCache } from "../records/record-cache.ts";
+import type { RecordStore } from "../records/record-store.ts";
 import { createCarrier } from "./carry-out.ts";
 import type { TierEnd } from "./ring.ts";
+import {
+  type FoundRows,
+  openTierStore,
+  type TierPlace,
+  type TierRecordShard,
+  type TierStore,
+} from "./tier-store.ts";
 
 /** `paused`: the disk is full, and somebody may make room; `slow`: a request takes long. */
 export type TierState = "serving" | "paused" | "slow";
 
+/** Lay durable rows to rest under the stamp of a checkpoint that is committed. */
+export interface TierCommand {
+  readonly type: "rest";
+  readonly stamp: string;
+}
+
+export type TierReport =
+  | { readonly type: TierState }
+  /** Told once, where there are durable rows and a checkpoint to go on from. */
+  | { readonly type: "found"; readonly found: FoundRows }
+  /** The answer to `rest`. */
+  | { readonly type: "rested"; readonly kept: FoundRows };
+
 export interface TierOptions {
   readonly end: TierEnd;
-  readonly shards: readonly CachedRecordShard[];
+  readonly shards: readonly TierRecordShard[];
   readonly tiers: Pick<TiersSpec, "ssd" | "ddrBytes" | "policy">;
-  /** The tier's own. */
-  readonly directory: string;
+  readonly place: TierPlace;
+  /** Of the checkpoint that the generation goes on from; undefined where it starts. */
+  readonly stamp?: string | undefined;
   /** As `RecordStoreOptions.pageCache`. */
   readonly pageCache?: boolean;
   readonly kernels: Kernels;
+  readonly disk: Disk;
   readonly clock: Pick<Clock, "now">;
   /** How long a request may take, the disk's making room included. */
   readonly deadlineMs: number;
-  onState(state: TierState): void;
+  /** A command, where one has come. It is taken when no request waits. */
+  nextCommand?(): TierCommand | undefined;
+  tell(report: TierReport): void;
 }
 
 /** A request that takes this much of the deadline is told of: the next may miss it. */
@@ -38,10 +64,12 @@ const slowShare = 0.1;
 
 /** Serves until a wait of the ring ends in an error; that, or the store's, is thrown. */
 export async function serveTier(options: TierOptions): Promise<never> {
-  const { end, shards, tiers, directory, kernels, clock, deadlineMs, onState } = options;
-  const { pageCache = true } = options;
-  const disk = await openRecords(tiers.ssd, { directory, shards, keep: "spill", pageCache });
-  const below = patient(disk, {
+  const { end, shards, tiers, place, stamp, kernels, clock, deadlineMs, tell } = options;
+  const { pageCache, disk, nextCommand = () => undefined } = options;
+  const records = await openTierStore({ kind: tiers.ssd, shards, place, stamp, pageCache, disk });
+  if (records.found !== undefined) tell({ type: "found", found: records.found });
+  const onState = (type: TierState) => tell({ type });
+  const below = patient(records, {
     clock,
     patienceMs: deadlineMs / 2,
     onFull: (isFull) => onState(isFull ? "paused" : "serving"),
@@ -50,24 +78,48 @@ export async function serveTier(options: TierOptions): Promise<never> {
   const cache =
     bytes === 0 ? undefined : createRecordCache({ below, shards, bytes, policy, kernels });
   const store = cache ?? below;
-  const carry = createCarrier(store);
+  const carry = createCarrier(store, records.isKept);
   let isSlow = false;
+  let command: TierCommand | undefined;
   onState("serving");
   try {
     for (;;) {
-      await end.wait();
+      await end.wait(() => {
+        command ??= nextCommand();
+        return command !== undefined;
+      });
       const request = end.next();
-      if (request === undefined) continue;
-      const startMs = clock.now();
-      const hitsBefore = cache?.hits() ?? 0;
-      carry(request); // S1
-      end.done((cache?.hits() ?? 0) - hitsBefore);
-      if (clock.now() - startMs > deadlineMs * slowShare !== isSlow) {
-        isSlow = !isSlow;
-        onState(isSlow ? "slow" : "serving");
+      if (request !== undefined) {
+        const startMs = clock.now();
+        const hitsBefore = cache?.hits() ?? 0;
+        carry(request); // S1
+        end.done((cache?.hits() ?? 0) - hitsBefore);
+        if (clock.now() - startMs > deadlineMs * slowShare !== isSlow) {
+          isSlow = !isSlow;
+          onState(isSlow ? "slow" : "serving");
+        }
+      } else if (command !== undefined) {
+        tell({ type: "rested", kept: await rested(store, records, command.stamp) });
+        command = undefined;
       }
     }
   } finally {
-    await store.close();
+    // Rows of a generation that is over: what cannot be closed must not hide why it ended.
+    await store.close().catch(() => {});
+  }
+}
+
+/** The checkpoint is committed: rows that cannot be kept beside it are a loss of time alone. */
+async function rested(
+  store: Pick<RecordStore, "sync">,
+  records: Pick<TierStore, "rest">,
+  stamp: string,
+): Promise<FoundRows> {
+  try {
+    store.sync(stamp);
+    return { rows: await records.rest() };
+  } catch (error) {
+    if (!(error instanceof TrainingError)) throw error;
+    return { rows: 0, reason: error.message };
   }
 }

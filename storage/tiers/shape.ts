@@ -5,8 +5,8 @@ import type { SparseOptimizerSpec } from "../../src/embedding/options.ts";
 import { stateWidth } from "../../src/kernels/kernels.ts";
 import { recordBytesOf } from "../../src/kernels/records.ts";
 import { type HeldShard, prefetchOf, type Topology, tableOf } from "../../src/training/topology.ts";
-import type { CachedRecordShard } from "../records/record-cache.ts";
 import type { TierRingShape } from "./ring.ts";
+import type { TierRecordShard } from "./tier-store.ts";
 
 /** The shards of a device that lie below its memory. */
 export function shardsBelow({ heldBy, distinctBy }: Topology, rank: number): HeldShard[] {
@@ -43,12 +43,23 @@ export function recordShardsOf(
   topology: Topology,
   rank: number,
   { shards }: TierRingShape,
-): CachedRecordShard[] {
-  return shardsBelow(topology, rank).map(({ name, firstBlock, firstColumn, rows, cache }, at) => {
+): TierRecordShard[] {
+  const { tables } = topology.input.model;
+  return shardsBelow(topology, rank).map(({ table, cache, ...shard }, at) => {
+    const { name, firstBlock, firstColumn, rows } = shard;
     const { recordBytes = 0, rowsMax = 0 } = shards[at] ?? {};
     const plannedBytes = cache?.ddrBytes;
     const place = `${name}-b${firstBlock}-c${firstColumn}`;
     const own = firstBlock + firstColumn === 0 ? name : place;
-    return { name: own, rows, recordBytes, rowsMax, plannedBytes };
+    const { keep } = tableOf(tables, table);
+    return { name: own, rows, recordBytes, rowsMax, plannedBytes, keep };
   });
+}
+
+/** The devices that have rows of durable tables below their memory. */
+export function durableRanks(topology: Topology): number[] {
+  const { tables } = topology.input.model;
+  const isDurable = ({ table }: HeldShard) => tableOf(tables, table).keep === "durable";
+  const ranks = Array.from({ length: topology.devices }, (_, rank) => rank);
+  return ranks.filter((rank) => shardsBelow(topology, rank).some(isDurable));
 }

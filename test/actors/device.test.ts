@@ -33,6 +33,7 @@ const reached = {
   isPaused: false,
   repairedIds: [0],
   staleRows: [0],
+  dynamicIds: { admitted: [0], evicted: [0], dropped: [0] },
 };
 
 test("tells that it is ready again and again, until it is asked something", async (t) => {

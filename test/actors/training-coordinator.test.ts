@@ -53,6 +53,7 @@ const beat = (step: number) => ({
   host: 0,
   beat: 1,
   isBridged: true,
+  tiers: [],
   steps: [step, step],
   lossFrom: 0,
   losses: [],

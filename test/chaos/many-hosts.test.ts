@@ -197,7 +197,8 @@ test.serial("a cluster that closes in mid-run leaves nothing running on its host
   await using _host = await joinHere(place.cluster, { launcher: threads.launcher });
   const run = await place.cluster.submit(place.job({ data: { passes: 50 } as JobOptions["data"] }));
   for await (const event of run.events()) if (event.type === "run.checkpointed") break;
-  t.deepEqual(threads.running().sort(), ["device:0", "device:1", "reader:0"]);
+  const expected = ["device:0", "device:1", "reader:0", "writer:0", "writer:1"];
+  t.deepEqual(threads.running().sort(), expected);
   const closedAtMs = performance.now();
   await place.cluster.close();
   while (threads.running().length > 0) await new Promise((resume) => setTimeout(resume, 20));

@@ -55,6 +55,23 @@ test.serial("a loss that is no number ends a run; submitted again, it is its twi
   );
 });
 
+test.serial("a bit that flipped on disk is found by who reads it, and passed over", async (t) => {
+  const trial = await chaos(job())
+    .disk("writer:0")
+    .flippedBit()
+    .at({ step: 12, during: "checkpoint" })
+    .kill("device:1")
+    .at({ step: 23, during: "checkpoint" })
+    .verify();
+  t.true(trial.faults.every(({ struck }) => struck));
+  t.deepEqual(
+    trial.incidents.map(({ reason }) => reason.code),
+    ["PEER_LOST", "CHECKPOINT_CORRUPT"],
+  );
+  t.is(trial.submissions, 1, "nobody has to do anything about it");
+  t.is(trial.committedStepsLost, 10, "the disk had taken them");
+});
+
 test.serial("a fault that had no occasion to strike says why", async (t) => {
   const trial = await chaos(job())
     .kill("tier:0")

@@ -126,3 +126,19 @@ test.serial("what dies between a cut and its commit costs the cut, and no bit", 
   t.true(killed >= 3, `${killed} were killed`);
   t.true(only(events, "run.incident").length >= 2);
 });
+
+test.serial(
+  "a bounded run may store 8 bits of a weight, and goes on from them near where it was",
+  async (t) => {
+    const calm = await calmResult();
+    await using place = await startTestCluster();
+    place.threads.plan([{ actor: "device:0", generation: 1, step: 35, point: 3, effect: "exit" }]);
+    const job = place.job({ mode: "bounded", checkpoint: { bits: 8 } });
+    const { result, events } = await play(place, job);
+    t.is(result.generation, 2);
+    t.is(only(events, "run.incident").length, 1);
+    t.not(result.digest, calm.digest);
+    const [own = 0, other = 0] = [result.logLoss, calm.logLoss];
+    t.true(Math.abs(own / other - 1) < 0.01, `${own}, ${other}`);
+  },
+);

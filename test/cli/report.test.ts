@@ -42,6 +42,18 @@ test("rows that were read late are reported table by table, where tables are sta
   );
 });
 
+test("what became of dynamic ids is reported table by table", (t) => {
+  t.false(reportOf(result).some((line) => line.startsWith("Dynamic ids")));
+  const counts = { admitted: 5204, evicted: 1200, dropped: 31, rows: 5000, rowsUsed: 4004 };
+  const dynamicIds = [{ table: "user", ...counts }];
+  t.true(
+    reportOf({ ...result, dynamicIds }).includes(
+      "Dynamic ids          `user`: 5,204 admitted, 1,200 evicted, 31 lookups dropped; " +
+        "4,004 of 5,000 rows in use",
+    ),
+  );
+});
+
 test("what a GiB would buy is told by table, that first to which it would bring most", (t) => {
   t.false(reportOf(result).some((line) => line.startsWith("Cached tables")));
   const now = { hbmBytes: 2e6, ddrBytes: 8e6, hbm: 0.5, ddr: 0.3, ssd: 0.2 };

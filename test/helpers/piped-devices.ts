@@ -112,6 +112,7 @@ export function startPipedDevices(options: {
           slot.labels.set(part.labels);
           slot.lengths.set(part.lengths);
           slot.ids.set(part.ids);
+          if (part.highs !== undefined) slot.highs?.set(part.highs);
           outlet.publish(stream, device, ticket, part);
         }
       }

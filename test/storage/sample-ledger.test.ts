@@ -1,6 +1,15 @@
 import test from "ava";
+import { SimulatedDisk } from "../../src/simulated-disk.ts";
 import { scheduleOf } from "../../src/training/schedule.ts";
-import { type Stretch, sampleLedger, timesTrained } from "../../storage/sample-ledger.ts";
+import { openStore } from "../../storage/directory-checkpoint-store.ts";
+import { pathsOf } from "../../storage/manifest.ts";
+import {
+  type Stretch,
+  sampleLedger,
+  stretchesOf,
+  timesTrained,
+} from "../../storage/sample-ledger.ts";
+import { commitCheckpoint, flipByte, testJob } from "../helpers/checkpoints.ts";
 
 // 25 samples in batches of 10: three steps a pass, the last one short.
 const schedule = scheduleOf({ samples: 25, batchSize: 10, passes: 2 });
@@ -23,4 +32,35 @@ test("a generation that began too early trained samples twice, one too late left
   t.deepEqual(twice, { samples: 25, once: 15, never: 0, twice: 10 });
   const [never] = sampleLedger([stretch(1, 0, 2), stretch(2, 3, 6)], schedule, order);
   t.deepEqual(never, { samples: 25, once: 20, never: 5, twice: 0 }, "the short batch is missing");
+});
+
+/** Generation 1 commits 10 and 20; generation 2 goes on from the one of them that it is told. */
+function startStore(passOver20: boolean) {
+  const disk = new SimulatedDisk();
+  const store = openStore({ directory: "/run", disk, ...testJob });
+  store.beginGeneration();
+  commitCheckpoint(store, { generation: 1, cut: 10 });
+  const second = commitCheckpoint(store, { generation: 1, cut: 20 });
+  const claimed = store.beginGeneration(undefined, passOver20 ? [second.sha256] : []);
+  commitCheckpoint(store, { generation: 2, cut: 30 });
+  return { disk, claimed };
+}
+
+test("the stretches of a store are those that its generations committed, and no others", (t) => {
+  const { disk } = startStore(false);
+  const expected = [stretch(1, 0, 10), stretch(1, 10, 20), stretch(2, 20, 30)];
+  t.deepEqual(stretchesOf("/run", disk), expected);
+});
+
+test("a checkpoint that was passed over has no stretch: its steps were trained again", (t) => {
+  const { disk, claimed } = startStore(true);
+  t.is(claimed.latest?.cut, 10);
+  t.regex(claimed.damaged[0]?.path ?? "", /000000020-g000001/);
+  t.deepEqual(stretchesOf("/run", disk), [stretch(1, 0, 10), stretch(2, 10, 30)]);
+});
+
+test("where a generation's record is damaged, its first manifest says where it began", (t) => {
+  const { disk } = startStore(false);
+  flipByte(disk, pathsOf("/run").generation(2), 20);
+  t.deepEqual(stretchesOf("/run", disk).at(-1), stretch(2, 20, 30));
 });

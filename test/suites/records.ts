@@ -88,7 +88,7 @@ const plan = fc.array(
   fc.nat(recordShards.length - 1).chain((at) =>
     fc.record({
       at: fc.constant(at),
-      isWrite: fc.boolean(),
+      act: fc.constantFrom("read", "write", "remove"),
       rows: batchOf(recordShards[at] ?? { name: "", rows: 1, recordBytes: 1 }),
     }),
   ),
@@ -113,12 +113,15 @@ export function testRecords(test: TestFn, name: string, start: () => RecordsUnde
         const subject = start();
         const store = await subject.open(recordShards);
         const expected = recordShards.map(() => new Map<number, Uint8Array>());
-        for (const [version, { at, isWrite, rows }] of calls.entries()) {
+        for (const [version, { at, act, rows }] of calls.entries()) {
           const [shard, known] = [recordShards[at], expected[at]];
           if (shard === undefined || known === undefined) throw new Error("There is no such shard");
-          if (isWrite) {
+          if (act === "write") {
             store.write(at, rows, recordsOf(shard, rows, version));
             for (const row of rows) known.set(row, recordOf(shard, row, version));
+          } else if (act === "remove") {
+            store.remove(at, rows);
+            for (const row of rows) known.delete(row);
           } else {
             const wanted = Array.from(rows, (row) => known.get(row));
             t.is(differences(readRows(store, at, shard, rows), wanted), 0);
@@ -145,6 +148,7 @@ export function testRecords(test: TestFn, name: string, start: () => RecordsUnde
         instanceOf: RangeError,
       });
       t.throws(() => store.write(0, Int32Array.from(rows), records), { instanceOf: RangeError });
+      t.throws(() => store.remove(0, Int32Array.from(rows)), { instanceOf: RangeError });
     }
     t.throws(() => store.write(0, Int32Array.of(1), new Uint8Array(35)), {
       instanceOf: RangeError,
@@ -180,6 +184,8 @@ export function testDurableRecords(
     const first = await subject.open(recordShards);
     t.is(first.stamp, undefined);
     first.write(0, rows, recordsOf(shard, rows, 1));
+    first.write(0, Int32Array.of(1, 4), new Uint8Array(72));
+    first.remove(0, Int32Array.of(1, 2, 4));
     first.sync("step 12");
     t.is(first.stamp, "step 12");
     await first.close();
@@ -191,24 +197,27 @@ export function testDurableRecords(
     await second.close();
   });
 
-  test(`${name}: what was written after a sync is of no cut, and not there again`, async (t) => {
-    const subject = start();
-    t.teardown(subject.close);
-    const first = await subject.open(recordShards);
-    first.write(0, Int32Array.of(7), new Uint8Array(36));
-    first.sync("step 12");
-    first.write(0, Int32Array.of(8), new Uint8Array(36));
-    t.is(first.stamp, undefined);
-    await first.close();
-    const second = await subject.open(recordShards);
-    t.is(second.stamp, undefined);
-    t.is(second.count(0), 0);
-    t.deepEqual(
-      readRows(second, 0, { name: "user", rows: 10, recordBytes: 36 }, Int32Array.of(7)),
-      [undefined],
-    );
-    await second.close();
-  });
+  for (const change of ["written", "removed"] as const) {
+    test(`${name}: what was ${change} after a sync is of no cut, and not there again`, async (t) => {
+      const subject = start();
+      t.teardown(subject.close);
+      const first = await subject.open(recordShards);
+      first.write(0, Int32Array.of(7), new Uint8Array(36));
+      first.sync("step 12");
+      if (change === "removed") first.remove(0, Int32Array.of(7));
+      else first.write(0, Int32Array.of(8), new Uint8Array(36));
+      t.is(first.stamp, undefined);
+      await first.close();
+      const second = await subject.open(recordShards);
+      t.is(second.stamp, undefined);
+      t.is(second.count(0), 0);
+      t.deepEqual(
+        readRows(second, 0, { name: "user", rows: 10, recordBytes: 36 }, Int32Array.of(7)),
+        [undefined],
+      );
+      await second.close();
+    });
+  }
 
   test(`${name}: records of other shards are not taken for one's own`, async (t) => {
     const subject = start();

@@ -3,6 +3,7 @@
 // whose bytes are those formulas' too, and whose model is the same.
 
 import test, { type ExecutionContext } from "ava";
+import { dynamicOptions } from "../../src/embedding/dynamic-options.ts";
 import { sparseOptimizerOptions, type TableOptions } from "../../src/embedding/options.ts";
 import { type ChannelName, channelNames, type Exchange } from "../../src/exchange/exchange.ts";
 import { type ExchangeSpec, exactExchange } from "../../src/exchange/options.ts";
@@ -19,6 +20,7 @@ import { startBridgedHosts } from "../exchange/bridged-hosts.ts";
 import { localPart, startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
 import { leavesOfParts } from "../helpers/parts.ts";
 import { plannedTable, settingOf } from "../helpers/plans.ts";
+import { mix64 } from "../helpers/wide-ids.ts";
 
 // W devices, T tables of the same size, b samples of each device, D columns, P ids in every bag.
 const [W, T, b, D, P] = [4, 8, 6, 16, 4] as const;
@@ -104,7 +106,7 @@ async function sentInStep(
 const frameHeader = 2 * 4;
 const stale = { stalePartials: 0, stalePooled: 0, staleRows: 0 };
 const vectors = { partials: 0, pooled: 0, dPooled: 0, dPartials: 0, ...stale };
-const nothing = { ...vectors, rows: 0, dRows: 0, rowSums: 0, scores: 0 };
+const nothing = { ...vectors, bagLengths: 0, rows: 0, dRows: 0, rowSums: 0, scores: 0 };
 const losses = (W - 1) * 8 * (slices / W);
 
 test("a step on one host sends what the formulas of table-wise sharding say", async (t) => {
@@ -135,6 +137,30 @@ test("rows over all devices: ids are dealt out, lengths and vectors go to everyb
     losses,
   };
   for (const sent of await sentInStep(t, input, batch)) t.deepEqual(sent, expected);
+});
+
+test("dynamic ids are dealt out in two words, and means cost a length for each bag", async (t) => {
+  const dynamic = dynamicOptions.parse({});
+  const rowWise = { sharding: "row-wise", rowBlocks: W, pooling: "mean" } as const;
+  const input = inputOf({ ...rowWise, dynamic, idBits: 64 });
+  // One id of each bag in each block.
+  const idOf = (random: RandomStream, place: number) => {
+    for (let id = random.below(1000); ; id++) {
+      if (mix64(BigInt(id)) % BigInt(W) === BigInt(place)) return id;
+    }
+  };
+  const batch = batchOf(0, idOf);
+  const sent = await sentInStep(t, input, { ...batch, highs: new Int32Array(batch.ids.length) });
+  for (const one of sent) {
+    t.deepEqual(one, {
+      ...nothing,
+      ids: (W - 1) * (T * b * (4 + 8 * (P / W)) + frameHeader),
+      bagLengths: (W - 1) * T * b * 4,
+      pooled: (W - 1) * T * b * D * 4,
+      dPooled: (W - 1) * T * b * D * 4,
+      losses,
+    });
+  }
 });
 
 test("columns over devices: ids travel once for each shard, vectors as those of whole tables", async (t) => {

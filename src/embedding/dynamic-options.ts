@@ -1,0 +1,55 @@
+// What a job says about a table with dynamic ids: which ids get a row, and which lose theirs.
+
+import { z } from "zod";
+
+/** When an id that has no row is given one; until then it counts for nothing in its bag. */
+const admissionOptions = z.discriminatedUnion("kind", [
+  /** On first sight. */
+  z.strictObject({ kind: z.literal("all") }),
+  /** At its `count`-th occurrence. An id that is not seen for a while counts from 1 again. */
+  z.strictObject({ kind: z.literal("frequency"), count: z.int().min(1).max(1_000_000) }),
+  /** At each occurrence with this probability, drawn by the job's seed. */
+  z.strictObject({ kind: z.literal("probability"), probability: z.number().gt(0).max(1) }),
+]);
+
+/** Which ids lose their rows at a decision. */
+const evictionOptions = z.discriminatedUnion("kind", [
+  /**
+   * Those of least count, as many as it takes to leave this share of each block's rows free.
+   * Counts are halved at each decision.
+   */
+  z.strictObject({ kind: z.literal("lfu"), free: z.number().min(0).lt(1).default(0.1) }),
+  /** Those that were in no batch of the last `steps` steps. */
+  z.strictObject({ kind: z.literal("age"), steps: z.int().min(1) }),
+]);
+
+/** Any id gets a row of its own, as far as there are rows. */
+export const dynamicOptions = z.strictObject({
+  admission: admissionOptions.prefault({ kind: "all" }),
+  eviction: evictionOptions.prefault({ kind: "lfu" }),
+  /** Ids lose their rows at steps that are multiples of this one, and only there. */
+  everySteps: z.int().min(1).max(1_000_000).default(100),
+});
+
+export type DynamicSpec = z.output<typeof dynamicOptions>;
+export type AdmissionSpec = DynamicSpec["admission"];
+export type EvictionSpec = DynamicSpec["eviction"];
+
+/** What of a table decides when its ids lose rows. */
+interface Deciding {
+  readonly dynamic?: DynamicSpec | undefined;
+}
+
+/** Whether ids of a table lose their rows before step `step` looks any up. */
+export function isDecision({ dynamic }: Deciding, step: number): boolean {
+  return dynamic !== undefined && step > 0 && step % dynamic.everySteps === 0;
+}
+
+/** The first step after `step` at which ids of some table lose their rows. */
+export function nextDecision(tables: readonly Deciding[], step: number): number {
+  return tables.reduce((next, { dynamic }) => {
+    if (dynamic === undefined) return next;
+    const { everySteps } = dynamic;
+    return Math.min(next, (Math.floor(step / everySteps) + 1) * everySteps);
+  }, Number.POSITIVE_INFINITY);
+}

@@ -1,0 +1,242 @@
+// The records below one device: those of `spill` tables, which die with their generation, and those
+// of `durable` ones, which outlive it under the stamp of a checkpoint.
+//
+//   <root>/<owner>-<generation>-<device>    of one generation: spill, durable
+//   <root>/<owner>-kept-<stamp>-<shards>    at rest: of nobody
+//
+// Invariants
+//   R1. What is at rest is whole, stamped and closed: a rename lays it there after its last byte.
+//   R2. A rename takes it from there: one generation has it, and no older one can reach it (law 3).
+//   R3. It counts only under the stamp of the checkpoint that the generation goes on from; whatever
+//       else is found is removed, and the checkpoint fills the store.
+
+import { createHash } from "node:crypto";
+import { endianness } from "node:os";
+import { join } from "node:path";
+import type { Disk } from "../../src/disk.ts";
+import { TrainingError } from "../../src/errors.ts";
+import { diskCode, makeDurableDirectory } from "../durable-files.ts";
+import { ofShard, onTier } from "../records/ledger.ts";
+import { openRecords, type RecordStoreKind } from "../records/open-records.ts";
+import type { CachedRecordShard } from "../records/record-cache.ts";
+import type { Keep, RecordShard, RecordStore } from "../records/record-store.ts";
+
+/** A shard as a tier has it. */
+export interface TierRecordShard extends CachedRecordShard {
+  readonly keep: Keep;
+}
+
+/** Where the files of one device's tiers lie in one generation. */
+export interface TierPlace {
+  readonly root: string;
+  /** Whose they are: no two checkpoint directories have the same. */
+  readonly owner: string;
+  readonly generation: number;
+  readonly device: number;
+}
+
+/** What was there for the durable shards of a tier. */
+export interface FoundRows {
+  /** Rows that need not be read from the checkpoint. */
+  readonly rows: number;
+  /** Why there are none. */
+  readonly reason?: string;
+}
+
+export interface TierStore extends RecordStore {
+  /** Undefined where no shard is durable, or there is no checkpoint to go on from. */
+  readonly found: FoundRows | undefined;
+  /** Whether the store has all of shard `at` that the checkpoint has. */
+  isKept(at: number): boolean;
+  /**
+   * Lays the durable shards to rest under the stamp of the last `sync`; they are closed, and
+   * nothing may be asked of them afterwards. Returns how many rows they have.
+   */
+  rest(): Promise<number>;
+}
+
+export interface TierStoreOptions {
+  readonly kind: RecordStoreKind;
+  readonly shards: readonly TierRecordShard[];
+  readonly place: TierPlace;
+  /** Of the checkpoint that the generation goes on from. */
+  readonly stamp: string | undefined;
+  /** As `RecordStoreOptions.pageCache`. */
+  readonly pageCache?: boolean | undefined;
+  /** For directories; records are read and written by their stores. */
+  readonly disk: Disk;
+}
+
+/** What one generation has of the disk, for one device. */
+export function tierDirectory({ root, owner, generation, device }: TierPlace): string {
+  return join(root, `${owner}-${generation}-${device}`);
+}
+
+/** Removes what nobody needs any more; what the disk refuses now is removed another time. */
+export function removeLeftover(disk: Disk, path: string): void {
+  try {
+    disk.remove(path);
+  } catch (error) {
+    if (diskCode(error) === undefined) throw error;
+  }
+}
+
+/** Opens the stores of a tier, and takes what lies at rest for it. */
+export async function openTierStore(options: TierStoreOptions): Promise<TierStore> {
+  const { kind, shards, place, stamp, pageCache = true, disk } = options;
+  const directory = tierDirectory(place);
+  removeLeftover(disk, directory);
+  removeOld(disk, place, stamp);
+  const spilled = shards.filter(({ keep }) => keep === "spill");
+  const kept = shards.filter(({ keep }) => keep === "durable");
+  const open = (keep: Keep, own: readonly TierRecordShard[]) =>
+    openRecords(kind, { directory: join(directory, keep), keep, shards: own, pageCache });
+  const restOf = (of: string) => join(place.root, keptName(place, of, kind, kept));
+  const spill = spilled.length === 0 ? undefined : await open("spill", spilled);
+  const taken =
+    kept.length === 0
+      ? undefined
+      : await openTaken(options, directory, restOf, () => open("durable", kept));
+  const durable = taken?.store;
+  const rowsKept = () => kept.reduce((sum, _, at) => sum + (durable?.count(at) ?? 0), 0);
+  const route = shards.map((shard) => {
+    const [store, own] = shard.keep === "spill" ? [spill, spilled] : [durable, kept];
+    if (store === undefined) throw new RangeError(`The tier has no store for ${shard.name}`);
+    return {
+      store,
+      at: own.indexOf(shard),
+      isKept: store === durable && taken?.reason === undefined,
+    };
+  });
+  const stores = [spill, durable].filter((store) => store !== undefined);
+  let isAtRest = false;
+  const reason = taken?.reason;
+  const found = reason === undefined ? { rows: rowsKept() } : { rows: 0, reason };
+  return {
+    found: stamp === undefined || taken === undefined ? undefined : found,
+    isKept: (at) => ofShard(route, at).isKept,
+    async rest() {
+      const stamped = durable?.stamp;
+      if (durable === undefined || stamped === undefined) return 0;
+      const rows = rowsKept();
+      const atRest = restOf(stamped);
+      isAtRest = true;
+      await durable.close();
+      onTier("write", "durable rows", atRest, () => {
+        disk.remove(atRest);
+        disk.rename(join(directory, "durable"), atRest); // R1
+        disk.syncDirectory(place.root);
+      });
+      return rows;
+    },
+    get stamp() {
+      return durable?.stamp;
+    },
+    read(at, rows, records, found) {
+      const own = ofShard(route, at);
+      own.store.read(own.at, rows, records, found);
+    },
+    write(at, rows, records) {
+      const own = ofShard(route, at);
+      own.store.write(own.at, rows, records);
+    },
+    remove(at, rows) {
+      const own = ofShard(route, at);
+      own.store.remove(own.at, rows);
+    },
+    count(at) {
+      const own = ofShard(route, at);
+      return own.store.count(own.at);
+    },
+    scan(at, rowsMax) {
+      const own = ofShard(route, at);
+      return own.store.scan(own.at, rowsMax);
+    },
+    sync(next) {
+      for (const store of stores) store.sync(next);
+    },
+    stats() {
+      const all = stores.map((store) => store.stats());
+      const sumOf = (count: "read" | "written" | "diskBytes") =>
+        all.reduce((sum, one) => sum + one[count], 0);
+      return { read: sumOf("read"), written: sumOf("written"), diskBytes: sumOf("diskBytes") };
+    },
+    async close() {
+      for (const store of stores) if (store !== durable || !isAtRest) await store.close();
+    },
+  };
+}
+
+/** A durable store, and why it has not what the checkpoint has: undefined where it has. */
+interface Taken {
+  readonly store: RecordStore;
+  readonly reason: string | undefined;
+}
+
+/** The durable store: with what is at rest under the stamp, or empty. */
+async function openTaken(
+  { stamp, disk }: TierStoreOptions,
+  directory: string,
+  restOf: (stamp: string) => string,
+  open: () => Promise<RecordStore>,
+): Promise<Taken> {
+  const own = join(directory, "durable");
+  onTier("write", "the tier's directory", directory, () => {
+    makeDurableDirectory(disk, directory);
+  });
+  const isTaken = stamp !== undefined && take(disk, restOf(stamp), own);
+  let reason = isTaken ? "they have no stamp" : "none are at rest under its stamp";
+  try {
+    const store = await open();
+    if (isTaken && store.stamp === stamp) return { store, reason: undefined }; // R3
+    if (store.stamp === undefined) return { store, reason };
+    reason = "their stamp is that of another one";
+    await store.close();
+  } catch (error) {
+    // Damage is a reason to read the checkpoint; where the disk is at fault, that comes again.
+    if (!isTaken || !(error instanceof TrainingError)) throw error;
+    reason = error.message;
+  }
+  onTier("write", "rows of another checkpoint", own, () => disk.remove(own));
+  return { store: await open(), reason };
+}
+
+/** R2 */
+function take(disk: Disk, atRest: string, own: string): boolean {
+  return onTier("read", "durable rows", atRest, () => {
+    if (!disk.exists(atRest)) return false;
+    disk.rename(atRest, own);
+    return true;
+  });
+}
+
+/** What older generations left that were killed, and what rests under stamps that are over. */
+function removeOld(
+  disk: Disk,
+  { root, owner, generation }: TierPlace,
+  stamp: string | undefined,
+): void {
+  for (const name of disk.list(root)) {
+    const [of, kind, under] = name.split("-");
+    if (of !== owner) continue;
+    const isOver = kind === "kept" ? under !== shortOf(stamp) : Number(kind) < generation;
+    if (isOver) removeLeftover(disk, join(root, name));
+  }
+}
+
+/** The name has what decides whether the bytes at rest can be read as these shards. */
+function keptName(
+  { owner }: TierPlace,
+  stamp: string,
+  kind: RecordStoreKind,
+  shards: readonly RecordShard[],
+): string {
+  const shapes = shards.map(({ name, rows, recordBytes }) => [name, rows, recordBytes]);
+  const text = JSON.stringify([kind, endianness(), shapes]);
+  const hash = createHash("sha256").update(text).digest("hex").slice(0, 16);
+  return `${owner}-kept-${shortOf(stamp)}-${hash}`;
+}
+
+function shortOf(stamp: string | undefined): string | undefined {
+  return stamp?.slice(0, 16);
+}

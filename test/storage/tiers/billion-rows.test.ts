@@ -1,0 +1,71 @@
+// A table of 10⁹ rows costs what of it was touched: memory, disk, checkpoint and restore.
+
+import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import test from "ava";
+import { csv, type RunEvent } from "../../../index.ts";
+import { only, play, startTestCluster } from "../../helpers/clusters.ts";
+
+const rows = 1_000_000_000;
+const samples = 2000;
+/** Two of every three ids come again; half are near the top of the table, the others anywhere. */
+const ids = Array.from({ length: samples }, (_, i) => {
+  const distinct = i % Math.ceil(samples / 3);
+  return distinct % 2 === 0 ? rows - 1 - distinct : (distinct * 1_299_709) % rows;
+});
+const touched = new Set(ids).size;
+const mib = 2 ** 20;
+
+/** Bytes that all files below a directory take of the disk: holes take none. */
+function diskBytes(path: string): number {
+  const found = statSync(path);
+  if (!found.isDirectory()) return 512 * found.blocks;
+  return readdirSync(path).reduce((sum, name) => sum + diskBytes(join(path, name)), 0);
+}
+
+const pauseAt = (step: number) => (event: RunEvent, run: { cancel(): Promise<unknown> }) =>
+  event.type === "run.checkpointed" && event.step === step ? run.cancel() : undefined;
+
+test.serial("a table of 10⁹ rows costs nothing until used", async (t) => {
+  await using place = await startTestCluster(1);
+  const root = dirname(place.job().checkpoint?.directory ?? "");
+  mkdirSync(root, { recursive: true });
+  const path = join(root, "samples.csv");
+  const lines = ids.map((id, i) => `${i % 3 === 0 ? 1 : 0},${i / samples},${id}`);
+  writeFileSync(path, `label,price,user\n${lines.join("\n")}\n`);
+  const digests: string[] = [];
+  for (const ssd of ["file", "rocksdb"] as const) {
+    const before = process.memoryUsage().rss;
+    const directory = join(root, ssd);
+    const { evaluation: _evaluation, ...common } = place.job({
+      model: {
+        kind: "dlrm",
+        dense: 1,
+        tables: [{ name: "user", rows, dim: 8, tier: "cached", keep: "durable" }],
+        bottom: [8],
+        top: [8, 1],
+      },
+      checkpoint: { everySteps: 16, directory },
+      tiers: { hbmBytes: mib, ddrBytes: mib, ssd },
+    });
+    const columns = { label: "label", dense: ["price"] };
+    const categorical = [{ column: "user", ids: "integer" as const }];
+    const data = csv(path, { ...columns, categorical, batchSize: 64, cache: join(root, "cache") });
+    const job = { ...common, data };
+    await play(place, job, pauseAt(16));
+    const { result, events } = await play(place, job);
+    t.is(result.status, "finished");
+    digests.push(result.digest);
+    const [kept] = only(events, "run.durable").filter(({ action }) => action === "kept");
+    t.is(kept?.rows, touched);
+    const parts = only(events, "run.checkpointed").at(-1)?.bytes ?? Number.POSITIVE_INFINITY;
+    t.true(parts < 64 * touched + 4096, `${parts} bytes of checkpoint for ${touched} rows`);
+    // A page for a row that lies alone, and what says which rows there are.
+    const disk = diskBytes(join(directory, "tiers"));
+    t.true(disk < 2 * 8192 * touched, `${disk} bytes of disk for ${touched} rows`);
+    const grown = process.memoryUsage().rss - before;
+    t.true(grown < 512 * mib, `${Math.round(grown / mib)} MiB more memory`);
+    t.log(`${ssd}: ${touched} rows: ${parts} B saved, ${disk} B of disk, ${grown} B of memory`);
+  }
+  t.is(digests[0], digests[1]);
+});

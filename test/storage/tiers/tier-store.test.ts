@@ -1,0 +1,125 @@
+// What lies at rest between two generations: one of them has it, under its stamp, or none.
+
+import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { realDisk } from "../../../src/disk.ts";
+import {
+  openTierStore,
+  type TierRecordShard,
+  type TierStore,
+  tierDirectory,
+} from "../../../storage/tiers/tier-store.ts";
+import { readRows, recordOf, recordsOf } from "../../suites/records.ts";
+
+const user: TierRecordShard = {
+  name: "user",
+  rows: 1000,
+  recordBytes: 36,
+  rowsMax: 64,
+  keep: "durable",
+};
+const item: TierRecordShard = { ...user, name: "item", keep: "spill" };
+const shards = [item, user];
+const rows = Int32Array.from({ length: 50 }, (_, i) => 3 * i);
+const [older, newer] = ["a".repeat(64), "b".repeat(64)];
+
+for (const kind of ["file", "rocksdb"] as const) {
+  /** A place of its own, and how a generation opens what is there for a checkpoint. */
+  const start = (t: ExecutionContext) => {
+    const root = mkdtempSync(join(tmpdir(), "osiris-tier-"));
+    t.teardown(() => rmSync(root, { recursive: true, force: true }));
+    const placeOf = (generation: number) => ({ root, owner: "c0ffee", generation, device: 0 });
+    return {
+      root,
+      directoryOf: (generation: number) => tierDirectory(placeOf(generation)),
+      open: (generation: number, stamp?: string) =>
+        openTierStore({ kind, shards, stamp, disk: realDisk, place: placeOf(generation) }),
+    };
+  };
+
+  const write = (store: TierStore, version: number) => {
+    for (const [at, shard] of shards.entries()) {
+      store.write(at, rows, recordsOf(shard, rows, version));
+    }
+  };
+
+  const readAll = (store: TierStore) => readRows(store, 1, user, rows);
+  const allOf = (version: number) => Array.from(rows, (row) => recordOf(user, row, version));
+
+  test(`${kind}: the next generation has the durable rows, and no other one has`, async (t) => {
+    const { root, open } = start(t);
+    const first = await open(1);
+    t.is(first.found, undefined, "nothing to go on from");
+    write(first, 1);
+    first.sync(older);
+    t.is(await first.rest(), rows.length);
+    await first.close();
+    const second = await open(2, older);
+    t.deepEqual(second.found, { rows: rows.length });
+    t.deepEqual([0, 1].map(second.isKept), [false, true]);
+    t.is(second.count(0), 0);
+    t.deepEqual(readAll(second), allOf(1));
+    const third = await open(3, older);
+    t.like(third.found, { rows: 0, reason: "none are at rest under its stamp" });
+    t.is(third.count(1), 0);
+    await third.close();
+    await second.close().catch((error: unknown) => t.like(error, { code: "TIER_WRITE" }));
+    t.deepEqual(
+      readdirSync(root).filter((name) => name.includes("kept")),
+      [],
+    );
+  });
+
+  test(`${kind}: what a generation that is over lays to rest late is of its own stamp`, async (t) => {
+    const { root, open } = start(t);
+    const zombie = await open(1);
+    write(zombie, 1);
+    const next = await open(2);
+    write(next, 2);
+    next.sync(newer);
+    await next.rest();
+    t.throws(() => zombie.sync(older), { code: "TIER_WRITE" }, "its directory is gone");
+    await zombie.rest();
+    const third = await open(3, newer);
+    t.deepEqual(third.found, { rows: rows.length });
+    t.deepEqual(readAll(third), allOf(2));
+    t.deepEqual(
+      readdirSync(root).filter((name) => name.includes("kept")),
+      [],
+    );
+    for (const store of [zombie, next, third]) await store.close().catch(() => {});
+  });
+
+  test(`${kind}: the first write takes the stamp away, before any row changes`, async (t) => {
+    const { root, open, directoryOf } = start(t);
+    const first = await open(1);
+    write(first, 1);
+    first.sync(older);
+    await first.rest();
+    const [name = ""] = readdirSync(root).filter((one) => one.includes("kept"));
+    const second = await open(2, older);
+    second.write(1, Int32Array.of(3), recordsOf(user, Int32Array.of(3), 9));
+    // A crash now: what is on the disk lies there for the next one.
+    cpSync(join(directoryOf(2), "durable"), join(root, "crashed"), { recursive: true });
+    await second.close();
+    renameSync(join(root, "crashed"), join(root, name));
+    const third = await open(3, older);
+    t.like(third.found, { rows: 0, reason: "they have no stamp" });
+    t.is(third.count(1), 0);
+    await third.close();
+  });
+
+  test(`${kind}: rows that changed since the stamp are not laid to rest`, async (t) => {
+    const { root, open } = start(t);
+    const store = await open(1);
+    write(store, 1);
+    t.is(await store.rest(), 0);
+    await store.close();
+    t.deepEqual(
+      readdirSync(root).filter((name) => name.includes("kept")),
+      [],
+    );
+  });
+}

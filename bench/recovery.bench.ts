@@ -156,7 +156,7 @@ export async function writtenBytes(
   differential: CheckpointSpec["differential"],
   bits: 32 | 4,
   share: number,
-  count = 100_000,
+  count = 20_000,
 ): Promise<number[]> {
   const tables = [{ name: "T0", rows: count, dim: 64 }];
   const device = deviceOf(

@@ -14,8 +14,8 @@
 //   J3. When a generation ends, however it ends, all its hosts are told at once: nobody waits for a
 //       deadline, and no device is left standing.
 //   J4. Other devices are a plan and no failure: they count as no restart.
-//   J5. A checkpoint that could not be restored, as its bytes are not those that it names, is passed
-//       over for the one before it.
+//   J5. A checkpoint that could not be restored, as its bytes are not those that it names, is
+//       passed over for the one before it.
 
 import {
   assign,

@@ -120,8 +120,8 @@ export function savedBytesMax(
 const denseSlotsMax = 2;
 
 /**
- * Of the parts of a checkpoint, those that have something of what this device holds, but for rows of
- * the shards that are `kept`: they are there. In the order in which they are restored: rows come
+ * Of the parts of a checkpoint, those that have something of what this device holds, but for rows
+ * of the shards that are `kept`: they are there. In the order in which they are restored: rows come
  * after the ids that have them.
  */
 export function partsNeeded(

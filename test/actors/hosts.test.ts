@@ -220,7 +220,13 @@ test("a joined host serves under its index, and under the next one anew", async 
   assemble(1, scope.generation + 1);
   assemble(0, scope.generation + 2);
   await pass(0);
-  t.deepEqual(threads.map(({ name }) => name).sort(), ["device-0", "device-1", "reader-0"]);
+  t.deepEqual(threads.map(({ name }) => name).sort(), [
+    "device-0",
+    "device-1",
+    "reader-0",
+    "writer-0",
+    "writer-1",
+  ]);
   t.deepEqual(told, [1, 0]);
   t.is(ends.error, undefined);
 });

@@ -15,7 +15,15 @@ import {
 import { join } from "node:path";
 import test from "ava";
 import type { JobOptions, RunEvent } from "../../index.ts";
-import { calmResult, only, play, smallModel, startTestCluster } from "../helpers/clusters.ts";
+import {
+  calmResult,
+  inPasses,
+  only,
+  play,
+  smallModel,
+  smallSteps,
+  startTestCluster,
+} from "../helpers/clusters.ts";
 
 const tables = smallModel.tables ?? [];
 const model: JobOptions["model"] = {
@@ -33,22 +41,18 @@ const small = { hbmBytes: 1, ddrBytes: 1 } as const;
 const directoryOf = ({ checkpoint }: JobOptions): string => checkpoint?.directory ?? "";
 const tiersOf = (job: JobOptions): string => join(directoryOf(job), "tiers");
 
-/** Pauses a run behind its checkpoint of a step. */
-const pauseAt = (step: number) => (event: RunEvent, run: { cancel(): Promise<unknown> }) =>
-  event.type === "run.checkpointed" && event.step === step ? run.cancel() : undefined;
-
 for (const ssd of ["file", "rocksdb"] as const) {
   test.serial(`${ssd}: a run that goes on finds its durable rows where it left them`, async (t) => {
-    const calm = await calmResult();
+    const calm = await calmResult(3);
     await using place = await startTestCluster(1);
     const job = place.job({ model, tiers: { ...small, ssd } });
-    const first = await play(place, job, pauseAt(20));
-    t.is(first.result.status, "cancelled");
+    const first = await play(place, inPasses(job, 1));
+    t.is(first.result.status, "finished");
     const [kept] = only(first.events, "run.durable");
     t.like(kept, { action: "kept", device: 0, reason: undefined });
     t.true((kept?.rows ?? 0) > 100);
     t.is(allAtRest(job).length, 1);
-    const second = await play(place, job);
+    const second = await play(place, inPasses(job, 3));
     t.like(only(second.events, "run.durable")[0], { action: "found", rows: kept?.rows });
     t.is(second.result.digest, calm.digest);
     t.is(allAtRest(job).length, 1, "laid to rest again, under the last stamp");
@@ -129,12 +133,12 @@ const damages = [
 for (const [ssd, what, told, damage] of damages) {
   const onLinux = what.includes("read") && process.platform !== "linux" ? test.skip : test.serial;
   onLinux(`${ssd}: ${what}, and the rows come from the checkpoint`, async (t) => {
-    const calm = await calmResult();
+    const calm = await calmResult(3);
     await using place = await startTestCluster(1);
     const job = place.job({ model, tiers: { ...small, ssd } });
-    await play(place, job, pauseAt(20));
+    await play(place, inPasses(job, 1));
     damage(atRest(job));
-    const { result, events } = await play(place, job);
+    const { result, events } = await play(place, inPasses(job, 3));
     t.is(result.digest, calm.digest);
     const found = only(events, "run.durable").filter(({ action }) => action === "found");
     const incidents = only(events, "run.incident");
@@ -153,17 +157,17 @@ for (const [ssd, what, told, damage] of damages) {
 }
 
 test.serial("rows at rest under the stamp of another checkpoint are not taken", async (t) => {
-  const calm = await calmResult();
+  const calm = await calmResult(3);
   await using place = await startTestCluster(1);
   const job = place.job({ model, tiers: small });
-  await play(place, job, pauseAt(20));
+  await play(place, inPasses(job, 1));
   const older = join(directoryOf(job), "older");
   cpSync(atRest(job), older, { recursive: true });
-  await play(place, job, pauseAt(30));
+  await play(place, inPasses(job, 2));
   const newer = atRest(job);
   rmSync(newer, { recursive: true });
   renameSync(older, newer);
-  const { result, events } = await play(place, job);
+  const { result, events } = await play(place, inPasses(job, 3));
   t.is(result.digest, calm.digest);
   t.like(only(events, "run.durable")[0], {
     action: "found",
@@ -173,20 +177,21 @@ test.serial("rows at rest under the stamp of another checkpoint are not taken", 
 });
 
 test.serial("rows of another placement are left, and gone with the next checkpoint", async (t) => {
-  const calm = await calmResult();
+  const calm = await calmResult(3);
   await using place = await startTestCluster(2);
   const job = place.job({ model, devices: 1, tiers: small });
   const cached = tables.map((table) => ({ ...table, tier: "cached", keep: "durable" }) as const);
   const wide = { ...job, model: { ...smallModel, tables: cached }, devices: 2 };
-  await play(place, job, pauseAt(20));
-  const { result, events } = await play(place, wide);
+  await play(place, inPasses(job, 1));
+  const { result, events } = await play(place, inPasses(wide, 3));
   t.is(result.digest, calm.digest);
   const found = only(events, "run.durable").filter(({ action }) => action === "found");
+  t.log(only(events, "run.incident").map((e) => JSON.stringify(e)));
   t.deepEqual(
     found.map(({ rows }) => rows),
     [0, 0],
   );
-  const again = await play(place, { ...wide, data: { ...job.data, passes: 2 } as never });
+  const again = await play(place, inPasses(wide, 4));
   const rows = only(again.events, "run.durable").map((event) => event.rows);
   t.is(rows.length, 4);
   t.true(rows.every((count) => count > 0));
@@ -194,12 +199,14 @@ test.serial("rows of another placement are left, and gone with the next checkpoi
 });
 
 test.serial("a tier that dies takes its durable rows along: the checkpoint has them", async (t) => {
-  const calm = await calmResult();
+  const calm = await calmResult(3);
   await using place = await startTestCluster(1);
   const job = place.job({ model, tiers: { ...small, prefetch: 0 } });
-  await play(place, job, pauseAt(20));
-  place.threads.plan([{ actor: "tier:0", generation: 2, step: 27, point: 0, effect: "exit" }]);
-  const { result, events } = await play(place, job);
+  await play(place, inPasses(job, 1));
+  place.threads.plan([
+    { actor: "tier:0", generation: 2, step: smallSteps + 7, point: 0, effect: "exit" },
+  ]);
+  const { result, events } = await play(place, inPasses(job, 3));
   t.is(result.digest, calm.digest);
   const found = only(events, "run.durable").filter(({ action }) => action === "found");
   t.deepEqual(
@@ -209,16 +216,18 @@ test.serial("a tier that dies takes its durable rows along: the checkpoint has t
 });
 
 test.serial("a killed process leaves rows that are of no checkpoint, and they go", async (t) => {
-  const calm = await calmResult();
+  const calm = await calmResult(3);
   await using place = await startTestCluster(2);
   const job = place.job({ model, tiers: small });
-  const doomed = fork(new URL("../helpers/doomed.js", import.meta.url), [JSON.stringify(job)]);
+  const doomed = fork(new URL("../helpers/doomed.js", import.meta.url), [
+    JSON.stringify(inPasses(job, 3)),
+  ]);
   doomed.on("message", (event: RunEvent) => {
     if (event.type === "run.checkpointed" && event.step === 20) doomed.kill("SIGKILL");
   });
   await new Promise<void>((resolve) => doomed.once("exit", () => resolve()));
   t.true(readdirSync(tiersOf(job)).length > 0);
-  const { result, events } = await play(place, job);
+  const { result, events } = await play(place, inPasses(job, 3));
   t.is(result.digest, calm.digest);
   t.is(only(events, "run.durable").find(({ action }) => action === "found")?.rows, 0);
   await place.cluster.close();

@@ -210,7 +210,7 @@ test.serial(
   "a host that is told to end leaves in order, and the run goes on without it",
   async (t) => {
     await using one = await startTestCluster(2);
-    const job = { data: { passes: 2 } as JobOptions["data"] };
+    const job = { data: { passes: 8 } as JobOptions["data"] };
     const { result: calm } = await play(one, one.job(job));
     await using place = await startTestCluster(0, { minDevices: 4 });
     const { cluster } = place;

@@ -88,7 +88,9 @@ test.serial("the oracle holds a run that was killed at a step against its twin",
   place.threads.plan([holdAt(25, 400)]);
   const job = place.job();
   const run = await place.cluster.submit(job);
-  t.is(await killAt(run, "device:1", { step: 20, threads: place.threads }), 20);
+  const killedAt = await killAt(run, "device:1", { step: 20, threads: place.threads });
+  // Progress of the steps that are done may be told before the checkpoint of step 20 is committed.
+  t.true(killedAt !== undefined && killedAt >= 20 && killedAt <= 25, `${killedAt}`);
   const verdict = await compareWithTwin(run, job, { devices: 1 });
   t.true(verdict.equal, `${verdict.digest} ${verdict.twinDigest}`);
   t.is(verdict.incidents.length, 1);

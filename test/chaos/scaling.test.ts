@@ -152,8 +152,15 @@ for (const [when, generation] of [
 test.serial("hosts that join and leave are taken up and let go by the run itself", async (t) => {
   await using place = await startTestCluster(1);
   const { cluster } = place;
-  const job = place.job({ data: { passes: 12 } as never });
-  const { result: calm } = await play(place, place.job({ data: { passes: 12 } as never }));
+  const passes = { data: { passes: 12 } as never, stepDeadlineMs: 30_000 };
+  const job = place.job(passes);
+  const { result: calm } = await play(place, place.job(passes));
+  // The run is not over before the host has come, nor before it has left.
+  const pause = { actor: "device:0", point: 0, effect: "pause" } as const;
+  place.threads.plan([
+    { ...pause, generation: 1, step: 100, pauseMs: 4000 },
+    { ...pause, generation: 2, step: 400, pauseMs: 3000 },
+  ]);
   let guest: Awaited<ReturnType<typeof startHost>> | undefined;
   const { result, events } = await play(place, job, async (event) => {
     if (event.type === "run.started" && event.generation === 1) {

@@ -24,6 +24,7 @@ import {
   smallSteps,
   startTestCluster,
 } from "../helpers/clusters.ts";
+import { thinned } from "../helpers/thinned.ts";
 
 const tables = smallModel.tables ?? [];
 const model: JobOptions["model"] = {
@@ -130,7 +131,7 @@ const damages = [
   ],
 ] as const;
 
-for (const [ssd, what, told, damage] of damages) {
+for (const [ssd, what, told, damage] of thinned(damages)) {
   const onLinux = what.includes("read") && process.platform !== "linux" ? test.skip : test.serial;
   onLinux(`${ssd}: ${what}, and the rows come from the checkpoint`, async (t) => {
     const calm = await calmResult(3);

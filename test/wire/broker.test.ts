@@ -182,7 +182,7 @@ test("a user needs the right password", async (t) => {
   const other = await connectNats({ ...login, servers: inUrl });
   t.is(other.address, broker.url);
   await other.close();
-  const refused = { instanceOf: TransportLostError, message: /refused the token/ };
+  const refused = { instanceOf: TransportLostError, message: /refused the credentials/ };
   await t.throwsAsync(connectNats({ ...login, user: "ada", pass: "hate" }), refused);
   await t.throwsAsync(connectNats({ ...login, token: "ada" }), refused);
   await t.throwsAsync(connectNats(login), refused);

@@ -16,7 +16,7 @@ import {
   startTestCluster,
 } from "../helpers/clusters.ts";
 
-for (const depth of [1, 3] as const) {
+for (const depth of [1, 2, 3] as const) {
   test.serial(
     `three devices and fewer, killed and cancelled on the way, at depth ${depth}: one model`,
     async (t) => {

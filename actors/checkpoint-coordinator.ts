@@ -9,24 +9,32 @@
 //   C1. The manifest is written when every part of the job is on disk, and only by this generation.
 //   C2. Parts of another cut are not counted.
 //   C3. One checkpoint at a time: who asks for the next one is not answered before this is there.
+//
+// Beside this, where there are several hosts, it has them make copies of the newest checkpoint in
+// their memory (storage/copies.ts): nobody waits for them.
 
-import { assign, fromPromise, setup } from "xstate";
+import { assign, type ErrorActorEvent, enqueueActions, fromPromise, setup } from "xstate";
 import { StepTimeoutError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import { digestOf, missingParts } from "../src/training/part-names.ts";
 import { needsBaseline } from "../storage/baselines.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
 import type { SavedPart } from "../storage/saving.ts";
+import { hasBuddies } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { listening, type MessageEvent } from "./listening.ts";
-import { type Mailbox, type Network, openMailbox, type RunScope } from "./mailbox.ts";
+import { ask, type Mailbox, type Network, openMailbox, type RunScope } from "./mailbox.ts";
+import { devicesOf, type HostShare } from "./membership.ts";
+import type { RunRecord } from "./run-record.ts";
 
 export interface CheckpointCoordinatorInput {
   readonly network: Network;
   readonly scope: RunScope;
   readonly job: JobSpec;
-  readonly devices: number;
+  /** Whose devices save, in the order of their ranks. */
+  readonly hosts: readonly HostShare[];
+  readonly record: RunRecord;
   readonly store: CheckpointStore;
   /** The newest checkpoint of the chain. */
   readonly latest: Manifest | undefined;
@@ -36,6 +44,7 @@ export interface CheckpointCoordinatorInput {
 
 export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput {
   readonly mailbox: Mailbox;
+  readonly devices: number;
   readonly cut: MessageEvent<"checkpoint.cut">["body"] | undefined;
   /** For each device that has taken the cut, how long that took. */
   readonly stalls: ReadonlyMap<number, number>;
@@ -46,6 +55,7 @@ export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput
 
 type CheckpointEvent =
   | MessageEvent<"checkpoint.cut" | "checkpoint.commit" | "device.cut" | "part.saved">
+  | ErrorActorEvent<unknown, "copying">
   | ThrowEvent;
 
 /** How often devices and writers are asked again. */
@@ -54,6 +64,35 @@ const repeatMs = 1000;
 /** Step deadlines until all devices must have taken a cut, and until its parts must be on disk. */
 const takenDeadlines = 10;
 const savedDeadlines = 60;
+
+/** Step deadlines until the hosts must have their copies; without them, the store is read. */
+const copiedDeadlines = 10;
+
+/** Has all hosts make their copies of the newest checkpoint: run.buddies. */
+const copying = fromPromise<void, CheckpointCoordinatorContext>(async ({ input, signal }) => {
+  const { network, mailbox, hosts, latest, job, scope, record } = input;
+  if (latest === undefined) return;
+  const { sha256, cut } = latest;
+  const answers = await ask({
+    network,
+    mailbox,
+    to: hosts.map(({ host }) => ({ role: "bridge", index: host })),
+    type: "buddy.keep",
+    body: { manifest: latest },
+    answer: (message) => {
+      if (message.type !== "buddy.kept" || message.body.manifest !== sha256) return undefined;
+      const from = hosts.findIndex(({ host }) => host === message.body.host);
+      return from < 0 ? undefined : { from, answer: message.body };
+    },
+    deadlineMs: copiedDeadlines * job.stepDeadlineMs,
+    signal,
+  });
+  const sum = (of: (answer: (typeof answers)[number]) => number) =>
+    answers.reduce((total, one) => total + of(one), 0);
+  const missing = sum((one) => one.missing);
+  const bytes = sum((one) => one.bytes);
+  record.append(scope.generation, { type: "run.buddies", step: cut, missing, bytes });
+});
 
 const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ input }) => {
   const { store, scope, job, cut, parts, createdBy } = input;
@@ -82,7 +121,7 @@ const machine = setup({
     input: CheckpointCoordinatorInput;
     events: CheckpointEvent;
   },
-  actors: { listening, committing },
+  actors: { listening, committing, copying },
   delays: {
     repeatMs,
     // A cut is many steps' worth of bytes.
@@ -92,6 +131,11 @@ const machine = setup({
   },
   actions: {
     throwInjected,
+    copy: enqueueActions(({ context, enqueue }) => {
+      if (context.latest === undefined || !hasBuddies(context)) return;
+      enqueue.stopChild("copying");
+      enqueue.spawnChild("copying", { id: "copying", input: context });
+    }),
     begin: assign({
       cut: ({ context, event }) => (event.type === "checkpoint.cut" ? event.body : context.cut),
       parts: new Map(),
@@ -162,14 +206,18 @@ const machine = setup({
   context: ({ input }) => ({
     ...input,
     mailbox: openMailbox(input.network, input.scope, { role: "checkpoint", index: 0 }),
+    devices: devicesOf(input.hosts),
     cut: undefined,
     stalls: new Map(),
     parts: new Map(),
     committed: undefined,
   }),
   invoke: { src: "listening", input: ({ context }) => context },
+  entry: "copy",
   on: {
     "chaos.throw": { actions: "throwInjected" },
+    // Copies spare reading the store, and nothing else: the next commit asks for them again.
+    "xstate.error.actor.copying": {},
     "part.saved": { actions: "collect" },
     "checkpoint.commit": { guard: "isCommitted", actions: "tellCommitted" },
     "checkpoint.cut": { guard: "isTaken", actions: "tellTaken" },
@@ -223,6 +271,7 @@ const machine = setup({
               }),
             }),
             "tellCommitted",
+            "copy",
           ],
         },
       },

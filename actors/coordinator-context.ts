@@ -3,7 +3,7 @@
 import type { JobSpec } from "../src/job.ts";
 import type { Schedule } from "../src/training/schedule.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
-import type { Asking, TakenCut } from "./coordinator-questions.ts";
+import type { Asking, Assembled, TakenCut } from "./coordinator-questions.ts";
 import type { MessageEvent } from "./listening.ts";
 import { type Network, openMailbox, type RunScope } from "./mailbox.ts";
 import type { HostShare, Membership } from "./membership.ts";
@@ -30,6 +30,7 @@ export interface TrainingCoordinatorInput {
 
 export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, Asking {
   readonly schedule: Schedule | undefined;
+  readonly restored: Assembled["restored"];
   /** When the first window began. */
   readonly startedAtMs: number;
   /** Furthest step that a heartbeat has told. */
@@ -99,6 +100,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     command: 1,
     plan: undefined,
     schedule: undefined,
+    restored: { memoryBytes: 0, storeBytes: 0 },
     step: input.latest?.cut ?? 0,
     cut: undefined,
     metrics: restoredMetrics(input.latest),

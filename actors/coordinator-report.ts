@@ -108,12 +108,15 @@ export function tellStarted(context: TrainingCoordinatorContext): void {
 
 /** Once a generation, at the first sign of a step of it: run.recovered, run.scaled. */
 export function tellGoingOn(context: TrainingCoordinatorContext): void {
-  const { record, scope, failedAtMs, network, latest, hosts } = context;
+  const { record, scope, failedAtMs, network, latest, hosts, restored } = context;
   const step = latest?.cut ?? 0;
   const secondsSince = (atMs: number) => (network.clock.now() - atMs) / 1000;
   if (failedAtMs !== undefined) {
     const seconds = secondsSince(failedAtMs);
-    record.append(scope.generation, { type: "run.recovered", fromStep: step, seconds });
+    record.append(scope.generation, {
+      type: "run.recovered",
+      ...{ fromStep: step, seconds, ...restored },
+    });
   }
   if (record.scaling === undefined || record.scaling.generation === scope.generation) return;
   const { from, atMs } = record.scaling;

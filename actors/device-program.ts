@@ -26,6 +26,7 @@ import { createPipeline, type Pipeline } from "../src/training/pipeline.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
 import { createStepMeter } from "../src/training/step-meter.ts";
 import { writeCurves } from "../src/training/tier-advice.ts";
+import { createLayerSource, type LayerSource } from "../storage/copied-layers.ts";
 import { openExistingStore } from "../storage/directory-checkpoint-store.ts";
 import { sendItem } from "../storage/part-stream.ts";
 import { createRowsBelow } from "../storage/tiers/ring.ts";
@@ -47,7 +48,13 @@ export type DeviceCommand =
   | { readonly type: "end" };
 
 export type DeviceReport =
-  | { readonly type: "ready"; readonly step: number; readonly arithmetic: string }
+  | {
+      readonly type: "ready";
+      readonly step: number;
+      readonly arithmetic: string;
+      /** Bytes of the checkpoint that came from the memory of hosts, and from the store. */
+      readonly restored: LayerSource["restored"];
+    }
   | {
       readonly type: "reached";
       readonly step: number;
@@ -115,7 +122,8 @@ export async function runDevice(
     readers,
   });
   const kept = (await below?.kept()) ?? new Set<number>();
-  await restore(device, assembly, ports, kept);
+  const source = sourceOf(assembly, derived, memory, ports);
+  if (source !== undefined) await restore(device, assembly, source, kept);
   const save = createSaves(device, assembly, { derived, memory, cells, kept });
   progress.steps[rank] = assembly.fromStep;
   const steps = schedule.steps - assembly.fromStep;
@@ -123,7 +131,8 @@ export async function runDevice(
   const pipeline = createPipeline({ device, intake, depth, steps, meter });
   const curves = memory.curves[rank] && new Float64Array(memory.curves[rank]);
   let step = assembly.fromStep;
-  tell({ type: "ready", step, arithmetic: kernels.arithmetic });
+  const restored = source?.restored ?? { memoryBytes: 0, storeBytes: 0 };
+  tell({ type: "ready", step, arithmetic: kernels.arithmetic, restored });
 
   for (;;) {
     const command = await ports.nextCommand();
@@ -221,20 +230,31 @@ function repairedIds({ lanes, topology }: DeviceState): number[] {
   );
 }
 
+/** Where the checkpoint's bytes come from; undefined: there is none. */
+function sourceOf(
+  { manifest, job }: Assembly,
+  { copyCellBase: cellBase }: Derived,
+  { copies: atHand }: GenerationMemory,
+  { disk, cells }: DevicePorts,
+): LayerSource | undefined {
+  if (manifest === undefined) return undefined;
+  const store = openExistingStore(job.checkpoint.directory, disk);
+  return createLayerSource({ store, manifest, atHand, cells, cellBase });
+}
+
 async function restore(
   device: DeviceState,
-  { manifest, job }: Assembly,
-  ports: DevicePorts,
+  { manifest }: Assembly,
+  source: LayerSource,
   kept: ReadonlySet<number>,
 ): Promise<void> {
-  if (manifest === undefined) return;
-  if (manifest.arithmetic !== device.kernels.arithmetic) {
-    throw new ArithmeticMismatchError(manifest.arithmetic, device.kernels.arithmetic);
+  const { arithmetic } = device.kernels;
+  if (manifest !== undefined && manifest.arithmetic !== arithmetic) {
+    throw new ArithmeticMismatchError(manifest.arithmetic, arithmetic);
   }
-  const store = openExistingStore(job.checkpoint.directory, ports.disk);
-  const names = manifest.parts.map(({ name }) => name);
+  const names = (manifest?.parts ?? []).map(({ name }) => name);
   for (const name of partsNeeded(device, names, kept)) {
-    await restorePart(device, name, store.readLayers(manifest, name), kept);
+    await restorePart(device, name, await source.layers(name), kept);
   }
 }
 

@@ -113,8 +113,8 @@ const machine = setup({
     }),
     tellReady: enqueueActions(({ context, enqueue }) => {
       if (context.ready === undefined) return;
-      const { step, arithmetic } = context.ready;
-      const body = { device: context.device, step, arithmetic };
+      const { step, arithmetic, restored } = context.ready;
+      const body = { device: context.device, step, arithmetic, restored };
       context.mailbox.tell(coordinator, "device.ready", body);
       for (const { shard } of context.shards) {
         enqueue.sendTo(`shard:${shard}` as never, { type: "shard.restored" } as never);

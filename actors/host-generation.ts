@@ -17,12 +17,14 @@ import { recordError } from "../src/errors.ts";
 import type { Launcher } from "../src/launcher.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
 import { addCurves } from "../src/training/tier-advice.ts";
+import type { Copies } from "../storage/copies.ts";
 import {
   type Assembly,
   abort,
   allocate,
   type GenerationMemory,
   type HostPlace,
+  hasBuddies,
   hostPlaces,
   progressOver,
 } from "./assembly.ts";
@@ -43,6 +45,8 @@ export interface HostGenerationInput {
   readonly launcher: Launcher;
   readonly assembly: Assembly;
   readonly host: number;
+  /** What this host has of checkpoints in memory: it outlives the generation. */
+  readonly copies: Copies;
 }
 
 export interface HostGenerationContext extends HostGenerationInput {
@@ -98,10 +102,12 @@ const machine = setup({
   delays: { beatMs },
   actions: {
     startAll: enqueueActions(({ context, enqueue }) => {
-      const { network, launcher, assembly, memory } = context;
+      const { network, launcher, assembly, memory, copies } = context;
       const { first, count, host, position } = context.place;
       checkShared(assembly, host, network.disk); // G3
-      const common = { network, launcher, assembly, memory };
+      // Nobody keeps them up: what the devices restore from is in `memory`.
+      if (!hasBuddies(assembly)) copies.retain([], Number.POSITIVE_INFINITY);
+      const common = { network, launcher, assembly, memory, copies };
       if (assembly.hosts.length > 1) {
         enqueue.spawnChild("bridge", { id: `bridge:${host}`, input: { ...common, position } });
       }
@@ -197,7 +203,7 @@ const machine = setup({
   context: ({ input }) => ({
     ...input,
     mailbox: openMailbox(input.network, input.assembly, { role: "host", index: input.host }),
-    memory: allocate(input.assembly, placeOfHost(input)), // G1
+    memory: allocate(input.assembly, placeOfHost(input), input.copies), // G1
     place: placeOfHost(input),
     isBridged: input.assembly.hosts.length === 1,
     tiers: {},

@@ -25,6 +25,7 @@ import {
 import { FrameCorruptError, recordError } from "../src/errors.ts";
 import { resolveJob } from "../src/job.ts";
 import type { Launcher, ThreadEnd } from "../src/launcher.ts";
+import { Copies } from "../storage/copies.ts";
 import { type Assembly, assemblySchema, type DataPlan } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
@@ -43,6 +44,8 @@ export interface HostInput {
 export interface HostContext extends HostInput {
   /** What is served, if anything is. */
   readonly assembly: Assembly | undefined;
+  /** Copies of the run's newest checkpoint, from one of its generations to the next. */
+  readonly copies: Copies;
 }
 
 type HostEvent =
@@ -110,11 +113,12 @@ const machine = setup({
     forget: enqueueActions(({ event, enqueue }) => {
       if (event.type === "host.forget") enqueue.stopChild(event.id);
     }),
-    assemble: assign({
-      assembly: ({ context, event }) =>
-        event.type === "host.assemble"
-          ? assemblySchema.parse(event.body.assembly)
-          : context.assembly,
+    assemble: assign(({ context, event }) => {
+      if (event.type !== "host.assemble") return {};
+      const assembly = assemblySchema.parse(event.body.assembly);
+      const isSame = assembly.run === context.assembly?.run;
+      const { buddyBytes } = assembly.job.checkpoint;
+      return { assembly, copies: isSame ? context.copies : new Copies(buddyBytes) };
     }),
     tellFailed: ({ context, event }) => {
       if (context.assembly === undefined || !("error" in event)) return;
@@ -150,7 +154,7 @@ const machine = setup({
   },
 }).createMachine({
   id: "host",
-  context: ({ input }) => ({ ...input, assembly: undefined }),
+  context: ({ input }) => ({ ...input, assembly: undefined, copies: new Copies(0) }),
   invoke: { src: "listening", input: ({ context }) => ({ ...context, index: context.host }) },
   on: {
     "host.prepare": { actions: "prepare" },

@@ -168,8 +168,7 @@ const machine = setup({
       const { generation, latest, store } = claimed;
       const scope = { run: record.run, generation };
       const common = { network, scope, job, store, latest };
-      const devices = devicesOf(hosts);
-      const forCuts = { ...common, devices, createdBy };
+      const forCuts = { ...common, hosts, record, createdBy };
       enqueue.spawnChild("checkpoint", { id: "checkpoint", input: forCuts });
       const input = { ...common, record, hosts, membership, failedAtMs };
       enqueue.spawnChild("training", { id: "training", input });

@@ -177,6 +177,20 @@ export type EventBody =
       readonly fromStep: number;
       /** From the incident to the first step after the restore. */
       readonly seconds: number;
+      /** Bytes that were restored: out of the memory of hosts, and from the checkpoint store. */
+      readonly memoryBytes: number;
+      readonly storeBytes: number;
+    }
+  /**
+   * The hosts have their copies of the checkpoint of `step` in memory, all but `missing` files: one
+   * host may be lost, and nothing of it is read from the store.
+   */
+  | {
+      readonly type: "run.buddies";
+      readonly step: number;
+      readonly missing: number;
+      /** Of all copies, on all hosts. */
+      readonly bytes: number;
     }
   /** A device that the others wait for: it computes a step `factor` times as long as they do. */
   | {

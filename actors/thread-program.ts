@@ -13,6 +13,7 @@ import { type Assembly, derive, type GenerationMemory, openCells } from "./assem
 import { type BridgeTask, runBridge } from "./bridge-program.ts";
 import { calibrationShape, measureDevice } from "./calibration-program.ts";
 import type { CalibrationSize } from "./calibration-time.ts";
+import type { CopyCommand } from "./copying.ts";
 import { type DeviceCommand, type DeviceReport, runDevice } from "./device-program.ts";
 import { prepareData } from "./preparation.ts";
 import { runReader } from "./reader-program.ts";
@@ -76,7 +77,8 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
       case "bridge": {
         const turning = { ...ports, sleep: ports.sleepTurning };
         const cells = wrapCells(openIdle(task, derive(task.assembly).bridge, turning));
-        return await runBridge(task, { clock, cells, dial: ports.dial, tell });
+        const take = () => ports.take() as CopyCommand | undefined;
+        return await runBridge(task, { clock, cells, dial: ports.dial, take, tell });
       }
       case "prepare": {
         const onProgress = (fraction: number) => tell({ type: "preparing", fraction });

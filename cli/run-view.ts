@@ -182,10 +182,11 @@ function lineOf(event: RunEvent): string | undefined {
       return `  ${plural(rows, "durable row")} ${action} below device ${device}`;
     }
     case "run.recovered": {
-      const { fromStep, generation, seconds } = event;
+      const { fromStep, generation, seconds, memoryBytes, storeBytes } = event;
+      const from = memoryBytes > 0 && storeBytes === 0 ? ", out of the memory of its hosts" : "";
       return (
         `  recovered in ${duration(seconds)}: generation ${generation} ` +
-        `went on from step ${count(fromStep)}`
+        `went on from step ${count(fromStep)}${from}`
       );
     }
     case "run.straggler": {
@@ -202,6 +203,7 @@ function lineOf(event: RunEvent): string | undefined {
     case "run.preparing":
     case "run.progress":
     case "run.checkpointed":
+    case "run.buddies":
     case "run.finished":
     case "run.failed":
       return undefined;

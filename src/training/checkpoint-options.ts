@@ -26,6 +26,11 @@ export const checkpointOptions = z.strictObject({
    * it waits for.
    */
   bufferBytes: z.int().min(4096).max(2_147_483_647).default(1_073_741_824),
+  /**
+   * Bytes of memory that each host of several has for copies of the newest checkpoint's parts: its
+   * own, and those of the host whose buddy it is. 0: none are made.
+   */
+  buddyBytes: z.int().min(0).default(1_073_741_824),
 });
 
 export type CheckpointOptions = z.input<typeof checkpointOptions>;

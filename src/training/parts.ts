@@ -22,7 +22,7 @@ import { packedBytes } from "../kernels/precision.ts";
 import type { CheckpointSpec } from "./checkpoint-options.ts";
 import type { DeviceState } from "./device-state.ts";
 import { densePart, idsOfPart, idsPartNameOf, partNameOf, tableOfPart } from "./part-names.ts";
-import { type Topology, tableOf } from "./topology.ts";
+import { type HeldShard, type Topology, tableOf } from "./topology.ts";
 
 /** A part as it is written: its bytes in chunks, and the hashes of what they mean. */
 export interface Part {
@@ -129,8 +129,25 @@ export function partsNeeded(
   names: readonly string[],
   kept: ReadonlySet<number> = new Set(),
 ): string[] {
-  const { tables } = device.topology.input.model;
-  const shards = [...ownSlabs(device), device.replicas].flatMap((slab) => slab.shards);
+  return partsOfShards(device.topology, shardsOf(device.topology, device.rank), names, kept);
+}
+
+/** All that a device has rows of. */
+export function shardsOf(
+  { heldBy, distinctBy, replicated }: Topology,
+  rank: number,
+): readonly HeldShard[] {
+  return [heldBy[rank] ?? [], distinctBy[rank] ?? [], replicated].flat();
+}
+
+/** The same, of these shards, on whichever devices they are. */
+export function partsOfShards(
+  { input }: Topology,
+  shards: readonly HeldShard[],
+  names: readonly string[],
+  kept: ReadonlySet<number> = new Set(),
+): string[] {
+  const { tables } = input.model;
   const ordered = [...names].sort((a, b) => orderOf(a, tables) - orderOf(b, tables));
   return ordered.filter((name) => {
     if (name === densePart) return true;

@@ -12,6 +12,8 @@
 //   device ──▶ checkpoint         device.cut
 //   checkpoint ──▶ writer         writer.save
 //   writer ──▶ checkpoint         part.saved
+//   checkpoint ──▶ bridge         buddy.keep
+//   bridge ──▶ checkpoint         buddy.kept
 //   coordinator ──▶ tier          tier.rest
 //   tier ──▶ coordinator          tier.rested
 //   joining process ──▶ hosts     host.announce · host.leave
@@ -56,6 +58,8 @@ const savedPart = z.object({
   base: z.array(z.object({ cut: step, generation: z.int().min(0), ...partFile })).readonly(),
   leaves: z.array(z.string()).readonly(),
 });
+
+const restoredBytes = z.object({ memoryBytes: z.int().min(0), storeBytes: z.int().min(0) });
 
 /** Rows of durable tables that need not be read from a checkpoint, or why there are none. */
 const foundRows = z.object({ rows: z.int().min(0), reason: z.string().optional() });
@@ -120,7 +124,8 @@ export const messages = defineMessages({
   "device.evaluate": z.object({ command }),
   "device.save": z.object({ command, cut: step, isBaseline: z.boolean() }),
   "device.pause": z.object({ command, afterStep: step }),
-  "device.ready": z.object({ device, step, arithmetic: z.string() }),
+  /** `restored`: where the bytes of the checkpoint came from, where there is one. */
+  "device.ready": z.object({ device, step, arithmetic: z.string(), restored: restoredBytes }),
   "device.reached": z.object({
     command,
     device,
@@ -154,6 +159,15 @@ export const messages = defineMessages({
   /** The device has taken what it saves of the cut, in `stallMs`. */
   "device.cut": z.object({ command, device, cut: step, stallMs: z.number().min(0) }),
   "writer.save": z.object({ cut: step }),
+  /** A host is to have copies of the parts of this checkpoint that are its own, and its ward's. */
+  "buddy.keep": z.object({ manifest: z.unknown() }),
+  /** It has them, but for `missing` files; `bytes`: of all copies that it has. */
+  "buddy.kept": z.object({
+    host,
+    manifest: z.string(),
+    missing: z.int().min(0),
+    bytes: z.int().min(0),
+  }),
   /** The checkpoint whose manifest has this hash is committed, and no step comes after it. */
   "tier.rest": z.object({ command, manifest: z.string() }),
   "tier.rested": z.object({ command, device, kept: foundRows }),

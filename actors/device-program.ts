@@ -27,7 +27,7 @@ import { windowStepsMax } from "../src/training/schedule.ts";
 import { createStepMeter } from "../src/training/step-meter.ts";
 import { writeCurves } from "../src/training/tier-advice.ts";
 import { createLayerSource, type LayerSource } from "../storage/copied-layers.ts";
-import { openExistingStore } from "../storage/directory-checkpoint-store.ts";
+import { openParts } from "../storage/part-files.ts";
 import { sendItem } from "../storage/part-stream.ts";
 import { createRowsBelow } from "../storage/tiers/ring.ts";
 import {
@@ -238,7 +238,7 @@ function sourceOf(
   { disk, cells }: DevicePorts,
 ): LayerSource | undefined {
   if (manifest === undefined) return undefined;
-  const store = openExistingStore(job.checkpoint.directory, disk);
+  const store = openParts(job.checkpoint.directory, disk);
   return createLayerSource({ store, manifest, atHand, cells, cellBase });
 }
 

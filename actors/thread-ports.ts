@@ -10,7 +10,6 @@ import type { Cells } from "../src/exchange/cells.ts";
 import type { Kernels } from "../src/kernels/kernels.ts";
 import type { Transport } from "../src/wire/transport.ts";
 import type { Connection } from "./mailbox.ts";
-import { dial } from "./network.ts";
 
 export interface ThreadPorts {
   readonly clock: Clock;
@@ -44,6 +43,10 @@ export function workerPorts(port: MessagePort): ThreadPorts {
     report: (value) => port.postMessage({ report: value }),
     fail: (error) => port.postMessage({ failed: error }),
     take: () => receiveMessageOnPort(port)?.message,
-    dial: (connection, name) => dial(connection, name, () => {}),
+    // Loaded by those threads alone that need it: it takes as long as all the rest of a thread.
+    async dial(connection, name) {
+      const { dial } = await import("./network.ts");
+      return dial(connection, name, () => {});
+    },
   };
 }

@@ -6,8 +6,9 @@
 
 import { createHash } from "node:crypto";
 import type { Cells } from "../src/exchange/cells.ts";
-import type { CheckpointStore, Manifest } from "./checkpoint-store.ts";
+import type { Manifest } from "./checkpoint-store.ts";
 import { filesOfPart, keyOf, type NamedFile, type PartCopy } from "./copies.ts";
+import type { PartStore } from "./part-files.ts";
 
 /** The copies of a generation, as the threads of a host see them. Plain data and shared memory. */
 export interface CopiesAtHand {
@@ -36,7 +37,7 @@ export interface LayerSource {
 const pieceBytes = 1024 * 1024;
 
 export function createLayerSource(options: {
-  readonly store: CheckpointStore;
+  readonly store: Pick<PartStore, "readLayers">;
   readonly manifest: Manifest;
   readonly atHand: CopiesAtHand;
   readonly cells: Cells;

@@ -1,5 +1,5 @@
-// Copies on their way between hosts: one asks for a file, piece by piece, and another answers out of
-// its memory.
+// Copies on their way between hosts: one asks for a file, piece by piece, and another answers out
+// of its memory.
 //
 // Invariants
 //   X1. Whoever asks says how much may be on its way: `windowPieces` pieces. Nothing else is sent.

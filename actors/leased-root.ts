@@ -11,7 +11,7 @@
 
 import { recordError } from "../src/errors.ts";
 import { RootLostError } from "../src/root-errors.ts";
-import { LeaseDirectory, type Term } from "../storage/lease.ts";
+import { LeaseDirectory, RegisteredLease, type Term } from "../storage/lease.ts";
 import { RunJournal } from "../storage/run-journal.ts";
 import { gated } from "./gate.ts";
 import { Leadership } from "./leadership.ts";
@@ -22,6 +22,8 @@ import type { RunEvent } from "./run-record.ts";
 export interface LeasedRootOptions extends Omit<RootOptions, "registry"> {
   /** Where the lease is, and the journal of the runs: seen by all who may lead. */
   readonly directory: string;
+  /** Where the lease is kept, where that is not in files of the directory. */
+  readonly register?: Register | undefined;
   readonly leaseMs: number;
   /** Names of runs begin with it. */
   readonly prefix: string;
@@ -48,19 +50,20 @@ export class LeasedRoot {
   /** Errors are the disk's. */
   constructor(options: LeasedRootOptions) {
     this.#options = options;
-    const { network, directory, leaseMs, createdBy: owner, onStandby, onIncident } = options;
+    const { network, directory, register, leaseMs, onStandby, onIncident } = options;
+    const files = new LeaseDirectory(network.disk, directory);
     this.#leadership = new Leadership({
       clock: network.clock,
-      lease: new LeaseDirectory(network.disk, directory),
+      lease: register === undefined ? files : new RegisteredLease(register, files),
       leaseMs,
-      owner,
+      owner: options.createdBy,
       onStandby: (leader) => onStandby(leader.owner),
       onLeading: (term, former) => {
         try {
           this.#lead(term, former);
         } catch (error) {
-          this.#leadership.close(); // Another one may be able to.
-          this.#lose(error);
+          void this.#leadership.close(); // Another one may be able to.
+          this.#end(error);
         }
       },
       onLost: (error) => this.#lose(error),
@@ -77,10 +80,11 @@ export class LeasedRoot {
   }
 
   /** Gives the lease back, and ends all runs where they are: whoever leads next takes them up. */
-  stop(): void {
+  async stop(): Promise<void> {
     this.#root?.stop();
     this.#journal?.close();
-    this.#leadership.close();
+    await this.#leadership.close();
+    await this.#options.register?.close();
   }
 
   #lead(term: number, former: Term | undefined): void {

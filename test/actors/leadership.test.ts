@@ -31,32 +31,35 @@ function startPlace() {
 }
 
 /** Time goes by for these, in the same small pieces. */
-function pass(ms: number, ...processes: readonly { clock: SimulatedClock }[]) {
-  for (let at = 0; at < ms; at += 50) for (const { clock } of processes) clock.advance(50);
+async function pass(ms: number, ...processes: readonly { clock: SimulatedClock }[]) {
+  for (let at = 0; at < ms; at += 50) {
+    for (const { clock } of processes) clock.advance(50);
+    await new Promise((resume) => setImmediate(resume));
+  }
 }
 
-test("the first one leads, and the others stand by as long as it renews its lease", (t) => {
+test("the first one leads, and the others stand by as long as it renews its lease", async (t) => {
   const { told, start } = startPlace();
   const [a, b] = [start("a"), start("b")];
-  pass(60_000, a, b);
+  await pass(60_000, a, b);
   t.deepEqual(told, ["a leads 1 after undefined", "b sees a"]);
   t.true(a.leadership.isHeld);
   t.false(b.leadership.isHeld);
 });
 
-test("one of two leads when the leader is gone, within a lease and a look", (t) => {
+test("one of two leads when the leader is gone, within a lease and a look", async (t) => {
   const { told, start } = startPlace();
   const [a, b, c] = [start("a"), start("b"), start("c")];
-  pass(5000, a, b, c);
-  pass(leaseMs + 450, b, c);
+  await pass(5000, a, b, c);
+  await pass(leaseMs + 450, b, c);
   t.deepEqual(told.slice(1), ["b sees a", "c sees a", "b leads 2 after a", "c sees b"]);
 });
 
-test("a leader that stood still does not hold its lease, and learns that it is lost", (t) => {
+test("a leader that stood still does not hold its lease, and learns that it is lost", async (t) => {
   const { told, start } = startPlace();
   const [a, b] = [start("a"), start("b")];
-  pass(5000, a, b);
-  pass(10_000, b);
+  await pass(5000, a, b);
+  await pass(10_000, b);
   // It wakes, and its clock with it: before it has looked, it knows that it cannot know.
   const nowMs = a.clock.now();
   a.clock.now = () => nowMs + 10_000;
@@ -66,39 +69,39 @@ test("a leader that stood still does not hold its lease, and learns that it is l
   t.true(b.leadership.isHeld);
 });
 
-test("whoever stood still itself has not heard the leader's silence", (t) => {
+test("whoever stood still itself has not heard the leader's silence", async (t) => {
   const { told, start } = startPlace();
   const [a, b] = [start("a"), start("b")];
-  pass(5000, a, b);
-  pass(60_000, a);
-  pass(400, b); // Behind by a minute, it looks again.
-  pass(5000, a, b);
+  await pass(5000, a, b);
+  await pass(60_000, a);
+  await pass(400, b); // Behind by a minute, it looks again.
+  await pass(5000, a, b);
   t.deepEqual(told, ["a leads 1 after undefined", "b sees a"]);
 });
 
-test("a lease that is given back is taken at the next look", (t) => {
+test("a lease that is given back is taken at the next look", async (t) => {
   const { told, start } = startPlace();
   const [a, b] = [start("a"), start("b")];
-  pass(5000, a, b);
-  a.leadership.close();
+  await pass(5000, a, b);
+  await a.leadership.close();
   t.false(a.leadership.isHeld);
-  pass(250, b);
+  await pass(250, b);
   t.is(told.at(-1), "b leads 2 after a");
   b.leadership.confirm();
 });
 
-test("a leader that cannot write its lease does not hold it, and holds it again", (t) => {
+test("a leader that cannot write its lease does not hold it, and holds it again", async (t) => {
   const { disk, start } = startPlace();
   const a = start("a");
-  pass(1000, a);
+  await pass(1000, a);
   const { open } = disk;
   disk.open = () => {
     throw Object.assign(new Error("ENOSPC: no space left"), { code: "ENOSPC", syscall: "open" });
   };
-  pass(1000, a);
+  await pass(1000, a);
   t.false(a.leadership.isHeld);
   t.true(a.errors.length > 0);
   disk.open = open;
-  pass(250, a);
+  await pass(250, a);
   t.true(a.leadership.isHeld);
 });

@@ -29,7 +29,7 @@ import { type HostRecord, Membership } from "./membership.ts";
 import { openNetwork, type World } from "./network.ts";
 import { Registry } from "./registry.ts";
 import { intensity, Root } from "./root.ts";
-import type { RunEvent } from "./run-events.ts";
+import type { PublishEvent } from "./run-record.ts";
 import { backoff } from "./supervisor.ts";
 import { packageVersion } from "./version.ts";
 
@@ -126,10 +126,10 @@ export class Cluster implements AsyncDisposable {
     this.#membership = membershipOf(options);
     this.#membership.onChange(() => onHosts(this.hosts));
     const prefix = `r${process.pid.toString(36)}-`;
-    const publish = (over: Network, event: RunEvent) => {
+    const publish = (over: Network, ...[event, tenant]: Parameters<PublishEvent>) => {
       const { payload, headers } = encodeBody(event, "application/json");
       if (this.#isClosed) return;
-      over.transport.publish(eventsSubject(cluster, event.run), payload, { headers });
+      over.transport.publish(eventsSubject(cluster, event.run, tenant), payload, { headers });
     };
     this.client = new Client({ transport, cluster, clock: realClock });
     this.#launcher = rememberThreads(launcher);
@@ -151,7 +151,7 @@ export class Cluster implements AsyncDisposable {
     });
     this.lost.catch(() => {}); // Whoever does not look sees a cluster that does nothing.
     if (lease === undefined) {
-      const registry = new Registry(prefix, (event) => publish(network, event));
+      const registry = new Registry(prefix, (...told) => publish(network, ...told));
       this.#root = new Root({ ...common, registry });
       onLeading();
     } else {

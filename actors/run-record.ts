@@ -7,6 +7,9 @@ import type { JournalEntry } from "../storage/run-journal.ts";
 import type { EventBody, RunEvent, RunResult, RunStatus } from "./run-events.ts";
 import type { DeviceName } from "./straggler-watch.ts";
 
+/** Tells the world an event of a run, which is a tenant's or nobody's. */
+export type PublishEvent = (event: RunEvent, tenant: string | undefined) => void;
+
 /** More events than a root tells of a run before they are on disk. */
 const seqsLost = 1000;
 
@@ -23,6 +26,8 @@ export interface Scaling {
 export class RunRecord {
   readonly run: string;
   readonly job: JobSpec;
+  /** Whose it is; undefined: of whoever runs the cluster. */
+  readonly tenant: string | undefined;
   status: RunStatus = "queued";
   isCancelAsked = false;
   /** A change of its devices that has begun, until the first step with others. */
@@ -35,17 +40,17 @@ export class RunRecord {
   #nextSeq = 0;
   #devicesAsked: number | undefined;
   readonly #onScale = new Set<() => void>();
-  readonly #publish: (event: RunEvent) => void;
+  readonly #publish: PublishEvent;
   readonly #keep: (entry: JournalEntry<RunEvent>) => void;
 
   constructor(
-    run: string,
-    job: JobSpec,
-    publish: (event: RunEvent) => void,
+    { run, job, tenant }: Pick<RunRecord, "run" | "job"> & { readonly tenant?: string | undefined },
+    publish: PublishEvent,
     keep: (entry: JournalEntry<RunEvent>) => void = () => {},
   ) {
     this.run = run;
     this.job = job;
+    this.tenant = tenant;
     this.#publish = publish;
     this.#keep = keep;
   }
@@ -55,7 +60,7 @@ export class RunRecord {
     const event: RunEvent = { ...body, seq: this.#nextSeq, run: this.run, generation };
     this.#keep({ kind: "event", run: this.run, event });
     this.#note(event);
-    this.#publish(event);
+    this.#publish(event, this.tenant);
   }
 
   /** Takes up what a journal has of it, from a root that is gone. */

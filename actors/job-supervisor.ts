@@ -279,7 +279,10 @@ const machine = setup({
           input: ({ context }) => context,
           onDone: {
             target: "running",
-            actions: assign({ claimed: ({ event }) => event.output }),
+            actions: [
+              assign({ claimed: ({ event }) => event.output }),
+              ({ context }) => tellClaimed(context),
+            ],
           },
           onError: { target: "restarting", actions: "childEnded" },
         },
@@ -332,6 +335,15 @@ function gatheringOf({ network, membership, hosts, record, failedAtMs }: JobSupe
       record.append(0, { type: "run.waiting", devices: membership.devices, wanted });
     },
   };
+}
+
+function tellClaimed({ network, record, job, claimed, hosts }: JobSupervisorContext): void {
+  const { generation, latest } = claimed ?? {};
+  const { run } = record;
+  network.log.keep(run, job.checkpoint.directory, "root");
+  const from = { step: latest?.cut ?? 0, hosts: hosts.map(({ host }) => host) };
+  const fields = { run, generation: generation ?? 0, actor: `job:${run}`, ...from };
+  network.log.write("info", "generation claimed", fields);
 }
 
 function hasOutput(event: { readonly type: string }): boolean {

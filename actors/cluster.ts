@@ -20,16 +20,20 @@ import { checkOptions, expected } from "../src/options.ts";
 import { encodeBody } from "../src/wire/body.ts";
 import { type BrokerThread, startBrokerThread } from "../src/wire/broker/broker-thread.ts";
 import { credentialOptions } from "../src/wire/credentials.ts";
+import type { Register } from "../src/wire/register.ts";
 import { eventsSubject } from "../src/wire/subjects.ts";
 import { Client, type Run, type RunSummary } from "./client.ts";
+import { logEvent, logIncident } from "./event-lines.ts";
 import type { Incident } from "./incident.ts";
+import { openLeaseRegister } from "./lease-place.ts";
 import { LeasedRoot } from "./leased-root.ts";
 import type { Network } from "./mailbox.ts";
 import { type HostRecord, Membership } from "./membership.ts";
 import { openNetwork, type World } from "./network.ts";
+import { type LogOptions, openProcessLog } from "./process-log.ts";
 import { Registry } from "./registry.ts";
 import { intensity, Root } from "./root.ts";
-import type { RunEvent } from "./run-record.ts";
+import type { PublishEvent } from "./run-record.ts";
 import { backoff } from "./supervisor.ts";
 import { packageVersion } from "./version.ts";
 
@@ -53,7 +57,8 @@ const clusterOptions = z.strictObject({
     .default("c1"),
   /**
    * Several processes may be started with the same lease: one leads, the others stand by, and one
-   * of them leads when it is gone. It lies in a directory that all of them see.
+   * of them leads when it is gone. It has a directory that all of them see, and is kept in NATS
+   * where the server has JetStream.
    */
   lease: z
     .strictObject({
@@ -73,6 +78,8 @@ export type ClusterOptions = z.input<typeof clusterOptions> & {
   readonly onHosts?: (hosts: readonly HostRecord[]) => void;
   /** Under a lease: told who leads, while that is another process. */
   readonly onStandby?: (leader: string) => void;
+  /** What becomes of its log, besides what is kept of each run. @default nothing */
+  readonly log?: LogOptions;
   /** How threads are started. @default worker threads */
   readonly launcher?: Launcher;
   /** Clock and disk of its actors. @default the machine's own */
@@ -108,12 +115,13 @@ export class Cluster implements AsyncDisposable {
     options: z.output<typeof clusterOptions>;
     broker: BrokerThread | undefined;
     network: Network;
+    register: Register | undefined;
     launcher: Launcher;
     onIncident: (incident: Incident) => void;
     onHosts: (hosts: readonly HostRecord[]) => void;
     onStandby: (leader: string) => void;
   }) {
-    const { options, broker, network, launcher, onIncident, onHosts, onStandby } = parts;
+    const { options, broker, network, register, launcher, onIncident, onHosts, onStandby } = parts;
     const { name: cluster, devices, lease } = options;
     const { transport } = network;
     this.url = broker?.url ?? options.nats ?? "";
@@ -124,15 +132,21 @@ export class Cluster implements AsyncDisposable {
     this.#broker = broker;
     this.#onIncident = onIncident;
     this.#membership = membershipOf(options);
-    this.#membership.onChange(() => onHosts(this.hosts));
+    this.#membership.onChange(() => {
+      network.log.write("info", "hosts", { actor: "hosts:0", hosts: this.hosts });
+      onHosts(this.hosts);
+    });
     const prefix = `r${process.pid.toString(36)}-`;
-    const publish = (over: Network, event: RunEvent) => {
+    const publish = (over: Network, ...[event, tenant]: Parameters<PublishEvent>) => {
       const { payload, headers } = encodeBody(event, "application/json");
       if (this.#isClosed) return;
-      over.transport.publish(eventsSubject(cluster, event.run), payload, { headers });
+      logEvent(network.log, event);
+      over.transport.publish(eventsSubject(cluster, event.run, tenant), payload, { headers });
     };
     this.client = new Client({ transport, cluster, clock: realClock });
-    this.#launcher = rememberThreads(launcher);
+    this.#launcher = rememberThreads(launcher, ({ line }) => {
+      network.log.write(line.level, line.message, line.fields);
+    });
     const common = {
       network,
       devices,
@@ -151,12 +165,13 @@ export class Cluster implements AsyncDisposable {
     });
     this.lost.catch(() => {}); // Whoever does not look sees a cluster that does nothing.
     if (lease === undefined) {
-      const registry = new Registry(prefix, (event) => publish(network, event));
+      const registry = new Registry(prefix, (...told) => publish(network, ...told));
       this.#root = new Root({ ...common, registry });
       onLeading();
     } else {
       const { directory, ms: leaseMs } = lease;
-      const forLease = { directory, leaseMs, prefix, publish, onStandby, onLeading, onLost };
+      const told = { onStandby, onLeading, onLost };
+      const forLease = { directory, register, leaseMs, prefix, publish, ...told };
       this.#root = new LeasedRoot({ ...common, ...forLease });
     }
     if (broker !== undefined) this.#watchBroker(broker, options);
@@ -164,15 +179,17 @@ export class Cluster implements AsyncDisposable {
 
   /**
    * Brings a cluster up: the embedded broker, or a connection to `nats`, and the actors.
-   * @throws InvalidOptionError, TransportLostError where the broker cannot be reached
+   * @throws InvalidOptionError, TransportLostError where the broker cannot be reached,
+   * InputUnusableError where the lease cannot be kept
    */
   static async start(given: ClusterOptions = {}): Promise<Cluster> {
     const {
-      onIncident = () => {},
+      onIncident: tellIncident = () => {},
       onHosts = () => {},
       onStandby = () => {},
       launcher = workerLauncher,
       world,
+      log: logOptions,
       ...plain
     } = given;
     const options = checkOptions(clusterOptions, plain);
@@ -184,16 +201,25 @@ export class Cluster implements AsyncDisposable {
     const { name, faultsAllowed, user, pass, nkey, creds, tls } = options;
     const token = tokenOf(broker) ?? options.token;
     const credentials = { token, user, pass, nkey, creds, tls };
+    const log = await openProcessLog(logOptions, [token, user, pass]);
+    const onIncident = (incident: Incident) => {
+      logIncident(log, incident);
+      tellIncident(incident);
+    };
     try {
       const network = await openNetwork({
         connection: { servers: broker?.url ?? options.nats ?? "", ...credentials },
         cluster: name,
         faultsAllowed,
         world,
+        log,
         onError: (offender, error) => tell(onIncident, offender, error),
       });
+      const { lease } = options;
+      const forLease = lease && { directory: lease.directory, leaseMs: lease.ms };
+      const register = forLease && (await openLeaseRegister(network, forLease));
       const told = { onIncident, onHosts, onStandby };
-      return new Cluster({ options, broker, network, launcher, ...told });
+      return new Cluster({ options, broker, network, register, launcher, ...told });
     } catch (error) {
       await broker?.close();
       throw error;
@@ -217,10 +243,11 @@ export class Cluster implements AsyncDisposable {
 
   /**
    * Under a lease: messages that this process did not send, and writes that the store refused it,
-   * as a root that was none any more.
+   * as a root that was none any more. Without one: writes of generations that others took over.
    */
   get refused(): { readonly messages: number; readonly writes: number } {
-    return this.#root instanceof LeasedRoot ? this.#root.refused : { messages: 0, writes: 0 };
+    const own = this.#root instanceof LeasedRoot ? this.#root.refused : { messages: 0, writes: 0 };
+    return { messages: own.messages, writes: own.writes + this.#launcher.fenced };
   }
 
   /** The one sentence where kernels are slow, and why. */
@@ -235,7 +262,7 @@ export class Cluster implements AsyncDisposable {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#root.stop();
+    await this.#root.stop();
     await this.#launcher.allEnded();
     await this.network.transport.close();
     await this.#broker?.close();

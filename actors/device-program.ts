@@ -17,6 +17,7 @@ import { createPipeWriter } from "../src/exchange/byte-pipe.ts";
 import type { Cells } from "../src/exchange/cells.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import type { Kernels } from "../src/kernels/kernels.ts";
+import type { Log } from "../src/log.ts";
 import { createDeviceState, type DeviceState } from "../src/training/device-state.ts";
 import { idCountsOf, type TableIdCounts } from "../src/training/dynamic-ids.ts";
 import { scoreAll } from "../src/training/evaluation.ts";
@@ -81,6 +82,7 @@ export interface DevicePorts {
   readonly disk: Disk;
   /** For the meter of the steps alone. */
   readonly clock: Clock;
+  readonly log: Log["write"];
   /** The next command; waits as the cells do. */
   nextCommand(): Promise<DeviceCommand>;
   tell(report: DeviceReport): void;
@@ -121,6 +123,7 @@ export async function runDevice(
     device: rank,
     readers,
   });
+  const restoresFromMs = ports.clock.now();
   const kept = (await below?.kept()) ?? new Set<number>();
   const source = sourceOf(assembly, derived, memory, ports);
   if (source !== undefined) await restore(device, assembly, source, kept);
@@ -132,7 +135,10 @@ export async function runDevice(
   const curves = memory.curves[rank] && new Float64Array(memory.curves[rank]);
   let step = assembly.fromStep;
   const restored = source?.restored ?? { memoryBytes: 0, storeBytes: 0 };
-  tell({ type: "ready", step, arithmetic: kernels.arithmetic, restored });
+  const ready = { step, arithmetic: kernels.arithmetic, restored };
+  const restoreMs = Math.round(ports.clock.now() - restoresFromMs);
+  ports.log("info", "ready", { ...ready, restoreMs });
+  tell({ type: "ready", ...ready });
 
   for (;;) {
     const command = await ports.nextCommand();
@@ -140,6 +146,7 @@ export async function runDevice(
       case "run": {
         const window = await runWindow(device, pipeline, progress, step, command, curves);
         step = window.step;
+        ports.log("debug", "reached", { step, steps: window.steps, isPaused: window.isPaused });
         tell({ type: "reached", ...window });
         break;
       }
@@ -152,6 +159,7 @@ export async function runDevice(
       case "save": {
         const { cut, isBaseline } = command;
         const stallMs = await meter.cut(() => save(cut, isBaseline));
+        ports.log("debug", "cut", { step: cut, stallMs });
         tell({ type: "cut", cut, stallMs });
         break;
       }

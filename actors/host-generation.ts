@@ -105,6 +105,7 @@ const machine = setup({
       const { network, launcher, assembly, memory, copies } = context;
       const { first, count, host, position } = context.place;
       checkShared(assembly, host, network.disk); // G3
+      tellAssembled(context);
       // Nobody keeps them up: what the devices restore from is in `memory`.
       if (!hasBuddies(assembly)) copies.retain([], Number.POSITIVE_INFINITY);
       const common = { network, launcher, assembly, memory, copies };
@@ -240,6 +241,14 @@ function placeOfHost({ assembly, host }: HostGenerationInput): HostPlace {
   const place = hostPlaces(assembly).find((one) => one.host === host);
   if (place === undefined) throw new RangeError(`The generation has no host ${host}`);
   return place;
+}
+
+function tellAssembled({ network, assembly, host, place }: HostGenerationContext): void {
+  const { run, generation, job, fromStep: step } = assembly;
+  network.log.keep(run, job.checkpoint.directory, `host-${host}`);
+  const { first, count: devices } = place;
+  const fields = { run, generation, step, host, actor: `host:${host}`, first, devices };
+  network.log.write("info", "assembled", fields);
 }
 
 /** Counters as they are now. */

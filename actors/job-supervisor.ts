@@ -16,6 +16,8 @@
 //   J4. Other devices are a plan and no failure: they count as no restart.
 //   J5. A checkpoint that could not be restored, as its bytes are not those that it names, is
 //       passed over for the one before it.
+//   J6. Under a lease the one who leads is in charge: a generation that a former leader claimed with
+//       its last breath is followed by another.
 
 import {
   assign,
@@ -37,6 +39,7 @@ import {
 } from "../src/errors.ts";
 import { type JobSpec, jobIdentity } from "../src/job.ts";
 import { openKernels } from "../src/kernels/index.ts";
+import { LeadershipLostError } from "../src/root-errors.ts";
 import type { CheckpointStore, Generation } from "../storage/checkpoint-store.ts";
 import { openStore } from "../storage/directory-checkpoint-store.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
@@ -48,7 +51,8 @@ import { listening } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { devicesOf, type HostShare, type Membership } from "./membership.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
-import type { RunRecord, RunResult } from "./run-record.ts";
+import type { RunResult } from "./run-events.ts";
+import type { RunRecord } from "./run-record.ts";
 import { devicesMax, holding, watchingWish } from "./scaling.ts";
 import { backoff } from "./supervisor.ts";
 import { trainingCoordinatorMachine } from "./training-coordinator.ts";
@@ -105,6 +109,7 @@ const claiming = fromPromise<
     jobIdentity: jobIdentity(job),
     jobText: JSON.stringify(job),
   });
+  network.assertLeading?.();
   const generation = store.beginGeneration(undefined, passedOver);
   const expected = generation.latest?.arithmetic;
   const actual = openKernels(job.arithmetic).arithmetic;
@@ -114,10 +119,22 @@ const claiming = fromPromise<
   return { ...generation, store };
 });
 
-/** J5. What is damaged beside the checkpoints (whose directory it is) is not mended by another. */
-function mendable(error: ErrorRecord, actorId: string): ErrorRecord {
-  const isMendable = error.code === "CHECKPOINT_CORRUPT" && actorId !== "claiming";
+/** J5, J6. What is damaged beside the checkpoints (whose directory it is) no other one mends. */
+function mendable(network: Network, error: ErrorRecord, actorId: string): ErrorRecord {
+  const isDamaged = error.code === "CHECKPOINT_CORRUPT" && actorId !== "claiming";
+  const isMendable = isDamaged || (error.code === "GENERATION_FENCED" && isLeading(network));
   return isMendable ? { ...error, recovery: "restore" } : error;
+}
+
+/** Whether there is a lease, and this process has it. */
+function isLeading({ assertLeading }: Network): boolean {
+  try {
+    assertLeading?.();
+    return assertLeading !== undefined;
+  } catch (error) {
+    if (error instanceof LeadershipLostError) return false;
+    throw error;
+  }
 }
 
 /** J5. The checkpoint coordinator reads what it has written, everybody else what is restored. */
@@ -193,7 +210,7 @@ const machine = setup({
         child: "training",
         atMs: network.clock.now(),
         reason: "error" as const,
-        error: mendable(recordError(failure), event.actorId),
+        error: mendable(network, recordError(failure), event.actorId),
       };
       const intensity = job.restarts;
       const children = coordinators;
@@ -277,7 +294,10 @@ const machine = setup({
           input: ({ context }) => context,
           onDone: {
             target: "running",
-            actions: assign({ claimed: ({ event }) => event.output }),
+            actions: [
+              assign({ claimed: ({ event }) => event.output }),
+              ({ context }) => tellClaimed(context),
+            ],
           },
           onError: { target: "restarting", actions: "childEnded" },
         },
@@ -330,6 +350,15 @@ function gatheringOf({ network, membership, hosts, record, failedAtMs }: JobSupe
       record.append(0, { type: "run.waiting", devices: membership.devices, wanted });
     },
   };
+}
+
+function tellClaimed({ network, record, job, claimed, hosts }: JobSupervisorContext): void {
+  const { generation, latest } = claimed ?? {};
+  const { run } = record;
+  network.log.keep(run, job.checkpoint.directory, "root");
+  const from = { step: latest?.cut ?? 0, hosts: hosts.map(({ host }) => host) };
+  const fields = { run, generation: generation ?? 0, actor: `job:${run}`, ...from };
+  network.log.write("info", "generation claimed", fields);
 }
 
 function hasOutput(event: { readonly type: string }): boolean {

@@ -6,18 +6,22 @@
 // Invariants
 //   O1. As the root it says and hears nothing while it does not hold the lease (gate.ts). What its
 //       threads still write, the store refuses once its successor has claimed a generation.
-//   O2. A run or a wish is answered only if a successor will find it: it is in the journal, and
+//   O2. Nor does it claim a generation: that would fence its successor. What it claims in the very
+//       moment in which it loses the lease costs the successor a restore.
+//   O3. A run or a wish is answered only if a successor will find it: it is in the journal, and
 //       nobody led by then.
 
 import { recordError } from "../src/errors.ts";
 import { RootLostError } from "../src/root-errors.ts";
+import type { Register } from "../src/wire/register.ts";
 import { LeaseDirectory, RegisteredLease, type Term } from "../storage/lease.ts";
 import { RunJournal } from "../storage/run-journal.ts";
 import { gated } from "./gate.ts";
 import { Leadership } from "./leadership.ts";
 import { Registry } from "./registry.ts";
 import { Root, type RootOptions } from "./root.ts";
-import type { RunEvent } from "./run-record.ts";
+import type { RunEvent } from "./run-events.ts";
+import type { PublishEvent } from "./run-record.ts";
 
 export interface LeasedRootOptions extends Omit<RootOptions, "registry"> {
   /** Where the lease is, and the journal of the runs: seen by all who may lead. */
@@ -28,12 +32,15 @@ export interface LeasedRootOptions extends Omit<RootOptions, "registry"> {
   /** Names of runs begin with it. */
   readonly prefix: string;
   /** Tells the world an event, over this network. */
-  readonly publish: (network: RootOptions["network"], event: RunEvent) => void;
+  readonly publish: (network: RootOptions["network"], ...told: Parameters<PublishEvent>) => void;
   readonly onStandby: (leader: string) => void;
   readonly onLeading: () => void;
   /** LeadershipLostError, or what the disk refused when it began to lead. */
   readonly onLost: (error: unknown) => void;
 }
+
+/** Share of a lease that is left to a write that is under way when the lease is found lost. */
+const fencedShare = 0.4;
 
 /** Indices of hosts that one term gives: a host of another term has none of them. */
 const hostsPerTerm = 1_000_000;
@@ -96,18 +103,21 @@ export class LeasedRoot {
       () => leadership.isHeld,
       () => this.#withheld++,
     );
-    const network = { ...options.network, transport };
+    const assertLeading = () => leadership.confirm();
+    const network = { ...options.network, transport, assertLeading };
     const journal = new RunJournal<RunEvent>(network.disk, directory, term);
     const registry: Registry = new Registry(
       `${prefix}${term}-`,
-      (event) => {
-        if ("error" in event && event.error.code === "GENERATION_FENCED") this.#refused++;
-        publish(network, event);
+      (event, tenant) => {
+        // Of what the root writes itself; its threads' are counted where they end.
+        const isOwn = event.type === "run.incident" && !event.offender.includes(":");
+        if (isOwn && event.error.code === "GENERATION_FENCED") this.#refused++;
+        publish(network, event, tenant);
       },
       (entry) => {
         if (journal.isLong) journal.begin(registry.entries());
         journal.append(entry);
-        if (entry.kind !== "event") leadership.confirm(); // O2
+        if (entry.kind !== "event") leadership.confirm(); // O3
       },
     );
     registry.restore(journal.readFormer(), (run, error) => {
@@ -135,7 +145,16 @@ export class LeasedRoot {
     }
   }
 
+  /**
+   * It says nothing from here on (O1). What its threads are in the midst of writing comes to the
+   * fence meanwhile, so that it is counted; then they end.
+   */
   #lose(error: unknown): void {
+    const { network, leaseMs } = this.#options;
+    network.clock.after(fencedShare * leaseMs, () => this.#end(error));
+  }
+
+  #end(error: unknown): void {
     this.#root?.stop();
     this.#journal?.close();
     this.#options.onLost(error);

@@ -4,6 +4,7 @@
 import type { Clock } from "../src/clock.ts";
 import type { Disk } from "../src/disk.ts";
 import { StepTimeoutError } from "../src/errors.ts";
+import type { Log } from "../src/log.ts";
 import type { MessageOf, OutgoingOf } from "../src/wire/codec.ts";
 import type { Credentials } from "../src/wire/credentials.ts";
 import { type Messages, messages } from "../src/wire/messages.ts";
@@ -53,8 +54,14 @@ export interface Network {
   readonly clock: Clock;
   /** Where checkpoints and caches lie. */
   readonly disk: Disk;
+  readonly log: Log;
   /** How long the broker has been within reach; 0 while it is not: silence means nothing then. */
   connectedForMs(): number;
+  /**
+   * Of a root under a lease: throws LeadershipLostError where another process leads by now.
+   * Undefined: there is no lease.
+   */
+  readonly assertLeading?: (() => void) | undefined;
   /** Whether `chaos.throw` is obeyed. */
   readonly faultsAllowed: boolean;
   /** A frame that is no message: counted and told, never obeyed. */

@@ -6,6 +6,7 @@ import { GenerationAbortedError, recordError } from "../src/errors.ts";
 import type { Cells } from "../src/exchange/cells.ts";
 import type { JobSpec } from "../src/job.ts";
 import { openKernels } from "../src/kernels/index.ts";
+import type { Log } from "../src/log.ts";
 import type { TierCommand } from "../storage/tiers/serve.ts";
 import { type Assembly, derive, type GenerationMemory, openCells } from "./assembly.ts";
 import type { BridgeTask } from "./bridge-program.ts";
@@ -43,10 +44,12 @@ export interface ParticipantTask {
 /** Runs a task to its end; where it fails, `ports` are told why. */
 export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<void> {
   const { clock, disk, wrapCells, report: tell } = ports;
+  const log = logOf(task, ports);
   try {
+    log("debug", "started");
     switch (task.program) {
       case "device":
-        return await device(task, ports);
+        return await device(task, ports, log);
       case "reader": {
         const { assembly, memory, index } = task;
         const cells = openIdle(task, assembly.devices + (index % assembly.job.readers), ports);
@@ -92,8 +95,26 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
     }
   } catch (error) {
     if (error instanceof GenerationAbortedError) return;
-    ports.fail(recordError(error));
+    const record = recordError(error);
+    const stack = error instanceof Error ? error.stack : undefined;
+    log("error", record.message, { code: record.code, stack });
+    ports.fail(record);
   }
+}
+
+/** Lines about what a thread takes part in, in its own order. */
+function logOf(task: ThreadTask, ports: ThreadPorts): Log["write"] {
+  const { program } = task;
+  const scope =
+    "assembly" in task
+      ? {
+          run: task.assembly.run,
+          generation: task.assembly.generation,
+          actor: `${program}:${task.index}`,
+        }
+      : { actor: program };
+  return (level, message, fields) =>
+    ports.observe({ line: { level, message, fields: { ...scope, ...fields } } });
 }
 
 /** Cells of a participant that may wait for ever: others count its time. */
@@ -106,7 +127,7 @@ function openIdle(
   return openCells(assembly, memory, participant, { clock, deadlineMs, sleep });
 }
 
-async function device(task: ParticipantTask, ports: ThreadPorts): Promise<void> {
+async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write"]): Promise<void> {
   const { assembly, memory, index } = task;
   const { clock, disk, sleep, wrapCells } = ports;
   const { stepDeadlineMs: deadlineMs, arithmetic } = assembly.job;
@@ -117,6 +138,7 @@ async function device(task: ParticipantTask, ports: ThreadPorts): Promise<void> 
     cells: wrapCells(openCells(assembly, memory, index, { clock, deadlineMs, sleep })),
     disk,
     clock,
+    log,
     tell: (report: DeviceReport) => ports.report(report),
     async nextCommand() {
       let command: DeviceCommand | undefined;

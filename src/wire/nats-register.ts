@@ -1,7 +1,6 @@
 // A register in a key of a NATS key-value bucket, over a connection of its own. What JetStream
 // acknowledged it may still forget (law 6): whoever uses a register must bear that it is empty.
 
-import { JetStreamApiError } from "@nats-io/jetstream";
 import { type KV, Kvm } from "@nats-io/kv";
 import { RequestFailedError } from "../errors.ts";
 import { type ConnectOptions, dialNats } from "./nats-transport.ts";
@@ -62,5 +61,5 @@ export async function openNatsRegister(
 }
 
 function isTooLate(error: unknown): boolean {
-  return error instanceof JetStreamApiError && error.code === wrongSequence;
+  return error instanceof Error && "code" in error && error.code === wrongSequence;
 }

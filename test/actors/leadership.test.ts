@@ -4,20 +4,43 @@ import test from "ava";
 import { Leadership } from "../../actors/leadership.ts";
 import { SimulatedClock } from "../../src/clock.ts";
 import { SimulatedDisk } from "../../src/simulated-disk.ts";
-import { LeaseDirectory } from "../../storage/lease.ts";
+import type { Register, Registered } from "../../src/wire/register.ts";
+import { LeaseDirectory, RegisteredLease } from "../../storage/lease.ts";
 
 const leaseMs = 1000;
 
+/** A register in memory, which answers later. */
+function createRegister() {
+  let held: Registered | undefined;
+  let revisions = 0;
+  const register: Register & { forget(): void } = {
+    async read() {
+      return held;
+    },
+    async compareAndSet(value, revision) {
+      if ((held?.revision ?? 0) !== revision) return undefined;
+      held = { value, revision: ++revisions };
+      return revisions;
+    },
+    forget() {
+      held = undefined;
+    },
+    async close() {},
+  };
+  return register;
+}
+
 /** Processes that would lead, each with a clock of its own: one not advanced stands still. */
-function startPlace() {
+function startPlace(register?: Register) {
   const disk = new SimulatedDisk();
   const told: string[] = [];
   const start = (name: string) => {
     const clock = new SimulatedClock();
     const errors: unknown[] = [];
+    const files = () => new LeaseDirectory(disk, "/lease");
     const leadership = new Leadership({
       clock,
-      lease: new LeaseDirectory(disk, "/lease"),
+      lease: register === undefined ? files() : new RegisteredLease(register, files()),
       leaseMs,
       owner: name,
       onStandby: ({ owner }) => told.push(`${name} sees ${owner}`),
@@ -104,4 +127,41 @@ test("a leader that cannot write its lease does not hold it, and holds it again"
   disk.open = open;
   await pass(250, a);
   t.true(a.leadership.isHeld);
+});
+
+test("in a register: one leads, its silence is heard, and what it gives back is taken", async (t) => {
+  const { told, start } = startPlace(createRegister());
+  const [a, b, c] = [start("a"), start("b"), start("c")];
+  await pass(5000, a, b, c);
+  t.deepEqual(told, ["a leads 1 after undefined", "b sees a", "c sees a"]);
+  await pass(leaseMs + 450, b, c);
+  t.deepEqual(told.slice(3), ["b leads 2 after a", "c sees b"]);
+  await pass(1000, a, b, c); // It stood still, and finds out.
+  t.is(told.at(-1), "a: This process led the cluster in term 1");
+  await b.leadership.close();
+  await pass(250, c);
+  t.is(told.at(-1), "c leads 3 after b");
+});
+
+test("a register that has forgotten its lease is given it again by whoever has it", async (t) => {
+  const register = createRegister();
+  const { told, start } = startPlace(register);
+  const [a, b] = [start("a"), start("b")];
+  for (let times = 0; times < 5; times++) {
+    await pass(5000, a, b);
+    register.forget();
+  }
+  await pass(5000, a, b);
+  t.deepEqual(
+    told.filter((line) => line.includes("leads")),
+    ["a leads 1 after undefined"],
+  );
+  t.true(a.leadership.isHeld);
+});
+
+test("of two that claim a term of a register at once, one has it", async (t) => {
+  const { told, start } = startPlace(createRegister());
+  const all = ["a", "b", "c", "d"].map(start);
+  await pass(3000, ...all);
+  t.is(told.filter((line) => line.includes("leads")).length, 1);
 });

@@ -1,15 +1,27 @@
 // The lease of a root in NATS, with a real nats-server and its JetStream: one root is killed, and
 // before that the server, which comes back empty.
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
+import { Cluster, startBroker } from "../../index.ts";
 import { calmResult, inPasses, only } from "../helpers/clusters.ts";
 import { hasNatsServer, startNatsServer } from "../helpers/nats.ts";
 import { startRootPlace } from "../helpers/root-processes.ts";
 
 const passes = 8;
+
+test("a lease that is kept in NATS is not looked for in files", async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-lease-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  writeFileSync(join(directory, "kept-in"), "nats");
+  const broker = await startBroker({ auth: { token: "t" } }); // It has no JetStream.
+  t.teardown(() => broker.close());
+  const start = () => Cluster.start({ nats: broker.url, token: "t", lease: { directory } });
+  const error = await t.throwsAsync(start, { code: "INPUT_UNUSABLE" });
+  t.regex(error?.message ?? "", /is kept in NATS, and nats:.* has no JetStream: start that server/);
+});
 
 (hasNatsServer() ? test.serial : test.skip)(
   "P9: a lease in NATS: its server may forget it, and when the root is killed, another takes over",

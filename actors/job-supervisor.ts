@@ -16,8 +16,8 @@
 //   J4. Other devices are a plan and no failure: they count as no restart.
 //   J5. A checkpoint that could not be restored, as its bytes are not those that it names, is
 //       passed over for the one before it.
-//   J6. Under a lease the one who leads is in charge: a generation that a former leader claimed with
-//       its last breath is followed by another.
+//   J6. Under a lease the one who leads is in charge: a generation that a former leader claimed
+//       with its last breath is followed by another.
 
 import {
   assign,

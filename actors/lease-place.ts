@@ -1,6 +1,6 @@
-// Where a lease is kept: in a register of NATS, where the server has JetStream, else in files of its
-// directory. The first process that opens the directory finds that out, and all others follow it:
-// two that kept one lease in two places would both lead.
+// Where a lease is kept: in a register of NATS, where the server has JetStream, else in files of
+// its directory. The first process that opens the directory finds that out, and all others follow
+// it: two that kept one lease in two places would both lead.
 
 import { join } from "node:path";
 import { InputUnusableError } from "../src/errors.ts";

@@ -50,7 +50,7 @@ test("a lease that is kept in NATS is not looked for in files", async (t) => {
         at.restartedMs = performance.now();
         await server.kill();
         server = await start("-p", new URL(url).port);
-      } else if (event.step >= 200 && at.killedMs === 0) {
+      } else if (event.step >= 280 && at.killedMs === 0) {
         at.killedMs = performance.now();
         root.kill("SIGKILL");
       }

@@ -186,6 +186,18 @@ export function hasBuddies({
   return hosts.length > 1 && job.checkpoint.buddyBytes > 0;
 }
 
+/** Whether a generation that has failed leaves something: then it is salvaged (salvaging.ts). */
+export function isSalvaged({
+  job,
+  hosts,
+}: {
+  readonly job: JobSpec;
+  readonly hosts: readonly { readonly devices: number }[];
+}): boolean {
+  const devices = hosts.reduce((sum, host) => sum + host.devices, 0);
+  return job.checkpoint.partial !== undefined && devices > 1;
+}
+
 /** Files that may be awaited from other hosts. */
 function filesMax(assembly: Assembly): number {
   if (!hasBuddies(assembly)) return 0;

@@ -1,18 +1,23 @@
 // The program of a device's thread: restores its part of the model, then runs what it is granted.
 //
-// Takes  run { toStep, lossSum } · evaluate · save { cut } · end
-// Tells  ready · reached · evaluated · cut
+// Takes  run { toStep, lossSum } · evaluate · save { cut } · end; of a failed generation: salvage
+// Tells  ready · reached · evaluated · cut · remains
 //
 // Invariants
 //   D1. Weights change only in `run`, inside `trainStep`: a command finds the model between two
 //       steps.
 //   D2. A failed step is never run again here: the thread ends, and its memory with it (law 3).
+//       Where the job allows it, what it has is written before (remains.ts).
 
 import type { Clock } from "../src/clock.ts";
 import type { Disk } from "../src/disk.ts";
 import type { RowsBelow } from "../src/embedding/rows-below.ts";
-import { ArithmeticMismatchError, NonFiniteLossError } from "../src/errors.ts";
-import { createBatchIntake } from "../src/exchange/batch-ring.ts";
+import {
+  ArithmeticMismatchError,
+  GenerationAbortedError,
+  NonFiniteLossError,
+} from "../src/errors.ts";
+import { type BatchIntake, createBatchIntake } from "../src/exchange/batch-ring.ts";
 import { createPipeWriter } from "../src/exchange/byte-pipe.ts";
 import type { Cells } from "../src/exchange/cells.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
@@ -25,11 +30,12 @@ import { evaluate, type Metrics } from "../src/training/metrics.ts";
 import { createCutter, partsNeeded, restorePart } from "../src/training/parts.ts";
 import { createPipeline, type Pipeline } from "../src/training/pipeline.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
-import { createStepMeter } from "../src/training/step-meter.ts";
+import { createStepMeter, type StepMeter } from "../src/training/step-meter.ts";
 import { writeCurves } from "../src/training/tier-advice.ts";
 import { createLayerSource, type LayerSource } from "../storage/copied-layers.ts";
 import { openParts } from "../storage/part-files.ts";
 import { sendItem } from "../storage/part-stream.ts";
+import type { SavedPart } from "../storage/saving.ts";
 import { createRowsBelow } from "../storage/tiers/ring.ts";
 import {
   type Assembly,
@@ -37,15 +43,19 @@ import {
   derive,
   type GenerationMemory,
   hostPlaceOf,
+  isSalvaged,
   type Progress,
   pipePlaceOf,
   progressOver,
 } from "./assembly.ts";
+import { writeRemains } from "./remains.ts";
 
 export type DeviceCommand =
   | { readonly type: "run"; readonly toStep: number; readonly lossSum: number }
   | { readonly type: "evaluate" }
   | { readonly type: "save"; readonly cut: number; readonly isBaseline: boolean }
+  /** `isFirst`: it writes what all devices have, too. */
+  | { readonly type: "salvage"; readonly isFirst: boolean }
   | { readonly type: "end" };
 
 export type DeviceReport =
@@ -72,6 +82,12 @@ export type DeviceReport =
     }
   /** Only device 0 has the metrics. */
   | { readonly type: "evaluated"; readonly metrics: Metrics | null }
+  | {
+      readonly type: "remains";
+      readonly step: number;
+      readonly steps: number;
+      readonly parts: readonly SavedPart[];
+    }
   /** What is to be saved was handed to the writer; that took `stallMs`. */
   | { readonly type: "cut"; readonly cut: number; readonly stallMs: number };
 
@@ -85,6 +101,8 @@ export interface DevicePorts {
   readonly log: Log["write"];
   /** The next command; waits as the cells do. */
   nextCommand(): Promise<DeviceCommand>;
+  /** The command of that type that comes once the generation has failed, if one comes. */
+  salvage(): Promise<Extract<DeviceCommand, { type: "salvage" }> | undefined>;
   tell(report: DeviceReport): void;
 }
 
@@ -133,20 +151,41 @@ export async function runDevice(
   const { depth } = job.pipeline;
   const pipeline = createPipeline({ device, intake, depth, steps, meter });
   const curves = memory.curves[rank] && new Float64Array(memory.curves[rank]);
-  let step = assembly.fromStep;
+  const step = assembly.fromStep;
   const restored = source?.restored ?? { memoryBytes: 0, storeBytes: 0 };
   const ready = { step, arithmetic: kernels.arithmetic, restored };
   const restoreMs = Math.round(ports.clock.now() - restoresFromMs);
   ports.log("info", "ready", { ...ready, restoreMs });
   tell({ type: "ready", ...ready });
 
+  const serving = { device, intake, pipeline, progress, meter, save, curves };
+  try {
+    await serve(serving, assembly, ports);
+  } catch (error) {
+    if (!(error instanceof GenerationAbortedError) || !isSalvaged(assembly)) throw error;
+    const asked = await ports.salvage();
+    if (asked === undefined) throw error;
+    const done = Atomics.load(progress.steps, rank);
+    const how = { step: done, isFirst: asked.isFirst, disk: ports.disk };
+    const remains = await writeRemains(device, assembly, how);
+    tell({ type: "remains", step: done, steps: schedule.steps, parts: remains });
+  }
+}
+
+/** Does what it is told, command after command, until it is told to end. */
+async function serve(
+  { device, intake, pipeline, progress, meter, save, curves }: Serving,
+  assembly: Assembly,
+  { nextCommand, log, tell }: DevicePorts,
+): Promise<void> {
+  let step = assembly.fromStep;
   for (;;) {
-    const command = await ports.nextCommand();
+    const command = await nextCommand();
     switch (command.type) {
       case "run": {
         const window = await runWindow(device, pipeline, progress, step, command, curves);
         step = window.step;
-        ports.log("debug", "reached", { step, steps: window.steps, isPaused: window.isPaused });
+        log("debug", "reached", { step, steps: window.steps, isPaused: window.isPaused });
         tell({ type: "reached", ...window });
         break;
       }
@@ -159,16 +198,28 @@ export async function runDevice(
       case "save": {
         const { cut, isBaseline } = command;
         const stallMs = await meter.cut(() => save(cut, isBaseline));
-        ports.log("debug", "cut", { step: cut, stallMs });
+        log("debug", "cut", { step: cut, stallMs });
         tell({ type: "cut", cut, stallMs });
         break;
       }
+      case "salvage":
       case "end":
         return;
       default:
         command satisfies never;
     }
   }
+}
+
+/** What a command needs. */
+interface Serving {
+  readonly device: DeviceState;
+  readonly intake: BatchIntake;
+  readonly pipeline: Pipeline;
+  readonly progress: Progress;
+  readonly meter: StepMeter;
+  readonly save: (cut: number, isBaseline: boolean) => Promise<void>;
+  readonly curves: Float64Array | undefined;
 }
 
 /** What lies below this device, at the other end of its ring; undefined: nothing. */

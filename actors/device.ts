@@ -6,8 +6,10 @@
 //                        └───────────── reported ──────────────┘
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
-// Takes   device.run { command, toStep, lossSum } · device.evaluate · device.save · device.pause
-// Tells   device.ready · device.reached · device.evaluated · device.cut
+// Takes   device.run { command, toStep, lossSum } · device.evaluate · device.save · device.pause ·
+//         device.salvage
+// Tells   device.ready · device.reached · device.evaluated · device.cut; the job supervisor:
+//         device.remains
 // Fails   with the thread's own error, or PeerLostError where it died without a word
 //
 // Invariants
@@ -21,7 +23,7 @@ import { assign, enqueueActions, fromCallback, setup } from "xstate";
 import { ringDoorbell } from "../src/exchange/cells.ts";
 import type { Launcher, Thread, ThreadEnd } from "../src/launcher.ts";
 import type { HeldShard } from "../src/training/topology.ts";
-import { type Assembly, derive, type GenerationMemory, progressOver } from "./assembly.ts";
+import { type Assembly, abort, derive, type GenerationMemory, progressOver } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import type { DeviceCommand, DeviceReport } from "./device-program.ts";
 import { downWithChildren } from "./down-with-children.ts";
@@ -41,9 +43,12 @@ export interface DeviceInput {
 /** Numbered questions; the answer repeats the number. */
 type Question = MessageEvent<"device.run" | "device.evaluate" | "device.save">;
 
+type Remains = Extract<DeviceReport, { type: "remains" }>;
+
 type DeviceEvent =
   | Question
-  | MessageEvent<"device.pause">
+  | MessageEvent<"device.pause" | "device.salvage">
+  | { readonly type: "thread.remains"; readonly report: Remains }
   | { readonly type: "thread.reported"; readonly report: DeviceReport }
   | { readonly type: "thread.ended"; readonly end: ThreadEnd }
   | { readonly type: "thread.kill" }
@@ -56,6 +61,8 @@ export interface DeviceContext extends DeviceInput {
   readonly asked: number | undefined;
   readonly answered: { readonly command: number; readonly report: DeviceReport } | undefined;
   readonly ready: Extract<DeviceReport, { type: "ready" }> | undefined;
+  /** What it had left when the generation failed. */
+  readonly remains: Remains | undefined;
 }
 
 /** How soon an unanswered `device.ready` is told again. */
@@ -74,10 +81,14 @@ const threadLogic = fromCallback<ThreadCommand, DeviceInput>(({ input, sendBack,
   const name = `device-${device}`;
   const thread: Thread<DeviceCommand, DeviceReport> = launcher.start(entry, task, name);
   const words = new Int32Array(memory.words);
-  thread.onReport((report) => sendBack({ type: "thread.reported", report }));
+  thread.onReport((report) => {
+    const type = report.type === "remains" ? "thread.remains" : "thread.reported";
+    sendBack({ type, report } as DeviceEvent);
+  });
   receive(({ command }) => {
     thread.send(command);
-    ringDoorbell(words, device);
+    if (command.type === "salvage") abort(assembly, memory);
+    else ringDoorbell(words, device);
   });
   void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
   return () => thread.kill();
@@ -104,6 +115,25 @@ const machine = setup({
       if (event.type !== "device.pause") return;
       const { pause } = progressOver(context.memory, context.assembly.devices);
       Atomics.store(pause, 0, event.body.afterStep);
+    },
+    salvage: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "device.salvage") return;
+      const isFirst = event.body.first === context.device;
+      enqueue.sendTo("thread", { type: "command", command: { type: "salvage", isFirst } });
+    }),
+    noteRemains: assign({
+      remains: ({ context, event }) =>
+        event.type === "thread.remains" ? event.report : context.remains,
+    }),
+    tellRemains: ({ context: { remains, device, mailbox } }) => {
+      if (remains === undefined) return;
+      const { step, steps, parts } = remains;
+      mailbox.tell({ role: "job", index: 0 }, "device.remains", {
+        device,
+        step,
+        steps,
+        parts: [...parts],
+      });
     },
     noteReady: assign({
       ready: ({ context, event }) =>
@@ -146,6 +176,7 @@ const machine = setup({
     },
   },
   guards: {
+    isLeft: ({ context }) => context.remains !== undefined,
     isUnasked: ({ context }) => context.answered === undefined,
     isAnswered: ({ context, event }) =>
       isQuestion(event) && event.body.command === context.answered?.command,
@@ -161,6 +192,7 @@ const machine = setup({
       asked: undefined,
       answered: undefined,
       ready: undefined,
+      remains: undefined,
     };
   },
   entry: "startShards",
@@ -169,7 +201,9 @@ const machine = setup({
     { src: "thread", id: "thread", input: ({ context }) => context },
   ],
   on: {
-    "thread.ended": { actions: "lose" },
+    "thread.ended": [{ guard: "isLeft" }, { actions: "lose" }],
+    "thread.remains": { actions: ["noteRemains", "tellRemains"] },
+    "device.salvage": [{ guard: "isLeft", actions: "tellRemains" }, { actions: "salvage" }],
     "device.pause": { actions: "pause" },
     "chaos.throw": { actions: "throwInjected" },
   },

@@ -4,6 +4,7 @@
 // when it ends.
 //
 //   beating ──device, tier or bridge failed──▶ error (law 3: the generation is over)
+//      │ │                                   └──▶ left, where it is to be salvaged
 //      │ └──reader failed──▶ beating, with another reader in its place
 //      └─ every `beatMs`: host.progress to the coordinator
 //
@@ -26,12 +27,13 @@ import {
   type HostPlace,
   hasBuddies,
   hostPlaces,
+  isSalvaged,
   progressOver,
 } from "./assembly.ts";
 import { bridgeMachine } from "./bridge.ts";
 import { deviceMachine } from "./device.ts";
 import { downWithChildren } from "./down-with-children.ts";
-import { failureOf } from "./incident.ts";
+import { ActorFailedError, failureOf } from "./incident.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { type ReaderPlace, readerMachine } from "./reader.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
@@ -156,7 +158,7 @@ const machine = setup({
       enqueue.assign({ beat: beat + 1, toldLosses: Math.max(toldLosses, done) });
     }),
     childFailed: enqueueActions(({ context, event, enqueue }) => {
-      if (!("error" in event)) return;
+      if (!("error" in event) || context.failure !== undefined) return; // The first one counts.
       const { assembly, host, network } = context;
       const id = event.actorId;
       const supervisor = `host:${host}`;
@@ -194,11 +196,19 @@ const machine = setup({
       const input = { network, launcher, assembly, memory, reader, place };
       enqueue.spawnChild("reader", { id: event.id, input });
     }),
+    tellFailed: ({ context: { failure, mailbox, host } }) => {
+      if (!(failure instanceof ActorFailedError)) return;
+      const { offender: actor, reason: error } = failure.incident;
+      mailbox.tell({ role: "coordinator", index: 0 }, "host.failed", { host, actor, error });
+    },
     handUp: ({ context }) => {
       throw context.failure;
     },
   },
-  guards: { hasFailed: ({ context }) => context.failure !== undefined },
+  guards: {
+    hasFailed: ({ context }) => context.failure !== undefined,
+    isLeft: ({ context }) => context.failure !== undefined && isSalvaged(context.assembly),
+  },
 }).createMachine({
   id: "hostGeneration",
   context: ({ input }) => ({
@@ -227,10 +237,15 @@ const machine = setup({
   states: {
     beating: {
       entry: "beat",
-      always: { guard: "hasFailed", target: "failed" },
+      always: [
+        { guard: "isLeft", target: "left" },
+        { guard: "hasFailed", target: "failed" },
+      ],
       after: { beatMs: { target: "beating", reenter: true } },
     },
     failed: { entry: "handUp" },
+    // It ends when its host is released, or assembles another.
+    left: { entry: "tellFailed" },
   },
 });
 

@@ -4,6 +4,7 @@
 //
 //   gathering ──▶ claiming ──▶ running ──finished──▶ finished
 //      ▲                          │└─other devices are wanted─▶ gathering
+//      │                          ├─(partial recovery)─▶ salvaging ─▶ restarting
 //      │                          └─a coordinator failed─▶ (decide) ─▶ restarting ─┐
 //      └──────────────────────── after a backoff ──────────────────────────────────┘
 //                                                  └─▶ error: a restart cannot mend it
@@ -42,6 +43,7 @@ import { openKernels } from "../src/kernels/index.ts";
 import { LeadershipLostError } from "../src/root-errors.ts";
 import type { CheckpointStore, Generation } from "../storage/checkpoint-store.ts";
 import { openStore } from "../storage/directory-checkpoint-store.ts";
+import { isSalvaged } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { checkpointCoordinatorMachine } from "./checkpoint-coordinator.ts";
 import { downWithChildren } from "./down-with-children.ts";
@@ -53,6 +55,7 @@ import { devicesOf, type HostShare, type Membership } from "./membership.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import type { RunResult } from "./run-events.ts";
 import type { RunRecord } from "./run-record.ts";
+import { salvaging } from "./salvaging.ts";
 import { devicesMax, holding, watchingWish } from "./scaling.ts";
 import { backoff } from "./supervisor.ts";
 import { trainingCoordinatorMachine } from "./training-coordinator.ts";
@@ -77,6 +80,8 @@ export interface JobSupervisorContext extends JobSupervisorInput {
   /** Hashes of manifests whose checkpoints could not be restored. J5 */
   readonly passedOver: readonly string[];
   readonly delayMs: number;
+  /** Who failed first in the last generation. */
+  readonly offender: string;
   readonly result: RunResult | undefined;
   readonly failure?: unknown;
 }
@@ -173,6 +178,7 @@ const machine = setup({
     holding,
     watchingWish,
     releasing,
+    salvaging,
     checkpoint: checkpointCoordinatorMachine,
     training: trainingCoordinatorMachine,
   },
@@ -222,6 +228,7 @@ const machine = setup({
         return;
       }
       enqueue.assign({
+        offender: failure.incident.offender,
         history: decision.history,
         delayMs: decision.delayMs,
         failedAtMs: end.atMs,
@@ -244,6 +251,7 @@ const machine = setup({
   },
   guards: {
     hasFailed: ({ context }) => context.failure !== undefined,
+    isSalvaged: ({ context }) => isSalvaged(context),
     isFinished: ({ event }) => event.type === "xstate.done.actor.training" && hasOutput(event),
     isRescaled: ({ event }) => event.type === "xstate.done.actor.training" && !hasOutput(event), // J4
   },
@@ -263,6 +271,7 @@ const machine = setup({
     history: emptyHistory,
     passedOver: [],
     delayMs: 0,
+    offender: "",
     result: undefined,
   }),
   output: ({ context }) => context.result,
@@ -293,7 +302,7 @@ const machine = setup({
           id: "claiming",
           input: ({ context }) => context,
           onDone: {
-            target: "running",
+            target: "generation",
             actions: [
               assign({ claimed: ({ event }) => event.output }),
               ({ context }) => tellClaimed(context),
@@ -304,20 +313,41 @@ const machine = setup({
         { src: "holding", input: ({ context }) => context },
       ],
     },
-    running: {
-      entry: "startCoordinators",
-      exit: "stopCoordinators",
+    generation: {
       invoke: [
         { src: "holding", input: ({ context }) => context },
         { src: "releasing", input: ({ context }) => context },
       ],
-      on: {
-        "run.cancel": { actions: sendTo("training", { type: "run.cancel" }) },
-        "xstate.error.actor.*": { target: "restarting", actions: "childEnded" },
-        "xstate.done.actor.*": [
-          { guard: "isFinished", target: "finished", actions: "finish" },
-          { guard: "isRescaled", target: "gathering", actions: assign({ failedAtMs: undefined }) },
-        ],
+      initial: "running",
+      states: {
+        running: {
+          entry: "startCoordinators",
+          exit: "stopCoordinators",
+          on: {
+            "run.cancel": { actions: sendTo("training", { type: "run.cancel" }) },
+            "xstate.error.actor.*": [
+              { guard: "isSalvaged", target: "salvaging", actions: "childEnded" },
+              { target: "#jobSupervisor.restarting", actions: "childEnded" },
+            ],
+            "xstate.done.actor.*": [
+              { guard: "isFinished", target: "#jobSupervisor.finished", actions: "finish" },
+              {
+                guard: "isRescaled",
+                target: "#jobSupervisor.gathering",
+                actions: assign({ failedAtMs: undefined }),
+              },
+            ],
+          },
+        },
+        salvaging: {
+          always: { guard: "hasFailed", target: "#jobSupervisor.restarting" },
+          invoke: {
+            src: "salvaging",
+            input: ({ context }) => context,
+            onDone: "#jobSupervisor.restarting",
+            onError: "#jobSupervisor.restarting", // Then it is the last checkpoint that counts.
+          },
+        },
       },
     },
     restarting: {

@@ -130,6 +130,11 @@ export const runResultSchema = z
     repairedIds: list(repairedTable),
     /** What all steps read late; left out where no table has `staleness`. */
     staleness: staleness.optional(),
+    /** What partial recoveries have cost; left out where there was none. */
+    lost: z
+      .object({ recoveries: count, rows: count, samples: count, pls: z.number() })
+      .readonly()
+      .optional(),
     /** What became of dynamic ids; left out where no table has any. */
     dynamicIds: list(dynamicTable).optional(),
     /** Checkpoint directory, and the manifest in it that the model is loaded from. */
@@ -254,6 +259,20 @@ const eventBody = z.discriminatedUnion("type", [
     /** Bytes that were restored: out of the memory of hosts, and from the checkpoint store. */
     memoryBytes: count,
     storeBytes: count,
+  }),
+  /**
+   * Of a generation that failed, all but some devices went on where they were, at `step`; the rows
+   * of these went back to `fromStep`: `rows` at most, the updates of `samples` samples are lost,
+   * which is a portion `pls` of the run's.
+   */
+  z.object({
+    type: z.literal("run.partial"),
+    step: count,
+    fromStep: count,
+    devices: list(count),
+    rows: count,
+    samples: count,
+    pls: z.number(),
   }),
   /**
    * The hosts have their copies of the checkpoint of `step` in memory, all but `missing` files: one

@@ -127,6 +127,13 @@ function openIdle(
   return openCells(assembly, memory, participant, { clock, deadlineMs, sleep });
 }
 
+/**
+ * Share of the step deadline for which a device waits to be asked for its remains, and how often it
+ * looks: one is asked after the other, and the first answer releases them all.
+ */
+const salvageShare = 0.25;
+const salvageWaits = 100;
+
 async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write"]): Promise<void> {
   const { assembly, memory, index } = task;
   const { clock, disk, sleep, wrapCells } = ports;
@@ -140,6 +147,19 @@ async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write
     clock,
     log,
     tell: (report: DeviceReport) => ports.report(report),
+    async salvage() {
+      const never = new Int32Array(new SharedArrayBuffer(4));
+      for (let waits = 0; waits < salvageWaits; waits++) {
+        for (let one = ports.take(); one !== undefined; one = ports.take()) {
+          const command = one as DeviceCommand;
+          if (command.type === "salvage") return command;
+        }
+        const waitMs = (salvageShare * deadlineMs) / salvageWaits;
+        if (sleep === undefined) Atomics.wait(never, 0, 0, waitMs);
+        else await sleep(never, 0, 0, waitMs);
+      }
+      return undefined;
+    },
     async nextCommand() {
       let command: DeviceCommand | undefined;
       await idle.waitUntil(

@@ -189,6 +189,14 @@ function lineOf(event: RunEvent): string | undefined {
         `went on from step ${count(fromStep)}${from}`
       );
     }
+    case "run.partial": {
+      const { step, fromStep, devices, rows, samples, pls } = event;
+      const names = devices.map((device) => `device:${device}`).join(", ") || "no device";
+      return (
+        `  goes on from step ${count(step)}; of ${names} ${plural(rows, "row")} went back to step ` +
+        `${count(fromStep)}: ${plural(samples, "sample")} lost there (PLS ${pls.toFixed(5)})`
+      );
+    }
     case "run.straggler": {
       const { device, host, factor } = event;
       const name = `device:${device} of host:${host}`;

@@ -23,7 +23,7 @@ export async function digestOfParts(checkpoint: OpenCheckpoint, pace: Pace): Pro
 }
 
 /** The leaves of one part, as the device that wrote it told them (src/training/parts.ts). */
-async function leavesOfPart(
+export async function leavesOfPart(
   checkpoint: OpenCheckpoint,
   name: string,
   pace: Pace,

@@ -43,9 +43,14 @@ export interface CutPart extends Part {
 
 /** The parts that this device answers for. */
 export function partsOf(device: DeviceState): Part[] {
+  return remainsOf(device, device.rank === 0);
+}
+
+/** The same; `isFirst`: of those that are left it is the one that answers for what all have. */
+export function remainsOf(device: DeviceState, isFirst: boolean): Part[] {
   const rows = ownSlabs(device).flatMap((slab) => rowsParts(device, slab));
   const parts = [...rows, ...idsParts(device)];
-  if (device.rank !== 0) return parts;
+  if (!isFirst) return parts;
   return [denseOf(device), ...parts, ...rowsParts(device, device.replicas)];
 }
 

@@ -10,6 +10,8 @@
 //   checkpoint ──▶ coordinator    checkpoint.taken · committed
 //   checkpoint ──▶ device         device.save
 //   device ──▶ checkpoint         device.cut
+//   job ──▶ device                device.salvage
+//   device ──▶ job                device.remains
 //   checkpoint ──▶ writer         writer.save
 //   writer ──▶ checkpoint         part.saved
 //   checkpoint ──▶ bridge         buddy.keep
@@ -125,6 +127,12 @@ export const messages = defineMessages({
   "device.save": z.object({ command, cut: step, isBaseline: z.boolean() }),
   "device.pause": z.object({ command, afterStep: step }),
   /** `restored`: where the bytes of the checkpoint came from, where there is one. */
+  /**
+   * The generation has failed: the device is to write what it has, `first` also what all have. It
+   * has done `step` of the run's `steps`.
+   */
+  "device.salvage": z.object({ first: device }),
+  "device.remains": z.object({ device, step, steps: step, parts: z.array(savedPart) }),
   "device.ready": z.object({ device, step, arithmetic: z.string(), restored: restoredBytes }),
   "device.reached": z.object({
     command,

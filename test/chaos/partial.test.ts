@@ -12,7 +12,7 @@ const passes = 12;
 const steps = passes * 43;
 
 test.serial(
-  "of lost devices alone the rows go back: rows and samples are counted, and told",
+  "P4, bounded: of lost devices alone the rows go back: rows and samples are counted, and told",
   async (t) => {
     const calm = await calmResult(passes);
     await using place = await startTestCluster(1, { minDevices: 3 });

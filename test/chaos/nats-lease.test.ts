@@ -24,7 +24,7 @@ test("a lease that is kept in NATS is not looked for in files", async (t) => {
 });
 
 (hasNatsServer() ? test.serial : test.skip)(
-  "P9, P10: a lease in NATS: its server may forget it, and when the root is killed, another takes over",
+  "P9, P10: a lease in NATS, whose server forgets it: the root is killed, and another takes over",
   async (t) => {
     const calm = await calmResult(passes);
     const directory = mkdtempSync(join(tmpdir(), "osiris-jetstream-"));

@@ -27,6 +27,7 @@ import type { Manifest } from "../storage/checkpoint-store.ts";
 import { manifestSchema } from "../storage/manifest.ts";
 import { type TierRingShape, tierRingBytes, tierRingCells } from "../storage/tiers/ring.ts";
 import { tierRingOf } from "../storage/tiers/shape.ts";
+import type { Network } from "./mailbox.ts";
 
 const count = z.int().min(0);
 
@@ -73,6 +74,8 @@ export const assemblySchema = z.object({
   fromStep: count,
   /** The checkpoint of that cut. */
   manifest: manifestSchema.optional(),
+  /** Every so many-th step is traced on all devices; left out, none is. */
+  tracedEvery: z.int().min(1).optional(),
 });
 
 /** What a generation is made of. Plain data: it travels over the wire and into threads. */
@@ -89,13 +92,16 @@ export function assemblyOf(from: {
   readonly step: number;
   readonly latest: Manifest | undefined;
   readonly sliceCounts: readonly number[] | undefined;
+  readonly network: Pick<Network, "tracedEvery">;
 }): Assembly {
   const { scope, job, hosts, plan, step, latest, sliceCounts } = from;
   if (plan === undefined) throw new RangeError("The data is not prepared");
   const devices = hosts.reduce((sum, host) => sum + host.devices, 0);
   const at = { data: plan, fromStep: step, manifest: latest };
   const slices = sliceCounts && { sliceCounts: [...sliceCounts] };
-  return { ...scope, job, devices, hosts: [...hosts], ...slices, ...at };
+  const { tracedEvery } = from.network;
+  const traced = tracedEvery === undefined ? {} : { tracedEvery };
+  return { ...scope, job, devices, hosts: [...hosts], ...slices, ...at, ...traced };
 }
 
 /** A host's part of a generation: the devices of ranks first .. first+count-1. */

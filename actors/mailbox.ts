@@ -55,6 +55,8 @@ export interface Network {
   /** Where checkpoints and caches lie. */
   readonly disk: Disk;
   readonly log: Log;
+  /** Of the runs that are supervised here, every so many-th step is traced; undefined: none is. */
+  readonly tracedEvery?: number | undefined;
   /** How long the broker has been within reach; 0 while it is not: silence means nothing then. */
   connectedForMs(): number;
   /** Whether `chaos.throw` is obeyed. */

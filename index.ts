@@ -16,7 +16,7 @@ export type {
   RunResult,
   RunStatus,
   Staleness,
-} from "./actors/run-record.ts";
+} from "./actors/run-events.ts";
 export type { Incident } from "./actors/incident.ts";
 export { type LogOptions, logOptionLevels } from "./actors/process-log.ts";
 export type { LogLevel } from "./src/log.ts";

@@ -32,7 +32,7 @@ import { type Observer, openObserver, tracingOptions } from "./observer.ts";
 import type { LogOptions } from "./process-log.ts";
 import { Registry } from "./registry.ts";
 import { intensity, Root } from "./root.ts";
-import type { RunEvent } from "./run-record.ts";
+import type { PublishEvent } from "./run-record.ts";
 import { backoff } from "./supervisor.ts";
 import { packageVersion } from "./version.ts";
 
@@ -137,11 +137,11 @@ export class Cluster implements AsyncDisposable {
       onHosts(this.hosts);
     });
     const prefix = `r${process.pid.toString(36)}-`;
-    const publish = (over: Network, event: RunEvent) => {
+    const publish = (over: Network, ...[event, tenant]: Parameters<PublishEvent>) => {
       const { payload, headers } = encodeBody(event, "application/json");
       if (this.#isClosed) return;
       logEvent(network.log, event);
-      over.transport.publish(eventsSubject(cluster, event.run), payload, { headers });
+      over.transport.publish(eventsSubject(cluster, event.run, tenant), payload, { headers });
     };
     this.client = new Client({ transport, cluster, clock: realClock });
     this.#launcher = rememberThreads(launcher, observer.observe);
@@ -163,7 +163,7 @@ export class Cluster implements AsyncDisposable {
     });
     this.lost.catch(() => {}); // Whoever does not look sees a cluster that does nothing.
     if (lease === undefined) {
-      const registry = new Registry(prefix, (event) => publish(network, event));
+      const registry = new Registry(prefix, (...told) => publish(network, ...told));
       this.#root = new Root({ ...common, registry });
       onLeading();
     } else {

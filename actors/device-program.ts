@@ -28,7 +28,7 @@ import { windowStepsMax } from "../src/training/schedule.ts";
 import { createStepMeter } from "../src/training/step-meter.ts";
 import { createStepTrace, type TracedStep } from "../src/training/step-trace.ts";
 import { writeCurves } from "../src/training/tier-advice.ts";
-import { openExistingStore } from "../storage/directory-checkpoint-store.ts";
+import { openParts } from "../storage/part-files.ts";
 import { sendItem } from "../storage/part-stream.ts";
 import { createRowsBelow } from "../storage/tiers/ring.ts";
 import {
@@ -244,7 +244,7 @@ async function restore(
   if (manifest.arithmetic !== device.kernels.arithmetic) {
     throw new ArithmeticMismatchError(manifest.arithmetic, device.kernels.arithmetic);
   }
-  const store = openExistingStore(job.checkpoint.directory, ports.disk);
+  const store = openParts(job.checkpoint.directory, ports.disk);
   const names = manifest.parts.map(({ name }) => name);
   for (const name of partsNeeded(device, names, kept)) {
     await restorePart(device, name, store.readLayers(manifest, name), kept);

@@ -11,7 +11,6 @@ import type { Kernels } from "../src/kernels/kernels.ts";
 import type { Observation } from "../src/launcher.ts";
 import type { Transport } from "../src/wire/transport.ts";
 import type { Connection } from "./mailbox.ts";
-import { dial } from "./network.ts";
 
 export interface ThreadPorts {
   readonly clock: Clock;
@@ -48,6 +47,10 @@ export function workerPorts(port: MessagePort): ThreadPorts {
     observe: (observation) => port.postMessage({ observed: observation }),
     fail: (error) => port.postMessage({ failed: error }),
     take: () => receiveMessageOnPort(port)?.message,
-    dial: (connection, name) => dial(connection, name, () => {}),
+    // Loaded by those threads alone that need it: it takes as long as all the rest of a thread.
+    async dial(connection, name) {
+      const { dial } = await import("./network.ts");
+      return dial(connection, name, () => {});
+    },
   };
 }

@@ -8,7 +8,7 @@ import { joiningTree } from "../../actors/joining.ts";
 import { Membership } from "../../actors/membership.ts";
 import { Registry } from "../../actors/registry.ts";
 import { Root } from "../../actors/root.ts";
-import type { RunEvent } from "../../actors/run-record.ts";
+import type { RunEvent } from "../../actors/run-events.ts";
 import { TrainingError } from "../../src/errors.ts";
 import type { JobOptions } from "../../src/job.ts";
 import { encodeBody } from "../../src/wire/body.ts";
@@ -165,9 +165,9 @@ export class SimulatedCluster {
         arithmetic,
         version: "1.0.0",
       }),
-      registry: new Registry(`r${serial}-`, (event) => {
+      registry: new Registry(`r${serial}-`, (event, tenant) => {
         const { payload, headers } = encodeBody(event, "application/json");
-        transport.publish(eventsSubject(cluster, event.run), payload, { headers });
+        transport.publish(eventsSubject(cluster, event.run, tenant), payload, { headers });
       }),
       createdBy: "a simulation",
       onIncident: ({ offender, reason }) =>

@@ -5,10 +5,11 @@ import type { Clock } from "../src/clock.ts";
 import { type ErrorRecord, RemoteError, RequestFailedError } from "../src/errors.ts";
 import { type JobOptions, resolveJob } from "../src/job.ts";
 import { decodeBody, encodeBody } from "../src/wire/body.ts";
-import { eventsSubject, jobsSubject } from "../src/wire/subjects.ts";
+import { eventsSubject, inspectSubject, jobsSubject } from "../src/wire/subjects.ts";
 import type { Transport } from "../src/wire/transport.ts";
 import { type LoadOptions, loadModel } from "../storage/load-model.ts";
 import type { Model } from "../storage/model.ts";
+import type { ClusterReport } from "./inspection.ts";
 import type { JobVerb } from "./job-service.ts";
 import type { RunEvent, RunResult, RunStatus } from "./run-events.ts";
 
@@ -78,9 +79,20 @@ export class Client {
     return (await this.request<{ runs: RunSummary[] }>("list", {})).runs;
   }
 
+  /**
+   * What the cluster is doing: its runs, and the actors, mailboxes, credits and tiers of all its
+   * processes. For whoever runs the cluster. @throws RemoteError, RequestFailedError
+   */
+  inspect(): Promise<ClusterReport> {
+    return this.#ask(inspectSubject(this.#cluster, "all"), {});
+  }
+
   /** One question to the job service. @throws RemoteError, RequestFailedError */
-  async request<Answer>(verb: JobVerb, body: unknown): Promise<Answer> {
-    const subject = jobsSubject(this.#cluster, verb, this.#tenant);
+  request<Answer>(verb: JobVerb, body: unknown): Promise<Answer> {
+    return this.#ask(jobsSubject(this.#cluster, verb, this.#tenant), body);
+  }
+
+  async #ask<Answer>(subject: string, body: unknown): Promise<Answer> {
     const { payload, headers } = encodeBody(body, "application/json");
     const startMs = this.#clock.now();
     for (;;) {

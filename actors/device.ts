@@ -54,6 +54,7 @@ export interface DeviceContext extends DeviceInput {
   readonly shards: readonly HeldShard[];
   /** The question that is being answered, and the one answered last with its answer. */
   readonly asked: number | undefined;
+  readonly askedAtMs: number;
   readonly answered: { readonly command: number; readonly report: DeviceReport } | undefined;
   readonly ready: Extract<DeviceReport, { type: "ready" }> | undefined;
 }
@@ -95,9 +96,12 @@ const machine = setup({
         enqueue.spawnChild("shard", { id: `shard:${shard}`, input });
       }
     }),
-    begin: enqueueActions(({ event, enqueue }) => {
+    begin: enqueueActions(({ context, event, enqueue }) => {
       if (!isQuestion(event)) return;
-      enqueue.assign({ asked: event.body.command });
+      enqueue.assign({
+        asked: event.body.command,
+        askedAtMs: context.network.clock.now(),
+      });
       enqueue.sendTo("thread", { type: "command", command: commandOf(event) });
     }),
     pause: ({ context, event }) => {
@@ -159,6 +163,7 @@ const machine = setup({
       mailbox: openMailbox(input.network, input.assembly, { role: "device", index: input.device }),
       shards: [topology.heldBy, topology.distinctBy].flatMap((by) => by[input.device] ?? []),
       asked: undefined,
+      askedAtMs: 0,
       answered: undefined,
       ready: undefined,
     };

@@ -11,8 +11,10 @@ import { type ErrorRecord, RemoteError, recordError } from "../src/errors.ts";
 import { openKernels } from "../src/kernels/index.ts";
 import { type Launcher, rememberThreads, workerLauncher } from "../src/launcher.ts";
 import { checkOptions } from "../src/options.ts";
+import type { Subscription } from "../src/wire/transport.ts";
 import { connectionOptions } from "./connect.ts";
 import { ActorFailedError, type Incident } from "./incident.ts";
+import { openHostInspection } from "./inspection.ts";
 import { joiningTree } from "./joining.ts";
 import { clusterScope, type Network, openMailbox } from "./mailbox.ts";
 import { openNetwork, type World } from "./network.ts";
@@ -58,6 +60,7 @@ export class Host implements AsyncDisposable {
   readonly #launcher: ReturnType<typeof rememberThreads>;
   readonly #stop: () => void;
   readonly #observer: Observer;
+  #inspection: Subscription | undefined;
   #isClosed = false;
 
   private constructor(parts: {
@@ -80,6 +83,8 @@ export class Host implements AsyncDisposable {
       this.#isMember = host !== undefined;
       if (host !== undefined) resolveJoined(host);
       else this.#onMayLeave(); // Nobody is there who would need it.
+      this.#inspection?.unsubscribe();
+      this.#inspection = host === undefined ? undefined : openHostInspection(network, host, root);
       onHost(host);
     };
     const identity = {

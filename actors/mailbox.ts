@@ -77,6 +77,8 @@ export const clusterScope: RunScope = { run: "cluster", generation: 0 };
 export interface Mailbox {
   readonly scope: RunScope;
   readonly self: Address;
+  /** What it has heard, for whoever looks on. */
+  readonly heard: { messages: number; lastAtMs: number };
   tell<Type extends MessageType>(to: Address, type: Type, body: OutgoingBody<Type>): void;
   /** Calls `receive` for every message to this actor. */
   listen(receive: (message: ActorMessage) => void): Subscription;
@@ -90,9 +92,11 @@ export function openMailbox(
   const { transport, cluster } = network;
   const scope = { run, generation };
   const self = { role, index };
+  const heard = { messages: 0, lastAtMs: network.clock.now() };
   return {
     scope,
     self,
+    heard,
     tell(to, type, body) {
       const verb = type.replace(".", "-");
       const subject = subjectOf({ cluster, ...scope, ...to, verb });
@@ -101,7 +105,12 @@ export function openMailbox(
       const message = { type, ...scope, from, body } as OutgoingOf<Messages>;
       transport.publish(subject, messages.encode(message));
     },
-    listen: (receive) => subscribe(network, { ...scope, ...self }, receive),
+    listen: (receive) =>
+      subscribe(network, { ...scope, ...self }, (message) => {
+        heard.messages++;
+        heard.lastAtMs = network.clock.now();
+        receive(message);
+      }),
   };
 }
 

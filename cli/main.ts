@@ -21,6 +21,7 @@ import { addSchema } from "./schema.ts";
 import { addStatus } from "./status.ts";
 import { addSubmit } from "./submit.ts";
 import { addTable } from "./table.ts";
+import { addTop } from "./top.ts";
 import { addTrain } from "./train.ts";
 import { addUp } from "./up.ts";
 
@@ -46,6 +47,7 @@ const commands = [
   addHost,
   addSubmit,
   addStatus,
+  addTop,
   addCancel,
   addScale,
   addGenerate,

@@ -1,0 +1,213 @@
+// Inspection: what a cluster is doing, for whoever asks over NATS, in JSON or msgpack.
+//
+//   osiris.<cluster>.inspect.<part>        { }  → that part of a ClusterReport
+//   osiris.<cluster>.inspect.host-<index>  { }  → a ProcessReport, from that host itself
+//
+// The root asks its hosts, and says who did not answer. It stands beside the tree of actors and
+// not in it: a tree that is in trouble is what people ask about. It answers about every run, so
+// that it is for whoever runs the cluster; tenants have `status` and `events`.
+
+import type { AnyActorRef } from "xstate";
+import { recordError } from "../src/errors.ts";
+import type { StepTimes } from "../src/training/step-meter.ts";
+import { contentTypeOf, decodeBody, encodeBody } from "../src/wire/body.ts";
+import { inspectSubject } from "../src/wire/subjects.ts";
+import type { Subscription } from "../src/wire/transport.ts";
+import type { Network } from "./mailbox.ts";
+import type { Membership } from "./membership.ts";
+import type { ActorReport, CreditReport } from "./process-report.ts";
+import { type MailboxReport, type ProcessReport, reportProcess } from "./process-report.ts";
+import type { Registry } from "./registry.ts";
+import type { RunEvent, RunStatus } from "./run-events.ts";
+import type { RunRecord } from "./run-record.ts";
+import type { TierNews } from "./tier.ts";
+
+/** A run that is not over, as its last events have it. */
+export interface RunReport {
+  readonly run: string;
+  readonly name: string;
+  readonly tenant?: string | undefined;
+  readonly status: RunStatus;
+  readonly generation: number;
+  readonly step: number;
+  /** 0: its data is not prepared yet. */
+  readonly steps: number;
+  readonly devices: number;
+  readonly loss: number | null;
+  readonly samplesPerSecond: number;
+  /** Where the time of its last steps went. */
+  readonly times?: StepTimes | undefined;
+  /** What it was warned of, last things last. */
+  readonly alerts: readonly string[];
+}
+
+export type IncidentReport = Extract<RunEvent, { readonly type: "run.incident" }>;
+
+export interface ClusterReport {
+  readonly cluster: string;
+  readonly runs: readonly RunReport[];
+  readonly incidents: readonly IncidentReport[];
+  /** The root's first, then those of the hosts that answered. */
+  readonly processes: readonly ProcessReport[];
+  /** Hosts that did not. */
+  readonly silent: readonly number[];
+}
+
+/** Something of a process, among those of others. */
+type Of<Part> = Part & { readonly host: number | null };
+
+/** What can be asked for by itself. */
+const parts = {
+  all: (report: ClusterReport) => report,
+  runs: ({ runs }: ClusterReport) => ({ runs }),
+  incidents: ({ incidents }: ClusterReport) => ({ incidents }),
+  tree: ({ processes, silent }: ClusterReport) => {
+    return { trees: processes.map(({ host, actors }) => ({ host, actors })), silent };
+  },
+  mailboxes: ({ processes, silent }: ClusterReport) => {
+    return { mailboxes: ofAll(processes, ({ actors }) => mailboxesIn(actors)), silent };
+  },
+  credits: ({ processes, silent }: ClusterReport) => {
+    return { credits: ofAll<CreditReport>(processes, ({ credits }) => credits), silent };
+  },
+  tiers: ({ processes, silent }: ClusterReport) => {
+    return { tiers: ofAll<TierNews>(processes, ({ tiers }) => tiers), silent };
+  },
+};
+
+export type InspectPart = keyof typeof parts;
+
+/** Longest that a host may take to answer. */
+const hostMs = 1000;
+/** Alerts of a run, and incidents of all, that are told; older ones are among its events. */
+const alertsMax = 5;
+const incidentsMax = 50;
+
+/** Answers as the root of a cluster. */
+export function openInspection(root: {
+  readonly network: Network;
+  readonly registry: Registry;
+  readonly membership: Membership;
+  readonly tree: () => AnyActorRef;
+}): Subscription {
+  const { network, registry, membership, tree } = root;
+  const reported = async (): Promise<ClusterReport> => {
+    const hosts = membership.present().map(({ host }) => host);
+    const others = hosts.filter((host) => host !== 0);
+    const asked = await Promise.all(others.map((host) => askHost(network, host)));
+    const own = reportProcess(tree(), network, hosts.includes(0) ? 0 : null);
+    const records = registry.all();
+    const incidents = records.flatMap((record) => only(record, "run.incident"));
+    return {
+      cluster: network.cluster,
+      runs: records.filter(({ isOver }) => !isOver).map(runOf),
+      incidents: incidents.slice(-incidentsMax),
+      processes: [own, ...asked.filter((one) => one !== undefined)],
+      silent: others.filter((_, at) => asked[at] === undefined),
+    };
+  };
+  const subscriptions = (Object.keys(parts) as InspectPart[]).map((part) =>
+    answer(network, part, async () => parts[part](await reported())),
+  );
+  return {
+    unsubscribe() {
+      for (const subscription of subscriptions) subscription.unsubscribe();
+    },
+  };
+}
+
+/** Answers as a host of a cluster. */
+export function openHostInspection(
+  network: Network,
+  host: number,
+  tree: AnyActorRef,
+): Subscription {
+  return answer(network, `host-${host}`, async () => reportProcess(tree, network, host));
+}
+
+/** Whatever becomes of the question, it is answered. */
+function answer(network: Network, part: string, report: () => Promise<unknown>): Subscription {
+  const { transport, cluster } = network;
+  return transport.subscribe(inspectSubject(cluster, part), (frame) => {
+    const { reply } = frame;
+    if (reply === undefined) return;
+    const send = (body: unknown) => {
+      const { payload, headers } = encodeBody(body, contentTypeOf(frame));
+      transport.publish(reply, payload, { headers });
+    };
+    report()
+      .then(send)
+      .catch((error: unknown) => {
+        const { code, message } = recordError(error);
+        send({ error: { code, message } });
+      });
+  });
+}
+
+async function askHost(network: Network, host: number): Promise<ProcessReport | undefined> {
+  const { transport, cluster } = network;
+  const { payload, headers } = encodeBody({}, "application/msgpack");
+  try {
+    const options = { headers, deadlineMs: hostMs };
+    const frame = await transport.request(
+      inspectSubject(cluster, `host-${host}`),
+      payload,
+      options,
+    );
+    const body = decodeBody(frame) as ProcessReport | { readonly error: unknown };
+    return "error" in body ? undefined : body;
+  } catch {
+    return undefined; // It is named among the silent.
+  }
+}
+
+function runOf(record: RunRecord): RunReport {
+  const { run, job, tenant, status } = record;
+  const all = record.since(0, Number.POSITIVE_INFINITY);
+  const progress = only(record, "run.progress").at(-1);
+  const started = only(record, "run.started").at(-1);
+  const alerts = all.flatMap((event) => {
+    if (event.type === "run.alert") return event.message;
+    return event.type === "run.tier" && event.state !== "serving" ? event.message : [];
+  });
+  return {
+    run,
+    name: job.name,
+    tenant,
+    status,
+    generation: all.at(-1)?.generation ?? 0,
+    step: progress?.step ?? started?.fromStep ?? 0,
+    steps: progress?.steps ?? started?.steps ?? 0,
+    devices: started?.devices ?? 0,
+    loss: progress?.loss ?? null,
+    samplesPerSecond: progress?.samplesPerSecond ?? 0,
+    times: progress?.times,
+    alerts: alerts.slice(-alertsMax),
+  };
+}
+
+function only<Type extends RunEvent["type"]>(
+  record: RunRecord,
+  type: Type,
+): Extract<RunEvent, { readonly type: Type }>[] {
+  const all = record.since(0, Number.POSITIVE_INFINITY);
+  return all.filter((event) => event.type === type) as Extract<RunEvent, { readonly type: Type }>[];
+}
+
+function ofAll<Part>(
+  processes: readonly ProcessReport[],
+  partsOf: (process: ProcessReport) => readonly Part[],
+): Of<Part>[] {
+  return processes.flatMap((one) => partsOf(one).map((part) => ({ host: one.host, ...part })));
+}
+
+/** Mailboxes of a tree, with those they are of. */
+export function mailboxesIn({
+  children,
+  mailbox,
+  state: _state,
+  ...actor
+}: ActorReport): (Omit<ActorReport, "children" | "state" | "mailbox"> & MailboxReport)[] {
+  const own = mailbox === undefined ? [] : [{ ...actor, ...mailbox }];
+  return [...own, ...children.flatMap(mailboxesIn)];
+}

@@ -1,7 +1,6 @@
 // Inspection: what a cluster is doing, for whoever asks over NATS, in JSON or msgpack.
 //
-//   osiris.<cluster>.inspect.<part>        { }  → that part of a ClusterReport
-//   osiris.<cluster>.inspect.host-<index>  { }  → a ProcessReport, from that host itself
+//   osiris.<cluster>.inspect.<part>   { }  → that part of a ClusterReport
 //
 // The root asks its hosts, and says who did not answer. It stands beside the tree of actors and
 // not in it: a tree that is in trouble is what people ask about. It answers about every run, so
@@ -10,10 +9,10 @@
 import type { AnyActorRef } from "xstate";
 import { recordError } from "../src/errors.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
-import { contentTypeOf, decodeBody, encodeBody } from "../src/wire/body.ts";
+import { contentTypeOf, encodeBody } from "../src/wire/body.ts";
 import { inspectSubject } from "../src/wire/subjects.ts";
 import type { Subscription } from "../src/wire/transport.ts";
-import type { Network } from "./mailbox.ts";
+import { ask, clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
 import type { ActorReport, CreditReport } from "./process-report.ts";
 import { type MailboxReport, type ProcessReport, reportProcess } from "./process-report.ts";
@@ -91,10 +90,12 @@ export function openInspection(root: {
   readonly tree: () => AnyActorRef;
 }): Subscription {
   const { network, registry, membership, tree } = root;
+  let command = 0;
   const reported = async (): Promise<ClusterReport> => {
+    command++;
     const hosts = membership.present().map(({ host }) => host);
     const others = hosts.filter((host) => host !== 0);
-    const asked = await Promise.all(others.map((host) => askHost(network, host)));
+    const asked = await Promise.all(others.map((host) => askHost(network, host, command)));
     const own = reportProcess(tree(), network, hosts.includes(0) ? 0 : null);
     const records = registry.all();
     const incidents = records.flatMap((record) => only(record, "run.incident"));
@@ -116,13 +117,27 @@ export function openInspection(root: {
   };
 }
 
-/** Answers as a host of a cluster. */
+/** Answers the root, as a host of its cluster. */
 export function openHostInspection(
   network: Network,
   host: number,
   tree: AnyActorRef,
 ): Subscription {
-  return answer(network, `host-${host}`, async () => reportProcess(tree, network, host));
+  const mailbox = inspectorOf(network, host);
+  return mailbox.listen((message) => {
+    if (message.type !== "host.inspect") return;
+    const { command } = message.body;
+    const report = reportProcess(tree, network, host);
+    try {
+      mailbox.tell({ role: "inspector", index: 0 }, "host.inspected", { command, host, report });
+    } catch (error) {
+      network.onCorrupt(error instanceof Error ? error : new Error(String(error)));
+    }
+  });
+}
+
+function inspectorOf(network: Network, host: number): Mailbox {
+  return openMailbox(network, clusterScope, { role: "inspector", index: host });
 }
 
 /** Whatever becomes of the question, it is answered. */
@@ -144,20 +159,29 @@ function answer(network: Network, part: string, report: () => Promise<unknown>):
   });
 }
 
-async function askHost(network: Network, host: number): Promise<ProcessReport | undefined> {
-  const { transport, cluster } = network;
-  const { payload, headers } = encodeBody({}, "application/msgpack");
+/** Undefined: it does not answer, and is named among the silent. */
+async function askHost(
+  network: Network,
+  host: number,
+  command: number,
+): Promise<ProcessReport | undefined> {
   try {
-    const options = { headers, deadlineMs: hostMs };
-    const frame = await transport.request(
-      inspectSubject(cluster, `host-${host}`),
-      payload,
-      options,
-    );
-    const body = decodeBody(frame) as ProcessReport | { readonly error: unknown };
-    return "error" in body ? undefined : body;
+    const [report] = await ask({
+      network,
+      mailbox: inspectorOf(network, 0),
+      to: [{ role: "inspector", index: host }],
+      type: "host.inspect",
+      body: { command },
+      answer: (message) => {
+        if (message.type !== "host.inspected") return undefined;
+        const { host: of, command: to, report: answer } = message.body;
+        return of === host && to === command ? { from: 0, answer } : undefined;
+      },
+      deadlineMs: hostMs,
+    });
+    return report as ProcessReport;
   } catch {
-    return undefined; // It is named among the silent.
+    return undefined;
   }
 }
 

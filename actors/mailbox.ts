@@ -32,7 +32,8 @@ export type Role =
   | "reader"
   | "tier"
   | "writer"
-  | "bridge";
+  | "bridge"
+  | "inspector";
 
 /** Who an actor is, within a cluster. */
 export interface Address {

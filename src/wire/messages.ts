@@ -16,6 +16,8 @@
 //   tier ──▶ coordinator          tier.rested
 //   joining process ──▶ hosts     host.announce · host.leave
 //   hosts ──▶ joining process     host.welcome · host.refused
+//   root's inspector ──▶ host's   host.inspect
+//   host's inspector ──▶ root's   host.inspected
 //
 // NATS may lose or repeat any of them. Whoever asks asks again until it is answered; `command` is
 // the number of the question, an answer repeats it, and a question asked twice is carried out once.
@@ -114,6 +116,9 @@ export const messages = defineMessages({
   "host.welcome": z.object({ host, mayLeave: z.boolean() }),
   "host.refused": z.object({ error: errorRecord }),
   "host.leave": z.object({ key: z.int().min(0) }),
+  "host.inspect": z.object({ command }),
+  /** `report`: what its process is doing (actors/process-report.ts). */
+  "host.inspected": z.object({ command, host, report: z.unknown() }),
 
   /** `lossSum`: of the steps since the last point of the history, to which these are added. */
   "device.run": z.object({ command, toStep: step, lossSum: figure }),

@@ -271,6 +271,11 @@ const eventBody = z.discriminatedUnion("type", [
 /** What happened, as whoever tells it says. */
 export type EventBody = Readonly<z.output<typeof eventBody>>;
 
+/** What may happen. */
+export const eventTypes: readonly EventBody["type"][] = eventBody.options.map(
+  ({ shape }) => shape.type.value,
+);
+
 export const runEventSchema = eventBody.and(
   z.object({
     /** Counts from 0, without gaps as long as its root lives. */

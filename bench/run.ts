@@ -32,7 +32,7 @@ program
 program
   .command("observability")
   .description("processor time of metrics, traces and logs over that of training")
-  .option("--rounds <count>", "runs that are watched, beside as many that are not", positive, 5)
+  .option("--rounds <count>", "rounds of each", positive, 9)
   .option("--json", "one last line for machines")
   .action(async (options: ObservabilityBenchOptions & { json?: boolean }) => {
     printReport("observability", await benchObservability(options), options.json === true);

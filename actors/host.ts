@@ -22,14 +22,15 @@ import {
   fromCallback,
   setup,
 } from "xstate";
+import type { Clock } from "../src/clock.ts";
 import { FrameCorruptError, recordError } from "../src/errors.ts";
 import { resolveJob } from "../src/job.ts";
 import type { Launcher, ThreadEnd } from "../src/launcher.ts";
 import { type Assembly, assemblySchema, type DataPlan } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
-import { hostGenerationMachine } from "./host-generation.ts";
-import { ActorFailedError } from "./incident.ts";
+import { beatMs, hostGenerationMachine } from "./host-generation.ts";
+import { failureOf } from "./incident.ts";
 import { listeningAsHost, type MessageEvent } from "./listening.ts";
 import { type Address, type Network, openMailbox, type RunScope } from "./mailbox.ts";
 import { lossOf } from "./thread-end.ts";
@@ -61,6 +62,12 @@ type PrepareReport =
   | { readonly type: "preparing"; readonly fraction: number }
   | { readonly type: "prepared"; readonly plan: DataPlan };
 
+/** A frame may be lost, and with it a first cause: it is told until its silence would tell. */
+function tellOften(clock: Clock, tell: () => void, times = 4): void {
+  tell();
+  if (times > 1) clock.after(beatMs, () => tellOften(clock, tell, times - 1));
+}
+
 /** Turns a job's data into its cache on a reader's thread, and tells who asked. */
 const preparing = fromCallback<
   { type: string },
@@ -81,7 +88,8 @@ const preparing = fromCallback<
     else {
       // An end without a plan is a loss, also where the thread ended of its own accord.
       const error = recordError(lossOf(end, preparer));
-      const body = { host, actor: preparer, error };
+      const context = "host.prepare";
+      const body = { host, actor: preparer, context, error, waits: [] };
       mailbox.tell(coordinator, "host.failed", body);
     }
     sendBack({ type: "host.forget", id: preparingId(question) });
@@ -120,12 +128,14 @@ const machine = setup({
       if (context.assembly === undefined || !("error" in event)) return;
       const { error } = event;
       const { host } = context;
-      const isNamed = error instanceof ActorFailedError;
-      const body = isNamed
-        ? { host, actor: error.incident.offender, error: error.incident.reason }
-        : { host, actor: `host:${host}`, error: recordError(error) };
+      const offender = `host:${host}`;
+      const where = { offender, supervisor: "cluster", context: "serving" };
+      const { incident } = failureOf(error, where);
+      const { reason, context: doing, step, waits = [] } = incident;
+      const actor = incident.offender;
+      const body = { host, actor, context: doing, error: reason, step, waits };
       const mailbox = openMailbox(context.network, context.assembly, hostAddress(context));
-      mailbox.tell(coordinator, "host.failed", body);
+      tellOften(context.network.clock, () => mailbox.tell(coordinator, "host.failed", body));
     },
     tellReleased: ({ context, event }) => {
       if (event.type !== "host.release") return;

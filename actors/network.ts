@@ -5,6 +5,7 @@ import { type Disk, realDisk } from "../src/disk.ts";
 import { connectNats } from "../src/wire/nats-transport.ts";
 import type { Transport } from "../src/wire/transport.ts";
 import type { Connection, Network } from "./mailbox.ts";
+import { WaitBook } from "./waits.ts";
 
 /** Longest wait for a broker to be there. */
 const connectMs = 10_000;
@@ -39,6 +40,7 @@ export async function openNetwork(options: {
     disk,
     faultsAllowed,
     connectedForMs: connectedFor(transport, clock),
+    waits: new WaitBook(clock),
     onCorrupt: (error) => onError("wire", error),
   };
 }

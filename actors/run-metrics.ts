@@ -210,6 +210,7 @@ export function resultOf(context: {
     disk,
     tiers,
     arithmetic: manifest?.arithmetic ?? "",
+    incidents: record.incidents.all(),
   };
 }
 

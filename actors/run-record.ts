@@ -4,10 +4,20 @@
 import type { ErrorRecord } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import type { Metrics } from "../src/training/metrics.ts";
+import { type Schedule, scheduleOf } from "../src/training/schedule.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
 import type { TableTiers } from "../src/training/tier-advice.ts";
 import type { JournalEntry } from "../storage/run-journal.ts";
+import type { Incident } from "./incident.ts";
+import {
+  type IncidentAction,
+  type IncidentCause,
+  type IncidentEnd,
+  IncidentLog,
+  type IncidentRecord,
+} from "./incident-log.ts";
 import type { DeviceName } from "./straggler-watch.ts";
+import type { Wait } from "./waits.ts";
 
 /** One point of a run's history. */
 export interface CutRecord {
@@ -81,6 +91,8 @@ export interface RunResult {
   /** Of each cached table, in the last generation: its curve, and what more memory would buy. */
   readonly tiers?: readonly TableTiers[] | undefined;
   readonly arithmetic: string;
+  /** What failed while it was trained, oldest first, as long as its record remembers. */
+  readonly incidents: readonly IncidentRecord[];
 }
 
 /** What happened, as whoever tells it says. */
@@ -165,18 +177,18 @@ export type EventBody =
       /** As in the result, so far. */
       readonly tiers?: readonly TableTiers[] | undefined;
     }
-  | {
-      readonly type: "run.incident";
-      readonly offender: string;
-      readonly supervisor: string;
-      readonly context: string;
-      readonly error: ErrorRecord;
-    }
+  /** One for each incident, when it is noticed; `end` where it was mended at once. */
+  | ({ readonly type: "run.incident" } & IncidentCause & {
+        readonly end?: IncidentEnd | undefined;
+        readonly actions?: readonly IncidentAction[] | undefined;
+      })
   | {
       readonly type: "run.recovered";
       readonly fromStep: number;
       /** From the incident to the first step after the restore. */
       readonly seconds: number;
+      /** What ended with it, each with all that was done about it. */
+      readonly incidents: readonly IncidentRecord[];
     }
   /** A device that the others wait for: it computes a step `factor` times as long as they do. */
   | {
@@ -231,6 +243,12 @@ export class RunRecord {
   readonly speeds = new Map<DeviceName, number>();
   result: RunResult | undefined;
   error: ErrorRecord | undefined;
+  /** What failed, and what was done about it. */
+  readonly incidents = new IncidentLog();
+  /** What the threads of its hosts waited for, by the last heartbeats (waits.ts). */
+  threadWaits: readonly Wait[] = [];
+  #schedule: Schedule | undefined;
+  #step: number | undefined;
   readonly #events: RunEvent[] = [];
   #nextSeq = 0;
   #devicesAsked: number | undefined;
@@ -258,6 +276,45 @@ export class RunRecord {
     this.#publish(event);
   }
 
+  /**
+   * A failure in a generation (0: between two of them): run.incident, unless it follows from one
+   * that was told.
+   */
+  fail(generation: number, incident: Incident, at: Date): void {
+    if (this.incidents.follow(generation, incident, at)) return;
+    this.append(generation, { type: "run.incident", ...this.#causeOf(incident, at) });
+  }
+
+  /** A failure that cost nothing but what `by` did: run.incident, ended with it. */
+  mended(
+    generation: number,
+    incident: Incident,
+    action: Omit<IncidentAction, "afterMs">,
+    at: Date,
+  ): void {
+    const cause = this.#causeOf(incident, at);
+    const end = { how: "mended" as const, generation, step: cause.step ?? 0, afterMs: 0 };
+    const actions = [{ ...action, afterMs: 0 }];
+    this.append(generation, { type: "run.incident", ...cause, actions, end });
+  }
+
+  /** The first step after a restore: run.recovered, the end of all incidents that lasted. */
+  recovered(generation: number, fromStep: number, seconds: number, at: Date): void {
+    const incidents = this.incidents.end({ how: "restored", generation, step: fromStep }, at);
+    this.append(generation, { type: "run.recovered", fromStep, seconds, incidents });
+  }
+
+  #causeOf({ reason, ...where }: Incident, at: Date): IncidentCause {
+    const step = where.step ?? this.#step;
+    const { stepsPerPass = 0 } = this.#schedule ?? {};
+    const batch =
+      step === undefined || stepsPerPass === 0
+        ? undefined
+        : { pass: Math.floor(step / stepsPerPass), index: step % stepsPerPass };
+    const when = { incident: this.incidents.next, at: at.toISOString() };
+    return { ...when, ...where, error: reason, step, batch };
+  }
+
   /** Takes up what a journal has of it, from a root that is gone. */
   restore(entry: Exclude<JournalEntry<RunEvent>, { kind: "run" }>): void {
     if (entry.kind === "wish") {
@@ -278,6 +335,7 @@ export class RunRecord {
     this.#nextSeq = event.seq + 1;
     this.#events.push(event);
     if (this.#events.length > eventsMax) this.#events.shift();
+    this.#noteIncidents(event);
     if (event.type === "run.finished") {
       this.result = event.result;
       this.status = event.result.status === "cancelled" ? "cancelled" : "finished";
@@ -286,6 +344,24 @@ export class RunRecord {
       this.error = event.error;
       this.status = event.error.code === "RUN_CANCELLED" ? "cancelled" : "failed";
     }
+  }
+
+  #noteIncidents(event: RunEvent): void {
+    const { generation } = event;
+    if (event.type === "run.started") this.#step = event.fromStep;
+    if (event.type === "run.progress") this.#step = event.step;
+    if (event.type === "run.prepared") {
+      const { batchSize, passes } = this.job.data;
+      this.#schedule = scheduleOf({ samples: event.samples, batchSize, passes });
+    }
+    if (event.type === "run.incident") {
+      const { type: _type, seq: _seq, run: _run, generation: _generation, ...cause } = event;
+      const { end, actions = [], ...first } = cause;
+      this.incidents.begin(generation, first);
+      const ended = { ...first, generation, followed: [], actions, end };
+      if (end !== undefined) this.incidents.take([ended]);
+    }
+    if (event.type === "run.recovered") this.incidents.take(event.incidents);
   }
 
   /** What a journal must have of it. */

@@ -4,7 +4,7 @@
 import type { Clock } from "../src/clock.ts";
 import { GenerationAbortedError, recordError } from "../src/errors.ts";
 import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
-import type { Cells } from "../src/exchange/cells.ts";
+import { type Cells, nobody } from "../src/exchange/cells.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import type { JobSpec } from "../src/job.ts";
 import { openKernels } from "../src/kernels/index.ts";
@@ -123,6 +123,7 @@ async function device(task: ParticipantTask, ports: ThreadPorts): Promise<void> 
           command = ports.take() as DeviceCommand | undefined;
           return command !== undefined;
         },
+        nobody,
       );
       return command ?? { type: "end" };
     },

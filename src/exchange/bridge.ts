@@ -23,7 +23,7 @@ import {
 } from "../errors.ts";
 import { subjectOf } from "../wire/subjects.ts";
 import type { Frame, Transport } from "../wire/transport.ts";
-import type { Cells } from "./cells.ts";
+import { type Cells, nobody } from "./cells.ts";
 import type { ExchangeShape } from "./exchange.ts";
 import { decodeFrame, encodeFrame, headerRoom, type Piece } from "./frame.ts";
 import { layoutOf } from "./layout.ts";
@@ -159,7 +159,7 @@ class ExchangeBridge implements Bridge {
       this.#outgoing.some(({ route, round }) => cells.load(route.cell) !== round);
     try {
       for (;;) {
-        await cells.waitUntil(() => "something to carry", isNews);
+        await cells.waitUntil(() => "something to carry", isNews, nobody);
         this.#collect();
         for (const link of this.#links.values()) this.#pump(link);
       }

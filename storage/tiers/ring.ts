@@ -191,6 +191,7 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
     cells.waitUntil(
       () => `the tiers to ${what} (request ${request})`,
       () => cells.load(servedCell) > request,
+      peer,
     );
   const open = async (): Promise<void> => {
     const before = posted - shape.slots;
@@ -293,6 +294,7 @@ export function createTierEnd(place: RingPlace): TierEnd {
       cells.waitUntil(
         () => `request ${served} of the device`,
         () => isThere() || isTold(),
+        peer,
       ),
     next() {
       if (!isThere()) return undefined;

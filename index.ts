@@ -16,7 +16,7 @@ export type {
   RunResult,
   RunStatus,
   Staleness,
-} from "./actors/run-record.ts";
+} from "./actors/run-events.ts";
 export type { Incident } from "./actors/incident.ts";
 export { type Exporter, openExporter } from "./actors/exporter.ts";
 export type { StepTimes, TierRates } from "./src/training/step-meter.ts";

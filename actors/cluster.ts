@@ -29,7 +29,7 @@ import { type HostRecord, Membership } from "./membership.ts";
 import { openNetwork, type World } from "./network.ts";
 import { Registry } from "./registry.ts";
 import { intensity, Root } from "./root.ts";
-import type { RunEvent } from "./run-record.ts";
+import type { RunEvent } from "./run-events.ts";
 import { backoff } from "./supervisor.ts";
 import { packageVersion } from "./version.ts";
 

@@ -6,67 +6,8 @@
 //   I1. What fails in a generation after its first failure follows from it: one incident.
 //   I2. An incident that has ended is not changed any more.
 
-import type { ErrorRecord } from "../src/errors.ts";
 import type { Incident } from "./incident.ts";
-import type { Wait } from "./waits.ts";
-
-/** What a supervisor did about an incident. */
-export interface IncidentAction {
-  /** `host:1`, `job:r1` */
-  readonly by: string;
-  readonly did: string;
-  /** Since the incident was noticed. */
-  readonly afterMs: number;
-}
-
-/** How an incident ended. */
-export interface IncidentEnd {
-  /** `restored`: from a checkpoint; `mended`: without; `failed`: the run ended by it. */
-  readonly how: "restored" | "mended" | "failed";
-  /** The generation that goes on, and the step from which. */
-  readonly generation: number;
-  readonly step: number;
-  /** From when it was noticed to the first step after it. */
-  readonly afterMs: number;
-}
-
-/** First cause: what, where and when. */
-export interface IncidentCause {
-  /** Counted from 1 in a run. */
-  readonly incident: number;
-  /** When it was noticed: ISO 8601. */
-  readonly at: string;
-  /** The actor that failed: `device:1`. */
-  readonly offender: string;
-  readonly supervisor: string;
-  /** The message that it was at, or the part of its life. */
-  readonly context: string;
-  readonly error: ErrorRecord;
-  readonly host?: number | undefined;
-  /** Steps that were done. */
-  readonly step?: number | undefined;
-  /** The batch of the step that came next: pass, and number in it, both from 0. */
-  readonly batch?: { readonly pass: number; readonly index: number } | undefined;
-  /** Who noticed, where the offender itself said nothing. */
-  readonly noticedBy?: string | undefined;
-  /** Who waited for whom. */
-  readonly waits?: readonly Wait[] | undefined;
-}
-
-/** One incident, whole. */
-export interface IncidentRecord extends IncidentCause {
-  readonly generation: number;
-  /** What failed because of it, as far as it was heard of. */
-  readonly followed: readonly {
-    readonly actor: string;
-    readonly code: string;
-    readonly message: string;
-    readonly afterMs: number;
-  }[];
-  readonly actions: readonly IncidentAction[];
-  /** Undefined while it lasts. */
-  readonly end?: IncidentEnd | undefined;
-}
+import type { IncidentCause, IncidentEnd, IncidentRecord } from "./run-events.ts";
 
 /** Incidents that a run remembers, and what it remembers of one; older ones are forgotten. */
 const incidentsMax = 1000;

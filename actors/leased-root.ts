@@ -17,7 +17,7 @@ import { gated } from "./gate.ts";
 import { Leadership } from "./leadership.ts";
 import { Registry } from "./registry.ts";
 import { Root, type RootOptions } from "./root.ts";
-import type { RunEvent } from "./run-record.ts";
+import type { RunEvent } from "./run-events.ts";
 
 export interface LeasedRootOptions extends Omit<RootOptions, "registry"> {
   /** Where the lease is, and the journal of the runs: seen by all who may lead. */

@@ -10,7 +10,7 @@
 //       damaged, nobody can tell.
 
 import { basename, dirname } from "node:path";
-import type { RunEvent, RunResult } from "../../actors/run-record.ts";
+import type { RunEvent, RunResult } from "../../actors/run-events.ts";
 import { resolveJob } from "../../src/job.ts";
 import { scheduleOf } from "../../src/training/schedule.ts";
 import { readGeneration } from "../../storage/chain.ts";

@@ -21,6 +21,7 @@ import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox, type RunScope } from "./mailbox.ts";
+import { waiting } from "./waits.ts";
 
 export interface CheckpointCoordinatorInput {
   readonly network: Network;
@@ -40,6 +41,10 @@ export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput
   /** For each device that has taken the cut, how long that took. */
   readonly stalls: ReadonlyMap<number, number>;
   readonly parts: ReadonlyMap<string, SavedPart>;
+  /** Devices whose writers have saved their parts. */
+  readonly saved: ReadonlySet<number>;
+  /** Since when devices or writers are waited for. */
+  readonly waitsSinceMs: number;
   /** The last checkpoint. */
   readonly committed: MessageEvent<"checkpoint.committed">["body"] | undefined;
 }
@@ -82,7 +87,7 @@ const machine = setup({
     input: CheckpointCoordinatorInput;
     events: CheckpointEvent;
   },
-  actors: { listening, committing },
+  actors: { listening, committing, waiting },
   delays: {
     repeatMs,
     // A cut is many steps' worth of bytes.
@@ -95,8 +100,10 @@ const machine = setup({
     begin: assign({
       cut: ({ context, event }) => (event.type === "checkpoint.cut" ? event.body : context.cut),
       parts: new Map(),
+      saved: new Set(),
       stalls: new Map(),
     }),
+    noteSince: assign({ waitsSinceMs: ({ context }) => context.network.clock.now() }),
     askDevices: ({ context }) => {
       const { mailbox, cut, devices, job, latest } = context;
       if (cut === undefined) return;
@@ -133,6 +140,10 @@ const machine = setup({
         const { parts } = event.body;
         return new Map([...context.parts, ...parts.map((part) => [part.name, part] as const)]);
       },
+      saved: ({ context, event }) =>
+        event.type === "part.saved" && event.body.cut === context.cut?.cut
+          ? new Set([...context.saved, event.body.device])
+          : context.saved,
     }),
     tellCommitted: ({ context }) => {
       if (context.committed === undefined) return;
@@ -165,6 +176,8 @@ const machine = setup({
     cut: undefined,
     stalls: new Map(),
     parts: new Map(),
+    saved: new Set(),
+    waitsSinceMs: 0,
     committed: undefined,
   }),
   invoke: { src: "listening", input: ({ context }) => context },
@@ -185,6 +198,7 @@ const machine = setup({
       },
     },
     taking: {
+      entry: "noteSince",
       initial: "waiting",
       always: { guard: "isTakenByAll", target: "collecting", actions: "tellTaken" },
       on: { "device.cut": { actions: "noteTaken" }, "checkpoint.cut": {} },
@@ -192,16 +206,19 @@ const machine = setup({
       states: {
         waiting: {
           entry: "askDevices",
+          invoke: { src: "waiting", input: ({ context }) => deviceWait(context) },
           after: { repeatMs: { target: "waiting", reenter: true } },
         },
       },
     },
     collecting: {
+      entry: "noteSince",
       initial: "waiting",
       always: { guard: "isComplete", target: "committing" },
       after: { savedMs: { actions: "giveUpWriters" } },
       states: {
         waiting: {
+          invoke: { src: "waiting", input: ({ context }) => writerWait(context) },
           after: { repeatMs: { target: "waiting", reenter: true, actions: "askWriters" } },
         },
       },
@@ -232,6 +249,33 @@ const machine = setup({
 
 function missingOf({ parts, job }: CheckpointCoordinatorContext): string[] {
   return missingParts(parts.keys(), job.model.tables);
+}
+
+function deviceWait(context: CheckpointCoordinatorContext) {
+  const whom = ranksOf(context).filter((rank) => !context.stalls.has(rank));
+  return waitOf(
+    context,
+    whom.map((rank) => `device:${rank}`),
+    `its cut ${context.cut?.cut}`,
+  );
+}
+
+function writerWait(context: CheckpointCoordinatorContext) {
+  const whom = ranksOf(context).filter((rank) => !context.saved.has(rank));
+  return waitOf(
+    context,
+    whom.map((rank) => `writer:${rank}`),
+    `its parts of cut ${context.cut?.cut}`,
+  );
+}
+
+function waitOf(context: CheckpointCoordinatorContext, whom: readonly string[], what: string) {
+  const { network, scope, waitsSinceMs: sinceMs } = context;
+  return { network, run: scope.run, who: "checkpoint:0", whom, what, sinceMs };
+}
+
+function ranksOf({ devices }: CheckpointCoordinatorContext): number[] {
+  return Array.from({ length: devices }, (_, rank) => rank);
 }
 
 /** As drawn above; its children end with it. */

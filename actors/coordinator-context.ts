@@ -12,6 +12,7 @@ import { restoredMetrics } from "./run-metrics.ts";
 import type { RunRecord } from "./run-record.ts";
 import { dealSlices, noStragglers, type StragglerWatch } from "./straggler-watch.ts";
 import { noTiers, type TierWatch } from "./tier-watch.ts";
+import type { Wait } from "./waits.ts";
 
 export interface TrainingCoordinatorInput {
   readonly network: Network;
@@ -37,6 +38,8 @@ export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, As
   readonly seenLoss: number;
   readonly watch: PipelineWatch;
   readonly tierWatch: TierWatch;
+  /** What the threads of each host wait for, by its last heartbeat. */
+  readonly waits: ReadonlyMap<number, readonly Wait[]>;
   readonly stragglers: StragglerWatch;
   /** Whether a step of this generation was seen. */
   readonly isGoingOn: boolean;
@@ -109,6 +112,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     seenLoss: Number.NaN,
     watch: emptyWatch,
     tierWatch: noTiers,
+    waits: new Map(),
     sliceCounts: dealSlices(input.job.slices, input.hosts, input.record.speeds),
     stragglers: noStragglers,
     isGoingOn: false,

@@ -41,7 +41,11 @@ export function failureOf(error: unknown, at: Omit<Incident, "reason">): ActorFa
   if (!(error instanceof ActorFailedError)) {
     return new ActorFailedError({ ...at, reason: recordError(error) }, { cause: error });
   }
-  const known = Object.entries(error.incident).filter(([, value]) => value !== undefined);
-  const incident = { ...at, ...Object.fromEntries(known) } as Incident;
-  return new ActorFailedError(incident, { cause: error.cause });
+  const { incident } = error;
+  const lacking = Object.entries(at).filter(
+    ([key]) => incident[key as keyof Incident] === undefined,
+  );
+  if (lacking.length === 0) return error;
+  const whole = { ...incident, ...Object.fromEntries(lacking) };
+  return new ActorFailedError(whole, { cause: error.cause });
 }

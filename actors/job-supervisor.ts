@@ -45,7 +45,7 @@ import { downWithChildren } from "./down-with-children.ts";
 import { gathering } from "./gathering.ts";
 import { ActorFailedError, failureOf } from "./incident.ts";
 import { listening } from "./listening.ts";
-import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
+import { type Mailbox, type Network, openMailbox, subscribe } from "./mailbox.ts";
 import { devicesOf, type HostShare, type Membership } from "./membership.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import type { RunResult } from "./run-events.ts";
@@ -53,6 +53,7 @@ import type { RunRecord } from "./run-record.ts";
 import { devicesMax, holding, watchingWish } from "./scaling.ts";
 import { backoff } from "./supervisor.ts";
 import { trainingCoordinatorMachine } from "./training-coordinator.ts";
+import { waiting } from "./waits.ts";
 
 export interface JobSupervisorInput {
   readonly network: Network;
@@ -143,6 +144,21 @@ const releasing = fromCallback<{ type: string }, JobSupervisorContext>(({ input 
   }
 });
 
+/** Failures of the generation that is over: they follow from the first one, which ended it. */
+const hearingLate = fromCallback<{ type: string }, JobSupervisorContext>(({ input }) => {
+  const { network, record, claimed } = input;
+  if (claimed === undefined || record.incidents.open.length === 0) return;
+  const { generation } = claimed;
+  const address = { run: record.run, generation, role: "coordinator" as const, index: 0 };
+  const subscription = subscribe(network, address, (message) => {
+    if (message.type !== "host.failed") return;
+    const { actor: offender, context, error: reason, host } = message.body;
+    const incident = { offender, supervisor: `host:${host}`, context, reason };
+    record.incidents.follow(generation, incident, network.clock.date());
+  });
+  return () => subscription.unsubscribe();
+});
+
 const machine = setup({
   types: {} as {
     context: JobSupervisorContext;
@@ -157,6 +173,8 @@ const machine = setup({
     holding,
     watchingWish,
     releasing,
+    hearingLate,
+    waiting,
     checkpoint: checkpointCoordinatorMachine,
     training: trainingCoordinatorMachine,
   },
@@ -189,8 +207,8 @@ const machine = setup({
       const offender = lost ?? offenders[event.actorId] ?? event.actorId;
       const doing = `generation ${generation}`;
       const failure = failureOf(event.error, { offender, supervisor, context: doing });
-      const { reason, ...where } = failure.incident;
-      record.append(generation, { type: "run.incident", ...where, error: reason });
+      const now = network.clock.date();
+      record.fail(generation, failure.incident, now);
       const end = {
         child: "training",
         atMs: network.clock.now(),
@@ -201,6 +219,9 @@ const machine = setup({
       const children = coordinators;
       const policy = { supervisor, strategy: "one-for-all" as const, children, intensity, backoff };
       const decision = decide(policy, context.history, end); // J1
+      const act = (did: string) => record.incidents.act(supervisor, did, now);
+      if (generation > 0) act(`ended generation ${generation}, of all hosts`);
+      act(decision.escalate ? "gave the run up" : `begins again after ${decision.delayMs} ms`);
       if (decision.escalate) {
         const isLimit = decision.cause.code === "RESTART_LIMIT";
         enqueue.assign({ failure: isLimit ? new RemoteError(decision.cause) : failure });
@@ -213,6 +234,17 @@ const machine = setup({
         passedOver: passedOverAfter(context, failure),
       });
     }),
+    tellGathered: ({ context: { record, network, hosts } }) => {
+      const shares = hosts.map(({ host, devices }) => `${devices} of host:${host}`).join(", ");
+      const did = `gathered the devices: ${shares}`;
+      record.incidents.act(`job:${record.run}`, did, network.clock.date());
+    },
+    tellClaimed: ({ context: { record, network, claimed } }) => {
+      const { generation = 0, latest, damaged = [] } = claimed ?? {};
+      const passed = damaged.map(({ path }) => `, passing over ${path}`).join("");
+      const did = `claimed generation ${generation}, from step ${latest?.cut ?? 0}${passed}`;
+      record.incidents.act(`job:${record.run}`, did, network.clock.date());
+    },
     finish: assign({
       result: ({ context, event }) =>
         "output" in event ? (event.output as RunResult) : context.result,
@@ -261,10 +293,15 @@ const machine = setup({
           src: "gathering",
           id: "gathering",
           input: ({ context }) => gatheringOf(context),
-          onDone: { target: "claiming", actions: assign({ hosts: ({ event }) => event.output }) },
+          onDone: {
+            target: "claiming",
+            actions: [assign({ hosts: ({ event }) => event.output }), "tellGathered"],
+          },
           onError: { target: "restarting", actions: "childEnded" },
         },
         { src: "watchingWish", input: ({ context }) => context },
+        { src: "hearingLate", input: ({ context }) => context },
+        { src: "waiting", input: ({ context }) => membersWait(context) },
       ],
       on: {
         "run.cancel": { actions: "giveUpWaiting" },
@@ -279,7 +316,7 @@ const machine = setup({
           input: ({ context }) => context,
           onDone: {
             target: "running",
-            actions: assign({ claimed: ({ event }) => event.output }),
+            actions: [assign({ claimed: ({ event }) => event.output }), "tellClaimed"],
           },
           onError: { target: "restarting", actions: "childEnded" },
         },
@@ -303,6 +340,7 @@ const machine = setup({
       },
     },
     restarting: {
+      invoke: { src: "hearingLate", input: ({ context }) => context },
       always: { guard: "hasFailed", target: "failed" },
       after: { delayMs: "gathering" },
     },
@@ -332,6 +370,12 @@ function gatheringOf({ network, membership, hosts, record, failedAtMs }: JobSupe
       record.append(0, { type: "run.waiting", devices: membership.devices, wanted });
     },
   };
+}
+
+function membersWait({ network, record }: JobSupervisorContext) {
+  const { run } = record;
+  const [whom, what] = [["the membership"], "devices to go on with"];
+  return { network, run, who: `job:${run}`, whom, what, sinceMs: network.clock.now() };
 }
 
 function hasOutput(event: { readonly type: string }): boolean {

@@ -154,6 +154,7 @@ export function ask<Type extends MessageType, Answer>(options: {
     // Who may answer whenever he likes is watched by somebody else, who keeps that wait.
     const close = Number.isFinite(deadlineMs)
       ? network.waits.open({
+          run: mailbox.scope.run,
           who: nameOf(mailbox.self),
           whom: () => missing().map(nameOf),
           what: `an answer to ${type}`,

@@ -180,14 +180,17 @@ const incidentEnd = z
 export type IncidentEnd = z.output<typeof incidentEnd>;
 
 const followed = { actor: z.string(), code: z.string(), message: z.string(), ...afterMs };
-const incidentRecord = incidentCause.unwrap().extend({
-  generation: count,
-  /** What failed because of it, as far as it was heard of. */
-  followed: list(z.object(followed)),
-  actions: list(incidentAction),
-  /** Left out while it lasts. */
-  end: incidentEnd.optional(),
-}).readonly();
+const incidentRecord = incidentCause
+  .unwrap()
+  .extend({
+    generation: count,
+    /** What failed because of it, as far as it was heard of. */
+    followed: list(z.object(followed)),
+    actions: list(incidentAction),
+    /** Left out while it lasts. */
+    end: incidentEnd.optional(),
+  })
+  .readonly();
 
 /** One incident, whole. */
 export type IncidentRecord = z.output<typeof incidentRecord>;

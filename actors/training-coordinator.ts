@@ -39,6 +39,7 @@ import {
   failureOf,
   goneOf,
   stallOf,
+  stepWait,
   tellCheckpointed,
   tellEvaluated,
   tellGoingOn,
@@ -62,6 +63,7 @@ import type { RunResult } from "./run-events.ts";
 import { afterCheckpoint, afterEvaluation, afterWindow, resultOf } from "./run-metrics.ts";
 import { watchingScale } from "./scaling.ts";
 import { troubleOf } from "./tier-watch.ts";
+import { waiting } from "./waits.ts";
 
 type CoordinatorEvent =
   | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing">
@@ -80,6 +82,7 @@ const machine = setup({
     listening,
     watchingMembership,
     watchingScale,
+    waiting,
     hostWatch: hostWatchMachine,
     ...questions,
   },
@@ -93,9 +96,10 @@ const machine = setup({
       return { cut: nextCut(schedule, job, step) };
     }),
     watchHosts: enqueueActions(({ context, enqueue }) => {
-      const { network, hosts } = context;
+      const { network, hosts, scope } = context;
       for (const { host } of hosts) {
-        enqueue.spawnChild("hostWatch", { id: `watch:${host}`, input: { network, host } });
+        const input = { network, host, run: scope.run };
+        enqueue.spawnChild("hostWatch", { id: `watch:${host}`, input });
       }
     }),
     passOn: enqueueActions(({ context, event, enqueue }) => {
@@ -106,7 +110,9 @@ const machine = setup({
     watch: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "host.progress") return;
       const watch = watchPipeline(context, event.body);
-      enqueue.assign({ watch, tierWatch: watchTiers(context, event.body) });
+      const waits = new Map([...context.waits, [event.body.host, event.body.waits]]);
+      context.record.threadWaits = [...waits.values()].flat();
+      enqueue.assign({ watch, waits, tierWatch: watchTiers(context, event.body) });
     }),
     watchStragglers: enqueueActions(({ context, enqueue }) => {
       const { isUneven, stragglers } = watchStragglers(context);
@@ -288,6 +294,7 @@ const machine = setup({
               initial: "moving",
               states: {
                 moving: {
+                  invoke: { src: "waiting", input: ({ context }) => stepWait(context) },
                   after: { stallMs: { actions: "failStalled" } },
                   on: {
                     "host.progress": { guard: "hasMoved", target: "moving", reenter: true },

@@ -41,7 +41,8 @@ export interface WaitsFor {
 }
 
 /** A wait of an actor of this process. */
-interface OpenWait {
+export interface OpenWait {
+  readonly run: string;
   readonly who: string;
   whom(): readonly string[];
   readonly what: string;
@@ -64,17 +65,20 @@ export class WaitBook {
   }
 
   /** Notes a wait, until the returned function is called. `whom`: who has not answered yet. */
-  open(wait: Pick<OpenWait, "who" | "whom" | "what"> & { readonly sinceMs?: number }): () => void {
+  open(wait: Omit<OpenWait, "sinceMs"> & { readonly sinceMs?: number }): () => void {
     const entry = { sinceMs: this.#clock.now(), ...wait };
     this.#open.add(entry);
     return () => this.#open.delete(entry);
   }
 
-  waits(): Wait[] {
+  /** Those of one run. */
+  waits(of: string): Wait[] {
     const nowMs = this.#clock.now();
-    return [...this.#open].flatMap(({ who, whom, what, sinceMs }) => {
+    return [...this.#open].flatMap(({ run, who, whom, what, sinceMs }) => {
       const forMs = nowMs - sinceMs;
-      return forMs < youngMs ? [] : whom().map((one) => ({ who, whom: one, what, forMs }));
+      return forMs < youngMs || run !== of
+        ? []
+        : whom().map((one) => ({ who, whom: one, what, forMs }));
     });
   }
 }
@@ -82,10 +86,7 @@ export class WaitBook {
 /** Keeps a wait in the book for as long as it is invoked. */
 export const waiting = fromCallback<
   { type: string },
-  { readonly network: Network; readonly who: string; readonly what: string } & {
-    readonly whom: readonly string[];
-    readonly sinceMs: number;
-  }
+  Omit<OpenWait, "whom"> & { readonly network: Network; readonly whom: readonly string[] }
 >(({ input: { network, whom, ...wait } }) => network.waits.open({ ...wait, whom: () => whom }));
 
 /** What the threads of a host wait for. */
@@ -138,7 +139,11 @@ export function silentOf(waits: readonly Wait[], from?: string): string[] {
   return silent.length > 0 ? silent : all;
 }
 
-/** The graph of these waits. */
-export function waitsForOf(waits: readonly Wait[]): WaitsFor {
+/** The graph of a run, by the last heartbeats of its hosts. */
+export function waitsFor(
+  { waits: book }: Pick<Network, "waits">,
+  { run, threadWaits }: { readonly run: string; readonly threadWaits: readonly Wait[] },
+): WaitsFor {
+  const waits = [...threadWaits, ...book.waits(run)];
   return { waits, silent: silentOf(waits) };
 }

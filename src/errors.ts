@@ -365,24 +365,22 @@ export interface ErrorRecord {
   readonly recovery: Recovery;
   readonly message: string;
   readonly cause?: string | undefined;
-  /** The actor that was lost, where the error names one. */
+  /** The actor that it names as lost. */
   readonly actor?: string | undefined;
 }
 
 /** Plain data for any thrown value. An unknown error is `restore`: the restart limit ends it. */
 export function recordError(error: unknown): ErrorRecord {
-  const cause =
-    error instanceof Error && error.cause !== undefined ? String(error.cause) : undefined;
+  const cause = error instanceof Error ? error.cause : undefined;
   const known = error instanceof TrainingError;
-  const isNaming = error instanceof PeerLostError || error instanceof RemoteError;
-  const lost = isNaming ? error.actor : undefined;
+  const actor = known && "actor" in error ? error.actor : undefined;
   return {
     name: error instanceof Error ? error.name : "Error",
     code: known ? error.code : "UNKNOWN",
     recovery: known ? error.recovery : "restore",
     message: error instanceof Error ? error.message : String(error),
-    ...(cause === undefined ? {} : { cause }),
-    ...(lost === undefined ? {} : { actor: lost }),
+    ...(cause === undefined ? {} : { cause: String(cause) }),
+    ...(typeof actor === "string" ? { actor } : {}),
   };
 }
 
@@ -390,7 +388,6 @@ export function recordError(error: unknown): ErrorRecord {
 export class RemoteError extends TrainingError {
   readonly code: string;
   readonly recovery: Recovery;
-  /** As in the record. */
   readonly actor: string | undefined;
 
   constructor(record: ErrorRecord) {

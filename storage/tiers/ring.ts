@@ -187,12 +187,10 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
     assert(at !== undefined, `shard ${shard} lies below this device`);
     return at;
   };
-  const served = (request: number, what: string) =>
-    cells.waitUntil(
-      () => `the tiers to ${what} (request ${request})`,
-      () => cells.load(servedCell) > request,
-      peer,
-    );
+  const served = (request: number, what: string) => {
+    const wait = () => `the tiers to ${what} (request ${request})`;
+    return cells.waitUntil(wait, () => cells.load(servedCell) > request, peer);
+  };
   const open = async (): Promise<void> => {
     const before = posted - shape.slots;
     assert(before < 0 || asked[0] === undefined || asked[0] > before, "T1");

@@ -12,6 +12,7 @@ const result: RunResult = {
   digest: "sha256:00",
   history: [],
   repairedIds: [],
+  incidents: [],
   directory: "checkpoints",
   manifest: "",
   generation: 1,

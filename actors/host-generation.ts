@@ -102,6 +102,7 @@ const machine = setup({
       const { network, launcher, assembly, memory } = context;
       const { first, count, host, position } = context.place;
       checkShared(assembly, host, network.disk); // G3
+      tellAssembled(context);
       const common = { network, launcher, assembly, memory };
       if (assembly.hosts.length > 1) {
         enqueue.spawnChild("bridge", { id: `bridge:${host}`, input: { ...common, position } });
@@ -248,6 +249,14 @@ function stepOf({ assembly, memory, place }: HostGenerationContext, id: string):
   const { steps } = progressOver(memory, assembly.devices);
   const own = id.startsWith("device:") ? Number(id.slice("device:".length)) : place.first;
   return Atomics.load(steps, own);
+}
+
+function tellAssembled({ network, assembly, host, place }: HostGenerationContext): void {
+  const { run, generation, job, fromStep: step } = assembly;
+  network.log.keep(run, job.checkpoint.directory, `host-${host}`);
+  const { first, count: devices } = place;
+  const fields = { run, generation, step, host, actor: `host:${host}`, first, devices };
+  network.log.write("info", "assembled", fields);
 }
 
 /** Counters as they are now. */

@@ -239,12 +239,6 @@ const machine = setup({
       const did = `gathered the devices: ${shares}`;
       record.incidents.act(`job:${record.run}`, did, network.clock.date());
     },
-    tellClaimed: ({ context: { record, network, claimed } }) => {
-      const { generation = 0, latest, damaged = [] } = claimed ?? {};
-      const passed = damaged.map(({ path }) => `, passing over ${path}`).join("");
-      const did = `claimed generation ${generation}, from step ${latest?.cut ?? 0}${passed}`;
-      record.incidents.act(`job:${record.run}`, did, network.clock.date());
-    },
     finish: assign({
       result: ({ context, event }) =>
         "output" in event ? (event.output as RunResult) : context.result,
@@ -316,7 +310,10 @@ const machine = setup({
           input: ({ context }) => context,
           onDone: {
             target: "running",
-            actions: [assign({ claimed: ({ event }) => event.output }), "tellClaimed"],
+            actions: [
+              assign({ claimed: ({ event }) => event.output }),
+              ({ context }) => tellClaimed(context),
+            ],
           },
           onError: { target: "restarting", actions: "childEnded" },
         },
@@ -376,6 +373,18 @@ function membersWait({ network, record }: JobSupervisorContext) {
   const { run } = record;
   const [whom, what] = [["the membership"], "devices to go on with"];
   return { network, run, who: `job:${run}`, whom, what, sinceMs: network.clock.now() };
+}
+
+function tellClaimed({ network, record, job, claimed, hosts }: JobSupervisorContext): void {
+  const { generation, latest } = claimed ?? {};
+  const { run } = record;
+  network.log.keep(run, job.checkpoint.directory, "root");
+  const from = { step: latest?.cut ?? 0, hosts: hosts.map(({ host }) => host) };
+  const fields = { run, generation: generation ?? 0, actor: `job:${run}`, ...from };
+  network.log.write("info", "generation claimed", fields);
+  const passed = claimed?.damaged.map(({ path }) => `, passing over ${path}`).join("") ?? "";
+  const did = `claimed generation ${fields.generation}, from step ${from.step}${passed}`;
+  record.incidents.act(fields.actor, did, network.clock.date());
 }
 
 function hasOutput(event: { readonly type: string }): boolean {

@@ -18,6 +18,9 @@ import type {
 import type { DeviceName } from "./straggler-watch.ts";
 import type { Wait } from "./waits.ts";
 
+/** Tells the world an event of a run, which is a tenant's or nobody's. */
+export type PublishEvent = (event: RunEvent, tenant: string | undefined) => void;
+
 /** More events than a root tells of a run before they are on disk. */
 const seqsLost = 1000;
 
@@ -34,6 +37,8 @@ export interface Scaling {
 export class RunRecord {
   readonly run: string;
   readonly job: JobSpec;
+  /** Whose it is; undefined: of whoever runs the cluster. */
+  readonly tenant: string | undefined;
   status: RunStatus = "queued";
   isCancelAsked = false;
   /** A change of its devices that has begun, until the first step with others. */
@@ -52,17 +57,17 @@ export class RunRecord {
   #nextSeq = 0;
   #devicesAsked: number | undefined;
   readonly #onScale = new Set<() => void>();
-  readonly #publish: (event: RunEvent) => void;
+  readonly #publish: PublishEvent;
   readonly #keep: (entry: JournalEntry<RunEvent>) => void;
 
   constructor(
-    run: string,
-    job: JobSpec,
-    publish: (event: RunEvent) => void,
+    { run, job, tenant }: Pick<RunRecord, "run" | "job"> & { readonly tenant?: string | undefined },
+    publish: PublishEvent,
     keep: (entry: JournalEntry<RunEvent>) => void = () => {},
   ) {
     this.run = run;
     this.job = job;
+    this.tenant = tenant;
     this.#publish = publish;
     this.#keep = keep;
   }
@@ -72,7 +77,7 @@ export class RunRecord {
     const event: RunEvent = { ...body, seq: this.#nextSeq, run: this.run, generation };
     this.#keep({ kind: "event", run: this.run, event });
     this.#note(event);
-    this.#publish(event);
+    this.#publish(event, this.tenant);
   }
 
   /**

@@ -165,9 +165,9 @@ export class SimulatedCluster {
         arithmetic,
         version: "1.0.0",
       }),
-      registry: new Registry(`r${serial}-`, (event) => {
+      registry: new Registry(`r${serial}-`, (event, tenant) => {
         const { payload, headers } = encodeBody(event, "application/json");
-        transport.publish(eventsSubject(cluster, event.run), payload, { headers });
+        transport.publish(eventsSubject(cluster, event.run, tenant), payload, { headers });
       }),
       createdBy: "a simulation",
       onIncident: ({ offender, reason }) =>

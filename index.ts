@@ -11,6 +11,7 @@ export { Client, Run, type RunSummary } from "./actors/client.ts";
 export { type ConnectionOptions, connect } from "./actors/connect.ts";
 export type {
   CutRecord,
+  IncidentRecord,
   RepairedTable,
   RunEvent,
   RunResult,
@@ -18,6 +19,7 @@ export type {
   Staleness,
 } from "./actors/run-events.ts";
 export type { Incident } from "./actors/incident.ts";
+export type { Wait } from "./actors/waits.ts";
 export { type LogOptions, logOptionLevels } from "./actors/process-log.ts";
 export type { LogLevel } from "./src/log.ts";
 export { type RunLogPage, readRunLog } from "./storage/run-log.ts";

@@ -10,7 +10,7 @@ import type { Transport } from "../src/wire/transport.ts";
 import { type LoadOptions, loadModel } from "../storage/load-model.ts";
 import type { Model } from "../storage/model.ts";
 import type { JobVerb } from "./job-service.ts";
-import type { RunEvent, RunResult, RunStatus } from "./run-events.ts";
+import type { IncidentRecord, RunEvent, RunResult, RunStatus } from "./run-events.ts";
 
 /** Longest wait for an answer of the job service; asked again meanwhile, as frames may be lost. */
 const answerMs = 10_000;
@@ -27,6 +27,10 @@ export interface RunSummary {
   readonly status: RunStatus;
   readonly result?: RunResult;
   readonly error?: ErrorRecord;
+  /** Where its checkpoints lie. */
+  readonly directory?: string;
+  /** What failed, oldest first: the newest of them. Not in a list of runs. */
+  readonly incidents?: readonly IncidentRecord[];
 }
 
 interface ClientOptions {

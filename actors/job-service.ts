@@ -194,7 +194,7 @@ function serve(
       return { run: id, status, events: eventsSubject(network.cluster, id, tenant) };
     }
     case "status":
-      return statusOf(recordOf(checkOptions(requests.status, body).run));
+      return withIncidents(recordOf(checkOptions(requests.status, body).run));
     case "list":
       checkOptions(requests.list, body);
       return {
@@ -269,7 +269,15 @@ function isSeenBy(record: RunRecord, tenant: string | undefined): boolean {
   return tenant === undefined || record.tenant === tenant;
 }
 
+/** Incidents that an answer carries. */
+const incidentsMax = 20;
+
+function withIncidents(record: RunRecord) {
+  return { ...statusOf(record), incidents: record.incidents.all().slice(-incidentsMax) };
+}
+
 function statusOf(record: RunRecord) {
   const { run: id, job, tenant, status, result, error } = record;
-  return { run: id, name: job.name, tenant, status, result, error };
+  const { directory } = job.checkpoint;
+  return { run: id, name: job.name, tenant, status, result, error, directory };
 }

@@ -10,6 +10,7 @@ import {
   withCommon,
 } from "./arguments.ts";
 import { plural } from "./format.ts";
+import { incidentLines } from "./incidents.ts";
 import { reportOf } from "./report.ts";
 
 /** Adds the command. */
@@ -44,7 +45,8 @@ function tellOne(summary: RunSummary, json: boolean): void {
     console.log(JSON.stringify({ report: "status", ...summary }));
     return;
   }
-  const { run, name, status, result, error } = summary;
+  const { run, name, status, result, error, incidents = [] } = summary;
   console.log(`Run ${run} (${name}): ${status}${error === undefined ? "" : `: ${error.message}`}`);
+  for (const line of incidents.flatMap(incidentLines)) console.log(line);
   if (result !== undefined) for (const line of reportOf(result)) console.log(line);
 }

@@ -64,10 +64,18 @@ type PrepareReport =
   | { readonly type: "prepared"; readonly plan: DataPlan };
 
 /** A frame may be lost, and with it a first cause: it is told until its silence would tell. */
-function tellOften(clock: Clock, tell: () => void, times = 4): void {
-  tell();
-  if (times > 1) clock.after(beatMs, () => tellOften(clock, tell, times - 1));
-}
+const tellingFailed = fromCallback<
+  { type: string },
+  { readonly clock: Clock; readonly tell: () => void }
+>(({ input: { clock, tell } }) => {
+  let cancel = () => {};
+  const again = (times: number) => {
+    tell();
+    if (times > 1) cancel = clock.after(beatMs, () => again(times - 1));
+  };
+  again(4);
+  return () => cancel();
+});
 
 /** Turns a job's data into its cache on a reader's thread, and tells who asked. */
 const preparing = fromCallback<
@@ -107,7 +115,12 @@ const preparing = fromCallback<
 
 const machine = setup({
   types: {} as { context: HostContext; input: HostInput; events: HostEvent },
-  actors: { listening: listeningAsHost, preparing, generation: hostGenerationMachine },
+  actors: {
+    listening: listeningAsHost,
+    preparing,
+    tellingFailed,
+    generation: hostGenerationMachine,
+  },
   actions: {
     throwInjected,
     prepare: enqueueActions(({ context, event, self, enqueue }) => {
@@ -125,7 +138,7 @@ const machine = setup({
           ? assemblySchema.parse(event.body.assembly)
           : context.assembly,
     }),
-    tellFailed: ({ context, event }) => {
+    tellFailed: enqueueActions(({ context, event, enqueue }) => {
       if (context.assembly === undefined || !("error" in event)) return;
       const { error } = event;
       const { host } = context;
@@ -136,8 +149,11 @@ const machine = setup({
       const actor = incident.offender;
       const body = { host, actor, context: doing, error: reason, step, waits };
       const mailbox = openMailbox(context.network, context.assembly, hostAddress(context));
-      tellOften(context.network.clock, () => mailbox.tell(coordinator, "host.failed", body));
-    },
+      const { clock } = context.network;
+      const tell = () => mailbox.tell(coordinator, "host.failed", body);
+      enqueue.stopChild("failed");
+      enqueue.spawnChild("tellingFailed", { id: "failed", input: { clock, tell } });
+    }),
     tellReleased: ({ context, event }) => {
       if (event.type !== "host.release") return;
       const mailbox = openMailbox(context.network, event, hostAddress(context));

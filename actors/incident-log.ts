@@ -70,6 +70,14 @@ export class IncidentLog {
     return ended;
   }
 
+  /** The run ended by what lasts, with the last that was done about it. */
+  giveUp(generation: number): void {
+    for (const one of this.open) {
+      const afterMs = one.actions.at(-1)?.afterMs ?? 0;
+      this.#replace({ ...one, end: { how: "failed", generation, step: one.step ?? 0, afterMs } });
+    }
+  }
+
   /** Takes records as an event has them. I2 */
   take(records: readonly IncidentRecord[]): void {
     for (const one of records) this.#replace(one);

@@ -36,7 +36,7 @@ export class ActorFailedError extends TrainingError {
   }
 }
 
-/** `error` as the failure of `offender`, unless it already names one; then it adds what it lacks. */
+/** `error` as the failure of `offender`; where it names one already, with what that lacks. */
 export function failureOf(error: unknown, at: Omit<Incident, "reason">): ActorFailedError {
   if (!(error instanceof ActorFailedError)) {
     return new ActorFailedError({ ...at, reason: recordError(error) }, { cause: error });

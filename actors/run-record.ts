@@ -166,15 +166,7 @@ export class RunRecord {
       if (end !== undefined) this.incidents.take([ended]);
     }
     if (event.type === "run.recovered") this.incidents.take(event.incidents);
-    if (event.type === "run.failed") this.#endIncidents(generation);
-  }
-
-  #endIncidents(generation: number): void {
-    const last = this.incidents.open.at(-1);
-    if (last === undefined) return;
-    const { at, step = 0, actions } = last;
-    const endedAt = new Date(Date.parse(at) + (actions.at(-1)?.afterMs ?? 0)); // Giving it up.
-    this.incidents.end({ how: "failed", generation, step }, endedAt);
+    if (event.type === "run.failed") this.incidents.giveUp(generation);
   }
 
   /** What a journal must have of it. */

@@ -1,6 +1,6 @@
-// Wait notes: what threads of one host wait for, in shared memory, so that whoever looks from outside
-// sees who waits for whom. A thread notes only what it has waited for a while: a step that goes as it
-// should writes nothing here.
+// Wait notes: what threads of one host wait for, in shared memory, so that whoever looks from
+// outside sees who waits for whom. A thread notes only what it has waited for a while: a step that
+// goes as it should writes nothing here.
 //
 //   words 0, 1     whom, as participant + 2 (0: it does not wait); bytes of the text
 //   bytes 8..15    when the wait began, in milliseconds since 1970

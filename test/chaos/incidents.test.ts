@@ -1,10 +1,13 @@
 // One incident, one record, first cause first (law 7): whole clusters in virtual time.
 
 import test from "ava";
-import type { IncidentRecord } from "../../actors/run-events.ts";
+import type { IncidentRecord, RunEvent } from "../../actors/run-events.ts";
+import { RunRecord } from "../../actors/run-record.ts";
 import { SimulatedCluster } from "../../chaos/simulation/cluster.ts";
 import { jobs } from "../../chaos/simulation/jobs.ts";
 import { World } from "../../chaos/simulation/world.ts";
+import { PeerLostError, recordError } from "../../src/errors.ts";
+import { resolveJob } from "../../src/job.ts";
 
 /** Runs the first job on two hosts, and breaks it once `step` steps are done. */
 async function incidentsOf(
@@ -96,15 +99,36 @@ for (const { what, breakIt, cause, code } of causes) {
   });
 }
 
-test("what fails in a generation that is over follows from its first cause", async (t) => {
-  const incidents = await incidentsOf((cluster) => {
-    lose(cluster, "device-2");
-    lose(cluster, "device-1");
-  });
-  t.is(incidents.length, 1);
-  const [{ offender, followed }] = incidents as [IncidentRecord];
-  const both = [offender, ...followed.map(({ actor }) => actor)];
-  t.deepEqual(both.sort(), ["device:1", "device:2"]);
+test("what fails in a generation after its first failure follows from it", (t) => {
+  const events: RunEvent[] = [];
+  const job = resolveJob(jobs[0]);
+  const record = new RunRecord({ run: "r1", job }, (event) => events.push(event));
+  const at = (seconds: number) => new Date(1000 * seconds);
+  const lost = (offender: string) => {
+    const reason = recordError(new PeerLostError(offender, "it ended"));
+    return { offender, supervisor: "host:0", context: "device.run", reason };
+  };
+  record.fail(1, { ...lost("device:1"), noticedBy: "device:0" }, at(1));
+  for (const one of ["bridge:1", "bridge:1", "device:0"]) record.fail(1, lost(one), at(2));
+  record.incidents.act("job:r1", "ended generation 1", at(3));
+  record.fail(2, lost("device:2"), at(4)); // Another one, before the first was over.
+  record.recovered(3, 10, 4, at(5));
+  t.deepEqual(
+    events.map(({ type }) => type),
+    ["run.incident", "run.incident", "run.recovered"],
+  );
+  const [first, second] = record.incidents.all();
+  t.deepEqual(
+    first?.followed.map(({ actor, afterMs }) => [actor, afterMs]),
+    [["bridge:1", 1000]],
+  );
+  t.deepEqual(first?.actions, [{ by: "job:r1", did: "ended generation 1", afterMs: 2000 }]);
+  t.like(first?.end, { how: "restored", generation: 3, step: 10, afterMs: 4000 });
+  t.like(second, { incident: 2, offender: "device:2", end: { afterMs: 1000 } });
+
+  const successor = new RunRecord({ run: "r1", job }, () => {});
+  for (const event of events) successor.restore({ kind: "event", run: "r1", event });
+  t.deepEqual(successor.incidents.all(), record.incidents.all(), "the journal has all of it");
 });
 
 test("a reader that is replaced is an incident that ended at once", async (t) => {

@@ -58,7 +58,7 @@ const causes: readonly {
     breakIt: (cluster) => {
       cluster.threads.running.find(({ name }) => name.endsWith("/device-2"))?.stop();
     },
-    cause: { offender: "device:2", noticedBy: "device:0", context: "device.run to step 6" },
+    cause: { offender: "device:2", context: "device.run to step 6" },
     code: "STEP_TIMEOUT",
   },
   {

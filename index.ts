@@ -93,7 +93,13 @@ export {
   restoreCheckpoint,
   type RestoreReport,
 } from "./storage/restore-checkpoint.ts";
-export type { Damage } from "./storage/checkpoint-store.ts";
+export {
+  type ProofLeaf,
+  type RunProof,
+  verifyRun,
+  type VerifyRunOptions,
+} from "./actors/verify-run.ts";
+export type { Damage, Descent } from "./storage/checkpoint-store.ts";
 
 // Metrics ----
 export { evaluate, type Metrics } from "./src/training/metrics.ts";
@@ -112,6 +118,7 @@ export { type Stage, stages } from "./src/planner/cost.ts";
 
 // Errors: compare `code`, never the message ----
 export * from "./src/errors.ts";
+export * from "./src/proof-errors.ts";
 export * from "./src/root-errors.ts";
 export * from "./src/tier-errors.ts";
 

@@ -3,7 +3,7 @@
 
 import type { ErrorRecord } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
-import { type Schedule, scheduleOf } from "../src/training/schedule.ts";
+import { type PlannedCut, type Schedule, scheduleOf } from "../src/training/schedule.ts";
 import type { JournalEntry } from "../storage/run-journal.ts";
 import type { Incident } from "./incident.ts";
 import { IncidentLog } from "./incident-log.ts";
@@ -43,6 +43,8 @@ export class RunRecord {
   isCancelAsked = false;
   /** A change of its devices that has begun, until the first step with others. */
   scaling: Scaling | undefined;
+  /** The cuts to make instead of those of its job, the last of which ends it: a replay's. */
+  cuts: readonly PlannedCut[] | undefined;
   /** How fast devices are that were found slow, beside the others: their share of the slices. */
   readonly speeds = new Map<DeviceName, number>();
   result: RunResult | undefined;

@@ -22,14 +22,15 @@
 //   T4. One checkpoint is on its way at most, and none when the run ends.
 
 import { assign, enqueueActions, setup } from "xstate";
-import { nextCut, scheduleOf } from "../src/training/schedule.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import {
   contextOf,
+  cutAfter,
   isEnded,
   isOver,
   isOwnCut,
   mustCut,
+  scheduleFor,
   type TrainingCoordinatorContext,
   type TrainingCoordinatorInput,
   takenOf,
@@ -90,11 +91,7 @@ const machine = setup({
   actions: {
     throwInjected,
     nextCommand: assign({ command: ({ context }) => context.command + 1 }),
-    chooseCut: assign(({ context }) => {
-      const { schedule, job, step, cut } = context;
-      if (schedule === undefined || cut !== undefined) return {};
-      return { cut: nextCut(schedule, job, step) };
-    }),
+    chooseCut: assign({ cut: ({ context }) => context.cut ?? cutAfter(context) }),
     watchHosts: enqueueActions(({ context, enqueue }) => {
       const { network, hosts, scope } = context;
       for (const { host } of hosts) {
@@ -214,10 +211,7 @@ const machine = setup({
         onDone: {
           target: "prepared",
           actions: assign(({ context, event }) => {
-            const plan = event.output;
-            const { batchSize, passes } = context.job.data;
-            const { samples } = plan.training;
-            return { plan, schedule: scheduleOf({ samples, batchSize, passes }) };
+            return { plan: event.output, schedule: scheduleFor(context, event.output) };
           }),
         },
       },

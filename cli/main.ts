@@ -23,6 +23,7 @@ import { addSubmit } from "./submit.ts";
 import { addTable } from "./table.ts";
 import { addTrain } from "./train.ts";
 import { addUp } from "./up.ts";
+import { addVerify } from "./verify.ts";
 
 // `osiris … | head` closes the pipe while we write.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
@@ -54,6 +55,7 @@ const commands = [
   addPlan,
   addTable,
   addCheckpoint,
+  addVerify,
   addSchema,
   addChaos,
   addBuildNative,

@@ -11,6 +11,7 @@
 //   C3. One checkpoint at a time: who asks for the next one is not answered before this is there.
 
 import { assign, fromPromise, setup } from "xstate";
+import { deadlinesOf } from "../src/deadlines.ts";
 import { StepTimeoutError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import { digestOf, missingParts } from "../src/training/part-names.ts";
@@ -56,10 +57,6 @@ type CheckpointEvent =
 /** How often devices and writers are asked again. */
 const repeatMs = 1000;
 
-/** Step deadlines until all devices must have taken a cut, and until its parts must be on disk. */
-const takenDeadlines = 10;
-const savedDeadlines = 60;
-
 const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ input }) => {
   const { store, scope, job, cut, parts, createdBy } = input;
   if (cut === undefined) throw new RangeError("There is no cut to commit");
@@ -91,9 +88,9 @@ const machine = setup({
   delays: {
     repeatMs,
     // A cut is many steps' worth of bytes.
-    takenMs: ({ context }) => takenDeadlines * context.job.stepDeadlineMs,
+    takenMs: ({ context }) => deadlinesOf(context.job).taken,
     // And a disk is slower than memory; nobody waits for it meanwhile.
-    savedMs: ({ context }) => savedDeadlines * context.job.stepDeadlineMs,
+    savedMs: ({ context }) => deadlinesOf(context.job).saved,
   },
   actions: {
     throwInjected,
@@ -153,11 +150,11 @@ const machine = setup({
     giveUpDevices: ({ context: { devices, stalls, cut, job } }) => {
       const late = Array.from({ length: devices }, (_, i) => i).filter((i) => !stalls.has(i));
       const wait = `devices ${late.join(", ")} to take cut ${cut?.cut}`;
-      throw new StepTimeoutError(wait, takenDeadlines * job.stepDeadlineMs);
+      throw new StepTimeoutError(wait, deadlinesOf(job).taken);
     },
     giveUpWriters: ({ context }) => {
       const wait = `the parts ${missingOf(context).join(", ")} of cut ${context.cut?.cut}`;
-      throw new StepTimeoutError(wait, savedDeadlines * context.job.stepDeadlineMs);
+      throw new StepTimeoutError(wait, deadlinesOf(context.job).saved);
     },
   },
   guards: {

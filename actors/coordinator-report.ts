@@ -1,5 +1,6 @@
 // What the training coordinator tells of its run: records and figures, formed from its context.
 
+import { deadlinesOf } from "../src/deadlines.ts";
 import { PeerLostError, RemoteError, recordError, StepTimeoutError } from "../src/errors.ts";
 import { kernelNotice } from "../src/kernels/index.ts";
 import { sliceRunsOf } from "../src/planner/placement.ts";
@@ -60,7 +61,7 @@ export function stallOf(context: TrainingCoordinatorContext): Error {
   const silent = silentOf(waits, coordinatorName);
   const names = silent.length > 0 ? silent : hosts.map(({ host }) => `the devices of host:${host}`);
   const wait = `a step after step ${seenStep} of ${names.join(", ")}`;
-  const error = new StepTimeoutError(wait, 2 * job.stepDeadlineMs);
+  const error = new StepTimeoutError(wait, deadlinesOf(job).stall);
   const [offender] = silent;
   if (offender === undefined) return error;
   return new ActorFailedError(

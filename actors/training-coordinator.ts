@@ -22,6 +22,7 @@
 //   T4. One checkpoint is on its way at most, and none when the run ends.
 
 import { assign, enqueueActions, setup } from "xstate";
+import { deadlinesOf } from "../src/deadlines.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import {
   contextOf,
@@ -87,7 +88,7 @@ const machine = setup({
     hostWatch: hostWatchMachine,
     ...questions,
   },
-  delays: { stallMs: ({ context }) => 2 * context.job.stepDeadlineMs },
+  delays: { stallMs: ({ context }) => deadlinesOf(context.job).stall },
   actions: {
     throwInjected,
     nextCommand: assign({ command: ({ context }) => context.command + 1 }),

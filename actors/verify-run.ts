@@ -1,5 +1,5 @@
-// The proof for a run that has no twin: its training from one checkpoint to a later one, done again,
-// must come to the same bits. The run's directory is only read, and may be written meanwhile.
+// The proof for a run that has no twin: its training from one checkpoint to a later one, done
+// again, must come to the same bits. The run's directory is only read, and may be written meanwhile.
 //
 //   checkpoint A ─▶ held fast ─▶ replay, with the cuts that the run had ─▶ its checkpoint at B
 //   checkpoint B ─▶ held fast ─▶ what its files are                    ─▶ compared, name by name
@@ -8,6 +8,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import { realClock } from "../src/clock.ts";
 import { ArithmeticMismatchError, CheckpointMissingError } from "../src/errors.ts";
 import { type JobSpec, resolveJob } from "../src/job.ts";
 import { openKernels } from "../src/kernels/index.ts";
@@ -96,7 +97,7 @@ export async function verifyRun(
     if (from !== undefined) pinCheckpoint(directory, from, copy);
     const first = from?.cut ?? 0;
     const total = to.cut - first;
-    const startMs = performance.now();
+    const startMs = realClock.now();
     const cuts = cutsBetween(first, to);
     const onStep = (step: number) => onProgress(step - first, total);
     await replay({ job: jobFor(job, to, copy, devices), cuts, devices, onStep, signal });
@@ -108,7 +109,7 @@ export async function verifyRun(
     ];
     return {
       ...{ from: from && recordOf(from), to: recordOf(to), lineage, devices, leaves },
-      ...{ steps: total, seconds: (performance.now() - startMs) / 1000 },
+      ...{ steps: total, seconds: (realClock.now() - startMs) / 1000 },
       digest: `sha256:${is.manifest.modelDigest}`,
       isEqual: leaves.every(({ isEqual }) => isEqual),
     };

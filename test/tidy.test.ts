@@ -18,6 +18,7 @@ const ports = [
   "src/tier-errors.ts",
   "src/options.ts",
   "src/clock.ts",
+  "src/deadlines.ts",
   "src/random.ts",
   "src/disk.ts",
   "src/simulated-disk.ts",

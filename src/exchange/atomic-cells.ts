@@ -4,16 +4,13 @@
 // all threads in one.
 
 import type { Clock } from "../clock.ts";
+import { deadlinesOf } from "../deadlines.ts";
 import { GenerationAbortedError, StepTimeoutError } from "../errors.ts";
 import type { Cells } from "./cells.ts";
 import type { WaitNote } from "./wait-notes.ts";
 
 /** Looks at memory before it sleeps: a round trip through the kernel costs 45 us, this about 5. */
 const spins = 500;
-
-/** A wait is noted after this share of its deadline, and at most after so long. */
-const notedShare = 1 / 8;
-const notedMsMax = 250;
 
 /** Ends, or resolves, once `words[at]` is not `seen` any more, and after `ms` at the latest. */
 export type Sleep = (words: Int32Array, at: number, seen: number, ms: number) => unknown;
@@ -37,7 +34,7 @@ export function createAtomicCells(options: {
   const { words, participants, participant, generation, deadlineMs, clock } = options;
   const { sleep, note } = options;
   const isNoting = note !== undefined && Number.isFinite(deadlineMs);
-  const notedMs = isNoting ? Math.min(notedMsMax, notedShare * deadlineMs) : deadlineMs;
+  const notedMs = isNoting ? deadlinesOf({ stepDeadlineMs: deadlineMs }).noted : deadlineMs;
   const base = 1 + participants;
   const doorbell = 1 + participant;
 

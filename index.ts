@@ -176,6 +176,11 @@ export {
   simulate,
 } from "./chaos/simulation/simulate.ts";
 
+// Before a run ----
+export { type Diagnosis, diagnose, type DoctorOptions } from "./actors/doctor.ts";
+export type { Check } from "./actors/doctor-checks.ts";
+export type { DeadlineLine } from "./src/deadlines.ts";
+
 // What the command line is made of, besides ----
 export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";
 export { buildNative } from "./src/kernels/build-native.ts";

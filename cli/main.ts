@@ -10,6 +10,7 @@ import { addCancel } from "./cancel.ts";
 import { addChaos } from "./chaos.ts";
 import { addCheckpoint } from "./checkpoint.ts";
 import { addDemo } from "./demo.ts";
+import { addDoctor } from "./doctor.ts";
 import { addEval } from "./eval.ts";
 import { exitCodeOf, tellFailure } from "./failure.ts";
 import { addGenerate } from "./generate.ts";
@@ -49,6 +50,7 @@ const commands = [
   addStatus,
   addCancel,
   addScale,
+  addDoctor,
   addGenerate,
   addEval,
   addMetrics,

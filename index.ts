@@ -107,6 +107,7 @@ export { type Stage, stages } from "./src/planner/cost.ts";
 
 // Errors: compare `code`, never the message ----
 export * from "./src/errors.ts";
+export * from "./src/access-errors.ts";
 export * from "./src/root-errors.ts";
 export * from "./src/tier-errors.ts";
 
@@ -165,6 +166,9 @@ export {
 } from "./chaos/simulation/simulate.ts";
 
 // What the command line is made of, besides ----
+export { type NatsConfigOptions, natsConfig } from "./src/wire/nats-config.ts";
+export { type Tenants, tenantsOf } from "./src/wire/tenants.ts";
+export { userKey } from "./src/wire/credentials.ts";
 export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";
 export { buildNative } from "./src/kernels/build-native.ts";
 export { packageVersion } from "./actors/version.ts";

@@ -94,7 +94,8 @@ export class Client {
         }
         return answer;
       } catch (error) {
-        if (!(error instanceof RequestFailedError)) throw error;
+        const isLater = error instanceof RemoteError && error.code === "TOO_MANY_REQUESTS";
+        if (!isLater && !(error instanceof RequestFailedError)) throw error;
         if (this.#clock.now() - startMs >= answerMs) throw error;
         await new Promise<void>((resume) => {
           this.#clock.after(answerMs / attempts / 4, resume);

@@ -21,8 +21,10 @@ import { encodeBody } from "../src/wire/body.ts";
 import { type BrokerThread, startBrokerThread } from "../src/wire/broker/broker-thread.ts";
 import { credentialOptions } from "../src/wire/credentials.ts";
 import { eventsSubject } from "../src/wire/subjects.ts";
+import { tenantsOptions } from "../src/wire/tenants.ts";
 import { Client, type Run, type RunSummary } from "./client.ts";
 import type { Incident } from "./incident.ts";
+import { rootOptions } from "./job-paths.ts";
 import { LeasedRoot } from "./leased-root.ts";
 import type { Network } from "./mailbox.ts";
 import { type HostRecord, Membership } from "./membership.ts";
@@ -62,6 +64,10 @@ const clusterOptions = z.strictObject({
       ms: z.int().min(100).max(600_000).default(2500),
     })
     .optional(),
+  /** Directories that the paths of jobs must lie in. Left out: any that its processes may use. */
+  roots: rootOptions.prefault({}),
+  /** Who shares the cluster, as `osiris nats-config` takes it: here, how much each may ask. */
+  tenants: tenantsOptions.default({}),
   /** Whether actors may be told to throw. For tests and the chaos harness. @default false */
   faultsAllowed: z.boolean().default(false),
 });
@@ -114,7 +120,7 @@ export class Cluster implements AsyncDisposable {
     onStandby: (leader: string) => void;
   }) {
     const { options, broker, network, launcher, onIncident, onHosts, onStandby } = parts;
-    const { name: cluster, devices, lease } = options;
+    const { name: cluster, devices, lease, roots, tenants } = options;
     const { transport } = network;
     this.url = broker?.url ?? options.nats ?? "";
     this.token = tokenOf(broker) ?? options.token;
@@ -138,6 +144,7 @@ export class Cluster implements AsyncDisposable {
       devices,
       launcher: this.#launcher,
       membership: this.#membership,
+      access: { roots, tenants },
       createdBy: `osiris on ${hostname()}, process ${process.pid}`,
       onIncident,
     };

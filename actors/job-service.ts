@@ -31,10 +31,12 @@ import { jobJsonSchema, resolveJob } from "../src/job.ts";
 import { checkOptions, expected } from "../src/options.ts";
 import { contentTypeOf, decodeBody, encodeBody } from "../src/wire/body.ts";
 import { eventsSubject, jobsSubject, tenantOf, tenantsPattern } from "../src/wire/subjects.ts";
+import { type Tenants, tenantName } from "../src/wire/tenants.ts";
 import type { Frame } from "../src/wire/transport.ts";
+import { type Admission, openAdmission } from "./admission.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
-import { tenantName } from "./connect.ts";
 import { downWithChildren } from "./down-with-children.ts";
+import { type JobRoots, withinRoots } from "./job-paths.ts";
 import { listening } from "./listening.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
@@ -43,10 +45,17 @@ import type { RunRecord } from "./run-record.ts";
 import { openDiscovery, type ServiceIdentity } from "./service-discovery.ts";
 import { packageVersion } from "./version.ts";
 
+/** What jobs and tenants may use. */
+export interface Access {
+  readonly roots: JobRoots;
+  readonly tenants: Tenants;
+}
+
 export interface JobServiceInput {
   readonly network: Network;
   readonly registry: Registry;
   readonly membership: Membership;
+  readonly access: Access;
 }
 
 const run = z.string().min(1).max(128);
@@ -77,11 +86,12 @@ const serving = fromCallback<{ type: string }, JobServiceInput>(({ input }) => {
   const endpoints = verbs.map((verb) => {
     return { name: verb, subject: jobsSubject(cluster, verb), queue };
   });
+  const admission = openAdmission(input.network.clock, input.access.tenants);
   const discovery = openDiscovery(input.network, identityOf(cluster), endpoints);
   const answer = (verb: JobVerb) => (frame: Frame) => {
     const { reply } = frame;
     if (reply === undefined) return;
-    const given = discovery.count(verb, () => answerOf(input, verb, frame), refusalOf);
+    const given = discovery.count(verb, () => answerOf(input, admission, verb, frame), refusalOf);
     const { payload, headers } = encodeBody(given.body, contentTypeOf(frame));
     transport.publish(reply, payload, { headers: { ...headers, ...errorHeaders(given) } });
   };
@@ -139,9 +149,15 @@ interface Answer {
 }
 
 /** S1 */
-function answerOf(input: JobServiceInput, verb: JobVerb, frame: Frame): Answer {
+function answerOf(
+  input: JobServiceInput,
+  admission: Admission,
+  verb: JobVerb,
+  frame: Frame,
+): Answer {
   try {
     const tenant = checkOptions(tenantName.optional(), tenantOf(frame.subject), "tenant");
+    admission.admit(tenant, frame.payload.length);
     return { body: serve(input, verb, decodeBody(frame) ?? {}, tenant) };
   } catch (error) {
     const refusal = recordError(error);
@@ -161,15 +177,22 @@ function refusalOf({ refusal }: Answer): string {
 /** As services on NATS say that a request was refused: on one line, with a code of HTTP. */
 function errorHeaders({ refusal }: Answer): Record<string, string> {
   if (refusal === undefined) return {};
-  const isWrong = refusal.code === "INVALID_OPTION" || refusal.code === "FRAME_CORRUPT";
   return {
     "Nats-Service-Error": refusal.message.replace(/[^\x20-\x7e]+/g, " ").slice(0, 512),
-    "Nats-Service-Error-Code": isWrong ? "400" : "500",
+    "Nats-Service-Error-Code": httpCodes[refusal.code] ?? "500",
   };
 }
 
+const httpCodes: Readonly<Record<string, string>> = {
+  INVALID_OPTION: "400",
+  FRAME_CORRUPT: "400",
+  PATH_FORBIDDEN: "403",
+  JOB_TOO_LARGE: "413",
+  TOO_MANY_REQUESTS: "429",
+};
+
 function serve(
-  { network, registry, membership }: JobServiceInput,
+  { network, registry, membership, access }: JobServiceInput,
   verb: JobVerb,
   body: unknown,
   tenant: string | undefined,
@@ -178,7 +201,7 @@ function serve(
   switch (verb) {
     case "submit": {
       const request = checkOptions(requests.submit, body);
-      const job = resolveJob(request.job);
+      const job = withinRoots(resolveJob(request.job), access.roots, tenant);
       const devices = devicesThere(membership, job.devices);
       const used = job.devices === 0 ? devices : job.devices;
       if (used > job.slices) {

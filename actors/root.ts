@@ -8,7 +8,7 @@ import { actorClock } from "./actor-clock.ts";
 import { hostMachine } from "./host.ts";
 import { hostsMachine } from "./hosts.ts";
 import type { Incident } from "./incident.ts";
-import { jobServiceMachine } from "./job-service.ts";
+import { type Access, jobServiceMachine } from "./job-service.ts";
 import { clusterScope, type Network, openMailbox } from "./mailbox.ts";
 import type { Announcement, Membership } from "./membership.ts";
 import type { Registry } from "./registry.ts";
@@ -21,6 +21,7 @@ export interface RootOptions {
   readonly registry: Registry;
   readonly membership: Membership;
   readonly launcher: Launcher;
+  readonly access: Access;
   /** Devices of this process. */
   readonly devices: number;
   /** Who writes checkpoints, for people. */
@@ -74,7 +75,10 @@ export class Root {
         {
           id: "jobs",
           restart: "permanent",
-          start: () => ({ logic: jobServiceMachine, input: { network, registry, membership } }),
+          start: () => ({
+            logic: jobServiceMachine,
+            input: { network, registry, membership, access: this.#options.access },
+          }),
         },
         {
           id: "queue",

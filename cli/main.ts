@@ -15,6 +15,7 @@ import { exitCodeOf, tellFailure } from "./failure.ts";
 import { addGenerate } from "./generate.ts";
 import { addHost } from "./host.ts";
 import { addMetrics } from "./metrics.ts";
+import { addNatsConfig } from "./nats-config.ts";
 import { addPlan } from "./plan.ts";
 import { addScale } from "./scale.ts";
 import { addSchema } from "./schema.ts";
@@ -51,6 +52,7 @@ const commands = [
   addGenerate,
   addEval,
   addMetrics,
+  addNatsConfig,
   addPlan,
   addTable,
   addCheckpoint,

@@ -18,14 +18,13 @@ export function addStatus(program: Command): void {
     .command("status")
     .argument("[run]", "one run; left out: all of them")
     .description("tell what the runs of a running cluster are doing");
-  withCommon(withClient(command), [
-    "status --token 4f1c...",
-    "status r12-1 --token 4f1c... --json",
-  ]).action(async (run: string | undefined, options: CommonOptions & ConnectionArguments) => {
-    await using client = await connect(connectionOf(options));
-    if (run === undefined) tellAll(await client.list(), options.json === true);
-    else tellOne(await client.run(run).status(), options.json === true);
-  });
+  withCommon(withClient(command), ["status", "status r12-1 --json"]).action(
+    async (run: string | undefined, options: CommonOptions & ConnectionArguments) => {
+      await using client = await connect(connectionOf(options));
+      if (run === undefined) tellAll(await client.list(), options.json === true);
+      else tellOne(await client.run(run).status(), options.json === true);
+    },
+  );
 }
 
 function tellAll(runs: readonly RunSummary[], json: boolean): void {

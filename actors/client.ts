@@ -10,7 +10,7 @@ import type { Transport } from "../src/wire/transport.ts";
 import { type LoadOptions, loadModel } from "../storage/load-model.ts";
 import type { Model } from "../storage/model.ts";
 import type { JobVerb } from "./job-service.ts";
-import type { RunEvent, RunResult, RunStatus } from "./run-record.ts";
+import type { RunEvent, RunResult, RunStatus } from "./run-events.ts";
 
 /** Longest wait for an answer of the job service; asked again meanwhile, as frames may be lost. */
 const answerMs = 10_000;

@@ -8,7 +8,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom
 import { decodeBody } from "../src/wire/body.ts";
 import { eventsPatterns } from "../src/wire/subjects.ts";
 import { type ConnectionOptions, transportTo } from "./connect.ts";
-import type { RunEvent } from "./run-record.ts";
+import type { RunEvent } from "./run-events.ts";
 
 /** Figures of a cluster. Close it, or declare it with `await using`. */
 export interface Exporter extends AsyncDisposable {

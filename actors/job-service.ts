@@ -7,7 +7,7 @@
 //   osiris.<cluster>.jobs.events   { run, since?, most? } → { events: [ … ] }
 //   osiris.<cluster>.jobs.cancel   { run }                → { run, status }
 //   osiris.<cluster>.jobs.scale    { run, devices }       → { run, status, devices }
-//   osiris.<cluster>.jobs.schema   { }                    → { version, job, requests }
+//   osiris.<cluster>.jobs.schema   { }                    → { version, job, requests, event }
 //
 // A request that cannot be served is answered { error: { code, message } }; where options are
 // wrong, it has `problems` too: { option, message } of each. Events of a run are published on
@@ -41,6 +41,7 @@ import { listening } from "./listening.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
 import type { Registry } from "./registry.ts";
+import { runEventSchema } from "./run-events.ts";
 import type { RunRecord } from "./run-record.ts";
 import { openDiscovery, type ServiceIdentity } from "./service-discovery.ts";
 import { packageVersion } from "./version.ts";
@@ -265,7 +266,7 @@ function devicesThere(membership: Membership, devices: number): number {
   return there;
 }
 
-/** JSON Schema of a job, and of the requests, as those who send them write them. */
+/** JSON Schema of a job and of the requests, as those who send them write them, and of events. */
 function schemas() {
   const schemaOf = (schema: z.ZodType) =>
     z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
@@ -274,6 +275,7 @@ function schemas() {
     version: schemaVersion,
     job: jobJsonSchema(),
     requests: Object.fromEntries(forRequests),
+    event: schemaOf(runEventSchema),
   };
 }
 

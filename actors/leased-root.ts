@@ -17,7 +17,8 @@ import { gated } from "./gate.ts";
 import { Leadership } from "./leadership.ts";
 import { Registry } from "./registry.ts";
 import { Root, type RootOptions } from "./root.ts";
-import type { PublishEvent, RunEvent } from "./run-record.ts";
+import type { RunEvent } from "./run-events.ts";
+import type { PublishEvent } from "./run-record.ts";
 
 export interface LeasedRootOptions extends Omit<RootOptions, "registry"> {
   /** Where the lease is, and the journal of the runs: seen by all who may lead. */

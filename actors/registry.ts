@@ -4,7 +4,8 @@
 import type { JobSpec } from "../src/job.ts";
 import { resolveJob } from "../src/job.ts";
 import type { JournalEntry } from "../storage/run-journal.ts";
-import { type PublishEvent, type RunEvent, RunRecord } from "./run-record.ts";
+import type { RunEvent } from "./run-events.ts";
+import { type PublishEvent, RunRecord } from "./run-record.ts";
 
 /** Runs remembered after they are over. */
 const finishedMax = 1000;

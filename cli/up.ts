@@ -15,10 +15,11 @@ import {
 import { keepBroker } from "./broker.ts";
 import { plural } from "./format.ts";
 import { interruption } from "./interrupt.ts";
+import { type LogArguments, logOf, withLog } from "./log-output.ts";
 import { readTenants } from "./nats-config.ts";
 import { keepToken } from "./token-file.ts";
 
-interface UpOptions extends CommonOptions, CredentialArguments {
+interface UpOptions extends CommonOptions, CredentialArguments, LogArguments {
   readonly devices: number;
   readonly minDevices?: number;
   readonly port: number;
@@ -53,7 +54,7 @@ export function addUp(program: Command): void {
     .option("--tenants <FILE>", "who shares it, as for `osiris nats-config`: how much each may ask")
     .option("--lease <DIR>", "lead, or stand by until whoever leads is gone; seen by all of them")
     .option("--cluster <NAME>", "its name", "c1");
-  withCommon(withCredentials(command), [
+  withCommon(withLog(withCredentials(command)), [
     "up",
     "up --devices 8 --port 4333",
     "up --nats nats://10.0.0.5:4222 --nkey nats/root.nk",
@@ -85,7 +86,7 @@ async function up(options: UpOptions): Promise<void> {
     nats: url,
     onHosts: (hosts) => say(hostsLine(hosts)),
     ...credentialsOf({ ...options, ...(token === undefined ? {} : { token }) }),
-    onIncident: ({ offender, reason }) => say(`  ! ${offender} failed: ${reason.message}`),
+    log: logOf(options, process.stderr.isTTY ? "warn" : "info"),
   });
   const brokerPid = broker?.pid;
   tellUp({ url, tokenFile: kept?.path, name, devices, brokerPid, json: options.json === true });

@@ -8,7 +8,7 @@ import { joiningTree } from "../../actors/joining.ts";
 import { Membership } from "../../actors/membership.ts";
 import { Registry } from "../../actors/registry.ts";
 import { Root } from "../../actors/root.ts";
-import type { RunEvent } from "../../actors/run-record.ts";
+import type { RunEvent } from "../../actors/run-events.ts";
 import { TrainingError } from "../../src/errors.ts";
 import type { JobOptions } from "../../src/job.ts";
 import { encodeBody } from "../../src/wire/body.ts";

@@ -10,19 +10,20 @@
 //       damaged, nobody can tell.
 
 import { basename, dirname } from "node:path";
-import type { RunEvent, RunResult } from "../../actors/run-record.ts";
+import type { RunEvent, RunResult } from "../../actors/run-events.ts";
+import { CheckpointCorruptError } from "../../src/errors.ts";
 import { resolveJob } from "../../src/job.ts";
 import { scheduleOf } from "../../src/training/schedule.ts";
 import { readGeneration } from "../../storage/chain.ts";
-import type { Manifest } from "../../storage/checkpoint-store.ts";
+import type { CheckpointStore, Manifest } from "../../storage/checkpoint-store.ts";
 import { openExistingStore } from "../../storage/directory-checkpoint-store.ts";
+import { type Stretch, sampleLedger } from "../../storage/sample-ledger.ts";
 import {
   manifestName,
   parseCheckpointName,
   parseGenerationName,
   pathsOf,
-} from "../../storage/manifest.ts";
-import { type Stretch, sampleLedger } from "../../storage/sample-ledger.ts";
+} from "../../storage/store-paths.ts";
 import type { SimulatedCluster } from "./cluster.ts";
 import { directory } from "./jobs.ts";
 import type { DiskOperation } from "./machine.ts";
@@ -71,7 +72,9 @@ export class Monitor {
   check(): void {
     const { disk } = this.#cluster.machine;
     if (!disk.exists(`${directory}/job.json`)) return;
-    const { manifests, damaged } = openExistingStore(directory, disk).list();
+    const store = this.#store();
+    if (store === undefined) return;
+    const { manifests, damaged } = store.list();
     if (damaged[0] !== undefined && !this.#cluster.isDamaged) {
       throw new SafetyError(`${damaged[0].path} is damaged: ${damaged[0].reason}`);
     }
@@ -85,6 +88,16 @@ export class Monitor {
     const newest = manifests[0]?.cut ?? 0;
     if (newest < this.#committed && !this.#cluster.isDamaged) {
       throw new SafetyError(`cut ${this.#committed} was committed, and the newest is ${newest}`); // S2
+    }
+  }
+
+  /** Undefined where the file that says whose store it is was damaged: whoever opens it is told. */
+  #store(): CheckpointStore | undefined {
+    try {
+      return openExistingStore(directory, this.#cluster.machine.disk);
+    } catch (error) {
+      if (error instanceof CheckpointCorruptError && this.#cluster.isDamaged) return undefined;
+      throw error;
     }
   }
 

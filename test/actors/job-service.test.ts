@@ -84,8 +84,9 @@ test("the schemas of a job and of the requests are published", async (t) => {
   await using cluster = await Cluster.start({ devices: 1 });
   const client = await clientOf(cluster);
   const reply = await client.request("osiris.c1.jobs.schema", "{}");
-  const { version, job, requests } = reply.json<{
+  const { version, job, requests, event } = reply.json<{
     version: number;
+    event: { oneOf: { properties: { type: { const: string } }; required: string[] }[] };
     job: { required: string[]; properties: Record<string, { minimum?: number }> };
     requests: Record<string, { required?: string[] }>;
   }>();
@@ -94,6 +95,8 @@ test("the schemas of a job and of the requests are published", async (t) => {
   t.is(job.properties.stepDeadlineMs?.minimum, 100);
   t.deepEqual(requests.submit?.required, ["job"]);
   t.deepEqual(requests.status?.required, ["run"]);
+  const finished = event.oneOf.find(({ properties }) => properties.type.const === "run.finished");
+  t.deepEqual(finished?.required, ["seq", "run", "generation", "type", "result"]);
   await client.close();
 });
 

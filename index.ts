@@ -7,7 +7,8 @@
 export { Cluster, type ClusterOptions } from "./actors/cluster.ts";
 export { Host, type HostOptions } from "./actors/joined-host.ts";
 export type { HostRecord } from "./actors/membership.ts";
-export { Client, Run, type RunSummary } from "./actors/client.ts";
+export { Client, Run } from "./actors/client.ts";
+export type { RunLine, RunSummary } from "./actors/job-verbs.ts";
 export { type ConnectionOptions, connect } from "./actors/connect.ts";
 export type {
   CutRecord,
@@ -118,6 +119,7 @@ export { type Stage, stages } from "./src/planner/cost.ts";
 
 // Errors: compare `code`, never the message ----
 export * from "./src/errors.ts";
+export * from "./src/access-errors.ts";
 export * from "./src/proof-errors.ts";
 export * from "./src/root-errors.ts";
 export * from "./src/tier-errors.ts";
@@ -182,6 +184,9 @@ export type { Check } from "./actors/doctor-checks.ts";
 export type { DeadlineLine } from "./src/deadlines.ts";
 
 // What the command line is made of, besides ----
+export { type NatsConfigOptions, natsConfig } from "./src/wire/nats-config.ts";
+export { type Tenants, tenantsOf } from "./src/wire/tenants.ts";
+export { userKey } from "./src/wire/credentials.ts";
 export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";
 export { buildNative } from "./src/kernels/build-native.ts";
 export { packageVersion } from "./actors/version.ts";

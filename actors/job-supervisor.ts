@@ -16,6 +16,8 @@
 //   J4. Other devices are a plan and no failure: they count as no restart.
 //   J5. A checkpoint that could not be restored, as its bytes are not those that it names, is
 //       passed over for the one before it.
+//   J6. It lets go of its devices when it is told to, with a checkpoint and without a result; what
+//       its run is then, its record says.
 
 import {
   assign,
@@ -44,8 +46,9 @@ import { checkpointCoordinatorMachine } from "./checkpoint-coordinator.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { gathering } from "./gathering.ts";
 import { ActorFailedError, failureOf } from "./incident.ts";
+import { hearingLate } from "./late-failures.ts";
 import { listening } from "./listening.ts";
-import { type Mailbox, type Network, openMailbox, subscribe } from "./mailbox.ts";
+import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { devicesOf, type HostShare, type Membership } from "./membership.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import type { RunResult } from "./run-events.ts";
@@ -80,7 +83,7 @@ export interface JobSupervisorContext extends JobSupervisorInput {
 }
 
 type JobSupervisorEvent =
-  | { readonly type: "run.cancel" | "run.rescale" }
+  | { readonly type: "run.cancel" | "run.rescale" | "run.yield" }
   | ErrorActorEvent<unknown, string>
   | DoneActorEvent<unknown, string>
   | ThrowEvent;
@@ -142,21 +145,6 @@ const releasing = fromCallback<{ type: string }, JobSupervisorContext>(({ input 
   for (const { host } of hosts) {
     mailbox.tell({ role: "host", index: host }, "host.release", { command: 0 });
   }
-});
-
-/** Failures of the generation that is over: they follow from the first one, which ended it. */
-const hearingLate = fromCallback<{ type: string }, JobSupervisorContext>(({ input }) => {
-  const { network, record, claimed } = input;
-  if (claimed === undefined || record.incidents.open.length === 0) return;
-  const { generation } = claimed;
-  const address = { run: record.run, generation, role: "coordinator" as const, index: 0 };
-  const subscription = subscribe(network, address, (message) => {
-    if (message.type !== "host.failed") return;
-    const { actor: offender, context, error: reason, host } = message.body;
-    const incident = { offender, supervisor: `host:${host}`, context, reason };
-    record.incidents.follow(generation, incident, network.clock.date());
-  });
-  return () => subscription.unsubscribe();
 });
 
 const machine = setup({
@@ -255,6 +243,9 @@ const machine = setup({
   },
   guards: {
     hasFailed: ({ context }) => context.failure !== undefined,
+    isYielded: ({ context, event }) =>
+      context.record.isYieldAsked && event.type === "xstate.done.actor.training",
+    isYieldAsked: ({ context }) => context.record.isYieldAsked,
     isFinished: ({ event }) => event.type === "xstate.done.actor.training" && hasOutput(event),
     isRescaled: ({ event }) => event.type === "xstate.done.actor.training" && !hasOutput(event), // J4
   },
@@ -282,6 +273,7 @@ const machine = setup({
   initial: "gathering",
   states: {
     gathering: {
+      always: { guard: "isYieldAsked", target: "finished" }, // J6
       invoke: [
         {
           src: "gathering",
@@ -299,6 +291,7 @@ const machine = setup({
       ],
       on: {
         "run.cancel": { actions: "giveUpWaiting" },
+        "run.yield": "finished", // J6
         "run.rescale": { target: "gathering", reenter: true },
       },
     },
@@ -329,9 +322,11 @@ const machine = setup({
       ],
       on: {
         "run.cancel": { actions: sendTo("training", { type: "run.cancel" }) },
+        "run.yield": { actions: sendTo("training", { type: "run.yield" }) },
         "xstate.error.actor.*": { target: "restarting", actions: "childEnded" },
         "xstate.done.actor.*": [
           { guard: "isFinished", target: "finished", actions: "finish" },
+          { guard: "isYielded", target: "finished" }, // J6
           { guard: "isRescaled", target: "gathering", actions: assign({ failedAtMs: undefined }) },
         ],
       },
@@ -360,6 +355,7 @@ function gatheringOf({ network, membership, hosts, record, failedAtMs }: JobSupe
   return {
     clock: network.clock,
     membership,
+    run: record.run,
     wanted,
     most,
     isElastic: failedAtMs !== undefined,

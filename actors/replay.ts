@@ -58,6 +58,7 @@ export async function replay({ job, cuts, devices, onStep, signal }: Replay): Pr
   const root = new Root({
     ...{ network, registry, launcher, devices, createdBy: `a replay on ${hostname()}` },
     membership: membershipOf(devices),
+    access: { roots: {}, tenants: {} },
     onIncident: ({ reason }) => fail(new RemoteError(reason)),
   });
   try {

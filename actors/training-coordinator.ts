@@ -9,8 +9,8 @@
 //   current step, with a checkpoint, and without a result; its supervisor begins another generation
 //
 // Takes   host.prepared · progress · mended · failed · device.ready · reached · evaluated ·
-//         checkpoint.taken · committed · tier.rested · run.cancel; from the membership:
-//         host.gone; from scaling.ts: run.rescale
+//         checkpoint.taken · committed · tier.rested · run.cancel · yield; from the membership:
+//         host.gone; from scaling.ts: run.rescale · checkpoint
 // Asks    host.prepare · assemble · release · device.run · evaluate · checkpoint.cut · commit ·
 //         tier.rest
 //
@@ -31,6 +31,7 @@ import {
   isOver,
   isOwnCut,
   mustCut,
+  mustRun,
   scheduleFor,
   type TrainingCoordinatorContext,
   type TrainingCoordinatorInput,
@@ -63,14 +64,14 @@ import { devicesOf } from "./membership.ts";
 import { afterTelling, timesOfAll } from "./pipeline-watch.ts";
 import type { RunResult } from "./run-events.ts";
 import { afterCheckpoint, afterEvaluation, afterWindow, resultOf } from "./run-metrics.ts";
-import { watchingScale } from "./scaling.ts";
+import { watchingCheckpoint, watchingScale } from "./scaling.ts";
 import { troubleOf } from "./tier-watch.ts";
 import { waiting } from "./waits.ts";
 
 type CoordinatorEvent =
   | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing">
   | { readonly type: "host.gone"; readonly host: number }
-  | { readonly type: "run.cancel" | "run.rescale" }
+  | { readonly type: "run.cancel" | "run.rescale" | "run.yield" | "run.checkpoint" }
   | ThrowEvent;
 
 const machine = setup({
@@ -85,6 +86,7 @@ const machine = setup({
     watchingMembership,
     watchingScale,
     waiting,
+    watchingCheckpoint,
     hostWatch: hostWatchMachine,
     ...questions,
   },
@@ -146,6 +148,10 @@ const machine = setup({
       record.scaling ??= { generation, from: devicesOf(hosts), atMs: network.clock.now() };
       return { isScaleAsked: true };
     }),
+    noteYield: assign({ isScaleAsked: true }),
+    askPauseToSave: enqueueActions(({ context, enqueue }) => {
+      if (context.record.isCheckpointAsked) enqueue("askPause");
+    }),
     noteFailed: assign({
       failure: ({ context, event }) => {
         if (event.type !== "host.failed") return context.failure;
@@ -155,20 +161,13 @@ const machine = setup({
     tellMended: ({ context, event }) => {
       if (event.type === "host.mended") tellMended(context, event.body);
     },
-    fail: ({ context }) => {
-      throw context.failure;
-    },
-    failGone: ({ event }) => {
-      if (event.type === "host.gone") throw goneOf(event.host);
-    },
-    failStalled: ({ context }) => {
-      throw stallOf(context);
-    },
+    fail: ({ context }) => raise(context.failure),
+    failGone: ({ event }) => raise(event.type === "host.gone" ? goneOf(event.host) : undefined),
+    failStalled: ({ context }) => raise(stallOf(context)),
   },
   guards: {
     isOver: ({ context }) => isOver(context),
-    mustRun: ({ context: { cut, step, isCancelAsked, isScaleAsked } }) =>
-      cut !== undefined && step < cut.step && !isCancelAsked && !isScaleAsked,
+    mustRun: ({ context }) => mustRun(context),
     mustEvaluate: ({ context: { cut, metrics, step } }) =>
       cut?.evaluate === true && step === cut.step && metrics.evaluatedStep !== step,
     isOnItsWay: ({ context }) => context.taken !== undefined,
@@ -183,10 +182,8 @@ const machine = setup({
   invoke: [
     { src: "listening", input: ({ context }) => context },
     { src: "watchingMembership", input: ({ context }) => context },
-    {
-      src: "watchingScale",
-      input: ({ context }) => ({ ...context, clock: context.network.clock }),
-    },
+    { src: "watchingCheckpoint", input: ({ context }) => context },
+    { src: "watchingScale", input: ({ context }) => context },
   ],
   on: {
     "chaos.throw": { actions: "throwInjected" },
@@ -197,6 +194,8 @@ const machine = setup({
     "host.progress": { actions: "watch" },
     "run.cancel": { actions: ["noteCancel", "askPause"] },
     "run.rescale": { actions: ["noteScale", "askPause"] },
+    "run.yield": { actions: ["noteYield", "askPause"] },
+    "run.checkpoint": { actions: "askPause" },
   },
   output: ({ context }) => {
     if (!isEnded(context)) return undefined;
@@ -206,6 +205,7 @@ const machine = setup({
   initial: "preparing",
   states: {
     preparing: {
+      on: { "run.yield": "finished" },
       invoke: {
         src: "preparing",
         input: ({ context }) => context,
@@ -272,6 +272,7 @@ const machine = setup({
               always: [{ guard: "isOver", target: "ending" }, { target: "deciding" }],
             },
             running: {
+              entry: "askPauseToSave",
               invoke: {
                 src: "running",
                 input: ({ context }) => context,
@@ -393,3 +394,7 @@ const machine = setup({
 
 /** As drawn above; its children end with it. */
 export const trainingCoordinatorMachine = downWithChildren(machine);
+
+function raise(failure: unknown): never {
+  throw failure;
+}

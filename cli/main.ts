@@ -16,6 +16,7 @@ import { exitCodeOf, tellFailure } from "./failure.ts";
 import { addGenerate } from "./generate.ts";
 import { addHost } from "./host.ts";
 import { addMetrics } from "./metrics.ts";
+import { addNatsConfig } from "./nats-config.ts";
 import { addPlan } from "./plan.ts";
 import { addScale } from "./scale.ts";
 import { addSchema } from "./schema.ts";
@@ -54,6 +55,7 @@ const commands = [
   addGenerate,
   addEval,
   addMetrics,
+  addNatsConfig,
   addPlan,
   addTable,
   addCheckpoint,

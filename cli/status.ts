@@ -1,7 +1,7 @@
 // osiris status [RUN]: what a running cluster does.
 
 import type { Command } from "commander";
-import { connect, type RunSummary } from "../index.ts";
+import { connect, type RunLine, type RunSummary } from "../index.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,
@@ -19,17 +19,16 @@ export function addStatus(program: Command): void {
     .command("status")
     .argument("[run]", "one run; left out: all of them")
     .description("tell what the runs of a running cluster are doing");
-  withCommon(withClient(command), [
-    "status --token 4f1c...",
-    "status r12-1 --token 4f1c... --json",
-  ]).action(async (run: string | undefined, options: CommonOptions & ConnectionArguments) => {
-    await using client = await connect(connectionOf(options));
-    if (run === undefined) tellAll(await client.list(), options.json === true);
-    else tellOne(await client.run(run).status(), options.json === true);
-  });
+  withCommon(withClient(command), ["status", "status r12-1 --json"]).action(
+    async (run: string | undefined, options: CommonOptions & ConnectionArguments) => {
+      await using client = await connect(connectionOf(options));
+      if (run === undefined) tellAll(await client.list(), options.json === true);
+      else tellOne(await client.run(run).status(), options.json === true);
+    },
+  );
 }
 
-function tellAll(runs: readonly RunSummary[], json: boolean): void {
+function tellAll(runs: readonly RunLine[], json: boolean): void {
   if (json) {
     console.log(JSON.stringify({ report: "status", runs }));
     return;
@@ -45,7 +44,7 @@ function tellOne(summary: RunSummary, json: boolean): void {
     console.log(JSON.stringify({ report: "status", ...summary }));
     return;
   }
-  const { run, name, status, result, error, incidents = [] } = summary;
+  const { run, name, status, result, error, incidents } = summary;
   console.log(`Run ${run} (${name}): ${status}${error === undefined ? "" : `: ${error.message}`}`);
   for (const line of incidents.flatMap(incidentLines)) console.log(line);
   if (result !== undefined) for (const line of reportOf(result)) console.log(line);

@@ -102,7 +102,8 @@ for (const { what, breakIt, cause, code } of causes) {
 test("what fails in a generation after its first failure follows from it", (t) => {
   const events: RunEvent[] = [];
   const job = resolveJob(jobs[0]);
-  const record = new RunRecord({ run: "r1", job }, (event) => events.push(event));
+  const keeper = { keep() {} };
+  const record = new RunRecord({ run: "r1", job }, (event) => events.push(event), keeper);
   const at = (seconds: number) => new Date(1000 * seconds);
   const lost = (offender: string) => {
     const reason = recordError(new PeerLostError(offender, "it ended"));
@@ -126,7 +127,7 @@ test("what fails in a generation after its first failure follows from it", (t) =
   t.like(first?.end, { how: "restored", generation: 3, step: 10, afterMs: 4000 });
   t.like(second, { incident: 2, offender: "device:2", end: { afterMs: 1000 } });
 
-  const successor = new RunRecord({ run: "r1", job }, () => {});
+  const successor = new RunRecord({ run: "r1", job }, () => {}, keeper);
   for (const event of events) successor.restore({ kind: "event", run: "r1", event });
   t.deepEqual(successor.incidents.all(), record.incidents.all(), "the journal has all of it");
 });

@@ -96,10 +96,11 @@ function housePermissions(cluster: string): Record<(typeof houseUsers)[number], 
   const events = [`osiris.${cluster}.runs.*.events`, `osiris.${cluster}.runs.*.*.events`];
   const inbox = "_INBOX.>";
   const discovery = "$SRV.>";
-  const streams = ["$JS.API.>", "$JS.ACK.>", "$KV.>"];
+  const streams = ["$JS.>", "$KV.>"];
+  const copies = `osiris.${cluster}.*.*.copies.>`; // Asked by hosts of hosts, and answered.
   return {
     root: permissions([all, inbox, "_R_.>", ...streams], [all, inbox, discovery, "$KV.>"]),
-    host: permissions([actors], [actors]),
+    host: permissions([actors, copies, inbox], [actors, copies, inbox]),
     admin: permissions([`osiris.${cluster}.jobs.>`, discovery], [...events, inbox]),
     metrics: permissions([], events),
   };

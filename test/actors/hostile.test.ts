@@ -1,6 +1,6 @@
 // Malformed and hostile messages to every verb and every actor of a cluster, and to its broker's
-// parser: nothing crashes, and each is answered, or counted, or was a message after all. With SOAK=1
-// there are 100,000 of them.
+// parser: nothing crashes, and each is answered, or counted, or was a message after all. With
+// SOAK=1 there are 100,000 of them.
 
 import { once } from "node:events";
 import { connect as openSocket } from "node:net";

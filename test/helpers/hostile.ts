@@ -142,7 +142,7 @@ export function hostileEnvelope(stream: RandomStream): HostileFrame {
   const body = { ...bodyOf(stream), ...(stream.below(3) === 0 ? { extra: 1 } : {}) };
   const envelope = [oneOf(stream, [1, 1, 1, 2, "1"]), type, "cluster", 0, from, body];
   if (stream.below(3) === 0) return hostileFrame(stream, envelope);
-  return { payload: packed(envelope), headers: {} };
+  return { payload: packed(envelope).subarray(0, sentBytesMax), headers: {} };
 }
 
 /** What messages have in their bodies, with figures that are none of theirs. */

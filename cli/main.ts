@@ -9,6 +9,7 @@ import { addBuildNative } from "./build-native.ts";
 import { addCancel } from "./cancel.ts";
 import { addChaos } from "./chaos.ts";
 import { addCheckpoint } from "./checkpoint.ts";
+import { addCompletion } from "./completion.ts";
 import { addDemo } from "./demo.ts";
 import { addEval } from "./eval.ts";
 import { exitCodeOf, tellFailure } from "./failure.ts";
@@ -21,6 +22,7 @@ import { addScale } from "./scale.ts";
 import { addSchema } from "./schema.ts";
 import { addStatus } from "./status.ts";
 import { addSubmit } from "./submit.ts";
+import { addSweep } from "./sweep.ts";
 import { addTable } from "./table.ts";
 import { addTrain } from "./train.ts";
 import { addUp } from "./up.ts";
@@ -46,6 +48,7 @@ const commands = [
   addUp,
   addHost,
   addSubmit,
+  addSweep,
   addStatus,
   addCancel,
   addScale,
@@ -59,6 +62,7 @@ const commands = [
   addSchema,
   addChaos,
   addBuildNative,
+  addCompletion,
 ];
 for (const add of commands) add(program);
 

@@ -42,7 +42,7 @@ export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, As
   readonly isGoingOn: boolean;
   readonly isCancelAsked: boolean;
   readonly isCancelled: boolean;
-  /** Whether the run is to have other devices. */
+  /** Whether the generation is to end here: for other devices, or to let go of these. */
   readonly isScaleAsked: boolean;
   /** Since when the last cut waited for the one before to be committed, and how long. */
   readonly waitsSinceMs: number;
@@ -57,7 +57,8 @@ export function isEnded({
   metrics,
   isCancelled,
 }: TrainingCoordinatorContext): boolean {
-  return isCancelled || step >= (schedule?.steps ?? 0) || metrics.earlyStopping.stopped;
+  if (schedule === undefined) return false; // It was told to let go before it knew.
+  return isCancelled || step >= schedule.steps || metrics.earlyStopping.stopped;
 }
 
 /** Whether the run itself has a checkpoint here, whatever becomes of its devices. */
@@ -73,10 +74,12 @@ export function isOwnCut({
 
 /** The cut that the devices have just taken. */
 export function takenOf(
-  { metrics, waitedMs }: TrainingCoordinatorContext,
+  { metrics, waitedMs, record }: TrainingCoordinatorContext,
   { cut, stallMs }: MessageEvent<"checkpoint.taken">["body"],
 ): TakenCut {
-  return { step: cut, isBest: metrics.isBest, stallMs, waitedMs };
+  const isAsked = record.isCheckpointAsked;
+  record.isCheckpointAsked = false; // This is it.
+  return { step: cut, isBest: metrics.isBest, isAsked, stallMs, waitedMs };
 }
 
 /** Whether the generation ends here. */
@@ -88,7 +91,20 @@ export function isOver(context: TrainingCoordinatorContext): boolean {
 export function mustCut(context: TrainingCoordinatorContext): boolean {
   const { metrics, step, isScaleAsked, latest } = context;
   if (metrics.savedStep === step) return false;
-  return isOwnCut(context) || (isScaleAsked && step > (latest?.cut ?? 0));
+  if (isOwnCut(context) || isAskedHere(context)) return true;
+  return isScaleAsked && step > (latest?.cut ?? 0);
+}
+
+/** Whether training goes on here, up to the cut. */
+export function mustRun(context: TrainingCoordinatorContext): boolean {
+  const { cut, step, isCancelAsked, isScaleAsked } = context;
+  if (cut === undefined || step >= cut.step) return false;
+  return !isCancelAsked && !isScaleAsked && !isAskedHere(context);
+}
+
+/** Whether somebody asked for a checkpoint, and there is something to be saved. */
+function isAskedHere({ record, step, metrics }: TrainingCoordinatorContext): boolean {
+  return record.isCheckpointAsked && step > (metrics.savedStep ?? 0);
 }
 
 /** What it knows before it has asked anybody. */
@@ -114,7 +130,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     isGoingOn: false,
     isCancelAsked: input.record.isCancelAsked,
     isCancelled: false,
-    isScaleAsked: false,
+    isScaleAsked: input.record.isYieldAsked,
     taken: undefined,
     waitsSinceMs: 0,
     waitedMs: 0,

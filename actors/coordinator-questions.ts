@@ -60,6 +60,8 @@ export interface Asking {
 export interface TakenCut {
   readonly step: number;
   readonly isBest: boolean;
+  /** Whether somebody asked for it. */
+  readonly isAsked: boolean;
   /** The longest that a device took for it. */
   readonly stallMs: number;
   /** How long it had to wait for the one before. */

@@ -141,10 +141,11 @@ export function tellCheckpointed(
   context: TrainingCoordinatorContext,
   { cut, modelDigest, bytes }: MessageEvent<"checkpoint.committed">["body"],
 ): void {
-  const { isBest = false, stallMs = 0, waitedMs = 0 } = context.taken ?? {};
+  const { isBest = false, isAsked = false, stallMs = 0, waitedMs = 0 } = context.taken ?? {};
   context.record.append(context.scope.generation, {
     type: "run.checkpointed",
     ...{ step: cut, digest: modelDigest, best: isBest, bytes, stallMs, waitedMs },
+    ...(isAsked ? { asked: true } : {}),
     tiers: tiersOf(context),
   });
 }

@@ -55,6 +55,8 @@ export interface DeviceContext extends DeviceInput {
   /** The question that is being answered, and the one answered last with its answer. */
   readonly asked: number | undefined;
   readonly answered: { readonly command: number; readonly report: DeviceReport } | undefined;
+  /** The run that a pause was asked for. */
+  readonly paused: number | undefined;
   readonly ready: Extract<DeviceReport, { type: "ready" }> | undefined;
 }
 
@@ -95,16 +97,18 @@ const machine = setup({
         enqueue.spawnChild("shard", { id: `shard:${shard}`, input });
       }
     }),
-    begin: enqueueActions(({ event, enqueue }) => {
+    begin: enqueueActions(({ context, event, enqueue }) => {
       if (!isQuestion(event)) return;
-      enqueue.assign({ asked: event.body.command });
+      const { command } = event.body;
+      if (context.paused !== command) Atomics.store(pauseOf(context), 0, -1); // What was asked of an earlier one.
+      enqueue.assign({ asked: command });
       enqueue.sendTo("thread", { type: "command", command: commandOf(event) });
     }),
-    pause: ({ context, event }) => {
+    pause: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "device.pause") return;
-      const { pause } = progressOver(context.memory, context.assembly.devices);
-      Atomics.store(pause, 0, event.body.afterStep);
-    },
+      Atomics.store(pauseOf(context), 0, event.body.afterStep);
+      enqueue.assign({ paused: event.body.command });
+    }),
     noteReady: assign({
       ready: ({ context, event }) =>
         event.type === "thread.reported" && event.report.type === "ready"
@@ -160,6 +164,7 @@ const machine = setup({
       shards: [topology.heldBy, topology.distinctBy].flatMap((by) => by[input.device] ?? []),
       asked: undefined,
       answered: undefined,
+      paused: undefined,
       ready: undefined,
     };
   },
@@ -203,6 +208,11 @@ const machine = setup({
 
 /** As drawn above; its children end with it. */
 export const deviceMachine = downWithChildren(machine);
+
+/** Word 0: where device 0 pauses. */
+function pauseOf({ memory, assembly }: DeviceContext): Int32Array {
+  return progressOver(memory, assembly.devices).pause;
+}
 
 function isQuestion(event: DeviceEvent): event is Question {
   return "body" in event && "command" in event.body && event.type !== "device.pause";

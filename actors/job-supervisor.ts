@@ -16,6 +16,8 @@
 //   J4. Other devices are a plan and no failure: they count as no restart.
 //   J5. A checkpoint that could not be restored, as its bytes are not those that it names, is
 //       passed over for the one before it.
+//   J6. It lets go of its devices when it is told to, with a checkpoint and without a result; what
+//       its run is then, its record says.
 
 import {
   assign,
@@ -79,7 +81,7 @@ export interface JobSupervisorContext extends JobSupervisorInput {
 }
 
 type JobSupervisorEvent =
-  | { readonly type: "run.cancel" | "run.rescale" }
+  | { readonly type: "run.cancel" | "run.rescale" | "run.yield" }
   | ErrorActorEvent<unknown, string>
   | DoneActorEvent<unknown, string>
   | ThrowEvent;
@@ -229,6 +231,9 @@ const machine = setup({
   },
   guards: {
     hasFailed: ({ context }) => context.failure !== undefined,
+    isYielded: ({ context, event }) =>
+      context.record.isYieldAsked && event.type === "xstate.done.actor.training",
+    isYieldAsked: ({ context }) => context.record.isYieldAsked,
     isFinished: ({ event }) => event.type === "xstate.done.actor.training" && hasOutput(event),
     isRescaled: ({ event }) => event.type === "xstate.done.actor.training" && !hasOutput(event), // J4
   },
@@ -256,6 +261,7 @@ const machine = setup({
   initial: "gathering",
   states: {
     gathering: {
+      always: { guard: "isYieldAsked", target: "finished" }, // J6
       invoke: [
         {
           src: "gathering",
@@ -268,6 +274,7 @@ const machine = setup({
       ],
       on: {
         "run.cancel": { actions: "giveUpWaiting" },
+        "run.yield": "finished", // J6
         "run.rescale": { target: "gathering", reenter: true },
       },
     },
@@ -298,9 +305,11 @@ const machine = setup({
       ],
       on: {
         "run.cancel": { actions: sendTo("training", { type: "run.cancel" }) },
+        "run.yield": { actions: sendTo("training", { type: "run.yield" }) },
         "xstate.error.actor.*": { target: "restarting", actions: "childEnded" },
         "xstate.done.actor.*": [
           { guard: "isFinished", target: "finished", actions: "finish" },
+          { guard: "isYielded", target: "finished" }, // J6
           { guard: "isRescaled", target: "gathering", actions: assign({ failedAtMs: undefined }) },
         ],
       },
@@ -328,6 +337,7 @@ function gatheringOf({ network, membership, hosts, record, failedAtMs }: JobSupe
   return {
     clock: network.clock,
     membership,
+    run: record.run,
     wanted,
     most,
     isElastic: failedAtMs !== undefined,

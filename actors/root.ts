@@ -8,12 +8,13 @@ import { actorClock } from "./actor-clock.ts";
 import { hostMachine } from "./host.ts";
 import { hostsMachine } from "./hosts.ts";
 import type { Incident } from "./incident.ts";
-import { type Access, jobServiceMachine } from "./job-service.ts";
+import { jobServiceMachine } from "./job-service.ts";
 import { clusterScope, type Network, openMailbox } from "./mailbox.ts";
 import type { Announcement, Membership } from "./membership.ts";
 import type { Registry } from "./registry.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import { runQueueMachine } from "./run-queue.ts";
+import type { Access } from "./serve-jobs.ts";
 import { backoff, type SupervisorInput, supervisorMachine } from "./supervisor.ts";
 
 export interface RootOptions {
@@ -50,11 +51,11 @@ export class Root {
   }
 
   #start(): Actor<typeof supervisorMachine> {
-    const { network, registry, membership, launcher, devices, createdBy } = this.#options;
+    const { network, registry, membership, access, launcher, devices, createdBy } = this.#options;
     const ownHost = {
       id: "host:0",
       restart: "permanent" as const,
-      start: () => ({ logic: hostMachine, input: { network, launcher, host: 0 } }),
+      start: () => ({ logic: hostMachine, input: { network, launcher, host: 0, devices } }),
     };
     const onRefused = ({ machine, pid }: Announcement, error: ErrorRecord) =>
       this.#tell(`process ${pid} on ${machine}`, error);
@@ -77,7 +78,7 @@ export class Root {
           restart: "permanent",
           start: () => ({
             logic: jobServiceMachine,
-            input: { network, registry, membership, access: this.#options.access },
+            input: { network, registry, membership, access },
           }),
         },
         {
@@ -85,7 +86,7 @@ export class Root {
           restart: "permanent",
           start: () => ({
             logic: runQueueMachine,
-            input: { network, registry, membership, createdBy },
+            input: { network, registry, membership, access, createdBy },
           }),
         },
       ],

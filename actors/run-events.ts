@@ -13,7 +13,7 @@ const list = <Item extends z.ZodType>(item: Item) => z.array(item).readonly();
 /** Not a number where the samples do not define it, which JSON writes as null. */
 const figure = z.number().nullable() as unknown as z.ZodType<number>;
 
-const errorRecord: z.ZodType<ErrorRecord> = z.object({
+export const errorRecord: z.ZodType<ErrorRecord> = z.object({
   name: z.string(),
   code: z.string(),
   recovery: z.enum(["restore", "stop"]),
@@ -235,6 +235,8 @@ const eventBody = z.discriminatedUnion("type", [
     /** Longest that a device stood still for it, of which it was kept by the one before. */
     stallMs: z.number(),
     waitedMs: z.number(),
+    /** Whether somebody asked for it, and the job itself may not have made it. */
+    asked: z.literal(true).optional(),
     /** As in the result, so far. */
     tiers: list(tableTiers).optional(),
   }),
@@ -264,6 +266,11 @@ const eventBody = z.discriminatedUnion("type", [
     /** From when its devices were told to pause to the first step with the new ones. */
     seconds: z.number(),
   }),
+  /** It has let go of its devices, with a checkpoint at `step`, and goes on when it is resumed. */
+  z.object({ type: z.literal("run.paused"), step: count }),
+  /** The same, to make room for another run; it goes on when it is its turn again. */
+  z.object({ type: z.literal("run.preempted"), step: count, by: z.string() }),
+  z.object({ type: z.literal("run.resumed") }),
   z.object({ type: z.literal("run.finished"), result: runResultSchema }),
   z.object({ type: z.literal("run.failed"), error: errorRecord }),
 ]);
@@ -283,6 +290,13 @@ export const runEventSchema = eventBody.and(
 /** What happened to a run. */
 export type RunEvent = Readonly<z.output<typeof runEventSchema>>;
 
-export const runStatusSchema = z.enum(["queued", "running", "finished", "failed", "cancelled"]);
+export const runStatusSchema = z.enum([
+  "queued",
+  "running",
+  "paused",
+  "finished",
+  "failed",
+  "cancelled",
+]);
 
 export type RunStatus = z.output<typeof runStatusSchema>;

@@ -56,6 +56,9 @@ const httpCodes: Readonly<Record<string, string>> = {
   INVALID_OPTION: "400",
   FRAME_CORRUPT: "400",
   PATH_FORBIDDEN: "403",
+  RUN_STATE: "409",
+  KEY_TAKEN: "409",
   JOB_TOO_LARGE: "413",
+  QUOTA_EXCEEDED: "429",
   TOO_MANY_REQUESTS: "429",
 };

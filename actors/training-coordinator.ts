@@ -9,8 +9,8 @@
 //   current step, with a checkpoint, and without a result; its supervisor begins another generation
 //
 // Takes   host.prepared · progress · mended · failed · device.ready · reached · evaluated ·
-//         checkpoint.taken · committed · tier.rested · run.cancel; from the membership:
-//         host.gone; from scaling.ts: run.rescale
+//         checkpoint.taken · committed · tier.rested · run.cancel · yield; from the membership:
+//         host.gone; from scaling.ts: run.rescale · checkpoint
 // Asks    host.prepare · assemble · release · device.run · evaluate · checkpoint.cut · commit ·
 //         tier.rest
 //
@@ -30,6 +30,7 @@ import {
   isOver,
   isOwnCut,
   mustCut,
+  mustRun,
   type TrainingCoordinatorContext,
   type TrainingCoordinatorInput,
   takenOf,
@@ -60,13 +61,13 @@ import { devicesOf } from "./membership.ts";
 import { afterTelling, timesOfAll } from "./pipeline-watch.ts";
 import type { RunResult } from "./run-events.ts";
 import { afterCheckpoint, afterEvaluation, afterWindow, resultOf } from "./run-metrics.ts";
-import { watchingScale } from "./scaling.ts";
+import { watchingCheckpoint, watchingScale } from "./scaling.ts";
 import { troubleOf } from "./tier-watch.ts";
 
 type CoordinatorEvent =
   | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing">
   | { readonly type: "host.gone"; readonly host: number }
-  | { readonly type: "run.cancel" | "run.rescale" }
+  | { readonly type: "run.cancel" | "run.rescale" | "run.yield" | "run.checkpoint" }
   | ThrowEvent;
 
 const machine = setup({
@@ -80,6 +81,7 @@ const machine = setup({
     listening,
     watchingMembership,
     watchingScale,
+    watchingCheckpoint,
     hostWatch: hostWatchMachine,
     ...questions,
   },
@@ -142,6 +144,10 @@ const machine = setup({
       record.scaling ??= { generation, from: devicesOf(hosts), atMs: network.clock.now() };
       return { isScaleAsked: true };
     }),
+    noteYield: assign({ isScaleAsked: true }),
+    askPauseToSave: enqueueActions(({ context, enqueue }) => {
+      if (context.record.isCheckpointAsked) enqueue("askPause");
+    }),
     noteFailed: assign({
       failure: ({ context, event }) => {
         if (event.type !== "host.failed") return context.failure;
@@ -163,8 +169,7 @@ const machine = setup({
   },
   guards: {
     isOver: ({ context }) => isOver(context),
-    mustRun: ({ context: { cut, step, isCancelAsked, isScaleAsked } }) =>
-      cut !== undefined && step < cut.step && !isCancelAsked && !isScaleAsked,
+    mustRun: ({ context }) => mustRun(context),
     mustEvaluate: ({ context: { cut, metrics, step } }) =>
       cut?.evaluate === true && step === cut.step && metrics.evaluatedStep !== step,
     isOnItsWay: ({ context }) => context.taken !== undefined,
@@ -179,10 +184,8 @@ const machine = setup({
   invoke: [
     { src: "listening", input: ({ context }) => context },
     { src: "watchingMembership", input: ({ context }) => context },
-    {
-      src: "watchingScale",
-      input: ({ context }) => ({ ...context, clock: context.network.clock }),
-    },
+    { src: "watchingCheckpoint", input: ({ context }) => context },
+    { src: "watchingScale", input: ({ context }) => context },
   ],
   on: {
     "chaos.throw": { actions: "throwInjected" },
@@ -193,6 +196,8 @@ const machine = setup({
     "host.progress": { actions: "watch" },
     "run.cancel": { actions: ["noteCancel", "askPause"] },
     "run.rescale": { actions: ["noteScale", "askPause"] },
+    "run.yield": { actions: ["noteYield", "askPause"] },
+    "run.checkpoint": { actions: "askPause" },
   },
   output: ({ context }) => {
     if (!isEnded(context)) return undefined;
@@ -202,6 +207,7 @@ const machine = setup({
   initial: "preparing",
   states: {
     preparing: {
+      on: { "run.yield": "finished" },
       invoke: {
         src: "preparing",
         input: ({ context }) => context,
@@ -271,6 +277,7 @@ const machine = setup({
               always: [{ guard: "isOver", target: "ending" }, { target: "deciding" }],
             },
             running: {
+              entry: "askPauseToSave",
               invoke: {
                 src: "running",
                 input: ({ context }) => context,

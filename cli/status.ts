@@ -1,7 +1,7 @@
 // osiris status [RUN]: what a running cluster does.
 
 import type { Command } from "commander";
-import { connect, type RunSummary } from "../index.ts";
+import { connect, type RunLine, type RunSummary } from "../index.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,
@@ -27,7 +27,7 @@ export function addStatus(program: Command): void {
   );
 }
 
-function tellAll(runs: readonly RunSummary[], json: boolean): void {
+function tellAll(runs: readonly RunLine[], json: boolean): void {
   if (json) {
     console.log(JSON.stringify({ report: "status", runs }));
     return;

@@ -2,7 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 import { type Command, Option } from "commander";
-import { Cluster, type HostRecord, InvalidOptionError, type RunSummary } from "../index.ts";
+import { Cluster, type HostRecord, InvalidOptionError, type RunLine } from "../index.ts";
 import {
   type CommonOptions,
   type CredentialArguments,
@@ -165,6 +165,6 @@ async function stopRuns(cluster: Cluster, say: (line: string) => void): Promise<
   await Promise.allSettled(runs.map((run) => run.result()));
 }
 
-function isOpen({ status }: RunSummary): boolean {
+function isOpen({ status }: RunLine): boolean {
   return status === "queued" || status === "running";
 }

@@ -62,6 +62,8 @@ export const jobSchema = z.strictObject({
   seed: z.int().min(0).default(1),
   /** Fixed parts of a batch; a part of the arithmetic. At least the number of devices. */
   slices: z.literal([1, 2, 4, 8, 16, 32, 64, 128]).default(8),
+  /** Which run of those that wait goes first, and which makes room: the higher number. */
+  priority: z.int().min(-100).max(100).default(0),
   /** Devices to run on; 0: all that the cluster has. Changes speed, and no bit of the result. */
   devices: z.int().min(0).max(128).default(0),
   /**
@@ -108,6 +110,7 @@ export interface JobOptions {
   readonly checkpoint?: CheckpointOptions;
   readonly seed?: number;
   readonly slices?: z.input<typeof jobSchema>["slices"];
+  readonly priority?: number;
   readonly devices?: number;
   readonly plan?: z.input<typeof planFileSchema>;
   readonly pipeline?: z.input<typeof pipelineOptions>;

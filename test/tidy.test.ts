@@ -15,6 +15,7 @@ const ports = [
   "src/errors.ts",
   "src/access-errors.ts",
   "src/root-errors.ts",
+  "src/service-errors.ts",
   "src/tier-errors.ts",
   "src/options.ts",
   "src/clock.ts",
@@ -167,7 +168,7 @@ test("words that mean two things are not used", (t) => {
 
 /** Class, code and recovery of each error that Osiris raises. */
 function declaredErrors() {
-  const rooms = ["access-errors", "errors", "root-errors", "tier-errors"];
+  const rooms = ["access-errors", "errors", "root-errors", "service-errors", "tier-errors"];
   const files = [...rooms.map((room) => `src/${room}.ts`), "chaos/promise-broken.ts"];
   const text = files.map((path) => textOf(path)).join("\n");
   const classes = text.matchAll(

@@ -31,7 +31,19 @@ export const requestLimits = z.strictObject({
 
 export type RequestLimits = z.output<typeof requestLimits>;
 
+/** What a tenant may have at once; left out: as much as there is. */
+const tenantQuota = z.strictObject({
+  /** Runs that wait for their turn, or are paused. */
+  queuedMax: z.int().min(1).optional(),
+  /** Runs that have devices, and the devices of all of them: others wait. */
+  runningMax: z.int().min(1).optional(),
+  devicesMax: z.int().min(1).optional(),
+});
+
+export type TenantQuota = z.output<typeof tenantQuota>;
+
 const tenantOptions = requestLimits.extend({
+  ...tenantQuota.shape,
   users: z.record(tenantName, userOptions),
   /** Connections that its users may have at once. */
   connectionsMax: z.int().min(1).default(64),
@@ -42,6 +54,11 @@ export const tenantsOptions = z.record(tenantName, tenantOptions);
 
 export type Tenants = z.output<typeof tenantsOptions>;
 export type TenantUser = z.output<typeof userOptions>;
+
+/** The quota of a tenant; of one that is in no file, and of whoever runs the cluster: none. */
+export function quotaOf(tenants: Tenants, tenant: string | undefined): TenantQuota {
+  return tenant !== undefined && Object.hasOwn(tenants, tenant) ? (tenants[tenant] ?? {}) : {};
+}
 
 /** Its own account in a broker's configuration: no tenant has that name. */
 export const houseAccount = "OSIRIS";

@@ -32,7 +32,7 @@ async function startRunning(overrides: Partial<Network> = {}, { joined = 0 } = {
       isLeaving: false,
     });
   }
-  const hosts = membership.shares(8);
+  const hosts = membership.sharesFor("r", 8);
   const record = registry.add(job);
   const input = { network, scope, job, hosts, membership, store: {} as never, record };
   const { ends } = startActor(place, trainingCoordinatorMachine, {

@@ -1,7 +1,7 @@
 // osiris completion: what a shell completes after `osiris`, from the commands as they are.
 
 import { Argument, type Command } from "commander";
-import { withCommon } from "./arguments.ts";
+import { type CommonOptions, withCommon } from "./arguments.ts";
 
 const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript } as const;
 type Shell = keyof typeof scripts;
@@ -23,9 +23,9 @@ export function addCompletion(program: Command): void {
     "completion bash > ~/.local/share/bash-completion/completions/osiris",
     "completion zsh > ~/.osiris-completion.zsh      # and source that in ~/.zshrc",
     "completion fish > ~/.config/fish/completions/osiris.fish",
-  ]).action((shell: Shell) => {
-    const places = placesOf(program, []);
-    console.log(scripts[shell](places));
+  ]).action((shell: Shell, { json }: CommonOptions) => {
+    const script = scripts[shell](placesOf(program, []));
+    console.log(json === true ? JSON.stringify({ report: "completion", shell, script }) : script);
   });
 }
 

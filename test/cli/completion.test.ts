@@ -48,6 +48,11 @@ test.serial("bash completes every command and every option of it", async (t) => 
     t.deepEqual(new Set(completed(script, [command, first, "--"])), new Set(inner.options));
   }
   t.deepEqual(completed(script, ["submit", "job.yaml", "--fol"]), ["--follow"]);
+  const leaves = commands.flatMap((command) => {
+    const below = completed(script, [command, ""]).filter((word) => /^\w/.test(word));
+    return below.length === 0 ? [[command]] : below.map((one) => [command, one]);
+  });
+  for (const path of leaves) t.deepEqual(completed(script, [...path, "--js"]), ["--json"]);
 });
 
 test.serial("zsh and fish are offered the same", async (t) => {

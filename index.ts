@@ -31,6 +31,7 @@ export type { MissPoint } from "./src/planner/miss-curve.ts";
 
 // A job, as plain data ----
 export { type JobOptions, type JobSpec, jobJsonSchema, resolveJob } from "./src/job.ts";
+export { type Sweep, type SweptJob, sweepOf, sweptJobsOf } from "./src/sweep.ts";
 export {
   adagrad,
   adam,

@@ -151,13 +151,28 @@ export function tellStarted(context: TrainingCoordinatorContext): void {
   });
 }
 
+/** run.alert, where the job's objective for a recovery was missed. */
+function tellSlowRecovery(
+  { record, scope, job: { recoveryMs } }: TrainingCoordinatorContext,
+  step: number,
+  seconds: number,
+): void {
+  if (recoveryMs === 0 || 1000 * seconds <= recoveryMs) return;
+  const message =
+    `Recovered in ${seconds.toFixed(1)} s, expected at most ${recoveryMs / 1000} s: ` +
+    "a shorter `stepDeadlineMs` or `checkpoint.everySteps` finds and redoes less";
+  record.append(scope.generation, { type: "run.alert", code: "RECOVERY_SLOW", step, message });
+}
+
 /** Once a generation, at the first sign of a step of it: run.recovered, run.scaled. */
 export function tellGoingOn(context: TrainingCoordinatorContext): void {
   const { record, scope, failedAtMs, network, latest, hosts } = context;
   const step = latest?.cut ?? 0;
   const secondsSince = (atMs: number) => (network.clock.now() - atMs) / 1000;
   if (failedAtMs !== undefined) {
-    record.recovered(scope.generation, step, secondsSince(failedAtMs), network.clock.date());
+    const seconds = secondsSince(failedAtMs);
+    record.recovered(scope.generation, step, seconds, network.clock.date());
+    tellSlowRecovery(context, step, seconds);
   }
   if (record.scaling === undefined || record.scaling.generation === scope.generation) return;
   const { from, atMs } = record.scaling;

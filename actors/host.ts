@@ -24,10 +24,10 @@ import {
 } from "xstate";
 import type { Clock } from "../src/clock.ts";
 import { FrameCorruptError, recordError } from "../src/errors.ts";
-import { resolveJob } from "../src/job.ts";
+import type { JobSpec } from "../src/job.ts";
 import type { Launcher, ThreadEnd } from "../src/launcher.ts";
 import type { Assembly, DataPlan } from "./assembly.ts";
-import { assemblySchema } from "./assembly-schema.ts";
+import { assemblySchema, jobInMessage } from "./assembly-schema.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { beatMs, hostGenerationMachine } from "./host-generation.ts";
@@ -92,12 +92,12 @@ const tellingFailed = fromCallback<
 /** Turns a job's data into its cache on a reader's thread, and tells who asked. */
 const preparing = fromCallback<
   { type: string },
-  HostInput & { readonly question: MessageEvent<"host.prepare"> }
+  HostInput & { readonly question: MessageEvent<"host.prepare">; readonly job: JobSpec }
 >(({ input, sendBack }) => {
-  const { network, launcher, host, question } = input;
+  const { network, launcher, host, question, job } = input;
   const { command } = question.body;
   const mailbox = openMailbox(network, question, { role: "host", index: host });
-  const task = { program: "prepare", job: resolveJob(question.body.job) };
+  const task = { program: "prepare", job };
   const thread = launcher.start<never, PrepareReport>(entry, task, "prepare");
   let plan: DataPlan | undefined;
   thread.onReport((report) => {
@@ -139,7 +139,11 @@ const machine = setup({
       if (event.type !== "host.prepare") return;
       const id = preparingId(event);
       if (self.getSnapshot().children[id as never] !== undefined) return; // Asked twice.
-      enqueue.spawnChild("preparing", { id, input: { ...context, question: event } });
+      const { data: job, error } = jobInMessage.safeParse(event.body.job);
+      if (error !== undefined) {
+        return context.network.onCorrupt(new FrameCorruptError(event.type, error.message));
+      }
+      enqueue.spawnChild("preparing", { id, input: { ...context, question: event, job } });
     }),
     forget: enqueueActions(({ event, enqueue }) => {
       if (event.type === "host.forget") enqueue.stopChild(event.id);

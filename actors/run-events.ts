@@ -284,11 +284,11 @@ const eventBody = z.discriminatedUnion("type", [
   /** It goes on, but not as it should: what is wrong, and what to do about it. */
   z.object({
     type: z.literal("run.alert"),
-    code: z.literal("PIPELINE_SERIAL"),
+    code: z.enum(["PIPELINE_SERIAL", "RECOVERY_SLOW"]),
     step: count,
     message: z.string(),
-    /** Of the steps that were judged. */
-    times: stepTimes,
+    /** `PIPELINE_SERIAL`: of the steps that were judged. */
+    times: stepTimes.optional(),
   }),
   /** What lies below a device's memory is not as it should be, or is again. */
   z.object({

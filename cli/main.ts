@@ -9,6 +9,7 @@ import { addBuildNative } from "./build-native.ts";
 import { addCancel } from "./cancel.ts";
 import { addChaos } from "./chaos.ts";
 import { addCheckpoint } from "./checkpoint.ts";
+import { addCompletion } from "./completion.ts";
 import { addDemo } from "./demo.ts";
 import { addDoctor } from "./doctor.ts";
 import { addEval } from "./eval.ts";
@@ -22,6 +23,7 @@ import { addScale } from "./scale.ts";
 import { addSchema } from "./schema.ts";
 import { addStatus } from "./status.ts";
 import { addSubmit } from "./submit.ts";
+import { addSweep } from "./sweep.ts";
 import { addTable } from "./table.ts";
 import { addTrain } from "./train.ts";
 import { addUp } from "./up.ts";
@@ -48,6 +50,7 @@ const commands = [
   addUp,
   addHost,
   addSubmit,
+  addSweep,
   addStatus,
   addCancel,
   addScale,
@@ -63,6 +66,7 @@ const commands = [
   addSchema,
   addChaos,
   addBuildNative,
+  addCompletion,
 ];
 for (const add of commands) add(program);
 

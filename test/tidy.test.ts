@@ -34,6 +34,7 @@ const layers = [
   ["src/model", "src/exchange"],
   ["src/training"],
   ["src/job.ts"],
+  ["src/sweep.ts"],
   ["storage"],
   ["actors"],
   ["chaos"],

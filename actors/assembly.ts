@@ -10,6 +10,7 @@ import { type PipePlace, pipeCells } from "../src/exchange/byte-pipe.ts";
 import { abortCells, type Cells, cellWords } from "../src/exchange/cells.ts";
 import type { ExchangeShape } from "../src/exchange/exchange.ts";
 import { layoutOf } from "../src/exchange/layout.ts";
+import { openWaitNote, waitNotesBytes } from "../src/exchange/wait-notes.ts";
 import type { JobSpec } from "../src/job.ts";
 import { deviceCount, type Plan, planOfFile } from "../src/planner/shards.ts";
 import { savedBytesMax } from "../src/training/parts.ts";
@@ -90,6 +91,8 @@ export interface GenerationMemory {
   readonly exchange: SharedArrayBuffer;
   readonly ring: SharedArrayBuffer;
   readonly progress: SharedArrayBuffer;
+  /** What its threads wait for, where that takes long (src/exchange/wait-notes.ts). */
+  readonly waits: SharedArrayBuffer;
   /** Of each device of this host behind whose memory something lies: its ring (storage/tiers). */
   readonly tiers: Readonly<Record<number, SharedArrayBuffer>>;
   /** Of each device of this host: what it saves, on its way to its writer. */
@@ -195,6 +198,7 @@ export function allocate(assembly: Assembly, { first, count }: HostPlace): Gener
     exchange: new SharedArrayBuffer(layoutOf(exchangeShape).bytes),
     ring: new SharedArrayBuffer(ring.bytes),
     progress: new SharedArrayBuffer(progressBytes(assembly.devices)),
+    waits: new SharedArrayBuffer(waitNotesBytes(participants)),
     tiers,
     saves,
     curves,
@@ -243,6 +247,7 @@ export function openCells(
     participants: derive(assembly).participants,
     participant,
     generation: assembly.generation,
+    note: openWaitNote(memory.waits, participant),
     ...options,
   });
 }

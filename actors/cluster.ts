@@ -21,9 +21,12 @@ import { encodeBody } from "../src/wire/body.ts";
 import { type BrokerThread, startBrokerThread } from "../src/wire/broker/broker-thread.ts";
 import { credentialOptions } from "../src/wire/credentials.ts";
 import { eventsSubject } from "../src/wire/subjects.ts";
-import { Client, type Run, type RunSummary } from "./client.ts";
+import { tenantsOptions } from "../src/wire/tenants.ts";
+import { Client, type Run } from "./client.ts";
 import { logEvent } from "./event-lines.ts";
 import type { Incident } from "./incident.ts";
+import { rootOptions } from "./job-paths.ts";
+import type { RunLine } from "./job-verbs.ts";
 import { LeasedRoot } from "./leased-root.ts";
 import type { Network } from "./mailbox.ts";
 import { type HostRecord, Membership } from "./membership.ts";
@@ -65,6 +68,21 @@ const clusterOptions = z.strictObject({
       ms: z.int().min(100).max(600_000).default(2500),
     })
     .optional(),
+  /**
+   * Where the queue lies, so that its runs outlive this process: whoever is started with it again
+   * has them. Left out: they end with it; under a lease they lie beside that.
+   */
+  state: z
+    .strictObject({
+      directory: z.string().min(1),
+      /** `auto`: as it was begun; else RocksDB, where there is a binary of it. @default "auto" */
+      store: z.enum(["auto", "rocksdb", "file"]).default("auto"),
+    })
+    .optional(),
+  /** Directories that the paths of jobs must lie in. Left out: any that its processes may use. */
+  roots: rootOptions.prefault({}),
+  /** Who shares the cluster, as `osiris nats-config` takes it: here, how much each may ask. */
+  tenants: tenantsOptions.default({}),
   /** Where traces of steps go. @default nothing is traced */
   tracing: tracingOptions.optional(),
   /** Whether actors may be told to throw. For tests and the chaos harness. @default false */
@@ -122,7 +140,7 @@ export class Cluster implements AsyncDisposable {
   }) {
     const { options, broker, network, launcher, observer, onHosts, onStandby } = parts;
     const { incident: onIncident } = observer;
-    const { name: cluster, devices, lease } = options;
+    const { name: cluster, devices, lease, state, roots, tenants } = options;
     const { transport } = network;
     this.url = broker?.url ?? options.nats ?? "";
     this.token = tokenOf(broker) ?? options.token;
@@ -150,6 +168,7 @@ export class Cluster implements AsyncDisposable {
       devices,
       launcher: this.#launcher,
       membership: this.#membership,
+      access: { roots, tenants },
       createdBy: `osiris on ${hostname()}, process ${process.pid}`,
       onIncident,
     };
@@ -162,14 +181,17 @@ export class Cluster implements AsyncDisposable {
       onLost = reject;
     });
     this.lost.catch(() => {}); // Whoever does not look sees a cluster that does nothing.
-    if (lease === undefined) {
+    if (lease === undefined && state === undefined) {
       const registry = new Registry(prefix, (...told) => publish(network, ...told));
       this.#root = new Root({ ...common, registry });
       onLeading();
     } else {
-      const { directory, ms: leaseMs } = lease;
-      const forLease = { directory, leaseMs, prefix, publish, onStandby, onLeading, onLost };
-      this.#root = new LeasedRoot({ ...common, ...forLease });
+      // RocksDB lets one process in, and a standby must pass one that only stands still.
+      const journal = lease === undefined ? (state?.store ?? "auto") : "file";
+      const { directory, ms: leaseMs } = lease ?? { directory: state?.directory ?? "", ms: 2500 };
+      const forLease = { directory, leaseMs, journal, prefix, publish };
+      const told = { onStandby, onLeading, onLost };
+      this.#root = new LeasedRoot({ ...common, ...forLease, ...told });
     }
     if (broker !== undefined) this.#watchBroker(broker, options);
   }
@@ -223,7 +245,7 @@ export class Cluster implements AsyncDisposable {
   }
 
   /** All runs that the cluster remembers. */
-  list(): Promise<RunSummary[]> {
+  list(): Promise<RunLine[]> {
     return this.client.list();
   }
 
@@ -252,7 +274,7 @@ export class Cluster implements AsyncDisposable {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#root.stop();
+    await this.#root.stop();
     await this.#launcher.allEnded();
     await this.network.transport.close();
     await this.#broker?.close();

@@ -133,6 +133,10 @@ function note(figures: Figures, event: RunEvent): void {
     case "run.alert":
       figures.alerts.inc({ run, code: event.code });
       return;
+    case "run.paused":
+    case "run.preempted":
+      figures.up.set({ run }, 0);
+      return;
     case "run.tier":
       figures.tierState.set({ run, device: `${event.device}` }, event.state === "serving" ? 1 : 0);
       return;

@@ -20,6 +20,7 @@ import type { Registry } from "./registry.ts";
 import type { RunEvent, RunStatus } from "./run-events.ts";
 import type { RunRecord } from "./run-record.ts";
 import type { TierNews } from "./tier.ts";
+import { type WaitsFor, waitsFor } from "./waits.ts";
 
 /** A run that is not over, as its last events have it. */
 export interface RunReport {
@@ -38,6 +39,8 @@ export interface RunReport {
   readonly times?: StepTimes | undefined;
   /** What it was warned of, last things last. */
   readonly alerts: readonly string[];
+  /** Who waits for whom in it, and who does not answer. */
+  readonly waitsFor: WaitsFor;
 }
 
 export type IncidentReport = Extract<RunEvent, { readonly type: "run.incident" }>;
@@ -60,6 +63,9 @@ const parts = {
   all: (report: ClusterReport) => report,
   runs: ({ runs }: ClusterReport) => ({ runs }),
   incidents: ({ incidents }: ClusterReport) => ({ incidents }),
+  waits: ({ runs }: ClusterReport) => {
+    return { runs: runs.map(({ run, waitsFor: own }) => ({ run, ...own })) };
+  },
   tree: ({ processes, silent }: ClusterReport) => {
     return { trees: processes.map(({ host, actors }) => ({ host, actors })), silent };
   },
@@ -101,7 +107,7 @@ export function openInspection(root: {
     const incidents = records.flatMap((record) => only(record, "run.incident"));
     return {
       cluster: network.cluster,
-      runs: records.filter(({ isOver }) => !isOver).map(runOf),
+      runs: records.filter(({ isOver }) => !isOver).map((record) => runOf(network, record)),
       incidents: incidents.slice(-incidentsMax),
       processes: [own, ...asked.filter((one) => one !== undefined)],
       silent: others.filter((_, at) => asked[at] === undefined),
@@ -185,7 +191,7 @@ async function askHost(
   }
 }
 
-function runOf(record: RunRecord): RunReport {
+function runOf(network: Network, record: RunRecord): RunReport {
   const { run, job, tenant, status } = record;
   const all = record.since(0, Number.POSITIVE_INFINITY);
   const progress = only(record, "run.progress").at(-1);
@@ -207,6 +213,7 @@ function runOf(record: RunRecord): RunReport {
     samplesPerSecond: progress?.samplesPerSecond ?? 0,
     times: progress?.times,
     alerts: alerts.slice(-alertsMax),
+    waitsFor: waitsFor(network, record),
   };
 }
 

@@ -10,6 +10,7 @@ import type { Credentials } from "../src/wire/credentials.ts";
 import { type Messages, messages } from "../src/wire/messages.ts";
 import { subjectOf, subjectPattern } from "../src/wire/subjects.ts";
 import type { Subscription, Transport } from "../src/wire/transport.ts";
+import type { WaitBook } from "./waits.ts";
 
 export type ActorMessage = MessageOf<Messages>;
 export type MessageType = keyof Messages & string;
@@ -62,6 +63,8 @@ export interface Network {
   connectedForMs(): number;
   /** Whether `chaos.throw` is obeyed. */
   readonly faultsAllowed: boolean;
+  /** What the actors of this process wait for. */
+  readonly waits: WaitBook;
   /** A frame that is no message: counted and told, never obeyed. */
   onCorrupt(error: Error): void;
 }
@@ -160,6 +163,17 @@ export function ask<Type extends MessageType, Answer>(options: {
     const answers = new Map<number, Answer>();
     const startMs = clock.now();
     let cancel = () => {};
+    const nameOf = ({ role, index }: Address) => `${role}:${index}`;
+    const missing = () => to.filter((_, i) => !answers.has(i));
+    // Who may answer whenever he likes is watched by somebody else, who keeps that wait.
+    const close = Number.isFinite(deadlineMs)
+      ? network.waits.open({
+          run: mailbox.scope.run,
+          who: nameOf(mailbox.self),
+          whom: () => missing().map(nameOf),
+          what: `an answer to ${type}`,
+        })
+      : () => {};
     const subscription = mailbox.listen((message) => {
       const given = answer(message);
       if (given === undefined || answers.has(given.from)) return;
@@ -168,19 +182,19 @@ export function ask<Type extends MessageType, Answer>(options: {
     });
     const finish = (settle: () => void) => {
       cancel();
+      close();
       subscription.unsubscribe();
       settle();
     };
     const send = () => {
       if (signal?.aborted === true) return finish(() => reject(signal.reason));
-      const missing = to.filter((_, i) => !answers.has(i));
       if (clock.now() - startMs >= deadlineMs) {
-        const names = missing.map(({ role, index }) => `${role}:${index}`).join(", ");
+        const names = missing().map(nameOf).join(", ");
         const error = new StepTimeoutError(`${names} to answer ${type}`, deadlineMs);
         return finish(() => reject(error));
       }
       try {
-        for (const address of missing) mailbox.tell(address, type, body);
+        for (const address of missing()) mailbox.tell(address, type, body);
       } catch (error) {
         return finish(() => reject(error));
       }

@@ -6,6 +6,7 @@ import { type Log, silentLog } from "../src/log.ts";
 import { connectNats } from "../src/wire/nats-transport.ts";
 import type { Transport } from "../src/wire/transport.ts";
 import type { Connection, Network } from "./mailbox.ts";
+import { WaitBook } from "./waits.ts";
 
 /** Longest wait for a broker to be there. */
 const connectMs = 10_000;
@@ -46,6 +47,7 @@ export async function openNetwork(options: {
     tracedEvery,
     faultsAllowed,
     connectedForMs: connectedFor(transport, clock),
+    waits: new WaitBook(clock),
     onCorrupt: (error) => onError("wire", error),
   };
 }

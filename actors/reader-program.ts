@@ -9,7 +9,7 @@ import { fillOrder } from "../src/data/sample-order.ts";
 import { splitDataset } from "../src/data/split.ts";
 import type { Disk } from "../src/disk.ts";
 import { type BatchOutlet, createBatchOutlet, type Stream } from "../src/exchange/batch-ring.ts";
-import type { Cells } from "../src/exchange/cells.ts";
+import { type Cells, nobody } from "../src/exchange/cells.ts";
 import { placesOf } from "../src/training/schedule.ts";
 import { epochClock, isTraced, type TracedStep } from "../src/training/step-trace.ts";
 import { samplesOf } from "../src/training/topology.ts";
@@ -70,6 +70,7 @@ export async function runReader(
         next = nextOf(outlet);
         return next !== undefined;
       },
+      nobody,
     );
     if (next === undefined) continue;
     const startMs = ports.clock.now();

@@ -16,6 +16,7 @@ import type { Announcement, Membership } from "./membership.ts";
 import type { Registry } from "./registry.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import { runQueueMachine } from "./run-queue.ts";
+import type { Access } from "./serve-jobs.ts";
 import { backoff, type SupervisorInput, supervisorMachine } from "./supervisor.ts";
 
 export interface RootOptions {
@@ -23,6 +24,7 @@ export interface RootOptions {
   readonly registry: Registry;
   readonly membership: Membership;
   readonly launcher: Launcher;
+  readonly access: Access;
   /** Devices of this process. */
   readonly devices: number;
   /** Who writes checkpoints, for people. */
@@ -54,11 +56,11 @@ export class Root {
   }
 
   #start(): Actor<typeof supervisorMachine> {
-    const { network, registry, membership, launcher, devices, createdBy } = this.#options;
+    const { network, registry, membership, access, launcher, devices, createdBy } = this.#options;
     const ownHost = {
       id: "host:0",
       restart: "permanent" as const,
-      start: () => ({ logic: hostMachine, input: { network, launcher, host: 0 } }),
+      start: () => ({ logic: hostMachine, input: { network, launcher, host: 0, devices } }),
     };
     const onRefused = ({ machine, pid }: Announcement, error: ErrorRecord) =>
       this.#tell(`process ${pid} on ${machine}`, error);
@@ -79,14 +81,17 @@ export class Root {
         {
           id: "jobs",
           restart: "permanent",
-          start: () => ({ logic: jobServiceMachine, input: { network, registry, membership } }),
+          start: () => ({
+            logic: jobServiceMachine,
+            input: { network, registry, membership, access },
+          }),
         },
         {
           id: "queue",
           restart: "permanent",
           start: () => ({
             logic: runQueueMachine,
-            input: { network, registry, membership, createdBy },
+            input: { network, registry, membership, access, createdBy },
           }),
         },
       ],

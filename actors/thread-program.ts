@@ -3,7 +3,7 @@
 // loop: it waits on its doorbell.
 
 import { GenerationAbortedError, recordError } from "../src/errors.ts";
-import type { Cells } from "../src/exchange/cells.ts";
+import { type Cells, nobody } from "../src/exchange/cells.ts";
 import type { JobSpec } from "../src/job.ts";
 import { openKernels } from "../src/kernels/index.ts";
 import type { Log } from "../src/log.ts";
@@ -156,6 +156,7 @@ async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write
           command = ports.take() as DeviceCommand | undefined;
           return command !== undefined;
         },
+        nobody,
       );
       return command ?? { type: "end" };
     },

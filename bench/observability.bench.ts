@@ -204,8 +204,8 @@ async function stepWorkMs(rounds: number): Promise<number[]> {
       await meter.exchangeInput(async () => trace.enter(step + 1, "ids"));
       for (const stage of stepStages) trace.enter(step, stage);
       for (const wait of waits) {
-        await wait.waitUntil(nothing, yes);
-        await wait.waitUntil(nothing, yes);
+        await wait.waitUntil(nothing, yes, 0);
+        await wait.waitUntil(nothing, yes, 0);
       }
       trace.end(step);
       meter.end();

@@ -20,6 +20,7 @@ export function topLines(report: ClusterReport): string[] {
     ...section("Runs", runLines(report)),
     ...section("Processes", aligned([processTitles, ...processes.map(processCells)])),
     ...section("Waiting", waitingLines(processes)),
+    ...section("Who waits for whom", graphLines(report)),
     ...section("Buffers in use", creditLines(processes)),
     ...section("Tiers", tierLines(processes)),
     ...section("Alerts", alertLines(report)),
@@ -79,6 +80,17 @@ function waitingLines(processes: readonly ProcessReport[]): string[] {
   return waiting.slice(0, rowsMax).map(({ actor, run, state, depth, oldestMs }) => {
     const since = oldestMs === undefined ? "" : `, for ${duration(oldestMs / 1000)}`;
     return `${actor}${run === undefined ? "" : ` of ${run}`} (${state}): ${depth} to do${since}`;
+  });
+}
+
+/** The longest waits of each run, and who does not answer. */
+function graphLines({ runs }: ClusterReport): string[] {
+  return runs.flatMap(({ run, waitsFor: { waits, silent: unheard } }) => {
+    const longest = [...waits].sort((a, b) => b.forMs - a.forMs).slice(0, rowsMax);
+    const lines = longest.map(({ who, whom, what, forMs }) => {
+      return `${run}: ${who} waits ${duration(forMs / 1000)} for ${whom}: ${what}`;
+    });
+    return unheard.length === 0 ? lines : [...lines, `${run}: silent: ${unheard.join(", ")}`];
   });
 }
 

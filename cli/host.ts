@@ -28,7 +28,7 @@ export function addHost(program: Command): void {
     .option("--devices <N>", "worker threads that compute", integerFrom(1), 2)
     .option("--grace <SECONDS>", "time that a run gets to go on without it", numberFrom0, 25);
   withCommon(withObserving(withConnection(command)), [
-    "host --token 4f1c...",
+    "host --devices 2",
     "host --nats nats://10.0.0.5:4222 --devices 8",
     "host --nats tls://nats.example:4222 --creds host.creds",
   ]).action(host);

@@ -13,7 +13,7 @@
 //   R3. Credits are slots: a reader runs ahead of the devices by `slots` batches and no more.
 
 import type { BatchMemory } from "../data/dataset.ts";
-import type { Cells } from "./cells.ts";
+import { type Cells, nobody } from "./cells.ts";
 
 export type Stream = "training" | "evaluation";
 
@@ -158,6 +158,7 @@ export function createBatchIntake(
       await cells.waitUntil(
         () => `batch ${ticket} of the ${stream} stream`,
         () => isThere(stream, ticket),
+        readers[ticket % readers.length] ?? nobody,
       );
       return give(stream);
     },

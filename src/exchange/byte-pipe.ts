@@ -59,6 +59,7 @@ export function createPipeWriter(place: PipePlace): PipeWriter {
           await cells.waitUntil(
             () => `room for ${what} in the buffer`,
             () => onTheWay() < ring.length,
+            peer,
           );
         }
         const room = Math.min(ring.length - onTheWay(), ring.length - at); // P1
@@ -74,6 +75,7 @@ export function createPipeWriter(place: PipePlace): PipeWriter {
       await cells.waitUntil(
         () => `${what} to be taken`,
         () => onTheWay() === 0,
+        peer,
       );
     },
     rewind() {
@@ -96,6 +98,7 @@ export function createPipeReader(place: PipePlace): PipeReader {
           await cells.waitUntil(
             () => what,
             () => there() > 0,
+            peer,
           );
         }
         const count = Math.min(there(), ring.length - at, out.length - done);

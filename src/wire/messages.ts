@@ -39,6 +39,7 @@ const errorRecord = z.object({
   recovery: z.enum(["restore", "stop"]),
   message: z.string(),
   cause: z.string().optional(),
+  actor: z.string().optional(),
 });
 
 const metrics = z.object({
@@ -68,6 +69,15 @@ const tierNews = z.object({
   found: foundRows.optional(),
 });
 
+/** Who waits for whom (actors/waits.ts). */
+const wait = z.object({
+  who: z.string(),
+  whom: z.string(),
+  what: z.string(),
+  forMs: z.number().min(0),
+  step: step.optional(),
+});
+
 export const messages = defineMessages({
   "host.prepare": z.object({ command, job: z.unknown() }),
   "host.prepared": z.object({ command, plan: z.unknown() }),
@@ -79,7 +89,7 @@ export const messages = defineMessages({
    * The heartbeat: the steps of the host's devices, and the losses of device 0 since the last one
    * where it is here. `isBridged`: frames of other hosts are heard. `meters`: the counters of its
    * devices' steps and of its readers (src/training/step-meter.ts). `tiers`: what lies below its
-   * devices' memory, and how it is.
+   * devices' memory, and how it is. `waits`: what its threads have been waiting for.
    */
   "host.progress": z.object({
     host,
@@ -87,6 +97,7 @@ export const messages = defineMessages({
     isBridged: z.boolean(),
     tiers: z.array(tierNews),
     steps: z.array(step),
+    waits: z.array(wait).readonly(),
     lossFrom: step,
     losses: z.array(figure),
     meters: z.object({
@@ -95,9 +106,24 @@ export const messages = defineMessages({
       curves: z.array(z.array(z.int().min(0))).optional(),
     }),
   }),
-  "host.failed": z.object({ host, actor: z.string(), error: errorRecord }),
+  /** An actor failed, and its host's part of the generation ended; told until it is released. */
+  "host.failed": z.object({
+    host,
+    actor: z.string(),
+    context: z.string(),
+    error: errorRecord,
+    step: step.optional(),
+    waits: z.array(wait).readonly(),
+  }),
   /** An actor failed, and another has taken its place: for the record. */
-  "host.mended": z.object({ host, actor: z.string(), error: errorRecord }),
+  "host.mended": z.object({
+    host,
+    actor: z.string(),
+    context: z.string(),
+    error: errorRecord,
+    step: step.optional(),
+    delayMs: z.number().min(0),
+  }),
 
   /**
    * A process would be a host, or still is one; `isLeaving`: not for longer than it is needed.

@@ -21,6 +21,7 @@ import {
   type NatsConnection,
   type Status,
 } from "nats";
+import { NotPermittedError } from "../access-errors.ts";
 import { type Clock, realClock } from "../clock.ts";
 import {
   FrameTooLargeError,
@@ -217,6 +218,9 @@ class NatsTransport implements Transport {
       const { reply: _, ...frame } = frameOf(answer);
       return frame;
     } catch (cause) {
+      if (innerOf(cause) instanceof errors.PermissionViolationError) {
+        throw new NotPermittedError(subject, { cause });
+      }
       throw new RequestFailedError(subject, reasonOf(cause, timeout), { cause });
     }
   }
@@ -346,10 +350,15 @@ function frameOf(message: Msg): Frame {
 }
 
 function reasonOf(cause: unknown, timeoutMs: number): string {
-  const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
+  const inner = innerOf(cause);
   if (inner instanceof errors.NoRespondersError) return "nobody listens";
   if (inner instanceof errors.TimeoutError) return `none within ${timeoutMs} ms`;
   return inner instanceof Error ? inner.message : String(inner);
+}
+
+/** The client wraps what went wrong with a request. */
+function innerOf(cause: unknown): unknown {
+  return cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
 }
 
 function throwUncaught(error: unknown): void {

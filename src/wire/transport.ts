@@ -41,7 +41,8 @@ export interface Transport {
     options?: { readonly queue?: string },
   ): Subscription;
   /**
-   * One answer to one frame. @throws RequestFailedError after the deadline, or if nobody listens
+   * One answer to one frame. @throws RequestFailedError after the deadline, or if nobody listens;
+   * NotPermittedError where the broker forbids the question
    */
   request(
     subject: string,

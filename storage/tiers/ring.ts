@@ -192,11 +192,10 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
     assert(at !== undefined, `shard ${shard} lies below this device`);
     return at;
   };
-  const served = (request: number, what: string) =>
-    cells.waitUntil(
-      () => `the tiers to ${what} (request ${request})`,
-      () => cells.load(servedCell) > request,
-    );
+  const served = (request: number, what: string) => {
+    const wait = () => `the tiers to ${what} (request ${request})`;
+    return cells.waitUntil(wait, () => cells.load(servedCell) > request, peer);
+  };
   const open = async (): Promise<void> => {
     const before = posted - shape.slots;
     assert(before < 0 || asked[0] === undefined || asked[0] > before, "T1");
@@ -298,6 +297,7 @@ export function createTierEnd(place: RingPlace): TierEnd {
       cells.waitUntil(
         () => `request ${served} of the device`,
         () => isThere() || isTold(),
+        peer,
       ),
     next() {
       if (!isThere()) return undefined;

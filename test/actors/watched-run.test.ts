@@ -35,7 +35,7 @@ test.before(async () => {
   story = await play(place, inPasses(place.job(), passes), async ({ type }) => {
     if (type !== "run.started") return;
     report = await cluster.client.inspect();
-    for (const part of ["tree", "mailboxes", "credits", "tiers", "runs", "incidents"]) {
+    for (const part of ["tree", "mailboxes", "credits", "tiers", "runs", "incidents", "waits"]) {
       parts[part] = (await ask(part)) as Record<string, unknown>;
     }
   });
@@ -110,6 +110,7 @@ test("a cluster tells its runs, actors, mailboxes and credits, those of other ho
   t.deepEqual(Object.keys(parts.tree ?? {}), ["trees", "silent"]);
   t.deepEqual(parts.tiers, { tiers: [], silent: [] });
   t.deepEqual(parts.incidents, { incidents: [] });
+  t.like(parts.waits, { runs: [{ run: story.run.run }] });
   t.like(parts.runs, { runs: [{ run: story.run.run }] });
 });
 

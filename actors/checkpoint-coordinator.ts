@@ -14,6 +14,7 @@
 // their memory (storage/copies.ts): nobody waits for them.
 
 import { assign, type ErrorActorEvent, enqueueActions, fromPromise, setup } from "xstate";
+import { deadlinesOf } from "../src/deadlines.ts";
 import { StepTimeoutError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import { digestOf, missingParts } from "../src/training/part-names.ts";
@@ -27,6 +28,7 @@ import { listening, type MessageEvent } from "./listening.ts";
 import { ask, type Mailbox, type Network, openMailbox, type RunScope } from "./mailbox.ts";
 import { devicesOf, type HostShare } from "./membership.ts";
 import type { RunRecord } from "./run-record.ts";
+import { waiting } from "./waits.ts";
 
 export interface CheckpointCoordinatorInput {
   readonly network: Network;
@@ -49,6 +51,10 @@ export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput
   /** For each device that has taken the cut, how long that took. */
   readonly stalls: ReadonlyMap<number, number>;
   readonly parts: ReadonlyMap<string, SavedPart>;
+  /** Devices whose writers have saved their parts. */
+  readonly saved: ReadonlySet<number>;
+  /** Since when devices or writers are waited for. */
+  readonly waitsSinceMs: number;
   /** The last checkpoint. */
   readonly committed: MessageEvent<"checkpoint.committed">["body"] | undefined;
 }
@@ -60,10 +66,6 @@ type CheckpointEvent =
 
 /** How often devices and writers are asked again. */
 const repeatMs = 1000;
-
-/** Step deadlines until all devices must have taken a cut, and until its parts must be on disk. */
-const takenDeadlines = 10;
-const savedDeadlines = 60;
 
 /** Step deadlines until the hosts must have their copies; without them, the store is read. */
 const copiedDeadlines = 10;
@@ -121,13 +123,13 @@ const machine = setup({
     input: CheckpointCoordinatorInput;
     events: CheckpointEvent;
   },
-  actors: { listening, committing, copying },
+  actors: { listening, committing, copying, waiting },
   delays: {
     repeatMs,
     // A cut is many steps' worth of bytes.
-    takenMs: ({ context }) => takenDeadlines * context.job.stepDeadlineMs,
+    takenMs: ({ context }) => deadlinesOf(context.job).taken,
     // And a disk is slower than memory; nobody waits for it meanwhile.
-    savedMs: ({ context }) => savedDeadlines * context.job.stepDeadlineMs,
+    savedMs: ({ context }) => deadlinesOf(context.job).saved,
   },
   actions: {
     throwInjected,
@@ -139,8 +141,10 @@ const machine = setup({
     begin: assign({
       cut: ({ context, event }) => (event.type === "checkpoint.cut" ? event.body : context.cut),
       parts: new Map(),
+      saved: new Set(),
       stalls: new Map(),
     }),
+    noteSince: assign({ waitsSinceMs: ({ context }) => context.network.clock.now() }),
     askDevices: ({ context }) => {
       const { mailbox, cut, devices, job, latest } = context;
       if (cut === undefined) return;
@@ -177,6 +181,10 @@ const machine = setup({
         const { parts } = event.body;
         return new Map([...context.parts, ...parts.map((part) => [part.name, part] as const)]);
       },
+      saved: ({ context, event }) =>
+        event.type === "part.saved" && event.body.cut === context.cut?.cut
+          ? new Set([...context.saved, event.body.device])
+          : context.saved,
     }),
     tellCommitted: ({ context }) => {
       if (context.committed === undefined) return;
@@ -186,11 +194,11 @@ const machine = setup({
     giveUpDevices: ({ context: { devices, stalls, cut, job } }) => {
       const late = Array.from({ length: devices }, (_, i) => i).filter((i) => !stalls.has(i));
       const wait = `devices ${late.join(", ")} to take cut ${cut?.cut}`;
-      throw new StepTimeoutError(wait, takenDeadlines * job.stepDeadlineMs);
+      throw new StepTimeoutError(wait, deadlinesOf(job).taken);
     },
     giveUpWriters: ({ context }) => {
       const wait = `the parts ${missingOf(context).join(", ")} of cut ${context.cut?.cut}`;
-      throw new StepTimeoutError(wait, savedDeadlines * context.job.stepDeadlineMs);
+      throw new StepTimeoutError(wait, deadlinesOf(context.job).saved);
     },
   },
   guards: {
@@ -210,6 +218,8 @@ const machine = setup({
     cut: undefined,
     stalls: new Map(),
     parts: new Map(),
+    saved: new Set(),
+    waitsSinceMs: 0,
     committed: undefined,
   }),
   invoke: { src: "listening", input: ({ context }) => context },
@@ -233,6 +243,7 @@ const machine = setup({
       },
     },
     taking: {
+      entry: "noteSince",
       initial: "waiting",
       always: { guard: "isTakenByAll", target: "collecting", actions: "tellTaken" },
       on: { "device.cut": { actions: "noteTaken" }, "checkpoint.cut": {} },
@@ -240,16 +251,19 @@ const machine = setup({
       states: {
         waiting: {
           entry: "askDevices",
+          invoke: { src: "waiting", input: ({ context }) => deviceWait(context) },
           after: { repeatMs: { target: "waiting", reenter: true } },
         },
       },
     },
     collecting: {
+      entry: "noteSince",
       initial: "waiting",
       always: { guard: "isComplete", target: "committing" },
       after: { savedMs: { actions: "giveUpWriters" } },
       states: {
         waiting: {
+          invoke: { src: "waiting", input: ({ context }) => writerWait(context) },
           after: { repeatMs: { target: "waiting", reenter: true, actions: "askWriters" } },
         },
       },
@@ -281,6 +295,33 @@ const machine = setup({
 
 function missingOf({ parts, job }: CheckpointCoordinatorContext): string[] {
   return missingParts(parts.keys(), job.model.tables);
+}
+
+function deviceWait(context: CheckpointCoordinatorContext) {
+  const whom = ranksOf(context).filter((rank) => !context.stalls.has(rank));
+  return waitOf(
+    context,
+    whom.map((rank) => `device:${rank}`),
+    `its cut ${context.cut?.cut}`,
+  );
+}
+
+function writerWait(context: CheckpointCoordinatorContext) {
+  const whom = ranksOf(context).filter((rank) => !context.saved.has(rank));
+  return waitOf(
+    context,
+    whom.map((rank) => `writer:${rank}`),
+    `its parts of cut ${context.cut?.cut}`,
+  );
+}
+
+function waitOf(context: CheckpointCoordinatorContext, whom: readonly string[], what: string) {
+  const { network, scope, waitsSinceMs: sinceMs } = context;
+  return { network, run: scope.run, who: "checkpoint:0", whom, what, sinceMs };
+}
+
+function ranksOf({ devices }: CheckpointCoordinatorContext): number[] {
+  return Array.from({ length: devices }, (_, rank) => rank);
 }
 
 /** As drawn above; its children end with it. */

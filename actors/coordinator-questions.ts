@@ -2,6 +2,7 @@
 // are the outputs of promises; what they mean is decided in training-coordinator.ts.
 
 import { fromPromise } from "xstate";
+import { deadlinesOf } from "../src/deadlines.ts";
 import { ArithmeticMismatchError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import type { Metrics } from "../src/training/metrics.ts";
@@ -60,6 +61,8 @@ export interface Asking {
 export interface TakenCut {
   readonly step: number;
   readonly isBest: boolean;
+  /** Whether somebody asked for it. */
+  readonly isAsked: boolean;
   /** The longest that a device took for it. */
   readonly stallMs: number;
   /** How long it had to wait for the one before. */
@@ -111,7 +114,7 @@ export const assembling = fromPromise<Assembled, Asking>(async ({ input, signal 
     body: { command, assembly },
     answer: everyHost(assembly),
     // Slabs are filled and checkpoints read: many steps' worth of memory and disk.
-    deadlineMs: 10 * job.stepDeadlineMs,
+    deadlineMs: deadlinesOf(job).assembly,
     signal,
   });
   const devices = answers.flat();
@@ -193,7 +196,7 @@ export const evaluating = fromPromise<Metrics, Asking>(async ({ input, signal })
         ? { from: message.body.device, answer: message.body.metrics }
         : undefined,
     // Each batch of it is watched by the devices; this bounds the whole.
-    deadlineMs: 60 * job.stepDeadlineMs,
+    deadlineMs: deadlinesOf(job).evaluation,
     signal,
   });
   const metrics = answers[0];
@@ -215,7 +218,7 @@ export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], Ask
         message.type === "checkpoint.taken" && message.body.command === command
           ? { from: 0, answer: message.body }
           : undefined,
-      deadlineMs: 20 * job.stepDeadlineMs,
+      deadlineMs: deadlinesOf(job).cut,
       signal,
     });
     if (taken === undefined) throw new RangeError("Nothing was taken");
@@ -263,7 +266,7 @@ export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], Asking
           ? { from: devices.indexOf(message.body.device), answer: message.body }
           : undefined,
       // All that is not on the disk yet goes there: many steps' worth.
-      deadlineMs: 10 * job.stepDeadlineMs,
+      deadlineMs: deadlinesOf(job).rest,
       signal,
     });
   },
@@ -283,7 +286,7 @@ export const releasing = fromPromise<void, Asking>(async ({ input, signal }) => 
       const from = input.hosts.findIndex(({ host }) => host === message.body.host);
       return from < 0 ? undefined : { from, answer: true };
     },
-    deadlineMs: job.stepDeadlineMs,
+    deadlineMs: deadlinesOf(job).step,
     signal,
   });
 });

@@ -8,7 +8,7 @@
 //   P2. The newest checkpoint counts: what was begun for one before it is given up.
 
 import type { Clock } from "../src/clock.ts";
-import type { Cells } from "../src/exchange/cells.ts";
+import { type Cells, nobody } from "../src/exchange/cells.ts";
 import { subjectOf } from "../src/wire/subjects.ts";
 import type { Subscription, Transport } from "../src/wire/transport.ts";
 import type { Manifest } from "../storage/checkpoint-store.ts";
@@ -110,6 +110,7 @@ class Copying {
         await cells.waitUntil(
           () => "a command",
           () => this.#takeCommands(),
+          nobody,
         );
     };
     const [ended] = await Promise.all([commands(), gathering]);

@@ -31,6 +31,7 @@ import { createCutter, partsNeeded, restorePart } from "../src/training/parts.ts
 import { createPipeline, type Pipeline } from "../src/training/pipeline.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
 import { createStepMeter, type StepMeter } from "../src/training/step-meter.ts";
+import { createStepTrace, type StepTrace, type TracedStep } from "../src/training/step-trace.ts";
 import { writeCurves } from "../src/training/tier-advice.ts";
 import { createLayerSource, type LayerSource } from "../storage/copied-layers.ts";
 import { openParts } from "../storage/part-files.ts";
@@ -99,6 +100,8 @@ export interface DevicePorts {
   /** For the meter of the steps alone. */
   readonly clock: Clock;
   readonly log: Log["write"];
+  /** Takes what was traced. */
+  traced(step: TracedStep): void;
   /** The next command; waits as the cells do. */
   nextCommand(): Promise<DeviceCommand>;
   /** The command of that type that comes once the generation has failed, if one comes. */
@@ -130,7 +133,9 @@ export async function runDevice(
   const recipe = { optimizer: job.optimizer, seed: job.seed };
   const below = belowOf(derived, memory, rank, meter.cellsFor("tiers", cells));
   const hasDifferences = job.checkpoint.differential !== "none";
-  const parts = { rank, topology, recipe, kernels, exchange, below, hasDifferences };
+  const { tracedEvery: everySteps = 0 } = assembly;
+  const trace = createStepTrace({ everySteps, clock: ports.clock, tell: ports.traced });
+  const parts = { rank, topology, recipe, kernels, exchange, below, hasDifferences, trace };
   const device = createDeviceState(parts);
   const intake = createBatchIntake({
     shape: ringShape,
@@ -158,7 +163,7 @@ export async function runDevice(
   ports.log("info", "ready", { ...ready, restoreMs });
   tell({ type: "ready", ...ready });
 
-  const serving = { device, intake, pipeline, progress, meter, save, curves };
+  const serving = { device, intake, pipeline, progress, meter, trace, save, curves };
   try {
     await serve(serving, assembly, ports);
   } catch (error) {
@@ -174,7 +179,7 @@ export async function runDevice(
 
 /** Does what it is told, command after command, until it is told to end. */
 async function serve(
-  { device, intake, pipeline, progress, meter, save, curves }: Serving,
+  { device, intake, pipeline, progress, meter, trace, save, curves }: Serving,
   assembly: Assembly,
   { nextCommand, log, tell }: DevicePorts,
 ): Promise<void> {
@@ -197,7 +202,7 @@ async function serve(
       }
       case "save": {
         const { cut, isBaseline } = command;
-        const stallMs = await meter.cut(() => save(cut, isBaseline));
+        const stallMs = await meter.cut(() => trace.cut(cut, () => save(cut, isBaseline)));
         log("debug", "cut", { step: cut, stallMs });
         tell({ type: "cut", cut, stallMs });
         break;
@@ -218,6 +223,7 @@ interface Serving {
   readonly pipeline: Pipeline;
   readonly progress: Progress;
   readonly meter: StepMeter;
+  readonly trace: StepTrace;
   readonly save: (cut: number, isBaseline: boolean) => Promise<void>;
   readonly curves: Float64Array | undefined;
 }
@@ -292,13 +298,13 @@ function repairedIds({ lanes, topology }: DeviceState): number[] {
 /** Where the checkpoint's bytes come from; undefined: there is none. */
 function sourceOf(
   { manifest, job }: Assembly,
-  { copyCellBase: cellBase }: Derived,
+  { copyCellBase: cellBase, bridge: peer }: Derived,
   { copies: atHand }: GenerationMemory,
   { disk, cells }: DevicePorts,
 ): LayerSource | undefined {
   if (manifest === undefined) return undefined;
   const store = openParts(job.checkpoint.directory, disk);
-  return createLayerSource({ store, manifest, atHand, cells, cellBase });
+  return createLayerSource({ store, manifest, atHand, cells, cellBase, peer });
 }
 
 async function restore(

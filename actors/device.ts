@@ -23,10 +23,18 @@ import { assign, enqueueActions, fromCallback, setup } from "xstate";
 import { ringDoorbell } from "../src/exchange/cells.ts";
 import type { Launcher, Thread, ThreadEnd } from "../src/launcher.ts";
 import type { HeldShard } from "../src/training/topology.ts";
-import { type Assembly, abort, derive, type GenerationMemory, progressOver } from "./assembly.ts";
+import {
+  type Assembly,
+  abort,
+  derive,
+  type GenerationMemory,
+  hostPlaceOf,
+  progressOver,
+} from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import type { DeviceCommand, DeviceReport } from "./device-program.ts";
 import { downWithChildren } from "./down-with-children.ts";
+import { failureOf } from "./incident.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { type Address, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { shardMachine } from "./shard.ts";
@@ -57,9 +65,14 @@ type DeviceEvent =
 export interface DeviceContext extends DeviceInput {
   readonly mailbox: Mailbox;
   readonly shards: readonly HeldShard[];
+  /** What its thread is at, for whoever must know when it failed. */
+  readonly doing: string;
   /** The question that is being answered, and the one answered last with its answer. */
   readonly asked: number | undefined;
+  readonly askedAtMs: number;
   readonly answered: { readonly command: number; readonly report: DeviceReport } | undefined;
+  /** The run that a pause was asked for. */
+  readonly paused: number | undefined;
   readonly ready: Extract<DeviceReport, { type: "ready" }> | undefined;
   /** What it had left when the generation failed. */
   readonly remains: Remains | undefined;
@@ -68,6 +81,7 @@ export interface DeviceContext extends DeviceInput {
 /** How soon an unanswered `device.ready` is told again. */
 const readyAgainMs = 500;
 
+const idle = "between two commands";
 const coordinator: Address = { role: "coordinator", index: 0 };
 const checkpoint: Address = { role: "checkpoint", index: 0 };
 const entry = new URL("./thread-entry.js", import.meta.url);
@@ -106,16 +120,20 @@ const machine = setup({
         enqueue.spawnChild("shard", { id: `shard:${shard}`, input });
       }
     }),
-    begin: enqueueActions(({ event, enqueue }) => {
+    begin: enqueueActions(({ context, event, enqueue }) => {
       if (!isQuestion(event)) return;
-      enqueue.assign({ asked: event.body.command });
+      const { command } = event.body;
+      // What was asked of an earlier one.
+      if (context.paused !== command) Atomics.store(pauseOf(context), 0, -1);
+      const askedAtMs = context.network.clock.now();
+      enqueue.assign({ asked: command, askedAtMs, doing: doingOf(event) });
       enqueue.sendTo("thread", { type: "command", command: commandOf(event) });
     }),
-    pause: ({ context, event }) => {
+    pause: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "device.pause") return;
-      const { pause } = progressOver(context.memory, context.assembly.devices);
-      Atomics.store(pause, 0, event.body.afterStep);
-    },
+      Atomics.store(pauseOf(context), 0, event.body.afterStep);
+      enqueue.assign({ paused: event.body.command });
+    }),
     salvage: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "device.salvage") return;
       const isFirst = event.body.first === context.device;
@@ -127,19 +145,16 @@ const machine = setup({
     }),
     tellRemains: ({ context: { remains, device, mailbox } }) => {
       if (remains === undefined) return;
-      const { step, steps, parts } = remains;
-      mailbox.tell({ role: "job", index: 0 }, "device.remains", {
-        device,
-        step,
-        steps,
-        parts: [...parts],
-      });
+      const { step, steps } = remains;
+      const body = { device, step, steps, parts: [...remains.parts] };
+      mailbox.tell({ role: "job", index: 0 }, "device.remains", body);
     },
     noteReady: assign({
       ready: ({ context, event }) =>
         event.type === "thread.reported" && event.report.type === "ready"
           ? event.report
           : context.ready,
+      doing: idle,
     }),
     tellReady: enqueueActions(({ context, enqueue }) => {
       if (context.ready === undefined) return;
@@ -156,6 +171,7 @@ const machine = setup({
           ? { command: context.asked, report: event.report }
           : context.answered,
       asked: undefined,
+      doing: idle,
     }),
     tellAnswer: ({ context }) => {
       if (context.answered === undefined) return;
@@ -172,7 +188,13 @@ const machine = setup({
       }
     },
     lose: ({ context, event }) => {
-      if (event.type === "thread.ended") throw lossOf(event.end, `device:${context.device}`);
+      if (event.type !== "thread.ended") return;
+      const { device, assembly, doing } = context;
+      const [offender, supervisor] = [
+        `device:${device}`,
+        `host:${hostPlaceOf(assembly, device).host}`,
+      ];
+      throw failureOf(lossOf(event.end, offender), { offender, supervisor, context: doing });
     },
   },
   guards: {
@@ -189,8 +211,11 @@ const machine = setup({
       ...input,
       mailbox: openMailbox(input.network, input.assembly, { role: "device", index: input.device }),
       shards: [topology.heldBy, topology.distinctBy].flatMap((by) => by[input.device] ?? []),
+      doing: "restoring",
       asked: undefined,
+      askedAtMs: 0,
       answered: undefined,
+      paused: undefined,
       ready: undefined,
       remains: undefined,
     };
@@ -238,8 +263,26 @@ const machine = setup({
 /** As drawn above; its children end with it. */
 export const deviceMachine = downWithChildren(machine);
 
+/** Word 0: where device 0 pauses. */
+function pauseOf({ memory, assembly }: DeviceContext): Int32Array {
+  return progressOver(memory, assembly.devices).pause;
+}
+
 function isQuestion(event: DeviceEvent): event is Question {
   return "body" in event && "command" in event.body && event.type !== "device.pause";
+}
+
+function doingOf(event: Question): string {
+  switch (event.type) {
+    case "device.run":
+      return `device.run to step ${event.body.toStep}`;
+    case "device.evaluate":
+      return "device.evaluate";
+    case "device.save":
+      return `device.save of cut ${event.body.cut}`;
+    default:
+      return event satisfies never;
+  }
 }
 
 function commandOf(event: Question): DeviceCommand {

@@ -17,7 +17,9 @@
 //   J4. Other devices are a plan and no failure: they count as no restart.
 //   J5. A checkpoint that could not be restored, as its bytes are not those that it names, is
 //       passed over for the one before it.
-//   J6. Under a lease the one who leads is in charge: a generation that a former leader claimed
+//   J6. It lets go of its devices when it is told to, with a checkpoint and without a result; what
+//       its run is then, its record says.
+//   J7. Under a lease the one who leads is in charge: a generation that a former leader claimed
 //       with its last breath is followed by another.
 
 import {
@@ -26,29 +28,19 @@ import {
   type ErrorActorEvent,
   enqueueActions,
   fromCallback,
-  fromPromise,
   sendTo,
   setup,
 } from "xstate";
-import {
-  ArithmeticMismatchError,
-  type ErrorRecord,
-  PeerLostError,
-  RemoteError,
-  RunCancelledError,
-  recordError,
-} from "../src/errors.ts";
-import { type JobSpec, jobIdentity } from "../src/job.ts";
-import { openKernels } from "../src/kernels/index.ts";
-import { LeadershipLostError } from "../src/root-errors.ts";
-import type { CheckpointStore, Generation } from "../storage/checkpoint-store.ts";
-import { openStore } from "../storage/directory-checkpoint-store.ts";
+import { PeerLostError, RemoteError, RunCancelledError, recordError } from "../src/errors.ts";
+import type { JobSpec } from "../src/job.ts";
 import { isSalvaged } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { checkpointCoordinatorMachine } from "./checkpoint-coordinator.ts";
+import { type Claimed, claiming, mendable, passedOverAfter } from "./claiming.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { gathering } from "./gathering.ts";
 import { ActorFailedError, failureOf } from "./incident.ts";
+import { hearingLate } from "./late-failures.ts";
 import { listening } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { devicesOf, type HostShare, type Membership } from "./membership.ts";
@@ -59,6 +51,7 @@ import { salvaging } from "./salvaging.ts";
 import { devicesMax, holding, watchingWish } from "./scaling.ts";
 import { backoff } from "./supervisor.ts";
 import { trainingCoordinatorMachine } from "./training-coordinator.ts";
+import { waiting } from "./waits.ts";
 
 export interface JobSupervisorInput {
   readonly network: Network;
@@ -75,7 +68,7 @@ export interface JobSupervisorContext extends JobSupervisorInput {
   readonly job: JobSpec;
   /** The hosts of this generation, or of the one before. */
   readonly hosts: readonly HostShare[];
-  readonly claimed: (Generation & { readonly store: CheckpointStore }) | undefined;
+  readonly claimed: Claimed | undefined;
   readonly history: RestartHistory;
   /** Hashes of manifests whose checkpoints could not be restored. J5 */
   readonly passedOver: readonly string[];
@@ -87,7 +80,7 @@ export interface JobSupervisorContext extends JobSupervisorInput {
 }
 
 type JobSupervisorEvent =
-  | { readonly type: "run.cancel" | "run.rescale" }
+  | { readonly type: "run.cancel" | "run.rescale" | "run.yield" }
   | ErrorActorEvent<unknown, string>
   | DoneActorEvent<unknown, string>
   | ThrowEvent;
@@ -102,56 +95,6 @@ const offenders: Readonly<Record<string, string>> = {
   gathering: "membership",
   claiming: "checkpoint store",
 };
-
-/** J2: all that a generation begins with. */
-const claiming = fromPromise<
-  Generation & { store: CheckpointStore },
-  Pick<JobSupervisorContext, "job" | "network" | "passedOver">
->(async ({ input: { job, network, passedOver } }) => {
-  const store = openStore({
-    directory: job.checkpoint.directory,
-    disk: network.disk,
-    jobIdentity: jobIdentity(job),
-    jobText: JSON.stringify(job),
-  });
-  network.assertLeading?.();
-  const generation = store.beginGeneration(undefined, passedOver);
-  const expected = generation.latest?.arithmetic;
-  const actual = openKernels(job.arithmetic).arithmetic;
-  if (expected !== undefined && expected !== actual) {
-    throw new ArithmeticMismatchError(expected, actual);
-  }
-  return { ...generation, store };
-});
-
-/** J5, J6. What is damaged beside the checkpoints (whose directory it is) no other one mends. */
-function mendable(network: Network, error: ErrorRecord, actorId: string): ErrorRecord {
-  const isDamaged = error.code === "CHECKPOINT_CORRUPT" && actorId !== "claiming";
-  const isMendable = isDamaged || (error.code === "GENERATION_FENCED" && isLeading(network));
-  return isMendable ? { ...error, recovery: "restore" } : error;
-}
-
-/** Whether there is a lease, and this process has it. */
-function isLeading({ assertLeading }: Network): boolean {
-  try {
-    assertLeading?.();
-    return assertLeading !== undefined;
-  } catch (error) {
-    if (error instanceof LeadershipLostError) return false;
-    throw error;
-  }
-}
-
-/** J5. The checkpoint coordinator reads what it has written, everybody else what is restored. */
-function passedOverAfter(
-  { claimed, passedOver }: JobSupervisorContext,
-  { code, incident }: ActorFailedError,
-): readonly string[] {
-  const { latest } = claimed ?? {};
-  const isItsOwn = incident.offender === "checkpoint";
-  if (code !== "CHECKPOINT_CORRUPT" || isItsOwn || latest === undefined) return passedOver;
-  return [...passedOver, latest.sha256];
-}
 
 /** J3 */
 const releasing = fromCallback<{ type: string }, JobSupervisorContext>(({ input }) => () => {
@@ -178,6 +121,8 @@ const machine = setup({
     holding,
     watchingWish,
     releasing,
+    hearingLate,
+    waiting,
     salvaging,
     checkpoint: checkpointCoordinatorMachine,
     training: trainingCoordinatorMachine,
@@ -210,8 +155,8 @@ const machine = setup({
       const offender = lost ?? offenders[event.actorId] ?? event.actorId;
       const doing = `generation ${generation}`;
       const failure = failureOf(event.error, { offender, supervisor, context: doing });
-      const { reason, ...where } = failure.incident;
-      record.append(generation, { type: "run.incident", ...where, error: reason });
+      const now = network.clock.date();
+      record.fail(generation, failure.incident, now);
       const end = {
         child: "training",
         atMs: network.clock.now(),
@@ -222,6 +167,9 @@ const machine = setup({
       const children = coordinators;
       const policy = { supervisor, strategy: "one-for-all" as const, children, intensity, backoff };
       const decision = decide(policy, context.history, end); // J1
+      const act = (did: string) => record.incidents.act(supervisor, did, now);
+      if (generation > 0) act(`ended generation ${generation}, of all hosts`);
+      act(decision.escalate ? "gave the run up" : `begins again after ${decision.delayMs} ms`);
       if (decision.escalate) {
         const isLimit = decision.cause.code === "RESTART_LIMIT";
         enqueue.assign({ failure: isLimit ? new RemoteError(decision.cause) : failure });
@@ -235,6 +183,11 @@ const machine = setup({
         passedOver: passedOverAfter(context, failure),
       });
     }),
+    tellGathered: ({ context: { record, network, hosts } }) => {
+      const shares = hosts.map(({ host, devices }) => `${devices} of host:${host}`).join(", ");
+      const did = `gathered the devices: ${shares}`;
+      record.incidents.act(`job:${record.run}`, did, network.clock.date());
+    },
     finish: assign({
       result: ({ context, event }) =>
         "output" in event ? (event.output as RunResult) : context.result,
@@ -252,6 +205,9 @@ const machine = setup({
   guards: {
     hasFailed: ({ context }) => context.failure !== undefined,
     isSalvaged: ({ context }) => isSalvaged(context),
+    isYielded: ({ context, event }) =>
+      context.record.isYieldAsked && event.type === "xstate.done.actor.training",
+    isYieldAsked: ({ context }) => context.record.isYieldAsked,
     isFinished: ({ event }) => event.type === "xstate.done.actor.training" && hasOutput(event),
     isRescaled: ({ event }) => event.type === "xstate.done.actor.training" && !hasOutput(event), // J4
   },
@@ -280,18 +236,25 @@ const machine = setup({
   initial: "gathering",
   states: {
     gathering: {
+      always: { guard: "isYieldAsked", target: "finished" }, // J6
       invoke: [
         {
           src: "gathering",
           id: "gathering",
           input: ({ context }) => gatheringOf(context),
-          onDone: { target: "claiming", actions: assign({ hosts: ({ event }) => event.output }) },
+          onDone: {
+            target: "claiming",
+            actions: [assign({ hosts: ({ event }) => event.output }), "tellGathered"],
+          },
           onError: { target: "restarting", actions: "childEnded" },
         },
         { src: "watchingWish", input: ({ context }) => context },
+        { src: "hearingLate", input: ({ context }) => context },
+        { src: "waiting", input: ({ context }) => membersWait(context) },
       ],
       on: {
         "run.cancel": { actions: "giveUpWaiting" },
+        "run.yield": "finished", // J6
         "run.rescale": { target: "gathering", reenter: true },
       },
     },
@@ -325,12 +288,14 @@ const machine = setup({
           exit: "stopCoordinators",
           on: {
             "run.cancel": { actions: sendTo("training", { type: "run.cancel" }) },
+            "run.yield": { actions: sendTo("training", { type: "run.yield" }) },
             "xstate.error.actor.*": [
               { guard: "isSalvaged", target: "salvaging", actions: "childEnded" },
               { target: "#jobSupervisor.restarting", actions: "childEnded" },
             ],
             "xstate.done.actor.*": [
               { guard: "isFinished", target: "#jobSupervisor.finished", actions: "finish" },
+              { guard: "isYielded", target: "#jobSupervisor.finished" }, // J6
               {
                 guard: "isRescaled",
                 target: "#jobSupervisor.gathering",
@@ -351,6 +316,7 @@ const machine = setup({
       },
     },
     restarting: {
+      invoke: { src: "hearingLate", input: ({ context }) => context },
       always: { guard: "hasFailed", target: "failed" },
       after: { delayMs: "gathering" },
     },
@@ -373,6 +339,7 @@ function gatheringOf({ network, membership, hosts, record, failedAtMs }: JobSupe
   return {
     clock: network.clock,
     membership,
+    run: record.run,
     wanted,
     most,
     isElastic: failedAtMs !== undefined,
@@ -382,6 +349,12 @@ function gatheringOf({ network, membership, hosts, record, failedAtMs }: JobSupe
   };
 }
 
+function membersWait({ network, record }: JobSupervisorContext) {
+  const { run } = record;
+  const [whom, what] = [["the membership"], "devices to go on with"];
+  return { network, run, who: `job:${run}`, whom, what, sinceMs: network.clock.now() };
+}
+
 function tellClaimed({ network, record, job, claimed, hosts }: JobSupervisorContext): void {
   const { generation, latest } = claimed ?? {};
   const { run } = record;
@@ -389,6 +362,9 @@ function tellClaimed({ network, record, job, claimed, hosts }: JobSupervisorCont
   const from = { step: latest?.cut ?? 0, hosts: hosts.map(({ host }) => host) };
   const fields = { run, generation: generation ?? 0, actor: `job:${run}`, ...from };
   network.log.write("info", "generation claimed", fields);
+  const passed = claimed?.damaged.map(({ path }) => `, passing over ${path}`).join("") ?? "";
+  const did = `claimed generation ${fields.generation}, from step ${from.step}${passed}`;
+  record.incidents.act(fields.actor, did, network.clock.date());
 }
 
 function hasOutput(event: { readonly type: string }): boolean {

@@ -10,9 +10,9 @@
 import { fromPromise } from "xstate";
 import { StepTimeoutError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
-import type { CheckpointStore, Generation } from "../storage/checkpoint-store.ts";
 import { commitPartial } from "../storage/partial-checkpoint.ts";
 import { hostPlaces } from "./assembly.ts";
+import type { Claimed } from "./claiming.ts";
 import type { MessageEvent } from "./listening.ts";
 import { type Address, ask, type Network, openMailbox } from "./mailbox.ts";
 import { devicesOf, type HostShare } from "./membership.ts";
@@ -23,7 +23,7 @@ export interface SalvagingInput {
   readonly record: RunRecord;
   readonly job: JobSpec;
   readonly hosts: readonly HostShare[];
-  readonly claimed: (Generation & { readonly store: CheckpointStore }) | undefined;
+  readonly claimed: Claimed | undefined;
   readonly createdBy: string;
   /** Who failed first. */
   readonly offender: string;

@@ -207,6 +207,12 @@ function lineOf(event: RunEvent): string | undefined {
       const devices = from === to ? plural(to, "device") : `${from} → ${plural(to, "device")}`;
       return `  scaled in ${duration(seconds)}: ${devices} from step ${count(step)} on`;
     }
+    case "run.paused":
+      return `  paused at step ${count(event.step)}; \`osiris resume ${event.run}\` goes on from there`;
+    case "run.preempted":
+      return `  made room for run ${event.by}; goes on from step ${count(event.step)} when it is over`;
+    case "run.resumed":
+      return "  resumed";
     case "run.queued":
     case "run.preparing":
     case "run.progress":

@@ -42,8 +42,10 @@ export function createLayerSource(options: {
   readonly atHand: CopiesAtHand;
   readonly cells: Cells;
   readonly cellBase: number;
+  /** The participant that has copies come. */
+  readonly peer: number;
 }): LayerSource {
-  const { store, manifest, atHand, cells, cellBase } = options;
+  const { store, manifest, atHand, cells, cellBase, peer } = options;
   const here = new Map(atHand.here.map((copy) => [keyOf(copy), copy]));
   const filled = new Int32Array(atHand.filled);
   const restored = { memoryBytes: 0, storeBytes: 0 };
@@ -58,6 +60,7 @@ export function createLayerSource(options: {
       await cells.waitUntil(
         () => `${file.name} from the memory of another host`,
         () => state() !== awaitedStates.pending || cells.load(cellBase) !== pieces,
+        peer,
       );
     }
     return state() === awaitedStates.there ? atHand.awaited[at] : undefined;

@@ -115,6 +115,7 @@ export async function commitPartial(
     metrics: { ...metrics, lost: addLost(metrics.lost ?? nothingLost, lost) },
     position: { step: cut },
     best: false,
+    restored: "partial",
   });
   return { manifest, lost };
 }

@@ -21,6 +21,7 @@ import {
   type NatsConnection,
   type Status,
 } from "nats";
+import { NotPermittedError } from "../access-errors.ts";
 import { type Clock, realClock } from "../clock.ts";
 import {
   FrameTooLargeError,
@@ -224,6 +225,9 @@ class NatsTransport implements Transport {
       const { reply: _, ...frame } = frameOf(answer);
       return frame;
     } catch (cause) {
+      if (innerOf(cause) instanceof errors.PermissionViolationError) {
+        throw new NotPermittedError(subject, { cause });
+      }
       throw new RequestFailedError(subject, reasonOf(cause, timeout), { cause });
     }
   }
@@ -277,9 +281,13 @@ class NatsTransport implements Transport {
     return { headers };
   }
 
+  pending() {
+    return { bytes: this.#sentBytes - this.#confirmedBytes, bytesMax: this.#pendingBytesMax };
+  }
+
   /** Counts bytes as on their way; false if they are too many. N2 */
   #reserve(bytes: number): boolean {
-    const pendingBytes = this.#sentBytes - this.#confirmedBytes;
+    const { bytes: pendingBytes } = this.pending();
     if (pendingBytes + bytes > this.#pendingBytesMax) {
       this.#onError(new TransportFullError(this.address, pendingBytes, this.#pendingBytesMax));
       return false;
@@ -349,10 +357,15 @@ function frameOf(message: Msg): Frame {
 }
 
 function reasonOf(cause: unknown, timeoutMs: number): string {
-  const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
+  const inner = innerOf(cause);
   if (inner instanceof errors.NoRespondersError) return "nobody listens";
   if (inner instanceof errors.TimeoutError) return `none within ${timeoutMs} ms`;
   return inner instanceof Error ? inner.message : String(inner);
+}
+
+/** The client wraps what went wrong with a request. */
+function innerOf(cause: unknown): unknown {
+  return cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
 }
 
 function throwUncaught(error: unknown): void {

@@ -32,7 +32,7 @@ async function startRunning(overrides: Partial<Network> = {}, { joined = 0 } = {
       isLeaving: false,
     });
   }
-  const hosts = membership.shares(8);
+  const hosts = membership.sharesFor("r", 8);
   const record = registry.add(job);
   const input = { network, scope, job, hosts, membership, store: {} as never, record };
   const { ends } = startActor(place, trainingCoordinatorMachine, {
@@ -55,6 +55,7 @@ const beat = (step: number) => ({
   beat: 1,
   isBridged: true,
   tiers: [],
+  waits: [],
   steps: [step, step],
   lossFrom: 0,
   losses: [],

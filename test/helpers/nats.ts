@@ -15,6 +15,8 @@ export interface NatsServer extends AsyncDisposable {
   signal(signal: "SIGSTOP" | "SIGCONT"): void;
 }
 
+const env = { ...process.env, PATH: `${process.env.PATH ?? ""}:/usr/sbin` };
+
 /** Whether there is a `nats-server` to start. */
 export function hasNatsServer(): boolean {
   const places = [...(process.env.PATH ?? "").split(delimiter), "/usr/sbin"];
@@ -35,7 +37,7 @@ export async function startNatsServer(flags: readonly string[] = []): Promise<Na
   const server = spawn(
     "nats-server",
     ["-a", "127.0.0.1", ...(hasPort ? [] : ["-p", "-1"]), "--ports_file_dir", directory, ...flags],
-    { stdio: "ignore", env: { ...process.env, PATH: `${process.env.PATH ?? ""}:/usr/sbin` } },
+    { stdio: "ignore", env },
   );
   const exited = new Promise<void>((resolve) => {
     server.once("exit", () => resolve());
@@ -58,6 +60,12 @@ export async function startNatsServer(flags: readonly string[] = []): Promise<Na
     await stop("SIGKILL");
     throw error;
   }
+}
+
+/** The exit code of `nats-server -t`, which reads a configuration and starts nothing. */
+export async function checkNatsConfig(file: string): Promise<number | null> {
+  const server = spawn("nats-server", ["-c", file, "-t"], { stdio: "ignore", env });
+  return new Promise((resolve) => server.once("exit", resolve));
 }
 
 async function urlOf(server: ChildProcess, directory: string): Promise<string> {

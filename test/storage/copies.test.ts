@@ -109,7 +109,7 @@ test("a copy whose bytes are not those of the manifest is not used: the store is
   const cells = { load: () => 0, store() {}, waitUntil: async () => t.fail() };
   const filled = new SharedArrayBuffer(0);
   const atHand = { here: [newer, damaged], awaited: [], filled };
-  const source = createLayerSource({ store, manifest, atHand, cells, cellBase: 0 });
+  const source = createLayerSource({ store, manifest, atHand, cells, cellBase: 0, peer: 9 });
   const expected = [newer, base].map(({ memory }) => Buffer.from(new Uint8Array(memory)));
   t.deepEqual(bytesOf(await source.layers(newer.name)), expected);
   t.deepEqual(reads, [1]);
@@ -134,7 +134,7 @@ test("what nobody has is read from the store, and is a copy from then on", async
   const awaited = [blank(newer), blank(base)];
   const filled = new SharedArrayBuffer(8);
   const atHand = { here: [], awaited, filled };
-  const source = createLayerSource({ store, manifest, atHand, cells, cellBase: 0 });
+  const source = createLayerSource({ store, manifest, atHand, cells, cellBase: 0, peer: 9 });
   bytesOf(await source.layers(newer.name));
   t.is(waits[0], "table-00000 from the memory of another host");
   t.deepEqual(reads, [0, 1]);

@@ -10,8 +10,14 @@ export const lostSchema = z
   .object({ recoveries: count, rows: count, samples: count, pls: z.number() })
   .readonly();
 
-/** Bytes that were restored: out of the memory of hosts, and from the checkpoint store. */
-export const restoredBytes = { memoryBytes: count, storeBytes: count };
+/** Fields of `run.recovered`. */
+export const restored = {
+  /** From the incident to the first step after the restore. */
+  seconds: z.number(),
+  /** Bytes that were restored: out of the memory of hosts, and from the checkpoint store. */
+  memoryBytes: count,
+  storeBytes: count,
+};
 
 export const recoveryEvents = [
   /**

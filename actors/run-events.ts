@@ -6,7 +6,7 @@ import type { ErrorRecord } from "../src/errors.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
 import type { TableTiers } from "../src/training/tier-advice.ts";
-import { lostSchema, recoveryEvents, restoredBytes } from "./recovery-events.ts";
+import { lostSchema, recoveryEvents, restored } from "./recovery-events.ts";
 import type { Wait } from "./waits.ts";
 
 const count = z.int().min(0);
@@ -336,9 +336,7 @@ const eventBody = z.discriminatedUnion("type", [
   z.object({
     type: z.literal("run.recovered"),
     fromStep: count,
-    /** From the incident to the first step after the restore. */
-    seconds: z.number(),
-    ...restoredBytes,
+    ...restored,
     /** The incidents that ended with it, each with all that was done about it. */
     incidents: list(incidentRecord),
   }),

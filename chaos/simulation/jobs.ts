@@ -48,4 +48,16 @@ export const jobs: readonly JobOptions[] = [
     evaluation: { everySteps: 0 },
     checkpoint: { everySteps: 2, directory, keep: 1 },
   },
+  {
+    ...plain,
+    model: {
+      ...plain.model,
+      tables: [
+        { name: "a", rows: 40, dim: 4, tier: "cached" },
+        { name: "b", rows: 200, dim: 4, tier: "cached", keep: "durable" },
+        { name: "c", rows: 40, dim: 4 },
+      ],
+    },
+    tiers: { hbmBytes: 1, ddrBytes: 1, ssd: "file" },
+  },
 ];

@@ -11,6 +11,7 @@
 
 import { basename, dirname } from "node:path";
 import type { RunEvent, RunResult } from "../../actors/run-record.ts";
+import { CheckpointCorruptError } from "../../src/errors.ts";
 import { resolveJob } from "../../src/job.ts";
 import { scheduleOf } from "../../src/training/schedule.ts";
 import { readGeneration } from "../../storage/chain.ts";
@@ -69,6 +70,15 @@ export class Monitor {
 
   /** Looks at the store. @throws SafetyError */
   check(): void {
+    try {
+      this.#look();
+    } catch (error) {
+      // Whose job is to read the damaged file says so too, and the run ends with it.
+      if (!this.#cluster.isDamaged || !(error instanceof CheckpointCorruptError)) throw error;
+    }
+  }
+
+  #look(): void {
     const { disk } = this.#cluster.machine;
     if (!disk.exists(`${directory}/job.json`)) return;
     const { manifests, damaged } = openExistingStore(directory, disk).list();

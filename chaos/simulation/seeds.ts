@@ -23,6 +23,8 @@ export interface SeedsSummary {
   /** Faults that struck, by kind. */
   readonly faults: Readonly<Record<string, number>>;
   readonly generations: number;
+  /** Of roots under a lease. */
+  readonly terms: number;
   /** Events of all of them, and the virtual time that they took. */
   readonly events: number;
   readonly virtualSeconds: number;
@@ -41,11 +43,12 @@ export async function simulateSeeds(options: SeedsOptions): Promise<SeedsSummary
   const { jobs = 2, kinds, onVerdict = () => {}, signal } = options;
   const left = options.seeds[Symbol.iterator]();
   const faults: Record<string, number> = {};
-  const total = { schedules: 0, generations: 0, events: 0, virtualMs: 0 };
+  const total = { schedules: 0, generations: 0, terms: 0, events: 0, virtualMs: 0 };
   const failures: SeedsSummary["failures"][number][] = [];
   const note = (verdict: SimulationVerdict) => {
     total.schedules++;
     total.generations += verdict.generations;
+    total.terms += verdict.terms;
     total.events += verdict.events;
     total.virtualMs += verdict.virtualMs;
     for (const [kind, count] of Object.entries(verdict.struck)) {

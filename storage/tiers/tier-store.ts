@@ -63,7 +63,6 @@ export interface TierStoreOptions {
   readonly stamp: string | undefined;
   /** As `RecordStoreOptions.pageCache`. */
   readonly pageCache?: boolean | undefined;
-  /** For directories; records are read and written by their stores. */
   readonly disk: Disk;
 }
 
@@ -90,7 +89,7 @@ export async function openTierStore(options: TierStoreOptions): Promise<TierStor
   const spilled = shards.filter(({ keep }) => keep === "spill");
   const kept = shards.filter(({ keep }) => keep === "durable");
   const open = (keep: Keep, own: readonly TierRecordShard[]) =>
-    openRecords(kind, { directory: join(directory, keep), keep, shards: own, pageCache });
+    openRecords(kind, { directory: join(directory, keep), keep, shards: own, pageCache, disk });
   const restOf = (of: string) => join(place.root, keptName(place, of, kind, kept));
   const spill = spilled.length === 0 ? undefined : await open("spill", spilled);
   const taken =

@@ -60,6 +60,20 @@ const found: readonly Found[] = [
       faults: [{ kind: "disk.error", atMs: 58.25, forMs: 1741, probability: 0.04 }],
     },
   },
+  {
+    what: "devices that computed in no time were all stragglers: a slice was dealt to nobody",
+    scenario: {
+      seed: 343,
+      job: 2,
+      shape: {
+        devices: [2, 1],
+        speed: { turnMs: 7.339884684234696, startMs: 184.22921311020184 },
+        delayMs: [0, 19.507021258243142],
+      },
+      calmMs: 20_000,
+      faults: [],
+    },
+  },
 ];
 
 for (const { what, scenario } of found) {

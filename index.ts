@@ -16,8 +16,11 @@ export type {
   RunResult,
   RunStatus,
   Staleness,
-} from "./actors/run-record.ts";
+} from "./actors/run-events.ts";
 export type { Incident } from "./actors/incident.ts";
+export { type LogOptions, logOptionLevels } from "./actors/process-log.ts";
+export type { LogLevel } from "./src/log.ts";
+export { type RunLogPage, readRunLog } from "./storage/run-log.ts";
 export { type Exporter, openExporter } from "./actors/exporter.ts";
 export type { StepTimes, TierRates } from "./src/training/step-meter.ts";
 export type { TableTiers, TierExpectation } from "./src/training/tier-advice.ts";

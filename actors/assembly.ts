@@ -1,7 +1,6 @@
 // The assembly: all that the threads of one generation are told, and the memory that they share. A
 // generation gets new memory, always: what an older thread still writes, nobody reads (law 3).
 
-import { z } from "zod";
 import type { Clock } from "../src/clock.ts";
 import { weightedOf } from "../src/data/columns.ts";
 import { curveWords } from "../src/embedding/miss-curve.ts";
@@ -11,9 +10,8 @@ import { type PipePlace, pipeCells } from "../src/exchange/byte-pipe.ts";
 import { abortCells, type Cells, cellWords } from "../src/exchange/cells.ts";
 import type { ExchangeShape } from "../src/exchange/exchange.ts";
 import { layoutOf } from "../src/exchange/layout.ts";
-import { type JobSpec, resolveJob } from "../src/job.ts";
-import { planOfFile } from "../src/planner/plan-file.ts";
-import { deviceCount, type Plan } from "../src/planner/shards.ts";
+import type { JobSpec } from "../src/job.ts";
+import { deviceCount, type Plan, planOfFile } from "../src/planner/shards.ts";
 import { savedBytesMax } from "../src/training/parts.ts";
 import { type Schedule, scheduleOf, windowStepsMax } from "../src/training/schedule.ts";
 import { meterWords } from "../src/training/step-meter.ts";
@@ -24,59 +22,14 @@ import {
   topologyOf,
 } from "../src/training/topology.ts";
 import type { Manifest } from "../storage/checkpoint-store.ts";
-import { manifestSchema } from "../storage/manifest.ts";
 import { type TierRingShape, tierRingBytes, tierRingCells } from "../storage/tiers/ring.ts";
 import { tierRingOf } from "../storage/tiers/shape.ts";
+import type { AssemblyRecord, DataPlan } from "./assembly-schema.ts";
 
-const count = z.int().min(0);
-
-const datasetPlan = z.object({
-  path: z.string(),
-  /** Samples of the part that is read. */
-  samples: count,
-  /** Which part of the file, where it is split. */
-  split: z.object({ fraction: z.number(), part: z.enum(["train", "heldOut"]) }).optional(),
-});
-
-/** One dataset as the readers open it. */
-export type DatasetPlan = z.output<typeof datasetPlan>;
-
-/** Schema of `DataPlan`, for its way over the wire. */
-export const dataPlanSchema = z.object({
-  training: datasetPlan,
-  evaluation: datasetPlan.optional(),
-  /** Longest bag of each feature, over both. */
-  idsMax: z.array(count),
-  /** Lines that were left out, and the first of them. */
-  quarantined: count,
-  quarantine: z.array(z.object({ file: z.string(), line: count, reason: z.string() })),
-  /** Best AUC that any model can reach on generated data. */
-  bestAuc: z.number().optional(),
-});
-
-/** The data of a run, prepared. */
-export type DataPlan = z.output<typeof dataPlanSchema>;
-
-/** Schema of `Assembly`, for its way over the wire: the job is checked as at the door. */
-export const assemblySchema = z.object({
-  run: z.string(),
-  generation: count,
-  job: z.unknown().transform(resolveJob),
-  /** All devices, of all hosts. */
-  devices: z.int().min(1),
-  /** Whose they are, in the order of their ranks. */
-  hosts: z.array(z.object({ host: count, devices: z.int().min(1) })).min(1),
-  /** Slices of each device, where they are not even. */
-  sliceCounts: z.array(z.int().min(1)).optional(),
-  data: dataPlanSchema,
-  /** Steps done at the cut from which it goes on; 0 where it starts. */
-  fromStep: count,
-  /** The checkpoint of that cut. */
-  manifest: manifestSchema.optional(),
-});
+export type { DataPlan, DatasetPlan } from "./assembly-schema.ts";
 
 /** What a generation is made of. Plain data: it travels over the wire and into threads. */
-export interface Assembly extends Omit<z.output<typeof assemblySchema>, "manifest"> {
+export interface Assembly extends Omit<AssemblyRecord, "manifest"> {
   readonly manifest?: Manifest | undefined;
 }
 

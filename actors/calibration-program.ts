@@ -3,17 +3,21 @@
 // same at the same time, because they share the host's memory when they train.
 
 import type { Clock } from "../src/clock.ts";
+import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import {
   channelNames,
   type Exchange,
   type ExchangeShape,
   type PartBytes,
 } from "../src/exchange/exchange.ts";
+import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
+import { openKernels } from "../src/kernels/index.ts";
 import type { Kernels } from "../src/kernels/kernels.ts";
 import { subtreesOf } from "../src/kernels/slices.ts";
 import { sliceRunsOf } from "../src/planner/placement.ts";
 import { measureRows, type RowRates } from "./calibration-rows.ts";
 import { type CalibrationSize, least, leastSeconds } from "./calibration-time.ts";
+import type { CalibrationTask } from "./thread-program.ts";
 
 /** What one device measured. */
 export interface DeviceRates {
@@ -23,6 +27,26 @@ export interface DeviceRates {
   /** Bytes a second; undefined for a device alone. */
   readonly allToAll: number | undefined;
   readonly allReduce: number | undefined;
+}
+
+/** Longest that one measurement waits for another thread's. */
+const calibrationDeadlineMs = 300_000;
+
+/** Measures with the other devices of the task. */
+export async function runCalibration(task: CalibrationTask, clock: Clock) {
+  const { rank, devices, arithmetic, size, words, memory } = task;
+  const kernels = openKernels(arithmetic);
+  const cells = createAtomicCells({
+    words: new Int32Array(words),
+    participants: devices,
+    participant: rank,
+    generation: 1,
+    deadlineMs: calibrationDeadlineMs,
+    clock,
+  });
+  const shape = calibrationShape(size, devices);
+  const exchange = createSharedMemoryExchange({ shape, rank, memory, cells, kernels });
+  return measureDevice(kernels, exchange, clock, size);
 }
 
 /** The exchange that a calibration needs. */

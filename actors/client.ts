@@ -10,7 +10,7 @@ import type { Transport } from "../src/wire/transport.ts";
 import { type LoadOptions, loadModel } from "../storage/load-model.ts";
 import type { Model } from "../storage/model.ts";
 import type { JobVerb } from "./job-service.ts";
-import type { RunEvent, RunResult, RunStatus } from "./run-record.ts";
+import type { RunEvent, RunResult, RunStatus } from "./run-events.ts";
 
 /** Longest wait for an answer of the job service; asked again meanwhile, as frames may be lost. */
 const answerMs = 10_000;
@@ -22,19 +22,31 @@ const lookMs = 1000;
 export interface RunSummary {
   readonly run: string;
   readonly name: string;
+  /** Whose it is; left out: of whoever runs the cluster. */
+  readonly tenant?: string;
   readonly status: RunStatus;
   readonly result?: RunResult;
   readonly error?: ErrorRecord;
 }
 
+interface ClientOptions {
+  readonly transport: Transport;
+  readonly cluster: string;
+  /** As whom it asks; left out: as whoever runs the cluster. */
+  readonly tenant?: string | undefined;
+  readonly clock: Clock;
+}
+
 export class Client {
   readonly #transport: Transport;
   readonly #cluster: string;
+  readonly #tenant: string | undefined;
   readonly #clock: Clock;
 
-  constructor(options: { transport: Transport; cluster: string; clock: Clock }) {
+  constructor(options: ClientOptions) {
     this.#transport = options.transport;
     this.#cluster = options.cluster;
+    this.#tenant = options.tenant;
     this.#clock = options.clock;
   }
 
@@ -55,7 +67,7 @@ export class Client {
     return new Run({
       client: this,
       transport: this.#transport,
-      cluster: this.#cluster,
+      events: eventsSubject(this.#cluster, run, this.#tenant),
       clock: this.#clock,
       run,
     });
@@ -68,7 +80,7 @@ export class Client {
 
   /** One question to the job service. @throws RemoteError, RequestFailedError */
   async request<Answer>(verb: JobVerb, body: unknown): Promise<Answer> {
-    const subject = jobsSubject(this.#cluster, verb);
+    const subject = jobsSubject(this.#cluster, verb, this.#tenant);
     const { payload, headers } = encodeBody(body, "application/json");
     const startMs = this.#clock.now();
     for (;;) {
@@ -99,20 +111,21 @@ export class Run {
   readonly run: string;
   readonly #client: Client;
   readonly #transport: Transport;
-  readonly #cluster: string;
+  /** The subject of its events. */
+  readonly #events: string;
   readonly #clock: Clock;
 
   constructor(options: {
     client: Client;
     transport: Transport;
-    cluster: string;
+    events: string;
     clock: Clock;
     run: string;
   }) {
     this.run = options.run;
     this.#client = options.client;
     this.#transport = options.transport;
-    this.#cluster = options.cluster;
+    this.#events = options.events;
     this.#clock = options.clock;
   }
 
@@ -144,8 +157,7 @@ export class Run {
     let next = options.since ?? 0;
     const arrived = new Map<number, RunEvent>();
     let wake = () => {};
-    const subject = eventsSubject(this.#cluster, this.run);
-    const subscription = this.#transport.subscribe(subject, (frame) => {
+    const subscription = this.#transport.subscribe(this.#events, (frame) => {
       const event = decodeBody(frame) as RunEvent;
       if (event.seq >= next) arrived.set(event.seq, event);
       wake();

@@ -22,14 +22,16 @@ import { type BrokerThread, startBrokerThread } from "../src/wire/broker/broker-
 import { credentialOptions } from "../src/wire/credentials.ts";
 import { eventsSubject } from "../src/wire/subjects.ts";
 import { Client, type Run, type RunSummary } from "./client.ts";
+import { logEvent, logIncident } from "./event-lines.ts";
 import type { Incident } from "./incident.ts";
 import { LeasedRoot } from "./leased-root.ts";
 import type { Network } from "./mailbox.ts";
 import { type HostRecord, Membership } from "./membership.ts";
 import { openNetwork, type World } from "./network.ts";
+import { type LogOptions, openProcessLog } from "./process-log.ts";
 import { Registry } from "./registry.ts";
 import { intensity, Root } from "./root.ts";
-import type { RunEvent } from "./run-record.ts";
+import type { PublishEvent } from "./run-record.ts";
 import { backoff } from "./supervisor.ts";
 import { packageVersion } from "./version.ts";
 
@@ -73,6 +75,8 @@ export type ClusterOptions = z.input<typeof clusterOptions> & {
   readonly onHosts?: (hosts: readonly HostRecord[]) => void;
   /** Under a lease: told who leads, while that is another process. */
   readonly onStandby?: (leader: string) => void;
+  /** What becomes of its log, besides what is kept of each run. @default nothing */
+  readonly log?: LogOptions;
   /** How threads are started. @default worker threads */
   readonly launcher?: Launcher;
   /** Clock and disk of its actors. @default the machine's own */
@@ -124,15 +128,21 @@ export class Cluster implements AsyncDisposable {
     this.#broker = broker;
     this.#onIncident = onIncident;
     this.#membership = membershipOf(options);
-    this.#membership.onChange(() => onHosts(this.hosts));
+    this.#membership.onChange(() => {
+      network.log.write("info", "hosts", { actor: "hosts:0", hosts: this.hosts });
+      onHosts(this.hosts);
+    });
     const prefix = `r${process.pid.toString(36)}-`;
-    const publish = (over: Network, event: RunEvent) => {
+    const publish = (over: Network, ...[event, tenant]: Parameters<PublishEvent>) => {
       const { payload, headers } = encodeBody(event, "application/json");
       if (this.#isClosed) return;
-      over.transport.publish(eventsSubject(cluster, event.run), payload, { headers });
+      logEvent(network.log, event);
+      over.transport.publish(eventsSubject(cluster, event.run, tenant), payload, { headers });
     };
     this.client = new Client({ transport, cluster, clock: realClock });
-    this.#launcher = rememberThreads(launcher);
+    this.#launcher = rememberThreads(launcher, ({ line }) => {
+      network.log.write(line.level, line.message, line.fields);
+    });
     const common = {
       network,
       devices,
@@ -151,7 +161,7 @@ export class Cluster implements AsyncDisposable {
     });
     this.lost.catch(() => {}); // Whoever does not look sees a cluster that does nothing.
     if (lease === undefined) {
-      const registry = new Registry(prefix, (event) => publish(network, event));
+      const registry = new Registry(prefix, (...told) => publish(network, ...told));
       this.#root = new Root({ ...common, registry });
       onLeading();
     } else {
@@ -168,11 +178,12 @@ export class Cluster implements AsyncDisposable {
    */
   static async start(given: ClusterOptions = {}): Promise<Cluster> {
     const {
-      onIncident = () => {},
+      onIncident: tellIncident = () => {},
       onHosts = () => {},
       onStandby = () => {},
       launcher = workerLauncher,
       world,
+      log: logOptions,
       ...plain
     } = given;
     const options = checkOptions(clusterOptions, plain);
@@ -184,12 +195,18 @@ export class Cluster implements AsyncDisposable {
     const { name, faultsAllowed, user, pass, nkey, creds, tls } = options;
     const token = tokenOf(broker) ?? options.token;
     const credentials = { token, user, pass, nkey, creds, tls };
+    const log = await openProcessLog(logOptions, [token, user, pass]);
+    const onIncident = (incident: Incident) => {
+      logIncident(log, incident);
+      tellIncident(incident);
+    };
     try {
       const network = await openNetwork({
         connection: { servers: broker?.url ?? options.nats ?? "", ...credentials },
         cluster: name,
         faultsAllowed,
         world,
+        log,
         onError: (offender, error) => tell(onIncident, offender, error),
       });
       const told = { onIncident, onHosts, onStandby };

@@ -22,8 +22,18 @@ export const connectionOptions = z.strictObject({
     .default("c1"),
 });
 
+/** Names that stand in subjects, and in a nats-server's configuration. */
+export const tenantName = z
+  .string()
+  .regex(/^[A-Za-z0-9_-]{1,64}$/, "letters, digits, - and _, at most 64");
+
+const clientOptions = connectionOptions.extend({
+  /** As whom to ask, where a cluster has tenants. Left out: as whoever runs it. */
+  tenant: tenantName.optional(),
+});
+
 /** As a program gives it. */
-export type ConnectionOptions = z.input<typeof connectionOptions>;
+export type ConnectionOptions = z.input<typeof clientOptions>;
 
 /** Longest wait for the broker to be there. */
 const connectMs = 5000;
@@ -34,17 +44,21 @@ const connectMs = 5000;
  * @throws InvalidOptionError, TransportLostError where the broker cannot be reached or refuses us
  */
 export async function connect(given: ConnectionOptions): Promise<Client & AsyncDisposable> {
-  const { transport, cluster } = await transportTo(given, "osiris-client");
-  const client = new Client({ transport, cluster, clock: realClock });
+  const { transport, cluster, tenant } = await transportTo(given, "osiris-client");
+  const client = new Client({ transport, cluster, tenant, clock: realClock });
   return Object.assign(client, { [Symbol.asyncDispose]: () => transport.close() });
 }
 
-/** A connection to a cluster's broker, and the cluster's name. @throws as `connect` */
+/** A connection to a cluster's broker, and what stands in its subjects. @throws as `connect` */
 export async function transportTo(
   given: ConnectionOptions,
   name: string,
-): Promise<{ readonly transport: Transport; readonly cluster: string }> {
-  const { nats, cluster, ...credentials } = checkOptions(connectionOptions, given);
+): Promise<{
+  readonly transport: Transport;
+  readonly cluster: string;
+  readonly tenant: string | undefined;
+}> {
+  const { nats, cluster, tenant, ...credentials } = checkOptions(clientOptions, given);
   const transport = await connectNats({
     ...credentials,
     servers: nats,
@@ -52,5 +66,5 @@ export async function transportTo(
     deadlineMs: connectMs,
     onError: () => {}, // What the broker complains of comes back as a request that failed.
   });
-  return { transport, cluster };
+  return { transport, cluster, tenant };
 }

@@ -12,12 +12,12 @@ import {
   type Assembly,
   assemblyOf,
   type DataPlan,
-  dataPlanSchema,
   derive,
   type HostPlace,
   hostPlaceOf,
   hostPlaces,
 } from "./assembly.ts";
+import { dataPlanSchema } from "./assembly-schema.ts";
 import type { MessageEvent } from "./listening.ts";
 import {
   type ActorMessage,

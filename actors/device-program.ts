@@ -17,6 +17,7 @@ import { createPipeWriter } from "../src/exchange/byte-pipe.ts";
 import type { Cells } from "../src/exchange/cells.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import type { Kernels } from "../src/kernels/kernels.ts";
+import type { Log } from "../src/log.ts";
 import { createDeviceState, type DeviceState } from "../src/training/device-state.ts";
 import { idCountsOf, type TableIdCounts } from "../src/training/dynamic-ids.ts";
 import { scoreAll } from "../src/training/evaluation.ts";
@@ -26,7 +27,7 @@ import { createPipeline, type Pipeline } from "../src/training/pipeline.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
 import { createStepMeter } from "../src/training/step-meter.ts";
 import { writeCurves } from "../src/training/tier-advice.ts";
-import { openExistingStore } from "../storage/directory-checkpoint-store.ts";
+import { openParts } from "../storage/part-files.ts";
 import { sendItem } from "../storage/part-stream.ts";
 import { createRowsBelow } from "../storage/tiers/ring.ts";
 import {
@@ -74,6 +75,7 @@ export interface DevicePorts {
   readonly disk: Disk;
   /** For the meter of the steps alone. */
   readonly clock: Clock;
+  readonly log: Log["write"];
   /** The next command; waits as the cells do. */
   nextCommand(): Promise<DeviceCommand>;
   tell(report: DeviceReport): void;
@@ -114,6 +116,7 @@ export async function runDevice(
     device: rank,
     readers,
   });
+  const restoresFromMs = ports.clock.now();
   const kept = (await below?.kept()) ?? new Set<number>();
   await restore(device, assembly, ports, kept);
   const save = createSaves(device, assembly, { derived, memory, cells, kept });
@@ -123,7 +126,10 @@ export async function runDevice(
   const pipeline = createPipeline({ device, intake, depth, steps, meter });
   const curves = memory.curves[rank] && new Float64Array(memory.curves[rank]);
   let step = assembly.fromStep;
-  tell({ type: "ready", step, arithmetic: kernels.arithmetic });
+  const ready = { step, arithmetic: kernels.arithmetic };
+  const restoreMs = Math.round(ports.clock.now() - restoresFromMs);
+  ports.log("info", "ready", { ...ready, restoreMs });
+  tell({ type: "ready", ...ready });
 
   for (;;) {
     const command = await ports.nextCommand();
@@ -131,6 +137,7 @@ export async function runDevice(
       case "run": {
         const window = await runWindow(device, pipeline, progress, step, command, curves);
         step = window.step;
+        ports.log("debug", "reached", { step, steps: window.steps, isPaused: window.isPaused });
         tell({ type: "reached", ...window });
         break;
       }
@@ -143,6 +150,7 @@ export async function runDevice(
       case "save": {
         const { cut, isBaseline } = command;
         const stallMs = await meter.cut(() => save(cut, isBaseline));
+        ports.log("debug", "cut", { step: cut, stallMs });
         tell({ type: "cut", cut, stallMs });
         break;
       }
@@ -231,7 +239,7 @@ async function restore(
   if (manifest.arithmetic !== device.kernels.arithmetic) {
     throw new ArithmeticMismatchError(manifest.arithmetic, device.kernels.arithmetic);
   }
-  const store = openExistingStore(job.checkpoint.directory, ports.disk);
+  const store = openParts(job.checkpoint.directory, ports.disk);
   const names = manifest.parts.map(({ name }) => name);
   for (const name of partsNeeded(device, names, kept)) {
     await restorePart(device, name, store.readLayers(manifest, name), kept);

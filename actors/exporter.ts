@@ -6,9 +6,9 @@
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import { decodeBody } from "../src/wire/body.ts";
-import { eventsPattern } from "../src/wire/subjects.ts";
+import { eventsPatterns } from "../src/wire/subjects.ts";
 import { type ConnectionOptions, transportTo } from "./connect.ts";
-import type { RunEvent } from "./run-record.ts";
+import type { RunEvent } from "./run-events.ts";
 
 /** Figures of a cluster. Close it, or declare it with `await using`. */
 export interface Exporter extends AsyncDisposable {
@@ -27,14 +27,16 @@ export async function openExporter(given: ConnectionOptions): Promise<Exporter> 
   collectDefaultMetrics({ register: registry });
   const figures = createFigures(registry);
   const over: string[] = [];
-  transport.subscribe(eventsPattern(cluster), (frame) => {
-    const event = decodeBody(frame) as RunEvent;
-    note(figures, event);
-    if (event.type !== "run.finished" && event.type !== "run.failed") return;
-    over.push(event.run);
-    const old = over.splice(0, Math.max(0, over.length - finishedMax));
-    for (const run of old) void forget(figures, run);
-  });
+  for (const pattern of eventsPatterns(cluster)) {
+    transport.subscribe(pattern, (frame) => {
+      const event = decodeBody(frame) as RunEvent;
+      note(figures, event);
+      if (event.type !== "run.finished" && event.type !== "run.failed") return;
+      over.push(event.run);
+      const old = over.splice(0, Math.max(0, over.length - finishedMax));
+      for (const run of old) void forget(figures, run);
+    });
+  }
   await transport.flush();
   return {
     text: () => registry.metrics(),

@@ -101,6 +101,7 @@ const machine = setup({
       const { network, launcher, assembly, memory } = context;
       const { first, count, host, position } = context.place;
       checkShared(assembly, host, network.disk); // G3
+      tellAssembled(context);
       const common = { network, launcher, assembly, memory };
       if (assembly.hosts.length > 1) {
         enqueue.spawnChild("bridge", { id: `bridge:${host}`, input: { ...common, position } });
@@ -234,6 +235,14 @@ function placeOfHost({ assembly, host }: HostGenerationInput): HostPlace {
   const place = hostPlaces(assembly).find((one) => one.host === host);
   if (place === undefined) throw new RangeError(`The generation has no host ${host}`);
   return place;
+}
+
+function tellAssembled({ network, assembly, host, place }: HostGenerationContext): void {
+  const { run, generation, job, fromStep: step } = assembly;
+  network.log.keep(run, job.checkpoint.directory, `host-${host}`);
+  const { first, count: devices } = place;
+  const fields = { run, generation, step, host, actor: `host:${host}`, first, devices };
+  network.log.write("info", "assembled", fields);
 }
 
 /** Counters as they are now. */

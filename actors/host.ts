@@ -25,7 +25,8 @@ import {
 import { FrameCorruptError, recordError } from "../src/errors.ts";
 import { resolveJob } from "../src/job.ts";
 import type { Launcher, ThreadEnd } from "../src/launcher.ts";
-import { type Assembly, assemblySchema, type DataPlan } from "./assembly.ts";
+import type { Assembly, DataPlan } from "./assembly.ts";
+import { assemblySchema } from "./assembly-schema.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { hostGenerationMachine } from "./host-generation.ts";

@@ -7,11 +7,15 @@
 //   osiris.<cluster>.jobs.events   { run, since?, most? } → { events: [ … ] }
 //   osiris.<cluster>.jobs.cancel   { run }                → { run, status }
 //   osiris.<cluster>.jobs.scale    { run, devices }       → { run, status, devices }
-//   osiris.<cluster>.jobs.schema   { }                    → { version, job, requests }
+//   osiris.<cluster>.jobs.schema   { }                    → { version, job, requests, event }
 //
 // A request that cannot be served is answered { error: { code, message } }; where options are
 // wrong, it has `problems` too: { option, message } of each. Events of a run are published on
 // osiris.<cluster>.runs.<run>.events, as JSON, numbered by `seq` without gaps.
+//
+// A tenant asks on osiris.<cluster>.jobs.<tenant>.<verb>: it knows its own runs and no others, and
+// their events are told on osiris.<cluster>.runs.<tenant>.<run>.events. Who may use which subject
+// is the broker's to say.
 //
 // Whoever looks for services finds it, as `osiris-<cluster>` (service-discovery.ts).
 //
@@ -26,14 +30,16 @@ import { type ErrorRecord, InvalidOptionError, recordError } from "../src/errors
 import { jobJsonSchema, resolveJob } from "../src/job.ts";
 import { checkOptions, expected } from "../src/options.ts";
 import { contentTypeOf, decodeBody, encodeBody } from "../src/wire/body.ts";
-import { eventsSubject, jobsSubject } from "../src/wire/subjects.ts";
+import { eventsSubject, jobsSubject, tenantOf, tenantsPattern } from "../src/wire/subjects.ts";
 import type { Frame } from "../src/wire/transport.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
+import { tenantName } from "./connect.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { listening } from "./listening.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
 import type { Registry } from "./registry.ts";
+import { runEventSchema } from "./run-events.ts";
 import type { RunRecord } from "./run-record.ts";
 import { openDiscovery, type ServiceIdentity } from "./service-discovery.ts";
 import { packageVersion } from "./version.ts";
@@ -73,17 +79,16 @@ const serving = fromCallback<{ type: string }, JobServiceInput>(({ input }) => {
     return { name: verb, subject: jobsSubject(cluster, verb), queue };
   });
   const discovery = openDiscovery(input.network, identityOf(cluster), endpoints);
-  const subscriptions = endpoints.map(({ name: verb, subject }) =>
-    transport.subscribe(
-      subject,
-      (frame) => {
-        const { reply } = frame;
-        if (reply === undefined) return;
-        const answer = discovery.count(verb, () => answerOf(input, verb, frame), refusalOf);
-        const { payload, headers } = encodeBody(answer.body, contentTypeOf(frame));
-        transport.publish(reply, payload, { headers: { ...headers, ...errorHeaders(answer) } });
-      },
-      { queue },
+  const answer = (verb: JobVerb) => (frame: Frame) => {
+    const { reply } = frame;
+    if (reply === undefined) return;
+    const given = discovery.count(verb, () => answerOf(input, verb, frame), refusalOf);
+    const { payload, headers } = encodeBody(given.body, contentTypeOf(frame));
+    transport.publish(reply, payload, { headers: { ...headers, ...errorHeaders(given) } });
+  };
+  const subscriptions = endpoints.flatMap(({ name: verb, subject }) =>
+    [subject, tenantsPattern(cluster, verb)].map((asked) =>
+      transport.subscribe(asked, answer(verb), { queue }),
     ),
   );
   return () => {
@@ -137,7 +142,8 @@ interface Answer {
 /** S1 */
 function answerOf(input: JobServiceInput, verb: JobVerb, frame: Frame): Answer {
   try {
-    return { body: serve(input, verb, decodeBody(frame) ?? {}) };
+    const tenant = checkOptions(tenantName.optional(), tenantOf(frame.subject), "tenant");
+    return { body: serve(input, verb, decodeBody(frame) ?? {}, tenant) };
   } catch (error) {
     const refusal = recordError(error);
     const { code, message } = refusal;
@@ -163,7 +169,13 @@ function errorHeaders({ refusal }: Answer): Record<string, string> {
   };
 }
 
-function serve({ network, registry, membership }: JobServiceInput, verb: JobVerb, body: unknown) {
+function serve(
+  { network, registry, membership }: JobServiceInput,
+  verb: JobVerb,
+  body: unknown,
+  tenant: string | undefined,
+) {
+  const recordOf = (id: string) => ownRecord(registry, id, tenant);
   switch (verb) {
     case "submit": {
       const request = checkOptions(requests.submit, body);
@@ -173,37 +185,39 @@ function serve({ network, registry, membership }: JobServiceInput, verb: JobVerb
       if (used > job.slices) {
         throw expected("slices", `at least the number of devices, ${used}`, job.slices);
       }
-      const record = registry.add(job, request.key);
+      const record = registry.add(job, { key: request.key, tenant });
       if (record.since(0, 1).length === 0) {
         record.append(0, { type: "run.queued", name: job.name });
         registry.changed();
       }
       const { run: id, status } = record;
-      return { run: id, status, events: eventsSubject(network.cluster, id) };
+      return { run: id, status, events: eventsSubject(network.cluster, id, tenant) };
     }
     case "status":
-      return statusOf(recordOf(registry, checkOptions(requests.status, body).run));
+      return statusOf(recordOf(checkOptions(requests.status, body).run));
     case "list":
       checkOptions(requests.list, body);
       return {
-        runs: registry.all().map((record) => {
-          const { run: id, job, status } = record;
-          return { run: id, name: job.name, status };
-        }),
+        runs: registry
+          .all()
+          .filter((record) => isSeenBy(record, tenant))
+          .map(({ run: id, job, tenant: of, status }) => {
+            return { run: id, name: job.name, tenant: of, status };
+          }),
       };
     case "events": {
       const request = checkOptions(requests.events, body);
-      return { events: recordOf(registry, request.run).since(request.since, request.most) };
+      return { events: recordOf(request.run).since(request.since, request.most) };
     }
     case "cancel": {
-      const record = recordOf(registry, checkOptions(requests.cancel, body).run);
+      const record = recordOf(checkOptions(requests.cancel, body).run);
       record.cancel();
       registry.changed();
       return { run: record.run, status: record.status };
     }
     case "scale": {
       const request = checkOptions(requests.scale, body);
-      const record = recordOf(registry, request.run);
+      const record = recordOf(request.run);
       const { run: id, status, job } = record;
       const { devices } = request;
       if (record.isOver) throw expected("run", "one that is not over", `${id}, ${status}`);
@@ -229,7 +243,7 @@ function devicesThere(membership: Membership, devices: number): number {
   return there;
 }
 
-/** JSON Schema of a job, and of the requests, as those who send them write them. */
+/** JSON Schema of a job and of the requests, as those who send them write them, and of events. */
 function schemas() {
   const schemaOf = (schema: z.ZodType) =>
     z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
@@ -238,16 +252,24 @@ function schemas() {
     version: schemaVersion,
     job: jobJsonSchema(),
     requests: Object.fromEntries(forRequests),
+    event: schemaOf(runEventSchema),
   };
 }
 
-function recordOf(registry: Registry, id: string): RunRecord {
+/** What is another's is answered as what is not there. @throws InvalidOptionError */
+function ownRecord(registry: Registry, id: string, tenant: string | undefined): RunRecord {
   const record = registry.get(id);
-  if (record === undefined) throw expected("run", "the name of a run of this cluster", id);
+  if (record === undefined || !isSeenBy(record, tenant))
+    throw expected("run", "the name of a run of this cluster", id);
   return record;
 }
 
+/** Whoever runs the cluster sees all runs, a tenant its own. */
+function isSeenBy(record: RunRecord, tenant: string | undefined): boolean {
+  return tenant === undefined || record.tenant === tenant;
+}
+
 function statusOf(record: RunRecord) {
-  const { run: id, job, status, result, error } = record;
-  return { run: id, name: job.name, status, result, error };
+  const { run: id, job, tenant, status, result, error } = record;
+  return { run: id, name: job.name, tenant, status, result, error };
 }

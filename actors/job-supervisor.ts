@@ -48,7 +48,8 @@ import { listening } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { devicesOf, type HostShare, type Membership } from "./membership.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
-import type { RunRecord, RunResult } from "./run-record.ts";
+import type { RunResult } from "./run-events.ts";
+import type { RunRecord } from "./run-record.ts";
 import { devicesMax, holding, watchingWish } from "./scaling.ts";
 import { backoff } from "./supervisor.ts";
 import { trainingCoordinatorMachine } from "./training-coordinator.ts";
@@ -278,7 +279,10 @@ const machine = setup({
           input: ({ context }) => context,
           onDone: {
             target: "running",
-            actions: assign({ claimed: ({ event }) => event.output }),
+            actions: [
+              assign({ claimed: ({ event }) => event.output }),
+              ({ context }) => tellClaimed(context),
+            ],
           },
           onError: { target: "restarting", actions: "childEnded" },
         },
@@ -331,6 +335,15 @@ function gatheringOf({ network, membership, hosts, record, failedAtMs }: JobSupe
       record.append(0, { type: "run.waiting", devices: membership.devices, wanted });
     },
   };
+}
+
+function tellClaimed({ network, record, job, claimed, hosts }: JobSupervisorContext): void {
+  const { generation, latest } = claimed ?? {};
+  const { run } = record;
+  network.log.keep(run, job.checkpoint.directory, "root");
+  const from = { step: latest?.cut ?? 0, hosts: hosts.map(({ host }) => host) };
+  const fields = { run, generation: generation ?? 0, actor: `job:${run}`, ...from };
+  network.log.write("info", "generation claimed", fields);
 }
 
 function hasOutput(event: { readonly type: string }): boolean {

@@ -12,10 +12,12 @@ import { openKernels } from "../src/kernels/index.ts";
 import { type Launcher, rememberThreads, workerLauncher } from "../src/launcher.ts";
 import { checkOptions } from "../src/options.ts";
 import { connectionOptions } from "./connect.ts";
+import { logIncident } from "./event-lines.ts";
 import { ActorFailedError, type Incident } from "./incident.ts";
 import { joiningTree } from "./joining.ts";
 import { clusterScope, type Network, openMailbox } from "./mailbox.ts";
 import { openNetwork, type World } from "./network.ts";
+import { type LogOptions, openProcessLog } from "./process-log.ts";
 import { packageVersion } from "./version.ts";
 
 const hostOptions = connectionOptions.extend({
@@ -30,6 +32,8 @@ export type HostOptions = z.input<typeof hostOptions> & {
   readonly onHost?: (host: number | undefined) => void;
   /** Told of each failure that was mended here, and of frames that were no messages. */
   readonly onIncident?: (incident: Incident) => void;
+  /** What becomes of its log, besides what is kept of each run. @default nothing */
+  readonly log?: LogOptions;
   /** How threads are started. @default worker threads */
   readonly launcher?: Launcher;
   /** Clock and disk of its actors. @default the machine's own */
@@ -63,7 +67,9 @@ export class Host implements AsyncDisposable {
     const { network, devices, onHost, onIncident } = parts;
     this.network = network;
     this.devices = devices;
-    this.#launcher = rememberThreads(parts.launcher);
+    this.#launcher = rememberThreads(parts.launcher, ({ line }) => {
+      network.log.write(line.level, line.message, line.fields);
+    });
     let resolveJoined: (host: number) => void = () => {};
     this.joined = new Promise((resolve) => {
       resolveJoined = resolve;
@@ -104,19 +110,27 @@ export class Host implements AsyncDisposable {
    */
   static async join(given: HostOptions): Promise<Host> {
     const {
-      onIncident = () => {},
+      onIncident: tellIncident = () => {},
       onHost = () => {},
       launcher = workerLauncher,
       world,
+      log: logOptions,
       ...plain
     } = given;
     const options = checkOptions(hostOptions, plain);
     const { nats: servers, cluster, devices, faultsAllowed, ...credentials } = options;
+    const { token, user, pass } = credentials;
+    const log = await openProcessLog(logOptions, [token, user, pass]);
+    const onIncident = (incident: Incident) => {
+      logIncident(log, incident);
+      tellIncident(incident);
+    };
     const network = await openNetwork({
       connection: { servers, ...credentials },
       cluster,
       faultsAllowed,
       world,
+      log,
       onError: (offender, error) => {
         const reason = recordError(error);
         onIncident({ offender, supervisor: "process", context: "running", reason });

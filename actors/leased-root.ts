@@ -17,7 +17,8 @@ import { gated } from "./gate.ts";
 import { Leadership } from "./leadership.ts";
 import { Registry } from "./registry.ts";
 import { Root, type RootOptions } from "./root.ts";
-import type { RunEvent } from "./run-record.ts";
+import type { RunEvent } from "./run-events.ts";
+import type { PublishEvent } from "./run-record.ts";
 
 export interface LeasedRootOptions extends Omit<RootOptions, "registry"> {
   /** Where the lease is, and the journal of the runs: seen by all who may lead. */
@@ -26,7 +27,7 @@ export interface LeasedRootOptions extends Omit<RootOptions, "registry"> {
   /** Names of runs begin with it. */
   readonly prefix: string;
   /** Tells the world an event, over this network. */
-  readonly publish: (network: RootOptions["network"], event: RunEvent) => void;
+  readonly publish: (network: RootOptions["network"], ...told: Parameters<PublishEvent>) => void;
   readonly onStandby: (leader: string) => void;
   readonly onLeading: () => void;
   /** LeadershipLostError, or what the disk refused when it began to lead. */
@@ -96,9 +97,9 @@ export class LeasedRoot {
     const journal = new RunJournal<RunEvent>(network.disk, directory, term);
     const registry: Registry = new Registry(
       `${prefix}${term}-`,
-      (event) => {
+      (event, tenant) => {
         if ("error" in event && event.error.code === "GENERATION_FENCED") this.#refused++;
-        publish(network, event);
+        publish(network, event, tenant);
       },
       (entry) => {
         if (journal.isLong) journal.begin(registry.entries());

@@ -4,6 +4,7 @@
 import type { Clock } from "../src/clock.ts";
 import type { Disk } from "../src/disk.ts";
 import { StepTimeoutError } from "../src/errors.ts";
+import type { Log } from "../src/log.ts";
 import type { MessageOf, OutgoingOf } from "../src/wire/codec.ts";
 import type { Credentials } from "../src/wire/credentials.ts";
 import { type Messages, messages } from "../src/wire/messages.ts";
@@ -53,6 +54,7 @@ export interface Network {
   readonly clock: Clock;
   /** Where checkpoints and caches lie. */
   readonly disk: Disk;
+  readonly log: Log;
   /** How long the broker has been within reach; 0 while it is not: silence means nothing then. */
   connectedForMs(): number;
   /** Whether `chaos.throw` is obeyed. */

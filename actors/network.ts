@@ -2,6 +2,7 @@
 
 import { type Clock, realClock } from "../src/clock.ts";
 import { type Disk, realDisk } from "../src/disk.ts";
+import { type Log, silentLog } from "../src/log.ts";
 import { connectNats } from "../src/wire/nats-transport.ts";
 import type { Transport } from "../src/wire/transport.ts";
 import type { Connection, Network } from "./mailbox.ts";
@@ -23,10 +24,12 @@ export async function openNetwork(options: {
   readonly cluster: string;
   readonly faultsAllowed: boolean;
   readonly world?: World | undefined;
+  /** @default nobody reads it */
+  readonly log?: Log | undefined;
   /** Told what the broker complained of, and of frames that were no messages. */
   readonly onError: (offender: "transport" | "wire", error: unknown) => void;
 }): Promise<Network> {
-  const { connection, cluster, faultsAllowed, onError } = options;
+  const { connection, cluster, faultsAllowed, log = silentLog, onError } = options;
   const { clock = realClock, disk = realDisk } = options.world ?? {};
   const transport = await dial(connection, `osiris-${cluster}`, (error) =>
     onError("transport", error),
@@ -37,6 +40,7 @@ export async function openNetwork(options: {
     cluster,
     clock,
     disk,
+    log,
     faultsAllowed,
     connectedForMs: connectedFor(transport, clock),
     onCorrupt: (error) => onError("wire", error),

@@ -4,16 +4,24 @@
 import type { JobSpec } from "../src/job.ts";
 import { resolveJob } from "../src/job.ts";
 import type { JournalEntry } from "../storage/run-journal.ts";
-import { type RunEvent, RunRecord } from "./run-record.ts";
+import type { RunEvent } from "./run-events.ts";
+import { type PublishEvent, RunRecord } from "./run-record.ts";
 
 /** Runs remembered after they are over. */
 const finishedMax = 1000;
+
+/** Who submits a job, and under which key of its own. */
+export interface Submitter {
+  readonly key?: string | undefined;
+  /** Left out: whoever runs the cluster. */
+  readonly tenant?: string | undefined;
+}
 
 export class Registry {
   readonly #records = new Map<string, RunRecord>();
   readonly #runOfKey = new Map<string, string>();
   readonly #listeners = new Set<() => void>();
-  readonly #publish: (event: RunEvent) => void;
+  readonly #publish: PublishEvent;
   readonly #keep: (entry: JournalEntry<RunEvent>) => void;
   readonly #prefix: string;
   #nextRun = 1;
@@ -24,7 +32,7 @@ export class Registry {
    */
   constructor(
     prefix: string,
-    publish: (event: RunEvent) => void,
+    publish: PublishEvent,
     keep: (entry: JournalEntry<RunEvent>) => void = () => {},
   ) {
     this.#prefix = prefix;
@@ -32,13 +40,16 @@ export class Registry {
     this.#keep = keep;
   }
 
-  /** The run of a job; the one that is there, if the key was used before. */
-  add(job: JobSpec, key?: string): RunRecord {
-    const known = key === undefined ? undefined : this.#records.get(this.#runOfKey.get(key) ?? "");
+  /** The run of a job; the one that is there, if the tenant has used the key before. */
+  add(job: JobSpec, { key, tenant }: Submitter = {}): RunRecord {
+    const known =
+      key === undefined
+        ? undefined
+        : this.#records.get(this.#runOfKey.get(ownKey(key, tenant)) ?? "");
     if (known !== undefined) return known;
     const run = `${this.#prefix}${this.#nextRun++}`;
-    this.#keep({ kind: "run", run, job, ...(key === undefined ? {} : { key }) });
-    const record = this.#remember(run, job, key);
+    this.#keep({ kind: "run", run, job, key, tenant });
+    const record = this.#remember({ run, job, tenant }, key);
     this.#forget();
     return record;
   }
@@ -54,7 +65,8 @@ export class Registry {
         continue;
       }
       try {
-        this.#remember(entry.run, resolveJob(entry.job), entry.key);
+        const { run, tenant } = entry;
+        this.#remember({ run, job: resolveJob(entry.job), tenant }, entry.key);
       } catch (error) {
         onUnknown(entry.run, error);
       }
@@ -66,17 +78,20 @@ export class Registry {
   *entries(): Generator<JournalEntry<RunEvent>> {
     const keys = new Map([...this.#runOfKey].map(([key, run]) => [run, key]));
     for (const record of this.all()) {
-      const { run, job } = record;
-      const key = keys.get(run);
-      yield { kind: "run", run, job, ...(key === undefined ? {} : { key }) };
+      const { run, job, tenant } = record;
+      const key = keys.get(run)?.slice(ownKey("", tenant).length);
+      yield { kind: "run", run, job, key, tenant };
       yield* record.entries();
     }
   }
 
-  #remember(run: string, job: JobSpec, key: string | undefined): RunRecord {
-    const record = new RunRecord(run, job, this.#publish, this.#keep);
-    this.#records.set(run, record);
-    if (key !== undefined) this.#runOfKey.set(key, run);
+  #remember(
+    of: { readonly run: string; readonly job: JobSpec; readonly tenant: string | undefined },
+    key: string | undefined,
+  ): RunRecord {
+    const record = new RunRecord(of, this.#publish, this.#keep);
+    this.#records.set(of.run, record);
+    if (key !== undefined) this.#runOfKey.set(ownKey(key, of.tenant), of.run);
     return record;
   }
 
@@ -115,4 +130,9 @@ export class Registry {
       this.#records.delete(record.run);
     }
   }
+}
+
+/** Keys of tenants are apart: no name of a tenant has a `.` in it. */
+function ownKey(key: string, tenant = ""): string {
+  return `${tenant}.${key}`;
 }

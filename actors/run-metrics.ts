@@ -13,14 +13,8 @@ import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
 import type { TableTiers } from "../src/training/tier-advice.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
-import type {
-  CutRecord,
-  DynamicTable,
-  RepairedTable,
-  RunRecord,
-  RunResult,
-  Staleness,
-} from "./run-record.ts";
+import type { CutRecord, DynamicTable, RepairedTable, RunResult, Staleness } from "./run-events.ts";
+import type { RunRecord } from "./run-record.ts";
 
 export interface RunMetrics {
   readonly history: readonly CutRecord[];

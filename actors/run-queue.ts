@@ -20,7 +20,8 @@ import { clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox
 import type { Membership } from "./membership.ts";
 import type { Registry } from "./registry.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
-import type { RunRecord, RunResult } from "./run-record.ts";
+import type { RunResult } from "./run-events.ts";
+import type { RunRecord } from "./run-record.ts";
 import { backoff } from "./supervisor.ts";
 
 export interface RunQueueInput {

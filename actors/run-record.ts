@@ -3,209 +3,12 @@
 
 import type { ErrorRecord } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
-import type { Metrics } from "../src/training/metrics.ts";
-import type { StepTimes } from "../src/training/step-meter.ts";
-import type { TableTiers } from "../src/training/tier-advice.ts";
 import type { JournalEntry } from "../storage/run-journal.ts";
+import type { EventBody, RunEvent, RunResult, RunStatus } from "./run-events.ts";
 import type { DeviceName } from "./straggler-watch.ts";
 
-/** One point of a run's history. */
-export interface CutRecord {
-  /** Steps done. */
-  readonly step: number;
-  /** Mean loss of the steps since the point before. */
-  readonly trainLoss: number;
-  /** Metrics on the held-out samples, where this cut evaluated. */
-  readonly evaluation?: Metrics | undefined;
-}
-
-/** A table, and how many of its ids lay outside it and were clamped or hashed by its policy. */
-export interface RepairedTable {
-  readonly table: string;
-  readonly ids: number;
-}
-
-/** A table with dynamic ids, and what became of them in the steps of a run. */
-export interface DynamicTable {
-  readonly table: string;
-  /** Ids that were given a row, and those that lost theirs; one that came back counts again. */
-  readonly admitted: number;
-  readonly evicted: number;
-  /** Lookups of ids that had no row. */
-  readonly dropped: number;
-  /** Rows of the table, and how many of them ids have. */
-  readonly rows: number;
-  readonly rowsUsed: number;
-}
-
-/** What the steps of a bounded run read of its stale tables. */
-export interface Staleness {
-  /** Steps that read them fresh: the first after the start and after each cut and pause. */
-  readonly freshSteps: number;
-  /** Of each stale table, distinct rows of a step, summed, on which an update was pending. */
-  readonly tables: readonly { readonly table: string; readonly rows: number }[];
-}
-
-/** What a finished run returns. */
-export interface RunResult {
-  readonly run: string;
-  readonly status: "finished" | "stopped-early" | "cancelled";
-  /** The cut of the returned model: the best one, where early stopping asked for it. */
-  readonly step: number;
-  /** SHA-256 tree hash of the returned model: weights and optimizer state. */
-  readonly digest: string;
-  readonly auc?: number | undefined;
-  readonly logLoss?: number | undefined;
-  readonly normalizedEntropy?: number | undefined;
-  readonly calibration?: number | undefined;
-  readonly history: readonly CutRecord[];
-  /** Of all steps of training, each pass counted; tables without any are not in it. */
-  readonly repairedIds: readonly RepairedTable[];
-  /** What all steps read late; left out where no table has `staleness`. */
-  readonly staleness?: Staleness | undefined;
-  /** What became of dynamic ids; left out where no table has any. */
-  readonly dynamicIds?: readonly DynamicTable[] | undefined;
-  /** Checkpoint directory, and the manifest in it that the model is loaded from. */
-  readonly directory: string;
-  readonly manifest: string;
-  /** The last generation: 1 where nothing failed. */
-  readonly generation: number;
-  readonly samplesPerSecond: number;
-  /** Where the time of the last generation's steps went, as far as its hosts have told. */
-  readonly times?: StepTimes | undefined;
-  /**
-   * How long tiers of the last generation waited for room on a full disk, and how long their disk
-   * was slow; left out where neither was.
-   */
-  readonly disk?: { readonly pausedSeconds: number; readonly slowSeconds: number } | undefined;
-  /** Of each cached table, in the last generation: its curve, and what more memory would buy. */
-  readonly tiers?: readonly TableTiers[] | undefined;
-  readonly arithmetic: string;
-}
-
-/** What happened, as whoever tells it says. */
-export type EventBody =
-  | { readonly type: "run.queued"; readonly name: string }
-  /** There are not as many devices yet as it waits for. */
-  | { readonly type: "run.waiting"; readonly devices: number; readonly wanted: number }
-  | { readonly type: "run.preparing"; readonly fraction: number }
-  | {
-      readonly type: "run.prepared";
-      readonly samples: number;
-      readonly heldOut: number;
-      readonly steps: number;
-      readonly quarantined: number;
-      readonly quarantine: readonly { file: string; line: number; reason: string }[];
-      readonly bestAuc?: number | undefined;
-    }
-  | {
-      readonly type: "run.started";
-      readonly fromStep: number;
-      readonly steps: number;
-      readonly devices: number;
-      /** Whose devices they are, in the order of their ranks. */
-      readonly hosts: readonly { readonly host: number; readonly devices: number }[];
-      /** Slices of each device, by rank. */
-      readonly slices: readonly number[];
-      readonly arithmetic: string;
-      /** The one sentence where the kernels are slow, and why. */
-      readonly notice?: string | undefined;
-    }
-  | {
-      readonly type: "run.progress";
-      readonly step: number;
-      readonly steps: number;
-      readonly loss: number;
-      readonly samplesPerSecond: number;
-      /** As in the result, up to the last window of steps that ended. */
-      readonly repairedIds: readonly RepairedTable[];
-      readonly staleness?: Staleness | undefined;
-      readonly dynamicIds?: readonly DynamicTable[] | undefined;
-      /** Where the time of the steps went since the event before. */
-      readonly times?: StepTimes | undefined;
-    }
-  /** It goes on, but not as it should: what is wrong, and what to do about it. */
-  | {
-      readonly type: "run.alert";
-      readonly code: "PIPELINE_SERIAL";
-      readonly step: number;
-      readonly message: string;
-      /** Of the steps that were judged. */
-      readonly times: StepTimes;
-    }
-  /** What lies below a device's memory is not as it should be, or is again. */
-  | {
-      readonly type: "run.tier";
-      readonly device: number;
-      readonly state: "serving" | "paused" | "slow";
-      readonly message: string;
-    }
-  /**
-   * Rows of durable tables below a device, when a generation began: how many need not be read from
-   * the checkpoint (`found`); and when it ended: how many stay beside it (`kept`). Why there are
-   * none.
-   */
-  | {
-      readonly type: "run.durable";
-      readonly device: number;
-      readonly action: "found" | "kept";
-      readonly rows: number;
-      readonly reason?: string | undefined;
-    }
-  | { readonly type: "run.evaluated"; readonly step: number; readonly metrics: Metrics }
-  | {
-      readonly type: "run.checkpointed";
-      readonly step: number;
-      readonly digest: string;
-      readonly best: boolean;
-      readonly bytes: number;
-      /** Longest that a device stood still for it, of which it was kept by the one before. */
-      readonly stallMs: number;
-      readonly waitedMs: number;
-      /** As in the result, so far. */
-      readonly tiers?: readonly TableTiers[] | undefined;
-    }
-  | {
-      readonly type: "run.incident";
-      readonly offender: string;
-      readonly supervisor: string;
-      readonly context: string;
-      readonly error: ErrorRecord;
-    }
-  | {
-      readonly type: "run.recovered";
-      readonly fromStep: number;
-      /** From the incident to the first step after the restore. */
-      readonly seconds: number;
-    }
-  /** A device that the others wait for: it computes a step `factor` times as long as they do. */
-  | {
-      readonly type: "run.straggler";
-      readonly device: number;
-      readonly host: number;
-      readonly factor: number;
-    }
-  /** It goes on with another number of devices, or with those of other hosts. */
-  | {
-      readonly type: "run.scaled";
-      readonly from: number;
-      readonly to: number;
-      /** The cut at which it changed. */
-      readonly step: number;
-      /** From when its devices were told to pause to the first step with the new ones. */
-      readonly seconds: number;
-    }
-  | { readonly type: "run.finished"; readonly result: RunResult }
-  | { readonly type: "run.failed"; readonly error: ErrorRecord };
-
-/** What happened to a run. `seq` counts from 0, without gaps as long as its root lives. */
-export type RunEvent = EventBody & {
-  readonly seq: number;
-  readonly run: string;
-  readonly generation: number;
-};
-
-export type RunStatus = "queued" | "running" | "finished" | "failed" | "cancelled";
+/** Tells the world an event of a run, which is a tenant's or nobody's. */
+export type PublishEvent = (event: RunEvent, tenant: string | undefined) => void;
 
 /** More events than a root tells of a run before they are on disk. */
 const seqsLost = 1000;
@@ -223,6 +26,8 @@ export interface Scaling {
 export class RunRecord {
   readonly run: string;
   readonly job: JobSpec;
+  /** Whose it is; undefined: of whoever runs the cluster. */
+  readonly tenant: string | undefined;
   status: RunStatus = "queued";
   isCancelAsked = false;
   /** A change of its devices that has begun, until the first step with others. */
@@ -235,17 +40,17 @@ export class RunRecord {
   #nextSeq = 0;
   #devicesAsked: number | undefined;
   readonly #onScale = new Set<() => void>();
-  readonly #publish: (event: RunEvent) => void;
+  readonly #publish: PublishEvent;
   readonly #keep: (entry: JournalEntry<RunEvent>) => void;
 
   constructor(
-    run: string,
-    job: JobSpec,
-    publish: (event: RunEvent) => void,
+    { run, job, tenant }: Pick<RunRecord, "run" | "job"> & { readonly tenant?: string | undefined },
+    publish: PublishEvent,
     keep: (entry: JournalEntry<RunEvent>) => void = () => {},
   ) {
     this.run = run;
     this.job = job;
+    this.tenant = tenant;
     this.#publish = publish;
     this.#keep = keep;
   }
@@ -255,7 +60,7 @@ export class RunRecord {
     const event: RunEvent = { ...body, seq: this.#nextSeq, run: this.run, generation };
     this.#keep({ kind: "event", run: this.run, event });
     this.#note(event);
-    this.#publish(event);
+    this.#publish(event, this.tenant);
   }
 
   /** Takes up what a journal has of it, from a root that is gone. */

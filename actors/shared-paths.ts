@@ -4,7 +4,7 @@
 import { resolve } from "node:path";
 import type { Disk } from "../src/disk.ts";
 import { PathNotSharedError } from "../src/errors.ts";
-import { pathsOf } from "../storage/manifest.ts";
+import { pathsOf } from "../storage/store-paths.ts";
 import type { Assembly } from "./assembly.ts";
 
 /**

@@ -8,9 +8,9 @@ import type { ErrorRecord } from "../src/errors.ts";
 import { type Sleep, sleepTurning } from "../src/exchange/atomic-cells.ts";
 import type { Cells } from "../src/exchange/cells.ts";
 import type { Kernels } from "../src/kernels/kernels.ts";
+import type { Observation } from "../src/launcher.ts";
 import type { Transport } from "../src/wire/transport.ts";
 import type { Connection } from "./mailbox.ts";
-import { dial } from "./network.ts";
 
 export interface ThreadPorts {
   readonly clock: Clock;
@@ -27,6 +27,8 @@ export interface ThreadPorts {
   wrapKernels(kernels: Kernels): Kernels;
   /** Tells the thread's actor. */
   report(value: unknown): void;
+  /** Tells whoever watches the process. */
+  observe(observation: Observation): void;
   /** The last word: why the program failed. */
   fail(error: ErrorRecord): void;
   /** The oldest command that was not taken; undefined: there is none. */
@@ -44,8 +46,13 @@ export function workerPorts(port: MessagePort): ThreadPorts {
     wrapCells: (cells) => cells,
     wrapKernels: (kernels) => kernels,
     report: (value) => port.postMessage({ report: value }),
+    observe: (observation) => port.postMessage({ observed: observation }),
     fail: (error) => port.postMessage({ failed: error }),
     take: () => receiveMessageOnPort(port)?.message,
-    dial: (connection, name) => dial(connection, name, () => {}),
+    // Loaded by those threads alone that need it: it takes as long as all the rest of a thread.
+    async dial(connection, name) {
+      const { dial } = await import("./network.ts");
+      return dial(connection, name, () => {});
+    },
   };
 }

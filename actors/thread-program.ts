@@ -1,24 +1,18 @@
-// What runs on a thread: the program of its task, over the ports that it was given. A device's
-// thread never turns its event loop: it waits on its doorbell.
+// What runs on a thread: the program of its task, over the ports that it was given. It loads that
+// program alone, as all of them take three times as long. A device's thread never turns its event
+// loop: it waits on its doorbell.
 
-import type { Clock } from "../src/clock.ts";
 import { GenerationAbortedError, recordError } from "../src/errors.ts";
-import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import type { Cells } from "../src/exchange/cells.ts";
-import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import type { JobSpec } from "../src/job.ts";
 import { openKernels } from "../src/kernels/index.ts";
+import type { Log } from "../src/log.ts";
 import type { TierCommand } from "../storage/tiers/serve.ts";
 import { type Assembly, derive, type GenerationMemory, openCells } from "./assembly.ts";
-import { type BridgeTask, runBridge } from "./bridge-program.ts";
-import { calibrationShape, measureDevice } from "./calibration-program.ts";
+import type { BridgeTask } from "./bridge-program.ts";
 import type { CalibrationSize } from "./calibration-time.ts";
-import { type DeviceCommand, type DeviceReport, runDevice } from "./device-program.ts";
-import { prepareData } from "./preparation.ts";
-import { runReader } from "./reader-program.ts";
+import type { DeviceCommand, DeviceReport } from "./device-program.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
-import { runTier } from "./tier-program.ts";
-import { runWriter } from "./writer-program.ts";
 
 /** What a thread is started with. */
 export type ThreadTask =
@@ -49,14 +43,17 @@ export interface ParticipantTask {
 /** Runs a task to its end; where it fails, `ports` are told why. */
 export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<void> {
   const { clock, disk, wrapCells, report: tell } = ports;
+  const log = logOf(task, ports);
   try {
+    log("debug", "started");
     switch (task.program) {
       case "device":
-        return await device(task, ports);
+        return await device(task, ports, log);
       case "reader": {
         const { assembly, memory, index } = task;
         const cells = openIdle(task, assembly.devices + (index % assembly.job.readers), ports);
         const forReader = { cells: wrapCells(cells), disk, clock };
+        const { runReader } = await import("./reader-program.ts");
         return await runReader(assembly, memory, index, forReader);
       }
       case "tier": {
@@ -65,33 +62,57 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const kernels = openKernels(assembly.job.arithmetic);
         const nextCommand = () => ports.take() as TierCommand | undefined;
         const given = { kernels, cells, clock, disk, pause: ports.pause, nextCommand, tell };
+        const { runTier } = await import("./tier-program.ts");
         return await runTier(assembly, memory, index, given);
       }
       case "writer": {
         const { assembly, memory, index } = task;
         const cells = wrapCells(openIdle(task, derive(assembly).writerOf(index), ports));
         const forWriter = { cells, disk, clock, sleep: ports.sleep, tell };
+        const { runWriter } = await import("./writer-program.ts");
         return await runWriter(assembly, memory, index, forWriter);
       }
       case "bridge": {
         const turning = { ...ports, sleep: ports.sleepTurning };
         const cells = wrapCells(openIdle(task, derive(task.assembly).bridge, turning));
+        const { runBridge } = await import("./bridge-program.ts");
         return await runBridge(task, { clock, cells, dial: ports.dial, tell });
       }
       case "prepare": {
         const onProgress = (fraction: number) => tell({ type: "preparing", fraction });
+        const { prepareData } = await import("./preparation.ts");
         const plan = await prepareData(task.job, disk, onProgress);
         return tell({ type: "prepared", plan });
       }
-      case "calibrate":
-        return tell(await calibrationOf(task, clock));
+      case "calibrate": {
+        const { runCalibration } = await import("./calibration-program.ts");
+        return tell(await runCalibration(task, clock));
+      }
       default:
         return task satisfies never;
     }
   } catch (error) {
     if (error instanceof GenerationAbortedError) return;
-    ports.fail(recordError(error));
+    const record = recordError(error);
+    const stack = error instanceof Error ? error.stack : undefined;
+    log("error", record.message, { code: record.code, stack });
+    ports.fail(record);
   }
+}
+
+/** Lines about what a thread takes part in, in its own order. */
+function logOf(task: ThreadTask, ports: ThreadPorts): Log["write"] {
+  const { program } = task;
+  const scope =
+    "assembly" in task
+      ? {
+          run: task.assembly.run,
+          generation: task.assembly.generation,
+          actor: `${program}:${task.index}`,
+        }
+      : { actor: program };
+  return (level, message, fields) =>
+    ports.observe({ line: { level, message, fields: { ...scope, ...fields } } });
 }
 
 /** Cells of a participant that may wait for ever: others count its time. */
@@ -104,16 +125,18 @@ function openIdle(
   return openCells(assembly, memory, participant, { clock, deadlineMs, sleep });
 }
 
-async function device(task: ParticipantTask, ports: ThreadPorts): Promise<void> {
+async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write"]): Promise<void> {
   const { assembly, memory, index } = task;
   const { clock, disk, sleep, wrapCells } = ports;
   const { stepDeadlineMs: deadlineMs, arithmetic } = assembly.job;
   const idle = openIdle(task, index, ports); // Between commands it is the coordinator that counts.
+  const { runDevice } = await import("./device-program.ts");
   await runDevice(assembly, memory, index, {
     kernels: ports.wrapKernels(openKernels(arithmetic)),
     cells: wrapCells(openCells(assembly, memory, index, { clock, deadlineMs, sleep })),
     disk,
     clock,
+    log,
     tell: (report: DeviceReport) => ports.report(report),
     async nextCommand() {
       let command: DeviceCommand | undefined;
@@ -127,23 +150,4 @@ async function device(task: ParticipantTask, ports: ThreadPorts): Promise<void> 
       return command ?? { type: "end" };
     },
   });
-}
-
-/** Longest that one measurement waits for another thread's. */
-const calibrationDeadlineMs = 300_000;
-
-function calibrationOf(task: CalibrationTask, clock: Clock) {
-  const { rank, devices, arithmetic, size, words, memory } = task;
-  const kernels = openKernels(arithmetic);
-  const cells = createAtomicCells({
-    words: new Int32Array(words),
-    participants: devices,
-    participant: rank,
-    generation: 1,
-    deadlineMs: calibrationDeadlineMs,
-    clock,
-  });
-  const shape = calibrationShape(size, devices);
-  const exchange = createSharedMemoryExchange({ shape, rank, memory, cells, kernels });
-  return measureDevice(kernels, exchange, clock, size);
 }

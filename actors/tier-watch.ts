@@ -2,7 +2,7 @@
 // trouble. Plain data and pure functions.
 
 import type { JobSpec } from "../src/job.ts";
-import type { EventBody } from "./run-record.ts";
+import type { EventBody } from "./run-events.ts";
 import type { TierNews } from "./tier.ts";
 
 /** By device. */

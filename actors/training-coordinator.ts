@@ -58,8 +58,8 @@ import { hostWatchMachine, watchingMembership } from "./host-watch.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { devicesOf } from "./membership.ts";
 import { afterTelling, timesOfAll } from "./pipeline-watch.ts";
+import type { RunResult } from "./run-events.ts";
 import { afterCheckpoint, afterEvaluation, afterWindow, resultOf } from "./run-metrics.ts";
-import type { RunResult } from "./run-record.ts";
 import { watchingScale } from "./scaling.ts";
 import { troubleOf } from "./tier-watch.ts";
 

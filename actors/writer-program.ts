@@ -10,8 +10,8 @@ import { StoreFailedError } from "../src/errors.ts";
 import type { Sleep } from "../src/exchange/atomic-cells.ts";
 import { createPipeReader } from "../src/exchange/byte-pipe.ts";
 import type { Cells } from "../src/exchange/cells.ts";
-import { openExistingStore } from "../storage/directory-checkpoint-store.ts";
 import { diskCode } from "../storage/durable-files.ts";
+import { openParts } from "../storage/part-files.ts";
 import { receiveItem } from "../storage/part-stream.ts";
 import { createSaving, type PartSaving, type SavedPart, type Saving } from "../storage/saving.ts";
 import { type Assembly, derive, type GenerationMemory, pipePlaceOf } from "./assembly.ts";
@@ -58,7 +58,7 @@ export async function runWriter(
     switch (item.kind) {
       case "part": {
         if (parts.length === 0) tell({ type: "writing" });
-        const store = openExistingStore(directory, disk);
+        const store = openParts(directory, disk);
         const own = saving ?? createSaving({ store, generation, differential, manifest });
         saving = own;
         stored = bits === 32 ? (bytes) => bytes : createPartQuantiser(bits);

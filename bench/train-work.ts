@@ -4,7 +4,7 @@ import { Zipf } from "../src/data/zipf.ts";
 import type { LocalBatch } from "../src/exchange/batch-ring.ts";
 import { RandomStream } from "../src/random.ts";
 import type { Recipe } from "../src/training/device-state.ts";
-import type { PipelineSpec } from "../src/training/pipeline.ts";
+import type { PipelineSpec } from "../src/training/pipeline-options.ts";
 import { samplesOf, type Topology, type TopologyInput } from "../src/training/topology.ts";
 import type { Link } from "./slow-link.ts";
 

@@ -5,7 +5,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Run } from "../actors/client.ts";
 import type { Incident } from "../actors/incident.ts";
-import type { RunEvent, RunResult } from "../actors/run-record.ts";
+import type { RunEvent, RunResult } from "../actors/run-events.ts";
 import { realClock } from "../src/clock.ts";
 import { type ErrorRecord, RequestFailedError, recordError } from "../src/errors.ts";
 import { type JobOptions, resolveJob } from "../src/job.ts";

@@ -4,7 +4,7 @@
 import type { Run } from "../actors/client.ts";
 import type { Cluster } from "../actors/cluster.ts";
 import { clusterScope, openMailbox, type Role, type RunScope } from "../actors/mailbox.ts";
-import type { RunEvent } from "../actors/run-record.ts";
+import type { RunEvent } from "../actors/run-events.ts";
 import type { BreakableLauncher } from "./breakable-launcher.ts";
 
 /**

@@ -6,7 +6,7 @@
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { Cluster } from "../actors/cluster.ts";
-import type { RunEvent, RunResult } from "../actors/run-record.ts";
+import type { RunEvent, RunResult } from "../actors/run-events.ts";
 import { type JobOptions, resolveJob } from "../src/job.ts";
 import { type Schedule as Steps, scheduleOf } from "../src/training/schedule.ts";
 import { loadModel } from "../storage/load-model.ts";

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { Run } from "../actors/client.ts";
 import { Cluster } from "../actors/cluster.ts";
 import type { Incident } from "../actors/incident.ts";
-import type { RunResult } from "../actors/run-record.ts";
+import type { RunResult } from "../actors/run-events.ts";
 import type { JobOptions } from "../src/job.ts";
 
 /** A run beside its undisturbed twin. */

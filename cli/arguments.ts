@@ -25,6 +25,7 @@ export interface CredentialArguments {
 export interface ConnectionArguments extends CredentialArguments {
   readonly nats: string;
   readonly cluster: string;
+  readonly tenant?: string;
 }
 
 /** Where `osiris up` listens unless told otherwise. */
@@ -53,6 +54,12 @@ export function withConnection(command: Command): Command {
       new Option("--token <TOKEN>", "token that `osiris up` has printed").env("OSIRIS_TOKEN"),
     )
     .option("--cluster <NAME>", "name of the cluster", "c1");
+}
+
+/** Adds the options of who asks the job service of a running cluster. */
+export function withClient(command: Command): Command {
+  const tenant = new Option("--tenant <NAME>", "as whom to ask, where the cluster has tenants");
+  return withConnection(command).addOption(tenant.env("OSIRIS_TENANT"));
 }
 
 /**
@@ -86,8 +93,8 @@ export function credentialsOf(given: CredentialArguments) {
 
 /** The connection that those options ask for. */
 export function connectionOf(given: ConnectionArguments) {
-  const { nats, cluster } = given;
-  return { nats, cluster, ...credentialsOf(given) };
+  const { nats, cluster, tenant } = given;
+  return { nats, cluster, ...(tenant === undefined ? {} : { tenant }), ...credentialsOf(given) };
 }
 
 /** Reads an integer of at least `least`. */

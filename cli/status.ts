@@ -6,8 +6,8 @@ import {
   type CommonOptions,
   type ConnectionArguments,
   connectionOf,
+  withClient,
   withCommon,
-  withConnection,
 } from "./arguments.ts";
 import { plural } from "./format.ts";
 import { reportOf } from "./report.ts";
@@ -18,7 +18,7 @@ export function addStatus(program: Command): void {
     .command("status")
     .argument("[run]", "one run; left out: all of them")
     .description("tell what the runs of a running cluster are doing");
-  withCommon(withConnection(command), [
+  withCommon(withClient(command), [
     "status --token 4f1c...",
     "status r12-1 --token 4f1c... --json",
   ]).action(async (run: string | undefined, options: CommonOptions & ConnectionArguments) => {

@@ -6,8 +6,8 @@ import {
   type CommonOptions,
   type ConnectionArguments,
   connectionOf,
+  withClient,
   withCommon,
-  withConnection,
 } from "./arguments.ts";
 import { exitCodes } from "./failure.ts";
 import { follow } from "./follow.ts";
@@ -29,7 +29,7 @@ export function addSubmit(program: Command): void {
     .description("hand a job to a running cluster (`osiris up`)")
     .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
     .option("--follow", "stay until the run is over; Ctrl-C leaves it running");
-  withCommon(withConnection(command), [
+  withCommon(withClient(command), [
     "submit job.yaml --token 4f1c...",
     "submit job.ts --nats nats://127.0.0.1:4333 --token 4f1c... --follow",
   ]).action(async (job: string, options: SubmitOptions) => {

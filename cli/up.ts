@@ -15,8 +15,9 @@ import {
 import { keepBroker } from "./broker.ts";
 import { plural } from "./format.ts";
 import { interruption } from "./interrupt.ts";
+import { type LogArguments, logOf, withLog } from "./log-output.ts";
 
-interface UpOptions extends CommonOptions, CredentialArguments {
+interface UpOptions extends CommonOptions, CredentialArguments, LogArguments {
   readonly devices: number;
   readonly minDevices?: number;
   readonly port: number;
@@ -45,7 +46,7 @@ export function addUp(program: Command): void {
     )
     .option("--lease <DIR>", "lead, or stand by until whoever leads is gone; seen by all of them")
     .option("--cluster <NAME>", "its name", "c1");
-  withCommon(withCredentials(command), [
+  withCommon(withLog(withCredentials(command)), [
     "up",
     "up --devices 8 --port 4333",
     "up --nats nats://10.0.0.5:4222 --token 4f1c...",
@@ -72,7 +73,7 @@ async function up(options: UpOptions): Promise<void> {
     nats: url,
     onHosts: (hosts) => say(hostsLine(hosts)),
     ...credentialsOf({ ...options, ...(token === undefined ? {} : { token }) }),
-    onIncident: ({ offender, reason }) => say(`  ! ${offender} failed: ${reason.message}`),
+    log: logOf(options, process.stderr.isTTY ? "warn" : "info"),
   });
   tellUp({ url, token, name, devices, brokerPid: broker?.pid, json: options.json === true });
   if (cluster.notice !== undefined) say(cluster.notice);

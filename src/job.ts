@@ -17,11 +17,11 @@ import {
 } from "./model/options.ts";
 import { checkAll, checkOptions, expected } from "./options.ts";
 import { checkCover } from "./planner/assess.ts";
-import { planFileSchema, planOfFile, writePlan } from "./planner/plan-file.ts";
-import { deviceCount, isRowScheme, quantaOf, rowSchemes } from "./planner/shards.ts";
+import { planFileSchema, writePlan } from "./planner/plan-file.ts";
+import { deviceCount, isRowScheme, planOfFile, quantaOf, rowSchemes } from "./planner/shards.ts";
 import { type CheckpointOptions, checkpointOptions } from "./training/checkpoint-options.ts";
 import { earlyStoppingOptions } from "./training/early-stopping.ts";
-import { pipelineOptions } from "./training/pipeline.ts";
+import { pipelineOptions } from "./training/pipeline-options.ts";
 
 const evaluationOptions = z.strictObject({
   /** Held-out data. Left out: a share of the training data is held out instead. */

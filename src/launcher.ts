@@ -2,6 +2,7 @@
 
 import { type ResourceLimits, Worker, type WorkerOptions } from "node:worker_threads";
 import type { ErrorRecord } from "./errors.ts";
+import type { LogLine } from "./log.ts";
 
 /** Why a thread is no more. */
 export type ThreadEnd =
@@ -9,6 +10,11 @@ export type ThreadEnd =
   | { readonly kind: "failed"; readonly error: ErrorRecord }
   /** It said nothing: killed, out of memory, or it left by itself. */
   | { readonly kind: "lost"; readonly reason: string };
+
+/** What a thread tells whoever watches the process, beside its actor. Plain data. */
+export interface Observation {
+  readonly line: LogLine;
+}
 
 /** A running thread. Messages are structured clones; shared memory stays shared. */
 export interface Thread<Command, Report> {
@@ -19,6 +25,8 @@ export interface Thread<Command, Report> {
   kill(): void;
   /** What to do with what it says. Set once, right after the start. */
   onReport(receive: (report: Report) => void): void;
+  /** What to do with what it tells besides. Set once, right after the start. */
+  onObservation(receive: (observation: Observation) => void): void;
 }
 
 /** Starts the program that a module exports as its entry, with `data` as its argument. */
@@ -36,13 +44,22 @@ export function launchWorkers(options: { readonly resourceLimits?: ResourceLimit
   };
 }
 
+/** What comes from a worker thread (actors/thread-ports.ts). */
+export interface WorkerMessage<Report> {
+  readonly failed?: ErrorRecord;
+  readonly report?: Report;
+  readonly observed?: Observation;
+}
+
 function startWorker<Command, Report>(entry: URL, options: WorkerOptions): Thread<Command, Report> {
   const worker = new Worker(entry, options);
   let receive: (report: Report) => void = () => {};
+  let observe: (observation: Observation) => void = () => {};
   let failure: ErrorRecord | undefined;
-  worker.on("message", (message: { failed?: ErrorRecord; report?: Report; done?: true }) => {
+  worker.on("message", (message: WorkerMessage<Report>) => {
     if (message.failed !== undefined) failure = message.failed;
     else if (message.report !== undefined) receive(message.report);
+    else if (message.observed !== undefined) observe(message.observed);
   });
   const ended = new Promise<ThreadEnd>((resolve) => {
     let crash: Error | undefined;
@@ -63,15 +80,25 @@ function startWorker<Command, Report>(entry: URL, options: WorkerOptions): Threa
     onReport(next) {
       receive = next;
     },
+    onObservation(next) {
+      observe = next;
+    },
   };
 }
 
-/** A launcher that remembers what it started, so that whoever closes can wait until all is gone. */
-export function rememberThreads(inner: Launcher): Launcher & { allEnded(): Promise<void> } {
+/**
+ * A launcher that remembers what it started, so that whoever closes can wait until all is gone, and
+ * hands on what its threads tell besides.
+ */
+export function rememberThreads(
+  inner: Launcher,
+  observe: (observation: Observation) => void,
+): Launcher & { allEnded(): Promise<void> } {
   const running = new Set<Promise<ThreadEnd>>();
   return {
     start<Command, Report>(entry: URL, data: unknown, name: string): Thread<Command, Report> {
       const thread = inner.start<Command, Report>(entry, data, name);
+      thread.onObservation(observe);
       running.add(thread.ended);
       void thread.ended.then(() => running.delete(thread.ended));
       return thread;

@@ -11,32 +11,22 @@
 //
 //   newest record ─▶ its checkpoints, newest cut first ─▶ the one it goes on from ─▶ and so on
 
-import { strict as assert } from "node:assert";
 import { dirname } from "node:path";
-import type { Disk } from "../src/disk.ts";
-import {
-  CheckpointCorruptError,
-  CheckpointMissingError,
-  GenerationFencedError,
-  StoreFailedError,
-} from "../src/errors.ts";
+import { CheckpointCorruptError, CheckpointMissingError, StoreFailedError } from "../src/errors.ts";
 import type { Damage, Generation, Manifest } from "./checkpoint-store.ts";
 import { diskCode, onDisk, readWhole } from "./durable-files.ts";
+import { type FencedPlace, newestGeneration } from "./fence.ts";
 import {
   decodeGeneration,
   decodeManifest,
   encodeRecord,
   formatVersion,
   type GenerationRecord,
-  parseCheckpointName,
-  parseGenerationName,
-  type StorePaths,
 } from "./manifest.ts";
+import { parseCheckpointName } from "./store-paths.ts";
 
-/** A store's directory, as the functions here need it. */
-export interface Place {
-  readonly disk: Disk;
-  readonly paths: StorePaths;
+/** A store's directory, and whose it is. */
+export interface Place extends FencedPlace {
   readonly jobIdentity: string;
 }
 
@@ -45,45 +35,6 @@ const unreadable = "a part of it is not what it names";
 
 /** Rivals that may claim a number before us in one call; more means that something loops. */
 const claimsMax = 1000;
-
-/** The newest generation that was ever claimed; 0 before the first. */
-export function newestGeneration({ disk, paths }: Place): number {
-  const names = onDisk("read", paths.generations, () => disk.list(paths.generations));
-  return names.reduce((newest, name) => Math.max(newest, parseGenerationName(name) ?? 0), 0);
-}
-
-/** @throws GenerationFencedError if `generation` is not the newest */
-export function checkFence(place: Place, generation: number): void {
-  const newest = newestGeneration(place);
-  if (newest > generation) throw new GenerationFencedError(generation, newest);
-  assert.equal(newest, generation, "a generation is begun before it writes");
-}
-
-/** As `onDisk`, but where a newer generation took over, that is the cause, and the error. */
-export function asGeneration<Result>(
-  place: Place,
-  generation: number,
-  action: string,
-  path: string,
-  body: () => Result,
-): Result {
-  try {
-    return onDisk(action, path, body);
-  } catch (error) {
-    const newest = error instanceof StoreFailedError ? newestOrNone(place) : 0;
-    throw newest > generation ? new GenerationFencedError(generation, newest) : error;
-  }
-}
-
-/** On a disk that has just failed: a second failure must not hide the first. */
-function newestOrNone(place: Place): number {
-  try {
-    return newestGeneration(place);
-  } catch (error) {
-    if (!(error instanceof StoreFailedError)) throw error;
-    return 0;
-  }
-}
 
 /**
  * Claims the next generation and records where it goes on: from the newest of the chain that is

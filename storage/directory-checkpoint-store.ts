@@ -21,12 +21,9 @@ import {
 import { expected } from "../src/options.ts";
 import { writtenAfter } from "./baselines.ts";
 import {
-  asGeneration,
-  checkFence,
   checkParts,
   claimGeneration,
   hasCheckpoints,
-  newestGeneration,
   type Place,
   readGeneration,
   walkChain,
@@ -46,17 +43,10 @@ import {
   replaceDurably,
   temporarySuffix,
 } from "./durable-files.ts";
-import {
-  checkpointName,
-  decodeJob,
-  encodeRecord,
-  formatVersion,
-  type JobRecord,
-  manifestName,
-  parseCheckpointName,
-  pathsOf,
-} from "./manifest.ts";
+import { asGeneration, checkFence, newestGeneration } from "./fence.ts";
+import { decodeJob, encodeRecord, formatVersion, type JobRecord } from "./manifest.ts";
 import { openPart, readLayers, readWholePart, streamPart, verifyParts } from "./part-files.ts";
+import { checkpointName, manifestName, parseCheckpointName, pathsOf } from "./store-paths.ts";
 
 /** What `openStore` needs. */
 export interface StoreOptions {

@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import { type Disk, realDisk } from "../src/disk.ts";
 import { bytesToRead, type Damage, type Manifest } from "./checkpoint-store.ts";
 import { openExistingStore } from "./directory-checkpoint-store.ts";
-import { checkpointName, parseCheckpointName, pathsOf } from "./manifest.ts";
+import { checkpointName, parseCheckpointName, pathsOf } from "./store-paths.ts";
 
 /** A checkpoint of the chain. */
 export interface CheckpointRecord {

@@ -1,4 +1,4 @@
-// Names and texts of the directory store. This file is the format, version 2.
+// Texts of the directory store. This file is the format, version 2; store-paths.ts has its names.
 //
 //   <directory>/job.json                              whose directory this is
 //   <directory>/generations/000012.json               created exclusively: the fence
@@ -12,7 +12,6 @@
 // All .json are sealed (sealed-json.ts). A generation record says which checkpoint the generation
 // goes on from; a record that is not finished means that its generation did nothing.
 
-import { join } from "node:path";
 import { z } from "zod";
 import { CheckpointCorruptError, InputUnusableError } from "../src/errors.ts";
 import type { Manifest } from "./checkpoint-store.ts";
@@ -72,54 +71,6 @@ export type JobRecord = z.output<typeof jobSchema>;
 /** What a generation goes on from. */
 export type GenerationRecord = z.output<typeof generationSchema>;
 
-/** The directory of one store, and the paths in it. */
-export interface StorePaths {
-  readonly job: string;
-  readonly generations: string;
-  readonly checkpoints: string;
-  generation(generation: number): string;
-  checkpoint(cut: number, generation: number): string;
-  manifest(cut: number, generation: number): string;
-  part(cut: number, generation: number, name: string): string;
-}
-
-/** The paths below `directory`. */
-export function pathsOf(directory: string): StorePaths {
-  const generations = join(directory, "generations");
-  const checkpoints = join(directory, "checkpoints");
-  const part = (cut: number, generation: number, name: string) =>
-    join(checkpoints, checkpointName(cut, generation), name);
-  return {
-    job: join(directory, "job.json"),
-    generations,
-    checkpoints,
-    generation: (generation) => join(generations, `${digits(generation, 6)}.json`),
-    checkpoint: (cut, generation) => join(checkpoints, checkpointName(cut, generation)),
-    manifest: (cut, generation) => part(cut, generation, manifestName),
-    part,
-  };
-}
-
-/** The file that makes a checkpoint exist. */
-export const manifestName = "manifest.json";
-
-/** Name of a checkpoint's directory: `000000400-g000012`. Sorts by cut. */
-export function checkpointName(cut: number, generation: number): string {
-  return `${digits(cut, 9)}-g${digits(generation, 6)}`;
-}
-
-/** What a checkpoint's directory is called after; undefined for a foreign name. */
-export function parseCheckpointName(name: string): { cut: number; generation: number } | undefined {
-  const match = /^(\d{9,15})-g(\d{6,15})$/.exec(name);
-  return match === null ? undefined : { cut: Number(match[1]), generation: Number(match[2]) };
-}
-
-/** The number in the name of a generation record; undefined for a foreign name. */
-export function parseGenerationName(name: string): number | undefined {
-  const match = /^(\d{6,15})\.json$/.exec(name);
-  return match === null ? undefined : Number(match[1]);
-}
-
 /** The bytes of a record, without its `sha256`, and their seal. */
 export function encodeRecord(
   record: Omit<JobRecord, "sha256"> | Omit<GenerationRecord, "sha256"> | Omit<Manifest, "sha256">,
@@ -156,8 +107,4 @@ function decode<Schema extends z.ZodType>(
   if (result.success) return result.data;
   const issue = result.error.issues[0];
   throw new CheckpointCorruptError(path, `${issue?.path.join(".")}: ${issue?.message}`);
-}
-
-function digits(value: number, width: number): string {
-  return String(value).padStart(width, "0");
 }

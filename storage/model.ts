@@ -7,9 +7,9 @@
 
 import { strict as assert } from "node:assert";
 import { openCache } from "../src/data/cache-reader.ts";
-import { checkWeights, weightedOf } from "../src/data/columns.ts";
+import { checkWeights, weightedOf, wideOf } from "../src/data/columns.ts";
 import type { Dataset } from "../src/data/dataset.ts";
-import { type DataOptions, dataOptions, wideOf } from "../src/data/options.ts";
+import { type DataOptions, dataOptions } from "../src/data/options.ts";
 import { prepareCache } from "../src/data/prepare-cache.ts";
 import {
   createRecordEncoder,

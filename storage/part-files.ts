@@ -3,19 +3,45 @@
 
 import { strict as assert } from "node:assert";
 import { createHash } from "node:crypto";
+import type { Disk } from "../src/disk.ts";
 import { CheckpointCorruptError, CheckpointMissingError } from "../src/errors.ts";
-import { asGeneration, checkFence, type Place } from "./chain.ts";
-import type { BasePart, Manifest, PartFile, PartRecord, PartWriter } from "./checkpoint-store.ts";
+import type {
+  BasePart,
+  CheckpointStore,
+  Manifest,
+  PartFile,
+  PartRecord,
+  PartWriter,
+} from "./checkpoint-store.ts";
 import { onDisk, temporarySuffix } from "./durable-files.ts";
-import { manifestName } from "./manifest.ts";
+import { asGeneration, checkFence, type FencedPlace } from "./fence.ts";
+import { manifestName, pathsOf } from "./store-paths.ts";
 
 /** Bytes read at once: enough that the calls do not show, small beside a table. */
 const readBytes = 1024 * 1024;
 
 const nameForm = /^[a-z0-9][a-z0-9._-]{0,199}$/;
 
+/** What threads need of a store, which read and write no records. */
+export type PartStore = Pick<CheckpointStore, "partWriter" | "readLayers">;
+
+/** The parts of a store that is there. @throws CheckpointMissingError */
+export function openParts(directory: string, disk: Disk): PartStore {
+  const place = { disk, paths: pathsOf(directory) };
+  if (!disk.exists(place.paths.job)) throw new CheckpointMissingError(directory);
+  return {
+    partWriter: (generation, cut, name) => openPart(place, generation, cut, name),
+    readLayers: (manifest, name) => readLayers(place, manifest, name),
+  };
+}
+
 /** See `CheckpointStore.partWriter`. */
-export function openPart(place: Place, generation: number, cut: number, name: string): PartWriter {
+export function openPart(
+  place: FencedPlace,
+  generation: number,
+  cut: number,
+  name: string,
+): PartWriter {
   assert.match(name, nameForm, "a part's name is a plain lower-case file name");
   assert(name !== manifestName && !name.endsWith(temporarySuffix), `${name} is no name for a part`);
   const { disk, paths } = place;
@@ -65,7 +91,11 @@ export interface PlacedPart extends BasePart {
 }
 
 /** The file of a part, then those that it rests on, newest first. */
-export function layersOf({ paths }: Place, manifest: Chained, part: PartRecord): PlacedPart[] {
+export function layersOf(
+  { paths }: FencedPlace,
+  manifest: Chained,
+  part: PartRecord,
+): PlacedPart[] {
   const own = { ...part, cut: manifest.cut, generation: manifest.generation };
   return [own, ...[...part.base].reverse()].map(({ cut, generation, bytes, sha256 }) => {
     return { cut, generation, bytes, sha256, path: paths.part(cut, generation, part.name) };
@@ -77,7 +107,7 @@ type Chained = Pick<Manifest, "cut" | "generation">;
 
 /** See `CheckpointStore.readPart`. */
 export function streamPart(
-  place: Place,
+  place: FencedPlace,
   manifest: Manifest,
   name: string,
 ): Generator<Uint8Array, void, undefined> {
@@ -87,7 +117,7 @@ export function streamPart(
 }
 
 function* streamFile(
-  { disk }: Place,
+  { disk }: FencedPlace,
   { path, bytes, sha256: expected }: PartFile & { readonly path: string },
 ): Generator<Uint8Array, void, undefined> {
   if (!disk.exists(path)) throw new CheckpointCorruptError(path, "it is not there");
@@ -119,7 +149,7 @@ function* streamFile(
 }
 
 /** See `CheckpointStore.readWholePart`. */
-export function readWholePart(place: Place, manifest: Manifest, name: string): Uint8Array {
+export function readWholePart(place: FencedPlace, manifest: Manifest, name: string): Uint8Array {
   const whole = new Uint8Array(recordOf(manifest, name).bytes);
   let at = 0;
   for (const piece of streamPart(place, manifest, name)) {
@@ -131,7 +161,7 @@ export function readWholePart(place: Place, manifest: Manifest, name: string): U
 
 /** See `CheckpointStore.readLayers`. */
 export function readLayers(
-  place: Place,
+  place: FencedPlace,
   manifest: Manifest,
   name: string,
 ): Generator<Uint8Array, void, undefined>[] {
@@ -140,7 +170,11 @@ export function readLayers(
 }
 
 /** See `CheckpointStore.verify`. Files in `known`, by path and hash, were read before. */
-export function verifyParts(place: Place, manifest: Manifest, known = new Set<string>()): void {
+export function verifyParts(
+  place: FencedPlace,
+  manifest: Manifest,
+  known = new Set<string>(),
+): void {
   for (const layer of manifest.parts.flatMap((part) => layersOf(place, manifest, part))) {
     const key = `${layer.path} ${layer.sha256}`;
     if (known.has(key)) continue;

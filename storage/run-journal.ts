@@ -16,7 +16,13 @@ import { makeDurableDirectory, readWhole, replaceDurably } from "./durable-files
 
 /** One line. `Event` is the room above's. */
 export type JournalEntry<Event> =
-  | { readonly kind: "run"; readonly run: string; readonly job: unknown; readonly key?: string }
+  | {
+      readonly kind: "run";
+      readonly run: string;
+      readonly job: unknown;
+      readonly key?: string | undefined;
+      readonly tenant?: string | undefined;
+    }
   | { readonly kind: "event"; readonly run: string; readonly event: Event }
   | {
       readonly kind: "wish";

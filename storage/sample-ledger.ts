@@ -16,7 +16,7 @@ import { placesOf, type Schedule } from "../src/training/schedule.ts";
 import { type Place, readGeneration } from "./chain.ts";
 import type { Manifest } from "./checkpoint-store.ts";
 import { openExistingStore } from "./directory-checkpoint-store.ts";
-import { parseCheckpointName, pathsOf } from "./manifest.ts";
+import { parseCheckpointName, pathsOf } from "./store-paths.ts";
 
 /** Steps `from` .. `to` - 1, trained by one generation, in what was committed. */
 export interface Stretch {

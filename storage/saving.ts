@@ -2,7 +2,8 @@
 // changed since an earlier cut.
 
 import type { CheckpointSpec } from "../src/training/checkpoint-options.ts";
-import type { BasePart, CheckpointStore, Manifest, PartRecord } from "./checkpoint-store.ts";
+import type { BasePart, Manifest, PartRecord } from "./checkpoint-store.ts";
+import type { PartStore } from "./part-files.ts";
 
 /** A part on disk, and the hashes of what it means (`Part.leaves`). */
 export interface SavedPart extends PartRecord {
@@ -27,7 +28,7 @@ export interface Saving {
 
 /** Writes parts of one generation, which goes on from `manifest`. */
 export function createSaving(options: {
-  readonly store: CheckpointStore;
+  readonly store: Pick<PartStore, "partWriter">;
   readonly generation: number;
   readonly differential: CheckpointSpec["differential"];
   readonly manifest: Manifest | undefined;

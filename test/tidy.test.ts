@@ -21,6 +21,7 @@ const ports = [
   "src/disk.ts",
   "src/simulated-disk.ts",
   "src/launcher.ts",
+  "src/log.ts",
 ];
 const layers = [
   ["ports"],

@@ -11,7 +11,8 @@ import type { Network } from "../../actors/mailbox.ts";
 import { Membership } from "../../actors/membership.ts";
 import { Registry } from "../../actors/registry.ts";
 import { Root } from "../../actors/root.ts";
-import type { RunEvent } from "../../actors/run-record.ts";
+import type { RunEvent } from "../../actors/run-events.ts";
+import type { PublishEvent } from "../../actors/run-record.ts";
 import { TrainingError } from "../../src/errors.ts";
 import type { JobOptions } from "../../src/job.ts";
 import { encodeBody } from "../../src/wire/body.ts";
@@ -178,9 +179,9 @@ export class SimulatedCluster {
     const network = process.network(process.connect());
     const { devices: all, leaseMs } = this.shape;
     const [devices = 0] = all;
-    const publish = ({ transport }: Network, event: RunEvent) => {
+    const publish = ({ transport }: Network, ...[event, tenant]: Parameters<PublishEvent>) => {
       const { payload, headers } = encodeBody(event, "application/json");
-      transport.publish(eventsSubject(cluster, event.run), payload, { headers });
+      transport.publish(eventsSubject(cluster, event.run, tenant), payload, { headers });
     };
     const prefix = `r${serial}-`;
     const common = {
@@ -199,7 +200,10 @@ export class SimulatedCluster {
         this.world.note(process.id, `mends ${offender}: ${reason.message}`),
     };
     if (leaseMs === undefined) {
-      new Root({ ...common, registry: new Registry(prefix, (event) => publish(network, event)) });
+      new Root({
+        ...common,
+        registry: new Registry(prefix, (...told) => publish(network, ...told)),
+      });
       return;
     }
     new LeasedRoot({

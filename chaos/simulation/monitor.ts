@@ -10,20 +10,20 @@
 //       damaged, nobody can tell.
 
 import { basename, dirname } from "node:path";
-import type { RunEvent, RunResult } from "../../actors/run-record.ts";
+import type { RunEvent, RunResult } from "../../actors/run-events.ts";
 import { CheckpointCorruptError } from "../../src/errors.ts";
 import { resolveJob } from "../../src/job.ts";
 import { scheduleOf } from "../../src/training/schedule.ts";
 import { readGeneration } from "../../storage/chain.ts";
 import type { Manifest } from "../../storage/checkpoint-store.ts";
 import { openExistingStore } from "../../storage/directory-checkpoint-store.ts";
+import { type Stretch, sampleLedger } from "../../storage/sample-ledger.ts";
 import {
   manifestName,
   parseCheckpointName,
   parseGenerationName,
   pathsOf,
-} from "../../storage/manifest.ts";
-import { type Stretch, sampleLedger } from "../../storage/sample-ledger.ts";
+} from "../../storage/store-paths.ts";
 import type { SimulatedCluster } from "./cluster.ts";
 import { directory } from "./jobs.ts";
 import type { DiskOperation } from "./machine.ts";

@@ -12,6 +12,7 @@ import { connectedFor } from "../../actors/network.ts";
 import type { Clock } from "../../src/clock.ts";
 import type { Disk } from "../../src/disk.ts";
 import { TrainingError } from "../../src/errors.ts";
+import { silentLog } from "../../src/log.ts";
 import type { MemoryBroker } from "../../src/wire/memory-transport.ts";
 import type { Frame, Transport } from "../../src/wire/transport.ts";
 import { type Enter, guardTransport } from "./guarded-transport.ts";
@@ -127,6 +128,7 @@ export class SimulatedProcess implements DiskOwner {
       clock: this.clock,
       disk: this.disk,
       faultsAllowed: true,
+      log: silentLog,
       connectedForMs: connectedFor(transport, this.clock),
       onCorrupt: (error) => this.world.note(this.id, `is told of ${error.message}`),
     };

@@ -130,6 +130,9 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
     this.#receive = receive;
   }
 
+  /** Nobody watches: what is told besides has no effect on what is simulated. */
+  onObservation(): void {}
+
   /** Ends it where it is. */
   kill(): void {
     this.lose("the thread ended with exit code 1");
@@ -207,6 +210,7 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
       wrapKernels: (kernels) => kernels,
       wrapCells: (cells) => this.#wrap(cells),
       report: (value) => this.#report(value),
+      observe() {},
       take: () => this.#commands.shift(),
       dial: async () => {
         const transport = this.#process.connect((task) => this.#enter(task));

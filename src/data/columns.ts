@@ -3,14 +3,22 @@
 
 import { InvalidOptionError } from "../errors.ts";
 import { expected } from "../options.ts";
-import {
-  criteoDense,
-  criteoFeatures,
-  type ResolvedCriteoTsvOptions,
-  type ResolvedCsvOptions,
-  type ResolvedDataOptions,
-  type TableShape,
+import type {
+  ResolvedCriteoTsvOptions,
+  ResolvedCsvOptions,
+  ResolvedDataOptions,
+  TableShape,
 } from "./options.ts";
+
+/** Integer features of a Criteo line. */
+export const criteoDense = 13;
+/** Categorical features of a Criteo line. */
+export const criteoFeatures = 26;
+
+/** For each table, whether the data has ids of 64 bits for it: a wide feature. */
+export function wideOf(tables: readonly Pick<TableShape, "idBits">[]): boolean[] {
+  return tables.map(({ idBits }) => idBits === 64);
+}
 
 /** How a dense field is read: an empty one is 0. */
 export interface DenseField {

@@ -1,6 +1,7 @@
 // The job's data section: where samples come from, as plain data that crosses threads and NATS.
 
 import { z } from "zod";
+import { criteoFeatures } from "./columns.ts";
 
 /** What every kind of data takes. */
 const common = {
@@ -148,16 +149,6 @@ export interface TableShape {
   /** Bits of the ids that the data has for it. @default 32 */
   readonly idBits?: 32 | 64 | undefined;
 }
-
-/** For each table, whether the data has ids of 64 bits for it: a wide feature. */
-export function wideOf(tables: readonly Pick<TableShape, "idBits">[]): boolean[] {
-  return tables.map(({ idBits }) => idBits === 64);
-}
-
-/** Integer features of a Criteo line. */
-export const criteoDense = 13;
-/** Categorical features of a Criteo line. */
-export const criteoFeatures = 26;
 
 /** The Criteo display-advertising logs: label, 13 integers, 26 categoricals, by tabs. */
 export const criteo = {

@@ -8,14 +8,8 @@ import { InputUnusableError } from "../errors.ts";
 import { type CacheMeta, cacheVersion, onDisk } from "./cache-format.ts";
 import { readCacheMeta } from "./cache-reader.ts";
 import { type CacheProgress, CacheWriter } from "./cache-writer.ts";
-import { checkTables, weightedOf } from "./columns.ts";
-import {
-  criteoDense,
-  type ResolvedDataOptions,
-  type ResolvedSyntheticOptions,
-  type TableShape,
-  wideOf,
-} from "./options.ts";
+import { checkTables, criteoDense, weightedOf, wideOf } from "./columns.ts";
+import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "./options.ts";
 import { generateSamples } from "./synthetic.ts";
 import { unreadable } from "./text-lines.ts";
 import { writeText } from "./text-samples.ts";

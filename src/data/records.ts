@@ -9,15 +9,11 @@ import {
   criteoColumns,
   csvColumns,
   weightedOf,
+  wideOf,
 } from "./columns.ts";
 import type { BatchMemory } from "./dataset.ts";
 import { decodeBag, decodeDense, decodeEntry } from "./line-decoder.ts";
-import {
-  type ResolvedDataOptions,
-  type ResolvedSyntheticOptions,
-  type TableShape,
-  wideOf,
-} from "./options.ts";
+import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "./options.ts";
 import { Sample } from "./sample.ts";
 
 /** One value of a record; null and undefined are missing. A bigint is an id of 64 bits. */

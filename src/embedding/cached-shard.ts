@@ -24,6 +24,7 @@ import {
   type RowCache,
 } from "../kernels/row-cache.ts";
 import type { Key } from "../random.ts";
+import type { CacheShape } from "./cache-shape.ts";
 import { subtractSum } from "./digest.ts";
 import { recordRowsMax } from "./records-in-memory.ts";
 import { createReuseSampler, type ReuseSampler } from "./reuse.ts";
@@ -31,7 +32,6 @@ import type { RowRecords } from "./row-store.ts";
 import type { FoundRecords, RowsBelow } from "./rows-below.ts";
 import type { SavedRows } from "./saved-rows.ts";
 import type { Shard } from "./shards.ts";
-import type { CacheShape } from "./tiers.ts";
 
 /** What all rows of a shard have in common. */
 export interface CacheTile extends Omit<Parameters<Kernels["rows"]>[0], "rows" | "blockRows"> {

@@ -34,22 +34,3 @@ export const dynamicOptions = z.strictObject({
 export type DynamicSpec = z.output<typeof dynamicOptions>;
 export type AdmissionSpec = DynamicSpec["admission"];
 export type EvictionSpec = DynamicSpec["eviction"];
-
-/** What of a table decides when its ids lose rows. */
-interface Deciding {
-  readonly dynamic?: DynamicSpec | undefined;
-}
-
-/** Whether ids of a table lose their rows before step `step` looks any up. */
-export function isDecision({ dynamic }: Deciding, step: number): boolean {
-  return dynamic !== undefined && step > 0 && step % dynamic.everySteps === 0;
-}
-
-/** The first step after `step` at which ids of some table lose their rows. */
-export function nextDecision(tables: readonly Deciding[], step: number): number {
-  return tables.reduce((next, { dynamic }) => {
-    if (dynamic === undefined) return next;
-    const { everySteps } = dynamic;
-    return Math.min(next, (Math.floor(step / everySteps) + 1) * everySteps);
-  }, Number.POSITIVE_INFINITY);
-}

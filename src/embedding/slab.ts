@@ -15,6 +15,7 @@ import {
   stateWidth,
 } from "../kernels/kernels.ts";
 import { type Key, purposes } from "../random.ts";
+import type { CacheShape } from "./cache-shape.ts";
 import { type Birth, type CachedShard, createCachedShard } from "./cached-shard.ts";
 import { forgetBelow, forgetInMemory } from "./forget-rows.ts";
 import type { SparseOptimizerSpec, TableSpec } from "./options.ts";
@@ -32,7 +33,6 @@ import {
 } from "./saved-rows.ts";
 import { blockRowsOf, type Shard } from "./shards.ts";
 import { byPlaces, byRows, createStaging, rowOrderOf, type StagedBags } from "./staging.ts";
-import type { CacheShape } from "./tiers.ts";
 
 /** A slab besides what every store can do: its rows as the kernels hold them. */
 export interface Slab extends RowStore {

@@ -14,5 +14,3 @@ export const exchangeOptions = z.strictObject({
 
 export type ExchangeOptions = z.input<typeof exchangeOptions>;
 export type ExchangeSpec = z.output<typeof exchangeOptions>;
-
-export const exactExchange: ExchangeSpec = { forward: "float32", backward: "float32" };

@@ -1,6 +1,6 @@
 // The optimizer of the dense parameters, over the flat tensor: every device runs it identically.
 
-import { adamNumbersOf } from "../embedding/options.ts";
+import { adamNumbersOf } from "../embedding/row-rule.ts";
 import type { Kernels, Tensor } from "../kernels/kernels.ts";
 import type { DenseOptimizerSpec } from "./options.ts";
 import type { ParameterLayout } from "./parameters.ts";

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { InputUnusableError, InvalidOptionError } from "../errors.ts";
 import { checkOptions } from "../options.ts";
 import { checkCover } from "./assess.ts";
-import { type PlacedShard, type Plan, type PlannedTable, schemes } from "./shards.ts";
+import { type PlacedShard, type Plan, type PlannedTable, planOfFile, schemes } from "./shards.ts";
 
 /** A plan as its file has it, parsed. */
 export const planFileSchema = z.strictObject({
@@ -79,21 +79,6 @@ export function readPlan(text: string, path: string, tables: readonly PlannedTab
   const wrong = checkCover(tables, plan);
   if (wrong !== undefined) throw refuse(wrong);
   return plan;
-}
-
-/** What a plan's file means. */
-export function planOfFile({ hosts, devicesPerHost, shards }: PlanFile): Plan {
-  return {
-    devices: { hosts, perHost: devicesPerHost },
-    shards: shards.map(({ blocks, quanta, cache, ...rest }) => ({
-      ...rest,
-      ...(cache && { cache: { hbmBytes: cache[0], ddrBytes: cache[1] } }),
-      firstBlock: blocks[0],
-      blocks: blocks[1],
-      firstQuantum: quanta[0],
-      quanta: quanta[1],
-    })),
-  };
 }
 
 function lineOf({ table, scheme, tier, device, cache, ...tile }: PlacedShard) {

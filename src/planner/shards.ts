@@ -3,6 +3,7 @@
 // scheme cuts the grid into tiles, and a plan puts each tile on a device (papers.md 1.2).
 
 import type { CachePolicy, MissPoint } from "./miss-curve.ts";
+import type { PlanFile } from "./plan-file.ts";
 
 /** How a table is cut and where its parts may lie (papers.md 1.2). */
 export const schemes = [
@@ -146,4 +147,19 @@ export function rowsOf(table: Pick<PlannedTable, "rows" | "rowBlocks">, tile: Ti
   const block = Math.ceil(table.rows / table.rowBlocks);
   const end = Math.min(table.rows, (tile.firstBlock + tile.blocks) * block);
   return Math.max(0, end - tile.firstBlock * block);
+}
+
+/** What a plan's file means. */
+export function planOfFile({ hosts, devicesPerHost, shards }: PlanFile): Plan {
+  return {
+    devices: { hosts, perHost: devicesPerHost },
+    shards: shards.map(({ blocks, quanta, cache, ...rest }) => ({
+      ...rest,
+      ...(cache && { cache: { hbmBytes: cache[0], ddrBytes: cache[1] } }),
+      firstBlock: blocks[0],
+      blocks: blocks[1],
+      firstQuantum: quanta[0],
+      quanta: quanta[1],
+    })),
+  };
 }

@@ -1,13 +1,13 @@
 // How much of each cached shard of a device lies in its memory, and in the host's memory below.
 
-import type { SparseOptimizerSpec } from "../embedding/options.ts";
-import type { Shard } from "../embedding/shards.ts";
 import {
   type CacheDemand,
   type CacheShape,
   cacheShapesOf,
   indexBytes,
-} from "../embedding/tiers.ts";
+} from "../embedding/cache-shape.ts";
+import type { SparseOptimizerSpec } from "../embedding/options.ts";
+import type { Shard } from "../embedding/shards.ts";
 import { stateWidth } from "../kernels/kernels.ts";
 import { packedBytes } from "../kernels/precision.ts";
 import { type HeldShard, type Topology, tableOf } from "./topology.ts";

@@ -6,7 +6,7 @@
 //       pipeline is empty. So which id has which row follows from the batches alone.
 //   I2. A cut at a decision's step holds the state before it: who goes on from the cut takes it.
 
-import { isDecision } from "../embedding/dynamic-options.ts";
+import { isDecision } from "../embedding/decisions.ts";
 import type { IdCounts } from "../embedding/id-block.ts";
 import { type FindRow, ShardIds } from "../embedding/shard-ids.ts";
 import type { Key } from "../random.ts";

@@ -16,12 +16,12 @@
 // Where dynamic ids lose their rows, the pipeline is empty as at the end of a window: nothing that
 // comes after is staged before (dynamic-ids.ts).
 
-import { z } from "zod";
-import { nextDecision } from "../embedding/dynamic-options.ts";
+import { nextDecision } from "../embedding/decisions.ts";
 import { IdOutOfRangeError } from "../errors.ts";
 import type { BatchIntake, LocalBatch } from "../exchange/batch-ring.ts";
 import type { DeviceState } from "./device-state.ts";
 import { decideIds } from "./dynamic-ids.ts";
+import type { PipelineSpec } from "./pipeline-options.ts";
 import { tierCountsOf } from "./staging-hop.ts";
 import {
   type BegunStep,
@@ -35,13 +35,6 @@ import {
 } from "./step.ts";
 import type { StepMeter } from "./step-meter.ts";
 import { prefetchOf } from "./topology.ts";
-
-export const pipelineOptions = z.strictObject({
-  /** Batches in flight: one; 2: reading ahead; 3: and exchanging ids ahead. Changes no bit. */
-  depth: z.literal([1, 2, 3]).default(3),
-});
-
-export type PipelineSpec = z.output<typeof pipelineOptions>;
 
 export interface Pipeline {
   /**

@@ -14,7 +14,7 @@
 
 import type { DistinctBags } from "../embedding/distinct.ts";
 import type { SampleRows } from "../embedding/local-rows.ts";
-import { rowRuleOf } from "../embedding/options.ts";
+import { rowRuleOf } from "../embedding/row-rule.ts";
 import type { Slab } from "../embedding/slab.ts";
 import type { LocalBatch } from "../exchange/batch-ring.ts";
 import type { Bags, RowRule, Tensor } from "../kernels/kernels.ts";

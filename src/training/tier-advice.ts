@@ -2,9 +2,10 @@
 // tier with the caches that there are, and with one more GiB of each on every device, as the curves
 // say that the run has counted (miss-curve.ts).
 
+import { cacheShapesOf } from "../embedding/cache-shape.ts";
 import { curveWords, missCurveOf } from "../embedding/miss-curve.ts";
 import type { SparseOptimizerSpec } from "../embedding/options.ts";
-import { cacheShapesOf, type TiersSpec } from "../embedding/tiers.ts";
+import type { TiersSpec } from "../embedding/tiers.ts";
 import { cacheWays } from "../kernels/row-cache.ts";
 import { type MissPoint, missRatioAt } from "../planner/miss-curve.ts";
 import { cacheDemandsOf } from "./cache-shapes.ts";

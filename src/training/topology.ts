@@ -1,7 +1,7 @@
 // The topology: what every device of a generation knows of all the others. A pure function of the
 // job, the data's limits and the plan, so that each thread computes the same one.
 
-import { wideOf } from "../data/options.ts";
+import { wideOf } from "../data/columns.ts";
 import { type BagShard, bagFrameBytes } from "../embedding/bags.ts";
 import { distinctFrameBytes } from "../embedding/distinct.ts";
 import type { BagTable } from "../embedding/local-rows.ts";
@@ -11,7 +11,7 @@ import { quantaOf } from "../embedding/slab.ts";
 import type { TiersSpec } from "../embedding/tiers.ts";
 import { type RingShape, ringSlots } from "../exchange/batch-ring.ts";
 import type { ExchangeShape } from "../exchange/exchange.ts";
-import { type ExchangeSpec, exactExchange } from "../exchange/options.ts";
+import type { ExchangeSpec } from "../exchange/options.ts";
 import { packedBytes } from "../kernels/precision.ts";
 import { type Subtree, sliceStart, subtreesOf } from "../kernels/slices.ts";
 import { type ModelShape, shapeOf } from "../model/dlrm.ts";
@@ -27,6 +27,9 @@ import {
   type Ways,
 } from "./bundles.ts";
 import { type Reads, readsOf, staleLast } from "./reads.ts";
+
+/** Vectors travel as they are. */
+export const exactExchange: ExchangeSpec = { forward: "float32", backward: "float32" };
 
 /** What a placement has to know of the job and its data. */
 export interface TopologyInput {

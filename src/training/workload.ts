@@ -1,8 +1,9 @@
 // A job as the planner sees it: plain numbers of each table, and how much the dense layers compute.
 
 import type { ResolvedDataOptions } from "../data/options.ts";
+import { indexBytes } from "../embedding/cache-shape.ts";
 import type { SparseOptimizerSpec, TableSpec } from "../embedding/options.ts";
-import { indexBytes, type TiersSpec } from "../embedding/tiers.ts";
+import type { TiersSpec } from "../embedding/tiers.ts";
 import { stateShapeOf, takesMean, takesTrust } from "../kernels/kernels.ts";
 import { weightBytes } from "../kernels/precision.ts";
 import { shapeOf } from "../model/dlrm.ts";

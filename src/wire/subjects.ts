@@ -3,6 +3,11 @@
 //   osiris.<cluster>.<run>.<generation>.<role>.<index>.<verb>   to or from one actor of a run
 //   osiris.<cluster>.jobs.<verb>                                the job service
 //   osiris.<cluster>.runs.<run>.events                          what a run tells the world
+//   osiris.<cluster>.jobs.<tenant>.<verb>                       the job service, for a tenant
+//   osiris.<cluster>.runs.<tenant>.<run>.events                 what its runs tell it
+//
+// A tenant stands in the subject, where a broker can hold it to its own: what it may say and hear
+// is a pattern.
 
 import { expected } from "../options.ts";
 
@@ -49,19 +54,34 @@ export function parseSubject(subject: string): ActorSubject | undefined {
   return { cluster, run, generation: Number(generation), role, index: Number(index), verb };
 }
 
-/** The subject of one verb of the job service. @throws InvalidOptionError */
-export function jobsSubject(cluster: string, verb: string): string {
-  return `osiris.${token("cluster", cluster)}.jobs.${token("verb", verb)}`;
+/**
+ * The subject of one verb of the job service, as a tenant asks it; without one, as whoever runs
+ * the cluster does. @throws InvalidOptionError
+ */
+export function jobsSubject(cluster: string, verb: string, tenant?: string): string {
+  return `osiris.${token("cluster", cluster)}.jobs.${ofTenant(tenant)}${token("verb", verb)}`;
 }
 
-/** The subject on which a run tells what happens to it. @throws InvalidOptionError */
-export function eventsSubject(cluster: string, run: string): string {
-  return `osiris.${token("cluster", cluster)}.runs.${token("run", run)}.events`;
+/** The pattern of one verb as all tenants ask it. @throws InvalidOptionError */
+export function tenantsPattern(cluster: string, verb: string): string {
+  return `osiris.${token("cluster", cluster)}.jobs.*.${token("verb", verb)}`;
 }
 
-/** The pattern of the events of all runs. @throws InvalidOptionError */
-export function eventsPattern(cluster: string): string {
-  return `osiris.${token("cluster", cluster)}.runs.*.events`;
+/** Who asks on a subject of the job service; undefined: whoever runs the cluster. */
+export function tenantOf(subject: string): string | undefined {
+  const tokens = subject.split(".");
+  return tokens.length === 5 ? tokens[3] : undefined;
+}
+
+/** The subject on which a run, of a tenant or of none, tells it. @throws InvalidOptionError */
+export function eventsSubject(cluster: string, run: string, tenant?: string): string {
+  return `osiris.${token("cluster", cluster)}.runs.${ofTenant(tenant)}${token("run", run)}.events`;
+}
+
+/** The patterns of the events of all runs. @throws InvalidOptionError */
+export function eventsPatterns(cluster: string): readonly string[] {
+  const runs = `osiris.${token("cluster", cluster)}.runs`;
+  return [`${runs}.*.events`, `${runs}.*.*.events`];
 }
 
 /** Whether a frame can be sent to `subject`: tokens without blanks or wildcards, none empty. */
@@ -112,6 +132,10 @@ function token(part: string, value: string | undefined): string {
   if (isToken(value)) return value;
   const form = `1 to ${tokenCharactersMax} characters without blanks, \`.\`, \`*\` and \`>\``;
   throw expected(part, form, value);
+}
+
+function ofTenant(tenant: string | undefined): string {
+  return tenant === undefined ? "" : `${token("tenant", tenant)}.`;
 }
 
 function count(part: string, value: number | undefined): string {

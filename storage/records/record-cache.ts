@@ -7,7 +7,7 @@
 //       given away: the store below and what is dirty here are all records.
 //   D2. Nothing is pinned between two calls.
 
-import { type CacheShape, cacheShapesOf, indexBytes } from "../../src/embedding/tiers.ts";
+import { type CacheShape, cacheShapesOf, indexBytes } from "../../src/embedding/cache-shape.ts";
 import type { RecordKernels } from "../../src/kernels/records.ts";
 import {
   type CacheKernels,

@@ -1,9 +1,19 @@
 // The job service as the official client sees it: found by whoever looks for services on NATS, and
 // plain about all that is wrong with a request.
 
-import test from "ava";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
 import { connect, type NatsConnection } from "nats";
-import { Cluster } from "../../index.ts";
+import {
+  Cluster,
+  connect as connectTo,
+  type JobOptions,
+  RemoteError,
+  type RunEvent,
+} from "../../index.ts";
+import { smallData, smallModel } from "../helpers/clusters.ts";
 
 async function clientOf(cluster: Cluster): Promise<NatsConnection> {
   return connect({
@@ -74,8 +84,9 @@ test("the schemas of a job and of the requests are published", async (t) => {
   await using cluster = await Cluster.start({ devices: 1 });
   const client = await clientOf(cluster);
   const reply = await client.request("osiris.c1.jobs.schema", "{}");
-  const { version, job, requests } = reply.json<{
+  const { version, job, requests, event } = reply.json<{
     version: number;
+    event: { oneOf: { properties: { type: { const: string } }; required: string[] }[] };
     job: { required: string[]; properties: Record<string, { minimum?: number }> };
     requests: Record<string, { required?: string[] }>;
   }>();
@@ -84,5 +95,66 @@ test("the schemas of a job and of the requests are published", async (t) => {
   t.is(job.properties.stepDeadlineMs?.minimum, 100);
   t.deepEqual(requests.submit?.required, ["job"]);
   t.deepEqual(requests.status?.required, ["run"]);
+  const finished = event.oneOf.find(({ properties }) => properties.type.const === "run.finished");
+  t.deepEqual(finished?.required, ["seq", "run", "generation", "type", "result"]);
   await client.close();
 });
+
+test("a tenant sees and touches its own runs and no others", async (t) => {
+  // There are fewer devices than it waits for: no run begins.
+  await using cluster = await Cluster.start({ devices: 1, minDevices: 2 });
+  const at = { nats: cluster.url, ...(cluster.token ? { token: cluster.token } : {}) };
+  await using acme = await connectTo({ ...at, tenant: "acme" });
+  await using other = await connectTo({ ...at, tenant: "other" });
+  await using house = await connectTo(at);
+  const job = waitingJob(t);
+  const mine = await acme.submit(job, { key: "k" });
+  const theirs = await other.submit(job, { key: "k" });
+  t.is((await acme.submit(job, { key: "k" })).run, mine.run);
+  t.not(mine.run, theirs.run, "keys of tenants are apart");
+
+  const namesOf = async (client: typeof acme) => (await client.list()).map(({ run }) => run);
+  t.deepEqual(await namesOf(acme), [mine.run]);
+  t.deepEqual(await namesOf(other), [theirs.run]);
+  t.deepEqual(await namesOf(house), [mine.run, theirs.run]);
+  t.is((await house.run(theirs.run).status()).tenant, "other");
+
+  const foreign = acme.run(theirs.run);
+  const asked = [
+    () => foreign.status(),
+    () => foreign.cancel(),
+    () => foreign.scale({ devices: 1 }),
+    () => acme.request("events", { run: theirs.run }),
+  ];
+  for (const ask of asked) {
+    const error = await t.throwsAsync(ask, { instanceOf: RemoteError });
+    t.regex(error.message, /^Expected `run` to be the name of a run of this cluster, got /);
+  }
+  const heard: RunEvent[] = [];
+  const following = (async () => {
+    for await (const event of mine.events()) heard.push(event);
+  })();
+  await mine.cancel();
+  await following;
+  t.is(heard.at(-1)?.type, "run.failed");
+  t.is((await other.run(theirs.run).status()).error, undefined);
+  await theirs.cancel();
+});
+
+test("a tenant's name is one that a subject and a broker's configuration can hold", async (t) => {
+  await using cluster = await Cluster.start({ devices: 1 });
+  const client = await clientOf(cluster);
+  const reply = await client.request("osiris.c1.jobs.a$b.list", "{}");
+  t.like(reply.json(), { error: { code: "INVALID_OPTION" } });
+  await client.close();
+});
+
+function waitingJob(t: ExecutionContext): JobOptions {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return {
+    model: smallModel,
+    data: { ...smallData, cache: join(directory, "cache") },
+    checkpoint: { directory: join(directory, "checkpoints") },
+  };
+}

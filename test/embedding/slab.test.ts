@@ -4,12 +4,11 @@
 import test from "ava";
 import type { SparseOptimizerOptions } from "../../src/embedding/options.ts";
 import {
-  adamNumbersOf,
-  rowRuleOf,
   sparseOptimizerOptions,
   type TableSpec,
   tableOptions,
 } from "../../src/embedding/options.ts";
+import { adamNumbersOf, rowRuleOf } from "../../src/embedding/row-rule.ts";
 import { type Shard, shardsOf } from "../../src/embedding/shards.ts";
 import { createSlab } from "../../src/embedding/slab.ts";
 import { valuesOf } from "../../src/kernels/memory.ts";

@@ -16,6 +16,7 @@ import { Membership } from "../../actors/membership.ts";
 import { SimulatedClock } from "../../src/clock.ts";
 import { resolveJob } from "../../src/job.ts";
 import type { Launcher, Thread, ThreadEnd } from "../../src/launcher.ts";
+import { silentLog } from "../../src/log.ts";
 import { SimulatedDisk } from "../../src/simulated-disk.ts";
 import { createMemoryBroker } from "../../src/wire/memory-transport.ts";
 import { smallData, smallModel } from "./clusters.ts";
@@ -43,6 +44,7 @@ export function startSimulatedNetwork(overrides: Partial<Network> = {}): Simulat
     clock,
     disk: new SimulatedDisk(),
     faultsAllowed: true,
+    log: silentLog,
     connectedForMs: () => Number.POSITIVE_INFINITY,
     onCorrupt(error) {
       throw error;
@@ -143,6 +145,7 @@ export function createFakeLauncher(): { launcher: Launcher; threads: FakeThread[
         onReport(next) {
           receive = next;
         },
+        onObservation() {},
       };
     },
   };

@@ -2,13 +2,13 @@ import test from "ava";
 import { SimulatedDisk } from "../../src/simulated-disk.ts";
 import { scheduleOf } from "../../src/training/schedule.ts";
 import { openStore } from "../../storage/directory-checkpoint-store.ts";
-import { pathsOf } from "../../storage/manifest.ts";
 import {
   type Stretch,
   sampleLedger,
   stretchesOf,
   timesTrained,
 } from "../../storage/sample-ledger.ts";
+import { pathsOf } from "../../storage/store-paths.ts";
 import { commitCheckpoint, flipByte, testJob } from "../helpers/checkpoints.ts";
 
 // 25 samples in batches of 10: three steps a pass, the last one short.

@@ -11,7 +11,8 @@ import { type ChannelName, channelNames } from "../../src/exchange/exchange.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { createReference } from "../../src/kernels/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
-import { createPipeline, type PipelineSpec } from "../../src/training/pipeline.ts";
+import { createPipeline } from "../../src/training/pipeline.ts";
+import type { PipelineSpec } from "../../src/training/pipeline-options.ts";
 import {
   createStepMeter,
   meterWords,

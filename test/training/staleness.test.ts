@@ -10,7 +10,7 @@ import { openKernels } from "../../src/kernels/index.ts";
 import { createReference } from "../../src/kernels/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
 import { evaluate } from "../../src/training/metrics.ts";
-import type { PipelineSpec } from "../../src/training/pipeline.ts";
+import type { PipelineSpec } from "../../src/training/pipeline-options.ts";
 import { generatedBatches } from "../helpers/generated-batches.ts";
 import { startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
 import { trainPiped } from "../helpers/piped-training.ts";

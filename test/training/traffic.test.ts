@@ -6,7 +6,7 @@ import test, { type ExecutionContext } from "ava";
 import { dynamicOptions } from "../../src/embedding/dynamic-options.ts";
 import { sparseOptimizerOptions, type TableOptions } from "../../src/embedding/options.ts";
 import { type ChannelName, channelNames, type Exchange } from "../../src/exchange/exchange.ts";
-import { type ExchangeSpec, exactExchange } from "../../src/exchange/options.ts";
+import type { ExchangeSpec } from "../../src/exchange/options.ts";
 import { createReference } from "../../src/kernels/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
 import { assessPlan } from "../../src/planner/assess.ts";
@@ -15,7 +15,12 @@ import { RandomStream } from "../../src/random.ts";
 import { createDeviceState } from "../../src/training/device-state.ts";
 import { digestOf } from "../../src/training/part-names.ts";
 import { trainStep } from "../../src/training/step.ts";
-import { exchangeShapeOf, type TopologyInput, topologyOf } from "../../src/training/topology.ts";
+import {
+  exactExchange,
+  exchangeShapeOf,
+  type TopologyInput,
+  topologyOf,
+} from "../../src/training/topology.ts";
 import { startBridgedHosts } from "../exchange/bridged-hosts.ts";
 import { localPart, startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
 import { leavesOfParts } from "../helpers/parts.ts";

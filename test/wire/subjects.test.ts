@@ -5,6 +5,7 @@ import fc from "fast-check";
 import { InvalidOptionError } from "../../src/errors.ts";
 import { Interest } from "../../src/wire/interest.ts";
 import {
+  eventsPatterns,
   eventsSubject,
   isPattern,
   isSubject,
@@ -13,6 +14,8 @@ import {
   parseSubject,
   subjectOf,
   subjectPattern,
+  tenantOf,
+  tenantsPattern,
 } from "../../src/wire/subjects.ts";
 
 const start = {
@@ -29,6 +32,23 @@ test("an actor's subject has seven tokens and is read back", (t) => {
   t.deepEqual(parseSubject("osiris.c1.r7.4.device.3.start"), start);
   t.is(jobsSubject("c1", "submit"), "osiris.c1.jobs.submit");
   t.is(eventsSubject("c1", "r7"), "osiris.c1.runs.r7.events");
+});
+
+test("a tenant stands in the subject of what it asks and hears", (t) => {
+  t.is(jobsSubject("c1", "submit", "acme"), "osiris.c1.jobs.acme.submit");
+  t.is(eventsSubject("c1", "r7", "acme"), "osiris.c1.runs.acme.r7.events");
+  t.is(tenantOf("osiris.c1.jobs.acme.submit"), "acme");
+  t.is(tenantOf("osiris.c1.jobs.submit"), undefined);
+  for (const tenant of ["", "a.b", "*", ">"]) {
+    t.throws(() => jobsSubject("c1", "submit", tenant), { instanceOf: InvalidOptionError });
+  }
+  const heard = (subject: string) =>
+    eventsPatterns("c1").filter((pattern) => matches(pattern, subject)).length;
+  t.is(heard(eventsSubject("c1", "r7")), 1);
+  t.is(heard(eventsSubject("c1", "r7", "acme")), 1);
+  t.is(heard("osiris.c1.r7.4.device.3.run"), 0);
+  t.true(matches(tenantsPattern("c1", "submit"), "osiris.c1.jobs.acme.submit"));
+  t.false(matches(tenantsPattern("c1", "submit"), "osiris.c1.jobs.submit"));
 });
 
 test("a part left out may be anything", (t) => {

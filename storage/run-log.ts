@@ -1,0 +1,193 @@
+// The log of a run: the lines that its processes wrote about it, beside its checkpoints, so that
+// they are there when the process is not. Bounded; for people, and no part of any truth (law 6).
+//
+//   logs/root-000000000000.jsonl        lines of JSON of one source, from this byte of them on
+//   logs/host-1-000000524301.jsonl
+//
+// Invariants
+//   L1. A source is one process at a time. A line is appended whole; a torn one is none.
+//   L2. A line that the disk refuses is lost, and nobody waits or fails for it.
+
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+
+/** A file that has grown to this is followed by another. */
+const segmentBytesMax = 512 * 1024;
+/** Of each source; the oldest goes. */
+const segmentsMax = 4;
+
+interface Segment {
+  readonly path: string;
+  readonly source: string;
+  /** Of its first byte, among all that the source ever wrote. */
+  readonly from: number;
+}
+
+/** Where one source writes its lines. */
+export class RunLog {
+  readonly #folder: string;
+  readonly #source: string;
+  #segment: Segment | undefined;
+  #bytes = 0;
+
+  /** `source`: letters, digits and `-`. */
+  constructor(directory: string, source: string) {
+    this.#folder = join(directory, "logs");
+    this.#source = source;
+  }
+
+  /** Adds a line of JSON, without its end. L2 */
+  append(line: string): void {
+    try {
+      const segment = this.#room();
+      appendFileSync(segment.path, `${line}\n`);
+      this.#bytes += Buffer.byteLength(line) + 1;
+    } catch {
+      this.#segment = undefined; // Looked for anew with the next line.
+    }
+  }
+
+  #room(): Segment {
+    if (this.#segment === undefined) {
+      mkdirSync(this.#folder, { recursive: true });
+      const last = this.#own().at(-1);
+      this.#segment = last ?? this.#at(0);
+      this.#bytes = last === undefined ? 0 : statSync(last.path).size;
+      if (this.#bytes > 0 && readFileSync(this.#segment.path).at(-1) !== newline) {
+        appendFileSync(this.#segment.path, "\n"); // L1
+        this.#bytes++;
+      }
+    }
+    if (this.#bytes >= segmentBytesMax) {
+      this.#segment = this.#at(this.#segment.from + this.#bytes);
+      this.#bytes = 0;
+      for (const { path } of this.#own().slice(0, 1 - segmentsMax)) rmSync(path, { force: true });
+    }
+    return this.#segment;
+  }
+
+  #at(from: number): Segment {
+    const name = `${this.#source}-${String(from).padStart(12, "0")}.jsonl`;
+    return { path: join(this.#folder, name), source: this.#source, from };
+  }
+
+  #own(): Segment[] {
+    return segmentsIn(this.#folder).filter(({ source }) => source === this.#source);
+  }
+}
+
+/** Lines of a run's log, and where to go on reading. */
+export interface RunLogPage {
+  /** As they were written: `time`, `level`, `message`, and what they are about. */
+  readonly lines: readonly Readonly<Record<string, unknown>>[];
+  /** For `after` of the next page. */
+  readonly next: string;
+}
+
+/**
+ * Reads the log that lies in a checkpoint directory: lines of all sources, in the order of their
+ * times, those of one source in the order in which it wrote them. No lines where there is none.
+ */
+export function readRunLog(
+  directory: string,
+  options: {
+    /** Of this run alone. Several may have trained in one directory. */
+    readonly run?: string;
+    /** `next` of the page before. @default from the first that is kept */
+    readonly after?: string;
+    /** At most so many. @default all */
+    readonly most?: number;
+    /** Only the last so many of what there is; the next page goes on after them. */
+    readonly last?: number;
+  } = {},
+): RunLogPage {
+  const { run, after = "", most = Number.POSITIVE_INFINITY, last } = options;
+  const cursor = cursorOf(after);
+  const sources = sourcesIn(join(directory, "logs"), cursor);
+  const lines: Record<string, unknown>[] = [];
+  while (lines.length < most) {
+    const heads = sources.flatMap((one) => (one.lines[one.at] === undefined ? [] : [one]));
+    const [first, ...others] = heads;
+    if (first === undefined) break;
+    const next = others.reduce((a, b) => (timeOf(b) < timeOf(a) ? b : a), first);
+    const { bytes, fields } = next.lines[next.at] as Line;
+    next.at++;
+    cursor.set(next.source, (cursor.get(next.source) ?? 0) + bytes);
+    if (fields !== undefined && (run === undefined || fields.run === run)) lines.push(fields);
+  }
+  const shown = last === undefined ? lines : lines.slice(Math.max(0, lines.length - last));
+  const next = [...cursor].map(([source, at]) => `${source}:${at}`).join(",");
+  return { lines: shown, next };
+}
+
+interface Line {
+  readonly bytes: number;
+  /** Undefined: it is torn. */
+  readonly fields: Record<string, unknown> | undefined;
+}
+
+interface Source {
+  readonly source: string;
+  readonly lines: readonly Line[];
+  at: number;
+}
+
+const newline = 0x0a;
+
+/** What there is of each source after the cursor, which is moved to what is still kept. */
+function sourcesIn(folder: string, cursor: Map<string, number>): Source[] {
+  const all = segmentsIn(folder);
+  return [...new Set(all.map(({ source }) => source))].flatMap((source) => {
+    const segments = all.filter((one) => one.source === source);
+    const from = segments[0]?.from ?? 0;
+    const bytes = bytesOf(segments);
+    if (bytes === undefined) return [];
+    const at = Math.max(cursor.get(source) ?? 0, from);
+    cursor.set(source, at);
+    const rest = bytes.subarray(at - from);
+    const whole = rest.subarray(0, rest.lastIndexOf(newline) + 1).toString();
+    const lines = whole.split("\n").slice(0, -1);
+    return [{ source, at: 0, lines: lines.map(lineOf) }];
+  });
+}
+
+/** Undefined: another process has just removed the oldest. The next page has the rest. */
+function bytesOf(segments: readonly Segment[]): Buffer | undefined {
+  try {
+    return Buffer.concat(segments.map(({ path }) => readFileSync(path)));
+  } catch {
+    return undefined;
+  }
+}
+
+function lineOf(text: string): Line {
+  const bytes = Buffer.byteLength(text) + 1;
+  try {
+    return { bytes, fields: JSON.parse(text) as Record<string, unknown> };
+  } catch {
+    return { bytes, fields: undefined };
+  }
+}
+
+function timeOf({ lines, at }: Source): string {
+  return String(lines[at]?.fields?.time ?? "");
+}
+
+function cursorOf(text: string): Map<string, number> {
+  const places = [...text.matchAll(/([\w-]+):(\d{1,15})/g)];
+  return new Map(places.map(([, source = "", at]) => [source, Number(at)]));
+}
+
+/** By source, in their order. */
+function segmentsIn(folder: string): Segment[] {
+  let names: string[];
+  try {
+    names = readdirSync(folder).sort();
+  } catch {
+    return [];
+  }
+  return names.flatMap((name) => {
+    const [, source = "", from] = /^([\w-]+)-(\d{12})\.jsonl$/.exec(name) ?? [];
+    return source === "" ? [] : [{ path: join(folder, name), source, from: Number(from) }];
+  });
+}

@@ -1,0 +1,56 @@
+// Names in a store's directory (manifest.ts has the picture), for whoever needs no more than these:
+// a thread loads them in a tenth of the time of what reads records.
+
+import { join } from "node:path";
+
+/** The directory of one store, and the paths in it. */
+export interface StorePaths {
+  readonly job: string;
+  readonly generations: string;
+  readonly checkpoints: string;
+  generation(generation: number): string;
+  checkpoint(cut: number, generation: number): string;
+  manifest(cut: number, generation: number): string;
+  part(cut: number, generation: number, name: string): string;
+}
+
+/** The paths below `directory`. */
+export function pathsOf(directory: string): StorePaths {
+  const generations = join(directory, "generations");
+  const checkpoints = join(directory, "checkpoints");
+  const part = (cut: number, generation: number, name: string) =>
+    join(checkpoints, checkpointName(cut, generation), name);
+  return {
+    job: join(directory, "job.json"),
+    generations,
+    checkpoints,
+    generation: (generation) => join(generations, `${digits(generation, 6)}.json`),
+    checkpoint: (cut, generation) => join(checkpoints, checkpointName(cut, generation)),
+    manifest: (cut, generation) => part(cut, generation, manifestName),
+    part,
+  };
+}
+
+/** The file that makes a checkpoint exist. */
+export const manifestName = "manifest.json";
+
+/** Name of a checkpoint's directory: `000000400-g000012`. Sorts by cut. */
+export function checkpointName(cut: number, generation: number): string {
+  return `${digits(cut, 9)}-g${digits(generation, 6)}`;
+}
+
+/** What a checkpoint's directory is called after; undefined for a foreign name. */
+export function parseCheckpointName(name: string): { cut: number; generation: number } | undefined {
+  const match = /^(\d{9,15})-g(\d{6,15})$/.exec(name);
+  return match === null ? undefined : { cut: Number(match[1]), generation: Number(match[2]) };
+}
+
+/** The number in the name of a generation record; undefined for a foreign name. */
+export function parseGenerationName(name: string): number | undefined {
+  const match = /^(\d{6,15})\.json$/.exec(name);
+  return match === null ? undefined : Number(match[1]);
+}
+
+function digits(value: number, width: number): string {
+  return String(value).padStart(width, "0");
+}

@@ -1,0 +1,77 @@
+import test from "ava";
+import { openProcessLog, redaction } from "../../actors/process-log.ts";
+import { readable } from "../../cli/log-output.ts";
+import { readRunLog } from "../../index.ts";
+import { play, startTestCluster } from "../helpers/clusters.ts";
+
+interface Line {
+  readonly time: string;
+  readonly level: string;
+  readonly message: string;
+  readonly run?: string;
+  readonly generation?: number;
+  readonly step?: number;
+  readonly actor?: string;
+  readonly event?: string;
+}
+
+test("one run tells its lines: of its events, its actors and its threads, also in its file", async (t) => {
+  const lines: Line[] = [];
+  const write = (line: string) => void lines.push(JSON.parse(line) as Line);
+  await using place = await startTestCluster(2, { log: { level: "debug", write } });
+  const { run, events, result } = await play(place, place.job());
+  const own = lines.filter((line) => line.run === run.run);
+  // Each event is a line, in the order of the events.
+  t.deepEqual(
+    own.flatMap(({ event }) => event ?? []),
+    events.map(({ type }) => type),
+  );
+  for (const actor of ["device:0", "device:1"]) {
+    const told = own.filter((line) => line.actor === actor);
+    const ready = told.find(({ message }) => message === "ready");
+    t.like(ready, { level: "info", generation: 1, step: 0 });
+    // A thread's lines keep their order: its steps only grow.
+    const steps = told.flatMap(({ step }) => step ?? []);
+    t.deepEqual(
+      steps,
+      [...steps].sort((a, b) => a - b),
+    );
+    t.is(steps.at(-1), 43);
+  }
+  // What is kept beside the checkpoints begins with the first event, before the directory was.
+  const { lines: kept } = readRunLog(result.directory, { run: run.run });
+  t.is(kept[0]?.event, "run.queued");
+  t.is(kept.at(-1)?.event, "run.finished");
+  const pressing = own.filter(({ level }) => level !== "debug");
+  t.deepEqual(
+    kept.map(({ message }) => message),
+    pressing.map(({ message }) => message),
+  );
+});
+
+test("no secret leaves a process, wherever it stands", async (t) => {
+  const lines: string[] = [];
+  const log = await openProcessLog({ level: "info", write: (line) => lines.push(line) }, [
+    'se"cret-token',
+    undefined,
+    "",
+  ]);
+  const cause = "cannot reach nats://kim:hunter22@host:4222/x";
+  log.write("warn", 'refused se"cret-token', { cause, nested: { password: 'a"b', pass: "c" } });
+  const [line = ""] = lines;
+  t.notRegex(line, /cret-token|hunter22|kim|"a\\"b"|"c"/);
+  t.like(JSON.parse(line), {
+    level: "warn",
+    message: "refused ***",
+    cause: "cannot reach nats://***@host:4222/x",
+    nested: { password: "***", pass: "***" },
+  });
+  t.is(redaction(["x"])("max"), "max");
+});
+
+test("on a terminal a line says first what it is about", (t) => {
+  const fields = { time: "2026-01-02T12:04:31.120Z", level: "warn", pid: 1, machine: "m" };
+  const about = { run: "r1", generation: 2, step: 40, actor: "device:1" };
+  const line = JSON.stringify({ ...fields, ...about, code: "PEER_LOST", message: "is gone" });
+  t.is(readable(line), "12:04:31.120 warn  r1 g2 s40 device:1 is gone code=PEER_LOST");
+});

@@ -2,7 +2,7 @@
 
 import type { Log, LogLevel } from "../src/log.ts";
 import type { Incident } from "./incident.ts";
-import type { RunEvent } from "./run-record.ts";
+import type { RunEvent } from "./run-events.ts";
 
 /** What comes often is for whoever looks closely; all else that is not here is `info`. */
 const levels: Readonly<Partial<Record<RunEvent["type"], LogLevel>>> = {

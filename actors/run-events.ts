@@ -1,4 +1,4 @@
-// What a run tells: its events and its result, as they are published (docs/wire.md). Each is defined
+// What a run tells: its events and result, as they are published (docs/wire.md). Each is defined
 // once: types follow from the schemas, and the JSON Schema that the job service answers.
 
 import { z } from "zod";

@@ -91,6 +91,25 @@ const exempt: Readonly<Record<string, string>> = {
     "setImmediate only lets pending microtasks end; no time passes",
 };
 
+test("a thread of a generation loads no schemas and no client: it starts before all others go on", (t) => {
+  const heavy = /^import (?!type)[^;]*from "(zod|nats|xstate|pino|@[^"]+)"/m;
+  const loaded = new Set<string>();
+  const load = (path: string) => {
+    if (loaded.has(path)) return;
+    loaded.add(path);
+    const imports = textOf(path).matchAll(/^(?:import|export) (?!type)[^;]*?from "(\.[^"]+)"/gm);
+    for (const [, name = ""] of imports) load(normalize(join(dirname(path), name)));
+  };
+  for (const program of ["device", "reader", "tier", "writer"])
+    load(`actors/${program}-program.ts`);
+  load("actors/thread-entry.ts");
+  t.true(loaded.size > 100);
+  t.deepEqual(
+    [...loaded].filter((path) => heavy.test(textOf(path))),
+    [],
+  );
+});
+
 test("rooms that must repeat themselves have no time, no chance and no timer of their own", (t) => {
   const wrong = code
     .filter((path) => deterministic.test(path) && exempt[path] === undefined)

@@ -1,5 +1,5 @@
-// A simulated cluster: the process with the root, or two that may be it under a lease; host processes
-// that join it; and a client that wants its job done whatever happens. The trees of actors are those of a real one; only what they
+// A simulated cluster: the process with the root, or two that may be it under a lease; host
+// processes that join it; and a client that wants its job done whatever happens. The trees of actors are those of a real one; only what they
 // stand on is simulated.
 
 import type { AnyActorRef } from "xstate";
@@ -67,7 +67,7 @@ export class SimulatedCluster {
   readonly #clientProcess: SimulatedProcess;
   readonly #client: Client;
   #started = 0;
-  /** A run ends by design where its disk stays full; whoever has made room submits the job again. */
+  /** A run ends by design where its disk stays full; who has made room submits the job again. */
   #attempt = 1;
   #isOver = false;
 

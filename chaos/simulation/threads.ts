@@ -9,6 +9,13 @@
 //   T3. Where it pauses in the midst of a call, or a slow disk keeps it, its own time runs ahead;
 //       at its next wait it lets the world catch up.
 
+// The programs, loaded before any begins: to wait for one that loads would be real time.
+import "../../actors/bridge-program.ts";
+import "../../actors/device-program.ts";
+import "../../actors/preparation.ts";
+import "../../actors/reader-program.ts";
+import "../../actors/tier-program.ts";
+import "../../actors/writer-program.ts";
 import type { ThreadPorts } from "../../actors/thread-ports.ts";
 import { runThread, type ThreadTask } from "../../actors/thread-program.ts";
 import type { Disk } from "../../src/disk.ts";

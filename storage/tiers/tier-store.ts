@@ -15,7 +15,7 @@ import { endianness } from "node:os";
 import { join } from "node:path";
 import type { Disk } from "../../src/disk.ts";
 import { TrainingError } from "../../src/errors.ts";
-import { diskCode, makeDurableDirectory } from "../durable-files.ts";
+import { makeDurableDirectory } from "../durable-files.ts";
 import { ofShard, onTier } from "../records/ledger.ts";
 import { openRecords, type RecordStoreKind } from "../records/open-records.ts";
 import type { CachedRecordShard } from "../records/record-cache.ts";
@@ -75,8 +75,8 @@ export function tierDirectory({ root, owner, generation, device }: TierPlace): s
 export function removeLeftover(disk: Disk, path: string): void {
   try {
     disk.remove(path);
-  } catch (error) {
-    if (diskCode(error) === undefined) throw error;
+  } catch {
+    // The next generation looks again.
   }
 }
 

@@ -256,7 +256,8 @@ export class SimulatedCluster {
 
   #hear(event: RunEvent): void {
     const { type, run, generation, seq } = event;
-    const why = "error" in event ? `: ${event.error.message}` : "";
+    const whose = "offender" in event ? `: ${event.offender}` : "";
+    const why = "error" in event ? `${whose}: ${event.error.message}` : "";
     this.world.note("client", `hears ${run} ${generation} ${seq} ${type}${why}`);
     this.events.push(event);
     for (const listen of this.#listeners) listen(event);

@@ -12,35 +12,38 @@ const exit = (actor: string, generation: number, step: number, point = 5): Threa
   effect: "exit",
 });
 
-test.serial("a device's thread may end at any step: same model, same history", async (t) => {
-  await using place = await startTestCluster();
-  const calm = await calmResult();
-  t.is(calm.step, smallSteps);
-  t.is(calm.generation, 1);
-  // Before the first checkpoint, after a cut, between two, in one (30), and in the last step.
-  const steps = [0, 3, 10, 14, 29, 30, 42];
-  place.threads.plan(steps.map((step, i) => exit(`device:${i % 2}`, i + 1, step)));
-  const { result, events } = await play(place, place.job());
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
-  t.is(result.generation, steps.length + 1);
-  const incidents = only(events, "run.incident");
-  t.deepEqual(
-    incidents.map(({ offender, error }) => `${offender} ${error.name} ${error.code}`),
-    steps.map((_, i) => `device:${i % 2} PeerLostError PEER_LOST`),
-  );
-  // From the last cut, or from the one before where that was not committed yet.
-  const cuts = [0, 0, 0, 10, 10, 20, 20, 40];
-  const begun = only(events, "run.started").map(({ fromStep }) => fromStep);
-  t.is(begun.length, cuts.length);
-  t.true(
-    begun.every((step, i) => [0, 10].includes((cuts[i] ?? 0) - step)),
-    `${begun}`,
-  );
-  const recovered = only(events, "run.recovered");
-  t.is(recovered.at(-1)?.generation, result.generation);
-  t.log("recovery, s:", recovered.map(({ seconds }) => seconds.toFixed(2)).join(" "));
-});
+test.serial(
+  "P4, P6: a device's thread may end at any step: same model, same history",
+  async (t) => {
+    await using place = await startTestCluster();
+    const calm = await calmResult();
+    t.is(calm.step, smallSteps);
+    t.is(calm.generation, 1);
+    // Before the first checkpoint, after a cut, between two, in one (30), and in the last step.
+    const steps = [0, 3, 10, 14, 29, 30, 42];
+    place.threads.plan(steps.map((step, i) => exit(`device:${i % 2}`, i + 1, step)));
+    const { result, events } = await play(place, place.job());
+    t.is(result.digest, calm.digest);
+    t.deepEqual(result.history, calm.history);
+    t.is(result.generation, steps.length + 1);
+    const incidents = only(events, "run.incident");
+    t.deepEqual(
+      incidents.map(({ offender, error }) => `${offender} ${error.name} ${error.code}`),
+      steps.map((_, i) => `device:${i % 2} PeerLostError PEER_LOST`),
+    );
+    // From the last cut, or from the one before where that was not committed yet.
+    const cuts = [0, 0, 0, 10, 10, 20, 20, 40];
+    const begun = only(events, "run.started").map(({ fromStep }) => fromStep);
+    t.is(begun.length, cuts.length);
+    t.true(
+      begun.every((step, i) => [0, 10].includes((cuts[i] ?? 0) - step)),
+      `${begun}`,
+    );
+    const recovered = only(events, "run.recovered");
+    t.is(recovered.at(-1)?.generation, result.generation);
+    t.log("recovery, s:", recovered.map(({ seconds }) => seconds.toFixed(2)).join(" "));
+  },
+);
 
 // With batches in flight a step has fewer points where its bags travelled in the one before.
 for (const [depth, count] of [
@@ -102,22 +105,25 @@ test.serial("all devices may go at once, again and again", async (t) => {
   t.true(result.generation >= 3);
 });
 
-test.serial("a device that stands still is named, and the run goes on without it", async (t) => {
-  await using place = await startTestCluster();
-  const job = () => place.job({ stepDeadlineMs: 400 });
-  const calm = await calmResult();
-  place.threads.plan([
-    { actor: "device:1", generation: 1, step: 17, point: 4, effect: "stall" },
-    // Within its deadline a thread may take its time.
-    { actor: "device:0", generation: 2, step: 22, point: 7, effect: "pause", pauseMs: 150 },
-  ]);
-  const { result, events } = await play(place, job());
-  t.is(result.digest, calm.digest);
-  const incidents = only(events, "run.incident");
-  t.is(incidents.length, 1);
-  t.is(incidents[0]?.error.code, "STEP_TIMEOUT");
-  t.regex(incidents[0]?.error.message ?? "", /device 1/);
-});
+test.serial(
+  "P1: a device that stands still is named, and the run goes on without it",
+  async (t) => {
+    await using place = await startTestCluster();
+    const job = () => place.job({ stepDeadlineMs: 400 });
+    const calm = await calmResult();
+    place.threads.plan([
+      { actor: "device:1", generation: 1, step: 17, point: 4, effect: "stall" },
+      // Within its deadline a thread may take its time.
+      { actor: "device:0", generation: 2, step: 22, point: 7, effect: "pause", pauseMs: 150 },
+    ]);
+    const { result, events } = await play(place, job());
+    t.is(result.digest, calm.digest);
+    const incidents = only(events, "run.incident");
+    t.is(incidents.length, 1);
+    t.is(incidents[0]?.error.code, "STEP_TIMEOUT");
+    t.regex(incidents[0]?.error.message ?? "", /device 1/);
+  },
+);
 
 test.serial("a device that stands still alone is missed by the coordinator", async (t) => {
   await using place = await startTestCluster(1);

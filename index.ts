@@ -150,10 +150,10 @@ export {
 
 // Simulation: whole clusters in one thread and virtual time ----
 export {
-  type CrashStage,
+  type CrashKind,
   crashPairs,
   crashPoints,
-  crashStages,
+  crashKinds,
 } from "./chaos/simulation/crash-points.ts";
 export {
   drawScenario,

@@ -2,9 +2,9 @@
 // for each operation on a disk in which power is lost; and what failed.
 
 import {
+  crashKinds,
   crashPairs,
   crashPoints,
-  crashStages,
   drawScenario,
   type Scenario,
   type SeedsSummary,
@@ -75,10 +75,10 @@ export async function simulation(options: SimulationArguments): Promise<number> 
 /** Power lost at every operation of a run of each kind, and in pairs. */
 async function allCrashes(pairs: number, say: (line: string) => void): Promise<Scenario[]> {
   const all: Scenario[] = [];
-  for (const stage of crashStages) {
-    const once = await crashPoints(stage);
-    const twice = await crashPairs(stage, pairs);
-    say(`${stage}: ${plural(once.length, "operation")}, ${plural(twice.length, "pair")}`);
+  for (const kind of crashKinds) {
+    const once = await crashPoints(kind);
+    const twice = await crashPairs(kind, pairs);
+    say(`${kind}: ${plural(once.length, "operation")}, ${plural(twice.length, "pair")}`);
     all.push(...once, ...twice);
   }
   return all;

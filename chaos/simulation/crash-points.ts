@@ -6,9 +6,9 @@ import type { Scenario } from "./scenario.ts";
 import { simulate } from "./simulate.ts";
 
 /** What is written one way or another. */
-export type CrashStage = "checkpoints" | "tiers" | "dynamic" | "lease";
+export type CrashKind = "checkpoints" | "tiers" | "dynamic" | "lease";
 
-interface Stage {
+interface Writing {
   readonly job: number;
   readonly devices: readonly number[];
   readonly leaseMs?: number;
@@ -16,7 +16,7 @@ interface Stage {
   readonly scaled?: number;
 }
 
-const stages: Readonly<Record<CrashStage, Stage>> = {
+const writings: Readonly<Record<CrashKind, Writing>> = {
   /** Data, claims, whole parts, manifests, and what is collected. */
   checkpoints: { job: 3, devices: [1] },
   /** And rows on the disk; those that a generation lays to rest, the next one takes. */
@@ -27,11 +27,11 @@ const stages: Readonly<Record<CrashStage, Stage>> = {
   lease: { job: 3, devices: [1], leaseMs: 400 },
 };
 
-export const crashStages = Object.keys(stages) as readonly CrashStage[];
+export const crashKinds = Object.keys(writings) as readonly CrashKind[];
 
 /** A run in which power is lost in these of its operations, counted on from one to the next. */
-export function crashing(stage: CrashStage, operations: readonly number[], seed = 1): Scenario {
-  const { job, devices, leaseMs, scaled } = stages[stage];
+export function crashing(kind: CrashKind, operations: readonly number[], seed = 1): Scenario {
+  const { job, devices, leaseMs, scaled } = writings[kind];
   const shape = { devices, speed: { turnMs: 0.1, startMs: 1 }, delayMs: [0, 0.1] as const };
   const power = operations.map((count) => ({ kind: "power" as const, atMs: 0, operations: count }));
   const scale = { kind: "run.scale" as const, atMs: scaledAtMs, devices: scaled ?? 0 };
@@ -48,20 +48,20 @@ export function crashing(stage: CrashStage, operations: readonly number[], seed 
 const scaledAtMs = 4;
 
 /** How many operations a run does that nothing disturbs. */
-export async function operationsOf(stage: CrashStage): Promise<number> {
-  return (await simulate(crashing(stage, []))).operations;
+export async function operationsOf(kind: CrashKind): Promise<number> {
+  return (await simulate(crashing(kind, []))).operations;
 }
 
 /** Power lost once, at each operation. */
-export async function crashPoints(stage: CrashStage): Promise<Scenario[]> {
-  return countTo(await operationsOf(stage)).map((at) => crashing(stage, [at], at));
+export async function crashPoints(kind: CrashKind): Promise<Scenario[]> {
+  return countTo(await operationsOf(kind)).map((at) => crashing(kind, [at], at));
 }
 
 /** Power lost at each operation, and again at each of so many after it. */
-export async function crashPairs(stage: CrashStage, within: number): Promise<Scenario[]> {
-  const firsts = countTo(await operationsOf(stage));
+export async function crashPairs(kind: CrashKind, within: number): Promise<Scenario[]> {
+  const firsts = countTo(await operationsOf(kind));
   return firsts.flatMap((at) =>
-    countTo(within).map((after) => crashing(stage, [at, at + after], 1000 * at + after)),
+    countTo(within).map((after) => crashing(kind, [at, at + after], 1000 * at + after)),
   );
 }
 

@@ -6,7 +6,7 @@ import test, { type ExecutionContext } from "ava";
 import { crashing, operationsOf } from "../../chaos/simulation/crash-points.ts";
 import type { Scenario } from "../../chaos/simulation/scenario.ts";
 import { simulate } from "../../chaos/simulation/simulate.ts";
-import { crashPairs, crashPoints, crashStages } from "../../index.ts";
+import { crashKinds, crashPairs, crashPoints } from "../../index.ts";
 import { thinned } from "../helpers/thinned.ts";
 
 /** Resolves to how often power was lost. */
@@ -19,15 +19,15 @@ async function survives(t: ExecutionContext, scenario: Scenario): Promise<number
 /** Of so many operations of each kind of run one is tried on every change. */
 const nth = { checkpoints: 3, tiers: 19, dynamic: 13, lease: 13 } as const;
 
-for (const stage of crashStages) {
-  test(`P7: power lost at any operation of a run: ${stage}`, async (t) => {
-    const all = await crashPoints(stage);
+for (const kind of crashKinds) {
+  test(`P7: power lost at any operation of a run: ${kind}`, async (t) => {
+    const all = await crashPoints(kind);
     t.true(all.length > 100, `${all.length} operations`);
-    const some = thinned(all, nth[stage]);
+    const some = thinned(all, nth[kind]);
     let losses = 0;
     for (const scenario of some) losses += await survives(t, scenario);
     // How many operations there are is a matter of the seed, too: the last ones may not come.
-    t.true(losses >= (stage === "checkpoints" ? 1 : 0.8) * some.length, `${losses}`);
+    t.true(losses >= (kind === "checkpoints" ? 1 : 0.8) * some.length, `${losses}`);
     t.log(`${all.length} operations`);
   });
 }

@@ -13,6 +13,7 @@ import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
 import type { TableTiers } from "../src/training/tier-advice.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
+import type { Lost } from "../storage/partial-checkpoint.ts";
 import type { CutRecord, DynamicTable, RepairedTable, RunResult, Staleness } from "./run-events.ts";
 import type { RunRecord } from "./run-record.ts";
 
@@ -32,9 +33,14 @@ export interface RunMetrics {
   readonly freshSteps: number;
   readonly evaluatedStep: number | null;
   readonly savedStep: number | null;
+  /** What partial recoveries have cost; undefined where there was none. */
+  readonly lost?: Lost;
   /** Whether the cut at `evaluatedStep` is the best so far, and training has not gone on since. */
   readonly isBest: boolean;
 }
+
+/** Incidents that travel with a result. */
+const incidentsMax = 100;
 
 /** Points of a history that travel with every checkpoint. */
 const historyMax = 1000;
@@ -196,6 +202,7 @@ export function resultOf(context: {
     repairedIds: repairedTables(job, metrics),
     staleness: stalenessOf(job, metrics),
     dynamicIds: dynamicTables(job, metrics),
+    lost: metrics.lost,
     directory: store.directory,
     manifest: manifest?.sha256 ?? "",
     generation: scope.generation,
@@ -204,6 +211,7 @@ export function resultOf(context: {
     disk,
     tiers,
     arithmetic: manifest?.arithmetic ?? "",
+    incidents: record.incidents.all().slice(-incidentsMax),
   };
 }
 

@@ -169,6 +169,7 @@ export class SimulatedCluster {
         const { payload, headers } = encodeBody(event, "application/json");
         transport.publish(eventsSubject(cluster, event.run, tenant), payload, { headers });
       }),
+      access: { roots: {}, tenants: {} },
       createdBy: "a simulation",
       onIncident: ({ offender, reason }) =>
         this.world.note(process.id, `mends ${offender}: ${reason.message}`),

@@ -169,15 +169,23 @@ export {
 
 // Simulation: whole clusters in one thread and virtual time ----
 export {
+  type CrashKind,
+  crashPairs,
+  crashPoints,
+  crashKinds,
+} from "./chaos/simulation/crash-points.ts";
+export {
   drawScenario,
   type FaultKind as SimulatedFaultKind,
   type Scenario,
   type SimulatedFault,
 } from "./chaos/simulation/scenario.ts";
 export {
+  type ScenariosOptions,
   type SeedsOptions,
   type SeedsSummary,
   shrinkScenario,
+  simulateAll,
   simulateSeeds,
 } from "./chaos/simulation/seeds.ts";
 export {

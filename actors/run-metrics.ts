@@ -2,6 +2,7 @@
 // restored run goes on with the patience, the best and the curve that it had (architecture.md,
 // section 5).
 
+import { StoreFailedError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import type { TableIdCounts } from "../src/training/dynamic-ids.ts";
 import {
@@ -161,9 +162,16 @@ export function afterCheckpoint(metrics: RunMetrics, step: number): RunMetrics {
   return { ...next, savedStep: step };
 }
 
-/** The result, from what the store holds: the truth about training lives there (law 6). */
+/**
+ * The result, from what the store holds: the truth about training lives there (law 6).
+ *
+ * @throws StoreFailedError where the last checkpoint is not there any more: what was trained since
+ *   the one before has to be trained again
+ */
 export function resultOf(context: {
   readonly store: CheckpointStore;
+  /** Hash of the last checkpoint that was committed, or restored. */
+  readonly manifest: string | undefined;
   readonly job: JobSpec;
   readonly scope: { readonly run: string; readonly generation: number };
   readonly metrics: RunMetrics;
@@ -174,9 +182,13 @@ export function resultOf(context: {
   readonly disk: RunResult["disk"];
 }): RunResult {
   const { store, job, scope, metrics, isCancelled, record, times, tiers, disk } = context;
-  const { manifests } = store.list();
+  const { manifests, damaged } = store.list();
   const best = manifests.find((manifest) => manifest.best);
   const last = manifests[0];
+  if (last?.sha256 !== context.manifest) {
+    const path = damaged[0]?.path ?? store.directory;
+    throw new StoreFailedError("find the last checkpoint, as it was committed, in", path);
+  }
   const manifest = job.evaluation?.earlyStopping === undefined ? last : (best ?? last);
   const evaluation = metrics.history.findLast(
     (point) => point.step === manifest?.cut && point.evaluation !== undefined,

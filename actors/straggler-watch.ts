@@ -71,8 +71,9 @@ export function judgeDevices(
   const hostOf = hosts.flatMap(({ host, devices }) => new Array<number>(devices).fill(host));
   for (const [device, name] of deviceNames(hosts).entries()) {
     const own = computing[device] ?? 0;
-    const factor = own / medianBut(device, computing);
-    if (factor < slowFactor) continue;
+    const others = medianBut(device, computing);
+    const factor = own / others;
+    if (others === 0 || factor < slowFactor) continue; // Of no time nothing is known.
     const count = (watch.slowFor.get(name) ?? 0) + 1;
     slowFor.set(name, count);
     if (count !== windows) continue;

@@ -17,6 +17,8 @@ export interface ThreadPorts {
   readonly disk: Disk;
   /** How a wait sleeps that has nothing else to serve. @default it blocks the thread */
   readonly sleep?: Sleep;
+  /** How the thread lets time pass in the midst of a call. @default it blocks */
+  readonly pause?: (ms: number) => void;
   /** How one sleeps that has a connection to serve. */
   readonly sleepTurning: Sleep;
   /** Puts something between a participant and its cells: chaos breaks threads there. */

@@ -64,7 +64,7 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const cells = wrapCells(openIdle(task, derive(assembly).tierOf(index), ports));
         const kernels = openKernels(assembly.job.arithmetic);
         const nextCommand = () => ports.take() as TierCommand | undefined;
-        const given = { kernels, cells, clock, disk, nextCommand, tell };
+        const given = { kernels, cells, clock, disk, pause: ports.pause, nextCommand, tell };
         const { runTier } = await import("./tier-program.ts");
         return await runTier(assembly, memory, index, given);
       }

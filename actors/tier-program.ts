@@ -20,6 +20,7 @@ export interface TierPorts {
   readonly cells: Cells;
   readonly clock: Clock;
   readonly disk: Disk;
+  readonly pause?: ((ms: number) => void) | undefined;
   nextCommand(): TierCommand | undefined;
   tell(report: TierReport): void;
 }

@@ -37,15 +37,34 @@ export async function soak(
   const passed = () => realClock.now() - startedAtMs;
   const trials: Trial[] = [];
   let kills = 0;
-  const disturb = (stage: Stage) =>
-    killEvery(stage, random, {
-      ...options,
-      mayKill: () => passed() < forMs,
-      onKill: (what, afterMs) => {
-        kills++;
-        options.onKill(what, afterMs);
-      },
-    });
+  const draw = () => ({
+    afterMs: options.everyMs * (0.5 + random.uniform()),
+    target: drawTarget(random, size),
+  });
+  let kill = draw();
+  /** Until the next one: a run that ends before leaves the rest of it to the next run. */
+  let leftMs = kill.afterMs;
+  const disturb = (stage: Stage) => {
+    let armedAtMs = 0;
+    let cancel = () => {};
+    const arm = () => {
+      armedAtMs = realClock.now();
+      cancel = realClock.after(leftMs, () => {
+        if (passed() < forMs && strike(stage, kill.target)) {
+          kills++;
+          options.onKill(kill.target, kill.afterMs);
+        }
+        kill = draw();
+        leftMs = kill.afterMs;
+        arm();
+      });
+    };
+    arm();
+    return () => {
+      cancel();
+      leftMs = Math.max(0, leftMs - (realClock.now() - armedAtMs));
+    };
+  };
   while (passed() < forMs && signal?.aborted !== true) {
     const trial = await runTrial(job, schedule, twin, { ...options, disturb });
     trials.push(trial);
@@ -53,26 +72,6 @@ export async function soak(
     if (trial.verdict !== "equal") break;
   }
   return { trials, kills };
-}
-
-/** Kills until the function that it returns is called. */
-function killEvery(
-  stage: Stage,
-  random: RandomStream,
-  options: Pick<SoakOptions, "everyMs" | "stage" | "onKill"> & { readonly mayKill: () => boolean },
-): () => void {
-  const { everyMs, stage: size, onKill, mayKill } = options;
-  let cancel = () => {};
-  const next = () => {
-    const afterMs = everyMs * (0.5 + random.uniform());
-    const target = drawTarget(random, size);
-    cancel = realClock.after(afterMs, () => {
-      if (mayKill() && strike(stage, target)) onKill(target, afterMs);
-      next();
-    });
-  };
-  next();
-  return () => cancel();
 }
 
 function drawTarget(random: RandomStream, { devices, hosts }: StageSize): string {

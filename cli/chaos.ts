@@ -38,6 +38,8 @@ import { simulation } from "./simulation.ts";
 
 interface ChaosArguments extends CommonOptions {
   readonly simulate?: true;
+  readonly crashPoints?: true;
+  readonly pairs: number;
   readonly jobs: number;
   readonly seed: number;
   readonly seeds?: readonly number[];
@@ -59,10 +61,12 @@ const verdictCodes = { equal: 0, harness: 1, safety: 3, liveness: 4 } as const;
 export function addChaos(program: Command): void {
   const command = program
     .command("chaos")
-    .argument("[job]", "job file, as for `osiris train`; none with --simulate")
+    .argument("[job]", "job file, as for `osiris train`; none with --simulate or --crash-points")
     .description("break a job by a schedule drawn from a seed, and compare it with its twin")
     .option("--simulate", "whole clusters in one thread and virtual time, small jobs of their own")
-    .option("--jobs <N>", "with --simulate: threads that share the seeds", integerFrom(1), 2)
+    .option("--crash-points", "as that, with power lost at every operation of runs on their disks")
+    .option("--pairs <N>", "with it: and twice, up to so many operations apart", integerFrom(0), 8)
+    .option("--jobs <N>", "with either: threads that share the work", integerFrom(1), 2)
     .option("--seed <N>", "draw the schedule from this seed", integerFrom(0), 1)
     .option("--seeds <LIST>", "one schedule for each of these: 1-50, or 3,5,8", seedsFrom)
     .option("--schedule <FILE>", "carry out this schedule, as it was printed (JSON)")
@@ -93,12 +97,14 @@ export function addChaos(program: Command): void {
     "chaos job.yaml --faults kill,messages --seeds 1-10",
     "chaos job.yaml --schedule failing.json",
     "chaos --simulate --seeds 1-1000",
+    "chaos --crash-points --pairs 48",
     "chaos job.yaml --soak 10m --every 15s --report",
   ])
     .addHelpText("after", "\n3: another model than its twin; 4: the run did not come to its end.")
     .action(async (path: string | undefined, options: ChaosArguments) => {
-      const { simulate, seeds = [options.seed] } = options;
-      if (simulate === true) process.exitCode = await simulation({ ...options, seeds });
+      const { simulate, crashPoints, seeds = [options.seed] } = options;
+      const isSimulated = simulate === true || crashPoints === true;
+      if (isSimulated) process.exitCode = await simulation({ ...options, seeds });
       else if (path === undefined) command.error("missing required argument 'job'");
       else process.exitCode = await chaos(path, options);
     });

@@ -1,11 +1,17 @@
-// osiris chaos --simulate: whole clusters in virtual time, one for each seed, and what failed.
+// osiris chaos --simulate and --crash-points: whole clusters in virtual time, one for each seed, or
+// for each operation on a disk in which power is lost; and what failed.
 
 import {
+  crashKinds,
+  crashPairs,
+  crashPoints,
+  drawScenario,
+  type Scenario,
   type SeedsSummary,
   type SimulationFailure,
   type SimulationVerdict,
   shrinkScenario,
-  simulateSeeds,
+  simulateAll,
 } from "../index.ts";
 import { exitCodes } from "./failure.ts";
 import { count, duration, plural } from "./format.ts";
@@ -13,6 +19,9 @@ import { onInterrupt } from "./interrupt.ts";
 
 export interface SimulationArguments {
   readonly json?: boolean;
+  readonly crashPoints?: true;
+  /** Of crash points: how far apart those of a pair are at most. */
+  readonly pairs: number;
   readonly seeds: readonly number[];
   readonly jobs: number;
   readonly shrink: boolean;
@@ -28,13 +37,16 @@ const failureCodes: readonly (readonly [SimulationFailure, number])[] = [
 /** Schedules between two lines of progress. */
 const tellEvery = 100;
 
-/** Simulates the seeds; resolves to the exit code. */
+/** Simulates what is asked for; resolves to the exit code. */
 export async function simulation(options: SimulationArguments): Promise<number> {
   const { seeds, jobs, shrink } = options;
   const isJson = options.json === true;
   const say = (line: string) => (isJson ? console.error(line) : console.log(line));
   const stop = new AbortController();
   using _interrupt = onInterrupt(() => stop.abort());
+  const scenarios = await (options.crashPoints === true
+    ? allCrashes(options.pairs, say)
+    : seeds.map((seed) => drawScenario(seed)));
   const startMs = performance.now();
   const failed: SimulationVerdict[] = [];
   let done = 0;
@@ -47,10 +59,10 @@ export async function simulation(options: SimulationArguments): Promise<number> 
     }
     if (done % tellEvery === 0) {
       const seconds = (performance.now() - startMs) / 1000;
-      say(`${count(done)} of ${plural(seeds.length, "schedule")} in ${duration(seconds)}`);
+      say(`${count(done)} of ${plural(scenarios.length, "schedule")} in ${duration(seconds)}`);
     }
   };
-  const summary = await simulateSeeds({ seeds, jobs, onVerdict, signal: stop.signal });
+  const summary = await simulateAll(scenarios, { jobs, onVerdict, signal: stop.signal });
   if (shrink) for (const verdict of failed) await tellLeast(verdict, say);
   const seconds = (performance.now() - startMs) / 1000;
   tellSummary(summary, seconds, say);
@@ -58,6 +70,18 @@ export async function simulation(options: SimulationArguments): Promise<number> 
   if (stop.signal.aborted) return exitCodes.cancelled;
   const worst = failureCodes.find(([failure]) => failed.some((one) => one.failure === failure));
   return worst?.[1] ?? exitCodes.done;
+}
+
+/** Power lost at every operation of a run of each kind, and in pairs. */
+async function allCrashes(pairs: number, say: (line: string) => void): Promise<Scenario[]> {
+  const all: Scenario[] = [];
+  for (const kind of crashKinds) {
+    const once = await crashPoints(kind);
+    const twice = await crashPairs(kind, pairs);
+    say(`${kind}: ${plural(once.length, "operation")}, ${plural(twice.length, "pair")}`);
+    all.push(...once, ...twice);
+  }
+  return all;
 }
 
 async function tellLeast(

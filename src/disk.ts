@@ -4,6 +4,7 @@
 import {
   closeSync,
   existsSync,
+  fstatSync,
   fsyncSync,
   ftruncateSync,
   mkdirSync,
@@ -12,7 +13,6 @@ import {
   readSync,
   renameSync,
   rmSync,
-  statSync,
   writeSync,
 } from "node:fs";
 import { threadId } from "node:worker_threads";
@@ -95,7 +95,7 @@ function openReal(path: string, flag: string): DiskFile {
       }
       return done;
     },
-    size: () => statSync(path).size,
+    size: () => fstatSync(descriptor).size,
     truncate: (size) => ftruncateSync(descriptor, size),
     sync: () => fsyncSync(descriptor),
     close: () => closeSync(descriptor),

@@ -1,19 +1,24 @@
-// A simulated cluster: the process with the root, host processes that join it, and a client that
-// wants its job done whatever happens. The trees of actors are those of a real one; only what they
-// stand on is simulated.
+// A simulated cluster: the process with the root, or two that may be it under a lease; host
+// processes that join it; and a client that wants its job done whatever happens. The trees of
+// actors are those of a real one; only what they stand on is simulated.
 
 import type { AnyActorRef } from "xstate";
 import { Client } from "../../actors/client.ts";
+import type { Incident } from "../../actors/incident.ts";
 import { joiningTree } from "../../actors/joining.ts";
+import { LeasedRoot } from "../../actors/leased-root.ts";
+import type { Network } from "../../actors/mailbox.ts";
 import { Membership } from "../../actors/membership.ts";
 import { Registry } from "../../actors/registry.ts";
 import { Root } from "../../actors/root.ts";
 import type { RunEvent } from "../../actors/run-events.ts";
+import type { PublishEvent } from "../../actors/run-record.ts";
 import { TrainingError } from "../../src/errors.ts";
 import type { JobOptions } from "../../src/job.ts";
 import { encodeBody } from "../../src/wire/body.ts";
 import { createMemoryBroker, type MemoryBroker } from "../../src/wire/memory-transport.ts";
 import { eventsSubject } from "../../src/wire/subjects.ts";
+import { diskCode } from "../../storage/durable-files.ts";
 import { SimulatedMachine } from "./machine.ts";
 import { SimulatedProcess } from "./process.ts";
 import { SimulatedThreads, type ThreadSpeed } from "./threads.ts";
@@ -27,6 +32,8 @@ export interface ClusterShape {
   readonly delayMs: readonly [number, number];
   /** How much faster or slower than others the clock of a process runs, at most: 0.1 is 10 %. */
   readonly drift?: number;
+  /** How long the lease of the root is good: there is a second process that stands by. */
+  readonly leaseMs?: number;
 }
 
 /** How long a process takes to be there again. */
@@ -34,6 +41,8 @@ const restartMs = 400;
 /** How long the client waits before it asks again. */
 const patienceMs = 1000;
 const cluster = "c1";
+/** Where the lease lies on the simulated disk. */
+const leaseDirectory = "/lease";
 const arithmetic = "reference-1";
 
 export class SimulatedCluster {
@@ -45,6 +54,8 @@ export class SimulatedCluster {
   readonly events: RunEvent[] = [];
   /** Whether a file was damaged: what was committed may be gone then, and nothing may be wrong. */
   isDamaged = false;
+  /** How often a process began to lead under the lease. */
+  terms = 0;
   /** The last event, once there is one that ends the job. */
   ending: RunEvent | undefined;
   readonly shape: ClusterShape;
@@ -56,6 +67,8 @@ export class SimulatedCluster {
   readonly #clientProcess: SimulatedProcess;
   readonly #client: Client;
   #started = 0;
+  /** A run ends by design where its disk stays full; who has made room submits the job again. */
+  #attempt = 1;
   #isOver = false;
 
   constructor(world: World, options: { shape: ClusterShape; job: JobOptions; seed: number }) {
@@ -82,13 +95,20 @@ export class SimulatedCluster {
     this.#clientProcess = new SimulatedProcess("client", this);
     const transport = this.#clientProcess.connect();
     this.#client = new Client({ transport, cluster, clock: this.#clientProcess.clock });
-    for (const place of shape.devices.keys()) this.#start(place);
+    for (const place of this.places) this.#start(place);
     void this.#follow();
   }
 
-  /** Processes: 0 has the root, the others are hosts that joined. */
+  /** Processes: 0 has the root, then come hosts that join, and last who stands by. */
   get places(): number[] {
-    return [...this.shape.devices.keys()];
+    const { devices, leaseMs } = this.shape;
+    return Array.from({ length: devices.length + (leaseMs === undefined ? 0 : 1) }, (_, i) => i);
+  }
+
+  /** As the broker knows the process at a place. */
+  nameOf(place: number): string {
+    if (place === 0) return "root";
+    return place < this.shape.devices.length ? `host${place}` : "standby";
   }
 
   processAt(place: number): SimulatedProcess | undefined {
@@ -137,42 +157,65 @@ export class SimulatedCluster {
   #start(place: number): void {
     if (this.#isOver) return;
     const serial = this.#started++;
-    const process = new SimulatedProcess(place === 0 ? "root" : `host${place}`, this, {
+    const process = new SimulatedProcess(this.nameOf(place), this, {
       serial,
       drift: this.shape.drift ?? 0,
     });
     this.#processes.set(place, process);
     this.world.note(process.id, "starts");
     process.enter(() => {
-      if (place === 0) this.#startRoot(process, serial);
-      else this.#startHost(process, place, serial);
+      try {
+        if (process.name.startsWith("host")) this.#startHost(process, place, serial);
+        else this.#startRoot(process, place, serial);
+      } catch (error) {
+        if (diskCode(error) === undefined) throw error;
+        this.world.note(process.id, `cannot start: ${error}`);
+        this.kill(place);
+      }
     });
   }
 
-  #startRoot(process: SimulatedProcess, serial: number): void {
-    const transport = process.connect();
-    const network = process.network(transport);
-    const [devices = 0] = this.shape.devices;
-    const all = this.shape.devices.reduce((sum, count) => sum + count, 0);
-    new Root({
+  #startRoot(process: SimulatedProcess, place: number, serial: number): void {
+    const network = process.network(process.connect());
+    const { devices: all, leaseMs } = this.shape;
+    const [devices = 0] = all;
+    const publish = ({ transport }: Network, ...[event, tenant]: Parameters<PublishEvent>) => {
+      const { payload, headers } = encodeBody(event, "application/json");
+      transport.publish(eventsSubject(cluster, event.run, tenant), payload, { headers });
+    };
+    const prefix = `r${serial}-`;
+    const common = {
       network,
       devices,
       launcher: this.threads.launcherOf(process),
       membership: new Membership({
-        minDevices: all,
+        minDevices: all.reduce((sum, count) => sum + count, 0),
         joinDeadlineMs: 60_000,
         own: devices === 0 ? undefined : { host: 0, devices, machine: "root", pid: serial },
         arithmetic,
         version: "1.0.0",
       }),
-      registry: new Registry(`r${serial}-`, (event, tenant) => {
-        const { payload, headers } = encodeBody(event, "application/json");
-        transport.publish(eventsSubject(cluster, event.run, tenant), payload, { headers });
-      }),
       access: { roots: {}, tenants: {} },
-      createdBy: "a simulation",
-      onIncident: ({ offender, reason }) =>
+      createdBy: process.id,
+      onIncident: ({ offender, reason }: Incident) =>
         this.world.note(process.id, `mends ${offender}: ${reason.message}`),
+    };
+    if (leaseMs === undefined) {
+      new Root({
+        ...common,
+        registry: new Registry(prefix, (...told) => publish(network, ...told)),
+      });
+      return;
+    }
+    new LeasedRoot({
+      ...{ ...common, directory: leaseDirectory, leaseMs, journal: "file", prefix, publish },
+      onStandby: (leader) => this.world.note(process.id, `stands by ${leader}`),
+      onLeading: () => this.world.note(process.id, `leads, the ${++this.terms}. to do so`),
+      onLost: (error) => {
+        this.world.note(process.id, `leads no more: ${error}`);
+        if (this.#processes.get(place) === process) this.kill(place);
+        else process.kill();
+      },
     });
   }
 
@@ -203,7 +246,7 @@ export class SimulatedCluster {
   async #follow(): Promise<void> {
     for (; this.ending === undefined; ) {
       try {
-        const run = await this.#client.submit(this.job, { key: "simulated" });
+        const run = await this.#client.submit(this.job, { key: `attempt-${this.#attempt}` });
         for await (const event of run.events()) this.#hear(event);
       } catch (error) {
         this.world.note("client", `asks again: ${error}`);
@@ -214,10 +257,12 @@ export class SimulatedCluster {
 
   #hear(event: RunEvent): void {
     const { type, run, generation, seq } = event;
-    const why = "error" in event ? `: ${event.error.message}` : "";
+    const whose = "offender" in event ? `: ${event.offender}` : "";
+    const why = "error" in event ? `${whose}: ${event.error.message}` : "";
     this.world.note("client", `hears ${run} ${generation} ${seq} ${type}${why}`);
     this.events.push(event);
     for (const listen of this.#listeners) listen(event);
-    if (type === "run.finished" || type === "run.failed") this.ending = event;
+    if (type === "run.failed" && event.error.code === "TIER_DISK_FULL") this.#attempt++;
+    else if (type === "run.finished" || type === "run.failed") this.ending = event;
   }
 }

@@ -55,6 +55,7 @@ export class Injector {
       });
     }
     cluster.machine.faultOf = (operation) => this.#diskFault(operation);
+    cluster.machine.costOf = (operation) => this.#diskCost(operation);
   }
 
   /** Ends whatever still lasts. I1 */
@@ -97,7 +98,7 @@ export class Injector {
     const { broker, threads, places } = this.#cluster;
     const thread = "pick" in fault ? picked(threads.running, fault.pick) : undefined;
     const place = "pick" in fault ? (picked(places, fault.pick) ?? 0) : 0;
-    const name = nameOf(place);
+    const name = this.#cluster.nameOf(place);
     switch (fault.kind) {
       case "thread.kill":
         thread?.lose("the thread ended with exit code 1");
@@ -140,10 +141,13 @@ export class Injector {
         broker.cut(name);
         return this.#lasts(fault, () => this.#mend());
       case "broker.restart":
-        for (const one of ["client", "chaos", ...places.map(nameOf)]) broker.cut(one);
+        for (const one of ["client", "chaos", ...places.map((one) => this.#cluster.nameOf(one))])
+          broker.cut(one);
         return this.#lasts(fault, () => this.#mend());
       case "partition": {
-        const others = places.filter((one) => one !== place).map(nameOf);
+        const others = places
+          .filter((one) => one !== place)
+          .map((one) => this.#cluster.nameOf(one));
         if (others.length === 0) return false;
         broker.partition([name], others);
         return this.#lasts(fault, () => this.#mend());
@@ -153,8 +157,21 @@ export class Injector {
         this.#lasts(fault, () => this.#setFrames());
         this.#setFrames();
         return true;
+      case "clock.jump": {
+        const process = this.#cluster.processAt(place);
+        process?.skew(fault.byMs);
+        return process !== undefined;
+      }
+      default:
+        return this.#strikeDisk(fault);
+    }
+  }
+
+  #strikeDisk(fault: Extract<SimulatedFault, { kind: `disk.${string}` | "power" }>): boolean {
+    switch (fault.kind) {
       case "disk.full":
       case "disk.error":
+      case "disk.slow":
         return this.#lasts(fault, () => {});
       case "disk.flip": {
         const { disk } = this.#cluster.machine;
@@ -189,7 +206,12 @@ export class Injector {
     this.#cluster.broker.setFaults(...faults, { delayMs: this.#cluster.shape.delayMs });
   }
 
-  #diskFault({ kind, process }: DiskOperation): DiskFault | undefined {
+  #diskCost({ atMs }: DiskOperation): number {
+    const slow = [...this.#alive.keys()].filter((fault) => fault.kind === "disk.slow");
+    return slow.reduce((sum, one) => sum + (isOver(one, atMs) ? 0 : one.operationMs), 0);
+  }
+
+  #diskFault({ kind, process, atMs }: DiskOperation): DiskFault | undefined {
     if (process === this.#chaos.id) return undefined;
     const power = kind === "read" ? undefined : this.#powerAt.get(++this.#operations);
     if (power !== undefined) {
@@ -198,6 +220,7 @@ export class Injector {
       return "power";
     }
     for (const fault of this.#alive.keys()) {
+      if (isOver(fault, atMs)) continue;
       if (fault.kind === "disk.full" && (kind === "write" || kind === "make")) return "ENOSPC";
       if (fault.kind !== "disk.error" || this.#random.uniform() >= fault.probability) continue;
       return "EIO";
@@ -206,10 +229,11 @@ export class Injector {
   }
 }
 
-function picked<Value>(values: readonly Value[], pick: number): Value | undefined {
-  return values[pick % Math.max(1, values.length)];
+/** By the time of somebody who is ahead of the others. */
+function isOver(fault: SimulatedFault, atMs: number): boolean {
+  return "forMs" in fault && atMs >= fault.atMs + fault.forMs;
 }
 
-function nameOf(place: number): string {
-  return place === 0 ? "root" : `host${place}`;
+function picked<Value>(values: readonly Value[], pick: number): Value | undefined {
+  return values[pick % Math.max(1, values.length)];
 }

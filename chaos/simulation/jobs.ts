@@ -19,6 +19,27 @@ const plain: JobOptions = {
   restarts: { restartsMax: 1000, windowMs: 1 }, // How often is not what a simulation asks.
 };
 
+/** The shortest: four steps. */
+const short: JobOptions = {
+  ...plain,
+  data: { ...plain.data, samples: 60 } as JobOptions["data"],
+  evaluation: { everySteps: 0 },
+  checkpoint: { everySteps: 2, directory, keep: 1 },
+};
+
+/** Rows of two tables lie on the disk, and those of one stay there beside a checkpoint. */
+const below: Partial<JobOptions> = {
+  model: {
+    ...plain.model,
+    tables: [
+      { name: "a", rows: 40, dim: 4, tier: "cached" },
+      { name: "b", rows: 200, dim: 4, tier: "cached", keep: "durable" },
+      { name: "c", rows: 40, dim: 4 },
+    ],
+  },
+  tiers: { hbmBytes: 1, ddrBytes: 1, ssd: "file" },
+};
+
 /** By number: a scenario names one. */
 export const jobs: readonly JobOptions[] = [
   plain,
@@ -42,10 +63,18 @@ export const jobs: readonly JobOptions[] = [
     },
     checkpoint: { everySteps: 5, directory },
   },
+  short,
+  { ...plain, ...below },
+  { ...short, ...below },
   {
-    ...plain,
-    data: { ...plain.data, samples: 60 } as JobOptions["data"],
-    evaluation: { everySteps: 0 },
-    checkpoint: { everySteps: 2, directory, keep: 1 },
+    ...short,
+    model: {
+      ...plain.model,
+      tables: [
+        { name: "a", rows: 40, dim: 4, idBits: 64, dynamic: { everySteps: 2 } },
+        { name: "b", rows: 400, dim: 4 },
+      ],
+    },
+    checkpoint: { everySteps: 1, directory, keep: 2, differential: "consecutive" },
   },
 ];

@@ -1,5 +1,6 @@
 // The machine under the processes: one disk that all of them see. Each process and each thread has
-// a view of its own, which refuses it once it is dead, and which faults reach.
+// a view of its own, which refuses it once it is dead, and which faults reach. An operation takes
+// no time, but where the disk is slow.
 //
 // Invariants
 //   M1. When power is lost, every process is dead before anything else happens.
@@ -17,6 +18,18 @@ export interface DiskOperation {
   readonly kind: "open" | "write" | "read" | "sync" | "rename" | "remove" | "truncate" | "make";
   readonly path: string;
   readonly process: string;
+  /** When it happens, by whoever does it: a thread's own time may be ahead. */
+  readonly atMs: number;
+}
+
+/** Whoever has a view of the disk: a process, or one of its threads. */
+export interface DiskOwner {
+  readonly id: string;
+  readonly isOver: boolean;
+  /** Its own time. */
+  nowMs(): number;
+  /** Time that an operation took of it. */
+  spend(ms: number): void;
 }
 
 export class SimulatedMachine {
@@ -26,6 +39,8 @@ export class SimulatedMachine {
   readonly #onDone = new Set<(operation: DiskOperation) => void>();
   /** Asked before each operation. */
   faultOf: (operation: DiskOperation) => DiskFault | undefined = () => undefined;
+  /** How long each takes. */
+  costOf: (operation: DiskOperation) => number = () => 0;
 
   constructor(world: World, seed: number) {
     this.#world = world;
@@ -49,12 +64,14 @@ export class SimulatedMachine {
     for (const tell of this.#onPower) tell("back");
   }
 
-  /** The disk as a process, or one of its threads, sees it. */
-  diskOf(process: SimulatedProcess, writer = process.id, isOver = () => false): Disk {
+  /** The disk as `owner`, which is `process` or one of its threads, sees it. */
+  diskOf(process: SimulatedProcess, owner: DiskOwner): Disk {
     const { disk } = this;
+    const writer = owner.id;
     const act = <Result>(kind: DiskOperation["kind"], path: string, run: () => Result): Result => {
-      if (process.isDead || isOver()) throw new SimulatedCrash(`${writer} is dead`);
-      const operation = { kind, path, process: process.id };
+      if (process.isDead || owner.isOver) throw new SimulatedCrash(`${writer} is dead`);
+      const operation = { kind, path, process: process.id, atMs: owner.nowMs() };
+      owner.spend(this.costOf(operation));
       const fault = this.faultOf(operation);
       if (fault === undefined) this.#world.count(writer, `${kind} ${path}`);
       else this.#world.note(writer, `is refused ${kind} ${path}: ${fault}`);

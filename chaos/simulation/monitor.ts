@@ -15,7 +15,7 @@ import { CheckpointCorruptError } from "../../src/errors.ts";
 import { resolveJob } from "../../src/job.ts";
 import { scheduleOf } from "../../src/training/schedule.ts";
 import { readGeneration } from "../../storage/chain.ts";
-import type { CheckpointStore, Manifest } from "../../storage/checkpoint-store.ts";
+import type { Manifest } from "../../storage/checkpoint-store.ts";
 import { openExistingStore } from "../../storage/directory-checkpoint-store.ts";
 import { type Stretch, sampleLedger } from "../../storage/sample-ledger.ts";
 import {
@@ -70,11 +70,18 @@ export class Monitor {
 
   /** Looks at the store. @throws SafetyError */
   check(): void {
+    try {
+      this.#look();
+    } catch (error) {
+      // Whose job is to read the damaged file says so too, and the run ends with it.
+      if (!this.#cluster.isDamaged || !(error instanceof CheckpointCorruptError)) throw error;
+    }
+  }
+
+  #look(): void {
     const { disk } = this.#cluster.machine;
     if (!disk.exists(`${directory}/job.json`)) return;
-    const store = this.#store();
-    if (store === undefined) return;
-    const { manifests, damaged } = store.list();
+    const { manifests, damaged } = openExistingStore(directory, disk).list();
     if (damaged[0] !== undefined && !this.#cluster.isDamaged) {
       throw new SafetyError(`${damaged[0].path} is damaged: ${damaged[0].reason}`);
     }
@@ -88,16 +95,6 @@ export class Monitor {
     const newest = manifests[0]?.cut ?? 0;
     if (newest < this.#committed && !this.#cluster.isDamaged) {
       throw new SafetyError(`cut ${this.#committed} was committed, and the newest is ${newest}`); // S2
-    }
-  }
-
-  /** Undefined where the file that says whose store it is was damaged: whoever opens it is told. */
-  #store(): CheckpointStore | undefined {
-    try {
-      return openExistingStore(directory, this.#cluster.machine.disk);
-    } catch (error) {
-      if (error instanceof CheckpointCorruptError && this.#cluster.isDamaged) return undefined;
-      throw error;
     }
   }
 

@@ -5,6 +5,7 @@
 //   P1. A dead process does nothing more: its timers, its frames and its promises reach nobody, and
 //       its disk refuses it.
 //   P2. A process that stands still misses nothing: what came meanwhile is done when it goes on.
+//   P3. What a slow disk takes of its time is over before it does anything else.
 
 import type { Network } from "../../actors/mailbox.ts";
 import { connectedFor } from "../../actors/network.ts";
@@ -16,7 +17,7 @@ import { silentLog } from "../../src/log.ts";
 import type { MemoryBroker } from "../../src/wire/memory-transport.ts";
 import type { Frame, Transport } from "../../src/wire/transport.ts";
 import { type Enter, guardTransport } from "./guarded-transport.ts";
-import type { SimulatedMachine } from "./machine.ts";
+import type { DiskOwner, SimulatedMachine } from "./machine.ts";
 import type { World } from "./world.ts";
 
 /** What a process is on: the world, and what all processes share in it. */
@@ -34,7 +35,7 @@ interface OwnProcess {
   readonly drift?: number;
 }
 
-export class SimulatedProcess {
+export class SimulatedProcess implements DiskOwner {
   /** As the broker knows it: a process that takes another's place has the same. */
   readonly name: string;
   /** One that no other has. */
@@ -47,7 +48,10 @@ export class SimulatedProcess {
   readonly #backlog: (() => void)[] = [];
   readonly #onDeath = new Set<() => void>();
   #isDead = false;
-  #isStopped = false;
+  /** By so many it is kept from going on. */
+  #stops = 0;
+  #spentMs = 0;
+  #skewMs = 0;
 
   constructor(name: string, { world, broker, machine }: Surroundings, own: OwnProcess = {}) {
     this.name = name;
@@ -56,9 +60,9 @@ export class SimulatedProcess {
     const rate = world.between(1 - drift, 1 + drift);
     this.world = world;
     this.#broker = broker;
-    this.disk = machine.diskOf(this);
+    this.disk = machine.diskOf(this, this);
     this.clock = {
-      now: () => rate * world.clock.now(),
+      now: () => rate * this.nowMs() + this.#skewMs,
       date: () => world.clock.date(),
       after: (delayMs, task) => world.clock.after(delayMs / rate, () => this.enter(task)),
     };
@@ -68,14 +72,27 @@ export class SimulatedProcess {
     return this.#isDead;
   }
 
-  get isStopped(): boolean {
-    return this.#isStopped;
+  get isOver(): boolean {
+    return this.#isDead;
+  }
+
+  nowMs(): number {
+    return this.world.clock.now() + this.#spentMs;
+  }
+
+  spend(ms: number): void {
+    this.#spentMs += ms;
+  }
+
+  /** Its clock jumps. */
+  skew(byMs: number): void {
+    this.#skewMs += byMs;
   }
 
   /** Does something in this process: now, later, or never. What it throws is a bug of ours. */
   enter(task: () => void): void {
     if (this.#isDead) return; // P1
-    if (this.#isStopped) {
+    if (this.#stops > 0) {
       this.#backlog.push(task); // P2
       return;
     }
@@ -84,6 +101,11 @@ export class SimulatedProcess {
     } catch (error) {
       if (!this.#isDead) this.world.crash ??= { where: this.id, error };
     }
+    const spentMs = this.#spentMs;
+    this.#spentMs = 0;
+    if (spentMs === 0) return;
+    this.stop(); // P3
+    this.world.clock.after(spentMs, () => this.goOn());
   }
 
   /** Connects to the broker, as this process, or as a thread of it that `enter` reaches. */
@@ -146,12 +168,12 @@ export class SimulatedProcess {
 
   /** SIGSTOP. */
   stop(): void {
-    this.#isStopped = true;
+    this.#stops++;
   }
 
   /** SIGCONT. */
   goOn(): void {
-    this.#isStopped = false;
+    if (--this.#stops > 0) return;
     const waiting = this.#backlog.splice(0);
     for (const task of waiting) this.enter(task);
   }

@@ -44,6 +44,10 @@ export type SimulatedFault =
   /** One bit of a file is another from then on. */
   | (Moment & { readonly kind: "disk.flip"; readonly pick: number; readonly bit: number })
   | (Lasting & { readonly kind: "disk.error"; readonly probability: number })
+  /** Each operation takes so long. */
+  | (Lasting & { readonly kind: "disk.slow"; readonly operationMs: number })
+  /** The clock of a process is another from then on. */
+  | (Moment & { readonly kind: "clock.jump"; readonly pick: number; readonly byMs: number })
   /** Power is lost in the so many-th operation on the disk from then on. */
   | (Moment & { readonly kind: "power"; readonly operations: number });
 
@@ -89,13 +93,15 @@ export function drawScenario(seed: number, among: readonly FaultKind[] = faultKi
   const wide = (least: number, most: number) => least * (most / least) ** random.uniform();
   const devices = pick(shapes);
   const delayMs = wide(0.05, 20);
+  const job = random.below(jobs.length);
+  const leased = random.below(3) === 0 ? { leaseMs: wide(200, 5000) } : {};
   const shape = {
     devices,
     speed: { turnMs: wide(0.02, 10), startMs: wide(1, 500) },
     delayMs: [0, delayMs] as const,
     drift: random.below(2) * wide(0.001, 0.1),
+    ...leased,
   };
-  const job = random.below(jobs.length);
   const calmMs = undisturbedMs(shape) * wide(0.5, 4);
   // A few kinds at a time: what many kinds drown, few of them show.
   const drawn = faultKinds.filter(() => random.below(3) === 0);
@@ -147,6 +153,8 @@ export const faultKinds: readonly FaultKind[] = [
   "frames.delay",
   "disk.full",
   "disk.error",
+  "disk.slow",
+  "clock.jump",
   "disk.flip",
   "power",
 ];
@@ -184,6 +192,10 @@ function faultOf(kind: FaultKind, draw: Draw): SimulatedFault {
       return { kind, atMs, forMs, delayMs: wide(10, 1000) };
     case "disk.error":
       return { kind, atMs, forMs, probability: wide(0.005, 0.2) };
+    case "disk.slow":
+      return { kind, atMs, forMs, operationMs: wide(1, 300) };
+    case "clock.jump":
+      return { kind, atMs, pick: any, byMs: pick([-1, 1]) * wide(10, 100_000) };
     case "disk.flip":
       return { kind, atMs, pick: any, bit: draw.random.below(2 ** 31) };
     case "power":

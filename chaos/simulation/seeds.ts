@@ -1,28 +1,33 @@
-// Many seeds, on several threads of this process, each a world of its own.
+// Many scenarios, on several threads of this process, each a world of its own.
 
 import { Worker } from "node:worker_threads";
 import { shrink } from "../shrink.ts";
-import type { FaultKind, Scenario } from "./scenario.ts";
+import { drawScenario, type FaultKind, type Scenario } from "./scenario.ts";
 import { type Failure, type SimulationVerdict, simulate } from "./simulate.ts";
 
-export interface SeedsOptions {
-  readonly seeds: Iterable<number>;
+export interface ScenariosOptions {
   /** Threads that share them. @default 2 */
   readonly jobs?: number;
-  /** Faults of these kinds alone. @default those that a seed draws */
-  readonly kinds?: readonly FaultKind[];
   /** Told of each, in the order in which they end. */
   readonly onVerdict?: (verdict: SimulationVerdict) => void;
   /** Begins no further seed once aborted. */
   readonly signal?: AbortSignal;
 }
 
-/** What many seeds came to. */
+export interface SeedsOptions extends ScenariosOptions {
+  readonly seeds: Iterable<number>;
+  /** Faults of these kinds alone. @default those that a seed draws */
+  readonly kinds?: readonly FaultKind[];
+}
+
+/** What many scenarios came to. */
 export interface SeedsSummary {
   readonly schedules: number;
   /** Faults that struck, by kind. */
   readonly faults: Readonly<Record<string, number>>;
   readonly generations: number;
+  /** Of roots under a lease. */
+  readonly terms: number;
   /** Events of all of them, and the virtual time that they took. */
   readonly events: number;
   readonly virtualSeconds: number;
@@ -33,19 +38,27 @@ export interface SeedsSummary {
   }[];
 }
 
-/** What a thread is asked, and what it answers. */
-export type SeedTask = { readonly seed: number; readonly kinds?: readonly FaultKind[] };
-
 /** Simulates each seed. */
-export async function simulateSeeds(options: SeedsOptions): Promise<SeedsSummary> {
-  const { jobs = 2, kinds, onVerdict = () => {}, signal } = options;
-  const left = options.seeds[Symbol.iterator]();
+export function simulateSeeds({ seeds, kinds, ...how }: SeedsOptions): Promise<SeedsSummary> {
+  return simulateAll(
+    Array.from(seeds, (seed) => drawScenario(seed, kinds)),
+    how,
+  );
+}
+
+/** Simulates each scenario. */
+export async function simulateAll(
+  scenarios: readonly Scenario[],
+  { jobs = 2, onVerdict = () => {}, signal }: ScenariosOptions = {},
+): Promise<SeedsSummary> {
+  const left = scenarios.values();
   const faults: Record<string, number> = {};
-  const total = { schedules: 0, generations: 0, events: 0, virtualMs: 0 };
+  const total = { schedules: 0, generations: 0, terms: 0, events: 0, virtualMs: 0 };
   const failures: SeedsSummary["failures"][number][] = [];
   const note = (verdict: SimulationVerdict) => {
     total.schedules++;
     total.generations += verdict.generations;
+    total.terms += verdict.terms;
     total.events += verdict.events;
     total.virtualMs += verdict.virtualMs;
     for (const [kind, count] of Object.entries(verdict.struck)) {
@@ -56,10 +69,10 @@ export async function simulateSeeds(options: SeedsOptions): Promise<SeedsSummary
     onVerdict(verdict);
   };
   const work = async () => {
-    const worker = new Worker(new URL("./seed-entry.js", import.meta.url));
+    const worker = new Worker(new URL("./scenario-entry.js", import.meta.url));
     try {
       for (let next = left.next(); !next.done && signal?.aborted !== true; next = left.next()) {
-        note(await answerOf(worker, { seed: next.value, ...(kinds && { kinds }) }));
+        note(await answerOf(worker, next.value));
       }
     } finally {
       await worker.terminate();
@@ -71,14 +84,14 @@ export async function simulateSeeds(options: SeedsOptions): Promise<SeedsSummary
   return { ...rest, faults, virtualSeconds: virtualMs / 1000, failures };
 }
 
-function answerOf(worker: Worker, task: SeedTask): Promise<SimulationVerdict> {
+function answerOf(worker: Worker, scenario: Scenario): Promise<SimulationVerdict> {
   return new Promise((resolve, reject) => {
     worker.once("message", (verdict: SimulationVerdict) => {
       worker.off("error", reject);
       resolve(verdict);
     });
     worker.once("error", reject);
-    worker.postMessage(task);
+    worker.postMessage(scenario);
   });
 }
 

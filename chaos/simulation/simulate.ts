@@ -22,6 +22,8 @@ export interface SimulationVerdict {
   readonly operations: number;
   /** Generations that the job took. */
   readonly generations: number;
+  /** How often a process began to lead, where there is a lease. */
+  readonly terms: number;
   readonly virtualMs: number;
   /** Hash of everything that happened, and how much that was. */
   readonly trace: string;
@@ -108,6 +110,7 @@ async function run(
       struck: Object.fromEntries(injector.struck),
       operations: injector.operations,
       generations: Math.max(0, ...cluster.events.map(({ generation }) => generation)),
+      terms: cluster.terms,
       virtualMs: world.clock.now(),
       trace: hash,
       events,

@@ -6,14 +6,23 @@
 //   T1. A thread that was ended does nothing more, not even what it had begun: its stores, its
 //       words and its disk are dead. Its exit is seen some time later, never before.
 //   T2. Messages between a thread and its actor keep their order.
+//   T3. Where it pauses in the midst of a call, or a slow disk keeps it, its own time runs ahead;
+//       at its next wait it lets the world catch up.
 
+// The programs, loaded before any begins: to wait for one that loads would be real time.
+import "../../actors/bridge-program.ts";
+import "../../actors/device-program.ts";
+import "../../actors/preparation.ts";
+import "../../actors/reader-program.ts";
+import "../../actors/tier-program.ts";
+import "../../actors/writer-program.ts";
 import type { ThreadPorts } from "../../actors/thread-ports.ts";
 import { runThread, type ThreadTask } from "../../actors/thread-program.ts";
 import type { Disk } from "../../src/disk.ts";
 import type { Sleep } from "../../src/exchange/atomic-cells.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 import type { Launcher, Thread, ThreadEnd } from "../../src/launcher.ts";
-import type { SimulatedMachine } from "./machine.ts";
+import type { DiskOwner, SimulatedMachine } from "./machine.ts";
 import type { SimulatedProcess } from "./process.ts";
 
 /** How fast threads are, in milliseconds. */
@@ -58,7 +67,7 @@ export class SimulatedThreads {
   }
 }
 
-export class SimulatedThread implements Thread<unknown, unknown> {
+export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
   readonly name: string;
   readonly ended: Promise<ThreadEnd>;
   readonly #process: SimulatedProcess;
@@ -75,6 +84,7 @@ export class SimulatedThread implements Thread<unknown, unknown> {
   #storesLeft = Number.POSITIVE_INFINITY;
   #injected: Error | undefined;
   #saidMs = 0;
+  #aheadMs = 0;
 
   constructor(
     task: ThreadTask,
@@ -89,7 +99,7 @@ export class SimulatedThread implements Thread<unknown, unknown> {
     this.ended = new Promise((resolve) => {
       this.#end = resolve;
     });
-    const disk = machine.diskOf(process, this.name, () => this.#isOver);
+    const disk = machine.diskOf(process, this);
     const forget = process.onDeath(() => this.#leave());
     this.onGone(forget);
     this.#later(() => void this.#run(task, disk), process.world.between(0, speed.startMs));
@@ -97,6 +107,24 @@ export class SimulatedThread implements Thread<unknown, unknown> {
 
   onGone(tell: () => void): void {
     this.#gone.add(tell);
+  }
+
+  // What its disk asks.
+
+  get id(): string {
+    return this.name;
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  nowMs(): number {
+    return this.#process.world.clock.now() + this.#aheadMs;
+  }
+
+  spend(ms: number): void {
+    this.#aheadMs += ms;
   }
 
   // What its actor does.
@@ -178,13 +206,14 @@ export class SimulatedThread implements Thread<unknown, unknown> {
       });
     return {
       clock: {
-        now: () => world.clock.now(),
+        now: () => this.nowMs(),
         date: () => world.clock.date(),
         after: (delayMs, task) => world.clock.after(delayMs, () => this.#enter(task)),
       },
       disk,
       sleep,
       sleepTurning: sleep,
+      pause: (ms) => this.spend(ms),
       wrapKernels: (kernels) => kernels,
       wrapCells: (cells) => this.#wrap(cells),
       report: (value) => this.#report(value),
@@ -218,7 +247,8 @@ export class SimulatedThread implements Thread<unknown, unknown> {
   /** Goes on in a while: this is where threads overtake each other. */
   #turn(resume: () => void): void {
     const { world } = this.#process;
-    const ms = this.#factor * world.between(0, this.#speed.turnMs);
+    const ms = this.#factor * world.between(0, this.#speed.turnMs) + this.#aheadMs;
+    this.#aheadMs = 0; // T3
     this.#later(resume, ms);
   }
 

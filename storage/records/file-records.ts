@@ -2,12 +2,17 @@
 // Files are sparse, so a table of 10⁹ rows costs nothing until used, and of a `spill` store they
 // have no name, so that a killed process leaves nothing behind either.
 
-import { closeSync, fdatasyncSync, fstatSync, openSync, rmdirSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
+import { type Disk, realDisk } from "../../src/disk.ts";
 import { RecordCorruptError } from "../../src/tier-errors.ts";
 import { diskCode } from "../durable-files.ts";
 import { ofShard, onTier, openLedger } from "./ledger.ts";
-import { openRecordFiles, type RecordFiles, type RecordOutcome } from "./record-file.ts";
+import {
+  type OpenRecordFile,
+  type RecordFile,
+  type RecordOutcome,
+  recordFiles,
+} from "./record-file.ts";
 import {
   checkBatch,
   checkRows,
@@ -20,22 +25,30 @@ import { refusal } from "./refusals.ts";
 
 interface ShardFile extends RecordShard {
   readonly path: string;
-  readonly descriptor: number;
+  readonly file: RecordFile;
 }
 
 /**
- * Opens the files of a store; `files` are the calls to the system.
+ * Opens the files of a store, each with `open`.
  *
  * @throws InputUnusableError where a durable store's directory holds the records of other shards
  */
 export function openFileRecords(
   options: RecordStoreOptions,
-  files: RecordFiles = openRecordFiles("auto"),
+  open: OpenRecordFile = recordFiles("auto", options.disk),
 ): RecordStore {
-  const { directory, keep, pageCache = true } = options;
+  const { directory, keep, pageCache = true, disk = realDisk } = options;
   const ledger = openLedger(options);
   const isKept = ledger.stamp !== undefined;
-  const shards = options.shards.map((shard, at) => openShard(shard, directory, at, keep, isKept));
+  const shards = options.shards.map((shard, at): ShardFile => {
+    const path = join(directory, `shard-${at}.rows`);
+    const what = `the rows of \`${shard.name}\``;
+    return onTier(isKept ? "read" : "write", what, path, () => {
+      const file = open(path, shard.recordBytes, isKept ? "update" : "write");
+      if (keep === "spill") disk.remove(path);
+      return { ...shard, path, file };
+    });
+  });
   const done = { read: 0, written: 0 };
 
   const store: RecordStore = {
@@ -46,21 +59,21 @@ export function openFileRecords(
       const shard = ofShard(shards, at);
       checkBatch(shard, rows, records, found);
       ledger.find(at, rows, found);
-      const outcome = files.read(shard.descriptor, shard.recordBytes, rows, found, records);
+      const outcome = shard.file.read(rows, found, records);
       if (outcome.at >= 0) {
         ledger.distrust();
         throw failure("read", shard, rows, outcome);
       }
       for (let i = 0; i < rows.length; i++) done.read += found[i] ?? 0;
-      if (!pageCache) files.dropCached(shard.descriptor);
+      if (!pageCache) shard.file.dropCached();
     },
     write(at, rows, records) {
       const shard = ofShard(shards, at);
       checkBatch(shard, rows, records);
       ledger.write(at, rows, () => {
-        const outcome = files.write(shard.descriptor, shard.recordBytes, rows, records);
+        const outcome = shard.file.write(rows, records);
         if (outcome.at >= 0) throw failure("write", shard, rows, outcome);
-        if (!pageCache) files.dropCached(shard.descriptor);
+        if (!pageCache) shard.file.dropCached();
       });
       done.written += rows.length;
     },
@@ -73,33 +86,18 @@ export function openFileRecords(
     sync(stamp) {
       if (keep === "spill") return;
       ledger.sync(stamp, () => {
-        for (const { name, path, descriptor } of shards) {
-          onTier("write", `the rows of \`${name}\``, path, () => fdatasyncSync(descriptor));
+        for (const { name, path, file } of shards) {
+          onTier("write", `the rows of \`${name}\``, path, () => file.sync());
         }
       });
     },
-    stats: () => ({ ...done, diskBytes: shards.reduce((sum, shard) => sum + bytesOf(shard), 0) }),
+    stats: () => ({ ...done, diskBytes: shards.reduce((sum, { file }) => sum + file.bytes(), 0) }),
     async close() {
-      for (const { descriptor } of shards) closeSync(descriptor);
-      if (keep === "spill") removeEmpty(directory);
+      for (const { file } of shards) file.close();
+      if (keep === "spill") removeEmpty(disk, directory);
     },
   };
   return store;
-}
-
-function openShard(
-  shard: RecordShard,
-  directory: string,
-  at: number,
-  keep: "spill" | "durable",
-  isKept: boolean,
-): ShardFile {
-  const path = join(directory, `shard-${at}.rows`);
-  const descriptor = onTier(isKept ? "read" : "write", `the rows of \`${shard.name}\``, path, () =>
-    openSync(path, isKept ? "r+" : "w+"),
-  );
-  if (keep === "spill") unlinkSync(path);
-  return { ...shard, path, descriptor };
 }
 
 function failure(
@@ -113,15 +111,11 @@ function failure(
   return new RecordCorruptError(what, shard.path, "its checksum is another");
 }
 
-/** What a file takes of the disk: its holes take nothing. */
-function bytesOf({ descriptor }: ShardFile): number {
-  return fstatSync(descriptor).blocks * 512;
-}
-
 /** Removes a directory, unless others put something there. */
-function removeEmpty(directory: string): void {
+function removeEmpty(disk: Disk, directory: string): void {
+  if (disk.list(directory).length > 0) return;
   try {
-    rmdirSync(directory);
+    disk.remove(directory);
   } catch (error) {
     if (diskCode(error) === undefined) throw error;
   }

@@ -11,7 +11,7 @@
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { realDisk } from "../../src/disk.ts";
+import { type Disk, realDisk } from "../../src/disk.ts";
 import { createRowSet, type RowSet } from "../../src/embedding/row-set.ts";
 import { CheckpointCorruptError, InputUnusableError } from "../../src/errors.ts";
 import { diskCode, makeDurableDirectory, readWhole, replaceDurably } from "../durable-files.ts";
@@ -50,10 +50,10 @@ interface Stamped {
  * @throws InputUnusableError where the directory holds the records of other shards
  */
 export function openLedger(options: RecordStoreOptions): Ledger {
-  const { directory, shards, keep } = options;
+  const { directory, shards, keep, disk = realDisk } = options;
   const path = join(directory, "records.json");
-  makeDirectory(directory);
-  const found = keep === "durable" ? readStamped(path, directory, shards) : undefined;
+  onTier("write", "the tier's directory", directory, () => makeDurableDirectory(disk, directory));
+  const found = keep === "durable" ? readStamped(disk, path, options) : undefined;
   const sets = found?.sets ?? shards.map(() => createRowSet());
   const doubts: Map<number, unknown>[] = shards.map(() => new Map());
   let stamp = found?.stamp;
@@ -61,8 +61,8 @@ export function openLedger(options: RecordStoreOptions): Ledger {
   function distrust(): void {
     if (stamp === undefined) return;
     onTier("write", `that the stamp \`${stamp}\` is over`, path, () => {
-      realDisk.remove(path);
-      realDisk.syncDirectory(directory);
+      disk.remove(path);
+      disk.syncDirectory(directory);
     });
     stamp = undefined;
   }
@@ -109,13 +109,13 @@ export function openLedger(options: RecordStoreOptions): Ledger {
         const bytes = ofShard(sets, at).encode();
         const file = setPath(directory, at);
         onTier("write", `the rows of \`${shard.name}\``, file, () =>
-          replaceDurably(realDisk, file, bytes),
+          replaceDurably(disk, file, bytes),
         );
         return { ...shard, sha256: hashOf(bytes) };
       });
       const { text } = seal({ format, stamp: next, shards: kept });
       onTier("write", `the stamp \`${next}\``, path, () =>
-        replaceDurably(realDisk, path, new TextEncoder().encode(text)),
+        replaceDurably(disk, path, new TextEncoder().encode(text)),
       );
       stamp = next;
     },
@@ -145,20 +145,14 @@ export function onTier<Result>(
   }
 }
 
-function makeDirectory(directory: string): void {
-  onTier("write", "the tier's directory", directory, () =>
-    makeDurableDirectory(realDisk, directory),
-  );
-}
-
 /** What `sync` left, where nothing was written after it and nothing of it is damaged. */
 function readStamped(
+  disk: Disk,
   path: string,
-  directory: string,
-  shards: readonly RecordShard[],
+  { directory, shards }: RecordStoreOptions,
 ): Stamped | undefined {
-  if (!realDisk.exists(path)) return undefined;
-  const bytes = onTier("read", "the stamp", path, () => readWhole(realDisk, path));
+  if (!disk.exists(path)) return undefined;
+  const bytes = onTier("read", "the stamp", path, () => readWhole(disk, path));
   const found = unsealed(bytes, path);
   if (found === undefined || found.format !== format) return undefined;
   const shapes = (list: readonly RecordShard[]) =>
@@ -173,7 +167,7 @@ function readStamped(
   const sets: RowSet[] = [];
   for (const [at, { name, sha256 }] of found.shards.entries()) {
     const file = setPath(directory, at);
-    const set = onTier("read", `the rows of \`${name}\``, file, () => readWhole(realDisk, file));
+    const set = onTier("read", `the rows of \`${name}\``, file, () => readWhole(disk, file));
     if (hashOf(set) !== sha256) return undefined;
     sets.push(createRowSet(set));
   }

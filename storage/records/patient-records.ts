@@ -9,8 +9,13 @@ import type { RecordStore } from "./record-store.ts";
 /** How often a full disk is asked again. */
 const retryMs = 100;
 
+/** Blocks the thread. */
+function block(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
 /**
- * The same store. It blocks its thread while it waits, for at most `patienceMs` a write; `onFull`
+ * The same store. It pauses its thread while it waits, for at most `patienceMs` a write; `onFull`
  * is called with true when it begins to wait, and with false when there was room.
  */
 export function patient(
@@ -19,10 +24,11 @@ export function patient(
     readonly clock: Pick<Clock, "now">;
     readonly patienceMs: number;
     readonly onFull: (isFull: boolean) => void;
+    /** How the thread waits. @default it blocks */
+    readonly pause?: ((ms: number) => void) | undefined;
   },
 ): RecordStore {
-  const { clock, patienceMs, onFull } = options;
-  const never = new Int32Array(new SharedArrayBuffer(4));
+  const { clock, patienceMs, onFull, pause = block } = options;
   const write: RecordStore["write"] = (at, rows, records) => {
     const startMs = clock.now();
     for (let attempt = 0; ; attempt++) {
@@ -34,7 +40,7 @@ export function patient(
         const isOver = clock.now() - startMs > patienceMs;
         if (!(error instanceof TierDiskFullError) || isOver) throw error;
         if (attempt === 0) onFull(true);
-        Atomics.wait(never, 0, 0, retryMs);
+        pause(retryMs);
       }
     }
   };

@@ -1,13 +1,15 @@
 // Flat files of records, read and written in batches: native/record-file.h where it is built, or
-// plain calls of Node, many times slower. Row r of a file lies at r * stride:
+// calls of the disk port, many times slower. Row r of a file lies at r * stride:
 //
 //   CRC32C of the row's number (4 bytes) and its record, never 0 · the record · up to 4 bytes
 //
 // Numbers have the machine's byte order, as records have. Files have holes where no row is.
 
-import { fdatasyncSync, readSync, writeSync } from "node:fs";
+import { closeSync, fdatasyncSync, fstatSync, openSync } from "node:fs";
 import { getSystemErrorName } from "node:util";
+import { type Disk, type OpenMode, realDisk } from "../../src/disk.ts";
 import { loadAddon } from "../../src/kernels/native.ts";
+import { diskCode } from "../durable-files.ts";
 
 /** What became of a batch. */
 export interface RecordOutcome {
@@ -18,51 +20,72 @@ export interface RecordOutcome {
 }
 
 /** An open file's records. Rows ascend; record i of a batch is at records[i * recordBytes]. */
-export interface RecordFiles {
+export interface RecordFile {
   /** Reads the rows that are `wanted` (1, else 0). */
-  read(
-    descriptor: number,
-    recordBytes: number,
-    rows: Int32Array,
-    wanted: Uint8Array,
-    records: Uint8Array,
-  ): RecordOutcome;
-  write(
-    descriptor: number,
-    recordBytes: number,
-    rows: Int32Array,
-    records: Uint8Array,
-  ): RecordOutcome;
-  /** Writes and forgets what the page cache has of a file; the portable ones only write it. */
-  dropCached(descriptor: number): void;
+  read(rows: Int32Array, wanted: Uint8Array, records: Uint8Array): RecordOutcome;
+  write(rows: Int32Array, records: Uint8Array): RecordOutcome;
+  /** Returns once what was written survives a power cut. */
+  sync(): void;
+  /** Writes and forgets what the page cache has of it; the portable ones only write it. */
+  dropCached(): void;
+  /** What it takes of the disk; of the portable ones with its holes. */
+  bytes(): number;
+  close(): void;
 }
 
-/** `auto` takes the native ones where they are built; `native` is undefined where they are not. */
-export function openRecordFiles(choice: "auto" | "portable"): RecordFiles;
-export function openRecordFiles(choice: "native"): RecordFiles | undefined;
-export function openRecordFiles(choice: "auto" | "native" | "portable"): RecordFiles | undefined {
-  const native = choice === "portable" ? undefined : createNative();
-  return choice === "native" ? native : (native ?? portable);
+/** Opens a file of records: those that are there, or none. */
+export type OpenRecordFile = (
+  path: string,
+  recordBytes: number,
+  mode: Extract<OpenMode, "write" | "update">,
+) => RecordFile;
+
+/**
+ * `auto` takes the native ones where they are built and the disk is the machine's own, which alone
+ * they can reach; `native` is undefined where they are not.
+ */
+export function recordFiles(choice: "auto" | "portable", disk?: Disk): OpenRecordFile;
+export function recordFiles(choice: "native"): OpenRecordFile | undefined;
+export function recordFiles(
+  choice: "auto" | "native" | "portable",
+  disk: Disk = realDisk,
+): OpenRecordFile | undefined {
+  const isPortable = choice === "portable" || disk !== realDisk;
+  const native = isPortable ? undefined : nativeFiles();
+  return choice === "native" ? native : (native ?? portableFiles(disk));
 }
 
-function createNative(): RecordFiles | undefined {
-  const { readRecords, writeRecords, dropCached } = loadAddon() ?? {};
+/** Forgets what the page cache has of a file, where there are native calls; writes it otherwise. */
+export function dropCached(descriptor: number): void {
+  (loadAddon()?.dropCached ?? fdatasyncSync)(descriptor);
+}
+
+const flags = { write: "w+", update: "r+" } as const;
+
+function nativeFiles(): OpenRecordFile | undefined {
+  const { readRecords, writeRecords } = loadAddon() ?? {};
   if (readRecords === undefined || writeRecords === undefined) return undefined;
   const outcome = new Float64Array(3);
   const told = (): RecordOutcome => {
     const [at = -1, error = 0] = outcome;
     return { at, code: error === 0 ? undefined : getSystemErrorName(-error) };
   };
-  return {
-    read(descriptor, recordBytes, rows, wanted, records) {
-      readRecords(outcome, descriptor, recordBytes, rows, wanted, records);
-      return told();
-    },
-    write(descriptor, recordBytes, rows, records) {
-      writeRecords(outcome, descriptor, recordBytes, rows, records);
-      return told();
-    },
-    dropCached: (descriptor) => void dropCached?.(descriptor),
+  return (path, recordBytes, mode) => {
+    const descriptor = openSync(path, flags[mode]);
+    return {
+      read(rows, wanted, records) {
+        readRecords(outcome, descriptor, recordBytes, rows, wanted, records);
+        return told();
+      },
+      write(rows, records) {
+        writeRecords(outcome, descriptor, recordBytes, rows, records);
+        return told();
+      },
+      sync: () => fdatasyncSync(descriptor),
+      dropCached: () => dropCached(descriptor),
+      bytes: () => fstatSync(descriptor).blocks * 512,
+      close: () => closeSync(descriptor),
+    };
   };
 }
 
@@ -71,53 +94,47 @@ function strideOf(recordBytes: number): number {
   return Math.ceil((4 + recordBytes) / 4) * 4;
 }
 
-const portable: RecordFiles = {
-  read(descriptor, recordBytes, rows, wanted, records) {
+function portableFiles(disk: Disk): OpenRecordFile {
+  return (path, recordBytes, mode) => {
+    const file = disk.open(path, mode);
     const stride = strideOf(recordBytes);
     const span = new Uint8Array(stride);
     const seal = new DataView(span.buffer);
-    for (const [i, row] of rows.entries()) {
-      if (wanted[i] === 0) continue;
-      span.fill(0);
-      try {
-        readSpan(descriptor, span, row * stride);
-      } catch (error) {
-        return { at: i, code: codeOf(error) };
-      }
-      const record = span.subarray(4, 4 + recordBytes);
-      if (seal.getUint32(0, isLittle) !== sealOf(row, record)) return { at: i };
-      records.set(record, i * recordBytes);
-    }
-    return { at: -1 };
-  },
-  write(descriptor, recordBytes, rows, records) {
-    const stride = strideOf(recordBytes);
-    const span = new Uint8Array(stride);
-    const seal = new DataView(span.buffer);
-    for (const [i, row] of rows.entries()) {
-      const record = records.subarray(i * recordBytes, (i + 1) * recordBytes);
-      seal.setUint32(0, sealOf(row, record), isLittle);
-      span.set(record, 4);
-      try {
-        for (let done = 0; done < stride; ) {
-          done += writeSync(descriptor, span, done, stride - done, row * stride + done);
+    const record = span.subarray(4, 4 + recordBytes);
+    return {
+      read(rows, wanted, records) {
+        for (const [i, row] of rows.entries()) {
+          if (wanted[i] === 0) continue;
+          span.fill(0); // Where the file ends, the rest of a row is a hole.
+          try {
+            file.read(span, row * stride);
+          } catch (error) {
+            return { at: i, code: codeOf(error) };
+          }
+          if (seal.getUint32(0, isLittle) !== sealOf(row, record)) return { at: i };
+          records.set(record, i * recordBytes);
         }
-      } catch (error) {
-        return { at: i, code: codeOf(error) };
-      }
-    }
-    return { at: -1 };
-  },
-  dropCached: (descriptor) => fdatasyncSync(descriptor),
-};
-
-/** Where the file ends, the rest stays as it is. */
-function readSpan(descriptor: number, span: Uint8Array, offset: number): void {
-  for (let done = 0; done < span.length; ) {
-    const count = readSync(descriptor, span, done, span.length - done, offset + done);
-    if (count === 0) return;
-    done += count;
-  }
+        return { at: -1 };
+      },
+      write(rows, records) {
+        for (const [i, row] of rows.entries()) {
+          record.set(records.subarray(i * recordBytes, (i + 1) * recordBytes));
+          seal.setUint32(0, sealOf(row, record), isLittle);
+          span.fill(0, 4 + recordBytes);
+          try {
+            file.write(span, row * stride);
+          } catch (error) {
+            return { at: i, code: codeOf(error) };
+          }
+        }
+        return { at: -1 };
+      },
+      sync: () => file.sync(),
+      dropCached: () => file.sync(),
+      bytes: () => file.size(),
+      close: () => file.close(),
+    };
+  };
 }
 
 const isLittle = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
@@ -144,6 +161,7 @@ function crc32c(from: number, bytes: Uint8Array): number {
 }
 
 function codeOf(error: unknown): string {
-  if (error instanceof Error && "code" in error && "syscall" in error) return String(error.code);
-  throw error;
+  const code = diskCode(error);
+  if (code === undefined) throw error;
+  return code;
 }

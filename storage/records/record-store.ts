@@ -1,6 +1,7 @@
 // Where rows rest below a device's memory: the contract of its stores. A record is one row's
 // weights and optimizer state, as stored: bytes that nobody here looks into.
 
+import type { Disk } from "../../src/disk.ts";
 import type { RowSet } from "../../src/embedding/row-set.ts";
 
 /**
@@ -28,6 +29,8 @@ export interface RecordStoreOptions {
    * disk, as those of a table far larger than memory do. For measurements; left out: true.
    */
   readonly pageCache?: boolean;
+  /** Of stores of files. RocksDB has the machine's own. @default the machine's own */
+  readonly disk?: Disk;
 }
 
 /** What a store did since it was opened, and what it takes. Counts are records. */

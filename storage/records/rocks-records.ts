@@ -15,7 +15,7 @@ import { realDisk } from "../../src/disk.ts";
 import { TrainingError } from "../../src/errors.ts";
 import { RecordCorruptError } from "../../src/tier-errors.ts";
 import { type Ledger, ofShard, onTier, openLedger } from "./ledger.ts";
-import { openRecordFiles } from "./record-file.ts";
+import { dropCached } from "./record-file.ts";
 import {
   checkBatch,
   checkRows,
@@ -84,7 +84,7 @@ export async function openRocksRecords(options: RecordStoreOptions): Promise<Rec
         }
       }
       done.read += places.length;
-      if (!pageCache) dropCached(path);
+      if (!pageCache) dropCachedOf(path);
     },
     write(at, rows, records) {
       const shard = ofShard(shards, at);
@@ -106,7 +106,7 @@ export async function openRocksRecords(options: RecordStoreOptions): Promise<Rec
             batch._closeSync();
           });
         }
-        if (!pageCache) dropCached(path);
+        if (!pageCache) dropCachedOf(path);
       });
       done.written += rows.length;
     },
@@ -227,11 +227,10 @@ function stuck({ name }: RecordShard, directory: string, path: string): Error {
   return refusal("write", what, path, "RocksDB takes no more after a refusal; there is room again");
 }
 
-function dropCached(path: string): void {
-  const files = openRecordFiles("auto");
+function dropCachedOf(path: string): void {
   for (const name of realDisk.list(path)) {
     const descriptor = openSync(join(path, name), "r");
-    files.dropCached(descriptor);
+    dropCached(descriptor);
     closeSync(descriptor);
   }
 }

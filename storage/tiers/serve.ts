@@ -53,6 +53,8 @@ export interface TierOptions {
   readonly kernels: Kernels;
   readonly disk: Disk;
   readonly clock: Pick<Clock, "now">;
+  /** As that of `patient`. */
+  readonly pause?: ((ms: number) => void) | undefined;
   /** How long a request may take, the disk's making room included. */
   readonly deadlineMs: number;
   /** A command, where one has come. It is taken when no request waits. */
@@ -63,13 +65,14 @@ export interface TierOptions {
 /** Serves until a wait of the ring ends in an error; that, or the store's, is thrown. */
 export async function serveTier(options: TierOptions): Promise<never> {
   const { end, shards, tiers, place, stamp, kernels, clock, deadlineMs, tell } = options;
-  const { pageCache, disk, nextCommand = () => undefined } = options;
+  const { pageCache, disk, pause, nextCommand = () => undefined } = options;
   const deadlines = deadlinesOf({ stepDeadlineMs: deadlineMs });
   const records = await openTierStore({ kind: tiers.ssd, shards, place, stamp, pageCache, disk });
   if (records.found !== undefined) tell({ type: "found", found: records.found });
   const onState = (type: TierState) => tell({ type });
   const below = patient(records, {
     clock,
+    pause,
     patienceMs: deadlines.disk,
     onFull: (isFull) => onState(isFull ? "paused" : "serving"),
   });

@@ -15,7 +15,7 @@ import { endianness } from "node:os";
 import { join } from "node:path";
 import type { Disk } from "../../src/disk.ts";
 import { TrainingError } from "../../src/errors.ts";
-import { diskCode, makeDurableDirectory } from "../durable-files.ts";
+import { makeDurableDirectory } from "../durable-files.ts";
 import { ofShard, onTier } from "../records/ledger.ts";
 import { openRecords, type RecordStoreKind } from "../records/open-records.ts";
 import type { CachedRecordShard } from "../records/record-cache.ts";
@@ -63,7 +63,6 @@ export interface TierStoreOptions {
   readonly stamp: string | undefined;
   /** As `RecordStoreOptions.pageCache`. */
   readonly pageCache?: boolean | undefined;
-  /** For directories; records are read and written by their stores. */
   readonly disk: Disk;
 }
 
@@ -76,8 +75,8 @@ export function tierDirectory({ root, owner, generation, device }: TierPlace): s
 export function removeLeftover(disk: Disk, path: string): void {
   try {
     disk.remove(path);
-  } catch (error) {
-    if (diskCode(error) === undefined) throw error;
+  } catch {
+    // The next generation looks again.
   }
 }
 
@@ -90,7 +89,7 @@ export async function openTierStore(options: TierStoreOptions): Promise<TierStor
   const spilled = shards.filter(({ keep }) => keep === "spill");
   const kept = shards.filter(({ keep }) => keep === "durable");
   const open = (keep: Keep, own: readonly TierRecordShard[]) =>
-    openRecords(kind, { directory: join(directory, keep), keep, shards: own, pageCache });
+    openRecords(kind, { directory: join(directory, keep), keep, shards: own, pageCache, disk });
   const restOf = (of: string) => join(place.root, keptName(place, of, kind, kept));
   const spill = spilled.length === 0 ? undefined : await open("spill", spilled);
   const taken =

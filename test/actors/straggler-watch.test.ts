@@ -59,6 +59,11 @@ test("waiting for one that is slow does not make the others slow", (t) => {
   t.deepEqual(names(judged(new Array(4).fill([1, 1, 1]))), [[], [], [], []]);
 });
 
+test("devices that computed in no time that could be measured are not slow", (t) => {
+  t.deepEqual(names(judged(new Array(4).fill([0, 0, 0]))), [[], [], [], []]);
+  t.deepEqual(names(judged(new Array(4).fill([0, 0, 3]))), [[], [], [], []]);
+});
+
 test("a window in which a device has hardly stepped is not judged", (t) => {
   const found = judged(new Array(4).fill([0.4, 0.4, 0.9]), 1);
   t.deepEqual(names(found), [[], [], [], []]);

@@ -12,35 +12,38 @@ const exit = (actor: string, generation: number, step: number, point = 5): Threa
   effect: "exit",
 });
 
-test.serial("a device's thread may end at any step: same model, same history", async (t) => {
-  await using place = await startTestCluster();
-  const calm = await calmResult();
-  t.is(calm.step, smallSteps);
-  t.is(calm.generation, 1);
-  // Before the first checkpoint, after a cut, between two, in one (30), and in the last step.
-  const steps = [0, 3, 10, 14, 29, 30, 42];
-  place.threads.plan(steps.map((step, i) => exit(`device:${i % 2}`, i + 1, step)));
-  const { result, events } = await play(place, place.job());
-  t.is(result.digest, calm.digest);
-  t.deepEqual(result.history, calm.history);
-  t.is(result.generation, steps.length + 1);
-  const incidents = only(events, "run.incident");
-  t.deepEqual(
-    incidents.map(({ offender, error }) => `${offender} ${error.name} ${error.code}`),
-    steps.map((_, i) => `device:${i % 2} PeerLostError PEER_LOST`),
-  );
-  // From the last cut, or from the one before where that was not committed yet.
-  const cuts = [0, 0, 0, 10, 10, 20, 20, 40];
-  const begun = only(events, "run.started").map(({ fromStep }) => fromStep);
-  t.is(begun.length, cuts.length);
-  t.true(
-    begun.every((step, i) => [0, 10].includes((cuts[i] ?? 0) - step)),
-    `${begun}`,
-  );
-  const recovered = only(events, "run.recovered");
-  t.is(recovered.at(-1)?.generation, result.generation);
-  t.log("recovery, s:", recovered.map(({ seconds }) => seconds.toFixed(2)).join(" "));
-});
+test.serial(
+  "P4, P6: a device's thread may end at any step: same model, same history",
+  async (t) => {
+    await using place = await startTestCluster();
+    const calm = await calmResult();
+    t.is(calm.step, smallSteps);
+    t.is(calm.generation, 1);
+    // Before the first checkpoint, after a cut, between two, in one (30), and in the last step.
+    const steps = [0, 3, 10, 14, 29, 30, 42];
+    place.threads.plan(steps.map((step, i) => exit(`device:${i % 2}`, i + 1, step)));
+    const { result, events } = await play(place, place.job());
+    t.is(result.digest, calm.digest);
+    t.deepEqual(result.history, calm.history);
+    t.is(result.generation, steps.length + 1);
+    const incidents = only(events, "run.incident");
+    t.deepEqual(
+      incidents.map(({ offender, error }) => `${offender} ${error.name} ${error.code}`),
+      steps.map((_, i) => `device:${i % 2} PeerLostError PEER_LOST`),
+    );
+    // From the last cut, or from the one before where that was not committed yet.
+    const cuts = [0, 0, 0, 10, 10, 20, 20, 40];
+    const begun = only(events, "run.started").map(({ fromStep }) => fromStep);
+    t.is(begun.length, cuts.length);
+    t.true(
+      begun.every((step, i) => [0, 10].includes((cuts[i] ?? 0) - step)),
+      `${begun}`,
+    );
+    const recovered = only(events, "run.recovered");
+    t.is(recovered.at(-1)?.generation, result.generation);
+    t.log("recovery, s:", recovered.map(({ seconds }) => seconds.toFixed(2)).join(" "));
+  },
+);
 
 // With batches in flight a step has fewer points where its bags travelled in the one before.
 for (const [depth, count] of [
@@ -103,7 +106,7 @@ test.serial("all devices may go at once, again and again", async (t) => {
 });
 
 test.serial(
-  "one of three devices stands still: the graph names it, not its neighbours",
+  "P1: one of three devices stands still: the graph names it, not its neighbours",
   async (t) => {
     await using place = await startTestCluster(3);
     const job = () => place.job({ stepDeadlineMs: 400 });

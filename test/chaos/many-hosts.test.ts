@@ -94,7 +94,7 @@ test.serial(
   },
 );
 
-test.serial("hosts may be killed, and come back: same model, same history", async (t) => {
+test.serial("P2: hosts may be killed, and come back: same model, same history", async (t) => {
   const calm = await calmResult(4);
   await using place = await startTestCluster(0, { minDevices: 4 });
   const { cluster } = place;
@@ -176,7 +176,7 @@ test.serial("a reader of one host may end, and the thread between two", async (t
   );
 });
 
-test.serial("the broker between two hosts may die: nothing of a step is lost", async (t) => {
+test.serial("P10: the broker between two hosts may die: nothing of a step is lost", async (t) => {
   const calm = await calmResult();
   await using place = await startTestCluster(1, { minDevices: 2 });
   await startHost(t, place.cluster, { devices: 1 });

@@ -68,7 +68,7 @@ test.serial("the reference kernels agree with themselves on any number of device
   t.is(new Set(digests).size, 1);
 });
 
-test.serial("a run that loses a device may go on with another number of them", async (t) => {
+test.serial("P7: a run that loses a device may go on with another number of them", async (t) => {
   await using place = await startTestCluster(3);
   const calm = await calmResult();
   const job = place.job({ devices: 3 });

@@ -19,17 +19,20 @@ let twin: Promise<Twin> | undefined;
 for (let seed = first; seed <= last; seed++) {
   // Two of five run on hosts that are processes of their own.
   const stage = seed % 5 < 3 ? { devices: 2, hosts: 0 } : { devices: 1, hosts: 2 };
-  test.serial(`whatever seed ${seed} does to a run, it is its twin, bit for bit`, async (t) => {
-    twin ??= chaos(job).twin();
-    const trial = await chaos(job, stage)
-      .seed(seed)
-      .verify({ twin: await twin });
-    for (const [i, fault] of trial.schedule.faults.entries()) {
-      const { struck, whyNot } = trial.faults[i] ?? {};
-      t.log(`${sentenceOf(fault)}${struck === true ? "" : `: ${whyNot}`}`);
-    }
-    t.is(trial.digest, trial.twinDigest);
-    const { samples, once } = trial.ledger[0] ?? {};
-    t.is(once, samples);
-  });
+  test.serial(
+    `P4, P5, P6: whatever seed ${seed} does to a run, it is its twin, bit for bit`,
+    async (t) => {
+      twin ??= chaos(job).twin();
+      const trial = await chaos(job, stage)
+        .seed(seed)
+        .verify({ twin: await twin });
+      for (const [i, fault] of trial.schedule.faults.entries()) {
+        const { struck, whyNot } = trial.faults[i] ?? {};
+        t.log(`${sentenceOf(fault)}${struck === true ? "" : `: ${whyNot}`}`);
+      }
+      t.is(trial.digest, trial.twinDigest);
+      const { samples, once } = trial.ledger[0] ?? {};
+      t.is(once, samples);
+    },
+  );
 }

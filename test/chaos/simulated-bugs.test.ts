@@ -61,6 +61,35 @@ const found: readonly Found[] = [
       faults: [{ kind: "disk.error", atMs: 58.25, forMs: 1741, probability: 0.04 }],
     },
   },
+  {
+    what: "the last manifest was damaged before the run had ended: the one before was its result",
+    scenario: {
+      seed: 938,
+      job: 4,
+      shape: {
+        devices: [1, 1, 1],
+        speed: { turnMs: 7.1837221768429105, startMs: 41.08412648524777 },
+        delayMs: [0, 11.272026493170173],
+        drift: 0.04747905180404156,
+      },
+      calmMs: 20_000,
+      faults: [{ kind: "disk.flip", atMs: 5409.247642398195, pick: 766711, bit: 2007919305 }],
+    },
+  },
+  {
+    what: "devices that computed in no time were all stragglers: a slice was dealt to nobody",
+    scenario: {
+      seed: 343,
+      job: 2,
+      shape: {
+        devices: [2, 1],
+        speed: { turnMs: 7.339884684234696, startMs: 184.22921311020184 },
+        delayMs: [0, 19.507021258243142],
+      },
+      calmMs: 20_000,
+      faults: [],
+    },
+  },
 ];
 
 for (const { what, scenario } of found) {

@@ -5,7 +5,7 @@ import { simulateSeeds } from "../../index.ts";
 
 const seeds = Array.from({ length: 200 }, (_, i) => i + 1);
 
-test("two hundred schedules: nothing that must hold is broken, and every job ends", async (t) => {
+test("P4, P5, P6: two hundred schedules: nothing that must hold is broken, and every job ends", async (t) => {
   const { schedules, faults, failures } = await simulateSeeds({ seeds, jobs: 2 });
   t.deepEqual(failures, []);
   t.is(schedules, seeds.length);

@@ -7,7 +7,7 @@ import test from "ava";
 import { jobs } from "../../chaos/simulation/jobs.ts";
 import type { Scenario } from "../../chaos/simulation/scenario.ts";
 import { simulate, simulateSeed, twinOf } from "../../chaos/simulation/simulate.ts";
-import { Cluster, type JobOptions } from "../../index.ts";
+import { Cluster, type JobOptions, simulateSeeds } from "../../index.ts";
 
 const calm: Scenario = {
   seed: 7,
@@ -41,13 +41,21 @@ for (const [index, job] of jobs.entries()) {
 }
 
 test("the same scenario is the same run, to the last event; another seed is another", async (t) => {
+  const traces = new Map<number, string>();
   for (const seed of [3, 11]) {
     const [first, second] = [await simulateSeed(seed), await simulateSeed(seed)];
     t.is(first.failure, undefined, first.reason);
     t.is(first.trace, second.trace);
+    traces.set(seed, first.trace);
     t.is(first.events, second.events);
     t.deepEqual(first.last, second.last);
   }
+  // The same in a thread that has run nothing before: nothing waits for a module.
+  await simulateSeeds({
+    seeds: [11, 3],
+    jobs: 1,
+    onVerdict: ({ scenario, trace }) => t.is(traces.get(scenario.seed), trace),
+  });
   const [one, other] = [await simulate(calm), await simulate({ ...calm, seed: 8 })];
   t.not(one.trace, other.trace);
 });

@@ -68,7 +68,7 @@ async function playFull(
 
 for (const ssd of kinds) {
   onLinux(
-    `${ssd}: a full disk is waited for, and the run goes on when there is room`,
+    `P11: ${ssd}: a full disk is waited for, and the run goes on when there is room`,
     async (t) => {
       await using place = await startTestCluster(1);
       const model = modelOf(60_000);
@@ -90,7 +90,7 @@ for (const ssd of kinds) {
     },
   );
 
-  onLinux(`${ssd}: a disk that stays full ends the run, and says what to do`, async (t) => {
+  onLinux(`P11: ${ssd}: a disk that stays full ends the run, and says what to do`, async (t) => {
     await using place = await startTestCluster(1);
     const job = place.job({ ...long, model: modelOf(60_000), tiers: { ...small, ssd } });
     const { told, code } = await playFull(job, false);
@@ -102,7 +102,7 @@ for (const ssd of kinds) {
 // A slow disk ----
 
 for (const ssd of kinds) {
-  test.serial(`${ssd}: a slow disk is told of, and changes nothing`, async (t) => {
+  test.serial(`P11: ${ssd}: a slow disk is told of, and changes nothing`, async (t) => {
     const calm = await calmResult();
     const slow = new URL("../helpers/slow-tier-entry.js", import.meta.url);
     const launcher: Launcher = {
@@ -145,7 +145,7 @@ const damages = [
 ] as const;
 
 for (const [what, damage] of damages) {
-  onLinux(`file: ${what} under a run cost a restore, and no row is wrong`, async (t) => {
+  onLinux(`P11: file: ${what} under a run cost a restore, and no row is wrong`, async (t) => {
     const calm = await calmResult();
     await using place = await startTestCluster(1);
     const job = place.job({ model: modelOf(200), tiers: { ...small, ssd: "file" } });
@@ -167,7 +167,7 @@ for (const [what, damage] of damages) {
   });
 }
 
-test.serial("rocksdb: a corrupt block costs a restore, and no row is wrong", async (t) => {
+test.serial("P11: rocksdb: a corrupt block costs a restore, and no row is wrong", async (t) => {
   const calm = await calmResult(3);
   await using place = await startTestCluster(1);
   const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd: "rocksdb" } });

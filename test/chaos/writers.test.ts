@@ -84,7 +84,7 @@ async function playSlowly(
 }
 
 test.serial(
-  "a slow disk keeps no device from training, but only one checkpoint is on its way",
+  "P12: a slow disk keeps no device from training, but only one checkpoint is on its way",
   async (t) => {
     const calm = await calmResult();
     const { events, result } = await playSlowly();

@@ -22,7 +22,7 @@ import { fileURLToPath } from "node:url";
 import test, { type ExecutionContext } from "ava";
 import { openFileRecords } from "../../../storage/records/file-records.ts";
 import { openRecords } from "../../../storage/records/open-records.ts";
-import { openRecordFiles, type RecordFiles } from "../../../storage/records/record-file.ts";
+import { type OpenRecordFile, recordFiles } from "../../../storage/records/record-file.ts";
 import type { RecordShard } from "../../../storage/records/record-store.ts";
 import { readRows, recordOf, recordsOf } from "../../suites/records.ts";
 
@@ -37,8 +37,8 @@ function place(t: ExecutionContext): string {
 }
 
 const kinds = [
-  ["native", openRecordFiles("native")],
-  ["portable", openRecordFiles("portable")],
+  ["native", recordFiles("native")],
+  ["portable", recordFiles("portable")],
 ] as const;
 
 for (const [name, files] of kinds) {
@@ -142,15 +142,16 @@ for (const [name, files] of kinds) {
 }
 
 test("rows of a failed write are refused until they are written again", async (t) => {
-  const files = openRecordFiles("auto");
+  const open = recordFiles("auto");
   let room = 3;
   // The first rows of the batch reach the disk, the others do not.
-  const small: RecordFiles = {
-    ...files,
-    write(descriptor, recordBytes, batch, records) {
-      const outcome = files.write(descriptor, recordBytes, batch.subarray(0, room), records);
+  const small: OpenRecordFile = (...given) => {
+    const file = open(...given);
+    const write: typeof file.write = (batch, records) => {
+      const outcome = file.write(batch.subarray(0, room), records);
       return room < batch.length ? { at: room, code: "ENOSPC" } : outcome;
-    },
+    };
+    return { ...file, write };
   };
   const directory = place(t);
   const store = openFileRecords({ directory, shards: [shard], keep: "spill" }, small);

@@ -9,7 +9,7 @@ import { openFileRecords } from "../../../storage/records/file-records.ts";
 import { createMemoryRecords } from "../../../storage/records/memory-records.ts";
 import { openRecords } from "../../../storage/records/open-records.ts";
 import { createRecordCache } from "../../../storage/records/record-cache.ts";
-import { openRecordFiles } from "../../../storage/records/record-file.ts";
+import { recordFiles } from "../../../storage/records/record-file.ts";
 import type { Keep } from "../../../storage/records/record-store.ts";
 import {
   type RecordsUnderTest,
@@ -19,8 +19,8 @@ import {
   testRecords,
 } from "../../suites/records.ts";
 
-const native = openRecordFiles("native");
-const portable = openRecordFiles("portable");
+const native = recordFiles("native");
+const portable = recordFiles("portable");
 
 function inDirectory(
   open: (directory: string) => RecordsUnderTest["open"],

@@ -1,0 +1,11 @@
+// The entry of a thread that simulates the scenarios that it is given.
+
+import { parentPort } from "node:worker_threads";
+import type { Scenario } from "./scenario.ts";
+import { simulate } from "./simulate.ts";
+
+if (parentPort === null) throw new Error("scenario-entry.js is started as a thread");
+const port = parentPort;
+port.on("message", (scenario: Scenario) => {
+  void simulate(scenario).then((verdict) => port.postMessage(verdict));
+});

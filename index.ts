@@ -20,7 +20,14 @@ export type {
   Staleness,
 } from "./actors/run-events.ts";
 export type { Incident } from "./actors/incident.ts";
-export type { Wait } from "./actors/waits.ts";
+export type { ClusterReport, IncidentReport, RunReport } from "./actors/inspection.ts";
+export type {
+  ActorReport,
+  CreditReport,
+  MailboxReport,
+  ProcessReport,
+} from "./actors/process-report.ts";
+export type { Wait, WaitsFor } from "./actors/waits.ts";
 export { type LogOptions, logOptionLevels } from "./actors/process-log.ts";
 export type { LogLevel } from "./src/log.ts";
 export { type RunLogPage, readRunLog } from "./storage/run-log.ts";

@@ -59,6 +59,8 @@ export const assemblySchema = z.object({
   fromStep: count,
   /** The checkpoint of that cut. */
   manifest: manifestSchema.optional(),
+  /** Every so many-th step is traced on all devices; left out, none is. */
+  tracedEvery: z.int().min(1).optional(),
 });
 
 /** An assembly as it was checked. */

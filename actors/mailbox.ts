@@ -33,7 +33,8 @@ export type Role =
   | "reader"
   | "tier"
   | "writer"
-  | "bridge";
+  | "bridge"
+  | "inspector";
 
 /** Who an actor is, within a cluster. */
 export interface Address {
@@ -56,8 +57,15 @@ export interface Network {
   /** Where checkpoints and caches lie. */
   readonly disk: Disk;
   readonly log: Log;
+  /** Of the runs that are supervised here, every so many-th step is traced; undefined: none is. */
+  readonly tracedEvery?: number | undefined;
   /** How long the broker has been within reach; 0 while it is not: silence means nothing then. */
   connectedForMs(): number;
+  /**
+   * Of a root under a lease: throws LeadershipLostError where another process leads by now.
+   * Undefined: there is no lease.
+   */
+  readonly assertLeading?: (() => void) | undefined;
   /** Whether `chaos.throw` is obeyed. */
   readonly faultsAllowed: boolean;
   /** What the actors of this process wait for. */
@@ -78,6 +86,8 @@ export const clusterScope: RunScope = { run: "cluster", generation: 0 };
 export interface Mailbox {
   readonly scope: RunScope;
   readonly self: Address;
+  /** What it has heard, for whoever looks on. */
+  readonly heard: { messages: number; lastAtMs: number };
   tell<Type extends MessageType>(to: Address, type: Type, body: OutgoingBody<Type>): void;
   /** Calls `receive` for every message to this actor. */
   listen(receive: (message: ActorMessage) => void): Subscription;
@@ -91,9 +101,11 @@ export function openMailbox(
   const { transport, cluster } = network;
   const scope = { run, generation };
   const self = { role, index };
+  const heard = { messages: 0, lastAtMs: network.clock.now() };
   return {
     scope,
     self,
+    heard,
     tell(to, type, body) {
       const verb = type.replace(".", "-");
       const subject = subjectOf({ cluster, ...scope, ...to, verb });
@@ -102,7 +114,12 @@ export function openMailbox(
       const message = { type, ...scope, from, body } as OutgoingOf<Messages>;
       transport.publish(subject, messages.encode(message));
     },
-    listen: (receive) => subscribe(network, { ...scope, ...self }, receive),
+    listen: (receive) =>
+      subscribe(network, { ...scope, ...self }, (message) => {
+        heard.messages++;
+        heard.lastAtMs = network.clock.now();
+        receive(message);
+      }),
   };
 }
 

@@ -27,10 +27,12 @@ export async function openNetwork(options: {
   readonly world?: World | undefined;
   /** @default nobody reads it */
   readonly log?: Log | undefined;
+  /** @default nothing is traced */
+  readonly tracedEvery?: number | undefined;
   /** Told what the broker complained of, and of frames that were no messages. */
   readonly onError: (offender: "transport" | "wire", error: unknown) => void;
 }): Promise<Network> {
-  const { connection, cluster, faultsAllowed, log = silentLog, onError } = options;
+  const { connection, cluster, faultsAllowed, log = silentLog, tracedEvery, onError } = options;
   const { clock = realClock, disk = realDisk } = options.world ?? {};
   const transport = await dial(connection, `osiris-${cluster}`, (error) =>
     onError("transport", error),
@@ -42,6 +44,7 @@ export async function openNetwork(options: {
     clock,
     disk,
     log,
+    tracedEvery,
     faultsAllowed,
     connectedForMs: connectedFor(transport, clock),
     waits: new WaitBook(clock),

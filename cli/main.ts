@@ -25,6 +25,7 @@ import { addStatus } from "./status.ts";
 import { addSubmit } from "./submit.ts";
 import { addSweep } from "./sweep.ts";
 import { addTable } from "./table.ts";
+import { addTop } from "./top.ts";
 import { addTrain } from "./train.ts";
 import { addUp } from "./up.ts";
 import { addVerify } from "./verify.ts";
@@ -52,6 +53,7 @@ const commands = [
   addSubmit,
   addSweep,
   addStatus,
+  addTop,
   addCancel,
   addScale,
   addDoctor,

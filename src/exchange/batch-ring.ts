@@ -199,6 +199,23 @@ export interface BatchOutlet {
   ): void;
 }
 
+/** Batches of a stream that lie ready for a device, or that it holds; of `shape.slots`. */
+export function batchesOf(
+  place: {
+    readonly shape: RingShape;
+    readonly cells: Pick<Cells, "load">;
+    readonly cellBase: number;
+  },
+  device: number,
+  stream: Stream,
+): number {
+  const { shape, cells, cellBase } = place;
+  const { filled, taken } = cellsOf(shape, cellBase, stream);
+  const given = cells.load(taken(device));
+  const slots = Array.from({ length: shape.slots }, (_, slot) => cells.load(filled(device, slot)));
+  return slots.filter((ticket) => ticket > given).length;
+}
+
 export function createBatchOutlet(
   place: RingPlace & { readonly reader: number; readonly readers: number },
 ): BatchOutlet {

@@ -41,6 +41,11 @@ export interface PipeReader {
   rewind(): void;
 }
 
+/** Bytes that are on their way through a pipe. */
+export function pipedBytes(cells: Pick<Cells, "load">, cellBase: number): number {
+  return (cells.load(cellBase) - cells.load(cellBase + 1)) >>> 0;
+}
+
 export function createPipeWriter(place: PipePlace): PipeWriter {
   const { cells, cellBase, peer, what } = place;
   const ring = new Uint8Array(place.memory);

@@ -43,6 +43,11 @@ const scanRows = 4096;
 /** Cells of a ring: posted, served. */
 export const tierRingCells = 2;
 
+/** Requests that a device has posted and its tier has not carried out. */
+export function tierRequests(cells: Pick<Cells, "load">, cellBase: number): number {
+  return (cells.load(cellBase) - cells.load(cellBase + 1)) | 0;
+}
+
 const kinds = ["down", "up", "scan", "kept", "drop"] as const;
 
 type Kind = (typeof kinds)[number];

@@ -150,6 +150,13 @@ test.serial(
     const scaled = await runCli(["scale", run, "--devices", "1", ...at], directory);
     t.is(scaled.stdout, `Run ${run} goes on with 1 device.\n`, scaled.stderr);
     await following.line((one) => one.includes('"run.scaled"'));
+    const look = await runCli(["top", ...at, "--json"], directory);
+    t.like(lastJson(look), { report: "top", runs: [{ run, devices: 1 }], silent: [] }, look.stderr);
+    const lines = await runCli(["top", ...at, "--looks", "1"], directory);
+    t.regex(lines.stdout, new RegExp(`^${run} \\(job\\) running: step .* 1 device\n`));
+    const tree = await runCli(["status", "--tree", ...at], directory);
+    t.regex(tree.stdout, /^root and host:0: process \d+ on .*\ncluster:0 supervising\n/);
+    t.regex(tree.stdout, /├─ device:0 \(.*, generation 2\)/);
     process.kill(brokerPid, "SIGKILL");
     const cancelled = await runCli(["cancel", run, ...at, "--json"], directory);
     t.is(cancelled.code, 0, cancelled.stderr);

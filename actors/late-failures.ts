@@ -1,5 +1,5 @@
-// What fails because a generation is over: told to its coordinator, which is gone by then, and noted
-// in the record of the incident that ended it (incident-log.ts, I1).
+// What fails because a generation is over: told to its coordinator, which is gone by then, and
+// noted in the record of the incident that ended it (incident-log.ts, I1).
 
 import { fromCallback } from "xstate";
 import { type Network, subscribe } from "./mailbox.ts";

@@ -11,12 +11,17 @@ import { addChaos } from "./chaos.ts";
 import { addCheckpoint } from "./checkpoint.ts";
 import { addDemo } from "./demo.ts";
 import { addEval } from "./eval.ts";
+import { addEvents } from "./events.ts";
 import { exitCodeOf, tellFailure } from "./failure.ts";
 import { addGenerate } from "./generate.ts";
 import { addHost } from "./host.ts";
+import { addLogs } from "./logs.ts";
+import { addLs } from "./ls.ts";
 import { addMetrics } from "./metrics.ts";
 import { addNatsConfig } from "./nats-config.ts";
+import { addPause } from "./pause.ts";
 import { addPlan } from "./plan.ts";
+import { addResume } from "./resume.ts";
 import { addScale } from "./scale.ts";
 import { addSchema } from "./schema.ts";
 import { addStatus } from "./status.ts";
@@ -46,7 +51,12 @@ const commands = [
   addUp,
   addHost,
   addSubmit,
+  addLs,
   addStatus,
+  addLogs,
+  addEvents,
+  addPause,
+  addResume,
   addCancel,
   addScale,
   addGenerate,

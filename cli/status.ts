@@ -1,7 +1,7 @@
 // osiris status [RUN]: what a running cluster does.
 
 import type { Command } from "commander";
-import { connect, type RunLine, type RunSummary } from "../index.ts";
+import { connect, type RunSummary } from "../index.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,
@@ -9,7 +9,7 @@ import {
   withClient,
   withCommon,
 } from "./arguments.ts";
-import { plural } from "./format.ts";
+import { tellRuns } from "./ls.ts";
 import { reportOf } from "./report.ts";
 
 /** Adds the command. */
@@ -21,21 +21,10 @@ export function addStatus(program: Command): void {
   withCommon(withClient(command), ["status", "status r12-1 --json"]).action(
     async (run: string | undefined, options: CommonOptions & ConnectionArguments) => {
       await using client = await connect(connectionOf(options));
-      if (run === undefined) tellAll(await client.list(), options.json === true);
+      if (run === undefined) tellRuns("status", await client.list(), options);
       else tellOne(await client.run(run).status(), options.json === true);
     },
   );
-}
-
-function tellAll(runs: readonly RunLine[], json: boolean): void {
-  if (json) {
-    console.log(JSON.stringify({ report: "status", runs }));
-    return;
-  }
-  console.log(`${plural(runs.length, "run")}`);
-  for (const { run, name, status } of runs) {
-    console.log(`  ${run.padEnd(16)} ${status.padEnd(10)} ${name}`);
-  }
 }
 
 function tellOne(summary: RunSummary, json: boolean): void {

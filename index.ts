@@ -12,6 +12,7 @@ export type { RunLine, RunSummary } from "./actors/job-verbs.ts";
 export { type ConnectionOptions, connect } from "./actors/connect.ts";
 export type {
   CutRecord,
+  IncidentRecord,
   RepairedTable,
   RunEvent,
   RunResult,
@@ -19,6 +20,14 @@ export type {
   Staleness,
 } from "./actors/run-events.ts";
 export type { Incident } from "./actors/incident.ts";
+export type { ClusterReport, IncidentReport, RunReport } from "./actors/inspection.ts";
+export type {
+  ActorReport,
+  CreditReport,
+  MailboxReport,
+  ProcessReport,
+} from "./actors/process-report.ts";
+export type { Wait, WaitsFor } from "./actors/waits.ts";
 export { type LogOptions, logOptionLevels } from "./actors/process-log.ts";
 export type { LogLevel } from "./src/log.ts";
 export { type RunLogPage, readRunLog } from "./storage/run-log.ts";
@@ -29,6 +38,7 @@ export type { MissPoint } from "./src/planner/miss-curve.ts";
 
 // A job, as plain data ----
 export { type JobOptions, type JobSpec, jobJsonSchema, resolveJob } from "./src/job.ts";
+export { type Sweep, type SweptJob, sweepOf, sweptJobsOf } from "./src/sweep.ts";
 export {
   adagrad,
   adam,
@@ -92,7 +102,13 @@ export {
   restoreCheckpoint,
   type RestoreReport,
 } from "./storage/restore-checkpoint.ts";
-export type { Damage } from "./storage/checkpoint-store.ts";
+export {
+  type ProofLeaf,
+  type RunProof,
+  verifyRun,
+  type VerifyRunOptions,
+} from "./actors/verify-run.ts";
+export type { Damage, Descent } from "./storage/checkpoint-store.ts";
 
 // Metrics ----
 export { evaluate, type Metrics } from "./src/training/metrics.ts";
@@ -112,6 +128,7 @@ export { type Stage, stages } from "./src/planner/cost.ts";
 // Errors: compare `code`, never the message ----
 export * from "./src/errors.ts";
 export * from "./src/access-errors.ts";
+export * from "./src/proof-errors.ts";
 export * from "./src/root-errors.ts";
 export * from "./src/tier-errors.ts";
 
@@ -168,6 +185,11 @@ export {
   type SimulationVerdict,
   simulate,
 } from "./chaos/simulation/simulate.ts";
+
+// Before a run ----
+export { type Diagnosis, diagnose, type DoctorOptions } from "./actors/doctor.ts";
+export type { Check } from "./actors/doctor-checks.ts";
+export type { DeadlineLine } from "./src/deadlines.ts";
 
 // What the command line is made of, besides ----
 export { type NatsConfigOptions, natsConfig } from "./src/wire/nats-config.ts";

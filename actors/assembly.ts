@@ -10,6 +10,7 @@ import { type PipePlace, pipeCells } from "../src/exchange/byte-pipe.ts";
 import { abortCells, type Cells, cellWords } from "../src/exchange/cells.ts";
 import type { ExchangeShape } from "../src/exchange/exchange.ts";
 import { layoutOf } from "../src/exchange/layout.ts";
+import { openWaitNote, waitNotesBytes } from "../src/exchange/wait-notes.ts";
 import type { JobSpec } from "../src/job.ts";
 import { deviceCount, type Plan, planOfFile } from "../src/planner/shards.ts";
 import { savedBytesMax } from "../src/training/parts.ts";
@@ -25,6 +26,7 @@ import type { Manifest } from "../storage/checkpoint-store.ts";
 import { type TierRingShape, tierRingBytes, tierRingCells } from "../storage/tiers/ring.ts";
 import { tierRingOf } from "../storage/tiers/shape.ts";
 import type { AssemblyRecord, DataPlan } from "./assembly-schema.ts";
+import type { Network } from "./mailbox.ts";
 
 export type { DataPlan, DatasetPlan } from "./assembly-schema.ts";
 
@@ -42,13 +44,16 @@ export function assemblyOf(from: {
   readonly step: number;
   readonly latest: Manifest | undefined;
   readonly sliceCounts: readonly number[] | undefined;
+  readonly network: Pick<Network, "tracedEvery">;
 }): Assembly {
   const { scope, job, hosts, plan, step, latest, sliceCounts } = from;
   if (plan === undefined) throw new RangeError("The data is not prepared");
   const devices = hosts.reduce((sum, host) => sum + host.devices, 0);
   const at = { data: plan, fromStep: step, manifest: latest };
   const slices = sliceCounts && { sliceCounts: [...sliceCounts] };
-  return { ...scope, job, devices, hosts: [...hosts], ...slices, ...at };
+  const { tracedEvery } = from.network;
+  const traced = tracedEvery === undefined ? {} : { tracedEvery };
+  return { ...scope, job, devices, hosts: [...hosts], ...slices, ...at, ...traced };
 }
 
 /** A host's part of a generation: the devices of ranks first .. first+count-1. */
@@ -86,6 +91,8 @@ export interface GenerationMemory {
   readonly exchange: SharedArrayBuffer;
   readonly ring: SharedArrayBuffer;
   readonly progress: SharedArrayBuffer;
+  /** What its threads wait for, where that takes long (src/exchange/wait-notes.ts). */
+  readonly waits: SharedArrayBuffer;
   /** Of each device of this host behind whose memory something lies: its ring (storage/tiers). */
   readonly tiers: Readonly<Record<number, SharedArrayBuffer>>;
   /** Of each device of this host: what it saves, on its way to its writer. */
@@ -191,6 +198,7 @@ export function allocate(assembly: Assembly, { first, count }: HostPlace): Gener
     exchange: new SharedArrayBuffer(layoutOf(exchangeShape).bytes),
     ring: new SharedArrayBuffer(ring.bytes),
     progress: new SharedArrayBuffer(progressBytes(assembly.devices)),
+    waits: new SharedArrayBuffer(waitNotesBytes(participants)),
     tiers,
     saves,
     curves,
@@ -239,6 +247,7 @@ export function openCells(
     participants: derive(assembly).participants,
     participant,
     generation: assembly.generation,
+    note: openWaitNote(memory.waits, participant),
     ...options,
   });
 }

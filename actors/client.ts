@@ -5,10 +5,11 @@ import type { Clock } from "../src/clock.ts";
 import { type ErrorRecord, RemoteError, RequestFailedError } from "../src/errors.ts";
 import { type JobOptions, resolveJob } from "../src/job.ts";
 import { decodeBody, encodeBody } from "../src/wire/body.ts";
-import { eventsSubject, jobsSubject } from "../src/wire/subjects.ts";
+import { eventsSubject, inspectSubject, jobsSubject } from "../src/wire/subjects.ts";
 import type { Transport } from "../src/wire/transport.ts";
 import { type LoadOptions, loadModel } from "../storage/load-model.ts";
 import type { Model } from "../storage/model.ts";
+import type { ClusterReport } from "./inspection.ts";
 import {
   isOverAt,
   type JobVerb,
@@ -76,22 +77,37 @@ export class Client {
   }
 
   /**
+   * What the cluster is doing: its runs, and the actors, mailboxes, credits and tiers of all its
+   * processes. For whoever runs the cluster. @throws RemoteError, RequestFailedError
+   */
+  inspect(): Promise<ClusterReport> {
+    return this.#ask(inspectSubject(this.#cluster, "all"), {});
+  }
+
+  /**
    * One question to the job service, which takes up to `patienceMs` to answer it.
    * @throws RemoteError, RequestFailedError
    */
-  async request<Verb extends JobVerb>(
+  request<Verb extends JobVerb>(
     verb: Verb,
     body: unknown,
-    patienceMs = answerMs / attempts,
+    patienceMs?: number,
   ): Promise<ReplyOf<Verb>> {
-    const subject = jobsSubject(this.#cluster, verb, this.#tenant);
+    return this.#ask(jobsSubject(this.#cluster, verb, this.#tenant), body, patienceMs);
+  }
+
+  async #ask<Answer>(
+    subject: string,
+    body: unknown,
+    patienceMs = answerMs / attempts,
+  ): Promise<Answer> {
     const { payload, headers } = encodeBody(body, "application/json");
     const startMs = this.#clock.now();
     for (;;) {
       try {
         const options = { headers, deadlineMs: patienceMs };
         const frame = await this.#transport.request(subject, payload, options);
-        const answer = decodeBody(frame) as ReplyOf<Verb> & { error?: ErrorRecord };
+        const answer = decodeBody(frame) as Answer & { error?: ErrorRecord };
         const isRefused = typeof answer.error === "object" && !("status" in answer);
         if (isRefused && answer.error !== undefined) {
           throw new RemoteError({ ...answer.error, name: "RemoteError", recovery: "stop" });

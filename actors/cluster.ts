@@ -23,7 +23,7 @@ import { credentialOptions } from "../src/wire/credentials.ts";
 import { eventsSubject } from "../src/wire/subjects.ts";
 import { tenantsOptions } from "../src/wire/tenants.ts";
 import { Client, type Run } from "./client.ts";
-import { logEvent, logIncident } from "./event-lines.ts";
+import { logEvent } from "./event-lines.ts";
 import type { Incident } from "./incident.ts";
 import { rootOptions } from "./job-paths.ts";
 import type { RunLine } from "./job-verbs.ts";
@@ -31,7 +31,8 @@ import { LeasedRoot } from "./leased-root.ts";
 import type { Network } from "./mailbox.ts";
 import { type HostRecord, Membership } from "./membership.ts";
 import { openNetwork, type World } from "./network.ts";
-import { type LogOptions, openProcessLog } from "./process-log.ts";
+import { type Observer, openObserver, tracingOptions } from "./observer.ts";
+import type { LogOptions } from "./process-log.ts";
 import { Registry } from "./registry.ts";
 import { intensity, Root } from "./root.ts";
 import type { PublishEvent } from "./run-record.ts";
@@ -82,6 +83,8 @@ const clusterOptions = z.strictObject({
   roots: rootOptions.prefault({}),
   /** Who shares the cluster, as `osiris nats-config` takes it: here, how much each may ask. */
   tenants: tenantsOptions.default({}),
+  /** Where traces of steps go. @default nothing is traced */
+  tracing: tracingOptions.optional(),
   /** Whether actors may be told to throw. For tests and the chaos harness. @default false */
   faultsAllowed: z.boolean().default(false),
 });
@@ -124,18 +127,19 @@ export class Cluster implements AsyncDisposable {
   readonly #root: Root | LeasedRoot;
   #broker: BrokerThread | undefined;
   #isClosed = false;
-  readonly #onIncident: (incident: Incident) => void;
+  readonly #observer: Observer;
 
   private constructor(parts: {
+    readonly observer: Observer;
     options: z.output<typeof clusterOptions>;
     broker: BrokerThread | undefined;
     network: Network;
     launcher: Launcher;
-    onIncident: (incident: Incident) => void;
     onHosts: (hosts: readonly HostRecord[]) => void;
     onStandby: (leader: string) => void;
   }) {
-    const { options, broker, network, launcher, onIncident, onHosts, onStandby } = parts;
+    const { options, broker, network, launcher, observer, onHosts, onStandby } = parts;
+    const { incident: onIncident } = observer;
     const { name: cluster, devices, lease, state, roots, tenants } = options;
     const { transport } = network;
     this.url = broker?.url ?? options.nats ?? "";
@@ -144,7 +148,7 @@ export class Cluster implements AsyncDisposable {
     this.devices = devices;
     this.network = network;
     this.#broker = broker;
-    this.#onIncident = onIncident;
+    this.#observer = observer;
     this.#membership = membershipOf(options);
     this.#membership.onChange(() => {
       network.log.write("info", "hosts", { actor: "hosts:0", hosts: this.hosts });
@@ -158,9 +162,7 @@ export class Cluster implements AsyncDisposable {
       over.transport.publish(eventsSubject(cluster, event.run, tenant), payload, { headers });
     };
     this.client = new Client({ transport, cluster, clock: realClock });
-    this.#launcher = rememberThreads(launcher, ({ line }) => {
-      network.log.write(line.level, line.message, line.fields);
-    });
+    this.#launcher = rememberThreads(launcher, observer.observe);
     const common = {
       network,
       devices,
@@ -205,7 +207,7 @@ export class Cluster implements AsyncDisposable {
       onStandby = () => {},
       launcher = workerLauncher,
       world,
-      log: logOptions,
+      log,
       ...plain
     } = given;
     const options = checkOptions(clusterOptions, plain);
@@ -217,21 +219,19 @@ export class Cluster implements AsyncDisposable {
     const { name, faultsAllowed, user, pass, nkey, creds, tls } = options;
     const token = tokenOf(broker) ?? options.token;
     const credentials = { token, user, pass, nkey, creds, tls };
-    const log = await openProcessLog(logOptions, [token, user, pass]);
-    const onIncident = (incident: Incident) => {
-      logIncident(log, incident);
-      tellIncident(incident);
-    };
+    const watched = { log, tracing: options.tracing };
+    const observer = await openObserver(watched, [token, user, pass], tellIncident);
     try {
       const network = await openNetwork({
         connection: { servers: broker?.url ?? options.nats ?? "", ...credentials },
         cluster: name,
         faultsAllowed,
         world,
-        log,
-        onError: (offender, error) => tell(onIncident, offender, error),
+        log: observer.log,
+        tracedEvery: observer.tracedEvery,
+        onError: (offender, error) => tell(observer.incident, offender, error),
       });
-      const told = { onIncident, onHosts, onStandby };
+      const told = { observer, onHosts, onStandby };
       return new Cluster({ options, broker, network, launcher, ...told });
     } catch (error) {
       await broker?.close();
@@ -278,6 +278,7 @@ export class Cluster implements AsyncDisposable {
     await this.#launcher.allEnded();
     await this.network.transport.close();
     await this.#broker?.close();
+    await this.#observer.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -304,7 +305,7 @@ export class Cluster implements AsyncDisposable {
   }
 
   #tell(offender: string, error: ReturnType<typeof recordError>): void {
-    this.#onIncident({ offender, supervisor: "process", context: "running", reason: error });
+    this.#observer.incident({ offender, supervisor: "process", context: "running", reason: error });
   }
 }
 

@@ -1,8 +1,9 @@
 // What a training coordinator knows, and what follows from it at a cut.
 
 import type { JobSpec } from "../src/job.ts";
-import type { Schedule } from "../src/training/schedule.ts";
+import { nextCut, nextPlanned, type Schedule, scheduleOf } from "../src/training/schedule.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
+import type { DataPlan } from "./assembly.ts";
 import type { Asking, TakenCut } from "./coordinator-questions.ts";
 import type { MessageEvent } from "./listening.ts";
 import { type Network, openMailbox, type RunScope } from "./mailbox.ts";
@@ -12,6 +13,7 @@ import { restoredMetrics } from "./run-metrics.ts";
 import type { RunRecord } from "./run-record.ts";
 import { dealSlices, noStragglers, type StragglerWatch } from "./straggler-watch.ts";
 import { noTiers, type TierWatch } from "./tier-watch.ts";
+import type { Wait } from "./waits.ts";
 
 export interface TrainingCoordinatorInput {
   readonly network: Network;
@@ -37,6 +39,8 @@ export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, As
   readonly seenLoss: number;
   readonly watch: PipelineWatch;
   readonly tierWatch: TierWatch;
+  /** What the threads of each host wait for, by its last heartbeat. */
+  readonly waits: ReadonlyMap<number, readonly Wait[]>;
   readonly stragglers: StragglerWatch;
   /** Whether a step of this generation was seen. */
   readonly isGoingOn: boolean;
@@ -48,6 +52,22 @@ export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, As
   readonly waitsSinceMs: number;
   readonly waitedMs: number;
   readonly failure?: unknown;
+}
+
+/** The steps of its data, as far as it goes. */
+export function scheduleFor(
+  { job, record }: TrainingCoordinatorContext,
+  { training: { samples } }: DataPlan,
+): Schedule {
+  const { batchSize, passes } = job.data;
+  const schedule = scheduleOf({ samples, batchSize, passes });
+  return { ...schedule, steps: record.cuts?.at(-1)?.step ?? schedule.steps };
+}
+
+/** The cut that comes next; undefined before the data is prepared. */
+export function cutAfter({ schedule, job, step, record: { cuts } }: TrainingCoordinatorContext) {
+  if (schedule === undefined) return undefined;
+  return cuts === undefined ? nextCut(schedule, job, step) : nextPlanned(cuts, step);
 }
 
 /** Whether nothing is left to be done for the run; otherwise a generation ends to be scaled. */
@@ -125,6 +145,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     seenLoss: Number.NaN,
     watch: emptyWatch,
     tierWatch: noTiers,
+    waits: new Map(),
     sliceCounts: dealSlices(input.job.slices, input.hosts, input.record.speeds),
     stragglers: noStragglers,
     isGoingOn: false,

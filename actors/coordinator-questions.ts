@@ -2,6 +2,7 @@
 // are the outputs of promises; what they mean is decided in training-coordinator.ts.
 
 import { fromPromise } from "xstate";
+import { deadlinesOf } from "../src/deadlines.ts";
 import { ArithmeticMismatchError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import type { Metrics } from "../src/training/metrics.ts";
@@ -104,7 +105,7 @@ export const assembling = fromPromise<string, Asking>(async ({ input, signal }) 
     body: { command, assembly },
     answer: everyHost(assembly),
     // Slabs are filled and checkpoints read: many steps' worth of memory and disk.
-    deadlineMs: 10 * job.stepDeadlineMs,
+    deadlineMs: deadlinesOf(job).assembly,
     signal,
   });
   const [first = "", ...others] = arithmetics.flat();
@@ -183,7 +184,7 @@ export const evaluating = fromPromise<Metrics, Asking>(async ({ input, signal })
         ? { from: message.body.device, answer: message.body.metrics }
         : undefined,
     // Each batch of it is watched by the devices; this bounds the whole.
-    deadlineMs: 60 * job.stepDeadlineMs,
+    deadlineMs: deadlinesOf(job).evaluation,
     signal,
   });
   const metrics = answers[0];
@@ -205,7 +206,7 @@ export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], Ask
         message.type === "checkpoint.taken" && message.body.command === command
           ? { from: 0, answer: message.body }
           : undefined,
-      deadlineMs: 20 * job.stepDeadlineMs,
+      deadlineMs: deadlinesOf(job).cut,
       signal,
     });
     if (taken === undefined) throw new RangeError("Nothing was taken");
@@ -253,7 +254,7 @@ export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], Asking
           ? { from: devices.indexOf(message.body.device), answer: message.body }
           : undefined,
       // All that is not on the disk yet goes there: many steps' worth.
-      deadlineMs: 10 * job.stepDeadlineMs,
+      deadlineMs: deadlinesOf(job).rest,
       signal,
     });
   },
@@ -273,7 +274,7 @@ export const releasing = fromPromise<void, Asking>(async ({ input, signal }) => 
       const from = input.hosts.findIndex(({ host }) => host === message.body.host);
       return from < 0 ? undefined : { from, answer: true };
     },
-    deadlineMs: job.stepDeadlineMs,
+    deadlineMs: deadlinesOf(job).step,
     signal,
   });
 });

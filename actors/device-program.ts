@@ -26,6 +26,7 @@ import { createCutter, partsNeeded, restorePart } from "../src/training/parts.ts
 import { createPipeline, type Pipeline } from "../src/training/pipeline.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
 import { createStepMeter } from "../src/training/step-meter.ts";
+import { createStepTrace, type TracedStep } from "../src/training/step-trace.ts";
 import { writeCurves } from "../src/training/tier-advice.ts";
 import { openParts } from "../storage/part-files.ts";
 import { sendItem } from "../storage/part-stream.ts";
@@ -76,6 +77,8 @@ export interface DevicePorts {
   /** For the meter of the steps alone. */
   readonly clock: Clock;
   readonly log: Log["write"];
+  /** Takes what was traced. */
+  traced(step: TracedStep): void;
   /** The next command; waits as the cells do. */
   nextCommand(): Promise<DeviceCommand>;
   tell(report: DeviceReport): void;
@@ -105,7 +108,9 @@ export async function runDevice(
   const recipe = { optimizer: job.optimizer, seed: job.seed };
   const below = belowOf(derived, memory, rank, meter.cellsFor("tiers", cells));
   const hasDifferences = job.checkpoint.differential !== "none";
-  const parts = { rank, topology, recipe, kernels, exchange, below, hasDifferences };
+  const { tracedEvery: everySteps = 0 } = assembly;
+  const trace = createStepTrace({ everySteps, clock: ports.clock, tell: ports.traced });
+  const parts = { rank, topology, recipe, kernels, exchange, below, hasDifferences, trace };
   const device = createDeviceState(parts);
   const intake = createBatchIntake({
     shape: ringShape,
@@ -149,7 +154,7 @@ export async function runDevice(
       }
       case "save": {
         const { cut, isBaseline } = command;
-        const stallMs = await meter.cut(() => save(cut, isBaseline));
+        const stallMs = await meter.cut(() => trace.cut(cut, () => save(cut, isBaseline)));
         ports.log("debug", "cut", { step: cut, stallMs });
         tell({ type: "cut", cut, stallMs });
         break;

@@ -21,10 +21,17 @@ import { assign, enqueueActions, fromCallback, setup } from "xstate";
 import { ringDoorbell } from "../src/exchange/cells.ts";
 import type { Launcher, Thread, ThreadEnd } from "../src/launcher.ts";
 import type { HeldShard } from "../src/training/topology.ts";
-import { type Assembly, derive, type GenerationMemory, progressOver } from "./assembly.ts";
+import {
+  type Assembly,
+  derive,
+  type GenerationMemory,
+  hostPlaceOf,
+  progressOver,
+} from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import type { DeviceCommand, DeviceReport } from "./device-program.ts";
 import { downWithChildren } from "./down-with-children.ts";
+import { failureOf } from "./incident.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { type Address, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { shardMachine } from "./shard.ts";
@@ -52,8 +59,11 @@ type DeviceEvent =
 export interface DeviceContext extends DeviceInput {
   readonly mailbox: Mailbox;
   readonly shards: readonly HeldShard[];
+  /** What its thread is at, for whoever must know when it failed. */
+  readonly doing: string;
   /** The question that is being answered, and the one answered last with its answer. */
   readonly asked: number | undefined;
+  readonly askedAtMs: number;
   readonly answered: { readonly command: number; readonly report: DeviceReport } | undefined;
   /** The run that a pause was asked for. */
   readonly paused: number | undefined;
@@ -63,6 +73,7 @@ export interface DeviceContext extends DeviceInput {
 /** How soon an unanswered `device.ready` is told again. */
 const readyAgainMs = 500;
 
+const idle = "between two commands";
 const coordinator: Address = { role: "coordinator", index: 0 };
 const checkpoint: Address = { role: "checkpoint", index: 0 };
 const entry = new URL("./thread-entry.js", import.meta.url);
@@ -100,8 +111,10 @@ const machine = setup({
     begin: enqueueActions(({ context, event, enqueue }) => {
       if (!isQuestion(event)) return;
       const { command } = event.body;
-      if (context.paused !== command) Atomics.store(pauseOf(context), 0, -1); // What was asked of an earlier one.
-      enqueue.assign({ asked: command });
+      // What was asked of an earlier one.
+      if (context.paused !== command) Atomics.store(pauseOf(context), 0, -1);
+      const askedAtMs = context.network.clock.now();
+      enqueue.assign({ asked: command, askedAtMs, doing: doingOf(event) });
       enqueue.sendTo("thread", { type: "command", command: commandOf(event) });
     }),
     pause: enqueueActions(({ context, event, enqueue }) => {
@@ -114,6 +127,7 @@ const machine = setup({
         event.type === "thread.reported" && event.report.type === "ready"
           ? event.report
           : context.ready,
+      doing: idle,
     }),
     tellReady: enqueueActions(({ context, enqueue }) => {
       if (context.ready === undefined) return;
@@ -130,6 +144,7 @@ const machine = setup({
           ? { command: context.asked, report: event.report }
           : context.answered,
       asked: undefined,
+      doing: idle,
     }),
     tellAnswer: ({ context }) => {
       if (context.answered === undefined) return;
@@ -146,7 +161,13 @@ const machine = setup({
       }
     },
     lose: ({ context, event }) => {
-      if (event.type === "thread.ended") throw lossOf(event.end, `device:${context.device}`);
+      if (event.type !== "thread.ended") return;
+      const { device, assembly, doing } = context;
+      const [offender, supervisor] = [
+        `device:${device}`,
+        `host:${hostPlaceOf(assembly, device).host}`,
+      ];
+      throw failureOf(lossOf(event.end, offender), { offender, supervisor, context: doing });
     },
   },
   guards: {
@@ -162,7 +183,9 @@ const machine = setup({
       ...input,
       mailbox: openMailbox(input.network, input.assembly, { role: "device", index: input.device }),
       shards: [topology.heldBy, topology.distinctBy].flatMap((by) => by[input.device] ?? []),
+      doing: "restoring",
       asked: undefined,
+      askedAtMs: 0,
       answered: undefined,
       paused: undefined,
       ready: undefined,
@@ -216,6 +239,19 @@ function pauseOf({ memory, assembly }: DeviceContext): Int32Array {
 
 function isQuestion(event: DeviceEvent): event is Question {
   return "body" in event && "command" in event.body && event.type !== "device.pause";
+}
+
+function doingOf(event: Question): string {
+  switch (event.type) {
+    case "device.run":
+      return `device.run to step ${event.body.toStep}`;
+    case "device.evaluate":
+      return "device.evaluate";
+    case "device.save":
+      return `device.save of cut ${event.body.cut}`;
+    default:
+      return event satisfies never;
+  }
 }
 
 function commandOf(event: Question): DeviceCommand {

@@ -36,6 +36,7 @@ import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import { checkShared } from "./shared-paths.ts";
 import { backoff } from "./supervisor.ts";
 import { type TierNews, tierMachine } from "./tier.ts";
+import { threadWaits } from "./waits.ts";
 import { writerMachine } from "./writer.ts";
 
 export interface HostGenerationInput {
@@ -145,7 +146,8 @@ const machine = setup({
         curves: curvesOf(context),
       };
       const tiers = Object.values(context.tiers);
-      const body = { host, beat, isBridged, tiers, steps, lossFrom: from, losses, meters };
+      const waits = threadWaits(assembly, memory, context.place, context.network.clock);
+      const body = { host, beat, isBridged, tiers, steps, waits, lossFrom: from, losses, meters };
       mailbox.tell({ role: "coordinator", index: 0 }, "host.progress", body);
       enqueue.assign({ beat: beat + 1, toldLosses: Math.max(toldLosses, done) });
     }),
@@ -155,7 +157,11 @@ const machine = setup({
       const id = event.actorId;
       const supervisor = `host:${host}`;
       const doing = `run ${assembly.run}, generation ${assembly.generation}`;
-      const failure = failureOf(event.error, { offender: id, supervisor, context: doing });
+      const failure = failureOf(event.error, {
+        ...{ offender: id, supervisor, context: doing, host },
+        step: stepOf(context, id),
+        waits: threadWaits(assembly, context.memory, context.place, network.clock),
+      });
       if (!id.startsWith("reader:")) {
         enqueue.assign({ failure });
         return;
@@ -175,8 +181,9 @@ const machine = setup({
         return;
       }
       enqueue.assign({ history: decision.history });
-      const { offender, reason } = failure.incident;
-      const body = { host, actor: offender, error: reason };
+      const { offender, reason, step } = failure.incident;
+      const { delayMs } = decision;
+      const body = { host, actor: offender, context: doing, error: reason, step, delayMs };
       context.mailbox.tell({ role: "coordinator", index: 0 }, "host.mended", body);
       enqueue.raise({ type: "reader.restart", id }, { delay: decision.delayMs });
     }),
@@ -235,6 +242,13 @@ function placeOfHost({ assembly, host }: HostGenerationInput): HostPlace {
   const place = hostPlaces(assembly).find((one) => one.host === host);
   if (place === undefined) throw new RangeError(`The generation has no host ${host}`);
   return place;
+}
+
+/** Steps that an actor has done: a device its own, others those of the host's first one. */
+function stepOf({ assembly, memory, place }: HostGenerationContext, id: string): number {
+  const { steps } = progressOver(memory, assembly.devices);
+  const own = id.startsWith("device:") ? Number(id.slice("device:".length)) : place.first;
+  return Atomics.load(steps, own);
 }
 
 function tellAssembled({ network, assembly, host, place }: HostGenerationContext): void {

@@ -22,15 +22,16 @@ import {
   fromCallback,
   setup,
 } from "xstate";
+import type { Clock } from "../src/clock.ts";
 import { FrameCorruptError, recordError } from "../src/errors.ts";
-import { resolveJob } from "../src/job.ts";
+import type { JobSpec } from "../src/job.ts";
 import type { Launcher, ThreadEnd } from "../src/launcher.ts";
 import type { Assembly, DataPlan } from "./assembly.ts";
-import { assemblySchema } from "./assembly-schema.ts";
+import { assemblySchema, jobInMessage } from "./assembly-schema.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
-import { hostGenerationMachine } from "./host-generation.ts";
-import { ActorFailedError } from "./incident.ts";
+import { beatMs, hostGenerationMachine } from "./host-generation.ts";
+import { failureOf } from "./incident.ts";
 import { listeningAsHost, type MessageEvent } from "./listening.ts";
 import { type Address, type Network, openMailbox, type RunScope } from "./mailbox.ts";
 import { devicesOf } from "./membership.ts";
@@ -74,15 +75,29 @@ type PrepareReport =
   | { readonly type: "preparing"; readonly fraction: number }
   | { readonly type: "prepared"; readonly plan: DataPlan };
 
+/** A frame may be lost, and with it a first cause: it is told until its silence would tell. */
+const tellingFailed = fromCallback<
+  { type: string },
+  { readonly clock: Clock; readonly tell: () => void }
+>(({ input: { clock, tell } }) => {
+  let cancel = () => {};
+  const again = (times: number) => {
+    tell();
+    if (times > 1) cancel = clock.after(beatMs, () => again(times - 1));
+  };
+  again(4);
+  return () => cancel();
+});
+
 /** Turns a job's data into its cache on a reader's thread, and tells who asked. */
 const preparing = fromCallback<
   { type: string },
-  HostInput & { readonly question: MessageEvent<"host.prepare"> }
+  HostInput & { readonly question: MessageEvent<"host.prepare">; readonly job: JobSpec }
 >(({ input, sendBack }) => {
-  const { network, launcher, host, question } = input;
+  const { network, launcher, host, question, job } = input;
   const { command } = question.body;
   const mailbox = openMailbox(network, question, { role: "host", index: host });
-  const task = { program: "prepare", job: resolveJob(question.body.job) };
+  const task = { program: "prepare", job };
   const thread = launcher.start<never, PrepareReport>(entry, task, "prepare");
   let plan: DataPlan | undefined;
   thread.onReport((report) => {
@@ -94,7 +109,8 @@ const preparing = fromCallback<
     else {
       // An end without a plan is a loss, also where the thread ended of its own accord.
       const error = recordError(lossOf(end, preparer));
-      const body = { host, actor: preparer, error };
+      const context = "host.prepare";
+      const body = { host, actor: preparer, context, error, waits: [] };
       mailbox.tell(coordinator, "host.failed", body);
     }
     sendBack({ type: "host.forget", id: preparingId(question) });
@@ -111,14 +127,23 @@ const preparing = fromCallback<
 
 const machine = setup({
   types: {} as { context: HostContext; input: HostInput; events: HostEvent },
-  actors: { listening: listeningAsHost, preparing, generation: hostGenerationMachine },
+  actors: {
+    listening: listeningAsHost,
+    preparing,
+    tellingFailed,
+    generation: hostGenerationMachine,
+  },
   actions: {
     throwInjected,
     prepare: enqueueActions(({ context, event, self, enqueue }) => {
       if (event.type !== "host.prepare") return;
       const id = preparingId(event);
       if (self.getSnapshot().children[id as never] !== undefined) return; // Asked twice.
-      enqueue.spawnChild("preparing", { id, input: { ...context, question: event } });
+      const { data: job, error } = jobInMessage.safeParse(event.body.job);
+      if (error !== undefined) {
+        return context.network.onCorrupt(new FrameCorruptError(event.type, error.message));
+      }
+      enqueue.spawnChild("preparing", { id, input: { ...context, question: event, job } });
     }),
     forget: enqueueActions(({ event, enqueue }) => {
       if (event.type === "host.forget") enqueue.stopChild(event.id);
@@ -173,14 +198,21 @@ const machine = setup({
       const { assembly } = one;
       enqueue.stopChild(actorId);
       enqueue.assign({ served: new Map(served).set(assembly.run, { ...one, isServed: false }) });
-      const isNamed = error instanceof ActorFailedError;
-      const body = isNamed
-        ? { host, actor: error.incident.offender, error: error.incident.reason }
-        : { host, actor: `host:${host}`, error: recordError(error) };
-      enqueue(() => {
-        const mailbox = openMailbox(network, assembly, hostAddress(context));
-        mailbox.tell(coordinator, "host.failed", body);
-      });
+      const offender = `host:${host}`;
+      const where = { offender, supervisor: "cluster", context: "serving" };
+      const {
+        offender: actor,
+        reason,
+        context: doing,
+        step,
+        waits = [],
+      } = failureOf(error, where).incident;
+      const body = { host, actor, context: doing, error: reason, step, waits };
+      const mailbox = openMailbox(network, assembly, hostAddress(context));
+      const tell = () => mailbox.tell(coordinator, "host.failed", body);
+      const id = `failed:${assembly.run}`;
+      enqueue.stopChild(id);
+      enqueue.spawnChild("tellingFailed", { id, input: { clock: network.clock, tell } });
     }),
     tellReleased: ({ context, event }) => {
       if (event.type !== "host.release") return;

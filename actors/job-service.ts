@@ -20,10 +20,10 @@
 
 import { hostname } from "node:os";
 import { fromCallback, setup } from "xstate";
-import { type ErrorRecord, InvalidOptionError, recordError } from "../src/errors.ts";
+import { FrameCorruptError } from "../src/errors.ts";
 import { checkOptions } from "../src/options.ts";
-import { contentTypeOf, decodeBody, encodeBody } from "../src/wire/body.ts";
-import { jobsSubject, tenantOf, tenantsPattern } from "../src/wire/subjects.ts";
+import { decodeBody } from "../src/wire/body.ts";
+import { isSubject, jobsSubject, tenantOf, tenantsPattern } from "../src/wire/subjects.ts";
 import { tenantName } from "../src/wire/tenants.ts";
 import type { Frame } from "../src/wire/transport.ts";
 import { type Admission, openAdmission } from "./admission.ts";
@@ -33,6 +33,7 @@ import { type JobVerb, jobVerbs, schemaVersion } from "./job-verbs.ts";
 import { listening } from "./listening.ts";
 import { clusterScope, type Mailbox, openMailbox } from "./mailbox.ts";
 import { type JobServiceInput, serve } from "./serve-jobs.ts";
+import { type Answer, publishAnswer, refusalAnswer } from "./service-answers.ts";
 import { openDiscovery, type ServiceIdentity } from "./service-discovery.ts";
 import { packageVersion } from "./version.ts";
 
@@ -48,14 +49,16 @@ const serving = fromCallback<{ type: string }, JobServiceInput>(({ input }) => {
   const discovery = openDiscovery(input.network, identityOf(cluster), endpoints);
   const answer = (verb: JobVerb) => async (frame: Frame) => {
     const { reply } = frame;
-    if (reply === undefined) return;
+    if (reply === undefined || !isSubject(reply)) {
+      const error = new FrameCorruptError(frame.subject, "there is no subject to answer on");
+      return input.network.onCorrupt(error);
+    }
     const given = await discovery.count(
       verb,
       () => answerOf(input, admission, verb, frame),
       refusalOf,
     );
-    const { payload, headers } = encodeBody(given.body, contentTypeOf(frame));
-    transport.publish(reply, payload, { headers: { ...headers, ...errorHeaders(given) } });
+    publishAnswer(transport, { ...frame, reply }, given);
   };
   const subscriptions = endpoints.flatMap(({ name: verb, subject }) =>
     [subject, tenantsPattern(cluster, verb)].map((asked) =>
@@ -104,12 +107,6 @@ const machine = setup({
 /** As drawn above; its children end with it. */
 export const jobServiceMachine = downWithChildren(machine);
 
-interface Answer {
-  readonly body: unknown;
-  /** Why it was refused. */
-  readonly refusal?: ErrorRecord;
-}
-
 /** S1 */
 async function answerOf(
   input: JobServiceInput,
@@ -122,33 +119,10 @@ async function answerOf(
     admission.admit(tenant, frame.payload.length);
     return { body: await serve(input, verb, decodeBody(frame) ?? {}, tenant) };
   } catch (error) {
-    const refusal = recordError(error);
-    const { code, message } = refusal;
-    const wrong =
-      error instanceof InvalidOptionError
-        ? { option: error.option, problems: error.problems }
-        : undefined;
-    return { body: { error: { code, message, ...wrong } }, refusal };
+    return refusalAnswer(error);
   }
 }
 
 function refusalOf({ refusal }: Answer): string {
   return refusal === undefined ? "" : `${refusal.code}: ${refusal.message}`;
 }
-
-/** As services on NATS say that a request was refused: on one line, with a code of HTTP. */
-function errorHeaders({ refusal }: Answer): Record<string, string> {
-  if (refusal === undefined) return {};
-  return {
-    "Nats-Service-Error": refusal.message.replace(/[^\x20-\x7e]+/g, " ").slice(0, 512),
-    "Nats-Service-Error-Code": httpCodes[refusal.code] ?? "500",
-  };
-}
-
-const httpCodes: Readonly<Record<string, string>> = {
-  INVALID_OPTION: "400",
-  FRAME_CORRUPT: "400",
-  PATH_FORBIDDEN: "403",
-  JOB_TOO_LARGE: "413",
-  TOO_MANY_REQUESTS: "429",
-};

@@ -46,6 +46,7 @@ import { checkpointCoordinatorMachine } from "./checkpoint-coordinator.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { gathering } from "./gathering.ts";
 import { ActorFailedError, failureOf } from "./incident.ts";
+import { hearingLate } from "./late-failures.ts";
 import { listening } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { devicesOf, type HostShare, type Membership } from "./membership.ts";
@@ -55,6 +56,7 @@ import type { RunRecord } from "./run-record.ts";
 import { devicesMax, holding, watchingWish } from "./scaling.ts";
 import { backoff } from "./supervisor.ts";
 import { trainingCoordinatorMachine } from "./training-coordinator.ts";
+import { waiting } from "./waits.ts";
 
 export interface JobSupervisorInput {
   readonly network: Network;
@@ -159,6 +161,8 @@ const machine = setup({
     holding,
     watchingWish,
     releasing,
+    hearingLate,
+    waiting,
     checkpoint: checkpointCoordinatorMachine,
     training: trainingCoordinatorMachine,
   },
@@ -191,8 +195,8 @@ const machine = setup({
       const offender = lost ?? offenders[event.actorId] ?? event.actorId;
       const doing = `generation ${generation}`;
       const failure = failureOf(event.error, { offender, supervisor, context: doing });
-      const { reason, ...where } = failure.incident;
-      record.append(generation, { type: "run.incident", ...where, error: reason });
+      const now = network.clock.date();
+      record.fail(generation, failure.incident, now);
       const end = {
         child: "training",
         atMs: network.clock.now(),
@@ -203,6 +207,9 @@ const machine = setup({
       const children = coordinators;
       const policy = { supervisor, strategy: "one-for-all" as const, children, intensity, backoff };
       const decision = decide(policy, context.history, end); // J1
+      const act = (did: string) => record.incidents.act(supervisor, did, now);
+      if (generation > 0) act(`ended generation ${generation}, of all hosts`);
+      act(decision.escalate ? "gave the run up" : `begins again after ${decision.delayMs} ms`);
       if (decision.escalate) {
         const isLimit = decision.cause.code === "RESTART_LIMIT";
         enqueue.assign({ failure: isLimit ? new RemoteError(decision.cause) : failure });
@@ -215,6 +222,11 @@ const machine = setup({
         passedOver: passedOverAfter(context, failure),
       });
     }),
+    tellGathered: ({ context: { record, network, hosts } }) => {
+      const shares = hosts.map(({ host, devices }) => `${devices} of host:${host}`).join(", ");
+      const did = `gathered the devices: ${shares}`;
+      record.incidents.act(`job:${record.run}`, did, network.clock.date());
+    },
     finish: assign({
       result: ({ context, event }) =>
         "output" in event ? (event.output as RunResult) : context.result,
@@ -267,10 +279,15 @@ const machine = setup({
           src: "gathering",
           id: "gathering",
           input: ({ context }) => gatheringOf(context),
-          onDone: { target: "claiming", actions: assign({ hosts: ({ event }) => event.output }) },
+          onDone: {
+            target: "claiming",
+            actions: [assign({ hosts: ({ event }) => event.output }), "tellGathered"],
+          },
           onError: { target: "restarting", actions: "childEnded" },
         },
         { src: "watchingWish", input: ({ context }) => context },
+        { src: "hearingLate", input: ({ context }) => context },
+        { src: "waiting", input: ({ context }) => membersWait(context) },
       ],
       on: {
         "run.cancel": { actions: "giveUpWaiting" },
@@ -315,6 +332,7 @@ const machine = setup({
       },
     },
     restarting: {
+      invoke: { src: "hearingLate", input: ({ context }) => context },
       always: { guard: "hasFailed", target: "failed" },
       after: { delayMs: "gathering" },
     },
@@ -347,6 +365,12 @@ function gatheringOf({ network, membership, hosts, record, failedAtMs }: JobSupe
   };
 }
 
+function membersWait({ network, record }: JobSupervisorContext) {
+  const { run } = record;
+  const [whom, what] = [["the membership"], "devices to go on with"];
+  return { network, run, who: `job:${run}`, whom, what, sinceMs: network.clock.now() };
+}
+
 function tellClaimed({ network, record, job, claimed, hosts }: JobSupervisorContext): void {
   const { generation, latest } = claimed ?? {};
   const { run } = record;
@@ -354,6 +378,9 @@ function tellClaimed({ network, record, job, claimed, hosts }: JobSupervisorCont
   const from = { step: latest?.cut ?? 0, hosts: hosts.map(({ host }) => host) };
   const fields = { run, generation: generation ?? 0, actor: `job:${run}`, ...from };
   network.log.write("info", "generation claimed", fields);
+  const passed = claimed?.damaged.map(({ path }) => `, passing over ${path}`).join("") ?? "";
+  const did = `claimed generation ${fields.generation}, from step ${from.step}${passed}`;
+  record.incidents.act(fields.actor, did, network.clock.date());
 }
 
 function hasOutput(event: { readonly type: string }): boolean {

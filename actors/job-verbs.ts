@@ -15,7 +15,13 @@
 
 import { z } from "zod";
 import { jobJsonSchema } from "../src/job.ts";
-import { errorRecord, runEventSchema, runResultSchema, runStatusSchema } from "./run-events.ts";
+import {
+  errorRecord,
+  incidentRecord,
+  runEventSchema,
+  runResultSchema,
+  runStatusSchema,
+} from "./run-events.ts";
 
 /** Of all that is published here. Grows when something is changed that was there. */
 export const schemaVersion = 1;
@@ -67,6 +73,10 @@ const runLine = z.object({
 const runSummary = runLine.extend({
   result: runResultSchema.optional(),
   error: errorRecord.optional(),
+  /** Where its checkpoints lie. */
+  directory: z.string(),
+  /** What failed, oldest first: the newest of them. */
+  incidents: z.array(incidentRecord).readonly(),
   /** The job's own: what may be waited for follows from it. */
   stepDeadlineMs: count,
 });

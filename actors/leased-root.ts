@@ -183,7 +183,9 @@ export class LeasedRoot {
     for (const record of registry.all()) {
       if (record.status !== "running") continue;
       const where = { offender: "root", supervisor: "lease", context: `term ${former.term}` };
-      record.append(0, { type: "run.incident", ...where, error });
+      const at = this.#options.network.clock.date();
+      record.fail(0, { ...where, reason: error }, at);
+      record.incidents.act("lease", `gave the cluster to ${next}`, at);
     }
   }
 

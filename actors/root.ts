@@ -4,10 +4,12 @@
 import { type Actor, createActor } from "xstate";
 import { type ErrorRecord, recordError } from "../src/errors.ts";
 import type { Launcher } from "../src/launcher.ts";
+import type { Subscription } from "../src/wire/transport.ts";
 import { actorClock } from "./actor-clock.ts";
 import { hostMachine } from "./host.ts";
 import { hostsMachine } from "./hosts.ts";
 import type { Incident } from "./incident.ts";
+import { openInspection } from "./inspection.ts";
 import { jobServiceMachine } from "./job-service.ts";
 import { clusterScope, type Network, openMailbox } from "./mailbox.ts";
 import type { Announcement, Membership } from "./membership.ts";
@@ -36,17 +38,20 @@ export const intensity = { restartsMax: 10, windowMs: 60_000 } as const;
 export class Root {
   readonly #options: RootOptions;
   #actor: Actor<typeof supervisorMachine>;
+  readonly #inspection: Subscription;
   #restarts: RestartHistory = emptyHistory;
   #isStopped = false;
 
   constructor(options: RootOptions) {
     this.#options = options;
     this.#actor = this.#start();
+    this.#inspection = openInspection({ ...options, tree: () => this.#actor });
   }
 
   /** Ends all runs where they are, and every thread that was started for them. */
   stop(): void {
     this.#isStopped = true;
+    this.#inspection.unsubscribe();
     this.#actor.stop();
   }
 

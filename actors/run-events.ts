@@ -6,6 +6,7 @@ import type { ErrorRecord } from "../src/errors.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
 import type { TableTiers } from "../src/training/tier-advice.ts";
+import type { Wait } from "./waits.ts";
 
 const count = z.int().min(0);
 const seconds = z.number().min(0);
@@ -19,6 +20,7 @@ export const errorRecord: z.ZodType<ErrorRecord> = z.object({
   recovery: z.enum(["restore", "stop"]),
   message: z.string(),
   cause: z.string().optional(),
+  actor: z.string().optional(),
 });
 
 const metrics: z.ZodType<Metrics> = z.object({
@@ -113,6 +115,86 @@ const staleness = z
 /** What the steps of a bounded run read of its stale tables. */
 export type Staleness = z.output<typeof staleness>;
 
+const wait: z.ZodType<Wait> = z.object({
+  who: z.string(),
+  whom: z.string(),
+  what: z.string(),
+  forMs: z.number(),
+  step: count.optional(),
+});
+
+const incidentCause = z
+  .object({
+    /** Counted from 1 in a run. */
+    incident: count,
+    /** When it was noticed: ISO 8601. */
+    at: z.string(),
+    /** The actor that failed: `device:1`. */
+    offender: z.string(),
+    supervisor: z.string(),
+    /** The message that it was at, or the part of its life. */
+    context: z.string(),
+    error: errorRecord,
+    host: count.optional(),
+    /** Steps that were done. */
+    step: count.optional(),
+    /** The batch of the step that came next: its pass, and its number in it, both from 0. */
+    batch: z.object({ pass: count, index: count }).readonly().optional(),
+    /** Who noticed, where the offender itself said nothing. */
+    noticedBy: z.string().optional(),
+    /** Who waited for whom. */
+    waits: list(wait).optional(),
+  })
+  .readonly();
+
+/** First cause: what, where and when. */
+export type IncidentCause = z.output<typeof incidentCause>;
+
+const afterMs = { afterMs: z.number() };
+const incidentAction = z
+  .object({
+    /** `host:1`, `job:r1` */
+    by: z.string(),
+    did: z.string(),
+    /** Since the incident was noticed. */
+    ...afterMs,
+  })
+  .readonly();
+
+/** What a supervisor did about an incident. */
+export type IncidentAction = z.output<typeof incidentAction>;
+
+const incidentEnd = z
+  .object({
+    /** `restored`: from a checkpoint; `mended`: without; `failed`: the run ended by it. */
+    how: z.enum(["restored", "mended", "failed"]),
+    /** The generation that goes on, and the step from which. */
+    generation: count,
+    step: count,
+    /** From when it was noticed to the first step after it. */
+    ...afterMs,
+  })
+  .readonly();
+
+/** How an incident ended. */
+export type IncidentEnd = z.output<typeof incidentEnd>;
+
+const followed = { actor: z.string(), code: z.string(), message: z.string(), ...afterMs };
+export const incidentRecord = incidentCause
+  .unwrap()
+  .extend({
+    generation: count,
+    /** What failed because of it, as far as it was heard of. */
+    followed: list(z.object(followed)),
+    actions: list(incidentAction),
+    /** Left out while it lasts. */
+    end: incidentEnd.optional(),
+  })
+  .readonly();
+
+/** One incident, whole. */
+export type IncidentRecord = z.output<typeof incidentRecord>;
+
 export const runResultSchema = z
   .object({
     run: z.string(),
@@ -148,6 +230,8 @@ export const runResultSchema = z
     /** Of each cached table, in the last generation: its curve, and what more memory would buy. */
     tiers: list(tableTiers).optional(),
     arithmetic: z.string(),
+    /** What failed while it was trained, oldest first: the newest of them. */
+    incidents: list(incidentRecord),
   })
   .readonly();
 
@@ -200,11 +284,11 @@ const eventBody = z.discriminatedUnion("type", [
   /** It goes on, but not as it should: what is wrong, and what to do about it. */
   z.object({
     type: z.literal("run.alert"),
-    code: z.literal("PIPELINE_SERIAL"),
+    code: z.enum(["PIPELINE_SERIAL", "RECOVERY_SLOW"]),
     step: count,
     message: z.string(),
-    /** Of the steps that were judged. */
-    times: stepTimes,
+    /** `PIPELINE_SERIAL`: of the steps that were judged. */
+    times: stepTimes.optional(),
   }),
   /** What lies below a device's memory is not as it should be, or is again. */
   z.object({
@@ -240,15 +324,20 @@ const eventBody = z.discriminatedUnion("type", [
     /** As in the result, so far. */
     tiers: list(tableTiers).optional(),
   }),
-  z.object({
+  /** One for each incident, when it is noticed; with its end where it was mended at once. */
+  incidentCause.unwrap().extend({
     type: z.literal("run.incident"),
-    offender: z.string(),
-    supervisor: z.string(),
-    context: z.string(),
-    error: errorRecord,
+    actions: list(incidentAction).optional(),
+    end: incidentEnd.optional(),
   }),
-  /** `seconds`: from the incident to the first step after the restore. */
-  z.object({ type: z.literal("run.recovered"), fromStep: count, seconds: z.number() }),
+  z.object({
+    type: z.literal("run.recovered"),
+    fromStep: count,
+    /** From the incident to the first step after the restore. */
+    seconds: z.number(),
+    /** The incidents that ended with it, each with all that was done about it. */
+    incidents: list(incidentRecord),
+  }),
   /** A device that the others wait for: it computes a step `factor` times as long as they do. */
   z.object({
     type: z.literal("run.straggler"),
@@ -277,6 +366,11 @@ const eventBody = z.discriminatedUnion("type", [
 
 /** What happened, as whoever tells it says. */
 export type EventBody = Readonly<z.output<typeof eventBody>>;
+
+/** What may happen. */
+export const eventTypes: readonly EventBody["type"][] = eventBody.options.map(
+  ({ shape }) => shape.type.value,
+);
 
 export const runEventSchema = eventBody.and(
   z.object({

@@ -36,6 +36,9 @@ export interface RunMetrics {
   readonly isBest: boolean;
 }
 
+/** Incidents that travel with a result. */
+const incidentsMax = 100;
+
 /** Points of a history that travel with every checkpoint. */
 const historyMax = 1000;
 
@@ -204,6 +207,7 @@ export function resultOf(context: {
     disk,
     tiers,
     arithmetic: manifest?.arithmetic ?? "",
+    incidents: record.incidents.all().slice(-incidentsMax),
   };
 }
 

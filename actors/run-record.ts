@@ -3,9 +3,20 @@
 
 import type { ErrorRecord } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
+import { type PlannedCut, type Schedule, scheduleOf } from "../src/training/schedule.ts";
 import type { JournalEntry } from "../storage/run-journal.ts";
-import type { EventBody, RunEvent, RunResult, RunStatus } from "./run-events.ts";
+import type { Incident } from "./incident.ts";
+import { IncidentLog } from "./incident-log.ts";
+import type {
+  EventBody,
+  IncidentAction,
+  IncidentCause,
+  RunEvent,
+  RunResult,
+  RunStatus,
+} from "./run-events.ts";
 import type { DeviceName } from "./straggler-watch.ts";
+import type { Wait } from "./waits.ts";
 
 /** Tells the world an event of a run, which is a tenant's or nobody's. */
 export type PublishEvent = (event: RunEvent, tenant: string | undefined) => void;
@@ -54,10 +65,18 @@ export class RunRecord {
   isCheckpointAsked = false;
   /** A change of its devices that has begun, until the first step with others. */
   scaling: Scaling | undefined;
+  /** The cuts to make instead of those of its job, the last of which ends it: a replay's. */
+  cuts: readonly PlannedCut[] | undefined;
   /** How fast devices are that were found slow, beside the others: their share of the slices. */
   readonly speeds = new Map<DeviceName, number>();
   result: RunResult | undefined;
   error: ErrorRecord | undefined;
+  /** What failed, and what was done about it. */
+  readonly incidents = new IncidentLog();
+  /** What the threads of its hosts waited for, by the last heartbeats (waits.ts). */
+  threadWaits: readonly Wait[] = [];
+  #schedule: Schedule | undefined;
+  #step: number | undefined;
   /** The last step that was told, and how many there are. */
   progress: { readonly step: number; readonly steps: number } | undefined;
   readonly #events: RunEvent[] = [];
@@ -97,6 +116,45 @@ export class RunRecord {
     for (const listen of [...this.#onEvent]) listen(event);
   }
 
+  /**
+   * A failure in a generation (0: between two of them): run.incident, unless it follows from one
+   * that was told.
+   */
+  fail(generation: number, incident: Incident, at: Date): void {
+    if (this.incidents.follow(generation, incident, at)) return;
+    this.append(generation, { type: "run.incident", ...this.#causeOf(incident, at) });
+  }
+
+  /** A failure that cost nothing but what `by` did: run.incident, ended with it. */
+  mended(
+    generation: number,
+    incident: Incident,
+    action: Omit<IncidentAction, "afterMs">,
+    at: Date,
+  ): void {
+    const cause = this.#causeOf(incident, at);
+    const end = { how: "mended" as const, generation, step: cause.step ?? 0, afterMs: 0 };
+    const actions = [{ ...action, afterMs: 0 }];
+    this.append(generation, { type: "run.incident", ...cause, actions, end });
+  }
+
+  /** The first step after a restore: run.recovered, the end of all incidents that lasted. */
+  recovered(generation: number, fromStep: number, seconds: number, at: Date): void {
+    const incidents = this.incidents.end({ how: "restored", generation, step: fromStep }, at);
+    this.append(generation, { type: "run.recovered", fromStep, seconds, incidents });
+  }
+
+  #causeOf({ reason, ...where }: Incident, at: Date): IncidentCause {
+    const step = where.step ?? this.#step;
+    const { stepsPerPass = 0 } = this.#schedule ?? {};
+    const batch =
+      step === undefined || stepsPerPass === 0
+        ? undefined
+        : { pass: Math.floor(step / stepsPerPass), index: step % stepsPerPass };
+    const when = { incident: this.incidents.next, at: at.toISOString() };
+    return { ...when, ...where, error: reason, step, batch };
+  }
+
   /** Takes up what a journal has of it, from a root that is gone. */
   restore(entry: Exclude<JournalEntry<RunEvent>, { kind: "run" }>): void {
     if (entry.kind === "wish") {
@@ -118,6 +176,7 @@ export class RunRecord {
     this.#nextSeq = event.seq + 1;
     this.#events.push(event);
     if (this.#events.length > eventsMax) this.#events.shift();
+    this.#noteIncidents(event);
     switch (event.type) {
       case "run.progress":
         this.progress = { step: event.step, steps: event.steps };
@@ -142,6 +201,25 @@ export class RunRecord {
         return;
       default:
     }
+  }
+
+  #noteIncidents(event: RunEvent): void {
+    const { generation } = event;
+    if (event.type === "run.started") this.#step = event.fromStep;
+    if (event.type === "run.progress") this.#step = event.step;
+    if (event.type === "run.prepared") {
+      const { batchSize, passes } = this.job.data;
+      this.#schedule = scheduleOf({ samples: event.samples, batchSize, passes });
+    }
+    if (event.type === "run.incident") {
+      const { type: _type, seq: _seq, run: _run, generation: _generation, ...cause } = event;
+      const { end, actions = [], ...first } = cause;
+      this.incidents.begin(generation, first);
+      const ended = { ...first, generation, followed: [], actions, end };
+      if (end !== undefined) this.incidents.take([ended]);
+    }
+    if (event.type === "run.recovered") this.incidents.take(event.incidents);
+    if (event.type === "run.failed") this.incidents.giveUp(generation);
   }
 
   /** What a journal must have of it. */

@@ -72,8 +72,9 @@ const machine = setup({
         return { failure: isOwn ? new RemoteError(decision.cause) : error };
       }
       const at = { offender: child, supervisor: "queue", context: "running" };
-      const { reason, ...where } = failureOf(error, at).incident;
-      record.append(0, { type: "run.incident", ...where, error: reason });
+      const now = network.clock.date();
+      record.fail(0, failureOf(error, at).incident, now);
+      record.incidents.act("queue", `begins ${child} again after ${decision.delayMs} ms`, now);
       return { history: decision.history, delayMs: decision.delayMs, failedAtMs: atMs };
     }),
     noteFailed: ({ context: { record, failure } }) => {

@@ -67,9 +67,11 @@ const serving: Serving = {
   status: (asked, { run }) => {
     const record = recordOf(asked, run);
     const { result, error, job } = record;
-    const { stepDeadlineMs } = job;
+    const { stepDeadlineMs, checkpoint } = job;
     return {
       ...lineOf(record),
+      directory: checkpoint.directory,
+      incidents: record.incidents.all().slice(-incidentsMax),
       ...(result === undefined ? {} : { result }),
       ...(error === undefined ? {} : { error }),
       stepDeadlineMs,
@@ -232,6 +234,9 @@ function openRecord(asked: Asked, run: string, verb: JobVerb): RunRecord {
   if (record.isOver) throw new RunStateError(run, verb, "one that is not over", record.status);
   return record;
 }
+
+/** Incidents that a status has: the newest. */
+const incidentsMax = 20;
 
 /** Whoever runs the cluster sees all runs, a tenant its own. */
 function isSeenBy(record: RunRecord, tenant: string | undefined): boolean {

@@ -3,10 +3,11 @@
 // loop: it waits on its doorbell.
 
 import { GenerationAbortedError, recordError } from "../src/errors.ts";
-import type { Cells } from "../src/exchange/cells.ts";
+import { type Cells, nobody } from "../src/exchange/cells.ts";
 import type { JobSpec } from "../src/job.ts";
 import { openKernels } from "../src/kernels/index.ts";
 import type { Log } from "../src/log.ts";
+import type { TracedStep } from "../src/training/step-trace.ts";
 import type { TierCommand } from "../storage/tiers/serve.ts";
 import { type Assembly, derive, type GenerationMemory, openCells } from "./assembly.ts";
 import type { BridgeTask } from "./bridge-program.ts";
@@ -52,7 +53,8 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
       case "reader": {
         const { assembly, memory, index } = task;
         const cells = openIdle(task, assembly.devices + (index % assembly.job.readers), ports);
-        const forReader = { cells: wrapCells(cells), disk, clock };
+        const traced = tracedTo(task, ports);
+        const forReader = { cells: wrapCells(cells), disk, clock, traced };
         const { runReader } = await import("./reader-program.ts");
         return await runReader(assembly, memory, index, forReader);
       }
@@ -115,6 +117,13 @@ function logOf(task: ThreadTask, ports: ThreadPorts): Log["write"] {
     ports.observe({ line: { level, message, fields: { ...scope, ...fields } } });
 }
 
+/** Hands on what a thread did for a step. */
+function tracedTo({ program, assembly, index }: ParticipantTask, { observe }: ThreadPorts) {
+  const { run, generation } = assembly;
+  const actor = `${program}:${index}`;
+  return (traced: TracedStep) => observe({ traced: { run, generation, actor, ...traced } });
+}
+
 /** Cells of a participant that may wait for ever: others count its time. */
 function openIdle(
   { assembly, memory }: Pick<ParticipantTask, "assembly" | "memory">,
@@ -137,6 +146,7 @@ async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write
     disk,
     clock,
     log,
+    traced: tracedTo(task, ports),
     tell: (report: DeviceReport) => ports.report(report),
     async nextCommand() {
       let command: DeviceCommand | undefined;
@@ -146,6 +156,7 @@ async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write
           command = ports.take() as DeviceCommand | undefined;
           return command !== undefined;
         },
+        nobody,
       );
       return command ?? { type: "end" };
     },

@@ -22,15 +22,17 @@
 //   T4. One checkpoint is on its way at most, and none when the run ends.
 
 import { assign, enqueueActions, setup } from "xstate";
-import { nextCut, scheduleOf } from "../src/training/schedule.ts";
+import { deadlinesOf } from "../src/deadlines.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import {
   contextOf,
+  cutAfter,
   isEnded,
   isOver,
   isOwnCut,
   mustCut,
   mustRun,
+  scheduleFor,
   type TrainingCoordinatorContext,
   type TrainingCoordinatorInput,
   takenOf,
@@ -40,6 +42,7 @@ import {
   failureOf,
   goneOf,
   stallOf,
+  stepWait,
   tellCheckpointed,
   tellEvaluated,
   tellGoingOn,
@@ -63,6 +66,7 @@ import type { RunResult } from "./run-events.ts";
 import { afterCheckpoint, afterEvaluation, afterWindow, resultOf } from "./run-metrics.ts";
 import { watchingCheckpoint, watchingScale } from "./scaling.ts";
 import { troubleOf } from "./tier-watch.ts";
+import { waiting } from "./waits.ts";
 
 type CoordinatorEvent =
   | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing">
@@ -81,23 +85,21 @@ const machine = setup({
     listening,
     watchingMembership,
     watchingScale,
+    waiting,
     watchingCheckpoint,
     hostWatch: hostWatchMachine,
     ...questions,
   },
-  delays: { stallMs: ({ context }) => 2 * context.job.stepDeadlineMs },
+  delays: { stallMs: ({ context }) => deadlinesOf(context.job).stall },
   actions: {
     throwInjected,
     nextCommand: assign({ command: ({ context }) => context.command + 1 }),
-    chooseCut: assign(({ context }) => {
-      const { schedule, job, step, cut } = context;
-      if (schedule === undefined || cut !== undefined) return {};
-      return { cut: nextCut(schedule, job, step) };
-    }),
+    chooseCut: assign({ cut: ({ context }) => context.cut ?? cutAfter(context) }),
     watchHosts: enqueueActions(({ context, enqueue }) => {
-      const { network, hosts } = context;
+      const { network, hosts, scope } = context;
       for (const { host } of hosts) {
-        enqueue.spawnChild("hostWatch", { id: `watch:${host}`, input: { network, host } });
+        const input = { network, host, run: scope.run };
+        enqueue.spawnChild("hostWatch", { id: `watch:${host}`, input });
       }
     }),
     passOn: enqueueActions(({ context, event, enqueue }) => {
@@ -108,7 +110,9 @@ const machine = setup({
     watch: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "host.progress") return;
       const watch = watchPipeline(context, event.body);
-      enqueue.assign({ watch, tierWatch: watchTiers(context, event.body) });
+      const waits = new Map([...context.waits, [event.body.host, event.body.waits]]);
+      context.record.threadWaits = [...waits.values()].flat();
+      enqueue.assign({ watch, waits, tierWatch: watchTiers(context, event.body) });
     }),
     watchStragglers: enqueueActions(({ context, enqueue }) => {
       const { isUneven, stragglers } = watchStragglers(context);
@@ -157,15 +161,9 @@ const machine = setup({
     tellMended: ({ context, event }) => {
       if (event.type === "host.mended") tellMended(context, event.body);
     },
-    fail: ({ context }) => {
-      throw context.failure;
-    },
-    failGone: ({ event }) => {
-      if (event.type === "host.gone") throw goneOf(event.host);
-    },
-    failStalled: ({ context }) => {
-      throw stallOf(context);
-    },
+    fail: ({ context }) => raise(context.failure),
+    failGone: ({ event }) => raise(event.type === "host.gone" ? goneOf(event.host) : undefined),
+    failStalled: ({ context }) => raise(stallOf(context)),
   },
   guards: {
     isOver: ({ context }) => isOver(context),
@@ -214,10 +212,7 @@ const machine = setup({
         onDone: {
           target: "prepared",
           actions: assign(({ context, event }) => {
-            const plan = event.output;
-            const { batchSize, passes } = context.job.data;
-            const { samples } = plan.training;
-            return { plan, schedule: scheduleOf({ samples, batchSize, passes }) };
+            return { plan: event.output, schedule: scheduleFor(context, event.output) };
           }),
         },
       },
@@ -295,6 +290,7 @@ const machine = setup({
               initial: "moving",
               states: {
                 moving: {
+                  invoke: { src: "waiting", input: ({ context }) => stepWait(context) },
                   after: { stallMs: { actions: "failStalled" } },
                   on: {
                     "host.progress": { guard: "hasMoved", target: "moving", reenter: true },
@@ -398,3 +394,7 @@ const machine = setup({
 
 /** As drawn above; its children end with it. */
 export const trainingCoordinatorMachine = downWithChildren(machine);
+
+function raise(failure: unknown): never {
+  throw failure;
+}

@@ -4,6 +4,7 @@
 // Tells  writing · paused · saved
 
 import type { Clock } from "../src/clock.ts";
+import { deadlinesOf } from "../src/deadlines.ts";
 import type { Disk } from "../src/disk.ts";
 import { createPartQuantiser } from "../src/embedding/rows-part.ts";
 import { StoreFailedError } from "../src/errors.ts";
@@ -48,7 +49,7 @@ export async function runWriter(
   const { directory, differential, bits } = job.checkpoint;
   const end = { cells, isWriter: true };
   const pipe = createPipeReader(pipePlaceOf(assembly, derive(assembly), memory, rank, end));
-  const patiently = patience(job.stepDeadlineMs / 2, ports);
+  const patiently = patience(deadlinesOf(job).disk, ports);
   let saving: Saving | undefined;
   let part: PartSaving | undefined;
   let parts: SavedPart[] = [];

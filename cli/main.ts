@@ -9,7 +9,9 @@ import { addBuildNative } from "./build-native.ts";
 import { addCancel } from "./cancel.ts";
 import { addChaos } from "./chaos.ts";
 import { addCheckpoint } from "./checkpoint.ts";
+import { addCompletion } from "./completion.ts";
 import { addDemo } from "./demo.ts";
+import { addDoctor } from "./doctor.ts";
 import { addEval } from "./eval.ts";
 import { addEvents } from "./events.ts";
 import { exitCodeOf, tellFailure } from "./failure.ts";
@@ -26,9 +28,12 @@ import { addScale } from "./scale.ts";
 import { addSchema } from "./schema.ts";
 import { addStatus } from "./status.ts";
 import { addSubmit } from "./submit.ts";
+import { addSweep } from "./sweep.ts";
 import { addTable } from "./table.ts";
+import { addTop } from "./top.ts";
 import { addTrain } from "./train.ts";
 import { addUp } from "./up.ts";
+import { addVerify } from "./verify.ts";
 
 // `osiris … | head` closes the pipe while we write.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
@@ -51,14 +56,17 @@ const commands = [
   addUp,
   addHost,
   addSubmit,
+  addSweep,
   addLs,
   addStatus,
+  addTop,
   addLogs,
   addEvents,
   addPause,
   addResume,
   addCancel,
   addScale,
+  addDoctor,
   addGenerate,
   addEval,
   addMetrics,
@@ -66,9 +74,11 @@ const commands = [
   addPlan,
   addTable,
   addCheckpoint,
+  addVerify,
   addSchema,
   addChaos,
   addBuildNative,
+  addCompletion,
 ];
 for (const add of commands) add(program);
 

@@ -15,11 +15,11 @@ import {
 import { keepBroker } from "./broker.ts";
 import { plural } from "./format.ts";
 import { interruption } from "./interrupt.ts";
-import { type LogArguments, logOf, withLog } from "./log-output.ts";
 import { readTenants } from "./nats-config.ts";
+import { type ObservingArguments, observingOf, usualLevel, withObserving } from "./observing.ts";
 import { keepToken } from "./token-file.ts";
 
-interface UpOptions extends CommonOptions, CredentialArguments, LogArguments {
+interface UpOptions extends CommonOptions, CredentialArguments, ObservingArguments {
   readonly devices: number;
   readonly minDevices?: number;
   readonly port: number;
@@ -56,7 +56,7 @@ export function addUp(program: Command): void {
     .option("--state <DIR>", "keep the queue here: its runs go on when it is started again")
     .option("--lease <DIR>", "lead, or stand by until whoever leads is gone; seen by all of them")
     .option("--cluster <NAME>", "its name", "c1");
-  withCommon(withLog(withCredentials(command)), [
+  withCommon(withObserving(withCredentials(command)), [
     "up",
     "up --devices 8 --port 4333 --state runs",
     "up --nats nats://10.0.0.5:4222 --nkey nats/root.nk",
@@ -89,7 +89,7 @@ async function up(options: UpOptions): Promise<void> {
     nats: url,
     onHosts: (hosts) => say(hostsLine(hosts)),
     ...credentialsOf({ ...options, ...(token === undefined ? {} : { token }) }),
-    log: logOf(options, process.stderr.isTTY ? "warn" : "info"),
+    ...observingOf(options, usualLevel()),
   });
   const brokerPid = broker?.pid;
   tellUp({ url, tokenFile: kept?.path, name, devices, brokerPid, json: options.json === true });

@@ -81,6 +81,8 @@ export const jobSchema = z.strictObject({
   arithmetic: z.enum(["auto", "native", "reference"]).default("auto"),
   /** Longest that a step may take; every other timeout follows from it. */
   stepDeadlineMs: z.int().min(100).max(86_400_000).default(30_000),
+  /** Longest that a recovery should take: a longer one is told (`run.alert`). 0: any. */
+  recoveryMs: z.int().min(0).default(0),
   /** Restores that a run may need within a time before it is given up. */
   restarts: z
     .strictObject({
@@ -116,6 +118,7 @@ export interface JobOptions {
   readonly readers?: number;
   readonly arithmetic?: "auto" | "native" | "reference";
   readonly stepDeadlineMs?: number;
+  readonly recoveryMs?: number;
   readonly restarts?: z.input<typeof jobSchema>["restarts"];
 }
 
@@ -145,6 +148,11 @@ export function resolveJob(options: unknown): JobSpec {
 
 /** @throws InvalidOptionError */
 function checkEvaluation({ evaluation, data, model }: JobSpec): void {
+  const { patience, target } = evaluation?.earlyStopping ?? { patience: 0 };
+  if (patience === undefined && target === undefined) {
+    const option = "evaluation.earlyStopping.patience";
+    throw expected(option, "an integer >= 1 where there is no `target`", patience);
+  }
   if (evaluation?.data === undefined) return;
   if (evaluation.data.batchSize !== data.batchSize) {
     const usual = `left out, or that of the training data, ${data.batchSize}`;

@@ -12,8 +12,24 @@ export type ThreadEnd =
   | { readonly kind: "lost"; readonly reason: string };
 
 /** What a thread tells whoever watches the process, beside its actor. Plain data. */
-export interface Observation {
-  readonly line: LogLine;
+export type Observation =
+  | { readonly line: LogLine }
+  /** When it did what for steps of training (src/training/step-trace.ts). */
+  | { readonly traced: TracedActor };
+
+/** What a thread did for a step, among those who do something for it. Plain data. */
+export interface TracedActor {
+  readonly run: string;
+  readonly generation: number;
+  readonly step: number;
+  /** `device:1`, `reader:0` */
+  readonly actor: string;
+  /** In milliseconds since 1970, in their order. */
+  readonly intervals: readonly {
+    readonly name: string;
+    readonly fromMs: number;
+    readonly toMs: number;
+  }[];
 }
 
 /** A running thread. Messages are structured clones; shared memory stays shared. */

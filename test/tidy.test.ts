@@ -14,11 +14,13 @@ const documents = tree.filter((path) => path.endsWith(".md"));
 const ports = [
   "src/errors.ts",
   "src/access-errors.ts",
+  "src/proof-errors.ts",
   "src/root-errors.ts",
   "src/service-errors.ts",
   "src/tier-errors.ts",
   "src/options.ts",
   "src/clock.ts",
+  "src/deadlines.ts",
   "src/random.ts",
   "src/disk.ts",
   "src/simulated-disk.ts",
@@ -32,6 +34,7 @@ const layers = [
   ["src/model", "src/exchange"],
   ["src/training"],
   ["src/job.ts"],
+  ["src/sweep.ts"],
   ["storage"],
   ["actors"],
   ["chaos"],
@@ -167,7 +170,14 @@ test("words that mean two things are not used", (t) => {
 
 /** Class, code and recovery of each error that Osiris raises. */
 function declaredErrors() {
-  const rooms = ["access-errors", "errors", "root-errors", "service-errors", "tier-errors"];
+  const rooms = [
+    "access-errors",
+    "errors",
+    "proof-errors",
+    "root-errors",
+    "service-errors",
+    "tier-errors",
+  ];
   const files = [...rooms.map((room) => `src/${room}.ts`), "chaos/promise-broken.ts"];
   const text = files.map((path) => textOf(path)).join("\n");
   const classes = text.matchAll(

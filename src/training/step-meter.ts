@@ -92,9 +92,9 @@ export function createStepMeter(words: BigInt64Array, clock: Clock): StepMeter {
       if (at < 0) return cells;
       return {
         ...cells,
-        async waitUntil(wait, isTrue) {
+        async waitUntil(wait, isTrue, of) {
           const startMs = clock.now();
-          await cells.waitUntil(wait, isTrue);
+          await cells.waitUntil(wait, isTrue, of);
           waits[at] = (waits[at] ?? 0) + clock.now() - startMs;
         },
       };

@@ -16,6 +16,8 @@
 //   tier ──▶ coordinator          tier.rested
 //   joining process ──▶ hosts     host.announce · host.leave
 //   hosts ──▶ joining process     host.welcome · host.refused
+//   root's inspector ──▶ host's   host.inspect
+//   host's inspector ──▶ root's   host.inspected
 //
 // NATS may lose or repeat any of them. Whoever asks asks again until it is answered; `command` is
 // the number of the question, an answer repeats it, and a question asked twice is carried out once.
@@ -37,6 +39,7 @@ const errorRecord = z.object({
   recovery: z.enum(["restore", "stop"]),
   message: z.string(),
   cause: z.string().optional(),
+  actor: z.string().optional(),
 });
 
 const metrics = z.object({
@@ -66,6 +69,15 @@ const tierNews = z.object({
   found: foundRows.optional(),
 });
 
+/** Who waits for whom (actors/waits.ts). */
+const wait = z.object({
+  who: z.string(),
+  whom: z.string(),
+  what: z.string(),
+  forMs: z.number().min(0),
+  step: step.optional(),
+});
+
 export const messages = defineMessages({
   "host.prepare": z.object({ command, job: z.unknown() }),
   "host.prepared": z.object({ command, plan: z.unknown() }),
@@ -77,7 +89,7 @@ export const messages = defineMessages({
    * The heartbeat: the steps of the host's devices, and the losses of device 0 since the last one
    * where it is here. `isBridged`: frames of other hosts are heard. `meters`: the counters of its
    * devices' steps and of its readers (src/training/step-meter.ts). `tiers`: what lies below its
-   * devices' memory, and how it is.
+   * devices' memory, and how it is. `waits`: what its threads have been waiting for.
    */
   "host.progress": z.object({
     host,
@@ -85,6 +97,7 @@ export const messages = defineMessages({
     isBridged: z.boolean(),
     tiers: z.array(tierNews),
     steps: z.array(step),
+    waits: z.array(wait).readonly(),
     lossFrom: step,
     losses: z.array(figure),
     meters: z.object({
@@ -93,9 +106,24 @@ export const messages = defineMessages({
       curves: z.array(z.array(z.int().min(0))).optional(),
     }),
   }),
-  "host.failed": z.object({ host, actor: z.string(), error: errorRecord }),
+  /** An actor failed, and its host's part of the generation ended; told until it is released. */
+  "host.failed": z.object({
+    host,
+    actor: z.string(),
+    context: z.string(),
+    error: errorRecord,
+    step: step.optional(),
+    waits: z.array(wait).readonly(),
+  }),
   /** An actor failed, and another has taken its place: for the record. */
-  "host.mended": z.object({ host, actor: z.string(), error: errorRecord }),
+  "host.mended": z.object({
+    host,
+    actor: z.string(),
+    context: z.string(),
+    error: errorRecord,
+    step: step.optional(),
+    delayMs: z.number().min(0),
+  }),
 
   /**
    * A process would be a host, or still is one; `isLeaving`: not for longer than it is needed.
@@ -114,6 +142,9 @@ export const messages = defineMessages({
   "host.welcome": z.object({ host, mayLeave: z.boolean() }),
   "host.refused": z.object({ error: errorRecord }),
   "host.leave": z.object({ key: z.int().min(0) }),
+  "host.inspect": z.object({ command }),
+  /** `report`: what its process is doing (actors/process-report.ts). */
+  "host.inspected": z.object({ command, host, report: z.unknown() }),
 
   /** `lossSum`: of the steps since the last point of the history, to which these are added. */
   "device.run": z.object({ command, toStep: step, lossSum: figure }),

@@ -88,7 +88,7 @@ function accountsOf(options: NatsConfigOptions): Record<string, object> {
 /**
  * The root says and hears all of the cluster, and answers whoever asks; a host speaks with actors,
  * whose subjects have seven tokens, and takes no job and tells no event; an admin asks the job
- * service as nobody's tenant.
+ * service as nobody's tenant, and looks into the cluster.
  */
 function housePermissions(cluster: string): Record<(typeof houseUsers)[number], object> {
   const all = `osiris.${cluster}.>`;
@@ -96,11 +96,13 @@ function housePermissions(cluster: string): Record<(typeof houseUsers)[number], 
   const events = [`osiris.${cluster}.runs.*.events`, `osiris.${cluster}.runs.*.*.events`];
   const inbox = "_INBOX.>";
   const discovery = "$SRV.>";
-  const streams = ["$JS.API.>", "$JS.ACK.>", "$KV.>"];
+  const streams = ["$JS.>", "$KV.>"];
+  const asked = [`osiris.${cluster}.jobs.>`, `osiris.${cluster}.inspect.>`];
+  const copies = `osiris.${cluster}.*.*.copies.>`; // Asked by hosts of hosts, and answered.
   return {
     root: permissions([all, inbox, "_R_.>", ...streams], [all, inbox, discovery, "$KV.>"]),
-    host: permissions([actors], [actors]),
-    admin: permissions([`osiris.${cluster}.jobs.>`, discovery], [...events, inbox]),
+    host: permissions([actors, copies, inbox], [actors, copies, inbox]),
+    admin: permissions([...asked, discovery], [...events, inbox]),
     metrics: permissions([], events),
   };
 }

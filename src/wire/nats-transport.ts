@@ -274,9 +274,13 @@ class NatsTransport implements Transport {
     return { headers };
   }
 
+  pending() {
+    return { bytes: this.#sentBytes - this.#confirmedBytes, bytesMax: this.#pendingBytesMax };
+  }
+
   /** Counts bytes as on their way; false if they are too many. N2 */
   #reserve(bytes: number): boolean {
-    const pendingBytes = this.#sentBytes - this.#confirmedBytes;
+    const { bytes: pendingBytes } = this.pending();
     if (pendingBytes + bytes > this.#pendingBytesMax) {
       this.#onError(new TransportFullError(this.address, pendingBytes, this.#pendingBytesMax));
       return false;

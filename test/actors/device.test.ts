@@ -67,7 +67,7 @@ test("fails with the thread that it answers for", async (t) => {
   const { thread, pass, ends } = startDevice();
   thread.end({ kind: "lost", reason: "killed" });
   await pass(0);
-  t.like(ends.error, { code: "PEER_LOST", message: "Lost device:0: killed" });
+  t.like(ends.error, { code: "PEER_LOST", message: "device:0 failed: Lost device:0: killed" });
 });
 
 test("ends its thread when it fails itself", async (t) => {

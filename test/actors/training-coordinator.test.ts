@@ -54,6 +54,7 @@ const beat = (step: number) => ({
   beat: 1,
   isBridged: true,
   tiers: [],
+  waits: [],
   steps: [step, step],
   lossFrom: 0,
   losses: [],

@@ -150,6 +150,13 @@ test.serial(
     const scaled = await runCli(["scale", run, "--devices", "1", ...at], directory);
     t.is(scaled.stdout, `Run ${run} goes on with 1 device.\n`, scaled.stderr);
     await following.line((one) => one.includes('"run.scaled"'));
+    const look = await runCli(["top", ...at, "--json"], directory);
+    t.like(lastJson(look), { report: "top", runs: [{ run, devices: 1 }], silent: [] }, look.stderr);
+    const lines = await runCli(["top", ...at, "--looks", "1"], directory);
+    t.regex(lines.stdout, new RegExp(`^${run} \\(job\\) running: step .* 1 device\n`));
+    const tree = await runCli(["status", "--tree", ...at], directory);
+    t.regex(tree.stdout, /^root and host:0: process \d+ on .*\ncluster:0 supervising\n/);
+    t.regex(tree.stdout, /├─ device:0 \(.*, generation 2\)/);
     process.kill(brokerPid, "SIGKILL");
     const cancelled = await runCli(["cancel", run, ...at, "--json"], directory);
     t.is(cancelled.code, 0, cancelled.stderr);
@@ -165,5 +172,49 @@ test.serial(
     // Whoever kills the cluster's process for good does not leave the broker's behind.
     cluster.kill("SIGKILL");
     t.true(await falls(url));
+  },
+);
+
+test.serial(
+  "a cluster with `--state` is killed and started again: its runs are there, and steered",
+  async (t) => {
+    const directory = directoryOf(t);
+    writeJob(directory, "long", 400_000);
+    const up = async () => {
+      const args = ["up", "--port", "0", "--state", "state", "--json"];
+      const cluster = startCli(args, directory);
+      t.teardown(() => cluster.kill("SIGKILL"));
+      const { url } = JSON.parse(await cluster.line((line) => line.includes('"up"'))) as Up;
+      await cluster.line((line) => line.includes('"leading"'));
+      return { cluster, at: ["--nats", url] };
+    };
+    const before = await up();
+    const submit = ["submit", "long.json", "--key", "k", "--priority", "3", "--json"];
+    const { run } = lastJson<{ run: string }>(await runCli([...submit, ...before.at], directory));
+    before.cluster.kill("SIGKILL");
+    await before.cluster.ended;
+
+    const { cluster, at } = await up();
+    const again = await runCli([...submit, ...at], directory);
+    t.is(lastJson<{ run: string }>(again).run, run, "the same key is the same run");
+    const events = startCli(["events", run, "-f", ...at, "--json"], directory);
+    await events.line((line) => line.includes('"run.progress"'));
+    const saved = await runCli(["checkpoint", "now", run, ...at, "--json"], directory);
+    t.like(lastJson(saved), { report: "checkpoint.now", run }, saved.stderr);
+    t.is((await runCli(["pause", run, ...at], directory)).code, 0);
+    await events.line((line) => line.includes('"run.paused"'));
+    const listed = await runCli(["ls", ...at], directory);
+    t.regex(listed.stdout, /RUN +STATUS +PRIORITY +STEP +DONE +TENANT +NAME/);
+    t.regex(listed.stdout, new RegExp(`${run} +paused +3 `));
+    const wrong = await runCli(["checkpoint", "now", run, ...at], directory);
+    t.is(wrong.code, 2);
+    t.regex(wrong.stderr, /expected it to be running, it is paused/);
+    t.is((await runCli(["resume", run, ...at], directory)).code, 0);
+    await events.line((line) => line.includes('"run.resumed"'));
+    const logs = await runCli(["logs", run, ...at, "--json"], directory);
+    t.true(logs.stdout.includes(run), logs.stderr);
+    cluster.kill("SIGINT");
+    const { code, stdout } = await cluster.ended;
+    t.is(code, 0, stdout);
   },
 );

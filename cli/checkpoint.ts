@@ -1,5 +1,5 @@
-// osiris checkpoint list|verify|diff|restore|now: what lies in a checkpoint directory, whether it is
-// whole, what training changed, and the way back; and a checkpoint of a running run.
+// osiris checkpoint list|verify|diff|restore|now: what lies in a checkpoint directory, whether it
+// is whole, what training changed, and the way back; and a checkpoint of a running run.
 
 import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";

@@ -13,7 +13,7 @@ import { layoutOf } from "../src/exchange/layout.ts";
 import { openWaitNote, waitNotesBytes } from "../src/exchange/wait-notes.ts";
 import type { JobSpec } from "../src/job.ts";
 import { deviceCount, type Plan, planOfFile } from "../src/planner/shards.ts";
-import { savedBytesMax } from "../src/training/parts.ts";
+import { partsOfShards, savedBytesMax, shardsOf } from "../src/training/parts.ts";
 import { type Schedule, scheduleOf, windowStepsMax } from "../src/training/schedule.ts";
 import { meterWords } from "../src/training/step-meter.ts";
 import {
@@ -23,6 +23,8 @@ import {
   topologyOf,
 } from "../src/training/topology.ts";
 import type { Manifest } from "../storage/checkpoint-store.ts";
+import { type CopiesAtHand, copyCells } from "../storage/copied-layers.ts";
+import { Copies, filesOfParts, type NamedFile } from "../storage/copies.ts";
 import { type TierRingShape, tierRingBytes, tierRingCells } from "../storage/tiers/ring.ts";
 import { tierRingOf } from "../storage/tiers/shape.ts";
 import type { AssemblyRecord, DataPlan } from "./assembly-schema.ts";
@@ -99,6 +101,7 @@ export interface GenerationMemory {
   readonly saves: Readonly<Record<number, SharedArrayBuffer>>;
   /** Of each such device: its counts for the curves of the tables (src/training/tier-advice.ts). */
   readonly curves: Readonly<Record<number, SharedArrayBuffer>>;
+  readonly copies: CopiesAtHand;
 }
 
 /** What every thread derives from the assembly, each for itself. */
@@ -122,6 +125,8 @@ export interface Derived {
   tierCellBase(rank: number): number;
   writerOf(rank: number): number;
   writerCellBase(rank: number): number;
+  /** Of the copies that come from other hosts (storage/copied-layers.ts). */
+  readonly copyCellBase: number;
 }
 
 export function derive(assembly: Assembly): Derived {
@@ -150,6 +155,7 @@ export function derive(assembly: Assembly): Derived {
   const firstWriter = firstTier + (isTiered ? devices : 0);
   const batchCells = exchangeCells + ringLayoutOf(ringShape).cells;
   const writerCells = batchCells + (isTiered ? devices * tierRingCells : 0);
+  const copyCellBase = writerCells + devices * pipeCells;
   return {
     topology,
     schedule: scheduleOf({ samples: data.training.samples, batchSize, passes }),
@@ -160,7 +166,8 @@ export function derive(assembly: Assembly): Derived {
     readers,
     bridge,
     tierRings,
-    cells: writerCells + devices * pipeCells,
+    cells: copyCellBase + copyCells(filesMax(assembly)),
+    copyCellBase,
     tierOf: (rank) => firstTier + rank,
     tierCellBase: (rank) => batchCells + rank * tierRingCells,
     writerOf: (rank) => firstWriter + rank,
@@ -175,7 +182,55 @@ function planFor({ job, devices }: Assembly): Plan | undefined {
   return deviceCount(plan.devices) === devices ? plan : undefined;
 }
 
-export function allocate(assembly: Assembly, { first, count }: HostPlace): GenerationMemory {
+/** Whether the hosts have copies of each other's parts in their memory. */
+export function hasBuddies({
+  job,
+  hosts,
+}: {
+  readonly job: JobSpec;
+  readonly hosts: readonly unknown[];
+}): boolean {
+  return hosts.length > 1 && job.checkpoint.buddyBytes > 0;
+}
+
+/** Whether a generation that has failed leaves something: then it is salvaged (salvaging.ts). */
+export function isSalvaged({
+  job,
+  hosts,
+}: {
+  readonly job: JobSpec;
+  readonly hosts: readonly { readonly devices: number }[];
+}): boolean {
+  const devices = hosts.reduce((sum, host) => sum + host.devices, 0);
+  return job.checkpoint.partial !== undefined && devices > 1;
+}
+
+/** Files that may be awaited from other hosts. */
+function filesMax(assembly: Assembly): number {
+  if (!hasBuddies(assembly)) return 0;
+  const parts = assembly.manifest?.parts ?? [];
+  return parts.reduce((sum, { base }) => sum + 1 + base.length, 0);
+}
+
+/** The files that the devices of a host restore from, in the order in which they do. */
+export function filesOfHost(
+  { topology }: Derived,
+  { first, count }: HostPlace,
+  manifest: Manifest,
+): NamedFile[] {
+  const names = manifest.parts.map(({ name }) => name);
+  const ranks = Array.from({ length: count }, (_, i) => first + i);
+  const shards = ranks.flatMap((rank) => shardsOf(topology, rank));
+  return filesOfParts(manifest, partsOfShards(topology, shards, names));
+}
+
+/** `copies`: those that the host has. */
+export function allocate(
+  assembly: Assembly,
+  place: HostPlace,
+  copies: Copies = new Copies(0),
+): GenerationMemory {
+  const { first, count } = place;
   const derived = derive(assembly);
   const { exchangeShape, ringShape, cells, participants, tierRings, topology } = derived;
   const { bufferBytes } = assembly.job.checkpoint;
@@ -202,9 +257,34 @@ export function allocate(assembly: Assembly, { first, count }: HostPlace): Gener
     tiers,
     saves,
     curves,
+    copies: copiesAtHand(assembly, filesOfManifest(assembly, derived, place), copies),
   };
   progressOver(memory, assembly.devices).pause.fill(-1);
   return memory;
+}
+
+function filesOfManifest(
+  { manifest }: Assembly,
+  derived: Derived,
+  place: HostPlace,
+): readonly NamedFile[] {
+  return manifest === undefined ? [] : filesOfHost(derived, place, manifest);
+}
+
+function copiesAtHand(
+  assembly: Assembly,
+  files: readonly NamedFile[],
+  copies: Copies,
+): CopiesAtHand {
+  const here = files.flatMap((file) => copies.get(file) ?? []);
+  const others = files.filter((file) => copies.get(file) === undefined);
+  let room = hasBuddies(assembly) ? copies.bytesMax - copies.bytes : 0;
+  const awaited = others.flatMap((file) => {
+    if (file.bytes > room) return [];
+    room -= file.bytes;
+    return [{ ...file, memory: new SharedArrayBuffer(file.bytes) }];
+  });
+  return { here, awaited, filled: new SharedArrayBuffer(4 * awaited.length) };
 }
 
 /** The pipe from a device to its writer, as one of the two sees it through its cells. */

@@ -9,8 +9,11 @@
 //   C1. The manifest is written when every part of the job is on disk, and only by this generation.
 //   C2. Parts of another cut are not counted.
 //   C3. One checkpoint at a time: who asks for the next one is not answered before this is there.
+//
+// Beside this, where there are several hosts, it has them make copies of the newest checkpoint in
+// their memory (storage/copies.ts): nobody waits for them.
 
-import { assign, fromPromise, setup } from "xstate";
+import { assign, type ErrorActorEvent, enqueueActions, fromPromise, setup } from "xstate";
 import { deadlinesOf } from "../src/deadlines.ts";
 import { StepTimeoutError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
@@ -18,17 +21,22 @@ import { digestOf, missingParts } from "../src/training/part-names.ts";
 import { needsBaseline } from "../storage/baselines.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
 import type { SavedPart } from "../storage/saving.ts";
+import { hasBuddies } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { listening, type MessageEvent } from "./listening.ts";
-import { type Mailbox, type Network, openMailbox, type RunScope } from "./mailbox.ts";
+import { ask, type Mailbox, type Network, openMailbox, type RunScope } from "./mailbox.ts";
+import { devicesOf, type HostShare } from "./membership.ts";
+import type { RunRecord } from "./run-record.ts";
 import { waiting } from "./waits.ts";
 
 export interface CheckpointCoordinatorInput {
   readonly network: Network;
   readonly scope: RunScope;
   readonly job: JobSpec;
-  readonly devices: number;
+  /** Whose devices save, in the order of their ranks. */
+  readonly hosts: readonly HostShare[];
+  readonly record: RunRecord;
   readonly store: CheckpointStore;
   /** The newest checkpoint of the chain. */
   readonly latest: Manifest | undefined;
@@ -38,6 +46,7 @@ export interface CheckpointCoordinatorInput {
 
 export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput {
   readonly mailbox: Mailbox;
+  readonly devices: number;
   readonly cut: MessageEvent<"checkpoint.cut">["body"] | undefined;
   /** For each device that has taken the cut, how long that took. */
   readonly stalls: ReadonlyMap<number, number>;
@@ -52,10 +61,40 @@ export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput
 
 type CheckpointEvent =
   | MessageEvent<"checkpoint.cut" | "checkpoint.commit" | "device.cut" | "part.saved">
+  | ErrorActorEvent<unknown, "copying">
   | ThrowEvent;
 
 /** How often devices and writers are asked again. */
 const repeatMs = 1000;
+
+/** Step deadlines until the hosts must have their copies; without them, the store is read. */
+const copiedDeadlines = 10;
+
+/** Has all hosts make their copies of the newest checkpoint: run.buddies. */
+const copying = fromPromise<void, CheckpointCoordinatorContext>(async ({ input, signal }) => {
+  const { network, mailbox, hosts, latest, job, scope, record } = input;
+  if (latest === undefined) return;
+  const { sha256, cut } = latest;
+  const answers = await ask({
+    network,
+    mailbox,
+    to: hosts.map(({ host }) => ({ role: "bridge", index: host })),
+    type: "buddy.keep",
+    body: { manifest: latest },
+    answer: (message) => {
+      if (message.type !== "buddy.kept" || message.body.manifest !== sha256) return undefined;
+      const from = hosts.findIndex(({ host }) => host === message.body.host);
+      return from < 0 ? undefined : { from, answer: message.body };
+    },
+    deadlineMs: copiedDeadlines * job.stepDeadlineMs,
+    signal,
+  });
+  const sum = (of: (answer: (typeof answers)[number]) => number) =>
+    answers.reduce((total, one) => total + of(one), 0);
+  const missing = sum((one) => one.missing);
+  const bytes = sum((one) => one.bytes);
+  record.append(scope.generation, { type: "run.buddies", step: cut, missing, bytes });
+});
 
 const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ input }) => {
   const { store, scope, job, cut, parts, createdBy } = input;
@@ -84,7 +123,7 @@ const machine = setup({
     input: CheckpointCoordinatorInput;
     events: CheckpointEvent;
   },
-  actors: { listening, committing, waiting },
+  actors: { listening, committing, copying, waiting },
   delays: {
     repeatMs,
     // A cut is many steps' worth of bytes.
@@ -94,6 +133,11 @@ const machine = setup({
   },
   actions: {
     throwInjected,
+    copy: enqueueActions(({ context, enqueue }) => {
+      if (context.latest === undefined || !hasBuddies(context)) return;
+      enqueue.stopChild("copying");
+      enqueue.spawnChild("copying", { id: "copying", input: context });
+    }),
     begin: assign({
       cut: ({ context, event }) => (event.type === "checkpoint.cut" ? event.body : context.cut),
       parts: new Map(),
@@ -170,6 +214,7 @@ const machine = setup({
   context: ({ input }) => ({
     ...input,
     mailbox: openMailbox(input.network, input.scope, { role: "checkpoint", index: 0 }),
+    devices: devicesOf(input.hosts),
     cut: undefined,
     stalls: new Map(),
     parts: new Map(),
@@ -178,8 +223,11 @@ const machine = setup({
     committed: undefined,
   }),
   invoke: { src: "listening", input: ({ context }) => context },
+  entry: "copy",
   on: {
     "chaos.throw": { actions: "throwInjected" },
+    // Copies spare reading the store, and nothing else: the next commit asks for them again.
+    "xstate.error.actor.copying": {},
     "part.saved": { actions: "collect" },
     "checkpoint.commit": { guard: "isCommitted", actions: "tellCommitted" },
     "checkpoint.cut": { guard: "isTaken", actions: "tellTaken" },
@@ -237,6 +285,7 @@ const machine = setup({
               }),
             }),
             "tellCommitted",
+            "copy",
           ],
         },
       },

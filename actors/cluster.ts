@@ -20,6 +20,7 @@ import { checkOptions, expected } from "../src/options.ts";
 import { encodeBody } from "../src/wire/body.ts";
 import { type BrokerThread, startBrokerThread } from "../src/wire/broker/broker-thread.ts";
 import { credentialOptions } from "../src/wire/credentials.ts";
+import type { Register } from "../src/wire/register.ts";
 import { eventsSubject } from "../src/wire/subjects.ts";
 import { tenantsOptions } from "../src/wire/tenants.ts";
 import { Client, type Run } from "./client.ts";
@@ -27,6 +28,7 @@ import { logEvent } from "./event-lines.ts";
 import type { Incident } from "./incident.ts";
 import { rootOptions } from "./job-paths.ts";
 import type { RunLine } from "./job-verbs.ts";
+import { openLeaseRegister } from "./lease-place.ts";
 import { LeasedRoot } from "./leased-root.ts";
 import type { Network } from "./mailbox.ts";
 import { type HostRecord, Membership } from "./membership.ts";
@@ -59,7 +61,8 @@ const clusterOptions = z.strictObject({
     .default("c1"),
   /**
    * Several processes may be started with the same lease: one leads, the others stand by, and one
-   * of them leads when it is gone. It lies in a directory that all of them see.
+   * of them leads when it is gone. It has a directory that all of them see, and is kept in NATS
+   * where the server has JetStream.
    */
   lease: z
     .strictObject({
@@ -134,11 +137,12 @@ export class Cluster implements AsyncDisposable {
     options: z.output<typeof clusterOptions>;
     broker: BrokerThread | undefined;
     network: Network;
+    register: Register | undefined;
     launcher: Launcher;
     onHosts: (hosts: readonly HostRecord[]) => void;
     onStandby: (leader: string) => void;
   }) {
-    const { options, broker, network, launcher, observer, onHosts, onStandby } = parts;
+    const { options, broker, network, register, launcher, observer, onHosts, onStandby } = parts;
     const { incident: onIncident } = observer;
     const { name: cluster, devices, lease, state, roots, tenants } = options;
     const { transport } = network;
@@ -189,7 +193,7 @@ export class Cluster implements AsyncDisposable {
       // RocksDB lets one process in, and a standby must pass one that only stands still.
       const journal = lease === undefined ? (state?.store ?? "auto") : "file";
       const { directory, ms: leaseMs } = lease ?? { directory: state?.directory ?? "", ms: 2500 };
-      const forLease = { directory, leaseMs, journal, prefix, publish };
+      const forLease = { directory, register, leaseMs, journal, prefix, publish };
       const told = { onStandby, onLeading, onLost };
       this.#root = new LeasedRoot({ ...common, ...forLease, ...told });
     }
@@ -198,7 +202,8 @@ export class Cluster implements AsyncDisposable {
 
   /**
    * Brings a cluster up: the embedded broker, or a connection to `nats`, and the actors.
-   * @throws InvalidOptionError, TransportLostError where the broker cannot be reached
+   * @throws InvalidOptionError, TransportLostError where the broker cannot be reached,
+   * InputUnusableError where the lease cannot be kept
    */
   static async start(given: ClusterOptions = {}): Promise<Cluster> {
     const {
@@ -231,8 +236,11 @@ export class Cluster implements AsyncDisposable {
         tracedEvery: observer.tracedEvery,
         onError: (offender, error) => tell(observer.incident, offender, error),
       });
+      const { lease } = options;
+      const forLease = lease && { directory: lease.directory, leaseMs: lease.ms };
+      const register = forLease && (await openLeaseRegister(network, forLease));
       const told = { observer, onHosts, onStandby };
-      return new Cluster({ options, broker, network, launcher, ...told });
+      return new Cluster({ options, broker, network, register, launcher, ...told });
     } catch (error) {
       await broker?.close();
       throw error;
@@ -256,10 +264,11 @@ export class Cluster implements AsyncDisposable {
 
   /**
    * Under a lease: messages that this process did not send, and writes that the store refused it,
-   * as a root that was none any more.
+   * as a root that was none any more. Without one: writes of generations that others took over.
    */
   get refused(): { readonly messages: number; readonly writes: number } {
-    return this.#root instanceof LeasedRoot ? this.#root.refused : { messages: 0, writes: 0 };
+    const own = this.#root instanceof LeasedRoot ? this.#root.refused : { messages: 0, writes: 0 };
+    return { messages: own.messages, writes: own.writes + this.#launcher.fenced };
   }
 
   /** The one sentence where kernels are slow, and why. */

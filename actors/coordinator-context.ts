@@ -3,11 +3,12 @@
 import type { JobSpec } from "../src/job.ts";
 import { nextCut, nextPlanned, type Schedule, scheduleOf } from "../src/training/schedule.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
+import { stepsForPls } from "../storage/partial-checkpoint.ts";
 import type { DataPlan } from "./assembly.ts";
-import type { Asking, TakenCut } from "./coordinator-questions.ts";
+import type { Asking, Assembled, TakenCut } from "./coordinator-questions.ts";
 import type { MessageEvent } from "./listening.ts";
 import { type Network, openMailbox, type RunScope } from "./mailbox.ts";
-import type { HostShare, Membership } from "./membership.ts";
+import { devicesOf, type HostShare, type Membership } from "./membership.ts";
 import { emptyWatch, type PipelineWatch } from "./pipeline-watch.ts";
 import { restoredMetrics } from "./run-metrics.ts";
 import type { RunRecord } from "./run-record.ts";
@@ -32,6 +33,7 @@ export interface TrainingCoordinatorInput {
 
 export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, Asking {
   readonly schedule: Schedule | undefined;
+  readonly restored: Assembled["restored"];
   /** When the first window began. */
   readonly startedAtMs: number;
   /** Furthest step that a heartbeat has told. */
@@ -127,14 +129,24 @@ function isAskedHere({ record, step, metrics }: TrainingCoordinatorContext): boo
   return record.isCheckpointAsked && step > (metrics.savedStep ?? 0);
 }
 
+/** The job with the interval between its checkpoints, where that follows from what may be lost. */
+function withInterval(job: JobSpec, devices: number): JobSpec {
+  const { pls, failureSteps } = job.checkpoint.partial ?? {};
+  if (pls === undefined || failureSteps === undefined) return job;
+  const everySteps = stepsForPls(pls, devices, failureSteps);
+  return { ...job, checkpoint: { ...job.checkpoint, everySteps } };
+}
+
 /** What it knows before it has asked anybody. */
 export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorContext {
   return {
     ...input,
+    job: withInterval(input.job, devicesOf(input.hosts)),
     mailbox: openMailbox(input.network, input.scope, { role: "coordinator", index: 0 }),
     command: 1,
     plan: undefined,
     schedule: undefined,
+    restored: { memoryBytes: 0, storeBytes: 0 },
     step: input.latest?.cut ?? 0,
     cut: undefined,
     metrics: restoredMetrics(input.latest),

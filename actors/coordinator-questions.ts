@@ -90,14 +90,23 @@ export const preparing = fromPromise<DataPlan, Asking>(async ({ input, signal })
   return dataPlanSchema.parse(plan);
 });
 
+/** The devices of a generation, ready. */
+export interface Assembled {
+  readonly arithmetic: string;
+  /** Where the bytes of the checkpoint came from. */
+  readonly restored: Restored;
+}
+
+type Restored = MessageEvent<"device.ready">["body"]["restored"];
+
 /**
- * The arithmetic of the devices, once all of them are ready and their hosts hear each other.
+ * Resolves once all devices are ready and their hosts hear each other.
  * @throws ArithmeticMismatchError where two devices have different ones
  */
-export const assembling = fromPromise<string, Asking>(async ({ input, signal }) => {
+export const assembling = fromPromise<Assembled, Asking>(async ({ input, signal }) => {
   const { network, mailbox, job, command } = input;
   const assembly = assemblyOf(input);
-  const arithmetics = await ask({
+  const answers = await ask({
     network,
     mailbox,
     to: hostsOf(input),
@@ -108,25 +117,28 @@ export const assembling = fromPromise<string, Asking>(async ({ input, signal }) 
     deadlineMs: deadlinesOf(job).assembly,
     signal,
   });
-  const [first = "", ...others] = arithmetics.flat();
+  const devices = answers.flat();
+  const [first = "", ...others] = devices.map(({ arithmetic }) => arithmetic);
   const other = others.find((arithmetic) => arithmetic !== first);
   if (other !== undefined) throw new ArithmeticMismatchError(first, other);
-  return first;
+  const sum = (name: keyof Restored) => devices.reduce((all, one) => all + one.restored[name], 0);
+  const restored = { memoryBytes: sum("memoryBytes"), storeBytes: sum("storeBytes") };
+  return { arithmetic: first, restored };
 });
 
 /**
- * The answer of a host: the arithmetics of its devices, once all have said that they are ready, and
- * it has said that it hears the other hosts, where there are any.
+ * The answer of a host: what its devices are, once all have said that they are ready, and it has
+ * said that it hears the other hosts, where there are any.
  */
 function everyHost(assembly: Assembly) {
-  const ready = new Map<number, string>();
+  const ready = new Map<number, Assembled>();
   const bridged = new Set<number>();
   const places = hostPlaces(assembly);
   const answerOf = ({ host, position, first, count }: HostPlace) => {
     const ranks = Array.from({ length: count }, (_, i) => first + i);
     if (places.length > 1 && !bridged.has(host)) return undefined;
-    if (!ranks.every((rank) => ready.has(rank))) return undefined;
-    return { from: position, answer: ranks.map((rank) => ready.get(rank) ?? "") };
+    const all = ranks.flatMap((rank) => ready.get(rank) ?? []);
+    return all.length < count ? undefined : { from: position, answer: all };
   };
   return (message: ActorMessage) => {
     if (message.type === "host.progress") {
@@ -136,7 +148,7 @@ function everyHost(assembly: Assembly) {
       return place && answerOf(place);
     }
     if (message.type !== "device.ready") return undefined;
-    ready.set(message.body.device, message.body.arithmetic);
+    ready.set(message.body.device, message.body);
     return answerOf(hostPlaceOf(assembly, message.body.device));
   };
 }

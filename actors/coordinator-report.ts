@@ -166,12 +166,13 @@ function tellSlowRecovery(
 
 /** Once a generation, at the first sign of a step of it: run.recovered, run.scaled. */
 export function tellGoingOn(context: TrainingCoordinatorContext): void {
-  const { record, scope, failedAtMs, network, latest, hosts } = context;
+  const { record, scope, failedAtMs, network, latest, hosts, restored } = context;
   const step = latest?.cut ?? 0;
   const secondsSince = (atMs: number) => (network.clock.now() - atMs) / 1000;
   if (failedAtMs !== undefined) {
     const seconds = secondsSince(failedAtMs);
-    record.recovered(scope.generation, step, seconds, network.clock.date());
+    const recovered = { fromStep: step, seconds, ...restored };
+    record.recovered(scope.generation, recovered, network.clock.date());
     tellSlowRecovery(context, step, seconds);
   }
   if (record.scaling === undefined || record.scaling.generation === scope.generation) return;

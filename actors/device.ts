@@ -6,8 +6,10 @@
 //                        └───────────── reported ──────────────┘
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
-// Takes   device.run { command, toStep, lossSum } · device.evaluate · device.save · device.pause
-// Tells   device.ready · device.reached · device.evaluated · device.cut
+// Takes   device.run { command, toStep, lossSum } · device.evaluate · device.save · device.pause ·
+//         device.salvage
+// Tells   device.ready · device.reached · device.evaluated · device.cut; the job supervisor:
+//         device.remains
 // Fails   with the thread's own error, or PeerLostError where it died without a word
 //
 // Invariants
@@ -23,6 +25,7 @@ import type { Launcher, Thread, ThreadEnd } from "../src/launcher.ts";
 import type { HeldShard } from "../src/training/topology.ts";
 import {
   type Assembly,
+  abort,
   derive,
   type GenerationMemory,
   hostPlaceOf,
@@ -48,9 +51,12 @@ export interface DeviceInput {
 /** Numbered questions; the answer repeats the number. */
 type Question = MessageEvent<"device.run" | "device.evaluate" | "device.save">;
 
+type Remains = Extract<DeviceReport, { type: "remains" }>;
+
 type DeviceEvent =
   | Question
-  | MessageEvent<"device.pause">
+  | MessageEvent<"device.pause" | "device.salvage">
+  | { readonly type: "thread.remains"; readonly report: Remains }
   | { readonly type: "thread.reported"; readonly report: DeviceReport }
   | { readonly type: "thread.ended"; readonly end: ThreadEnd }
   | { readonly type: "thread.kill" }
@@ -68,6 +74,8 @@ export interface DeviceContext extends DeviceInput {
   /** The run that a pause was asked for. */
   readonly paused: number | undefined;
   readonly ready: Extract<DeviceReport, { type: "ready" }> | undefined;
+  /** What it had left when the generation failed. */
+  readonly remains: Remains | undefined;
 }
 
 /** How soon an unanswered `device.ready` is told again. */
@@ -87,10 +95,14 @@ const threadLogic = fromCallback<ThreadCommand, DeviceInput>(({ input, sendBack,
   const name = `device-${device}`;
   const thread: Thread<DeviceCommand, DeviceReport> = launcher.start(entry, task, name);
   const words = new Int32Array(memory.words);
-  thread.onReport((report) => sendBack({ type: "thread.reported", report }));
+  thread.onReport((report) => {
+    const type = report.type === "remains" ? "thread.remains" : "thread.reported";
+    sendBack({ type, report } as DeviceEvent);
+  });
   receive(({ command }) => {
     thread.send(command);
-    ringDoorbell(words, device);
+    if (command.type === "salvage") abort(assembly, memory);
+    else ringDoorbell(words, device);
   });
   void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
   return () => thread.kill();
@@ -122,6 +134,21 @@ const machine = setup({
       Atomics.store(pauseOf(context), 0, event.body.afterStep);
       enqueue.assign({ paused: event.body.command });
     }),
+    salvage: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "device.salvage") return;
+      const isFirst = event.body.first === context.device;
+      enqueue.sendTo("thread", { type: "command", command: { type: "salvage", isFirst } });
+    }),
+    noteRemains: assign({
+      remains: ({ context, event }) =>
+        event.type === "thread.remains" ? event.report : context.remains,
+    }),
+    tellRemains: ({ context: { remains, device, mailbox } }) => {
+      if (remains === undefined) return;
+      const { step, steps } = remains;
+      const body = { device, step, steps, parts: [...remains.parts] };
+      mailbox.tell({ role: "job", index: 0 }, "device.remains", body);
+    },
     noteReady: assign({
       ready: ({ context, event }) =>
         event.type === "thread.reported" && event.report.type === "ready"
@@ -131,8 +158,8 @@ const machine = setup({
     }),
     tellReady: enqueueActions(({ context, enqueue }) => {
       if (context.ready === undefined) return;
-      const { step, arithmetic } = context.ready;
-      const body = { device: context.device, step, arithmetic };
+      const { step, arithmetic, restored } = context.ready;
+      const body = { device: context.device, step, arithmetic, restored };
       context.mailbox.tell(coordinator, "device.ready", body);
       for (const { shard } of context.shards) {
         enqueue.sendTo(`shard:${shard}` as never, { type: "shard.restored" } as never);
@@ -171,6 +198,7 @@ const machine = setup({
     },
   },
   guards: {
+    isLeft: ({ context }) => context.remains !== undefined,
     isUnasked: ({ context }) => context.answered === undefined,
     isAnswered: ({ context, event }) =>
       isQuestion(event) && event.body.command === context.answered?.command,
@@ -189,6 +217,7 @@ const machine = setup({
       answered: undefined,
       paused: undefined,
       ready: undefined,
+      remains: undefined,
     };
   },
   entry: "startShards",
@@ -197,7 +226,9 @@ const machine = setup({
     { src: "thread", id: "thread", input: ({ context }) => context },
   ],
   on: {
-    "thread.ended": { actions: "lose" },
+    "thread.ended": [{ guard: "isLeft" }, { actions: "lose" }],
+    "thread.remains": { actions: ["noteRemains", "tellRemains"] },
+    "device.salvage": [{ guard: "isLeft", actions: "tellRemains" }, { actions: "salvage" }],
     "device.pause": { actions: "pause" },
     "chaos.throw": { actions: "throwInjected" },
   },

@@ -80,6 +80,7 @@ function createFigures(registry: Registry) {
     scalings: counter("scalings", "Changes of its devices that were asked for"),
     checkpoints: counter("checkpoints", "Checkpoints committed"),
     bytes: counter("checkpoint_bytes", "Bytes of the parts of checkpoints"),
+    buddies: gauge("buddy_bytes", "Bytes of the newest checkpoint's copies in hosts' memory"),
     recovery: new Histogram({
       name: "osiris_recovery_seconds",
       help: "From an incident to the first step after the restore",
@@ -121,6 +122,9 @@ function note(figures: Figures, event: RunEvent): void {
     case "run.checkpointed":
       figures.checkpoints.inc({ run });
       figures.bytes.inc({ run }, event.bytes);
+      return;
+    case "run.buddies":
+      figures.buddies.set({ run }, event.bytes);
       return;
     case "run.incident": {
       const [role = ""] = event.offender.split(":");

@@ -4,6 +4,7 @@
 // when it ends.
 //
 //   beating ──device, tier or bridge failed──▶ error (law 3: the generation is over)
+//      │ │                                   └──▶ left, where it is to be salvaged
 //      │ └──reader failed──▶ beating, with another reader in its place
 //      └─ every `beatMs`: host.progress to the coordinator
 //
@@ -17,19 +18,22 @@ import { recordError } from "../src/errors.ts";
 import type { Launcher } from "../src/launcher.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
 import { addCurves } from "../src/training/tier-advice.ts";
+import type { Copies } from "../storage/copies.ts";
 import {
   type Assembly,
   abort,
   allocate,
   type GenerationMemory,
   type HostPlace,
+  hasBuddies,
   hostPlaces,
+  isSalvaged,
   progressOver,
 } from "./assembly.ts";
 import { bridgeMachine } from "./bridge.ts";
 import { deviceMachine } from "./device.ts";
 import { downWithChildren } from "./down-with-children.ts";
-import { failureOf } from "./incident.ts";
+import { ActorFailedError, failureOf } from "./incident.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { type ReaderPlace, readerMachine } from "./reader.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
@@ -44,6 +48,8 @@ export interface HostGenerationInput {
   readonly launcher: Launcher;
   readonly assembly: Assembly;
   readonly host: number;
+  /** What this host has of checkpoints in memory: it outlives the generation. */
+  readonly copies: Copies;
 }
 
 export interface HostGenerationContext extends HostGenerationInput {
@@ -99,11 +105,13 @@ const machine = setup({
   delays: { beatMs },
   actions: {
     startAll: enqueueActions(({ context, enqueue }) => {
-      const { network, launcher, assembly, memory } = context;
+      const { network, launcher, assembly, memory, copies } = context;
       const { first, count, host, position } = context.place;
       checkShared(assembly, host, network.disk); // G3
       tellAssembled(context);
-      const common = { network, launcher, assembly, memory };
+      // Nobody keeps them up: what the devices restore from is in `memory`.
+      if (!hasBuddies(assembly)) copies.retain([], Number.POSITIVE_INFINITY);
+      const common = { network, launcher, assembly, memory, copies };
       if (assembly.hosts.length > 1) {
         enqueue.spawnChild("bridge", { id: `bridge:${host}`, input: { ...common, position } });
       }
@@ -152,7 +160,7 @@ const machine = setup({
       enqueue.assign({ beat: beat + 1, toldLosses: Math.max(toldLosses, done) });
     }),
     childFailed: enqueueActions(({ context, event, enqueue }) => {
-      if (!("error" in event)) return;
+      if (!("error" in event) || context.failure !== undefined) return; // The first one counts.
       const { assembly, host, network } = context;
       const id = event.actorId;
       const supervisor = `host:${host}`;
@@ -195,17 +203,26 @@ const machine = setup({
       const input = { network, launcher, assembly, memory, reader, place };
       enqueue.spawnChild("reader", { id: event.id, input });
     }),
+    tellFailed: ({ context: { failure, mailbox, host } }) => {
+      if (!(failure instanceof ActorFailedError)) return;
+      const { offender: actor, reason: error, context: doing, step, waits = [] } = failure.incident;
+      const body = { host, actor, context: doing, error, step, waits };
+      mailbox.tell({ role: "coordinator", index: 0 }, "host.failed", body);
+    },
     handUp: ({ context }) => {
       throw context.failure;
     },
   },
-  guards: { hasFailed: ({ context }) => context.failure !== undefined },
+  guards: {
+    hasFailed: ({ context }) => context.failure !== undefined,
+    isLeft: ({ context }) => context.failure !== undefined && isSalvaged(context.assembly),
+  },
 }).createMachine({
   id: "hostGeneration",
   context: ({ input }) => ({
     ...input,
     mailbox: openMailbox(input.network, input.assembly, { role: "host", index: input.host }),
-    memory: allocate(input.assembly, placeOfHost(input)), // G1
+    memory: allocate(input.assembly, placeOfHost(input), input.copies), // G1
     place: placeOfHost(input),
     isBridged: input.assembly.hosts.length === 1,
     tiers: {},
@@ -228,10 +245,15 @@ const machine = setup({
   states: {
     beating: {
       entry: "beat",
-      always: { guard: "hasFailed", target: "failed" },
+      always: [
+        { guard: "isLeft", target: "left" },
+        { guard: "hasFailed", target: "failed" },
+      ],
       after: { beatMs: { target: "beating", reenter: true } },
     },
     failed: { entry: "handUp" },
+    // It ends when its host is released, or assembles another.
+    left: { entry: "tellFailed" },
   },
 });
 

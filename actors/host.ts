@@ -26,6 +26,7 @@ import type { Clock } from "../src/clock.ts";
 import { FrameCorruptError, recordError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import type { Launcher, ThreadEnd } from "../src/launcher.ts";
+import { Copies } from "../storage/copies.ts";
 import type { Assembly, DataPlan } from "./assembly.ts";
 import { assemblySchema, jobInMessage } from "./assembly-schema.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
@@ -49,6 +50,8 @@ export interface HostInput {
 interface Served {
   readonly assembly: Assembly;
   readonly isServed: boolean;
+  /** Of the run's newest checkpoint, from one generation to the next. */
+  readonly copies: Copies;
 }
 
 export interface HostContext extends HostInput {
@@ -159,21 +162,24 @@ const machine = setup({
         served.set(run, { ...one, isServed: false });
       };
       stop(assembly.run);
+      const { buddyBytes } = assembly.job.checkpoint;
+      const copies = served.get(assembly.run)?.copies ?? new Copies(buddyBytes);
       served.delete(assembly.run); // It is the newest now.
       for (const [run] of served) {
         if (
-          devicesHere(context, [...served.values(), { assembly, isServed: true }]) <=
+          devicesHere(context, [...served.values(), { assembly, isServed: true, copies }]) <=
           context.devices
         )
           break;
         stop(run); // H3
       }
-      served.set(assembly.run, { assembly, isServed: true });
+      served.set(assembly.run, { assembly, isServed: true, copies });
       for (const [run, one] of served) {
         if (served.size > servedMax && !one.isServed) served.delete(run);
+        if (!one.isServed) one.copies.retain([], Number.POSITIVE_INFINITY); // It may be over.
       }
       const { network, launcher, host } = context;
-      const input = { network, launcher, host, assembly };
+      const input = { network, launcher, host, assembly, copies };
       enqueue.spawnChild("generation", { id: generationId(assembly), input });
       enqueue.assign({ served });
     }),

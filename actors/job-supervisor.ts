@@ -4,6 +4,7 @@
 //
 //   gathering ──▶ claiming ──▶ running ──finished──▶ finished
 //      ▲                          │└─other devices are wanted─▶ gathering
+//      │                          ├─(partial recovery)─▶ salvaging ─▶ restarting
 //      │                          └─a coordinator failed─▶ (decide) ─▶ restarting ─┐
 //      └──────────────────────── after a backoff ──────────────────────────────────┘
 //                                                  └─▶ error: a restart cannot mend it
@@ -18,6 +19,8 @@
 //       passed over for the one before it.
 //   J6. It lets go of its devices when it is told to, with a checkpoint and without a result; what
 //       its run is then, its record says.
+//   J7. Under a lease the one who leads is in charge: a generation that a former leader claimed
+//       with its last breath is followed by another.
 
 import {
   assign,
@@ -25,24 +28,15 @@ import {
   type ErrorActorEvent,
   enqueueActions,
   fromCallback,
-  fromPromise,
   sendTo,
   setup,
 } from "xstate";
-import {
-  ArithmeticMismatchError,
-  type ErrorRecord,
-  PeerLostError,
-  RemoteError,
-  RunCancelledError,
-  recordError,
-} from "../src/errors.ts";
-import { type JobSpec, jobIdentity } from "../src/job.ts";
-import { openKernels } from "../src/kernels/index.ts";
-import type { CheckpointStore, Generation } from "../storage/checkpoint-store.ts";
-import { openStore } from "../storage/directory-checkpoint-store.ts";
+import { PeerLostError, RemoteError, RunCancelledError, recordError } from "../src/errors.ts";
+import type { JobSpec } from "../src/job.ts";
+import { isSalvaged } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { checkpointCoordinatorMachine } from "./checkpoint-coordinator.ts";
+import { type Claimed, claiming, mendable, passedOverAfter } from "./claiming.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { gathering } from "./gathering.ts";
 import { ActorFailedError, failureOf } from "./incident.ts";
@@ -53,6 +47,7 @@ import { devicesOf, type HostShare, type Membership } from "./membership.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import type { RunResult } from "./run-events.ts";
 import type { RunRecord } from "./run-record.ts";
+import { salvaging } from "./salvaging.ts";
 import { devicesMax, holding, watchingWish } from "./scaling.ts";
 import { backoff } from "./supervisor.ts";
 import { trainingCoordinatorMachine } from "./training-coordinator.ts";
@@ -73,11 +68,13 @@ export interface JobSupervisorContext extends JobSupervisorInput {
   readonly job: JobSpec;
   /** The hosts of this generation, or of the one before. */
   readonly hosts: readonly HostShare[];
-  readonly claimed: (Generation & { readonly store: CheckpointStore }) | undefined;
+  readonly claimed: Claimed | undefined;
   readonly history: RestartHistory;
   /** Hashes of manifests whose checkpoints could not be restored. J5 */
   readonly passedOver: readonly string[];
   readonly delayMs: number;
+  /** Who failed first in the last generation. */
+  readonly offender: string;
   readonly result: RunResult | undefined;
   readonly failure?: unknown;
 }
@@ -98,43 +95,6 @@ const offenders: Readonly<Record<string, string>> = {
   gathering: "membership",
   claiming: "checkpoint store",
 };
-
-/** J2: all that a generation begins with. */
-const claiming = fromPromise<
-  Generation & { store: CheckpointStore },
-  Pick<JobSupervisorContext, "job" | "network" | "passedOver">
->(async ({ input: { job, network, passedOver } }) => {
-  const store = openStore({
-    directory: job.checkpoint.directory,
-    disk: network.disk,
-    jobIdentity: jobIdentity(job),
-    jobText: JSON.stringify(job),
-  });
-  const generation = store.beginGeneration(undefined, passedOver);
-  const expected = generation.latest?.arithmetic;
-  const actual = openKernels(job.arithmetic).arithmetic;
-  if (expected !== undefined && expected !== actual) {
-    throw new ArithmeticMismatchError(expected, actual);
-  }
-  return { ...generation, store };
-});
-
-/** J5. What is damaged beside the checkpoints (whose directory it is) is not mended by another. */
-function mendable(error: ErrorRecord, actorId: string): ErrorRecord {
-  const isMendable = error.code === "CHECKPOINT_CORRUPT" && actorId !== "claiming";
-  return isMendable ? { ...error, recovery: "restore" } : error;
-}
-
-/** J5. The checkpoint coordinator reads what it has written, everybody else what is restored. */
-function passedOverAfter(
-  { claimed, passedOver }: JobSupervisorContext,
-  { code, incident }: ActorFailedError,
-): readonly string[] {
-  const { latest } = claimed ?? {};
-  const isItsOwn = incident.offender === "checkpoint";
-  if (code !== "CHECKPOINT_CORRUPT" || isItsOwn || latest === undefined) return passedOver;
-  return [...passedOver, latest.sha256];
-}
 
 /** J3 */
 const releasing = fromCallback<{ type: string }, JobSupervisorContext>(({ input }) => () => {
@@ -163,6 +123,7 @@ const machine = setup({
     releasing,
     hearingLate,
     waiting,
+    salvaging,
     checkpoint: checkpointCoordinatorMachine,
     training: trainingCoordinatorMachine,
   },
@@ -175,8 +136,7 @@ const machine = setup({
       const { generation, latest, store } = claimed;
       const scope = { run: record.run, generation };
       const common = { network, scope, job, store, latest };
-      const devices = devicesOf(hosts);
-      const forCuts = { ...common, devices, createdBy };
+      const forCuts = { ...common, hosts, record, createdBy };
       enqueue.spawnChild("checkpoint", { id: "checkpoint", input: forCuts });
       const input = { ...common, record, hosts, membership, failedAtMs };
       enqueue.spawnChild("training", { id: "training", input });
@@ -201,7 +161,7 @@ const machine = setup({
         child: "training",
         atMs: network.clock.now(),
         reason: "error" as const,
-        error: mendable(recordError(failure), event.actorId),
+        error: mendable(network, recordError(failure), event.actorId),
       };
       const intensity = job.restarts;
       const children = coordinators;
@@ -216,6 +176,7 @@ const machine = setup({
         return;
       }
       enqueue.assign({
+        offender: failure.incident.offender,
         history: decision.history,
         delayMs: decision.delayMs,
         failedAtMs: end.atMs,
@@ -243,6 +204,7 @@ const machine = setup({
   },
   guards: {
     hasFailed: ({ context }) => context.failure !== undefined,
+    isSalvaged: ({ context }) => isSalvaged(context),
     isYielded: ({ context, event }) =>
       context.record.isYieldAsked && event.type === "xstate.done.actor.training",
     isYieldAsked: ({ context }) => context.record.isYieldAsked,
@@ -265,6 +227,7 @@ const machine = setup({
     history: emptyHistory,
     passedOver: [],
     delayMs: 0,
+    offender: "",
     result: undefined,
   }),
   output: ({ context }) => context.result,
@@ -302,7 +265,7 @@ const machine = setup({
           id: "claiming",
           input: ({ context }) => context,
           onDone: {
-            target: "running",
+            target: "generation",
             actions: [
               assign({ claimed: ({ event }) => event.output }),
               ({ context }) => tellClaimed(context),
@@ -313,22 +276,43 @@ const machine = setup({
         { src: "holding", input: ({ context }) => context },
       ],
     },
-    running: {
-      entry: "startCoordinators",
-      exit: "stopCoordinators",
+    generation: {
       invoke: [
         { src: "holding", input: ({ context }) => context },
         { src: "releasing", input: ({ context }) => context },
       ],
-      on: {
-        "run.cancel": { actions: sendTo("training", { type: "run.cancel" }) },
-        "run.yield": { actions: sendTo("training", { type: "run.yield" }) },
-        "xstate.error.actor.*": { target: "restarting", actions: "childEnded" },
-        "xstate.done.actor.*": [
-          { guard: "isFinished", target: "finished", actions: "finish" },
-          { guard: "isYielded", target: "finished" }, // J6
-          { guard: "isRescaled", target: "gathering", actions: assign({ failedAtMs: undefined }) },
-        ],
+      initial: "running",
+      states: {
+        running: {
+          entry: "startCoordinators",
+          exit: "stopCoordinators",
+          on: {
+            "run.cancel": { actions: sendTo("training", { type: "run.cancel" }) },
+            "run.yield": { actions: sendTo("training", { type: "run.yield" }) },
+            "xstate.error.actor.*": [
+              { guard: "isSalvaged", target: "salvaging", actions: "childEnded" },
+              { target: "#jobSupervisor.restarting", actions: "childEnded" },
+            ],
+            "xstate.done.actor.*": [
+              { guard: "isFinished", target: "#jobSupervisor.finished", actions: "finish" },
+              { guard: "isYielded", target: "#jobSupervisor.finished" }, // J6
+              {
+                guard: "isRescaled",
+                target: "#jobSupervisor.gathering",
+                actions: assign({ failedAtMs: undefined }),
+              },
+            ],
+          },
+        },
+        salvaging: {
+          always: { guard: "hasFailed", target: "#jobSupervisor.restarting" },
+          invoke: {
+            src: "salvaging",
+            input: ({ context }) => context,
+            onDone: "#jobSupervisor.restarting",
+            onError: "#jobSupervisor.restarting", // Then it is the last checkpoint that counts.
+          },
+        },
       },
     },
     restarting: {

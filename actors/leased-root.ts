@@ -6,13 +6,16 @@
 // Invariants
 //   O1. As the root it says and hears nothing while it does not hold the lease (gate.ts). What its
 //       threads still write, the store refuses once its successor has claimed a generation.
-//   O2. A run or a wish is answered only if a successor will find it: it is in the journal, and
+//   O2. Nor does it claim a generation: that would fence its successor. What it claims in the very
+//       moment in which it loses the lease costs the successor a restore.
+//   O3. A run or a wish is answered only if a successor will find it: it is in the journal, and
 //       nobody led by then.
 
 import { recordError } from "../src/errors.ts";
 import { RootLostError } from "../src/root-errors.ts";
 import { JournalDamagedError } from "../src/service-errors.ts";
-import { LeaseDirectory, type Term } from "../storage/lease.ts";
+import type { Register } from "../src/wire/register.ts";
+import { LeaseDirectory, RegisteredLease, type Term } from "../storage/lease.ts";
 import {
   type JournalEntry,
   type JournalKind,
@@ -29,6 +32,8 @@ import type { PublishEvent, RunKeeper } from "./run-record.ts";
 export interface LeasedRootOptions extends Omit<RootOptions, "registry"> {
   /** Where the lease is, and the journal of the runs: seen by all who may lead. */
   readonly directory: string;
+  /** Where the lease is kept, where that is not in files of the directory. */
+  readonly register?: Register | undefined;
   readonly leaseMs: number;
   /** What the journal is kept in. */
   readonly journal: JournalKind;
@@ -41,6 +46,9 @@ export interface LeasedRootOptions extends Omit<RootOptions, "registry"> {
   /** LeadershipLostError, or what the disk refused when it began to lead. */
   readonly onLost: (error: unknown) => void;
 }
+
+/** Share of a lease that is left to a write that is under way when the lease is found lost. */
+const fencedShare = 0.4;
 
 /** Indices of hosts that one term gives: a host of another term has none of them. */
 const hostsPerTerm = 1_000_000;
@@ -58,17 +66,18 @@ export class LeasedRoot {
   /** Errors are the disk's. */
   constructor(options: LeasedRootOptions) {
     this.#options = options;
-    const { network, directory, leaseMs, createdBy: owner, onStandby, onIncident } = options;
+    const { network, directory, register, leaseMs, onStandby, onIncident } = options;
+    const files = new LeaseDirectory(network.disk, directory);
     this.#leadership = new Leadership({
       clock: network.clock,
-      lease: new LeaseDirectory(network.disk, directory),
+      lease: register === undefined ? files : new RegisteredLease(register, files),
       leaseMs,
-      owner,
+      owner: options.createdBy,
       onStandby: (leader) => onStandby(leader.owner),
       onLeading: (term, former) => {
         this.#lead(term, former).catch((error) => {
-          this.#leadership.close(); // Another one may be able to.
-          this.#lose(error);
+          void this.#leadership.close(); // Another one may be able to.
+          this.#end(error);
         });
       },
       onLost: (error) => this.#lose(error),
@@ -89,7 +98,8 @@ export class LeasedRoot {
     this.#isStopped = true;
     this.#root?.stop();
     await this.#journal?.close();
-    this.#leadership.close();
+    await this.#leadership.close();
+    await this.#options.register?.close();
   }
 
   async #lead(term: number, former: Term | undefined): Promise<void> {
@@ -101,7 +111,8 @@ export class LeasedRoot {
       () => leadership.isHeld,
       () => this.#withheld++,
     );
-    const network = { ...options.network, transport };
+    const assertLeading = () => leadership.confirm();
+    const network = { ...options.network, transport, assertLeading };
     const { disk } = network;
     const journal = await openRunJournal<RunEvent>({ disk, directory, term, kind });
     this.#journal = journal;
@@ -109,7 +120,9 @@ export class LeasedRoot {
     const registry: Registry = new Registry(
       `${prefix}${term}-`,
       (event, tenant) => {
-        if ("error" in event && event.error.code === "GENERATION_FENCED") this.#refused++;
+        // Of what the root writes itself; its threads' are counted where they end.
+        const isOwn = event.type === "run.incident" && !event.offender.includes(":");
+        if (isOwn && event.error.code === "GENERATION_FENCED") this.#refused++;
         publish(network, event, tenant);
       },
       this.#keeperOf(journal, () => registry.entries()),
@@ -130,7 +143,7 @@ export class LeasedRoot {
 
   /**
    * What is kept in one turn comes to the disk in one go, and is then held against whoever may lead
-   * by now. O2
+   * by now. O3
    */
   #keeperOf(
     journal: RunJournal<RunEvent>,
@@ -189,7 +202,16 @@ export class LeasedRoot {
     }
   }
 
+  /**
+   * It says nothing from here on (O1). What its threads are in the midst of writing comes to the
+   * fence meanwhile, so that it is counted; then they end.
+   */
   #lose(error: unknown): void {
+    const { network, leaseMs } = this.#options;
+    network.clock.after(fencedShare * leaseMs, () => this.#end(error));
+  }
+
+  #end(error: unknown): void {
     this.#root?.stop();
     void this.#journal?.close();
     this.#options.onLost(error);

@@ -61,6 +61,11 @@ export interface Network {
   readonly tracedEvery?: number | undefined;
   /** How long the broker has been within reach; 0 while it is not: silence means nothing then. */
   connectedForMs(): number;
+  /**
+   * Of a root under a lease: throws LeadershipLostError where another process leads by now.
+   * Undefined: there is no lease.
+   */
+  readonly assertLeading?: (() => void) | undefined;
   /** Whether `chaos.throw` is obeyed. */
   readonly faultsAllowed: boolean;
   /** What the actors of this process wait for. */

@@ -6,6 +6,7 @@ import type { ErrorRecord } from "../src/errors.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
 import type { TableTiers } from "../src/training/tier-advice.ts";
+import { lostSchema, recoveryEvents, restored } from "./recovery-events.ts";
 import type { Wait } from "./waits.ts";
 
 const count = z.int().min(0);
@@ -212,6 +213,8 @@ export const runResultSchema = z
     repairedIds: list(repairedTable),
     /** What all steps read late; left out where no table has `staleness`. */
     staleness: staleness.optional(),
+    /** What partial recoveries have cost; left out where there was none. */
+    lost: lostSchema.optional(),
     /** What became of dynamic ids; left out where no table has any. */
     dynamicIds: list(dynamicTable).optional(),
     /** Checkpoint directory, and the manifest in it that the model is loaded from. */
@@ -333,11 +336,11 @@ const eventBody = z.discriminatedUnion("type", [
   z.object({
     type: z.literal("run.recovered"),
     fromStep: count,
-    /** From the incident to the first step after the restore. */
-    seconds: z.number(),
+    ...restored,
     /** The incidents that ended with it, each with all that was done about it. */
     incidents: list(incidentRecord),
   }),
+  ...recoveryEvents,
   /** A device that the others wait for: it computes a step `factor` times as long as they do. */
   z.object({
     type: z.literal("run.straggler"),

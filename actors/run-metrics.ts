@@ -13,6 +13,7 @@ import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
 import type { TableTiers } from "../src/training/tier-advice.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
+import type { Lost } from "../storage/partial-checkpoint.ts";
 import type { CutRecord, DynamicTable, RepairedTable, RunResult, Staleness } from "./run-events.ts";
 import type { RunRecord } from "./run-record.ts";
 
@@ -32,6 +33,8 @@ export interface RunMetrics {
   readonly freshSteps: number;
   readonly evaluatedStep: number | null;
   readonly savedStep: number | null;
+  /** What partial recoveries have cost; undefined where there was none. */
+  readonly lost?: Lost;
   /** Whether the cut at `evaluatedStep` is the best so far, and training has not gone on since. */
   readonly isBest: boolean;
 }
@@ -199,6 +202,7 @@ export function resultOf(context: {
     repairedIds: repairedTables(job, metrics),
     staleness: stalenessOf(job, metrics),
     dynamicIds: dynamicTables(job, metrics),
+    lost: metrics.lost,
     directory: store.directory,
     manifest: manifest?.sha256 ?? "",
     generation: scope.generation,

@@ -51,6 +51,9 @@ const beginnings: ReadonlySet<string> = new Set([
   "run.started",
 ]);
 
+/** What a restore came to. */
+export type Recovered = Omit<EventBody & { type: "run.recovered" }, "type" | "incidents">;
+
 export class RunRecord {
   readonly run: string;
   readonly job: JobSpec;
@@ -139,9 +142,10 @@ export class RunRecord {
   }
 
   /** The first step after a restore: run.recovered, the end of all incidents that lasted. */
-  recovered(generation: number, fromStep: number, seconds: number, at: Date): void {
-    const incidents = this.incidents.end({ how: "restored", generation, step: fromStep }, at);
-    this.append(generation, { type: "run.recovered", fromStep, seconds, incidents });
+  recovered(generation: number, recovered: Recovered, at: Date): void {
+    const end = { how: "restored", generation, step: recovered.fromStep } as const;
+    const incidents = this.incidents.end(end, at);
+    this.append(generation, { type: "run.recovered", ...recovered, incidents });
   }
 
   #causeOf({ reason, ...where }: Incident, at: Date): IncidentCause {

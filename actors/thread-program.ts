@@ -12,6 +12,7 @@ import type { TierCommand } from "../storage/tiers/serve.ts";
 import { type Assembly, derive, type GenerationMemory, openCells } from "./assembly.ts";
 import type { BridgeTask } from "./bridge-program.ts";
 import type { CalibrationSize } from "./calibration-time.ts";
+import type { CopyCommand } from "./copying.ts";
 import type { DeviceCommand, DeviceReport } from "./device-program.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
 
@@ -78,7 +79,8 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const turning = { ...ports, sleep: ports.sleepTurning };
         const cells = wrapCells(openIdle(task, derive(task.assembly).bridge, turning));
         const { runBridge } = await import("./bridge-program.ts");
-        return await runBridge(task, { clock, cells, dial: ports.dial, tell });
+        const take = () => ports.take() as CopyCommand | undefined;
+        return await runBridge(task, { clock, cells, dial: ports.dial, take, tell });
       }
       case "prepare": {
         const onProgress = (fraction: number) => tell({ type: "preparing", fraction });
@@ -134,6 +136,13 @@ function openIdle(
   return openCells(assembly, memory, participant, { clock, deadlineMs, sleep });
 }
 
+/**
+ * Share of the step deadline for which a device waits to be asked for its remains, and how often it
+ * looks: one is asked after the other, and the first answer releases them all.
+ */
+const salvageShare = 0.25;
+const salvageWaits = 100;
+
 async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write"]): Promise<void> {
   const { assembly, memory, index } = task;
   const { clock, disk, sleep, wrapCells } = ports;
@@ -148,6 +157,19 @@ async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write
     log,
     traced: tracedTo(task, ports),
     tell: (report: DeviceReport) => ports.report(report),
+    async salvage() {
+      const never = new Int32Array(new SharedArrayBuffer(4));
+      for (let waits = 0; waits < salvageWaits; waits++) {
+        for (let one = ports.take(); one !== undefined; one = ports.take()) {
+          const command = one as DeviceCommand;
+          if (command.type === "salvage") return command;
+        }
+        const waitMs = (salvageShare * deadlineMs) / salvageWaits;
+        if (sleep === undefined) Atomics.wait(never, 0, 0, waitMs);
+        else await sleep(never, 0, 0, waitMs);
+      }
+      return undefined;
+    },
     async nextCommand() {
       let command: DeviceCommand | undefined;
       await idle.waitUntil(

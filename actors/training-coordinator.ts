@@ -231,7 +231,7 @@ const machine = setup({
           target: "training",
           actions: [
             assign(({ context, event }) => ({
-              arithmetic: event.output,
+              ...event.output,
               startedAtMs: context.network.clock.now(),
             })),
             ({ context }) => tellStarted(context),

@@ -138,6 +138,7 @@ export function resolveJob(options: unknown): JobSpec {
     () => checkData(job),
     () => checkStaleness(job),
     () => checkBits(job),
+    () => checkPartial(job),
     () => checkDedup(job),
     () => checkTiers(job),
     () => checkDynamic(job),
@@ -184,6 +185,26 @@ function checkBits({ mode, checkpoint }: JobSpec): void {
   const why =
     '32 in an exact job, whose restores put back what was there; set `mode: "bounded"` to allow less';
   throw expected("checkpoint.bits", why, checkpoint.bits);
+}
+
+/** @throws InvalidOptionError where rows may not, or cannot, go back by themselves */
+function checkPartial({ mode, checkpoint, model }: JobSpec): void {
+  const { partial } = checkpoint;
+  if (partial === undefined) return;
+  const refuse = (why: string) => expected("checkpoint.partial", `left out ${why}`, partial);
+  if (mode !== "bounded") {
+    throw refuse(
+      'in an exact job, whose rows are all of one step; set `mode: "bounded"` to allow it',
+    );
+  }
+  const other = model.tables.find(
+    ({ tier, dynamic }) => tier === "cached" || dynamic !== undefined,
+  );
+  if (other !== undefined)
+    throw refuse(`where a table (${other.name}) is cached, or has dynamic ids`);
+  if ((partial.pls === undefined) !== (partial.failureSteps === undefined)) {
+    throw expected("checkpoint.partial", "`pls` and `failureSteps`, or neither", partial);
+  }
 }
 
 /**

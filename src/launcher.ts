@@ -109,15 +109,26 @@ function startWorker<Command, Report>(entry: URL, options: WorkerOptions): Threa
 export function rememberThreads(
   inner: Launcher,
   observe: (observation: Observation) => void,
-): Launcher & { allEnded(): Promise<void> } {
+): Launcher & {
+  allEnded(): Promise<void>;
+  /** Threads that the checkpoint store refused a write, as their generation was over. */
+  readonly fenced: number;
+} {
   const running = new Set<Promise<ThreadEnd>>();
+  let fenced = 0;
   return {
     start<Command, Report>(entry: URL, data: unknown, name: string): Thread<Command, Report> {
       const thread = inner.start<Command, Report>(entry, data, name);
       thread.onObservation(observe);
       running.add(thread.ended);
-      void thread.ended.then(() => running.delete(thread.ended));
+      void thread.ended.then((end) => {
+        running.delete(thread.ended);
+        if (end.kind === "failed" && end.error.code === "GENERATION_FENCED") fenced++;
+      });
       return thread;
+    },
+    get fenced() {
+      return fenced;
     },
     async allEnded() {
       await Promise.all(running);

@@ -186,7 +186,8 @@ function lineageAfter(
   { generation, restored = "exact" }: ManifestFields,
 ): readonly Descent[] {
   const lineage = before?.lineage ?? [];
-  if (before?.generation === generation && lineage.length > 0) return lineage;
+  const isSame = before?.generation === generation && lineage.length > 0;
+  if (isSame && restored === "exact") return lineage;
   return [...lineage, { generation, from: before?.cut ?? 0, restored }].slice(-lineageMax);
 }
 

@@ -60,7 +60,7 @@ async function leavesOfParts(
 }
 
 /** The leaves of one part, as the device that wrote it told them (src/training/parts.ts). */
-async function leavesOfPart(
+export async function leavesOfPart(
   checkpoint: OpenCheckpoint,
   name: string,
   pace: Pace,

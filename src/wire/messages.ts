@@ -10,8 +10,12 @@
 //   checkpoint ──▶ coordinator    checkpoint.taken · committed
 //   checkpoint ──▶ device         device.save
 //   device ──▶ checkpoint         device.cut
+//   job ──▶ device                device.salvage
+//   device ──▶ job                device.remains
 //   checkpoint ──▶ writer         writer.save
 //   writer ──▶ checkpoint         part.saved
+//   checkpoint ──▶ bridge         buddy.keep
+//   bridge ──▶ checkpoint         buddy.kept
 //   coordinator ──▶ tier          tier.rest
 //   tier ──▶ coordinator          tier.rested
 //   joining process ──▶ hosts     host.announce · host.leave
@@ -59,6 +63,8 @@ const savedPart = z.object({
   base: z.array(z.object({ cut: step, generation: z.int().min(0), ...partFile })).readonly(),
   leaves: z.array(z.string()).readonly(),
 });
+
+const restoredBytes = z.object({ memoryBytes: z.int().min(0), storeBytes: z.int().min(0) });
 
 /** Rows of durable tables that need not be read from a checkpoint, or why there are none. */
 const foundRows = z.object({ rows: z.int().min(0), reason: z.string().optional() });
@@ -151,7 +157,14 @@ export const messages = defineMessages({
   "device.evaluate": z.object({ command }),
   "device.save": z.object({ command, cut: step, isBaseline: z.boolean() }),
   "device.pause": z.object({ command, afterStep: step }),
-  "device.ready": z.object({ device, step, arithmetic: z.string() }),
+  /** `restored`: where the bytes of the checkpoint came from, where there is one. */
+  /**
+   * The generation has failed: the device is to write what it has, `first` also what all have. It
+   * has done `step` of the run's `steps`.
+   */
+  "device.salvage": z.object({ first: device }),
+  "device.remains": z.object({ device, step, steps: step, parts: z.array(savedPart) }),
+  "device.ready": z.object({ device, step, arithmetic: z.string(), restored: restoredBytes }),
   "device.reached": z.object({
     command,
     device,
@@ -185,6 +198,15 @@ export const messages = defineMessages({
   /** The device has taken what it saves of the cut, in `stallMs`. */
   "device.cut": z.object({ command, device, cut: step, stallMs: z.number().min(0) }),
   "writer.save": z.object({ cut: step }),
+  /** A host is to have copies of the parts of this checkpoint that are its own, and its ward's. */
+  "buddy.keep": z.object({ manifest: z.unknown() }),
+  /** It has them, but for `missing` files; `bytes`: of all copies that it has. */
+  "buddy.kept": z.object({
+    host,
+    manifest: z.string(),
+    missing: z.int().min(0),
+    bytes: z.int().min(0),
+  }),
   /** The checkpoint whose manifest has this hash is committed, and no step comes after it. */
   "tier.rest": z.object({ command, manifest: z.string() }),
   "tier.rested": z.object({ command, device, kept: foundRows }),

@@ -65,15 +65,22 @@ export interface ConnectOptions extends Credentials {
  * @throws InvalidOptionError, InputUnusableError where the credentials are none
  */
 export async function connectNats(options: ConnectOptions): Promise<Transport> {
-  const servers = typeof options.servers === "string" ? [options.servers] : [...options.servers];
+  return new NatsTransport(await dialNats(options), addressOf(serversOf(options)), options);
+}
+
+/** The bare client, which outlives the broker too. @throws as `connectNats` */
+export async function dialNats(options: ConnectOptions): Promise<NatsConnection> {
+  const servers = serversOf(options);
   if (servers.length === 0) throw expected("servers", "a list of >= 1 addresses", servers);
-  const address = addressOf(servers);
-  const connection = await connectWithin(options, servers, {
+  return await connectWithin(options, servers, {
     ...authenticationOf(servers, options),
     name: options.name,
     ...survival,
   });
-  return new NatsTransport(connection, address, options);
+}
+
+function serversOf({ servers }: ConnectOptions): string[] {
+  return typeof servers === "string" ? [servers] : [...servers];
 }
 
 // A lost broker is noticed within 9 s where its socket does not tell, and dialled 5 times a second;

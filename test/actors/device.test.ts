@@ -24,7 +24,8 @@ function startDevice() {
   return { ...place, actor, ends, thread, types };
 }
 
-const ready = { type: "ready", step: 0, arithmetic: "reference-1" };
+const restored = { memoryBytes: 0, storeBytes: 0 };
+const ready = { type: "ready", step: 0, arithmetic: "reference-1", restored };
 const reached = {
   type: "reached",
   step: 10,

@@ -43,7 +43,8 @@ async function startRunning(overrides: Partial<Network> = {}, { joined = 0 } = {
   say(self, "host.prepared", { command: 1, plan: data });
   await pass(0);
   for (let index = 0; index < membership.devices; index++) {
-    say(self, "device.ready", { device: index, step: 0, arithmetic: "reference-1" });
+    const restored = { memoryBytes: 0, storeBytes: 0 };
+    say(self, "device.ready", { device: index, step: 0, arithmetic: "reference-1", restored });
   }
   await pass(0);
   return { ...place, membership, ends };

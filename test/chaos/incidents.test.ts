@@ -113,7 +113,7 @@ test("what fails in a generation after its first failure follows from it", (t) =
   for (const one of ["bridge:1", "bridge:1", "device:0"]) record.fail(1, lost(one), at(2));
   record.incidents.act("job:r1", "ended generation 1", at(3));
   record.fail(2, lost("device:2"), at(4)); // Another one, before the first was over.
-  record.recovered(3, 10, 4, at(5));
+  record.recovered(3, { fromStep: 10, seconds: 4, memoryBytes: 0, storeBytes: 0 }, at(5));
   t.deepEqual(
     events.map(({ type }) => type),
     ["run.incident", "run.incident", "run.recovered"],

@@ -11,6 +11,8 @@ export interface NatsServer extends AsyncDisposable {
   readonly url: string;
   /** Ends the server as a machine that fails does. */
   kill(): Promise<void>;
+  /** Has it stand still, connections open, until it is told to go on. */
+  signal(signal: "SIGSTOP" | "SIGCONT"): void;
 }
 
 const env = { ...process.env, PATH: `${process.env.PATH ?? ""}:/usr/sbin` };
@@ -48,7 +50,12 @@ export async function startNatsServer(flags: readonly string[] = []): Promise<Na
   };
   try {
     const url = await urlOf(server, directory);
-    return { url, kill: () => stop("SIGKILL"), [Symbol.asyncDispose]: () => stop("SIGTERM") };
+    return {
+      url,
+      kill: () => stop("SIGKILL"),
+      signal: (signal) => void server.kill(signal),
+      [Symbol.asyncDispose]: () => stop("SIGTERM"),
+    };
   } catch (error) {
     await stop("SIGKILL");
     throw error;

@@ -7,10 +7,12 @@
 export { Cluster, type ClusterOptions } from "./actors/cluster.ts";
 export { Host, type HostOptions } from "./actors/joined-host.ts";
 export type { HostRecord } from "./actors/membership.ts";
-export { Client, Run, type RunSummary } from "./actors/client.ts";
+export { Client, Run } from "./actors/client.ts";
+export type { RunLine, RunSummary } from "./actors/job-verbs.ts";
 export { type ConnectionOptions, connect } from "./actors/connect.ts";
 export type {
   CutRecord,
+  IncidentRecord,
   RepairedTable,
   RunEvent,
   RunResult,
@@ -18,6 +20,14 @@ export type {
   Staleness,
 } from "./actors/run-events.ts";
 export type { Incident } from "./actors/incident.ts";
+export type { ClusterReport, IncidentReport, RunReport } from "./actors/inspection.ts";
+export type {
+  ActorReport,
+  CreditReport,
+  MailboxReport,
+  ProcessReport,
+} from "./actors/process-report.ts";
+export type { Wait, WaitsFor } from "./actors/waits.ts";
 export { type LogOptions, logOptionLevels } from "./actors/process-log.ts";
 export type { LogLevel } from "./src/log.ts";
 export { type RunLogPage, readRunLog } from "./storage/run-log.ts";
@@ -28,6 +38,7 @@ export type { MissPoint } from "./src/planner/miss-curve.ts";
 
 // A job, as plain data ----
 export { type JobOptions, type JobSpec, jobJsonSchema, resolveJob } from "./src/job.ts";
+export { type Sweep, type SweptJob, sweepOf, sweptJobsOf } from "./src/sweep.ts";
 export {
   adagrad,
   adam,
@@ -91,7 +102,13 @@ export {
   restoreCheckpoint,
   type RestoreReport,
 } from "./storage/restore-checkpoint.ts";
-export type { Damage } from "./storage/checkpoint-store.ts";
+export {
+  type ProofLeaf,
+  type RunProof,
+  verifyRun,
+  type VerifyRunOptions,
+} from "./actors/verify-run.ts";
+export type { Damage, Descent } from "./storage/checkpoint-store.ts";
 
 // Metrics ----
 export { evaluate, type Metrics } from "./src/training/metrics.ts";
@@ -110,6 +127,8 @@ export { type Stage, stages } from "./src/planner/cost.ts";
 
 // Errors: compare `code`, never the message ----
 export * from "./src/errors.ts";
+export * from "./src/access-errors.ts";
+export * from "./src/proof-errors.ts";
 export * from "./src/root-errors.ts";
 export * from "./src/tier-errors.ts";
 
@@ -175,7 +194,15 @@ export {
   simulate,
 } from "./chaos/simulation/simulate.ts";
 
+// Before a run ----
+export { type Diagnosis, diagnose, type DoctorOptions } from "./actors/doctor.ts";
+export type { Check } from "./actors/doctor-checks.ts";
+export type { DeadlineLine } from "./src/deadlines.ts";
+
 // What the command line is made of, besides ----
+export { type NatsConfigOptions, natsConfig } from "./src/wire/nats-config.ts";
+export { type Tenants, tenantsOf } from "./src/wire/tenants.ts";
+export { userKey } from "./src/wire/credentials.ts";
 export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";
 export { buildNative } from "./src/kernels/build-native.ts";
 export { packageVersion } from "./actors/version.ts";

@@ -33,11 +33,21 @@ export const dataPlanSchema = z.object({
 /** The data of a run, prepared. */
 export type DataPlan = z.output<typeof dataPlanSchema>;
 
+/** A job in a message, checked as at the door: what is wrong with it makes the message none. */
+export const jobInMessage = z.unknown().transform((value, { addIssue }) => {
+  try {
+    return resolveJob(value);
+  } catch (error) {
+    addIssue(error instanceof Error ? error.message : String(error));
+    return z.NEVER;
+  }
+});
+
 /** Schema of `Assembly`, for its way over the wire: the job is checked as at the door. */
 export const assemblySchema = z.object({
   run: z.string(),
   generation: count,
-  job: z.unknown().transform(resolveJob),
+  job: jobInMessage,
   /** All devices, of all hosts. */
   devices: z.int().min(1),
   /** Whose they are, in the order of their ranks. */
@@ -49,6 +59,8 @@ export const assemblySchema = z.object({
   fromStep: count,
   /** The checkpoint of that cut. */
   manifest: manifestSchema.optional(),
+  /** Every so many-th step is traced on all devices; left out, none is. */
+  tracedEvery: z.int().min(1).optional(),
 });
 
 /** An assembly as it was checked. */

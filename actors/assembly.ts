@@ -10,9 +10,10 @@ import { type PipePlace, pipeCells } from "../src/exchange/byte-pipe.ts";
 import { abortCells, type Cells, cellWords } from "../src/exchange/cells.ts";
 import type { ExchangeShape } from "../src/exchange/exchange.ts";
 import { layoutOf } from "../src/exchange/layout.ts";
+import { openWaitNote, waitNotesBytes } from "../src/exchange/wait-notes.ts";
 import type { JobSpec } from "../src/job.ts";
 import { deviceCount, type Plan, planOfFile } from "../src/planner/shards.ts";
-import { savedBytesMax } from "../src/training/parts.ts";
+import { partsOfShards, savedBytesMax, shardsOf } from "../src/training/parts.ts";
 import { type Schedule, scheduleOf, windowStepsMax } from "../src/training/schedule.ts";
 import { meterWords } from "../src/training/step-meter.ts";
 import {
@@ -22,9 +23,12 @@ import {
   topologyOf,
 } from "../src/training/topology.ts";
 import type { Manifest } from "../storage/checkpoint-store.ts";
+import { type CopiesAtHand, copyCells } from "../storage/copied-layers.ts";
+import { Copies, filesOfParts, type NamedFile } from "../storage/copies.ts";
 import { type TierRingShape, tierRingBytes, tierRingCells } from "../storage/tiers/ring.ts";
 import { tierRingOf } from "../storage/tiers/shape.ts";
 import type { AssemblyRecord, DataPlan } from "./assembly-schema.ts";
+import type { Network } from "./mailbox.ts";
 
 export type { DataPlan, DatasetPlan } from "./assembly-schema.ts";
 
@@ -42,13 +46,16 @@ export function assemblyOf(from: {
   readonly step: number;
   readonly latest: Manifest | undefined;
   readonly sliceCounts: readonly number[] | undefined;
+  readonly network: Pick<Network, "tracedEvery">;
 }): Assembly {
   const { scope, job, hosts, plan, step, latest, sliceCounts } = from;
   if (plan === undefined) throw new RangeError("The data is not prepared");
   const devices = hosts.reduce((sum, host) => sum + host.devices, 0);
   const at = { data: plan, fromStep: step, manifest: latest };
   const slices = sliceCounts && { sliceCounts: [...sliceCounts] };
-  return { ...scope, job, devices, hosts: [...hosts], ...slices, ...at };
+  const { tracedEvery } = from.network;
+  const traced = tracedEvery === undefined ? {} : { tracedEvery };
+  return { ...scope, job, devices, hosts: [...hosts], ...slices, ...at, ...traced };
 }
 
 /** A host's part of a generation: the devices of ranks first .. first+count-1. */
@@ -86,12 +93,15 @@ export interface GenerationMemory {
   readonly exchange: SharedArrayBuffer;
   readonly ring: SharedArrayBuffer;
   readonly progress: SharedArrayBuffer;
+  /** What its threads wait for, where that takes long (src/exchange/wait-notes.ts). */
+  readonly waits: SharedArrayBuffer;
   /** Of each device of this host behind whose memory something lies: its ring (storage/tiers). */
   readonly tiers: Readonly<Record<number, SharedArrayBuffer>>;
   /** Of each device of this host: what it saves, on its way to its writer. */
   readonly saves: Readonly<Record<number, SharedArrayBuffer>>;
   /** Of each such device: its counts for the curves of the tables (src/training/tier-advice.ts). */
   readonly curves: Readonly<Record<number, SharedArrayBuffer>>;
+  readonly copies: CopiesAtHand;
 }
 
 /** What every thread derives from the assembly, each for itself. */
@@ -115,6 +125,8 @@ export interface Derived {
   tierCellBase(rank: number): number;
   writerOf(rank: number): number;
   writerCellBase(rank: number): number;
+  /** Of the copies that come from other hosts (storage/copied-layers.ts). */
+  readonly copyCellBase: number;
 }
 
 export function derive(assembly: Assembly): Derived {
@@ -143,6 +155,7 @@ export function derive(assembly: Assembly): Derived {
   const firstWriter = firstTier + (isTiered ? devices : 0);
   const batchCells = exchangeCells + ringLayoutOf(ringShape).cells;
   const writerCells = batchCells + (isTiered ? devices * tierRingCells : 0);
+  const copyCellBase = writerCells + devices * pipeCells;
   return {
     topology,
     schedule: scheduleOf({ samples: data.training.samples, batchSize, passes }),
@@ -153,7 +166,8 @@ export function derive(assembly: Assembly): Derived {
     readers,
     bridge,
     tierRings,
-    cells: writerCells + devices * pipeCells,
+    cells: copyCellBase + copyCells(filesMax(assembly)),
+    copyCellBase,
     tierOf: (rank) => firstTier + rank,
     tierCellBase: (rank) => batchCells + rank * tierRingCells,
     writerOf: (rank) => firstWriter + rank,
@@ -168,7 +182,55 @@ function planFor({ job, devices }: Assembly): Plan | undefined {
   return deviceCount(plan.devices) === devices ? plan : undefined;
 }
 
-export function allocate(assembly: Assembly, { first, count }: HostPlace): GenerationMemory {
+/** Whether the hosts have copies of each other's parts in their memory. */
+export function hasBuddies({
+  job,
+  hosts,
+}: {
+  readonly job: JobSpec;
+  readonly hosts: readonly unknown[];
+}): boolean {
+  return hosts.length > 1 && job.checkpoint.buddyBytes > 0;
+}
+
+/** Whether a generation that has failed leaves something: then it is salvaged (salvaging.ts). */
+export function isSalvaged({
+  job,
+  hosts,
+}: {
+  readonly job: JobSpec;
+  readonly hosts: readonly { readonly devices: number }[];
+}): boolean {
+  const devices = hosts.reduce((sum, host) => sum + host.devices, 0);
+  return job.checkpoint.partial !== undefined && devices > 1;
+}
+
+/** Files that may be awaited from other hosts. */
+function filesMax(assembly: Assembly): number {
+  if (!hasBuddies(assembly)) return 0;
+  const parts = assembly.manifest?.parts ?? [];
+  return parts.reduce((sum, { base }) => sum + 1 + base.length, 0);
+}
+
+/** The files that the devices of a host restore from, in the order in which they do. */
+export function filesOfHost(
+  { topology }: Derived,
+  { first, count }: HostPlace,
+  manifest: Manifest,
+): NamedFile[] {
+  const names = manifest.parts.map(({ name }) => name);
+  const ranks = Array.from({ length: count }, (_, i) => first + i);
+  const shards = ranks.flatMap((rank) => shardsOf(topology, rank));
+  return filesOfParts(manifest, partsOfShards(topology, shards, names));
+}
+
+/** `copies`: those that the host has. */
+export function allocate(
+  assembly: Assembly,
+  place: HostPlace,
+  copies: Copies = new Copies(0),
+): GenerationMemory {
+  const { first, count } = place;
   const derived = derive(assembly);
   const { exchangeShape, ringShape, cells, participants, tierRings, topology } = derived;
   const { bufferBytes } = assembly.job.checkpoint;
@@ -191,12 +253,38 @@ export function allocate(assembly: Assembly, { first, count }: HostPlace): Gener
     exchange: new SharedArrayBuffer(layoutOf(exchangeShape).bytes),
     ring: new SharedArrayBuffer(ring.bytes),
     progress: new SharedArrayBuffer(progressBytes(assembly.devices)),
+    waits: new SharedArrayBuffer(waitNotesBytes(participants)),
     tiers,
     saves,
     curves,
+    copies: copiesAtHand(assembly, filesOfManifest(assembly, derived, place), copies),
   };
   progressOver(memory, assembly.devices).pause.fill(-1);
   return memory;
+}
+
+function filesOfManifest(
+  { manifest }: Assembly,
+  derived: Derived,
+  place: HostPlace,
+): readonly NamedFile[] {
+  return manifest === undefined ? [] : filesOfHost(derived, place, manifest);
+}
+
+function copiesAtHand(
+  assembly: Assembly,
+  files: readonly NamedFile[],
+  copies: Copies,
+): CopiesAtHand {
+  const here = files.flatMap((file) => copies.get(file) ?? []);
+  const others = files.filter((file) => copies.get(file) === undefined);
+  let room = hasBuddies(assembly) ? copies.bytesMax - copies.bytes : 0;
+  const awaited = others.flatMap((file) => {
+    if (file.bytes > room) return [];
+    room -= file.bytes;
+    return [{ ...file, memory: new SharedArrayBuffer(file.bytes) }];
+  });
+  return { here, awaited, filled: new SharedArrayBuffer(4 * awaited.length) };
 }
 
 /** The pipe from a device to its writer, as one of the two sees it through its cells. */
@@ -239,6 +327,7 @@ export function openCells(
     participants: derive(assembly).participants,
     participant,
     generation: assembly.generation,
+    note: openWaitNote(memory.waits, participant),
     ...options,
   });
 }

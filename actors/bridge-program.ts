@@ -1,17 +1,17 @@
 // The program of a bridge's thread: carries the exchange between this host and the others of its
-// generation, over a connection of its own, until the generation ends.
+// generation, over a connection of its own, and copies of checkpoints, until the generation ends.
 
 import type { Clock } from "../src/clock.ts";
-import { PeerLostError } from "../src/errors.ts";
+import { GenerationAbortedError, PeerLostError } from "../src/errors.ts";
 import { createBridge } from "../src/exchange/bridge.ts";
 import type { Cells } from "../src/exchange/cells.ts";
 import type { Transport } from "../src/wire/transport.ts";
-import { type Assembly, abort, derive, type GenerationMemory } from "./assembly.ts";
+import type { PartCopy } from "../storage/copies.ts";
+import { type Assembly, abort, derive, type GenerationMemory, hasBuddies } from "./assembly.ts";
+import { type CopyCommand, type CopyReport, runCopying } from "./copying.ts";
 import type { Connection } from "./mailbox.ts";
 
-export interface BridgeReport {
-  readonly type: "ready";
-}
+export type BridgeReport = { readonly type: "ready" } | CopyReport;
 
 /** What a bridge's thread is started with. */
 export interface BridgeTask {
@@ -22,6 +22,8 @@ export interface BridgeTask {
   readonly index: number;
   readonly cluster: string;
   readonly connection: Connection;
+  /** Copies that this host has of the parts of checkpoints. */
+  readonly copies: readonly PartCopy[];
 }
 
 /** What a bridge's program needs of the world. */
@@ -31,6 +33,7 @@ export interface BridgePorts {
   readonly cells: Cells;
   /** A connection of its own. */
   dial(connection: Connection, name: string): Promise<Transport>;
+  take(): CopyCommand | undefined;
   tell(report: BridgeReport): void;
 }
 
@@ -39,8 +42,8 @@ export interface BridgePorts {
  * @throws PeerLostError naming the host that is not heard, and what else ends a bridge
  */
 export async function runBridge(
-  { assembly, memory, index, cluster, connection }: BridgeTask,
-  { clock, cells, dial, tell }: BridgePorts,
+  { assembly, memory, index, cluster, connection, copies }: BridgeTask,
+  { clock, cells, dial, take, tell }: BridgePorts,
 ): Promise<void> {
   const { exchangeShape } = derive(assembly);
   const { run, generation } = assembly;
@@ -57,9 +60,12 @@ export async function runBridge(
     abort: () => abort(assembly, memory),
   });
   void bridge.ready.then(() => tell({ type: "ready" }));
+  const place = { assembly, memory, position: index, cluster, transport, clock, cells, copies };
+  const copying = hasBuddies(assembly) ? [runCopying({ ...place, take, tell })] : [];
   try {
-    await bridge.run();
+    await Promise.race([bridge.run(), ...copying]);
   } catch (error) {
+    if (error instanceof GenerationAbortedError) return;
     throw error instanceof PeerLostError ? named(error, assembly) : error;
   } finally {
     await transport.close();

@@ -3,14 +3,22 @@
 //
 //   opening ──it listens──▶ carrying
 //   any ──thread ended──▶ error: the generation is over (law 3)
+//
+// Takes   buddy.keep
+// Tells   the checkpoint coordinator: buddy.kept
 
-import { fromCallback, sendParent, setup } from "xstate";
+import { enqueueActions, fromCallback, sendParent, setup } from "xstate";
+import { FrameCorruptError } from "../src/errors.ts";
+import { ringDoorbell } from "../src/exchange/cells.ts";
 import type { Launcher, ThreadEnd } from "../src/launcher.ts";
-import type { Assembly, GenerationMemory } from "./assembly.ts";
+import type { Copies } from "../storage/copies.ts";
+import { manifestSchema } from "../storage/manifest.ts";
+import { type Assembly, derive, type GenerationMemory } from "./assembly.ts";
 import type { BridgeReport } from "./bridge-program.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
+import type { CopyCommand } from "./copying.ts";
 import { downWithChildren } from "./down-with-children.ts";
-import { listening } from "./listening.ts";
+import { listening, type MessageEvent } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { lossOf } from "./thread-end.ts";
 
@@ -21,6 +29,8 @@ export interface BridgeInput {
   readonly memory: GenerationMemory;
   /** Of this host among those of the generation. */
   readonly position: number;
+  /** Those of this host. Files pass through the thread's port, and through no event. */
+  readonly copies: Copies;
 }
 
 export interface BridgeContext extends BridgeInput {
@@ -28,21 +38,45 @@ export interface BridgeContext extends BridgeInput {
   readonly name: string;
 }
 
+type Kept = Extract<BridgeReport, { type: "kept" }>;
+
 type BridgeEvent =
   | { readonly type: "thread.ready" }
+  | { readonly type: "thread.kept"; readonly kept: Pick<Kept, "manifest" | "missing"> }
+  | MessageEvent<"buddy.keep">
   | { readonly type: "thread.ended"; readonly end: ThreadEnd }
   | ThrowEvent;
 
 const entry = new URL("./thread-entry.js", import.meta.url);
 
-const threadLogic = fromCallback<{ type: string }, BridgeContext>(({ input, sendBack }) => {
-  const { network, assembly, memory, position, launcher, name } = input;
+type ThreadCommand = { readonly type: "command"; readonly command: CopyCommand };
+
+const threadLogic = fromCallback<ThreadCommand, BridgeContext>(({ input, sendBack, receive }) => {
+  const { network, assembly, memory, position, launcher, name, copies } = input;
   const { cluster, connection } = network;
-  const task = { program: "bridge", assembly, memory, index: position, cluster, connection };
-  const thread = launcher.start<never, BridgeReport>(entry, task, name.replace(":", "-"));
-  thread.onReport(() => sendBack({ type: "thread.ready" }));
+  const place = { assembly, memory, index: position, cluster, connection };
+  const task = { program: "bridge", ...place, copies: copies.all() };
+  const thread = launcher.start<CopyCommand, BridgeReport>(entry, task, name.replace(":", "-"));
+  const words = new Int32Array(memory.words);
+  const { bridge } = derive(assembly);
+  const send = (command: CopyCommand) => {
+    thread.send(command);
+    ringDoorbell(words, bridge);
+  };
+  const forget = copies.onPut((copy) => send({ type: "copy", copy }));
+  receive(({ command }) => send(command));
+  thread.onReport((report) => {
+    if (report.type === "ready") return sendBack({ type: "thread.ready" });
+    if (report.type === "copy") return copies.put(report.copy);
+    copies.retain(report.files, report.cut);
+    const { manifest, missing } = report;
+    sendBack({ type: "thread.kept", kept: { manifest, missing } });
+  });
   void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
-  return () => thread.kill();
+  return () => {
+    forget();
+    thread.kill();
+  };
 });
 
 const machine = setup({
@@ -50,6 +84,20 @@ const machine = setup({
   actors: { listening, thread: threadLogic },
   actions: {
     throwInjected,
+    keep: enqueueActions(({ event, context, enqueue }) => {
+      if (event.type !== "buddy.keep") return;
+      const { data: manifest, error } = manifestSchema.safeParse(event.body.manifest);
+      if (manifest === undefined) {
+        context.network.onCorrupt(new FrameCorruptError("buddy.keep", error.message));
+      } else {
+        enqueue.sendTo("thread", { type: "command", command: { type: "keep", manifest } });
+      }
+    }),
+    tellKept: ({ context: { mailbox, copies }, event }) => {
+      if (event.type !== "thread.kept") return;
+      const body = { host: mailbox.self.index, bytes: copies.bytes, ...event.kept };
+      mailbox.tell({ role: "checkpoint", index: 0 }, "buddy.kept", body);
+    },
     lose: ({ context, event }) => {
       if (event.type === "thread.ended") throw lossOf(event.end, context.name);
     },
@@ -66,10 +114,12 @@ const machine = setup({
   },
   invoke: [
     { src: "listening", input: ({ context }) => context },
-    { src: "thread", input: ({ context }) => context },
+    { src: "thread", id: "thread", input: ({ context }) => context },
   ],
   on: {
     "thread.ended": { actions: "lose" },
+    "thread.kept": { actions: "tellKept" },
+    "buddy.keep": { actions: "keep" },
     "chaos.throw": { actions: "throwInjected" },
   },
   initial: "opening",

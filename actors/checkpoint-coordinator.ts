@@ -9,24 +9,34 @@
 //   C1. The manifest is written when every part of the job is on disk, and only by this generation.
 //   C2. Parts of another cut are not counted.
 //   C3. One checkpoint at a time: who asks for the next one is not answered before this is there.
+//
+// Beside this, where there are several hosts, it has them make copies of the newest checkpoint in
+// their memory (storage/copies.ts): nobody waits for them.
 
-import { assign, fromPromise, setup } from "xstate";
+import { assign, type ErrorActorEvent, enqueueActions, fromPromise, setup } from "xstate";
+import { deadlinesOf } from "../src/deadlines.ts";
 import { StepTimeoutError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import { digestOf, missingParts } from "../src/training/part-names.ts";
 import { needsBaseline } from "../storage/baselines.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
 import type { SavedPart } from "../storage/saving.ts";
+import { hasBuddies } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { listening, type MessageEvent } from "./listening.ts";
-import { type Mailbox, type Network, openMailbox, type RunScope } from "./mailbox.ts";
+import { ask, type Mailbox, type Network, openMailbox, type RunScope } from "./mailbox.ts";
+import { devicesOf, type HostShare } from "./membership.ts";
+import type { RunRecord } from "./run-record.ts";
+import { waiting } from "./waits.ts";
 
 export interface CheckpointCoordinatorInput {
   readonly network: Network;
   readonly scope: RunScope;
   readonly job: JobSpec;
-  readonly devices: number;
+  /** Whose devices save, in the order of their ranks. */
+  readonly hosts: readonly HostShare[];
+  readonly record: RunRecord;
   readonly store: CheckpointStore;
   /** The newest checkpoint of the chain. */
   readonly latest: Manifest | undefined;
@@ -36,24 +46,55 @@ export interface CheckpointCoordinatorInput {
 
 export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput {
   readonly mailbox: Mailbox;
+  readonly devices: number;
   readonly cut: MessageEvent<"checkpoint.cut">["body"] | undefined;
   /** For each device that has taken the cut, how long that took. */
   readonly stalls: ReadonlyMap<number, number>;
   readonly parts: ReadonlyMap<string, SavedPart>;
+  /** Devices whose writers have saved their parts. */
+  readonly saved: ReadonlySet<number>;
+  /** Since when devices or writers are waited for. */
+  readonly waitsSinceMs: number;
   /** The last checkpoint. */
   readonly committed: MessageEvent<"checkpoint.committed">["body"] | undefined;
 }
 
 type CheckpointEvent =
   | MessageEvent<"checkpoint.cut" | "checkpoint.commit" | "device.cut" | "part.saved">
+  | ErrorActorEvent<unknown, "copying">
   | ThrowEvent;
 
 /** How often devices and writers are asked again. */
 const repeatMs = 1000;
 
-/** Step deadlines until all devices must have taken a cut, and until its parts must be on disk. */
-const takenDeadlines = 10;
-const savedDeadlines = 60;
+/** Step deadlines until the hosts must have their copies; without them, the store is read. */
+const copiedDeadlines = 10;
+
+/** Has all hosts make their copies of the newest checkpoint: run.buddies. */
+const copying = fromPromise<void, CheckpointCoordinatorContext>(async ({ input, signal }) => {
+  const { network, mailbox, hosts, latest, job, scope, record } = input;
+  if (latest === undefined) return;
+  const { sha256, cut } = latest;
+  const answers = await ask({
+    network,
+    mailbox,
+    to: hosts.map(({ host }) => ({ role: "bridge", index: host })),
+    type: "buddy.keep",
+    body: { manifest: latest },
+    answer: (message) => {
+      if (message.type !== "buddy.kept" || message.body.manifest !== sha256) return undefined;
+      const from = hosts.findIndex(({ host }) => host === message.body.host);
+      return from < 0 ? undefined : { from, answer: message.body };
+    },
+    deadlineMs: copiedDeadlines * job.stepDeadlineMs,
+    signal,
+  });
+  const sum = (of: (answer: (typeof answers)[number]) => number) =>
+    answers.reduce((total, one) => total + of(one), 0);
+  const missing = sum((one) => one.missing);
+  const bytes = sum((one) => one.bytes);
+  record.append(scope.generation, { type: "run.buddies", step: cut, missing, bytes });
+});
 
 const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ input }) => {
   const { store, scope, job, cut, parts, createdBy } = input;
@@ -82,21 +123,28 @@ const machine = setup({
     input: CheckpointCoordinatorInput;
     events: CheckpointEvent;
   },
-  actors: { listening, committing },
+  actors: { listening, committing, copying, waiting },
   delays: {
     repeatMs,
     // A cut is many steps' worth of bytes.
-    takenMs: ({ context }) => takenDeadlines * context.job.stepDeadlineMs,
+    takenMs: ({ context }) => deadlinesOf(context.job).taken,
     // And a disk is slower than memory; nobody waits for it meanwhile.
-    savedMs: ({ context }) => savedDeadlines * context.job.stepDeadlineMs,
+    savedMs: ({ context }) => deadlinesOf(context.job).saved,
   },
   actions: {
     throwInjected,
+    copy: enqueueActions(({ context, enqueue }) => {
+      if (context.latest === undefined || !hasBuddies(context)) return;
+      enqueue.stopChild("copying");
+      enqueue.spawnChild("copying", { id: "copying", input: context });
+    }),
     begin: assign({
       cut: ({ context, event }) => (event.type === "checkpoint.cut" ? event.body : context.cut),
       parts: new Map(),
+      saved: new Set(),
       stalls: new Map(),
     }),
+    noteSince: assign({ waitsSinceMs: ({ context }) => context.network.clock.now() }),
     askDevices: ({ context }) => {
       const { mailbox, cut, devices, job, latest } = context;
       if (cut === undefined) return;
@@ -133,6 +181,10 @@ const machine = setup({
         const { parts } = event.body;
         return new Map([...context.parts, ...parts.map((part) => [part.name, part] as const)]);
       },
+      saved: ({ context, event }) =>
+        event.type === "part.saved" && event.body.cut === context.cut?.cut
+          ? new Set([...context.saved, event.body.device])
+          : context.saved,
     }),
     tellCommitted: ({ context }) => {
       if (context.committed === undefined) return;
@@ -142,11 +194,11 @@ const machine = setup({
     giveUpDevices: ({ context: { devices, stalls, cut, job } }) => {
       const late = Array.from({ length: devices }, (_, i) => i).filter((i) => !stalls.has(i));
       const wait = `devices ${late.join(", ")} to take cut ${cut?.cut}`;
-      throw new StepTimeoutError(wait, takenDeadlines * job.stepDeadlineMs);
+      throw new StepTimeoutError(wait, deadlinesOf(job).taken);
     },
     giveUpWriters: ({ context }) => {
       const wait = `the parts ${missingOf(context).join(", ")} of cut ${context.cut?.cut}`;
-      throw new StepTimeoutError(wait, savedDeadlines * context.job.stepDeadlineMs);
+      throw new StepTimeoutError(wait, deadlinesOf(context.job).saved);
     },
   },
   guards: {
@@ -162,14 +214,20 @@ const machine = setup({
   context: ({ input }) => ({
     ...input,
     mailbox: openMailbox(input.network, input.scope, { role: "checkpoint", index: 0 }),
+    devices: devicesOf(input.hosts),
     cut: undefined,
     stalls: new Map(),
     parts: new Map(),
+    saved: new Set(),
+    waitsSinceMs: 0,
     committed: undefined,
   }),
   invoke: { src: "listening", input: ({ context }) => context },
+  entry: "copy",
   on: {
     "chaos.throw": { actions: "throwInjected" },
+    // Copies spare reading the store, and nothing else: the next commit asks for them again.
+    "xstate.error.actor.copying": {},
     "part.saved": { actions: "collect" },
     "checkpoint.commit": { guard: "isCommitted", actions: "tellCommitted" },
     "checkpoint.cut": { guard: "isTaken", actions: "tellTaken" },
@@ -185,6 +243,7 @@ const machine = setup({
       },
     },
     taking: {
+      entry: "noteSince",
       initial: "waiting",
       always: { guard: "isTakenByAll", target: "collecting", actions: "tellTaken" },
       on: { "device.cut": { actions: "noteTaken" }, "checkpoint.cut": {} },
@@ -192,16 +251,19 @@ const machine = setup({
       states: {
         waiting: {
           entry: "askDevices",
+          invoke: { src: "waiting", input: ({ context }) => deviceWait(context) },
           after: { repeatMs: { target: "waiting", reenter: true } },
         },
       },
     },
     collecting: {
+      entry: "noteSince",
       initial: "waiting",
       always: { guard: "isComplete", target: "committing" },
       after: { savedMs: { actions: "giveUpWriters" } },
       states: {
         waiting: {
+          invoke: { src: "waiting", input: ({ context }) => writerWait(context) },
           after: { repeatMs: { target: "waiting", reenter: true, actions: "askWriters" } },
         },
       },
@@ -223,6 +285,7 @@ const machine = setup({
               }),
             }),
             "tellCommitted",
+            "copy",
           ],
         },
       },
@@ -232,6 +295,33 @@ const machine = setup({
 
 function missingOf({ parts, job }: CheckpointCoordinatorContext): string[] {
   return missingParts(parts.keys(), job.model.tables);
+}
+
+function deviceWait(context: CheckpointCoordinatorContext) {
+  const whom = ranksOf(context).filter((rank) => !context.stalls.has(rank));
+  return waitOf(
+    context,
+    whom.map((rank) => `device:${rank}`),
+    `its cut ${context.cut?.cut}`,
+  );
+}
+
+function writerWait(context: CheckpointCoordinatorContext) {
+  const whom = ranksOf(context).filter((rank) => !context.saved.has(rank));
+  return waitOf(
+    context,
+    whom.map((rank) => `writer:${rank}`),
+    `its parts of cut ${context.cut?.cut}`,
+  );
+}
+
+function waitOf(context: CheckpointCoordinatorContext, whom: readonly string[], what: string) {
+  const { network, scope, waitsSinceMs: sinceMs } = context;
+  return { network, run: scope.run, who: "checkpoint:0", whom, what, sinceMs };
+}
+
+function ranksOf({ devices }: CheckpointCoordinatorContext): number[] {
+  return Array.from({ length: devices }, (_, rank) => rank);
 }
 
 /** As drawn above; its children end with it. */

@@ -5,12 +5,14 @@ import type { Clock } from "../src/clock.ts";
 import { type ErrorRecord, RemoteError, RequestFailedError } from "../src/errors.ts";
 import { type JobOptions, resolveJob } from "../src/job.ts";
 import { decodeBody, encodeBody } from "../src/wire/body.ts";
-import { eventsSubject, jobsSubject } from "../src/wire/subjects.ts";
+import { eventsSubject, inspectSubject, jobsSubject } from "../src/wire/subjects.ts";
 import type { Transport } from "../src/wire/transport.ts";
 import { type LoadOptions, loadModel } from "../storage/load-model.ts";
 import type { Model } from "../storage/model.ts";
-import type { JobVerb } from "./job-service.ts";
-import type { RunEvent, RunResult, RunStatus } from "./run-events.ts";
+import type { ClusterReport } from "./inspection.ts";
+import type { JobVerb, ReplyOf, RunLine, RunSummary } from "./job-verbs.ts";
+import type { RunEvent, RunResult } from "./run-events.ts";
+import { checkpointDeadlines } from "./serve-jobs.ts";
 
 /** Longest wait for an answer of the job service; asked again meanwhile, as frames may be lost. */
 const answerMs = 10_000;
@@ -18,16 +20,6 @@ const attempts = 5;
 
 /** How often a follower looks for events that were lost on their way. */
 const lookMs = 1000;
-
-export interface RunSummary {
-  readonly run: string;
-  readonly name: string;
-  /** Whose it is; left out: of whoever runs the cluster. */
-  readonly tenant?: string;
-  readonly status: RunStatus;
-  readonly result?: RunResult;
-  readonly error?: ErrorRecord;
-}
 
 interface ClientOptions {
   readonly transport: Transport;
@@ -58,7 +50,7 @@ export class Client {
     resolveJob(job); // A wrong option is told here, before anything travels.
     // Asked again under one key, a submission whose answer was lost is not a second run.
     const key = options.key ?? `${this.#transport.address}-${this.#clock.now()}-${serial++}`;
-    const { run } = await this.request<{ run: string }>("submit", { job, key });
+    const { run } = await this.request("submit", { job, key });
     return this.run(run);
   }
 
@@ -74,18 +66,40 @@ export class Client {
   }
 
   /** All runs that the cluster remembers. */
-  async list(): Promise<RunSummary[]> {
-    return (await this.request<{ runs: RunSummary[] }>("list", {})).runs;
+  async list(): Promise<RunLine[]> {
+    return (await this.request("list", {})).runs;
   }
 
-  /** One question to the job service. @throws RemoteError, RequestFailedError */
-  async request<Answer>(verb: JobVerb, body: unknown): Promise<Answer> {
-    const subject = jobsSubject(this.#cluster, verb, this.#tenant);
+  /**
+   * What the cluster is doing: its runs, and the actors, mailboxes, credits and tiers of all its
+   * processes. For whoever runs the cluster. @throws RemoteError, RequestFailedError
+   */
+  inspect(): Promise<ClusterReport> {
+    return this.#ask(inspectSubject(this.#cluster, "all"), {});
+  }
+
+  /**
+   * One question to the job service, which takes up to `patienceMs` to answer it.
+   * @throws RemoteError, RequestFailedError
+   */
+  request<Verb extends JobVerb>(
+    verb: Verb,
+    body: unknown,
+    patienceMs?: number,
+  ): Promise<ReplyOf<Verb>> {
+    return this.#ask(jobsSubject(this.#cluster, verb, this.#tenant), body, patienceMs);
+  }
+
+  async #ask<Answer>(
+    subject: string,
+    body: unknown,
+    patienceMs = answerMs / attempts,
+  ): Promise<Answer> {
     const { payload, headers } = encodeBody(body, "application/json");
     const startMs = this.#clock.now();
     for (;;) {
       try {
-        const options = { headers, deadlineMs: answerMs / attempts };
+        const options = { headers, deadlineMs: patienceMs };
         const frame = await this.#transport.request(subject, payload, options);
         const answer = decodeBody(frame) as Answer & { error?: ErrorRecord };
         const isRefused = typeof answer.error === "object" && !("status" in answer);
@@ -94,8 +108,9 @@ export class Client {
         }
         return answer;
       } catch (error) {
-        if (!(error instanceof RequestFailedError)) throw error;
-        if (this.#clock.now() - startMs >= answerMs) throw error;
+        const isLater = error instanceof RemoteError && error.code === "TOO_MANY_REQUESTS";
+        if (!isLater && !(error instanceof RequestFailedError)) throw error;
+        if (this.#clock.now() - startMs >= Math.max(answerMs, patienceMs)) throw error;
         await new Promise<void>((resume) => {
           this.#clock.after(answerMs / attempts / 4, resume);
         });
@@ -134,6 +149,31 @@ export class Run {
     return this.#client.request("status", { run: this.run });
   }
 
+  /**
+   * Has it let go of its devices after the current step, with a checkpoint, until it is resumed.
+   * Resolves when the cluster has taken it; run.paused tells when it is done. @throws RemoteError
+   */
+  async pause(): Promise<void> {
+    await this.#client.request("pause", { run: this.run });
+  }
+
+  /** Has it go on, with the same bits, when it is its turn again. @throws RemoteError */
+  async resume(): Promise<void> {
+    await this.#client.request("resume", { run: this.run });
+  }
+
+  /**
+   * Has it make a checkpoint after the current step, besides those of its job; resolves once it is
+   * there. @throws RemoteError where it is not running, or ends before
+   */
+  async checkpoint(): Promise<{ readonly step: number; readonly digest: string }> {
+    const { stepDeadlineMs } = await this.status();
+    const patienceMs = checkpointDeadlines * stepDeadlineMs;
+    const request = { run: this.run };
+    const { step, digest } = await this.#client.request("checkpoint", request, patienceMs);
+    return { step, digest };
+  }
+
   /** Stops it after the current step, with a checkpoint from which it can go on. */
   async cancel(): Promise<void> {
     await this.#client.request("cancel", { run: this.run });
@@ -167,7 +207,7 @@ export class Run {
         const missing = !arrived.has(next);
         if (missing) {
           const request = { run: this.run, since: next };
-          const { events } = await this.#client.request<{ events: RunEvent[] }>("events", request);
+          const { events } = await this.#client.request("events", request);
           for (const event of events) arrived.set(event.seq, event);
           // A root that took the run up goes on with later numbers; old events are forgotten.
           next = Math.max(next, events[0]?.seq ?? next);

@@ -20,15 +20,21 @@ import { checkOptions, expected } from "../src/options.ts";
 import { encodeBody } from "../src/wire/body.ts";
 import { type BrokerThread, startBrokerThread } from "../src/wire/broker/broker-thread.ts";
 import { credentialOptions } from "../src/wire/credentials.ts";
+import type { Register } from "../src/wire/register.ts";
 import { eventsSubject } from "../src/wire/subjects.ts";
-import { Client, type Run, type RunSummary } from "./client.ts";
-import { logEvent, logIncident } from "./event-lines.ts";
+import { tenantsOptions } from "../src/wire/tenants.ts";
+import { Client, type Run } from "./client.ts";
+import { logEvent } from "./event-lines.ts";
 import type { Incident } from "./incident.ts";
+import { rootOptions } from "./job-paths.ts";
+import type { RunLine } from "./job-verbs.ts";
+import { openLeaseRegister } from "./lease-place.ts";
 import { LeasedRoot } from "./leased-root.ts";
 import type { Network } from "./mailbox.ts";
 import { type HostRecord, Membership } from "./membership.ts";
 import { openNetwork, type World } from "./network.ts";
-import { type LogOptions, openProcessLog } from "./process-log.ts";
+import { type Observer, openObserver, tracingOptions } from "./observer.ts";
+import type { LogOptions } from "./process-log.ts";
 import { Registry } from "./registry.ts";
 import { intensity, Root } from "./root.ts";
 import type { PublishEvent } from "./run-record.ts";
@@ -55,7 +61,8 @@ const clusterOptions = z.strictObject({
     .default("c1"),
   /**
    * Several processes may be started with the same lease: one leads, the others stand by, and one
-   * of them leads when it is gone. It lies in a directory that all of them see.
+   * of them leads when it is gone. It has a directory that all of them see, and is kept in NATS
+   * where the server has JetStream.
    */
   lease: z
     .strictObject({
@@ -64,6 +71,23 @@ const clusterOptions = z.strictObject({
       ms: z.int().min(100).max(600_000).default(2500),
     })
     .optional(),
+  /**
+   * Where the queue lies, so that its runs outlive this process: whoever is started with it again
+   * has them. Left out: they end with it; under a lease they lie beside that.
+   */
+  state: z
+    .strictObject({
+      directory: z.string().min(1),
+      /** `auto`: as it was begun; else RocksDB, where there is a binary of it. @default "auto" */
+      store: z.enum(["auto", "rocksdb", "file"]).default("auto"),
+    })
+    .optional(),
+  /** Directories that the paths of jobs must lie in. Left out: any that its processes may use. */
+  roots: rootOptions.prefault({}),
+  /** Who shares the cluster, as `osiris nats-config` takes it: here, how much each may ask. */
+  tenants: tenantsOptions.default({}),
+  /** Where traces of steps go. @default nothing is traced */
+  tracing: tracingOptions.optional(),
   /** Whether actors may be told to throw. For tests and the chaos harness. @default false */
   faultsAllowed: z.boolean().default(false),
 });
@@ -106,19 +130,21 @@ export class Cluster implements AsyncDisposable {
   readonly #root: Root | LeasedRoot;
   #broker: BrokerThread | undefined;
   #isClosed = false;
-  readonly #onIncident: (incident: Incident) => void;
+  readonly #observer: Observer;
 
   private constructor(parts: {
+    readonly observer: Observer;
     options: z.output<typeof clusterOptions>;
     broker: BrokerThread | undefined;
     network: Network;
+    register: Register | undefined;
     launcher: Launcher;
-    onIncident: (incident: Incident) => void;
     onHosts: (hosts: readonly HostRecord[]) => void;
     onStandby: (leader: string) => void;
   }) {
-    const { options, broker, network, launcher, onIncident, onHosts, onStandby } = parts;
-    const { name: cluster, devices, lease } = options;
+    const { options, broker, network, register, launcher, observer, onHosts, onStandby } = parts;
+    const { incident: onIncident } = observer;
+    const { name: cluster, devices, lease, state, roots, tenants } = options;
     const { transport } = network;
     this.url = broker?.url ?? options.nats ?? "";
     this.token = tokenOf(broker) ?? options.token;
@@ -126,7 +152,7 @@ export class Cluster implements AsyncDisposable {
     this.devices = devices;
     this.network = network;
     this.#broker = broker;
-    this.#onIncident = onIncident;
+    this.#observer = observer;
     this.#membership = membershipOf(options);
     this.#membership.onChange(() => {
       network.log.write("info", "hosts", { actor: "hosts:0", hosts: this.hosts });
@@ -140,14 +166,13 @@ export class Cluster implements AsyncDisposable {
       over.transport.publish(eventsSubject(cluster, event.run, tenant), payload, { headers });
     };
     this.client = new Client({ transport, cluster, clock: realClock });
-    this.#launcher = rememberThreads(launcher, ({ line }) => {
-      network.log.write(line.level, line.message, line.fields);
-    });
+    this.#launcher = rememberThreads(launcher, observer.observe);
     const common = {
       network,
       devices,
       launcher: this.#launcher,
       membership: this.#membership,
+      access: { roots, tenants },
       createdBy: `osiris on ${hostname()}, process ${process.pid}`,
       onIncident,
     };
@@ -160,21 +185,25 @@ export class Cluster implements AsyncDisposable {
       onLost = reject;
     });
     this.lost.catch(() => {}); // Whoever does not look sees a cluster that does nothing.
-    if (lease === undefined) {
+    if (lease === undefined && state === undefined) {
       const registry = new Registry(prefix, (...told) => publish(network, ...told));
       this.#root = new Root({ ...common, registry });
       onLeading();
     } else {
-      const { directory, ms: leaseMs } = lease;
-      const forLease = { directory, leaseMs, prefix, publish, onStandby, onLeading, onLost };
-      this.#root = new LeasedRoot({ ...common, ...forLease });
+      // RocksDB lets one process in, and a standby must pass one that only stands still.
+      const journal = lease === undefined ? (state?.store ?? "auto") : "file";
+      const { directory, ms: leaseMs } = lease ?? { directory: state?.directory ?? "", ms: 2500 };
+      const forLease = { directory, register, leaseMs, journal, prefix, publish };
+      const told = { onStandby, onLeading, onLost };
+      this.#root = new LeasedRoot({ ...common, ...forLease, ...told });
     }
     if (broker !== undefined) this.#watchBroker(broker, options);
   }
 
   /**
    * Brings a cluster up: the embedded broker, or a connection to `nats`, and the actors.
-   * @throws InvalidOptionError, TransportLostError where the broker cannot be reached
+   * @throws InvalidOptionError, TransportLostError where the broker cannot be reached,
+   * InputUnusableError where the lease cannot be kept
    */
   static async start(given: ClusterOptions = {}): Promise<Cluster> {
     const {
@@ -183,7 +212,7 @@ export class Cluster implements AsyncDisposable {
       onStandby = () => {},
       launcher = workerLauncher,
       world,
-      log: logOptions,
+      log,
       ...plain
     } = given;
     const options = checkOptions(clusterOptions, plain);
@@ -195,22 +224,23 @@ export class Cluster implements AsyncDisposable {
     const { name, faultsAllowed, user, pass, nkey, creds, tls } = options;
     const token = tokenOf(broker) ?? options.token;
     const credentials = { token, user, pass, nkey, creds, tls };
-    const log = await openProcessLog(logOptions, [token, user, pass]);
-    const onIncident = (incident: Incident) => {
-      logIncident(log, incident);
-      tellIncident(incident);
-    };
+    const watched = { log, tracing: options.tracing };
+    const observer = await openObserver(watched, [token, user, pass], tellIncident);
     try {
       const network = await openNetwork({
         connection: { servers: broker?.url ?? options.nats ?? "", ...credentials },
         cluster: name,
         faultsAllowed,
         world,
-        log,
-        onError: (offender, error) => tell(onIncident, offender, error),
+        log: observer.log,
+        tracedEvery: observer.tracedEvery,
+        onError: (offender, error) => tell(observer.incident, offender, error),
       });
-      const told = { onIncident, onHosts, onStandby };
-      return new Cluster({ options, broker, network, launcher, ...told });
+      const { lease } = options;
+      const forLease = lease && { directory: lease.directory, leaseMs: lease.ms };
+      const register = forLease && (await openLeaseRegister(network, forLease));
+      const told = { observer, onHosts, onStandby };
+      return new Cluster({ options, broker, network, register, launcher, ...told });
     } catch (error) {
       await broker?.close();
       throw error;
@@ -223,7 +253,7 @@ export class Cluster implements AsyncDisposable {
   }
 
   /** All runs that the cluster remembers. */
-  list(): Promise<RunSummary[]> {
+  list(): Promise<RunLine[]> {
     return this.client.list();
   }
 
@@ -234,10 +264,11 @@ export class Cluster implements AsyncDisposable {
 
   /**
    * Under a lease: messages that this process did not send, and writes that the store refused it,
-   * as a root that was none any more.
+   * as a root that was none any more. Without one: writes of generations that others took over.
    */
   get refused(): { readonly messages: number; readonly writes: number } {
-    return this.#root instanceof LeasedRoot ? this.#root.refused : { messages: 0, writes: 0 };
+    const own = this.#root instanceof LeasedRoot ? this.#root.refused : { messages: 0, writes: 0 };
+    return { messages: own.messages, writes: own.writes + this.#launcher.fenced };
   }
 
   /** The one sentence where kernels are slow, and why. */
@@ -252,10 +283,11 @@ export class Cluster implements AsyncDisposable {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#root.stop();
+    await this.#root.stop();
     await this.#launcher.allEnded();
     await this.network.transport.close();
     await this.#broker?.close();
+    await this.#observer.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -282,7 +314,7 @@ export class Cluster implements AsyncDisposable {
   }
 
   #tell(offender: string, error: ReturnType<typeof recordError>): void {
-    this.#onIncident({ offender, supervisor: "process", context: "running", reason: error });
+    this.#observer.incident({ offender, supervisor: "process", context: "running", reason: error });
   }
 }
 

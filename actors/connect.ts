@@ -6,6 +6,7 @@ import { realClock } from "../src/clock.ts";
 import { checkOptions } from "../src/options.ts";
 import { credentialOptions } from "../src/wire/credentials.ts";
 import { connectNats } from "../src/wire/nats-transport.ts";
+import { tenantName } from "../src/wire/tenants.ts";
 import type { Transport } from "../src/wire/transport.ts";
 import { Client } from "./client.ts";
 
@@ -21,11 +22,6 @@ export const connectionOptions = z.strictObject({
     .regex(/^[A-Za-z0-9_-]{1,64}$/, "letters, digits, - and _, at most 64")
     .default("c1"),
 });
-
-/** Names that stand in subjects, and in a nats-server's configuration. */
-export const tenantName = z
-  .string()
-  .regex(/^[A-Za-z0-9_-]{1,64}$/, "letters, digits, - and _, at most 64");
 
 const clientOptions = connectionOptions.extend({
   /** As whom to ask, where a cluster has tenants. Left out: as whoever runs it. */

@@ -1,17 +1,20 @@
 // What a training coordinator knows, and what follows from it at a cut.
 
 import type { JobSpec } from "../src/job.ts";
-import type { Schedule } from "../src/training/schedule.ts";
+import { nextCut, nextPlanned, type Schedule, scheduleOf } from "../src/training/schedule.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
-import type { Asking, TakenCut } from "./coordinator-questions.ts";
+import { stepsForPls } from "../storage/partial-checkpoint.ts";
+import type { DataPlan } from "./assembly.ts";
+import type { Asking, Assembled, TakenCut } from "./coordinator-questions.ts";
 import type { MessageEvent } from "./listening.ts";
 import { type Network, openMailbox, type RunScope } from "./mailbox.ts";
-import type { HostShare, Membership } from "./membership.ts";
+import { devicesOf, type HostShare, type Membership } from "./membership.ts";
 import { emptyWatch, type PipelineWatch } from "./pipeline-watch.ts";
 import { restoredMetrics } from "./run-metrics.ts";
 import type { RunRecord } from "./run-record.ts";
 import { dealSlices, noStragglers, type StragglerWatch } from "./straggler-watch.ts";
 import { noTiers, type TierWatch } from "./tier-watch.ts";
+import type { Wait } from "./waits.ts";
 
 export interface TrainingCoordinatorInput {
   readonly network: Network;
@@ -30,6 +33,7 @@ export interface TrainingCoordinatorInput {
 
 export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, Asking {
   readonly schedule: Schedule | undefined;
+  readonly restored: Assembled["restored"];
   /** When the first window began. */
   readonly startedAtMs: number;
   /** Furthest step that a heartbeat has told. */
@@ -37,17 +41,35 @@ export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, As
   readonly seenLoss: number;
   readonly watch: PipelineWatch;
   readonly tierWatch: TierWatch;
+  /** What the threads of each host wait for, by its last heartbeat. */
+  readonly waits: ReadonlyMap<number, readonly Wait[]>;
   readonly stragglers: StragglerWatch;
   /** Whether a step of this generation was seen. */
   readonly isGoingOn: boolean;
   readonly isCancelAsked: boolean;
   readonly isCancelled: boolean;
-  /** Whether the run is to have other devices. */
+  /** Whether the generation is to end here: for other devices, or to let go of these. */
   readonly isScaleAsked: boolean;
   /** Since when the last cut waited for the one before to be committed, and how long. */
   readonly waitsSinceMs: number;
   readonly waitedMs: number;
   readonly failure?: unknown;
+}
+
+/** The steps of its data, as far as it goes. */
+export function scheduleFor(
+  { job, record }: TrainingCoordinatorContext,
+  { training: { samples } }: DataPlan,
+): Schedule {
+  const { batchSize, passes } = job.data;
+  const schedule = scheduleOf({ samples, batchSize, passes });
+  return { ...schedule, steps: record.cuts?.at(-1)?.step ?? schedule.steps };
+}
+
+/** The cut that comes next; undefined before the data is prepared. */
+export function cutAfter({ schedule, job, step, record: { cuts } }: TrainingCoordinatorContext) {
+  if (schedule === undefined) return undefined;
+  return cuts === undefined ? nextCut(schedule, job, step) : nextPlanned(cuts, step);
 }
 
 /** Whether nothing is left to be done for the run; otherwise a generation ends to be scaled. */
@@ -57,7 +79,8 @@ export function isEnded({
   metrics,
   isCancelled,
 }: TrainingCoordinatorContext): boolean {
-  return isCancelled || step >= (schedule?.steps ?? 0) || metrics.earlyStopping.stopped;
+  if (schedule === undefined) return false; // It was told to let go before it knew.
+  return isCancelled || step >= schedule.steps || metrics.earlyStopping.stopped;
 }
 
 /** Whether the run itself has a checkpoint here, whatever becomes of its devices. */
@@ -73,10 +96,12 @@ export function isOwnCut({
 
 /** The cut that the devices have just taken. */
 export function takenOf(
-  { metrics, waitedMs }: TrainingCoordinatorContext,
+  { metrics, waitedMs, record }: TrainingCoordinatorContext,
   { cut, stallMs }: MessageEvent<"checkpoint.taken">["body"],
 ): TakenCut {
-  return { step: cut, isBest: metrics.isBest, stallMs, waitedMs };
+  const isAsked = record.isCheckpointAsked;
+  record.isCheckpointAsked = false; // This is it.
+  return { step: cut, isBest: metrics.isBest, isAsked, stallMs, waitedMs };
 }
 
 /** Whether the generation ends here. */
@@ -88,17 +113,40 @@ export function isOver(context: TrainingCoordinatorContext): boolean {
 export function mustCut(context: TrainingCoordinatorContext): boolean {
   const { metrics, step, isScaleAsked, latest } = context;
   if (metrics.savedStep === step) return false;
-  return isOwnCut(context) || (isScaleAsked && step > (latest?.cut ?? 0));
+  if (isOwnCut(context) || isAskedHere(context)) return true;
+  return isScaleAsked && step > (latest?.cut ?? 0);
+}
+
+/** Whether training goes on here, up to the cut. */
+export function mustRun(context: TrainingCoordinatorContext): boolean {
+  const { cut, step, isCancelAsked, isScaleAsked } = context;
+  if (cut === undefined || step >= cut.step) return false;
+  return !isCancelAsked && !isScaleAsked && !isAskedHere(context);
+}
+
+/** Whether somebody asked for a checkpoint, and there is something to be saved. */
+function isAskedHere({ record, step, metrics }: TrainingCoordinatorContext): boolean {
+  return record.isCheckpointAsked && step > (metrics.savedStep ?? 0);
+}
+
+/** The job with the interval between its checkpoints, where that follows from what may be lost. */
+function withInterval(job: JobSpec, devices: number): JobSpec {
+  const { pls, failureSteps } = job.checkpoint.partial ?? {};
+  if (pls === undefined || failureSteps === undefined) return job;
+  const everySteps = stepsForPls(pls, devices, failureSteps);
+  return { ...job, checkpoint: { ...job.checkpoint, everySteps } };
 }
 
 /** What it knows before it has asked anybody. */
 export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorContext {
   return {
     ...input,
+    job: withInterval(input.job, devicesOf(input.hosts)),
     mailbox: openMailbox(input.network, input.scope, { role: "coordinator", index: 0 }),
     command: 1,
     plan: undefined,
     schedule: undefined,
+    restored: { memoryBytes: 0, storeBytes: 0 },
     step: input.latest?.cut ?? 0,
     cut: undefined,
     metrics: restoredMetrics(input.latest),
@@ -109,12 +157,13 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     seenLoss: Number.NaN,
     watch: emptyWatch,
     tierWatch: noTiers,
+    waits: new Map(),
     sliceCounts: dealSlices(input.job.slices, input.hosts, input.record.speeds),
     stragglers: noStragglers,
     isGoingOn: false,
     isCancelAsked: input.record.isCancelAsked,
     isCancelled: false,
-    isScaleAsked: false,
+    isScaleAsked: input.record.isYieldAsked,
     taken: undefined,
     waitsSinceMs: 0,
     waitedMs: 0,

@@ -2,6 +2,7 @@
 // are the outputs of promises; what they mean is decided in training-coordinator.ts.
 
 import { fromPromise } from "xstate";
+import { deadlinesOf } from "../src/deadlines.ts";
 import { ArithmeticMismatchError } from "../src/errors.ts";
 import type { JobSpec } from "../src/job.ts";
 import type { Metrics } from "../src/training/metrics.ts";
@@ -60,6 +61,8 @@ export interface Asking {
 export interface TakenCut {
   readonly step: number;
   readonly isBest: boolean;
+  /** Whether somebody asked for it. */
+  readonly isAsked: boolean;
   /** The longest that a device took for it. */
   readonly stallMs: number;
   /** How long it had to wait for the one before. */
@@ -87,14 +90,23 @@ export const preparing = fromPromise<DataPlan, Asking>(async ({ input, signal })
   return dataPlanSchema.parse(plan);
 });
 
+/** The devices of a generation, ready. */
+export interface Assembled {
+  readonly arithmetic: string;
+  /** Where the bytes of the checkpoint came from. */
+  readonly restored: Restored;
+}
+
+type Restored = MessageEvent<"device.ready">["body"]["restored"];
+
 /**
- * The arithmetic of the devices, once all of them are ready and their hosts hear each other.
+ * Resolves once all devices are ready and their hosts hear each other.
  * @throws ArithmeticMismatchError where two devices have different ones
  */
-export const assembling = fromPromise<string, Asking>(async ({ input, signal }) => {
+export const assembling = fromPromise<Assembled, Asking>(async ({ input, signal }) => {
   const { network, mailbox, job, command } = input;
   const assembly = assemblyOf(input);
-  const arithmetics = await ask({
+  const answers = await ask({
     network,
     mailbox,
     to: hostsOf(input),
@@ -102,28 +114,31 @@ export const assembling = fromPromise<string, Asking>(async ({ input, signal }) 
     body: { command, assembly },
     answer: everyHost(assembly),
     // Slabs are filled and checkpoints read: many steps' worth of memory and disk.
-    deadlineMs: 10 * job.stepDeadlineMs,
+    deadlineMs: deadlinesOf(job).assembly,
     signal,
   });
-  const [first = "", ...others] = arithmetics.flat();
+  const devices = answers.flat();
+  const [first = "", ...others] = devices.map(({ arithmetic }) => arithmetic);
   const other = others.find((arithmetic) => arithmetic !== first);
   if (other !== undefined) throw new ArithmeticMismatchError(first, other);
-  return first;
+  const sum = (name: keyof Restored) => devices.reduce((all, one) => all + one.restored[name], 0);
+  const restored = { memoryBytes: sum("memoryBytes"), storeBytes: sum("storeBytes") };
+  return { arithmetic: first, restored };
 });
 
 /**
- * The answer of a host: the arithmetics of its devices, once all have said that they are ready, and
- * it has said that it hears the other hosts, where there are any.
+ * The answer of a host: what its devices are, once all have said that they are ready, and it has
+ * said that it hears the other hosts, where there are any.
  */
 function everyHost(assembly: Assembly) {
-  const ready = new Map<number, string>();
+  const ready = new Map<number, Assembled>();
   const bridged = new Set<number>();
   const places = hostPlaces(assembly);
   const answerOf = ({ host, position, first, count }: HostPlace) => {
     const ranks = Array.from({ length: count }, (_, i) => first + i);
     if (places.length > 1 && !bridged.has(host)) return undefined;
-    if (!ranks.every((rank) => ready.has(rank))) return undefined;
-    return { from: position, answer: ranks.map((rank) => ready.get(rank) ?? "") };
+    const all = ranks.flatMap((rank) => ready.get(rank) ?? []);
+    return all.length < count ? undefined : { from: position, answer: all };
   };
   return (message: ActorMessage) => {
     if (message.type === "host.progress") {
@@ -133,7 +148,7 @@ function everyHost(assembly: Assembly) {
       return place && answerOf(place);
     }
     if (message.type !== "device.ready") return undefined;
-    ready.set(message.body.device, message.body.arithmetic);
+    ready.set(message.body.device, message.body);
     return answerOf(hostPlaceOf(assembly, message.body.device));
   };
 }
@@ -181,7 +196,7 @@ export const evaluating = fromPromise<Metrics, Asking>(async ({ input, signal })
         ? { from: message.body.device, answer: message.body.metrics }
         : undefined,
     // Each batch of it is watched by the devices; this bounds the whole.
-    deadlineMs: 60 * job.stepDeadlineMs,
+    deadlineMs: deadlinesOf(job).evaluation,
     signal,
   });
   const metrics = answers[0];
@@ -203,7 +218,7 @@ export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], Ask
         message.type === "checkpoint.taken" && message.body.command === command
           ? { from: 0, answer: message.body }
           : undefined,
-      deadlineMs: 20 * job.stepDeadlineMs,
+      deadlineMs: deadlinesOf(job).cut,
       signal,
     });
     if (taken === undefined) throw new RangeError("Nothing was taken");
@@ -251,7 +266,7 @@ export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], Asking
           ? { from: devices.indexOf(message.body.device), answer: message.body }
           : undefined,
       // All that is not on the disk yet goes there: many steps' worth.
-      deadlineMs: 10 * job.stepDeadlineMs,
+      deadlineMs: deadlinesOf(job).rest,
       signal,
     });
   },
@@ -271,7 +286,7 @@ export const releasing = fromPromise<void, Asking>(async ({ input, signal }) => 
       const from = input.hosts.findIndex(({ host }) => host === message.body.host);
       return from < 0 ? undefined : { from, answer: true };
     },
-    deadlineMs: job.stepDeadlineMs,
+    deadlineMs: deadlinesOf(job).step,
     signal,
   });
 });

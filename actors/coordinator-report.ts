@@ -1,6 +1,7 @@
 // What the training coordinator tells of its run: records and figures, formed from its context.
 
-import { PeerLostError, RemoteError, StepTimeoutError } from "../src/errors.ts";
+import { deadlinesOf } from "../src/deadlines.ts";
+import { PeerLostError, RemoteError, recordError, StepTimeoutError } from "../src/errors.ts";
 import { kernelNotice } from "../src/kernels/index.ts";
 import { sliceRunsOf } from "../src/planner/placement.ts";
 import type { Metrics } from "../src/training/metrics.ts";
@@ -14,14 +15,30 @@ import { judge, type PipelineWatch, timesSinceTold, withSample } from "./pipelin
 import { dynamicTables, repairedTables, stalenessOf } from "./run-metrics.ts";
 import { dealSlices, judgeDevices, type StragglerWatch } from "./straggler-watch.ts";
 import { type TierWatch, withTier } from "./tier-watch.ts";
+import { silentOf, type Wait } from "./waits.ts";
 
-/** What a host told, as an incident. */
+/** Who waits for the devices. */
+export const coordinatorName = "coordinator:0";
+
+/**
+ * What a host told, as an incident. Who lost another, or waited for it in vain, only noticed: the
+ * one that does not answer is the offender.
+ */
 export function incidentOf(
-  { scope, seenStep }: TrainingCoordinatorContext,
-  { host, actor, error }: MessageEvent<"host.failed">["body"],
+  context: TrainingCoordinatorContext,
+  told: MessageEvent<"host.failed">["body"],
 ): Incident {
-  const context = `generation ${scope.generation}, step ${seenStep}`;
-  return { offender: actor, supervisor: `host:${host}`, context, reason: error };
+  const { host, actor, context: doing, error, step } = told;
+  const waits = waitsOf({ ...context, waits: new Map([...context.waits, [host, told.waits]]) });
+  const isWaiting = error.code === "STEP_TIMEOUT";
+  const offender = error.actor ?? (isWaiting ? silentOf(waits, actor)[0] : undefined) ?? actor;
+  const where = { offender, supervisor: `host:${host}`, context: doing, reason: error, step };
+  return { ...where, ...(offender === actor ? { host } : { noticedBy: actor }), waits };
+}
+
+/** Who waits for whom, of all threads and actors of the generation. */
+export function waitsOf({ waits, network, scope }: TrainingCoordinatorContext): Wait[] {
+  return [...[...waits.values()].flat(), ...network.waits.waits(scope.run)];
 }
 
 /** A host failed: why the generation ends. */
@@ -37,11 +54,37 @@ export function goneOf(host: number): PeerLostError {
   return new PeerLostError(`host:${host}`, "it is not a host of the cluster any more");
 }
 
-/** No step was made for twice its deadline. */
-export function stallOf({ hosts, seenStep, job }: TrainingCoordinatorContext): StepTimeoutError {
-  const names = hosts.map(({ host }) => `host:${host}`).join(", ");
-  const wait = `a step after step ${seenStep} of the devices of ${names}`;
-  return new StepTimeoutError(wait, 2 * job.stepDeadlineMs);
+/** No step was made for twice its deadline: whoever does not answer is to blame. */
+export function stallOf(context: TrainingCoordinatorContext): Error {
+  const { hosts, seenStep, job, scope } = context;
+  const waits = waitsOf(context);
+  const silent = silentOf(waits, coordinatorName);
+  const names = silent.length > 0 ? silent : hosts.map(({ host }) => `the devices of host:${host}`);
+  const wait = `a step after step ${seenStep} of ${names.join(", ")}`;
+  const error = new StepTimeoutError(wait, deadlinesOf(job).stall);
+  const [offender] = silent;
+  if (offender === undefined) return error;
+  return new ActorFailedError(
+    {
+      ...{ offender, noticedBy: coordinatorName, supervisor: `job:${scope.run}` },
+      ...{ context: "training", reason: recordError(error), step: seenStep, waits },
+    },
+    { cause: error },
+  );
+}
+
+/** The wait for the next step, since now. */
+export function stepWait({ network, scope, hosts, seenStep }: TrainingCoordinatorContext) {
+  const whom = Array.from({ length: devicesOf(hosts) }, (_, rank) => `device:${rank}`);
+  const what = `a step after step ${seenStep}`;
+  return {
+    network,
+    run: scope.run,
+    who: coordinatorName,
+    whom,
+    what,
+    sinceMs: network.clock.now(),
+  };
 }
 
 /** Speed of this generation up to `step`. */
@@ -64,9 +107,11 @@ export function tellMended(
   context: TrainingCoordinatorContext,
   mended: MessageEvent<"host.mended">["body"],
 ): void {
-  const { reason, ...where } = incidentOf(context, mended);
-  const event = { type: "run.incident", ...where, error: reason } as const;
-  context.record.append(context.scope.generation, event);
+  const { record, scope, network } = context;
+  const { host, delayMs } = mended;
+  const incident = incidentOf(context, { ...mended, waits: [] });
+  const action = { by: `host:${host}`, did: `starts another one after ${delayMs} ms` };
+  record.mended(scope.generation, { ...incident, waits: undefined }, action, network.clock.date());
 }
 
 /** run.evaluated */
@@ -106,14 +151,29 @@ export function tellStarted(context: TrainingCoordinatorContext): void {
   });
 }
 
+/** run.alert, where the job's objective for a recovery was missed. */
+function tellSlowRecovery(
+  { record, scope, job: { recoveryMs } }: TrainingCoordinatorContext,
+  step: number,
+  seconds: number,
+): void {
+  if (recoveryMs === 0 || 1000 * seconds <= recoveryMs) return;
+  const message =
+    `Recovered in ${seconds.toFixed(1)} s, expected at most ${recoveryMs / 1000} s: ` +
+    "a shorter `stepDeadlineMs` or `checkpoint.everySteps` finds and redoes less";
+  record.append(scope.generation, { type: "run.alert", code: "RECOVERY_SLOW", step, message });
+}
+
 /** Once a generation, at the first sign of a step of it: run.recovered, run.scaled. */
 export function tellGoingOn(context: TrainingCoordinatorContext): void {
-  const { record, scope, failedAtMs, network, latest, hosts } = context;
+  const { record, scope, failedAtMs, network, latest, hosts, restored } = context;
   const step = latest?.cut ?? 0;
   const secondsSince = (atMs: number) => (network.clock.now() - atMs) / 1000;
   if (failedAtMs !== undefined) {
     const seconds = secondsSince(failedAtMs);
-    record.append(scope.generation, { type: "run.recovered", fromStep: step, seconds });
+    const recovered = { fromStep: step, seconds, ...restored };
+    record.recovered(scope.generation, recovered, network.clock.date());
+    tellSlowRecovery(context, step, seconds);
   }
   if (record.scaling === undefined || record.scaling.generation === scope.generation) return;
   const { from, atMs } = record.scaling;
@@ -127,10 +187,11 @@ export function tellCheckpointed(
   context: TrainingCoordinatorContext,
   { cut, modelDigest, bytes }: MessageEvent<"checkpoint.committed">["body"],
 ): void {
-  const { isBest = false, stallMs = 0, waitedMs = 0 } = context.taken ?? {};
+  const { isBest = false, isAsked = false, stallMs = 0, waitedMs = 0 } = context.taken ?? {};
   context.record.append(context.scope.generation, {
     type: "run.checkpointed",
     ...{ step: cut, digest: modelDigest, best: isBest, bytes, stallMs, waitedMs },
+    ...(isAsked ? { asked: true } : {}),
     tiers: tiersOf(context),
   });
 }

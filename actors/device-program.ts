@@ -1,18 +1,23 @@
 // The program of a device's thread: restores its part of the model, then runs what it is granted.
 //
-// Takes  run { toStep, lossSum } · evaluate · save { cut } · end
-// Tells  ready · reached · evaluated · cut
+// Takes  run { toStep, lossSum } · evaluate · save { cut } · end; of a failed generation: salvage
+// Tells  ready · reached · evaluated · cut · remains
 //
 // Invariants
 //   D1. Weights change only in `run`, inside `trainStep`: a command finds the model between two
 //       steps.
 //   D2. A failed step is never run again here: the thread ends, and its memory with it (law 3).
+//       Where the job allows it, what it has is written before (remains.ts).
 
 import type { Clock } from "../src/clock.ts";
 import type { Disk } from "../src/disk.ts";
 import type { RowsBelow } from "../src/embedding/rows-below.ts";
-import { ArithmeticMismatchError, NonFiniteLossError } from "../src/errors.ts";
-import { createBatchIntake } from "../src/exchange/batch-ring.ts";
+import {
+  ArithmeticMismatchError,
+  GenerationAbortedError,
+  NonFiniteLossError,
+} from "../src/errors.ts";
+import { type BatchIntake, createBatchIntake } from "../src/exchange/batch-ring.ts";
 import { createPipeWriter } from "../src/exchange/byte-pipe.ts";
 import type { Cells } from "../src/exchange/cells.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
@@ -25,10 +30,13 @@ import { evaluate, type Metrics } from "../src/training/metrics.ts";
 import { createCutter, partsNeeded, restorePart } from "../src/training/parts.ts";
 import { createPipeline, type Pipeline } from "../src/training/pipeline.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
-import { createStepMeter } from "../src/training/step-meter.ts";
+import { createStepMeter, type StepMeter } from "../src/training/step-meter.ts";
+import { createStepTrace, type StepTrace, type TracedStep } from "../src/training/step-trace.ts";
 import { writeCurves } from "../src/training/tier-advice.ts";
+import { createLayerSource, type LayerSource } from "../storage/copied-layers.ts";
 import { openParts } from "../storage/part-files.ts";
 import { sendItem } from "../storage/part-stream.ts";
+import type { SavedPart } from "../storage/saving.ts";
 import { createRowsBelow } from "../storage/tiers/ring.ts";
 import {
   type Assembly,
@@ -36,19 +44,29 @@ import {
   derive,
   type GenerationMemory,
   hostPlaceOf,
+  isSalvaged,
   type Progress,
   pipePlaceOf,
   progressOver,
 } from "./assembly.ts";
+import { writeRemains } from "./remains.ts";
 
 export type DeviceCommand =
   | { readonly type: "run"; readonly toStep: number; readonly lossSum: number }
   | { readonly type: "evaluate" }
   | { readonly type: "save"; readonly cut: number; readonly isBaseline: boolean }
+  /** `isFirst`: it writes what all devices have, too. */
+  | { readonly type: "salvage"; readonly isFirst: boolean }
   | { readonly type: "end" };
 
 export type DeviceReport =
-  | { readonly type: "ready"; readonly step: number; readonly arithmetic: string }
+  | {
+      readonly type: "ready";
+      readonly step: number;
+      readonly arithmetic: string;
+      /** Bytes of the checkpoint that came from the memory of hosts, and from the store. */
+      readonly restored: LayerSource["restored"];
+    }
   | {
       readonly type: "reached";
       readonly step: number;
@@ -65,6 +83,12 @@ export type DeviceReport =
     }
   /** Only device 0 has the metrics. */
   | { readonly type: "evaluated"; readonly metrics: Metrics | null }
+  | {
+      readonly type: "remains";
+      readonly step: number;
+      readonly steps: number;
+      readonly parts: readonly SavedPart[];
+    }
   /** What is to be saved was handed to the writer; that took `stallMs`. */
   | { readonly type: "cut"; readonly cut: number; readonly stallMs: number };
 
@@ -76,8 +100,12 @@ export interface DevicePorts {
   /** For the meter of the steps alone. */
   readonly clock: Clock;
   readonly log: Log["write"];
+  /** Takes what was traced. */
+  traced(step: TracedStep): void;
   /** The next command; waits as the cells do. */
   nextCommand(): Promise<DeviceCommand>;
+  /** The command of that type that comes once the generation has failed, if one comes. */
+  salvage(): Promise<Extract<DeviceCommand, { type: "salvage" }> | undefined>;
   tell(report: DeviceReport): void;
 }
 
@@ -105,7 +133,9 @@ export async function runDevice(
   const recipe = { optimizer: job.optimizer, seed: job.seed };
   const below = belowOf(derived, memory, rank, meter.cellsFor("tiers", cells));
   const hasDifferences = job.checkpoint.differential !== "none";
-  const parts = { rank, topology, recipe, kernels, exchange, below, hasDifferences };
+  const { tracedEvery: everySteps = 0 } = assembly;
+  const trace = createStepTrace({ everySteps, clock: ports.clock, tell: ports.traced });
+  const parts = { rank, topology, recipe, kernels, exchange, below, hasDifferences, trace };
   const device = createDeviceState(parts);
   const intake = createBatchIntake({
     shape: ringShape,
@@ -118,26 +148,49 @@ export async function runDevice(
   });
   const restoresFromMs = ports.clock.now();
   const kept = (await below?.kept()) ?? new Set<number>();
-  await restore(device, assembly, ports, kept);
+  const source = sourceOf(assembly, derived, memory, ports);
+  if (source !== undefined) await restore(device, assembly, source, kept);
   const save = createSaves(device, assembly, { derived, memory, cells, kept });
   progress.steps[rank] = assembly.fromStep;
   const steps = schedule.steps - assembly.fromStep;
   const { depth } = job.pipeline;
   const pipeline = createPipeline({ device, intake, depth, steps, meter });
   const curves = memory.curves[rank] && new Float64Array(memory.curves[rank]);
-  let step = assembly.fromStep;
-  const ready = { step, arithmetic: kernels.arithmetic };
+  const step = assembly.fromStep;
+  const restored = source?.restored ?? { memoryBytes: 0, storeBytes: 0 };
+  const ready = { step, arithmetic: kernels.arithmetic, restored };
   const restoreMs = Math.round(ports.clock.now() - restoresFromMs);
   ports.log("info", "ready", { ...ready, restoreMs });
   tell({ type: "ready", ...ready });
 
+  const serving = { device, intake, pipeline, progress, meter, trace, save, curves };
+  try {
+    await serve(serving, assembly, ports);
+  } catch (error) {
+    if (!(error instanceof GenerationAbortedError) || !isSalvaged(assembly)) throw error;
+    const asked = await ports.salvage();
+    if (asked === undefined) throw error;
+    const done = Atomics.load(progress.steps, rank);
+    const how = { step: done, isFirst: asked.isFirst, disk: ports.disk };
+    const remains = await writeRemains(device, assembly, how);
+    tell({ type: "remains", step: done, steps: schedule.steps, parts: remains });
+  }
+}
+
+/** Does what it is told, command after command, until it is told to end. */
+async function serve(
+  { device, intake, pipeline, progress, meter, trace, save, curves }: Serving,
+  assembly: Assembly,
+  { nextCommand, log, tell }: DevicePorts,
+): Promise<void> {
+  let step = assembly.fromStep;
   for (;;) {
-    const command = await ports.nextCommand();
+    const command = await nextCommand();
     switch (command.type) {
       case "run": {
         const window = await runWindow(device, pipeline, progress, step, command, curves);
         step = window.step;
-        ports.log("debug", "reached", { step, steps: window.steps, isPaused: window.isPaused });
+        log("debug", "reached", { step, steps: window.steps, isPaused: window.isPaused });
         tell({ type: "reached", ...window });
         break;
       }
@@ -149,17 +202,30 @@ export async function runDevice(
       }
       case "save": {
         const { cut, isBaseline } = command;
-        const stallMs = await meter.cut(() => save(cut, isBaseline));
-        ports.log("debug", "cut", { step: cut, stallMs });
+        const stallMs = await meter.cut(() => trace.cut(cut, () => save(cut, isBaseline)));
+        log("debug", "cut", { step: cut, stallMs });
         tell({ type: "cut", cut, stallMs });
         break;
       }
+      case "salvage":
       case "end":
         return;
       default:
         command satisfies never;
     }
   }
+}
+
+/** What a command needs. */
+interface Serving {
+  readonly device: DeviceState;
+  readonly intake: BatchIntake;
+  readonly pipeline: Pipeline;
+  readonly progress: Progress;
+  readonly meter: StepMeter;
+  readonly trace: StepTrace;
+  readonly save: (cut: number, isBaseline: boolean) => Promise<void>;
+  readonly curves: Float64Array | undefined;
 }
 
 /** What lies below this device, at the other end of its ring; undefined: nothing. */
@@ -229,20 +295,31 @@ function repairedIds({ lanes, topology }: DeviceState): number[] {
   );
 }
 
+/** Where the checkpoint's bytes come from; undefined: there is none. */
+function sourceOf(
+  { manifest, job }: Assembly,
+  { copyCellBase: cellBase, bridge: peer }: Derived,
+  { copies: atHand }: GenerationMemory,
+  { disk, cells }: DevicePorts,
+): LayerSource | undefined {
+  if (manifest === undefined) return undefined;
+  const store = openParts(job.checkpoint.directory, disk);
+  return createLayerSource({ store, manifest, atHand, cells, cellBase, peer });
+}
+
 async function restore(
   device: DeviceState,
-  { manifest, job }: Assembly,
-  ports: DevicePorts,
+  { manifest }: Assembly,
+  source: LayerSource,
   kept: ReadonlySet<number>,
 ): Promise<void> {
-  if (manifest === undefined) return;
-  if (manifest.arithmetic !== device.kernels.arithmetic) {
-    throw new ArithmeticMismatchError(manifest.arithmetic, device.kernels.arithmetic);
+  const { arithmetic } = device.kernels;
+  if (manifest !== undefined && manifest.arithmetic !== arithmetic) {
+    throw new ArithmeticMismatchError(manifest.arithmetic, arithmetic);
   }
-  const store = openParts(job.checkpoint.directory, ports.disk);
-  const names = manifest.parts.map(({ name }) => name);
+  const names = (manifest?.parts ?? []).map(({ name }) => name);
   for (const name of partsNeeded(device, names, kept)) {
-    await restorePart(device, name, store.readLayers(manifest, name), kept);
+    await restorePart(device, name, await source.layers(name), kept);
   }
 }
 

@@ -6,8 +6,10 @@
 //                        └───────────── reported ──────────────┘
 //   any ──thread ended──▶ error: the generation is over (law 3)
 //
-// Takes   device.run { command, toStep, lossSum } · device.evaluate · device.save · device.pause
-// Tells   device.ready · device.reached · device.evaluated · device.cut
+// Takes   device.run { command, toStep, lossSum } · device.evaluate · device.save · device.pause ·
+//         device.salvage
+// Tells   device.ready · device.reached · device.evaluated · device.cut; the job supervisor:
+//         device.remains
 // Fails   with the thread's own error, or PeerLostError where it died without a word
 //
 // Invariants
@@ -21,10 +23,18 @@ import { assign, enqueueActions, fromCallback, setup } from "xstate";
 import { ringDoorbell } from "../src/exchange/cells.ts";
 import type { Launcher, Thread, ThreadEnd } from "../src/launcher.ts";
 import type { HeldShard } from "../src/training/topology.ts";
-import { type Assembly, derive, type GenerationMemory, progressOver } from "./assembly.ts";
+import {
+  type Assembly,
+  abort,
+  derive,
+  type GenerationMemory,
+  hostPlaceOf,
+  progressOver,
+} from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import type { DeviceCommand, DeviceReport } from "./device-program.ts";
 import { downWithChildren } from "./down-with-children.ts";
+import { failureOf } from "./incident.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { type Address, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { shardMachine } from "./shard.ts";
@@ -41,9 +51,12 @@ export interface DeviceInput {
 /** Numbered questions; the answer repeats the number. */
 type Question = MessageEvent<"device.run" | "device.evaluate" | "device.save">;
 
+type Remains = Extract<DeviceReport, { type: "remains" }>;
+
 type DeviceEvent =
   | Question
-  | MessageEvent<"device.pause">
+  | MessageEvent<"device.pause" | "device.salvage">
+  | { readonly type: "thread.remains"; readonly report: Remains }
   | { readonly type: "thread.reported"; readonly report: DeviceReport }
   | { readonly type: "thread.ended"; readonly end: ThreadEnd }
   | { readonly type: "thread.kill" }
@@ -52,15 +65,23 @@ type DeviceEvent =
 export interface DeviceContext extends DeviceInput {
   readonly mailbox: Mailbox;
   readonly shards: readonly HeldShard[];
+  /** What its thread is at, for whoever must know when it failed. */
+  readonly doing: string;
   /** The question that is being answered, and the one answered last with its answer. */
   readonly asked: number | undefined;
+  readonly askedAtMs: number;
   readonly answered: { readonly command: number; readonly report: DeviceReport } | undefined;
+  /** The run that a pause was asked for. */
+  readonly paused: number | undefined;
   readonly ready: Extract<DeviceReport, { type: "ready" }> | undefined;
+  /** What it had left when the generation failed. */
+  readonly remains: Remains | undefined;
 }
 
 /** How soon an unanswered `device.ready` is told again. */
 const readyAgainMs = 500;
 
+const idle = "between two commands";
 const coordinator: Address = { role: "coordinator", index: 0 };
 const checkpoint: Address = { role: "checkpoint", index: 0 };
 const entry = new URL("./thread-entry.js", import.meta.url);
@@ -74,10 +95,14 @@ const threadLogic = fromCallback<ThreadCommand, DeviceInput>(({ input, sendBack,
   const name = `device-${device}`;
   const thread: Thread<DeviceCommand, DeviceReport> = launcher.start(entry, task, name);
   const words = new Int32Array(memory.words);
-  thread.onReport((report) => sendBack({ type: "thread.reported", report }));
+  thread.onReport((report) => {
+    const type = report.type === "remains" ? "thread.remains" : "thread.reported";
+    sendBack({ type, report } as DeviceEvent);
+  });
   receive(({ command }) => {
     thread.send(command);
-    ringDoorbell(words, device);
+    if (command.type === "salvage") abort(assembly, memory);
+    else ringDoorbell(words, device);
   });
   void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
   return () => thread.kill();
@@ -95,26 +120,46 @@ const machine = setup({
         enqueue.spawnChild("shard", { id: `shard:${shard}`, input });
       }
     }),
-    begin: enqueueActions(({ event, enqueue }) => {
+    begin: enqueueActions(({ context, event, enqueue }) => {
       if (!isQuestion(event)) return;
-      enqueue.assign({ asked: event.body.command });
+      const { command } = event.body;
+      // What was asked of an earlier one.
+      if (context.paused !== command) Atomics.store(pauseOf(context), 0, -1);
+      const askedAtMs = context.network.clock.now();
+      enqueue.assign({ asked: command, askedAtMs, doing: doingOf(event) });
       enqueue.sendTo("thread", { type: "command", command: commandOf(event) });
     }),
-    pause: ({ context, event }) => {
+    pause: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "device.pause") return;
-      const { pause } = progressOver(context.memory, context.assembly.devices);
-      Atomics.store(pause, 0, event.body.afterStep);
+      Atomics.store(pauseOf(context), 0, event.body.afterStep);
+      enqueue.assign({ paused: event.body.command });
+    }),
+    salvage: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "device.salvage") return;
+      const isFirst = event.body.first === context.device;
+      enqueue.sendTo("thread", { type: "command", command: { type: "salvage", isFirst } });
+    }),
+    noteRemains: assign({
+      remains: ({ context, event }) =>
+        event.type === "thread.remains" ? event.report : context.remains,
+    }),
+    tellRemains: ({ context: { remains, device, mailbox } }) => {
+      if (remains === undefined) return;
+      const { step, steps } = remains;
+      const body = { device, step, steps, parts: [...remains.parts] };
+      mailbox.tell({ role: "job", index: 0 }, "device.remains", body);
     },
     noteReady: assign({
       ready: ({ context, event }) =>
         event.type === "thread.reported" && event.report.type === "ready"
           ? event.report
           : context.ready,
+      doing: idle,
     }),
     tellReady: enqueueActions(({ context, enqueue }) => {
       if (context.ready === undefined) return;
-      const { step, arithmetic } = context.ready;
-      const body = { device: context.device, step, arithmetic };
+      const { step, arithmetic, restored } = context.ready;
+      const body = { device: context.device, step, arithmetic, restored };
       context.mailbox.tell(coordinator, "device.ready", body);
       for (const { shard } of context.shards) {
         enqueue.sendTo(`shard:${shard}` as never, { type: "shard.restored" } as never);
@@ -126,6 +171,7 @@ const machine = setup({
           ? { command: context.asked, report: event.report }
           : context.answered,
       asked: undefined,
+      doing: idle,
     }),
     tellAnswer: ({ context }) => {
       if (context.answered === undefined) return;
@@ -142,10 +188,17 @@ const machine = setup({
       }
     },
     lose: ({ context, event }) => {
-      if (event.type === "thread.ended") throw lossOf(event.end, `device:${context.device}`);
+      if (event.type !== "thread.ended") return;
+      const { device, assembly, doing } = context;
+      const [offender, supervisor] = [
+        `device:${device}`,
+        `host:${hostPlaceOf(assembly, device).host}`,
+      ];
+      throw failureOf(lossOf(event.end, offender), { offender, supervisor, context: doing });
     },
   },
   guards: {
+    isLeft: ({ context }) => context.remains !== undefined,
     isUnasked: ({ context }) => context.answered === undefined,
     isAnswered: ({ context, event }) =>
       isQuestion(event) && event.body.command === context.answered?.command,
@@ -158,9 +211,13 @@ const machine = setup({
       ...input,
       mailbox: openMailbox(input.network, input.assembly, { role: "device", index: input.device }),
       shards: [topology.heldBy, topology.distinctBy].flatMap((by) => by[input.device] ?? []),
+      doing: "restoring",
       asked: undefined,
+      askedAtMs: 0,
       answered: undefined,
+      paused: undefined,
       ready: undefined,
+      remains: undefined,
     };
   },
   entry: "startShards",
@@ -169,7 +226,9 @@ const machine = setup({
     { src: "thread", id: "thread", input: ({ context }) => context },
   ],
   on: {
-    "thread.ended": { actions: "lose" },
+    "thread.ended": [{ guard: "isLeft" }, { actions: "lose" }],
+    "thread.remains": { actions: ["noteRemains", "tellRemains"] },
+    "device.salvage": [{ guard: "isLeft", actions: "tellRemains" }, { actions: "salvage" }],
     "device.pause": { actions: "pause" },
     "chaos.throw": { actions: "throwInjected" },
   },
@@ -204,8 +263,26 @@ const machine = setup({
 /** As drawn above; its children end with it. */
 export const deviceMachine = downWithChildren(machine);
 
+/** Word 0: where device 0 pauses. */
+function pauseOf({ memory, assembly }: DeviceContext): Int32Array {
+  return progressOver(memory, assembly.devices).pause;
+}
+
 function isQuestion(event: DeviceEvent): event is Question {
   return "body" in event && "command" in event.body && event.type !== "device.pause";
+}
+
+function doingOf(event: Question): string {
+  switch (event.type) {
+    case "device.run":
+      return `device.run to step ${event.body.toStep}`;
+    case "device.evaluate":
+      return "device.evaluate";
+    case "device.save":
+      return `device.save of cut ${event.body.cut}`;
+    default:
+      return event satisfies never;
+  }
 }
 
 function commandOf(event: Question): DeviceCommand {

@@ -14,12 +14,18 @@ const levels: Readonly<Partial<Record<RunEvent["type"], LogLevel>>> = {
   "run.failed": "error",
 };
 
+/** The level of an event's line; of a tier's, while it is not in trouble. */
+export function levelOf(type: RunEvent["type"]): LogLevel {
+  return levels[type] ?? "info";
+}
+
 /** Writes the line of an event. */
 export function logEvent(log: Log, event: RunEvent): void {
   const { type, run, generation } = event;
-  const level = type === "run.tier" && event.state !== "serving" ? "warn" : levels[type];
+  const isTrouble = type === "run.tier" && event.state !== "serving";
+  const level = isTrouble ? "warn" : levelOf(type);
   const fields = { run, generation, actor: actorOf(event), ...detailsOf(event) };
-  log.write(level ?? "info", messageOf(event), { ...fields, event: type });
+  log.write(level, messageOf(event), { ...fields, event: type });
 }
 
 /** Writes the line of a failure beside the runs. */

@@ -61,15 +61,26 @@ function createFigures(registry: Registry) {
     generation: gauge("run_generation", "The generation: 1 until something failed or scaled"),
     devices: gauge("run_devices", "Devices that train it"),
     stepSeconds: gauge("step_seconds", "Mean time of a step"),
+    batches: gauge("batches_ready", "Batches that were there when a step began"),
+    reading: gauge("read_seconds", "Mean time in which a reader reads a batch"),
     share: gauge("step_share", "Share of a step spent on its part", "part"),
     tier: gauge("tier_share", "Share of cached rows that came from a tier", "tier"),
     metric: gauge("evaluation", "The last evaluation on held-out samples", "metric"),
     repaired: gauge("repaired_ids", "Ids that were clamped or hashed", "table"),
+    stale: gauge("stale_rows", "Rows that steps read with an update pending", "table"),
+    rowsUsed: gauge("dynamic_rows", "Rows of a table that dynamic ids have", "table"),
+    tierState: gauge(
+      "tier_ok",
+      "1 while what lies below a device serves it as it should",
+      "device",
+    ),
     straggler: gauge("straggler_factor", "How much longer a device computes", "device"),
     incidents: counter("incidents", "Failures that were recovered from", "role", "code"),
     alerts: counter("alerts", "What a run was warned of", "code"),
+    scalings: counter("scalings", "Changes of its devices that were asked for"),
     checkpoints: counter("checkpoints", "Checkpoints committed"),
     bytes: counter("checkpoint_bytes", "Bytes of the parts of checkpoints"),
+    buddies: gauge("buddy_bytes", "Bytes of the newest checkpoint's copies in hosts' memory"),
     recovery: new Histogram({
       name: "osiris_recovery_seconds",
       help: "From an incident to the first step after the restore",
@@ -112,6 +123,9 @@ function note(figures: Figures, event: RunEvent): void {
       figures.checkpoints.inc({ run });
       figures.bytes.inc({ run }, event.bytes);
       return;
+    case "run.buddies":
+      figures.buddies.set({ run }, event.bytes);
+      return;
     case "run.incident": {
       const [role = ""] = event.offender.split(":");
       figures.incidents.inc({ run, role, code: event.error.code });
@@ -122,6 +136,16 @@ function note(figures: Figures, event: RunEvent): void {
       return;
     case "run.alert":
       figures.alerts.inc({ run, code: event.code });
+      return;
+    case "run.paused":
+    case "run.preempted":
+      figures.up.set({ run }, 0);
+      return;
+    case "run.tier":
+      figures.tierState.set({ run, device: `${event.device}` }, event.state === "serving" ? 1 : 0);
+      return;
+    case "run.scaled":
+      figures.scalings.inc({ run });
       return;
     case "run.straggler":
       figures.straggler.set({ run, device: `${event.device}` }, event.factor);
@@ -141,13 +165,26 @@ function note(figures: Figures, event: RunEvent): void {
 
 function noteProgress(
   figures: Figures,
-  { run, step, loss, samplesPerSecond, repairedIds, times }: RunEvent & { type: "run.progress" },
+  {
+    run,
+    step,
+    loss,
+    samplesPerSecond,
+    repairedIds,
+    times,
+    ...rest
+  }: Extract<RunEvent, { readonly type: "run.progress" }>,
 ): void {
+  const { staleness, dynamicIds = [] } = rest;
   figures.step.set({ run }, step);
   figures.loss.set({ run }, loss);
   figures.speed.set({ run }, samplesPerSecond);
   for (const { table, ids } of repairedIds) figures.repaired.set({ run, table }, ids);
+  for (const { table, rows } of staleness?.tables ?? []) figures.stale.set({ run, table }, rows);
+  for (const { table, rowsUsed } of dynamicIds) figures.rowsUsed.set({ run, table }, rowsUsed);
   if (times === undefined) return;
+  figures.batches.set({ run }, times.batchesThere);
+  figures.reading.set({ run }, times.readMs / 1000);
   figures.stepSeconds.set({ run }, times.stepMs / 1000);
   for (const [part, share] of Object.entries(times.shares)) figures.share.set({ run, part }, share);
   if (times.tiers === undefined) return;

@@ -12,6 +12,7 @@ export function gated(
   return {
     address: transport.address,
     frameBytesMax: transport.frameBytesMax,
+    pending: () => transport.pending(),
     publish(subject, payload, options) {
       if (isOpen()) transport.publish(subject, payload, options);
       else onWithheld();

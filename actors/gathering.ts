@@ -10,6 +10,8 @@ import type { HostShare, Membership } from "./membership.ts";
 export interface GatheringInput {
   readonly clock: Clock;
   readonly membership: Membership;
+  /** Whose hosts they will be. */
+  readonly run: string;
   /** Devices to wait for. */
   readonly wanted: number;
   /** Devices that are of use. */
@@ -25,7 +27,7 @@ export const graceMs = 2000;
 
 /** @throws HostsMissingError after the membership's deadline */
 export const gathering = fromPromise<HostShare[], GatheringInput>(({ input, signal }) => {
-  const { clock, membership, wanted, most, isElastic, onWait } = input;
+  const { clock, membership, run, wanted, most, isElastic, onWait } = input;
   return new Promise((resolve, reject) => {
     const cancels: (() => void)[] = [];
     const settle = (end: () => void) => {
@@ -34,14 +36,19 @@ export const gathering = fromPromise<HostShare[], GatheringInput>(({ input, sign
     };
     let enough = wanted;
     const look = () => {
-      if (membership.devices < enough) return false;
-      settle(() => resolve(membership.shares(most)));
+      if (membership.devicesFor(run) < enough) return false;
+      const shares = membership.sharesFor(run, most);
+      membership.take(run, shares);
+      settle(() => resolve(shares));
       return true;
     };
     if (look()) return;
     onWait();
     const { joinDeadlineMs } = membership;
     const giveUp = () => {
+      // Other runs have them: it is their deadlines that end this wait.
+      if (membership.devices >= enough)
+        return void cancels.push(clock.after(joinDeadlineMs, giveUp));
       const error = new HostsMissingError(enough, membership.devices, joinDeadlineMs);
       settle(() => reject(error));
     };
@@ -50,7 +57,7 @@ export const gathering = fromPromise<HostShare[], GatheringInput>(({ input, sign
       look();
     };
     signal.addEventListener("abort", () => settle(() => reject(signal.reason)), { once: true });
-    cancels.push(membership.onChange(look), clock.after(joinDeadlineMs, giveUp));
+    cancels.push(membership.onFree(look), clock.after(joinDeadlineMs, giveUp));
     if (isElastic) cancels.push(clock.after(Math.min(graceMs, joinDeadlineMs), goOnWithFewer));
   });
 });

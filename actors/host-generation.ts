@@ -4,6 +4,7 @@
 // when it ends.
 //
 //   beating ──device, tier or bridge failed──▶ error (law 3: the generation is over)
+//      │ │                                   └──▶ left, where it is to be salvaged
 //      │ └──reader failed──▶ beating, with another reader in its place
 //      └─ every `beatMs`: host.progress to the coordinator
 //
@@ -17,25 +18,29 @@ import { recordError } from "../src/errors.ts";
 import type { Launcher } from "../src/launcher.ts";
 import { windowStepsMax } from "../src/training/schedule.ts";
 import { addCurves } from "../src/training/tier-advice.ts";
+import type { Copies } from "../storage/copies.ts";
 import {
   type Assembly,
   abort,
   allocate,
   type GenerationMemory,
   type HostPlace,
+  hasBuddies,
   hostPlaces,
+  isSalvaged,
   progressOver,
 } from "./assembly.ts";
 import { bridgeMachine } from "./bridge.ts";
 import { deviceMachine } from "./device.ts";
 import { downWithChildren } from "./down-with-children.ts";
-import { failureOf } from "./incident.ts";
+import { ActorFailedError, failureOf } from "./incident.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { type ReaderPlace, readerMachine } from "./reader.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import { checkShared } from "./shared-paths.ts";
 import { backoff } from "./supervisor.ts";
 import { type TierNews, tierMachine } from "./tier.ts";
+import { threadWaits } from "./waits.ts";
 import { writerMachine } from "./writer.ts";
 
 export interface HostGenerationInput {
@@ -43,6 +48,8 @@ export interface HostGenerationInput {
   readonly launcher: Launcher;
   readonly assembly: Assembly;
   readonly host: number;
+  /** What this host has of checkpoints in memory: it outlives the generation. */
+  readonly copies: Copies;
 }
 
 export interface HostGenerationContext extends HostGenerationInput {
@@ -98,11 +105,13 @@ const machine = setup({
   delays: { beatMs },
   actions: {
     startAll: enqueueActions(({ context, enqueue }) => {
-      const { network, launcher, assembly, memory } = context;
+      const { network, launcher, assembly, memory, copies } = context;
       const { first, count, host, position } = context.place;
       checkShared(assembly, host, network.disk); // G3
       tellAssembled(context);
-      const common = { network, launcher, assembly, memory };
+      // Nobody keeps them up: what the devices restore from is in `memory`.
+      if (!hasBuddies(assembly)) copies.retain([], Number.POSITIVE_INFINITY);
+      const common = { network, launcher, assembly, memory, copies };
       if (assembly.hosts.length > 1) {
         enqueue.spawnChild("bridge", { id: `bridge:${host}`, input: { ...common, position } });
       }
@@ -145,17 +154,22 @@ const machine = setup({
         curves: curvesOf(context),
       };
       const tiers = Object.values(context.tiers);
-      const body = { host, beat, isBridged, tiers, steps, lossFrom: from, losses, meters };
+      const waits = threadWaits(assembly, memory, context.place, context.network.clock);
+      const body = { host, beat, isBridged, tiers, steps, waits, lossFrom: from, losses, meters };
       mailbox.tell({ role: "coordinator", index: 0 }, "host.progress", body);
       enqueue.assign({ beat: beat + 1, toldLosses: Math.max(toldLosses, done) });
     }),
     childFailed: enqueueActions(({ context, event, enqueue }) => {
-      if (!("error" in event)) return;
+      if (!("error" in event) || context.failure !== undefined) return; // The first one counts.
       const { assembly, host, network } = context;
       const id = event.actorId;
       const supervisor = `host:${host}`;
       const doing = `run ${assembly.run}, generation ${assembly.generation}`;
-      const failure = failureOf(event.error, { offender: id, supervisor, context: doing });
+      const failure = failureOf(event.error, {
+        ...{ offender: id, supervisor, context: doing, host },
+        step: stepOf(context, id),
+        waits: threadWaits(assembly, context.memory, context.place, network.clock),
+      });
       if (!id.startsWith("reader:")) {
         enqueue.assign({ failure });
         return;
@@ -175,8 +189,9 @@ const machine = setup({
         return;
       }
       enqueue.assign({ history: decision.history });
-      const { offender, reason } = failure.incident;
-      const body = { host, actor: offender, error: reason };
+      const { offender, reason, step } = failure.incident;
+      const { delayMs } = decision;
+      const body = { host, actor: offender, context: doing, error: reason, step, delayMs };
       context.mailbox.tell({ role: "coordinator", index: 0 }, "host.mended", body);
       enqueue.raise({ type: "reader.restart", id }, { delay: decision.delayMs });
     }),
@@ -188,17 +203,26 @@ const machine = setup({
       const input = { network, launcher, assembly, memory, reader, place };
       enqueue.spawnChild("reader", { id: event.id, input });
     }),
+    tellFailed: ({ context: { failure, mailbox, host } }) => {
+      if (!(failure instanceof ActorFailedError)) return;
+      const { offender: actor, reason: error, context: doing, step, waits = [] } = failure.incident;
+      const body = { host, actor, context: doing, error, step, waits };
+      mailbox.tell({ role: "coordinator", index: 0 }, "host.failed", body);
+    },
     handUp: ({ context }) => {
       throw context.failure;
     },
   },
-  guards: { hasFailed: ({ context }) => context.failure !== undefined },
+  guards: {
+    hasFailed: ({ context }) => context.failure !== undefined,
+    isLeft: ({ context }) => context.failure !== undefined && isSalvaged(context.assembly),
+  },
 }).createMachine({
   id: "hostGeneration",
   context: ({ input }) => ({
     ...input,
     mailbox: openMailbox(input.network, input.assembly, { role: "host", index: input.host }),
-    memory: allocate(input.assembly, placeOfHost(input)), // G1
+    memory: allocate(input.assembly, placeOfHost(input), input.copies), // G1
     place: placeOfHost(input),
     isBridged: input.assembly.hosts.length === 1,
     tiers: {},
@@ -221,10 +245,15 @@ const machine = setup({
   states: {
     beating: {
       entry: "beat",
-      always: { guard: "hasFailed", target: "failed" },
+      always: [
+        { guard: "isLeft", target: "left" },
+        { guard: "hasFailed", target: "failed" },
+      ],
       after: { beatMs: { target: "beating", reenter: true } },
     },
     failed: { entry: "handUp" },
+    // It ends when its host is released, or assembles another.
+    left: { entry: "tellFailed" },
   },
 });
 
@@ -235,6 +264,13 @@ function placeOfHost({ assembly, host }: HostGenerationInput): HostPlace {
   const place = hostPlaces(assembly).find((one) => one.host === host);
   if (place === undefined) throw new RangeError(`The generation has no host ${host}`);
   return place;
+}
+
+/** Steps that an actor has done: a device its own, others those of the host's first one. */
+function stepOf({ assembly, memory, place }: HostGenerationContext, id: string): number {
+  const { steps } = progressOver(memory, assembly.devices);
+  const own = id.startsWith("device:") ? Number(id.slice("device:".length)) : place.first;
+  return Atomics.load(steps, own);
 }
 
 function tellAssembled({ network, assembly, host, place }: HostGenerationContext): void {

@@ -10,10 +10,12 @@ import { beatMs } from "./host-generation.ts";
 import type { MessageEvent } from "./listening.ts";
 import type { Network } from "./mailbox.ts";
 import type { HostShare, Membership } from "./membership.ts";
+import { waiting } from "./waits.ts";
 
 export interface HostWatchInput {
   readonly network: Network;
   readonly host: number;
+  readonly run: string;
 }
 
 /** As drawn above. */
@@ -23,6 +25,7 @@ export const hostWatchMachine = setup({
     input: HostWatchInput;
     events: MessageEvent<"host.progress">;
   },
+  actors: { waiting },
   delays: { silenceMs: 3 * beatMs, doubtMs: beatMs },
   actions: {
     fail: ({ context }) => {
@@ -43,6 +46,13 @@ export const hostWatchMachine = setup({
     },
     // What this thread was too busy to read is read before the silence counts.
     doubting: {
+      invoke: {
+        src: "waiting",
+        input: ({ context: { network, host, run } }) => ({
+          ...{ network, run, who: "coordinator:0", whom: [`host:${host}`], what: "a heartbeat" },
+          sinceMs: network.clock.now() - 3 * beatMs,
+        }),
+      },
       after: {
         doubtMs: [
           { guard: "couldBeHeard", actions: "fail" },

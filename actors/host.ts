@@ -1,50 +1,66 @@
-// Host: answers for one operating-system process: prepares data, and runs what the coordinator of a
-// run assembles here.
+// Host: answers for one operating-system process: prepares data, and runs what the coordinators of
+// runs assemble here, one generation of each run, as many runs as have devices here.
 //
-//           host.assemble                    the generation ended in an error
-//   idle ──────────────────▶ serving ──────────────────────────────▶ idle
-//     ▲                        │ │                                     (host.failed is told)
-//     └──── host.release ──────┘ └── host.assemble of a newer generation: serving, anew
+//   host.assemble ──▶ a generation ──▶ host.release, or a newer one of its run: it is stopped
+//                                └───▶ it ended in an error: host.failed is told
 //
 // Takes   host.prepare · host.assemble · host.release
 // Tells   host.preparing · host.prepared · host.failed · host.released; its generation tells the
 //         coordinator host.progress · host.mended
 //
 // Invariants
-//   H1. A generation older than the one that is served is not assembled: its coordinator is gone.
+//   H1. A generation that is not newer than the last one of its run is not assembled: its
+//       coordinator is gone.
 //   H2. A failure is told with the actor that failed first; the host itself lives on.
+//   H3. Of what needs more devices than there are, the oldest is stopped: nobody has told this host
+//       that it is over.
 
 import {
-  assign,
   type DoneActorEvent,
   type ErrorActorEvent,
   enqueueActions,
   fromCallback,
   setup,
 } from "xstate";
+import type { Clock } from "../src/clock.ts";
 import { FrameCorruptError, recordError } from "../src/errors.ts";
-import { resolveJob } from "../src/job.ts";
+import type { JobSpec } from "../src/job.ts";
 import type { Launcher, ThreadEnd } from "../src/launcher.ts";
+import { Copies } from "../storage/copies.ts";
 import type { Assembly, DataPlan } from "./assembly.ts";
-import { assemblySchema } from "./assembly-schema.ts";
+import { assemblySchema, jobInMessage } from "./assembly-schema.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
-import { hostGenerationMachine } from "./host-generation.ts";
-import { ActorFailedError } from "./incident.ts";
+import { beatMs, hostGenerationMachine } from "./host-generation.ts";
+import { failureOf } from "./incident.ts";
 import { listeningAsHost, type MessageEvent } from "./listening.ts";
 import { type Address, type Network, openMailbox, type RunScope } from "./mailbox.ts";
+import { devicesOf } from "./membership.ts";
 import { lossOf } from "./thread-end.ts";
 
 export interface HostInput {
   readonly network: Network;
   readonly launcher: Launcher;
   readonly host: number;
+  /** Devices of this process. */
+  readonly devices: number;
+}
+
+/** The last generation of a run here. */
+interface Served {
+  readonly assembly: Assembly;
+  readonly isServed: boolean;
+  /** Of the run's newest checkpoint, from one generation to the next. */
+  readonly copies: Copies;
 }
 
 export interface HostContext extends HostInput {
-  /** What is served, if anything is. */
-  readonly assembly: Assembly | undefined;
+  /** Of each run, the one that was assembled last at the end. */
+  readonly served: ReadonlyMap<string, Served>;
 }
+
+/** Runs of which the last generation is remembered. */
+const servedMax = 1000;
 
 type HostEvent =
   | MessageEvent<"host.prepare" | "host.assemble" | "host.release">
@@ -62,15 +78,29 @@ type PrepareReport =
   | { readonly type: "preparing"; readonly fraction: number }
   | { readonly type: "prepared"; readonly plan: DataPlan };
 
+/** A frame may be lost, and with it a first cause: it is told until its silence would tell. */
+const tellingFailed = fromCallback<
+  { type: string },
+  { readonly clock: Clock; readonly tell: () => void }
+>(({ input: { clock, tell } }) => {
+  let cancel = () => {};
+  const again = (times: number) => {
+    tell();
+    if (times > 1) cancel = clock.after(beatMs, () => again(times - 1));
+  };
+  again(4);
+  return () => cancel();
+});
+
 /** Turns a job's data into its cache on a reader's thread, and tells who asked. */
 const preparing = fromCallback<
   { type: string },
-  HostInput & { readonly question: MessageEvent<"host.prepare"> }
+  HostInput & { readonly question: MessageEvent<"host.prepare">; readonly job: JobSpec }
 >(({ input, sendBack }) => {
-  const { network, launcher, host, question } = input;
+  const { network, launcher, host, question, job } = input;
   const { command } = question.body;
   const mailbox = openMailbox(network, question, { role: "host", index: host });
-  const task = { program: "prepare", job: resolveJob(question.body.job) };
+  const task = { program: "prepare", job };
   const thread = launcher.start<never, PrepareReport>(entry, task, "prepare");
   let plan: DataPlan | undefined;
   thread.onReport((report) => {
@@ -82,7 +112,8 @@ const preparing = fromCallback<
     else {
       // An end without a plan is a loss, also where the thread ended of its own accord.
       const error = recordError(lossOf(end, preparer));
-      const body = { host, actor: preparer, error };
+      const context = "host.prepare";
+      const body = { host, actor: preparer, context, error, waits: [] };
       mailbox.tell(coordinator, "host.failed", body);
     }
     sendBack({ type: "host.forget", id: preparingId(question) });
@@ -99,35 +130,96 @@ const preparing = fromCallback<
 
 const machine = setup({
   types: {} as { context: HostContext; input: HostInput; events: HostEvent },
-  actors: { listening: listeningAsHost, preparing, generation: hostGenerationMachine },
+  actors: {
+    listening: listeningAsHost,
+    preparing,
+    tellingFailed,
+    generation: hostGenerationMachine,
+  },
   actions: {
     throwInjected,
     prepare: enqueueActions(({ context, event, self, enqueue }) => {
       if (event.type !== "host.prepare") return;
       const id = preparingId(event);
       if (self.getSnapshot().children[id as never] !== undefined) return; // Asked twice.
-      enqueue.spawnChild("preparing", { id, input: { ...context, question: event } });
+      const { data: job, error } = jobInMessage.safeParse(event.body.job);
+      if (error !== undefined) {
+        return context.network.onCorrupt(new FrameCorruptError(event.type, error.message));
+      }
+      enqueue.spawnChild("preparing", { id, input: { ...context, question: event, job } });
     }),
     forget: enqueueActions(({ event, enqueue }) => {
       if (event.type === "host.forget") enqueue.stopChild(event.id);
     }),
-    assemble: assign({
-      assembly: ({ context, event }) =>
-        event.type === "host.assemble"
-          ? assemblySchema.parse(event.body.assembly)
-          : context.assembly,
+    assemble: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "host.assemble") return;
+      const assembly = assemblySchema.parse(event.body.assembly);
+      const served = new Map(context.served);
+      const stop = (run: string) => {
+        const one = served.get(run);
+        if (one?.isServed !== true) return;
+        enqueue.stopChild(generationId(one.assembly));
+        served.set(run, { ...one, isServed: false });
+      };
+      stop(assembly.run);
+      const { buddyBytes } = assembly.job.checkpoint;
+      const copies = served.get(assembly.run)?.copies ?? new Copies(buddyBytes);
+      served.delete(assembly.run); // It is the newest now.
+      for (const [run] of served) {
+        if (
+          devicesHere(context, [...served.values(), { assembly, isServed: true, copies }]) <=
+          context.devices
+        )
+          break;
+        stop(run); // H3
+      }
+      served.set(assembly.run, { assembly, isServed: true, copies });
+      for (const [run, one] of served) {
+        if (served.size > servedMax && !one.isServed) served.delete(run);
+        if (!one.isServed) one.copies.retain([], Number.POSITIVE_INFINITY); // It may be over.
+      }
+      const { network, launcher, host } = context;
+      const input = { network, launcher, host, assembly, copies };
+      enqueue.spawnChild("generation", { id: generationId(assembly), input });
+      enqueue.assign({ served });
     }),
-    tellFailed: ({ context, event }) => {
-      if (context.assembly === undefined || !("error" in event)) return;
-      const { error } = event;
-      const { host } = context;
-      const isNamed = error instanceof ActorFailedError;
-      const body = isNamed
-        ? { host, actor: error.incident.offender, error: error.incident.reason }
-        : { host, actor: `host:${host}`, error: recordError(error) };
-      const mailbox = openMailbox(context.network, context.assembly, hostAddress(context));
-      mailbox.tell(coordinator, "host.failed", body);
-    },
+    release: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "host.release") return;
+      const one = context.served.get(event.run);
+      if (one?.isServed !== true || one.assembly.generation !== event.generation) return;
+      enqueue.stopChild(generationId(one.assembly));
+      enqueue.assign({
+        served: new Map(context.served).set(event.run, { ...one, isServed: false }),
+      });
+    }),
+    /** H2 */
+    fail: enqueueActions(({ context, event, enqueue }) => {
+      if (!("error" in event)) return;
+      const { error, actorId } = event;
+      const one = [...context.served.values()].find(
+        ({ assembly, isServed }) => isServed && generationId(assembly) === actorId,
+      );
+      if (one === undefined) throw error;
+      const { host, network, served } = context;
+      const { assembly } = one;
+      enqueue.stopChild(actorId);
+      enqueue.assign({ served: new Map(served).set(assembly.run, { ...one, isServed: false }) });
+      const offender = `host:${host}`;
+      const where = { offender, supervisor: "cluster", context: "serving" };
+      const {
+        offender: actor,
+        reason,
+        context: doing,
+        step,
+        waits = [],
+      } = failureOf(error, where).incident;
+      const body = { host, actor, context: doing, error: reason, step, waits };
+      const mailbox = openMailbox(network, assembly, hostAddress(context));
+      const tell = () => mailbox.tell(coordinator, "host.failed", body);
+      const id = `failed:${assembly.run}`;
+      enqueue.stopChild(id);
+      enqueue.spawnChild("tellingFailed", { id, input: { clock: network.clock, tell } });
+    }),
     tellReleased: ({ context, event }) => {
       if (event.type !== "host.release") return;
       const mailbox = openMailbox(context.network, event, hostAddress(context));
@@ -143,49 +235,21 @@ const machine = setup({
         context.network.onCorrupt(new FrameCorruptError("host.assemble", error.message));
         return false;
       }
-      const { assembly } = context;
-      if (assembly === undefined || assembly.run !== event.run) return true;
-      return event.generation > assembly.generation; // H1
+      const last = context.served.get(event.run);
+      return last === undefined || event.generation > last.assembly.generation; // H1
     },
-    isServed: ({ context, event }) => isOfAssembly(context.assembly, event as unknown as RunScope),
   },
 }).createMachine({
   id: "host",
-  context: ({ input }) => ({ ...input, assembly: undefined }),
+  context: ({ input }) => ({ ...input, served: new Map() }),
   invoke: { src: "listening", input: ({ context }) => ({ ...context, index: context.host }) },
   on: {
     "host.prepare": { actions: "prepare" },
     "host.forget": { actions: "forget" },
     "chaos.throw": { actions: "throwInjected" },
-    "host.release": { actions: "tellReleased" },
-  },
-  initial: "idle",
-  states: {
-    idle: {
-      on: { "host.assemble": { guard: "isNewer", target: "serving", actions: "assemble" } },
-    },
-    serving: {
-      invoke: {
-        src: "generation",
-        input: ({ context }) => {
-          if (context.assembly === undefined) throw new RangeError("Nothing is assembled");
-          return { ...context, assembly: context.assembly };
-        },
-        onError: { target: "idle", actions: "tellFailed" }, // H2
-      },
-      on: {
-        "host.assemble": {
-          guard: "isNewer",
-          target: "serving",
-          reenter: true,
-          actions: "assemble",
-        },
-        "host.release": [
-          { guard: "isServed", target: "idle", actions: "tellReleased" },
-          { actions: "tellReleased" },
-        ],
-      },
-    },
+    "host.assemble": { guard: "isNewer", actions: "assemble" },
+    "host.release": { actions: ["release", "tellReleased"] },
+    "xstate.error.actor.*": { actions: "fail" },
   },
 });
 
@@ -200,6 +264,14 @@ function hostAddress(context: HostContext): Address {
   return { role: "host", index: context.host };
 }
 
-function isOfAssembly(assembly: Assembly | undefined, scope: RunScope): boolean {
-  return assembly?.run === scope.run && assembly.generation === scope.generation;
+function generationId({ run, generation }: RunScope): string {
+  return `generation:${run}:${generation}`;
+}
+
+/** Devices of this host that these have. */
+function devicesHere({ host }: HostContext, served: readonly Served[]): number {
+  const shares = served
+    .filter(({ isServed }) => isServed)
+    .flatMap(({ assembly }) => assembly.hosts.filter((share) => share.host === host));
+  return devicesOf(shares);
 }

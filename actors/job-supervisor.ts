@@ -4,6 +4,7 @@
 //
 //   gathering ──▶ claiming ──▶ running ──finished──▶ finished
 //      ▲                          │└─other devices are wanted─▶ gathering
+//      │                          ├─(partial recovery)─▶ salvaging ─▶ restarting
 //      │                          └─a coordinator failed─▶ (decide) ─▶ restarting ─┐
 //      └──────────────────────── after a backoff ──────────────────────────────────┘
 //                                                  └─▶ error: a restart cannot mend it
@@ -16,6 +17,10 @@
 //   J4. Other devices are a plan and no failure: they count as no restart.
 //   J5. A checkpoint that could not be restored, as its bytes are not those that it names, is
 //       passed over for the one before it.
+//   J6. It lets go of its devices when it is told to, with a checkpoint and without a result; what
+//       its run is then, its record says.
+//   J7. Under a lease the one who leads is in charge: a generation that a former leader claimed
+//       with its last breath is followed by another.
 
 import {
   assign,
@@ -23,36 +28,30 @@ import {
   type ErrorActorEvent,
   enqueueActions,
   fromCallback,
-  fromPromise,
   sendTo,
   setup,
 } from "xstate";
-import {
-  ArithmeticMismatchError,
-  type ErrorRecord,
-  PeerLostError,
-  RemoteError,
-  RunCancelledError,
-  recordError,
-} from "../src/errors.ts";
-import { type JobSpec, jobIdentity } from "../src/job.ts";
-import { openKernels } from "../src/kernels/index.ts";
-import type { CheckpointStore, Generation } from "../storage/checkpoint-store.ts";
-import { openStore } from "../storage/directory-checkpoint-store.ts";
+import { PeerLostError, RemoteError, RunCancelledError, recordError } from "../src/errors.ts";
+import type { JobSpec } from "../src/job.ts";
+import { isSalvaged } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { checkpointCoordinatorMachine } from "./checkpoint-coordinator.ts";
+import { type Claimed, claiming, mendable, passedOverAfter } from "./claiming.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { gathering } from "./gathering.ts";
 import { ActorFailedError, failureOf } from "./incident.ts";
+import { hearingLate } from "./late-failures.ts";
 import { listening } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { devicesOf, type HostShare, type Membership } from "./membership.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import type { RunResult } from "./run-events.ts";
 import type { RunRecord } from "./run-record.ts";
+import { salvaging } from "./salvaging.ts";
 import { devicesMax, holding, watchingWish } from "./scaling.ts";
 import { backoff } from "./supervisor.ts";
 import { trainingCoordinatorMachine } from "./training-coordinator.ts";
+import { waiting } from "./waits.ts";
 
 export interface JobSupervisorInput {
   readonly network: Network;
@@ -69,17 +68,19 @@ export interface JobSupervisorContext extends JobSupervisorInput {
   readonly job: JobSpec;
   /** The hosts of this generation, or of the one before. */
   readonly hosts: readonly HostShare[];
-  readonly claimed: (Generation & { readonly store: CheckpointStore }) | undefined;
+  readonly claimed: Claimed | undefined;
   readonly history: RestartHistory;
   /** Hashes of manifests whose checkpoints could not be restored. J5 */
   readonly passedOver: readonly string[];
   readonly delayMs: number;
+  /** Who failed first in the last generation. */
+  readonly offender: string;
   readonly result: RunResult | undefined;
   readonly failure?: unknown;
 }
 
 type JobSupervisorEvent =
-  | { readonly type: "run.cancel" | "run.rescale" }
+  | { readonly type: "run.cancel" | "run.rescale" | "run.yield" }
   | ErrorActorEvent<unknown, string>
   | DoneActorEvent<unknown, string>
   | ThrowEvent;
@@ -94,43 +95,6 @@ const offenders: Readonly<Record<string, string>> = {
   gathering: "membership",
   claiming: "checkpoint store",
 };
-
-/** J2: all that a generation begins with. */
-const claiming = fromPromise<
-  Generation & { store: CheckpointStore },
-  Pick<JobSupervisorContext, "job" | "network" | "passedOver">
->(async ({ input: { job, network, passedOver } }) => {
-  const store = openStore({
-    directory: job.checkpoint.directory,
-    disk: network.disk,
-    jobIdentity: jobIdentity(job),
-    jobText: JSON.stringify(job),
-  });
-  const generation = store.beginGeneration(undefined, passedOver);
-  const expected = generation.latest?.arithmetic;
-  const actual = openKernels(job.arithmetic).arithmetic;
-  if (expected !== undefined && expected !== actual) {
-    throw new ArithmeticMismatchError(expected, actual);
-  }
-  return { ...generation, store };
-});
-
-/** J5. What is damaged beside the checkpoints (whose directory it is) is not mended by another. */
-function mendable(error: ErrorRecord, actorId: string): ErrorRecord {
-  const isMendable = error.code === "CHECKPOINT_CORRUPT" && actorId !== "claiming";
-  return isMendable ? { ...error, recovery: "restore" } : error;
-}
-
-/** J5. The checkpoint coordinator reads what it has written, everybody else what is restored. */
-function passedOverAfter(
-  { claimed, passedOver }: JobSupervisorContext,
-  { code, incident }: ActorFailedError,
-): readonly string[] {
-  const { latest } = claimed ?? {};
-  const isItsOwn = incident.offender === "checkpoint";
-  if (code !== "CHECKPOINT_CORRUPT" || isItsOwn || latest === undefined) return passedOver;
-  return [...passedOver, latest.sha256];
-}
 
 /** J3 */
 const releasing = fromCallback<{ type: string }, JobSupervisorContext>(({ input }) => () => {
@@ -157,6 +121,9 @@ const machine = setup({
     holding,
     watchingWish,
     releasing,
+    hearingLate,
+    waiting,
+    salvaging,
     checkpoint: checkpointCoordinatorMachine,
     training: trainingCoordinatorMachine,
   },
@@ -169,8 +136,7 @@ const machine = setup({
       const { generation, latest, store } = claimed;
       const scope = { run: record.run, generation };
       const common = { network, scope, job, store, latest };
-      const devices = devicesOf(hosts);
-      const forCuts = { ...common, devices, createdBy };
+      const forCuts = { ...common, hosts, record, createdBy };
       enqueue.spawnChild("checkpoint", { id: "checkpoint", input: forCuts });
       const input = { ...common, record, hosts, membership, failedAtMs };
       enqueue.spawnChild("training", { id: "training", input });
@@ -189,30 +155,39 @@ const machine = setup({
       const offender = lost ?? offenders[event.actorId] ?? event.actorId;
       const doing = `generation ${generation}`;
       const failure = failureOf(event.error, { offender, supervisor, context: doing });
-      const { reason, ...where } = failure.incident;
-      record.append(generation, { type: "run.incident", ...where, error: reason });
+      const now = network.clock.date();
+      record.fail(generation, failure.incident, now);
       const end = {
         child: "training",
         atMs: network.clock.now(),
         reason: "error" as const,
-        error: mendable(recordError(failure), event.actorId),
+        error: mendable(network, recordError(failure), event.actorId),
       };
       const intensity = job.restarts;
       const children = coordinators;
       const policy = { supervisor, strategy: "one-for-all" as const, children, intensity, backoff };
       const decision = decide(policy, context.history, end); // J1
+      const act = (did: string) => record.incidents.act(supervisor, did, now);
+      if (generation > 0) act(`ended generation ${generation}, of all hosts`);
+      act(decision.escalate ? "gave the run up" : `begins again after ${decision.delayMs} ms`);
       if (decision.escalate) {
         const isLimit = decision.cause.code === "RESTART_LIMIT";
         enqueue.assign({ failure: isLimit ? new RemoteError(decision.cause) : failure });
         return;
       }
       enqueue.assign({
+        offender: failure.incident.offender,
         history: decision.history,
         delayMs: decision.delayMs,
         failedAtMs: end.atMs,
         passedOver: passedOverAfter(context, failure),
       });
     }),
+    tellGathered: ({ context: { record, network, hosts } }) => {
+      const shares = hosts.map(({ host, devices }) => `${devices} of host:${host}`).join(", ");
+      const did = `gathered the devices: ${shares}`;
+      record.incidents.act(`job:${record.run}`, did, network.clock.date());
+    },
     finish: assign({
       result: ({ context, event }) =>
         "output" in event ? (event.output as RunResult) : context.result,
@@ -229,6 +204,10 @@ const machine = setup({
   },
   guards: {
     hasFailed: ({ context }) => context.failure !== undefined,
+    isSalvaged: ({ context }) => isSalvaged(context),
+    isYielded: ({ context, event }) =>
+      context.record.isYieldAsked && event.type === "xstate.done.actor.training",
+    isYieldAsked: ({ context }) => context.record.isYieldAsked,
     isFinished: ({ event }) => event.type === "xstate.done.actor.training" && hasOutput(event),
     isRescaled: ({ event }) => event.type === "xstate.done.actor.training" && !hasOutput(event), // J4
   },
@@ -248,6 +227,7 @@ const machine = setup({
     history: emptyHistory,
     passedOver: [],
     delayMs: 0,
+    offender: "",
     result: undefined,
   }),
   output: ({ context }) => context.result,
@@ -256,18 +236,25 @@ const machine = setup({
   initial: "gathering",
   states: {
     gathering: {
+      always: { guard: "isYieldAsked", target: "finished" }, // J6
       invoke: [
         {
           src: "gathering",
           id: "gathering",
           input: ({ context }) => gatheringOf(context),
-          onDone: { target: "claiming", actions: assign({ hosts: ({ event }) => event.output }) },
+          onDone: {
+            target: "claiming",
+            actions: [assign({ hosts: ({ event }) => event.output }), "tellGathered"],
+          },
           onError: { target: "restarting", actions: "childEnded" },
         },
         { src: "watchingWish", input: ({ context }) => context },
+        { src: "hearingLate", input: ({ context }) => context },
+        { src: "waiting", input: ({ context }) => membersWait(context) },
       ],
       on: {
         "run.cancel": { actions: "giveUpWaiting" },
+        "run.yield": "finished", // J6
         "run.rescale": { target: "gathering", reenter: true },
       },
     },
@@ -278,7 +265,7 @@ const machine = setup({
           id: "claiming",
           input: ({ context }) => context,
           onDone: {
-            target: "running",
+            target: "generation",
             actions: [
               assign({ claimed: ({ event }) => event.output }),
               ({ context }) => tellClaimed(context),
@@ -289,23 +276,47 @@ const machine = setup({
         { src: "holding", input: ({ context }) => context },
       ],
     },
-    running: {
-      entry: "startCoordinators",
-      exit: "stopCoordinators",
+    generation: {
       invoke: [
         { src: "holding", input: ({ context }) => context },
         { src: "releasing", input: ({ context }) => context },
       ],
-      on: {
-        "run.cancel": { actions: sendTo("training", { type: "run.cancel" }) },
-        "xstate.error.actor.*": { target: "restarting", actions: "childEnded" },
-        "xstate.done.actor.*": [
-          { guard: "isFinished", target: "finished", actions: "finish" },
-          { guard: "isRescaled", target: "gathering", actions: assign({ failedAtMs: undefined }) },
-        ],
+      initial: "running",
+      states: {
+        running: {
+          entry: "startCoordinators",
+          exit: "stopCoordinators",
+          on: {
+            "run.cancel": { actions: sendTo("training", { type: "run.cancel" }) },
+            "run.yield": { actions: sendTo("training", { type: "run.yield" }) },
+            "xstate.error.actor.*": [
+              { guard: "isSalvaged", target: "salvaging", actions: "childEnded" },
+              { target: "#jobSupervisor.restarting", actions: "childEnded" },
+            ],
+            "xstate.done.actor.*": [
+              { guard: "isFinished", target: "#jobSupervisor.finished", actions: "finish" },
+              { guard: "isYielded", target: "#jobSupervisor.finished" }, // J6
+              {
+                guard: "isRescaled",
+                target: "#jobSupervisor.gathering",
+                actions: assign({ failedAtMs: undefined }),
+              },
+            ],
+          },
+        },
+        salvaging: {
+          always: { guard: "hasFailed", target: "#jobSupervisor.restarting" },
+          invoke: {
+            src: "salvaging",
+            input: ({ context }) => context,
+            onDone: "#jobSupervisor.restarting",
+            onError: "#jobSupervisor.restarting", // Then it is the last checkpoint that counts.
+          },
+        },
       },
     },
     restarting: {
+      invoke: { src: "hearingLate", input: ({ context }) => context },
       always: { guard: "hasFailed", target: "failed" },
       after: { delayMs: "gathering" },
     },
@@ -328,6 +339,7 @@ function gatheringOf({ network, membership, hosts, record, failedAtMs }: JobSupe
   return {
     clock: network.clock,
     membership,
+    run: record.run,
     wanted,
     most,
     isElastic: failedAtMs !== undefined,
@@ -337,6 +349,12 @@ function gatheringOf({ network, membership, hosts, record, failedAtMs }: JobSupe
   };
 }
 
+function membersWait({ network, record }: JobSupervisorContext) {
+  const { run } = record;
+  const [whom, what] = [["the membership"], "devices to go on with"];
+  return { network, run, who: `job:${run}`, whom, what, sinceMs: network.clock.now() };
+}
+
 function tellClaimed({ network, record, job, claimed, hosts }: JobSupervisorContext): void {
   const { generation, latest } = claimed ?? {};
   const { run } = record;
@@ -344,6 +362,9 @@ function tellClaimed({ network, record, job, claimed, hosts }: JobSupervisorCont
   const from = { step: latest?.cut ?? 0, hosts: hosts.map(({ host }) => host) };
   const fields = { run, generation: generation ?? 0, actor: `job:${run}`, ...from };
   network.log.write("info", "generation claimed", fields);
+  const passed = claimed?.damaged.map(({ path }) => `, passing over ${path}`).join("") ?? "";
+  const did = `claimed generation ${fields.generation}, from step ${from.step}${passed}`;
+  record.incidents.act(fields.actor, did, network.clock.date());
 }
 
 function hasOutput(event: { readonly type: string }): boolean {

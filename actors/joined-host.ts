@@ -11,18 +11,22 @@ import { type ErrorRecord, RemoteError, recordError } from "../src/errors.ts";
 import { openKernels } from "../src/kernels/index.ts";
 import { type Launcher, rememberThreads, workerLauncher } from "../src/launcher.ts";
 import { checkOptions } from "../src/options.ts";
+import type { Subscription } from "../src/wire/transport.ts";
 import { connectionOptions } from "./connect.ts";
-import { logIncident } from "./event-lines.ts";
 import { ActorFailedError, type Incident } from "./incident.ts";
+import { openHostInspection } from "./inspection.ts";
 import { joiningTree } from "./joining.ts";
 import { clusterScope, type Network, openMailbox } from "./mailbox.ts";
 import { openNetwork, type World } from "./network.ts";
-import { type LogOptions, openProcessLog } from "./process-log.ts";
+import { type Observer, openObserver, tracingOptions } from "./observer.ts";
+import type { LogOptions } from "./process-log.ts";
 import { packageVersion } from "./version.ts";
 
 const hostOptions = connectionOptions.extend({
   /** Devices: worker threads that compute. @default 2 */
   devices: z.int().min(1).max(128).default(2),
+  /** Where traces of the steps that its threads make go. @default nowhere */
+  tracing: tracingOptions.optional(),
   /** Whether actors may be told to throw. For tests and the chaos harness. @default false */
   faultsAllowed: z.boolean().default(false),
 });
@@ -55,21 +59,22 @@ export class Host implements AsyncDisposable {
   readonly #key = randomInt(2 ** 47);
   readonly #launcher: ReturnType<typeof rememberThreads>;
   readonly #stop: () => void;
+  readonly #observer: Observer;
+  #inspection: Subscription | undefined;
   #isClosed = false;
 
   private constructor(parts: {
+    readonly observer: Observer;
     readonly network: Network;
     readonly devices: number;
     readonly launcher: Launcher;
     readonly onHost: (host: number | undefined) => void;
-    readonly onIncident: (incident: Incident) => void;
   }) {
-    const { network, devices, onHost, onIncident } = parts;
+    const { network, devices, onHost, observer } = parts;
+    this.#observer = observer;
     this.network = network;
     this.devices = devices;
-    this.#launcher = rememberThreads(parts.launcher, ({ line }) => {
-      network.log.write(line.level, line.message, line.fields);
-    });
+    this.#launcher = rememberThreads(parts.launcher, observer.observe);
     let resolveJoined: (host: number) => void = () => {};
     this.joined = new Promise((resolve) => {
       resolveJoined = resolve;
@@ -78,6 +83,8 @@ export class Host implements AsyncDisposable {
       this.#isMember = host !== undefined;
       if (host !== undefined) resolveJoined(host);
       else this.#onMayLeave(); // Nobody is there who would need it.
+      this.#inspection?.unsubscribe();
+      this.#inspection = host === undefined ? undefined : openHostInspection(network, host, root);
       onHost(host);
     };
     const identity = {
@@ -94,7 +101,7 @@ export class Host implements AsyncDisposable {
       announcement: () => ({ ...identity, isLeaving: this.#isLeaving }),
       onHost: tellHost,
       onMayLeave: () => this.#onMayLeave(),
-      onIncident,
+      onIncident: observer.incident,
     });
     this.failed = new Promise((_, reject) => {
       root.subscribe({ error: (error) => reject(new RemoteError(reasonOf(error))) });
@@ -114,29 +121,26 @@ export class Host implements AsyncDisposable {
       onHost = () => {},
       launcher = workerLauncher,
       world,
-      log: logOptions,
+      log,
       ...plain
     } = given;
     const options = checkOptions(hostOptions, plain);
-    const { nats: servers, cluster, devices, faultsAllowed, ...credentials } = options;
+    const { nats: servers, cluster, devices, faultsAllowed, tracing, ...credentials } = options;
     const { token, user, pass } = credentials;
-    const log = await openProcessLog(logOptions, [token, user, pass]);
-    const onIncident = (incident: Incident) => {
-      logIncident(log, incident);
-      tellIncident(incident);
-    };
+    const observer = await openObserver({ log, tracing }, [token, user, pass], tellIncident);
     const network = await openNetwork({
       connection: { servers, ...credentials },
       cluster,
       faultsAllowed,
       world,
-      log,
+      log: observer.log,
+      tracedEvery: observer.tracedEvery,
       onError: (offender, error) => {
         const reason = recordError(error);
-        onIncident({ offender, supervisor: "process", context: "running", reason });
+        observer.incident({ offender, supervisor: "process", context: "running", reason });
       },
     });
-    return new Host({ network, devices, launcher, onHost, onIncident });
+    return new Host({ observer, network, devices, launcher, onHost });
   }
 
   /**
@@ -169,6 +173,7 @@ export class Host implements AsyncDisposable {
     this.#stop();
     await this.#launcher.allEnded();
     await this.network.transport.close();
+    await this.#observer.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -110,9 +110,9 @@ const machine = setup({
         src: "host",
         id: "host",
         input: ({ context }) => {
-          const { network, launcher, host } = context;
+          const { network, launcher, host, announcement } = context;
           if (host === undefined) throw new RangeError("This host has no index");
-          return { network, launcher, host };
+          return { network, launcher, host, devices: announcement().devices };
         },
       },
       on: {

@@ -12,11 +12,11 @@
 
 import type { Cancel, Clock } from "../src/clock.ts";
 import { LeadershipLostError } from "../src/root-errors.ts";
-import type { LeaseDirectory, Term } from "../storage/lease.ts";
+import type { Lease, Term } from "../storage/lease.ts";
 
 export interface LeadershipOptions {
   readonly clock: Clock;
-  readonly lease: LeaseDirectory;
+  readonly lease: Lease;
   /** For how long a lease is good that nobody renews. */
   readonly leaseMs: number;
   /** Who this is, for people. */
@@ -47,7 +47,7 @@ export class Leadership {
 
   constructor(options: LeadershipOptions) {
     this.#options = options;
-    this.#cancel = options.clock.after(0, () => this.#tick());
+    this.#cancel = options.clock.after(0, () => void this.#tick());
   }
 
   /** E2 */
@@ -65,52 +65,53 @@ export class Leadership {
     if (this.#own?.term !== newest) throw this.#lose();
   }
 
-  /** Gives the lease back. Safe to call twice. */
-  close(): void {
+  /** Gives the lease back; resolves when it has, or could not. Safe to call twice. */
+  async close(): Promise<void> {
     this.#cancel();
-    if (this.#isOver || this.#own === undefined) return;
+    const own = this.#own;
+    const isHolder = !this.#isOver && own !== undefined;
     this.#isOver = true;
+    if (!isHolder) return;
     try {
-      this.#options.lease.renew({ ...this.#own, isReleased: true });
+      await this.#options.lease.renew({ ...own, isReleased: true });
     } catch (error) {
       this.#options.onError(error); // It runs out.
     }
   }
 
-  #tick(): void {
+  async #tick(): Promise<void> {
     const { clock, leaseMs, onError } = this.#options;
     try {
-      if (this.#own === undefined) this.#look();
-      else this.#renew(this.#own);
+      await (this.#own === undefined ? this.#look() : this.#renew(this.#own));
     } catch (error) {
       if (!(error instanceof LeadershipLostError)) onError(error);
     }
     if (this.#isOver) return;
-    this.#cancel = clock.after(leaseMs / looksPerLease, () => this.#tick());
+    this.#cancel = clock.after(leaseMs / looksPerLease, () => void this.#tick());
   }
 
-  #look(): void {
+  async #look(): Promise<void> {
     const { clock, lease, owner, onLeading, onStandby } = this.#options;
     const newest = lease.newest();
-    const term = newest === 0 ? undefined : lease.read(newest);
-    const isFree = newest === 0 || term?.isReleased === true;
+    const term = await lease.look();
+    const isFree = term === undefined ? newest === 0 : term.isReleased;
     const hasMoved = term?.term !== this.#seen?.term || term?.beat !== this.#seen?.beat;
     if (term !== undefined && term.term !== this.#seen?.term && !isFree) onStandby(term);
     this.#looks = hasMoved ? 0 : this.#looks + 1; // E1
     this.#seen = term;
     if (!isFree && this.#looks < looksPerLease) return;
     const atMs = clock.now();
-    const own = { term: newest + 1, owner, beat: 0, isReleased: false };
-    if (!lease.claim(own.term, owner)) return;
-    this.#own = own;
+    const next = Math.max(newest, term?.term ?? 0) + 1;
+    if (this.#isOver || !(await lease.claim(next, owner))) return;
+    this.#own = { term: next, owner, beat: 0, isReleased: false };
     this.#renewedAtMs = atMs;
-    onLeading(own.term, term);
+    onLeading(next, term);
   }
 
-  #renew(own: Term): void {
+  async #renew(own: Term): Promise<void> {
     const atMs = this.#options.clock.now();
     this.#own = { ...own, beat: own.beat + 1 };
-    if (!this.#options.lease.renew(this.#own)) throw this.#lose();
+    if (!(await this.#options.lease.renew(this.#own))) throw this.#lose();
     this.#renewedAtMs = atMs;
   }
 
@@ -119,7 +120,7 @@ export class Leadership {
     const newest = lease.newest();
     const error = new LeadershipLostError(
       this.#own?.term ?? 0,
-      lease.read(newest)?.owner ?? `term ${newest}`,
+      lease.ownerOf(newest) ?? `term ${newest}`,
     );
     if (this.#isOver) return error;
     this.#isOver = true;

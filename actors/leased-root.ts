@@ -6,24 +6,37 @@
 // Invariants
 //   O1. As the root it says and hears nothing while it does not hold the lease (gate.ts). What its
 //       threads still write, the store refuses once its successor has claimed a generation.
-//   O2. A run or a wish is answered only if a successor will find it: it is in the journal, and
+//   O2. Nor does it claim a generation: that would fence its successor. What it claims in the very
+//       moment in which it loses the lease costs the successor a restore.
+//   O3. A run or a wish is answered only if a successor will find it: it is in the journal, and
 //       nobody led by then.
 
 import { recordError } from "../src/errors.ts";
 import { RootLostError } from "../src/root-errors.ts";
-import { LeaseDirectory, type Term } from "../storage/lease.ts";
-import { RunJournal } from "../storage/run-journal.ts";
+import { JournalDamagedError } from "../src/service-errors.ts";
+import type { Register } from "../src/wire/register.ts";
+import { LeaseDirectory, RegisteredLease, type Term } from "../storage/lease.ts";
+import {
+  type JournalEntry,
+  type JournalKind,
+  openRunJournal,
+  type RunJournal,
+} from "../storage/run-journal.ts";
 import { gated } from "./gate.ts";
 import { Leadership } from "./leadership.ts";
 import { Registry } from "./registry.ts";
 import { Root, type RootOptions } from "./root.ts";
 import type { RunEvent } from "./run-events.ts";
-import type { PublishEvent } from "./run-record.ts";
+import type { PublishEvent, RunKeeper } from "./run-record.ts";
 
 export interface LeasedRootOptions extends Omit<RootOptions, "registry"> {
   /** Where the lease is, and the journal of the runs: seen by all who may lead. */
   readonly directory: string;
+  /** Where the lease is kept, where that is not in files of the directory. */
+  readonly register?: Register | undefined;
   readonly leaseMs: number;
+  /** What the journal is kept in. */
+  readonly journal: JournalKind;
   /** Names of runs begin with it. */
   readonly prefix: string;
   /** Tells the world an event, over this network. */
@@ -34,6 +47,9 @@ export interface LeasedRootOptions extends Omit<RootOptions, "registry"> {
   readonly onLost: (error: unknown) => void;
 }
 
+/** Share of a lease that is left to a write that is under way when the lease is found lost. */
+const fencedShare = 0.4;
+
 /** Indices of hosts that one term gives: a host of another term has none of them. */
 const hostsPerTerm = 1_000_000;
 
@@ -42,6 +58,7 @@ export class LeasedRoot {
   readonly #leadership: Leadership;
   #root: Root | undefined;
   #journal: RunJournal<RunEvent> | undefined;
+  #isStopped = false;
   /** Messages that were not sent because the lease was not held; writes that the store refused. */
   #withheld = 0;
   #refused = 0;
@@ -49,20 +66,19 @@ export class LeasedRoot {
   /** Errors are the disk's. */
   constructor(options: LeasedRootOptions) {
     this.#options = options;
-    const { network, directory, leaseMs, createdBy: owner, onStandby, onIncident } = options;
+    const { network, directory, register, leaseMs, onStandby, onIncident } = options;
+    const files = new LeaseDirectory(network.disk, directory);
     this.#leadership = new Leadership({
       clock: network.clock,
-      lease: new LeaseDirectory(network.disk, directory),
+      lease: register === undefined ? files : new RegisteredLease(register, files),
       leaseMs,
-      owner,
+      owner: options.createdBy,
       onStandby: (leader) => onStandby(leader.owner),
       onLeading: (term, former) => {
-        try {
-          this.#lead(term, former);
-        } catch (error) {
-          this.#leadership.close(); // Another one may be able to.
-          this.#lose(error);
-        }
+        this.#lead(term, former).catch((error) => {
+          void this.#leadership.close(); // Another one may be able to.
+          this.#end(error);
+        });
       },
       onLost: (error) => this.#lose(error),
       onError: (error) => {
@@ -78,45 +94,86 @@ export class LeasedRoot {
   }
 
   /** Gives the lease back, and ends all runs where they are: whoever leads next takes them up. */
-  stop(): void {
+  async stop(): Promise<void> {
+    this.#isStopped = true;
     this.#root?.stop();
-    this.#journal?.close();
-    this.#leadership.close();
+    await this.#journal?.close();
+    await this.#leadership.close();
+    await this.#options.register?.close();
   }
 
-  #lead(term: number, former: Term | undefined): void {
+  async #lead(term: number, former: Term | undefined): Promise<void> {
     const options = this.#options;
-    const { directory, prefix, publish, membership, createdBy, onLeading } = options;
+    const { directory, journal: kind, prefix, publish, membership, createdBy, onLeading } = options;
     const leadership = this.#leadership;
     const transport = gated(
       options.network.transport,
       () => leadership.isHeld,
       () => this.#withheld++,
     );
-    const network = { ...options.network, transport };
-    const journal = new RunJournal<RunEvent>(network.disk, directory, term);
+    const assertLeading = () => leadership.confirm();
+    const network = { ...options.network, transport, assertLeading };
+    const { disk } = network;
+    const journal = await openRunJournal<RunEvent>({ disk, directory, term, kind });
+    this.#journal = journal;
+    if (this.#isStopped) return await journal.close();
     const registry: Registry = new Registry(
       `${prefix}${term}-`,
       (event, tenant) => {
-        if ("error" in event && event.error.code === "GENERATION_FENCED") this.#refused++;
+        // Of what the root writes itself; its threads' are counted where they end.
+        const isOwn = event.type === "run.incident" && !event.offender.includes(":");
+        if (isOwn && event.error.code === "GENERATION_FENCED") this.#refused++;
         publish(network, event, tenant);
       },
-      (entry) => {
-        if (journal.isLong) journal.begin(registry.entries());
-        journal.append(entry);
-        if (entry.kind !== "event") leadership.confirm(); // O2
-      },
+      this.#keeperOf(journal, () => registry.entries()),
     );
-    registry.restore(journal.readFormer(), (run, error) => {
-      const where = { offender: run, supervisor: "lease", context: "taking up its runs" };
+    const tell = (offender: string, error: unknown) => {
+      const where = { offender, supervisor: "lease", context: "taking up its runs" };
       options.onIncident({ ...where, reason: recordError(error) });
-    });
+    };
+    const { entries, damaged } = journal.readFormer();
+    if (damaged > 0) tell("journal", new JournalDamagedError(directory, damaged));
+    registry.restore(entries, tell);
     journal.begin(registry.entries());
-    this.#journal = journal;
     membership.countFrom(1 + hostsPerTerm * (term - 1));
     this.#tellRuns(registry, former, createdBy);
     onLeading();
     this.#root = new Root({ ...options, network, registry });
+  }
+
+  /**
+   * What is kept in one turn comes to the disk in one go, and is then held against whoever may lead
+   * by now. O3
+   */
+  #keeperOf(
+    journal: RunJournal<RunEvent>,
+    entries: () => Iterable<JournalEntry<RunEvent>>,
+  ): RunKeeper {
+    const { clock } = this.#options.network;
+    let going: Promise<void> | undefined;
+    return {
+      keep: (entry) => {
+        if (journal.isLong) journal.begin(entries());
+        journal.append(entry);
+        if (entry.kind === "event" && isEnd(entry.event)) journal.sync();
+      },
+      kept: () => {
+        going ??= new Promise((resolve, reject) => {
+          clock.after(0, () => {
+            going = undefined;
+            try {
+              journal.sync();
+              this.#leadership.confirm();
+              resolve();
+            } catch (error) {
+              reject(error);
+            }
+          });
+        });
+        return going;
+      },
+      forget: (run) => journal.forget(run),
+    };
   }
 
   /** First cause first: why the runs go on from a checkpoint. */
@@ -126,15 +183,30 @@ export class LeasedRoot {
     const why = former.isReleased ? "has given its lease back" : silent;
     const error = recordError(new RootLostError(former.owner, why, next));
     for (const record of registry.all()) {
-      if (record.isOver) continue;
+      if (record.status !== "running") continue;
       const where = { offender: "root", supervisor: "lease", context: `term ${former.term}` };
-      record.append(0, { type: "run.incident", ...where, error });
+      const at = this.#options.network.clock.date();
+      record.fail(0, { ...where, reason: error }, at);
+      record.incidents.act("lease", `gave the cluster to ${next}`, at);
     }
   }
 
+  /**
+   * It says nothing from here on (O1). What its threads are in the midst of writing comes to the
+   * fence meanwhile, so that it is counted; then they end.
+   */
   #lose(error: unknown): void {
+    const { network, leaseMs } = this.#options;
+    network.clock.after(fencedShare * leaseMs, () => this.#end(error));
+  }
+
+  #end(error: unknown): void {
     this.#root?.stop();
-    this.#journal?.close();
+    void this.#journal?.close();
     this.#options.onLost(error);
   }
+}
+
+function isEnd({ type }: RunEvent): boolean {
+  return type === "run.finished" || type === "run.failed";
 }

@@ -10,6 +10,7 @@ import type { Credentials } from "../src/wire/credentials.ts";
 import { type Messages, messages } from "../src/wire/messages.ts";
 import { subjectOf, subjectPattern } from "../src/wire/subjects.ts";
 import type { Subscription, Transport } from "../src/wire/transport.ts";
+import type { WaitBook } from "./waits.ts";
 
 export type ActorMessage = MessageOf<Messages>;
 export type MessageType = keyof Messages & string;
@@ -32,7 +33,8 @@ export type Role =
   | "reader"
   | "tier"
   | "writer"
-  | "bridge";
+  | "bridge"
+  | "inspector";
 
 /** Who an actor is, within a cluster. */
 export interface Address {
@@ -55,10 +57,19 @@ export interface Network {
   /** Where checkpoints and caches lie. */
   readonly disk: Disk;
   readonly log: Log;
+  /** Of the runs that are supervised here, every so many-th step is traced; undefined: none is. */
+  readonly tracedEvery?: number | undefined;
   /** How long the broker has been within reach; 0 while it is not: silence means nothing then. */
   connectedForMs(): number;
+  /**
+   * Of a root under a lease: throws LeadershipLostError where another process leads by now.
+   * Undefined: there is no lease.
+   */
+  readonly assertLeading?: (() => void) | undefined;
   /** Whether `chaos.throw` is obeyed. */
   readonly faultsAllowed: boolean;
+  /** What the actors of this process wait for. */
+  readonly waits: WaitBook;
   /** A frame that is no message: counted and told, never obeyed. */
   onCorrupt(error: Error): void;
 }
@@ -75,6 +86,8 @@ export const clusterScope: RunScope = { run: "cluster", generation: 0 };
 export interface Mailbox {
   readonly scope: RunScope;
   readonly self: Address;
+  /** What it has heard, for whoever looks on. */
+  readonly heard: { messages: number; lastAtMs: number };
   tell<Type extends MessageType>(to: Address, type: Type, body: OutgoingBody<Type>): void;
   /** Calls `receive` for every message to this actor. */
   listen(receive: (message: ActorMessage) => void): Subscription;
@@ -88,9 +101,11 @@ export function openMailbox(
   const { transport, cluster } = network;
   const scope = { run, generation };
   const self = { role, index };
+  const heard = { messages: 0, lastAtMs: network.clock.now() };
   return {
     scope,
     self,
+    heard,
     tell(to, type, body) {
       const verb = type.replace(".", "-");
       const subject = subjectOf({ cluster, ...scope, ...to, verb });
@@ -99,7 +114,12 @@ export function openMailbox(
       const message = { type, ...scope, from, body } as OutgoingOf<Messages>;
       transport.publish(subject, messages.encode(message));
     },
-    listen: (receive) => subscribe(network, { ...scope, ...self }, receive),
+    listen: (receive) =>
+      subscribe(network, { ...scope, ...self }, (message) => {
+        heard.messages++;
+        heard.lastAtMs = network.clock.now();
+        receive(message);
+      }),
   };
 }
 
@@ -148,6 +168,17 @@ export function ask<Type extends MessageType, Answer>(options: {
     const answers = new Map<number, Answer>();
     const startMs = clock.now();
     let cancel = () => {};
+    const nameOf = ({ role, index }: Address) => `${role}:${index}`;
+    const missing = () => to.filter((_, i) => !answers.has(i));
+    // Who may answer whenever he likes is watched by somebody else, who keeps that wait.
+    const close = Number.isFinite(deadlineMs)
+      ? network.waits.open({
+          run: mailbox.scope.run,
+          who: nameOf(mailbox.self),
+          whom: () => missing().map(nameOf),
+          what: `an answer to ${type}`,
+        })
+      : () => {};
     const subscription = mailbox.listen((message) => {
       const given = answer(message);
       if (given === undefined || answers.has(given.from)) return;
@@ -156,19 +187,19 @@ export function ask<Type extends MessageType, Answer>(options: {
     });
     const finish = (settle: () => void) => {
       cancel();
+      close();
       subscription.unsubscribe();
       settle();
     };
     const send = () => {
       if (signal?.aborted === true) return finish(() => reject(signal.reason));
-      const missing = to.filter((_, i) => !answers.has(i));
       if (clock.now() - startMs >= deadlineMs) {
-        const names = missing.map(({ role, index }) => `${role}:${index}`).join(", ");
+        const names = missing().map(nameOf).join(", ");
         const error = new StepTimeoutError(`${names} to answer ${type}`, deadlineMs);
         return finish(() => reject(error));
       }
       try {
-        for (const address of missing) mailbox.tell(address, type, body);
+        for (const address of missing()) mailbox.tell(address, type, body);
       } catch (error) {
         return finish(() => reject(error));
       }

@@ -7,6 +7,7 @@
 //   M2. Silence is counted in beats that this process could have heard, not in time: an event loop
 //       that stood still for a while counts one.
 //   M3. A host that is leaving is given to no generation, and may go once none holds it.
+//   M4. What one run has taken is given to no other, until it lets go.
 
 import { ArithmeticMismatchError, VersionMismatchError } from "../src/errors.ts";
 import { expected } from "../src/options.ts";
@@ -62,7 +63,9 @@ export class Membership {
   readonly #expected: { readonly arithmetic: string; readonly version: string };
   readonly #members = new Map<number, Member>();
   readonly #listeners = new Set<() => void>();
+  readonly #onFree = new Set<() => void>();
   readonly #held = new Set<readonly HostShare[]>();
+  readonly #taken = new Map<string, readonly HostShare[]>();
   #nextHost = 1;
 
   constructor(options: {
@@ -160,16 +163,40 @@ export class Membership {
     return devicesOf(this.#staying());
   }
 
-  /** The first `most` devices, host by host. */
-  shares(most: number): HostShare[] {
+  /** Devices that a run may have: of hosts that are there and stay, and no other run's. M4 */
+  devicesFor(run: string): number {
+    return devicesOf(this.sharesFor(run, Number.POSITIVE_INFINITY));
+  }
+
+  /** The first `most` of them, host by host. */
+  sharesFor(run: string, most: number): HostShare[] {
+    const others = [...this.#taken].filter(([other]) => other !== run).flatMap(([, some]) => some);
     let left = most;
     const shares: HostShare[] = [];
     for (const { host, devices } of this.#staying()) {
-      const used = Math.min(left, devices);
+      const free = devices - devicesOf(others.filter((share) => share.host === host));
+      const used = Math.min(left, free);
       if (used > 0) shares.push({ host, devices: used });
-      left -= used;
+      left -= Math.max(0, used);
     }
     return shares;
+  }
+
+  /** These are the run's, instead of those that it had. */
+  take(run: string, shares: readonly HostShare[]): void {
+    const before = this.takenBy(run);
+    this.#taken.set(run, shares);
+    if (devicesOf(shares) < before) this.#tellFree();
+  }
+
+  /** Devices that a run has taken. */
+  takenBy(run: string): number {
+    return devicesOf(this.#taken.get(run) ?? []);
+  }
+
+  /** The run needs none any more. */
+  letGo(run: string): void {
+    if (this.#taken.delete(run)) this.#tellFree();
   }
 
   /** M3 */
@@ -183,6 +210,12 @@ export class Membership {
     return () => this.#listeners.delete(listen);
   }
 
+  /** Calls `listen` whenever there may be other devices for a run: as `onChange`, or let go. */
+  onFree(listen: () => void): () => void {
+    this.#onFree.add(listen);
+    return () => this.#onFree.delete(listen);
+  }
+
   /** Forgets the host that has been gone for longest, where there are too many. */
   #makeRoom(): void {
     if (this.#members.size < hostsMax) return;
@@ -194,5 +227,10 @@ export class Membership {
 
   #changed(): void {
     for (const listen of [...this.#listeners]) listen();
+    this.#tellFree();
+  }
+
+  #tellFree(): void {
+    for (const listen of [...this.#onFree]) listen();
   }
 }

@@ -6,6 +6,7 @@ import { type Log, silentLog } from "../src/log.ts";
 import { connectNats } from "../src/wire/nats-transport.ts";
 import type { Transport } from "../src/wire/transport.ts";
 import type { Connection, Network } from "./mailbox.ts";
+import { WaitBook } from "./waits.ts";
 
 /** Longest wait for a broker to be there. */
 const connectMs = 10_000;
@@ -26,10 +27,12 @@ export async function openNetwork(options: {
   readonly world?: World | undefined;
   /** @default nobody reads it */
   readonly log?: Log | undefined;
+  /** @default nothing is traced */
+  readonly tracedEvery?: number | undefined;
   /** Told what the broker complained of, and of frames that were no messages. */
   readonly onError: (offender: "transport" | "wire", error: unknown) => void;
 }): Promise<Network> {
-  const { connection, cluster, faultsAllowed, log = silentLog, onError } = options;
+  const { connection, cluster, faultsAllowed, log = silentLog, tracedEvery, onError } = options;
   const { clock = realClock, disk = realDisk } = options.world ?? {};
   const transport = await dial(connection, `osiris-${cluster}`, (error) =>
     onError("transport", error),
@@ -41,8 +44,10 @@ export async function openNetwork(options: {
     clock,
     disk,
     log,
+    tracedEvery,
     faultsAllowed,
     connectedForMs: connectedFor(transport, clock),
+    waits: new WaitBook(clock),
     onCorrupt: (error) => onError("wire", error),
   };
 }

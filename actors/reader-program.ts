@@ -9,8 +9,9 @@ import { fillOrder } from "../src/data/sample-order.ts";
 import { splitDataset } from "../src/data/split.ts";
 import type { Disk } from "../src/disk.ts";
 import { type BatchOutlet, createBatchOutlet, type Stream } from "../src/exchange/batch-ring.ts";
-import type { Cells } from "../src/exchange/cells.ts";
+import { type Cells, nobody } from "../src/exchange/cells.ts";
 import { placesOf } from "../src/training/schedule.ts";
+import { epochClock, isTraced, type TracedStep } from "../src/training/step-trace.ts";
 import { samplesOf } from "../src/training/topology.ts";
 import {
   type Assembly,
@@ -28,6 +29,8 @@ export interface ReaderPorts {
   readonly disk: Disk;
   /** For the meter of what it reads alone. */
   readonly clock: Clock;
+  /** Takes what was traced. */
+  traced(step: TracedStep): void;
 }
 
 /**
@@ -57,6 +60,8 @@ export async function runReader(
   };
   const batch = new BatchSource(assembly, derived, datasets);
   const { reading } = progressOver(memory, assembly.devices);
+  const { fromStep, tracedEvery = 0 } = assembly;
+  const now = epochClock(ports.clock);
   for (;;) {
     let next: { stream: Stream; ticket: number } | undefined;
     await ports.cells.waitUntil(
@@ -65,12 +70,18 @@ export async function runReader(
         next = nextOf(outlet);
         return next !== undefined;
       },
+      nobody,
     );
     if (next === undefined) continue;
     const startMs = ports.clock.now();
     batch.serve(outlet, next.stream, next.ticket);
     Atomics.add(reading, 1, BigInt(Math.round(1000 * (ports.clock.now() - startMs))));
     Atomics.add(reading, 0, 1n);
+    const step = fromStep + next.ticket;
+    if (next.stream !== "training" || !isTraced(step, tracedEvery)) continue;
+    const toMs = now();
+    const fromMs = toMs - (ports.clock.now() - startMs);
+    ports.traced({ step, intervals: [{ name: "read", fromMs, toMs }] });
   }
 }
 

@@ -3,12 +3,16 @@
 
 import type { JobSpec } from "../src/job.ts";
 import { resolveJob } from "../src/job.ts";
+import { KeyTakenError } from "../src/service-errors.ts";
 import type { JournalEntry } from "../storage/run-journal.ts";
 import type { RunEvent } from "./run-events.ts";
-import { type PublishEvent, RunRecord } from "./run-record.ts";
+import { type PublishEvent, type RunKeeper, RunRecord } from "./run-record.ts";
 
 /** Runs remembered after they are over. */
 const finishedMax = 1000;
+
+/** For a root whose runs end with it. */
+const keptNowhere: RunKeeper = { keep() {}, kept: async () => {}, forget() {} };
 
 /** Who submits a job, and under which key of its own. */
 export interface Submitter {
@@ -22,36 +26,48 @@ export class Registry {
   readonly #runOfKey = new Map<string, string>();
   readonly #listeners = new Set<() => void>();
   readonly #publish: PublishEvent;
-  readonly #keep: (entry: JournalEntry<RunEvent>) => void;
+  readonly #keeper: RunKeeper;
   readonly #prefix: string;
   #nextRun = 1;
 
-  /**
-   * `prefix` tells this cluster's runs from those of an earlier one on the same broker; `keep` is
-   * told, first, what another root must know to take them up.
-   */
-  constructor(
-    prefix: string,
-    publish: PublishEvent,
-    keep: (entry: JournalEntry<RunEvent>) => void = () => {},
-  ) {
+  /** `prefix` tells this cluster's runs from those of an earlier one on the same broker. */
+  constructor(prefix: string, publish: PublishEvent, keeper: RunKeeper = keptNowhere) {
     this.#prefix = prefix;
     this.#publish = publish;
-    this.#keep = keep;
+    this.#keeper = keeper;
   }
 
-  /** The run of a job; the one that is there, if the tenant has used the key before. */
+  /** The run of a job, which waits for its turn. */
   add(job: JobSpec, { key, tenant }: Submitter = {}): RunRecord {
-    const known =
-      key === undefined
-        ? undefined
-        : this.#records.get(this.#runOfKey.get(ownKey(key, tenant)) ?? "");
-    if (known !== undefined) return known;
     const run = `${this.#prefix}${this.#nextRun++}`;
-    this.#keep({ kind: "run", run, job, key, tenant });
+    this.#keeper.keep({ kind: "run", run, job, key, tenant });
     const record = this.#remember({ run, job, tenant }, key);
+    record.append(0, { type: "run.queued", name: job.name });
     this.#forget();
     return record;
+  }
+
+  /**
+   * The run that a submission asks for and that is there: the tenant's of that key, or, without a
+   * key, its run of the very same job that is not over.
+   *
+   * @throws KeyTakenError where the key belongs to another job
+   */
+  find(job: JobSpec, { key, tenant }: Submitter): RunRecord | undefined {
+    const text = JSON.stringify(job);
+    if (key === undefined) {
+      return this.all().find((one) => !one.isOver && one.tenant === tenant && one.jobText === text);
+    }
+    const known = this.#records.get(this.#runOfKey.get(ownKey(key, tenant)) ?? "");
+    if (known !== undefined && known.jobText !== text) {
+      throw new KeyTakenError(key, known.run);
+    }
+    return known;
+  }
+
+  /** Resolves once another root will find all that was submitted and asked for so far. */
+  kept(): Promise<void> {
+    return this.#keeper.kept();
   }
 
   /** Takes up the runs of a root that is gone. Left out, and told: jobs of another version. */
@@ -89,7 +105,7 @@ export class Registry {
     of: { readonly run: string; readonly job: JobSpec; readonly tenant: string | undefined },
     key: string | undefined,
   ): RunRecord {
-    const record = new RunRecord(of, this.#publish, this.#keep);
+    const record = new RunRecord(of, this.#publish, this.#keeper);
     this.#records.set(of.run, record);
     if (key !== undefined) this.#runOfKey.set(ownKey(key, of.tenant), of.run);
     return record;
@@ -104,15 +120,6 @@ export class Registry {
     return [...this.#records.values()];
   }
 
-  /** The run to work on: one that was interrupted, else the one that has waited longest. */
-  next(): RunRecord | undefined {
-    const records = this.all();
-    return (
-      records.find((record) => record.status === "running") ??
-      records.find((record) => record.status === "queued")
-    );
-  }
-
   /** Calls `listen` after every `changed`. */
   onChange(listen: () => void): () => void {
     this.#listeners.add(listen);
@@ -125,9 +132,15 @@ export class Registry {
   }
 
   #forget(): void {
+    if (this.#records.size <= finishedMax) return;
     const over = this.all().filter((record) => record.isOver);
-    for (const record of over.slice(0, Math.max(0, over.length - finishedMax))) {
+    if (over.length <= finishedMax) return;
+    for (const record of over.slice(0, over.length - finishedMax)) {
       this.#records.delete(record.run);
+      this.#keeper.forget(record.run);
+    }
+    for (const [key, run] of [...this.#runOfKey]) {
+      if (!this.#records.has(run)) this.#runOfKey.delete(key);
     }
   }
 }

@@ -4,16 +4,19 @@
 import { type Actor, createActor } from "xstate";
 import { type ErrorRecord, recordError } from "../src/errors.ts";
 import type { Launcher } from "../src/launcher.ts";
+import type { Subscription } from "../src/wire/transport.ts";
 import { actorClock } from "./actor-clock.ts";
 import { hostMachine } from "./host.ts";
 import { hostsMachine } from "./hosts.ts";
 import type { Incident } from "./incident.ts";
+import { openInspection } from "./inspection.ts";
 import { jobServiceMachine } from "./job-service.ts";
 import { clusterScope, type Network, openMailbox } from "./mailbox.ts";
 import type { Announcement, Membership } from "./membership.ts";
 import type { Registry } from "./registry.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
 import { runQueueMachine } from "./run-queue.ts";
+import type { Access } from "./serve-jobs.ts";
 import { backoff, type SupervisorInput, supervisorMachine } from "./supervisor.ts";
 
 export interface RootOptions {
@@ -21,6 +24,7 @@ export interface RootOptions {
   readonly registry: Registry;
   readonly membership: Membership;
   readonly launcher: Launcher;
+  readonly access: Access;
   /** Devices of this process. */
   readonly devices: number;
   /** Who writes checkpoints, for people. */
@@ -34,26 +38,29 @@ export const intensity = { restartsMax: 10, windowMs: 60_000 } as const;
 export class Root {
   readonly #options: RootOptions;
   #actor: Actor<typeof supervisorMachine>;
+  readonly #inspection: Subscription;
   #restarts: RestartHistory = emptyHistory;
   #isStopped = false;
 
   constructor(options: RootOptions) {
     this.#options = options;
     this.#actor = this.#start();
+    this.#inspection = openInspection({ ...options, tree: () => this.#actor });
   }
 
   /** Ends all runs where they are, and every thread that was started for them. */
   stop(): void {
     this.#isStopped = true;
+    this.#inspection.unsubscribe();
     this.#actor.stop();
   }
 
   #start(): Actor<typeof supervisorMachine> {
-    const { network, registry, membership, launcher, devices, createdBy } = this.#options;
+    const { network, registry, membership, access, launcher, devices, createdBy } = this.#options;
     const ownHost = {
       id: "host:0",
       restart: "permanent" as const,
-      start: () => ({ logic: hostMachine, input: { network, launcher, host: 0 } }),
+      start: () => ({ logic: hostMachine, input: { network, launcher, host: 0, devices } }),
     };
     const onRefused = ({ machine, pid }: Announcement, error: ErrorRecord) =>
       this.#tell(`process ${pid} on ${machine}`, error);
@@ -74,14 +81,17 @@ export class Root {
         {
           id: "jobs",
           restart: "permanent",
-          start: () => ({ logic: jobServiceMachine, input: { network, registry, membership } }),
+          start: () => ({
+            logic: jobServiceMachine,
+            input: { network, registry, membership, access },
+          }),
         },
         {
           id: "queue",
           restart: "permanent",
           start: () => ({
             logic: runQueueMachine,
-            input: { network, registry, membership, createdBy },
+            input: { network, registry, membership, access, createdBy },
           }),
         },
       ],

@@ -6,6 +6,8 @@ import type { ErrorRecord } from "../src/errors.ts";
 import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
 import type { TableTiers } from "../src/training/tier-advice.ts";
+import { lostSchema, recoveryEvents, restored } from "./recovery-events.ts";
+import type { Wait } from "./waits.ts";
 
 const count = z.int().min(0);
 const seconds = z.number().min(0);
@@ -13,12 +15,13 @@ const list = <Item extends z.ZodType>(item: Item) => z.array(item).readonly();
 /** Not a number where the samples do not define it, which JSON writes as null. */
 const figure = z.number().nullable() as unknown as z.ZodType<number>;
 
-const errorRecord: z.ZodType<ErrorRecord> = z.object({
+export const errorRecord: z.ZodType<ErrorRecord> = z.object({
   name: z.string(),
   code: z.string(),
   recovery: z.enum(["restore", "stop"]),
   message: z.string(),
   cause: z.string().optional(),
+  actor: z.string().optional(),
 });
 
 const metrics: z.ZodType<Metrics> = z.object({
@@ -113,6 +116,86 @@ const staleness = z
 /** What the steps of a bounded run read of its stale tables. */
 export type Staleness = z.output<typeof staleness>;
 
+const wait: z.ZodType<Wait> = z.object({
+  who: z.string(),
+  whom: z.string(),
+  what: z.string(),
+  forMs: z.number(),
+  step: count.optional(),
+});
+
+const incidentCause = z
+  .object({
+    /** Counted from 1 in a run. */
+    incident: count,
+    /** When it was noticed: ISO 8601. */
+    at: z.string(),
+    /** The actor that failed: `device:1`. */
+    offender: z.string(),
+    supervisor: z.string(),
+    /** The message that it was at, or the part of its life. */
+    context: z.string(),
+    error: errorRecord,
+    host: count.optional(),
+    /** Steps that were done. */
+    step: count.optional(),
+    /** The batch of the step that came next: its pass, and its number in it, both from 0. */
+    batch: z.object({ pass: count, index: count }).readonly().optional(),
+    /** Who noticed, where the offender itself said nothing. */
+    noticedBy: z.string().optional(),
+    /** Who waited for whom. */
+    waits: list(wait).optional(),
+  })
+  .readonly();
+
+/** First cause: what, where and when. */
+export type IncidentCause = z.output<typeof incidentCause>;
+
+const afterMs = { afterMs: z.number() };
+const incidentAction = z
+  .object({
+    /** `host:1`, `job:r1` */
+    by: z.string(),
+    did: z.string(),
+    /** Since the incident was noticed. */
+    ...afterMs,
+  })
+  .readonly();
+
+/** What a supervisor did about an incident. */
+export type IncidentAction = z.output<typeof incidentAction>;
+
+const incidentEnd = z
+  .object({
+    /** `restored`: from a checkpoint; `mended`: without; `failed`: the run ended by it. */
+    how: z.enum(["restored", "mended", "failed"]),
+    /** The generation that goes on, and the step from which. */
+    generation: count,
+    step: count,
+    /** From when it was noticed to the first step after it. */
+    ...afterMs,
+  })
+  .readonly();
+
+/** How an incident ended. */
+export type IncidentEnd = z.output<typeof incidentEnd>;
+
+const followed = { actor: z.string(), code: z.string(), message: z.string(), ...afterMs };
+export const incidentRecord = incidentCause
+  .unwrap()
+  .extend({
+    generation: count,
+    /** What failed because of it, as far as it was heard of. */
+    followed: list(z.object(followed)),
+    actions: list(incidentAction),
+    /** Left out while it lasts. */
+    end: incidentEnd.optional(),
+  })
+  .readonly();
+
+/** One incident, whole. */
+export type IncidentRecord = z.output<typeof incidentRecord>;
+
 export const runResultSchema = z
   .object({
     run: z.string(),
@@ -130,6 +213,8 @@ export const runResultSchema = z
     repairedIds: list(repairedTable),
     /** What all steps read late; left out where no table has `staleness`. */
     staleness: staleness.optional(),
+    /** What partial recoveries have cost; left out where there was none. */
+    lost: lostSchema.optional(),
     /** What became of dynamic ids; left out where no table has any. */
     dynamicIds: list(dynamicTable).optional(),
     /** Checkpoint directory, and the manifest in it that the model is loaded from. */
@@ -148,6 +233,8 @@ export const runResultSchema = z
     /** Of each cached table, in the last generation: its curve, and what more memory would buy. */
     tiers: list(tableTiers).optional(),
     arithmetic: z.string(),
+    /** What failed while it was trained, oldest first: the newest of them. */
+    incidents: list(incidentRecord),
   })
   .readonly();
 
@@ -200,11 +287,11 @@ const eventBody = z.discriminatedUnion("type", [
   /** It goes on, but not as it should: what is wrong, and what to do about it. */
   z.object({
     type: z.literal("run.alert"),
-    code: z.literal("PIPELINE_SERIAL"),
+    code: z.enum(["PIPELINE_SERIAL", "RECOVERY_SLOW"]),
     step: count,
     message: z.string(),
-    /** Of the steps that were judged. */
-    times: stepTimes,
+    /** `PIPELINE_SERIAL`: of the steps that were judged. */
+    times: stepTimes.optional(),
   }),
   /** What lies below a device's memory is not as it should be, or is again. */
   z.object({
@@ -235,18 +322,25 @@ const eventBody = z.discriminatedUnion("type", [
     /** Longest that a device stood still for it, of which it was kept by the one before. */
     stallMs: z.number(),
     waitedMs: z.number(),
+    /** Whether somebody asked for it, and the job itself may not have made it. */
+    asked: z.literal(true).optional(),
     /** As in the result, so far. */
     tiers: list(tableTiers).optional(),
   }),
-  z.object({
+  /** One for each incident, when it is noticed; with its end where it was mended at once. */
+  incidentCause.unwrap().extend({
     type: z.literal("run.incident"),
-    offender: z.string(),
-    supervisor: z.string(),
-    context: z.string(),
-    error: errorRecord,
+    actions: list(incidentAction).optional(),
+    end: incidentEnd.optional(),
   }),
-  /** `seconds`: from the incident to the first step after the restore. */
-  z.object({ type: z.literal("run.recovered"), fromStep: count, seconds: z.number() }),
+  z.object({
+    type: z.literal("run.recovered"),
+    fromStep: count,
+    ...restored,
+    /** The incidents that ended with it, each with all that was done about it. */
+    incidents: list(incidentRecord),
+  }),
+  ...recoveryEvents,
   /** A device that the others wait for: it computes a step `factor` times as long as they do. */
   z.object({
     type: z.literal("run.straggler"),
@@ -264,12 +358,22 @@ const eventBody = z.discriminatedUnion("type", [
     /** From when its devices were told to pause to the first step with the new ones. */
     seconds: z.number(),
   }),
+  /** It has let go of its devices, with a checkpoint at `step`, and goes on when it is resumed. */
+  z.object({ type: z.literal("run.paused"), step: count }),
+  /** The same, to make room for another run; it goes on when it is its turn again. */
+  z.object({ type: z.literal("run.preempted"), step: count, by: z.string() }),
+  z.object({ type: z.literal("run.resumed") }),
   z.object({ type: z.literal("run.finished"), result: runResultSchema }),
   z.object({ type: z.literal("run.failed"), error: errorRecord }),
 ]);
 
 /** What happened, as whoever tells it says. */
 export type EventBody = Readonly<z.output<typeof eventBody>>;
+
+/** What may happen. */
+export const eventTypes: readonly EventBody["type"][] = eventBody.options.map(
+  ({ shape }) => shape.type.value,
+);
 
 export const runEventSchema = eventBody.and(
   z.object({
@@ -283,6 +387,13 @@ export const runEventSchema = eventBody.and(
 /** What happened to a run. */
 export type RunEvent = Readonly<z.output<typeof runEventSchema>>;
 
-export const runStatusSchema = z.enum(["queued", "running", "finished", "failed", "cancelled"]);
+export const runStatusSchema = z.enum([
+  "queued",
+  "running",
+  "paused",
+  "finished",
+  "failed",
+  "cancelled",
+]);
 
 export type RunStatus = z.output<typeof runStatusSchema>;

@@ -14,6 +14,7 @@ import type { Metrics } from "../src/training/metrics.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
 import type { TableTiers } from "../src/training/tier-advice.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
+import type { Lost } from "../storage/partial-checkpoint.ts";
 import type { CutRecord, DynamicTable, RepairedTable, RunResult, Staleness } from "./run-events.ts";
 import type { RunRecord } from "./run-record.ts";
 
@@ -33,9 +34,14 @@ export interface RunMetrics {
   readonly freshSteps: number;
   readonly evaluatedStep: number | null;
   readonly savedStep: number | null;
+  /** What partial recoveries have cost; undefined where there was none. */
+  readonly lost?: Lost;
   /** Whether the cut at `evaluatedStep` is the best so far, and training has not gone on since. */
   readonly isBest: boolean;
 }
+
+/** Incidents that travel with a result. */
+const incidentsMax = 100;
 
 /** Points of a history that travel with every checkpoint. */
 const historyMax = 1000;
@@ -208,6 +214,7 @@ export function resultOf(context: {
     repairedIds: repairedTables(job, metrics),
     staleness: stalenessOf(job, metrics),
     dynamicIds: dynamicTables(job, metrics),
+    lost: metrics.lost,
     directory: store.directory,
     manifest: manifest?.sha256 ?? "",
     generation: scope.generation,
@@ -216,6 +223,7 @@ export function resultOf(context: {
     disk,
     tiers,
     arithmetic: manifest?.arithmetic ?? "",
+    incidents: record.incidents.all().slice(-incidentsMax),
   };
 }
 

@@ -1,166 +1,132 @@
-// Run queue: gives the cluster's devices to one run at a time, in the order of submission.
+// Run queue: gives the cluster's devices to runs, each for its turn (run-turn.ts), as many at once
+// as have room, in the order of queue-order.ts.
 //
-//   idle ──a run waits──▶ working ──the run is over──▶ idle
-//                          ▲   │
-//                          └───┘ its supervisor itself failed: another, after a backoff
+//   serving ──a run waits, or devices are free──▶ serving     turns start; others make room
 //
 // Invariants
 //   Q1. A run that was interrupted (this actor, or one above it, was restarted) comes before
 //       others.
-//   Q2. However a run ends, its record says so, once.
+//   Q2. What waits and is cancelled or paused never starts, and says so.
 
-import { assign, fromCallback, sendTo, setup } from "xstate";
-import { RemoteError, RunCancelledError, recordError } from "../src/errors.ts";
+import { type DoneActorEvent, enqueueActions, fromCallback, setup } from "xstate";
+import { RunCancelledError, recordError } from "../src/errors.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
-import { failureOf } from "./incident.ts";
-import { jobSupervisorMachine } from "./job-supervisor.ts";
 import { listening } from "./listening.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
+import { nextMove } from "./queue-order.ts";
 import type { Registry } from "./registry.ts";
-import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
-import type { RunResult } from "./run-events.ts";
 import type { RunRecord } from "./run-record.ts";
-import { backoff } from "./supervisor.ts";
+import { runTurnMachine, watchingRegistry } from "./run-turn.ts";
+import { devicesMax } from "./scaling.ts";
+import type { Access } from "./serve-jobs.ts";
 
 export interface RunQueueInput {
   readonly network: Network;
   readonly registry: Registry;
   /** Hosts of the cluster. */
   readonly membership: Membership;
+  readonly access: Access;
   readonly createdBy: string;
 }
 
 export interface RunQueueContext extends RunQueueInput {
   readonly mailbox: Mailbox;
-  readonly record: RunRecord | undefined;
-  /** Failures of the supervisor of this run. */
-  readonly history: RestartHistory;
-  readonly failedAtMs: number | undefined;
-  readonly delayMs: number;
-  /** Why the run cannot be gone on with. */
-  readonly failure?: unknown;
+  /** Runs that have their turn. */
+  readonly turns: ReadonlySet<string>;
 }
 
-type RunQueueEvent = { readonly type: "queue.changed" } | ThrowEvent;
+type RunQueueEvent =
+  | { readonly type: "queue.changed" }
+  | DoneActorEvent<unknown, string>
+  | ThrowEvent;
 
-const watching = fromCallback<{ type: string }, { registry: Registry }>(({ input, sendBack }) =>
-  input.registry.onChange(() => sendBack({ type: "queue.changed" })),
+const watchingFree = fromCallback<{ type: string }, { membership: Membership }>(
+  ({ input, sendBack }) => input.membership.onFree(() => sendBack({ type: "queue.changed" })),
 );
 
 const machine = setup({
   types: {} as { context: RunQueueContext; input: RunQueueInput; events: RunQueueEvent },
-  actors: { listening, watching, job: jobSupervisorMachine },
+  actors: { listening, watchingRegistry, watchingFree, turn: runTurnMachine },
   actions: {
     throwInjected,
-    take: assign(({ context: { registry, network } }) => {
-      const record = registry.next();
-      const isInterrupted = record?.status === "running";
-      const failedAtMs = isInterrupted ? network.clock.now() : undefined;
-      return { record, history: emptyHistory, failedAtMs, failure: undefined };
-    }),
-    cancelQueued: ({ context }) => {
-      for (const record of context.registry.all()) {
-        if (record.status !== "queued" || !record.isCancelAsked) continue;
-        record.append(0, {
-          type: "run.failed",
-          error: recordError(new RunCancelledError(record.run)),
-        });
-        record.status = "cancelled";
+    // All of it in one piece: what a plain action does is done after `enqueueActions` at the start.
+    move: enqueueActions(({ context, enqueue }) => {
+      const { network, registry, membership, createdBy, access } = context;
+      const turns = new Set(context.turns);
+      for (const record of registry.all()) if (!turns.has(record.run)) settle(record);
+      for (;;) {
+        const state = { records: registry.all(), turns, membership, tenants: access.tenants };
+        const { start: record, preempt } = nextMove(state);
+        if (preempt !== undefined) {
+          for (const victim of preempt.victims) {
+            victim.preemptedBy = preempt.for.run;
+            enqueue.sendTo(turnOf(victim) as never, { type: "queue.changed" } as never);
+          }
+        }
+        if (record === undefined) break;
+        const failedAtMs = record.status === "running" ? network.clock.now() : undefined;
+        membership.take(record.run, membership.sharesFor(record.run, devicesMax(record)));
+        record.status = "running";
+        turns.add(record.run);
+        const input = { network, registry, membership, record, createdBy, failedAtMs };
+        enqueue.spawnChild("turn", { id: turnOf(record), input });
       }
-    },
-    noteFinished: ({ context, event }) => {
-      const { record } = context;
-      const result = (event as unknown as { output: RunResult | undefined }).output;
-      if (record === undefined || result === undefined) return;
-      record.append(result.generation, { type: "run.finished", result }); // Q2
-    },
-    jobFailed: assign(({ context, event }) => {
-      const { record, network, history } = context;
-      if (record === undefined) return {};
-      const { error } = event as unknown as { error: unknown };
-      const child = `job:${record.run}`;
-      const atMs = network.clock.now();
-      const end = { child, atMs, reason: "error" as const, error: recordError(error) };
-      const children = [{ id: child, restart: "transient" as const }];
-      const intensity = record.job.restarts;
-      const policy = { supervisor: "queue", strategy: "one-for-one" as const, children };
-      const decision = decide({ ...policy, intensity, backoff }, history, end);
-      if (decision.escalate) {
-        const isOwn = decision.cause.code === "RESTART_LIMIT" && end.error.code !== "RESTART_LIMIT";
-        return { failure: isOwn ? new RemoteError(decision.cause) : error };
-      }
-      const at = { offender: child, supervisor: "queue", context: "running" };
-      const { reason, ...where } = failureOf(error, at).incident;
-      record.append(0, { type: "run.incident", ...where, error: reason });
-      return { history: decision.history, delayMs: decision.delayMs, failedAtMs: atMs };
+      enqueue.assign({ turns });
     }),
-    noteFailed: ({ context: { record, failure } }) => {
-      const error = recordError(failure);
-      record?.append(0, { type: "run.failed", error }); // Q2
-      if (record !== undefined && error.code === "RUN_CANCELLED") record.status = "cancelled";
-    },
-  },
-  delays: { delayMs: ({ context }) => context.delayMs },
-  guards: {
-    hasNext: ({ context }) => context.registry.next() !== undefined,
-    hasFailed: ({ context }) => context.failure !== undefined,
-    isCancelled: ({ context }) => context.record?.isCancelAsked === true,
+    endTurn: enqueueActions(({ context, event, enqueue }) => {
+      if (!("actorId" in event)) return;
+      const run = event.actorId.slice("turn:".length);
+      enqueue.stopChild(event.actorId);
+      enqueue.assign({ turns: new Set([...context.turns].filter((other) => other !== run)) });
+      enqueue(({ context: { membership } }) => membership.letGo(run));
+    }),
   },
 }).createMachine({
   id: "runQueue",
-  context: ({ input }) => ({
-    ...input,
-    mailbox: openMailbox(input.network, clusterScope, { role: "queue", index: 0 }),
-    record: undefined,
-    history: emptyHistory,
-    failedAtMs: undefined,
-    delayMs: 0,
-  }),
+  context: ({ input }) => {
+    const { network, registry, membership } = input;
+    // Turns ended with whoever was the queue before: their devices are free. Q1
+    for (const record of registry.all()) {
+      record.preemptedBy = undefined;
+      membership.letGo(record.run);
+    }
+    const mailbox = openMailbox(network, clusterScope, { role: "queue", index: 0 });
+    return { ...input, mailbox, turns: new Set<string>() };
+  },
   invoke: [
     { src: "listening", input: ({ context }) => context },
-    { src: "watching", input: ({ context }) => context },
+    { src: "watchingRegistry", input: ({ context }) => context },
+    { src: "watchingFree", input: ({ context }) => context },
   ],
   on: { "chaos.throw": { actions: "throwInjected" } },
-  initial: "idle",
+  initial: "serving",
   states: {
-    idle: {
-      entry: "cancelQueued",
-      always: { guard: "hasNext", target: "working", actions: "take" }, // Q1
-      on: { "queue.changed": { target: "idle", reenter: true } },
-    },
-    working: {
-      entry: ({ context }) => {
-        if (context.record !== undefined) context.record.status = "running";
-      },
-      invoke: {
-        src: "job",
-        id: "job",
-        input: ({ context }) => {
-          const { network, record, membership, createdBy, failedAtMs } = context;
-          if (record === undefined) throw new RangeError("There is no run to work on");
-          return { network, record, membership, createdBy, failedAtMs };
-        },
-        onDone: { target: "idle", actions: "noteFinished" },
-        onError: { target: "restarting", actions: "jobFailed" },
-      },
+    serving: {
+      entry: "move",
       on: {
-        "queue.changed": [
-          {
-            guard: "isCancelled",
-            actions: [sendTo("job", { type: "run.cancel" }), "cancelQueued"],
-          },
-          { actions: "cancelQueued" },
-        ],
+        "queue.changed": { actions: "move" },
+        "xstate.done.actor.*": { actions: ["endTurn", "move"] },
       },
-    },
-    restarting: {
-      always: { guard: "hasFailed", target: "idle", actions: "noteFailed" },
-      after: { delayMs: "working" },
     },
   },
 });
 
 /** As drawn above; its children end with it. */
 export const runQueueMachine = downWithChildren(machine);
+
+function turnOf({ run }: RunRecord): string {
+  return `turn:${run}`;
+}
+
+/** Q2 */
+function settle(record: RunRecord): void {
+  const { status, isCancelAsked, isPauseAsked, savedStep: step, run } = record;
+  if (isCancelAsked && (status === "queued" || status === "paused")) {
+    record.append(0, { type: "run.failed", error: recordError(new RunCancelledError(run)) });
+    return;
+  }
+  const isWaiting = status === "queued" || status === "running";
+  if (isPauseAsked && isWaiting) record.append(0, { type: "run.paused", step });
+}

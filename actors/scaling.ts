@@ -13,12 +13,12 @@ import type { RunRecord } from "./run-record.ts";
 const settleMs = 1000;
 
 /** Devices that a run takes where there are so many. */
-export function devicesMax({ devicesAsked, job }: RunRecord): number {
+export function devicesMax({ devicesAsked, job }: Pick<RunRecord, "devicesAsked" | "job">): number {
   return devicesAsked ?? (job.devices === 0 ? job.slices : job.devices);
 }
 
 export interface ScalingInput {
-  readonly clock: Clock;
+  readonly network: { readonly clock: Clock };
   readonly record: RunRecord;
   readonly membership: Membership;
   /** Whose devices the run has. */
@@ -27,19 +27,20 @@ export interface ScalingInput {
 
 /** Tells run.rescale when the run should have other devices: as of now, and from now on. */
 export const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ input, sendBack }) => {
-  const { clock, record, membership, hosts } = input;
+  const { network, record, membership, hosts } = input;
+  const { clock } = network;
   const asked = record.devicesAsked;
   let cancel = () => {};
   const tell = () => sendBack({ type: "run.rescale" });
   const look = () => {
     cancel();
     const isLeft = hosts.some(({ host }) => membership.isLeaving(host));
-    const wanted = devicesOf(membership.shares(devicesMax(record)));
+    const wanted = devicesOf(membership.sharesFor(record.run, devicesMax(record)));
     if (wanted === devicesOf(hosts) && !isLeft) return;
     if (isLeft || record.devicesAsked !== asked) tell();
     else cancel = clock.after(settleMs, tell);
   };
-  const forget = [membership.onChange(look), record.onScale(look)];
+  const forget = [membership.onFree(look), record.onWish(look)];
   look();
   return () => {
     cancel();
@@ -49,7 +50,20 @@ export const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ inp
 
 /** Tells run.rescale when other devices are asked for. */
 export const watchingWish = fromCallback<{ type: string }, Pick<ScalingInput, "record">>(
-  ({ input, sendBack }) => input.record.onScale(() => sendBack({ type: "run.rescale" })),
+  ({ input, sendBack }) => {
+    const asked = input.record.devicesAsked;
+    return input.record.onWish(() => {
+      if (input.record.devicesAsked !== asked) sendBack({ type: "run.rescale" });
+    });
+  },
+);
+
+/** Tells run.checkpoint when a checkpoint is asked for. */
+export const watchingCheckpoint = fromCallback<{ type: string }, Pick<ScalingInput, "record">>(
+  ({ input: { record }, sendBack }) =>
+    record.onWish(() => {
+      if (record.isCheckpointAsked) sendBack({ type: "run.checkpoint" });
+    }),
 );
 
 /** Keeps hosts that are leaving until the generation has let go of them. */

@@ -33,7 +33,11 @@ export interface ServiceEndpoint {
 /** A service that can be found, and the requests that it has counted. */
 export interface DiscoverableService {
   /** Runs `body` as a request to the endpoint; what it returns says whether it was refused. */
-  count<Answer>(endpoint: string, body: () => Answer, errorOf: (answer: Answer) => string): Answer;
+  count<Answer>(
+    endpoint: string,
+    body: () => Promise<Answer>,
+    errorOf: (answer: Answer) => string,
+  ): Promise<Answer>;
   close(): void;
 }
 
@@ -90,11 +94,11 @@ export function openDiscovery(
     return subjects.map((subject) => transport.subscribe(subject, answer(verb)));
   });
   return {
-    count(endpoint, body, errorOf) {
+    async count(endpoint, body, errorOf) {
       const own = counts.get(endpoint);
       if (own === undefined) throw new RangeError(`The service has no endpoint ${endpoint}`);
       const fromMs = clock.now();
-      const result = body();
+      const result = await body();
       own.requests++;
       own.ms += clock.now() - fromMs;
       const error = errorOf(result);

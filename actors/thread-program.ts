@@ -3,14 +3,16 @@
 // loop: it waits on its doorbell.
 
 import { GenerationAbortedError, recordError } from "../src/errors.ts";
-import type { Cells } from "../src/exchange/cells.ts";
+import { type Cells, nobody } from "../src/exchange/cells.ts";
 import type { JobSpec } from "../src/job.ts";
 import { openKernels } from "../src/kernels/index.ts";
 import type { Log } from "../src/log.ts";
+import type { TracedStep } from "../src/training/step-trace.ts";
 import type { TierCommand } from "../storage/tiers/serve.ts";
 import { type Assembly, derive, type GenerationMemory, openCells } from "./assembly.ts";
 import type { BridgeTask } from "./bridge-program.ts";
 import type { CalibrationSize } from "./calibration-time.ts";
+import type { CopyCommand } from "./copying.ts";
 import type { DeviceCommand, DeviceReport } from "./device-program.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
 
@@ -52,7 +54,8 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
       case "reader": {
         const { assembly, memory, index } = task;
         const cells = openIdle(task, assembly.devices + (index % assembly.job.readers), ports);
-        const forReader = { cells: wrapCells(cells), disk, clock };
+        const traced = tracedTo(task, ports);
+        const forReader = { cells: wrapCells(cells), disk, clock, traced };
         const { runReader } = await import("./reader-program.ts");
         return await runReader(assembly, memory, index, forReader);
       }
@@ -76,7 +79,8 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const turning = { ...ports, sleep: ports.sleepTurning };
         const cells = wrapCells(openIdle(task, derive(task.assembly).bridge, turning));
         const { runBridge } = await import("./bridge-program.ts");
-        return await runBridge(task, { clock, cells, dial: ports.dial, tell });
+        const take = () => ports.take() as CopyCommand | undefined;
+        return await runBridge(task, { clock, cells, dial: ports.dial, take, tell });
       }
       case "prepare": {
         const onProgress = (fraction: number) => tell({ type: "preparing", fraction });
@@ -115,6 +119,13 @@ function logOf(task: ThreadTask, ports: ThreadPorts): Log["write"] {
     ports.observe({ line: { level, message, fields: { ...scope, ...fields } } });
 }
 
+/** Hands on what a thread did for a step. */
+function tracedTo({ program, assembly, index }: ParticipantTask, { observe }: ThreadPorts) {
+  const { run, generation } = assembly;
+  const actor = `${program}:${index}`;
+  return (traced: TracedStep) => observe({ traced: { run, generation, actor, ...traced } });
+}
+
 /** Cells of a participant that may wait for ever: others count its time. */
 function openIdle(
   { assembly, memory }: Pick<ParticipantTask, "assembly" | "memory">,
@@ -124,6 +135,13 @@ function openIdle(
   const deadlineMs = Number.POSITIVE_INFINITY;
   return openCells(assembly, memory, participant, { clock, deadlineMs, sleep });
 }
+
+/**
+ * Share of the step deadline for which a device waits to be asked for its remains, and how often it
+ * looks: one is asked after the other, and the first answer releases them all.
+ */
+const salvageShare = 0.25;
+const salvageWaits = 100;
 
 async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write"]): Promise<void> {
   const { assembly, memory, index } = task;
@@ -137,7 +155,21 @@ async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write
     disk,
     clock,
     log,
+    traced: tracedTo(task, ports),
     tell: (report: DeviceReport) => ports.report(report),
+    async salvage() {
+      const never = new Int32Array(new SharedArrayBuffer(4));
+      for (let waits = 0; waits < salvageWaits; waits++) {
+        for (let one = ports.take(); one !== undefined; one = ports.take()) {
+          const command = one as DeviceCommand;
+          if (command.type === "salvage") return command;
+        }
+        const waitMs = (salvageShare * deadlineMs) / salvageWaits;
+        if (sleep === undefined) Atomics.wait(never, 0, 0, waitMs);
+        else await sleep(never, 0, 0, waitMs);
+      }
+      return undefined;
+    },
     async nextCommand() {
       let command: DeviceCommand | undefined;
       await idle.waitUntil(
@@ -146,6 +178,7 @@ async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write
           command = ports.take() as DeviceCommand | undefined;
           return command !== undefined;
         },
+        nobody,
       );
       return command ?? { type: "end" };
     },

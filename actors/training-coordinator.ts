@@ -9,8 +9,8 @@
 //   current step, with a checkpoint, and without a result; its supervisor begins another generation
 //
 // Takes   host.prepared · progress · mended · failed · device.ready · reached · evaluated ·
-//         checkpoint.taken · committed · tier.rested · run.cancel; from the membership:
-//         host.gone; from scaling.ts: run.rescale
+//         checkpoint.taken · committed · tier.rested · run.cancel · yield; from the membership:
+//         host.gone; from scaling.ts: run.rescale · checkpoint
 // Asks    host.prepare · assemble · release · device.run · evaluate · checkpoint.cut · commit ·
 //         tier.rest
 //
@@ -22,14 +22,17 @@
 //   T4. One checkpoint is on its way at most, and none when the run ends.
 
 import { assign, enqueueActions, setup } from "xstate";
-import { nextCut, scheduleOf } from "../src/training/schedule.ts";
+import { deadlinesOf } from "../src/deadlines.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import {
   contextOf,
+  cutAfter,
   isEnded,
   isOver,
   isOwnCut,
   mustCut,
+  mustRun,
+  scheduleFor,
   type TrainingCoordinatorContext,
   type TrainingCoordinatorInput,
   takenOf,
@@ -39,6 +42,7 @@ import {
   failureOf,
   goneOf,
   stallOf,
+  stepWait,
   tellCheckpointed,
   tellEvaluated,
   tellGoingOn,
@@ -60,13 +64,14 @@ import { devicesOf } from "./membership.ts";
 import { afterTelling, timesOfAll } from "./pipeline-watch.ts";
 import type { RunResult } from "./run-events.ts";
 import { afterCheckpoint, afterEvaluation, afterWindow, resultOf } from "./run-metrics.ts";
-import { watchingScale } from "./scaling.ts";
+import { watchingCheckpoint, watchingScale } from "./scaling.ts";
 import { troubleOf } from "./tier-watch.ts";
+import { waiting } from "./waits.ts";
 
 type CoordinatorEvent =
   | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing">
   | { readonly type: "host.gone"; readonly host: number }
-  | { readonly type: "run.cancel" | "run.rescale" }
+  | { readonly type: "run.cancel" | "run.rescale" | "run.yield" | "run.checkpoint" }
   | ThrowEvent;
 
 const machine = setup({
@@ -80,22 +85,21 @@ const machine = setup({
     listening,
     watchingMembership,
     watchingScale,
+    waiting,
+    watchingCheckpoint,
     hostWatch: hostWatchMachine,
     ...questions,
   },
-  delays: { stallMs: ({ context }) => 2 * context.job.stepDeadlineMs },
+  delays: { stallMs: ({ context }) => deadlinesOf(context.job).stall },
   actions: {
     throwInjected,
     nextCommand: assign({ command: ({ context }) => context.command + 1 }),
-    chooseCut: assign(({ context }) => {
-      const { schedule, job, step, cut } = context;
-      if (schedule === undefined || cut !== undefined) return {};
-      return { cut: nextCut(schedule, job, step) };
-    }),
+    chooseCut: assign({ cut: ({ context }) => context.cut ?? cutAfter(context) }),
     watchHosts: enqueueActions(({ context, enqueue }) => {
-      const { network, hosts } = context;
+      const { network, hosts, scope } = context;
       for (const { host } of hosts) {
-        enqueue.spawnChild("hostWatch", { id: `watch:${host}`, input: { network, host } });
+        const input = { network, host, run: scope.run };
+        enqueue.spawnChild("hostWatch", { id: `watch:${host}`, input });
       }
     }),
     passOn: enqueueActions(({ context, event, enqueue }) => {
@@ -106,7 +110,9 @@ const machine = setup({
     watch: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "host.progress") return;
       const watch = watchPipeline(context, event.body);
-      enqueue.assign({ watch, tierWatch: watchTiers(context, event.body) });
+      const waits = new Map([...context.waits, [event.body.host, event.body.waits]]);
+      context.record.threadWaits = [...waits.values()].flat();
+      enqueue.assign({ watch, waits, tierWatch: watchTiers(context, event.body) });
     }),
     watchStragglers: enqueueActions(({ context, enqueue }) => {
       const { isUneven, stragglers } = watchStragglers(context);
@@ -142,6 +148,10 @@ const machine = setup({
       record.scaling ??= { generation, from: devicesOf(hosts), atMs: network.clock.now() };
       return { isScaleAsked: true };
     }),
+    noteYield: assign({ isScaleAsked: true }),
+    askPauseToSave: enqueueActions(({ context, enqueue }) => {
+      if (context.record.isCheckpointAsked) enqueue("askPause");
+    }),
     noteFailed: assign({
       failure: ({ context, event }) => {
         if (event.type !== "host.failed") return context.failure;
@@ -151,20 +161,13 @@ const machine = setup({
     tellMended: ({ context, event }) => {
       if (event.type === "host.mended") tellMended(context, event.body);
     },
-    fail: ({ context }) => {
-      throw context.failure;
-    },
-    failGone: ({ event }) => {
-      if (event.type === "host.gone") throw goneOf(event.host);
-    },
-    failStalled: ({ context }) => {
-      throw stallOf(context);
-    },
+    fail: ({ context }) => raise(context.failure),
+    failGone: ({ event }) => raise(event.type === "host.gone" ? goneOf(event.host) : undefined),
+    failStalled: ({ context }) => raise(stallOf(context)),
   },
   guards: {
     isOver: ({ context }) => isOver(context),
-    mustRun: ({ context: { cut, step, isCancelAsked, isScaleAsked } }) =>
-      cut !== undefined && step < cut.step && !isCancelAsked && !isScaleAsked,
+    mustRun: ({ context }) => mustRun(context),
     mustEvaluate: ({ context: { cut, metrics, step } }) =>
       cut?.evaluate === true && step === cut.step && metrics.evaluatedStep !== step,
     isOnItsWay: ({ context }) => context.taken !== undefined,
@@ -179,10 +182,8 @@ const machine = setup({
   invoke: [
     { src: "listening", input: ({ context }) => context },
     { src: "watchingMembership", input: ({ context }) => context },
-    {
-      src: "watchingScale",
-      input: ({ context }) => ({ ...context, clock: context.network.clock }),
-    },
+    { src: "watchingCheckpoint", input: ({ context }) => context },
+    { src: "watchingScale", input: ({ context }) => context },
   ],
   on: {
     "chaos.throw": { actions: "throwInjected" },
@@ -193,6 +194,8 @@ const machine = setup({
     "host.progress": { actions: "watch" },
     "run.cancel": { actions: ["noteCancel", "askPause"] },
     "run.rescale": { actions: ["noteScale", "askPause"] },
+    "run.yield": { actions: ["noteYield", "askPause"] },
+    "run.checkpoint": { actions: "askPause" },
   },
   output: ({ context }) => {
     if (!isEnded(context)) return undefined;
@@ -202,16 +205,14 @@ const machine = setup({
   initial: "preparing",
   states: {
     preparing: {
+      on: { "run.yield": "finished" },
       invoke: {
         src: "preparing",
         input: ({ context }) => context,
         onDone: {
           target: "prepared",
           actions: assign(({ context, event }) => {
-            const plan = event.output;
-            const { batchSize, passes } = context.job.data;
-            const { samples } = plan.training;
-            return { plan, schedule: scheduleOf({ samples, batchSize, passes }) };
+            return { plan: event.output, schedule: scheduleFor(context, event.output) };
           }),
         },
       },
@@ -230,7 +231,7 @@ const machine = setup({
           target: "training",
           actions: [
             assign(({ context, event }) => ({
-              arithmetic: event.output,
+              ...event.output,
               startedAtMs: context.network.clock.now(),
             })),
             ({ context }) => tellStarted(context),
@@ -271,6 +272,7 @@ const machine = setup({
               always: [{ guard: "isOver", target: "ending" }, { target: "deciding" }],
             },
             running: {
+              entry: "askPauseToSave",
               invoke: {
                 src: "running",
                 input: ({ context }) => context,
@@ -288,6 +290,7 @@ const machine = setup({
               initial: "moving",
               states: {
                 moving: {
+                  invoke: { src: "waiting", input: ({ context }) => stepWait(context) },
                   after: { stallMs: { actions: "failStalled" } },
                   on: {
                     "host.progress": { guard: "hasMoved", target: "moving", reenter: true },
@@ -391,3 +394,7 @@ const machine = setup({
 
 /** As drawn above; its children end with it. */
 export const trainingCoordinatorMachine = downWithChildren(machine);
+
+function raise(failure: unknown): never {
+  throw failure;
+}

@@ -1,26 +1,36 @@
 // The program of a writer's thread: writes what its device saves, cut after cut, while the device
 // trains on.
 //
-// Tells  writing · paused · saved
+// Tells  writing · paused · saved · copy
 
 import type { Clock } from "../src/clock.ts";
+import { deadlinesOf } from "../src/deadlines.ts";
 import type { Disk } from "../src/disk.ts";
 import { createPartQuantiser } from "../src/embedding/rows-part.ts";
 import { StoreFailedError } from "../src/errors.ts";
 import type { Sleep } from "../src/exchange/atomic-cells.ts";
 import { createPipeReader } from "../src/exchange/byte-pipe.ts";
 import type { Cells } from "../src/exchange/cells.ts";
+import type { PartCopy } from "../storage/copies.ts";
 import { diskCode } from "../storage/durable-files.ts";
 import { openParts } from "../storage/part-files.ts";
 import { receiveItem } from "../storage/part-stream.ts";
 import { createSaving, type PartSaving, type SavedPart, type Saving } from "../storage/saving.ts";
-import { type Assembly, derive, type GenerationMemory, pipePlaceOf } from "./assembly.ts";
+import {
+  type Assembly,
+  derive,
+  type GenerationMemory,
+  hasBuddies,
+  pipePlaceOf,
+} from "./assembly.ts";
 
 export type WriterReport =
   /** A cut began, or goes on. */
   | { readonly type: "writing" }
   /** The disk is full. */
   | { readonly type: "paused" }
+  /** A part is on disk: its bytes, for the memory of hosts. */
+  | { readonly type: "copy"; readonly copy: PartCopy }
   /** All parts of the device are on disk. */
   | { readonly type: "saved"; readonly cut: number; readonly parts: readonly SavedPart[] };
 
@@ -48,11 +58,14 @@ export async function runWriter(
   const { directory, differential, bits } = job.checkpoint;
   const end = { cells, isWriter: true };
   const pipe = createPipeReader(pipePlaceOf(assembly, derive(assembly), memory, rank, end));
-  const patiently = patience(job.stepDeadlineMs / 2, ports);
+  const patiently = patience(deadlinesOf(job).disk, ports);
   let saving: Saving | undefined;
   let part: PartSaving | undefined;
   let parts: SavedPart[] = [];
   let stored = (bytes: Uint8Array) => bytes;
+  const copyBytesMax = hasBuddies(assembly) ? job.checkpoint.buddyBytes : 0;
+  let copied = createCopier(copyBytesMax);
+  let cut = 0;
   for (;;) {
     const item = await receiveItem(pipe);
     switch (item.kind) {
@@ -63,15 +76,25 @@ export async function runWriter(
         saving = own;
         stored = bits === 32 ? (bytes) => bytes : createPartQuantiser(bits);
         part = await patiently(() => own.begin(item.cut, item.name, item.isWhole));
+        copied = createCopier(copyBytesMax);
+        cut = item.cut;
         break;
       }
       case "bytes": {
         const bytes = stored(item.bytes);
         await patiently(() => part?.write(bytes));
+        copied.add(bytes);
         break;
       }
       case "leaves":
-        if (part !== undefined) parts.push(part.finish(item.leaves));
+        if (part !== undefined) {
+          const saved = part.finish(item.leaves);
+          parts.push(saved);
+          const memory = copied.memory();
+          const { name, bytes, sha256 } = saved;
+          const copy = { name, cut, generation, bytes, sha256 };
+          if (memory !== undefined) tell({ type: "copy", copy: { ...copy, memory } });
+        }
         break;
       case "cut":
         pipe.rewind();
@@ -82,6 +105,31 @@ export async function runWriter(
         item satisfies never;
     }
   }
+}
+
+/** Gathers the bytes of a part, unless they are more than `bytesMax`. */
+function createCopier(bytesMax: number) {
+  let pieces: Uint8Array[] = [];
+  let bytes = 0;
+  return {
+    add(piece: Uint8Array): void {
+      bytes += piece.length;
+      if (bytes <= bytesMax) pieces.push(piece);
+      else pieces = [];
+    },
+    /** Undefined: they were more. */
+    memory(): SharedArrayBuffer | undefined {
+      if (bytes > bytesMax) return undefined;
+      const memory = new SharedArrayBuffer(bytes);
+      const all = new Uint8Array(memory);
+      let at = 0;
+      for (const piece of pieces) {
+        all.set(piece, at);
+        at += piece.length;
+      }
+      return memory;
+    },
+  };
 }
 
 /** Tries again while the disk is full, for at most `patienceMs`. */

@@ -13,6 +13,7 @@
 
 import { assign, fromCallback, setup } from "xstate";
 import type { Launcher, ThreadEnd } from "../src/launcher.ts";
+import type { Copies } from "../storage/copies.ts";
 import type { Assembly, GenerationMemory } from "./assembly.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
@@ -28,6 +29,8 @@ export interface WriterInput {
   readonly memory: GenerationMemory;
   /** Whose parts it writes. */
   readonly device: number;
+  /** Those of the host: files pass into them, and through no event. */
+  readonly copies: Copies;
 }
 
 type Saved = Extract<WriterReport, { type: "saved" }>;
@@ -42,10 +45,13 @@ type WriterEvent =
 const entry = new URL("./thread-entry.js", import.meta.url);
 
 const threadLogic = fromCallback<{ type: string }, WriterInput>(({ input, sendBack }) => {
-  const { assembly, memory, device, launcher } = input;
+  const { assembly, memory, device, launcher, copies } = input;
   const task = { program: "writer", assembly, memory, index: device };
   const thread = launcher.start<never, WriterReport>(entry, task, `writer-${device}`);
-  thread.onReport((report) => sendBack({ type: `thread.${report.type}`, report }));
+  thread.onReport((report) => {
+    if (report.type === "copy") copies.put(report.copy);
+    else sendBack({ type: `thread.${report.type}`, report });
+  });
   void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
   return () => thread.kill();
 });

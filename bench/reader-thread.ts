@@ -6,6 +6,7 @@ import { realClock } from "../src/clock.ts";
 import { GenerationAbortedError } from "../src/errors.ts";
 import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import { createBatchOutlet } from "../src/exchange/batch-ring.ts";
+import { nobody } from "../src/exchange/cells.ts";
 import { layoutOf } from "../src/exchange/layout.ts";
 import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topology.ts";
 import { makeBatch, type TrainWork } from "./train-work.ts";
@@ -47,6 +48,7 @@ try {
     await cells.waitUntil(
       () => "room in the batch ring",
       () => outlet.nextTicket("training") === ticket,
+      nobody,
     );
     if (sleepMs > 0) Atomics.wait(asleep, 0, 0, sleepMs);
     for (const [device, batch] of (pool[ticket % pool.length] ?? []).entries()) {

@@ -7,6 +7,7 @@ import { configurationNames } from "./configurations.ts";
 import { benchDedup, type DedupBenchOptions } from "./dedup.bench.ts";
 import { benchExchange, type ExchangeBenchOptions } from "./exchange.bench.ts";
 import { benchKernels, type KernelsBenchOptions } from "./kernels.bench.ts";
+import { benchObservability, type ObservabilityBenchOptions } from "./observability.bench.ts";
 import { benchPeers, type PeersBenchOptions } from "./peers.bench.ts";
 import { benchPlanner, type PlannerBenchOptions } from "./planner.bench.ts";
 import { benchBytes, benchCuts, type RecoveryBenchOptions } from "./recovery.bench.ts";
@@ -26,6 +27,15 @@ program
   .action(async (options: RecoveryBenchOptions & { json?: boolean }) => {
     const rows = [...(await benchCuts(options)), ...(await benchBytes())];
     printReport("recovery", rows, options.json === true);
+  });
+
+program
+  .command("observability")
+  .description("processor time of metrics, traces and logs over that of training")
+  .option("--rounds <count>", "rounds of each", positive, 9)
+  .option("--json", "one last line for machines")
+  .action(async (options: ObservabilityBenchOptions & { json?: boolean }) => {
+    printReport("observability", await benchObservability(options), options.json === true);
   });
 
 program

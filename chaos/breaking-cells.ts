@@ -55,9 +55,9 @@ export function breakingCells(cells: Cells, fault: ThreadFault, stepsDone: () =>
       }
       cells.store(cell, value, wake);
     },
-    waitUntil(wait, isTrue) {
+    waitUntil(wait, isTrue, of) {
       pass();
-      return cells.waitUntil(wait, isTrue);
+      return cells.waitUntil(wait, isTrue, of);
     },
   };
 }

@@ -248,7 +248,7 @@ class Play {
 
   #hear(event: RunEvent): void {
     this.#events.push({ atMs: Date.now(), event });
-    if ("step" in event) this.#step = event.step;
+    if ("step" in event && event.type !== "run.incident") this.#step = event.step;
     this.#options.onEvent?.(event);
   }
 

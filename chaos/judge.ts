@@ -164,7 +164,7 @@ function recoveriesOf({ events, faults }: Played): Recovery[] {
   const strikes = faults.flatMap(({ atMs }) => atMs ?? []).sort((a, b) => a - b);
   for (const { atMs, event } of events) {
     if (event.type === "run.checkpointed") saved = event.step;
-    if ("step" in event) step = Math.max(step, event.step);
+    if ("step" in event && event.type !== "run.incident") step = Math.max(step, event.step);
     if (event.type === "run.started") step = event.fromStep;
     const last = recoveries.at(-1);
     if (event.type === "run.recovered" && last !== undefined) {

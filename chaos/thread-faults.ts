@@ -173,9 +173,9 @@ function passing(cells: Cells, pass: () => void): Cells {
       pass();
       cells.store(cell, value, wake);
     },
-    waitUntil(wait, isTrue) {
+    waitUntil(wait, isTrue, of) {
       pass();
-      return cells.waitUntil(wait, isTrue);
+      return cells.waitUntil(wait, isTrue, of);
     },
   };
 }

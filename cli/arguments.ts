@@ -1,6 +1,7 @@
 // Options that several commands take, and how their values are read.
 
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { tokenFor } from "./token-file.ts";
 
 /** What every command takes. */
 export interface CommonOptions {
@@ -10,7 +11,7 @@ export interface CommonOptions {
 
 /** Who we are to a broker. */
 export interface CredentialArguments {
-  readonly token?: string;
+  readonly token?: string | undefined;
   readonly user?: string;
   readonly pass?: string;
   readonly nkey?: string;
@@ -51,7 +52,9 @@ export function withConnection(command: Command): Command {
     .env("OSIRIS_NATS");
   return withCredentials(command.addOption(address))
     .addOption(
-      new Option("--token <TOKEN>", "token that `osiris up` has printed").env("OSIRIS_TOKEN"),
+      new Option("--token <TOKEN>", "its token; on the machine of `osiris up`, found").env(
+        "OSIRIS_TOKEN",
+      ),
     )
     .option("--cluster <NAME>", "name of the cluster", "c1");
 }
@@ -91,10 +94,16 @@ export function credentialsOf(given: CredentialArguments) {
   return { token, user, pass, nkey, creds, ...(isEncrypted ? { tls: { ca, cert, key } } : {}) };
 }
 
-/** The connection that those options ask for. */
+/** The connection that those options ask for; on this machine, its token need not be given. */
 export function connectionOf(given: ConnectionArguments) {
-  const { nats, cluster, tenant } = given;
-  return { nats, cluster, ...(tenant === undefined ? {} : { tenant }), ...credentialsOf(given) };
+  const { nats, cluster, tenant, token, user, nkey, creds } = given;
+  const isNamed = [token, user, nkey, creds].some((one) => one !== undefined);
+  return {
+    nats,
+    cluster,
+    ...(tenant === undefined ? {} : { tenant }),
+    ...credentialsOf(isNamed ? given : { ...given, token: tokenFor(nats) }),
+  };
 }
 
 /** Reads an integer of at least `least`. */

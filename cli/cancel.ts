@@ -18,7 +18,7 @@ export function addCancel(program: Command): void {
     .description(
       "stop a run after its current step, with a checkpoint; submitted again, it goes on",
     );
-  withCommon(withClient(command), ["cancel r12-1 --token 4f1c..."]).action(
+  withCommon(withClient(command), ["cancel r12-1"]).action(
     async (run: string, options: CommonOptions & ConnectionArguments) => {
       await using client = await connect(connectionOf(options));
       await client.run(run).cancel();

@@ -4,7 +4,7 @@ import { CommanderError } from "commander";
 import { InvalidOptionError, TrainingError } from "../index.ts";
 
 /** The exit codes of every command, as `--help` lists them. */
-export const exitCodes = { done: 0, failed: 1, wrong: 2, cancelled: 130 } as const;
+export const exitCodes = { done: 0, failed: 1, wrong: 2, differs: 3, cancelled: 130 } as const;
 
 /** What the user can put right by another option or another file. */
 const wrongCodes = new Set([
@@ -12,6 +12,7 @@ const wrongCodes = new Set([
   "INPUT_UNUSABLE",
   "CHECKPOINT_MISSING",
   "CHECKPOINT_FOREIGN",
+  "NOT_REPLAYABLE",
 ]);
 
 /** The exit code of a command that ended with `error`. */

@@ -13,9 +13,9 @@ import {
 } from "./arguments.ts";
 import { plural } from "./format.ts";
 import { interruption } from "./interrupt.ts";
-import { type LogArguments, logOf, withLog } from "./log-output.ts";
+import { type ObservingArguments, observingOf, usualLevel, withObserving } from "./observing.ts";
 
-interface HostArguments extends CommonOptions, ConnectionArguments, LogArguments {
+interface HostArguments extends CommonOptions, ConnectionArguments, ObservingArguments {
   readonly devices: number;
   readonly grace: number;
 }
@@ -27,8 +27,8 @@ export function addHost(program: Command): void {
     .description("join a cluster as a host, until Ctrl-C")
     .option("--devices <N>", "worker threads that compute", integerFrom(1), 2)
     .option("--grace <SECONDS>", "time that a run gets to go on without it", numberFrom0, 25);
-  withCommon(withLog(withConnection(command)), [
-    "host --token 4f1c...",
+  withCommon(withObserving(withConnection(command)), [
+    "host --devices 2",
     "host --nats nats://10.0.0.5:4222 --devices 8",
     "host --nats tls://nats.example:4222 --creds host.creds",
   ]).action(host);
@@ -49,7 +49,7 @@ async function host(options: HostArguments): Promise<void> {
     ...connectionOf(options),
     devices,
     onHost: tell,
-    log: logOf(options, process.stderr.isTTY ? "warn" : "info"),
+    ...observingOf(options, usualLevel()),
   });
   const notice = kernelNotice();
   if (notice !== undefined) say(notice);

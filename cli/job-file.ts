@@ -6,7 +6,16 @@ import { extname, resolve } from "node:path";
 import { createJiti } from "jiti";
 import { parse } from "yaml";
 import * as osiris from "../index.ts";
-import { InputUnusableError, InvalidOptionError, type JobOptions, resolveJob } from "../index.ts";
+import {
+  InputUnusableError,
+  InvalidOptionError,
+  type JobOptions,
+  resolveJob,
+  type Sweep,
+  type SweptJob,
+  sweepOf,
+  sweptJobsOf,
+} from "../index.ts";
 
 /** What the command line lays over a job file. */
 export interface JobChanges {
@@ -23,8 +32,25 @@ export interface JobChanges {
  */
 export async function loadJob(path: string, changes: JobChanges = {}): Promise<JobOptions> {
   const job = withPlan(withData(await readJob(path), path, changes.data), changes.plan);
+  naming(path, () => resolveJob(job));
+  return job as JobOptions;
+}
+
+/** A file's `sweep`, and the jobs that it comes to, each checked. @throws as `loadJob` */
+export async function loadSweep(path: string): Promise<{ sweep: Sweep; trials: SweptJob[] }> {
+  const { sweep: block, ...job } = (await readJob(path)) as JobOptions & { sweep?: unknown };
+  return naming(path, () => {
+    const sweep = sweepOf(block ?? {});
+    const trials = sweptJobsOf(job, sweep);
+    for (const trial of trials) resolveJob(trial.job);
+    return { sweep, trials };
+  });
+}
+
+/** What `check` refuses names the file. */
+function naming<Result>(path: string, check: () => Result): Result {
   try {
-    resolveJob(job);
+    return check();
   } catch (error) {
     if (!(error instanceof InvalidOptionError)) throw error;
     const problems = error.problems.map(({ option, message }) => {
@@ -32,7 +58,6 @@ export async function loadJob(path: string, changes: JobChanges = {}): Promise<J
     });
     throw InvalidOptionError.ofAll(problems, { cause: error });
   }
-  return job as JobOptions;
 }
 
 async function readJob(path: string): Promise<unknown> {

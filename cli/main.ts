@@ -9,20 +9,26 @@ import { addBuildNative } from "./build-native.ts";
 import { addCancel } from "./cancel.ts";
 import { addChaos } from "./chaos.ts";
 import { addCheckpoint } from "./checkpoint.ts";
+import { addCompletion } from "./completion.ts";
 import { addDemo } from "./demo.ts";
+import { addDoctor } from "./doctor.ts";
 import { addEval } from "./eval.ts";
 import { exitCodeOf, tellFailure } from "./failure.ts";
 import { addGenerate } from "./generate.ts";
 import { addHost } from "./host.ts";
 import { addMetrics } from "./metrics.ts";
+import { addNatsConfig } from "./nats-config.ts";
 import { addPlan } from "./plan.ts";
 import { addScale } from "./scale.ts";
 import { addSchema } from "./schema.ts";
 import { addStatus } from "./status.ts";
 import { addSubmit } from "./submit.ts";
+import { addSweep } from "./sweep.ts";
 import { addTable } from "./table.ts";
+import { addTop } from "./top.ts";
 import { addTrain } from "./train.ts";
 import { addUp } from "./up.ts";
+import { addVerify } from "./verify.ts";
 
 // `osiris … | head` closes the pipe while we write.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
@@ -45,18 +51,24 @@ const commands = [
   addUp,
   addHost,
   addSubmit,
+  addSweep,
   addStatus,
+  addTop,
   addCancel,
   addScale,
+  addDoctor,
   addGenerate,
   addEval,
   addMetrics,
+  addNatsConfig,
   addPlan,
   addTable,
   addCheckpoint,
+  addVerify,
   addSchema,
   addChaos,
   addBuildNative,
+  addCompletion,
 ];
 for (const add of commands) add(program);
 

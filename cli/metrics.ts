@@ -31,7 +31,7 @@ export function addMetrics(program: Command): void {
     .option("--port <P>", "port to serve on; 0: any", integerFrom(0), usualMetricsPort)
     .option("--host <ADDRESS>", "address to serve on", "127.0.0.1");
   withCommon(withConnection(command), [
-    "metrics --token 4f1c...",
+    "metrics",
     "metrics --nats nats://10.0.0.5:4222 --host 0.0.0.0",
   ]).action(metrics);
 }

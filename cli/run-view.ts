@@ -182,10 +182,19 @@ function lineOf(event: RunEvent): string | undefined {
       return `  ${plural(rows, "durable row")} ${action} below device ${device}`;
     }
     case "run.recovered": {
-      const { fromStep, generation, seconds } = event;
+      const { fromStep, generation, seconds, memoryBytes, storeBytes } = event;
+      const from = memoryBytes > 0 && storeBytes === 0 ? ", out of the memory of its hosts" : "";
       return (
         `  recovered in ${duration(seconds)}: generation ${generation} ` +
-        `went on from step ${count(fromStep)}`
+        `went on from step ${count(fromStep)}${from}`
+      );
+    }
+    case "run.partial": {
+      const { step, fromStep, devices, rows, samples, pls } = event;
+      const names = devices.map((device) => `device:${device}`).join(", ") || "no device";
+      return (
+        `  goes on from step ${count(step)}; of ${names} ${plural(rows, "row")} went back to step ` +
+        `${count(fromStep)}: ${plural(samples, "sample")} lost there (PLS ${pls.toFixed(5)})`
       );
     }
     case "run.straggler": {
@@ -198,10 +207,17 @@ function lineOf(event: RunEvent): string | undefined {
       const devices = from === to ? plural(to, "device") : `${from} → ${plural(to, "device")}`;
       return `  scaled in ${duration(seconds)}: ${devices} from step ${count(step)} on`;
     }
+    case "run.paused":
+      return `  paused at step ${count(event.step)}; \`osiris resume ${event.run}\` goes on from there`;
+    case "run.preempted":
+      return `  made room for run ${event.by}; goes on from step ${count(event.step)} when it is over`;
+    case "run.resumed":
+      return "  resumed";
     case "run.queued":
     case "run.preparing":
     case "run.progress":
     case "run.checkpointed":
+    case "run.buddies":
     case "run.finished":
     case "run.failed":
       return undefined;

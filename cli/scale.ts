@@ -23,7 +23,7 @@ export function addScale(program: Command): void {
     .argument("<run>", "the run, as `osiris status` lists it")
     .description("go on with another number of devices after the current step, with the same bits")
     .requiredOption("--devices <N>", "devices to go on with", integerFrom(1));
-  withCommon(withClient(command), ["scale r12-1 --devices 4 --token 4f1c..."]).action(
+  withCommon(withClient(command), ["scale r12-1 --devices 4"]).action(
     async (run: string, options: ScaleOptions) => {
       const { devices, json } = options;
       await using client = await connect(connectionOf(options));

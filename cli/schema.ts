@@ -2,12 +2,12 @@
 
 import type { Command } from "commander";
 import { jobJsonSchema } from "../index.ts";
-import { withCommon } from "./arguments.ts";
+import { type CommonOptions, withCommon } from "./arguments.ts";
 
 /** Adds the command. */
 export function addSchema(program: Command): void {
   const command = program.command("schema").description("print the JSON Schema of a job");
-  withCommon(command, ["schema > job.schema.json"]).action(() => {
-    console.log(JSON.stringify(jobJsonSchema(), undefined, 2));
+  withCommon(command, ["schema > job.schema.json"]).action(({ json }: CommonOptions) => {
+    console.log(JSON.stringify(jobJsonSchema(), undefined, json === true ? 0 : 2));
   });
 }

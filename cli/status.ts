@@ -1,7 +1,7 @@
 // osiris status [RUN]: what a running cluster does.
 
 import type { Command } from "commander";
-import { connect, type RunSummary } from "../index.ts";
+import { type ClusterReport, connect, type RunLine, type RunSummary } from "../index.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,
@@ -9,26 +9,39 @@ import {
   withClient,
   withCommon,
 } from "./arguments.ts";
+import { treeLines } from "./cluster-view.ts";
 import { plural } from "./format.ts";
+import { incidentLines } from "./incidents.ts";
 import { reportOf } from "./report.ts";
+
+interface StatusArguments extends CommonOptions, ConnectionArguments {
+  readonly tree?: true;
+}
 
 /** Adds the command. */
 export function addStatus(program: Command): void {
   const command = program
     .command("status")
     .argument("[run]", "one run; left out: all of them")
+    .option("--tree", "the actors of all its processes, as they supervise each other")
     .description("tell what the runs of a running cluster are doing");
-  withCommon(withClient(command), [
-    "status --token 4f1c...",
-    "status r12-1 --token 4f1c... --json",
-  ]).action(async (run: string | undefined, options: CommonOptions & ConnectionArguments) => {
+  const examples = ["status", "status r12-1 --json", "status --tree"];
+  withCommon(withClient(command), examples).action(async (run, options: StatusArguments) => {
     await using client = await connect(connectionOf(options));
-    if (run === undefined) tellAll(await client.list(), options.json === true);
+    if (options.tree === true) tellTree(await client.inspect(), options.json === true);
+    else if (run === undefined) tellAll(await client.list(), options.json === true);
     else tellOne(await client.run(run).status(), options.json === true);
   });
 }
 
-function tellAll(runs: readonly RunSummary[], json: boolean): void {
+function tellTree(report: ClusterReport, json: boolean): void {
+  const { processes, silent } = report;
+  const trees = processes.map(({ host, actors }) => ({ host, actors }));
+  if (json) console.log(JSON.stringify({ report: "tree", trees, silent }));
+  else for (const line of treeLines(report)) console.log(line);
+}
+
+function tellAll(runs: readonly RunLine[], json: boolean): void {
   if (json) {
     console.log(JSON.stringify({ report: "status", runs }));
     return;
@@ -44,7 +57,8 @@ function tellOne(summary: RunSummary, json: boolean): void {
     console.log(JSON.stringify({ report: "status", ...summary }));
     return;
   }
-  const { run, name, status, result, error } = summary;
+  const { run, name, status, result, error, incidents } = summary;
   console.log(`Run ${run} (${name}): ${status}${error === undefined ? "" : `: ${error.message}`}`);
+  for (const line of incidents.flatMap(incidentLines)) console.log(line);
   if (result !== undefined) for (const line of reportOf(result)) console.log(line);
 }

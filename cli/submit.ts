@@ -30,8 +30,8 @@ export function addSubmit(program: Command): void {
     .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
     .option("--follow", "stay until the run is over; Ctrl-C leaves it running");
   withCommon(withClient(command), [
-    "submit job.yaml --token 4f1c...",
-    "submit job.ts --nats nats://127.0.0.1:4333 --token 4f1c... --follow",
+    "submit job.yaml",
+    "submit job.ts --nats nats://127.0.0.1:4333 --follow",
   ]).action(async (job: string, options: SubmitOptions) => {
     process.exitCode = await submit(job, options);
   });

@@ -8,16 +8,17 @@ import { onInterrupt } from "./interrupt.ts";
 
 /**
  * Runs `task` to its end and tells the result; returns the command's exit code. The bar is on
- * stderr, so that stdout is the report alone.
+ * stderr, so that stdout is the report alone; `unit` says what it counts.
  */
 export async function runTask<Result>(
   title: string,
   task: (pace: PaceOptions) => Promise<Result>,
   tell: (result: Result) => number,
+  unit: (value: number) => string = bytes,
 ): Promise<number> {
   const controller = new AbortController();
   using _interrupt = onInterrupt(() => controller.abort());
-  const bar = process.stderr.isTTY ? new SingleBar(barOptions(title)) : undefined;
+  const bar = process.stderr.isTTY ? new SingleBar(barOptions(title, unit)) : undefined;
   const onProgress = (done: number, total: number) => {
     if (bar?.getTotal() !== total) bar?.setTotal(total);
     bar?.update(done);
@@ -35,11 +36,11 @@ export async function runTask<Result>(
   }
 }
 
-function barOptions(title: string) {
+function barOptions(title: string, unit: (value: number) => string) {
   return {
     format: `${title} {bar} {percentage}% · {value} of {total}`,
     formatValue: (value: number, _: unknown, type: string) =>
-      type === "value" || type === "total" ? bytes(value) : String(value),
+      type === "value" || type === "total" ? unit(value) : String(value),
     barCompleteChar: "█",
     barIncompleteChar: "░",
     barsize: 24,

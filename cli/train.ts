@@ -17,11 +17,11 @@ import { follow } from "./follow.ts";
 import { count } from "./format.ts";
 import { onInterrupt } from "./interrupt.ts";
 import { loadJob } from "./job-file.ts";
-import { type LogArguments, logOf, withLog } from "./log-output.ts";
+import { type ObservingArguments, observingOf, withObserving } from "./observing.ts";
 import { reportOf } from "./report.ts";
 import { openView, type RunView } from "./run-view.ts";
 
-interface TrainOptions extends CommonOptions, CredentialArguments, LogArguments {
+interface TrainOptions extends CommonOptions, CredentialArguments, ObservingArguments {
   readonly devices?: number;
   readonly data?: readonly string[];
   readonly plan?: string;
@@ -43,7 +43,7 @@ export function addTrain(program: Command): void {
     .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
     .option("--nats <URL>", "a nats-server to run over, instead of the embedded broker")
     .option("--token <TOKEN>", "token for it");
-  withCommon(withLog(withCredentials(command)), [
+  withCommon(withObserving(withCredentials(command)), [
     "train job.yaml",
     "train job.ts --devices 4 --data day_0.tsv.gz --data day_1.tsv.gz",
     "train job.yaml --devices 4 --plan plan.json",
@@ -65,7 +65,7 @@ async function train(path: string, options: TrainOptions): Promise<number> {
     ...(nats === undefined ? {} : { nats, name: `train-${randomBytes(4).toString("hex")}` }),
     ...credentialsOf(options),
     onIncident: (incident) => tellIncident(incident, view),
-    log: logOf(options, "silent"),
+    ...observingOf(options, "silent"),
   });
   try {
     const run = await cluster.submit(job);

@@ -2,7 +2,7 @@
 
 import { randomBytes } from "node:crypto";
 import { type Command, Option } from "commander";
-import { Cluster, type HostRecord, InvalidOptionError, type RunSummary } from "../index.ts";
+import { Cluster, type HostRecord, InvalidOptionError, type RunLine } from "../index.ts";
 import {
   type CommonOptions,
   type CredentialArguments,
@@ -15,15 +15,20 @@ import {
 import { keepBroker } from "./broker.ts";
 import { plural } from "./format.ts";
 import { interruption } from "./interrupt.ts";
-import { type LogArguments, logOf, withLog } from "./log-output.ts";
+import { readTenants } from "./nats-config.ts";
+import { type ObservingArguments, observingOf, usualLevel, withObserving } from "./observing.ts";
+import { keepToken } from "./token-file.ts";
 
-interface UpOptions extends CommonOptions, CredentialArguments, LogArguments {
+interface UpOptions extends CommonOptions, CredentialArguments, ObservingArguments {
   readonly devices: number;
   readonly minDevices?: number;
   readonly port: number;
   readonly cluster: string;
   readonly nats?: string;
   readonly lease?: string;
+  readonly dataRoot?: string;
+  readonly checkpointRoot?: string;
+  readonly tenants?: string;
 }
 
 /** Adds the command. */
@@ -44,19 +49,24 @@ export function addUp(program: Command): void {
         "OSIRIS_TOKEN",
       ),
     )
+    .option("--data-root <DIR>", "read data of jobs in it and nowhere else")
+    .option("--checkpoint-root <DIR>", "keep checkpoints of jobs in it and nowhere else")
+    .option("--tenants <FILE>", "who shares it, as for `osiris nats-config`: how much each may ask")
     .option("--lease <DIR>", "lead, or stand by until whoever leads is gone; seen by all of them")
     .option("--cluster <NAME>", "its name", "c1");
-  withCommon(withLog(withCredentials(command)), [
+  withCommon(withObserving(withCredentials(command)), [
     "up",
     "up --devices 8 --port 4333",
-    "up --nats nats://10.0.0.5:4222 --token 4f1c...",
+    "up --nats nats://10.0.0.5:4222 --nkey nats/root.nk",
     "up --devices 0 --min-devices 8      # of hosts only: osiris host",
-    "up --nats nats://10.0.0.5:4222 --token 4f1c... --lease /shared/osiris   # on two machines",
+    "up --nats nats://10.0.0.5:4222 --nkey nats/root.nk --lease /shared/osiris   # on two machines",
   ]).action(up);
 }
 
 async function up(options: UpOptions): Promise<void> {
   const { devices, minDevices, cluster: name, nats, port, lease } = options;
+  const roots = { data: options.dataRoot, checkpoints: options.checkpointRoot };
+  const tenants = readTenants(options.tenants);
   if (lease !== undefined && nats === undefined) throw leaseNeedsBroker();
   const interrupted = interruption();
   const say = (line: string) => (options.json === true ? console.error(line) : console.log(line));
@@ -64,18 +74,22 @@ async function up(options: UpOptions): Promise<void> {
   await using broker =
     nats === undefined ? await keepBroker({ port, token: token ?? "", tell: say }) : null;
   const url = broker?.url ?? nats ?? "";
+  using kept = broker === null || options.token ? null : keepToken(url, token ?? "");
   await using cluster = await Cluster.start({
     devices,
     ...(minDevices === undefined ? {} : { minDevices }),
+    roots,
+    tenants,
     ...(lease === undefined ? {} : { lease: { directory: lease } }),
     onStandby: (leader) => say(`Standing by: ${leader} leads cluster ${name}.`),
     name,
     nats: url,
     onHosts: (hosts) => say(hostsLine(hosts)),
     ...credentialsOf({ ...options, ...(token === undefined ? {} : { token }) }),
-    log: logOf(options, process.stderr.isTTY ? "warn" : "info"),
+    ...observingOf(options, usualLevel()),
   });
-  tellUp({ url, token, name, devices, brokerPid: broker?.pid, json: options.json === true });
+  const brokerPid = broker?.pid;
+  tellUp({ url, tokenFile: kept?.path, name, devices, brokerPid, json: options.json === true });
   if (cluster.notice !== undefined) say(cluster.notice);
   if (lease !== undefined) void cluster.leading.then(() => tellLeading(name, options));
   try {
@@ -89,18 +103,18 @@ async function up(options: UpOptions): Promise<void> {
 
 function tellUp(up: {
   readonly url: string;
-  readonly token: string | undefined;
+  readonly tokenFile: string | undefined;
   readonly name: string;
   readonly devices: number;
   readonly brokerPid: number | undefined;
   readonly json: boolean;
 }): void {
-  const { url, token, name, devices, brokerPid, json } = up;
+  const { url, tokenFile, name, devices, brokerPid, json } = up;
   if (json) {
     const record = {
       report: "up",
       url,
-      token,
+      tokenFile,
       cluster: name,
       devices,
       brokerPid,
@@ -109,11 +123,11 @@ function tellUp(up: {
     console.log(JSON.stringify(record));
     return;
   }
-  const secret = token === undefined ? "" : ` --token ${token}`;
   const named = name === "c1" ? "" : ` --cluster ${name}`;
   console.log(`Cluster ${name} is up: ${plural(devices, "device")}, ${url}`);
-  if (token !== undefined) console.log(`Token: ${token}`);
-  console.log(`Submit:  osiris submit JOB --nats ${url}${secret}${named} --follow`);
+  if (tokenFile !== undefined)
+    console.log(`Its token is in ${tokenFile}, where your commands look.`);
+  console.log(`Submit:  osiris submit JOB --nats ${url}${named} --follow`);
   console.log("Ctrl-C stops it.");
 }
 
@@ -151,6 +165,6 @@ async function stopRuns(cluster: Cluster, say: (line: string) => void): Promise<
   await Promise.allSettled(runs.map((run) => run.result()));
 }
 
-function isOpen({ status }: RunSummary): boolean {
+function isOpen({ status }: RunLine): boolean {
   return status === "queued" || status === "running";
 }

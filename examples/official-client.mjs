@@ -3,12 +3,13 @@
 // are JSON.
 //
 //   osiris up
-//   node examples/official-client.mjs nats://127.0.0.1:4222 TOKEN [JOB.json]
+//   node examples/official-client.mjs nats://127.0.0.1:4222 TOKEN_FILE [JOB.json]
 
 import { readFileSync } from "node:fs";
 import { connect } from "nats";
 
-const [servers = "nats://127.0.0.1:4222", token, jobFile] = process.argv.slice(2);
+const [servers = "nats://127.0.0.1:4222", tokenFile, jobFile] = process.argv.slice(2);
+const token = tokenFile === undefined ? undefined : readFileSync(tokenFile, "utf8").trim();
 
 const exampleJob = {
   name: "official-client",

@@ -365,19 +365,22 @@ export interface ErrorRecord {
   readonly recovery: Recovery;
   readonly message: string;
   readonly cause?: string | undefined;
+  /** The actor that it names as lost. */
+  readonly actor?: string | undefined;
 }
 
 /** Plain data for any thrown value. An unknown error is `restore`: the restart limit ends it. */
 export function recordError(error: unknown): ErrorRecord {
-  const cause =
-    error instanceof Error && error.cause !== undefined ? String(error.cause) : undefined;
+  const cause = error instanceof Error ? error.cause : undefined;
   const known = error instanceof TrainingError;
+  const actor = known && "actor" in error ? error.actor : undefined;
   return {
     name: error instanceof Error ? error.name : "Error",
     code: known ? error.code : "UNKNOWN",
     recovery: known ? error.recovery : "restore",
     message: error instanceof Error ? error.message : String(error),
-    ...(cause === undefined ? {} : { cause }),
+    ...(cause === undefined ? {} : { cause: String(cause) }),
+    ...(typeof actor === "string" ? { actor } : {}),
   };
 }
 
@@ -385,11 +388,13 @@ export function recordError(error: unknown): ErrorRecord {
 export class RemoteError extends TrainingError {
   readonly code: string;
   readonly recovery: Recovery;
+  readonly actor: string | undefined;
 
   constructor(record: ErrorRecord) {
     super(record.message, record.cause === undefined ? undefined : { cause: record.cause });
     this.name = record.name;
     this.code = record.code;
     this.recovery = record.recovery;
+    this.actor = record.actor;
   }
 }

@@ -62,6 +62,8 @@ export const jobSchema = z.strictObject({
   seed: z.int().min(0).default(1),
   /** Fixed parts of a batch; a part of the arithmetic. At least the number of devices. */
   slices: z.literal([1, 2, 4, 8, 16, 32, 64, 128]).default(8),
+  /** Which run of those that wait goes first, and which makes room: the higher number. */
+  priority: z.int().min(-100).max(100).default(0),
   /** Devices to run on; 0: all that the cluster has. Changes speed, and no bit of the result. */
   devices: z.int().min(0).max(128).default(0),
   /**
@@ -79,6 +81,8 @@ export const jobSchema = z.strictObject({
   arithmetic: z.enum(["auto", "native", "reference"]).default("auto"),
   /** Longest that a step may take; every other timeout follows from it. */
   stepDeadlineMs: z.int().min(100).max(86_400_000).default(30_000),
+  /** Longest that a recovery should take: a longer one is told (`run.alert`). 0: any. */
+  recoveryMs: z.int().min(0).default(0),
   /** Restores that a run may need within a time before it is given up. */
   restarts: z
     .strictObject({
@@ -106,6 +110,7 @@ export interface JobOptions {
   readonly checkpoint?: CheckpointOptions;
   readonly seed?: number;
   readonly slices?: z.input<typeof jobSchema>["slices"];
+  readonly priority?: number;
   readonly devices?: number;
   readonly plan?: z.input<typeof planFileSchema>;
   readonly pipeline?: z.input<typeof pipelineOptions>;
@@ -113,6 +118,7 @@ export interface JobOptions {
   readonly readers?: number;
   readonly arithmetic?: "auto" | "native" | "reference";
   readonly stepDeadlineMs?: number;
+  readonly recoveryMs?: number;
   readonly restarts?: z.input<typeof jobSchema>["restarts"];
 }
 
@@ -132,6 +138,7 @@ export function resolveJob(options: unknown): JobSpec {
     () => checkData(job),
     () => checkStaleness(job),
     () => checkBits(job),
+    () => checkPartial(job),
     () => checkDedup(job),
     () => checkTiers(job),
     () => checkDynamic(job),
@@ -142,6 +149,11 @@ export function resolveJob(options: unknown): JobSpec {
 
 /** @throws InvalidOptionError */
 function checkEvaluation({ evaluation, data, model }: JobSpec): void {
+  const { patience, target } = evaluation?.earlyStopping ?? { patience: 0 };
+  if (patience === undefined && target === undefined) {
+    const option = "evaluation.earlyStopping.patience";
+    throw expected(option, "an integer >= 1 where there is no `target`", patience);
+  }
   if (evaluation?.data === undefined) return;
   if (evaluation.data.batchSize !== data.batchSize) {
     const usual = `left out, or that of the training data, ${data.batchSize}`;
@@ -173,6 +185,26 @@ function checkBits({ mode, checkpoint }: JobSpec): void {
   const why =
     '32 in an exact job, whose restores put back what was there; set `mode: "bounded"` to allow less';
   throw expected("checkpoint.bits", why, checkpoint.bits);
+}
+
+/** @throws InvalidOptionError where rows may not, or cannot, go back by themselves */
+function checkPartial({ mode, checkpoint, model }: JobSpec): void {
+  const { partial } = checkpoint;
+  if (partial === undefined) return;
+  const refuse = (why: string) => expected("checkpoint.partial", `left out ${why}`, partial);
+  if (mode !== "bounded") {
+    throw refuse(
+      'in an exact job, whose rows are all of one step; set `mode: "bounded"` to allow it',
+    );
+  }
+  const other = model.tables.find(
+    ({ tier, dynamic }) => tier === "cached" || dynamic !== undefined,
+  );
+  if (other !== undefined)
+    throw refuse(`where a table (${other.name}) is cached, or has dynamic ids`);
+  if ((partial.pls === undefined) !== (partial.failureSteps === undefined)) {
+    throw expected("checkpoint.partial", "`pls` and `failureSteps`, or neither", partial);
+  }
 }
 
 /**

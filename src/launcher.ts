@@ -12,8 +12,24 @@ export type ThreadEnd =
   | { readonly kind: "lost"; readonly reason: string };
 
 /** What a thread tells whoever watches the process, beside its actor. Plain data. */
-export interface Observation {
-  readonly line: LogLine;
+export type Observation =
+  | { readonly line: LogLine }
+  /** When it did what for steps of training (src/training/step-trace.ts). */
+  | { readonly traced: TracedActor };
+
+/** What a thread did for a step, among those who do something for it. Plain data. */
+export interface TracedActor {
+  readonly run: string;
+  readonly generation: number;
+  readonly step: number;
+  /** `device:1`, `reader:0` */
+  readonly actor: string;
+  /** In milliseconds since 1970, in their order. */
+  readonly intervals: readonly {
+    readonly name: string;
+    readonly fromMs: number;
+    readonly toMs: number;
+  }[];
 }
 
 /** A running thread. Messages are structured clones; shared memory stays shared. */
@@ -93,15 +109,26 @@ function startWorker<Command, Report>(entry: URL, options: WorkerOptions): Threa
 export function rememberThreads(
   inner: Launcher,
   observe: (observation: Observation) => void,
-): Launcher & { allEnded(): Promise<void> } {
+): Launcher & {
+  allEnded(): Promise<void>;
+  /** Threads that the checkpoint store refused a write, as their generation was over. */
+  readonly fenced: number;
+} {
   const running = new Set<Promise<ThreadEnd>>();
+  let fenced = 0;
   return {
     start<Command, Report>(entry: URL, data: unknown, name: string): Thread<Command, Report> {
       const thread = inner.start<Command, Report>(entry, data, name);
       thread.onObservation(observe);
       running.add(thread.ended);
-      void thread.ended.then(() => running.delete(thread.ended));
+      void thread.ended.then((end) => {
+        running.delete(thread.ended);
+        if (end.kind === "failed" && end.error.code === "GENERATION_FENCED") fenced++;
+      });
       return thread;
+    },
+    get fenced() {
+      return fenced;
     },
     async allEnded() {
       await Promise.all(running);

@@ -15,6 +15,7 @@ export const purposes = {
   syntheticDense: 7,
   faults: 8,
   syntheticWeights: 9,
+  sweep: 10,
   cacheSizes: 20,
   /** Rows of table t: `rowInit + t`. */
   rowInit: 0x1000_0000,

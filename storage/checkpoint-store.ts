@@ -67,14 +67,27 @@ export interface ManifestFields {
   readonly best: boolean;
   /** Who wrote it: host, process and version, for people. */
   readonly createdBy: string;
+  /** How its generation began, where not all was put back. @default "exact" */
+  readonly restored?: Descent["restored"] | undefined;
+}
+
+/** A generation that trained a part of what a checkpoint is. */
+export interface Descent {
+  readonly generation: number;
+  /** The step from which it trained: that of the checkpoint that it went on from; 0: none. */
+  readonly from: number;
+  /** Whether all of it was put back there; `partial`: some rows were lost (bounded jobs). */
+  readonly restored: "exact" | "partial";
 }
 
 /** A committed checkpoint. Plain data; it crosses threads. */
-export interface Manifest extends ManifestFields {
+export interface Manifest extends Omit<ManifestFields, "restored"> {
   readonly version: number;
   /** Hash of the job's specification. */
   readonly jobIdentity: string;
   readonly written: Written;
+  /** The generations that it came from, oldest first: the newest of them, where they are many. */
+  readonly lineage: readonly Descent[];
   /** The manifest before this one on the chain; null for the first. */
   readonly parent: { readonly file: string; readonly sha256: string } | null;
   /** Hash of this manifest's own text. */

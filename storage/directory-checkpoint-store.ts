@@ -31,6 +31,7 @@ import {
 import type {
   CheckpointStore,
   Damage,
+  Descent,
   Generation,
   Manifest,
   ManifestFields,
@@ -155,6 +156,7 @@ function commit(place: Place, fields: ManifestFields): Manifest {
       generation,
       jobIdentity,
       parent: before === undefined ? null : { file: nameOf(before), sha256: before.sha256 },
+      lineage: lineageAfter(before, fields),
       best: fields.best,
       modelDigest: fields.modelDigest,
       arithmetic: fields.arithmetic,
@@ -174,6 +176,19 @@ function commit(place: Place, fields: ManifestFields): Manifest {
     checkFence(place, generation); // C3 of chain.ts
     return { ...manifest, sha256 };
   });
+}
+
+/** A lineage as long as this says nothing of how its run began any more. */
+const lineageMax = 1000;
+
+function lineageAfter(
+  before: Manifest | undefined,
+  { generation, restored = "exact" }: ManifestFields,
+): readonly Descent[] {
+  const lineage = before?.lineage ?? [];
+  const isSame = before?.generation === generation && lineage.length > 0;
+  if (isSame && restored === "exact") return lineage;
+  return [...lineage, { generation, from: before?.cut ?? 0, restored }].slice(-lineageMax);
 }
 
 function latest(place: Place): Manifest | undefined {

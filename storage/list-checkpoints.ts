@@ -3,7 +3,7 @@
 import { statSync } from "node:fs";
 import { dirname } from "node:path";
 import { type Disk, realDisk } from "../src/disk.ts";
-import { bytesToRead, type Damage, type Manifest } from "./checkpoint-store.ts";
+import { bytesToRead, type Damage, type Descent, type Manifest } from "./checkpoint-store.ts";
 import { openExistingStore } from "./directory-checkpoint-store.ts";
 import { checkpointName, parseCheckpointName, pathsOf } from "./store-paths.ts";
 
@@ -17,6 +17,8 @@ export interface CheckpointRecord {
   readonly manifest: string;
   /** Hash of the manifest that it follows; null for the first. */
   readonly parent: string | null;
+  /** The generations that it came from, oldest first. */
+  readonly lineage: readonly Descent[];
   /** Of its own files. */
   readonly bytes: number;
   /** Of files of earlier checkpoints that it rests on; 0 where it is whole. */
@@ -64,13 +66,14 @@ export function listCheckpoints(
 
 /** What people are told of a checkpoint. */
 export function recordOf(manifest: Manifest, committedAtMs?: number): CheckpointRecord {
-  const { run, cut, generation, parent, parts, best, modelDigest, arithmetic } = manifest;
+  const { run, cut, generation, parent, lineage, parts, best, modelDigest, arithmetic } = manifest;
   return {
     run,
     cut,
     generation,
     manifest: manifest.sha256,
     parent: parent?.sha256 ?? null,
+    lineage,
     bytes: parts.reduce((sum, part) => sum + part.bytes, 0),
     baseBytes: parts.reduce((sum, part) => sum + bytesToRead(part) - part.bytes, 0),
     parts: parts.length,

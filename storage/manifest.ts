@@ -55,6 +55,9 @@ export const manifestSchema = z.object({
   generation: nat,
   jobIdentity: z.string(),
   parent: z.object({ file: z.string(), sha256: hash }).nullable(),
+  lineage: z
+    .array(z.object({ generation: nat, from: nat, restored: z.enum(["exact", "partial"]) }))
+    .default([]), // Not in manifests of before.
   best: z.boolean(),
   modelDigest: z.string(),
   arithmetic: z.string(),

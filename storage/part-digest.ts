@@ -2,8 +2,8 @@
 // network are, whatever their manifest says that they are.
 
 import { createHash } from "node:crypto";
-import { leavesOf } from "../src/embedding/digest.ts";
-import { idLeavesOfPart } from "../src/embedding/ids-part.ts";
+import { leavesOf, tableDigest } from "../src/embedding/digest.ts";
+import { dynamicDigest, idLeavesOfPart } from "../src/embedding/ids-part.ts";
 import { extentOf } from "../src/embedding/shards.ts";
 import { stateShapeOf, stateWidth } from "../src/kernels/kernels.ts";
 import { densePart, digestOf, idsOfPart, tableOfPart } from "../src/training/part-names.ts";
@@ -15,15 +15,52 @@ import { rowsOfPart } from "./part-rows.ts";
 
 /** Hex sha256 of the model, as `Manifest.modelDigest`. @throws CheckpointCorruptError */
 export async function digestOfParts(checkpoint: OpenCheckpoint, pace: Pace): Promise<string> {
+  return digestOf(await leavesOfParts(checkpoint, pace), checkpoint.job.model.tables);
+}
+
+/**
+ * Hex sha256 of the dense network, of each table's rows, and of its dynamic ids where it has any,
+ * by name; the same however tables were cut into parts. @throws CheckpointCorruptError
+ */
+export async function digestsByName(
+  checkpoint: OpenCheckpoint,
+  pace: Pace,
+): Promise<Map<string, string>> {
+  const { tables } = checkpoint.job.model;
+  const leaves = [...(await leavesOfParts(checkpoint, pace))];
+  const digests = new Map([
+    ["dense network", leaves.find(([name]) => name === densePart)?.[1][0] ?? ""],
+  ]);
+  for (const [index, { name, dynamic }] of tables.entries()) {
+    const shards = leaves.flatMap(([part, own]) => {
+      const tile = tableOfPart(part, tables);
+      return tile?.table === index ? { ...tile, leaves: own } : [];
+    });
+    digests.set(`table ${name}`, tableDigest(shards));
+    if (dynamic === undefined) continue;
+    const ids = leaves.flatMap(([part, own]) => {
+      const blocks = idsOfPart(part, tables);
+      return blocks?.table === index ? [{ first: blocks.firstBlock, own }] : [];
+    });
+    const inOrder = ids.sort((a, b) => a.first - b.first).flatMap(({ own }) => own);
+    digests.set(`ids of table ${name}`, dynamicDigest("", inOrder));
+  }
+  return digests;
+}
+
+async function leavesOfParts(
+  checkpoint: OpenCheckpoint,
+  pace: Pace,
+): Promise<Map<string, readonly string[]>> {
   const leaves = new Map<string, readonly string[]>();
   for (const { name } of checkpoint.manifest.parts) {
     leaves.set(name, await leavesOfPart(checkpoint, name, pace));
   }
-  return digestOf(leaves, checkpoint.job.model.tables);
+  return leaves;
 }
 
 /** The leaves of one part, as the device that wrote it told them (src/training/parts.ts). */
-async function leavesOfPart(
+export async function leavesOfPart(
   checkpoint: OpenCheckpoint,
   name: string,
   pace: Pace,

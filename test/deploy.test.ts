@@ -13,7 +13,12 @@ const files = listTree().filter((path) => path.startsWith("deploy/"));
 interface Container {
   readonly image: string;
   readonly args?: readonly string[];
-  readonly env?: readonly { readonly valueFrom?: { readonly secretKeyRef: { name: string } } }[];
+  readonly env?: readonly {
+    readonly name: string;
+    readonly valueFrom?: { readonly secretKeyRef: { name: string } };
+  }[];
+  readonly ports?: readonly { readonly containerPort: number }[];
+  readonly readinessProbe?: { readonly httpGet: { readonly port: number } };
   readonly volumeMounts?: readonly { readonly name: string }[];
 }
 
@@ -45,10 +50,25 @@ function documentsOf<Document>(path: string): Document[] {
   });
 }
 
-/** The command is one of ours, and has the options that it is called with. */
-async function checkCommand(t: ExecutionContext, args: readonly string[]): Promise<void> {
+/** Options whose values are numbers. */
+const numeric = new Set(["--devices", "--min-devices", "--port", "--grace"]);
+
+/** The command is one of ours, with the options that it is called with, and reads `env`. */
+async function checkCommand(
+  t: ExecutionContext,
+  args: readonly string[],
+  env: readonly string[] = [],
+): Promise<void> {
   const [command = "", ...rest] = args;
   const { code, stdout } = await runCli([command, "--help"], ".");
+  const help = stdout.replace(/\s+/g, " ");
+  for (const name of env) t.true(help.includes(`env: ${name}`), `osiris ${command}: ${name}`);
+  for (const [at, option] of rest.entries()) {
+    const value = rest[at + 1] ?? "";
+    if (numeric.has(option)) t.regex(value, /^(\d+|\$\{\w+\})$/, `osiris ${command} ${option}`);
+    // What stands between two options is the value of the first.
+    if (!option.startsWith("--")) t.true(rest[at - 1]?.startsWith("--"), option);
+  }
   t.is(code, 0, command);
   const options = new Set([...stdout.matchAll(/^ {2}(--[a-z-]+)/gm)].map(([, option]) => option));
   for (const option of rest.filter((one) => one.startsWith("--"))) {
@@ -66,15 +86,53 @@ test.serial("the Dockerfile copies what there is, and calls what package.json ha
   for (const [, script = ""] of text.matchAll(/npm run (\S+)/g)) t.truthy(scripts[script], script);
 });
 
+test.serial("the Dockerfile keeps to what hadolint asks for", (t) => {
+  const text = readFileSync("deploy/Dockerfile", "utf8").replace(/\\\n\s*/g, " ");
+  const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  const all = lines.map((line) => {
+    const [, word = "", rest = ""] = /^([A-Z]+) (.*)$/.exec(line) ?? [];
+    return { word, rest };
+  });
+  const of = (wanted: string) => all.flatMap(({ word, rest }) => (word === wanted ? rest : []));
+  const known = ["FROM", "RUN", "WORKDIR", "COPY", "LABEL", "ENV", "USER", "VOLUME", "STOPSIGNAL"];
+  for (const { word } of all) t.true([...known, "ENTRYPOINT", "CMD"].includes(word), word);
+  const [first, ...later] = of("FROM");
+  for (const image of of("FROM")) t.regex(image, /^[\w./-]+:[\w.-]+( AS \w+)?$/); // DL3006, DL3007
+  t.is(first?.split(" ")[0], later[0], "both stages have the same Node and the same C library");
+  const { engines } = JSON.parse(readFileSync("package.json", "utf8"));
+  t.is(/node:(\d+)/.exec(first ?? "")?.[1], /(\d+)/.exec(engines.node)?.[1]);
+  const stages = of("FROM").flatMap((image) => / AS (\w+)$/.exec(image)?.[1] ?? []);
+  for (const copied of of("COPY")) {
+    const stage = /^--from=(\S+)/.exec(copied)?.[1];
+    t.true(stage === undefined || stages.includes(stage), copied); // DL3022
+  }
+  for (const run of of("RUN")) {
+    t.notRegex(run, /\bsudo\b|\bcd \//); // DL3004, DL3003
+    if (!run.includes("apt-get install")) continue;
+    for (const part of ["-y", "--no-install-recommends", "rm -rf /var/lib/apt/lists"]) {
+      t.true(run.includes(part), part); // DL3014, DL3015, DL3009
+    }
+  }
+  for (const folder of of("WORKDIR")) t.true(folder.startsWith("/")); // DL3000
+  for (const started of [...of("ENTRYPOINT"), ...of("CMD")]) {
+    t.notThrows(() => JSON.parse(started), started); // DL3025
+  }
+  t.is(of("ENTRYPOINT").length + of("CMD").length, 2); // DL4003, DL4004
+  t.is(of("USER").at(-1), "node", "and not root"); // DL3002
+});
+
 test.serial("the services of compose.yaml run commands that there are", async (t) => {
   const [compose] = documentsOf<{
-    services: Record<string, { image: string; command: string[]; depends_on?: string[] }>;
+    services: Record<
+      string,
+      { image: string; command: string[]; environment?: object; depends_on?: string[] }
+    >;
     volumes: object;
   }>("deploy/compose.yaml");
   const services = Object.entries(compose?.services ?? {});
   t.is(services.filter(([name]) => name.startsWith("host")).length, 2);
-  for (const [, { image, command, depends_on = [] }] of services) {
-    if (image === "osiris") await checkCommand(t, command);
+  for (const [, { image, command, environment = {}, depends_on = [] }] of services) {
+    if (image === "osiris") await checkCommand(t, command, Object.keys(environment));
     for (const other of depends_on) t.true(services.some(([name]) => name === other));
   }
 });
@@ -100,8 +158,15 @@ test.serial("the objects of Kubernetes select, mount and run what there is", asy
     for (const { persistentVolumeClaim } of pod.volumes ?? []) {
       t.true(named("PersistentVolumeClaim").includes(persistentVolumeClaim.claimName));
     }
-    for (const { image, args = [], env = [], volumeMounts = [] } of pod.containers) {
-      if (image === "osiris") await checkCommand(t, args);
+    for (const { image, args = [], env = [], volumeMounts = [], ...net } of pod.containers) {
+      const names = env.map(({ name }) => name);
+      if (image === "osiris") await checkCommand(t, args, names);
+      const probed = net.readinessProbe?.httpGet.port;
+      const ports = net.ports?.map(({ containerPort }) => containerPort) ?? [];
+      t.true(
+        probed === undefined || ports.includes(probed),
+        `${args[0]} is probed at a port it has`,
+      );
       for (const { valueFrom } of env) {
         if (valueFrom !== undefined) t.is(valueFrom.secretKeyRef.name, "osiris");
       }
@@ -119,6 +184,9 @@ test.serial("the units of systemd are well formed and run commands that there ar
     const text = readFileSync(path, "utf8");
     const [, line = ""] = /^ExecStart=\/usr\/bin\/osiris (.+)$/m.exec(text) ?? [];
     await checkCommand(t, line.split(" "));
+    for (const [, name = ""] of line.matchAll(/\$\{(\w+)\}/g)) {
+      t.regex(text, new RegExp(`^Environment=${name}=\\S+$`, "m"), name);
+    }
     const verified = spawnSync("systemd-analyze", ["verify", "--man=no", path], {
       encoding: "utf8",
     });

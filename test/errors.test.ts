@@ -49,6 +49,7 @@ test("an error crosses threads and the wire without losing what decides", (t) =>
     recovery: "restore",
     message: "Lost device:1: killed",
     cause: "RangeError: a bug",
+    actor: "device:1",
   });
   const remote = new RemoteError(record);
   t.true(remote instanceof TrainingError);

@@ -195,6 +195,7 @@ export class SimulatedCluster {
         arithmetic,
         version: "1.0.0",
       }),
+      access: { roots: {}, tenants: {} },
       createdBy: process.id,
       onIncident: ({ offender, reason }: Incident) =>
         this.world.note(process.id, `mends ${offender}: ${reason.message}`),
@@ -207,7 +208,7 @@ export class SimulatedCluster {
       return;
     }
     new LeasedRoot({
-      ...{ ...common, directory: leaseDirectory, leaseMs, prefix, publish },
+      ...{ ...common, directory: leaseDirectory, journal: "file", leaseMs, prefix, publish },
       onStandby: (leader) => this.world.note(process.id, `stands by ${leader}`),
       onLeading: () => this.world.note(process.id, `leads, the ${++this.terms}. to do so`),
       onLost: (error) => {

@@ -9,6 +9,7 @@
 
 import type { Network } from "../../actors/mailbox.ts";
 import { connectedFor } from "../../actors/network.ts";
+import { WaitBook } from "../../actors/waits.ts";
 import type { Clock } from "../../src/clock.ts";
 import type { Disk } from "../../src/disk.ts";
 import { TrainingError } from "../../src/errors.ts";
@@ -130,6 +131,7 @@ export class SimulatedProcess implements DiskOwner {
       faultsAllowed: true,
       log: silentLog,
       connectedForMs: connectedFor(transport, this.clock),
+      waits: new WaitBook(this.clock),
       onCorrupt: (error) => this.world.note(this.id, `is told of ${error.message}`),
     };
   }

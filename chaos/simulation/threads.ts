@@ -234,12 +234,12 @@ export class SimulatedThread implements Thread<unknown, unknown>, DiskOwner {
         if (!this.#isOver && --this.#storesLeft <= 0) this.lose("it ended in the middle of a step");
         if (!this.#isOver) cells.store(cell, value, wake); // T1
       },
-      waitUntil: async (wait, isTrue) => {
+      waitUntil: async (wait, isTrue, of) => {
         await new Promise<void>((resume) => this.#turn(resume));
         const injected = this.#injected;
         this.#injected = undefined;
         if (injected !== undefined) throw injected;
-        await cells.waitUntil(wait, isTrue);
+        await cells.waitUntil(wait, isTrue, of);
       },
     };
   }

@@ -64,10 +64,10 @@ export function createAllReduce(options: AllReduceOptions): AllReduce {
       folds.forEach(fold);
       cells.store(at.partialFolded(host, of), round, around.towards(of));
     }
-    const partial = (other: number) => at.partialFolded(other, rank);
-    await waitForEach(cells, otherHosts, partial, round, (other) =>
-      isToSend(at.folder(other, rank)),
-    );
+    for (const other of otherHosts) {
+      const partial = () => at.partialFolded(other, rank);
+      await waitForEach(cells, [at.folder(other, rank)], partial, round, isToSend);
+    }
     fold(range);
     sent.shared += perRound.scatter.shared;
     sent.wire += perRound.scatter.wire;

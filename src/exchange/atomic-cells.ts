@@ -4,8 +4,10 @@
 // all threads in one.
 
 import type { Clock } from "../clock.ts";
+import { deadlinesOf } from "../deadlines.ts";
 import { GenerationAbortedError, StepTimeoutError } from "../errors.ts";
 import type { Cells } from "./cells.ts";
+import type { WaitNote } from "./wait-notes.ts";
 
 /** Looks at memory before it sleeps: a round trip through the kernel costs 45 us, this about 5. */
 const spins = 500;
@@ -26,9 +28,13 @@ export function createAtomicCells(options: {
   readonly clock: Clock;
   /** How a wait sleeps. @default it blocks the thread */
   readonly sleep?: Sleep | undefined;
+  /** Where a wait is noted that takes long. @default nowhere */
+  readonly note?: WaitNote | undefined;
 }): Cells {
   const { words, participants, participant, generation, deadlineMs, clock } = options;
-  const { sleep } = options;
+  const { sleep, note } = options;
+  const isNoting = note !== undefined && Number.isFinite(deadlineMs);
+  const notedMs = isNoting ? deadlinesOf({ stepDeadlineMs: deadlineMs }).noted : deadlineMs;
   const base = 1 + participants;
   const doorbell = 1 + participant;
 
@@ -43,19 +49,29 @@ export function createAtomicCells(options: {
       }
     },
 
-    async waitUntil(wait, isTrue) {
+    async waitUntil(wait, isTrue, of) {
       for (let i = 0; i < spins && sleep === undefined; i++) {
         if (isTrue()) return;
       }
       const startMs = clock.now();
+      let isNoted = !isNoting;
       for (;;) {
         const rung = Atomics.load(words, doorbell); // Before the look: a ring in between is seen.
         if (Atomics.load(words, 0) === 1) throw new GenerationAbortedError(generation);
-        if (isTrue()) return;
-        const leftMs = deadlineMs - (clock.now() - startMs);
-        if (leftMs <= 0) throw new StepTimeoutError(wait(), deadlineMs);
-        if (sleep === undefined) Atomics.wait(words, doorbell, rung, leftMs);
-        else await sleep(words, doorbell, rung, leftMs);
+        if (isTrue()) {
+          if (isNoting && isNoted) note.clear();
+          return;
+        }
+        const waitedMs = clock.now() - startMs;
+        // What was noted stays: it says who is to blame.
+        if (waitedMs >= deadlineMs) throw new StepTimeoutError(wait(), deadlineMs);
+        if (!isNoted && waitedMs >= notedMs) {
+          note?.write({ of, what: wait(), sinceMs: clock.date().getTime() - waitedMs });
+          isNoted = true;
+        }
+        const untilMs = isNoted ? deadlineMs : notedMs;
+        if (sleep === undefined) Atomics.wait(words, doorbell, rung, untilMs - waitedMs);
+        else await sleep(words, doorbell, rung, untilMs - waitedMs);
       }
     },
   };

@@ -13,7 +13,7 @@
 //   R3. Credits are slots: a reader runs ahead of the devices by `slots` batches and no more.
 
 import type { BatchMemory } from "../data/dataset.ts";
-import type { Cells } from "./cells.ts";
+import { type Cells, nobody } from "./cells.ts";
 
 export type Stream = "training" | "evaluation";
 
@@ -158,6 +158,7 @@ export function createBatchIntake(
       await cells.waitUntil(
         () => `batch ${ticket} of the ${stream} stream`,
         () => isThere(stream, ticket),
+        readers[ticket % readers.length] ?? nobody,
       );
       return give(stream);
     },
@@ -196,6 +197,23 @@ export interface BatchOutlet {
     ticket: number,
     counts: { samples: number; batchSamples: number; idCount: number },
   ): void;
+}
+
+/** Batches of a stream that lie ready for a device, or that it holds; of `shape.slots`. */
+export function batchesOf(
+  place: {
+    readonly shape: RingShape;
+    readonly cells: Pick<Cells, "load">;
+    readonly cellBase: number;
+  },
+  device: number,
+  stream: Stream,
+): number {
+  const { shape, cells, cellBase } = place;
+  const { filled, taken } = cellsOf(shape, cellBase, stream);
+  const given = cells.load(taken(device));
+  const slots = Array.from({ length: shape.slots }, (_, slot) => cells.load(filled(device, slot)));
+  return slots.filter((ticket) => ticket > given).length;
 }
 
 export function createBatchOutlet(

@@ -14,6 +14,7 @@
 //   B3. When the bridge fails, everybody who waits on this host is released.
 
 import type { Clock } from "../clock.ts";
+import { type Deadlines, deadlinesOf } from "../deadlines.ts";
 import {
   FrameCorruptError,
   GenerationAbortedError,
@@ -23,7 +24,7 @@ import {
 } from "../errors.ts";
 import { subjectOf } from "../wire/subjects.ts";
 import type { Frame, Transport } from "../wire/transport.ts";
-import type { Cells } from "./cells.ts";
+import { type Cells, nobody } from "./cells.ts";
 import type { ExchangeShape } from "./exchange.ts";
 import { decodeFrame, encodeFrame, headerRoom, type Piece } from "./frame.ts";
 import { layoutOf } from "./layout.ts";
@@ -77,8 +78,6 @@ export function createBridge(options: BridgeOptions): Bridge {
 }
 
 const mebibyte = 2 ** 20;
-/** A frame without acknowledgement is sent again after this, then after twice as long, and on. */
-const resendMs = 250;
 
 class ExchangeBridge implements Bridge {
   readonly ready: Promise<void>;
@@ -93,6 +92,7 @@ class ExchangeBridge implements Bridge {
   readonly #links: ReadonlyMap<number, Link>;
   /** Ranks of this host. */
   readonly #devices: readonly number[];
+  readonly #deadlines: Deadlines;
   readonly #tickMs: number;
   readonly #silenceMs: number;
   #tickedMs: number;
@@ -114,8 +114,9 @@ class ExchangeBridge implements Bridge {
     const { windowBytes = Math.max(mebibyte, fair) } = options;
     this.#links = new Map(others.map((other) => [other, new Link(other, windowBytes)]));
     this.#devices = hosts[host] ?? [];
-    this.#tickMs = Math.min(50, deadlineMs / 32);
-    this.#silenceMs = deadlineMs / 2;
+    this.#deadlines = deadlinesOf({ stepDeadlineMs: deadlineMs });
+    this.#tickMs = this.#deadlines.bridgeTick;
+    this.#silenceMs = this.#deadlines.bridgeSilence;
     this.#tickedMs = clock.now();
     const zeros = this.#routes.map(({ channel }) => [channel, 0]);
     this.traffic = { bytes: Object.fromEntries(zeros), frames: 0, resent: 0 };
@@ -159,7 +160,7 @@ class ExchangeBridge implements Bridge {
       this.#outgoing.some(({ route, round }) => cells.load(route.cell) !== round);
     try {
       for (;;) {
-        await cells.waitUntil(() => "something to carry", isNews);
+        await cells.waitUntil(() => "something to carry", isNews, nobody);
         this.#collect();
         for (const link of this.#links.values()) this.#pump(link);
       }
@@ -269,7 +270,8 @@ class ExchangeBridge implements Bridge {
   }
 
   #tick(): void {
-    const { clock, deadlineMs } = this.#options;
+    const { clock } = this.#options;
+    const { bridgeReceipt, bridgeResend } = this.#deadlines;
     const nowMs = clock.now();
     const hasSlept = nowMs - this.#tickedMs > this.#silenceMs / 2;
     this.#tickedMs = nowMs;
@@ -280,9 +282,9 @@ class ExchangeBridge implements Bridge {
       const { oldest } = link;
       // Doubles with the age of what waits: a frame is sent a few times, not hundreds of times.
       const ageMs = oldest === undefined ? 0 : nowMs - oldest.firstSentMs;
-      const patienceMs = Math.max(Math.min(resendMs, deadlineMs / 8), ageMs / 2);
+      const patienceMs = Math.max(bridgeResend, ageMs / 2);
       this.#sendAgain(link, link.overdue(nowMs - patienceMs));
-      if (link.owes || nowMs - link.saidMs > deadlineMs / 8) this.#send(link, 0, []);
+      if (link.owes || nowMs - link.saidMs > bridgeReceipt) this.#send(link, 0, []);
     }
   }
 

@@ -41,6 +41,11 @@ export interface PipeReader {
   rewind(): void;
 }
 
+/** Bytes that are on their way through a pipe. */
+export function pipedBytes(cells: Pick<Cells, "load">, cellBase: number): number {
+  return (cells.load(cellBase) - cells.load(cellBase + 1)) >>> 0;
+}
+
 export function createPipeWriter(place: PipePlace): PipeWriter {
   const { cells, cellBase, peer, what } = place;
   const ring = new Uint8Array(place.memory);
@@ -54,6 +59,7 @@ export function createPipeWriter(place: PipePlace): PipeWriter {
           await cells.waitUntil(
             () => `room for ${what} in the buffer`,
             () => onTheWay() < ring.length,
+            peer,
           );
         }
         const room = Math.min(ring.length - onTheWay(), ring.length - at); // P1
@@ -69,6 +75,7 @@ export function createPipeWriter(place: PipePlace): PipeWriter {
       await cells.waitUntil(
         () => `${what} to be taken`,
         () => onTheWay() === 0,
+        peer,
       );
     },
     rewind() {
@@ -91,6 +98,7 @@ export function createPipeReader(place: PipePlace): PipeReader {
           await cells.waitUntil(
             () => what,
             () => there() > 0,
+            peer,
           );
         }
         const count = Math.min(there(), ring.length - at, out.length - done);

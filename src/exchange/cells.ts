@@ -15,12 +15,16 @@ export interface Cells {
   /** Stores into a cell that only this participant writes, and wakes `wake`. */
   store(cell: number, value: number, wake: readonly number[]): void;
   /**
-   * Resolves when `isTrue`. `wait` names what is waited for, and of whom.
+   * Resolves when `isTrue`. `wait` names what is waited for; `of` is the participant who must do
+   * it, or `nobody`.
    * @throws StepTimeoutError after the step deadline
    * @throws GenerationAbortedError once the generation has ended
    */
-  waitUntil(wait: () => string, isTrue: () => boolean): Promise<void>;
+  waitUntil(wait: () => string, isTrue: () => boolean, of: number): Promise<void>;
 }
+
+/** Who is waited for where it may be any of several. */
+export const nobody = -1;
 
 /** Resolves when each of `peers` has stored `round`, or a later one, in its cell. */
 export async function waitForEach(
@@ -35,6 +39,7 @@ export async function waitForEach(
     await cells.waitUntil(
       () => `${wait(peer)} (round ${round})`,
       () => cells.load(cell) >= round,
+      peer,
     );
   }
 }

@@ -26,6 +26,23 @@ export const checkpointOptions = z.strictObject({
    * it waits for.
    */
   bufferBytes: z.int().min(4096).max(2_147_483_647).default(1_073_741_824),
+  /**
+   * After a failure only the rows of lost devices go back to the last checkpoint; the others stay
+   * as they are. For `mode: "bounded"`, and tables in memory. Where `pls` and `failureSteps` are
+   * given, `everySteps` follows: with a failure every so many steps, the expected portion of lost
+   * samples of a run is `pls`.
+   */
+  partial: z
+    .strictObject({
+      pls: z.number().gt(0).max(1).optional(),
+      failureSteps: z.int().min(1).optional(),
+    })
+    .optional(),
+  /**
+   * Bytes of memory that each host of several has for copies of the newest checkpoint's parts: its
+   * own, and those of the host whose buddy it is. 0: none are made.
+   */
+  buddyBytes: z.int().min(0).default(1_073_741_824),
 });
 
 export type CheckpointOptions = z.input<typeof checkpointOptions>;

@@ -22,6 +22,7 @@ import { cachesOf } from "./cache-shapes.ts";
 import { createShardIds } from "./dynamic-ids.ts";
 import { createDistinctState, type DistinctState } from "./rows-hop.ts";
 import { StaleRows } from "./stale-rows.ts";
+import { noTrace, type StepTrace } from "./step-trace.ts";
 import { type HeldShard, prefetchOf, samplesMaxOf, type Topology } from "./topology.ts";
 
 /** What the arithmetic of a step needs to know of the job besides the topology. */
@@ -69,6 +70,7 @@ export interface DeviceState {
   readonly staleRows: StaleRows;
   /** (Bmax, 1) */
   readonly dLogits: Tensor;
+  readonly trace: StepTrace;
 }
 
 /** Where the bags of a step lie, on the side of the samples and on that of the rows. */
@@ -105,6 +107,8 @@ export function createDeviceState(options: {
   readonly below?: RowsBelow | undefined;
   /** Whether checkpoints may hold only what changed. @default false */
   readonly hasDifferences?: boolean;
+  /** @default nothing is traced */
+  readonly trace?: StepTrace | undefined;
 }): DeviceState {
   const { rank, topology, recipe, kernels, exchange, below, hasDifferences } = options;
   const { shape, replicated, heldBy } = topology;
@@ -124,6 +128,7 @@ export function createDeviceState(options: {
   return {
     ...options,
     below,
+    trace: options.trace ?? noTrace,
     key,
     model,
     denseState: createDenseState(kernels, recipe.optimizer.dense, shape.layout.length),

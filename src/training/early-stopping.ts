@@ -1,5 +1,6 @@
-// Early stopping: a run ends when its metric has not improved for some evaluations. The state is
-// plain JSON and part of the cut, so that a restored run stops where it would have stopped.
+// Early stopping: a run ends when its metric is as good as it has to be, or has not improved for
+// some evaluations. The state is plain JSON and part of the cut, so that a restored run stops where
+// it would have stopped.
 
 import { z } from "zod";
 import type { Metrics } from "./metrics.ts";
@@ -8,8 +9,10 @@ import type { Metrics } from "./metrics.ts";
 export const earlyStoppingOptions = z.strictObject({
   /** What is watched: AUC is better when higher, the others when lower. */
   metric: z.enum(["auc", "logLoss", "normalizedEntropy"]),
-  /** Evaluations in a row without improvement before the run stops. */
-  patience: z.number().int().min(1),
+  /** Evaluations in a row without improvement before the run stops. Left out: any number. */
+  patience: z.number().int().min(1).optional(),
+  /** The run stops at the first evaluation that is as good as this. Left out: none is. */
+  target: z.number().optional(),
   /** What counts as an improvement: better by more than this. @default 0 */
   minDelta: z.number().min(0).default(0),
 });
@@ -49,11 +52,16 @@ export function observe(
   const value = metrics[options.metric];
   const gain = state.best === null ? Number.POSITIVE_INFINITY : value - state.best;
   const improvement = options.metric === "auc" || state.best === null ? gain : -gain;
-  if (!Number.isNaN(value) && improvement > options.minDelta) {
-    const next = { best: value, bestCut: cut, badEvaluations: 0, stopped: false };
-    return { state: next, improved: true };
+  const stopped = isReached(options, value); // The best, however little better it is.
+  if (stopped || (!Number.isNaN(value) && improvement > options.minDelta)) {
+    return { state: { best: value, bestCut: cut, badEvaluations: 0, stopped }, improved: true };
   }
   const badEvaluations = state.badEvaluations + 1;
-  const stopped = badEvaluations >= options.patience;
-  return { state: { ...state, badEvaluations, stopped }, improved: false };
+  const isSpent = badEvaluations >= (options.patience ?? Number.POSITIVE_INFINITY);
+  return { state: { ...state, badEvaluations, stopped: isSpent }, improved: false };
+}
+
+function isReached({ metric, target }: EarlyStopping, value: number): boolean {
+  if (target === undefined) return false;
+  return metric === "auc" ? value >= target : value <= target;
 }

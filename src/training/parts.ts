@@ -22,7 +22,7 @@ import { packedBytes } from "../kernels/precision.ts";
 import type { CheckpointSpec } from "./checkpoint-options.ts";
 import type { DeviceState } from "./device-state.ts";
 import { densePart, idsOfPart, idsPartNameOf, partNameOf, tableOfPart } from "./part-names.ts";
-import { type Topology, tableOf } from "./topology.ts";
+import { type HeldShard, type Topology, tableOf } from "./topology.ts";
 
 /** A part as it is written: its bytes in chunks, and the hashes of what they mean. */
 export interface Part {
@@ -43,9 +43,14 @@ export interface CutPart extends Part {
 
 /** The parts that this device answers for. */
 export function partsOf(device: DeviceState): Part[] {
+  return remainsOf(device, device.rank === 0);
+}
+
+/** The same; `isFirst`: of those that are left it is the one that answers for what all have. */
+export function remainsOf(device: DeviceState, isFirst: boolean): Part[] {
   const rows = ownSlabs(device).flatMap((slab) => rowsParts(device, slab));
   const parts = [...rows, ...idsParts(device)];
-  if (device.rank !== 0) return parts;
+  if (!isFirst) return parts;
   return [denseOf(device), ...parts, ...rowsParts(device, device.replicas)];
 }
 
@@ -129,8 +134,25 @@ export function partsNeeded(
   names: readonly string[],
   kept: ReadonlySet<number> = new Set(),
 ): string[] {
-  const { tables } = device.topology.input.model;
-  const shards = [...ownSlabs(device), device.replicas].flatMap((slab) => slab.shards);
+  return partsOfShards(device.topology, shardsOf(device.topology, device.rank), names, kept);
+}
+
+/** All that a device has rows of. */
+export function shardsOf(
+  { heldBy, distinctBy, replicated }: Topology,
+  rank: number,
+): readonly HeldShard[] {
+  return [heldBy[rank] ?? [], distinctBy[rank] ?? [], replicated].flat();
+}
+
+/** The same, of these shards, on whichever devices they are. */
+export function partsOfShards(
+  { input }: Topology,
+  shards: readonly HeldShard[],
+  names: readonly string[],
+  kept: ReadonlySet<number> = new Set(),
+): string[] {
+  const { tables } = input.model;
   const ordered = [...names].sort((a, b) => orderOf(a, tables) - orderOf(b, tables));
   return ordered.filter((name) => {
     if (name === densePart) return true;

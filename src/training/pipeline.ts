@@ -54,6 +54,7 @@ export function createPipeline(options: {
   readonly meter: StepMeter;
 }): Pipeline {
   const { device, intake, depth, steps, meter } = options;
+  const { trace } = device;
   const { ids } = device.exchange;
   const stagedMax = depth === 3 ? prefetchOf(device.topology) : 0;
   const { isStale } = device.topology.reads;
@@ -100,6 +101,7 @@ export function createPipeline(options: {
     const next = staged.shift() ?? begun;
     if (next === undefined) {
       if (depth === 1) intake.grant("training", 1);
+      trace.enter(step, "batch");
       return begin(await intake.next("training"), step, asked);
     }
     if (next === begun) begun = undefined;
@@ -111,6 +113,7 @@ export function createPipeline(options: {
     async run(step, windowEnd, askedStop) {
       const ahead = staged.length + (begun === undefined ? 0 : 1);
       meter.begin(intake.waiting("training") + ahead);
+      trace.begin();
       const toStep = Math.min(windowEnd, nextDecision(tables, step));
       await decideIds(device, step);
       const current = await take(step, askedStop);
@@ -126,6 +129,7 @@ export function createPipeline(options: {
         },
       });
       intake.release("training");
+      trace.end(step);
       meter.end(tierCountsOf(device));
       return outcome;
     },

@@ -52,6 +52,17 @@ export function nextCut(schedule: Schedule, job: CutOptions, step: number): Cut 
   };
 }
 
+/** A cut that is known before it is reached: one that a run had, where it is replayed. */
+export type PlannedCut = Pick<Cut, "step" | "evaluate" | "checkpoint">;
+
+/** The first of `cuts` after `step` steps, or a pause on the way there. */
+export function nextPlanned(cuts: readonly PlannedCut[], step: number): Cut {
+  const next = cuts.find((cut) => cut.step > step);
+  const at = step + windowStepsMax;
+  if (next !== undefined && next.step <= at) return { ...next, isLast: next === cuts.at(-1) };
+  return { step: at, evaluate: false, checkpoint: false, isLast: false };
+}
+
 /** The samples of a step: `count` places of pass `pass`, from place `first`. */
 export function placesOf(
   schedule: Schedule,

@@ -38,6 +38,7 @@ import { completeRows, type RowGradients } from "./row-sums.ts";
 import { receiveRowGradients, receiveRows, sendRowGradients, sendRows } from "./rows-hop.ts";
 import { arriveRows, releaseRows, type StagedRows, stageRows } from "./staging-hop.ts";
 import { planOf, type StepPlan } from "./step-plan.ts";
+import type { StepStage } from "./step-trace.ts";
 import { tableOf } from "./topology.ts";
 import {
   lookupReplicas,
@@ -101,6 +102,7 @@ export async function beginStep(
   step: number | undefined,
   stopAfter: number,
 ): Promise<BegunStep> {
+  device.trace.enter(step, "ids");
   const plan = planOf(device, batch, step);
   const rows = rowsOfSamples(device, batch, plan);
   const asked = distinctOfSamples(device, rows, plan);
@@ -110,6 +112,7 @@ export async function beginStep(
 
 /** Receives the bags of a step and lets its rows come up, while another one may still compute. */
 export async function stageStep(device: DeviceState, begun: BegunStep): Promise<StagedStep> {
+  enter(device, begun.plan, "tiers");
   return { ...begun, staged: await stageRows(device, begun.plan) };
 }
 
@@ -117,6 +120,7 @@ async function arriveStep(
   device: DeviceState,
   begun: BegunStep | StagedStep,
 ): Promise<ArrivedStep> {
+  enter(device, begun.plan, "tiers");
   const step = "staged" in begun ? begun : await stageStep(device, begun);
   await arriveRows(device, step.staged);
   return { ...step, replicaBags: replicaBagsOf(device, step.rows) };
@@ -131,6 +135,7 @@ export async function readAhead(
   begun: BegunStep | StagedStep,
 ): Promise<LateStep> {
   const arrived = await arriveStep(device, begun);
+  enter(device, begun.plan, "lookup");
   await sendRead(device, arrived, device.topology.reads.stale);
   return { ...arrived, isLate: true };
 }
@@ -146,6 +151,7 @@ async function sendRead(device: DeviceState, step: ArrivedStep, read: Read): Pro
 
 /** Reads what `readAhead` has not. */
 async function sendReads(device: DeviceState, step: ArrivedStep | LateStep): Promise<void> {
+  enter(device, step.plan, "lookup");
   const { fresh, stale } = device.topology.reads;
   if (!("isLate" in step)) await sendRead(device, step, stale);
   await sendBagLengths(device, step.staged.bags, step.plan);
@@ -154,6 +160,7 @@ async function sendReads(device: DeviceState, step: ArrivedStep | LateStep): Pro
 
 /** Puts what was read, here and elsewhere, into the model's `x`. */
 async function receiveReads(device: DeviceState, { rows, asked, plan }: BegunStep): Promise<void> {
+  enter(device, plan, "exchange");
   await receiveRows(device, asked, plan);
   await receiveBagLengths(device, plan);
   await receiveVectors(device, rows, plan);
@@ -169,6 +176,7 @@ export async function finishStep(
   const { batch, plan, rows, asked } = current;
   const { step } = plan;
   const { dense, labels } = tensorsOf(device, batch);
+  enter(device, plan, "compute");
   forwardBottom(model, dense); // While bags, or vectors, are on their way.
   const isLate = "isLate" in current;
   const arrived = isLate ? current : await arriveStep(device, current);
@@ -180,6 +188,7 @@ export async function finishStep(
   staleRows.takeRows(bags, lookups, { step, isLate });
   await receiveReads(device, arrived);
 
+  enter(device, plan, "compute");
   const logits = forwardTop(model, batch.samples, plan.dropout);
   const losses = new Float64Array(plan.mine.bounds.length - 1);
   const dLogits = kernels.part(device.dLogits, 0, batch.samples);
@@ -196,18 +205,23 @@ export async function finishStep(
   await ahead.begin(stopAfter);
   await ahead.read();
 
+  enter(device, plan, "exchange");
   const dPooled = await receiveVectorGradients(device, plan);
   const dRows = await receiveRowGradients(device, lookups, plan);
   const pooled = { slab, bags, dPooled, slices: plan.all };
+  enter(device, plan, "update");
   const badRows = await applyRows(device, [pooled, ...dRows], plan); // S1
   await releaseRows(device, staged);
   exchange.dPooled.close();
 
+  enter(device, plan, "allReduce");
   const gradient = await exchange.gradients.finish();
+  enter(device, plan, "update");
   staleRows.takeReplicas(kernels, gradient, { step, isLate });
   const badDense = applyDenseGradient(device, gradient, step); // S1
   exchange.gradients.close();
 
+  enter(device, plan, "exchange");
   const loss = foldSlices(await receivePerSlice(device)) / batch.batchSamples;
   const findings = { step, loss, badDense, badRows };
   await refuseNonFinite(device, batch, plan, findings); // S3
@@ -234,6 +248,11 @@ export async function forwardStep(device: DeviceState, batch: LocalBatch): Promi
   await releaseRows(device, arrived.staged);
   await receiveReads(device, arrived);
   return forwardTop(device.model, batch.samples);
+}
+
+/** What the device does from here on, for whoever traces its steps; an evaluation is not traced. */
+function enter(device: DeviceState, plan: StepPlan, stage: StepStage): void {
+  device.trace.enter(plan.isTraining ? plan.step : undefined, stage);
 }
 
 function tensorsOf(device: DeviceState, batch: LocalBatch) {

@@ -7,6 +7,7 @@ import {
   type ConnectionOptions,
   credsAuthenticator,
   nkeyAuthenticator,
+  nkeys,
 } from "nats";
 import { z } from "zod";
 import { InputUnusableError } from "../errors.ts";
@@ -71,8 +72,20 @@ function whoOf(servers: readonly string[], { token, user, pass, nkey, creds }: C
 }
 
 function seedAuthenticator(text: Uint8Array): Authenticator {
-  const seed = /^\s*(S[A-Z0-9]+)\s*$/m.exec(new TextDecoder().decode(text))?.[1] ?? "";
-  return nkeyAuthenticator(new TextEncoder().encode(seed));
+  return nkeyAuthenticator(new TextEncoder().encode(seedIn(new TextDecoder().decode(text))));
+}
+
+function seedIn(text: string): string {
+  return /^\s*(S[A-Z0-9]+)\s*$/m.exec(text)?.[1] ?? "";
+}
+
+/** A user's nkey: the one whose seed is in `text`, or a new one. Throws where it is no seed. */
+export function userKey(text?: string): { readonly seed: string; readonly publicKey: string } {
+  const pair =
+    text === undefined
+      ? nkeys.createUser()
+      : nkeys.fromSeed(new TextEncoder().encode(seedIn(text)));
+  return { seed: new TextDecoder().decode(pair.getSeed()), publicKey: pair.getPublicKey() };
 }
 
 /** An authenticator by a file's secret. @throws InputUnusableError */

@@ -198,6 +198,8 @@ class MemoryTransport implements Transport {
   readonly address = "memory://broker";
   readonly name: string;
   readonly frameBytesMax: number;
+  /** Frames on their way are the broker's at once. */
+  readonly pending = () => ({ bytes: 0, bytesMax: 0 });
   readonly #broker: SimulatedBroker;
   readonly #subscribers = new Set<Subscriber>();
   readonly #listeners = new Set<(status: TransportStatus) => void>();

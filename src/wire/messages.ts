@@ -10,12 +10,18 @@
 //   checkpoint ──▶ coordinator    checkpoint.taken · committed
 //   checkpoint ──▶ device         device.save
 //   device ──▶ checkpoint         device.cut
+//   job ──▶ device                device.salvage
+//   device ──▶ job                device.remains
 //   checkpoint ──▶ writer         writer.save
 //   writer ──▶ checkpoint         part.saved
+//   checkpoint ──▶ bridge         buddy.keep
+//   bridge ──▶ checkpoint         buddy.kept
 //   coordinator ──▶ tier          tier.rest
 //   tier ──▶ coordinator          tier.rested
 //   joining process ──▶ hosts     host.announce · host.leave
 //   hosts ──▶ joining process     host.welcome · host.refused
+//   root's inspector ──▶ host's   host.inspect
+//   host's inspector ──▶ root's   host.inspected
 //
 // NATS may lose or repeat any of them. Whoever asks asks again until it is answered; `command` is
 // the number of the question, an answer repeats it, and a question asked twice is carried out once.
@@ -37,6 +43,7 @@ const errorRecord = z.object({
   recovery: z.enum(["restore", "stop"]),
   message: z.string(),
   cause: z.string().optional(),
+  actor: z.string().optional(),
 });
 
 const metrics = z.object({
@@ -57,6 +64,8 @@ const savedPart = z.object({
   leaves: z.array(z.string()).readonly(),
 });
 
+const restoredBytes = z.object({ memoryBytes: z.int().min(0), storeBytes: z.int().min(0) });
+
 /** Rows of durable tables that need not be read from a checkpoint, or why there are none. */
 const foundRows = z.object({ rows: z.int().min(0), reason: z.string().optional() });
 
@@ -64,6 +73,15 @@ const tierNews = z.object({
   device,
   state: z.enum(["serving", "paused", "slow"]),
   found: foundRows.optional(),
+});
+
+/** Who waits for whom (actors/waits.ts). */
+const wait = z.object({
+  who: z.string(),
+  whom: z.string(),
+  what: z.string(),
+  forMs: z.number().min(0),
+  step: step.optional(),
 });
 
 export const messages = defineMessages({
@@ -77,7 +95,7 @@ export const messages = defineMessages({
    * The heartbeat: the steps of the host's devices, and the losses of device 0 since the last one
    * where it is here. `isBridged`: frames of other hosts are heard. `meters`: the counters of its
    * devices' steps and of its readers (src/training/step-meter.ts). `tiers`: what lies below its
-   * devices' memory, and how it is.
+   * devices' memory, and how it is. `waits`: what its threads have been waiting for.
    */
   "host.progress": z.object({
     host,
@@ -85,6 +103,7 @@ export const messages = defineMessages({
     isBridged: z.boolean(),
     tiers: z.array(tierNews),
     steps: z.array(step),
+    waits: z.array(wait).readonly(),
     lossFrom: step,
     losses: z.array(figure),
     meters: z.object({
@@ -93,9 +112,24 @@ export const messages = defineMessages({
       curves: z.array(z.array(z.int().min(0))).optional(),
     }),
   }),
-  "host.failed": z.object({ host, actor: z.string(), error: errorRecord }),
+  /** An actor failed, and its host's part of the generation ended; told until it is released. */
+  "host.failed": z.object({
+    host,
+    actor: z.string(),
+    context: z.string(),
+    error: errorRecord,
+    step: step.optional(),
+    waits: z.array(wait).readonly(),
+  }),
   /** An actor failed, and another has taken its place: for the record. */
-  "host.mended": z.object({ host, actor: z.string(), error: errorRecord }),
+  "host.mended": z.object({
+    host,
+    actor: z.string(),
+    context: z.string(),
+    error: errorRecord,
+    step: step.optional(),
+    delayMs: z.number().min(0),
+  }),
 
   /**
    * A process would be a host, or still is one; `isLeaving`: not for longer than it is needed.
@@ -114,13 +148,23 @@ export const messages = defineMessages({
   "host.welcome": z.object({ host, mayLeave: z.boolean() }),
   "host.refused": z.object({ error: errorRecord }),
   "host.leave": z.object({ key: z.int().min(0) }),
+  "host.inspect": z.object({ command }),
+  /** `report`: what its process is doing (actors/process-report.ts). */
+  "host.inspected": z.object({ command, host, report: z.unknown() }),
 
   /** `lossSum`: of the steps since the last point of the history, to which these are added. */
   "device.run": z.object({ command, toStep: step, lossSum: figure }),
   "device.evaluate": z.object({ command }),
   "device.save": z.object({ command, cut: step, isBaseline: z.boolean() }),
   "device.pause": z.object({ command, afterStep: step }),
-  "device.ready": z.object({ device, step, arithmetic: z.string() }),
+  /** `restored`: where the bytes of the checkpoint came from, where there is one. */
+  /**
+   * The generation has failed: the device is to write what it has, `first` also what all have. It
+   * has done `step` of the run's `steps`.
+   */
+  "device.salvage": z.object({ first: device }),
+  "device.remains": z.object({ device, step, steps: step, parts: z.array(savedPart) }),
+  "device.ready": z.object({ device, step, arithmetic: z.string(), restored: restoredBytes }),
   "device.reached": z.object({
     command,
     device,
@@ -154,6 +198,15 @@ export const messages = defineMessages({
   /** The device has taken what it saves of the cut, in `stallMs`. */
   "device.cut": z.object({ command, device, cut: step, stallMs: z.number().min(0) }),
   "writer.save": z.object({ cut: step }),
+  /** A host is to have copies of the parts of this checkpoint that are its own, and its ward's. */
+  "buddy.keep": z.object({ manifest: z.unknown() }),
+  /** It has them, but for `missing` files; `bytes`: of all copies that it has. */
+  "buddy.kept": z.object({
+    host,
+    manifest: z.string(),
+    missing: z.int().min(0),
+    bytes: z.int().min(0),
+  }),
   /** The checkpoint whose manifest has this hash is committed, and no step comes after it. */
   "tier.rest": z.object({ command, manifest: z.string() }),
   "tier.rested": z.object({ command, device, kept: foundRows }),

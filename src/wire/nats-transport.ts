@@ -21,6 +21,7 @@ import {
   type NatsConnection,
   type Status,
 } from "nats";
+import { NotPermittedError } from "../access-errors.ts";
 import { type Clock, realClock } from "../clock.ts";
 import {
   FrameTooLargeError,
@@ -64,15 +65,22 @@ export interface ConnectOptions extends Credentials {
  * @throws InvalidOptionError, InputUnusableError where the credentials are none
  */
 export async function connectNats(options: ConnectOptions): Promise<Transport> {
-  const servers = typeof options.servers === "string" ? [options.servers] : [...options.servers];
+  return new NatsTransport(await dialNats(options), addressOf(serversOf(options)), options);
+}
+
+/** The bare client, which outlives the broker too. @throws as `connectNats` */
+export async function dialNats(options: ConnectOptions): Promise<NatsConnection> {
+  const servers = serversOf(options);
   if (servers.length === 0) throw expected("servers", "a list of >= 1 addresses", servers);
-  const address = addressOf(servers);
-  const connection = await connectWithin(options, servers, {
+  return await connectWithin(options, servers, {
     ...authenticationOf(servers, options),
     name: options.name,
     ...survival,
   });
-  return new NatsTransport(connection, address, options);
+}
+
+function serversOf({ servers }: ConnectOptions): string[] {
+  return typeof servers === "string" ? [servers] : [...servers];
 }
 
 // A lost broker is noticed within 9 s where its socket does not tell, and dialled 5 times a second;
@@ -217,6 +225,9 @@ class NatsTransport implements Transport {
       const { reply: _, ...frame } = frameOf(answer);
       return frame;
     } catch (cause) {
+      if (innerOf(cause) instanceof errors.PermissionViolationError) {
+        throw new NotPermittedError(subject, { cause });
+      }
       throw new RequestFailedError(subject, reasonOf(cause, timeout), { cause });
     }
   }
@@ -270,9 +281,13 @@ class NatsTransport implements Transport {
     return { headers };
   }
 
+  pending() {
+    return { bytes: this.#sentBytes - this.#confirmedBytes, bytesMax: this.#pendingBytesMax };
+  }
+
   /** Counts bytes as on their way; false if they are too many. N2 */
   #reserve(bytes: number): boolean {
-    const pendingBytes = this.#sentBytes - this.#confirmedBytes;
+    const { bytes: pendingBytes } = this.pending();
     if (pendingBytes + bytes > this.#pendingBytesMax) {
       this.#onError(new TransportFullError(this.address, pendingBytes, this.#pendingBytesMax));
       return false;
@@ -342,10 +357,15 @@ function frameOf(message: Msg): Frame {
 }
 
 function reasonOf(cause: unknown, timeoutMs: number): string {
-  const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
+  const inner = innerOf(cause);
   if (inner instanceof errors.NoRespondersError) return "nobody listens";
   if (inner instanceof errors.TimeoutError) return `none within ${timeoutMs} ms`;
   return inner instanceof Error ? inner.message : String(inner);
+}
+
+/** The client wraps what went wrong with a request. */
+function innerOf(cause: unknown): unknown {
+  return cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
 }
 
 function throwUncaught(error: unknown): void {

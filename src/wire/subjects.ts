@@ -3,6 +3,7 @@
 //   osiris.<cluster>.<run>.<generation>.<role>.<index>.<verb>   to or from one actor of a run
 //   osiris.<cluster>.jobs.<verb>                                the job service
 //   osiris.<cluster>.runs.<run>.events                          what a run tells the world
+//   osiris.<cluster>.inspect.<part>                             what a cluster is doing
 //   osiris.<cluster>.jobs.<tenant>.<verb>                       the job service, for a tenant
 //   osiris.<cluster>.runs.<tenant>.<run>.events                 what its runs tell it
 //
@@ -82,6 +83,11 @@ export function eventsSubject(cluster: string, run: string, tenant?: string): st
 export function eventsPatterns(cluster: string): readonly string[] {
   const runs = `osiris.${token("cluster", cluster)}.runs`;
   return [`${runs}.*.events`, `${runs}.*.*.events`];
+}
+
+/** The subject on which a cluster is asked for a part of its state. @throws InvalidOptionError */
+export function inspectSubject(cluster: string, part: string): string {
+  return `osiris.${token("cluster", cluster)}.inspect.${token("part", part)}`;
 }
 
 /** Whether a frame can be sent to `subject`: tokens without blanks or wildcards, none empty. */

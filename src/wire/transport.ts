@@ -30,6 +30,8 @@ export interface Transport {
   readonly address: string;
   /** Largest payload that one frame carries. */
   readonly frameBytesMax: number;
+  /** Bytes that were published and that the broker has not confirmed yet; and how many may be. */
+  pending(): { readonly bytes: number; readonly bytesMax: number };
   /** Sends a frame and forgets it. @throws FrameTooLargeError */
   publish(subject: string, payload: Uint8Array, options?: PublishOptions): void;
   /** Calls `receive` for every frame on `subject` (`*` one token, `>` the rest). */
@@ -39,7 +41,8 @@ export interface Transport {
     options?: { readonly queue?: string },
   ): Subscription;
   /**
-   * One answer to one frame. @throws RequestFailedError after the deadline, or if nobody listens
+   * One answer to one frame. @throws RequestFailedError after the deadline, or if nobody listens;
+   * NotPermittedError where the broker forbids the question
    */
   request(
     subject: string,

@@ -1,5 +1,6 @@
 // What we use of RocksDB's binding (`rocksdb`, which is @nxtedition/rocksdb): it has no types of
-// its own. Loaded only when an SSD tier asks for it, because it has binaries for few platforms.
+// its own. Loaded only by who asks for it (SSD tiers, the journal of the runs), because it has
+// binaries for few platforms.
 
 import { InvalidOptionError } from "../../src/errors.ts";
 
@@ -18,6 +19,7 @@ export interface RocksOpenOptions {
 /** Writes that happen together or not at all. Keys and values are copied as they come. */
 export interface RocksBatch {
   _put(key: Uint8Array, value: Uint8Array): void;
+  _del(key: Uint8Array): void;
   _writeSync(options: { readonly sync: boolean }): void;
   _closeSync(): void;
 }
@@ -30,6 +32,13 @@ export interface RocksDatabase {
     keys: readonly Uint8Array[],
     options: { readonly valueEncoding: "buffer"; readonly fillCache: boolean },
   ): (Uint8Array | undefined)[];
+  /** All keys of a range with their values, one after the other, in the order of keys. */
+  querySync(options: {
+    readonly gte?: string;
+    readonly lt?: string;
+    readonly keyEncoding: "utf8";
+    readonly valueEncoding: "utf8";
+  }): { readonly rows: readonly string[] };
   batch(): RocksBatch;
   close(): Promise<void>;
 }

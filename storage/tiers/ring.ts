@@ -43,6 +43,11 @@ const scanRows = 4096;
 /** Cells of a ring: posted, served. */
 export const tierRingCells = 2;
 
+/** Requests that a device has posted and its tier has not carried out. */
+export function tierRequests(cells: Pick<Cells, "load">, cellBase: number): number {
+  return (cells.load(cellBase) - cells.load(cellBase + 1)) | 0;
+}
+
 const kinds = ["down", "up", "scan", "kept", "drop"] as const;
 
 type Kind = (typeof kinds)[number];
@@ -187,11 +192,10 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
     assert(at !== undefined, `shard ${shard} lies below this device`);
     return at;
   };
-  const served = (request: number, what: string) =>
-    cells.waitUntil(
-      () => `the tiers to ${what} (request ${request})`,
-      () => cells.load(servedCell) > request,
-    );
+  const served = (request: number, what: string) => {
+    const wait = () => `the tiers to ${what} (request ${request})`;
+    return cells.waitUntil(wait, () => cells.load(servedCell) > request, peer);
+  };
   const open = async (): Promise<void> => {
     const before = posted - shape.slots;
     assert(before < 0 || asked[0] === undefined || asked[0] > before, "T1");
@@ -293,6 +297,7 @@ export function createTierEnd(place: RingPlace): TierEnd {
       cells.waitUntil(
         () => `request ${served} of the device`,
         () => isThere() || isTold(),
+        peer,
       ),
     next() {
       if (!isThere()) return undefined;

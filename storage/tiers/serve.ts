@@ -7,6 +7,7 @@
 //       rows where they can lie, never a wrong row (law 3).
 
 import type { Clock } from "../../src/clock.ts";
+import { deadlinesOf } from "../../src/deadlines.ts";
 import type { Disk } from "../../src/disk.ts";
 import type { TiersSpec } from "../../src/embedding/tiers.ts";
 import { TrainingError } from "../../src/errors.ts";
@@ -61,20 +62,18 @@ export interface TierOptions {
   tell(report: TierReport): void;
 }
 
-/** A request that takes this much of the deadline is told of: the next may miss it. */
-const slowShare = 0.1;
-
 /** Serves until a wait of the ring ends in an error; that, or the store's, is thrown. */
 export async function serveTier(options: TierOptions): Promise<never> {
   const { end, shards, tiers, place, stamp, kernels, clock, deadlineMs, tell } = options;
   const { pageCache, disk, pause, nextCommand = () => undefined } = options;
+  const deadlines = deadlinesOf({ stepDeadlineMs: deadlineMs });
   const records = await openTierStore({ kind: tiers.ssd, shards, place, stamp, pageCache, disk });
   if (records.found !== undefined) tell({ type: "found", found: records.found });
   const onState = (type: TierState) => tell({ type });
   const below = patient(records, {
     clock,
     pause,
-    patienceMs: deadlineMs / 2,
+    patienceMs: deadlines.disk,
     onFull: (isFull) => onState(isFull ? "paused" : "serving"),
   });
   const { ddrBytes: bytes, policy } = tiers;
@@ -97,7 +96,7 @@ export async function serveTier(options: TierOptions): Promise<never> {
         const hitsBefore = cache?.hits() ?? 0;
         carry(request); // S1
         end.done((cache?.hits() ?? 0) - hitsBefore);
-        if (clock.now() - startMs > deadlineMs * slowShare !== isSlow) {
+        if (clock.now() - startMs > deadlines.diskSlow !== isSlow) {
           isSlow = !isSlow;
           onState(isSlow ? "slow" : "serving");
         }

@@ -24,7 +24,8 @@ function startDevice() {
   return { ...place, actor, ends, thread, types };
 }
 
-const ready = { type: "ready", step: 0, arithmetic: "reference-1" };
+const restored = { memoryBytes: 0, storeBytes: 0 };
+const ready = { type: "ready", step: 0, arithmetic: "reference-1", restored };
 const reached = {
   type: "reached",
   step: 10,
@@ -67,7 +68,7 @@ test("fails with the thread that it answers for", async (t) => {
   const { thread, pass, ends } = startDevice();
   thread.end({ kind: "lost", reason: "killed" });
   await pass(0);
-  t.like(ends.error, { code: "PEER_LOST", message: "Lost device:0: killed" });
+  t.like(ends.error, { code: "PEER_LOST", message: "device:0 failed: Lost device:0: killed" });
 });
 
 test("ends its thread when it fails itself", async (t) => {

@@ -1,5 +1,6 @@
 import test from "ava";
 import { hostGenerationMachine } from "../../actors/host-generation.ts";
+import { Copies } from "../../storage/copies.ts";
 import {
   createFakeLauncher,
   smallAssembly,
@@ -10,7 +11,8 @@ import {
 function startGeneration() {
   const place = startSimulatedNetwork();
   const { launcher, threads } = createFakeLauncher();
-  const input = { network: place.network, launcher, assembly: smallAssembly(), host: 0 };
+  const copies = new Copies(0);
+  const input = { network: place.network, launcher, assembly: smallAssembly(), host: 0, copies };
   const { actor, ends } = startActor(place, hostGenerationMachine, input);
   const { memory } = actor.getSnapshot().context as { memory: { words: SharedArrayBuffer } };
   const isAborted = () => Atomics.load(new Int32Array(memory.words), 0) === 1;

@@ -96,9 +96,9 @@ test("a host is gone with the fifth beat in which it could have been heard", asy
 test("a host that is leaving is in no generation, and may go when none holds it", async (t) => {
   const { announce, answers, membership, pass } = startHosts();
   announce();
-  const letGo = membership.hold(membership.shares(8));
+  const letGo = membership.hold(membership.sharesFor("r", 8));
   announce({ isLeaving: true });
-  t.deepEqual(membership.shares(8), [{ host: 0, devices: 2 }]);
+  t.deepEqual(membership.sharesFor("r", 8), [{ host: 0, devices: 2 }]);
   t.is(membership.devices, 2);
   t.true(membership.has(1), "it has not gone yet");
   letGo();
@@ -153,12 +153,12 @@ test("shares are whole hosts in the order of their indices, and part of the last
   membership.announce({ ...announcement, key: 1, devices: 3 });
   membership.announce({ ...announcement, key: 2, devices: 3 });
   t.is(membership.devices, 7);
-  t.deepEqual(membership.shares(5), [
+  t.deepEqual(membership.sharesFor("r", 5), [
     { host: 0, devices: 1 },
     { host: 1, devices: 3 },
     { host: 2, devices: 1 },
   ]);
-  t.deepEqual(membership.shares(1), [{ host: 0, devices: 1 }]);
+  t.deepEqual(membership.sharesFor("r", 1), [{ host: 0, devices: 1 }]);
 });
 
 // A process that joins ----
@@ -277,7 +277,7 @@ function startGathering(options: { wanted: number; most?: number; isElastic: boo
   let waits = 0;
   const found: { shares?: readonly HostShare[]; error?: unknown } = {};
   const actor = createActor(gathering, {
-    input: { clock, membership, most: 8, ...options, onWait: () => waits++ },
+    input: { clock, membership, run: "r", most: 8, ...options, onWait: () => waits++ },
   });
   actor.subscribe({
     next: ({ output }) => {

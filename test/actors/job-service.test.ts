@@ -1,7 +1,7 @@
 // The job service as the official client sees it: found by whoever looks for services on NATS, and
 // plain about all that is wrong with a request.
 
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -158,3 +158,45 @@ function waitingJob(t: ExecutionContext): JobOptions {
     checkpoint: { directory: join(directory, "checkpoints") },
   };
 }
+
+test("a tenant's queue is bounded, and so are the devices that it may ask for", async (t) => {
+  const usual = { users: {}, requestsPerSecond: 100, requestBytesMax: 10_000, connectionsMax: 9 };
+  const tenants = { ads: { ...usual, queuedMax: 1, devicesMax: 1 } };
+  // No device is there: one run waits for hosts, the next for its turn.
+  await using cluster = await Cluster.start({ devices: 0, minDevices: 2, tenants });
+  const client = await clientOf(cluster);
+  const submit = async (seed: number, devices = 1) => {
+    const job = { model: smallModel, data: smallData, seed, devices };
+    const reply = await client.request("osiris.c1.jobs.ads.submit", JSON.stringify({ job }));
+    return reply.json<{ run?: string; error?: { code: string; message: string } }>();
+  };
+  const first = await submit(1);
+  const second = await submit(2);
+  t.is((await submit(2)).run, second.run, "the same job without a key is the same run");
+  t.not(first.run, second.run);
+  t.deepEqual((await submit(3)).error, {
+    code: "QUOTA_EXCEEDED",
+    message:
+      "Tenant `ads` may have at most 1 runs that wait for their turn: " +
+      "wait until a run is over, cancel one, or ask for a larger quota",
+  });
+  await client.request("osiris.c1.jobs.ads.cancel", JSON.stringify({ run: second.run }));
+  t.is((await submit(4, 2)).error?.code, "QUOTA_EXCEEDED");
+  await client.close();
+});
+
+test("what is damaged of the journal is told, and the rest is taken up", async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-damaged-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  mkdirSync(join(directory, "runs"));
+  writeFileSync(join(directory, "runs", "00000000.jsonl"), "0badcafe {}\n0badcafe {}\n\n");
+  const codes: string[] = [];
+  await using cluster = await Cluster.start({
+    devices: 1,
+    state: { directory },
+    onIncident: ({ reason }) => codes.push(reason.code),
+  });
+  await cluster.leading;
+  t.deepEqual(codes, ["JOURNAL_DAMAGED"]);
+  t.deepEqual(await cluster.list(), []);
+});

@@ -1,6 +1,6 @@
 import test from "ava";
 import { openProcessLog, redaction } from "../../actors/process-log.ts";
-import { readable } from "../../cli/log-output.ts";
+import { readable } from "../../cli/observing.ts";
 import { readRunLog } from "../../index.ts";
 import { play, startTestCluster } from "../helpers/clusters.ts";
 

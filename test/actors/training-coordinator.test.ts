@@ -32,7 +32,7 @@ async function startRunning(overrides: Partial<Network> = {}, { joined = 0 } = {
       isLeaving: false,
     });
   }
-  const hosts = membership.shares(8);
+  const hosts = membership.sharesFor("r", 8);
   const record = registry.add(job);
   const input = { network, scope, job, hosts, membership, store: {} as never, record };
   const { ends } = startActor(place, trainingCoordinatorMachine, {
@@ -43,7 +43,8 @@ async function startRunning(overrides: Partial<Network> = {}, { joined = 0 } = {
   say(self, "host.prepared", { command: 1, plan: data });
   await pass(0);
   for (let index = 0; index < membership.devices; index++) {
-    say(self, "device.ready", { device: index, step: 0, arithmetic: "reference-1" });
+    const restored = { memoryBytes: 0, storeBytes: 0 };
+    say(self, "device.ready", { device: index, step: 0, arithmetic: "reference-1", restored });
   }
   await pass(0);
   return { ...place, membership, ends };
@@ -54,6 +55,7 @@ const beat = (step: number) => ({
   beat: 1,
   isBridged: true,
   tiers: [],
+  waits: [],
   steps: [step, step],
   lossFrom: 0,
   losses: [],

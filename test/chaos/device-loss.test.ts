@@ -106,9 +106,9 @@ test.serial("all devices may go at once, again and again", async (t) => {
 });
 
 test.serial(
-  "P1: a device that stands still is named, and the run goes on without it",
+  "P1: one of three devices stands still: the graph names it, not its neighbours",
   async (t) => {
-    await using place = await startTestCluster();
+    await using place = await startTestCluster(3);
     const job = () => place.job({ stepDeadlineMs: 400 });
     const calm = await calmResult();
     place.threads.plan([
@@ -120,19 +120,46 @@ test.serial(
     t.is(result.digest, calm.digest);
     const incidents = only(events, "run.incident");
     t.is(incidents.length, 1);
-    t.is(incidents[0]?.error.code, "STEP_TIMEOUT");
-    t.regex(incidents[0]?.error.message ?? "", /device 1/);
+    const [incident] = incidents;
+    t.like(incident, {
+      offender: "device:1",
+      context: "device.run to step 20",
+      step: 17,
+      incident: 1,
+    });
+    t.is(incident?.error.code, "STEP_TIMEOUT");
+    t.regex(incident?.noticedBy ?? "", /^device:[02]$/);
+    const waits = incident?.waits ?? [];
+    t.true(waits.some(({ who, whom, step }) => who !== whom && whom === "device:1" && step === 17));
+    t.false(waits.some(({ who }) => who === "device:1"));
+    // One record of it, with what was done, and how it ended.
+    const [record, ...others] = result.incidents;
+    t.is(others.length, 0);
+    t.like(record?.end, { how: "restored", generation: 2, step: 10 });
+    const did = record?.actions.map((action) => `${action.by} ${action.did}`) ?? [];
+    t.deepEqual(did, [
+      `job:${result.run} ended generation 1, of all hosts`,
+      `job:${result.run} begins again after 50 ms`,
+      `job:${result.run} gathered the devices: 3 of host:0`,
+      `job:${result.run} claimed generation 2, from step 10`,
+    ]);
+    const after = record?.actions.map(({ afterMs }) => afterMs) ?? [];
+    t.deepEqual(
+      after,
+      [...after].sort((a, b) => a - b),
+    );
+    t.like(only(events, "run.recovered")[0], { incidents: [{ incident: 1, end: record?.end }] });
   },
 );
 
 test.serial("a device that stands still alone is missed by the coordinator", async (t) => {
   await using place = await startTestCluster(1);
-  const job = () => place.job({ stepDeadlineMs: 300 });
+  const job = () => place.job({ stepDeadlineMs: 800 });
   const calm = await calmResult();
   place.threads.plan([{ actor: "device:0", generation: 1, step: 17, point: 1, effect: "stall" }]);
   const { result, events } = await play(place, job());
   t.is(result.digest, calm.digest);
   const [incident] = only(events, "run.incident");
   t.is(incident?.error.code, "STEP_TIMEOUT");
-  t.is(incident?.offender, "training");
+  t.like(incident, { offender: "device:0", noticedBy: "coordinator:0" });
 });

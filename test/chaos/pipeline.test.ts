@@ -73,7 +73,7 @@ test.serial(
       alert?.message ?? "",
       /^Devices of host 0 waited for batches in \d+ % of \d s: a reader takes \d+ ms for a batch, .*; set `readers: 1\d` instead of 1$/,
     );
-    t.true((alert?.times.shares.batch ?? 0) > 0.5);
+    t.true((alert?.times?.shares.batch ?? 0) > 0.5);
     const times = only(events, "run.progress").map((event) => event.times);
     t.true(times.every((one) => (one?.shares.batch ?? 0) > 0.5));
     const [finished] = only(events, "run.finished");

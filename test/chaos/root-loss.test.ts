@@ -29,18 +29,24 @@ interface Story {
   readonly seconds: { taken: number; goingOn: number };
 }
 
-/** Follows a run to its end; `act` is called once, in its midst. */
-async function follow(run: Run, act: () => unknown): Promise<Story> {
+/** Follows a run to its end; `act` is called once, in its midst: at a commit, unless told when. */
+async function follow(
+  run: Run,
+  act: () => unknown,
+  isTime: (event: RunEvent, seen: number) => boolean = ({ type }) => type === "run.checkpointed",
+): Promise<Story> {
   const events: RunEvent[] = [];
   const seconds = { taken: 0, goingOn: 0 };
   let atMs: number | undefined;
   let acted: unknown;
+  let seen = 0;
   for await (const event of run.events()) {
     events.push(event);
     const since = (performance.now() - (atMs ?? 0)) / 1000;
     if (event.type === "run.incident") seconds.taken ||= since;
     if (event.type === "run.recovered") seconds.goingOn ||= since;
-    if (event.type !== "run.checkpointed" || event.step < 60 || atMs !== undefined) continue;
+    if (event.type === "run.checkpointed") seen = event.step;
+    if (seen < 60 || atMs !== undefined || !isTime(event, seen)) continue;
     atMs = performance.now();
     acted = act();
   }
@@ -88,22 +94,32 @@ for (const devices of [2, 0]) {
 }
 
 test.serial(
-  "P8: a root that stood still is none any more when it moves: it writes nothing",
+  "P8: a root that stood still in the midst of a write is none any more: it writes nothing",
   async (t) => {
-    const { place, root } = await startTwo(t, 2);
-    const run = await place.client.submit(place.job(long));
-    const story = await follow(run, async () => {
+    const place = await startRootPlace(t);
+    const slow = new URL("../helpers/slow-sync.js", import.meta.url).href;
+    const root = await place.start(2, ["--import", slow]);
+    await root.line((line) => line.includes('"report":"leading"'));
+    const standby = await place.start(2);
+    // No device of the zombie gives up before its writer is refused.
+    const run = await place.client.submit(place.job({ ...long, stepDeadlineMs: 60_000 }));
+    const stand = async () => {
       root.kill("SIGSTOP");
-      await sleep(10_000);
+      await standby.line((line) => line.includes('"report":"leading"'));
+      await sleep(3000); // Its successor has claimed a generation.
       root.kill("SIGCONT");
-    });
-    await assertTakenOver(t, story);
+    };
+    // Steps after a cut whose commit was not told: its parts are being written.
+    const isWriting = (event: RunEvent, seen: number) =>
+      event.type === "run.progress" && event.step > seen + 10;
+    await assertTakenOver(t, await follow(run, stand, isWriting));
     const ended = await root.ended;
     t.is(ended.code, 1);
     t.regex(ended.stderr, /led the cluster in term 1; osiris on .* leads it now/);
     const refused = lastJson<{ report: string; messages: number; writes: number }>(ended);
     t.is(refused.report, "refused");
     t.log(`refused: ${refused.messages} messages, ${refused.writes} writes`);
+    t.true(refused.writes > 0);
   },
 );
 

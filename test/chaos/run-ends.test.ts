@@ -41,6 +41,43 @@ test.serial("early stopping returns the best checkpoint, also after a kill", asy
   t.deepEqual(result.history, calm.history);
 });
 
+test.serial(
+  "a run stops where it reaches its target: on one device too, and after a kill",
+  async (t) => {
+    await using place = await startTestCluster();
+    const usual = { data: { ...smallData, passes: 2 } };
+    const job = (target: number) =>
+      place.job({
+        ...usual,
+        recoveryMs: 1,
+        evaluation: { everySteps: 7, earlyStopping: { metric: "logLoss", target } },
+      });
+    const { result: whole } = await play(place, job(0));
+    t.is(whole.status, "finished");
+    const reached = whole.history.find(
+      ({ step, evaluation }) => step > 14 && evaluation !== undefined,
+    );
+    const target = reached?.evaluation?.logLoss ?? 0;
+    const first = whole.history.find(({ evaluation }) => (evaluation?.logLoss ?? 9) <= target);
+    place.threads.plan([exitAt((first?.step ?? 0) - 2)]);
+    const two = await play(place, job(target));
+    const one = await play(place, { ...job(target), devices: 1 });
+    for (const { result } of [one, two]) {
+      t.like(result, {
+        status: "stopped-early",
+        step: first?.step,
+        logLoss: first?.evaluation?.logLoss,
+      });
+      t.is(result.digest, one.result.digest);
+    }
+    t.is(two.result.generation, 2);
+    const alerts = [one, two].map(({ events }) =>
+      only(events, "run.alert").map(({ code }) => code),
+    );
+    t.deepEqual(alerts, [[], ["RECOVERY_SLOW"]]);
+  },
+);
+
 test.serial("a cancelled run can be resumed, and ends as one that was not", async (t) => {
   await using place = await startTestCluster();
   const calm = await calmResult();

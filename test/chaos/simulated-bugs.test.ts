@@ -5,6 +5,7 @@ import test from "ava";
 import type { Scenario } from "../../chaos/simulation/scenario.ts";
 import { simulate } from "../../chaos/simulation/simulate.ts";
 import { type Clock, SimulatedClock } from "../../src/clock.ts";
+import { nobody } from "../../src/exchange/cells.ts";
 import { createSoloCells } from "../../src/exchange/solo-cells.ts";
 import { createStepMeter, meterWords } from "../../src/training/step-meter.ts";
 
@@ -110,6 +111,7 @@ test("seed 15: a counter a hair below nothing made heartbeats unreadable: host l
     cells.waitUntil(
       () => "a batch",
       () => true,
+      nobody,
     ),
   );
   meter.end();

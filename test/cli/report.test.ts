@@ -1,6 +1,7 @@
 // What people are told of a run, as far as it does not show in the commands' own tests.
 
 import test from "ava";
+import { incidentLines } from "../../cli/incidents.ts";
 import { reportOf, timeOf } from "../../cli/report.ts";
 import { linesView } from "../../cli/run-view.ts";
 import type { RunEvent, RunResult } from "../../index.ts";
@@ -12,6 +13,7 @@ const result: RunResult = {
   digest: "sha256:00",
   history: [],
   repairedIds: [],
+  incidents: [],
   directory: "checkpoints",
   manifest: "",
   generation: 1,
@@ -105,4 +107,26 @@ test("where the time of a step went is told in the order of the step, without th
     "20 % for dense gradients";
   t.is(timeOf(times), sentence);
   t.true(reportOf({ ...result, times }).includes(`Time of a step       ${sentence}`));
+});
+
+test("an incident is told first cause first, then what was done, then how it ended", (t) => {
+  const error = { name: "E", code: "STEP_TIMEOUT", recovery: "restore", message: "m" } as const;
+  const lines = incidentLines({
+    ...{ incident: 2, generation: 3, at: "2026-11-22T11:00:00.000Z", offender: "device:1" },
+    ...{ supervisor: "host:0", context: "device.run to step 20", error, step: 17 },
+    ...{ batch: { pass: 0, index: 17 }, noticedBy: "device:0" },
+    waits: [{ who: "device:0", whom: "device:1", what: "vectors of device 1", forMs: 400 }],
+    followed: [{ actor: "bridge:1", code: "PEER_LOST", message: "gone", afterMs: 10 }],
+    actions: [{ by: "job:r1", did: "begins again after 50 ms", afterMs: 20 }],
+    end: { how: "restored", generation: 4, step: 10, afterMs: 620 },
+  });
+  t.deepEqual(lines, [
+    "Incident 2, 2026-11-22T11:00:00.000Z: device:1 failed in generation 3, after step 17, " +
+      "at batch 17 of pass 0, doing: device.run to step 20, noticed by device:0",
+    "   STEP_TIMEOUT: m",
+    "   device:0 had waited 0.40 s for vectors of device 1 (device:1)",
+    "   +0.01 s  bridge:1 failed by it: gone",
+    "   +0.02 s  job:r1 begins again after 50 ms",
+    "   restored at generation 4, step 10, after 0.62 s",
+  ]);
 });

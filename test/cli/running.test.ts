@@ -1,7 +1,7 @@
 // What goes on for longer: Ctrl-C, a cluster for others, and a client that is not ours.
 
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -16,7 +16,7 @@ interface Report {
 
 interface Up {
   readonly url: string;
-  readonly token: string;
+  readonly tokenFile: string;
   readonly brokerPid: number;
 }
 
@@ -28,8 +28,24 @@ async function startUp(t: ExecutionContext, directory: string) {
   const cluster = startCli(["up", "--port", "0", "--json"], directory);
   const up = JSON.parse(await cluster.line((line) => line.includes('"up"'))) as Up;
   t.teardown(() => cluster.kill("SIGKILL"));
-  const { url, token, brokerPid } = up;
-  return { cluster, url, token, brokerPid, at: ["--nats", url, "--token", token] };
+  const { url, tokenFile, brokerPid } = up;
+  return { cluster, url, tokenFile, brokerPid, at: ["--nats", url] };
+}
+
+/** Addresses of this machine on which a port is listened to. */
+function listenersOf(port: number): string[] {
+  const hex = port.toString(16).toUpperCase().padStart(4, "0");
+  return ["tcp", "tcp6"].flatMap((kind) =>
+    readFileSync(`/proc/net/${kind}`, "utf8")
+      .split("\n")
+      .flatMap((line) => {
+        const [, local = "", , state] = line.trim().split(/\s+/);
+        const [address = "", at] = local.split(":");
+        if (at !== hex || state !== "0A") return []; // 0A: listens
+        const bytes = address.length === 8 ? (address.match(/../g)?.reverse() ?? []) : [address];
+        return [bytes.map((byte) => (address.length === 8 ? Number(`0x${byte}`) : byte)).join(".")];
+      }),
+  );
 }
 
 /** Whether nobody listens there, within some seconds. */
@@ -90,9 +106,17 @@ test.serial("a second Ctrl-C ends at once", async (t) => {
 test.serial("a client that is not ours submits a job and follows it to its end", async (t) => {
   const directory = directoryOf(t);
   writeJob(directory, "theirs", 6000);
-  const { cluster, url, token, at } = await startUp(t, directory);
+  const { cluster, url, tokenFile, brokerPid, at } = await startUp(t, directory);
+  const token = readFileSync(tokenFile, "utf8").trim();
+  t.regex(token, /^[0-9a-f]{32}$/);
+  t.is(statSync(tokenFile).mode & 0o777, 0o600);
+  for (const pid of [cluster.pid, brokerPid]) {
+    const seen = ["cmdline", "environ"].map((file) => readFileSync(`/proc/${pid}/${file}`, "utf8"));
+    t.false(seen.join().includes(token), `the token is in the list of processes: ${seen}`);
+  }
+  t.deepEqual(listenersOf(Number(new URL(url).port)), ["127.0.0.1"]);
   const script = resolve("examples/official-client.mjs");
-  const client = await startNode([script, url, token, "theirs.json"], directory).ended;
+  const client = await startNode([script, url, tokenFile, "theirs.json"], directory).ended;
   t.is(client.code, 0, client.stderr);
   const [first, ...lines] = client.stdout.trimEnd().split("\n");
   t.regex(first ?? "", /^submitted r/);
@@ -107,7 +131,10 @@ test.serial("a client that is not ours submits a job and follows it to its end",
   const listed = await runCli(["status", ...at, "--json"], directory);
   t.like(lastJson(listed), { runs: [{ name: "job", status: "finished" }] });
   cluster.kill("SIGINT");
-  t.is((await cluster.ended).code, 0);
+  const { code, stdout, stderr } = await cluster.ended;
+  t.is(code, 0);
+  t.false(`${stdout}${stderr}`.includes(token), "the token is never told");
+  t.false(existsSync(tokenFile));
   t.true(await falls(url));
 });
 
@@ -116,13 +143,20 @@ test.serial(
   async (t) => {
     const directory = directoryOf(t);
     writeJob(directory, "long", 400_000);
-    const { cluster, url, token, brokerPid, at } = await startUp(t, directory);
+    const { cluster, url, brokerPid, at } = await startUp(t, directory);
     const following = startCli(["submit", "long.json", ...at, "--follow", "--json"], directory);
     const line = await following.line((one) => one.includes('"run.progress"'));
     const { run } = JSON.parse(line) as { run: string };
     const scaled = await runCli(["scale", run, "--devices", "1", ...at], directory);
     t.is(scaled.stdout, `Run ${run} goes on with 1 device.\n`, scaled.stderr);
     await following.line((one) => one.includes('"run.scaled"'));
+    const look = await runCli(["top", ...at, "--json"], directory);
+    t.like(lastJson(look), { report: "top", runs: [{ run, devices: 1 }], silent: [] }, look.stderr);
+    const lines = await runCli(["top", ...at, "--looks", "1"], directory);
+    t.regex(lines.stdout, new RegExp(`^${run} \\(job\\) running: step .* 1 device\n`));
+    const tree = await runCli(["status", "--tree", ...at], directory);
+    t.regex(tree.stdout, /^root and host:0: process \d+ on .*\ncluster:0 supervising\n/);
+    t.regex(tree.stdout, /├─ device:0 \(.*, generation 2\)/);
     process.kill(brokerPid, "SIGKILL");
     const cancelled = await runCli(["cancel", run, ...at, "--json"], directory);
     t.is(cancelled.code, 0, cancelled.stderr);
@@ -130,7 +164,7 @@ test.serial(
     t.is(followed.code, 130, followed.stderr);
     t.like(lastJson(followed), { run, status: "cancelled" });
 
-    const refused = await runCli(["status", run, "--nats", url, "--token", `${token}x`], directory);
+    const refused = await runCli(["status", run, "--nats", url, "--token", "wrong"], directory);
     t.is(refused.code, 1);
     t.regex(refused.stderr, /^osiris: Cannot reach the broker .* refused the credentials/);
     const unknown = await runCli(["status", "nobody", ...at], directory);

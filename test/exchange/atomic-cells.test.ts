@@ -100,6 +100,7 @@ test("a wait ends at its deadline with the name of what it waited for", async (t
     mine.waitUntil(
       () => "the answer",
       () => false,
+      1,
     ),
     {
       instanceOf: StepTimeoutError,
@@ -115,6 +116,7 @@ test("a wait for what is so does not look at the clock", async (t) => {
     mine.waitUntil(
       () => "nothing",
       () => true,
+      1,
     ),
   );
 });
@@ -126,6 +128,7 @@ test("after an abort nobody waits again", async (t) => {
     const wait = cells.waitUntil(
       () => "more",
       () => false,
+      1,
     );
     await t.throwsAsync(wait, { instanceOf: GenerationAbortedError });
   }

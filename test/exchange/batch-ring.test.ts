@@ -90,6 +90,7 @@ async function serve(
         }
         return next !== undefined;
       },
+      0,
     );
     if (next === undefined) continue;
     const { stream, ticket } = next;

@@ -82,7 +82,7 @@ for (const [way, hostOf] of Object.entries(placements)) {
         for (let round = 1; round <= 5; round++) {
           const { waitUntil } = hosts.cells.cellsOf(rank, hostOf[rank]);
           const wait = () => "the scheduler";
-          await waitUntil(wait, () => true); // So that they come one after the other.
+          await waitUntil(wait, () => true, rank); // So that they come one after the other.
           came++;
           await barrier();
           if (came < devices * round) early.push(rank);

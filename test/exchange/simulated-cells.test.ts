@@ -71,6 +71,7 @@ test("an abort releases every task that waits, with its generation", async (t) =
     cells.cellsOf(rank).waitUntil(
       () => "for ever",
       () => false,
+      0,
     );
   const run = cells.run([
     () => wait(0),
@@ -94,6 +95,7 @@ test("the same seed gives the same interleaving, another seed another one", asyn
         await cells.cellsOf(rank).waitUntil(
           () => "my turn",
           () => true,
+          0,
         );
         order.push(rank);
       }

@@ -13,6 +13,7 @@ import {
   subscribe,
 } from "../../actors/mailbox.ts";
 import { Membership } from "../../actors/membership.ts";
+import { WaitBook } from "../../actors/waits.ts";
 import { SimulatedClock } from "../../src/clock.ts";
 import { resolveJob } from "../../src/job.ts";
 import type { Launcher, Thread, ThreadEnd } from "../../src/launcher.ts";
@@ -46,6 +47,7 @@ export function startSimulatedNetwork(overrides: Partial<Network> = {}): Simulat
     faultsAllowed: true,
     log: silentLog,
     connectedForMs: () => Number.POSITIVE_INFINITY,
+    waits: new WaitBook(clock),
     onCorrupt(error) {
       throw error;
     },

@@ -23,13 +23,17 @@ export interface Running {
   readonly ended: Promise<Ended>;
 }
 
-/** Starts `osiris` with these arguments. `inside`: a command that runs another, as `startNode`. */
+/**
+ * Starts `osiris` with these arguments. `inside`: a command that runs another, as `startNode`;
+ * `flags`: those of Node.
+ */
 export function startCli(
   args: readonly string[],
   cwd: string,
   inside: readonly string[] = [],
+  flags: readonly string[] = [],
 ): Running {
-  return startNode([main, ...args], cwd, inside);
+  return startNode([...flags, main, ...args], cwd, inside);
 }
 
 /** Runs `osiris` to its end. */

@@ -11,7 +11,11 @@ export interface NatsServer extends AsyncDisposable {
   readonly url: string;
   /** Ends the server as a machine that fails does. */
   kill(): Promise<void>;
+  /** Has it stand still, connections open, until it is told to go on. */
+  signal(signal: "SIGSTOP" | "SIGCONT"): void;
 }
+
+const env = { ...process.env, PATH: `${process.env.PATH ?? ""}:/usr/sbin` };
 
 /** Whether there is a `nats-server` to start. */
 export function hasNatsServer(): boolean {
@@ -33,7 +37,7 @@ export async function startNatsServer(flags: readonly string[] = []): Promise<Na
   const server = spawn(
     "nats-server",
     ["-a", "127.0.0.1", ...(hasPort ? [] : ["-p", "-1"]), "--ports_file_dir", directory, ...flags],
-    { stdio: "ignore", env: { ...process.env, PATH: `${process.env.PATH ?? ""}:/usr/sbin` } },
+    { stdio: "ignore", env },
   );
   const exited = new Promise<void>((resolve) => {
     server.once("exit", () => resolve());
@@ -46,11 +50,22 @@ export async function startNatsServer(flags: readonly string[] = []): Promise<Na
   };
   try {
     const url = await urlOf(server, directory);
-    return { url, kill: () => stop("SIGKILL"), [Symbol.asyncDispose]: () => stop("SIGTERM") };
+    return {
+      url,
+      kill: () => stop("SIGKILL"),
+      signal: (signal) => void server.kill(signal),
+      [Symbol.asyncDispose]: () => stop("SIGTERM"),
+    };
   } catch (error) {
     await stop("SIGKILL");
     throw error;
   }
+}
+
+/** The exit code of `nats-server -t`, which reads a configuration and starts nothing. */
+export async function checkNatsConfig(file: string): Promise<number | null> {
+  const server = spawn("nats-server", ["-c", file, "-t"], { stdio: "ignore", env });
+  return new Promise((resolve) => server.once("exit", resolve));
 }
 
 async function urlOf(server: ChildProcess, directory: string): Promise<string> {

@@ -8,7 +8,7 @@ import {
   ringLayoutOf,
   type Stream,
 } from "../../src/exchange/batch-ring.ts";
-import type { Cells } from "../../src/exchange/cells.ts";
+import { type Cells, nobody } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import type { Kernels } from "../../src/kernels/kernels.ts";
@@ -103,6 +103,7 @@ export function startPipedDevices(options: {
         await readerCells.waitUntil(
           () => "room in the ring",
           () => outlet.nextTicket(stream) === ticket,
+          nobody,
         );
         await reading();
         for (const device of outlet.devices) {

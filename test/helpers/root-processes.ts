@@ -10,23 +10,28 @@ import { smallData, smallModel } from "./clusters.ts";
 
 export interface RootPlace {
   readonly client: Client;
-  /** Starts a process that leads or stands by, and waits until it does. Killed with the test. */
-  start(devices?: number): Promise<Running>;
+  /**
+   * Starts a process that leads or stands by, and waits until it does. Killed with the test.
+   * `flags`: those of Node.
+   */
+  start(devices?: number, flags?: readonly string[]): Promise<Running>;
   /** Starts a host of two devices. */
   startHost(): Promise<Running>;
   job(overrides?: Partial<JobOptions>): JobOptions;
 }
 
-export async function startRootPlace(t: ExecutionContext): Promise<RootPlace> {
+/** `url`: of a server that takes anybody, instead of an embedded broker. */
+export async function startRootPlace(t: ExecutionContext, url?: string): Promise<RootPlace> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-roots-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  const broker = await startBroker({ auth: { token: "t" } });
-  t.teardown(() => broker.close());
-  const client = await connect({ nats: broker.url, token: "t" });
+  const broker = url === undefined ? await startBroker({ auth: { token: "t" } }) : undefined;
+  t.teardown(() => broker?.close());
+  const nats = broker?.url ?? url ?? "";
+  const client = await connect({ nats, token: "t" });
   t.teardown(() => client[Symbol.asyncDispose]());
-  const at = ["--nats", broker.url, "--token", "t", "--json"];
-  const start = async (args: readonly string[], report: string) => {
-    const running = startCli([...args, ...at], directory);
+  const at = ["--nats", nats, "--token", "t", "--json"];
+  const start = async (args: readonly string[], report: string, flags: readonly string[] = []) => {
+    const running = startCli([...args, ...at], directory, [], flags);
     t.teardown(() => running.kill("SIGKILL"));
     await running.line((line) => line.includes(`"report":"${report}"`));
     return running;
@@ -34,10 +39,10 @@ export async function startRootPlace(t: ExecutionContext): Promise<RootPlace> {
   let jobs = 0;
   return {
     client,
-    start: (devices = 2) => {
+    start: (devices = 2, flags = []) => {
       const few = devices === 0 ? ["--min-devices", "2"] : [];
       const own = ["--devices", `${devices}`, ...few, "--lease", join(directory, "lease")];
-      return start(["up", ...own], "up");
+      return start(["up", ...own], "up", flags);
     },
     startHost: () => start(["host", "--devices", "2"], "host"),
     job: ({ data, ...rest } = {}) => ({

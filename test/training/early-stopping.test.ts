@@ -44,6 +44,17 @@ test("losses are better when lower", (t) => {
   }
 });
 
+test("stops at the first evaluation that is as good as the target, and that one is the best", (t) => {
+  const auc = { metric: "auc", target: 0.7, minDelta: 0.5 };
+  const { state, improved } = follow(auc, [0.6, 0.69, 0.7, 0.9]);
+  t.deepEqual(improved, [true, false, true, false]);
+  t.deepEqual(state, { best: 0.7, bestCut: 30, badEvaluations: 0, stopped: true });
+  t.false(follow(auc, [0.6, Number.NaN]).state.stopped);
+  const loss = { metric: "logLoss", target: 0.4, patience: 2 };
+  t.is(follow(loss, [0.5, 0.6, 0.39]).state.bestCut, 30);
+  t.is(follow(loss, [0.5, 0.6, 0.6, 0.3]).state.bestCut, 10, "patience comes first");
+});
+
 test("a gain of minDelta or less is no improvement", (t) => {
   const options = { metric: "auc", patience: 3, minDelta: 0.25 };
   t.deepEqual(follow(options, [0.25, 0.5, 0.75]).improved, [true, false, true]);

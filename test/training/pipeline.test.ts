@@ -6,7 +6,7 @@ import { SimulatedClock } from "../../src/clock.ts";
 import { sparseOptimizerOptions } from "../../src/embedding/options.ts";
 import { tiersOptions } from "../../src/embedding/tiers.ts";
 import { IdOutOfRangeError } from "../../src/errors.ts";
-import type { Cells } from "../../src/exchange/cells.ts";
+import { type Cells, nobody } from "../../src/exchange/cells.ts";
 import { type ChannelName, channelNames } from "../../src/exchange/exchange.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { createReference } from "../../src/kernels/reference.ts";
@@ -194,6 +194,7 @@ async function time(depth: Depth, job = input, lateMs: Late = { ids: cost.ids })
     await cells.waitUntil(
       () => "time",
       () => clock.now() >= dueMs,
+      nobody,
     );
   };
   /** Who has the vectors, or their gradients, computes with them for a while. */
@@ -204,8 +205,8 @@ async function time(depth: Depth, job = input, lateMs: Late = { ids: cost.ids })
       if (ms === 0) return metered.store(cell, value, wake);
       clock.after(ms, () => metered.store(cell, value, wake));
     },
-    async waitUntil(wait, isTrue) {
-      await metered.waitUntil(wait, isTrue);
+    async waitUntil(wait, isTrue, of) {
+      await metered.waitUntil(wait, isTrue, of);
       if (/^the (stale )?pooled embeddings of/.test(wait())) await sleep(cost.forward);
       if (wait().startsWith("the gradients of pooled embeddings of")) await sleep(cost.backward);
     },

@@ -1,0 +1,52 @@
+// Admission: how much a tenant may ask of the job service. Whoever runs the cluster is not counted.
+
+import { LRUCache } from "lru-cache";
+import { JobTooLargeError, TooManyRequestsError } from "../src/access-errors.ts";
+import type { Clock } from "../src/clock.ts";
+import { type RequestLimits, requestLimits, type Tenants } from "../src/wire/tenants.ts";
+
+export interface Admission {
+  /** Counts a request. @throws JobTooLargeError, TooManyRequestsError */
+  admit(tenant: string | undefined, bytes: number): void;
+}
+
+/** Requests that a tenant has left, and when that was so. */
+interface Bucket {
+  left: number;
+  atMs: number;
+}
+
+/** Tenants that are counted at once; of more, those that asked longest ago begin anew. */
+const tenantsMax = 10_000;
+
+/** How many seconds of requests may come at once. */
+const burstSeconds = 2;
+
+/** The limits of the tenants of a file; a tenant that is not in it has the usual ones. */
+export function openAdmission(clock: Clock, tenants: Tenants): Admission {
+  const usual = requestLimits.parse({});
+  const buckets = new LRUCache<string, Bucket>({ max: tenantsMax });
+  return {
+    admit(tenant, bytes) {
+      if (tenant === undefined) return;
+      const limits = Object.hasOwn(tenants, tenant) ? (tenants[tenant] ?? usual) : usual;
+      if (bytes > limits.requestBytesMax) {
+        throw new JobTooLargeError(tenant, bytes, limits.requestBytesMax);
+      }
+      take(buckets, tenant, limits, clock.now());
+    },
+  };
+}
+
+function take(
+  buckets: LRUCache<string, Bucket>,
+  tenant: string,
+  { requestsPerSecond }: RequestLimits,
+  nowMs: number,
+): void {
+  const most = Math.max(1, burstSeconds * requestsPerSecond);
+  const { left, atMs } = buckets.get(tenant) ?? { left: most, atMs: nowMs };
+  const grown = Math.min(most, left + ((nowMs - atMs) / 1000) * requestsPerSecond);
+  buckets.set(tenant, { left: grown < 1 ? grown : grown - 1, atMs: nowMs });
+  if (grown < 1) throw new TooManyRequestsError(tenant, requestsPerSecond);
+}

@@ -1,0 +1,244 @@
+// Inspection: what a cluster is doing, for whoever asks over NATS, in JSON or msgpack.
+//
+//   osiris.<cluster>.inspect.<part>   { }  → that part of a ClusterReport
+//
+// The root asks its hosts, and says who did not answer. It stands beside the tree of actors and
+// not in it: a tree that is in trouble is what people ask about. It answers about every run, so
+// that it is for whoever runs the cluster; tenants have `status` and `events`.
+
+import type { AnyActorRef } from "xstate";
+import { recordError } from "../src/errors.ts";
+import type { StepTimes } from "../src/training/step-meter.ts";
+import { contentTypeOf, encodeBody } from "../src/wire/body.ts";
+import { inspectSubject } from "../src/wire/subjects.ts";
+import type { Subscription } from "../src/wire/transport.ts";
+import { ask, clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
+import type { Membership } from "./membership.ts";
+import type { ActorReport, CreditReport } from "./process-report.ts";
+import { type MailboxReport, type ProcessReport, reportProcess } from "./process-report.ts";
+import type { Registry } from "./registry.ts";
+import type { RunEvent, RunStatus } from "./run-events.ts";
+import type { RunRecord } from "./run-record.ts";
+import type { TierNews } from "./tier.ts";
+import { type WaitsFor, waitsFor } from "./waits.ts";
+
+/** A run that is not over, as its last events have it. */
+export interface RunReport {
+  readonly run: string;
+  readonly name: string;
+  readonly tenant?: string | undefined;
+  readonly status: RunStatus;
+  readonly generation: number;
+  readonly step: number;
+  /** 0: its data is not prepared yet. */
+  readonly steps: number;
+  readonly devices: number;
+  readonly loss: number | null;
+  readonly samplesPerSecond: number;
+  /** Where the time of its last steps went. */
+  readonly times?: StepTimes | undefined;
+  /** What it was warned of, last things last. */
+  readonly alerts: readonly string[];
+  /** Who waits for whom in it, and who does not answer. */
+  readonly waitsFor: WaitsFor;
+}
+
+export type IncidentReport = Extract<RunEvent, { readonly type: "run.incident" }>;
+
+export interface ClusterReport {
+  readonly cluster: string;
+  readonly runs: readonly RunReport[];
+  readonly incidents: readonly IncidentReport[];
+  /** The root's first, then those of the hosts that answered. */
+  readonly processes: readonly ProcessReport[];
+  /** Hosts that did not. */
+  readonly silent: readonly number[];
+}
+
+/** Something of a process, among those of others. */
+type Of<Part> = Part & { readonly host: number | null };
+
+/** What can be asked for by itself. */
+const parts = {
+  all: (report: ClusterReport) => report,
+  runs: ({ runs }: ClusterReport) => ({ runs }),
+  incidents: ({ incidents }: ClusterReport) => ({ incidents }),
+  waits: ({ runs }: ClusterReport) => {
+    return { runs: runs.map(({ run, waitsFor: own }) => ({ run, ...own })) };
+  },
+  tree: ({ processes, silent }: ClusterReport) => {
+    return { trees: processes.map(({ host, actors }) => ({ host, actors })), silent };
+  },
+  mailboxes: ({ processes, silent }: ClusterReport) => {
+    return { mailboxes: ofAll(processes, ({ actors }) => mailboxesIn(actors)), silent };
+  },
+  credits: ({ processes, silent }: ClusterReport) => {
+    return { credits: ofAll<CreditReport>(processes, ({ credits }) => credits), silent };
+  },
+  tiers: ({ processes, silent }: ClusterReport) => {
+    return { tiers: ofAll<TierNews>(processes, ({ tiers }) => tiers), silent };
+  },
+};
+
+export type InspectPart = keyof typeof parts;
+
+/** Longest that a host may take to answer. */
+const hostMs = 1000;
+/** Alerts of a run, and incidents of all, that are told; older ones are among its events. */
+const alertsMax = 5;
+const incidentsMax = 50;
+
+/** Answers as the root of a cluster. */
+export function openInspection(root: {
+  readonly network: Network;
+  readonly registry: Registry;
+  readonly membership: Membership;
+  readonly tree: () => AnyActorRef;
+}): Subscription {
+  const { network, registry, membership, tree } = root;
+  let command = 0;
+  const reported = async (): Promise<ClusterReport> => {
+    command++;
+    const hosts = membership.present().map(({ host }) => host);
+    const others = hosts.filter((host) => host !== 0);
+    const asked = await Promise.all(others.map((host) => askHost(network, host, command)));
+    const own = reportProcess(tree(), network, hosts.includes(0) ? 0 : null);
+    const records = registry.all();
+    const incidents = records.flatMap((record) => only(record, "run.incident"));
+    return {
+      cluster: network.cluster,
+      runs: records.filter(({ isOver }) => !isOver).map((record) => runOf(network, record)),
+      incidents: incidents.slice(-incidentsMax),
+      processes: [own, ...asked.filter((one) => one !== undefined)],
+      silent: others.filter((_, at) => asked[at] === undefined),
+    };
+  };
+  const subscriptions = (Object.keys(parts) as InspectPart[]).map((part) =>
+    answer(network, part, async () => parts[part](await reported())),
+  );
+  return {
+    unsubscribe() {
+      for (const subscription of subscriptions) subscription.unsubscribe();
+    },
+  };
+}
+
+/** Answers the root, as a host of its cluster. */
+export function openHostInspection(
+  network: Network,
+  host: number,
+  tree: AnyActorRef,
+): Subscription {
+  const mailbox = inspectorOf(network, host);
+  return mailbox.listen((message) => {
+    if (message.type !== "host.inspect") return;
+    const { command } = message.body;
+    const report = reportProcess(tree, network, host);
+    try {
+      mailbox.tell({ role: "inspector", index: 0 }, "host.inspected", { command, host, report });
+    } catch (error) {
+      network.onCorrupt(error instanceof Error ? error : new Error(String(error)));
+    }
+  });
+}
+
+function inspectorOf(network: Network, host: number): Mailbox {
+  return openMailbox(network, clusterScope, { role: "inspector", index: host });
+}
+
+/** Whatever becomes of the question, it is answered. */
+function answer(network: Network, part: string, report: () => Promise<unknown>): Subscription {
+  const { transport, cluster } = network;
+  return transport.subscribe(inspectSubject(cluster, part), (frame) => {
+    const { reply } = frame;
+    if (reply === undefined) return;
+    const send = (body: unknown) => {
+      const { payload, headers } = encodeBody(body, contentTypeOf(frame));
+      transport.publish(reply, payload, { headers });
+    };
+    report()
+      .then(send)
+      .catch((error: unknown) => {
+        const { code, message } = recordError(error);
+        send({ error: { code, message } });
+      });
+  });
+}
+
+/** Undefined: it does not answer, and is named among the silent. */
+async function askHost(
+  network: Network,
+  host: number,
+  command: number,
+): Promise<ProcessReport | undefined> {
+  try {
+    const [report] = await ask({
+      network,
+      mailbox: inspectorOf(network, 0),
+      to: [{ role: "inspector", index: host }],
+      type: "host.inspect",
+      body: { command },
+      answer: (message) => {
+        if (message.type !== "host.inspected") return undefined;
+        const { host: of, command: to, report: answer } = message.body;
+        return of === host && to === command ? { from: 0, answer } : undefined;
+      },
+      deadlineMs: hostMs,
+    });
+    return report as ProcessReport;
+  } catch {
+    return undefined;
+  }
+}
+
+function runOf(network: Network, record: RunRecord): RunReport {
+  const { run, job, tenant, status } = record;
+  const all = record.since(0, Number.POSITIVE_INFINITY);
+  const progress = only(record, "run.progress").at(-1);
+  const started = only(record, "run.started").at(-1);
+  const alerts = all.flatMap((event) => {
+    if (event.type === "run.alert") return event.message;
+    return event.type === "run.tier" && event.state !== "serving" ? event.message : [];
+  });
+  return {
+    run,
+    name: job.name,
+    tenant,
+    status,
+    generation: all.at(-1)?.generation ?? 0,
+    step: progress?.step ?? started?.fromStep ?? 0,
+    steps: progress?.steps ?? started?.steps ?? 0,
+    devices: started?.devices ?? 0,
+    loss: progress?.loss ?? null,
+    samplesPerSecond: progress?.samplesPerSecond ?? 0,
+    times: progress?.times,
+    alerts: alerts.slice(-alertsMax),
+    waitsFor: waitsFor(network, record),
+  };
+}
+
+function only<Type extends RunEvent["type"]>(
+  record: RunRecord,
+  type: Type,
+): Extract<RunEvent, { readonly type: Type }>[] {
+  const all = record.since(0, Number.POSITIVE_INFINITY);
+  return all.filter((event) => event.type === type) as Extract<RunEvent, { readonly type: Type }>[];
+}
+
+function ofAll<Part>(
+  processes: readonly ProcessReport[],
+  partsOf: (process: ProcessReport) => readonly Part[],
+): Of<Part>[] {
+  return processes.flatMap((one) => partsOf(one).map((part) => ({ host: one.host, ...part })));
+}
+
+/** Mailboxes of a tree, with those they are of. */
+export function mailboxesIn({
+  children,
+  mailbox,
+  state: _state,
+  ...actor
+}: ActorReport): (Omit<ActorReport, "children" | "state" | "mailbox"> & MailboxReport)[] {
+  const own = mailbox === undefined ? [] : [{ ...actor, ...mailbox }];
+  return [...own, ...children.flatMap(mailboxesIn)];
+}

@@ -1,0 +1,58 @@
+// The observer of a process: its log, and the traces of steps. What its actors and its threads tell
+// goes there, and nothing comes back.
+
+import { z } from "zod";
+import type { Observation } from "../src/launcher.ts";
+import type { Log } from "../src/log.ts";
+import { logIncident } from "./event-lines.ts";
+import type { Incident } from "./incident.ts";
+import { type LogOptions, openProcessLog } from "./process-log.ts";
+
+/** Where traces of steps go. */
+export const tracingOptions = z.strictObject({
+  /** Of a collector that takes OTLP over HTTP: `http://127.0.0.1:4318`. */
+  endpoint: z.url({ protocol: /^https?$/ }),
+  /**
+   * Every so many-th step of the runs that this process supervises is traced, on all their hosts:
+   * the one before a multiple of it. @default 100
+   */
+  everySteps: z.int().min(1).default(100),
+});
+
+export interface Observer {
+  readonly log: Log;
+  readonly tracedEvery: number | undefined;
+  /** Takes what a thread tells besides. */
+  observe(observation: Observation): void;
+  /** Tells of a failure beside the runs, and writes its line. */
+  incident(incident: Incident): void;
+  /** Hands over what is left. */
+  close(): Promise<void>;
+}
+
+/** Opens it. `secrets`: credentials of this process, which nothing shows. */
+export async function openObserver(
+  options: {
+    readonly log: LogOptions | undefined;
+    readonly tracing: z.output<typeof tracingOptions> | undefined;
+  },
+  secrets: readonly (string | undefined)[],
+  onIncident: (incident: Incident) => void,
+): Promise<Observer> {
+  const { tracing } = options;
+  const log = await openProcessLog(options.log, secrets);
+  const traces = tracing && (await import("./trace-export.ts")).openTraceExport(tracing.endpoint);
+  return {
+    log,
+    tracedEvery: tracing?.everySteps,
+    observe(observation) {
+      if ("traced" in observation) traces?.take(observation.traced);
+      else log.write(observation.line.level, observation.line.message, observation.line.fields);
+    },
+    incident(incident) {
+      logIncident(log, incident);
+      onIncident(incident);
+    },
+    close: async () => traces?.close(),
+  };
+}

@@ -1,0 +1,114 @@
+// The order of the queue: which waiting runs get devices now, and which running ones make room. A
+// pure function of the records and of who has which devices.
+//
+//   interrupted ones first · then by priority · then by submission
+//
+// Invariants
+//   W1. A run starts when all its devices are free (a gang), or when nothing else runs: then it
+//       waits for hosts.
+//   W2. What waits for devices is not passed by what comes after it, so that nothing large starves;
+//       what waits for its tenant's quota, or for another run's directory, is.
+//   W3. A run makes room only for one of a higher priority, and only if that can start then.
+
+import { resolve } from "node:path";
+import { quotaOf, type TenantQuota, type Tenants } from "../src/wire/tenants.ts";
+import type { Membership } from "./membership.ts";
+import type { RunRecord } from "./run-record.ts";
+import { devicesMax } from "./scaling.ts";
+
+export interface QueueState {
+  /** In the order of submission. */
+  readonly records: readonly RunRecord[];
+  /** Runs that have their turn. */
+  readonly turns: ReadonlySet<string>;
+  readonly membership: Membership;
+  readonly tenants: Tenants;
+}
+
+export interface QueueMove {
+  /** Gets its turn, and these devices at first. */
+  readonly start?: RunRecord;
+  /** Make room for `for`. */
+  readonly preempt?: { readonly victims: readonly RunRecord[]; readonly for: RunRecord };
+}
+
+/** The next thing to do; nothing to be done: empty. Called again until it is. */
+export function nextMove({ records, turns, membership, tenants }: QueueState): QueueMove {
+  const running = records.filter(({ run }) => turns.has(run));
+  const waiting = records
+    .filter((record) => !turns.has(record.run) && isWaiting(record))
+    .sort((a, b) => rank(b) - rank(a) || b.job.priority - a.job.priority);
+  for (const record of waiting) {
+    if (isKeptBack(record, running, membership, quotaOf(tenants, record.tenant))) continue; // W2
+    const wanted = devicesWanted(record, membership);
+    if (running.length === 0 || membership.devicesFor(record.run) >= wanted) {
+      return { start: record }; // W1
+    }
+    const victims = victimsFor(record, wanted, running, membership);
+    return victims.length === 0 ? {} : { preempt: { victims, for: record } }; // W2
+  }
+  return {};
+}
+
+/** Devices that a run waits for before it starts. */
+export function devicesWanted(
+  record: Pick<RunRecord, "devicesAsked" | "job">,
+  { minDevices }: Membership,
+): number {
+  const { devicesAsked, job } = record;
+  const wanted = devicesAsked ?? (job.devices === 0 ? minDevices : job.devices);
+  return Math.min(wanted, devicesMax(record));
+}
+
+function isWaiting({ status, isPauseAsked }: RunRecord): boolean {
+  return (status === "queued" || status === "running") && !isPauseAsked;
+}
+
+/** Those that were interrupted are as good as running. */
+function rank({ status }: RunRecord): number {
+  return status === "running" ? 1 : 0;
+}
+
+function isKeptBack(
+  record: RunRecord,
+  running: readonly RunRecord[],
+  membership: Membership,
+  quota: TenantQuota,
+): boolean {
+  const directory = directoryOf(record);
+  if (running.some((other) => directoryOf(other) === directory)) return true;
+  const own = running.filter(({ tenant }) => tenant === record.tenant);
+  if (own.length >= (quota.runningMax ?? Number.POSITIVE_INFINITY)) return true;
+  const taken = own.reduce((sum, { run }) => sum + membership.takenBy(run), 0);
+  const wanted = devicesWanted(record, membership);
+  return taken + wanted > (quota.devicesMax ?? Number.POSITIVE_INFINITY);
+}
+
+/** One directory holds one run, and the later generation would fence the other. */
+function directoryOf({ job }: RunRecord): string {
+  return resolve(job.checkpoint.directory);
+}
+
+/** The least important and the last submitted first; none where it is not enough. W3 */
+function victimsFor(
+  record: RunRecord,
+  wanted: number,
+  running: readonly RunRecord[],
+  membership: Membership,
+): RunRecord[] {
+  const yielding = running.filter(({ isYieldAsked }) => isYieldAsked);
+  const taken = (some: readonly RunRecord[]) =>
+    some.reduce((sum, { run }) => sum + membership.takenBy(run), 0);
+  let free = membership.devicesFor(record.run) + taken(yielding);
+  const victims: RunRecord[] = [];
+  const candidates = running
+    .filter(({ isYieldAsked, job }) => !isYieldAsked && job.priority < record.job.priority)
+    .reverse()
+    .sort((a, b) => a.job.priority - b.job.priority);
+  for (const victim of candidates) {
+    if (free >= wanted) break;
+    victims.push(victim);
+    free += membership.takenBy(victim.run);
+  }
+  return free >= wanted ? victims : [];
+}

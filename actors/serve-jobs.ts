@@ -1,0 +1,244 @@
+// What the job service does for each verb (job-verbs.ts), on the runs of the registry. What changes
+// a run is kept where another root finds it before it is answered.
+
+import type { Clock } from "../src/clock.ts";
+import { StepTimeoutError } from "../src/errors.ts";
+import { type JobSpec, resolveJob } from "../src/job.ts";
+import { checkOptions, expected } from "../src/options.ts";
+import { QuotaExceededError, RunStateError } from "../src/service-errors.ts";
+import { eventsSubject } from "../src/wire/subjects.ts";
+import { quotaOf, type Tenants } from "../src/wire/tenants.ts";
+import { readRunLog } from "../storage/run-log.ts";
+import { type JobRoots, withinRoots } from "./job-paths.ts";
+import {
+  type JobVerb,
+  publishedSchemas,
+  type ReplyOf,
+  type RequestOf,
+  type RunLine,
+  requests,
+} from "./job-verbs.ts";
+import type { Network } from "./mailbox.ts";
+import type { Membership } from "./membership.ts";
+import { devicesWanted } from "./queue-order.ts";
+import type { Registry } from "./registry.ts";
+import type { RunRecord } from "./run-record.ts";
+
+/** What jobs and tenants may use. */
+export interface Access {
+  readonly roots: JobRoots;
+  readonly tenants: Tenants;
+}
+
+export interface JobServiceInput {
+  readonly network: Network;
+  readonly registry: Registry;
+  readonly membership: Membership;
+  readonly access: Access;
+}
+
+/** Runs of all together that may wait or be paused: no queue is unbounded. */
+const queuedMax = 10_000;
+
+/** Step deadlines until a checkpoint must be there: to evaluate, and to write the one before it. */
+export const checkpointDeadlines = 200;
+
+/** One request, from a tenant or (undefined) from whoever runs the cluster. */
+interface Asked {
+  readonly input: JobServiceInput;
+  readonly tenant: string | undefined;
+}
+
+type Serving = {
+  readonly [Verb in JobVerb]: (
+    asked: Asked,
+    request: RequestOf<Verb>,
+  ) => ReplyOf<Verb> | Promise<ReplyOf<Verb>>;
+};
+
+const serving: Serving = {
+  submit,
+  list: ({ input, tenant }) => ({
+    runs: input.registry
+      .all()
+      .filter((record) => isSeenBy(record, tenant))
+      .map(lineOf),
+  }),
+  status: (asked, { run }) => {
+    const record = recordOf(asked, run);
+    const { result, error, job } = record;
+    const { stepDeadlineMs, checkpoint } = job;
+    return {
+      ...lineOf(record),
+      directory: checkpoint.directory,
+      incidents: record.incidents.all().slice(-incidentsMax),
+      ...(result === undefined ? {} : { result }),
+      ...(error === undefined ? {} : { error }),
+      stepDeadlineMs,
+    };
+  },
+  logs: (asked, { run, after, most }) => {
+    const { directory } = recordOf(asked, run).job.checkpoint;
+    const { lines, next } = readRunLog(directory, { run, after, most });
+    return { lines: [...lines], next };
+  },
+  events: (asked, { run, since, most }) => ({ events: recordOf(asked, run).since(since, most) }),
+  pause: (asked, { run }) => {
+    const record = openRecord(asked, run, "pause");
+    return change(asked, record, () => record.pause());
+  },
+  resume: (asked, { run }) => {
+    const record = openRecord(asked, run, "resume");
+    if (!record.isPauseAsked) throw new RunStateError(run, "resume", "paused", record.status);
+    return change(asked, record, () => record.resume());
+  },
+  scale: async (asked, { run, devices }) => {
+    const record = openRecord(asked, run, "scale");
+    devicesThere(asked.input.membership, devices);
+    const { slices } = record.job;
+    if (devices > slices) {
+      throw expected("devices", `at most the job's \`slices\`, ${slices}`, devices);
+    }
+    return { ...(await change(asked, record, () => record.scale(devices))), devices };
+  },
+  checkpoint: async (asked, { run }) => {
+    const record = recordOf(asked, run);
+    if (record.status !== "running") {
+      throw new RunStateError(run, "checkpoint", "running", record.status);
+    }
+    return { run, ...(await nextCheckpoint(record, asked.input.network.clock)) };
+  },
+  cancel: (asked, { run }) => {
+    const record = recordOf(asked, run);
+    return change(asked, record, () => record.cancel());
+  },
+  schema: () => publishedSchemas(),
+};
+
+/** Does what is asked. @throws TrainingError: why it is refused */
+export async function serve<Verb extends JobVerb>(
+  input: JobServiceInput,
+  verb: Verb,
+  body: unknown,
+  tenant: string | undefined,
+): Promise<ReplyOf<Verb>> {
+  const request = checkOptions(requests[verb], body) as RequestOf<Verb>;
+  return await serving[verb]({ input, tenant }, request);
+}
+
+/** The run of a job: a new one, or the one that was asked for before (Registry.find). */
+async function submit(asked: Asked, request: RequestOf<"submit">): Promise<ReplyOf<"submit">> {
+  const { input, tenant } = asked;
+  const { registry, network } = input;
+  const job = withinRoots(resolveJob(request.job), input.access.roots, tenant);
+  checkDevices(input, job);
+  const of = { key: request.key, tenant };
+  const known = registry.find(job, of);
+  if (known === undefined) checkQuota(asked, job);
+  const record = known ?? registry.add(job, of);
+  await registry.kept();
+  registry.changed();
+  const { run, status } = record;
+  return { run, status, events: eventsSubject(network.cluster, run, tenant) };
+}
+
+async function change(
+  { input: { registry } }: Asked,
+  record: RunRecord,
+  ask: () => void,
+): Promise<ReplyOf<"cancel">> {
+  ask();
+  await registry.kept();
+  registry.changed();
+  return { run: record.run, status: record.status };
+}
+
+/** @throws InvalidOptionError where the cluster has not the devices, or the job not the slices */
+function checkDevices({ membership }: JobServiceInput, job: JobSpec): void {
+  const there = devicesThere(membership, job.devices);
+  const used = job.devices === 0 ? there : job.devices;
+  if (used > job.slices) {
+    throw expected("slices", `at least the number of devices, ${used}`, job.slices);
+  }
+}
+
+/** Devices that the cluster has or waits for. @throws InvalidOptionError: `devices` are more */
+function devicesThere(membership: Membership, devices: number): number {
+  const there = Math.max(membership.devices, membership.minDevices);
+  if (devices > there) throw expected("devices", `at most the cluster's, ${there}`, devices);
+  return there;
+}
+
+/** @throws QuotaExceededError */
+function checkQuota({ input, tenant }: Asked, job: JobSpec): void {
+  const { registry, membership, access } = input;
+  const { queuedMax: ownMax = queuedMax, devicesMax = Number.POSITIVE_INFINITY } = quotaOf(
+    access.tenants,
+    tenant,
+  );
+  const waiting = registry.all().filter(({ status }) => status === "queued" || status === "paused");
+  if (waiting.length >= queuedMax) throw new QuotaExceededError(undefined, waitingRuns, queuedMax);
+  const own = waiting.filter((record) => record.tenant === tenant);
+  if (own.length >= ownMax) throw new QuotaExceededError(tenant, waitingRuns, ownMax);
+  const wanted = devicesWanted({ devicesAsked: undefined, job }, membership);
+  if (wanted > devicesMax) throw new QuotaExceededError(tenant, "devices", devicesMax);
+}
+
+const waitingRuns = "runs that wait for their turn";
+
+/** The checkpoint that it makes after the step that it is at. */
+function nextCheckpoint(
+  record: RunRecord,
+  clock: Clock,
+): Promise<{ readonly step: number; readonly digest: string }> {
+  return new Promise((resolve, reject) => {
+    const { run, job } = record;
+    const deadlineMs = checkpointDeadlines * job.stepDeadlineMs;
+    const settle = (end: () => void) => {
+      cancel();
+      forget();
+      end();
+    };
+    const cancel = clock.after(deadlineMs, () =>
+      settle(() => reject(new StepTimeoutError(`a checkpoint of run ${run}`, deadlineMs))),
+    );
+    const forget = record.onEvent((event) => {
+      if (event.type === "run.checkpointed" && event.asked) {
+        const { step, digest } = event;
+        settle(() => resolve({ step, digest }));
+      } else if (record.status !== "running") {
+        settle(() => reject(new RunStateError(run, "checkpoint", "running", record.status)));
+      }
+    });
+    record.askCheckpoint();
+  });
+}
+
+/** What is another's is answered as what is not there. @throws InvalidOptionError */
+function recordOf({ input, tenant }: Asked, run: string): RunRecord {
+  const record = input.registry.get(run);
+  if (record === undefined || !isSeenBy(record, tenant)) {
+    throw expected("run", "the name of a run of this cluster", run);
+  }
+  return record;
+}
+
+/** One that is not over. @throws InvalidOptionError, RunStateError */
+function openRecord(asked: Asked, run: string, verb: JobVerb): RunRecord {
+  const record = recordOf(asked, run);
+  if (record.isOver) throw new RunStateError(run, verb, "one that is not over", record.status);
+  return record;
+}
+
+/** Incidents that a status has: the newest. */
+const incidentsMax = 20;
+
+/** Whoever runs the cluster sees all runs, a tenant its own. */
+function isSeenBy(record: RunRecord, tenant: string | undefined): boolean {
+  return tenant === undefined || record.tenant === tenant;
+}
+
+function lineOf({ run, job, tenant, status, progress }: RunRecord): RunLine {
+  const { name, priority } = job;
+  return { run, name, ...(tenant === undefined ? {} : { tenant }), status, priority, ...progress };
+}

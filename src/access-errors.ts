@@ -1,0 +1,59 @@
+// The errors of what somebody may not do, or not so much of it.
+
+import { TrainingError } from "./errors.ts";
+
+/** The broker does not let this user say or hear that. */
+export class NotPermittedError extends TrainingError {
+  readonly code = "NOT_PERMITTED";
+  readonly recovery = "stop";
+
+  constructor(subject: string, options?: ErrorOptions) {
+    super(
+      `The broker's permissions forbid ${subject} to this user: ` +
+        "ask as your own tenant, or whoever runs the cluster for more rights",
+      options,
+    );
+  }
+}
+
+/** A request with its job is larger than whoever asks may send. */
+export class JobTooLargeError extends TrainingError {
+  readonly code = "JOB_TOO_LARGE";
+  readonly recovery = "stop";
+
+  constructor(tenant: string, bytes: number, bytesMax: number) {
+    super(
+      `Expected a request of at most ${bytesMax} bytes from tenant ${tenant}, got ${bytes}: ` +
+        "a smaller job, or a larger `requestBytesMax` of the tenant",
+    );
+  }
+}
+
+/** A tenant asks more often than it may. */
+export class TooManyRequestsError extends TrainingError {
+  readonly code = "TOO_MANY_REQUESTS";
+  readonly recovery = "restore";
+
+  constructor(tenant: string, perSecond: number) {
+    super(
+      `Expected at most ${perSecond} requests a second from tenant ${tenant}: ` +
+        "ask again in a moment, or raise its `requestsPerSecond`",
+    );
+  }
+}
+
+/** A path of a job leads out of the directories that the cluster gives to jobs. */
+export class PathForbiddenError extends TrainingError {
+  readonly code = "PATH_FORBIDDEN";
+  readonly recovery = "stop";
+  /** The job's option, for example `checkpoint.directory`. */
+  readonly option: string;
+
+  constructor(option: string, path: string, root: string) {
+    super(
+      `Expected \`${option}\` to lie in ${root}, got ${path}: ` +
+        "jobs of this cluster read and write nowhere else",
+    );
+    this.option = option;
+  }
+}

@@ -1,0 +1,82 @@
+// Every deadline of a run, derived from its one number, the step deadline (law 5). Whoever waits
+// takes its number from here; `osiris doctor` prints the tree.
+
+/** A deadline, and what it is a part of. */
+interface Rule {
+  /** The deadline that it lies within; undefined: the root. */
+  readonly within: string | undefined;
+  /** Who waits, for what. */
+  readonly what: string;
+  /** In step deadlines. */
+  readonly share: number;
+  /** Where it is never longer. */
+  readonly msMax?: number;
+}
+
+const rules = {
+  step: {
+    within: undefined,
+    what: "a device waits for another, for a batch, for rows from below; a host for its release",
+    share: 1,
+  },
+  noted: {
+    within: "step",
+    what: "a thread notes for whom it waits",
+    share: 1 / 8,
+    msMax: 250,
+  },
+  bridgeSilence: { within: "step", what: "a bridge hears nothing of another host", share: 1 / 2 },
+  bridgeReceipt: { within: "bridgeSilence", what: "a bridge says that it is there", share: 1 / 8 },
+  bridgeResend: {
+    within: "bridgeReceipt",
+    what: "a bridge sends a frame again",
+    share: 1 / 8,
+    msMax: 250,
+  },
+  bridgeTick: {
+    within: "bridgeResend",
+    what: "a bridge looks at its links",
+    share: 1 / 32,
+    msMax: 50,
+  },
+  disk: { within: "step", what: "a tier or a writer waits for room on a full disk", share: 1 / 2 },
+  diskSlow: { within: "disk", what: "a tier says that its disk is slow", share: 1 / 10 },
+  stall: { within: undefined, what: "the coordinator waits for the next step", share: 2 },
+  assembly: { within: undefined, what: "hosts make a generation and restore it", share: 10 },
+  cut: { within: undefined, what: "the coordinator waits for a cut to be taken", share: 20 },
+  taken: { within: "cut", what: "the checkpoint coordinator waits for the devices", share: 10 },
+  saved: { within: undefined, what: "writers have a cut on the disk", share: 60 },
+  evaluation: { within: undefined, what: "devices evaluate a cut", share: 60 },
+  rest: { within: undefined, what: "tiers put durable rows to rest", share: 10 },
+} as const satisfies Record<string, Rule>;
+
+export type DeadlineName = keyof typeof rules;
+
+/** The deadlines of a run, in milliseconds. */
+export type Deadlines = Readonly<Record<DeadlineName, number>>;
+
+/** @param stepDeadlineMs that of the job */
+export function deadlinesOf({ stepDeadlineMs }: { readonly stepDeadlineMs: number }): Deadlines {
+  const of = ({ share, msMax = Number.POSITIVE_INFINITY }: Rule) =>
+    Math.min(msMax, share * stepDeadlineMs);
+  const entries = Object.entries<Rule>(rules).map(([name, rule]) => [name, of(rule)]);
+  return Object.fromEntries(entries) as Deadlines;
+}
+
+/** One deadline as people see it. */
+export interface DeadlineLine {
+  readonly name: DeadlineName;
+  readonly within: string | undefined;
+  readonly what: string;
+  readonly ms: number;
+}
+
+/** The tree, each deadline behind the one that it lies within. */
+export function deadlineTree(job: { readonly stepDeadlineMs: number }): DeadlineLine[] {
+  const ms = deadlinesOf(job);
+  const names = Object.keys(rules) as DeadlineName[];
+  return names.map((name) => {
+    const { within, what } = rules[name] satisfies Rule;
+    return { name, within, what, ms: ms[name] };
+  });
+}

@@ -1,0 +1,69 @@
+// Wait notes: what threads of one host wait for, in shared memory, so that whoever looks from
+// outside sees who waits for whom. A thread notes only what it has waited for a while: a step that
+// goes as it should writes nothing here.
+//
+//   words 0, 1     whom, as participant + 2 (0: it does not wait); bytes of the text
+//   bytes 8..15    when the wait began, in milliseconds since 1970
+//   bytes 16..     what is waited for, as UTF-8
+
+const slotBytes = 160;
+const textFirst = 16;
+
+/** A wait as its thread noted it. */
+export interface NotedWait {
+  /** Participant that waits. */
+  readonly participant: number;
+  /** Participant that it waits for, or `nobody` that it could name. */
+  readonly of: number;
+  readonly what: string;
+  /** Milliseconds since 1970. */
+  readonly sinceMs: number;
+}
+
+/** The note of one participant; only its own thread writes it. */
+export interface WaitNote {
+  write(wait: Omit<NotedWait, "participant">): void;
+  clear(): void;
+}
+
+/** Bytes for the notes of so many participants. */
+export function waitNotesBytes(participants: number): number {
+  return participants * slotBytes;
+}
+
+export function openWaitNote(memory: ArrayBufferLike, participant: number): WaitNote {
+  const { words, since, text } = slotOf(memory, participant);
+  return {
+    write({ of, what, sinceMs }) {
+      const bytes = new TextEncoder().encode(what).subarray(0, text.length);
+      text.set(bytes);
+      since[0] = sinceMs;
+      words[1] = bytes.length;
+      Atomics.store(words, 0, of + 2);
+    },
+    clear() {
+      Atomics.store(words, 0, 0);
+    },
+  };
+}
+
+/** All waits that are noted now. */
+export function readWaitNotes(memory: ArrayBufferLike): NotedWait[] {
+  const participants = memory.byteLength / slotBytes;
+  return Array.from({ length: participants }, (_, i) => i).flatMap((participant) => {
+    const { words, since, text } = slotOf(memory, participant);
+    const whom = Atomics.load(words, 0);
+    if (whom === 0) return [];
+    const what = new TextDecoder().decode(text.slice(0, words[1]));
+    return { participant, of: whom - 2, what, sinceMs: since[0] ?? 0 };
+  });
+}
+
+function slotOf(memory: ArrayBufferLike, participant: number) {
+  const first = participant * slotBytes;
+  return {
+    words: new Int32Array(memory, first, 2),
+    since: new Float64Array(memory, first + 8, 1),
+    text: new Uint8Array(memory, first + textFirst, slotBytes - textFirst),
+  };
+}

@@ -1,0 +1,80 @@
+// Shell completion: every command and option is in it, and bash completes them.
+
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import test from "ava";
+import { runCli } from "../helpers/cli.ts";
+
+/** Commands and long options of a command's help. */
+function wordsOfHelp(help: string): { commands: string[]; options: string[] } {
+  const commands = [...(help.split("\nCommands:\n")[1] ?? "").matchAll(/^ {2}(\w[\w-]*)/gm)];
+  const options = [...help.matchAll(/^ {2}(?:-\w, )?(--[\w-]+)/gm)];
+  const named = (found: RegExpMatchArray[]) => found.map(([, word = ""]) => word);
+  return { commands: named(commands).filter((one) => one !== "help"), options: named(options) };
+}
+
+async function helpOf(...path: string[]): Promise<ReturnType<typeof wordsOfHelp>> {
+  const { stdout } = await runCli([...path, "--help"], process.cwd());
+  return wordsOfHelp(stdout);
+}
+
+/** What bash offers after `osiris <typed>`. */
+function completed(script: string, typed: readonly string[]): string[] {
+  const words = ["osiris", ...typed].map((word) => `'${word}'`).join(" ");
+  const ask = `COMP_WORDS=(${words}); COMP_CWORD=${typed.length}; _osiris; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const offered = execFileSync("bash", ["-c", `${script}\n${ask}`], { encoding: "utf8" });
+  return offered.trim().split("\n");
+}
+
+test.serial("bash completes every command and every option of it", async (t) => {
+  const { stdout: script, code } = await runCli(["completion", "bash"], process.cwd());
+  t.is(code, 0);
+  const { commands } = await helpOf();
+  t.true(commands.length >= 18, `${commands}`);
+  t.deepEqual(
+    completed(script, [""]).filter((word) => !word.startsWith("-")),
+    commands,
+  );
+  const deep = ["checkpoint", "submit", "nats-config"];
+  for (const command of deep) {
+    const help = await helpOf(command);
+    t.deepEqual(new Set(completed(script, [command, "-"])), new Set(help.options), command);
+    if (help.commands.length === 0) continue;
+    const below = completed(script, [command, ""]).filter((word) => !word.startsWith("-"));
+    t.deepEqual(below, help.commands);
+    const [first = ""] = below;
+    const inner = await helpOf(command, first);
+    t.deepEqual(new Set(completed(script, [command, first, "--"])), new Set(inner.options));
+  }
+  t.deepEqual(completed(script, ["submit", "job.yaml", "--fol"]), ["--follow"]);
+  const leaves = commands.flatMap((command) => {
+    const below = completed(script, [command, ""]).filter((word) => /^\w/.test(word));
+    return below.length === 0 ? [[command]] : below.map((one) => [command, one]);
+  });
+  for (const path of leaves) t.deepEqual(completed(script, [...path, "--js"]), ["--json"]);
+});
+
+test.serial("zsh and fish are offered the same", async (t) => {
+  const { commands } = await helpOf();
+  for (const shell of ["zsh", "fish"]) {
+    const { stdout } = await runCli(["completion", shell], process.cwd());
+    for (const word of [...commands, shell === "fish" ? "-l follow" : "--follow"]) {
+      t.true(stdout.includes(word), `${shell}: ${word}`);
+    }
+  }
+});
+
+test("docs/cli.md lists every command, and the exit codes that the help tells", async (t) => {
+  const path = new URL("../../../docs/cli.md", import.meta.url);
+  const page = readFileSync(fileURLToPath(path), "utf8");
+  const listed = [...page.matchAll(/^\| `osiris ([\w-]+)/gm)].map(([, name]) => name);
+  const { commands } = await helpOf();
+  t.deepEqual([...new Set(listed)].sort(), [...commands].sort());
+  const { stdout } = await runCli(["--help"], process.cwd());
+  const codes = [...stdout.matchAll(/(\d+) (done|failed|wrong|cancelled)/g)].map(
+    ([, code]) => code,
+  );
+  const told = [...page.matchAll(/^\| `(\d+)` \|/gm)].map(([, code]) => code);
+  t.deepEqual(told, codes);
+});

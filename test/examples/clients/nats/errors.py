@@ -1,0 +1,5 @@
+"""Errors of nats-py that the example names."""
+
+
+class TimeoutError(Exception):
+    pass

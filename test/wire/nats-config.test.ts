@@ -1,0 +1,245 @@
+// The configuration that `osiris nats-config` writes, in a real nats-server: what each user may say
+// and hear, and that a cluster of two hosts trains a tenant's job behind it.
+
+import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { Cluster, connect, Host, type RunEvent } from "../../index.ts";
+import { NotPermittedError } from "../../src/access-errors.ts";
+import { InvalidOptionError } from "../../src/errors.ts";
+import { connectNats } from "../../src/wire/nats-transport.ts";
+import { tenantsOf } from "../../src/wire/tenants.ts";
+import { runCli } from "../helpers/cli.ts";
+import { smallData, smallModel } from "../helpers/clusters.ts";
+import { checkNatsConfig, hasNatsServer, startNatsServer } from "../helpers/nats.ts";
+import { pem } from "../helpers/nats-identities.ts";
+
+const tenants = `
+acme:
+  users:
+    ada: {}
+    board: { may: read }
+  connectionsMax: 3
+other:
+  users:
+    bob: { pass: correct-horse }
+`;
+
+function directoryOf(t: ExecutionContext): string {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  writeFileSync(join(directory, "tenants.yaml"), tenants);
+  return directory;
+}
+
+/** A server with that configuration; undefined where there is no nats-server. */
+async function placeOf(t: ExecutionContext) {
+  if (!hasNatsServer()) {
+    t.log("skipped: there is no nats-server on the PATH");
+    t.pass();
+    return undefined;
+  }
+  const directory = directoryOf(t);
+  const written = await runCli(["nats-config", "--tenants", "tenants.yaml"], directory);
+  t.is(written.code, 0, written.stderr);
+  const config = join(directory, "nats", "nats-server.conf");
+  const server = await startNatsServer(["-c", config]);
+  t.teardown(() => server.kill());
+  const nkeyOf = (user: string) => ({ nkey: join(directory, "nats", `${user}.nk`) });
+  const bob = { user: "other-bob", pass: "correct-horse" };
+  const as = {
+    root: nkeyOf("root"),
+    host: nkeyOf("host"),
+    admin: nkeyOf("admin"),
+    metrics: nkeyOf("metrics"),
+    ada: nkeyOf("acme.ada"),
+    board: nkeyOf("acme.board"),
+    bob,
+  } as const;
+  const dial = async (user: keyof typeof as) => {
+    const complaints: string[] = [];
+    const transport = await connectNats({
+      ...as[user],
+      servers: server.url,
+      name: user,
+      deadlineMs: 2000,
+      onError: (error) => complaints.push(String(error)),
+    });
+    t.teardown(() => transport.close());
+    return { transport, complaints };
+  };
+  return { directory, config, url: server.url, as, dial };
+}
+
+test("a cluster of two hosts trains a tenant's job; nobody else reads or touches it", async (t) => {
+  const place = await placeOf(t);
+  if (place === undefined) return;
+  const { url: nats, as, directory } = place;
+  const complaints: string[] = [];
+  const onIncident = ({ reason }: { reason: { message: string } }) =>
+    complaints.push(reason.message);
+  const at = { nats, devices: 1, onIncident };
+  await using _root = await Cluster.start({ ...at, ...as.root, minDevices: 2 });
+  await using _host = await Host.join({ ...at, ...as.host });
+  await using ada = await connect({ nats, ...as.ada, tenant: "acme" });
+  await using board = await connect({ nats, ...as.board, tenant: "acme" });
+  await using bob = await connect({ nats, ...as.bob, tenant: "other" });
+  await using admin = await connect({ nats, ...as.admin });
+  const job = (name: string) => ({
+    model: smallModel,
+    data: { ...smallData, cache: join(directory, "cache") },
+    checkpoint: { directory: join(directory, name) },
+  });
+
+  const run = await ada.submit(job("first"));
+  const events: RunEvent[] = [];
+  for await (const event of board.run(run.run).events()) events.push(event);
+  t.is(events.at(-1)?.type, "run.finished");
+  t.is((await admin.run(run.run).status()).tenant, "acme");
+  t.deepEqual(await bob.list(), []);
+
+  // With rights, a run of its own and no other's; to read is not to submit, nor to cancel.
+  const long = { ...job("second"), data: { ...job("").data, passes: 1000 } };
+  const mine = await ada.submit(long);
+  await t.throwsAsync(bob.run(mine.run).cancel(), { code: "INVALID_OPTION" });
+  for (const forbidden of [() => board.submit(job("third")), () => board.run(mine.run).cancel()]) {
+    await t.throwsAsync(forbidden, { instanceOf: NotPermittedError });
+  }
+  await mine.cancel();
+  t.is((await mine.result()).status, "cancelled");
+  t.deepEqual(complaints, []);
+});
+
+test("each user says and hears what is its own, and the server refuses the rest", async (t) => {
+  const place = await placeOf(t);
+  if (place === undefined) return;
+  const house = await place.dial("root");
+  const said: string[] = [];
+  house.transport.subscribe("osiris.c1.>", ({ subject }) => said.push(subject));
+  await house.transport.flush();
+  const all = {
+    device: "osiris.c1.r1.1.device.0.run",
+    frames: "osiris.c1.r1.1.frames.0.frame",
+    submit: "osiris.c1.jobs.submit",
+    acme: "osiris.c1.jobs.acme.submit",
+    acmeList: "osiris.c1.jobs.acme.list",
+    other: "osiris.c1.jobs.other.submit",
+    event: "osiris.c1.runs.acme.r1.events",
+    houseEvent: "osiris.c1.runs.r1.events",
+  } as const;
+  const may = {
+    host: ["device", "frames"],
+    admin: ["submit", "acme", "acmeList", "other"],
+    metrics: [],
+    ada: ["acme", "acmeList"],
+    board: ["acmeList"],
+    bob: ["other"],
+  } as const;
+  for (const [user, expected] of Object.entries(may)) {
+    const { transport, complaints } = await place.dial(user as keyof typeof may);
+    said.length = 0;
+    for (const subject of Object.values(all)) transport.publish(subject, new Uint8Array(1));
+    await transport.flush();
+    await house.transport.flush();
+    t.deepEqual(new Set(said), new Set(expected.map((name) => all[name])), user);
+    t.is(complaints.length, Object.keys(all).length - expected.length, user);
+    await transport.close();
+  }
+  const hears = {
+    host: ["device", "frames"],
+    admin: ["event", "houseEvent"],
+    metrics: ["event", "houseEvent"],
+    ada: ["event"],
+    board: ["event"],
+    bob: [],
+  } as const;
+  const root = house.transport;
+  for (const [user, expected] of Object.entries(hears)) {
+    const { transport } = await place.dial(user as keyof typeof hears);
+    const heard: string[] = [];
+    for (const subject of [...Object.values(all), "osiris.>", ">"]) {
+      transport.subscribe(subject, (frame) => heard.push(frame.subject));
+    }
+    await transport.flush();
+    for (const subject of Object.values(all)) root.publish(subject, new Uint8Array(1));
+    await root.flush();
+    await transport.flush();
+    t.deepEqual(new Set(heard), new Set(expected.map((name) => all[name])), user);
+    await transport.close();
+  }
+});
+
+test("a tenant has as many connections as it may, and nobody comes in unnamed", async (t) => {
+  const place = await placeOf(t);
+  if (place === undefined) return;
+  for (let connections = 0; connections < 3; connections++) await place.dial("ada");
+  await t.throwsAsync(place.dial("board"));
+  await place.dial("bob");
+  const servers = place.url;
+  await t.throwsAsync(connectNats({ servers, name: "nobody", deadlineMs: 500 }), {
+    code: "TRANSPORT_LOST",
+  });
+});
+
+test("written again, users keep their secrets, which only their owner may read", async (t) => {
+  const directory = directoryOf(t);
+  const flags = ["nats-config", "--tenants", "tenants.yaml", "--json"];
+  const secure = [
+    ...["--listen", "0.0.0.0:4222", "--monitor", "127.0.0.1:0", "--jetstream", "store"],
+    ...["--tls-cert", pem("server"), "--tls-key", pem("server-key")],
+    ...["--tls-ca", pem("ca"), "--tls-verify"],
+  ];
+  interface Report {
+    readonly file: string;
+    readonly secrets: readonly { user: string; tenant?: string; file: string }[];
+    readonly notice?: string;
+  }
+  const report = async (more: readonly string[]) => {
+    const { code, stdout, stderr } = await runCli([...flags, ...more], directory);
+    t.is(code, 0, stderr);
+    return JSON.parse(stdout) as Report;
+  };
+  const first = await report(["--listen", "0.0.0.0:4222"]);
+  t.regex(first.notice ?? "", /without TLS/);
+  const read = (file: string) => statSync(join(directory, file));
+  const before = first.secrets.map(({ file }) => read(file).mtimeMs);
+  const second = await report(secure);
+  t.is(second.notice, undefined);
+  t.deepEqual(
+    second.secrets.map(({ file }) => read(file).mtimeMs),
+    before,
+  );
+  for (const file of [second.file, ...second.secrets.map((secret) => secret.file)]) {
+    t.is(read(file).mode & 0o777, 0o600, file);
+  }
+  const users = second.secrets.map(({ user, tenant }) => [tenant, user]);
+  t.deepEqual(users.slice(4), [
+    ["acme", "ada"],
+    ["acme", "board"],
+  ]);
+  if (hasNatsServer()) t.deepEqual(await checkNatsConfig(join(directory, second.file)), 0);
+
+  writeFileSync(join(directory, "nats", "root.nk"), "nothing\n");
+  const broken = await runCli(flags, directory);
+  t.is(broken.code, 2);
+  t.regex(broken.stderr, /root\.nk to hold the seed of a user's nkey/);
+  const half = await runCli(["nats-config", "--tls-cert", pem("server")], directory);
+  t.is(half.code, 2);
+  t.regex(half.stderr, /Expected `--tls-cert` and `--tls-key`/);
+});
+
+test("a file of tenants that is none is refused with all that is wrong", (t) => {
+  const wrong = {
+    "a.b": { users: {} },
+    acme: { users: { ada: { pass: "short", may: "all" } }, connectionsMax: 0 },
+  };
+  const error = t.throws(() => tenantsOf(wrong), { instanceOf: InvalidOptionError });
+  const at = (option: string) => error.problems.some((problem) => problem.option.includes(option));
+  for (const option of ["a.b", "users.ada.pass", "users.ada.may", "connectionsMax"]) {
+    t.true(at(option), `${option}: ${error.message}`);
+  }
+  t.throws(() => tenantsOf({ OSIRIS: { users: {} } }), { message: /named otherwise than OSIRIS/ });
+  const both = { pass: "correct-horse", nkey: `U${"A".repeat(55)}` };
+  t.throws(() => tenantsOf({ a: { users: { b: both } } }), { message: /left out where .* `pass`/ });
+});

@@ -7,7 +7,7 @@
 export { Cluster, type ClusterOptions } from "./actors/cluster.ts";
 export { Host, type HostOptions } from "./actors/joined-host.ts";
 export type { HostRecord } from "./actors/membership.ts";
-export { Client, Run } from "./actors/client.ts";
+export { Client, type LogRecord, Run } from "./actors/client.ts";
 export type { RunLine, RunSummary } from "./actors/job-verbs.ts";
 export { type ConnectionOptions, connect } from "./actors/connect.ts";
 export type {

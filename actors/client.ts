@@ -10,7 +10,13 @@ import type { Transport } from "../src/wire/transport.ts";
 import { type LoadOptions, loadModel } from "../storage/load-model.ts";
 import type { Model } from "../storage/model.ts";
 import type { ClusterReport } from "./inspection.ts";
-import type { JobVerb, ReplyOf, RunLine, RunSummary } from "./job-verbs.ts";
+import {
+  isOverAt,
+  type JobVerb,
+  type ReplyOf,
+  type RunLine,
+  type RunSummary,
+} from "./job-verbs.ts";
 import type { RunEvent, RunResult } from "./run-events.ts";
 import { checkpointDeadlines } from "./serve-jobs.ts";
 
@@ -121,6 +127,9 @@ export class Client {
 
 let serial = 0;
 
+/** A line of a run's log: `time`, `level`, `message`, and what it is about. */
+export type LogRecord = Readonly<Record<string, unknown>>;
+
 /** One execution of a job. */
 export class Run {
   readonly run: string;
@@ -180,6 +189,23 @@ export class Run {
   }
 
   /**
+   * Lines of its log, as its cluster and hosts wrote them: those that are kept, and with `follow`
+   * those to come, until it is over. @throws RemoteError
+   */
+  async *logs(options: { readonly follow?: boolean } = {}): AsyncGenerator<LogRecord, void> {
+    for (let after = "", isOver = false; ; ) {
+      const request = { run: this.run, after, most: 500 };
+      const { lines, next } = await this.#client.request("logs", request);
+      yield* lines;
+      after = next;
+      if (lines.length > 0) continue;
+      if (isOver || options.follow !== true) return;
+      isOver = isOverAt((await this.status()).status); // What it wrote last is still read.
+      if (!isOver) await new Promise<void>((resume) => this.#clock.after(lookMs, resume));
+    }
+  }
+
+  /**
    * Goes on with so many devices after the current step, with the same bits; resolves when the
    * cluster has taken it, and run.scaled tells when it is done. @throws RemoteError: it is over, or
    * there are not so many
@@ -229,6 +255,17 @@ export class Run {
       }
     } finally {
       subscription.unsubscribe();
+    }
+  }
+
+  /** What happened so far, from event `since` on, as far as it is kept. @throws RemoteError */
+  async *past(options: { readonly since?: number } = {}): AsyncGenerator<RunEvent, void> {
+    for (let since = options.since ?? 0; ; ) {
+      const { events } = await this.#client.request("events", { run: this.run, since, most: 500 });
+      yield* events;
+      const last = events.at(-1);
+      if (last === undefined) return;
+      since = last.seq + 1;
     }
   }
 

@@ -81,6 +81,11 @@ const runSummary = runLine.extend({
   stepDeadlineMs: count,
 });
 
+/** Whether nothing more will happen to a run of this status. */
+export function isOverAt(status: RunLine["status"]): boolean {
+  return status === "finished" || status === "failed" || status === "cancelled";
+}
+
 /** One run, as `list` tells of it. */
 export type RunLine = Readonly<z.output<typeof runLine>>;
 

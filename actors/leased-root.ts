@@ -150,18 +150,29 @@ export class LeasedRoot {
     entries: () => Iterable<JournalEntry<RunEvent>>,
   ): RunKeeper {
     const { clock } = this.#options.network;
+    let turn: JournalEntry<RunEvent>[] = [];
     let going: Promise<void> | undefined;
+    const write = () => {
+      if (turn.length > 0) journal.append(turn);
+      turn = [];
+    };
+    const endTurn = () => {
+      write();
+      if (journal.isLong) journal.begin(entries());
+    };
     return {
       keep: (entry) => {
-        if (journal.isLong) journal.begin(entries());
-        journal.append(entry);
-        if (entry.kind === "event" && isEnd(entry.event)) journal.sync();
+        if (turn.push(entry) === 1) clock.after(0, endTurn);
+        if (entry.kind !== "event" || !isEnd(entry.event)) return;
+        write();
+        journal.sync();
       },
       kept: () => {
         going ??= new Promise((resolve, reject) => {
           clock.after(0, () => {
             going = undefined;
             try {
+              write();
               journal.sync();
               this.#leadership.confirm();
               resolve();

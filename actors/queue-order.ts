@@ -35,19 +35,20 @@ export interface QueueMove {
 /** The next thing to do; nothing to be done: empty. Called again until it is. */
 export function nextMove({ records, turns, membership, tenants }: QueueState): QueueMove {
   const running = records.filter(({ run }) => turns.has(run));
-  const waiting = records
-    .filter((record) => !turns.has(record.run) && isWaiting(record))
-    .sort((a, b) => rank(b) - rank(a) || b.job.priority - a.job.priority);
-  for (const record of waiting) {
+  let first: RunRecord | undefined;
+  for (const record of records) {
+    if (turns.has(record.run) || !isWaiting(record)) continue;
+    if (first !== undefined && !isBefore(record, first)) continue;
     if (isKeptBack(record, running, membership, quotaOf(tenants, record.tenant))) continue; // W2
-    const wanted = devicesWanted(record, membership);
-    if (running.length === 0 || membership.devicesFor(record.run) >= wanted) {
-      return { start: record }; // W1
-    }
-    const victims = victimsFor(record, wanted, running, membership);
-    return victims.length === 0 ? {} : { preempt: { victims, for: record } }; // W2
+    first = record;
   }
-  return {};
+  if (first === undefined) return {};
+  const wanted = devicesWanted(first, membership);
+  if (running.length === 0 || membership.devicesFor(first.run) >= wanted) {
+    return { start: first }; // W1
+  }
+  const victims = victimsFor(first, wanted, running, membership);
+  return victims.length === 0 ? {} : { preempt: { victims, for: first } }; // W2
 }
 
 /** Devices that a run waits for before it starts. */
@@ -64,9 +65,11 @@ function isWaiting({ status, isPauseAsked }: RunRecord): boolean {
   return (status === "queued" || status === "running") && !isPauseAsked;
 }
 
-/** Those that were interrupted are as good as running. */
-function rank({ status }: RunRecord): number {
-  return status === "running" ? 1 : 0;
+/** Whether a run comes before one that was submitted earlier. */
+function isBefore(record: RunRecord, earlier: RunRecord): boolean {
+  // Those that were interrupted are as good as running.
+  const [isOn, wasOn] = [record.status === "running", earlier.status === "running"];
+  return isOn === wasOn ? record.job.priority > earlier.job.priority : isOn;
 }
 
 function isKeptBack(

@@ -10,6 +10,8 @@ import { type PublishEvent, type RunKeeper, RunRecord } from "./run-record.ts";
 
 /** Runs remembered after they are over. */
 const finishedMax = 1000;
+/** Submissions after which it is looked who is to be forgotten. */
+const forgetEvery = 64;
 
 /** For a root whose runs end with it. */
 const keptNowhere: RunKeeper = { keep() {}, kept: async () => {}, forget() {} };
@@ -29,6 +31,7 @@ export class Registry {
   readonly #keeper: RunKeeper;
   readonly #prefix: string;
   #nextRun = 1;
+  #isTelling = false;
 
   /** `prefix` tells this cluster's runs from those of an earlier one on the same broker. */
   constructor(prefix: string, publish: PublishEvent, keeper: RunKeeper = keptNowhere) {
@@ -54,12 +57,12 @@ export class Registry {
    * @throws KeyTakenError where the key belongs to another job
    */
   find(job: JobSpec, { key, tenant }: Submitter): RunRecord | undefined {
-    const text = JSON.stringify(job);
     if (key === undefined) {
+      const text = JSON.stringify(job);
       return this.all().find((one) => !one.isOver && one.tenant === tenant && one.jobText === text);
     }
     const known = this.#records.get(this.#runOfKey.get(ownKey(key, tenant)) ?? "");
-    if (known !== undefined && known.jobText !== text) {
+    if (known !== undefined && known.jobText !== JSON.stringify(job)) {
       throw new KeyTakenError(key, known.run);
     }
     return known;
@@ -117,7 +120,12 @@ export class Registry {
 
   /** In the order of submission. */
   all(): RunRecord[] {
-    return [...this.#records.values()];
+    return [...this.values()];
+  }
+
+  /** The same, one by one. */
+  values(): Iterable<RunRecord> {
+    return this.#records.values();
   }
 
   /** Calls `listen` after every `changed`. */
@@ -126,13 +134,18 @@ export class Registry {
     return () => this.#listeners.delete(listen);
   }
 
-  /** Tells whoever waits for work, or for a cancellation. */
+  /** Tells whoever waits for work, or for a cancellation: once of all that changed in one turn. */
   changed(): void {
-    for (const listen of [...this.#listeners]) listen();
+    if (this.#isTelling) return;
+    this.#isTelling = true;
+    queueMicrotask(() => {
+      this.#isTelling = false;
+      for (const listen of [...this.#listeners]) listen();
+    });
   }
 
   #forget(): void {
-    if (this.#records.size <= finishedMax) return;
+    if (this.#records.size <= finishedMax || this.#nextRun % forgetEvery !== 0) return;
     const over = this.all().filter((record) => record.isOver);
     if (over.length <= finishedMax) return;
     for (const record of over.slice(0, over.length - finishedMax)) {

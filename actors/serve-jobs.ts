@@ -176,10 +176,15 @@ function checkQuota({ input, tenant }: Asked, job: JobSpec): void {
     access.tenants,
     tenant,
   );
-  const waiting = registry.all().filter(({ status }) => status === "queued" || status === "paused");
-  if (waiting.length >= queuedMax) throw new QuotaExceededError(undefined, waitingRuns, queuedMax);
-  const own = waiting.filter((record) => record.tenant === tenant);
-  if (own.length >= ownMax) throw new QuotaExceededError(tenant, waitingRuns, ownMax);
+  let waiting = 0;
+  let own = 0;
+  for (const { status, tenant: of } of registry.values()) {
+    if (status !== "queued" && status !== "paused") continue;
+    waiting++;
+    if (of === tenant) own++;
+  }
+  if (waiting >= queuedMax) throw new QuotaExceededError(undefined, waitingRuns, queuedMax);
+  if (own >= ownMax) throw new QuotaExceededError(tenant, waitingRuns, ownMax);
   const wanted = devicesWanted({ devicesAsked: undefined, job }, membership);
   if (wanted > devicesMax) throw new QuotaExceededError(tenant, "devices", devicesMax);
 }

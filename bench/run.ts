@@ -6,6 +6,7 @@ import { type AllocationBenchOptions, benchAllocation } from "./allocation.bench
 import { configurationNames } from "./configurations.ts";
 import { benchDedup, type DedupBenchOptions } from "./dedup.bench.ts";
 import { benchExchange, type ExchangeBenchOptions } from "./exchange.bench.ts";
+import { benchJobs, type JobsBenchOptions } from "./jobs.bench.ts";
 import { benchKernels, type KernelsBenchOptions } from "./kernels.bench.ts";
 import { benchObservability, type ObservabilityBenchOptions } from "./observability.bench.ts";
 import { benchPeers, type PeersBenchOptions } from "./peers.bench.ts";
@@ -144,6 +145,17 @@ program
   .option("--json", "end with one line for machines", false)
   .action(async (options: ScalingBenchOptions & { json: boolean }) => {
     printReport("scaling", await benchScaling(options), options.json);
+  });
+
+program
+  .command("jobs")
+  .description("how long until a job is acknowledged and kept, over a real nats-server")
+  .option("--clients <count>", "that submit at once", positive, 50)
+  .option("--jobs <count>", "of each of them, one after the other", positive, 40)
+  .option("--pause <ms>", "mean pause of a client between two; 0: none", Number, 100)
+  .option("--json", "end with one line for machines", false)
+  .action(async (options: JobsBenchOptions & { json: boolean }) => {
+    printReport("jobs", await benchJobs(options), options.json);
   });
 
 program

@@ -1,5 +1,5 @@
-// osiris checkpoint list|verify|diff|restore: what lies in a checkpoint directory, whether it is
-// whole, what training changed, and the way back.
+// osiris checkpoint list|verify|diff|restore|now: what lies in a checkpoint directory, whether it
+// is whole, what training changed, and the way back; and a checkpoint of a running run.
 
 import { createInterface } from "node:readline/promises";
 import type { Command } from "commander";
@@ -17,6 +17,7 @@ import {
   verifyCheckpoints,
 } from "../index.ts";
 import { type CommonOptions, withCommon } from "./arguments.ts";
+import { addNow } from "./checkpoint-now.ts";
 import { exitCodes } from "./failure.ts";
 import { aligned, bytes, count, duration, plural } from "./format.ts";
 import { runTask } from "./task-view.ts";
@@ -45,6 +46,7 @@ export function addCheckpoint(program: Command): void {
   addVerify(checkpoint);
   addDiff(checkpoint);
   addRestore(checkpoint);
+  addNow(checkpoint);
 }
 
 function addList(checkpoint: Command): void {

@@ -12,6 +12,8 @@ const wrongCodes = new Set([
   "INPUT_UNUSABLE",
   "CHECKPOINT_MISSING",
   "CHECKPOINT_FOREIGN",
+  "KEY_TAKEN",
+  "RUN_STATE",
   "NOT_REPLAYABLE",
 ]);
 

@@ -13,12 +13,17 @@ import { addCompletion } from "./completion.ts";
 import { addDemo } from "./demo.ts";
 import { addDoctor } from "./doctor.ts";
 import { addEval } from "./eval.ts";
+import { addEvents } from "./events.ts";
 import { exitCodeOf, tellFailure } from "./failure.ts";
 import { addGenerate } from "./generate.ts";
 import { addHost } from "./host.ts";
+import { addLogs } from "./logs.ts";
+import { addLs } from "./ls.ts";
 import { addMetrics } from "./metrics.ts";
 import { addNatsConfig } from "./nats-config.ts";
+import { addPause } from "./pause.ts";
 import { addPlan } from "./plan.ts";
+import { addResume } from "./resume.ts";
 import { addScale } from "./scale.ts";
 import { addSchema } from "./schema.ts";
 import { addStatus } from "./status.ts";
@@ -52,8 +57,13 @@ const commands = [
   addHost,
   addSubmit,
   addSweep,
+  addLs,
   addStatus,
   addTop,
+  addLogs,
+  addEvents,
+  addPause,
+  addResume,
   addCancel,
   addScale,
   addDoctor,

@@ -1,7 +1,7 @@
 // osiris status [RUN]: what a running cluster does.
 
 import type { Command } from "commander";
-import { type ClusterReport, connect, type RunLine, type RunSummary } from "../index.ts";
+import { type ClusterReport, connect, type RunSummary } from "../index.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,
@@ -10,8 +10,8 @@ import {
   withCommon,
 } from "./arguments.ts";
 import { treeLines } from "./cluster-view.ts";
-import { plural } from "./format.ts";
 import { incidentLines } from "./incidents.ts";
+import { tellRuns } from "./ls.ts";
 import { reportOf } from "./report.ts";
 
 interface StatusArguments extends CommonOptions, ConnectionArguments {
@@ -29,7 +29,7 @@ export function addStatus(program: Command): void {
   withCommon(withClient(command), examples).action(async (run, options: StatusArguments) => {
     await using client = await connect(connectionOf(options));
     if (options.tree === true) tellTree(await client.inspect(), options.json === true);
-    else if (run === undefined) tellAll(await client.list(), options.json === true);
+    else if (run === undefined) tellRuns("status", await client.list(), options);
     else tellOne(await client.run(run).status(), options.json === true);
   });
 }
@@ -39,17 +39,6 @@ function tellTree(report: ClusterReport, json: boolean): void {
   const trees = processes.map(({ host, actors }) => ({ host, actors }));
   if (json) console.log(JSON.stringify({ report: "tree", trees, silent }));
   else for (const line of treeLines(report)) console.log(line);
-}
-
-function tellAll(runs: readonly RunLine[], json: boolean): void {
-  if (json) {
-    console.log(JSON.stringify({ report: "status", runs }));
-    return;
-  }
-  console.log(`${plural(runs.length, "run")}`);
-  for (const { run, name, status } of runs) {
-    console.log(`  ${run.padEnd(16)} ${status.padEnd(10)} ${name}`);
-  }
 }
 
 function tellOne(summary: RunSummary, json: boolean): void {

@@ -6,6 +6,7 @@ import {
   type CommonOptions,
   type ConnectionArguments,
   connectionOf,
+  integerFrom,
   withClient,
   withCommon,
 } from "./arguments.ts";
@@ -19,6 +20,8 @@ import { openView } from "./run-view.ts";
 interface SubmitOptions extends CommonOptions, ConnectionArguments {
   readonly follow?: boolean;
   readonly plan?: string;
+  readonly key?: string;
+  readonly priority?: number;
 }
 
 /** Adds the command. */
@@ -28,6 +31,8 @@ export function addSubmit(program: Command): void {
     .argument("<job>", "job file; relative paths in it are relative to the cluster's directory")
     .description("hand a job to a running cluster (`osiris up`)")
     .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
+    .option("--key <KEY>", "submitted again under the same key, it is the same run")
+    .option("--priority <N>", "as the job's `priority`: the higher goes first", integerFrom(-100))
     .option("--follow", "stay until the run is over; Ctrl-C leaves it running");
   withCommon(withClient(command), [
     "submit job.yaml",
@@ -38,9 +43,11 @@ export function addSubmit(program: Command): void {
 }
 
 async function submit(path: string, options: SubmitOptions): Promise<number> {
-  const job = await loadJob(path, { plan: options.plan });
+  const { plan, key, priority } = options;
+  const loaded = await loadJob(path, { plan });
+  const job = priority === undefined ? loaded : { ...loaded, priority };
   await using client = await connect(connectionOf(options));
-  const run = await client.submit(job);
+  const run = await client.submit(job, key === undefined ? {} : { key });
   if (options.follow !== true) {
     if (options.json === true) console.log(JSON.stringify({ report: "submit", run: run.run }));
     else

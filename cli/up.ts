@@ -26,6 +26,7 @@ interface UpOptions extends CommonOptions, CredentialArguments, ObservingArgumen
   readonly cluster: string;
   readonly nats?: string;
   readonly lease?: string;
+  readonly state?: string;
   readonly dataRoot?: string;
   readonly checkpointRoot?: string;
   readonly tenants?: string;
@@ -52,11 +53,12 @@ export function addUp(program: Command): void {
     .option("--data-root <DIR>", "read data of jobs in it and nowhere else")
     .option("--checkpoint-root <DIR>", "keep checkpoints of jobs in it and nowhere else")
     .option("--tenants <FILE>", "who shares it, as for `osiris nats-config`: how much each may ask")
+    .option("--state <DIR>", "keep the queue here: its runs go on when it is started again")
     .option("--lease <DIR>", "lead, or stand by until whoever leads is gone; seen by all of them")
     .option("--cluster <NAME>", "its name", "c1");
   withCommon(withObserving(withCredentials(command)), [
     "up",
-    "up --devices 8 --port 4333",
+    "up --devices 8 --port 4333 --state runs",
     "up --nats nats://10.0.0.5:4222 --nkey nats/root.nk",
     "up --devices 0 --min-devices 8      # of hosts only: osiris host",
     "up --nats nats://10.0.0.5:4222 --nkey nats/root.nk --lease /shared/osiris   # on two machines",
@@ -64,7 +66,7 @@ export function addUp(program: Command): void {
 }
 
 async function up(options: UpOptions): Promise<void> {
-  const { devices, minDevices, cluster: name, nats, port, lease } = options;
+  const { devices, minDevices, cluster: name, nats, port, lease, state } = options;
   const roots = { data: options.dataRoot, checkpoints: options.checkpointRoot };
   const tenants = readTenants(options.tenants);
   if (lease !== undefined && nats === undefined) throw leaseNeedsBroker();
@@ -81,6 +83,7 @@ async function up(options: UpOptions): Promise<void> {
     roots,
     tenants,
     ...(lease === undefined ? {} : { lease: { directory: lease } }),
+    ...(state === undefined ? {} : { state: { directory: state } }),
     onStandby: (leader) => say(`Standing by: ${leader} leads cluster ${name}.`),
     name,
     nats: url,
@@ -91,14 +94,16 @@ async function up(options: UpOptions): Promise<void> {
   const brokerPid = broker?.pid;
   tellUp({ url, tokenFile: kept?.path, name, devices, brokerPid, json: options.json === true });
   if (cluster.notice !== undefined) say(cluster.notice);
-  if (lease !== undefined) void cluster.leading.then(() => tellLeading(name, options));
+  if (lease !== undefined || state !== undefined)
+    void cluster.leading.then(() => tellLeading(name, options));
   try {
     await Promise.race([interrupted, cluster.lost]);
   } finally {
     tellRefused(cluster.refused, options);
   }
-  // Under a lease whoever leads next goes on with them.
-  if (lease === undefined) await stopRuns(cluster, say);
+  // Under a lease whoever leads next goes on with them, and from `state` this cluster itself.
+  if (state !== undefined) await saveRuns(cluster, say);
+  else if (lease === undefined) await stopRuns(cluster, say);
 }
 
 function tellUp(up: {
@@ -154,6 +159,13 @@ function tellRefused({ messages, writes }: Cluster["refused"], { json }: UpOptio
 function hostsLine(hosts: readonly HostRecord[]): string {
   const names = hosts.map(({ host, devices }) => `host:${host} (${plural(devices, "device")})`);
   return `Hosts: ${names.length === 0 ? "none" : names.join(", ")}`;
+}
+
+/** Every run that has devices gets its checkpoint, from which it goes on at the next start. */
+async function saveRuns(cluster: Cluster, say: (line: string) => void): Promise<void> {
+  const running = (await cluster.list()).filter(({ status }) => status === "running");
+  if (running.length > 0) say(`Saving ${plural(running.length, "run")}, to go on later ...`);
+  await Promise.allSettled(running.map(({ run }) => cluster.client.run(run).checkpoint()));
 }
 
 /** Every run gets its checkpoint, from which it can go on. */

@@ -1,7 +1,9 @@
 // Embedding bags, backward: rows take their gradients, included once for each instruction set.
 
-/// How many lookups ahead of the row at work: its gradients and state take miss buffers too.
-constexpr int64_t updateAhead = 32;
+/// How many lookups ahead of the row at work rows are asked for: into the second cache, as `pool`
+/// does. Rows that are written are asked for once more when they are close, into the first: a row's
+/// work fills the window of instructions in flight, and must not wait for the second cache in it.
+constexpr int64_t updateAhead = 48, updateClose = 16;
 
 /// Asks ahead for what the lookups of a table will need: gradients, and what there is of the row.
 template <bool weighted>
@@ -18,86 +20,121 @@ INLINE void askForRows(const Table& t, const Gradients<weighted>& g, int64_t& as
   }
 }
 
-/// The means of squares of as many gradients as a vector has lanes, each as `meanOfSquares` has it.
+/// As many rows as a vector has lanes, and what they take.
 template <int vectors>
-INLINE Vec meansOfSquares(const float* const (&gradients)[lanes]) {
-  constexpr int most = 32 / lanes, some = vectors < most ? vectors : most;
-  Vec sum = zero();
-  for (int first = 0; first < vectors; first += some) {
-    Vec squares[lanes];
-    UNROLL for (int r = 0; r < lanes; r++) {
-      Vec d[some];
-      for (int v = 0; v < some; v++) d[v] = load(gradients[r] + (first + v) * lanes);
-      squares[r] = vectorOfSquares(d);
+struct RowGroup {
+  /// Quanta of 32 columns of a row.
+  static constexpr int most = 32 / lanes, some = vectors < most ? vectors : most;
+  static constexpr int quanta = vectors / some;
+
+  int64_t n = 0;
+  int64_t rows[lanes];
+  const float* d[lanes];  // a row's gradient
+  float* folded;          // (lanes,D), for those that are sums
+  Vec squares[quanta][lanes];
+  float rates[lanes];
+
+  /// Squares of row r's gradient, their lanes not yet added up.
+  __attribute__((always_inline)) void square(int r) {
+    for (int q = 0; q < quanta; q++) {
+      Vec v[some];
+      for (int i = 0; i < some; i++) v[i] = load(d[r] + (q * some + i) * lanes);
+      squares[q][r] = vectorOfSquares(v);
     }
-    sum = add(sum, sumsOfLanes(squares));
   }
-  return div(sum, broadcast(static_cast<float>(vectors * lanes)));
-}
+
+  /// Their means, each as `meanOfSquares` has it.
+  __attribute__((always_inline)) Vec means() const {
+    Vec sum = zero();
+    for (int q = 0; q < quanta; q++) sum = add(sum, sumsOfLanes(squares[q]));
+    return div(sum, broadcast(static_cast<float>(vectors * lanes)));
+  }
+};
 
 /// SGD or row-wise Adagrad, without decay, on float32 rows of so many vectors: what `foldRow` and
-/// `applyRow` do, in groups of rows whose rates are one vector. Asks for one row at every row, as
-/// `pool` does. What the loop needs is copied out of reach of the stores in it.
+/// `applyRow` do, in groups of rows whose rates are one vector. A group's rows change while the
+/// next one's squares are taken: one row is asked for, one squared and one written in every turn,
+/// so that memory always has something to do and nothing waits for a root. What the loop needs is
+/// copied out of reach of the stores in it.
 template <int vectors, bool adagrad, bool weighted>
 [[gnu::noinline]] static void updatePlain(const Table& table, const Gradients<weighted>& gradients,
                                           int64_t first, const float* mean, Finite& finite) {
   const Table t = table;
   const Gradients<weighted> g = gradients;
   const bool summed = weighted || g.mean;
-  float* const folded = scratches().gradient.take<float>(lanes * g.dim);
-  int64_t asked = 0;
+  RowGroup<vectors> groups[2];
+  float* const folded = scratches().gradient.take<float>(2 * lanes * g.dim);
+  groups[0].folded = folded;
+  groups[1].folded = folded + lanes * g.dim;
+  int64_t asked = 0, from = 0;
+  const int64_t bytes = vectors * lanes * sizeof(float);
   const auto ask = [&]() INLINE_LAMBDA {
-    if (asked == g.count) return;
-    const int64_t row = rowOf(g.lookups[asked]);
-    prefetch(g.d + g.sampleOf(asked) * g.columns, vectors * lanes * sizeof(float));
-    prefetch(t.weights + row * vectors * lanes, vectors * lanes * sizeof(float));
-    if (adagrad) prefetch(t.state + row, 1);
-    prefetch(t.touched + row, 1);
+    if (asked < g.count) {
+      const int64_t row = rowOf(g.lookups[asked]);
+      prefetch(g.d + g.sampleOf(asked) * g.columns, bytes);
+      prefetch(t.weights + row * vectors * lanes, bytes);
+      if (adagrad) prefetch(t.state + row, 1);
+      prefetch(t.touched + row, 1);
+    }
+    const int64_t close = asked - updateAhead + updateClose;
+    if (close >= 0 && close < g.count) {
+      prefetchClose(t.weights + rowOf(g.lookups[close]) * vectors * lanes, bytes);
+    }
     asked++;
   };
+  const auto take = [&](RowGroup<vectors>& group, int r) INLINE_LAMBDA {
+    const int64_t row = rowOf(g.lookups[from]);
+    int64_t to = from + 1;
+    while (to < g.count && rowOf(g.lookups[to]) == row) to++;
+    group.rows[r] = row;
+    group.d[r] = g.d + g.sampleOf(from) * g.columns;
+    if (__builtin_expect(summed || to > from + 1, 0)) {
+      group.d[r] = group.folded + r * g.dim;
+      std::memcpy(group.folded + r * g.dim, foldRow(g, first, from, to), g.dim * sizeof(float));
+    }
+    if (adagrad && mean == nullptr) group.square(r);
+    from = to;
+  };
   Finite seen;
-  for (int64_t from = 0; from < g.count;) {
-    while (asked < from + updateAhead && asked < g.count) ask();
-    int64_t rows[lanes], n = 0;
-    const float* d[lanes];
-    for (; n < lanes && from < g.count; n++) {
-      const int64_t row = rowOf(g.lookups[from]);
-      int64_t to = from + 1;
-      while (to < g.count && rowOf(g.lookups[to]) == row) to++;
-      rows[n] = row;
-      d[n] = g.d + g.sampleOf(from) * g.columns;
-      if (__builtin_expect(summed || to > from + 1, 0)) {
-        d[n] = folded + n * g.dim;
-        std::memcpy(folded + n * g.dim, foldRow(g, first, from, to), g.dim * sizeof(float));
-      }
-      from = to;
+  const auto rate = [&](RowGroup<vectors>& group) INLINE_LAMBDA {
+    float state[lanes];
+    for (int64_t i = 0; i < group.n; i++) state[i] = t.state[group.rows[i]];
+    const Vec means = mean != nullptr ? loadSome(mean, group.n) : group.means();
+    const Vec sums = add(loadSome(state, group.n), means);
+    seen.look(sums);
+    store(state, sums);
+    for (int64_t i = 0; i < group.n; i++) t.state[group.rows[i]] = state[i];
+    store(group.rates, div(broadcast(t.rule.rate), add(root(sums), broadcast(t.rule.epsilon))));
+    if (mean != nullptr) mean += group.n;
+  };
+  const auto change = [&](const RowGroup<vectors>& group, int r) INLINE_LAMBDA {
+    float* w = t.weights + group.rows[r] * vectors * lanes;
+    const Vec rate = broadcast(adagrad ? group.rates[r] : t.rule.rate);
+    UNROLL for (int v = 0; v < vectors; v++) {
+      // A gradient that was not summed may hold a -0.
+      const Vec share = add(zero(), load(group.d[r] + v * lanes));
+      const Vec changed = fnma(rate, share, load(w + v * lanes));
+      seen.look(changed);
+      store(w + v * lanes, changed);
     }
-    float rates[lanes];
-    store(rates, broadcast(t.rule.rate));
-    if (adagrad) {
-      float state[lanes];
-      for (int64_t i = 0; i < n; i++) state[i] = t.state[rows[i]];
-      for (int64_t i = n; i < lanes; i++) d[i] = d[0];
-      const Vec means = mean != nullptr ? loadSome(mean, n) : meansOfSquares<vectors>(d);
-      const Vec sums = add(loadSome(state, n), means);
-      seen.look(sums);
-      store(state, sums);
-      for (int64_t i = 0; i < n; i++) t.state[rows[i]] = state[i];
-      store(rates, div(broadcast(t.rule.rate), add(root(sums), broadcast(t.rule.epsilon))));
-      if (mean != nullptr) mean += n;
-    }
-    for (int64_t i = 0; i < n; i++) {
+    t.touched[group.rows[r]] = 1;
+  };
+  for (int turn = 0; from < g.count || groups[1 - turn % 2].n > 0; turn++) {
+    RowGroup<vectors>&now = groups[turn % 2], &before = groups[1 - turn % 2];
+    while (asked < from + updateAhead) ask();
+    now.n = 0;
+    for (int r = 0; r < lanes; r++) {
       ask();
-      float* w = t.weights + rows[i] * vectors * lanes;
-      UNROLL for (int v = 0; v < vectors; v++) {
-        // A gradient that was not summed may hold a -0.
-        const Vec share = add(zero(), load(d[i] + v * lanes));
-        const Vec changed = fnma(broadcast(rates[i]), share, load(w + v * lanes));
-        seen.look(changed);
-        store(w + v * lanes, changed);
+      if (from < g.count) {
+        take(now, r);
+        now.n++;
+      } else if (adagrad && mean == nullptr) {
+        for (auto& squares : now.squares) squares[r] = zero();
       }
-      t.touched[rows[i]] = 1;
+      if (r < before.n) change(before, r);
     }
+    if (adagrad && now.n > 0) rate(now);
+    before.n = 0;
   }
   finite = seen;
 }

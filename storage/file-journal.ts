@@ -63,9 +63,9 @@ export class FileJournal<Event> implements RunJournal<Event> {
     return this.#end > 2 * this.#begunBytes + grownBytesMax;
   }
 
-  append(entry: JournalEntry<Event>): void {
+  append(entries: readonly JournalEntry<Event>[]): void {
     if (this.#file === undefined) return;
-    const bytes = new TextEncoder().encode(sealed(entry));
+    const bytes = new TextEncoder().encode(entries.map(sealed).join(""));
     this.#file.write(bytes, this.#end);
     this.#end += bytes.length;
   }

@@ -77,8 +77,11 @@ class RocksJournal<Event> implements RunJournal<Event> {
     });
   }
 
-  append(entry: JournalEntry<Event>): void {
-    if (this.#isOpen) this.#write(false, (batch) => this.#put(batch, entry));
+  append(entries: readonly JournalEntry<Event>[]): void {
+    if (!this.#isOpen) return;
+    this.#write(false, (batch) => {
+      for (const entry of entries) this.#put(batch, entry);
+    });
   }
 
   sync(): void {

@@ -34,8 +34,8 @@ export interface RunJournal<Event> {
   readFormer(): { readonly entries: JournalEntry<Event>[]; readonly damaged: number };
   /** Begins anew with these, and removes what was before. On disk on return. */
   begin(entries: Iterable<JournalEntry<Event>>): void;
-  /** Adds an entry, which survives the process. */
-  append(entry: JournalEntry<Event>): void;
+  /** Adds entries, which then survive the process. */
+  append(entries: readonly JournalEntry<Event>[]): void;
   /** Returns once all that was added survives the machine. R2 */
   sync(): void;
   /** Drops all entries of a run; at once, or when it begins anew. */

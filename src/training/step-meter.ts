@@ -193,14 +193,16 @@ export function timesBetween(
   const waits = sums.subarray(waitsFirst, tiersFirst);
   if (steps === 0 || micros === 0) return undefined;
   const waited = waits.reduce((sum, wait) => sum + wait, 0);
-  const shareOf = (part: number) => Math.min(1, Math.max(0, part / micros));
+  // A sample may fall between two words of one step: waits count, and the whole not yet.
+  const whole = Math.max(micros, waited + input);
+  const shareOf = (part: number) => part / whole;
   return {
     steps: steps / devices,
     stepMs: micros / steps / 1000,
     readMs: batches === 0 ? 0 : readMicros / batches / 1000,
     batchesThere: there / steps,
     shares: {
-      computing: shareOf(micros - waited - input),
+      computing: shareOf(whole - waited - input),
       sendingIds: shareOf(input),
       ...(Object.fromEntries(
         waitedFor.map((what, at) => [what, shareOf(waits[at] ?? 0)]),

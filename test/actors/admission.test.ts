@@ -142,6 +142,14 @@ test("over the wire: a limit, a root and code are refused by their names", async
     t.like(answer.json(), { error: { code: "INVALID_OPTION" } });
   }
   t.false(existsSync(proof));
+  const wrongJob = async (sent: object) => {
+    const answer = await raw.request("osiris.c1.jobs.submit", JSON.stringify({ job: sent }));
+    return answer.json<{ error: { code: string; problems?: readonly unknown[] } }>().error;
+  };
+  const many = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`option${i}`, i]));
+  t.is((await wrongJob(many)).problems?.length, 100);
+  // Its answer would name the option, three times: no frame carries that.
+  t.is((await wrongJob({ ["x".repeat(900_000)]: 1 })).code, "FRAME_TOO_LARGE");
   await raw.close();
   await run.cancel();
 });

@@ -174,3 +174,47 @@ test.serial(
     t.true(await falls(url));
   },
 );
+
+test.serial(
+  "a cluster with `--state` is killed and started again: its runs are there, and steered",
+  async (t) => {
+    const directory = directoryOf(t);
+    writeJob(directory, "long", 400_000);
+    const up = async () => {
+      const args = ["up", "--port", "0", "--state", "state", "--json"];
+      const cluster = startCli(args, directory);
+      t.teardown(() => cluster.kill("SIGKILL"));
+      const { url } = JSON.parse(await cluster.line((line) => line.includes('"up"'))) as Up;
+      await cluster.line((line) => line.includes('"leading"'));
+      return { cluster, at: ["--nats", url] };
+    };
+    const before = await up();
+    const submit = ["submit", "long.json", "--key", "k", "--priority", "3", "--json"];
+    const { run } = lastJson<{ run: string }>(await runCli([...submit, ...before.at], directory));
+    before.cluster.kill("SIGKILL");
+    await before.cluster.ended;
+
+    const { cluster, at } = await up();
+    const again = await runCli([...submit, ...at], directory);
+    t.is(lastJson<{ run: string }>(again).run, run, "the same key is the same run");
+    const events = startCli(["events", run, "-f", ...at, "--json"], directory);
+    await events.line((line) => line.includes('"run.progress"'));
+    const saved = await runCli(["checkpoint", "now", run, ...at, "--json"], directory);
+    t.like(lastJson(saved), { report: "checkpoint.now", run }, saved.stderr);
+    t.is((await runCli(["pause", run, ...at], directory)).code, 0);
+    await events.line((line) => line.includes('"run.paused"'));
+    const listed = await runCli(["ls", ...at], directory);
+    t.regex(listed.stdout, /RUN +STATUS +PRIORITY +STEP +DONE +TENANT +NAME/);
+    t.regex(listed.stdout, new RegExp(`${run} +paused +3 `));
+    const wrong = await runCli(["checkpoint", "now", run, ...at], directory);
+    t.is(wrong.code, 2);
+    t.regex(wrong.stderr, /expected it to be running, it is paused/);
+    t.is((await runCli(["resume", run, ...at], directory)).code, 0);
+    await events.line((line) => line.includes('"run.resumed"'));
+    const logs = await runCli(["logs", run, ...at, "--json"], directory);
+    t.true(logs.stdout.includes(run), logs.stderr);
+    cluster.kill("SIGINT");
+    const { code, stdout } = await cluster.ended;
+    t.is(code, 0, stdout);
+  },
+);

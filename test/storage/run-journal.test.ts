@@ -30,14 +30,15 @@ for (const kind of ["file", "rocksdb"] as const) {
     t.deepEqual(first.readFormer(), { entries: [], damaged: 0 });
     first.begin([]);
     const entries = [run("b"), run("a"), event("a", "x"), event("a", "y")];
-    for (const entry of entries) first.append(entry);
+    first.append(entries.slice(0, 1));
+    first.append(entries.slice(1));
     first.sync();
     await first.close();
     const second = await open(3);
     const former = second.readFormer();
     t.deepEqual(former, { entries, damaged: 0 });
     second.begin(former.entries);
-    second.append({ kind: "wish", run: "a", cancel: true });
+    second.append([{ kind: "wish", run: "a", cancel: true }]);
     await second.close();
     const third = await open(4);
     const all = [...entries, { kind: "wish", run: "a", cancel: true }];
@@ -50,7 +51,7 @@ for (const kind of ["file", "rocksdb"] as const) {
     const first = await open(1);
     first.begin([run("a"), run("b"), event("a", "x"), event("b", "y")]);
     first.forget("a");
-    first.append(event("b", "z"));
+    first.append([event("b", "z")]);
     await first.close();
     const second = await open(2);
     const left = second.readFormer().entries.filter((entry) => entry.run !== "a");
@@ -85,7 +86,7 @@ test("what a leader still writes that is none any more, nobody reads", async (t)
   first.begin([run("a")]);
   const second = await fileJournal(disk, 3);
   second.begin(second.readFormer().entries);
-  first.append(run("lost"));
+  first.append([run("lost")]);
   t.deepEqual((await fileJournal(disk, 4)).readFormer().entries, [run("a")]);
   t.deepEqual(disk.list("/lease/runs"), ["00000003.jsonl"]);
 });
@@ -94,7 +95,7 @@ test("a torn last line is none; a damaged one before it is told", async (t) => {
   const disk = new SimulatedDisk();
   const journal = await fileJournal(disk, 1);
   journal.begin([run("a"), run("b")]);
-  journal.append(event("a", "x"));
+  journal.append([event("a", "x")]);
   const file = disk.open("/lease/runs/00000001.jsonl", "update");
   const last = file.size() - 3;
   file.truncate(last);
@@ -114,13 +115,13 @@ test("after a power cut at any moment, what was synced is there, and nothing tha
     try {
       const first = await fileJournal(disk, 1);
       first.begin([]);
-      for (const entry of written.slice(0, 3)) first.append(entry);
+      first.append(written.slice(0, 3));
       first.sync();
       synced.push(...written.slice(0, 3));
       const second = await fileJournal(disk, 2);
       second.begin(second.readFormer().entries);
       for (const entry of written.slice(3)) {
-        second.append(entry);
+        second.append([entry]);
         second.sync();
         synced.push(entry);
       }

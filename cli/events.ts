@@ -1,0 +1,41 @@
+// osiris events RUN: what happened to a run, from any number on, as JSON.
+
+import type { Command } from "commander";
+import { connect } from "../index.ts";
+import {
+  type CommonOptions,
+  type ConnectionArguments,
+  connectionOf,
+  integerFrom,
+  withClient,
+  withCommon,
+} from "./arguments.ts";
+import { openView } from "./run-view.ts";
+
+interface EventsOptions extends CommonOptions, ConnectionArguments {
+  readonly since: number;
+  readonly follow?: boolean;
+}
+
+/** Adds the command. */
+export function addEvents(program: Command): void {
+  const command = program
+    .command("events")
+    .argument("<run>", "the run, as `osiris ls` lists it")
+    .description("tell what happened to a run, from any event on")
+    .option("--since <N>", "from the event of this number on", integerFrom(0), 0)
+    .option("-f, --follow", "and what is to come, until it is over");
+  withCommon(withClient(command), ["events r12-1", "events r12-1 --since 40 -f --json"]).action(
+    async (name: string, options: EventsOptions) => {
+      await using client = await connect(connectionOf(options));
+      const run = client.run(name);
+      const view = openView({ json: options.json === true });
+      try {
+        const events = options.follow === true ? run.events(options) : run.past(options);
+        for await (const event of events) view.show(event);
+      } finally {
+        view.close();
+      }
+    },
+  );
+}

@@ -125,10 +125,14 @@ export class LeasedRoot {
         if (isOwn && event.error.code === "GENERATION_FENCED") this.#refused++;
         publish(network, event, tenant);
       },
-      this.#keeperOf(journal, () => registry.entries()),
+      this.#keeperOf(
+        journal,
+        () => registry.entries(),
+        (error) => tell("journal", error, "writing it"),
+      ),
     );
-    const tell = (offender: string, error: unknown) => {
-      const where = { offender, supervisor: "lease", context: "taking up its runs" };
+    const tell = (offender: string, error: unknown, context = "taking up its runs") => {
+      const where = { offender, supervisor: "lease", context };
       options.onIncident({ ...where, reason: recordError(error) });
     };
     const { entries, damaged } = journal.readFormer();
@@ -143,13 +147,17 @@ export class LeasedRoot {
 
   /**
    * What is kept in one turn comes to the disk in one go, and is then held against whoever may lead
-   * by now. O3
+   * by now. O3. What the disk refuses is told once, and tried again until it takes it; whoever has
+   * to know that something is kept (`kept`, the end of a run) is told that it is not.
    */
   #keeperOf(
     journal: RunJournal<RunEvent>,
     entries: () => Iterable<JournalEntry<RunEvent>>,
+    onRefused: (error: unknown) => void,
   ): RunKeeper {
     const { clock } = this.#options.network;
+    const retryMs = this.#options.leaseMs / 5;
+    let isRefused = false;
     let turn: JournalEntry<RunEvent>[] = [];
     let going: Promise<void> | undefined;
     const write = () => {
@@ -157,8 +165,15 @@ export class LeasedRoot {
       turn = [];
     };
     const endTurn = () => {
-      write();
-      if (journal.isLong) journal.begin(entries());
+      try {
+        write();
+        if (journal.isLong) journal.begin(entries());
+        isRefused = false;
+      } catch (error) {
+        if (!isRefused) onRefused(error);
+        isRefused = true;
+        clock.after(retryMs, endTurn);
+      }
     };
     return {
       keep: (entry) => {

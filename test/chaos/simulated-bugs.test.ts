@@ -90,6 +90,22 @@ const found: readonly Found[] = [
       faults: [],
     },
   },
+  {
+    what: "a full disk under the journal of runs, written between two events, ended the root",
+    scenario: {
+      seed: 61,
+      job: 1,
+      shape: {
+        devices: [3],
+        speed: { turnMs: 1.0475184420428725, startMs: 101.3352811643947 },
+        delayMs: [0, 0.08546967749610403],
+        drift: 0.0032936962622879045,
+        leaseMs: 764.5331802420385,
+      },
+      calmMs: 1427.4682497543795,
+      faults: [{ kind: "disk.full", atMs: 325.2848355625676, forMs: 1253.77614253623 }],
+    },
+  },
 ];
 
 for (const { what, scenario } of found) {

@@ -226,8 +226,9 @@ export class Cluster implements AsyncDisposable {
     const credentials = { token, user, pass, nkey, creds, tls };
     const watched = { log, tracing: options.tracing };
     const observer = await openObserver(watched, [token, user, pass], tellIncident);
+    let network: Network | undefined;
     try {
-      const network = await openNetwork({
+      network = await openNetwork({
         connection: { servers: broker?.url ?? options.nats ?? "", ...credentials },
         cluster: name,
         faultsAllowed,
@@ -242,7 +243,9 @@ export class Cluster implements AsyncDisposable {
       const told = { observer, onHosts, onStandby };
       return new Cluster({ options, broker, network, register, launcher, ...told });
     } catch (error) {
+      await network?.transport.close();
       await broker?.close();
+      await observer.close();
       throw error;
     }
   }

@@ -139,6 +139,9 @@ export class Host implements AsyncDisposable {
         const reason = recordError(error);
         observer.incident({ offender, supervisor: "process", context: "running", reason });
       },
+    }).catch(async (error) => {
+      await observer.close();
+      throw error;
     });
     return new Host({ observer, network, devices, launcher, onHost });
   }

@@ -32,15 +32,18 @@ export async function openLeaseRegister(
     key: cluster,
     timeoutMs: leaseMs / 2,
   });
-  // Files that are older than the choice are the lease.
-  const isOld = new LeaseDirectory(disk, directory).newest() > 0;
-  const found = register === undefined || isOld ? "files" : "nats";
-  const place = settle(disk, join(directory, "kept-in"), found);
-  if (place === "files") {
+  try {
+    // Files that are older than the choice are the lease.
+    const isOld = new LeaseDirectory(disk, directory).newest() > 0;
+    const found = register === undefined || isOld ? "files" : "nats";
+    const place = settle(disk, join(directory, "kept-in"), found);
+    if (place === "nats" && register !== undefined) return register;
     await register?.close();
-    return undefined;
+    if (place === "files") return undefined;
+  } catch (error) {
+    await register?.close();
+    throw error;
   }
-  if (register !== undefined) return register;
   const message =
     `The lease in ${directory} is kept in NATS, and ${connection.servers} has no JetStream: ` +
     "start that server with -js, or give a lease of its own directory";

@@ -100,11 +100,15 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
     plan[s].packed = packed;
     packed += Format::packed(slices.bounds[s + 1] - slices.bounds[s]);
   }
-  float* packedB = scratches().batch.take<float>(packed * blockColumns);
+  // Few outputs use what packing would copy only once or twice: they take it where it lies.
+  const bool isPacked = Format::together > 1 || outputs > 2 * tileRows || inputs % lanes != 0;
+  const int64_t tiles = (outputs + tileRows - 1) / tileRows;
+  const int64_t height = isPacked ? tileRows : (outputs + tiles - 1) / tiles;
+  float* packedB = scratches().batch.take<float>(isPacked ? packed * blockColumns : 0);
   for (int64_t j0 = 0; j0 < inputs; j0 += blockColumns) {
     const int64_t columns = inputs - j0 < blockColumns ? inputs - j0 : blockColumns;
     const int64_t padded = (columns + tileColumns - 1) / tileColumns * tileColumns;
-    for (int64_t s = 0; s < slices.count; s++) {
+    for (int64_t s = 0; isPacked && s < slices.count; s++) {
       const int64_t begin = slices.bounds[s], end = slices.bounds[s + 1];
       for (int64_t k0 = begin; k0 < end; k0 += blockK) {
         const int64_t depth = end - k0 < blockK ? end - k0 : blockK;
@@ -122,7 +126,14 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
         do {
           const int64_t depth = end - k0 < blockK ? end - k0 : blockK;
           const float* panels = packedB + (p.packed + Format::packed(k0 - begin)) * padded;
-          packA<Format>(packedA, a, i0, rows, k0, depth);
+          const int64_t packedDepth = Format::packed(depth);
+          Panels ofA{dOut + k0 * outputs + i0, outputs, 1, height};
+          Panels ofB{x + k0 * inputs + j0, inputs, tileColumns};
+          if (isPacked) {
+            packA<Format>(packedA, a, i0, rows, k0, depth);
+            ofA = panelsOfA(packedA, a.columnStep == 1);
+            ofB = panelsOfB(panels, packedDepth);
+          }
           k0 += depth;
           t.c = unfinished;
           t.stride = blockColumns;
@@ -135,8 +146,7 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
             t.c = p.last ? dW[p.subtree] + i0 * inputs + j0 : waiting + p.slot * slotSize;
             t.stride = p.last ? inputs : blockColumns;
           }
-          blockTiles<Format>(t, rows, columns, Format::packed(depth), packedA, a.columnStep == 1,
-                             panels);
+          blockTiles<Format>(t, rows, columns, packedDepth, ofA, ofB);
           t.resumed = unfinished;
           t.resumedStride = blockColumns;
         } while (k0 < end);

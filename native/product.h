@@ -76,21 +76,21 @@ struct Float32 {
     out[0] = n == lanes ? load(from) : loadSome(from, n);
   }
 
-  /// acc += A * B over packed k: A(m,k) = a[m*rowA + k*stepA], B(k,:) = b[k*tileColumns ..].
+  /// acc += A * B over packed k: A(m,k) = a[m*rowA + k*stepA], B(k,:) = b[k*stepB ..].
   template <int64_t rowA, int rows, int vectors>
   INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
-                       const float* b, [[maybe_unused]] bool flushed) {
+                       const float* b, int64_t stepB, [[maybe_unused]] bool flushed) {
 #if defined(OSIRIS_AVX512) || defined(OSIRIS_AVX2)
     constexpr unsigned flushes = 0x8040;  // results, and what is taken up
     const unsigned mode = flushed ? _mm_getcsr() : 0;
     if (flushed) _mm_setcsr(mode | flushes);
     pin(acc);
-    chain<rows, vectors, rowA>(acc, k, a, stepA, b, tileColumns);
+    chain<rows, vectors, rowA>(acc, k, a, stepA, b, stepB);
     pin(acc);
     if (flushed) _mm_setcsr(mode);
     pin(acc);
 #else
-    chain<rows, vectors, rowA>(acc, k, a, stepA, b, tileColumns);
+    chain<rows, vectors, rowA>(acc, k, a, stepA, b, stepB);
 #endif
   }
 };
@@ -105,7 +105,7 @@ INLINE void loadRows(Vec (&out)[rows][vectors], const float* from, int64_t strid
 }
 
 template <typename Format, int rows, int vectors, int64_t rowA>
-void tile(const Tile& t, int64_t k, const float* a, int64_t stepA, const float* b) {
+void tile(const Tile& t, int64_t k, const float* a, int64_t stepA, const float* b, int64_t stepB) {
   const int64_t last = t.columns - (vectors - 1) * lanes;
   Vec acc[rows][vectors];
   if (t.resumed != nullptr) loadRows(acc, t.resumed, t.resumedStride, last);
@@ -115,7 +115,7 @@ void tile(const Tile& t, int64_t k, const float* a, int64_t stepA, const float* 
       UNROLL for (int v = 0; v < vectors; v++) acc[m][v] = zero();
     }
   }
-  Format::template multiply<rowA>(acc, k, a, stepA, b, t.flushed);
+  Format::template multiply<rowA>(acc, k, a, stepA, b, stepB, t.flushed);
   for (int64_t i = 0; i < t.leftCount; i++) {
     const float* from = t.lefts[i];
     UNROLL for (int m = 0; m < rows; m++, from += t.leftStride) {
@@ -137,7 +137,7 @@ void tile(const Tile& t, int64_t k, const float* a, int64_t stepA, const float* 
   }
 }
 
-using TileKernel = void (*)(const Tile&, int64_t, const float*, int64_t, const float*);
+using TileKernel = void (*)(const Tile&, int64_t, const float*, int64_t, const float*, int64_t);
 
 template <typename Format, int64_t rowA, int... rows>
 TileKernel pickTile(int64_t m, bool wide, std::integer_sequence<int, rows...>) {
@@ -231,32 +231,48 @@ void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int6
   }
 }
 
-/// All tiles of one block: `t` is its first tile; packed A (m,k) times packed B (k,n), packed k.
+/// Where tiles find an operand's elements, packed or as it is.
+struct Panels {
+  const float* p;
+  int64_t step;  // from one k to the next
+  int64_t next;  // from one panel of B to the next; of A, for each row between
+  int64_t height = tileRows;  // rows of a panel of A
+};
+
+/// Packed A: rows are `stridedK` apart, or a k's rows side by side.
+INLINE Panels panelsOfA(const float* packed, bool rowsContiguous) {
+  return {packed, rowsContiguous ? 1 : tileRows, stridedK};
+}
+
+/// Packed B, of so many packed k.
+INLINE Panels panelsOfB(const float* packed, int64_t k) {
+  return {packed, tileColumns, k * tileColumns};
+}
+
+/// All tiles of one block: `t` is its first tile; A (m,k) times B (k,n), packed k.
 template <typename Format>
-void blockTiles(const Tile& t, int64_t m, int64_t n, int64_t k, const float* packedA,
-                       bool rowsContiguous, const float* packedB) {
+void blockTiles(const Tile& t, int64_t m, int64_t n, int64_t k, const Panels& a, const Panels& b) {
   constexpr std::make_integer_sequence<int, tileRows> all{};
   for (int64_t j = 0; j < n; j += tileColumns) {
     Tile one = t;
     one.flushed = Format::flushed;
     one.columns = n - j < tileColumns ? n - j : tileColumns;
     if (t.bias != nullptr) one.bias = t.bias + j;
-    for (int64_t i = 0; i < m; i += tileRows) {
-      const int64_t rows = m - i < tileRows ? m - i : tileRows;
+    for (int64_t i = 0; i < m; i += a.height) {
+      const int64_t rows = m - i < a.height ? m - i : a.height;
       const bool wide = one.columns > lanes;
-      const TileKernel kernel = rowsContiguous
+      const TileKernel kernel = a.step == 1
                                     ? pickTile<typename Format::Tiles, stridedK>(rows, wide, all)
                                     : pickTile<typename Format::Tiles, 1>(rows, wide, all);
       one.c = t.c + i * t.stride + j;
-      for (int64_t r = i + tileRows; r < i + 2 * tileRows && r < m; r++) {
+      for (int64_t r = i + a.height; r < i + 2 * a.height && r < m; r++) {
         for (int64_t line = 0; line < tileColumns; line += 16) {
           __builtin_prefetch(t.c + r * t.stride + j + line, 0, 2);
         }
       }
       if (t.resumed != nullptr) one.resumed = t.resumed + i * t.resumedStride + j;
       for (int64_t s = 0; s < t.leftCount; s++) one.lefts[s] = t.lefts[s] + i * t.leftStride + j;
-      kernel(one, k, packedA + i * stridedK, rowsContiguous ? 1 : tileRows,
-             packedB + j / tileColumns * k * tileColumns);
+      kernel(one, k, a.p + i * a.next, a.step, b.p + j / tileColumns * b.next, b.step);
     }
   }
 }
@@ -285,8 +301,9 @@ void product(float* c, const Operand& a, const Operand& b, const float* bias, bo
         t.resumedStride = n;
         t.bias = bias == nullptr ? nullptr : bias + n0;
         t.relu = relu && kBlock == kBlocks - 1;
-        blockTiles<Format>(t, rows, columns, Format::packed(depth), packedA, a.columnStep == 1,
-                           packedB);
+        const int64_t packedDepth = Format::packed(depth);
+        blockTiles<Format>(t, rows, columns, packedDepth, panelsOfA(packedA, a.columnStep == 1),
+                           panelsOfB(packedB, packedDepth));
       }
     }
   }

@@ -24,7 +24,7 @@ test("a run's steps, speed, incidents and end are figures", async (t) => {
   const { url: nats, token } = cluster;
   await using exporter = await openExporter({ nats, ...(token === undefined ? {} : { token }) });
   const effect = { effect: "exit" } as const;
-  threads.plan([{ actor: "device:1", generation: 1, step: 15, point: 0, ...effect }]);
+  threads.plan([{ actor: "device:1", generation: 1, step: 150, point: 0, ...effect }]);
   const run = await cluster.submit({
     model: {
       kind: "dlrm",
@@ -33,9 +33,16 @@ test("a run's steps, speed, incidents and end are figures", async (t) => {
       bottom: [4],
       top: [4, 1],
     },
-    data: { kind: "synthetic", samples: 2000, dense: 2, batchSize: 64, cache: directory },
+    data: {
+      kind: "synthetic",
+      samples: 20_000,
+      passes: 4,
+      dense: 2,
+      batchSize: 64,
+      cache: directory,
+    },
     evaluation: { fraction: 0.2 },
-    checkpoint: { directory: join(directory, "checkpoints"), everySteps: 10 },
+    checkpoint: { directory: join(directory, "checkpoints"), everySteps: 100 },
   });
   const result = await run.result();
   await cluster.network.transport.flush();

@@ -161,7 +161,8 @@ export class LeasedRoot {
     let turn: JournalEntry<RunEvent>[] = [];
     let going: Promise<void> | undefined;
     const write = () => {
-      if (turn.length > 0) journal.append(turn);
+      // A root that leads no more says nothing to whoever leads next either. O1
+      if (turn.length > 0 && this.#leadership.isHeld) journal.append(turn);
       turn = [];
     };
     const endTurn = () => {

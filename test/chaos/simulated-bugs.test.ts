@@ -106,6 +106,22 @@ const found: readonly Found[] = [
       faults: [{ kind: "disk.full", atMs: 325.2848355625676, forMs: 1253.77614253623 }],
     },
   },
+  {
+    what: "a root that led no more wrote that its run had failed, for whoever led next",
+    scenario: {
+      seed: 641,
+      job: 4,
+      shape: {
+        devices: [2],
+        speed: { turnMs: 1.0484559756874594, startMs: 162.02593430820517 },
+        delayMs: [0, 0.056028493927902524],
+        drift: 0.00427146470286123,
+        leaseMs: 252.84132906212022,
+      },
+      calmMs: 365.0796876842225,
+      faults: [{ kind: "disk.full", atMs: 90.62834986009224, forMs: 2302.8051637288117 }],
+    },
+  },
 ];
 
 for (const { what, scenario } of found) {

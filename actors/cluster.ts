@@ -198,7 +198,7 @@ export class Cluster implements AsyncDisposable {
       const keeper = mirroring(keptNowhere, (run) => this.#mirror?.changed(run));
       const registry = new Registry(prefix, (...told) => publish(network, ...told), keeper);
       this.#mirror = link && new RunMirror(link, { network, registry, isLeading: () => true });
-      this.#root = new Root({ ...common, registry });
+      this.#root = new Root({ ...common, registry, mirror: this.#mirror });
       onLeading();
     } else {
       // RocksDB lets one process in, and a standby must pass one that only stands still.

@@ -32,7 +32,7 @@ import type { RunEvent } from "./run-events.ts";
 import { mirroring, RunMirror } from "./run-mirror.ts";
 import type { PublishEvent, RunKeeper } from "./run-record.ts";
 
-export interface LeasedRootOptions extends Omit<RootOptions, "registry"> {
+export interface LeasedRootOptions extends Omit<RootOptions, "registry" | "mirror"> {
   /** Where the lease is, and the journal of the runs: seen by all who may lead. */
   readonly directory: string;
   /** Where the lease is kept, where that is not in files of the directory. */
@@ -158,7 +158,7 @@ export class LeasedRoot {
     membership.countFrom(1 + hostsPerTerm * (term - 1));
     this.#tellRuns(registry, former, createdBy);
     onLeading();
-    this.#root = new Root({ ...options, network, registry });
+    this.#root = new Root({ ...options, network, registry, mirror: this.#mirror });
   }
 
   /**

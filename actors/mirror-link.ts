@@ -9,7 +9,7 @@ import { eventsMax } from "./run-record.ts";
 export const jetstreamOptions = z.strictObject({
   /** Days for which a stream keeps events; 0: there are no streams. @default 30 */
   eventsDays: z.number().min(0).max(3650).default(30),
-  /** Bytes of each stream, of nobody's runs and of each tenant's: the oldest go. @default 256 MiB */
+  /** Bytes of each stream, that of nobody's runs and each tenant's. @default 256 MiB */
   eventsBytes: z
     .int()
     .min(2 ** 20)
@@ -36,7 +36,7 @@ export interface MirrorLink {
 const connectMs = 10_000;
 const answerMs = 2000;
 
-/** Undefined where the server has no JetStream, or nothing is wanted of it, or it lets us not in. */
+/** Undefined where the server has no JetStream or does not let us in, or nothing is wanted of it. */
 export async function openMirrorLink(
   { connection, cluster, clock, log }: Network,
   options: z.output<typeof jetstreamOptions>,

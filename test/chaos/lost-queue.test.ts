@@ -62,6 +62,8 @@ const passes = 4;
       (await client.list()).map(({ run, status }) => [run, status]),
       [first, second].map(({ run }) => [run, "finished"]),
     );
+    const { mirror } = await client.inspect();
+    t.true(mirror !== null && mirror.events > 10 && mirror.refused === 0, JSON.stringify(mirror));
     const taken = lines.filter((line) => line.includes("the jobs of a lost queue"));
     t.is(taken.length, 1, lines.join(""));
   },

@@ -36,7 +36,7 @@ export interface MirrorLink {
 const connectMs = 10_000;
 const answerMs = 2000;
 
-/** Undefined where the server has no JetStream or does not let us in, or nothing is wanted of it. */
+/** Undefined: nothing is wanted, the server has no JetStream, or it does not let us in. */
 export async function openMirrorLink(
   { connection, cluster, clock, log }: Network,
   options: z.output<typeof jetstreamOptions>,

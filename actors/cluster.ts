@@ -33,7 +33,7 @@ import { LeasedRoot } from "./leased-root.ts";
 import type { Network } from "./mailbox.ts";
 import { type HostRecord, Membership } from "./membership.ts";
 import { openNetwork, type World } from "./network.ts";
-import { type Observer, openObserver, tracingOptions } from "./observer.ts";
+import { type Observer, observing, openObserver, tracingOptions } from "./observer.ts";
 import type { LogOptions } from "./process-log.ts";
 import { Registry } from "./registry.ts";
 import { intensity, Root } from "./root.ts";
@@ -166,7 +166,7 @@ export class Cluster implements AsyncDisposable {
       over.transport.publish(eventsSubject(cluster, event.run, tenant), payload, { headers });
     };
     this.client = new Client({ transport, cluster, clock: realClock });
-    this.#launcher = rememberThreads(launcher, observer.observe);
+    this.#launcher = rememberThreads(launcher, observing(observer, network));
     const common = {
       network,
       devices,

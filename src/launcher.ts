@@ -16,7 +16,9 @@ export type ThreadEnd =
 export type Observation =
   | { readonly line: LogLine }
   /** When it did what for steps of training (src/training/step-trace.ts). */
-  | { readonly traced: TracedActor };
+  | { readonly traced: TracedActor }
+  /** A frame came to it that is none. */
+  | { readonly refused: ErrorRecord };
 
 /** What a thread did for a step, among those who do something for it. Plain data. */
 export interface TracedActor {

@@ -34,7 +34,7 @@ import type { Network } from "./mailbox.ts";
 import { type HostRecord, Membership } from "./membership.ts";
 import { jetstreamOptions, type MirrorLink, openMirrorLink } from "./mirror-link.ts";
 import { openNetwork, type World } from "./network.ts";
-import { type Observer, openObserver, tracingOptions } from "./observer.ts";
+import { type Observer, observing, openObserver, tracingOptions } from "./observer.ts";
 import type { LogOptions } from "./process-log.ts";
 import { keptNowhere, Registry } from "./registry.ts";
 import { intensity, Root } from "./root.ts";
@@ -175,7 +175,7 @@ export class Cluster implements AsyncDisposable {
       over.transport.publish(eventsSubject(cluster, event.run, tenant), payload, { headers });
     };
     this.client = new Client({ transport, cluster, clock: realClock });
-    this.#launcher = rememberThreads(launcher, observer.observe);
+    this.#launcher = rememberThreads(launcher, observing(observer, network));
     const common = {
       network,
       devices,

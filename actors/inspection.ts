@@ -7,10 +7,10 @@
 // that it is for whoever runs the cluster; tenants have `status` and `events`.
 
 import type { AnyActorRef } from "xstate";
-import { recordError } from "../src/errors.ts";
+import { FrameCorruptError, recordError } from "../src/errors.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
 import { contentTypeOf, encodeBody } from "../src/wire/body.ts";
-import { inspectSubject } from "../src/wire/subjects.ts";
+import { inspectSubject, isSubject } from "../src/wire/subjects.ts";
 import type { Subscription } from "../src/wire/transport.ts";
 import { ask, clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
@@ -85,6 +85,7 @@ const parts = {
 };
 
 export type InspectPart = keyof typeof parts;
+export const inspectParts = Object.keys(parts) as InspectPart[];
 
 /** Longest that a host may take to answer. */
 const hostMs = 1000;
@@ -119,7 +120,7 @@ export function openInspection(root: {
       mirror: mirror?.report ?? null,
     };
   };
-  const subscriptions = (Object.keys(parts) as InspectPart[]).map((part) =>
+  const subscriptions = inspectParts.map((part) =>
     answer(network, part, async () => parts[part](await reported())),
   );
   return {
@@ -157,7 +158,10 @@ function answer(network: Network, part: string, report: () => Promise<unknown>):
   const { transport, cluster } = network;
   return transport.subscribe(inspectSubject(cluster, part), (frame) => {
     const { reply } = frame;
-    if (reply === undefined) return;
+    if (reply === undefined || !isSubject(reply)) {
+      const error = new FrameCorruptError(frame.subject, "there is no subject to answer on");
+      return network.onCorrupt(error);
+    }
     const send = (body: unknown) => {
       const { payload, headers } = encodeBody(body, contentTypeOf(frame));
       transport.publish(reply, payload, { headers });

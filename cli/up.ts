@@ -55,8 +55,8 @@ export function addUp(program: Command): void {
         "OSIRIS_TOKEN",
       ),
     )
-    .option("--data-root <DIR>", "read data of jobs in it and nowhere else")
-    .option("--checkpoint-root <DIR>", "keep checkpoints of jobs in it and nowhere else")
+    .option("--data-root <DIR>", "read data of jobs in it alone; {tenant} in it: each its own")
+    .option("--checkpoint-root <DIR>", "keep checkpoints of jobs in it alone; each tenant its own")
     .option("--tenants <FILE>", "who shares it, as for `osiris nats-config`: how much each may ask")
     .option("--state <DIR>", "keep the queue here: its runs go on when it is started again")
     .option("--lease <DIR>", "lead, or stand by until whoever leads is gone; seen by all of them")
@@ -112,6 +112,7 @@ async function up(options: UpOptions): Promise<void> {
   const brokerPid = broker?.pid;
   tellUp({ url, tokenFile: kept?.path, name, devices, brokerPid, json: options.json === true });
   if (cluster.notice !== undefined) say(cluster.notice);
+  if (broker !== null && Object.keys(tenants).length > 0) say(tokenIsAll);
   if (lease !== undefined || state !== undefined)
     void cluster.leading.then(() => tellLeading(name, options));
   try {
@@ -161,6 +162,10 @@ function tellUp(up: {
   console.log(`Submit:  osiris submit JOB --nats ${url}${named} --follow`);
   console.log("Ctrl-C stops it.");
 }
+
+const tokenIsAll =
+  "Whoever has the broker's token may ask as any tenant: to tell them apart, run over a " +
+  "nats-server (--nats) with the configuration of `osiris nats-config`.";
 
 function leaseNeedsBroker(): InvalidOptionError {
   return new InvalidOptionError(

@@ -14,12 +14,37 @@
 
 import { expected } from "../options.ts";
 
+/** Who has subjects of its own: actors, and what a bridge carries besides its messages. */
+export const roles = [
+  "cluster",
+  "jobs",
+  "queue",
+  "job",
+  "coordinator",
+  "checkpoint",
+  "host",
+  "hosts",
+  "joining",
+  "process",
+  "device",
+  "shard",
+  "reader",
+  "tier",
+  "writer",
+  "bridge",
+  "inspector",
+  "frames",
+  "copies",
+] as const;
+
+export type SubjectRole = (typeof roles)[number];
+
 /** One verb of one actor: what the seven tokens of an actor's subject mean. */
 export interface ActorSubject {
   readonly cluster: string;
   readonly run: string;
   readonly generation: number;
-  readonly role: string;
+  readonly role: SubjectRole;
   readonly index: number;
   readonly verb: string;
 }
@@ -52,7 +77,7 @@ export function subjectPattern(parts: Partial<ActorSubject>): string {
 export function parseSubject(subject: string): ActorSubject | undefined {
   const [root, cluster, run, generation, role, index, verb, ...rest] = subject.split(".");
   if (root !== "osiris" || rest.length > 0) return undefined;
-  if (!isToken(cluster) || !isToken(run) || !isToken(role) || !isToken(verb)) return undefined;
+  if (!isToken(cluster) || !isToken(run) || !isRole(role) || !isToken(verb)) return undefined;
   if (!isCount(generation) || !isCount(index)) return undefined;
   return { cluster, run, generation: Number(generation), role, index: Number(index), verb };
 }
@@ -152,6 +177,10 @@ function hasBlank(text: string): boolean {
 function isToken(value: string | undefined): value is string {
   if (value === undefined || value === "" || value.length > tokenCharactersMax) return false;
   return !/[.*>]/.test(value) && !hasBlank(value);
+}
+
+function isRole(value: string | undefined): value is SubjectRole {
+  return roles.some((role) => role === value);
 }
 
 function isCount(value: string | undefined): value is string {

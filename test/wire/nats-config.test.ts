@@ -1,7 +1,7 @@
 // The configuration that `osiris nats-config` writes, in a real nats-server: what each user may say
 // and hear, and that a cluster of two hosts trains a tenant's job behind it.
 
-import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { jetstreamManager } from "@nats-io/jetstream";
@@ -113,6 +113,52 @@ test("a cluster of two hosts trains a tenant's job; nobody else reads or touches
   await mine.cancel();
   t.is((await mine.result()).status, "cancelled");
   t.deepEqual(complaints, []);
+});
+
+test("a tenant is who its account is, and reads and writes where it is at home", async (t) => {
+  if (!hasNatsServer()) {
+    t.log("skipped: there is no nats-server on the PATH");
+    t.pass();
+    return;
+  }
+  const directory = directoryOf(t);
+  const jobsOf = (tenant: string) => ({
+    service: { account: "OSIRIS", subject: `osiris.c1.jobs.${tenant}.*` },
+  });
+  // Written by somebody who lets `other` ask as `acme`.
+  const accounts = {
+    OSIRIS: {
+      users: [{ user: "root", password: "r" }],
+      exports: [{ service: "osiris.c1.jobs.*.*" }],
+    },
+    acme: { users: [{ user: "ada", password: "a" }], imports: [jobsOf("acme")] },
+    other: { users: [{ user: "bob", password: "b" }], imports: [jobsOf("acme"), jobsOf("other")] },
+  };
+  const config = join(directory, "accounts.conf");
+  writeFileSync(config, `accounts: ${JSON.stringify(accounts)}\n`);
+  await using server = await startNatsServer(["-c", config]);
+  const nats = server.url;
+  await using _root = await Cluster.start({
+    ...{ nats, user: "root", pass: "r", devices: 1, minDevices: 2 },
+    tenants: tenantsOf({ acme: { users: {} }, other: { users: {} } }),
+    roots: { data: join(directory, "{tenant}"), checkpoints: join(directory, "kept") },
+  });
+  await using ada = await connect({ nats, user: "ada", pass: "a", tenant: "acme" });
+  await using bob = await connect({ nats, user: "bob", pass: "b", tenant: "other" });
+  await using posing = await connect({ nats, user: "bob", pass: "b", tenant: "acme" });
+  const jobWith = (cache: string) => ({ model: smallModel, data: { ...smallData, cache } });
+
+  const mine = await ada.submit(jobWith(join(directory, "acme", "cache")));
+  t.is(
+    (await mine.status()).directory,
+    join(realpathSync(directory), "kept", "acme", "checkpoints"),
+  );
+  await bob.submit(jobWith("cache"));
+  for (const cache of [join(directory, "acme", "cache"), "../acme/cache"]) {
+    await t.throwsAsync(bob.submit(jobWith(cache)), { code: "PATH_FORBIDDEN" });
+  }
+  await t.throwsAsync(posing.submit(jobWith("cache")), { code: "TENANT_REFUSED" });
+  await t.throwsAsync(posing.run(mine.run).cancel(), { code: "TENANT_REFUSED" });
 });
 
 test("each user says and hears what is its own, and the server refuses the rest", async (t) => {

@@ -18,6 +18,7 @@ import type { ActorReport, CreditReport } from "./process-report.ts";
 import { type MailboxReport, type ProcessReport, reportProcess } from "./process-report.ts";
 import type { Registry } from "./registry.ts";
 import type { RunEvent, RunStatus } from "./run-events.ts";
+import type { MirrorReport, RunMirror } from "./run-mirror.ts";
 import type { RunRecord } from "./run-record.ts";
 import type { TierNews } from "./tier.ts";
 import { type WaitsFor, waitsFor } from "./waits.ts";
@@ -53,6 +54,8 @@ export interface ClusterReport {
   readonly processes: readonly ProcessReport[];
   /** Hosts that did not. */
   readonly silent: readonly number[];
+  /** What became of the copies in JetStream; null: there are none. */
+  readonly mirror: MirrorReport | null;
 }
 
 /** Something of a process, among those of others. */
@@ -78,6 +81,7 @@ const parts = {
   tiers: ({ processes, silent }: ClusterReport) => {
     return { tiers: ofAll<TierNews>(processes, ({ tiers }) => tiers), silent };
   },
+  mirror: ({ mirror }: ClusterReport) => ({ mirror }),
 };
 
 export type InspectPart = keyof typeof parts;
@@ -95,8 +99,9 @@ export function openInspection(root: {
   readonly registry: Registry;
   readonly membership: Membership;
   readonly tree: () => AnyActorRef;
+  readonly mirror?: Pick<RunMirror, "report"> | undefined;
 }): Subscription {
-  const { network, registry, membership, tree } = root;
+  const { network, registry, membership, tree, mirror } = root;
   let command = 0;
   const reported = async (): Promise<ClusterReport> => {
     command++;
@@ -112,6 +117,7 @@ export function openInspection(root: {
       incidents: incidents.slice(-incidentsMax),
       processes: [own, ...asked.filter((one) => one !== undefined)],
       silent: others.filter((_, at) => asked[at] === undefined),
+      mirror: mirror?.report ?? null,
     };
   };
   const subscriptions = inspectParts.map((part) =>

@@ -14,7 +14,7 @@ const finishedMax = 1000;
 const forgetEvery = 64;
 
 /** For a root whose runs end with it. */
-const keptNowhere: RunKeeper = { keep() {}, kept: async () => {}, forget() {} };
+export const keptNowhere: RunKeeper = { keep() {}, kept: async () => {}, forget() {} };
 
 /** Who submits a job, and under which key of its own. */
 export interface Submitter {
@@ -95,10 +95,8 @@ export class Registry {
 
   /** What another root must know to take them up. */
   *entries(): Generator<JournalEntry<RunEvent>> {
-    const keys = new Map([...this.#runOfKey].map(([key, run]) => [run, key]));
     for (const record of this.all()) {
-      const { run, job, tenant } = record;
-      const key = keys.get(run)?.slice(ownKey("", tenant).length);
+      const { run, job, tenant, key } = record;
       yield { kind: "run", run, job, key, tenant };
       yield* record.entries();
     }
@@ -108,7 +106,7 @@ export class Registry {
     of: { readonly run: string; readonly job: JobSpec; readonly tenant: string | undefined },
     key: string | undefined,
   ): RunRecord {
-    const record = new RunRecord(of, this.#publish, this.#keeper);
+    const record = new RunRecord({ ...of, key }, this.#publish, this.#keeper);
     this.#records.set(of.run, record);
     if (key !== undefined) this.#runOfKey.set(ownKey(key, of.tenant), of.run);
     return record;

@@ -16,6 +16,7 @@ import { clusterScope, type Network, openMailbox } from "./mailbox.ts";
 import type { Announcement, Membership } from "./membership.ts";
 import type { Registry } from "./registry.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
+import type { RunMirror } from "./run-mirror.ts";
 import { runQueueMachine } from "./run-queue.ts";
 import { backoff, type SupervisorInput, supervisorMachine } from "./supervisor.ts";
 
@@ -30,6 +31,8 @@ export interface RootOptions {
   /** Who writes checkpoints, for people. */
   readonly createdBy: string;
   readonly onIncident: (incident: Incident) => void;
+  /** Copies its runs, where anything does. */
+  readonly mirror?: RunMirror | undefined;
 }
 
 /** A cluster supervisor, a broker: so often within a minute, then the cluster gives up. */

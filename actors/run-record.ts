@@ -34,7 +34,7 @@ export interface RunKeeper {
 const seqsLost = 1000;
 
 /** Events kept for those who come late; older ones are forgotten. */
-const eventsMax = 10_000;
+export const eventsMax = 10_000;
 
 /** A change of devices: how many the generation had, and when they were told to pause. */
 export interface Scaling {
@@ -59,6 +59,8 @@ export class RunRecord {
   readonly job: JobSpec;
   /** Whose it is; undefined: of whoever runs the cluster. */
   readonly tenant: string | undefined;
+  /** The key that it was submitted under. */
+  readonly key: string | undefined;
   status: RunStatus = "queued";
   isCancelAsked = false;
   isPauseAsked = false;
@@ -85,6 +87,7 @@ export class RunRecord {
   readonly #events: RunEvent[] = [];
   #nextSeq = 0;
   #savedStep = 0;
+  #generation = 0;
   #devicesAsked: number | undefined;
   #jobText: string | undefined;
   readonly #onWish = new Set<() => void>();
@@ -93,13 +96,19 @@ export class RunRecord {
   readonly #keeper: Pick<RunKeeper, "keep">;
 
   constructor(
-    { run, job, tenant }: Pick<RunRecord, "run" | "job"> & { readonly tenant?: string | undefined },
+    {
+      run,
+      job,
+      tenant,
+      key,
+    }: Pick<RunRecord, "run" | "job"> & Partial<Pick<RunRecord, "tenant" | "key">>,
     publish: PublishEvent,
     keeper: Pick<RunKeeper, "keep">,
   ) {
     this.run = run;
     this.job = job;
     this.tenant = tenant;
+    this.key = key;
     this.#publish = publish;
     this.#keeper = keeper;
   }
@@ -178,6 +187,7 @@ export class RunRecord {
 
   #note(event: RunEvent): void {
     this.#nextSeq = event.seq + 1;
+    this.#generation = Math.max(this.#generation, event.generation);
     this.#events.push(event);
     if (this.#events.length > eventsMax) this.#events.shift();
     this.#noteIncidents(event);
@@ -239,6 +249,11 @@ export class RunRecord {
   /** Devices that were asked for since it was submitted; undefined: as its job says. */
   get devicesAsked(): number | undefined {
     return this.#devicesAsked;
+  }
+
+  /** The newest generation that told something; 0: none did. */
+  get generation(): number {
+    return this.#generation;
   }
 
   /** Step of the last checkpoint that was told; 0: there was none. */

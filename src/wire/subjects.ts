@@ -6,6 +6,8 @@
 //   osiris.<cluster>.inspect.<part>                             what a cluster is doing
 //   osiris.<cluster>.jobs.<tenant>.<verb>                       the job service, for a tenant
 //   osiris.<cluster>.runs.<tenant>.<run>.events                 what its runs tell it
+//   osiris.<cluster>.stream.<run>                               the same, kept in JetStream
+//   osiris.<cluster>.stream.<tenant>.<run>                      and a tenant's
 //
 // A tenant stands in the subject, where a broker can hold it to its own: what it may say and hear
 // is a pattern.
@@ -108,6 +110,29 @@ export function eventsSubject(cluster: string, run: string, tenant?: string): st
 export function eventsPatterns(cluster: string): readonly string[] {
   const runs = `osiris.${token("cluster", cluster)}.runs`;
   return [`${runs}.*.events`, `${runs}.*.*.events`];
+}
+
+/** The subject under which JetStream keeps the events of a run. @throws InvalidOptionError */
+export function streamSubject(cluster: string, run: string, tenant?: string): string {
+  return `osiris.${token("cluster", cluster)}.stream.${ofTenant(tenant)}${token("run", run)}`;
+}
+
+/** The pattern of those of all runs of a tenant, or of nobody. @throws InvalidOptionError */
+export function streamPattern(cluster: string, tenant?: string): string {
+  return `osiris.${token("cluster", cluster)}.stream.${ofTenant(tenant)}*`;
+}
+
+/**
+ * JetStream's name of the stream of a tenant's events, or of nobody's. No cluster and no tenant
+ * has an `@` in its name: each stream is one's own.
+ */
+export function eventStream(cluster: string, tenant?: string): string {
+  return `osiris-events-${tenant === undefined ? "" : `${tenant}@`}${cluster}`;
+}
+
+/** JetStream's name of the bucket that mirrors the queue of a cluster. */
+export function queueBucket(cluster: string): string {
+  return `osiris-queue-${cluster}`;
 }
 
 /** The subject on which a cluster is asked for a part of its state. @throws InvalidOptionError */

@@ -11,13 +11,13 @@
 //   W3. A run makes room only for one of a higher priority, and only if that can start then.
 
 import { resolve } from "node:path";
-import { quotaOf, type TenantQuota, type Tenants } from "../src/wire/tenants.ts";
+import { quotaOf, type Tenants } from "../src/wire/tenants.ts";
 import type { Membership } from "./membership.ts";
 import type { RunRecord } from "./run-record.ts";
 import { devicesMax } from "./scaling.ts";
 
 export interface QueueState {
-  /** In the order of submission. */
+  /** In the order of submission; those that are over and have no turn may be left out. */
   readonly records: readonly RunRecord[];
   /** Runs that have their turn. */
   readonly turns: ReadonlySet<string>;
@@ -34,12 +34,13 @@ export interface QueueMove {
 
 /** The next thing to do; nothing to be done: empty. Called again until it is. */
 export function nextMove({ records, turns, membership, tenants }: QueueState): QueueMove {
-  const running = records.filter(({ run }) => turns.has(run));
+  const running = turns.size === 0 ? [] : records.filter(({ run }) => turns.has(run));
+  const isKeptBack = hindrances(running, membership, tenants);
   let first: RunRecord | undefined;
   for (const record of records) {
-    if (turns.has(record.run) || !isWaiting(record)) continue;
+    if (!isWaiting(record) || turns.has(record.run)) continue;
     if (first !== undefined && !isBefore(record, first)) continue;
-    if (isKeptBack(record, running, membership, quotaOf(tenants, record.tenant))) continue; // W2
+    if (isKeptBack(record)) continue; // W2
     first = record;
   }
   if (first === undefined) return {};
@@ -72,20 +73,28 @@ function isBefore(record: RunRecord, earlier: RunRecord): boolean {
   return isOn === wasOn ? record.job.priority > earlier.job.priority : isOn;
 }
 
-function isKeptBack(
-  record: RunRecord,
+/** What keeps a run back besides devices: its directory's run, and its tenant's quota. */
+function hindrances(
   running: readonly RunRecord[],
   membership: Membership,
-  quota: TenantQuota,
-): boolean {
-  const directory = directoryOf(record);
-  if (running.some((other) => directoryOf(other) === directory)) return true;
-  const own = running.filter(({ tenant }) => tenant === record.tenant);
-  if (own.length >= (quota.runningMax ?? Number.POSITIVE_INFINITY)) return true;
-  const taken = own.reduce((sum, { run }) => sum + membership.takenBy(run), 0);
-  const wanted = devicesWanted(record, membership);
-  return taken + wanted > (quota.devicesMax ?? Number.POSITIVE_INFINITY);
+  tenants: Tenants,
+): (record: RunRecord) => boolean {
+  const directories = new Set(running.map(directoryOf));
+  const used = new Map<string | undefined, { runs: number; devices: number }>();
+  for (const { run, tenant } of running) {
+    const { runs, devices } = used.get(tenant) ?? nothing;
+    used.set(tenant, { runs: runs + 1, devices: devices + membership.takenBy(run) });
+  }
+  return (record) => {
+    if (directories.size > 0 && directories.has(directoryOf(record))) return true;
+    const { runningMax, devicesMax: ownMax } = quotaOf(tenants, record.tenant);
+    const { runs, devices } = used.get(record.tenant) ?? nothing;
+    if (runs >= (runningMax ?? Number.POSITIVE_INFINITY)) return true;
+    return devices + devicesWanted(record, membership) > (ownMax ?? Number.POSITIVE_INFINITY);
+  };
 }
+
+const nothing = { runs: 0, devices: 0 } as const;
 
 /** One directory holds one run, and the later generation would fence the other. */
 function directoryOf({ job }: RunRecord): string {

@@ -55,9 +55,12 @@ const machine = setup({
     move: enqueueActions(({ context, enqueue }) => {
       const { network, registry, membership, createdBy, access } = context;
       const turns = new Set(context.turns);
-      for (const record of registry.all()) if (!turns.has(record.run)) settle(record);
+      // What is over keeps its devices until its turn has ended.
+      const ending = [...turns].flatMap((run) => registry.get(run) ?? []);
+      const records = [...ending.filter(({ isOver }) => isOver), ...registry.open.values()];
+      for (const record of records) if (!turns.has(record.run)) settle(record);
       for (;;) {
-        const state = { records: registry.all(), turns, membership, tenants: access.tenants };
+        const state = { records, turns, membership, tenants: access.tenants };
         const { start: record, preempt } = nextMove(state);
         if (preempt !== undefined) {
           for (const victim of preempt.victims) {
@@ -88,7 +91,7 @@ const machine = setup({
   context: ({ input }) => {
     const { network, registry, membership } = input;
     // Turns ended with whoever was the queue before: their devices are free. Q1
-    for (const record of registry.all()) {
+    for (const record of registry.values()) {
       record.preemptedBy = undefined;
       membership.letGo(record.run);
     }

@@ -54,12 +54,21 @@ const beginnings: ReadonlySet<string> = new Set([
 /** What a restore came to. */
 export type Recovered = Omit<EventBody & { type: "run.recovered" }, "type" | "incidents">;
 
+/** What a run is known by. */
+export interface RunIdentity {
+  readonly run: string;
+  readonly job: JobSpec;
+  readonly tenant?: string | undefined;
+  readonly key?: string | undefined;
+}
+
 export class RunRecord {
   readonly run: string;
   readonly job: JobSpec;
   /** Whose it is; undefined: of whoever runs the cluster. */
   readonly tenant: string | undefined;
-  status: RunStatus = "queued";
+  /** Under which name of its owner's own it was submitted. */
+  readonly key: string | undefined;
   isCancelAsked = false;
   isPauseAsked = false;
   /** The run that it is to make room for. */
@@ -78,6 +87,7 @@ export class RunRecord {
   readonly incidents = new IncidentLog();
   /** What the threads of its hosts waited for, by the last heartbeats (waits.ts). */
   threadWaits: readonly Wait[] = [];
+  #status: RunStatus = "queued";
   #schedule: Schedule | undefined;
   #step: number | undefined;
   /** The last step that was told, and how many there are. */
@@ -91,17 +101,31 @@ export class RunRecord {
   readonly #onEvent = new Set<(event: RunEvent) => void>();
   readonly #publish: PublishEvent;
   readonly #keeper: Pick<RunKeeper, "keep">;
+  readonly #onStatus: (record: RunRecord, before: RunStatus) => void;
 
   constructor(
-    { run, job, tenant }: Pick<RunRecord, "run" | "job"> & { readonly tenant?: string | undefined },
+    { run, job, tenant, key }: RunIdentity,
     publish: PublishEvent,
     keeper: Pick<RunKeeper, "keep">,
+    onStatus: (record: RunRecord, before: RunStatus) => void = () => {},
   ) {
     this.run = run;
     this.job = job;
     this.tenant = tenant;
+    this.key = key;
     this.#publish = publish;
     this.#keeper = keeper;
+    this.#onStatus = onStatus;
+  }
+
+  get status(): RunStatus {
+    return this.#status;
+  }
+
+  set status(status: RunStatus) {
+    const before = this.#status;
+    this.#status = status;
+    if (status !== before) this.#onStatus(this, before);
   }
 
   /** The job as text: two jobs that have the same are one. */

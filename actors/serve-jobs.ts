@@ -176,15 +176,9 @@ function checkQuota({ input, tenant }: Asked, job: JobSpec): void {
     access.tenants,
     tenant,
   );
-  let waiting = 0;
-  let own = 0;
-  for (const { status, tenant: of } of registry.values()) {
-    if (status !== "queued" && status !== "paused") continue;
-    waiting++;
-    if (of === tenant) own++;
-  }
-  if (waiting >= queuedMax) throw new QuotaExceededError(undefined, waitingRuns, queuedMax);
-  if (own >= ownMax) throw new QuotaExceededError(tenant, waitingRuns, ownMax);
+  const { open } = registry;
+  if (open.waiting >= queuedMax) throw new QuotaExceededError(undefined, waitingRuns, queuedMax);
+  if (open.waitingOf(tenant) >= ownMax) throw new QuotaExceededError(tenant, waitingRuns, ownMax);
   const wanted = devicesWanted({ devicesAsked: undefined, job }, membership);
   if (wanted > devicesMax) throw new QuotaExceededError(tenant, "devices", devicesMax);
 }

@@ -63,15 +63,12 @@ export class FileJournal<Event> implements RunJournal<Event> {
     return this.#end > 2 * this.#begunBytes + grownBytesMax;
   }
 
-  append(entries: readonly JournalEntry<Event>[]): void {
+  append(entries: readonly JournalEntry<Event>[], isSynced = false): void {
     if (this.#file === undefined) return;
     const bytes = new TextEncoder().encode(entries.map(sealed).join(""));
     this.#file.write(bytes, this.#end);
     this.#end += bytes.length;
-  }
-
-  sync(): void {
-    this.#file?.sync();
+    if (isSynced) this.#file.sync();
   }
 
   forget(): void {} // When it begins anew.

@@ -77,15 +77,12 @@ class RocksJournal<Event> implements RunJournal<Event> {
     });
   }
 
-  append(entries: readonly JournalEntry<Event>[]): void {
+  append(entries: readonly JournalEntry<Event>[], isSynced = false): void {
     if (!this.#isOpen) return;
-    this.#write(false, (batch) => {
+    this.#write(isSynced, (batch) => {
       for (const entry of entries) this.#put(batch, entry);
+      if (entries.length === 0) batch._put(syncKey, new Uint8Array());
     });
-  }
-
-  sync(): void {
-    if (this.#isOpen) this.#write(true, (batch) => batch._put(syncKey, new Uint8Array()));
   }
 
   forget(run: string): void {

@@ -1,44 +1,54 @@
-// Open runs: those of a registry that are not over, in the order of submission, and how many of
-// them wait. Counted as they change, so that no submission has to look at all the others.
+// Open runs: those of a registry that are not over, in the order in which the queue takes them, and
+// how many of them wait. Kept as they change, so that nobody has to look at all of them.
+//
+//   running or interrupted · then by priority · then by submission
 
 import type { RunStatus } from "./run-events.ts";
 import type { RunRecord } from "./run-record.ts";
 
 export class OpenRuns {
-  readonly #records = new Map<string, RunRecord>();
-  readonly #inDirectory = new Map<string, Set<RunRecord>>();
+  readonly #ofPriority = new Map<number, Map<string, RunRecord>>();
+  readonly #ofDirectory = new Map<string, Map<string, RunRecord>>();
+  readonly #running = new Set<RunRecord>();
+  readonly #asked = new Set<RunRecord>();
   readonly #waitingOf = new Map<string | undefined, number>();
   #waiting = 0;
 
   add(record: RunRecord): void {
-    this.#records.set(record.run, record);
-    const { directory } = record.job.checkpoint;
-    const there = this.#inDirectory.get(directory);
-    if (there === undefined) this.#inDirectory.set(directory, new Set([record]));
-    else there.add(record);
-    if (isWaiting(record.status)) this.#count(record, 1);
+    put(this.#ofPriority, record.job.priority, record);
+    put(this.#ofDirectory, record.job.checkpoint.directory, record);
+    this.#count(record, Number(isWaiting(record.status)));
   }
 
-  /** A run of these has another status than `before`. */
+  /** One of these has another status than `before`, or something is asked of it. */
   changed(record: RunRecord, before: RunStatus): void {
-    const change = Number(isWaiting(record.status)) - Number(isWaiting(before));
-    if (change !== 0) this.#count(record, change);
+    const { status, isCancelAsked, isPauseAsked, job } = record;
+    this.#count(record, Number(isWaiting(status)) - Number(isWaiting(before)));
+    mark(this.#running, record, status === "running");
+    mark(this.#asked, record, !record.isOver && (isCancelAsked || isPauseAsked));
     if (!record.isOver) return;
-    this.#records.delete(record.run);
-    const { directory } = record.job.checkpoint;
-    const there = this.#inDirectory.get(directory);
-    there?.delete(record);
-    if (there?.size === 0) this.#inDirectory.delete(directory);
+    drop(this.#ofPriority, job.priority, record);
+    drop(this.#ofDirectory, job.checkpoint.directory, record);
   }
 
-  /** In the order of submission. */
-  values(): Iterable<RunRecord> {
-    return this.#records.values();
+  /** Those that run or would, in the order in which they get devices. */
+  *inOrder(): Generator<RunRecord> {
+    yield* byPriority(this.#running);
+    for (const priority of [...this.#ofPriority.keys()].sort((a, b) => b - a)) {
+      for (const record of this.#ofPriority.get(priority)?.values() ?? []) {
+        if (record.status === "queued") yield record;
+      }
+    }
+  }
+
+  /** Those that are to end, or to let go of their devices. */
+  asked(): RunRecord[] {
+    return [...this.#asked];
   }
 
   /** Those that may be of the same job as another of this directory. */
   inDirectory(directory: string): Iterable<RunRecord> {
-    return this.#inDirectory.get(directory) ?? [];
+    return this.#ofDirectory.get(directory)?.values() ?? [];
   }
 
   /** How many wait for their turn or are paused. */
@@ -52,6 +62,7 @@ export class OpenRuns {
   }
 
   #count({ tenant }: RunRecord, change: number): void {
+    if (change === 0) return;
     this.#waiting += change;
     const own = this.waitingOf(tenant) + change;
     if (own === 0) this.#waitingOf.delete(tenant);
@@ -59,6 +70,30 @@ export class OpenRuns {
   }
 }
 
+/** The highest first; those of one priority as they come. */
+export function byPriority(records: Iterable<RunRecord>): RunRecord[] {
+  return [...records].sort((a, b) => b.job.priority - a.job.priority);
+}
+
 function isWaiting(status: RunStatus): boolean {
   return status === "queued" || status === "paused";
+}
+
+function mark(set: Set<RunRecord>, record: RunRecord, isIn: boolean): void {
+  if (isIn) set.add(record);
+  else set.delete(record);
+}
+
+type Groups<Key> = Map<Key, Map<string, RunRecord>>;
+
+function put<Key>(groups: Groups<Key>, key: Key, record: RunRecord): void {
+  const group = groups.get(key);
+  if (group === undefined) groups.set(key, new Map([[record.run, record]]));
+  else group.set(record.run, record);
+}
+
+function drop<Key>(groups: Groups<Key>, key: Key, { run }: RunRecord): void {
+  const group = groups.get(key);
+  group?.delete(run);
+  if (group?.size === 0) groups.delete(key);
 }

@@ -17,10 +17,10 @@ import type { RunRecord } from "./run-record.ts";
 import { devicesMax } from "./scaling.ts";
 
 export interface QueueState {
-  /** In the order of submission; those that are over and have no turn may be left out. */
-  readonly records: readonly RunRecord[];
-  /** Runs that have their turn. */
-  readonly turns: ReadonlySet<string>;
+  /** Those that may want devices, in the order in which they get them (open-runs.ts). */
+  readonly waiting: Iterable<RunRecord>;
+  /** Those that have their turn, in the order in which they got it; none of them waits. */
+  readonly running: readonly RunRecord[];
   readonly membership: Membership;
   readonly tenants: Tenants;
 }
@@ -33,16 +33,11 @@ export interface QueueMove {
 }
 
 /** The next thing to do; nothing to be done: empty. Called again until it is. */
-export function nextMove({ records, turns, membership, tenants }: QueueState): QueueMove {
-  const running = turns.size === 0 ? [] : records.filter(({ run }) => turns.has(run));
+export function nextMove({ waiting, running, membership, tenants }: QueueState): QueueMove {
   const isKeptBack = hindrances(running, membership, tenants);
-  let first: RunRecord | undefined;
-  for (const record of records) {
-    if (!isWaiting(record) || turns.has(record.run)) continue;
-    if (first !== undefined && !isBefore(record, first)) continue;
-    if (isKeptBack(record)) continue; // W2
-    first = record;
-  }
+  const first = firstOf(waiting, (one) => {
+    return !running.includes(one) && !one.isPauseAsked && !isKeptBack(one); // W2
+  });
   if (first === undefined) return {};
   const wanted = devicesWanted(first, membership);
   if (running.length === 0 || membership.devicesFor(first.run) >= wanted) {
@@ -62,15 +57,13 @@ export function devicesWanted(
   return Math.min(wanted, devicesMax(record));
 }
 
-function isWaiting({ status, isPauseAsked }: RunRecord): boolean {
-  return (status === "queued" || status === "running") && !isPauseAsked;
-}
-
-/** Whether a run comes before one that was submitted earlier. */
-function isBefore(record: RunRecord, earlier: RunRecord): boolean {
-  // Those that were interrupted are as good as running.
-  const [isOn, wasOn] = [record.status === "running", earlier.status === "running"];
-  return isOn === wasOn ? record.job.priority > earlier.job.priority : isOn;
+/** Looks no further than it must. */
+function firstOf(
+  records: Iterable<RunRecord>,
+  isWanted: (record: RunRecord) => boolean,
+): RunRecord | undefined {
+  for (const record of records) if (isWanted(record)) return record;
+  return undefined;
 }
 
 /** What keeps a run back besides devices: its directory's run, and its tenant's quota. */

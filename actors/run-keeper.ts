@@ -1,13 +1,14 @@
 // Run keeper: brings what a root keeps of its runs to the journal, and then tells it. What is kept
-// in one turn of the process comes to the disk in one go, whoever asked for it.
+// in one turn of the process is written in one go, whoever asked for it, and while the disk syncs
+// one turn, the next gathers.
 //
-//   keep … keep … kept? ──end of the turn──▶ written (and synced, if asked) ─▶ told ─▶ answered
+//   keep … keep … kept? ──end of the turn──▶ written ─▶ synced, if asked ─▶ told ─▶ answered
 //
 // Invariants
-//   K1. A run's end is on the disk when `keep` returns.
+//   K1. A run's end is on the disk before it is told, or the disk has refused it.
 //   K2. What the disk refuses is told once, and tried again until it takes it; whoever has to know
 //       that something is kept is told that it is not.
-//   K3. Whatever becomes of the journal, events are told, in the order in which they happened.
+//   K3. Events are told in the order in which they happened, whatever the disk refuses.
 
 import type { Clock } from "../src/clock.ts";
 import type { JournalEntry, RunJournal } from "../storage/run-journal.ts";
@@ -30,11 +31,8 @@ export interface RunKeeperOptions {
   readonly onError: (error: unknown, context: string) => void;
 }
 
-/** Whoever waits until something is kept. */
-interface Waiter {
-  readonly resolve: () => void;
-  readonly reject: (error: unknown) => void;
-}
+/** Whoever waits until something is kept: told why it is not. */
+type Waiter = (refusal: unknown) => void;
 
 /** The keeper of a journal, and what tells an event once it is there. */
 export function openRunKeeper(options: RunKeeperOptions): {
@@ -46,16 +44,47 @@ export function openRunKeeper(options: RunKeeperOptions): {
   let told: Parameters<PublishEvent>[] = [];
   let waiters: Waiter[] = [];
   let isTurn = false;
+  let isSyncing = false;
   let isRefused = false;
-  const write = (isSynced: boolean) => {
+  /** Whether the disk must have it, even if nobody waits. */
+  let isDue = false;
+
+  const write = () => {
     // A root that leads no more says nothing to whoever leads next either.
-    if (options.isHeld()) journal.append(turn, isSynced);
+    if (turn.length > 0 && options.isHeld()) journal.append(turn);
     turn = [];
+    if (journal.isLong) journal.begin(options.entries());
+  };
+  const endTurn = async () => {
+    isTurn = false;
+    if (isSyncing) return; // Its end begins this one.
+    const [events, waiting] = [told, waiters];
+    [told, waiters] = [[], []];
+    const isAsked = waiting.length > 0;
+    let refusal: unknown;
+    try {
+      write();
+      if (isAsked || isDue) {
+        isSyncing = true;
+        isDue = false;
+        await journal.synced(); // K1
+      }
+      isRefused = false;
+    } catch (error) {
+      refusal = error;
+      if (!isRefused) options.onError(error, "writing it"); // K2
+      isRefused = true;
+      isDue = true;
+      clock.after(options.retryMs, () => void endTurn());
+    }
+    isSyncing = false;
+    if (isAsked) refusal ??= thrownBy(options.confirm);
+    tell(events);
+    for (const answer of waiting) answer(refusal);
+    if (turn.length + told.length + waiters.length > 0) inTurn();
   };
   /** K3 */
-  const tell = () => {
-    const events = told;
-    told = [];
+  const tell = (events: readonly Parameters<PublishEvent>[]) => {
     for (const event of events) {
       try {
         options.publish(...event);
@@ -64,38 +93,10 @@ export function openRunKeeper(options: RunKeeperOptions): {
       }
     }
   };
-  /** What the disk refused; undefined: nothing. K2 */
-  const refusalOf = (body: () => void): unknown => {
-    try {
-      body();
-      isRefused = false;
-      return undefined;
-    } catch (error) {
-      if (!isRefused) options.onError(error, "writing it");
-      isRefused = true;
-      clock.after(options.retryMs, endTurn);
-      return error;
-    }
-  };
-  const endTurn = () => {
-    isTurn = false;
-    const waiting = waiters;
-    waiters = [];
-    const isAsked = waiting.length > 0;
-    let refusal = refusalOf(() => {
-      if (isAsked || turn.length > 0) write(isAsked);
-      if (journal.isLong) journal.begin(options.entries());
-    });
-    if (isAsked) refusal ??= thrownBy(options.confirm);
-    tell();
-    for (const { resolve, reject } of waiting) {
-      if (refusal === undefined) resolve();
-      else reject(refusal);
-    }
-  };
   const inTurn = () => {
-    if (!isTurn) clock.after(0, endTurn);
+    if (isTurn) return;
     isTurn = true;
+    clock.after(0, () => void endTurn());
   };
   return {
     publish: (...event) => {
@@ -105,13 +106,12 @@ export function openRunKeeper(options: RunKeeperOptions): {
     keeper: {
       keep: (entry) => {
         turn.push(entry);
-        if (entry.kind === "event" && isEnd(entry.event))
-          write(true); // K1
-        else inTurn();
+        isDue ||= entry.kind === "event" && isEnd(entry.event);
+        inTurn();
       },
       kept: () =>
         new Promise((resolve, reject) => {
-          waiters.push({ resolve, reject });
+          waiters.push((refusal) => (refusal === undefined ? resolve() : reject(refusal)));
           inTurn();
         }),
       forget: (run) => journal.forget(run),

@@ -55,12 +55,11 @@ const machine = setup({
     move: enqueueActions(({ context, enqueue }) => {
       const { network, registry, membership, createdBy, access } = context;
       const turns = new Set(context.turns);
-      // What is over keeps its devices until its turn has ended.
-      const ending = [...turns].flatMap((run) => registry.get(run) ?? []);
-      const records = [...ending.filter(({ isOver }) => isOver), ...registry.open.values()];
-      for (const record of records) if (!turns.has(record.run)) settle(record);
+      const running = [...turns].flatMap((run) => registry.get(run) ?? []);
+      for (const record of registry.open.asked()) if (!turns.has(record.run)) settle(record);
       for (;;) {
-        const state = { records, turns, membership, tenants: access.tenants };
+        const waiting = registry.open.inOrder();
+        const state = { waiting, running, membership, tenants: access.tenants };
         const { start: record, preempt } = nextMove(state);
         if (preempt !== undefined) {
           for (const victim of preempt.victims) {
@@ -73,6 +72,7 @@ const machine = setup({
         membership.take(record.run, membership.sharesFor(record.run, devicesMax(record)));
         record.status = "running";
         turns.add(record.run);
+        running.push(record);
         const input = { network, registry, membership, record, createdBy, failedAtMs };
         enqueue.spawnChild("turn", { id: turnOf(record), input });
       }

@@ -101,13 +101,13 @@ export class RunRecord {
   readonly #onEvent = new Set<(event: RunEvent) => void>();
   readonly #publish: PublishEvent;
   readonly #keeper: Pick<RunKeeper, "keep">;
-  readonly #onStatus: (record: RunRecord, before: RunStatus) => void;
+  readonly #onChange: (record: RunRecord, before: RunStatus) => void;
 
   constructor(
     { run, job, tenant, key }: RunIdentity,
     publish: PublishEvent,
     keeper: Pick<RunKeeper, "keep">,
-    onStatus: (record: RunRecord, before: RunStatus) => void = () => {},
+    onChange: (record: RunRecord, before: RunStatus) => void = () => {},
   ) {
     this.run = run;
     this.job = job;
@@ -115,7 +115,7 @@ export class RunRecord {
     this.key = key;
     this.#publish = publish;
     this.#keeper = keeper;
-    this.#onStatus = onStatus;
+    this.#onChange = onChange;
   }
 
   get status(): RunStatus {
@@ -125,7 +125,7 @@ export class RunRecord {
   set status(status: RunStatus) {
     const before = this.#status;
     this.#status = status;
-    if (status !== before) this.#onStatus(this, before);
+    if (status !== before) this.#onChange(this, before);
   }
 
   /** The job as text: two jobs that have the same are one. */
@@ -189,6 +189,7 @@ export class RunRecord {
       this.#devicesAsked = entry.devices ?? this.#devicesAsked;
       this.isCancelAsked ||= entry.cancel === true;
       this.isPauseAsked = entry.pause ?? this.isPauseAsked;
+      this.#onChange(this, this.status);
       return;
     }
     if (beginnings.has(entry.event.type) && this.status === "queued") this.status = "running";
@@ -279,18 +280,21 @@ export class RunRecord {
   cancel(): void {
     this.#keeper.keep({ kind: "wish", run: this.run, cancel: true });
     this.isCancelAsked = true;
+    this.#onChange(this, this.status);
   }
 
   /** Asks it to let go of its devices until it is resumed. */
   pause(): void {
     this.#keeper.keep({ kind: "wish", run: this.run, pause: true });
     this.isPauseAsked = true;
+    this.#onChange(this, this.status);
   }
 
   /** Asks it to go on, in the place in the queue that it had. */
   resume(): void {
     this.#keeper.keep({ kind: "wish", run: this.run, pause: false });
     this.isPauseAsked = false;
+    this.#onChange(this, this.status);
     if (this.status === "paused") this.append(0, { type: "run.resumed" });
   }
 

@@ -19,6 +19,7 @@ export class FileJournal<Event> implements RunJournal<Event> {
   #file: DiskFile | undefined;
   #end = 0;
   #begunBytes = 0;
+  #syncing: Promise<void> | undefined;
 
   constructor(disk: Disk, directory: string, term: number) {
     this.#disk = disk;
@@ -63,17 +64,22 @@ export class FileJournal<Event> implements RunJournal<Event> {
     return this.#end > 2 * this.#begunBytes + grownBytesMax;
   }
 
-  append(entries: readonly JournalEntry<Event>[], isSynced = false): void {
+  append(entries: readonly JournalEntry<Event>[]): void {
     if (this.#file === undefined) return;
     const bytes = new TextEncoder().encode(entries.map(sealed).join(""));
     this.#file.write(bytes, this.#end);
     this.#end += bytes.length;
-    if (isSynced) this.#file.sync();
+  }
+
+  async synced(): Promise<void> {
+    this.#syncing = this.#file?.synced();
+    await this.#syncing;
   }
 
   forget(): void {} // When it begins anew.
 
   async close(): Promise<void> {
+    await this.#syncing?.catch(() => {}); // Whoever waits for it is told.
     this.#close();
   }
 

@@ -5,17 +5,15 @@
 //   rocksdb/   00000007 000000000042 → { "kind": "event", … }
 
 import { join } from "node:path";
-import type { Disk } from "../src/disk.ts";
+import type { Disk, DiskFile } from "../src/disk.ts";
 import { InputUnusableError, InvalidOptionError } from "../src/errors.ts";
-import { makeDurableDirectory, onDisk } from "./durable-files.ts";
+import { diskCode, makeDurableDirectory, onDisk } from "./durable-files.ts";
 import { rocksOptions } from "./records/rocks-records.ts";
 import { openRocks, type RocksBatch, type RocksDatabase } from "./records/rocksdb.ts";
 import type { JournalEntry, RunJournal } from "./run-journal.ts";
 
 const runDigits = 8;
 const entryDigits = 12;
-/** Written with everything before it brought to the disk. */
-const syncKey = new TextEncoder().encode("sync");
 
 /** Whether this platform has RocksDB. */
 export async function hasRocks(): Promise<boolean> {
@@ -40,19 +38,25 @@ export async function openRocksJournal<Event>(
       cause: error,
     });
   });
-  return new RocksJournal(db);
+  return new RocksJournal(db, disk, path);
 }
 
 class RocksJournal<Event> implements RunJournal<Event> {
   readonly isLong = false;
   readonly #db: RocksDatabase;
+  readonly #disk: Disk;
+  readonly #path: string;
+  readonly #logs = new Map<string, DiskFile>();
   readonly #numbers = new Map<string, number>();
+  #syncing: Promise<void> | undefined;
   #nextRun = 0;
   #nextEntry = 0;
   #isOpen = true;
 
-  constructor(db: RocksDatabase) {
+  constructor(db: RocksDatabase, disk: Disk, path: string) {
     this.#db = db;
+    this.#disk = disk;
+    this.#path = path;
   }
 
   readFormer(): { entries: JournalEntry<Event>[]; damaged: number } {
@@ -77,12 +81,17 @@ class RocksJournal<Event> implements RunJournal<Event> {
     });
   }
 
-  append(entries: readonly JournalEntry<Event>[], isSynced = false): void {
+  append(entries: readonly JournalEntry<Event>[]): void {
     if (!this.#isOpen) return;
-    this.#write(isSynced, (batch) => {
+    this.#write(false, (batch) => {
       for (const entry of entries) this.#put(batch, entry);
-      if (entries.length === 0) batch._put(syncKey, new Uint8Array());
     });
+  }
+
+  async synced(): Promise<void> {
+    if (!this.#isOpen) return;
+    this.#syncing = this.#syncLogs();
+    await this.#syncing;
   }
 
   forget(run: string): void {
@@ -97,7 +106,37 @@ class RocksJournal<Event> implements RunJournal<Event> {
   async close(): Promise<void> {
     if (!this.#isOpen) return;
     this.#isOpen = false;
+    await this.#syncing?.catch(() => {}); // Whoever waits for it is told.
+    for (const log of this.#logs.values()) log.close();
     await this.#db.close();
+  }
+
+  /**
+   * RocksDB brings its log to the disk only in the thread that writes, which would stand still
+   * meanwhile. All that was written is in the files of its log, or, once RocksDB has removed one,
+   * in a table that it has synced.
+   */
+  async #syncLogs(): Promise<void> {
+    const names = this.#disk.list(this.#path).filter((name) => name.endsWith(".log"));
+    for (const [name, log] of this.#logs) {
+      if (names.includes(name)) continue;
+      log.close();
+      this.#logs.delete(name);
+    }
+    const opened = names.filter((name) => !this.#logs.has(name) && this.#openLog(name));
+    await Promise.all([...this.#logs.values()].map((log) => log.synced()));
+    if (opened.length > 0) this.#disk.syncDirectory(this.#path);
+  }
+
+  /** False: RocksDB has just removed it. */
+  #openLog(name: string): boolean {
+    try {
+      this.#logs.set(name, this.#disk.open(join(this.#path, name), "update"));
+      return true;
+    } catch (error) {
+      if (diskCode(error) === "ENOENT") return false;
+      throw error;
+    }
   }
 
   #put(batch: RocksBatch, entry: JournalEntry<Event>): void {

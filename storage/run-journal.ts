@@ -34,15 +34,15 @@ export interface RunJournal<Event> {
   readFormer(): { readonly entries: JournalEntry<Event>[]; readonly damaged: number };
   /** Begins anew with these, and removes what was before. On disk on return. */
   begin(entries: Iterable<JournalEntry<Event>>): void;
-  /**
-   * Adds entries, which then survive the process; `isSynced`: all that was ever added survives the
-   * machine on return. R2
-   */
-  append(entries: readonly JournalEntry<Event>[], isSynced?: boolean): void;
+  /** Adds entries, which then survive the process. */
+  append(entries: readonly JournalEntry<Event>[]): void;
+  /** Resolves once all that was added before survives the machine. R2 */
+  synced(): Promise<void>;
   /** Drops all entries of a run; at once, or when it begins anew. */
   forget(run: string): void;
   /** Whether it should begin anew, without what has been forgotten since. */
   readonly isLong: boolean;
+  /** What is on its way to the disk comes there first. */
   close(): Promise<void>;
 }
 

@@ -19,18 +19,23 @@ import { LeaseDirectory, RegisteredLease, type Term } from "../storage/lease.ts"
 import { type JournalKind, openRunJournal, type RunJournal } from "../storage/run-journal.ts";
 import { gated } from "./gate.ts";
 import { Leadership } from "./leadership.ts";
+import { lostQueue } from "./lost-queue.ts";
+import type { MirrorLink } from "./mirror-link.ts";
 import { Registry } from "./registry.ts";
 import { Root, type RootOptions } from "./root.ts";
 import type { RunEvent } from "./run-events.ts";
 import { openRunKeeper } from "./run-keeper.ts";
+import { mirroring, RunMirror } from "./run-mirror.ts";
 import type { PublishEvent } from "./run-record.ts";
 
-export interface LeasedRootOptions extends Omit<RootOptions, "registry"> {
+export interface LeasedRootOptions extends Omit<RootOptions, "registry" | "mirror"> {
   /** Where the lease is, and the journal of the runs: seen by all who may lead. */
   readonly directory: string;
   /** Where the lease is kept, where that is not in files of the directory. */
   readonly register?: Register | undefined;
   readonly leaseMs: number;
+  /** Where copies of its runs go; undefined: nowhere. */
+  readonly mirror?: MirrorLink | undefined;
   /** What the journal is kept in. */
   readonly journal: JournalKind;
   /** Names of runs begin with it. */
@@ -54,6 +59,7 @@ export class LeasedRoot {
   readonly #leadership: Leadership;
   #root: Root | undefined;
   #journal: RunJournal<RunEvent> | undefined;
+  #mirror: RunMirror | undefined;
   #isStopped = false;
   /** Messages that were not sent because the lease was not held; writes that the store refused. */
   #withheld = 0;
@@ -93,6 +99,7 @@ export class LeasedRoot {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#root?.stop();
+    await this.#mirror?.close();
     await this.#journal?.close();
     await this.#leadership.close();
     await this.#options.register?.close();
@@ -132,15 +139,22 @@ export class LeasedRoot {
       },
       onError: (error, context) => tell("journal", error, context),
     });
-    const registry: Registry = new Registry(`${prefix}${term}-`, publish, keeper);
+    const mirrored = mirroring(keeper, (run) => this.#mirror?.changed(run));
+    const registry: Registry = new Registry(`${prefix}${term}-`, publish, mirrored);
     const { entries, damaged } = journal.readFormer();
     if (damaged > 0) tell("journal", new JournalDamagedError(directory, damaged));
-    registry.restore(entries, tell);
+    const { mirror } = options;
+    const lost =
+      entries.length > 0 || mirror === undefined ? [] : await lostQueue(mirror, options.network);
+    if (this.#isStopped) return await journal.close();
+    registry.restore([...entries, ...lost], tell);
     journal.begin(registry.entries());
+    const isLeading = () => leadership.isHeld;
+    this.#mirror = mirror && new RunMirror(mirror, { network, registry, term, isLeading });
     membership.countFrom(1 + hostsPerTerm * (term - 1));
     this.#tellRuns(registry, former, createdBy);
     onLeading();
-    this.#root = new Root({ ...options, network, registry });
+    this.#root = new Root({ ...options, network, registry, mirror: this.#mirror });
   }
 
   /** First cause first: why the runs go on from a checkpoint. */

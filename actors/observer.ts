@@ -2,10 +2,12 @@
 // goes there, and nothing comes back.
 
 import { z } from "zod";
+import { RemoteError } from "../src/errors.ts";
 import type { Observation } from "../src/launcher.ts";
 import type { Log } from "../src/log.ts";
 import { logIncident } from "./event-lines.ts";
 import type { Incident } from "./incident.ts";
+import type { Network } from "./mailbox.ts";
 import { type LogOptions, openProcessLog } from "./process-log.ts";
 
 /** Where traces of steps go. */
@@ -22,12 +24,23 @@ export const tracingOptions = z.strictObject({
 export interface Observer {
   readonly log: Log;
   readonly tracedEvery: number | undefined;
-  /** Takes what a thread tells besides. */
+  /** Takes what a thread tells besides; not of frames that were refused: `observing`. */
   observe(observation: Observation): void;
   /** Tells of a failure beside the runs, and writes its line. */
   incident(incident: Incident): void;
   /** Hands over what is left. */
   close(): Promise<void>;
+}
+
+/** What becomes of the observations of a process's threads: a frame that was none is counted. */
+export function observing(
+  observer: Observer,
+  network: Pick<Network, "onCorrupt">,
+): (observation: Observation) => void {
+  return (observation) => {
+    if ("refused" in observation) network.onCorrupt(new RemoteError(observation.refused));
+    else observer.observe(observation);
+  };
 }
 
 /** Opens it. `secrets`: credentials of this process, which nothing shows. */
@@ -47,7 +60,8 @@ export async function openObserver(
     tracedEvery: tracing?.everySteps,
     observe(observation) {
       if ("traced" in observation) traces?.take(observation.traced);
-      else log.write(observation.line.level, observation.line.message, observation.line.fields);
+      else if ("line" in observation)
+        log.write(observation.line.level, observation.line.message, observation.line.fields);
     },
     incident(incident) {
       logIncident(log, incident);

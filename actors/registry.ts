@@ -13,7 +13,7 @@ import { type PublishEvent, type RunIdentity, type RunKeeper, RunRecord } from "
 const finishedMax = 1000;
 
 /** For a root whose runs end with it. */
-const keptNowhere: RunKeeper = { keep() {}, kept: async () => {}, forget() {} };
+export const keptNowhere: RunKeeper = { keep() {}, kept: async () => {}, forget() {} };
 
 /** Who submits a job, and under which key of its own. */
 export interface Submitter {

@@ -12,6 +12,7 @@ import { type DoneActorEvent, enqueueActions, fromCallback, setup } from "xstate
 import { RunCancelledError, recordError } from "../src/errors.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
+import type { Access } from "./job-paths.ts";
 import { listening } from "./listening.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
@@ -20,7 +21,6 @@ import type { Registry } from "./registry.ts";
 import type { RunRecord } from "./run-record.ts";
 import { runTurnMachine, watchingRegistry } from "./run-turn.ts";
 import { devicesMax } from "./scaling.ts";
-import type { Access } from "./serve-jobs.ts";
 
 export interface RunQueueInput {
   readonly network: Network;

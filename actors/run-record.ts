@@ -34,7 +34,7 @@ export interface RunKeeper {
 const seqsLost = 1000;
 
 /** Events kept for those who come late; older ones are forgotten. */
-const eventsMax = 10_000;
+export const eventsMax = 10_000;
 
 /** A change of devices: how many the generation had, and when they were told to pause. */
 export interface Scaling {
@@ -95,6 +95,7 @@ export class RunRecord {
   readonly #events: RunEvent[] = [];
   #nextSeq = 0;
   #savedStep = 0;
+  #generation = 0;
   #devicesAsked: number | undefined;
   #jobText: string | undefined;
   readonly #onWish = new Set<() => void>();
@@ -203,6 +204,7 @@ export class RunRecord {
 
   #note(event: RunEvent): void {
     this.#nextSeq = event.seq + 1;
+    this.#generation = Math.max(this.#generation, event.generation);
     this.#events.push(event);
     if (this.#events.length > eventsMax) this.#events.shift();
     this.#noteIncidents(event);
@@ -264,6 +266,11 @@ export class RunRecord {
   /** Devices that were asked for since it was submitted; undefined: as its job says. */
   get devicesAsked(): number | undefined {
     return this.#devicesAsked;
+  }
+
+  /** The newest generation that told something; 0: none did. */
+  get generation(): number {
+    return this.#generation;
   }
 
   /** Step of the last checkpoint that was told; 0: there was none. */

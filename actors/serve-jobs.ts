@@ -7,9 +7,9 @@ import { type JobSpec, resolveJob } from "../src/job.ts";
 import { checkOptions, expected } from "../src/options.ts";
 import { QuotaExceededError, RunStateError } from "../src/service-errors.ts";
 import { eventsSubject } from "../src/wire/subjects.ts";
-import { quotaOf, type Tenants } from "../src/wire/tenants.ts";
+import { quotaOf } from "../src/wire/tenants.ts";
 import { readRunLog } from "../storage/run-log.ts";
-import { type JobRoots, withinRoots } from "./job-paths.ts";
+import { type Access, withinRoots } from "./job-paths.ts";
 import {
   type JobVerb,
   publishedSchemas,
@@ -23,12 +23,6 @@ import type { Membership } from "./membership.ts";
 import { devicesWanted } from "./queue-order.ts";
 import type { Registry } from "./registry.ts";
 import type { RunRecord } from "./run-record.ts";
-
-/** What jobs and tenants may use. */
-export interface Access {
-  readonly roots: JobRoots;
-  readonly tenants: Tenants;
-}
 
 export interface JobServiceInput {
   readonly network: Network;
@@ -130,7 +124,7 @@ export async function serve<Verb extends JobVerb>(
 async function submit(asked: Asked, request: RequestOf<"submit">): Promise<ReplyOf<"submit">> {
   const { input, tenant } = asked;
   const { registry, network } = input;
-  const job = withinRoots(resolveJob(request.job), input.access.roots, tenant);
+  const job = withinRoots(resolveJob(request.job), input.access, tenant);
   checkDevices(input, job);
   const of = { key: request.key, tenant };
   const known = registry.find(job, of);

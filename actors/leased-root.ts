@@ -36,6 +36,8 @@ export interface LeasedRootOptions extends Omit<RootOptions, "registry" | "mirro
   readonly leaseMs: number;
   /** Where copies of its runs go; undefined: nowhere. */
   readonly mirror?: MirrorLink | undefined;
+  /** Runs remembered after they are over. @default the registry's */
+  readonly finishedMax?: number | undefined;
   /** What the journal is kept in. */
   readonly journal: JournalKind;
   /** Names of runs begin with it. */
@@ -140,7 +142,8 @@ export class LeasedRoot {
       onError: (error, context) => tell("journal", error, context),
     });
     const mirrored = mirroring(keeper, (run) => this.#mirror?.changed(run));
-    const registry: Registry = new Registry(`${prefix}${term}-`, publish, mirrored);
+    const name = `${prefix}${term}-`;
+    const registry: Registry = new Registry(name, publish, mirrored, options.finishedMax);
     const { entries, damaged } = journal.readFormer();
     if (damaged > 0) tell("journal", new JournalDamagedError(directory, damaged));
     const { mirror } = options;

@@ -9,8 +9,8 @@ import { OpenRuns } from "./open-runs.ts";
 import type { RunEvent } from "./run-events.ts";
 import { type PublishEvent, type RunIdentity, type RunKeeper, RunRecord } from "./run-record.ts";
 
-/** Runs remembered after they are over. */
-const finishedMax = 1000;
+/** Runs remembered after they are over, where nobody says how many. */
+export const usualFinishedMax = 1000;
 
 /** For a root whose runs end with it. */
 export const keptNowhere: RunKeeper = { keep() {}, kept: async () => {}, forget() {} };
@@ -33,14 +33,24 @@ export class Registry {
   readonly #publish: PublishEvent;
   readonly #keeper: RunKeeper;
   readonly #prefix: string;
+  readonly #finishedMax: number;
   #nextRun = 1;
   #isTelling = false;
 
-  /** `prefix` tells this cluster's runs from those of an earlier one on the same broker. */
-  constructor(prefix: string, publish: PublishEvent, keeper: RunKeeper = keptNowhere) {
+  /**
+   * `prefix` tells this cluster's runs from those of an earlier one on the same broker.
+   * `finishedMax`: how many runs are remembered after they are over.
+   */
+  constructor(
+    prefix: string,
+    publish: PublishEvent,
+    keeper: RunKeeper = keptNowhere,
+    finishedMax: number = usualFinishedMax,
+  ) {
     this.#prefix = prefix;
     this.#publish = publish;
     this.#keeper = keeper;
+    this.#finishedMax = finishedMax;
   }
 
   /** The run of a job, which waits for its turn. */
@@ -151,7 +161,7 @@ export class Registry {
 
   #forget(): void {
     for (const record of this.#over) {
-      if (this.#over.size <= finishedMax) return;
+      if (this.#over.size <= this.#finishedMax) return;
       const { run, key, tenant } = record;
       this.#over.delete(record);
       this.#records.delete(run);

@@ -52,12 +52,18 @@ type Serving = {
 
 const serving: Serving = {
   submit,
-  list: ({ input, tenant }) => ({
-    runs: input.registry
-      .all()
-      .filter((record) => isSeenBy(record, tenant))
-      .map(lineOf),
-  }),
+  list: ({ input: { registry }, tenant }, { after, most }) => {
+    const runs: RunLine[] = [];
+    let isAfter = after === undefined || registry.get(after) === undefined;
+    for (const record of registry.values()) {
+      if (isAfter && isSeenBy(record, tenant)) {
+        if (runs.length === most) return { runs, next: runs.at(-1)?.run };
+        runs.push(lineOf(record));
+      }
+      isAfter ||= record.run === after;
+    }
+    return { runs };
+  },
   status: (asked, { run }) => {
     const record = recordOf(asked, run);
     const { result, error, job } = record;

@@ -1,5 +1,5 @@
 // The disk as an argument: what a checkpoint store and a binary cache ask of a file system, and
-// nothing more. Calls are synchronous, because whoever makes them owns its thread; but for `synced`.
+// nothing more. Calls but `synced` are synchronous, because whoever makes them owns its thread.
 
 import {
   closeSync,

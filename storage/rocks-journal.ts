@@ -49,6 +49,8 @@ class RocksJournal<Event> implements RunJournal<Event> {
   readonly #logs = new Map<string, DiskFile>();
   readonly #numbers = new Map<string, number>();
   #syncing: Promise<void> | undefined;
+  /** Keys that were read, and not begun anew since. */
+  #former: readonly string[] | undefined;
   #nextRun = 0;
   #nextEntry = 0;
   #isOpen = true;
@@ -61,7 +63,9 @@ class RocksJournal<Event> implements RunJournal<Event> {
 
   readFormer(): { entries: JournalEntry<Event>[]; damaged: number } {
     let damaged = 0;
-    const entries = this.#rows().flatMap(([, value]) => {
+    const rows = this.#rows();
+    this.#former = rows.map(([key]) => key);
+    const entries = rows.flatMap(([, value]) => {
       try {
         return JSON.parse(value) as JournalEntry<Event>;
       } catch {
@@ -74,9 +78,10 @@ class RocksJournal<Event> implements RunJournal<Event> {
 
   /** All at once: a crash leaves what was before, or this. */
   begin(entries: Iterable<JournalEntry<Event>>): void {
-    const former = this.#rows();
+    const former = this.#former ?? this.#rows().map(([key]) => key);
+    this.#former = undefined;
     this.#write(true, (batch) => {
-      for (const [key] of former) batch._del(new TextEncoder().encode(key));
+      for (const key of former) batch._del(new TextEncoder().encode(key));
       for (const entry of entries) this.#put(batch, entry);
     });
   }

@@ -85,9 +85,17 @@ export class Client {
     });
   }
 
-  /** All runs that the cluster remembers. */
+  /** All runs that the cluster remembers, in the order of submission. */
   async list(): Promise<RunLine[]> {
-    return (await this.request("list", {})).runs;
+    // By name: where the last one is forgotten meanwhile, the next page begins at the first.
+    const lines = new Map<string, RunLine>();
+    let after: string | undefined;
+    do {
+      const { runs, next } = await this.request("list", { after });
+      for (const line of runs) lines.set(line.run, line);
+      after = next;
+    } while (after !== undefined);
+    return [...lines.values()];
   }
 
   /**

@@ -36,7 +36,7 @@ import { jetstreamOptions, type MirrorLink, openMirrorLink } from "./mirror-link
 import { openNetwork, type World } from "./network.ts";
 import { type Observer, observing, openObserver, tracingOptions } from "./observer.ts";
 import type { LogOptions } from "./process-log.ts";
-import { keptNowhere, Registry } from "./registry.ts";
+import { keptNowhere, Registry, usualFinishedMax } from "./registry.ts";
 import { intensity, Root } from "./root.ts";
 import { mirroring, RunMirror } from "./run-mirror.ts";
 import type { PublishEvent } from "./run-record.ts";
@@ -86,6 +86,8 @@ const clusterOptions = z.strictObject({
     .optional(),
   /** Copies of events and of the queue in JetStream, where the server of `nats` has it. */
   jetstream: jetstreamOptions.prefault({}),
+  /** Runs remembered after they are over; of more, those that were over first are forgotten. */
+  finishedMax: z.int().min(0).max(100_000).default(usualFinishedMax),
   /** Directories that the paths of jobs must lie in. Left out: any that its processes may use. */
   roots: rootOptions.prefault({}),
   /** Who shares the cluster, as `osiris nats-config` takes it: here, how much each may ask. */
@@ -153,7 +155,7 @@ export class Cluster implements AsyncDisposable {
     const { link } = parts;
     this.#link = link;
     const { incident: onIncident } = observer;
-    const { name: cluster, devices, lease, state, roots, tenants } = options;
+    const { name: cluster, devices, lease, state, roots, tenants, finishedMax } = options;
     const { transport } = network;
     this.url = broker?.url ?? options.nats ?? "";
     this.token = tokenOf(broker) ?? options.token;
@@ -196,7 +198,8 @@ export class Cluster implements AsyncDisposable {
     this.lost.catch(() => {}); // Whoever does not look sees a cluster that does nothing.
     if (lease === undefined && state === undefined) {
       const keeper = mirroring(keptNowhere, (run) => this.#mirror?.changed(run));
-      const registry = new Registry(prefix, (...told) => publish(network, ...told), keeper);
+      const tell: PublishEvent = (...told) => publish(network, ...told);
+      const registry = new Registry(prefix, tell, keeper, finishedMax);
       this.#mirror = link && new RunMirror(link, { network, registry, isLeading: () => true });
       this.#root = new Root({ ...common, registry, mirror: this.#mirror });
       onLeading();
@@ -204,7 +207,7 @@ export class Cluster implements AsyncDisposable {
       // RocksDB lets one process in, and a standby must pass one that only stands still.
       const journal = lease === undefined ? (state?.store ?? "auto") : "file";
       const { directory, ms: leaseMs } = lease ?? { directory: state?.directory ?? "", ms: 2500 };
-      const forLease = { directory, register, leaseMs, journal, prefix, publish };
+      const forLease = { directory, register, leaseMs, journal, prefix, publish, finishedMax };
       const told = { onStandby, onLeading, onLost, mirror: link };
       this.#root = new LeasedRoot({ ...common, ...forLease, ...told });
     }

@@ -52,12 +52,18 @@ type Serving = {
 
 const serving: Serving = {
   submit,
-  list: ({ input, tenant }) => ({
-    runs: input.registry
-      .all()
-      .filter((record) => isSeenBy(record, tenant))
-      .map(lineOf),
-  }),
+  list: ({ input: { registry }, tenant }, { after, most }) => {
+    const runs: RunLine[] = [];
+    let isAfter = after === undefined || registry.get(after) === undefined;
+    for (const record of registry.values()) {
+      if (isAfter && isSeenBy(record, tenant)) {
+        if (runs.length === most) return { runs, next: runs.at(-1)?.run };
+        runs.push(lineOf(record));
+      }
+      isAfter ||= record.run === after;
+    }
+    return { runs };
+  },
   status: (asked, { run }) => {
     const record = recordOf(asked, run);
     const { result, error, job } = record;
@@ -170,15 +176,9 @@ function checkQuota({ input, tenant }: Asked, job: JobSpec): void {
     access.tenants,
     tenant,
   );
-  let waiting = 0;
-  let own = 0;
-  for (const { status, tenant: of } of registry.values()) {
-    if (status !== "queued" && status !== "paused") continue;
-    waiting++;
-    if (of === tenant) own++;
-  }
-  if (waiting >= queuedMax) throw new QuotaExceededError(undefined, waitingRuns, queuedMax);
-  if (own >= ownMax) throw new QuotaExceededError(tenant, waitingRuns, ownMax);
+  const { open } = registry;
+  if (open.waiting >= queuedMax) throw new QuotaExceededError(undefined, waitingRuns, queuedMax);
+  if (open.waitingOf(tenant) >= ownMax) throw new QuotaExceededError(tenant, waitingRuns, ownMax);
   const wanted = devicesWanted({ devicesAsked: undefined, job }, membership);
   if (wanted > devicesMax) throw new QuotaExceededError(tenant, "devices", devicesMax);
 }

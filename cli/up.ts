@@ -28,6 +28,7 @@ interface UpOptions extends CommonOptions, CredentialArguments, ObservingArgumen
   readonly cluster: string;
   readonly nats?: string;
   readonly lease?: string;
+  readonly finished?: number;
   readonly state?: string;
   readonly dataRoot?: string;
   readonly checkpointRoot?: string;
@@ -59,6 +60,7 @@ export function addUp(program: Command): void {
     .option("--checkpoint-root <DIR>", "keep checkpoints of jobs in it alone; each tenant its own")
     .option("--tenants <FILE>", "who shares it, as for `osiris nats-config`: how much each may ask")
     .option("--state <DIR>", "keep the queue here: its runs go on when it is started again")
+    .option("--finished <N>", "runs remembered after they are over (1000)", integerFrom(0))
     .option("--lease <DIR>", "lead, or stand by until whoever leads is gone; seen by all of them")
     .option(
       "--events-days <N>",
@@ -101,6 +103,7 @@ async function up(options: UpOptions): Promise<void> {
     tenants,
     ...(lease === undefined ? {} : { lease: { directory: lease } }),
     ...(state === undefined ? {} : { state: { directory: state } }),
+    ...(options.finished === undefined ? {} : { finishedMax: options.finished }),
     jetstream: jetstreamOf(options),
     onStandby: (leader) => say(`Standing by: ${leader} leads cluster ${name}.`),
     name,

@@ -94,7 +94,7 @@ export function createCachedShard(options: {
   const recordBytes = recordBytesOf(tile, tile.stateWidth);
   const reuse = createReuseSampler({ rows: shard.rows, scale: tableRows / shard.rows });
   const saved = savedFor(rows.rows);
-  const room = reserveTile(kernels, tile, recordRowsMax);
+  const room = reserveTile(kernels, tile, Math.min(recordRowsMax, shard.rows));
   return { ...rest, shard, tile, rows, cache, recordBytes, counts, reuse, saved, room };
 }
 

@@ -19,6 +19,7 @@
 //   T2. Slots are as large as the worst batch: pages that no request reached cost nothing.
 
 import assert from "node:assert/strict";
+import { recordRowsMax } from "../../src/embedding/records-in-memory.ts";
 import type { FoundRecords, MovingRecords, RowsBelow } from "../../src/embedding/rows-below.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 
@@ -27,7 +28,8 @@ export interface TierShard {
   /** Its place among all shards of the job. */
   readonly shard: number;
   readonly recordBytes: number;
-  /** Most rows that a request moves one way. */
+  readonly rows: number;
+  /** Most of them that a batch moves one way. */
   readonly rowsMax: number;
 }
 
@@ -36,9 +38,6 @@ export interface TierRingShape {
   /** Requests that may be on their way at once. */
   readonly slots: number;
 }
-
-/** Rows of one answer to a scan. */
-const scanRows = 4096;
 
 /** Cells of a ring: posted, served. */
 export const tierRingCells = 2;
@@ -78,11 +77,21 @@ function padded(bytes: number): number {
   return 8 * Math.ceil(bytes / 8);
 }
 
+/** Room for a batch, which moves rows of all shards both ways, or for an entry that is alone. */
 function slotBytes(shape: TierRingShape): number {
-  return shape.shards.reduce((sum, { rowsMax, recordBytes }) => {
-    const rows = Math.max(rowsMax, scanRows);
-    return sum + 2 * (padded(4 * rows) + padded(rows) + padded(rows * recordBytes));
-  }, headerBytes(shape));
+  const { shards } = shape;
+  const batch = shards.reduce((sum, shard) => sum + 2 * entryBytes(shard, shard.rowsMax), 0);
+  const alone = shards.map((shard) => entryBytes(shard, Math.max(shards.length, scanRows(shard))));
+  return headerBytes(shape) + Math.max(batch, ...alone);
+}
+
+function entryBytes({ recordBytes }: TierShard, rows: number): number {
+  return padded(4 * rows) + padded(rows) + padded(rows * recordBytes);
+}
+
+/** Rows of one answer to a scan, and of any other request of one entry. */
+function scanRows({ rows }: Pick<TierShard, "rows">): number {
+  return Math.min(rows, recordRowsMax);
 }
 
 export function tierRingBytes(shape: TierRingShape): number {
@@ -254,12 +263,13 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
     },
     async *scan(shard) {
       const at = placeOf(shard);
-      for (let from: number | undefined = 0; from !== undefined; ) {
-        const found: TierEntry = await ask("scan", at, scanRows, "read a table", from);
+      const { rows = 0 } = shape.shards[at] ?? {};
+      const rowsMax = scanRows({ rows });
+      for (let from = 0; from < rows; ) {
+        const found: TierEntry = await ask("scan", at, rowsMax, "read a table", from);
         if (found.rows.length > 0) yield found;
         asked.shift();
-        const last = found.rows.length < scanRows ? undefined : found.rows.at(-1);
-        from = last === undefined ? undefined : last + 1;
+        from = found.rows.length < rowsMax ? rows : (found.rows.at(-1) ?? 0) + 1;
       }
     },
   };

@@ -29,6 +29,7 @@ export function tierRingOf(
     return {
       shard,
       recordBytes: recordBytesOf({ dim: columns, precision }, width),
+      rows,
       rowsMax: Math.min(rows, batchSize * (idsMax[table] ?? 0)),
     };
   });

@@ -1,9 +1,55 @@
 // Admission: how much a tenant may ask of the job service. Whoever runs the cluster is not counted.
 
 import { LRUCache } from "lru-cache";
-import { JobTooLargeError, TooManyRequestsError } from "../src/access-errors.ts";
+import {
+  JobTooLargeError,
+  TenantRefusedError,
+  TooManyRequestsError,
+} from "../src/access-errors.ts";
 import type { Clock } from "../src/clock.ts";
-import { type RequestLimits, requestLimits, type Tenants } from "../src/wire/tenants.ts";
+import { checkOptions } from "../src/options.ts";
+import { headerOf } from "../src/wire/headers.ts";
+import { tenantOf } from "../src/wire/subjects.ts";
+import {
+  type RequestLimits,
+  requestLimits,
+  type Tenants,
+  tenantName,
+} from "../src/wire/tenants.ts";
+import type { Frame } from "../src/wire/transport.ts";
+
+/** A nats-server writes here whose account asks, where the request comes from another one. */
+const askedBy = "nats-request-info";
+
+/**
+ * Who asks, by the subject; undefined: whoever runs the cluster. Where there is a list of tenants,
+ * it is one of them, and the server says no other.
+ * @throws InvalidOptionError, TenantRefusedError
+ */
+export function tenantAsking(
+  { subject, headers }: Pick<Frame, "subject" | "headers">,
+  tenants: Tenants,
+): string | undefined {
+  const tenant = checkOptions(tenantName.optional(), tenantOf(subject), "tenant");
+  const names = Object.keys(tenants);
+  if (tenant !== undefined && names.length > 0 && !names.includes(tenant)) {
+    throw new TenantRefusedError(tenant, "it is none of this cluster's");
+  }
+  const account = accountIn(headerOf(headers, askedBy));
+  if (account !== undefined && account !== tenant && names.includes(account)) {
+    throw new TenantRefusedError(tenant, `the server says that it is \`${account}\` who asks`);
+  }
+  return tenant;
+}
+
+function accountIn(info: string | undefined): string | undefined {
+  try {
+    const { acc } = JSON.parse(info ?? "{}") as { readonly acc?: unknown };
+    return typeof acc === "string" ? acc : undefined;
+  } catch {
+    return undefined; // No server wrote that.
+  }
+}
 
 export interface Admission {
   /** Counts a request. @throws JobTooLargeError, TooManyRequestsError */

@@ -7,7 +7,8 @@
 //
 // Invariants
 //   C1. The manifest is written when every part of the job is on disk, and only by this generation.
-//   C2. Parts of another cut are not counted.
+//   C2. Parts of another cut are not counted, and a cut that was asked for before the last one is
+//       not made.
 //   C3. One checkpoint at a time: who asks for the next one is not answered before this is there.
 //
 // Beside this, where there are several hosts, it has them make copies of the newest checkpoint in
@@ -159,6 +160,7 @@ const machine = setup({
         if (event.type !== "device.cut" || event.body.command !== context.cut?.command) {
           return context.stalls;
         }
+        if (event.body.device >= context.devices) return context.stalls; // Nobody asked it.
         return new Map([...context.stalls, [event.body.device, event.body.stallMs]]);
       },
     }),
@@ -206,6 +208,8 @@ const machine = setup({
     isComplete: ({ context }) => missingOf(context).length === 0, // C1
     isTaken: ({ context, event }) =>
       event.type === "checkpoint.cut" && event.body.command === context.cut?.command,
+    isNewer: ({ context, event }) =>
+      event.type === "checkpoint.cut" && event.body.command > (context.cut?.command ?? -1),
     isCommitted: ({ context, event }) =>
       event.type === "checkpoint.commit" && event.body.cut === context.committed?.cut,
   },
@@ -238,7 +242,7 @@ const machine = setup({
       on: {
         "checkpoint.cut": [
           { guard: "isTaken", actions: "tellTaken" },
-          { target: "taking", actions: "begin" },
+          { guard: "isNewer", target: "taking", actions: "begin" },
         ],
       },
     },

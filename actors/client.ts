@@ -5,7 +5,13 @@ import type { Clock } from "../src/clock.ts";
 import { type ErrorRecord, RemoteError, RequestFailedError } from "../src/errors.ts";
 import { type JobOptions, resolveJob } from "../src/job.ts";
 import { decodeBody, encodeBody } from "../src/wire/body.ts";
-import { eventsSubject, inspectSubject, jobsSubject } from "../src/wire/subjects.ts";
+import {
+  eventStream,
+  eventsSubject,
+  inspectSubject,
+  jobsSubject,
+  streamSubject,
+} from "../src/wire/subjects.ts";
 import type { Transport } from "../src/wire/transport.ts";
 import { type LoadOptions, loadModel } from "../storage/load-model.ts";
 import type { Model } from "../storage/model.ts";
@@ -19,10 +25,14 @@ import {
 } from "./job-verbs.ts";
 import type { RunEvent, RunResult } from "./run-events.ts";
 import { checkpointDeadlines } from "./serve-jobs.ts";
+import { StreamedEvents } from "./streamed-events.ts";
 
 /** Longest wait for an answer of the job service; asked again meanwhile, as frames may be lost. */
 const answerMs = 10_000;
 const attempts = 5;
+
+/** After so long without an answer, JetStream is asked for the events of a run. */
+const streamedMs = 1000;
 
 /** How often a follower looks for events that were lost on their way. */
 const lookMs = 1000;
@@ -66,14 +76,26 @@ export class Client {
       client: this,
       transport: this.#transport,
       events: eventsSubject(this.#cluster, run, this.#tenant),
+      stream: new StreamedEvents(this.#transport, {
+        stream: eventStream(this.#cluster, this.#tenant),
+        subject: streamSubject(this.#cluster, run, this.#tenant),
+      }),
       clock: this.#clock,
       run,
     });
   }
 
-  /** All runs that the cluster remembers. */
+  /** All runs that the cluster remembers, in the order of submission. */
   async list(): Promise<RunLine[]> {
-    return (await this.request("list", {})).runs;
+    // By name: where the last one is forgotten meanwhile, the next page begins at the first.
+    const lines = new Map<string, RunLine>();
+    let after: string | undefined;
+    do {
+      const { runs, next } = await this.request("list", { after });
+      for (const line of runs) lines.set(line.run, line);
+      after = next;
+    } while (after !== undefined);
+    return [...lines.values()];
   }
 
   /**
@@ -85,21 +107,23 @@ export class Client {
   }
 
   /**
-   * One question to the job service, which takes up to `patienceMs` to answer it.
-   * @throws RemoteError, RequestFailedError
+   * One question to the job service, which takes up to `patienceMs` to answer it; asked again for
+   * up to `againMs`. @throws RemoteError, RequestFailedError
    */
   request<Verb extends JobVerb>(
     verb: Verb,
     body: unknown,
     patienceMs?: number,
+    againMs?: number,
   ): Promise<ReplyOf<Verb>> {
-    return this.#ask(jobsSubject(this.#cluster, verb, this.#tenant), body, patienceMs);
+    return this.#ask(jobsSubject(this.#cluster, verb, this.#tenant), body, patienceMs, againMs);
   }
 
   async #ask<Answer>(
     subject: string,
     body: unknown,
     patienceMs = answerMs / attempts,
+    againMs = Math.max(answerMs, patienceMs),
   ): Promise<Answer> {
     const { payload, headers } = encodeBody(body, "application/json");
     const startMs = this.#clock.now();
@@ -116,7 +140,7 @@ export class Client {
       } catch (error) {
         const isLater = error instanceof RemoteError && error.code === "TOO_MANY_REQUESTS";
         if (!isLater && !(error instanceof RequestFailedError)) throw error;
-        if (this.#clock.now() - startMs >= Math.max(answerMs, patienceMs)) throw error;
+        if (this.#clock.now() - startMs >= againMs) throw error;
         await new Promise<void>((resume) => {
           this.#clock.after(answerMs / attempts / 4, resume);
         });
@@ -137,12 +161,14 @@ export class Run {
   readonly #transport: Transport;
   /** The subject of its events. */
   readonly #events: string;
+  readonly #stream: StreamedEvents;
   readonly #clock: Clock;
 
   constructor(options: {
     client: Client;
     transport: Transport;
     events: string;
+    stream: StreamedEvents;
     clock: Clock;
     run: string;
   }) {
@@ -150,6 +176,7 @@ export class Run {
     this.#client = options.client;
     this.#transport = options.transport;
     this.#events = options.events;
+    this.#stream = options.stream;
     this.#clock = options.clock;
   }
 
@@ -190,18 +217,34 @@ export class Run {
 
   /**
    * Lines of its log, as its cluster and hosts wrote them: those that are kept, and with `follow`
-   * those to come, until it is over. @throws RemoteError
+   * those to come, until it is over: where JetStream has its events, also over a time without a
+   * root. @throws RemoteError
    */
   async *logs(options: { readonly follow?: boolean } = {}): AsyncGenerator<LogRecord, void> {
     for (let after = "", isOver = false; ; ) {
       const request = { run: this.run, after, most: 500 };
-      const { lines, next } = await this.#client.request("logs", request);
+      const isWaited = options.follow === true;
+      const page = await this.#orLater(isWaited, this.#client.request("logs", request));
+      if (page === undefined) continue;
+      const { lines, next } = page;
       yield* lines;
       after = next;
       if (lines.length > 0) continue;
       if (isOver || options.follow !== true) return;
-      isOver = isOverAt((await this.status()).status); // What it wrote last is still read.
+      const status = (await this.#orLater(isWaited, this.status()))?.status;
+      isOver = status !== undefined && isOverAt(status); // What it wrote last is still read.
       if (!isOver) await new Promise<void>((resume) => this.#clock.after(lookMs, resume));
+    }
+  }
+
+  /** Undefined: nobody answers now, and the run is one that JetStream knows. */
+  async #orLater<Answer>(isWaited: boolean, asked: Promise<Answer>): Promise<Answer | undefined> {
+    try {
+      return await asked;
+    } catch (error) {
+      if (!isWaited || !(error instanceof RequestFailedError)) throw error;
+      if ((await this.#stream.read(0, 1))?.length !== 1) throw error;
+      return undefined;
     }
   }
 
@@ -217,7 +260,8 @@ export class Run {
   /**
    * What happens to the run, from its first event, in order and without gaps, until it is over.
    * Events that a broken connection lost are asked for again; what a root that died had not kept
-   * is left out, and so are the oldest of very many.
+   * is left out, and so are the oldest of very many. While there is no root, as far as JetStream
+   * has them.
    */
   async *events(options: { readonly since?: number } = {}): AsyncGenerator<RunEvent, void> {
     let next = options.since ?? 0;
@@ -232,8 +276,7 @@ export class Run {
       for (;;) {
         const missing = !arrived.has(next);
         if (missing) {
-          const request = { run: this.run, since: next };
-          const { events } = await this.#client.request("events", request);
+          const events = await this.#kept(next, 100);
           for (const event of events) arrived.set(event.seq, event);
           // A root that took the run up goes on with later numbers; old events are forgotten.
           next = Math.max(next, events[0]?.seq ?? next);
@@ -261,12 +304,29 @@ export class Run {
   /** What happened so far, from event `since` on, as far as it is kept. @throws RemoteError */
   async *past(options: { readonly since?: number } = {}): AsyncGenerator<RunEvent, void> {
     for (let since = options.since ?? 0; ; ) {
-      const { events } = await this.#client.request("events", { run: this.run, since, most: 500 });
+      const events = await this.#kept(since, 500);
       yield* events;
       const last = events.at(-1);
       if (last === undefined) return;
       since = last.seq + 1;
     }
+  }
+
+  /** As the job service tells them; where it does not answer, or not of this run, JetStream. */
+  async #kept(since: number, most: number): Promise<readonly RunEvent[]> {
+    const request = { run: this.run, since, most };
+    try {
+      return (await this.#client.request("events", request, undefined, streamedMs)).events;
+    } catch (error) {
+      const isUnknown = error instanceof RemoteError && error.code === "INVALID_OPTION";
+      const isBusy = error instanceof RemoteError && error.code === "TOO_MANY_REQUESTS";
+      if (!isUnknown && !isBusy && !(error instanceof RequestFailedError)) throw error;
+      const events = isBusy ? undefined : await this.#stream.read(since, most);
+      if (events !== undefined && events.length > 0) return events;
+      if (isUnknown) throw error;
+      if (events !== undefined && since > 0) return events; // One that it knows, and no more yet.
+    }
+    return (await this.#client.request("events", request)).events;
   }
 
   /** What came of it. @throws RemoteError with the run's own code, where it failed */

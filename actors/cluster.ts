@@ -32,11 +32,13 @@ import { openLeaseRegister } from "./lease-place.ts";
 import { LeasedRoot } from "./leased-root.ts";
 import type { Network } from "./mailbox.ts";
 import { type HostRecord, Membership } from "./membership.ts";
+import { jetstreamOptions, type MirrorLink, openMirrorLink } from "./mirror-link.ts";
 import { openNetwork, type World } from "./network.ts";
-import { type Observer, openObserver, tracingOptions } from "./observer.ts";
+import { type Observer, observing, openObserver, tracingOptions } from "./observer.ts";
 import type { LogOptions } from "./process-log.ts";
-import { Registry } from "./registry.ts";
+import { keptNowhere, Registry, usualFinishedMax } from "./registry.ts";
 import { intensity, Root } from "./root.ts";
+import { mirroring, RunMirror } from "./run-mirror.ts";
 import type { PublishEvent } from "./run-record.ts";
 import { backoff } from "./supervisor.ts";
 import { packageVersion } from "./version.ts";
@@ -82,6 +84,10 @@ const clusterOptions = z.strictObject({
       store: z.enum(["auto", "rocksdb", "file"]).default("auto"),
     })
     .optional(),
+  /** Copies of events and of the queue in JetStream, where the server of `nats` has it. */
+  jetstream: jetstreamOptions.prefault({}),
+  /** Runs remembered after they are over; of more, those that were over first are forgotten. */
+  finishedMax: z.int().min(0).max(100_000).default(usualFinishedMax),
   /** Directories that the paths of jobs must lie in. Left out: any that its processes may use. */
   roots: rootOptions.prefault({}),
   /** Who shares the cluster, as `osiris nats-config` takes it: here, how much each may ask. */
@@ -128,6 +134,8 @@ export class Cluster implements AsyncDisposable {
    */
   readonly lost: Promise<never>;
   readonly #root: Root | LeasedRoot;
+  readonly #link: MirrorLink | undefined;
+  #mirror: RunMirror | undefined;
   #broker: BrokerThread | undefined;
   #isClosed = false;
   readonly #observer: Observer;
@@ -138,13 +146,16 @@ export class Cluster implements AsyncDisposable {
     broker: BrokerThread | undefined;
     network: Network;
     register: Register | undefined;
+    link: MirrorLink | undefined;
     launcher: Launcher;
     onHosts: (hosts: readonly HostRecord[]) => void;
     onStandby: (leader: string) => void;
   }) {
     const { options, broker, network, register, launcher, observer, onHosts, onStandby } = parts;
+    const { link } = parts;
+    this.#link = link;
     const { incident: onIncident } = observer;
-    const { name: cluster, devices, lease, state, roots, tenants } = options;
+    const { name: cluster, devices, lease, state, roots, tenants, finishedMax } = options;
     const { transport } = network;
     this.url = broker?.url ?? options.nats ?? "";
     this.token = tokenOf(broker) ?? options.token;
@@ -158,7 +169,7 @@ export class Cluster implements AsyncDisposable {
       network.log.write("info", "hosts", { actor: "hosts:0", hosts: this.hosts });
       onHosts(this.hosts);
     });
-    const prefix = `r${process.pid.toString(36)}-`;
+    const prefix = prefixAt(network.clock);
     const publish = (over: Network, ...[event, tenant]: Parameters<PublishEvent>) => {
       const { payload, headers } = encodeBody(event, "application/json");
       if (this.#isClosed) return;
@@ -166,7 +177,7 @@ export class Cluster implements AsyncDisposable {
       over.transport.publish(eventsSubject(cluster, event.run, tenant), payload, { headers });
     };
     this.client = new Client({ transport, cluster, clock: realClock });
-    this.#launcher = rememberThreads(launcher, observer.observe);
+    this.#launcher = rememberThreads(launcher, observing(observer, network));
     const common = {
       network,
       devices,
@@ -186,15 +197,18 @@ export class Cluster implements AsyncDisposable {
     });
     this.lost.catch(() => {}); // Whoever does not look sees a cluster that does nothing.
     if (lease === undefined && state === undefined) {
-      const registry = new Registry(prefix, (...told) => publish(network, ...told));
-      this.#root = new Root({ ...common, registry });
+      const keeper = mirroring(keptNowhere, (run) => this.#mirror?.changed(run));
+      const tell: PublishEvent = (...told) => publish(network, ...told);
+      const registry = new Registry(prefix, tell, keeper, finishedMax);
+      this.#mirror = link && new RunMirror(link, { network, registry, isLeading: () => true });
+      this.#root = new Root({ ...common, registry, mirror: this.#mirror });
       onLeading();
     } else {
       // RocksDB lets one process in, and a standby must pass one that only stands still.
       const journal = lease === undefined ? (state?.store ?? "auto") : "file";
       const { directory, ms: leaseMs } = lease ?? { directory: state?.directory ?? "", ms: 2500 };
-      const forLease = { directory, register, leaseMs, journal, prefix, publish };
-      const told = { onStandby, onLeading, onLost };
+      const forLease = { directory, register, leaseMs, journal, prefix, publish, finishedMax };
+      const told = { onStandby, onLeading, onLost, mirror: link };
       this.#root = new LeasedRoot({ ...common, ...forLease, ...told });
     }
     if (broker !== undefined) this.#watchBroker(broker, options);
@@ -240,7 +254,11 @@ export class Cluster implements AsyncDisposable {
       const { lease } = options;
       const forLease = lease && { directory: lease.directory, leaseMs: lease.ms };
       const register = forLease && (await openLeaseRegister(network, forLease));
-      const told = { observer, onHosts, onStandby };
+      const link =
+        broker === undefined
+          ? await openMirrorLink(network, options.jetstream, options.tenants)
+          : undefined;
+      const told = { observer, onHosts, onStandby, link };
       return new Cluster({ options, broker, network, register, launcher, ...told });
     } catch (error) {
       await network?.transport.close();
@@ -287,6 +305,8 @@ export class Cluster implements AsyncDisposable {
     if (this.#isClosed) return;
     this.#isClosed = true;
     await this.#root.stop();
+    await this.#mirror?.close();
+    await this.#link?.nats.close();
     await this.#launcher.allEnded();
     await this.network.transport.close();
     await this.#broker?.close();
@@ -319,6 +339,11 @@ export class Cluster implements AsyncDisposable {
   #tell(offender: string, error: ReturnType<typeof recordError>): void {
     this.#observer.incident({ offender, supervisor: "process", context: "running", reason: error });
   }
+}
+
+/** Runs of roots that began at different times have different names, on whatever machine. */
+function prefixAt(clock: Clock): string {
+  return `r${clock.date().getTime().toString(36)}-`;
 }
 
 function membershipOf(options: z.output<typeof clusterOptions>): Membership {

@@ -147,7 +147,8 @@ function everyHost(assembly: Assembly) {
       const place = places.find((one) => one.host === host);
       return place && answerOf(place);
     }
-    if (message.type !== "device.ready") return undefined;
+    if (message.type !== "device.ready" || message.body.device >= assembly.devices)
+      return undefined;
     ready.set(message.body.device, message.body);
     return answerOf(hostPlaceOf(assembly, message.body.device));
   };

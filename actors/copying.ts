@@ -5,7 +5,8 @@
 //
 // Invariants
 //   P1. Devices are told of every file that they await, in any case: it is there, or nowhere.
-//   P2. The newest checkpoint counts: what was begun for one before it is given up.
+//   P2. The newest checkpoint counts: what was begun for one before it is given up, and one that
+//       comes late is not begun.
 
 import type { Clock } from "../src/clock.ts";
 import { type Cells, nobody } from "../src/exchange/cells.ts";
@@ -80,8 +81,8 @@ class Copying {
   readonly #own: readonly number[];
   #pieces = 0;
   #isOver = false;
-  /** Hash of the manifest that is being kept, or was last. P2 */
-  #kept = "";
+  /** Manifest that is being kept, or was last. P2 */
+  #kept: Pick<Manifest, "sha256" | "cut"> = { sha256: "", cut: -1 };
   #report: CopyReport | undefined;
 
   constructor(options: CopyingOptions) {
@@ -159,15 +160,16 @@ class Copying {
     const { take, tell } = this.#options;
     for (let command = take(); command !== undefined; command = take()) {
       if (command.type === "copy") this.#copies.put(command.copy);
-      else if (command.manifest.sha256 !== this.#kept) void this.#keep(command.manifest);
-      else if (this.#report !== undefined) tell(this.#report);
+      else if (command.manifest.sha256 === this.#kept.sha256) {
+        if (this.#report !== undefined) tell(this.#report);
+      } else if (command.manifest.cut > this.#kept.cut) void this.#keep(command.manifest);
     }
     return false;
   }
 
   async #keep(manifest: Manifest): Promise<void> {
     const { assembly, position, clock, tell } = this.#options;
-    this.#kept = manifest.sha256;
+    this.#kept = manifest;
     this.#report = undefined;
     const derived = derive(assembly);
     const places = hostPlaces(assembly);
@@ -178,7 +180,7 @@ class Copying {
     let missing = files;
     for (;;) {
       missing = await this.#missingOf(missing);
-      if (this.#isOver || this.#kept !== manifest.sha256) return; // P2
+      if (this.#isOver || this.#kept.sha256 !== manifest.sha256) return; // P2
       if (missing.length === 0 || clock.now() >= untilMs) break;
       await new Promise<void>((resume) => clock.after(againMs, resume));
     }

@@ -17,7 +17,8 @@
 //       steps.
 //   D2. A command of another generation never arrives: the mailbox's subject carries the
 //       generation.
-//   D3. A command asked twice is carried out once; its answer is told again.
+//   D3. A command asked twice is carried out once; its answer is told again. One that was asked
+//       before the one answered last is not carried out: it is late, and its time is over.
 
 import { assign, enqueueActions, fromCallback, setup } from "xstate";
 import { ringDoorbell } from "../src/exchange/cells.ts";
@@ -107,6 +108,13 @@ const threadLogic = fromCallback<ThreadCommand, DeviceInput>(({ input, sendBack,
   void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
   return () => thread.kill();
 });
+
+/** D3 */
+const questionTaken = [
+  { guard: "isAnswered", actions: "tellAnswer" },
+  { guard: "isLate" },
+  { target: "busy" },
+] as const;
 
 const machine = setup({
   types: {} as { context: DeviceContext; input: DeviceInput; events: DeviceEvent },
@@ -202,6 +210,8 @@ const machine = setup({
     isUnasked: ({ context }) => context.answered === undefined,
     isAnswered: ({ context, event }) =>
       isQuestion(event) && event.body.command === context.answered?.command,
+    isLate: ({ context, event }) =>
+      isQuestion(event) && event.body.command < (context.answered?.command ?? 0),
   },
 }).createMachine({
   id: "device",
@@ -239,9 +249,9 @@ const machine = setup({
     },
     paused: {
       on: {
-        "device.run": [{ guard: "isAnswered", actions: "tellAnswer" }, { target: "busy" }],
-        "device.evaluate": [{ guard: "isAnswered", actions: "tellAnswer" }, { target: "busy" }],
-        "device.save": [{ guard: "isAnswered", actions: "tellAnswer" }, { target: "busy" }],
+        "device.run": questionTaken,
+        "device.evaluate": questionTaken,
+        "device.save": questionTaken,
       },
       // A `ready` may have been lost on its way: it is told until the first question comes.
       after: {

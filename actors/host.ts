@@ -230,9 +230,11 @@ const machine = setup({
   guards: {
     isNewer: ({ context, event }) => {
       if (event.type !== "host.assemble") return false;
-      const { error } = assemblySchema.safeParse(event.body.assembly);
-      if (error !== undefined) {
-        context.network.onCorrupt(new FrameCorruptError("host.assemble", error.message));
+      const { data, error } = assemblySchema.safeParse(event.body.assembly);
+      const isOwn = data?.run === event.run && data.generation === event.generation;
+      if (error !== undefined || !isOwn) {
+        const reason = error?.message ?? "its assembly is of another generation";
+        context.network.onCorrupt(new FrameCorruptError("host.assemble", reason));
         return false;
       }
       const last = context.served.get(event.run);

@@ -7,10 +7,10 @@
 // that it is for whoever runs the cluster; tenants have `status` and `events`.
 
 import type { AnyActorRef } from "xstate";
-import { recordError } from "../src/errors.ts";
+import { FrameCorruptError, recordError } from "../src/errors.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
 import { contentTypeOf, encodeBody } from "../src/wire/body.ts";
-import { inspectSubject } from "../src/wire/subjects.ts";
+import { inspectSubject, isSubject } from "../src/wire/subjects.ts";
 import type { Subscription } from "../src/wire/transport.ts";
 import { ask, clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
@@ -18,6 +18,7 @@ import type { ActorReport, CreditReport } from "./process-report.ts";
 import { type MailboxReport, type ProcessReport, reportProcess } from "./process-report.ts";
 import type { Registry } from "./registry.ts";
 import type { RunEvent, RunStatus } from "./run-events.ts";
+import type { MirrorReport, RunMirror } from "./run-mirror.ts";
 import type { RunRecord } from "./run-record.ts";
 import type { TierNews } from "./tier.ts";
 import { type WaitsFor, waitsFor } from "./waits.ts";
@@ -53,6 +54,8 @@ export interface ClusterReport {
   readonly processes: readonly ProcessReport[];
   /** Hosts that did not. */
   readonly silent: readonly number[];
+  /** What became of the copies in JetStream; null: there are none. */
+  readonly mirror: MirrorReport | null;
 }
 
 /** Something of a process, among those of others. */
@@ -78,9 +81,11 @@ const parts = {
   tiers: ({ processes, silent }: ClusterReport) => {
     return { tiers: ofAll<TierNews>(processes, ({ tiers }) => tiers), silent };
   },
+  mirror: ({ mirror }: ClusterReport) => ({ mirror }),
 };
 
 export type InspectPart = keyof typeof parts;
+export const inspectParts = Object.keys(parts) as InspectPart[];
 
 /** Longest that a host may take to answer. */
 const hostMs = 1000;
@@ -94,8 +99,9 @@ export function openInspection(root: {
   readonly registry: Registry;
   readonly membership: Membership;
   readonly tree: () => AnyActorRef;
+  readonly mirror?: Pick<RunMirror, "report"> | undefined;
 }): Subscription {
-  const { network, registry, membership, tree } = root;
+  const { network, registry, membership, tree, mirror } = root;
   let command = 0;
   const reported = async (): Promise<ClusterReport> => {
     command++;
@@ -111,9 +117,10 @@ export function openInspection(root: {
       incidents: incidents.slice(-incidentsMax),
       processes: [own, ...asked.filter((one) => one !== undefined)],
       silent: others.filter((_, at) => asked[at] === undefined),
+      mirror: mirror?.report ?? null,
     };
   };
-  const subscriptions = (Object.keys(parts) as InspectPart[]).map((part) =>
+  const subscriptions = inspectParts.map((part) =>
     answer(network, part, async () => parts[part](await reported())),
   );
   return {
@@ -151,7 +158,10 @@ function answer(network: Network, part: string, report: () => Promise<unknown>):
   const { transport, cluster } = network;
   return transport.subscribe(inspectSubject(cluster, part), (frame) => {
     const { reply } = frame;
-    if (reply === undefined) return;
+    if (reply === undefined || !isSubject(reply)) {
+      const error = new FrameCorruptError(frame.subject, "there is no subject to answer on");
+      return network.onCorrupt(error);
+    }
     const send = (body: unknown) => {
       const { payload, headers } = encodeBody(body, contentTypeOf(frame));
       transport.publish(reply, payload, { headers });

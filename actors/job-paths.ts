@@ -1,30 +1,40 @@
 // Job paths: where a job that comes over the wire may read and write. A cluster may give its jobs
-// roots: then no path of theirs leads out of them, whatever links lie on the way.
+// roots, and each tenant its own: then no path of theirs leads out of them, whatever links lie on
+// the way.
 
 import { lstatSync, readlinkSync, realpathSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { z } from "zod";
 import { PathForbiddenError } from "../src/access-errors.ts";
 import type { JobSpec } from "../src/job.ts";
+import type { Tenants } from "../src/wire/tenants.ts";
 
-/** Directories that jobs may use. Left out: any that the cluster's processes may. */
+/**
+ * Directories that jobs may use. Left out: any that the cluster's processes may; for its tenants,
+ * where it has a list of them, `data/{tenant}` and `checkpoints/{tenant}`. `{tenant}` is the name
+ * of who asks; whoever runs the cluster has the directory above.
+ */
 export const rootOptions = z.strictObject({
-  /** Where data is read, and its caches lie. */
+  /** Where data is read, and its caches lie; shared by all where there is no `{tenant}` in it. */
   data: z.string().min(1).optional(),
-  /** Where checkpoints and tiers lie; a tenant's in a directory of its name. */
+  /** Where checkpoints and tiers lie; without `{tenant}`, a tenant's in a directory of its name. */
   checkpoints: z.string().min(1).optional(),
 });
 
 export type JobRoots = z.output<typeof rootOptions>;
 
+/** What jobs and tenants may use. */
+export interface Access {
+  readonly roots: JobRoots;
+  readonly tenants: Tenants;
+}
+
 /**
- * The job with paths that lie within the roots: relative ones are relative to their root, and each
- * is told as it is, without links. @throws PathForbiddenError
+ * The job with paths that lie within the roots of who asks: relative ones are relative to their
+ * root, and each is told as it is, without links. @throws PathForbiddenError
  */
-export function withinRoots(job: JobSpec, roots: JobRoots, tenant: string | undefined): JobSpec {
-  const dataRoot = roots.data;
-  const checkpointRoot =
-    roots.checkpoints === undefined ? undefined : join(roots.checkpoints, tenant ?? "");
+export function withinRoots(job: JobSpec, access: Access, tenant: string | undefined): JobSpec {
+  const { data: dataRoot, checkpoints: checkpointRoot } = rootsOf(access, tenant);
   const data = (of: JobSpec["data"], at: string): JobSpec["data"] => {
     const cache = within(dataRoot, of.cache, `${at}.cache`);
     if (!("paths" in of)) return { ...of, cache };
@@ -48,23 +58,52 @@ export function withinRoots(job: JobSpec, roots: JobRoots, tenant: string | unde
   };
 }
 
+const named = "{tenant}";
+
+function rootsOf({ roots, tenants }: Access, tenant: string | undefined): JobRoots {
+  if (tenant === undefined) {
+    return { data: above(roots.data), checkpoints: above(roots.checkpoints) };
+  }
+  const isShared = Object.keys(tenants).length > 0;
+  const data = roots.data ?? (isShared ? join("data", named) : undefined);
+  const checkpoints = roots.checkpoints ?? (isShared ? "checkpoints" : undefined);
+  const isNamed = checkpoints === undefined || checkpoints.includes(named);
+  const own = isNamed ? checkpoints : join(checkpoints, named);
+  return { data: data?.replaceAll(named, tenant), checkpoints: own?.replaceAll(named, tenant) };
+}
+
+/** The directory in which those of all tenants lie. */
+function above(root: string | undefined): string | undefined {
+  const at = root?.indexOf(named) ?? -1;
+  return root === undefined || at < 0 ? root : dirname(`${root.slice(0, at)}${named}`);
+}
+
 /** @throws PathForbiddenError */
 function within(root: string | undefined, path: string, option: string): string {
   if (root === undefined) return path;
-  const realRoot = withoutLinks(resolve(root));
-  const real = withoutLinks(resolve(realRoot, path));
-  const [first] = relative(realRoot, real).split(sep);
-  if (first !== "..") return real;
+  try {
+    const realRoot = withoutLinks(resolve(root));
+    const real = withoutLinks(resolve(realRoot, path));
+    const [first] = relative(realRoot, real).split(sep);
+    if (first !== "..") return real;
+  } catch (cause) {
+    // Where it leads cannot be told here, and may be told elsewhere.
+    throw new PathForbiddenError(option, path, root, { cause });
+  }
   throw new PathForbiddenError(option, path, root);
 }
 
-/** The path as it is on the disk, also where its end, or what a link names, is not there yet. */
+/**
+ * The path as it is on the disk, also where its end, or what a link names, is not there yet.
+ * @throws NodeJS.ErrnoException where the disk does not tell
+ */
 function withoutLinks(path: string): string {
   const parent = dirname(path);
   try {
     return realpathSync(path);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT" || parent === path) return path;
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    if (parent === path) return path;
   }
   const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
   if (isLink) return withoutLinks(resolve(parent, readlinkSync(path)));

@@ -21,12 +21,10 @@
 import { hostname } from "node:os";
 import { fromCallback, setup } from "xstate";
 import { FrameCorruptError } from "../src/errors.ts";
-import { checkOptions } from "../src/options.ts";
 import { decodeBody } from "../src/wire/body.ts";
-import { isSubject, jobsSubject, tenantOf, tenantsPattern } from "../src/wire/subjects.ts";
-import { tenantName } from "../src/wire/tenants.ts";
+import { isSubject, jobsSubject, tenantsPattern } from "../src/wire/subjects.ts";
 import type { Frame } from "../src/wire/transport.ts";
-import { type Admission, openAdmission } from "./admission.ts";
+import { type Admission, openAdmission, tenantAsking } from "./admission.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { type JobVerb, jobVerbs, schemaVersion } from "./job-verbs.ts";
@@ -115,7 +113,7 @@ async function answerOf(
   frame: Frame,
 ): Promise<Answer> {
   try {
-    const tenant = checkOptions(tenantName.optional(), tenantOf(frame.subject), "tenant");
+    const tenant = tenantAsking(frame, input.access.tenants);
     admission.admit(tenant, frame.payload.length);
     return { body: await serve(input, verb, decodeBody(frame) ?? {}, tenant) };
   } catch (error) {

@@ -2,7 +2,7 @@
 // by it, their types follow from it, and it is published as JSON Schema.
 //
 //   submit      { job, key? }          → { run, status, events }     kept before it is answered
-//   list        { }                    → { runs: [ … ] }
+//   list        { after?, most? }      → { runs: [ … ], next? }
 //   status      { run }                → { run, name, status, … }
 //   logs        { run, after?, most? } → { lines: [ … ], next }
 //   events      { run, since?, most? } → { events: [ … ] }
@@ -15,13 +15,8 @@
 
 import { z } from "zod";
 import { jobJsonSchema } from "../src/job.ts";
-import {
-  errorRecord,
-  incidentRecord,
-  runEventSchema,
-  runResultSchema,
-  runStatusSchema,
-} from "./run-events.ts";
+import { errorRecord } from "../src/wire/messages.ts";
+import { incidentRecord, runEventSchema, runResultSchema, runStatusSchema } from "./run-events.ts";
 
 /** Of all that is published here. Grows when something is changed that was there. */
 export const schemaVersion = 1;
@@ -33,7 +28,11 @@ const count = z.int().min(0);
 /** What each verb takes. */
 export const requests = {
   submit: z.strictObject({ job: z.unknown(), key: z.string().min(1).max(256).optional() }),
-  list: z.strictObject({}),
+  list: z.strictObject({
+    /** `next` of the answer before; left out, or forgotten meanwhile: from the first run. */
+    after: run.optional(),
+    most: z.int().min(1).max(1000).default(1000),
+  }),
   status: ofRun,
   logs: z.strictObject({
     run,
@@ -101,7 +100,12 @@ export const replies = {
     /** The subject on which its events are published. */
     events: z.string(),
   }),
-  list: z.object({ runs: z.array(runLine) }),
+  list: z.object({
+    /** In the order of submission. */
+    runs: z.array(runLine),
+    /** For `after` of the next request; left out: there are no more. */
+    next: run.optional(),
+  }),
   status: runSummary,
   logs: z.object({
     /** `time`, `level`, `message`, and what they are about. */

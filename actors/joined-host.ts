@@ -18,7 +18,7 @@ import { openHostInspection } from "./inspection.ts";
 import { joiningTree } from "./joining.ts";
 import { clusterScope, type Network, openMailbox } from "./mailbox.ts";
 import { openNetwork, type World } from "./network.ts";
-import { type Observer, openObserver, tracingOptions } from "./observer.ts";
+import { type Observer, observing, openObserver, tracingOptions } from "./observer.ts";
 import type { LogOptions } from "./process-log.ts";
 import { packageVersion } from "./version.ts";
 
@@ -74,7 +74,7 @@ export class Host implements AsyncDisposable {
     this.#observer = observer;
     this.network = network;
     this.devices = devices;
-    this.#launcher = rememberThreads(parts.launcher, observer.observe);
+    this.#launcher = rememberThreads(parts.launcher, observing(observer, network));
     let resolveJoined: (host: number) => void = () => {};
     this.joined = new Promise((resolve) => {
       resolveJoined = resolve;

@@ -16,25 +16,28 @@ import { RootLostError } from "../src/root-errors.ts";
 import { JournalDamagedError } from "../src/service-errors.ts";
 import type { Register } from "../src/wire/register.ts";
 import { LeaseDirectory, RegisteredLease, type Term } from "../storage/lease.ts";
-import {
-  type JournalEntry,
-  type JournalKind,
-  openRunJournal,
-  type RunJournal,
-} from "../storage/run-journal.ts";
+import { type JournalKind, openRunJournal, type RunJournal } from "../storage/run-journal.ts";
 import { gated } from "./gate.ts";
 import { Leadership } from "./leadership.ts";
+import { lostQueue } from "./lost-queue.ts";
+import type { MirrorLink } from "./mirror-link.ts";
 import { Registry } from "./registry.ts";
 import { Root, type RootOptions } from "./root.ts";
 import type { RunEvent } from "./run-events.ts";
-import type { PublishEvent, RunKeeper } from "./run-record.ts";
+import { openRunKeeper } from "./run-keeper.ts";
+import { mirroring, RunMirror } from "./run-mirror.ts";
+import type { PublishEvent } from "./run-record.ts";
 
-export interface LeasedRootOptions extends Omit<RootOptions, "registry"> {
+export interface LeasedRootOptions extends Omit<RootOptions, "registry" | "mirror"> {
   /** Where the lease is, and the journal of the runs: seen by all who may lead. */
   readonly directory: string;
   /** Where the lease is kept, where that is not in files of the directory. */
   readonly register?: Register | undefined;
   readonly leaseMs: number;
+  /** Where copies of its runs go; undefined: nowhere. */
+  readonly mirror?: MirrorLink | undefined;
+  /** Runs remembered after they are over. @default the registry's */
+  readonly finishedMax?: number | undefined;
   /** What the journal is kept in. */
   readonly journal: JournalKind;
   /** Names of runs begin with it. */
@@ -58,6 +61,7 @@ export class LeasedRoot {
   readonly #leadership: Leadership;
   #root: Root | undefined;
   #journal: RunJournal<RunEvent> | undefined;
+  #mirror: RunMirror | undefined;
   #isStopped = false;
   /** Messages that were not sent because the lease was not held; writes that the store refused. */
   #withheld = 0;
@@ -97,6 +101,7 @@ export class LeasedRoot {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#root?.stop();
+    await this.#mirror?.close();
     await this.#journal?.close();
     await this.#leadership.close();
     await this.#options.register?.close();
@@ -104,7 +109,7 @@ export class LeasedRoot {
 
   async #lead(term: number, former: Term | undefined): Promise<void> {
     const options = this.#options;
-    const { directory, journal: kind, prefix, publish, membership, createdBy, onLeading } = options;
+    const { directory, journal: kind, prefix, membership, createdBy, onLeading } = options;
     const leadership = this.#leadership;
     const transport = gated(
       options.network.transport,
@@ -117,90 +122,42 @@ export class LeasedRoot {
     const journal = await openRunJournal<RunEvent>({ disk, directory, term, kind });
     this.#journal = journal;
     if (this.#isStopped) return await journal.close();
-    const registry: Registry = new Registry(
-      `${prefix}${term}-`,
-      (event, tenant) => {
-        // Of what the root writes itself; its threads' are counted where they end.
-        const isOwn = event.type === "run.incident" && !event.offender.includes(":");
-        if (isOwn && event.error.code === "GENERATION_FENCED") this.#refused++;
-        publish(network, event, tenant);
-      },
-      this.#keeperOf(
-        journal,
-        () => registry.entries(),
-        (error) => tell("journal", error, "writing it"),
-      ),
-    );
     const tell = (offender: string, error: unknown, context = "taking up its runs") => {
       const where = { offender, supervisor: "lease", context };
       options.onIncident({ ...where, reason: recordError(error) });
     };
+    const { keeper, publish } = openRunKeeper({
+      journal,
+      clock: network.clock,
+      retryMs: options.leaseMs / 5,
+      isHeld: () => leadership.isHeld, // O1
+      confirm: assertLeading, // O3
+      entries: () => registry.entries(),
+      publish: (event, tenant) => {
+        // Of what the root writes itself; its threads' are counted where they end.
+        const isOwn = event.type === "run.incident" && !event.offender.includes(":");
+        if (isOwn && event.error.code === "GENERATION_FENCED") this.#refused++;
+        options.publish(network, event, tenant);
+      },
+      onError: (error, context) => tell("journal", error, context),
+    });
+    const mirrored = mirroring(keeper, (run) => this.#mirror?.changed(run));
+    const name = `${prefix}${term}-`;
+    const registry: Registry = new Registry(name, publish, mirrored, options.finishedMax);
     const { entries, damaged } = journal.readFormer();
     if (damaged > 0) tell("journal", new JournalDamagedError(directory, damaged));
-    registry.restore(entries, tell);
+    const { mirror } = options;
+    const lost =
+      entries.length > 0 || mirror === undefined ? [] : await lostQueue(mirror, options.network);
+    if (this.#isStopped) return await journal.close();
+    registry.restore([...entries, ...lost], tell);
     journal.begin(registry.entries());
+    const isLeading = () => leadership.isHeld;
+    this.#mirror = mirror && new RunMirror(mirror, { network, registry, term, isLeading });
     membership.countFrom(1 + hostsPerTerm * (term - 1));
     this.#tellRuns(registry, former, createdBy);
     onLeading();
-    this.#root = new Root({ ...options, network, registry });
-  }
-
-  /**
-   * What is kept in one turn comes to the disk in one go, and is then held against whoever may lead
-   * by now. O3. What the disk refuses is told once, and tried again until it takes it; whoever has
-   * to know that something is kept (`kept`, the end of a run) is told that it is not.
-   */
-  #keeperOf(
-    journal: RunJournal<RunEvent>,
-    entries: () => Iterable<JournalEntry<RunEvent>>,
-    onRefused: (error: unknown) => void,
-  ): RunKeeper {
-    const { clock } = this.#options.network;
-    const retryMs = this.#options.leaseMs / 5;
-    let isRefused = false;
-    let turn: JournalEntry<RunEvent>[] = [];
-    let going: Promise<void> | undefined;
-    const write = () => {
-      // A root that leads no more says nothing to whoever leads next either. O1
-      if (turn.length > 0 && this.#leadership.isHeld) journal.append(turn);
-      turn = [];
-    };
-    const endTurn = () => {
-      try {
-        write();
-        if (journal.isLong) journal.begin(entries());
-        isRefused = false;
-      } catch (error) {
-        if (!isRefused) onRefused(error);
-        isRefused = true;
-        clock.after(retryMs, endTurn);
-      }
-    };
-    return {
-      keep: (entry) => {
-        if (turn.push(entry) === 1) clock.after(0, endTurn);
-        if (entry.kind !== "event" || !isEnd(entry.event)) return;
-        write();
-        journal.sync();
-      },
-      kept: () => {
-        going ??= new Promise((resolve, reject) => {
-          clock.after(0, () => {
-            going = undefined;
-            try {
-              write();
-              journal.sync();
-              this.#leadership.confirm();
-              resolve();
-            } catch (error) {
-              reject(error);
-            }
-          });
-        });
-        return going;
-      },
-      forget: (run) => journal.forget(run),
-    };
+    this.#root = new Root({ ...options, network, registry, mirror: this.#mirror });
   }
 
   /** First cause first: why the runs go on from a checkpoint. */
@@ -232,8 +189,4 @@ export class LeasedRoot {
     void this.#journal?.close();
     this.#options.onLost(error);
   }
-}
-
-function isEnd({ type }: RunEvent): boolean {
-  return type === "run.finished" || type === "run.failed";
 }

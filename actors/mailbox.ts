@@ -3,13 +3,13 @@
 
 import type { Clock } from "../src/clock.ts";
 import type { Disk } from "../src/disk.ts";
-import { StepTimeoutError } from "../src/errors.ts";
+import { FrameCorruptError, StepTimeoutError } from "../src/errors.ts";
 import type { Log } from "../src/log.ts";
 import type { MessageOf, OutgoingOf } from "../src/wire/codec.ts";
 import type { Credentials } from "../src/wire/credentials.ts";
-import { type Messages, messages } from "../src/wire/messages.ts";
-import { subjectOf, subjectPattern } from "../src/wire/subjects.ts";
-import type { Subscription, Transport } from "../src/wire/transport.ts";
+import { type Messages, messages, takers } from "../src/wire/messages.ts";
+import { parseSubject, type SubjectRole, subjectOf, subjectPattern } from "../src/wire/subjects.ts";
+import type { Frame, Subscription, Transport } from "../src/wire/transport.ts";
 import type { WaitBook } from "./waits.ts";
 
 export type ActorMessage = MessageOf<Messages>;
@@ -17,24 +17,7 @@ export type MessageType = keyof Messages & string;
 export type BodyOf<Type extends MessageType> = Extract<ActorMessage, { type: Type }>["body"];
 type OutgoingBody<Type extends MessageType> = Extract<OutgoingOf<Messages>, { type: Type }>["body"];
 
-export type Role =
-  | "cluster"
-  | "jobs"
-  | "queue"
-  | "job"
-  | "coordinator"
-  | "checkpoint"
-  | "host"
-  | "hosts"
-  | "joining"
-  | "process"
-  | "device"
-  | "shard"
-  | "reader"
-  | "tier"
-  | "writer"
-  | "bridge"
-  | "inspector";
+export type Role = Exclude<SubjectRole, "frames" | "copies">;
 
 /** Who an actor is, within a cluster. */
 export interface Address {
@@ -70,7 +53,9 @@ export interface Network {
   readonly faultsAllowed: boolean;
   /** What the actors of this process wait for. */
   readonly waits: WaitBook;
-  /** A frame that is no message: counted and told, never obeyed. */
+  /** Frames that were refused in this process so far. */
+  readonly refused: { frames: number };
+  /** A frame that is no message: counted in `refused` and told, never obeyed. */
   onCorrupt(error: Error): void;
 }
 
@@ -107,8 +92,7 @@ export function openMailbox(
     self,
     heard,
     tell(to, type, body) {
-      const verb = type.replace(".", "-");
-      const subject = subjectOf({ cluster, ...scope, ...to, verb });
+      const subject = subjectOf({ cluster, ...scope, ...to, verb: verbOf(type) });
       const from = `${self.role}:${self.index}`;
       // The pair (type, body) is one of the catalogue's, as the signature says.
       const message = { type, ...scope, from, body } as OutgoingOf<Messages>;
@@ -133,14 +117,38 @@ export function subscribe(
   return network.transport.subscribe(subject, (frame) => {
     let message: ActorMessage;
     try {
-      message = messages.decode(frame);
+      message = messageIn(frame, network);
     } catch (error) {
       network.onCorrupt(error instanceof Error ? error : new Error(String(error)));
       return;
     }
-    if (message.type === "chaos.throw" && !network.faultsAllowed) return;
     receive(message);
   });
+}
+
+/**
+ * The message in a frame, where its subject says the same of it, and whom it came to is the one who
+ * takes it. @throws FrameCorruptError
+ */
+function messageIn(frame: Frame, { faultsAllowed }: Network): ActorMessage {
+  const message = messages.decode(frame);
+  const { type, run, generation } = message;
+  const to = parseSubject(frame.subject);
+  if (to?.run !== run || to.generation !== generation || to.verb !== verbOf(type)) {
+    throw new FrameCorruptError(frame.subject, `it carries \`${type}\` of somewhere else`);
+  }
+  const taker = takers[type];
+  if (taker !== "any" && taker !== to.role) {
+    throw new FrameCorruptError(frame.subject, `\`${type}\` is for a ${taker}`);
+  }
+  if (type === "chaos.throw" && !faultsAllowed) {
+    throw new FrameCorruptError(frame.subject, "faults are not allowed here");
+  }
+  return message;
+}
+
+function verbOf(type: MessageType): string {
+  return type.replace(".", "-");
 }
 
 /** How often a question is asked again, as a share of its deadline, and at most. */
@@ -182,6 +190,7 @@ export function ask<Type extends MessageType, Answer>(options: {
     const subscription = mailbox.listen((message) => {
       const given = answer(message);
       if (given === undefined || answers.has(given.from)) return;
+      if (!(given.from in to)) return; // Nobody asked it.
       answers.set(given.from, given.answer);
       if (answers.size === to.length) finish(() => resolve(inOrder(to.length, answers)));
     });

@@ -2,6 +2,7 @@
 
 import { type Clock, realClock } from "../src/clock.ts";
 import { type Disk, realDisk } from "../src/disk.ts";
+import { FrameCorruptError } from "../src/errors.ts";
 import { type Log, silentLog } from "../src/log.ts";
 import { connectNats } from "../src/wire/nats-transport.ts";
 import type { Transport } from "../src/wire/transport.ts";
@@ -34,9 +35,15 @@ export async function openNetwork(options: {
 }): Promise<Network> {
   const { connection, cluster, faultsAllowed, log = silentLog, tracedEvery, onError } = options;
   const { clock = realClock, disk = realDisk } = options.world ?? {};
-  const transport = await dial(connection, `osiris-${cluster}`, (error) =>
-    onError("transport", error),
-  );
+  const refused = { frames: 0 };
+  const onCorrupt = (error: Error) => {
+    refused.frames++;
+    onError("wire", error);
+  };
+  const transport = await dial(connection, `osiris-${cluster}`, (error) => {
+    if (error instanceof FrameCorruptError) onCorrupt(error);
+    else onError("transport", error);
+  });
   return {
     transport,
     connection,
@@ -48,7 +55,8 @@ export async function openNetwork(options: {
     faultsAllowed,
     connectedForMs: connectedFor(transport, clock),
     waits: new WaitBook(clock),
-    onCorrupt: (error) => onError("wire", error),
+    refused,
+    onCorrupt,
   };
 }
 

@@ -2,10 +2,13 @@
 // goes there, and nothing comes back.
 
 import { z } from "zod";
+import { type Clock, realClock } from "../src/clock.ts";
+import { RemoteError } from "../src/errors.ts";
 import type { Observation } from "../src/launcher.ts";
 import type { Log } from "../src/log.ts";
 import { logIncident } from "./event-lines.ts";
 import type { Incident } from "./incident.ts";
+import type { Network } from "./mailbox.ts";
 import { type LogOptions, openProcessLog } from "./process-log.ts";
 
 /** Where traces of steps go. */
@@ -22,12 +25,23 @@ export const tracingOptions = z.strictObject({
 export interface Observer {
   readonly log: Log;
   readonly tracedEvery: number | undefined;
-  /** Takes what a thread tells besides. */
+  /** Takes what a thread tells besides; not of frames that were refused: `observing`. */
   observe(observation: Observation): void;
   /** Tells of a failure beside the runs, and writes its line. */
   incident(incident: Incident): void;
   /** Hands over what is left. */
   close(): Promise<void>;
+}
+
+/** What becomes of the observations of a process's threads: a frame that was none is counted. */
+export function observing(
+  observer: Observer,
+  network: Pick<Network, "onCorrupt">,
+): (observation: Observation) => void {
+  return (observation) => {
+    if ("refused" in observation) network.onCorrupt(new RemoteError(observation.refused));
+    else observer.observe(observation);
+  };
 }
 
 /** Opens it. `secrets`: credentials of this process, which nothing shows. */
@@ -38,21 +52,43 @@ export async function openObserver(
   },
   secrets: readonly (string | undefined)[],
   onIncident: (incident: Incident) => void,
+  clock: Clock = realClock,
 ): Promise<Observer> {
   const { tracing } = options;
   const log = await openProcessLog(options.log, secrets);
   const traces = tracing && (await import("./trace-export.ts")).openTraceExport(tracing.endpoint);
+  const logRefused = refusedLines(log, clock);
   return {
     log,
     tracedEvery: tracing?.everySteps,
     observe(observation) {
       if ("traced" in observation) traces?.take(observation.traced);
-      else log.write(observation.line.level, observation.line.message, observation.line.fields);
+      else if ("line" in observation)
+        log.write(observation.line.level, observation.line.message, observation.line.fields);
     },
     incident(incident) {
-      logIncident(log, incident);
+      if (incident.reason.code === "FRAME_CORRUPT") logRefused(incident);
+      else logIncident(log, incident);
       onIncident(incident);
     },
     close: async () => traces?.close(),
+  };
+}
+
+/** Lines about refused frames in a second: whoever sends them does not fill the disk. */
+const refusedLinesMax = 10;
+
+/** Writes so many lines a second, and then how many it has left out. */
+function refusedLines(log: Log, clock: Clock): (incident: Incident) => void {
+  let untilMs = Number.NEGATIVE_INFINITY;
+  let lines = 0;
+  return (incident) => {
+    if (clock.now() >= untilMs) {
+      const leftOut = lines - refusedLinesMax;
+      if (leftOut > 0) log.write("warn", `${leftOut} more frames were refused`, { actor: "wire" });
+      lines = 0;
+      untilMs = clock.now() + 1000;
+    }
+    if (lines++ < refusedLinesMax) logIncident(log, incident);
   };
 }

@@ -56,6 +56,8 @@ export interface ProcessReport {
   readonly residentBytes: number;
   /** Share of the time since it was last asked in which its main thread was busy. */
   readonly mainThreadBusy: number;
+  /** Frames that came and were no messages. */
+  readonly refusedFrames: number;
   readonly actors: ActorReport;
   readonly credits: readonly CreditReport[];
   readonly tiers: readonly TierNews[];
@@ -79,6 +81,7 @@ export function reportProcess(
     pid: process.pid,
     residentBytes: process.memoryUsage.rss(),
     mainThreadBusy: elapsed.utilization,
+    refusedFrames: network.refused.frames,
     actors: actorOf(root, network.clock.now()),
     credits: [
       { actor: "transport", what: "pending bytes", used, most },

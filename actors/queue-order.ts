@@ -11,16 +11,16 @@
 //   W3. A run makes room only for one of a higher priority, and only if that can start then.
 
 import { resolve } from "node:path";
-import { quotaOf, type TenantQuota, type Tenants } from "../src/wire/tenants.ts";
+import { quotaOf, type Tenants } from "../src/wire/tenants.ts";
 import type { Membership } from "./membership.ts";
 import type { RunRecord } from "./run-record.ts";
 import { devicesMax } from "./scaling.ts";
 
 export interface QueueState {
-  /** In the order of submission. */
-  readonly records: readonly RunRecord[];
-  /** Runs that have their turn. */
-  readonly turns: ReadonlySet<string>;
+  /** Those that may want devices, in the order in which they get them (open-runs.ts). */
+  readonly waiting: Iterable<RunRecord>;
+  /** Those that have their turn, in the order in which they got it; none of them waits. */
+  readonly running: readonly RunRecord[];
   readonly membership: Membership;
   readonly tenants: Tenants;
 }
@@ -33,15 +33,11 @@ export interface QueueMove {
 }
 
 /** The next thing to do; nothing to be done: empty. Called again until it is. */
-export function nextMove({ records, turns, membership, tenants }: QueueState): QueueMove {
-  const running = records.filter(({ run }) => turns.has(run));
-  let first: RunRecord | undefined;
-  for (const record of records) {
-    if (turns.has(record.run) || !isWaiting(record)) continue;
-    if (first !== undefined && !isBefore(record, first)) continue;
-    if (isKeptBack(record, running, membership, quotaOf(tenants, record.tenant))) continue; // W2
-    first = record;
-  }
+export function nextMove({ waiting, running, membership, tenants }: QueueState): QueueMove {
+  const isKeptBack = hindrances(running, membership, tenants);
+  const first = firstOf(waiting, (one) => {
+    return !running.includes(one) && !one.isPauseAsked && !isKeptBack(one); // W2
+  });
   if (first === undefined) return {};
   const wanted = devicesWanted(first, membership);
   if (running.length === 0 || membership.devicesFor(first.run) >= wanted) {
@@ -61,31 +57,37 @@ export function devicesWanted(
   return Math.min(wanted, devicesMax(record));
 }
 
-function isWaiting({ status, isPauseAsked }: RunRecord): boolean {
-  return (status === "queued" || status === "running") && !isPauseAsked;
+/** Looks no further than it must. */
+function firstOf(
+  records: Iterable<RunRecord>,
+  isWanted: (record: RunRecord) => boolean,
+): RunRecord | undefined {
+  for (const record of records) if (isWanted(record)) return record;
+  return undefined;
 }
 
-/** Whether a run comes before one that was submitted earlier. */
-function isBefore(record: RunRecord, earlier: RunRecord): boolean {
-  // Those that were interrupted are as good as running.
-  const [isOn, wasOn] = [record.status === "running", earlier.status === "running"];
-  return isOn === wasOn ? record.job.priority > earlier.job.priority : isOn;
-}
-
-function isKeptBack(
-  record: RunRecord,
+/** What keeps a run back besides devices: its directory's run, and its tenant's quota. */
+function hindrances(
   running: readonly RunRecord[],
   membership: Membership,
-  quota: TenantQuota,
-): boolean {
-  const directory = directoryOf(record);
-  if (running.some((other) => directoryOf(other) === directory)) return true;
-  const own = running.filter(({ tenant }) => tenant === record.tenant);
-  if (own.length >= (quota.runningMax ?? Number.POSITIVE_INFINITY)) return true;
-  const taken = own.reduce((sum, { run }) => sum + membership.takenBy(run), 0);
-  const wanted = devicesWanted(record, membership);
-  return taken + wanted > (quota.devicesMax ?? Number.POSITIVE_INFINITY);
+  tenants: Tenants,
+): (record: RunRecord) => boolean {
+  const directories = new Set(running.map(directoryOf));
+  const used = new Map<string | undefined, { runs: number; devices: number }>();
+  for (const { run, tenant } of running) {
+    const { runs, devices } = used.get(tenant) ?? nothing;
+    used.set(tenant, { runs: runs + 1, devices: devices + membership.takenBy(run) });
+  }
+  return (record) => {
+    if (directories.size > 0 && directories.has(directoryOf(record))) return true;
+    const { runningMax, devicesMax: ownMax } = quotaOf(tenants, record.tenant);
+    const { runs, devices } = used.get(record.tenant) ?? nothing;
+    if (runs >= (runningMax ?? Number.POSITIVE_INFINITY)) return true;
+    return devices + devicesWanted(record, membership) > (ownMax ?? Number.POSITIVE_INFINITY);
+  };
 }
+
+const nothing = { runs: 0, devices: 0 } as const;
 
 /** One directory holds one run, and the later generation would fence the other. */
 function directoryOf({ job }: RunRecord): string {

@@ -5,16 +5,15 @@ import type { JobSpec } from "../src/job.ts";
 import { resolveJob } from "../src/job.ts";
 import { KeyTakenError } from "../src/service-errors.ts";
 import type { JournalEntry } from "../storage/run-journal.ts";
+import { OpenRuns } from "./open-runs.ts";
 import type { RunEvent } from "./run-events.ts";
-import { type PublishEvent, type RunKeeper, RunRecord } from "./run-record.ts";
+import { type PublishEvent, type RunIdentity, type RunKeeper, RunRecord } from "./run-record.ts";
 
-/** Runs remembered after they are over. */
-const finishedMax = 1000;
-/** Submissions after which it is looked who is to be forgotten. */
-const forgetEvery = 64;
+/** Runs remembered after they are over, where nobody says how many. */
+export const usualFinishedMax = 1000;
 
 /** For a root whose runs end with it. */
-const keptNowhere: RunKeeper = { keep() {}, kept: async () => {}, forget() {} };
+export const keptNowhere: RunKeeper = { keep() {}, kept: async () => {}, forget() {} };
 
 /** Who submits a job, and under which key of its own. */
 export interface Submitter {
@@ -24,27 +23,41 @@ export interface Submitter {
 }
 
 export class Registry {
+  /** Those that are not over. */
+  readonly open = new OpenRuns();
   readonly #records = new Map<string, RunRecord>();
+  /** Those that are, the one that was over first in front. */
+  readonly #over = new Set<RunRecord>();
   readonly #runOfKey = new Map<string, string>();
   readonly #listeners = new Set<() => void>();
   readonly #publish: PublishEvent;
   readonly #keeper: RunKeeper;
   readonly #prefix: string;
+  readonly #finishedMax: number;
   #nextRun = 1;
   #isTelling = false;
 
-  /** `prefix` tells this cluster's runs from those of an earlier one on the same broker. */
-  constructor(prefix: string, publish: PublishEvent, keeper: RunKeeper = keptNowhere) {
+  /**
+   * `prefix` tells this cluster's runs from those of an earlier one on the same broker.
+   * `finishedMax`: how many runs are remembered after they are over.
+   */
+  constructor(
+    prefix: string,
+    publish: PublishEvent,
+    keeper: RunKeeper = keptNowhere,
+    finishedMax: number = usualFinishedMax,
+  ) {
     this.#prefix = prefix;
     this.#publish = publish;
     this.#keeper = keeper;
+    this.#finishedMax = finishedMax;
   }
 
   /** The run of a job, which waits for its turn. */
   add(job: JobSpec, { key, tenant }: Submitter = {}): RunRecord {
     const run = `${this.#prefix}${this.#nextRun++}`;
     this.#keeper.keep({ kind: "run", run, job, key, tenant });
-    const record = this.#remember({ run, job, tenant }, key);
+    const record = this.#remember({ run, job, tenant, key });
     record.append(0, { type: "run.queued", name: job.name });
     this.#forget();
     return record;
@@ -59,7 +72,10 @@ export class Registry {
   find(job: JobSpec, { key, tenant }: Submitter): RunRecord | undefined {
     if (key === undefined) {
       const text = JSON.stringify(job);
-      return this.all().find((one) => !one.isOver && one.tenant === tenant && one.jobText === text);
+      for (const one of this.open.inDirectory(job.checkpoint.directory)) {
+        if (one.tenant === tenant && one.jobText === text) return one;
+      }
+      return undefined;
     }
     const known = this.#records.get(this.#runOfKey.get(ownKey(key, tenant)) ?? "");
     if (known !== undefined && known.jobText !== JSON.stringify(job)) {
@@ -84,33 +100,32 @@ export class Registry {
         continue;
       }
       try {
-        const { run, tenant } = entry;
-        this.#remember({ run, job: resolveJob(entry.job), tenant }, entry.key);
+        const { run, tenant, key } = entry;
+        this.#remember({ run, job: resolveJob(entry.job), tenant, key });
       } catch (error) {
         onUnknown(entry.run, error);
       }
     }
-    for (const record of this.all()) record.skipNumbers();
+    for (const record of this.values()) record.skipNumbers();
   }
 
   /** What another root must know to take them up. */
   *entries(): Generator<JournalEntry<RunEvent>> {
-    const keys = new Map([...this.#runOfKey].map(([key, run]) => [run, key]));
-    for (const record of this.all()) {
-      const { run, job, tenant } = record;
-      const key = keys.get(run)?.slice(ownKey("", tenant).length);
+    for (const record of this.values()) {
+      const { run, job, tenant, key } = record;
       yield { kind: "run", run, job, key, tenant };
       yield* record.entries();
     }
   }
 
-  #remember(
-    of: { readonly run: string; readonly job: JobSpec; readonly tenant: string | undefined },
-    key: string | undefined,
-  ): RunRecord {
-    const record = new RunRecord(of, this.#publish, this.#keeper);
+  #remember(of: RunIdentity): RunRecord {
+    const record = new RunRecord(of, this.#publish, this.#keeper, (changed, before) => {
+      this.open.changed(changed, before);
+      if (changed.isOver) this.#over.add(changed);
+    });
     this.#records.set(of.run, record);
-    if (key !== undefined) this.#runOfKey.set(ownKey(key, of.tenant), of.run);
+    this.open.add(record);
+    if (of.key !== undefined) this.#runOfKey.set(ownKey(of.key, of.tenant), of.run);
     return record;
   }
 
@@ -145,15 +160,13 @@ export class Registry {
   }
 
   #forget(): void {
-    if (this.#records.size <= finishedMax || this.#nextRun % forgetEvery !== 0) return;
-    const over = this.all().filter((record) => record.isOver);
-    if (over.length <= finishedMax) return;
-    for (const record of over.slice(0, over.length - finishedMax)) {
-      this.#records.delete(record.run);
-      this.#keeper.forget(record.run);
-    }
-    for (const [key, run] of [...this.#runOfKey]) {
-      if (!this.#records.has(run)) this.#runOfKey.delete(key);
+    for (const record of this.#over) {
+      if (this.#over.size <= this.#finishedMax) return;
+      const { run, key, tenant } = record;
+      this.#over.delete(record);
+      this.#records.delete(run);
+      if (key !== undefined) this.#runOfKey.delete(ownKey(key, tenant));
+      this.#keeper.forget(run);
     }
   }
 }

@@ -83,6 +83,7 @@ function openLocalNetwork(): Network {
     log: silentLog,
     connectedForMs: connectedFor(transport, realClock),
     waits: new WaitBook(realClock),
+    refused: { frames: 0 },
     onCorrupt: () => {},
   };
 }

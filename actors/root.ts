@@ -10,13 +10,14 @@ import { hostMachine } from "./host.ts";
 import { hostsMachine } from "./hosts.ts";
 import type { Incident } from "./incident.ts";
 import { openInspection } from "./inspection.ts";
+import type { Access } from "./job-paths.ts";
 import { jobServiceMachine } from "./job-service.ts";
 import { clusterScope, type Network, openMailbox } from "./mailbox.ts";
 import type { Announcement, Membership } from "./membership.ts";
 import type { Registry } from "./registry.ts";
 import { decide, emptyHistory, type RestartHistory } from "./restart-policy.ts";
+import type { RunMirror } from "./run-mirror.ts";
 import { runQueueMachine } from "./run-queue.ts";
-import type { Access } from "./serve-jobs.ts";
 import { backoff, type SupervisorInput, supervisorMachine } from "./supervisor.ts";
 
 export interface RootOptions {
@@ -30,6 +31,8 @@ export interface RootOptions {
   /** Who writes checkpoints, for people. */
   readonly createdBy: string;
   readonly onIncident: (incident: Incident) => void;
+  /** Copies its runs, where anything does. */
+  readonly mirror?: RunMirror | undefined;
 }
 
 /** A cluster supervisor, a broker: so often within a minute, then the cluster gives up. */

@@ -12,6 +12,7 @@ import { type DoneActorEvent, enqueueActions, fromCallback, setup } from "xstate
 import { RunCancelledError, recordError } from "../src/errors.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
+import type { Access } from "./job-paths.ts";
 import { listening } from "./listening.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
@@ -20,7 +21,6 @@ import type { Registry } from "./registry.ts";
 import type { RunRecord } from "./run-record.ts";
 import { runTurnMachine, watchingRegistry } from "./run-turn.ts";
 import { devicesMax } from "./scaling.ts";
-import type { Access } from "./serve-jobs.ts";
 
 export interface RunQueueInput {
   readonly network: Network;
@@ -55,9 +55,11 @@ const machine = setup({
     move: enqueueActions(({ context, enqueue }) => {
       const { network, registry, membership, createdBy, access } = context;
       const turns = new Set(context.turns);
-      for (const record of registry.all()) if (!turns.has(record.run)) settle(record);
+      const running = [...turns].flatMap((run) => registry.get(run) ?? []);
+      for (const record of registry.open.asked()) if (!turns.has(record.run)) settle(record);
       for (;;) {
-        const state = { records: registry.all(), turns, membership, tenants: access.tenants };
+        const waiting = registry.open.inOrder();
+        const state = { waiting, running, membership, tenants: access.tenants };
         const { start: record, preempt } = nextMove(state);
         if (preempt !== undefined) {
           for (const victim of preempt.victims) {
@@ -70,6 +72,7 @@ const machine = setup({
         membership.take(record.run, membership.sharesFor(record.run, devicesMax(record)));
         record.status = "running";
         turns.add(record.run);
+        running.push(record);
         const input = { network, registry, membership, record, createdBy, failedAtMs };
         enqueue.spawnChild("turn", { id: turnOf(record), input });
       }
@@ -88,7 +91,7 @@ const machine = setup({
   context: ({ input }) => {
     const { network, registry, membership } = input;
     // Turns ended with whoever was the queue before: their devices are free. Q1
-    for (const record of registry.all()) {
+    for (const record of registry.values()) {
       record.preemptedBy = undefined;
       membership.letGo(record.run);
     }

@@ -34,7 +34,7 @@ export interface RunKeeper {
 const seqsLost = 1000;
 
 /** Events kept for those who come late; older ones are forgotten. */
-const eventsMax = 10_000;
+export const eventsMax = 10_000;
 
 /** A change of devices: how many the generation had, and when they were told to pause. */
 export interface Scaling {
@@ -54,12 +54,21 @@ const beginnings: ReadonlySet<string> = new Set([
 /** What a restore came to. */
 export type Recovered = Omit<EventBody & { type: "run.recovered" }, "type" | "incidents">;
 
+/** What a run is known by. */
+export interface RunIdentity {
+  readonly run: string;
+  readonly job: JobSpec;
+  readonly tenant?: string | undefined;
+  readonly key?: string | undefined;
+}
+
 export class RunRecord {
   readonly run: string;
   readonly job: JobSpec;
   /** Whose it is; undefined: of whoever runs the cluster. */
   readonly tenant: string | undefined;
-  status: RunStatus = "queued";
+  /** Under which name of its owner's own it was submitted. */
+  readonly key: string | undefined;
   isCancelAsked = false;
   isPauseAsked = false;
   /** The run that it is to make room for. */
@@ -78,6 +87,7 @@ export class RunRecord {
   readonly incidents = new IncidentLog();
   /** What the threads of its hosts waited for, by the last heartbeats (waits.ts). */
   threadWaits: readonly Wait[] = [];
+  #status: RunStatus = "queued";
   #schedule: Schedule | undefined;
   #step: number | undefined;
   /** The last step that was told, and how many there are. */
@@ -85,23 +95,38 @@ export class RunRecord {
   readonly #events: RunEvent[] = [];
   #nextSeq = 0;
   #savedStep = 0;
+  #generation = 0;
   #devicesAsked: number | undefined;
   #jobText: string | undefined;
   readonly #onWish = new Set<() => void>();
   readonly #onEvent = new Set<(event: RunEvent) => void>();
   readonly #publish: PublishEvent;
   readonly #keeper: Pick<RunKeeper, "keep">;
+  readonly #onChange: (record: RunRecord, before: RunStatus) => void;
 
   constructor(
-    { run, job, tenant }: Pick<RunRecord, "run" | "job"> & { readonly tenant?: string | undefined },
+    { run, job, tenant, key }: RunIdentity,
     publish: PublishEvent,
     keeper: Pick<RunKeeper, "keep">,
+    onChange: (record: RunRecord, before: RunStatus) => void = () => {},
   ) {
     this.run = run;
     this.job = job;
     this.tenant = tenant;
+    this.key = key;
     this.#publish = publish;
     this.#keeper = keeper;
+    this.#onChange = onChange;
+  }
+
+  get status(): RunStatus {
+    return this.#status;
+  }
+
+  set status(status: RunStatus) {
+    const before = this.#status;
+    this.#status = status;
+    if (status !== before) this.#onChange(this, before);
   }
 
   /** The job as text: two jobs that have the same are one. */
@@ -165,6 +190,7 @@ export class RunRecord {
       this.#devicesAsked = entry.devices ?? this.#devicesAsked;
       this.isCancelAsked ||= entry.cancel === true;
       this.isPauseAsked = entry.pause ?? this.isPauseAsked;
+      this.#onChange(this, this.status);
       return;
     }
     if (beginnings.has(entry.event.type) && this.status === "queued") this.status = "running";
@@ -178,6 +204,7 @@ export class RunRecord {
 
   #note(event: RunEvent): void {
     this.#nextSeq = event.seq + 1;
+    this.#generation = Math.max(this.#generation, event.generation);
     this.#events.push(event);
     if (this.#events.length > eventsMax) this.#events.shift();
     this.#noteIncidents(event);
@@ -241,6 +268,11 @@ export class RunRecord {
     return this.#devicesAsked;
   }
 
+  /** The newest generation that told something; 0: none did. */
+  get generation(): number {
+    return this.#generation;
+  }
+
   /** Step of the last checkpoint that was told; 0: there was none. */
   get savedStep(): number {
     return this.#savedStep;
@@ -255,18 +287,21 @@ export class RunRecord {
   cancel(): void {
     this.#keeper.keep({ kind: "wish", run: this.run, cancel: true });
     this.isCancelAsked = true;
+    this.#onChange(this, this.status);
   }
 
   /** Asks it to let go of its devices until it is resumed. */
   pause(): void {
     this.#keeper.keep({ kind: "wish", run: this.run, pause: true });
     this.isPauseAsked = true;
+    this.#onChange(this, this.status);
   }
 
   /** Asks it to go on, in the place in the queue that it had. */
   resume(): void {
     this.#keeper.keep({ kind: "wish", run: this.run, pause: false });
     this.isPauseAsked = false;
+    this.#onChange(this, this.status);
     if (this.status === "paused") this.append(0, { type: "run.resumed" });
   }
 

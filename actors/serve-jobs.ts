@@ -7,9 +7,9 @@ import { type JobSpec, resolveJob } from "../src/job.ts";
 import { checkOptions, expected } from "../src/options.ts";
 import { QuotaExceededError, RunStateError } from "../src/service-errors.ts";
 import { eventsSubject } from "../src/wire/subjects.ts";
-import { quotaOf, type Tenants } from "../src/wire/tenants.ts";
+import { quotaOf } from "../src/wire/tenants.ts";
 import { readRunLog } from "../storage/run-log.ts";
-import { type JobRoots, withinRoots } from "./job-paths.ts";
+import { type Access, withinRoots } from "./job-paths.ts";
 import {
   type JobVerb,
   publishedSchemas,
@@ -23,12 +23,6 @@ import type { Membership } from "./membership.ts";
 import { devicesWanted } from "./queue-order.ts";
 import type { Registry } from "./registry.ts";
 import type { RunRecord } from "./run-record.ts";
-
-/** What jobs and tenants may use. */
-export interface Access {
-  readonly roots: JobRoots;
-  readonly tenants: Tenants;
-}
 
 export interface JobServiceInput {
   readonly network: Network;
@@ -58,12 +52,18 @@ type Serving = {
 
 const serving: Serving = {
   submit,
-  list: ({ input, tenant }) => ({
-    runs: input.registry
-      .all()
-      .filter((record) => isSeenBy(record, tenant))
-      .map(lineOf),
-  }),
+  list: ({ input: { registry }, tenant }, { after, most }) => {
+    const runs: RunLine[] = [];
+    let isAfter = after === undefined || registry.get(after) === undefined;
+    for (const record of registry.values()) {
+      if (isAfter && isSeenBy(record, tenant)) {
+        if (runs.length === most) return { runs, next: runs.at(-1)?.run };
+        runs.push(lineOf(record));
+      }
+      isAfter ||= record.run === after;
+    }
+    return { runs };
+  },
   status: (asked, { run }) => {
     const record = recordOf(asked, run);
     const { result, error, job } = record;
@@ -130,7 +130,7 @@ export async function serve<Verb extends JobVerb>(
 async function submit(asked: Asked, request: RequestOf<"submit">): Promise<ReplyOf<"submit">> {
   const { input, tenant } = asked;
   const { registry, network } = input;
-  const job = withinRoots(resolveJob(request.job), input.access.roots, tenant);
+  const job = withinRoots(resolveJob(request.job), input.access, tenant);
   checkDevices(input, job);
   const of = { key: request.key, tenant };
   const known = registry.find(job, of);
@@ -176,15 +176,9 @@ function checkQuota({ input, tenant }: Asked, job: JobSpec): void {
     access.tenants,
     tenant,
   );
-  let waiting = 0;
-  let own = 0;
-  for (const { status, tenant: of } of registry.values()) {
-    if (status !== "queued" && status !== "paused") continue;
-    waiting++;
-    if (of === tenant) own++;
-  }
-  if (waiting >= queuedMax) throw new QuotaExceededError(undefined, waitingRuns, queuedMax);
-  if (own >= ownMax) throw new QuotaExceededError(tenant, waitingRuns, ownMax);
+  const { open } = registry;
+  if (open.waiting >= queuedMax) throw new QuotaExceededError(undefined, waitingRuns, queuedMax);
+  if (open.waitingOf(tenant) >= ownMax) throw new QuotaExceededError(tenant, waitingRuns, ownMax);
   const wanted = devicesWanted({ devicesAsked: undefined, job }, membership);
   if (wanted > devicesMax) throw new QuotaExceededError(tenant, "devices", devicesMax);
 }

@@ -6,7 +6,9 @@
 // Every instance answers, so that the subjects have no queue group.
 
 import type { Clock } from "../src/clock.ts";
+import { FrameCorruptError } from "../src/errors.ts";
 import { encodeBody } from "../src/wire/body.ts";
+import { isSubject } from "../src/wire/subjects.ts";
 import type { Frame, Subscription, Transport } from "../src/wire/transport.ts";
 
 /** What a service says of itself. */
@@ -82,8 +84,10 @@ export function openDiscovery(
     }
   };
   const answer = (verb: Verb) => {
-    return ({ reply }: Frame) => {
-      if (reply === undefined) return;
+    return ({ subject, reply }: Frame) => {
+      if (reply === undefined || !isSubject(reply)) {
+        throw new FrameCorruptError(subject, "there is no subject to answer on");
+      }
       const { payload, headers } = encodeBody(bodyOf(verb), "application/json");
       transport.publish(reply, payload, { headers });
     };

@@ -4,7 +4,7 @@
 import { type MessagePort, receiveMessageOnPort } from "node:worker_threads";
 import { type Clock, realClock } from "../src/clock.ts";
 import { type Disk, realDisk } from "../src/disk.ts";
-import type { ErrorRecord } from "../src/errors.ts";
+import { type ErrorRecord, FrameCorruptError, recordError } from "../src/errors.ts";
 import { type Sleep, sleepTurning } from "../src/exchange/atomic-cells.ts";
 import type { Cells } from "../src/exchange/cells.ts";
 import type { Kernels } from "../src/kernels/kernels.ts";
@@ -52,7 +52,10 @@ export function workerPorts(port: MessagePort): ThreadPorts {
     // Loaded by those threads alone that need it: it takes as long as all the rest of a thread.
     async dial(connection, name) {
       const { dial } = await import("./network.ts");
-      return dial(connection, name, () => {});
+      return dial(connection, name, (error) => {
+        if (!(error instanceof FrameCorruptError)) return;
+        port.postMessage({ observed: { refused: recordError(error) } });
+      });
     },
   };
 }

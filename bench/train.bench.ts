@@ -8,6 +8,7 @@ import { ringLayoutOf } from "../src/exchange/batch-ring.ts";
 import { abortCells, cellWords } from "../src/exchange/cells.ts";
 import { layoutOf } from "../src/exchange/layout.ts";
 import type { DensePrecision } from "../src/kernels/kernels.ts";
+import { collectAlone } from "../src/launcher.ts";
 import { denseOptimizerOptions } from "../src/model/options.ts";
 import type { Recipe } from "../src/training/device-state.ts";
 import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topology.ts";
@@ -117,6 +118,7 @@ export function ratesOf(batch: number, report: TrainThreadReport | undefined): n
 }
 
 function startThread(entry: string, workerData: unknown): Worker {
+  collectAlone();
   return new Worker(new URL(entry, import.meta.url), { workerData });
 }
 

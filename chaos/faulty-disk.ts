@@ -71,6 +71,7 @@ export class FaultyDisk implements Disk {
       size: () => file.size(),
       truncate: (size) => file.truncate(size),
       sync: () => this.#sync(file),
+      synced: async () => this.#sync(file),
       close: () => file.close(),
     };
   }

@@ -64,11 +64,13 @@ function section(title: string, lines: readonly string[]): string[] {
   return lines.length === 0 ? [] : ["", title, ...lines.map((line) => `  ${line}`)];
 }
 
-const processTitles = ["host", "machine", "pid", "memory", "main thread busy"];
+const processTitles = ["host", "machine", "pid", "memory", "main thread busy", "frames refused"];
 
-function processCells({ host, machine, pid, residentBytes, mainThreadBusy }: ProcessReport) {
+function processCells({ host, machine, pid, ...rest }: ProcessReport) {
+  const { residentBytes, mainThreadBusy, refusedFrames } = rest;
   const name = host === null ? "root" : `host:${host}`;
-  return [name, machine, String(pid), bytes(residentBytes), percent(mainThreadBusy)];
+  const load = [bytes(residentBytes), percent(mainThreadBusy), count(refusedFrames)];
+  return [name, machine, String(pid), ...load];
 }
 
 function waitingLines(processes: readonly ProcessReport[]): string[] {

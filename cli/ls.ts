@@ -6,6 +6,7 @@ import {
   type CommonOptions,
   type ConnectionArguments,
   connectionOf,
+  integerFrom,
   withClient,
   withCommon,
 } from "./arguments.ts";
@@ -15,11 +16,13 @@ import { aligned, count, percent, plural } from "./format.ts";
 export function addLs(program: Command): void {
   const command = program
     .command("ls")
-    .description("list the runs of a running cluster, in the order of submission");
-  withCommon(withClient(command), ["ls", "ls --json"]).action(
-    async (options: CommonOptions & ConnectionArguments) => {
+    .description("list the runs of a running cluster, in the order of submission")
+    .option("--last <N>", "only so many, those submitted last", integerFrom(1));
+  withCommon(withClient(command), ["ls", "ls --last 20", "ls --json"]).action(
+    async (options: CommonOptions & ConnectionArguments & { readonly last?: number }) => {
       await using client = await connect(connectionOf(options));
-      tellRuns("ls", await client.list(), options);
+      const runs = await client.list();
+      tellRuns("ls", runs.slice(-(options.last ?? runs.length)), options);
     },
   );
 }

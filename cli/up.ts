@@ -4,10 +4,12 @@ import { randomBytes } from "node:crypto";
 import { type Command, Option } from "commander";
 import { Cluster, type HostRecord, InvalidOptionError, type RunLine } from "../index.ts";
 import {
+  bytesFrom,
   type CommonOptions,
   type CredentialArguments,
   credentialsOf,
   integerFrom,
+  numberFrom0,
   usualPort,
   withCommon,
   withCredentials,
@@ -26,10 +28,14 @@ interface UpOptions extends CommonOptions, CredentialArguments, ObservingArgumen
   readonly cluster: string;
   readonly nats?: string;
   readonly lease?: string;
+  readonly finished?: number;
   readonly state?: string;
   readonly dataRoot?: string;
   readonly checkpointRoot?: string;
   readonly tenants?: string;
+  readonly eventsDays?: number;
+  readonly eventsBytes?: number;
+  readonly lostQueue?: "restore" | "tell" | "off";
 }
 
 /** Adds the command. */
@@ -50,11 +56,24 @@ export function addUp(program: Command): void {
         "OSIRIS_TOKEN",
       ),
     )
-    .option("--data-root <DIR>", "read data of jobs in it and nowhere else")
-    .option("--checkpoint-root <DIR>", "keep checkpoints of jobs in it and nowhere else")
+    .option("--data-root <DIR>", "read data of jobs in it alone; {tenant} in it: each its own")
+    .option("--checkpoint-root <DIR>", "keep checkpoints of jobs in it alone; each tenant its own")
     .option("--tenants <FILE>", "who shares it, as for `osiris nats-config`: how much each may ask")
     .option("--state <DIR>", "keep the queue here: its runs go on when it is started again")
+    .option("--finished <N>", "runs remembered after they are over (1000)", integerFrom(0))
     .option("--lease <DIR>", "lead, or stand by until whoever leads is gone; seen by all of them")
+    .option(
+      "--events-days <N>",
+      "days for which JetStream keeps events (30); 0: no copy",
+      numberFrom0,
+    )
+    .option("--events-bytes <BYTES>", "and bytes of each tenant's (256MiB)", bytesFrom)
+    .addOption(
+      new Option(
+        "--lost-queue <WHAT>",
+        "jobs in JetStream, and none here: restore them (default), tell; off: no copy of the queue",
+      ).choices(["restore", "tell", "off"]),
+    )
     .option("--cluster <NAME>", "its name", "c1");
   withCommon(withObserving(withCredentials(command)), [
     "up",
@@ -84,6 +103,8 @@ async function up(options: UpOptions): Promise<void> {
     tenants,
     ...(lease === undefined ? {} : { lease: { directory: lease } }),
     ...(state === undefined ? {} : { state: { directory: state } }),
+    ...(options.finished === undefined ? {} : { finishedMax: options.finished }),
+    jetstream: jetstreamOf(options),
     onStandby: (leader) => say(`Standing by: ${leader} leads cluster ${name}.`),
     name,
     nats: url,
@@ -94,6 +115,7 @@ async function up(options: UpOptions): Promise<void> {
   const brokerPid = broker?.pid;
   tellUp({ url, tokenFile: kept?.path, name, devices, brokerPid, json: options.json === true });
   if (cluster.notice !== undefined) say(cluster.notice);
+  if (broker !== null && Object.keys(tenants).length > 0) say(tokenIsAll);
   if (lease !== undefined || state !== undefined)
     void cluster.leading.then(() => tellLeading(name, options));
   try {
@@ -104,6 +126,14 @@ async function up(options: UpOptions): Promise<void> {
   // Under a lease whoever leads next goes on with them, and from `state` this cluster itself.
   if (state !== undefined) await saveRuns(cluster, say);
   else if (lease === undefined) await stopRuns(cluster, say);
+}
+
+function jetstreamOf({ eventsDays, eventsBytes, lostQueue }: UpOptions) {
+  return {
+    ...(eventsDays === undefined ? {} : { eventsDays }),
+    ...(eventsBytes === undefined ? {} : { eventsBytes }),
+    ...(lostQueue === undefined ? {} : { queue: lostQueue }),
+  };
 }
 
 function tellUp(up: {
@@ -135,6 +165,10 @@ function tellUp(up: {
   console.log(`Submit:  osiris submit JOB --nats ${url}${named} --follow`);
   console.log("Ctrl-C stops it.");
 }
+
+const tokenIsAll =
+  "Whoever has the broker's token may ask as any tenant: to tell them apart, run over a " +
+  "nats-server (--nats) with the configuration of `osiris nats-config`.";
 
 function leaseNeedsBroker(): InvalidOptionError {
   return new InvalidOptionError(

@@ -35,7 +35,6 @@ struct SlicePlan {
   bool last;        // its sum finishes the subtree
   int64_t slot;     // else where it waits, in a stack of finished left neighbours
   int64_t lefts;    // how many of the stack's top it takes up first
-  int64_t packed;   // where its packed samples begin
 };
 
 inline int64_t planSlices(SlicePlan* plan, const Slices& slices) {
@@ -47,109 +46,147 @@ inline int64_t planSlices(SlicePlan* plan, const Slices& slices) {
     for (int64_t i = 0; i < count; i++, at++) {
       const int64_t lefts = __builtin_ctzll(~static_cast<uint64_t>(i));
       const int64_t waiting = __builtin_popcountll(static_cast<uint64_t>(i));
-      plan[at] = {subtree, i == count - 1, waiting - lefts, lefts, 0};
+      plan[at] = {subtree, i == count - 1, waiting - lefts, lefts};
     }
   }
   return subtree;
 }
 
-/// dB = column sums of dOut, four vectors of columns at a time.
-inline void dBias(float* const* dB, const float* dOut, int64_t outputs, const Slices& slices,
-                  const SlicePlan* plan) {
-  constexpr int vectors = 4;
-  for (int64_t j = 0; j < outputs; j += vectors * lanes) {
-    Vec stack[64][vectors];
-    for (int64_t s = 0; s < slices.count; s++) {
-      Vec sum[vectors];
-      UNROLL for (int v = 0; v < vectors; v++) sum[v] = zero();
-      for (int64_t b = slices.bounds[s]; b < slices.bounds[s + 1]; b++) {
-        const float* row = dOut + b * outputs;
-        UNROLL for (int v = 0; v < vectors; v++) {
-          const int64_t c = j + v * lanes;
-          sum[v] = add(sum[v], loadSome(row + c, left(outputs, c)));
-        }
-      }
-      const SlicePlan& p = plan[s];
+/// Sums of columns `first` on of dOut, so many vectors of them, over the tree of slices.
+template <int vectors>
+void sumColumns(float* const* dB, const float* dOut, int64_t first, int64_t outputs,
+                const Slices& slices, const SlicePlan* plan) {
+  Vec stack[32][vectors];
+  for (int64_t s = 0; s < slices.count; s++) {
+    Vec sum[vectors];
+    UNROLL for (int v = 0; v < vectors; v++) sum[v] = zero();
+    for (int64_t b = slices.bounds[s]; b < slices.bounds[s + 1]; b++) {
+      const float* row = dOut + b * outputs + first;
       UNROLL for (int v = 0; v < vectors; v++) {
-        const int64_t c = j + v * lanes;
-        for (int64_t i = p.lefts - 1; i >= 0; i--) sum[v] = add(stack[p.slot + i][v], sum[v]);
-        if (p.last) storeSome(dB[p.subtree] + c, left(outputs, c), sum[v]);
-        else stack[p.slot][v] = sum[v];
+        sum[v] = add(sum[v], loadSome(row + v * lanes, left(outputs, first + v * lanes)));
       }
+    }
+    const SlicePlan& p = plan[s];
+    UNROLL for (int v = 0; v < vectors; v++) {
+      const int64_t c = first + v * lanes;
+      for (int64_t i = p.lefts - 1; i >= 0; i--) sum[v] = add(stack[p.slot + i][v], sum[v]);
+      if (p.last) storeSome(dB[p.subtree] + c, left(outputs, c), sum[v]);
+      else stack[p.slot][v] = sum[v];
     }
   }
 }
 
-/// Blocks of dW stay in the second cache while the tree over slices is folded, tile by tile.
+/// dB = column sums of dOut: eight vectors at a time, as runs of memory should be long.
+inline void dBias(float* const* dB, const float* dOut, int64_t outputs, const Slices& slices,
+                  const SlicePlan* plan) {
+  int64_t first = 0;
+  for (; outputs - first > 4 * lanes; first += 8 * lanes) {
+    sumColumns<8>(dB, dOut, first, outputs, slices, plan);
+  }
+  for (; outputs - first > lanes; first += 4 * lanes) {
+    sumColumns<4>(dB, dOut, first, outputs, slices, plan);
+  }
+  if (first < outputs) sumColumns<1>(dB, dOut, first, outputs, slices, plan);
+}
+
+/// Where a weight gradient finds the samples of one block of k.
+struct SampleBlock {
+  int64_t slice, k0, depth;
+  int64_t packed;       // where its packed samples begin, of all
+  int64_t packedDepth;  // how many they are
+};
+
+/// The blocks of k of all slices, in order: a slice has one at least. Returns how many.
+template <typename Format>
+int64_t sampleBlocks(SampleBlock* blocks, const Slices& slices) {
+  int64_t count = 0, packed = 0;
+  for (int64_t s = 0; s < slices.count; s++) {
+    const int64_t end = slices.bounds[s + 1];
+    int64_t k0 = slices.bounds[s];
+    do {
+      const int64_t depth = end - k0 < Format::blockK ? end - k0 : Format::blockK;
+      blocks[count++] = {s, k0, depth, packed, Format::packed(depth)};
+      packed += Format::packed(depth);
+      k0 += depth;
+    } while (k0 < end);
+  }
+  return count;
+}
+
+/// Blocks of dW stay in the second cache while the tree over slices is folded, tile by tile. Both
+/// operands are packed once for `blockN` columns of x, and come from the third.
 template <typename Format>
 void weightProduct(float* const* dW, float* const* dB, const float* dOut, const float* x,
                    int64_t inputs, int64_t outputs, const Slices& slices) {
-  constexpr int64_t blockColumns = 256, blockK = Format::blockK;
+  constexpr int64_t blockColumns = 256;
   constexpr int64_t slotSize = blockM * blockColumns;
-  const Operand a{dOut, 1, outputs};
+  const int64_t samples = slices.bounds[slices.count] - slices.bounds[0];
   SlicePlan* plan = scratches().trees.take<SlicePlan>(slices.count);
   planSlices(plan, slices);
   dBias(dB, dOut, outputs, slices, plan);
+  const int64_t blocksMax = slices.count + samples / Format::blockK;
+  SampleBlock* blocks = scratches().blocks.take<SampleBlock>(blocksMax);
+  const int64_t count = sampleBlocks<Format>(blocks, slices);
+  const int64_t packed = blocks[count - 1].packed + blocks[count - 1].packedDepth;
   int64_t slots = 1;
   while (slices.count >> slots > 0) slots++;
   float* unfinished = scratches().tiles.take<float>((slots + 1) * slotSize);
   float* waiting = unfinished + slotSize;
-  float* packedA = scratches().packedA.take<float>(blockM * stridedK);
-  int64_t packed = 0;
-  for (int64_t s = 0; s < slices.count; s++) {
-    plan[s].packed = packed;
-    packed += Format::packed(slices.bounds[s + 1] - slices.bounds[s]);
-  }
   // Few outputs use what packing would copy only once or twice: they take it where it lies.
   const bool isPacked = Format::together > 1 || outputs > 2 * tileRows || inputs % lanes != 0;
   const int64_t tiles = (outputs + tileRows - 1) / tileRows;
   const int64_t height = isPacked ? tileRows : (outputs + tiles - 1) / tiles;
-  float* packedB = scratches().batch.take<float>(isPacked ? packed * blockColumns : 0);
-  for (int64_t j0 = 0; j0 < inputs; j0 += blockColumns) {
-    const int64_t columns = inputs - j0 < blockColumns ? inputs - j0 : blockColumns;
+  const int64_t columnsMax = inputs < blockN ? inputs + tileColumns : blockN;
+  // A is packed once for all blocks of columns; for one alone, into memory that is in the cache.
+  const bool isKept = inputs > blockColumns;
+  float* packedA = scratches().packedA.take<float>(isPacked ? (packed + count) * blockM : 0);
+  float* packedB = scratches().batch.take<float>(isPacked ? packed * columnsMax : 0);
+  const auto panelsOfX = [&](const SampleBlock& block, int64_t columns) {
     const int64_t padded = (columns + tileColumns - 1) / tileColumns * tileColumns;
-    for (int64_t s = 0; isPacked && s < slices.count; s++) {
-      const int64_t begin = slices.bounds[s], end = slices.bounds[s + 1];
-      for (int64_t k0 = begin; k0 < end; k0 += blockK) {
-        const int64_t depth = end - k0 < blockK ? end - k0 : blockK;
-        float* panels = packedB + (plan[s].packed + Format::packed(k0 - begin)) * padded;
-        packB<Format>(panels, {x, inputs, 1}, k0, depth, j0, columns);
-      }
+    return packedB + block.packed * padded;
+  };
+  for (int64_t n0 = 0; n0 < inputs; n0 += blockN) {
+    const int64_t width = inputs - n0 < blockN ? inputs - n0 : blockN;
+    for (int64_t i = 0; isPacked && i < count; i++) {
+      const SampleBlock& block = blocks[i];
+      packB<Format>(panelsOfX(block, width), {x, inputs, 1}, block.k0, block.depth, n0, width);
     }
     for (int64_t i0 = 0; i0 < outputs; i0 += blockM) {
       const int64_t rows = outputs - i0 < blockM ? outputs - i0 : blockM;
-      for (int64_t s = 0; s < slices.count; s++) {
-        const SlicePlan& p = plan[s];
-        const int64_t begin = slices.bounds[s], end = slices.bounds[s + 1];
-        int64_t k0 = begin;
-        Tile t{};
-        do {
-          const int64_t depth = end - k0 < blockK ? end - k0 : blockK;
-          const float* panels = packedB + (p.packed + Format::packed(k0 - begin)) * padded;
-          const int64_t packedDepth = Format::packed(depth);
-          Panels ofA{dOut + k0 * outputs + i0, outputs, 1, height};
-          Panels ofB{x + k0 * inputs + j0, inputs, tileColumns};
+      for (int64_t j0 = 0; j0 < width; j0 += blockColumns) {
+        const int64_t columns = width - j0 < blockColumns ? width - j0 : blockColumns;
+        const int64_t column = n0 + j0;
+        for (int64_t i = 0; i < count; i++) {
+          const SampleBlock& block = blocks[i];
+          const SlicePlan& p = plan[block.slice];
+          Panels ofA{dOut + block.k0 * outputs + i0, outputs, 1, height};
+          Panels ofB{x + block.k0 * inputs + column, inputs, tileColumns};
           if (isPacked) {
-            packA<Format>(packedA, a, i0, rows, k0, depth);
-            ofA = panelsOfA(packedA, a.columnStep == 1);
-            ofB = panelsOfB(panels, packedDepth);
+            float* panels = packedA + (isKept ? (block.packed + i) * blockM : 0);
+            ofA = {panels, tileRows, block.packedDepth + 1};
+            if (j0 == 0) {
+              packA<Format>(panels, {dOut, 1, outputs}, i0, rows, block.k0, block.depth, ofA.next);
+            }
+            ofB = panelsOfB(panelsOfX(block, width) + j0 * block.packedDepth, block.packedDepth);
           }
-          k0 += depth;
+          Tile t{};
           t.c = unfinished;
           t.stride = blockColumns;
-          if (k0 == end) {
-            for (int64_t i = 0; i < p.lefts; i++) {
-              t.lefts[i] = waiting + (p.slot + p.lefts - 1 - i) * slotSize;
+          if (i > 0 && blocks[i - 1].slice == block.slice) {
+            t.resumed = unfinished;
+            t.resumedStride = blockColumns;
+          }
+          if (i == count - 1 || blocks[i + 1].slice != block.slice) {
+            for (int64_t l = 0; l < p.lefts; l++) {
+              t.lefts[l] = waiting + (p.slot + p.lefts - 1 - l) * slotSize;
             }
             t.leftCount = p.lefts;
             t.leftStride = blockColumns;
-            t.c = p.last ? dW[p.subtree] + i0 * inputs + j0 : waiting + p.slot * slotSize;
+            t.c = p.last ? dW[p.subtree] + i0 * inputs + column : waiting + p.slot * slotSize;
             t.stride = p.last ? inputs : blockColumns;
           }
-          blockTiles<Format>(t, rows, columns, packedDepth, ofA, ofB);
-          t.resumed = unfinished;
-          t.resumedStride = blockColumns;
-        } while (k0 < end);
+          blockTiles<Format>(t, rows, columns, block.packedDepth, ofA, ofB);
+        }
       }
     }
   }

@@ -158,7 +158,7 @@ class Scratch {
 
 /// One thread's scratch, by what it is for.
 struct Scratches {
-  Scratch packedA, packedB, batch, tiles, converted, features;
+  Scratch packedA, packedB, batch, blocks, tiles, converted, features;
   Scratch narrowed, rowsA, rowsB, samples, slices, fold, gradient, direction, decoded, noise;
   Scratch squares, trees, starts, misses;
 };

@@ -150,6 +150,9 @@ TileKernel pickTile(int64_t m, bool wide, std::integer_sequence<int, rows...>) {
 struct Operand {
   const float* p;
   int64_t rowStep, columnStep;
+
+  /// Whether a run of k lies in its rows; a single k, or row, lies either way.
+  bool hasRows() const { return rowStep != 1; }
 };
 
 /// k's of B, packed together, into their panels: `out` is their place in the first, `step` leads to
@@ -203,11 +206,12 @@ void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int6
 }
 
 /// Panels of A: [panel][row][stridedK] where its rows are contiguous, else
-/// [panel][packed k][tileRows].
+/// [panel][packed k, `depth`][tileRows], of which the last is room: a k's store is a whole vector.
 template <typename Format>
-void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int64_t k) {
+void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int64_t k,
+           int64_t depth = stridedK) {
   const float* from = a.p + m0 * a.rowStep + k0 * a.columnStep;
-  if (a.columnStep == 1) {
+  if (a.hasRows()) {
     for (int64_t i = 0; i < m; i++) {
       Format::packAlong(out + i * stridedK, from + i * a.rowStep, k);
     }
@@ -221,7 +225,7 @@ void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int6
     if (p + ahead < k) {
       for (int64_t i = 0; i < m; i += 16) __builtin_prefetch(from + ahead * a.columnStep + i);
     }
-    for (int64_t i = 0; i < m; i += tileRows, panel += tileRows * stridedK) {
+    for (int64_t i = 0; i < m; i += tileRows, panel += tileRows * depth) {
       const int64_t rows = m - i < tileRows ? m - i : tileRows;
       Vec made[Format::made];
       Format::packAcross(made, from + i, p + 1 < k ? a.columnStep : 0, rows);
@@ -302,7 +306,7 @@ void product(float* c, const Operand& a, const Operand& b, const float* bias, bo
         t.bias = bias == nullptr ? nullptr : bias + n0;
         t.relu = relu && kBlock == kBlocks - 1;
         const int64_t packedDepth = Format::packed(depth);
-        blockTiles<Format>(t, rows, columns, packedDepth, panelsOfA(packedA, a.columnStep == 1),
+        blockTiles<Format>(t, rows, columns, packedDepth, panelsOfA(packedA, a.hasRows()),
                            panelsOfB(packedB, packedDepth));
       }
     }

@@ -49,11 +49,23 @@ export class PathForbiddenError extends TrainingError {
   /** The job's option, for example `checkpoint.directory`. */
   readonly option: string;
 
-  constructor(option: string, path: string, root: string) {
+  constructor(option: string, path: string, root: string, options?: ErrorOptions) {
     super(
       `Expected \`${option}\` to lie in ${root}, got ${path}: ` +
-        "jobs of this cluster read and write nowhere else",
+        "jobs of whoever asks read and write nowhere else",
+      options,
     );
     this.option = option;
+  }
+}
+
+/** Whoever asks is not the tenant that the subject says. */
+export class TenantRefusedError extends TrainingError {
+  readonly code = "TENANT_REFUSED";
+  readonly recovery = "stop";
+
+  constructor(tenant: string | undefined, reason: string) {
+    const who = tenant === undefined ? "whoever runs the cluster" : `tenant \`${tenant}\``;
+    super(`Cannot serve this as ${who}: ${reason}; ask as your own tenant (\`--tenant\`)`);
   }
 }

@@ -1,10 +1,11 @@
 // The disk as an argument: what a checkpoint store and a binary cache ask of a file system, and
-// nothing more. Calls are synchronous, because whoever makes them owns its thread.
+// nothing more. Calls but `synced` are synchronous, because whoever makes them owns its thread.
 
 import {
   closeSync,
   existsSync,
   fstatSync,
+  fsync,
   fsyncSync,
   ftruncateSync,
   mkdirSync,
@@ -15,6 +16,7 @@ import {
   rmSync,
   writeSync,
 } from "node:fs";
+import { promisify } from "node:util";
 import { threadId } from "node:worker_threads";
 
 /** An open file. Offsets and lengths are bytes. */
@@ -29,6 +31,8 @@ export interface DiskFile {
   truncate(size: number): void;
   /** Returns once what was written survives a power cut. */
   sync(): void;
+  /** The same, while the thread goes on; what is written meanwhile need not survive. */
+  synced(): Promise<void>;
   close(): void;
 }
 
@@ -54,6 +58,8 @@ export interface Disk {
   /** Returns once the names in a directory survive a power cut. */
   syncDirectory(path: string): void;
 }
+
+const fsyncLater = promisify(fsync);
 
 const flags = { read: "r", write: "w+", exclusive: "wx+", update: "r+" } as const;
 
@@ -98,6 +104,7 @@ function openReal(path: string, flag: string): DiskFile {
     size: () => fstatSync(descriptor).size,
     truncate: (size) => ftruncateSync(descriptor, size),
     sync: () => fsyncSync(descriptor),
+    synced: () => fsyncLater(descriptor),
     close: () => closeSync(descriptor),
   };
 }

@@ -1,5 +1,6 @@
 // The launcher: how an actor starts the thread that it answers for, hears from it, and kills it.
 
+import { setFlagsFromString } from "node:v8";
 import { type ResourceLimits, Worker, type WorkerOptions } from "node:worker_threads";
 import type { ErrorRecord } from "./errors.ts";
 import type { LogLine } from "./log.ts";
@@ -15,7 +16,9 @@ export type ThreadEnd =
 export type Observation =
   | { readonly line: LogLine }
   /** When it did what for steps of training (src/training/step-trace.ts). */
-  | { readonly traced: TracedActor };
+  | { readonly traced: TracedActor }
+  /** A frame came to it that is none. */
+  | { readonly refused: ErrorRecord };
 
 /** What a thread did for a step, among those who do something for it. Plain data. */
 export interface TracedActor {
@@ -67,7 +70,17 @@ export interface WorkerMessage<Report> {
   readonly observed?: Observation;
 }
 
+/**
+ * Has every thread of this process collect its young objects alone. By itself V8 splits the work
+ * among helper threads, and where devices keep all cores busy the helpers wait for one, and the
+ * device for the helpers: milliseconds for a collection that takes a third of one.
+ */
+export function collectAlone(): void {
+  setFlagsFromString("--no-parallel-scavenge");
+}
+
 function startWorker<Command, Report>(entry: URL, options: WorkerOptions): Thread<Command, Report> {
+  collectAlone();
   const worker = new Worker(entry, options);
   let receive: (report: Report) => void = () => {};
   let observe: (observation: Observation) => void = () => {};

@@ -198,6 +198,13 @@ export class SimulatedDisk implements Disk {
       this.#checkPower(boot);
       if (!isOpen || (isWrite && !mayWrite)) throw failure("EBADF", action, path);
     };
+    const sync = () => {
+      use("fsync", false);
+      this.#mutate(path, () => {
+        file.durable = file.live.slice(0, file.size); // S1
+        file.unsynced = [];
+      });
+    };
     return {
       path,
       write: (bytes, offset) => {
@@ -222,13 +229,8 @@ export class SimulatedDisk implements Disk {
         use("ftruncate", true);
         this.#mutate(path, () => change(file, { at: size, bytes: undefined }));
       },
-      sync: () => {
-        use("fsync", false);
-        this.#mutate(path, () => {
-          file.durable = file.live.slice(0, file.size); // S1
-          file.unsynced = [];
-        });
-      },
+      sync,
+      synced: async () => sync(),
       close() {
         isOpen = false;
       },

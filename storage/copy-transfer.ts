@@ -7,7 +7,7 @@
 
 import { z } from "zod";
 import type { Clock } from "../src/clock.ts";
-import { RequestFailedError } from "../src/errors.ts";
+import { FrameCorruptError, RequestFailedError } from "../src/errors.ts";
 import { decodeBody, encodeBody } from "../src/wire/body.ts";
 import { headerOf } from "../src/wire/headers.ts";
 import type { Subscription, Transport } from "../src/wire/transport.ts";
@@ -39,7 +39,9 @@ export function serveCopies(
 ): Subscription {
   return transport.subscribe(subject, (frame) => {
     const question = questionSchema.safeParse(decodeBody(frame)).data;
-    if (frame.reply === undefined || question === undefined) return;
+    if (frame.reply === undefined || question === undefined) {
+      throw new FrameCorruptError(frame.subject, "it asks for no piece of a file");
+    }
     const copy = find(question);
     const { first } = question;
     const bytes = Math.min(question.bytes, (copy?.bytes ?? 0) - first);

@@ -19,6 +19,7 @@ export class FileJournal<Event> implements RunJournal<Event> {
   #file: DiskFile | undefined;
   #end = 0;
   #begunBytes = 0;
+  #syncing: Promise<void> | undefined;
 
   constructor(disk: Disk, directory: string, term: number) {
     this.#disk = disk;
@@ -70,13 +71,15 @@ export class FileJournal<Event> implements RunJournal<Event> {
     this.#end += bytes.length;
   }
 
-  sync(): void {
-    this.#file?.sync();
+  async synced(): Promise<void> {
+    this.#syncing = this.#file?.synced();
+    await this.#syncing;
   }
 
   forget(): void {} // When it begins anew.
 
   async close(): Promise<void> {
+    await this.#syncing?.catch(() => {}); // Whoever waits for it is told.
     this.#close();
   }
 

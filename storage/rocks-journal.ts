@@ -5,17 +5,15 @@
 //   rocksdb/   00000007 000000000042 → { "kind": "event", … }
 
 import { join } from "node:path";
-import type { Disk } from "../src/disk.ts";
+import type { Disk, DiskFile } from "../src/disk.ts";
 import { InputUnusableError, InvalidOptionError } from "../src/errors.ts";
-import { makeDurableDirectory, onDisk } from "./durable-files.ts";
+import { diskCode, makeDurableDirectory, onDisk } from "./durable-files.ts";
 import { rocksOptions } from "./records/rocks-records.ts";
 import { openRocks, type RocksBatch, type RocksDatabase } from "./records/rocksdb.ts";
 import type { JournalEntry, RunJournal } from "./run-journal.ts";
 
 const runDigits = 8;
 const entryDigits = 12;
-/** Written with everything before it brought to the disk. */
-const syncKey = new TextEncoder().encode("sync");
 
 /** Whether this platform has RocksDB. */
 export async function hasRocks(): Promise<boolean> {
@@ -40,24 +38,34 @@ export async function openRocksJournal<Event>(
       cause: error,
     });
   });
-  return new RocksJournal(db);
+  return new RocksJournal(db, disk, path);
 }
 
 class RocksJournal<Event> implements RunJournal<Event> {
   readonly isLong = false;
   readonly #db: RocksDatabase;
+  readonly #disk: Disk;
+  readonly #path: string;
+  readonly #logs = new Map<string, DiskFile>();
   readonly #numbers = new Map<string, number>();
+  #syncing: Promise<void> | undefined;
+  /** Keys that were read, and not begun anew since. */
+  #former: readonly string[] | undefined;
   #nextRun = 0;
   #nextEntry = 0;
   #isOpen = true;
 
-  constructor(db: RocksDatabase) {
+  constructor(db: RocksDatabase, disk: Disk, path: string) {
     this.#db = db;
+    this.#disk = disk;
+    this.#path = path;
   }
 
   readFormer(): { entries: JournalEntry<Event>[]; damaged: number } {
     let damaged = 0;
-    const entries = this.#rows().flatMap(([, value]) => {
+    const rows = this.#rows();
+    this.#former = rows.map(([key]) => key);
+    const entries = rows.flatMap(([, value]) => {
       try {
         return JSON.parse(value) as JournalEntry<Event>;
       } catch {
@@ -70,9 +78,10 @@ class RocksJournal<Event> implements RunJournal<Event> {
 
   /** All at once: a crash leaves what was before, or this. */
   begin(entries: Iterable<JournalEntry<Event>>): void {
-    const former = this.#rows();
+    const former = this.#former ?? this.#rows().map(([key]) => key);
+    this.#former = undefined;
     this.#write(true, (batch) => {
-      for (const [key] of former) batch._del(new TextEncoder().encode(key));
+      for (const key of former) batch._del(new TextEncoder().encode(key));
       for (const entry of entries) this.#put(batch, entry);
     });
   }
@@ -84,8 +93,10 @@ class RocksJournal<Event> implements RunJournal<Event> {
     });
   }
 
-  sync(): void {
-    if (this.#isOpen) this.#write(true, (batch) => batch._put(syncKey, new Uint8Array()));
+  async synced(): Promise<void> {
+    if (!this.#isOpen) return;
+    this.#syncing = this.#syncLogs();
+    await this.#syncing;
   }
 
   forget(run: string): void {
@@ -100,7 +111,37 @@ class RocksJournal<Event> implements RunJournal<Event> {
   async close(): Promise<void> {
     if (!this.#isOpen) return;
     this.#isOpen = false;
+    await this.#syncing?.catch(() => {}); // Whoever waits for it is told.
+    for (const log of this.#logs.values()) log.close();
     await this.#db.close();
+  }
+
+  /**
+   * RocksDB brings its log to the disk only in the thread that writes, which would stand still
+   * meanwhile. All that was written is in the files of its log, or, once RocksDB has removed one,
+   * in a table that it has synced.
+   */
+  async #syncLogs(): Promise<void> {
+    const names = this.#disk.list(this.#path).filter((name) => name.endsWith(".log"));
+    for (const [name, log] of this.#logs) {
+      if (names.includes(name)) continue;
+      log.close();
+      this.#logs.delete(name);
+    }
+    const opened = names.filter((name) => !this.#logs.has(name) && this.#openLog(name));
+    await Promise.all([...this.#logs.values()].map((log) => log.synced()));
+    if (opened.length > 0) this.#disk.syncDirectory(this.#path);
+  }
+
+  /** False: RocksDB has just removed it. */
+  #openLog(name: string): boolean {
+    try {
+      this.#logs.set(name, this.#disk.open(join(this.#path, name), "update"));
+      return true;
+    } catch (error) {
+      if (diskCode(error) === "ENOENT") return false;
+      throw error;
+    }
   }
 
   #put(batch: RocksBatch, entry: JournalEntry<Event>): void {

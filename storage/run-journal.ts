@@ -36,12 +36,13 @@ export interface RunJournal<Event> {
   begin(entries: Iterable<JournalEntry<Event>>): void;
   /** Adds entries, which then survive the process. */
   append(entries: readonly JournalEntry<Event>[]): void;
-  /** Returns once all that was added survives the machine. R2 */
-  sync(): void;
+  /** Resolves once all that was added before survives the machine. R2 */
+  synced(): Promise<void>;
   /** Drops all entries of a run; at once, or when it begins anew. */
   forget(run: string): void;
   /** Whether it should begin anew, without what has been forgotten since. */
   readonly isLong: boolean;
+  /** What is on its way to the disk comes there first. */
   close(): Promise<void>;
 }
 

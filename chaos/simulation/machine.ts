@@ -96,6 +96,7 @@ export class SimulatedMachine {
       size: () => file.size(),
       truncate: (size) => act("truncate", file.path, () => file.truncate(size)),
       sync: () => act("sync", file.path, () => file.sync()),
+      synced: async () => act("sync", file.path, () => file.sync()),
       close: () => file.close(),
     });
     return {

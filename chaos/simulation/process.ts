@@ -132,6 +132,7 @@ export class SimulatedProcess implements DiskOwner {
       log: silentLog,
       connectedForMs: connectedFor(transport, this.clock),
       waits: new WaitBook(this.clock),
+      refused: { frames: 0 },
       onCorrupt: (error) => this.world.note(this.id, `is told of ${error.message}`),
     };
   }

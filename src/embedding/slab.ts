@@ -102,7 +102,7 @@ export function createSlab(options: {
     arrive: async (bags) => staging?.arrive(bags),
     release: async (bags) => staging?.release(bags),
     lookup(out, bags, first, count, of = { first: 0, count: rowsOf.length }) {
-      const [rows, own] = [rowsOf.slice(of.first, of.first + of.count), bagsOfSome(bags, of)];
+      const [rows, own] = someOf(rowsOf, bags, of);
       kernels.pool(out, rows, own, first, count);
     },
     squares(place, bags, dPooled, slices, rules) {
@@ -156,11 +156,16 @@ export function createSlab(options: {
   };
 }
 
-/** The bags of some neighbouring tables of all. */
-function bagsOfSome(bags: Bags, { first, count }: { first: number; count: number }): Bags {
+/** Some neighbouring tables of all, and their bags. */
+function someOf(
+  rowsOf: readonly Rows[],
+  bags: Bags,
+  { first, count }: { first: number; count: number },
+): [readonly Rows[], Bags] {
+  if (count === rowsOf.length) return [rowsOf, bags];
   const { samples } = bags;
   const offsets = bags.offsets.subarray(first * samples, (first + count) * samples + 1);
-  return { ...bags, tables: count, offsets };
+  return [rowsOf.slice(first, first + count), { ...bags, tables: count, offsets }];
 }
 
 /** How many quanta of columns a row of `dim` columns has. */

@@ -1,7 +1,7 @@
 // The addon's kernels of a cache's index and of records, behind the contract.
 
 import type { CacheKernels, RecordKernels } from "./kernels.ts";
-import { type Addon, aligned, listed } from "./native-tables.ts";
+import { type Addon, aligned, listTables } from "./native-tables.ts";
 import {
   createPlacedMemory,
   createRowCache,
@@ -38,12 +38,13 @@ export function cache(addon: Addon): CacheKernels {
 /** The kernels of records. */
 export function records(addon: Addon): RecordKernels {
   return {
-    gatherRecords: (out, rows, places) => void addon.gatherRecords!(out, ...listed([rows]), places),
+    gatherRecords: (out, rows, places) =>
+      void addon.gatherRecords!(out, ...listTables([rows]), places),
     scatterRecords: (rows, places, from, at) =>
-      void addon.scatterRecords!(...listed([rows]), places, from, at),
+      void addon.scatterRecords!(...listTables([rows]), places, from, at),
     bornAt(rows, places, ids, key, purpose, scale, initialState) {
       const numbers = [key[0], key[1], purpose, scale, initialState];
-      addon.bornAt!(...listed([rows]), places, ids, ...numbers);
+      addon.bornAt!(...listTables([rows]), places, ids, ...numbers);
     },
     moveRecords: (to, toAt, from, fromAt, count, bytes) =>
       void addon.moveRecords!(to, toAt, from, fromAt, count, bytes),

@@ -20,8 +20,18 @@ export const precisions: readonly Precision[] = ["float32", "float16", "bfloat16
 
 const unnamed = new Int32Array();
 
-/** Tables as the addon takes them: lists of memory, and ten numbers for each. */
+/** Lists of the tables of a slab: they are asked for in every step. */
+const lists = new WeakMap<readonly Rows[], unknown[]>();
+
+/** What `listTables` makes of tables that stay together: made once. */
 export function listed(tables: readonly Rows[]): unknown[] {
+  const known = lists.get(tables) ?? listTables(tables);
+  lists.set(tables, known);
+  return known;
+}
+
+/** Tables as the addon takes them: lists of memory, and ten numbers for each. */
+export function listTables(tables: readonly Rows[]): unknown[] {
   const numbers = new Int32Array(10 * tables.length);
   tables.forEach(({ rows, dim, state, pooling, rowBlocks, blockRows, precision, ...tile }, t) => {
     const isMean = pooling === "mean" ? 1 : 0;

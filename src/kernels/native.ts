@@ -7,7 +7,7 @@ import { addonPath } from "./build-native.ts";
 import type { Bags, Kernels, PooledPart, RowRule, RowSums, Rows, Tensor } from "./kernels.ts";
 import { createMemory, valuesOf } from "./memory.ts";
 import { cache, records } from "./native-cache.ts";
-import { type Addon, aligned, listed, precisions } from "./native-tables.ts";
+import { type Addon, aligned, listed, listTables, precisions } from "./native-tables.ts";
 import { packedBytes } from "./precision.ts";
 import { bceWithLogits } from "./reference-loss.ts";
 import { rowMeans, rowTrust } from "./row-sums.ts";
@@ -41,16 +41,17 @@ export function createNative(): Kernels | undefined {
     arithmetic: String(addon.arithmetic!()),
     ...memory,
     copyColumns(out, outFirst, from, fromFirst, columns) {
+      const to = data(out);
+      const source = data(from);
       const samples = out.shape[0]!;
-      const [to, source] = [data(out), data(from)];
-      const [outStride, fromStride] = [to.length / samples, source.length / samples];
-      const operands = [to, outFirst, outStride, source, fromFirst, fromStride];
-      addon.copyColumns!(...operands, samples, columns);
+      const widthTo = to.length / samples;
+      const widthFrom = source.length / samples;
+      addon.copyColumns!(to, outFirst, widthTo, source, fromFirst, widthFrom, samples, columns);
     },
     rows(spec) {
       const rows = memory.rows(spec);
-      const codes = new Float32Array(rows.codes.buffer, rows.codes.byteOffset);
-      for (const t of [data(rows.weights), codes, data(rows.state)]) addon.useLargePages!(t);
+      const pages = [data(rows.weights), rows.codes, data(rows.state), rows.touched];
+      for (const t of pages) addon.useLargePages!(asFloats(t));
       return rows;
     },
     ...dense(addon),
@@ -66,6 +67,11 @@ export function createNative(): Kernels | undefined {
 }
 
 const data = valuesOf;
+
+/** The same memory in whole words. */
+function asFloats({ buffer, byteOffset, byteLength }: ArrayBufferView): Float32Array {
+  return new Float32Array(buffer, byteOffset, byteLength >> 2);
+}
 
 type DenseNames =
   | "uniform"
@@ -127,7 +133,7 @@ type EmbeddingNames =
 function embedding(addon: Addon): Pick<Kernels, EmbeddingNames> {
   return {
     born: (rows, key, purpose, scale) =>
-      void addon.born!(...listed([rows]), key[0], key[1], purpose, scale),
+      void addon.born!(...listTables([rows]), key[0], key[1], purpose, scale),
     pool(out, tables, bags, first, count) {
       addon.pool!(data(out), ...listed(tables), ...lookups(bags), first, count);
     },
@@ -150,7 +156,7 @@ function embedding(addon: Addon): Pick<Kernels, EmbeddingNames> {
     },
     applyRows(rows, dRows, counts, rule, whole) {
       const gradient = [data(dRows), data(counts), whole];
-      return addon.applyRows!(...listed([rows]), listRules([rule]), ...gradient) === -1;
+      return addon.applyRows!(...listTables([rows]), listRules([rule]), ...gradient) === -1;
     },
   };
 }
@@ -207,21 +213,25 @@ const ruleNumbers = [
   "beta",
   "lambda1",
   "lambda2",
-];
+] as const;
+
+type RuleNumber = (typeof ruleNumbers)[number];
 
 function listRules(rules: readonly RowRule[]): Float64Array {
   const width = 5 + ruleNumbers.length;
   const numbers = new Float64Array(width * rules.length);
-  rules.forEach((rule, i) => {
-    const values: Readonly<Record<string, unknown>> = { ...rule };
-    numbers[width * i] = ruleKinds.indexOf(rule.kind);
-    ruleNumbers.forEach((name, n) => {
-      numbers[width * i + 1 + n] = Number(values[name] ?? 0);
-    });
-    if (rule.rounding === undefined) return;
+  for (let i = 0; i < rules.length; i++) {
+    const rule: RowRule & { readonly [name in RuleNumber]?: number } = rules[i]!;
+    let at = width * i;
+    numbers[at++] = ruleKinds.indexOf(rule.kind);
+    for (const name of ruleNumbers) numbers[at++] = rule[name] ?? 0;
+    if (rule.rounding === undefined) continue;
     const { key, purpose, step } = rule.rounding;
-    numbers.set([...key, purpose >>> 0, step >>> 0], width * i + 1 + ruleNumbers.length);
-  });
+    numbers[at++] = key[0];
+    numbers[at++] = key[1];
+    numbers[at++] = purpose >>> 0;
+    numbers[at] = step >>> 0;
+  }
   return numbers;
 }
 

@@ -27,7 +27,9 @@
 // the number of the question, an answer repeats it, and a question asked twice is carried out once.
 
 import { z } from "zod";
+import type { ErrorRecord } from "../errors.ts";
 import { defineMessages } from "./codec.ts";
+import type { SubjectRole } from "./subjects.ts";
 
 const command = z.int().min(0);
 const step = z.int().min(0);
@@ -37,7 +39,8 @@ const counts = z.array(z.int().min(0)).readonly();
 const device = z.int().min(0);
 const host = z.int().min(0);
 
-const errorRecord = z.object({
+/** An error on its way (src/errors.ts). */
+export const errorRecord: z.ZodType<ErrorRecord> = z.object({
   name: z.string(),
   code: z.string(),
   recovery: z.enum(["restore", "stop"]),
@@ -217,3 +220,43 @@ export const messages = defineMessages({
 });
 
 export type Messages = typeof messages.schemas;
+
+/** Who takes each message, and nobody else does; `any`: every actor. */
+export const takers = {
+  "host.prepare": "host",
+  "host.prepared": "coordinator",
+  "host.preparing": "coordinator",
+  "host.assemble": "host",
+  "host.release": "host",
+  "host.released": "coordinator",
+  "host.progress": "coordinator",
+  "host.failed": "coordinator",
+  "host.mended": "coordinator",
+  "host.announce": "hosts",
+  "host.welcome": "joining",
+  "host.refused": "joining",
+  "host.leave": "hosts",
+  "host.inspect": "inspector",
+  "host.inspected": "inspector",
+  "device.run": "device",
+  "device.evaluate": "device",
+  "device.save": "device",
+  "device.pause": "device",
+  "device.salvage": "device",
+  "device.remains": "job",
+  "device.ready": "coordinator",
+  "device.reached": "coordinator",
+  "device.evaluated": "coordinator",
+  "checkpoint.cut": "checkpoint",
+  "checkpoint.taken": "coordinator",
+  "checkpoint.commit": "checkpoint",
+  "checkpoint.committed": "coordinator",
+  "device.cut": "checkpoint",
+  "writer.save": "writer",
+  "buddy.keep": "bridge",
+  "buddy.kept": "checkpoint",
+  "tier.rest": "tier",
+  "tier.rested": "coordinator",
+  "part.saved": "checkpoint",
+  "chaos.throw": "any",
+} as const satisfies Record<keyof Messages, SubjectRole | "any">;

@@ -5,9 +5,15 @@
 //   account OSIRIS                                      account <tenant>
 //     root · host · admin · metrics   ◀─ jobs.<tenant>.* ─   users
 //                                     ─ runs.<tenant>.*.events ▶
+//       stream of a tenant's events   ◀─ what reads it ─
+//
+// Whoever makes a consumer says where it delivers, and the server does not hold that against what
+// it may say: a consumer could speak as the root. So the root alone makes them, one for each user
+// of a tenant; the others read a stream by its numbers, and ask for what their consumer has next.
 //
 // A server's configuration is a superset of JSON: each block is written as that.
 
+import { eventStream, queueBucket } from "./subjects.ts";
 import { houseAccount, type Tenants, type TenantUser } from "./tenants.ts";
 
 /** Users of the cluster's own account. */
@@ -74,11 +80,14 @@ function accountsOf(options: NatsConfigOptions): Record<string, object> {
   const house = {
     ...(jetstream === undefined ? {} : { jetstream: "enabled" }),
     users: houseUsers.map((name) => {
-      return { nkey: options.keyOf(name), permissions: housePermissions(cluster)[name] };
+      return { nkey: options.keyOf(name), permissions: housePermissions(options)[name] };
     }),
     exports: names.flatMap((name) => [
       { service: jobsOf(cluster, name), accounts: [name] },
       { stream: eventsOf(cluster, name), accounts: [name] },
+      ...(jetstream === undefined ? [] : streamServices(cluster, name)).map((service) => {
+        return { service, response_type: "Stream", accounts: [name] };
+      }),
     ]),
   };
   const own = names.map((name) => [name, tenantAccount(options, name)] as const);
@@ -90,7 +99,8 @@ function accountsOf(options: NatsConfigOptions): Record<string, object> {
  * whose subjects have seven tokens, and takes no job and tells no event; an admin asks the job
  * service as nobody's tenant, and looks into the cluster.
  */
-function housePermissions(cluster: string): Record<(typeof houseUsers)[number], object> {
+function housePermissions(options: NatsConfigOptions): Record<(typeof houseUsers)[number], object> {
+  const { cluster } = options;
   const all = `osiris.${cluster}.>`;
   const actors = `osiris.${cluster}.*.*.*.*.*`;
   const events = [`osiris.${cluster}.runs.*.events`, `osiris.${cluster}.runs.*.*.events`];
@@ -102,34 +112,69 @@ function housePermissions(cluster: string): Record<(typeof houseUsers)[number], 
   return {
     root: permissions([all, inbox, "_R_.>", ...streams], [all, inbox, discovery, "$KV.>"]),
     host: permissions([actors, copies, inbox], [actors, copies, inbox]),
-    admin: permissions([...asked, discovery], [...events, inbox]),
+    admin: permissions([...asked, discovery, ...adminReads(options)], [...events, inbox]),
     metrics: permissions([], events),
   };
 }
 
-function tenantAccount({ cluster, tenants, keyOf }: NatsConfigOptions, name: string): object {
+function tenantAccount(options: NatsConfigOptions, name: string): object {
+  const { cluster, tenants, keyOf, jetstream } = options;
   const { users = {}, connectionsMax } = tenants[name] ?? {};
   return {
-    users: Object.entries(users).map(([user, options]) => {
-      const permitted = tenantPermissions(cluster, name, options);
-      if (options.pass !== undefined) {
-        return { user: `${name}-${user}`, password: options.pass, permissions: permitted };
+    users: Object.entries(users).map(([user, given]) => {
+      const reads = jetstream === undefined ? [] : streamServices(cluster, name, user);
+      const permitted = tenantPermissions(cluster, name, given, reads);
+      if (given.pass !== undefined) {
+        return { user: `${name}-${user}`, password: given.pass, permissions: permitted };
       }
-      const nkey = options.nkey ?? keyOf(user, name);
+      const nkey = given.nkey ?? keyOf(user, name);
       return { nkey, permissions: permitted };
     }),
     limits: { max_connections: connectionsMax },
     imports: [
       { service: { account: houseAccount, subject: jobsOf(cluster, name) } },
       { stream: { account: houseAccount, subject: eventsOf(cluster, name) } },
+      ...(jetstream === undefined ? [] : streamServices(cluster, name)).map((subject) => {
+        return { service: { account: houseAccount, subject } };
+      }),
     ],
   };
 }
 
-function tenantPermissions(cluster: string, name: string, { may }: TenantUser): object {
+function tenantPermissions(
+  cluster: string,
+  name: string,
+  { may }: TenantUser,
+  reads: readonly string[],
+): object {
   const jobs = `osiris.${cluster}.jobs.${name}`;
   const asked = may === "read" ? readVerbs.map((verb) => `${jobs}.${verb}`) : [`${jobs}.*`];
-  return permissions(asked, [eventsOf(cluster, name), "_INBOX.>"]);
+  return permissions([...asked, ...reads], [eventsOf(cluster, name), "_INBOX.>"]);
+}
+
+/**
+ * What a tenant's account may ask of its stream: a message by its number, or the last of a subject;
+ * what a user's consumer has next, and that it was taken. The rest of JetStream's API answers no
+ * other account.
+ */
+function streamServices(cluster: string, tenant: string, user = "*"): readonly string[] {
+  const stream = eventStream(cluster, tenant);
+  const own = `${stream}.${user}`;
+  return [...directReads(stream), `$JS.API.CONSUMER.MSG.NEXT.${own}`, `$JS.ACK.${own}.>`];
+}
+
+function directReads(stream: string): readonly string[] {
+  return [`$JS.API.DIRECT.GET.${stream}`, `$JS.API.DIRECT.GET.${stream}.>`];
+}
+
+/** An admin reads the streams of all, and the queue. */
+function adminReads({ cluster, tenants, jetstream }: NatsConfigOptions): readonly string[] {
+  if (jetstream === undefined) return [];
+  const streams = [undefined, ...Object.keys(tenants)].map((name) => eventStream(cluster, name));
+  return [...streams, `KV_${queueBucket(cluster)}`].flatMap((stream) => {
+    const more = ["STREAM.INFO", "STREAM.MSG.GET"].map((verb) => `$JS.API.${verb}.${stream}`);
+    return [...directReads(stream), ...more];
+  });
 }
 
 function permissions(publish: readonly string[], subscribe: readonly string[]): object {

@@ -6,18 +6,45 @@
 //   osiris.<cluster>.inspect.<part>                             what a cluster is doing
 //   osiris.<cluster>.jobs.<tenant>.<verb>                       the job service, for a tenant
 //   osiris.<cluster>.runs.<tenant>.<run>.events                 what its runs tell it
+//   osiris.<cluster>.stream.<run>                               the same, kept in JetStream
+//   osiris.<cluster>.stream.<tenant>.<run>                      and a tenant's
 //
 // A tenant stands in the subject, where a broker can hold it to its own: what it may say and hear
 // is a pattern.
 
 import { expected } from "../options.ts";
 
+/** Who has subjects of its own: actors, and what a bridge carries besides its messages. */
+export const roles = [
+  "cluster",
+  "jobs",
+  "queue",
+  "job",
+  "coordinator",
+  "checkpoint",
+  "host",
+  "hosts",
+  "joining",
+  "process",
+  "device",
+  "shard",
+  "reader",
+  "tier",
+  "writer",
+  "bridge",
+  "inspector",
+  "frames",
+  "copies",
+] as const;
+
+export type SubjectRole = (typeof roles)[number];
+
 /** One verb of one actor: what the seven tokens of an actor's subject mean. */
 export interface ActorSubject {
   readonly cluster: string;
   readonly run: string;
   readonly generation: number;
-  readonly role: string;
+  readonly role: SubjectRole;
   readonly index: number;
   readonly verb: string;
 }
@@ -50,7 +77,7 @@ export function subjectPattern(parts: Partial<ActorSubject>): string {
 export function parseSubject(subject: string): ActorSubject | undefined {
   const [root, cluster, run, generation, role, index, verb, ...rest] = subject.split(".");
   if (root !== "osiris" || rest.length > 0) return undefined;
-  if (!isToken(cluster) || !isToken(run) || !isToken(role) || !isToken(verb)) return undefined;
+  if (!isToken(cluster) || !isToken(run) || !isRole(role) || !isToken(verb)) return undefined;
   if (!isCount(generation) || !isCount(index)) return undefined;
   return { cluster, run, generation: Number(generation), role, index: Number(index), verb };
 }
@@ -83,6 +110,29 @@ export function eventsSubject(cluster: string, run: string, tenant?: string): st
 export function eventsPatterns(cluster: string): readonly string[] {
   const runs = `osiris.${token("cluster", cluster)}.runs`;
   return [`${runs}.*.events`, `${runs}.*.*.events`];
+}
+
+/** The subject under which JetStream keeps the events of a run. @throws InvalidOptionError */
+export function streamSubject(cluster: string, run: string, tenant?: string): string {
+  return `osiris.${token("cluster", cluster)}.stream.${ofTenant(tenant)}${token("run", run)}`;
+}
+
+/** The pattern of those of all runs of a tenant, or of nobody. @throws InvalidOptionError */
+export function streamPattern(cluster: string, tenant?: string): string {
+  return `osiris.${token("cluster", cluster)}.stream.${ofTenant(tenant)}*`;
+}
+
+/**
+ * JetStream's name of the stream of a tenant's events, or of nobody's. No cluster and no tenant
+ * has an `@` in its name: each stream is one's own.
+ */
+export function eventStream(cluster: string, tenant?: string): string {
+  return `osiris-events-${tenant === undefined ? "" : `${tenant}@`}${cluster}`;
+}
+
+/** JetStream's name of the bucket that mirrors the queue of a cluster. */
+export function queueBucket(cluster: string): string {
+  return `osiris-queue-${cluster}`;
 }
 
 /** The subject on which a cluster is asked for a part of its state. @throws InvalidOptionError */
@@ -127,6 +177,10 @@ function hasBlank(text: string): boolean {
 function isToken(value: string | undefined): value is string {
   if (value === undefined || value === "" || value.length > tokenCharactersMax) return false;
   return !/[.*>]/.test(value) && !hasBlank(value);
+}
+
+function isRole(value: string | undefined): value is SubjectRole {
+  return roles.some((role) => role === value);
 }
 
 function isCount(value: string | undefined): value is string {

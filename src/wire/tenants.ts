@@ -66,6 +66,14 @@ export const houseAccount = "OSIRIS";
 /** The tenants that a file holds, complete. @throws InvalidOptionError */
 export function tenantsOf(value: unknown): Tenants {
   const tenants = checkOptions(tenantsOptions, value, "tenants");
+  const folded = new Set<string>();
+  for (const name of Object.keys(tenants)) {
+    if (folded.has(name.toLowerCase())) {
+      const apart = "named apart also where upper and lower case are one, as on some disks";
+      throw expected("tenants", apart, name);
+    }
+    folded.add(name.toLowerCase());
+  }
   for (const [name, { users }] of Object.entries(tenants)) {
     if (name === houseAccount || /^SYS$/i.test(name)) {
       throw expected("tenants", `named otherwise than ${houseAccount} and SYS`, name);

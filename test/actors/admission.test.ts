@@ -2,15 +2,16 @@
 
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { connect as connectRaw } from "nats";
-import { openAdmission } from "../../actors/admission.ts";
+import { openAdmission, tenantAsking } from "../../actors/admission.ts";
 import { withinRoots } from "../../actors/job-paths.ts";
 import { Cluster, connect, type JobOptions, RemoteError, resolveJob } from "../../index.ts";
 import {
   JobTooLargeError,
   PathForbiddenError,
+  TenantRefusedError,
   TooManyRequestsError,
 } from "../../src/access-errors.ts";
 import { SimulatedClock } from "../../src/clock.ts";
@@ -62,7 +63,7 @@ test("no path of a job leads out of the roots, whatever links lie on the way", (
   symlinkSync(join(place, "outside"), join(roots.data, "link"));
   symlinkSync(join(place, "outside", "not-yet"), join(roots.checkpoints, "acme", "dangling"));
   symlinkSync(roots.data, join(place, "alias"));
-  const taken = (job: JobOptions) => withinRoots(resolveJob(job), roots, "acme");
+  const taken = (job: JobOptions) => withinRoots(resolveJob(job), { roots, tenants: {} }, "acme");
 
   const job = taken(jobOf(["day/1.csv", join(place, "alias", "2.csv")], "run", "tiers/x"));
   t.like(job.data, {
@@ -90,8 +91,67 @@ test("no path of a job leads out of the roots, whatever links lie on the way", (
     const error = t.throws(() => taken(one), { instanceOf: PathForbiddenError }, option);
     t.is(error.option, option);
   }
-  t.deepEqual(withinRoots(job, {}, "acme"), job);
-  t.is(withinRoots(job, { data: "/" }, undefined).data.cache, job.data.cache);
+  t.deepEqual(withinRoots(job, { roots: {}, tenants: {} }, "acme"), job);
+  const all = { roots: { data: "/" }, tenants: {} };
+  t.is(withinRoots(job, all, undefined).data.cache, job.data.cache);
+});
+
+test("a tenant's paths stay in roots of its own, however they are written", (t) => {
+  const place = directoryOf(t);
+  const roots = { data: join(place, "data", "{tenant}", "in"), checkpoints: join(place, "kept") };
+  const [own, others] = ["acme", "other"].map((name) => join(place, "data", name, "in")) as [
+    string,
+    string,
+  ];
+  for (const directory of [own, others]) mkdirSync(directory, { recursive: true });
+  symlinkSync(others, join(own, "link"));
+  symlinkSync("link", join(own, "twice"));
+  symlinkSync("loop", join(own, "loop"));
+  const access = { roots, tenants: {} };
+  const pathOf = (path: string, tenant?: string) => {
+    const { data } = withinRoots(resolveJob(jobOf([path], "run")), access, tenant);
+    return "paths" in data ? data.paths[0] : undefined;
+  };
+  t.is(pathOf("a", "acme"), join(own, "a"));
+  t.is(pathOf("a", "other"), join(others, "a"));
+  t.is(pathOf("acme/in/a"), join(own, "a"), "whoever runs the cluster has those of all");
+  t.is(pathOf("..a/ｅ\u0301.csv", "acme"), join(own, "..a/ｅ\u0301.csv"));
+  const wrong = [
+    ...[join(others, "x"), "../../other/in/x", "link/x", "link", "twice/x", "x/../../../other/in"],
+    ...["loop/x", "..", "/", "a\u0000b", own.toUpperCase(), `${own}/../IN/x`, "x".repeat(5000)],
+    ...[`${own}\u200b/x`, `${own}.`, "link/../../../../etc/passwd", "/proc/self/cwd/x"],
+  ];
+  for (const path of wrong) {
+    const refused = { instanceOf: PathForbiddenError, message: /^Expected `data\.paths\[0\]`/ };
+    t.throws(() => pathOf(path, "acme"), refused, path);
+  }
+});
+
+test("where there is a list of tenants, each has roots of its own unless told otherwise", (t) => {
+  const tenants = tenantsOf({ acme: { users: {} } });
+  const of = (tenant?: string) =>
+    withinRoots(resolveJob(jobOf(["a"], "run")), { roots: {}, tenants }, tenant);
+  t.is(of("acme").checkpoint.directory, resolve("checkpoints/acme/run"));
+  t.like(of("acme").data, { paths: [resolve("data/acme/a")] });
+  t.is(of().checkpoint.directory, "run", "whoever runs the cluster is not one of them");
+  t.throws(() => tenantsOf({ acme: { users: {} }, Acme: { users: {} } }), { message: /apart/ });
+});
+
+test("who asks is one of the tenants, and the one that the server says", (t) => {
+  const tenants = tenantsOf({ acme: { users: {} }, other: { users: {} } });
+  const asking = (subject: string, info?: unknown) => {
+    const headers = { "Nats-Request-Info": info === undefined ? "x" : JSON.stringify(info) };
+    return tenantAsking({ subject, headers }, tenants);
+  };
+  const subject = "osiris.c1.jobs.acme.list";
+  t.is(asking(subject), "acme");
+  t.is(asking(subject, { acc: "acme" }), "acme");
+  t.is(asking(subject, { acc: "OSIRIS" }), "acme", "an admin may");
+  t.is(asking("osiris.c1.jobs.list", null), undefined);
+  const refused = { instanceOf: TenantRefusedError };
+  t.throws(() => asking(subject, { acc: "other" }), refused);
+  t.throws(() => asking("osiris.c1.jobs.list", { acc: "other" }), refused);
+  t.throws(() => asking("osiris.c1.jobs.acme2.list"), refused);
 });
 
 test("over the wire: a limit, a root and code are refused by their names", async (t) => {

@@ -64,6 +64,18 @@ test("carries out once what it is asked twice, and answers twice", async (t) => 
   t.deepEqual(types().slice(1), ["device.reached", "device.reached"]);
 });
 
+test("does not carry out what was asked before it answered something else", async (t) => {
+  const { thread, types, pass, say } = startDevice();
+  thread.report(ready);
+  say(self, "device.run", { command: 3, toStep: 10, lossSum: 0 });
+  thread.report(reached);
+  await pass(0);
+  say(self, "device.save", { command: 2, cut: 5, isBaseline: false }); // It would be of step 10.
+  await pass(0);
+  t.is(thread.commands.length, 1);
+  t.deepEqual(types().slice(1), ["device.reached"]);
+});
+
 test("fails with the thread that it answers for", async (t) => {
   const { thread, pass, ends } = startDevice();
   thread.end({ kind: "lost", reason: "killed" });

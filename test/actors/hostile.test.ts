@@ -8,7 +8,8 @@ import test from "ava";
 import { connect, headers as emptyHeaders, type NatsConnection } from "nats";
 import { Cluster } from "../../index.ts";
 import { withoutChecksum } from "../../src/wire/checksum.ts";
-import { messages } from "../../src/wire/messages.ts";
+import { messages, takers } from "../../src/wire/messages.ts";
+import { parseSubject } from "../../src/wire/subjects.ts";
 import { smallData, smallModel } from "../helpers/clusters.ts";
 import {
   drawsOf,
@@ -25,17 +26,19 @@ const talksCount = soak ? 5000 : 200;
 /** Sent before the cluster is waited for. */
 const wave = 250;
 
-const actors = ["hosts.0", "host.0", "jobs.0", "queue.0", "cluster.0"] as const;
+const actors = ["hosts", "host", "jobs", "queue", "cluster"] as const;
 const job = { model: smallModel, data: smallData, checkpoint: { directory: "none" } };
 const valid = { job, key: "k", run: "r1", since: 0, most: 10, devices: 1 };
 
-/** Whether a frame is a message to an actor, as far as its bytes tell. */
+/** Whether a frame is a message to the actor that hears this subject, as far as its bytes tell. */
 function isMessage(subject: string, { payload, headers }: HostileFrame): boolean {
   try {
     withoutChecksum({ subject, payload, headers });
     const { type } = messages.decode({ subject, payload });
+    const { role, verb } = parseSubject(subject) ?? {};
+    if (takers[type] !== role || verb !== type.replace(".", "-")) return false;
     // What these carry is looked at by the host; no job of ours is one.
-    return !subject.includes(".host.0.") || !/^host\.(prepare|assemble)$/.test(type);
+    return !/^host\.(prepare|assemble)$/.test(type);
   } catch {
     return false;
   }
@@ -118,8 +121,11 @@ function isWhole(subject: string, { payload, headers }: HostileFrame): boolean {
 /** A message to an actor that belongs to no run. */
 function tellActor(client: NatsConnection, index: number, told: Told): void {
   const stream = drawsOf(index);
-  const subject = `osiris.c1.cluster.0.${oneOf(stream, actors)}.f${index}`;
   const frame = hostileEnvelope(stream);
+  const verb = stream.below(4) === 0 ? `f${index}` : frame.type.replace(".", "-");
+  const taker = actors.find((actor) => actor === takers[frame.type as keyof typeof takers]);
+  const actor = stream.below(4) === 0 ? oneOf(stream, actors) : (taker ?? oneOf(stream, actors));
+  const subject = `osiris.c1.cluster.0.${actor}.0.${verb}`;
   if (isMessage(subject, frame)) told.messages++;
   else told.uncounted++;
   send(client, subject, frame, undefined);

@@ -5,7 +5,13 @@ import { createActor } from "xstate";
 import { gathering } from "../../actors/gathering.ts";
 import { hostsMachine } from "../../actors/hosts.ts";
 import { joiningMachine } from "../../actors/joining.ts";
-import { type Address, clusterScope, type Network, openMailbox } from "../../actors/mailbox.ts";
+import {
+  type Address,
+  clusterScope,
+  type Network,
+  openMailbox,
+  type RunScope,
+} from "../../actors/mailbox.ts";
 import type { Announcement, HostShare } from "../../actors/membership.ts";
 import type { ErrorRecord } from "../../src/errors.ts";
 import {
@@ -28,9 +34,15 @@ const announcement: Announcement = {
   isLeaving: false,
 };
 
-/** Says something that belongs to no run. */
-function sayTo({ network, clock }: SimulatedNetwork, to: Address, type: string, body: unknown) {
-  const mailbox = openMailbox(network, clusterScope, { role: "cluster", index: 1 });
+/** Says something that belongs to a generation, or to no run. */
+function sayTo(
+  { network, clock }: SimulatedNetwork,
+  to: Address,
+  type: string,
+  body: unknown,
+  of: RunScope = clusterScope,
+) {
+  const mailbox = openMailbox(network, of, { role: "cluster", index: 1 });
   mailbox.tell(to, type as never, body as never);
   clock.advance(0);
 }
@@ -192,7 +204,7 @@ function startJoining() {
       const shares = [{ host, devices: 2 }];
       const assembly = { ...smallAssembly(), generation, hosts: shares };
       const to = { role: "host", index: host } as const;
-      place.say(to, "host.assemble", { command: 1, assembly });
+      sayTo(place, to, "host.assemble", { command: 1, assembly }, assembly);
     },
   };
 }

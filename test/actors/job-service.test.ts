@@ -117,6 +117,10 @@ test("a tenant sees and touches its own runs and no others", async (t) => {
   t.deepEqual(await namesOf(acme), [mine.run]);
   t.deepEqual(await namesOf(other), [theirs.run]);
   t.deepEqual(await namesOf(house), [mine.run, theirs.run]);
+  const page = await house.request("list", { most: 1 });
+  t.like(page, { runs: [{ run: mine.run }], next: mine.run });
+  const rest = await house.request("list", { most: 1, after: page.next });
+  t.deepEqual([rest.runs.map(({ run }) => run), rest.next], [[theirs.run], undefined]);
   t.is((await house.run(theirs.run).status()).tenant, "other");
 
   const foreign = acme.run(theirs.run);

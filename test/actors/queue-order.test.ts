@@ -2,6 +2,7 @@
 
 import test from "ava";
 import { Membership } from "../../actors/membership.ts";
+import { OpenRuns } from "../../actors/open-runs.ts";
 import { nextMove } from "../../actors/queue-order.ts";
 import { RunRecord } from "../../actors/run-record.ts";
 import { resolveJob } from "../../src/job.ts";
@@ -26,7 +27,15 @@ function startQueue(tenants: Tenants = {}) {
   });
   const records: RunRecord[] = [];
   const turns = new Set<string>();
-  const next = () => nextMove({ records, turns, membership, tenants });
+  const next = () => {
+    const open = new OpenRuns();
+    for (const record of records) {
+      open.add(record);
+      open.changed(record, record.status);
+    }
+    const running = records.filter(({ run }) => turns.has(run));
+    return nextMove({ waiting: open.inOrder(), running, membership, tenants });
+  };
   return {
     records,
     membership,

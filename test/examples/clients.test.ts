@@ -1,23 +1,48 @@
-// The examples in other languages submit a job and follow it to its end; what they send is what
-// their packages would send.
+// The examples in other languages submit a job and follow it to its end, over the embedded broker
+// and over a nats-server. Python has the package of its example, nats-py, where it is installed;
+// else, and for the `nats` command, a stand-in sends what the package would send.
 
 import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join, resolve } from "node:path";
 import { promisify } from "node:util";
-import test from "ava";
+import test, { type ExecutionContext } from "ava";
 import { Cluster } from "../../index.ts";
 import { smallData, smallModel } from "../helpers/clusters.ts";
+import { hasNatsServer, startNatsServer } from "../helpers/nats.ts";
 
 const execute = promisify(execFile);
 const clients = resolve("test/examples/clients");
 
+/** Whether `import nats` is the package and not the stand-in. */
+const hasNatsPy = execute("python3", ["-c", "import nats.aio.client"]).then(
+  () => true,
+  () => false,
+);
+
 test("Python and shell submit a job, and follow it to its end", async (t) => {
+  await followJobs(t, {});
+});
+
+test("so they do over a nats-server", async (t) => {
+  if (!hasNatsServer()) {
+    t.log("skipped: there is no nats-server on the PATH");
+    t.pass();
+    return;
+  }
+  const token = "correct-horse";
+  await using server = await startNatsServer(["--auth", token]);
+  await followJobs(t, { nats: server.url, token });
+});
+
+async function followJobs(t: ExecutionContext, broker: { nats?: string; token?: string }) {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  await using cluster = await Cluster.start({ devices: 1 });
+  await using cluster = await Cluster.start({ devices: 1, ...broker });
   const { url, token = "" } = cluster;
+  const isReal = await hasNatsPy;
+  t.log(`Python has ${isReal ? "nats-py" : "a stand-in for nats-py, which is not installed"}`);
   const tokenFile = join(directory, "token");
   writeFileSync(tokenFile, `${token}\n`);
   const bin = join(directory, "bin");
@@ -39,7 +64,7 @@ test("Python and shell submit a job, and follow it to its end", async (t) => {
     execute("python3", [resolve("examples/submit_job.py"), job], {
       env: {
         PATH: process.env.PATH,
-        PYTHONPATH: clients,
+        ...(isReal ? {} : { PYTHONPATH: clients }),
         OSIRIS_NATS: url,
         OSIRIS_TOKEN_FILE: tokenFile,
         PYTHONDONTWRITEBYTECODE: "1",
@@ -79,4 +104,4 @@ test("Python and shell submit a job, and follow it to its end", async (t) => {
     const failure = await t.throwsAsync(submit(jobIn("wrong", [0])));
     t.regex(String((failure as { stderr?: string }).stderr), /Expected `model\.top/);
   }
-});
+}

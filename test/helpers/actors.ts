@@ -48,6 +48,7 @@ export function startSimulatedNetwork(overrides: Partial<Network> = {}): Simulat
     log: silentLog,
     connectedForMs: () => Number.POSITIVE_INFINITY,
     waits: new WaitBook(clock),
+    refused: { frames: 0 },
     onCorrupt(error) {
       throw error;
     },

@@ -135,14 +135,14 @@ function headersOf(stream: RandomStream, isJson: boolean): Record<string, string
   }
 }
 
-/** A frame to an actor: of the right form as often as not. */
-export function hostileEnvelope(stream: RandomStream): HostileFrame {
+/** A frame to an actor: of the right form as often as not. `type`: what message it is like. */
+export function hostileEnvelope(stream: RandomStream): HostileFrame & { readonly type: string } {
   const type = oneOf(stream, [...Object.keys(messages.schemas), "host.none", "__proto__"]);
   const from = oneOf(stream, ["coordinator:0", "", "x".repeat(200), "hosts:-1"]);
   const body = { ...bodyOf(stream), ...(stream.below(3) === 0 ? { extra: 1 } : {}) };
   const envelope = [oneOf(stream, [1, 1, 1, 2, "1"]), type, "cluster", 0, from, body];
-  if (stream.below(3) === 0) return hostileFrame(stream, envelope);
-  return { payload: packed(envelope).subarray(0, sentBytesMax), headers: {} };
+  if (stream.below(3) === 0) return { ...hostileFrame(stream, envelope), type };
+  return { payload: packed(envelope).subarray(0, sentBytesMax), headers: {}, type };
 }
 
 /** What messages have in their bodies, with figures that are none of theirs. */

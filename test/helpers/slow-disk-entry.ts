@@ -9,6 +9,10 @@ import type { DiskFile, OpenMode } from "../../src/disk.ts";
 export const syncMs = 150;
 
 function slow(file: DiskFile): DiskFile {
+  const sync = () => {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, syncMs);
+    file.sync();
+  };
   return {
     path: file.path,
     write: (bytes, at) => file.write(bytes, at),
@@ -16,10 +20,8 @@ function slow(file: DiskFile): DiskFile {
     size: () => file.size(),
     truncate: (bytes) => file.truncate(bytes),
     close: () => file.close(),
-    sync() {
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, syncMs);
-      file.sync();
-    },
+    sync,
+    synced: async () => sync(),
   };
 }
 

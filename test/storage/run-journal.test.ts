@@ -32,7 +32,7 @@ for (const kind of ["file", "rocksdb"] as const) {
     const entries = [run("b"), run("a"), event("a", "x"), event("a", "y")];
     first.append(entries.slice(0, 1));
     first.append(entries.slice(1));
-    first.sync();
+    await first.synced();
     await first.close();
     const second = await open(3);
     const former = second.readFormer();
@@ -116,13 +116,13 @@ test("after a power cut at any moment, what was synced is there, and nothing tha
       const first = await fileJournal(disk, 1);
       first.begin([]);
       first.append(written.slice(0, 3));
-      first.sync();
+      await first.synced();
       synced.push(...written.slice(0, 3));
       const second = await fileJournal(disk, 2);
       second.begin(second.readFormer().entries);
       for (const entry of written.slice(3)) {
         second.append([entry]);
-        second.sync();
+        await second.synced();
         synced.push(entry);
       }
     } catch {}

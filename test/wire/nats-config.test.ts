@@ -1,14 +1,17 @@
 // The configuration that `osiris nats-config` writes, in a real nats-server: what each user may say
 // and hear, and that a cluster of two hosts trains a tenant's job behind it.
 
-import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { jetstreamManager } from "@nats-io/jetstream";
 import test, { type ExecutionContext } from "ava";
+import { createInbox } from "nats";
 import { Cluster, connect, Host, type RunEvent } from "../../index.ts";
 import { NotPermittedError } from "../../src/access-errors.ts";
 import { InvalidOptionError } from "../../src/errors.ts";
-import { connectNats } from "../../src/wire/nats-transport.ts";
+import { openNatsMirror } from "../../src/wire/nats-mirror.ts";
+import { connectNats, dialNats } from "../../src/wire/nats-transport.ts";
 import { tenantsOf } from "../../src/wire/tenants.ts";
 import { runCli } from "../helpers/cli.ts";
 import { smallData, smallModel } from "../helpers/clusters.ts";
@@ -41,7 +44,8 @@ async function placeOf(t: ExecutionContext) {
     return undefined;
   }
   const directory = directoryOf(t);
-  const written = await runCli(["nats-config", "--tenants", "tenants.yaml"], directory);
+  const flags = ["--tenants", "tenants.yaml", "--jetstream", join(directory, "store")];
+  const written = await runCli(["nats-config", ...flags], directory);
   t.is(written.code, 0, written.stderr);
   const config = join(directory, "nats", "nats-server.conf");
   const server = await startNatsServer(["-c", config]);
@@ -111,6 +115,52 @@ test("a cluster of two hosts trains a tenant's job; nobody else reads or touches
   t.deepEqual(complaints, []);
 });
 
+test("a tenant is who its account is, and reads and writes where it is at home", async (t) => {
+  if (!hasNatsServer()) {
+    t.log("skipped: there is no nats-server on the PATH");
+    t.pass();
+    return;
+  }
+  const directory = directoryOf(t);
+  const jobsOf = (tenant: string) => ({
+    service: { account: "OSIRIS", subject: `osiris.c1.jobs.${tenant}.*` },
+  });
+  // Written by somebody who lets `other` ask as `acme`.
+  const accounts = {
+    OSIRIS: {
+      users: [{ user: "root", password: "r" }],
+      exports: [{ service: "osiris.c1.jobs.*.*" }],
+    },
+    acme: { users: [{ user: "ada", password: "a" }], imports: [jobsOf("acme")] },
+    other: { users: [{ user: "bob", password: "b" }], imports: [jobsOf("acme"), jobsOf("other")] },
+  };
+  const config = join(directory, "accounts.conf");
+  writeFileSync(config, `accounts: ${JSON.stringify(accounts)}\n`);
+  await using server = await startNatsServer(["-c", config]);
+  const nats = server.url;
+  await using _root = await Cluster.start({
+    ...{ nats, user: "root", pass: "r", devices: 1, minDevices: 2 },
+    tenants: tenantsOf({ acme: { users: {} }, other: { users: {} } }),
+    roots: { data: join(directory, "{tenant}"), checkpoints: join(directory, "kept") },
+  });
+  await using ada = await connect({ nats, user: "ada", pass: "a", tenant: "acme" });
+  await using bob = await connect({ nats, user: "bob", pass: "b", tenant: "other" });
+  await using posing = await connect({ nats, user: "bob", pass: "b", tenant: "acme" });
+  const jobWith = (cache: string) => ({ model: smallModel, data: { ...smallData, cache } });
+
+  const mine = await ada.submit(jobWith(join(directory, "acme", "cache")));
+  t.is(
+    (await mine.status()).directory,
+    join(realpathSync(directory), "kept", "acme", "checkpoints"),
+  );
+  await bob.submit(jobWith("cache"));
+  for (const cache of [join(directory, "acme", "cache"), "../acme/cache"]) {
+    await t.throwsAsync(bob.submit(jobWith(cache)), { code: "PATH_FORBIDDEN" });
+  }
+  await t.throwsAsync(posing.submit(jobWith("cache")), { code: "TENANT_REFUSED" });
+  await t.throwsAsync(posing.run(mine.run).cancel(), { code: "TENANT_REFUSED" });
+});
+
 test("each user says and hears what is its own, and the server refuses the rest", async (t) => {
   const place = await placeOf(t);
   if (place === undefined) return;
@@ -168,6 +218,86 @@ test("each user says and hears what is its own, and the server refuses the rest"
     t.deepEqual(new Set(heard), new Set(expected.map((name) => all[name])), user);
     await transport.close();
   }
+});
+
+test("a tenant reads its own events from JetStream, and nothing of another's", async (t) => {
+  const place = await placeOf(t);
+  if (place === undefined) return;
+  const at = (user: keyof typeof place.as) => {
+    return { ...place.as[user], servers: place.url, name: user, deadlineMs: 2000 };
+  };
+  const limits = { days: 1, bytes: 2 ** 20, messages: 100, replicas: 1 };
+  const opened = { cluster: "c1", limits, timeoutMs: 2000 };
+  const mirror = await openNatsMirror({ ...at("root"), ...opened });
+  if (mirror === undefined) return t.fail("the server has no JetStream");
+  t.teardown(() => mirror.close());
+  t.true(await mirror.openStream("acme", ["ada", "board"]));
+  t.true(await mirror.openStream("other", ["bob"]));
+  const tell = (subject: string, text: string, after = 0) =>
+    mirror.append(subject, new TextEncoder().encode(text), { id: `${subject}/${text}`, after });
+  t.is(await tell("osiris.c1.stream.acme.r1", "one"), 1);
+  t.is(await tell("osiris.c1.stream.acme.r1", "two", 1), 2);
+  t.is(await tell("osiris.c1.stream.other.r2", "secret"), 1);
+
+  const dial = async (user: keyof typeof place.as) => {
+    const connection = await dialNats(at(user));
+    t.teardown(() => connection.close());
+    const ask = async (subject: string, body?: object) => {
+      const payload = body === undefined ? "" : JSON.stringify(body);
+      return (await connection.request(subject, payload, { timeout: 1000 })).string();
+    };
+    return { connection, ask };
+  };
+  const { ask: ada, connection } = await dial("ada");
+  const [api, own] = ["$JS.API", "osiris-events-acme@c1"];
+  const second = { seq: 2, next_by_subj: "osiris.c1.stream.acme.r1" };
+  t.is(await ada(`${api}.DIRECT.GET.${own}`, second), "two");
+  t.is(await ada(`${api}.DIRECT.GET.${own}.osiris.c1.stream.acme.r1`), "two");
+
+  // A consumer of its own, which knows what was taken; another user has another.
+  const next = (user: string) => `${api}.CONSUMER.MSG.NEXT.${own}.${user}`;
+  const take = async (by: typeof connection, user: string) => {
+    const inbox = createInbox();
+    const messages = by.subscribe(inbox, { max: 1, timeout: 5000 });
+    by.publish(next(user), "1", { reply: inbox });
+    for await (const message of messages) {
+      message.respond("+ACK");
+      await by.flush();
+      return message.string();
+    }
+    return undefined;
+  };
+  t.is(await take(connection, "ada"), "one");
+  t.is(await take(connection, "ada"), "two");
+  t.is(await take((await dial("board")).connection, "board"), "one");
+  const { connection: house } = await dial("root");
+  const { consumers } = await jetstreamManager(house);
+  t.like(await consumers.info(own, "ada"), { num_ack_pending: 0, num_pending: 0 });
+
+  const theirs = "osiris-events-other@c1";
+  const consumer = { stream_name: own, config: { deliver_subject: "osiris.c1.jobs.cancel" } };
+  const forbidden = [
+    `${api}.DIRECT.GET.${theirs}`,
+    `${api}.DIRECT.GET.${theirs}.osiris.c1.stream.other.r2`,
+    `${api}.STREAM.INFO.${theirs}`,
+    `${api}.CONSUMER.MSG.NEXT.${theirs}.bob`,
+    next("board"),
+    `${api}.CONSUMER.CREATE.${own}`,
+    `${api}.CONSUMER.CREATE.${own}.mine.osiris.c1.stream.acme.r1`,
+    `${api}.CONSUMER.DURABLE.CREATE.${own}.mine`,
+    `${api}.STREAM.DELETE.${own}`,
+    `${api}.STREAM.PURGE.${own}`,
+    `${api}.DIRECT.GET.KV_osiris-queue-c1.$KV.osiris-queue-c1.r1`,
+    "osiris.c1.stream.acme.r1",
+  ];
+  for (const subject of forbidden) await t.throwsAsync(ada(subject, consumer), undefined, subject);
+  t.is((await mirror.last("acme", "osiris.c1.stream.acme.r1"))?.place, 2);
+
+  // The admin reads them all, and makes no consumer either.
+  const { ask: admin } = await dial("admin");
+  t.is(await admin(`${api}.DIRECT.GET.${theirs}`, { seq: 1 }), "secret");
+  t.is(JSON.parse(await admin(`${api}.STREAM.INFO.${own}`, {})).state.messages, 2);
+  await t.throwsAsync(admin(`${api}.CONSUMER.CREATE.${own}`, consumer));
 });
 
 test("a tenant has as many connections as it may, and nobody comes in unnamed", async (t) => {

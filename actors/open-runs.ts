@@ -1,0 +1,99 @@
+// Open runs: those of a registry that are not over, in the order in which the queue takes them, and
+// how many of them wait. Kept as they change, so that nobody has to look at all of them.
+//
+//   running or interrupted · then by priority · then by submission
+
+import type { RunStatus } from "./run-events.ts";
+import type { RunRecord } from "./run-record.ts";
+
+export class OpenRuns {
+  readonly #ofPriority = new Map<number, Map<string, RunRecord>>();
+  readonly #ofDirectory = new Map<string, Map<string, RunRecord>>();
+  readonly #running = new Set<RunRecord>();
+  readonly #asked = new Set<RunRecord>();
+  readonly #waitingOf = new Map<string | undefined, number>();
+  #waiting = 0;
+
+  add(record: RunRecord): void {
+    put(this.#ofPriority, record.job.priority, record);
+    put(this.#ofDirectory, record.job.checkpoint.directory, record);
+    this.#count(record, Number(isWaiting(record.status)));
+  }
+
+  /** One of these has another status than `before`, or something is asked of it. */
+  changed(record: RunRecord, before: RunStatus): void {
+    const { status, isCancelAsked, isPauseAsked, job } = record;
+    this.#count(record, Number(isWaiting(status)) - Number(isWaiting(before)));
+    mark(this.#running, record, status === "running");
+    mark(this.#asked, record, !record.isOver && (isCancelAsked || isPauseAsked));
+    if (!record.isOver) return;
+    drop(this.#ofPriority, job.priority, record);
+    drop(this.#ofDirectory, job.checkpoint.directory, record);
+  }
+
+  /** Those that run or would, in the order in which they get devices. */
+  *inOrder(): Generator<RunRecord> {
+    yield* byPriority(this.#running);
+    for (const priority of [...this.#ofPriority.keys()].sort((a, b) => b - a)) {
+      for (const record of this.#ofPriority.get(priority)?.values() ?? []) {
+        if (record.status === "queued") yield record;
+      }
+    }
+  }
+
+  /** Those that are to end, or to let go of their devices. */
+  asked(): RunRecord[] {
+    return [...this.#asked];
+  }
+
+  /** Those that may be of the same job as another of this directory. */
+  inDirectory(directory: string): Iterable<RunRecord> {
+    return this.#ofDirectory.get(directory)?.values() ?? [];
+  }
+
+  /** How many wait for their turn or are paused. */
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  /** The same, of a tenant; undefined: of whoever runs the cluster. */
+  waitingOf(tenant: string | undefined): number {
+    return this.#waitingOf.get(tenant) ?? 0;
+  }
+
+  #count({ tenant }: RunRecord, change: number): void {
+    if (change === 0) return;
+    this.#waiting += change;
+    const own = this.waitingOf(tenant) + change;
+    if (own === 0) this.#waitingOf.delete(tenant);
+    else this.#waitingOf.set(tenant, own);
+  }
+}
+
+/** The highest first; those of one priority as they come. */
+export function byPriority(records: Iterable<RunRecord>): RunRecord[] {
+  return [...records].sort((a, b) => b.job.priority - a.job.priority);
+}
+
+function isWaiting(status: RunStatus): boolean {
+  return status === "queued" || status === "paused";
+}
+
+function mark(set: Set<RunRecord>, record: RunRecord, isIn: boolean): void {
+  if (isIn) set.add(record);
+  else set.delete(record);
+}
+
+type Groups<Key> = Map<Key, Map<string, RunRecord>>;
+
+function put<Key>(groups: Groups<Key>, key: Key, record: RunRecord): void {
+  const group = groups.get(key);
+  if (group === undefined) groups.set(key, new Map([[record.run, record]]));
+  else group.set(record.run, record);
+}
+
+function drop<Key>(groups: Groups<Key>, key: Key, { run }: RunRecord): void {
+  const group = groups.get(key);
+  group?.delete(run);
+  if (group?.size === 0) groups.delete(key);
+}

@@ -1,0 +1,53 @@
+// The registry: what it counts and finds as runs change, and what it forgets.
+
+import test from "ava";
+import { Registry } from "../../actors/registry.ts";
+import type { RunRecord } from "../../actors/run-record.ts";
+import { resolveJob } from "../../src/job.ts";
+import { smallData, smallModel } from "../helpers/clusters.ts";
+
+function jobIn(directory: string) {
+  return resolveJob({ model: smallModel, data: smallData, checkpoint: { directory } });
+}
+
+function end(record: RunRecord): void {
+  const error = { name: "Error", code: "X", message: "m", recovery: "stop" as const };
+  record.append(1, { type: "run.failed", error });
+}
+
+test("of the runs that are over it remembers the last to be so, and of the others all", (t) => {
+  const forgotten: string[] = [];
+  const keeper = { keep() {}, kept: async () => {}, forget: (run: string) => forgotten.push(run) };
+  const registry = new Registry("r", () => {}, keeper, 2);
+  const records = ["a", "b", "c", "d"].map((key) => registry.add(jobIn(key), { key }));
+  for (const at of [3, 1, 0]) end(records[at] as RunRecord);
+  registry.add(jobIn("e"), { key: "e" });
+  t.deepEqual(forgotten, ["r4"], "it was over first");
+  t.deepEqual(
+    registry.all().map(({ run }) => run),
+    ["r1", "r2", "r3", "r5"],
+  );
+  t.is(registry.find(jobIn("d"), { key: "d" }), undefined, "its key is free again");
+  t.is(registry.find(jobIn("b"), { key: "b" }), records[1]);
+});
+
+test("who waits is counted as it changes, and found by its job as long as it is not over", (t) => {
+  const registry = new Registry("r", () => {});
+  const { open } = registry;
+  const mine = registry.add(jobIn("a"), { tenant: "t" });
+  const other = registry.add(jobIn("a"), { key: "k" });
+  t.deepEqual([open.waiting, open.waitingOf("t"), open.waitingOf(undefined)], [2, 1, 1]);
+  t.is(registry.find(jobIn("a"), { tenant: "t" }), mine);
+  t.is(registry.find(jobIn("b"), { tenant: "t" }), undefined);
+  mine.status = "running";
+  t.deepEqual([open.waiting, open.waitingOf("t")], [1, 0]);
+  t.deepEqual([...open.inOrder()], [mine, other], "what ran comes first");
+  other.pause();
+  t.deepEqual(open.asked(), [other]);
+  other.resume();
+  end(mine);
+  t.is(registry.find(jobIn("a"), { tenant: "t" }), undefined);
+  t.deepEqual([open.asked(), [...open.inOrder()]], [[], [other]]);
+  end(other);
+  t.deepEqual([open.waiting, [...open.inOrder()]], [0, []]);
+});

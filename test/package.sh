@@ -11,7 +11,7 @@ tarball=$(npm pack --silent --ignore-scripts --pack-destination "$place" | tail 
 mkdir "$place/project"
 cd "$place/project"
 echo '{ "name": "empty", "private": true, "type": "module" }' >package.json
-npm install --silent --no-audit --no-fund "$place/$tarball"
+npm install --silent --prefer-offline --no-audit --no-fund "$place/$tarball"
 # The first program of the README, as it stands there.
 sed -n '/^```js$/,/^```$/p' "$root/README.md" | sed '1d;/^```$/,$d' >program.mjs
 grep -q 'from "osiris"' program.mjs

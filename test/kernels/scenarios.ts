@@ -18,10 +18,12 @@ import type { RandomStream } from "../../src/random.ts";
 
 /** Numbers in -1..1 from `stream`, some of them exactly 0. */
 export function numbers(stream: RandomStream, count: number): Float32Array {
-  return Float32Array.from({ length: count }, () => {
+  const drawn = new Float32Array(count);
+  for (let i = 0; i < count; i++) {
     const u = 2 * stream.uniform() - 1;
-    return Math.abs(u) < 0.02 ? 0 : u;
-  });
+    drawn[i] = Math.abs(u) < 0.02 ? 0 : u;
+  }
+  return drawn;
 }
 
 /** A tensor of random numbers. */

@@ -15,13 +15,8 @@
 
 import { z } from "zod";
 import { jobJsonSchema } from "../src/job.ts";
-import {
-  errorRecord,
-  incidentRecord,
-  runEventSchema,
-  runResultSchema,
-  runStatusSchema,
-} from "./run-events.ts";
+import { errorRecord } from "../src/wire/messages.ts";
+import { incidentRecord, runEventSchema, runResultSchema, runStatusSchema } from "./run-events.ts";
 
 /** Of all that is published here. Grows when something is changed that was there. */
 export const schemaVersion = 1;

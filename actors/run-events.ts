@@ -2,27 +2,21 @@
 // once: types follow from the schemas, and the JSON Schema that the job service answers.
 
 import { z } from "zod";
-import type { ErrorRecord } from "../src/errors.ts";
 import type { Metrics } from "../src/training/metrics.ts";
-import type { StepTimes } from "../src/training/step-meter.ts";
+import { type StepTimes, waitedFor } from "../src/training/step-meter.ts";
 import type { TableTiers } from "../src/training/tier-advice.ts";
+import { errorRecord } from "../src/wire/messages.ts";
 import { lostSchema, recoveryEvents, restored } from "./recovery-events.ts";
 import type { Wait } from "./waits.ts";
 
 const count = z.int().min(0);
 const seconds = z.number().min(0);
 const list = <Item extends z.ZodType>(item: Item) => z.array(item).readonly();
-/** Not a number where the samples do not define it, which JSON writes as null. */
+/**
+ * Not a number where the samples do not define it, which JSON writes as null: the schema is of what
+ * is published, the type of what is said here.
+ */
 const figure = z.number().nullable() as unknown as z.ZodType<number>;
-
-export const errorRecord: z.ZodType<ErrorRecord> = z.object({
-  name: z.string(),
-  code: z.string(),
-  recovery: z.enum(["restore", "stop"]),
-  message: z.string(),
-  cause: z.string().optional(),
-  actor: z.string().optional(),
-});
 
 const metrics: z.ZodType<Metrics> = z.object({
   samples: count,
@@ -41,14 +35,14 @@ const tierRates = z.object({
   conflicts: z.number(),
 });
 
-const stepTimes = z.object({
+const stepTimes: z.ZodType<StepTimes> = z.object({
   steps: z.number(),
   stepMs: z.number(),
   readMs: z.number(),
   batchesThere: z.number(),
-  shares: z.record(z.string(), z.number()),
-  tiers: tierRates.optional(),
-}) as unknown as z.ZodType<StepTimes>;
+  shares: z.record(z.enum(["computing", "sendingIds", ...waitedFor]), z.number()),
+  tiers: tierRates.exactOptional(),
+});
 
 const tierExpectation = z.object({
   hbmBytes: z.number(),

@@ -7,7 +7,7 @@
 // Invariants
 //   U1. However a run ends, its record says so, once; and where it only let go, why.
 
-import { assign, fromCallback, sendTo, setup } from "xstate";
+import { assign, type ErrorActorEvent, fromCallback, sendTo, setup } from "xstate";
 import { RemoteError, recordError } from "../src/errors.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { failureOf } from "./incident.ts";
@@ -52,14 +52,12 @@ const machine = setup({
   },
   actors: { watchingRegistry, job: jobSupervisorMachine },
   actions: {
-    noteDone: ({ context: { record }, event }) => {
-      const result = (event as unknown as { output: RunResult | undefined }).output;
+    noteDone: ({ context: { record } }, result: RunResult | undefined) => {
       if (result === undefined) noteYielded(record);
       else record.append(result.generation, { type: "run.finished", result }); // U1
     },
-    jobFailed: assign(({ context, event }) => {
+    jobFailed: assign(({ context }, error: unknown) => {
       const { record, network, history } = context;
-      const { error } = event as unknown as { error: unknown };
       const child = `job:${record.run}`;
       const atMs = network.clock.now();
       const end = { child, atMs, reason: "error" as const, error: recordError(error) };
@@ -98,8 +96,17 @@ const machine = setup({
         src: "job",
         id: "job",
         input: ({ context }) => context,
-        onDone: { target: "done", actions: "noteDone" },
-        onError: { target: "restarting", actions: "jobFailed" },
+        onDone: {
+          target: "done",
+          actions: { type: "noteDone", params: ({ event }) => event.output },
+        },
+        onError: {
+          target: "restarting",
+          actions: {
+            type: "jobFailed",
+            params: ({ event }: { event: ErrorActorEvent }) => event.error,
+          },
+        },
       },
       on: {
         "queue.changed": [

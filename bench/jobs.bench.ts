@@ -20,6 +20,8 @@ export interface JobsBenchOptions {
   readonly jobs: number;
   /** Mean wait of a client after an answer, milliseconds: uniform from 0 to twice of it. */
   readonly pause: number;
+  /** Whether the server has JetStream, into which the root then copies all that it takes. */
+  readonly jetstream: boolean;
 }
 
 const subject = "osiris.c1.jobs.submit";
@@ -36,11 +38,12 @@ export async function benchJobs(options: JobsBenchOptions): Promise<BenchRow[]> 
 
 async function rowsOf(
   store: string,
-  { clients, jobs, pause }: JobsBenchOptions,
+  { clients, jobs, pause, jetstream }: JobsBenchOptions,
 ): Promise<BenchRow[]> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-jobs-"));
   const ports = ["-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", directory];
-  const server = spawn("nats-server", [...ports, "--auth", "t"], { stdio: "ignore" });
+  const more = jetstream ? ["-js", "-sd", join(directory, "jetstream")] : [];
+  const server = spawn("nats-server", [...ports, "--auth", "t", ...more], { stdio: "ignore" });
   let root: ChildProcess | undefined;
   try {
     const url = await urlIn(directory);

@@ -153,6 +153,7 @@ program
   .option("--clients <count>", "that submit at once", positive, 50)
   .option("--jobs <count>", "of each of them, one after the other", positive, 40)
   .option("--pause <ms>", "mean pause of a client between two; 0: none", Number, 100)
+  .option("--jetstream", "over a server that has it, into which runs are copied", false)
   .option("--json", "end with one line for machines", false)
   .action(async (options: JobsBenchOptions & { json: boolean }) => {
     printReport("jobs", await benchJobs(options), options.json);

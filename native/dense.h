@@ -56,7 +56,6 @@ inline int64_t planSlices(SlicePlan* plan, const Slices& slices) {
 template <int vectors>
 void sumColumns(float* const* dB, const float* dOut, int64_t first, int64_t outputs,
                 const Slices& slices, const SlicePlan* plan) {
-  constexpr int64_t ahead = 8;
   Vec stack[32][vectors];
   for (int64_t s = 0; s < slices.count; s++) {
     Vec sum[vectors];
@@ -64,7 +63,6 @@ void sumColumns(float* const* dB, const float* dOut, int64_t first, int64_t outp
     for (int64_t b = slices.bounds[s]; b < slices.bounds[s + 1]; b++) {
       const float* row = dOut + b * outputs + first;
       UNROLL for (int v = 0; v < vectors; v++) {
-        if (vectors > 1) __builtin_prefetch(row + ahead * outputs + v * lanes);
         sum[v] = add(sum[v], loadSome(row + v * lanes, left(outputs, first + v * lanes)));
       }
     }
@@ -78,13 +76,12 @@ void sumColumns(float* const* dB, const float* dOut, int64_t first, int64_t outp
   }
 }
 
-/// dB = column sums of dOut: many at a time, as runs of memory should be long.
+/// dB = column sums of dOut: eight vectors at a time, as runs of memory should be long.
 inline void dBias(float* const* dB, const float* dOut, int64_t outputs, const Slices& slices,
                   const SlicePlan* plan) {
-  constexpr int many = lanes == 16 ? 16 : 8;
   int64_t first = 0;
-  for (; outputs - first > (many - 1) * lanes; first += many * lanes) {
-    sumColumns<many>(dB, dOut, first, outputs, slices, plan);
+  for (; outputs - first > 4 * lanes; first += 8 * lanes) {
+    sumColumns<8>(dB, dOut, first, outputs, slices, plan);
   }
   for (; outputs - first > lanes; first += 4 * lanes) {
     sumColumns<4>(dB, dOut, first, outputs, slices, plan);
@@ -140,6 +137,8 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
   const int64_t tiles = (outputs + tileRows - 1) / tileRows;
   const int64_t height = isPacked ? tileRows : (outputs + tiles - 1) / tiles;
   const int64_t columnsMax = inputs < blockN ? inputs + tileColumns : blockN;
+  // A is packed once for all blocks of columns; for one alone, into memory that is in the cache.
+  const bool isKept = inputs > blockColumns;
   float* packedA = scratches().packedA.take<float>(isPacked ? (packed + count) * blockM : 0);
   float* packedB = scratches().batch.take<float>(isPacked ? packed * columnsMax : 0);
   const auto panelsOfX = [&](const SampleBlock& block, int64_t columns) {
@@ -154,11 +153,6 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
     }
     for (int64_t i0 = 0; i0 < outputs; i0 += blockM) {
       const int64_t rows = outputs - i0 < blockM ? outputs - i0 : blockM;
-      for (int64_t i = 0; isPacked && i < count; i++) {
-        const SampleBlock& block = blocks[i];
-        packA<Format>(packedA + (block.packed + i) * blockM, {dOut, 1, outputs}, i0, rows, block.k0,
-                      block.depth, block.packedDepth + 1);
-      }
       for (int64_t j0 = 0; j0 < width; j0 += blockColumns) {
         const int64_t columns = width - j0 < blockColumns ? width - j0 : blockColumns;
         const int64_t column = n0 + j0;
@@ -168,7 +162,11 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
           Panels ofA{dOut + block.k0 * outputs + i0, outputs, 1, height};
           Panels ofB{x + block.k0 * inputs + column, inputs, tileColumns};
           if (isPacked) {
-            ofA = {packedA + (block.packed + i) * blockM, tileRows, block.packedDepth + 1};
+            float* panels = packedA + (isKept ? (block.packed + i) * blockM : 0);
+            ofA = {panels, tileRows, block.packedDepth + 1};
+            if (j0 == 0) {
+              packA<Format>(panels, {dOut, 1, outputs}, i0, rows, block.k0, block.depth, ofA.next);
+            }
             ofB = panelsOfB(panelsOfX(block, width) + j0 * block.packedDepth, block.packedDepth);
           }
           Tile t{};

@@ -229,7 +229,9 @@ class ExchangeBridge implements Bridge {
     const { clock, place } = this.#options;
     const { generation, from, sequence, seen, missing, pieces } = decodeFrame(frame);
     const link = this.#links.get(from);
-    if (generation !== place.generation || link === undefined) return; // B2
+    if (generation !== place.generation || link === undefined) {
+      throw new FrameCorruptError(frame.subject, "no host of this generation sent it"); // B2
+    }
     for (const piece of pieces) this.#check(frame, from, piece);
     link.heardMs = clock.now();
     const lost = link.acknowledge(seen, missing);

@@ -50,8 +50,8 @@ export function createNative(): Kernels | undefined {
     },
     rows(spec) {
       const rows = memory.rows(spec);
-      const codes = new Float32Array(rows.codes.buffer, rows.codes.byteOffset);
-      for (const t of [data(rows.weights), codes, data(rows.state)]) addon.useLargePages!(t);
+      const pages = [data(rows.weights), rows.codes, data(rows.state), rows.touched];
+      for (const t of pages) addon.useLargePages!(asFloats(t));
       return rows;
     },
     ...dense(addon),
@@ -67,6 +67,11 @@ export function createNative(): Kernels | undefined {
 }
 
 const data = valuesOf;
+
+/** The same memory in whole words. */
+function asFloats({ buffer, byteOffset, byteLength }: ArrayBufferView): Float32Array {
+  return new Float32Array(buffer, byteOffset, byteLength >> 2);
+}
 
 type DenseNames =
   | "uniform"

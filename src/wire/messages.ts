@@ -27,6 +27,7 @@
 // the number of the question, an answer repeats it, and a question asked twice is carried out once.
 
 import { z } from "zod";
+import type { ErrorRecord } from "../errors.ts";
 import { defineMessages } from "./codec.ts";
 import type { SubjectRole } from "./subjects.ts";
 
@@ -38,7 +39,8 @@ const counts = z.array(z.int().min(0)).readonly();
 const device = z.int().min(0);
 const host = z.int().min(0);
 
-const errorRecord = z.object({
+/** An error on its way (src/errors.ts). */
+export const errorRecord: z.ZodType<ErrorRecord> = z.object({
   name: z.string(),
   code: z.string(),
   recovery: z.enum(["restore", "stop"]),

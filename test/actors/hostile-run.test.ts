@@ -16,7 +16,7 @@ import {
   smallSteps,
   startTestCluster,
 } from "../helpers/clusters.ts";
-import { dropped, type Forgery, forgeryOf, Overheard, saidAgain } from "../helpers/forgeries.ts";
+import { type Forgery, forgeryOf, Overheard, saidAgain } from "../helpers/forgeries.ts";
 import { drawsOf, hostileFrame, oneOf } from "../helpers/hostile.ts";
 
 /** Passes in which it is said, and those after them, so that the run is there when it arrives. */
@@ -120,7 +120,7 @@ function listenTo(client: NatsConnection) {
     heardBy(countOf: (subject: string) => number): string[] {
       const heard = new Map<string, Forgery[]>();
       for (const [index, forged] of told) {
-        if (answered.has(index) || forged.wrong === saidAgain || forged.wrong === dropped) continue;
+        if (answered.has(index) || forged.wrong === saidAgain) continue;
         // It listens while it asks, and what comes just after that finds nobody.
         if (forged.subject.includes(".inspector.0.")) continue;
         heard.set(forged.subject, [...(heard.get(forged.subject) ?? []), forged]);

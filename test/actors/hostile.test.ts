@@ -123,7 +123,9 @@ function tellActor(client: NatsConnection, index: number, told: Told): void {
   const stream = drawsOf(index);
   const frame = hostileEnvelope(stream);
   const verb = stream.below(4) === 0 ? `f${index}` : frame.type.replace(".", "-");
-  const subject = `osiris.c1.cluster.0.${oneOf(stream, actors)}.0.${verb}`;
+  const taker = actors.find((actor) => actor === takers[frame.type as keyof typeof takers]);
+  const actor = stream.below(4) === 0 ? oneOf(stream, actors) : (taker ?? oneOf(stream, actors));
+  const subject = `osiris.c1.cluster.0.${actor}.0.${verb}`;
   if (isMessage(subject, frame)) told.messages++;
   else told.uncounted++;
   send(client, subject, frame, undefined);

@@ -193,7 +193,7 @@ test("frames of another generation, of nobody, and without a place change no byt
     wrong.push(...(await exchangeRounds(exchange, shape, 2)));
   });
   t.deepEqual(wrong, []);
-  t.is(errors.length, 2);
+  t.is(errors.length, 4);
   for (const error of errors) t.true(error instanceof FrameCorruptError);
 });
 

@@ -15,8 +15,6 @@ export interface Forgery extends HostileFrame {
 
 /** Nothing is wrong with it. */
 export const saidAgain = "said again";
-/** It is dropped, and not counted. */
-export const dropped = "another generation";
 
 type Heard = HostileFrame & { readonly subject: string };
 type Scope = { readonly cluster: string; readonly run: string; readonly generation: number };
@@ -102,7 +100,7 @@ const ofFrames: readonly Maker[] = [
   },
 ];
 
-/** A bridge drops a frame of another generation, or of no host of its own, in silence. */
+/** Of another generation, or of no host of this one. */
 const ofExchange: readonly Maker[] = [
   ({ stream, heard: { headers } }) => {
     const [generation, from, sequence] = (headers["osiris-frame"] ?? "").split(" ").map(Number);
@@ -112,7 +110,7 @@ const ofExchange: readonly Maker[] = [
     ];
     return {
       headers: { ...headers, "osiris-frame": oneOf(stream, other).join(" ") },
-      wrong: dropped,
+      wrong: "the sender",
     };
   },
 ];

@@ -1,6 +1,7 @@
 // Trains on D devices in one thread: the real step, exchange and kernels under simulated cells.
 
 import { strict as assert } from "node:assert";
+import type { BatchMemory } from "../../src/data/dataset.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
@@ -25,14 +26,8 @@ import { leavesOfParts } from "./parts.ts";
 import { belowOf } from "./tiers.ts";
 
 /** A whole batch; ids feature-major, as `BatchMemory` has them. */
-export interface WholeBatch {
+export interface WholeBatch extends BatchMemory {
   readonly samples: number;
-  readonly dense: Float32Array;
-  readonly labels: Float32Array;
-  readonly lengths: Int32Array;
-  readonly ids: Int32Array;
-  readonly highs?: Int32Array | undefined;
-  readonly weights?: Float32Array | undefined;
 }
 
 export interface LocalDevices {

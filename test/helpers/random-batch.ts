@@ -3,14 +3,16 @@
 import { purposes, RandomStream } from "../../src/random.ts";
 import type { WholeBatch } from "./local-devices.ts";
 
-/** Bags of 1 to `idsMax` ids of each feature, ids below its `rows`. */
+/** Bags of `idsMin` (1) to `idsMax` ids of each feature, ids below its `rows`. */
 export function randomBatch(
   {
     rows,
+    idsMin = 1,
     idsMax,
     dense,
   }: {
     readonly rows: readonly number[];
+    readonly idsMin?: number;
     readonly idsMax: readonly number[];
     readonly dense: number;
   },
@@ -22,7 +24,7 @@ export function randomBatch(
   const ids: number[] = [];
   for (const [feature, count] of rows.entries()) {
     for (let sample = 0; sample < samples; sample++) {
-      const length = 1 + stream.below(idsMax[feature] ?? 1);
+      const length = idsMin + stream.below((idsMax[feature] ?? idsMin) - idsMin + 1);
       lengths.push(length);
       for (let i = 0; i < length; i++) ids.push(stream.below(count));
     }

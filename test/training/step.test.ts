@@ -11,11 +11,11 @@ import { IdOutOfRangeError } from "../../src/errors.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { createReference } from "../../src/kernels/reference.ts";
 import { denseOptimizerOptions, type ModelOptions, modelOptions } from "../../src/model/options.ts";
-import { purposes, RandomStream } from "../../src/random.ts";
 import { missingParts } from "../../src/training/part-names.ts";
 import { partsNeeded, restorePart } from "../../src/training/parts.ts";
 import { startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
 import { bytesOfParts } from "../helpers/parts.ts";
+import { randomBatch } from "../helpers/random-batch.ts";
 
 const batchSize = 21; // Slices of two and three samples; three devices, unequal parts.
 const steps = 4;
@@ -69,24 +69,8 @@ function start(options: {
 
 /** Batch `step`; the last one is short, with fewer samples than slices. */
 function batchOf(step: number): WholeBatch {
-  const stream = new RandomStream(5, purposes.syntheticIds, step);
   const samples = step === steps - 1 ? 6 : batchSize;
-  const lengths: number[] = [];
-  const ids: number[] = [];
-  for (const [feature, count] of rows.entries()) {
-    for (let sample = 0; sample < samples; sample++) {
-      const length = stream.below((idsMax[feature] ?? 0) + 1);
-      lengths.push(length);
-      for (let i = 0; i < length; i++) ids.push(stream.below(count));
-    }
-  }
-  return {
-    samples,
-    dense: Float32Array.from({ length: samples * dense }, () => stream.normal()),
-    labels: Float32Array.from({ length: samples }, () => stream.below(2)),
-    lengths: Int32Array.from(lengths),
-    ids: Int32Array.from(ids),
-  };
+  return randomBatch({ rows, idsMin: 0, idsMax, dense }, step, samples);
 }
 
 async function train(options: Parameters<typeof start>[0]) {

@@ -4,6 +4,7 @@
 import { mkdtempSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { jetstreamManager } from "@nats-io/jetstream";
 import test, { type ExecutionContext } from "ava";
 import { createInbox } from "nats";
 import { Cluster, connect, Host, type RunEvent } from "../../index.ts";
@@ -269,6 +270,9 @@ test("a tenant reads its own events from JetStream, and nothing of another's", a
   t.is(await take(connection, "ada"), "one");
   t.is(await take(connection, "ada"), "two");
   t.is(await take((await dial("board")).connection, "board"), "one");
+  const { connection: house } = await dial("root");
+  const { consumers } = await jetstreamManager(house);
+  t.like(await consumers.info(own, "ada"), { num_ack_pending: 0, num_pending: 0 });
 
   const theirs = "osiris-events-other@c1";
   const consumer = { stream_name: own, config: { deliver_subject: "osiris.c1.jobs.cancel" } };

@@ -2,6 +2,7 @@
 // goes there, and nothing comes back.
 
 import { z } from "zod";
+import { type Clock, realClock } from "../src/clock.ts";
 import { RemoteError } from "../src/errors.ts";
 import type { Observation } from "../src/launcher.ts";
 import type { Log } from "../src/log.ts";
@@ -51,10 +52,12 @@ export async function openObserver(
   },
   secrets: readonly (string | undefined)[],
   onIncident: (incident: Incident) => void,
+  clock: Clock = realClock,
 ): Promise<Observer> {
   const { tracing } = options;
   const log = await openProcessLog(options.log, secrets);
   const traces = tracing && (await import("./trace-export.ts")).openTraceExport(tracing.endpoint);
+  const logRefused = refusedLines(log, clock);
   return {
     log,
     tracedEvery: tracing?.everySteps,
@@ -64,9 +67,28 @@ export async function openObserver(
         log.write(observation.line.level, observation.line.message, observation.line.fields);
     },
     incident(incident) {
-      logIncident(log, incident);
+      if (incident.reason.code === "FRAME_CORRUPT") logRefused(incident);
+      else logIncident(log, incident);
       onIncident(incident);
     },
     close: async () => traces?.close(),
+  };
+}
+
+/** Lines about refused frames in a second: whoever sends them does not fill the disk. */
+const refusedLinesMax = 10;
+
+/** Writes so many lines a second, and then how many it has left out. */
+function refusedLines(log: Log, clock: Clock): (incident: Incident) => void {
+  let untilMs = Number.NEGATIVE_INFINITY;
+  let lines = 0;
+  return (incident) => {
+    if (clock.now() >= untilMs) {
+      const leftOut = lines - refusedLinesMax;
+      if (leftOut > 0) log.write("warn", `${leftOut} more frames were refused`, { actor: "wire" });
+      lines = 0;
+      untilMs = clock.now() + 1000;
+    }
+    if (lines++ < refusedLinesMax) logIncident(log, incident);
   };
 }

@@ -153,12 +153,10 @@ function requestOf(index: number, { cluster, run }: Place): Forgery {
   }
 }
 
-/** Waits until all that was sent has arrived, and what came of it is told. */
+/** Waits until all that was sent to the cluster and to the host, and their answers, have come. */
 async function settled(cluster: Cluster, host: Host, client: NatsConnection): Promise<void> {
-  for (let turn = 0; turn < 3; turn++) {
-    await client.flush();
-    await cluster.network.transport.flush();
-    await host.network.transport.flush();
-    await new Promise((resume) => setTimeout(resume, 100));
-  }
+  await client.flush();
+  await cluster.network.transport.flush();
+  await host.network.transport.flush();
+  await client.flush();
 }

@@ -1,7 +1,10 @@
 import test from "ava";
+import { openObserver } from "../../actors/observer.ts";
 import { openProcessLog, redaction } from "../../actors/process-log.ts";
 import { readable } from "../../cli/observing.ts";
 import { readRunLog } from "../../index.ts";
+import { SimulatedClock } from "../../src/clock.ts";
+import { FrameCorruptError, recordError } from "../../src/errors.ts";
 import { play, startTestCluster } from "../helpers/clusters.ts";
 
 interface Line {
@@ -67,6 +70,24 @@ test("no secret leaves a process, wherever it stands", async (t) => {
     nested: { password: "***", pass: "***" },
   });
   t.is(redaction(["x"])("max"), "max");
+});
+
+test("refused frames fill no log: some lines a second, and how many there were besides", async (t) => {
+  const lines: string[] = [];
+  let told = 0;
+  const clock = new SimulatedClock();
+  const log = { level: "info" as const, write: (line: string) => void lines.push(line) };
+  const observer = await openObserver({ log, tracing: undefined }, [], () => told++, clock);
+  const reason = recordError(new FrameCorruptError("a.b", "it is none"));
+  const refuse = () =>
+    observer.incident({ offender: "wire", supervisor: "process", context: "running", reason });
+  for (let frame = 0; frame < 25; frame++) refuse();
+  t.is(lines.length, 10);
+  clock.advance(1000);
+  refuse();
+  t.is(lines.length, 12);
+  t.is((JSON.parse(lines[10] ?? "") as Line).message, "15 more frames were refused");
+  t.is(told, 26);
 });
 
 test("on a terminal a line says first what it is about", (t) => {

@@ -81,7 +81,9 @@ export function openRunKeeper(options: RunKeeperOptions): {
     if (isAsked) refusal ??= thrownBy(options.confirm);
     tell(events);
     for (const answer of waiting) answer(refusal);
-    if (turn.length + told.length + waiters.length > 0) inTurn();
+    // Those have waited for a whole sync.
+    if (waiters.length > 0) void endTurn();
+    else if (turn.length + told.length > 0) inTurn();
   };
   /** K3 */
   const tell = (events: readonly Parameters<PublishEvent>[]) => {

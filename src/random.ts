@@ -46,9 +46,9 @@ function mulHigh(a: number, b: number): number {
   const aHigh = a >>> 16;
   const bLow = b & 0xffff;
   const bHigh = b >>> 16;
-  const middle = aHigh * bLow + ((aLow * bLow) >>> 16);
-  const cross = aLow * bHigh + (middle & 0xffff);
-  return (aHigh * bHigh + Math.floor(middle / 0x1_0000) + Math.floor(cross / 0x1_0000)) >>> 0;
+  const middle = Math.imul(aHigh, bLow) + (Math.imul(aLow, bLow) >>> 16);
+  const cross = Math.imul(aLow, bHigh) + (middle & 0xffff);
+  return (Math.imul(aHigh, bHigh) + (middle >>> 16) + (cross >>> 16)) >>> 0;
 }
 
 /** Four random 32-bit words, written to `out`. */

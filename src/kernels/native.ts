@@ -70,7 +70,7 @@ const data = valuesOf;
 
 /** The same memory in whole words. */
 function asFloats({ buffer, byteOffset, byteLength }: ArrayBufferView): Float32Array {
-  return new Float32Array(buffer, byteOffset, byteLength >> 2);
+  return new Float32Array(buffer, byteOffset, Math.floor(byteLength / 4));
 }
 
 type DenseNames =

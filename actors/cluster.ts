@@ -198,7 +198,10 @@ export class Cluster implements AsyncDisposable {
     this.lost.catch(() => {}); // Whoever does not look sees a cluster that does nothing.
     if (lease === undefined && state === undefined) {
       const keeper = mirroring(keptNowhere, (run) => this.#mirror?.changed(run));
-      const tell: PublishEvent = (...told) => publish(network, ...told);
+      const tell: PublishEvent = (...told) => {
+        this.#mirror?.told(told[0]);
+        publish(network, ...told);
+      };
       const registry = new Registry(prefix, tell, keeper, finishedMax);
       this.#mirror = link && new RunMirror(link, { network, registry, isLeading: () => true });
       this.#root = new Root({ ...common, registry, mirror: this.#mirror });

@@ -137,6 +137,7 @@ export class LeasedRoot {
         // Of what the root writes itself; its threads' are counted where they end.
         const isOwn = event.type === "run.incident" && !event.offender.includes(":");
         if (isOwn && event.error.code === "GENERATION_FENCED") this.#refused++;
+        this.#mirror?.told(event);
         options.publish(network, event, tenant);
       },
       onError: (error, context) => tell("journal", error, context),

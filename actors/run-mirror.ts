@@ -14,7 +14,8 @@
 //       added then.
 //   A2. Only who leads writes. What an earlier root wrote late is not the last any more, once its
 //       successor has written all entries anew.
-//   A3. What JetStream refuses costs a line of the log and a count, and is tried again.
+//   A3. An event is copied once it was told, and so after the journal has it.
+//   A4. What JetStream refuses costs a line of the log and a count, and is tried again.
 
 import type { Cancel } from "../src/clock.ts";
 import { streamSubject } from "../src/wire/subjects.ts";
@@ -53,6 +54,8 @@ interface Copy {
   next?: number | undefined;
   /** Of the last event of the run, in its stream. */
   place: number;
+  /** The number of the last event that was told. A3 */
+  told: number;
   /** Of its entry in the queue; undefined: not known. */
   revision?: number | undefined;
   /** The entry, as it was written last. */
@@ -104,6 +107,12 @@ export class RunMirror {
     return { ...this.#done, due: this.#due.size + this.#copying + this.#refused.size };
   }
 
+  /** The event may be copied, and all before it. A3 */
+  told({ run, seq }: RunEvent): void {
+    this.#copyOf(run).told = seq;
+    this.changed(run);
+  }
+
   /** To be copied when its turn comes. */
   changed(run: string): void {
     if (this.#refused.has(run) || this.#isClosed) return;
@@ -140,7 +149,9 @@ export class RunMirror {
       const wasThere = known === undefined || known.isOld || known.place > 0;
       const isOld = record.isOver && wasThere;
       const order = known?.order ?? this.#orders++;
-      this.#copies.set(record.run, { order, place: 0, isOld });
+      const all = record.since(0, Number.POSITIVE_INFINITY);
+      const told = known?.told ?? all.at(-1)?.seq ?? -1;
+      this.#copies.set(record.run, { order, place: 0, told, isOld });
       this.#due.add(record.run);
     }
     this.#again();
@@ -209,6 +220,7 @@ export class RunMirror {
       else copy.next = copy.isOld && !isWhole ? Number.POSITIVE_INFINITY : 0;
     }
     for (const event of record.since(copy.next, turnEvents)) {
+      if (event.seq > copy.told) return;
       const payload = new TextEncoder().encode(JSON.stringify(event));
       if (payload.length > nats.messageBytesMax) {
         this.#done.refused++;
@@ -225,7 +237,8 @@ export class RunMirror {
       copy.next = event.seq + 1;
       this.#done.events++;
     }
-    if (record.since(copy.next ?? 0, 1).length > 0) this.#due.add(run);
+    const [more] = record.since(copy.next ?? 0, 1);
+    if (more !== undefined && more.seq <= copy.told) this.#due.add(run);
   }
 
   /** A2 */
@@ -290,12 +303,12 @@ export class RunMirror {
     if (known !== undefined) return known;
     // One that was submitted since then: nothing of it is there, or it is seen to be (M1).
     const revision = this.#isSwept ? 0 : undefined;
-    const copy = { order: this.#orders++, next: 0, place: 0, revision, isOld: false };
+    const copy = { order: this.#orders++, next: 0, place: 0, told: -1, revision, isOld: false };
     this.#copies.set(run, copy);
     return copy;
   }
 
-  /** A3 */
+  /** A4 */
   #refuse(error: unknown): void {
     const { network } = this.#options;
     this.#done.refused++;
@@ -334,12 +347,12 @@ export class RunMirror {
   }
 }
 
-/** A keeper that tells a mirror, after it has kept. */
+/** A keeper that tells a mirror of new runs, of wishes and of what is forgotten. */
 export function mirroring(keeper: RunKeeper, changed: (run: string) => void): RunKeeper {
   return {
     keep(entry) {
       keeper.keep(entry);
-      changed(entry.run);
+      if (entry.kind !== "event") changed(entry.run);
     },
     kept: () => keeper.kept(),
     forget(run) {

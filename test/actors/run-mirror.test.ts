@@ -59,9 +59,12 @@ async function startRoot(
   if (link === undefined) throw new Error("the server has no JetStream");
   t.teardown(() => link.nats.close());
   const keeper = mirroring(keptNowhere, (run) => mirror?.changed(run));
-  const registry = new Registry(`r${term}-`, () => {}, keeper);
+  const state = { isLeading: true, isTelling: true };
+  const publish = (event: RunEvent) => {
+    if (state.isTelling) mirror?.told(event);
+  };
+  const registry = new Registry(`r${term}-`, publish, keeper);
   registry.restore([...former], (run) => t.fail(run));
-  const state = { isLeading: true };
   const isLeading = () => state.isLeading;
   const mirror: RunMirror | undefined = new RunMirror(link, { network, registry, term, isLeading });
   t.teardown(() => mirror?.close());
@@ -135,6 +138,18 @@ test("a server that comes back empty has all events again, each once and in orde
   t.true(late.length > 50 && late.length < 151);
   t.deepEqual(late, runs.since(0).slice(-late.length));
 
+  // What the journal has not got yet is nowhere else.
+  const before = runs.since(0);
+  root.state.isTelling = false;
+  live(runs, 2);
+  runs.scale(1);
+  await root.copied();
+  t.deepEqual(await readAll(url, second), before);
+  root.state.isTelling = true;
+  live(runs, 1);
+  await root.copied();
+  t.deepEqual(await readAll(url, second), runs.since(0));
+
   // Another root with the same journal adds nothing but what was missing.
   root.state.isLeading = false;
   live(runs, 3);
@@ -146,7 +161,7 @@ test("a server that comes back empty has all events again, each once and in orde
   await server.kill();
   const again = await startServer(t, ["-p", new URL(url).port]);
   live(next.registry.get(runs.run) ?? runs, 2);
-  await until(t, async () => (await readAll(again.url, second).catch(() => [])).length === 156);
+  await until(t, async () => (await readAll(again.url, second).catch(() => [])).length === 159);
   await next.copied();
   t.deepEqual(await readAll(url, first), over.since(0));
   t.deepEqual(await readAll(url, second), next.registry.get(runs.run)?.since(0));

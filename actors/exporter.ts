@@ -4,7 +4,7 @@
 //
 // docs/operations.md lists the metrics.
 
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import { decodeBody } from "../src/wire/body.ts";
 import { eventsPatterns } from "../src/wire/subjects.ts";
 import { type ConnectionOptions, transportTo } from "./connect.ts";
@@ -22,10 +22,11 @@ const finishedMax = 100;
 
 /** Listens to all runs of a cluster from now on. @throws as `connect` */
 export async function openExporter(given: ConnectionOptions): Promise<Exporter> {
+  const library = await import("prom-client"); // Nothing else that opens a cluster needs it.
   const { transport, cluster } = await transportTo(given, "osiris-metrics");
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
-  const figures = createFigures(registry);
+  const registry = new library.Registry();
+  library.collectDefaultMetrics({ register: registry });
+  const figures = createFigures(library, registry);
   const over: string[] = [];
   for (const pattern of eventsPatterns(cluster)) {
     transport.subscribe(pattern, (frame) => {
@@ -46,7 +47,10 @@ export async function openExporter(given: ConnectionOptions): Promise<Exporter> 
 }
 
 /** What there is to measure. */
-function createFigures(registry: Registry) {
+function createFigures(
+  { Counter, Gauge, Histogram }: typeof import("prom-client"),
+  registry: Registry,
+) {
   const registers = [registry];
   const gauge = (name: string, help: string, ...labels: string[]) =>
     new Gauge({ name: `osiris_${name}`, help, registers, labelNames: ["run", ...labels] });

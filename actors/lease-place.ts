@@ -4,7 +4,6 @@
 
 import { join } from "node:path";
 import { InputUnusableError } from "../src/errors.ts";
-import { openNatsRegister } from "../src/wire/nats-register.ts";
 import type { Register } from "../src/wire/register.ts";
 import { diskCode, makeDurableDirectory, readWhole } from "../storage/durable-files.ts";
 import { LeaseDirectory } from "../storage/lease.ts";
@@ -24,6 +23,8 @@ export async function openLeaseRegister(
   { connection, cluster, disk, clock }: Network,
   { directory, leaseMs }: { readonly directory: string; readonly leaseMs: number },
 ): Promise<Register | undefined> {
+  // Nobody but who has a lease needs JetStream's client.
+  const { openNatsRegister } = await import("../src/wire/nats-register.ts");
   const register = await openNatsRegister({
     ...connection,
     name: `osiris-${cluster}-lease-${process.pid}`,

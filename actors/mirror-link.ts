@@ -1,7 +1,7 @@
 // Whether and how a root copies its runs into JetStream: its options, and its connection there.
 
 import { z } from "zod";
-import { type NatsMirror, openNatsMirror } from "../src/wire/nats-mirror.ts";
+import type { NatsMirror } from "../src/wire/nats-mirror.ts";
 import type { Tenants } from "../src/wire/tenants.ts";
 import type { Network } from "./mailbox.ts";
 import { eventsMax } from "./run-record.ts";
@@ -46,6 +46,8 @@ export async function openMirrorLink(
   const hasStreams = days > 0;
   if (!hasStreams && queue === "off") return undefined;
   try {
+    // A cluster with its own broker needs no client of JetStream.
+    const { openNatsMirror } = await import("../src/wire/nats-mirror.ts");
     const nats = await openNatsMirror({
       ...connection,
       name: `osiris-${cluster}-mirror-${process.pid}`,

@@ -46,6 +46,8 @@ export function openRunKeeper(options: RunKeeperOptions): {
   let isTurn = false;
   let isSyncing = false;
   let isRefused = false;
+  /** Whether what was refused will be tried again without being asked. */
+  let isRetried = false;
   /** Whether the disk must have it, even if nobody waits. */
   let isDue = false;
 
@@ -75,7 +77,7 @@ export function openRunKeeper(options: RunKeeperOptions): {
       if (!isRefused) options.onError(error, "writing it"); // K2
       isRefused = true;
       isDue = true;
-      clock.after(options.retryMs, () => void endTurn());
+      tryAgain();
     }
     isSyncing = false;
     if (isAsked) refusal ??= thrownBy(options.confirm);
@@ -83,7 +85,15 @@ export function openRunKeeper(options: RunKeeperOptions): {
     for (const answer of waiting) answer(refusal);
     // Those have waited for a whole sync.
     if (waiters.length > 0) void endTurn();
-    else if (turn.length + told.length > 0) inTurn();
+    else if (told.length > 0 || (turn.length > 0 && refusal === undefined)) inTurn();
+  };
+  const tryAgain = () => {
+    if (isRetried) return;
+    isRetried = true;
+    clock.after(options.retryMs, () => {
+      isRetried = false;
+      void endTurn();
+    });
   };
   /** K3 */
   const tell = (events: readonly Parameters<PublishEvent>[]) => {

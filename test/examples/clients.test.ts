@@ -64,7 +64,7 @@ async function followJobs(t: ExecutionContext, broker: { nats?: string; token?: 
     execute("python3", [resolve("examples/submit_job.py"), job], {
       env: {
         PATH: process.env.PATH,
-        ...(isReal ? {} : { PYTHONPATH: clients }),
+        PYTHONPATH: isReal ? process.env.PYTHONPATH : clients,
         OSIRIS_NATS: url,
         OSIRIS_TOKEN_FILE: tokenFile,
         PYTHONDONTWRITEBYTECODE: "1",

@@ -11,7 +11,12 @@ const source = fileURLToPath(new URL("../../bench/limits/limits.cc", import.meta
 const folder = fileURLToPath(new URL("../../native/build/", import.meta.url));
 const program = `${folder}limits`;
 
-const environment = { ...process.env, OPENBLAS_NUM_THREADS: "1", BLIS_NUM_THREADS: "1" };
+const environment = {
+  ...process.env,
+  OMP_NUM_THREADS: "1",
+  OPENBLAS_NUM_THREADS: "1",
+  BLIS_NUM_THREADS: "1",
+};
 const options = { env: environment, encoding: "utf8" } as const;
 
 /**

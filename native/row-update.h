@@ -117,7 +117,7 @@ template <int vectors, bool adagrad, bool weighted>
       seen.look(changed);
       store(w + v * lanes, changed);
     }
-    if (t.touched[group.rows[r]] != 1) t.touched[group.rows[r]] = 1;
+    t.touched[group.rows[r]] = 1;
   };
   for (int turn = 0; from < g.count || groups[1 - turn % 2].n > 0; turn++) {
     RowGroup<vectors>&now = groups[turn % 2], &before = groups[1 - turn % 2];
@@ -152,7 +152,7 @@ template <Precision precision, bool weighted>
     const float* gradient =
         lone ? g.d + g.sampleOf(from) * g.columns : foldRow(g, first, from, to);
     seen.also(stepCodedRow<precision>(t, row, gradient, mean, room));
-    if (t.touched[row] != 1) t.touched[row] = 1;
+    t.touched[row] = 1;
     if (mean != nullptr) mean++;
   });
   finite = seen;

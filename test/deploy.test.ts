@@ -2,10 +2,14 @@
 // and call commands with options that they have.
 
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { parseAllDocuments } from "yaml";
-import { runCli } from "./helpers/cli.ts";
+import { connect } from "../index.ts";
+import { directoryOf, jobOf } from "./cli/jobs.ts";
+import { lastJson, runCli, startCli } from "./helpers/cli.ts";
+import { hasNatsServer, startNatsServer } from "./helpers/nats.ts";
 import { listTree } from "./helpers/tree.ts";
 
 const files = listTree().filter((path) => path.startsWith("deploy/"));
@@ -121,21 +125,92 @@ test.serial("the Dockerfile keeps to what hadolint asks for", (t) => {
   t.is(of("USER").at(-1), "node", "and not root"); // DL3002
 });
 
+interface Service {
+  readonly image: string;
+  readonly command: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly depends_on?: readonly string[];
+  readonly volumes: readonly string[];
+}
+
+function servicesOf(path: string): Map<string, Service> {
+  const [compose] = documentsOf<{ readonly services: Record<string, Service> }>(path);
+  return new Map(Object.entries(compose?.services ?? {}));
+}
+
 test.serial("the services of compose.yaml run commands that there are", async (t) => {
-  const [compose] = documentsOf<{
-    services: Record<
-      string,
-      { image: string; command: string[]; environment?: object; depends_on?: string[] }
-    >;
-    volumes: object;
-  }>("deploy/compose.yaml");
-  const services = Object.entries(compose?.services ?? {});
-  t.is(services.filter(([name]) => name.startsWith("host")).length, 2);
-  for (const [, { image, command, environment = {}, depends_on = [] }] of services) {
+  const [compose] = documentsOf<{ readonly volumes: object }>("deploy/compose.yaml");
+  const services = servicesOf("deploy/compose.yaml");
+  t.is([...services.keys()].filter((name) => name.startsWith("host")).length, 2);
+  for (const {
+    image,
+    command,
+    environment = {},
+    depends_on = [],
+    volumes = [],
+  } of services.values()) {
     if (image === "osiris") await checkCommand(t, command, Object.keys(environment));
-    for (const other of depends_on) t.true(services.some(([name]) => name === other));
+    for (const other of depends_on) t.true(services.has(other));
+    for (const volume of volumes) {
+      t.true(Object.hasOwn(compose?.volumes ?? {}, volume.split(":")[0] ?? ""), volume);
+    }
   }
 });
+
+test.serial(
+  "as processes, those services train a job, also if the root is restarted",
+  async (t) => {
+    if (!hasNatsServer()) {
+      t.log("skipped: there is no nats-server on the PATH");
+      t.pass();
+      return;
+    }
+    const directory = directoryOf(t);
+    const services = servicesOf("deploy/compose.yaml");
+    const token = "correct-horse";
+    // What a container has at these paths.
+    const here = (word: string) =>
+      word
+        .replace(/^\$\{OSIRIS_TOKEN\}$/, token)
+        .replace(/^\/(data|state)$/, (_, name) => join(directory, name));
+    await using server = await startNatsServer(services.get("nats")?.command.map(here));
+    const start = (name: string, more: readonly string[] = []) => {
+      const { command = [], environment = {} } = services.get(name) ?? {};
+      const given = { OSIRIS_NATS: server.url, OSIRIS_TOKEN: token };
+      t.deepEqual(Object.keys(environment), Object.keys(given));
+      const env = Object.entries(given).map(([key, value]) => `${key}=${value}`);
+      const process = startCli([...command.map(here), ...more], directory, ["env", ...env]);
+      t.teardown(() => process.kill("SIGKILL"));
+      return process;
+    };
+    const hosts = ["host-1", "host-2"].map((name) => start(name));
+    const metrics = start("metrics", ["--port", "0"]);
+    const root = start("root");
+    await root.line((line) => line.includes("leads cluster"));
+    const samples = 8000;
+    await using client = await connect({ nats: server.url, token });
+    const run = await client.submit(jobOf("checkpoints", samples));
+    for await (const { type } of run.events()) if (type === "run.checkpointed") break;
+    root.kill("SIGKILL");
+    await root.ended;
+    const again = start("root");
+    const { status, digest } = await run.result();
+    t.is(status, "finished");
+
+    const served = await metrics.line((line) => line.startsWith("Serving "));
+    const [url = ""] = /http:\S+\d+/.exec(served) ?? [];
+    const figures = await (await fetch(`${url.replace("0.0.0.0", "127.0.0.1")}/metrics`)).text();
+    t.true(figures.includes(`run="${run.run}"`), figures);
+    for (const process of [metrics, ...hosts, again]) {
+      process.kill("SIGTERM"); // As a container is stopped.
+      const { code, stderr } = await process.ended;
+      t.is(code, 0, stderr);
+    }
+    writeFileSync(join(directory, "alone.json"), JSON.stringify(jobOf("alone", samples)));
+    const alone = await runCli(["train", "alone.json", "--devices", "1", "--json"], directory);
+    t.like(lastJson(alone), { status, digest }, "the model of one process");
+  },
+);
 
 test.serial("the objects of Kubernetes select, mount and run what there is", async (t) => {
   const folder = "deploy/kubernetes/";

@@ -24,8 +24,8 @@ function writeJob(directory: string, name: string, samples: number): void {
   writeFileSync(join(directory, `${name}.json`), JSON.stringify(jobOf(name, samples)));
 }
 
-async function startUp(t: ExecutionContext, directory: string) {
-  const cluster = startCli(["up", "--port", "0", "--json"], directory);
+async function startUp(t: ExecutionContext, directory: string, more: readonly string[] = []) {
+  const cluster = startCli(["up", "--port", "0", "--json", ...more], directory);
   const up = JSON.parse(await cluster.line((line) => line.includes('"up"'))) as Up;
   t.teardown(() => cluster.kill("SIGKILL"));
   const { url, tokenFile, brokerPid } = up;
@@ -174,6 +174,29 @@ test.serial(
     t.true(await falls(url));
   },
 );
+
+test.serial("runs that are over are listed, as many as are asked for or remembered", async (t) => {
+  const directory = directoryOf(t);
+  const { at } = await startUp(t, directory, ["--finished", "1"]);
+  const runs: string[] = [];
+  for (const name of ["first", "second", "third"]) {
+    writeJob(directory, name, 64);
+    const submitted = await runCli(
+      ["submit", `${name}.json`, ...at, "--follow", "--json"],
+      directory,
+    );
+    runs.push(lastJson<{ run: string }>(submitted).run);
+  }
+  const listed = async (...more: string[]) => {
+    const ended = await runCli(["ls", ...more, ...at, "--json"], directory);
+    return lastJson<{ runs: { run: string }[] }>(ended).runs.map(({ run }) => run);
+  };
+  t.deepEqual(await listed(), runs.slice(1), "one that was over, and one that came after it");
+  t.deepEqual(await listed("--last", "1"), runs.slice(2));
+  t.deepEqual(await listed("--last", "9"), runs.slice(1));
+  const forgotten = await runCli(["status", runs[0] ?? "", ...at], directory);
+  t.is(forgotten.code, 2, forgotten.stderr);
+});
 
 test.serial(
   "a cluster with `--state` is killed and started again: its runs are there, and steered",

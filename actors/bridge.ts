@@ -21,6 +21,7 @@ import { downWithChildren } from "./down-with-children.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { lossOf } from "./thread-end.ts";
+import { threadFile } from "./thread-file.ts";
 
 export interface BridgeInput {
   readonly network: Network;
@@ -47,8 +48,6 @@ type BridgeEvent =
   | { readonly type: "thread.ended"; readonly end: ThreadEnd }
   | ThrowEvent;
 
-const entry = new URL("./thread-entry.js", import.meta.url);
-
 type ThreadCommand = { readonly type: "command"; readonly command: CopyCommand };
 
 const threadLogic = fromCallback<ThreadCommand, BridgeContext>(({ input, sendBack, receive }) => {
@@ -56,7 +55,11 @@ const threadLogic = fromCallback<ThreadCommand, BridgeContext>(({ input, sendBac
   const { cluster, connection } = network;
   const place = { assembly, memory, index: position, cluster, connection };
   const task = { program: "bridge", ...place, copies: copies.all() };
-  const thread = launcher.start<CopyCommand, BridgeReport>(entry, task, name.replace(":", "-"));
+  const thread = launcher.start<CopyCommand, BridgeReport>(
+    threadFile,
+    task,
+    name.replace(":", "-"),
+  );
   const words = new Int32Array(memory.words);
   const { bridge } = derive(assembly);
   const send = (command: CopyCommand) => {

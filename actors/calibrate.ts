@@ -14,6 +14,7 @@ import {
 import { calibrationShape, type DeviceRates } from "./calibration-program.ts";
 import type { RowRates } from "./calibration-rows.ts";
 import type { CalibrationSize } from "./calibration-time.ts";
+import { threadFile } from "./thread-file.ts";
 import type { CalibrationTask } from "./thread-program.ts";
 
 export interface CalibrationOptions {
@@ -94,9 +95,8 @@ export async function calibrate(
 }
 
 async function measureOn(launcher: Launcher, task: CalibrationTask): Promise<DeviceRates> {
-  const entry = new URL("./thread-entry.js", import.meta.url);
   const name = `calibrate-${task.rank}`;
-  const thread = launcher.start<never, DeviceRates>(entry, task, name);
+  const thread = launcher.start<never, DeviceRates>(threadFile, task, name);
   let rates: DeviceRates | undefined;
   thread.onReport((report) => {
     rates = report;

@@ -40,6 +40,7 @@ import { listening, type MessageEvent } from "./listening.ts";
 import { type Address, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { shardMachine } from "./shard.ts";
 import { lossOf } from "./thread-end.ts";
+import { threadFile } from "./thread-file.ts";
 
 export interface DeviceInput {
   readonly network: Network;
@@ -85,7 +86,6 @@ const readyAgainMs = 500;
 const idle = "between two commands";
 const coordinator: Address = { role: "coordinator", index: 0 };
 const checkpoint: Address = { role: "checkpoint", index: 0 };
-const entry = new URL("./thread-entry.js", import.meta.url);
 
 type ThreadCommand = { readonly type: "command"; readonly command: DeviceCommand };
 
@@ -94,7 +94,7 @@ const threadLogic = fromCallback<ThreadCommand, DeviceInput>(({ input, sendBack,
   const { assembly, memory, device, launcher } = input;
   const task = { program: "device", assembly, memory, index: device };
   const name = `device-${device}`;
-  const thread: Thread<DeviceCommand, DeviceReport> = launcher.start(entry, task, name);
+  const thread: Thread<DeviceCommand, DeviceReport> = launcher.start(threadFile, task, name);
   const words = new Int32Array(memory.words);
   thread.onReport((report) => {
     const type = report.type === "remains" ? "thread.remains" : "thread.reported";

@@ -37,6 +37,7 @@ import { listeningAsHost, type MessageEvent } from "./listening.ts";
 import { type Address, type Network, openMailbox, type RunScope } from "./mailbox.ts";
 import { devicesOf } from "./membership.ts";
 import { lossOf } from "./thread-end.ts";
+import { threadFile } from "./thread-file.ts";
 
 export interface HostInput {
   readonly network: Network;
@@ -72,7 +73,6 @@ type HostEvent =
 const coordinator: Address = { role: "coordinator", index: 0 };
 /** Who is named when the preparation fails: it runs on a reader's thread. */
 const preparer = "reader:0";
-const entry = new URL("./thread-entry.js", import.meta.url);
 
 type PrepareReport =
   | { readonly type: "preparing"; readonly fraction: number }
@@ -101,7 +101,7 @@ const preparing = fromCallback<
   const { command } = question.body;
   const mailbox = openMailbox(network, question, { role: "host", index: host });
   const task = { program: "prepare", job };
-  const thread = launcher.start<never, PrepareReport>(entry, task, "prepare");
+  const thread = launcher.start<never, PrepareReport>(threadFile, task, "prepare");
   let plan: DataPlan | undefined;
   thread.onReport((report) => {
     if (report.type === "prepared") plan = report.plan;

@@ -132,7 +132,8 @@ async function answerOf(
   try {
     const tenant = tenantAsking(frame, input.access.tenants);
     admission.admit(tenant, frame.payload.length);
-    return { body: await serve(input, verb, decodeBody(frame) ?? {}, tenant) };
+    const body = frame.payload.length === 0 ? {} : (decodeBody(frame) ?? {});
+    return { body: await serve(input, verb, body, tenant) };
   } catch (error) {
     return refusalAnswer(error);
   }

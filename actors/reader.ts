@@ -15,6 +15,7 @@ import { downWithChildren } from "./down-with-children.ts";
 import { listening } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { lossOf } from "./thread-end.ts";
+import { threadFile } from "./thread-file.ts";
 
 export interface ReaderInput {
   readonly network: Network;
@@ -33,8 +34,6 @@ export interface ReaderPlace {
 
 type ReaderEvent = { readonly type: "thread.ended"; readonly end: ThreadEnd } | ThrowEvent;
 
-const entry = new URL("./thread-entry.js", import.meta.url);
-
 const threadLogic = fromCallback<{ type: string }, ReaderInput>(({ input, sendBack }) => {
   const { assembly, memory, reader, launcher, place } = input;
   const task = { program: "reader", assembly, memory, index: reader };
@@ -42,7 +41,7 @@ const threadLogic = fromCallback<{ type: string }, ReaderInput>(({ input, sendBa
   let isStopped = false;
   void place.lastEnded.then(() => {
     if (isStopped) return;
-    thread = launcher.start<never, never>(entry, task, `reader-${reader}`); // R1
+    thread = launcher.start<never, never>(threadFile, task, `reader-${reader}`); // R1
     place.lastEnded = thread.ended;
     void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
   });

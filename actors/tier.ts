@@ -25,6 +25,7 @@ import { downWithChildren } from "./down-with-children.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { lossOf } from "./thread-end.ts";
+import { threadFile } from "./thread-file.ts";
 import { tierPlace } from "./tier-program.ts";
 
 export interface TierInput {
@@ -59,15 +60,13 @@ export interface TierContext extends TierInput {
   readonly kept: FoundRows | undefined;
 }
 
-const entry = new URL("./thread-entry.js", import.meta.url);
-
 type ThreadCommand = { readonly type: "command"; readonly command: TierCommand };
 
 const threadLogic = fromCallback<ThreadCommand, TierInput>(({ input, sendBack, receive }) => {
   const { network, assembly, memory, device, launcher } = input;
   const task = { program: "tier", assembly, memory, index: device };
   const name = `tier-${device}`;
-  const thread: Thread<TierCommand, TierReport> = launcher.start(entry, task, name);
+  const thread: Thread<TierCommand, TierReport> = launcher.start(threadFile, task, name);
   const words = new Int32Array(memory.words);
   const { tierOf } = derive(assembly);
   thread.onReport((report) => {

@@ -20,6 +20,7 @@ import { downWithChildren } from "./down-with-children.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import { lossOf } from "./thread-end.ts";
+import { threadFile } from "./thread-file.ts";
 import type { WriterReport } from "./writer-program.ts";
 
 export interface WriterInput {
@@ -42,12 +43,10 @@ type WriterEvent =
   | { readonly type: "thread.ended"; readonly end: ThreadEnd }
   | ThrowEvent;
 
-const entry = new URL("./thread-entry.js", import.meta.url);
-
 const threadLogic = fromCallback<{ type: string }, WriterInput>(({ input, sendBack }) => {
   const { assembly, memory, device, launcher, copies } = input;
   const task = { program: "writer", assembly, memory, index: device };
-  const thread = launcher.start<never, WriterReport>(entry, task, `writer-${device}`);
+  const thread = launcher.start<never, WriterReport>(threadFile, task, `writer-${device}`);
   thread.onReport((report) => {
     if (report.type === "copy") copies.put(report.copy);
     else sendBack({ type: `thread.${report.type}`, report });

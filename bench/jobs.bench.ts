@@ -1,6 +1,6 @@
 // Question: how long does it take until a job is acknowledged, which then is on the disk? From 50
-// clients at once, each of which submits one job after the other, over a real nats-server. The first
-// that a root takes are told apart: its code is compiled meanwhile, and the clients' too.
+// clients at once, each of which submits one job after the other, over a real nats-server. The
+// first that a root takes are told apart: its code is compiled meanwhile, and the clients' too.
 
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { once } from "node:events";

@@ -14,6 +14,7 @@ import { benchPlanner, type PlannerBenchOptions } from "./planner.bench.ts";
 import { benchBytes, benchCuts, type RecoveryBenchOptions } from "./recovery.bench.ts";
 import { printReport } from "./report.ts";
 import { benchScaling, type ScalingBenchOptions } from "./scaling.bench.ts";
+import { benchThreads } from "./threads.bench.ts";
 import { benchTiers, type TiersBenchOptions } from "./tiers.bench.ts";
 import { benchTrain, type TrainBenchOptions } from "./train.bench.ts";
 
@@ -157,6 +158,14 @@ program
   .option("--json", "end with one line for machines", false)
   .action(async (options: JobsBenchOptions & { json: boolean }) => {
     printReport("jobs", await benchJobs(options), options.json);
+  });
+
+program
+  .command("threads")
+  .description("what a thread's start costs, until its program is loaded")
+  .option("--json", "end with one line for machines", false)
+  .action(async (options: { json: boolean }) => {
+    printReport("threads", await benchThreads(), options.json);
   });
 
 program

@@ -1,7 +1,7 @@
 // osiris events RUN: what happened to a run, from any number on, as JSON.
 
 import type { Command } from "commander";
-import { connect } from "../index.ts";
+import { connect, type RunEvent } from "../index.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,
@@ -10,6 +10,7 @@ import {
   withClient,
   withCommon,
 } from "./arguments.ts";
+import { count } from "./format.ts";
 import { openView } from "./run-view.ts";
 
 interface EventsOptions extends CommonOptions, ConnectionArguments {
@@ -32,10 +33,30 @@ export function addEvents(program: Command): void {
       const view = openView({ json: options.json === true });
       try {
         const events = options.follow === true ? run.events(options) : run.past(options);
-        for await (const event of events) view.show(event);
+        for await (const event of events) {
+          view.show(event);
+          const bound = options.json === true ? undefined : boundOf(event);
+          if (bound !== undefined) view.say(bound);
+        }
       } finally {
         view.close();
       }
     },
   );
+}
+
+/** How a run begins and ends, which who follows a submission is told otherwise. */
+function boundOf(event: RunEvent): string | undefined {
+  switch (event.type) {
+    case "run.queued":
+      return `Queued: ${event.name}`;
+    case "run.finished": {
+      const { status, step, digest } = event.result;
+      return `${status} at step ${count(step)}, model ${digest}`;
+    }
+    case "run.failed":
+      return `${event.error.code}: ${event.error.message}`;
+    default:
+      return undefined;
+  }
 }

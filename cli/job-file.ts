@@ -1,10 +1,8 @@
 // Job files: YAML and JSON as data; JavaScript and TypeScript as modules that export the job, in
-// which `import … from "osiris"` means this very package.
+// which `import … from "osiris"` means this very package. What reads a kind is loaded for it alone.
 
 import { readFileSync } from "node:fs";
 import { extname, resolve } from "node:path";
-import { createJiti } from "jiti";
-import { parse } from "yaml";
 import * as osiris from "../index.ts";
 import {
   InputUnusableError,
@@ -64,7 +62,10 @@ async function readJob(path: string): Promise<unknown> {
   switch (extname(path)) {
     case ".yaml":
     case ".yml":
-      return attempt(path, () => parse(readFileSync(path, "utf8")));
+      return attempt(path, async () => {
+        const { parse } = await import("yaml");
+        return parse(readFileSync(path, "utf8"));
+      });
     case ".json":
       return attempt(path, () => JSON.parse(readFileSync(path, "utf8")));
     case ".js":
@@ -92,8 +93,9 @@ async function attempt<T>(path: string, read: () => T | Promise<T>): Promise<T> 
   }
 }
 
-function importJob(path: string): Promise<Record<string, unknown>> {
+async function importJob(path: string): Promise<Record<string, unknown>> {
   readFileSync(path); // So that a missing file is told as one, whatever its kind.
+  const { createJiti } = await import("jiti");
   const jiti = createJiti(import.meta.url, {
     virtualModules: { osiris },
     fsCache: false,

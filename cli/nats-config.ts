@@ -4,7 +4,6 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
-import { parse } from "yaml";
 import {
   InputUnusableError,
   InvalidOptionError,
@@ -56,9 +55,9 @@ export function addNatsConfig(program: Command): void {
   ]).action(writeAll);
 }
 
-function writeAll(options: NatsConfigArguments): void {
+async function writeAll(options: NatsConfigArguments): Promise<void> {
   const { out, cluster, listen, jetstream, monitor, json } = options;
-  const tenants = readTenants(options.tenants);
+  const tenants = await readTenants(options.tenants);
   mkdirSync(out, { recursive: true, mode: 0o700 });
   const secrets: Secret[] = [];
   const keyOf = (user: string, tenant?: string): string => {
@@ -92,8 +91,9 @@ function usageOf({ user, tenant, file }: Secret): string {
 }
 
 /** The tenants of a file; none without one. @throws InputUnusableError, InvalidOptionError */
-export function readTenants(path: string | undefined): Tenants {
+export async function readTenants(path: string | undefined): Promise<Tenants> {
   if (path === undefined) return {};
+  const { parse } = await import("yaml");
   let value: unknown;
   try {
     value = parse(readFileSync(path, "utf8"));

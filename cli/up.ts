@@ -87,7 +87,7 @@ export function addUp(program: Command): void {
 async function up(options: UpOptions): Promise<void> {
   const { devices, minDevices, cluster: name, nats, port, lease, state } = options;
   const roots = { data: options.dataRoot, checkpoints: options.checkpointRoot };
-  const tenants = readTenants(options.tenants);
+  const tenants = await readTenants(options.tenants);
   if (lease !== undefined && nats === undefined) throw leaseNeedsBroker();
   const interrupted = interruption();
   const say = (line: string) => (options.json === true ? console.error(line) : console.log(line));

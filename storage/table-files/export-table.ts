@@ -50,7 +50,7 @@ export async function exportTable(
   options: ExportOptions = {},
 ): Promise<ExportReport> {
   const { disk = realDisk } = options;
-  const format = formatOf(path);
+  const format = await formatOf(path);
   const checkpoint = openCheckpoint(directory, options.manifest, disk);
   const stored = storedTable(checkpoint, table);
   const { dim } = stored.spec;

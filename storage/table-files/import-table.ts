@@ -73,7 +73,7 @@ export async function importTable(
   options: ImportOptions,
 ): Promise<ImportReport> {
   const { disk = realDisk, from, out, merge = false } = options;
-  const format = formatOf(from);
+  const format = await formatOf(from);
   const checkpoint = openCheckpoint(directory, options.manifest, disk);
   const stored = storedTable(checkpoint, table);
   if (stored.spec.dynamic !== undefined) {

@@ -51,7 +51,10 @@ test("services that look for each other find the job service, and its counts", a
   const submit = endpoints.find(({ name }) => name === "submit");
   t.like(submit, { subject: "osiris.found.jobs.submit", queue_group: "jobs" });
 
-  await ask("osiris.found.jobs.list");
+  // As `nats request osiris.found.jobs.list ''` asks.
+  for (const nothing of ["osiris.found.jobs.list", "osiris.found.inspect.runs"]) {
+    t.deepEqual((await client.request(nothing)).json(), { runs: [] }, nothing);
+  }
   await ask("osiris.found.jobs.submit", { job: wrongJob });
   const stats = await ask("$SRV.STATS.osiris-found");
   t.like(stats, { type: "io.nats.micro.v1.stats_response" });

@@ -51,3 +51,23 @@ test("who waits is counted as it changes, and found by its job as long as it is 
   end(other);
   t.deepEqual([open.waiting, [...open.inOrder()]], [0, []]);
 });
+
+test("a run whose steps were made by an earlier one is listed as far as its result is", (t) => {
+  const record = new Registry("r", () => {}).add(jobIn("a"), {});
+  const { samples, batchSize } = smallData;
+  const steps = Math.ceil(samples / batchSize);
+  const data = { samples, heldOut: 0, quarantined: 0, quarantine: [] };
+  record.append(1, { type: "run.prepared", steps, ...data });
+  t.is(record.progress, undefined);
+  const model = { digest: "sha256:00", manifest: "", directory: "a", history: [], generation: 2 };
+  const figures = { samplesPerSecond: 0, arithmetic: "reference", repairedIds: [], incidents: [] };
+  const result = {
+    run: record.run,
+    status: "finished",
+    step: steps,
+    ...model,
+    ...figures,
+  } as const;
+  record.append(2, { type: "run.finished", result });
+  t.deepEqual(record.progress, { step: steps, steps });
+});

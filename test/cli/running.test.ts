@@ -193,6 +193,10 @@ test.serial("runs that are over are listed, as many as are asked for or remember
   };
   t.deepEqual(await listed(), runs.slice(1), "one that was over, and one that came after it");
   t.deepEqual(await listed("--last", "1"), runs.slice(2));
+  const told = async (...args: string[]) =>
+    (await runCli([...args, runs[2] ?? "", ...at], directory)).stdout;
+  t.regex(await told("events"), /^Queued: job\n[\s\S]*\nfinished at step \d+, model sha256:\w+\n$/);
+  t.is(await told("cancel"), `Run ${runs[2]} is over already: finished.\n`);
   t.deepEqual(await listed("--last", "9"), runs.slice(1));
   const forgotten = await runCli(["status", runs[0] ?? "", ...at], directory);
   t.is(forgotten.code, 2, forgotten.stderr);
@@ -229,6 +233,8 @@ test.serial(
     const listed = await runCli(["ls", ...at], directory);
     t.regex(listed.stdout, /RUN +STATUS +PRIORITY +STEP +DONE +TENANT +NAME/);
     t.regex(listed.stdout, new RegExp(`${run} +paused +3 `));
+    const told = await runCli(["status", run, ...at], directory);
+    t.regex(told.stdout, /: paused\n {2}step [\d,]+ of [\d,]+, \d+\.\d %\n/);
     const wrong = await runCli(["checkpoint", "now", run, ...at], directory);
     t.is(wrong.code, 2);
     t.regex(wrong.stderr, /expected it to be running, it is paused/);

@@ -63,7 +63,7 @@ export async function trainedTables(t: ExecutionContext, options: Partial<JobOpt
 
 /** All that a file of rows holds, numbers as bits. */
 export async function contentOf(path: string) {
-  const file = await formatOf(path).read(path, realDisk);
+  const file = await (await formatOf(path)).read(path, realDisk);
   const content = { ids: [] as number[], vectors: [] as number[], state: [] as number[] };
   const push = (to: number[], values: Float32Array | undefined) => {
     for (const bits of new Uint32Array(Float32Array.from(values ?? []).buffer)) to.push(bits);

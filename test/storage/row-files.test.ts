@@ -14,10 +14,11 @@ import { foreignFiles, foreignRows } from "../helpers/foreign-tables.ts";
 const endings = ["safetensors", "csv", "parquet"];
 
 /** Writes chunks of rows as `path`. */
-function writeRows(path: string, shape: FileShape, chunks: readonly FileRows[]): void {
+async function writeRows(path: string, shape: FileShape, chunks: readonly FileRows[]) {
   const rows = chunks.reduce((sum, { ids }) => sum + ids.length, 0);
   const file = realDisk.open(path, "write");
-  const writer = formatOf(path).open(file, shape, { table: "user" }, rows);
+  const format = await formatOf(path);
+  const writer = format.open(file, shape, { table: "user" }, rows);
   for (const chunk of chunks) writer.write(chunk);
   writer.finish();
   file.close();
@@ -25,7 +26,7 @@ function writeRows(path: string, shape: FileShape, chunks: readonly FileRows[]):
 
 /** All rows of a file in one piece, as bits, which tell -0 from 0. */
 async function readRows(path: string) {
-  const file = await formatOf(path).read(path, realDisk);
+  const file = await (await formatOf(path)).read(path, realDisk);
   const ids: bigint[] = [];
   const vectors: number[] = [];
   const state: number[] = [];
@@ -61,7 +62,7 @@ for (const ending of endings) {
         const vectors = Float32Array.from(given.vectors);
         const state = hasState ? Float32Array.from(given.state) : undefined;
         const shape = { dim: vectors.length / ids.length, width: hasState ? width : 0 };
-        writeRows(path, shape, [{ ids: BigInt64Array.from(ids), vectors, state }]);
+        await writeRows(path, shape, [{ ids: BigInt64Array.from(ids), vectors, state }]);
         const found = await readRows(path);
         t.deepEqual(found, { shape, ids, numbers: bitsOf(vectors, state) });
       }),
@@ -76,7 +77,7 @@ for (const ending of endings) {
       const vectors = Float32Array.from({ length: 257 * 3 }, (_, i) => (257 * chunk + i) / 7);
       return { ids, vectors, state: undefined };
     });
-    writeRows(path, { dim: 3, width: 0 }, chunks);
+    await writeRows(path, { dim: 3, width: 0 }, chunks);
     const { ids, numbers } = await readRows(path);
     t.deepEqual(
       ids,
@@ -87,7 +88,7 @@ for (const ending of endings) {
 
   test(`a file without rows is a ${ending} file`, async (t) => {
     const path = join(startDirectory(t), `rows.${ending}`);
-    writeRows(path, { dim: 3, width: 0 }, []);
+    await writeRows(path, { dim: 3, width: 0 }, []);
     t.deepEqual((await readRows(path)).ids, []);
   });
 
@@ -114,9 +115,9 @@ for (const ending of ["safetensors", "parquet"]) {
   });
 }
 
-test("our safetensors are those of the official writer, but for the order of tensors", (t) => {
+test("our safetensors are those of the official writer, but for the order of tensors", async (t) => {
   const path = join(startDirectory(t), "ours.safetensors");
-  writeRows(path, { dim: 4, width: 1 }, [foreignRows]);
+  await writeRows(path, { dim: 4, width: 1 }, [foreignRows]);
   const [ours, theirs] = [readFileSync(path), foreignFiles["foreign.safetensors"] ?? Buffer.of()];
   const [mine, official] = [ours, theirs].map(tensorsOf);
   t.deepEqual(mine, official);
@@ -193,7 +194,7 @@ test("what is wrong with safetensors is told with its tensor", async (t) => {
 test("what is wrong with Parquet is told", async (t) => {
   await refused(t, "a.parquet", "id,v0\n1,2\n", /Cannot read .* as Parquet: /);
   const path = join(startDirectory(t), "b.parquet");
-  writeRows(path, { dim: 2, width: 0 }, [
+  await writeRows(path, { dim: 2, width: 0 }, [
     { ids: BigInt64Array.of(1n), vectors: Float32Array.of(1, 2), state: undefined },
   ]);
   const text = readFileSync(path).toString("latin1").replaceAll("vector", "victor");
@@ -204,7 +205,7 @@ test("what is wrong with Parquet is told", async (t) => {
 });
 
 test("a name that says no format, and a file that is not there, are refused", async (t) => {
-  t.throws(() => formatOf("a.npy"), { instanceOf: InputUnusableError, message: /\.parquet/ });
+  await t.throwsAsync(formatOf("a.npy"), { instanceOf: InputUnusableError, message: /\.parquet/ });
   for (const ending of endings) {
     const path = join(startDirectory(t), `none.${ending}`);
     const error = await t.throwsAsync(readRows(path), { instanceOf: InputUnusableError });

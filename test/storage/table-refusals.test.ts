@@ -46,7 +46,7 @@ test("what cannot go into a table is refused with its place, and nothing is writ
     t.false(realDisk.exists(out));
   }
   const binary = join(home, "new.safetensors");
-  const { open } = formatOf(binary);
+  const { open } = await formatOf(binary);
   const file = realDisk.open(binary, "write");
   const writer = open(file, { dim, width: 0 }, {}, 2);
   const vectors = new Float32Array(2 * dim).fill(Number.NaN, 2 * dim - 1);

@@ -43,7 +43,7 @@ export async function placeOf(t: ExecutionContext) {
   const server = await startNatsServer(["-c", config]);
   t.teardown(() => server.kill());
   const nkeyOf = (user: string) => ({ nkey: join(directory, "nats", `${user}.nk`) });
-  const bob = { user: "other-bob", pass: "correct-horse" };
+  const bob = { user: "other.bob", pass: "correct-horse" };
   const as = {
     root: nkeyOf("root"),
     host: nkeyOf("host"),

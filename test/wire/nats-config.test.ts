@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { jetstreamManager } from "@nats-io/jetstream";
 import test from "ava";
 import { createInbox } from "nats";
-import { Cluster, connect, Host, type RunEvent } from "../../index.ts";
+import { Cluster, connect, Host, natsConfig, type RunEvent, userKey } from "../../index.ts";
 import { NotPermittedError } from "../../src/access-errors.ts";
 import { InvalidOptionError } from "../../src/errors.ts";
 import { openNatsMirror } from "../../src/wire/nats-mirror.ts";
@@ -259,10 +259,18 @@ test("a tenant reads its own events from JetStream, and nothing of another's", a
   await t.throwsAsync(admin(`${api}.CONSUMER.CREATE.${own}`, consumer));
 });
 
-test("a tenant has as many connections as it may, and nobody comes in unnamed", async (t) => {
+test("a tenant has as many connections and subscriptions as it may, and nobody comes in unnamed", async (t) => {
   const place = await placeOf(t);
   if (place === undefined) return;
-  for (let connections = 0; connections < 3; connections++) await place.dial("ada");
+  for (let connections = 0; connections < 2; connections++) await place.dial("ada");
+  const { transport, complaints } = await place.dial("ada");
+  for (let runs = 0; runs < 1025; runs++) {
+    transport.subscribe(`osiris.c1.runs.acme.r${runs}.events`, () => {});
+  }
+  await transport.flush();
+  await transport.flush();
+  t.is(complaints.length, 1);
+  t.regex(complaints[0] ?? "", /maximum subscriptions exceeded/);
   await t.throwsAsync(place.dial("board"));
   await place.dial("bob");
   const servers = place.url;
@@ -282,6 +290,7 @@ test("written again, users keep their secrets, which only their owner may read",
   interface Report {
     readonly file: string;
     readonly secrets: readonly { user: string; tenant?: string; file: string }[];
+    readonly logins: readonly object[];
     readonly notice?: string;
   }
   const report = async (more: readonly string[]) => {
@@ -307,6 +316,7 @@ test("written again, users keep their secrets, which only their owner may read",
     ["acme", "ada"],
     ["acme", "board"],
   ]);
+  t.deepEqual(second.logins, [{ tenant: "other", user: "bob", login: "other.bob" }]);
   if (hasNatsServer()) t.deepEqual(await checkNatsConfig(join(directory, second.file)), 0);
 
   writeFileSync(join(directory, "nats", "root.nk"), "nothing\n");
@@ -331,4 +341,31 @@ test("a file of tenants that is none is refused with all that is wrong", (t) => 
   t.throws(() => tenantsOf({ OSIRIS: { users: {} } }), { message: /named otherwise than OSIRIS/ });
   const both = { pass: "correct-horse", nkey: `U${"A".repeat(55)}` };
   t.throws(() => tenantsOf({ a: { users: { b: both } } }), { message: /left out where .* `pass`/ });
+  // What a nats-server would refuse as a whole, once it is started.
+  const unusable = [{ pass: "correct\u0007horse" }, { nkey: `U${"A".repeat(55)}` }];
+  for (const user of unusable) {
+    t.throws(() => tenantsOf({ a: { users: { b: user } } }), { instanceOf: InvalidOptionError });
+  }
+  const { publicKey: nkey } = userKey();
+  const twice = { a: { users: { b: { nkey } } }, c: { users: { d: { nkey } } } };
+  t.throws(() => tenantsOf(twice), {
+    message: /^Expected `tenants\.c\.users\.d\.nkey` to be the key/,
+  });
+  t.throws(() => natsConfig({ cluster: "*", listen: "", tenants: {}, keyOf: () => "" }), {
+    instanceOf: InvalidOptionError,
+  });
+});
+
+test("names of tenants and users that would run into each other do not", async (t) => {
+  const pass = "correct-horse";
+  const tenants = tenantsOf({
+    "a-b": { users: { c: { pass } } },
+    a: { users: { "b-c": { pass } } },
+  });
+  const directory = directoryOf(t);
+  const file = join(directory, "nats.conf");
+  const keyOf = () => userKey().publicKey;
+  writeFileSync(file, natsConfig({ cluster: "c1", listen: "127.0.0.1:-1", tenants, keyOf }));
+  if (hasNatsServer()) t.is(await checkNatsConfig(file), 0);
+  else t.pass();
 });

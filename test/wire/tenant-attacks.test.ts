@@ -40,7 +40,7 @@ test("no answer is a command, no header a fault, and who floods is alone with it
 
   // Headers that are none are counted as what is no message, and are no failure of the transport.
   using raw = await startRawClient(Number(new URL(nats).port));
-  const login = { ...{ user: "other-bob", pass: "correct-horse" }, headers: true, verbose: false };
+  const login = { ...{ user: "other.bob", pass: "correct-horse" }, headers: true, verbose: false };
   raw.send(`CONNECT ${JSON.stringify(login)}`, "SUB _INBOX.raw 1");
   const head = "NATS/1.0\r\nno name: x\r\n\r\n";
   for (let sent = 0; sent < 3; sent++) {

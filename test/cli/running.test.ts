@@ -255,6 +255,8 @@ test.serial(
     await events.line((line) => line.includes('"run.resumed"'));
     const logs = await runCli(["logs", run, ...at, "--json"], directory);
     t.true(logs.stdout.includes(run), logs.stderr);
+    events.kill("SIGINT");
+    t.is((await events.ended).code, 130, "it ends by itself, and leaves the terminal as it was");
     cluster.kill("SIGINT");
     const { code, stdout } = await cluster.ended;
     t.is(code, 0, stdout);

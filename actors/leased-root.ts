@@ -35,7 +35,7 @@ export interface LeasedRootOptions extends Omit<RootOptions, "registry" | "mirro
   /** Where the lease is kept, where that is not in files of the directory. */
   readonly register?: Register | undefined;
   readonly leaseMs: number;
-  /** Whether no other root may answer, as only those under one lease may stand by for each other. */
+  /** Whether no other root may answer: only those under one lease stand by for each other. */
   readonly isAlone?: boolean;
   /** Where copies of its runs go; undefined: nowhere. */
   readonly mirror?: MirrorLink | undefined;

@@ -196,7 +196,7 @@ test.serial("runs that are over are listed, as many as are asked for or remember
   t.deepEqual(await listed("--last", "1"), runs.slice(2));
   const told = async (...args: string[]) =>
     (await runCli([...args, runs[2] ?? "", ...at], directory)).stdout;
-  t.regex(await told("events"), /^Queued: job\n[^]*\nfinished at step \d+, model sha256:\w+\n$/);
+  t.regex(await told("events"), /^Queued: job\n[\s\S]*\nfinished at step \d+, model sha256:\w+\n$/);
   t.is(await told("cancel"), `Run ${runs[2]} is over already: finished.\n`);
   t.deepEqual(await listed("--last", "9"), runs.slice(1));
   const forgotten = await runCli(["status", runs[0] ?? "", ...at], directory);

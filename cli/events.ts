@@ -10,7 +10,9 @@ import {
   withClient,
   withCommon,
 } from "./arguments.ts";
+import { exitCodes } from "./failure.ts";
 import { count } from "./format.ts";
+import { onInterrupt } from "./interrupt.ts";
 import { openView } from "./run-view.ts";
 
 interface EventsOptions extends CommonOptions, ConnectionArguments {
@@ -31,6 +33,10 @@ export function addEvents(program: Command): void {
       await using client = await connect(connectionOf(options));
       const run = client.run(name);
       const view = openView({ json: options.json === true });
+      using _interrupt = onInterrupt(() => {
+        view.close(); // A bar has told the terminal to wrap no lines.
+        process.exit(exitCodes.cancelled);
+      });
       try {
         const events = options.follow === true ? run.events(options) : run.past(options);
         for await (const event of events) {

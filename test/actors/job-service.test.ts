@@ -83,6 +83,18 @@ test("a bad job gets all that is wrong with it at once", async (t) => {
   await client.close();
 });
 
+test("a second root of a cluster is refused, whatever it keeps its queue in", async (t) => {
+  await using cluster = await Cluster.start({ devices: 1 });
+  const at = { nats: cluster.url, token: cluster.token ?? "", devices: 1 };
+  await t.throwsAsync(Cluster.start(at), { code: "CLUSTER_SERVED" });
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  await using second = await Cluster.start({ ...at, state: { directory } });
+  await t.throwsAsync(second.lost, { code: "CLUSTER_SERVED" });
+  await using other = await Cluster.start({ ...at, name: "c2" });
+  await t.notThrowsAsync(other.list());
+});
+
 test("the schemas of a job and of the requests are published", async (t) => {
   await using cluster = await Cluster.start({ devices: 1 });
   const client = await clientOf(cluster);

@@ -5,6 +5,7 @@ import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
+import { connect as connectNats } from "nats";
 import { lastJson, runCli, startCli, startNode } from "../helpers/cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 
@@ -207,21 +208,33 @@ test.serial(
   async (t) => {
     const directory = directoryOf(t);
     writeJob(directory, "long", 400_000);
-    const up = async () => {
-      const args = ["up", "--port", "0", "--state", "state", "--json"];
+    const up = async (port = "0") => {
+      const args = ["up", "--port", port, "--state", "state", "--json"];
       const cluster = startCli(args, directory);
       t.teardown(() => cluster.kill("SIGKILL"));
-      const { url } = JSON.parse(await cluster.line((line) => line.includes('"up"'))) as Up;
+      const { url, tokenFile } = JSON.parse(
+        await cluster.line((line) => line.includes('"up"')),
+      ) as Up;
       await cluster.line((line) => line.includes('"leading"'));
-      return { cluster, at: ["--nats", url] };
+      return { cluster, url, tokenFile, at: ["--nats", url] };
     };
     const before = await up();
+    const token = readFileSync(before.tokenFile, "utf8").trim();
+    const client = await connectNats({ servers: before.url, token, maxReconnectAttempts: -1 });
+    t.teardown(() => client.close());
     const submit = ["submit", "long.json", "--key", "k", "--priority", "3", "--json"];
     const { run } = lastJson<{ run: string }>(await runCli([...submit, ...before.at], directory));
     before.cluster.kill("SIGKILL");
     await before.cluster.ended;
 
-    const { cluster, at } = await up();
+    const { cluster, at } = await up(new URL(before.url).port);
+    for (let isBack = false; !isBack; ) {
+      const answer = client.request("osiris.c1.jobs.list", "", { timeout: 500 });
+      isBack = await answer.then(
+        () => true,
+        () => false,
+      );
+    }
     const again = await runCli([...submit, ...at], directory);
     t.is(lastJson<{ run: string }>(again).run, run, "the same key is the same run");
     const events = startCli(["events", run, "-f", ...at, "--json"], directory);
@@ -242,6 +255,8 @@ test.serial(
     await events.line((line) => line.includes('"run.resumed"'));
     const logs = await runCli(["logs", run, ...at, "--json"], directory);
     t.true(logs.stdout.includes(run), logs.stderr);
+    events.kill("SIGINT");
+    t.is((await events.ended).code, 130, "it ends by itself, and leaves the terminal as it was");
     cluster.kill("SIGINT");
     const { code, stdout } = await cluster.ended;
     t.is(code, 0, stdout);

@@ -176,6 +176,19 @@ test.serial(
   },
 );
 
+test.serial("a cluster that ends waits for no run whose data is still being made", async (t) => {
+  const directory = directoryOf(t);
+  writeJob(directory, "made", 2_000_000);
+  const { cluster, at } = await startUp(t, directory, ["--state", "state"]);
+  const following = startCli(["submit", "made.json", ...at, "--follow", "--json"], directory);
+  t.teardown(() => following.kill("SIGKILL"));
+  await following.line((line) => line.includes('"run.preparing"'));
+  cluster.kill("SIGINT");
+  const { code, stderr } = await cluster.ended;
+  t.is(code, 0, stderr);
+  t.notRegex(stderr, /Saving/);
+});
+
 test.serial("runs that are over are listed, as many as are asked for or remembered", async (t) => {
   const directory = directoryOf(t);
   const { at } = await startUp(t, directory, ["--finished", "1"]);

@@ -256,7 +256,7 @@ test.serial(
     t.like(lastJson(saved), { report: "checkpoint.now", run }, saved.stderr);
     t.is((await runCli(["pause", run, ...at], directory)).code, 0);
     await events.line((line) => line.includes('"run.paused"'));
-    const listed = await runCli(["ls", ...at], directory);
+    const listed = await runCli(["ls", "--nats", new URL(before.url).host], directory);
     t.regex(listed.stdout, /RUN +STATUS +PRIORITY +STEP +DONE +TENANT +NAME/);
     t.regex(listed.stdout, new RegExp(`${run} +paused +3 `));
     const told = await runCli(["status", run, ...at], directory);

@@ -1,7 +1,7 @@
 // osiris up: a cluster that takes jobs over NATS, until Ctrl-C.
 
 import { type Command, Option } from "commander";
-import { Cluster, type HostRecord, InvalidOptionError, type RunLine } from "../index.ts";
+import { addressOf, Cluster, type HostRecord, InvalidOptionError, type RunLine } from "../index.ts";
 import {
   bytesFrom,
   type CommonOptions,
@@ -118,7 +118,9 @@ async function up(options: UpOptions): Promise<void> {
     ...observingOf(options, usualLevel()),
   });
   const brokerPid = broker?.pid;
-  tellUp({ url, tokenFile: kept?.path, name, devices, brokerPid, json: options.json === true });
+  const address = addressOf([url]);
+  const json = options.json === true;
+  tellUp({ url: address, tokenFile: kept?.path, name, devices, brokerPid, json });
   if (cluster.notice !== undefined) say(cluster.notice);
   if (broker !== null && Object.keys(tenants).length > 0) say(tokenIsAll);
   if (lease !== undefined || state !== undefined)

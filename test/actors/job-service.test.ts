@@ -136,6 +136,8 @@ test("a tenant sees and touches its own runs and no others", async (t) => {
   t.like(page, { runs: [{ run: mine.run }], next: mine.run });
   const rest = await house.request("list", { most: 1, after: page.next });
   t.deepEqual([rest.runs.map(({ run }) => run), rest.next], [[theirs.run], undefined]);
+  const guessed = await acme.request("list", { after: theirs.run });
+  t.is(guessed.runs[0]?.run, mine.run, "whether another has that run is not told");
   t.is((await house.run(theirs.run).status()).tenant, "other");
 
   const foreign = acme.run(theirs.run);

@@ -10,6 +10,7 @@ import {
   withCommon,
 } from "./arguments.ts";
 import { treeLines } from "./cluster-view.ts";
+import { count } from "./format.ts";
 import { incidentLines } from "./incidents.ts";
 import { tellRuns } from "./ls.ts";
 import { reportOf } from "./report.ts";
@@ -46,8 +47,11 @@ function tellOne(summary: RunSummary, json: boolean): void {
     console.log(JSON.stringify({ report: "status", ...summary }));
     return;
   }
-  const { run, name, status, result, error, incidents } = summary;
-  console.log(`Run ${run} (${name}): ${status}${error === undefined ? "" : `: ${error.message}`}`);
+  const { run, name, status, step, steps, result, error, incidents } = summary;
+  const isUnderWay = result === undefined && step !== undefined && steps !== undefined;
+  const way = isUnderWay ? `, step ${count(step)} of ${count(steps)}` : "";
+  const why = error === undefined ? "" : `: ${error.message}`;
+  console.log(`Run ${run} (${name}): ${status}${way}${why}`);
   for (const line of incidents.flatMap(incidentLines)) console.log(line);
   if (result !== undefined) for (const line of reportOf(result)) console.log(line);
 }

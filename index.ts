@@ -201,8 +201,9 @@ export type { DeadlineLine } from "./src/deadlines.ts";
 
 // What the command line is made of, besides ----
 export { type NatsConfigOptions, natsConfig } from "./src/wire/nats-config.ts";
-export { type Tenants, tenantsOf } from "./src/wire/tenants.ts";
+export { loginOf, type Tenants, tenantsOf } from "./src/wire/tenants.ts";
 export { userKey } from "./src/wire/credentials.ts";
+export { addressOf } from "./src/wire/server-address.ts";
 export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";
 export { buildNative } from "./src/kernels/build-native.ts";
 export { packageVersion } from "./actors/version.ts";

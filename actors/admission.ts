@@ -8,7 +8,6 @@ import {
 } from "../src/access-errors.ts";
 import type { Clock } from "../src/clock.ts";
 import { checkOptions } from "../src/options.ts";
-import { headerOf } from "../src/wire/headers.ts";
 import { tenantOf } from "../src/wire/subjects.ts";
 import {
   type RequestLimits,
@@ -18,8 +17,11 @@ import {
 } from "../src/wire/tenants.ts";
 import type { Frame } from "../src/wire/transport.ts";
 
-/** A nats-server writes here whose account asks, where the request comes from another one. */
-const askedBy = "nats-request-info";
+/**
+ * A nats-server writes here whose account asks, where the request comes from another one: behind
+ * all that the client wrote, and in these letters.
+ */
+const askedBy = "Nats-Request-Info";
 
 /**
  * Who asks, by the subject; undefined: whoever runs the cluster. Where there is a list of tenants,
@@ -35,11 +37,18 @@ export function tenantAsking(
   if (tenant !== undefined && names.length > 0 && !names.includes(tenant)) {
     throw new TenantRefusedError(tenant, "it is none of this cluster's");
   }
-  const account = accountIn(headerOf(headers, askedBy));
+  if (isForged(headers)) throw new TenantRefusedError(tenant, "its headers say who asks");
+  const account = accountIn(headers[askedBy]);
   if (account !== undefined && account !== tenant && names.includes(account)) {
     throw new TenantRefusedError(tenant, `the server says that it is \`${account}\` who asks`);
   }
   return tenant;
+}
+
+/** A client writes that name in other letters, or leaves a line open that swallows the server's. */
+function isForged(headers: Frame["headers"]): boolean {
+  const others = Object.entries(headers).filter(([name]) => name !== askedBy);
+  return others.some((header) => header.join().toLowerCase().includes(askedBy.toLowerCase()));
 }
 
 function accountIn(info: string | undefined): string | undefined {

@@ -23,7 +23,7 @@ import {
   type RunLine,
   type RunSummary,
 } from "./job-verbs.ts";
-import type { RunEvent, RunResult } from "./run-events.ts";
+import type { RunEvent, RunResult, RunStatus } from "./run-events.ts";
 import { checkpointDeadlines } from "./serve-jobs.ts";
 import { StreamedEvents } from "./streamed-events.ts";
 
@@ -187,15 +187,19 @@ export class Run {
 
   /**
    * Has it let go of its devices after the current step, with a checkpoint, until it is resumed.
-   * Resolves when the cluster has taken it; run.paused tells when it is done. @throws RemoteError
+   * Resolves when the cluster has taken it, to how the run is then; run.paused tells when it is
+   * done. @throws RemoteError
    */
-  async pause(): Promise<void> {
-    await this.#client.request("pause", { run: this.run });
+  async pause(): Promise<RunStatus> {
+    return (await this.#client.request("pause", { run: this.run })).status;
   }
 
-  /** Has it go on, with the same bits, when it is its turn again. @throws RemoteError */
-  async resume(): Promise<void> {
-    await this.#client.request("resume", { run: this.run });
+  /**
+   * Has it go on, with the same bits, when it is its turn again; resolves as `pause` does.
+   * @throws RemoteError
+   */
+  async resume(): Promise<RunStatus> {
+    return (await this.#client.request("resume", { run: this.run })).status;
   }
 
   /**
@@ -210,9 +214,12 @@ export class Run {
     return { step, digest };
   }
 
-  /** Stops it after the current step, with a checkpoint from which it can go on. */
-  async cancel(): Promise<void> {
-    await this.#client.request("cancel", { run: this.run });
+  /**
+   * Stops it after the current step, with a checkpoint from which it can go on; resolves as `pause`
+   * does. One that is over stays as it is.
+   */
+  async cancel(): Promise<RunStatus> {
+    return (await this.#client.request("cancel", { run: this.run })).status;
   }
 
   /**

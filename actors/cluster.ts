@@ -35,6 +35,7 @@ import { type HostRecord, Membership } from "./membership.ts";
 import { jetstreamOptions, type MirrorLink, openMirrorLink } from "./mirror-link.ts";
 import { openNetwork, type World } from "./network.ts";
 import { type Observer, observing, openObserver, tracingOptions } from "./observer.ts";
+import { refuseSecondRoot } from "./other-root.ts";
 import type { LogOptions } from "./process-log.ts";
 import { keptNowhere, Registry, usualFinishedMax } from "./registry.ts";
 import { intensity, Root } from "./root.ts";
@@ -130,7 +131,8 @@ export class Cluster implements AsyncDisposable {
   readonly leading: Promise<void>;
   /**
    * Rejects where this process led and does so no more: with LeadershipLostError where another one
-   * does, with StoreFailedError or the disk's own where it could not take up the runs.
+   * does, ClusterServedError, or StoreFailedError or the disk's own where it could not take up the
+   * runs.
    */
   readonly lost: Promise<never>;
   readonly #root: Root | LeasedRoot;
@@ -210,8 +212,9 @@ export class Cluster implements AsyncDisposable {
       // RocksDB lets one process in, and a standby must pass one that only stands still.
       const journal = lease === undefined ? (state?.store ?? "auto") : "file";
       const { directory, ms: leaseMs } = lease ?? { directory: state?.directory ?? "", ms: 2500 };
+      const isAlone = lease === undefined && options.nats !== undefined;
       const forLease = { directory, register, leaseMs, journal, prefix, publish, finishedMax };
-      const told = { onStandby, onLeading, onLost, mirror: link };
+      const told = { onStandby, onLeading, onLost, mirror: link, isAlone };
       this.#root = new LeasedRoot({ ...common, ...forLease, ...told });
     }
     if (broker !== undefined) this.#watchBroker(broker, options);
@@ -220,7 +223,7 @@ export class Cluster implements AsyncDisposable {
   /**
    * Brings a cluster up: the embedded broker, or a connection to `nats`, and the actors.
    * @throws InvalidOptionError, TransportLostError where the broker cannot be reached,
-   * InputUnusableError where the lease cannot be kept
+   * InputUnusableError where the lease cannot be kept, ClusterServedError where it has a root
    */
   static async start(given: ClusterOptions = {}): Promise<Cluster> {
     const {
@@ -254,7 +257,8 @@ export class Cluster implements AsyncDisposable {
         tracedEvery: observer.tracedEvery,
         onError: (offender, error) => tell(observer.incident, offender, error),
       });
-      const { lease } = options;
+      const { lease, state, nats } = options;
+      if (nats !== undefined && !lease && !state) await refuseSecondRoot(network);
       const forLease = lease && { directory: lease.directory, leaseMs: lease.ms };
       const register = forLease && (await openLeaseRegister(network, forLease));
       const link =

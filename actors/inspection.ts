@@ -10,7 +10,7 @@ import type { AnyActorRef } from "xstate";
 import { FrameCorruptError, recordError } from "../src/errors.ts";
 import type { StepTimes } from "../src/training/step-meter.ts";
 import { contentTypeOf, encodeBody } from "../src/wire/body.ts";
-import { inspectSubject, isSubject } from "../src/wire/subjects.ts";
+import { inspectSubject, isInbox } from "../src/wire/subjects.ts";
 import type { Subscription } from "../src/wire/transport.ts";
 import { ask, clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
@@ -166,7 +166,7 @@ function answer(network: Network, part: string, report: () => Promise<unknown>):
   const { transport, cluster } = network;
   return transport.subscribe(inspectSubject(cluster, part), (frame) => {
     const { reply } = frame;
-    if (reply === undefined || !isSubject(reply)) {
+    if (reply === undefined || !isInbox(reply)) {
       const error = new FrameCorruptError(frame.subject, "there is no subject to answer on");
       return network.onCorrupt(error);
     }

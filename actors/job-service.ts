@@ -14,7 +14,8 @@
 // Whoever looks for services finds it, as `osiris-<cluster>` (service-discovery.ts).
 //
 // Invariants
-//   S1. Every request is answered, whatever is in it.
+//   S1. Every request is answered, whatever is in it; those of a tenant that floods by the broker,
+//       which says that nobody listens (doors.ts).
 //   S2. It holds nothing: runs are in the registry. It may die at any time.
 //   S3. What is asked for is kept (registry.kept) before it is answered.
 
@@ -22,10 +23,11 @@ import { hostname } from "node:os";
 import { fromCallback, setup } from "xstate";
 import { FrameCorruptError } from "../src/errors.ts";
 import { decodeBody } from "../src/wire/body.ts";
-import { isSubject, jobsSubject, tenantsPattern } from "../src/wire/subjects.ts";
+import { isInbox, jobsSubject, tenantsPattern } from "../src/wire/subjects.ts";
 import type { Frame } from "../src/wire/transport.ts";
 import { type Admission, openAdmission, tenantAsking } from "./admission.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
+import { openDoors } from "./doors.ts";
 import { downWithChildren } from "./down-with-children.ts";
 import { type JobVerb, jobVerbs, schemaVersion } from "./job-verbs.ts";
 import { listening } from "./listening.ts";
@@ -47,7 +49,7 @@ const serving = fromCallback<{ type: string }, JobServiceInput>(({ input }) => {
   const discovery = openDiscovery(input.network, identityOf(cluster), endpoints);
   const answer = (verb: JobVerb) => async (frame: Frame) => {
     const { reply } = frame;
-    if (reply === undefined || !isSubject(reply)) {
+    if (reply === undefined || !isInbox(reply)) {
       const error = new FrameCorruptError(frame.subject, "there is no subject to answer on");
       return input.network.onCorrupt(error);
     }
@@ -58,14 +60,29 @@ const serving = fromCallback<{ type: string }, JobServiceInput>(({ input }) => {
     );
     publishAnswer(transport, { ...frame, reply }, given);
   };
-  const subscriptions = endpoints.flatMap(({ name: verb, subject }) =>
-    [subject, tenantsPattern(cluster, verb)].map((asked) =>
+  const { tenants } = input.access;
+  const isListed = Object.keys(tenants).length > 0;
+  const house = endpoints.flatMap(({ name: verb, subject }) => {
+    const anybody = isListed ? [] : [tenantsPattern(cluster, verb)];
+    return [subject, ...anybody].map((asked) =>
       transport.subscribe(asked, answer(verb), { queue }),
-    ),
+    );
+  });
+  const doors = openDoors(input.network, tenants, (tenant, arrived) =>
+    jobVerbs.map((verb) => {
+      const serveOne = answer(verb);
+      const receive = (frame: Frame) => {
+        arrived();
+        void serveOne(frame);
+      };
+      const options = { queue, onCorrupt: arrived };
+      return transport.subscribe(jobsSubject(cluster, verb, tenant), receive, options);
+    }),
   );
   return () => {
     discovery.close();
-    for (const subscription of subscriptions) subscription.unsubscribe();
+    doors.close();
+    for (const subscription of house) subscription.unsubscribe();
   };
 });
 
@@ -115,7 +132,8 @@ async function answerOf(
   try {
     const tenant = tenantAsking(frame, input.access.tenants);
     admission.admit(tenant, frame.payload.length);
-    return { body: await serve(input, verb, decodeBody(frame) ?? {}, tenant) };
+    const body = frame.payload.length === 0 ? {} : (decodeBody(frame) ?? {});
+    return { body: await serve(input, verb, body, tenant) };
   } catch (error) {
     return refusalAnswer(error);
   }

@@ -21,6 +21,7 @@ import { gated } from "./gate.ts";
 import { Leadership } from "./leadership.ts";
 import { lostQueue } from "./lost-queue.ts";
 import type { MirrorLink } from "./mirror-link.ts";
+import { refuseSecondRoot } from "./other-root.ts";
 import { Registry } from "./registry.ts";
 import { Root, type RootOptions } from "./root.ts";
 import type { RunEvent } from "./run-events.ts";
@@ -34,6 +35,8 @@ export interface LeasedRootOptions extends Omit<RootOptions, "registry" | "mirro
   /** Where the lease is kept, where that is not in files of the directory. */
   readonly register?: Register | undefined;
   readonly leaseMs: number;
+  /** Whether no other root may answer: only those under one lease stand by for each other. */
+  readonly isAlone?: boolean;
   /** Where copies of its runs go; undefined: nowhere. */
   readonly mirror?: MirrorLink | undefined;
   /** Runs remembered after they are over. @default the registry's */
@@ -46,7 +49,7 @@ export interface LeasedRootOptions extends Omit<RootOptions, "registry" | "mirro
   readonly publish: (network: RootOptions["network"], ...told: Parameters<PublishEvent>) => void;
   readonly onStandby: (leader: string) => void;
   readonly onLeading: () => void;
-  /** LeadershipLostError, or what the disk refused when it began to lead. */
+  /** LeadershipLostError, ClusterServedError, or what the disk refused when it began to lead. */
   readonly onLost: (error: unknown) => void;
 }
 
@@ -116,6 +119,7 @@ export class LeasedRoot {
       () => leadership.isHeld,
       () => this.#withheld++,
     );
+    if (options.isAlone === true) await refuseSecondRoot(options.network);
     const assertLeading = () => leadership.confirm();
     const network = { ...options.network, transport, assertLeading };
     const { disk } = network;

@@ -7,20 +7,17 @@
 //       taken up once.
 //   Z3. A run that had made a checkpoint goes on from it or is left alone: it does not begin anew.
 
-import { RequestFailedError, TrainingError } from "../src/errors.ts";
-import { encodeBody } from "../src/wire/body.ts";
+import { TrainingError } from "../src/errors.ts";
 import type { NatsMirror } from "../src/wire/nats-mirror.ts";
-import { jobsSubject, streamSubject } from "../src/wire/subjects.ts";
+import { streamSubject } from "../src/wire/subjects.ts";
 import { listCheckpoints } from "../storage/list-checkpoints.ts";
 import type { JournalEntry } from "../storage/run-journal.ts";
 import { isOverAt } from "./job-verbs.ts";
 import type { Network } from "./mailbox.ts";
 import type { MirrorLink } from "./mirror-link.ts";
+import { isServed } from "./other-root.ts";
 import { decodeEntry, type QueueEntry } from "./queue-entry.ts";
 import type { RunEvent } from "./run-events.ts";
-
-/** Longest that another root of the cluster may take to answer. */
-const answerMs = 1000;
 
 /**
  * What a journal would have of the runs that were waiting or running, in their order. Told in the
@@ -60,18 +57,6 @@ export async function lostQueue(
     const message = `The mirror of the queue cannot be read; this root begins without: ${reason}`;
     network.log.write("warn", message, { actor: "mirror:0" });
     return [];
-  }
-}
-
-async function isServed({ transport, cluster }: Network): Promise<boolean> {
-  const { payload, headers } = encodeBody({}, "application/json");
-  try {
-    const subject = jobsSubject(cluster, "list");
-    await transport.request(subject, payload, { headers, deadlineMs: answerMs });
-    return true;
-  } catch (error) {
-    if (error instanceof RequestFailedError) return false;
-    throw error;
   }
 }
 

@@ -26,15 +26,16 @@ export class Registry {
   /** Those that are not over. */
   readonly open = new OpenRuns();
   readonly #records = new Map<string, RunRecord>();
-  /** Those that are, the one that was over first in front. */
-  readonly #over = new Set<RunRecord>();
+  /** Those that are, of each tenant, the one that was over first in front. */
+  readonly #over = new Map<string | undefined, Set<RunRecord>>();
   readonly #runOfKey = new Map<string, string>();
   readonly #listeners = new Set<() => void>();
   readonly #publish: PublishEvent;
   readonly #keeper: RunKeeper;
   readonly #prefix: string;
   readonly #finishedMax: number;
-  #nextRun = 1;
+  /** How many runs each tenant had: a number tells nobody of the others' runs. */
+  readonly #added = new Map<string | undefined, number>();
   #isTelling = false;
 
   /**
@@ -55,7 +56,9 @@ export class Registry {
 
   /** The run of a job, which waits for its turn. */
   add(job: JobSpec, { key, tenant }: Submitter = {}): RunRecord {
-    const run = `${this.#prefix}${this.#nextRun++}`;
+    const number = (this.#added.get(tenant) ?? 0) + 1;
+    this.#added.set(tenant, number);
+    const run = `${this.#prefix}${tenant === undefined ? "" : `${tenant}-`}${number}`;
     this.#keeper.keep({ kind: "run", run, job, key, tenant });
     const record = this.#remember({ run, job, tenant, key });
     record.append(0, { type: "run.queued", name: job.name });
@@ -121,7 +124,7 @@ export class Registry {
   #remember(of: RunIdentity): RunRecord {
     const record = new RunRecord(of, this.#publish, this.#keeper, (changed, before) => {
       this.open.changed(changed, before);
-      if (changed.isOver) this.#over.add(changed);
+      if (changed.isOver) this.#overOf(changed.tenant).add(changed);
     });
     this.#records.set(of.run, record);
     this.open.add(record);
@@ -159,15 +162,25 @@ export class Registry {
     });
   }
 
+  /** Of whoever has most: nobody's runs make another's be forgotten. */
   #forget(): void {
-    for (const record of this.#over) {
-      if (this.#over.size <= this.#finishedMax) return;
+    const count = () => [...this.#over.values()].reduce((sum, { size }) => sum + size, 0);
+    for (let there = count(); there > this.#finishedMax; there--) {
+      const most = [...this.#over.values()].reduce((a, b) => (b.size > a.size ? b : a));
+      const [record] = most;
+      if (record === undefined) return;
       const { run, key, tenant } = record;
-      this.#over.delete(record);
+      most.delete(record);
       this.#records.delete(run);
       if (key !== undefined) this.#runOfKey.delete(ownKey(key, tenant));
       this.#keeper.forget(run);
     }
+  }
+
+  #overOf(tenant: string | undefined): Set<RunRecord> {
+    const known = this.#over.get(tenant) ?? new Set<RunRecord>();
+    this.#over.set(tenant, known);
+    return known;
   }
 }
 

@@ -209,6 +209,9 @@ export class RunRecord {
     if (this.#events.length > eventsMax) this.#events.shift();
     this.#noteIncidents(event);
     switch (event.type) {
+      case "run.started":
+        this.progress = { step: event.fromStep, steps: event.steps };
+        return;
       case "run.progress":
         this.progress = { step: event.step, steps: event.steps };
         return;
@@ -224,6 +227,7 @@ export class RunRecord {
         return;
       case "run.finished":
         this.result = event.result;
+        this.#noteLast(event.result.step);
         this.status = event.result.status === "cancelled" ? "cancelled" : "finished";
         return;
       case "run.failed":
@@ -232,6 +236,12 @@ export class RunRecord {
         return;
       default:
     }
+  }
+
+  /** One that was over before it was asked for again has told of no step. */
+  #noteLast(step: number): void {
+    const steps = this.progress?.steps ?? this.#schedule?.steps;
+    if (steps !== undefined) this.progress = { step, steps };
   }
 
   #noteIncidents(event: RunEvent): void {

@@ -54,13 +54,14 @@ const serving: Serving = {
   submit,
   list: ({ input: { registry }, tenant }, { after, most }) => {
     const runs: RunLine[] = [];
-    let isAfter = after === undefined || registry.get(after) === undefined;
+    const before = after === undefined ? undefined : registry.get(after);
+    let isAfter = before === undefined || !isSeenBy(before, tenant);
     for (const record of registry.values()) {
       if (isAfter && isSeenBy(record, tenant)) {
         if (runs.length === most) return { runs, next: runs.at(-1)?.run };
         runs.push(lineOf(record));
       }
-      isAfter ||= record.run === after;
+      isAfter ||= record === before;
     }
     return { runs };
   },

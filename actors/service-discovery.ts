@@ -8,7 +8,7 @@
 import type { Clock } from "../src/clock.ts";
 import { FrameCorruptError } from "../src/errors.ts";
 import { encodeBody } from "../src/wire/body.ts";
-import { isSubject } from "../src/wire/subjects.ts";
+import { isInbox } from "../src/wire/subjects.ts";
 import type { Frame, Subscription, Transport } from "../src/wire/transport.ts";
 
 /** What a service says of itself. */
@@ -85,7 +85,7 @@ export function openDiscovery(
   };
   const answer = (verb: Verb) => {
     return ({ subject, reply }: Frame) => {
-      if (reply === undefined || !isSubject(reply)) {
+      if (reply === undefined || !isInbox(reply)) {
         throw new FrameCorruptError(subject, "there is no subject to answer on");
       }
       const { payload, headers } = encodeBody(bodyOf(verb), "application/json");

@@ -9,10 +9,11 @@ export function addCancel(program: Command): void {
     name: "cancel",
     description:
       "stop a run after its current step, with a checkpoint; submitted again, it goes on",
-    async ask(run) {
-      await run.cancel();
-      return {};
+    ask: async (run) => ({ status: await run.cancel() }),
+    tell: (run, { status }) => {
+      if (status === "running") return `Run ${run} stops after its current step.`;
+      const isOver = status === "finished" || status === "failed";
+      return isOver ? `Run ${run} is over already: ${status}.` : `Run ${run} is cancelled.`;
     },
-    tell: (run) => `Run ${run} stops after its current step.`,
   });
 }

@@ -1,7 +1,7 @@
 // osiris events RUN: what happened to a run, from any number on, as JSON.
 
 import type { Command } from "commander";
-import { connect } from "../index.ts";
+import { connect, type RunEvent } from "../index.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,
@@ -10,6 +10,9 @@ import {
   withClient,
   withCommon,
 } from "./arguments.ts";
+import { exitCodes } from "./failure.ts";
+import { count } from "./format.ts";
+import { onInterrupt } from "./interrupt.ts";
 import { openView } from "./run-view.ts";
 
 interface EventsOptions extends CommonOptions, ConnectionArguments {
@@ -30,12 +33,36 @@ export function addEvents(program: Command): void {
       await using client = await connect(connectionOf(options));
       const run = client.run(name);
       const view = openView({ json: options.json === true });
+      using _interrupt = onInterrupt(() => {
+        view.close(); // A bar has told the terminal to wrap no lines.
+        process.exit(exitCodes.cancelled);
+      });
       try {
         const events = options.follow === true ? run.events(options) : run.past(options);
-        for await (const event of events) view.show(event);
+        for await (const event of events) {
+          view.show(event);
+          const bound = options.json === true ? undefined : boundOf(event);
+          if (bound !== undefined) view.say(bound);
+        }
       } finally {
         view.close();
       }
     },
   );
+}
+
+/** How a run begins and ends, which who follows a submission is told otherwise. */
+function boundOf(event: RunEvent): string | undefined {
+  switch (event.type) {
+    case "run.queued":
+      return `Queued: ${event.name}`;
+    case "run.finished": {
+      const { status, step, digest } = event.result;
+      return `${status} at step ${count(step)}, model ${digest}`;
+    }
+    case "run.failed":
+      return `${event.error.code}: ${event.error.message}`;
+    default:
+      return undefined;
+  }
 }

@@ -14,6 +14,7 @@ const wrongCodes = new Set([
   "CHECKPOINT_FOREIGN",
   "KEY_TAKEN",
   "RUN_STATE",
+  "CLUSTER_SERVED",
   "NOT_REPLAYABLE",
 ]);
 

@@ -1,7 +1,7 @@
 // osiris host: a process that joins a cluster and gives it its devices, until Ctrl-C.
 
 import type { Command } from "commander";
-import { Host, kernelNotice } from "../index.ts";
+import { addressOf, Host, kernelNotice } from "../index.ts";
 import {
   type CommonOptions,
   type ConnectionArguments,
@@ -44,7 +44,7 @@ async function host(options: HostArguments): Promise<void> {
     else if (index === undefined) say(`Cluster ${cluster} is gone; waiting for it ...`);
     else say(`Joined cluster ${cluster} as host:${index}: ${plural(devices, "device")}`);
   };
-  if (!json) say(`Joining cluster ${cluster} at ${nats} ... Ctrl-C leaves it.`);
+  if (!json) say(`Joining cluster ${cluster} at ${addressOf([nats])} ... Ctrl-C leaves it.`);
   await using joined = await Host.join({
     ...connectionOf(options),
     devices,

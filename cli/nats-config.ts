@@ -7,6 +7,7 @@ import type { Command } from "commander";
 import {
   InputUnusableError,
   InvalidOptionError,
+  loginOf,
   natsConfig,
   type Tenants,
   tenantsOf,
@@ -70,24 +71,54 @@ async function writeAll(options: NatsConfigArguments): Promise<void> {
   const store = jetstream === undefined ? undefined : resolve(jetstream);
   const text = natsConfig({ cluster, listen, tenants, keyOf, tls, jetstream: store, monitor });
   writePrivately(file, text);
-  const isOpen = tls === undefined && !/^(127\.|localhost:|\[::1\])/.test(listen);
-  const notice = isOpen
-    ? `It listens on ${listen} without TLS: whoever sees the network reads all of it; --tls-cert.`
-    : undefined;
+  const notices = [
+    tls === undefined && isOpen(listen)
+      ? `It listens on ${listen} without TLS: whoever sees the network reads all of it; --tls-cert.`
+      : undefined,
+    isOpen(monitor)
+      ? `Its figures on ${monitor} ask for no secret: they name tenants, users and subjects.`
+      : undefined,
+  ].filter((notice) => notice !== undefined);
+  const logins = loginsOf(tenants);
   if (json === true) {
-    console.log(JSON.stringify({ report: "nats-config", file, secrets, notice }));
+    const notice = notices.length === 0 ? undefined : notices.join(" ");
+    console.log(JSON.stringify({ report: "nats-config", file, secrets, logins, notice }));
     return;
   }
   console.log(`Start the server:  nats-server -c ${file}`);
   console.log("Who may come in, by a secret that nobody else may read:");
-  for (const secret of secrets) console.log(`  ${usageOf(secret)}`);
-  if (notice !== undefined) console.error(notice);
+  for (const secret of secrets) console.log(`  ${usageOf(secret, tenants)}`);
+  for (const { tenant, user, login } of logins) {
+    const command = commandOf(tenants, tenant, user);
+    console.log(`  ${command} --user ${login}   # and the password in OSIRIS_PASS`);
+  }
+  for (const notice of notices) console.error(notice);
 }
 
-function usageOf({ user, tenant, file }: Secret): string {
-  if (tenant !== undefined) return `osiris submit JOB --tenant ${tenant} --nkey ${file}`;
+/** Whether others than this machine can reach it. */
+function isOpen(address: string | undefined): boolean {
+  return address !== undefined && !/^(127\.|localhost:|\[::1\])/.test(address);
+}
+
+/** Users who come in by a password, and by which name. */
+function loginsOf(tenants: Tenants) {
+  return Object.entries(tenants).flatMap(([tenant, { users }]) =>
+    Object.entries(users).flatMap(([user, { pass }]) =>
+      pass === undefined ? [] : [{ tenant, user, login: loginOf(tenant, user) }],
+    ),
+  );
+}
+
+function usageOf({ user, tenant, file }: Secret, tenants: Tenants): string {
+  if (tenant !== undefined) return `${commandOf(tenants, tenant, user)} --nkey ${file}`;
   const commands = { root: "up", host: "host", admin: "status", metrics: "metrics" } as const;
   return `osiris ${commands[user as keyof typeof commands]} --nkey ${file}`;
+}
+
+/** What one of a tenant's users may do. */
+function commandOf(tenants: Tenants, tenant: string, user: string): string {
+  const command = tenants[tenant]?.users[user]?.may === "read" ? "ls" : "submit JOB";
+  return `osiris ${command} --tenant ${tenant}`;
 }
 
 /** The tenants of a file; none without one. @throws InputUnusableError, InvalidOptionError */

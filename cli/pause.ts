@@ -8,10 +8,9 @@ export function addPause(program: Command): void {
   addRunCommand(program, {
     name: "pause",
     description: "have a run let go of its devices after its step, until it is resumed",
-    async ask(run) {
-      await run.pause();
-      return {};
-    },
-    tell: (run) => `Run ${run} pauses after its current step; \`osiris resume ${run}\` goes on.`,
+    ask: async (run) => ({ status: await run.pause() }),
+    tell: (run, { status }) =>
+      `Run ${run} ${status === "running" ? "pauses after its current step" : "waits"}; ` +
+      `\`osiris resume ${run}\` has it go on.`,
   });
 }

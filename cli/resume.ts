@@ -8,10 +8,7 @@ export function addResume(program: Command): void {
   addRunCommand(program, {
     name: "resume",
     description: "have a run that was paused go on when it is its turn, with the same bits",
-    async ask(run) {
-      await run.resume();
-      return {};
-    },
+    ask: async (run) => ({ status: await run.resume() }),
     tell: (run) => `Run ${run} goes on when it is its turn.`,
   });
 }

@@ -35,14 +35,12 @@ const lineEveryMs = 10_000;
 
 /** A line for whatever happens, and for each tenth of the way. */
 export function linesView(say: (line: string) => void): RunView {
-  const way = wayOf();
   const tell = linesOf();
   let tenth = 0;
   let saidAtMs = 0;
   return {
     show(event) {
       if (event.type === "run.progress") {
-        const progress = way(event);
         const nowTenth = Math.floor((10 * event.step) / event.steps);
         if (nowTenth === tenth && performance.now() - saidAtMs < lineEveryMs) return;
         tenth = nowTenth;
@@ -50,14 +48,13 @@ export function linesView(say: (line: string) => void): RunView {
         const { step, steps, loss, samplesPerSecond } = event;
         say(
           `  step ${count(step)} of ${count(steps)} · loss ${metric(loss)} · ` +
-            `${count(samplesPerSecond)} samples/s · ${duration(progress.secondsLeft)} left` +
+            `${count(samplesPerSecond)} samples/s · ${duration(secondsLeft(event))} left` +
             repairedSoFar(event) +
             (event.times === undefined ? "" : ` · ${timeOf(event.times)}`),
         );
         return;
       }
       if (event.type === "run.started") saidAtMs = performance.now();
-      way(event);
       const line = tell(event);
       if (line !== undefined) say(line);
     },
@@ -68,7 +65,6 @@ export function linesView(say: (line: string) => void): RunView {
 
 /** A progress bar at the bottom of the terminal, and lines above it. */
 function barView(): RunView {
-  const way = wayOf();
   const tell = linesOf();
   const format =
     "  {bar} {percentage}% · step {value} of {total} · loss {loss} · {speed} samples/s · {left} left{repaired}";
@@ -89,13 +85,12 @@ function barView(): RunView {
   };
   return {
     show(event) {
-      const { secondsLeft } = way(event);
       if (event.type === "run.progress") {
         const { step, steps, loss, samplesPerSecond } = event;
         const fields = {
           loss: metric(loss),
           speed: count(samplesPerSecond),
-          left: duration(secondsLeft),
+          left: duration(secondsLeft(event)),
           repaired: repairedSoFar(event),
         };
         bar ??= bars.create(steps, step, fields);
@@ -118,19 +113,9 @@ function repairedSoFar({ repairedIds }: Extract<RunEvent, { type: "run.progress"
   return repairedIds.length === 0 ? "" : ` · repaired ids: ${repairedCounts(repairedIds)}`;
 }
 
-/** How long a run will still take at the speed since it (re)started. */
-function wayOf(): (event: RunEvent) => { readonly secondsLeft: number } {
-  let fromStep = 0;
-  let startedAtMs = performance.now();
-  return (event) => {
-    if (event.type === "run.started") {
-      fromStep = event.fromStep;
-      startedAtMs = performance.now();
-    }
-    if (event.type !== "run.progress") return { secondsLeft: Number.NaN };
-    const perStep = (performance.now() - startedAtMs) / 1000 / (event.step - fromStep);
-    return { secondsLeft: perStep * (event.steps - event.step) };
-  };
+/** How long a run will still take, by the time that its steps take: whoever comes late, too. */
+function secondsLeft({ step, steps, times }: Extract<RunEvent, { type: "run.progress" }>): number {
+  return ((times?.stepMs ?? Number.NaN) / 1000) * (steps - step);
 }
 
 /** What people are told of each event, and nothing that the bar and the report show. */

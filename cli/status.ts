@@ -10,7 +10,7 @@ import {
   withCommon,
 } from "./arguments.ts";
 import { treeLines } from "./cluster-view.ts";
-import { count } from "./format.ts";
+import { count, percent } from "./format.ts";
 import { incidentLines } from "./incidents.ts";
 import { tellRuns } from "./ls.ts";
 import { reportOf } from "./report.ts";
@@ -47,11 +47,12 @@ function tellOne(summary: RunSummary, json: boolean): void {
     console.log(JSON.stringify({ report: "status", ...summary }));
     return;
   }
-  const { run, name, status, step, steps, result, error, incidents } = summary;
-  const isUnderWay = result === undefined && step !== undefined && steps !== undefined;
-  const way = isUnderWay ? `, step ${count(step)} of ${count(steps)}` : "";
-  const why = error === undefined ? "" : `: ${error.message}`;
-  console.log(`Run ${run} (${name}): ${status}${way}${why}`);
+  const { run, name, status, result, error, incidents, step, steps } = summary;
+  console.log(`Run ${run} (${name}): ${status}${error === undefined ? "" : `: ${error.message}`}`);
+  if (result === undefined && step !== undefined && steps) {
+    console.log(`  step ${count(step)} of ${count(steps)}, ${percent(step / steps)}`);
+  }
+  if (result === undefined) console.log(`  checkpoints in ${summary.directory}`);
   for (const line of incidents.flatMap(incidentLines)) console.log(line);
   if (result !== undefined) for (const line of reportOf(result)) console.log(line);
 }

@@ -55,7 +55,7 @@ async function submit(path: string, options: SubmitOptions): Promise<number> {
     return exitCodes.done;
   }
   const view = openView({ json: options.json === true });
-  view.say(`Run ${run.run}`);
+  view.say(`Run ${run.run} is ${(await run.status()).status}`);
   using _interrupt = onInterrupt(() => {
     view.close();
     view.say(`Run ${run.run} goes on; \`osiris cancel ${run.run}\` stops it.`);

@@ -6,6 +6,7 @@ import {
   type Client,
   connect,
   RemoteError,
+  type Run,
   type RunResult,
   type Sweep,
   type SweptJob,
@@ -86,7 +87,7 @@ async function sweepJob(path: string, options: SweepArguments): Promise<number> 
 }
 
 async function outcomeOf(client: Client, trial: SweptJob, sweep: Sweep): Promise<Outcome> {
-  const run = await client.submit(trial.job, { key: trial.key });
+  const run = await runOf(client, trial);
   const about = { trial: trial.index, run: run.run, values: trial.values };
   try {
     const result = await run.result();
@@ -95,6 +96,15 @@ async function outcomeOf(client: Client, trial: SweptJob, sweep: Sweep): Promise
   } catch (error) {
     if (!(error instanceof RemoteError)) throw error;
     return { ...about, status: "failed", value: Number.NaN, error: error.message };
+  }
+}
+
+/** The run that the trial has, or a new one; one that failed or was cancelled is tried again. */
+async function runOf(client: Client, { job, key }: SweptJob): Promise<Run> {
+  for (let attempt = 1; ; attempt++) {
+    const asked = { job, key: attempt === 1 ? key : `${key}-${attempt}` };
+    const { run, status } = await client.request("submit", asked);
+    if (status !== "failed" && status !== "cancelled") return client.run(run);
   }
 }
 

@@ -2,6 +2,7 @@
 // each port, in a directory that nobody else may read. So it is in no output and no list of
 // processes.
 
+import { randomBytes } from "node:crypto";
 import { chmodSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,6 +19,21 @@ function pathOf(port: string): string {
 }
 
 /**
+ * A token for a broker of our own: a new one, or with a `state` directory the one that is kept
+ * there, so that whoever is connected is let in again when the cluster is started again.
+ */
+export function ownToken(state: string | undefined): string {
+  const token = randomBytes(16).toString("hex");
+  if (state === undefined) return token;
+  const path = join(state, "broker.token");
+  const before = tokenIn(path);
+  if (before !== undefined && /^[0-9a-f]{32}$/.test(before)) return before;
+  mkdirSync(state, { recursive: true });
+  writeToken(path, token);
+  return token;
+}
+
+/**
  * Writes the token of the broker at `url`; returns the file, which goes with what is returned.
  * @throws InputUnusableError where others may read, or own, the directory
  */
@@ -30,9 +46,13 @@ export function keepToken(url: string, token: string): Disposable & { readonly p
     throw new InputUnusableError(place, message);
   }
   const path = pathOf(new URL(url).port);
+  writeToken(path, token);
+  return { path, [Symbol.dispose]: () => rmSync(path, { force: true }) };
+}
+
+function writeToken(path: string, token: string): void {
   writeFileSync(path, `${token}\n`, { mode: 0o600 });
   chmodSync(path, 0o600);
-  return { path, [Symbol.dispose]: () => rmSync(path, { force: true }) };
 }
 
 /** The token that a cluster of this user and machine keeps; undefined where there is none. */
@@ -40,8 +60,12 @@ export function tokenFor(url: string): string | undefined {
   if (!URL.canParse(url)) return undefined;
   const { hostname, port, username } = new URL(url);
   if (username !== "" || !/^(127\.|localhost$|\[::1\]$)/.test(hostname)) return undefined;
+  return tokenIn(pathOf(port === "" ? "4222" : port));
+}
+
+function tokenIn(path: string): string | undefined {
   try {
-    return readFileSync(pathOf(port === "" ? "4222" : port), "utf8").trim();
+    return readFileSync(path, "utf8").trim();
   } catch {
     return undefined;
   }

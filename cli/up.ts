@@ -1,8 +1,7 @@
 // osiris up: a cluster that takes jobs over NATS, until Ctrl-C.
 
-import { randomBytes } from "node:crypto";
 import { type Command, Option } from "commander";
-import { Cluster, type HostRecord, InvalidOptionError, type RunLine } from "../index.ts";
+import { addressOf, Cluster, type HostRecord, InvalidOptionError, type RunLine } from "../index.ts";
 import {
   bytesFrom,
   type CommonOptions,
@@ -19,7 +18,7 @@ import { plural } from "./format.ts";
 import { interruption } from "./interrupt.ts";
 import { readTenants } from "./nats-config.ts";
 import { type ObservingArguments, observingOf, usualLevel, withObserving } from "./observing.ts";
-import { keepToken } from "./token-file.ts";
+import { keepToken, ownToken } from "./token-file.ts";
 
 interface UpOptions extends CommonOptions, CredentialArguments, ObservingArguments {
   readonly devices: number;
@@ -45,16 +44,22 @@ export function addUp(program: Command): void {
     .description("run a cluster that takes jobs over NATS, until Ctrl-C")
     .option("--devices <N>", "worker threads that compute", integerFrom(0), 2)
     .option("--min-devices <N>", "devices that a run waits for, those of hosts too", integerFrom(1))
-    .option("--port <P>", "port of its broker on 127.0.0.1; 0: any", integerFrom(0), usualPort)
+    .addOption(
+      new Option("--port <P>", "port of its broker on 127.0.0.1; 0: any")
+        .argParser(integerFrom(0))
+        .default(usualPort)
+        .conflicts("nats"),
+    )
     .addOption(
       new Option("--nats <URL>", "a nats-server to run over, instead of a broker of its own").env(
         "OSIRIS_NATS",
       ),
     )
     .addOption(
-      new Option("--token <TOKEN>", "token for its clients (default: a new random one)").env(
-        "OSIRIS_TOKEN",
-      ),
+      new Option(
+        "--token <TOKEN>",
+        "token for its clients (default: random; with --state, the same again)",
+      ).env("OSIRIS_TOKEN"),
     )
     .option("--data-root <DIR>", "read data of jobs in it alone; {tenant} in it: each its own")
     .option("--checkpoint-root <DIR>", "keep checkpoints of jobs in it alone; each tenant its own")
@@ -91,7 +96,7 @@ async function up(options: UpOptions): Promise<void> {
   if (lease !== undefined && nats === undefined) throw leaseNeedsBroker();
   const interrupted = interruption();
   const say = (line: string) => (options.json === true ? console.error(line) : console.log(line));
-  const token = options.token ?? (nats === undefined ? randomBytes(16).toString("hex") : undefined);
+  const token = options.token ?? (nats === undefined ? ownToken(state) : undefined);
   await using broker =
     nats === undefined ? await keepBroker({ port, token: token ?? "", tell: say }) : null;
   const url = broker?.url ?? nats ?? "";
@@ -113,7 +118,9 @@ async function up(options: UpOptions): Promise<void> {
     ...observingOf(options, usualLevel()),
   });
   const brokerPid = broker?.pid;
-  tellUp({ url, tokenFile: kept?.path, name, devices, brokerPid, json: options.json === true });
+  const address = addressOf([url]);
+  const json = options.json === true;
+  tellUp({ url: address, tokenFile: kept?.path, name, devices, brokerPid, json });
   if (cluster.notice !== undefined) say(cluster.notice);
   if (broker !== null && Object.keys(tenants).length > 0) say(tokenIsAll);
   if (lease !== undefined || state !== undefined)

@@ -354,7 +354,7 @@ export class RunCancelledError extends TrainingError {
   readonly recovery = "stop";
 
   constructor(run: string) {
-    super(`Run ${run} was cancelled; its last checkpoint can be resumed`);
+    super(`Run ${run} was cancelled; its job, submitted again, goes on from its last checkpoint`);
   }
 }
 

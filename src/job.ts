@@ -34,6 +34,12 @@ const evaluationOptions = z.strictObject({
   earlyStopping: earlyStoppingOptions.optional(),
 });
 
+/** The optimizers of a job that names none. */
+export const usualOptimizer = {
+  dense: { kind: "adagrad" },
+  sparse: { kind: "rowWiseAdagrad" },
+} as const;
+
 /** Every option of a job. docs/jobs.md has them as a table, which a test compares with this. */
 export const jobSchema = z.strictObject({
   name: z
@@ -49,8 +55,8 @@ export const jobSchema = z.strictObject({
   data: dataOptions,
   optimizer: z
     .strictObject({
-      dense: denseOptimizerOptions.prefault({ kind: "adagrad" }),
-      sparse: sparseOptimizerOptions.prefault({ kind: "rowWiseAdagrad" }),
+      dense: denseOptimizerOptions.prefault(usualOptimizer.dense),
+      sparse: sparseOptimizerOptions.prefault(usualOptimizer.sparse),
     })
     .prefault({}),
   /** How embeddings and their gradients travel; in fewer bits, a part of the arithmetic. */

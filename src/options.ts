@@ -74,7 +74,7 @@ function innermost(issue: Issue): Issue {
 function expectationOf(issue: Issue): string {
   switch (issue.code) {
     case "invalid_type":
-      return article(issue.expected === "int" ? "integer" : issue.expected);
+      return article(nouns[issue.expected] ?? issue.expected);
     case "too_small":
       return bound(issue.origin, issue.inclusive === false ? ">" : ">=", issue.minimum);
     case "too_big":
@@ -84,10 +84,23 @@ function expectationOf(issue: Issue): string {
     case "invalid_union":
       return "options" in issue && issue.options !== undefined
         ? oneOf(issue.options)
-        : issue.message;
+        : anyOf(issue);
     default:
       return issue.message;
   }
+}
+
+/** What zod calls otherwise than whoever reads it. */
+const nouns: Readonly<Record<string, string>> = {
+  int: "integer",
+  record: "object",
+  nonoptional: "value",
+};
+
+/** The sentence that a union was given, or what each of its branches expects. */
+function anyOf(issue: Issue & { code: "invalid_union" }): string {
+  if (issue.message !== "Invalid input") return issue.message;
+  return issue.errors.flatMap(([first]) => (first ? expectationOf(first) : [])).join(", or ");
 }
 
 function oneOf(values: readonly unknown[]): string {
@@ -125,7 +138,7 @@ function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
 function show(value: unknown): string {
   if (value === undefined) return "nothing";
   if (value === null) return "`null`";
-  const text = typeof value === "string" ? value : JSON.stringify(value);
+  const text = typeof value === "object" ? JSON.stringify(value) : String(value);
   const short = text.length > 60 ? `${text.slice(0, 57)}...` : text;
   const kind = Array.isArray(value) ? "list" : typeof value;
   return `\`${short}\` (${kind})`;

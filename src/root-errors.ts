@@ -24,3 +24,16 @@ export class LeadershipLostError extends TrainingError {
     );
   }
 }
+
+/** Another root answers for the cluster, and has a queue of its own. */
+export class ClusterServedError extends TrainingError {
+  readonly code = "CLUSTER_SERVED";
+  readonly recovery = "stop";
+
+  constructor(cluster: string, address: string) {
+    super(
+      `Another root answers for cluster ${cluster} at ${address}, and has a queue of its own: ` +
+        "give this one another name, or start both with one lease",
+    );
+  }
+}

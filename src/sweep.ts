@@ -3,7 +3,7 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import type { JobOptions } from "./job.ts";
+import { type JobOptions, usualOptimizer } from "./job.ts";
 import { checkOptions, expected } from "./options.ts";
 import { purposes, RandomStream } from "./random.ts";
 
@@ -23,7 +23,7 @@ const sweepOptions = z.strictObject({
   seed: z.int().min(0).default(1),
   /** What trials are sorted by: AUC is better when higher, the others when lower. */
   metric: z.enum(["auc", "logLoss", "normalizedEntropy", "trainLoss"]).default("auc"),
-  /** Options of the job, as `optimizer.dense.learningRate`, and their values. */
+  /** Options of the job, as `model.tables[0].dim`; `[]` is all of a list. Their values. */
   over: z.record(z.string().min(1), z.union([z.array(z.unknown()).min(1), range])),
 });
 
@@ -38,6 +38,9 @@ export interface SweptJob {
   readonly key: string;
 }
 
+/** What each trial has of its own. */
+const ownOptions = ["name", "checkpoint.directory"];
+
 /** More combinations are a mistake. */
 const trialsMax = 10_000;
 
@@ -48,8 +51,11 @@ export function sweepOf(value: unknown): Sweep {
     throw expected("sweep.over", "one option of the job or more, with their values", sweep.over);
   }
   for (const [option, values] of Object.entries(sweep.over)) {
-    if (Array.isArray(values)) continue;
     const at = `sweep.over.${option}`;
+    if (ownOptions.includes(option)) {
+      throw expected(at, "left out, as a trial's follows from the job's and its values", values);
+    }
+    if (Array.isArray(values)) continue;
     if (sweep.search === "grid") throw expected(at, "a list of values in a grid", values);
     if (values.min >= values.max)
       throw expected(`${at}.max`, `more than ${values.min}`, values.max);
@@ -63,10 +69,12 @@ export function sweepOf(value: unknown): Sweep {
 /** The jobs of a sweep, in order. @throws InvalidOptionError: the job has no place for an option */
 export function sweptJobsOf(job: JobOptions, sweep: Sweep): SweptJob[] {
   const all = sweep.search === "grid" ? gridOf(sweep) : drawnOf(sweep);
+  const isOptimizer = Object.keys(sweep.over).some((option) => option.startsWith("optimizer."));
+  const base = isOptimizer ? { ...job, optimizer: { ...usualOptimizer, ...job.optimizer } } : job;
   return all.map((values, index) => {
     const changed = Object.entries(values).reduce<unknown>(
-      (before, [option, value]) => withOption(before, option.split("."), value, option),
-      job,
+      (before, [option, value]) => withOption(before, partsOf(option), value, option),
+      base,
     ) as JobOptions;
     const hash = createHash("sha256").update(JSON.stringify(changed)).digest("hex");
     const name = `${(job.name ?? "job").slice(0, 55)}-${hash.slice(0, 8)}`;
@@ -107,7 +115,12 @@ function inRange({ min, max, scale, integer }: z.output<typeof range>, share: nu
   return integer ? Math.round(value) : value;
 }
 
-/** A copy of `before` in which the option at `path` is `value`; `tables.0.dim`, `tables.*.dim`. */
+/** `tables[0].dim` and `tables.0.dim`; `tables[].dim`, as the table of options says, and `*`. */
+function partsOf(option: string): string[] {
+  return option.replaceAll(/\[(\d*)\]/g, (_, at) => `.${at || "*"}`).split(".");
+}
+
+/** A copy of `before` in which the option at `path` is `value`; `*` is all of a list. */
 function withOption(
   before: unknown,
   path: readonly string[],

@@ -10,6 +10,7 @@ import type { Clock } from "../src/clock.ts";
 import { FrameCorruptError, RequestFailedError } from "../src/errors.ts";
 import { decodeBody, encodeBody } from "../src/wire/body.ts";
 import { headerOf } from "../src/wire/headers.ts";
+import { isInbox } from "../src/wire/subjects.ts";
 import type { Subscription, Transport } from "../src/wire/transport.ts";
 import type { NamedFile, PartCopy } from "./copies.ts";
 
@@ -39,7 +40,7 @@ export function serveCopies(
 ): Subscription {
   return transport.subscribe(subject, (frame) => {
     const question = questionSchema.safeParse(decodeBody(frame)).data;
-    if (frame.reply === undefined || question === undefined) {
+    if (frame.reply === undefined || !isInbox(frame.reply) || question === undefined) {
       throw new FrameCorruptError(frame.subject, "it asks for no piece of a file");
     }
     const copy = find(question);

@@ -121,6 +121,8 @@ const rules: readonly Rule[] = [
   ["data.passes", 0.5, "data.passes", "an integer", "`0.5` (number)"],
   ["data.shuffle", "yes", "data.shuffle", "a boolean", "`yes` (string)"],
   ["data.samples", 0, "data.samples", "a number >= 1", "`0` (number)"],
+  ["data.idsPerBag", "x", "data.idsPerBag", "a number, or an object", "`x` (string)"],
+  ["data.zipf", Number.NaN, "data.zipf", "a number", "`NaN` (number)"],
   ["data.zipf", -1, "data.zipf", "a number >= 0", "`-1` (number)"],
   ["data.dense", 7, "data.dense", "the model's, 2", "`7` (number)"],
   [

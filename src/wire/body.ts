@@ -31,13 +31,13 @@ export function encodeBody(
   return { payload, headers: { "content-type": contentType } };
 }
 
-/** The form of a frame's body: what its header says, else what its first byte looks like. */
+/** The form of a frame's body: what its header says, else JSON, unless no JSON begins so. */
 export function contentTypeOf(frame: Pick<Frame, "headers" | "payload">): ContentType {
   const named = headerOf(frame.headers, "content-type")?.split(";")[0]?.trim().toLowerCase();
   if (named === "application/json") return "application/json";
   if (named === "application/msgpack") return "application/msgpack";
-  const first = frame.payload[0];
-  return first === 0x7b || first === 0x5b ? "application/json" : "application/msgpack";
+  const first = frame.payload[0] ?? 0;
+  return first < 0x80 ? "application/json" : "application/msgpack"; // Lists and maps are above.
 }
 
 /** The value that a frame carries; not checked against any schema. @throws FrameCorruptError */

@@ -88,6 +88,15 @@ export function userKey(text?: string): { readonly seed: string; readonly public
   return { seed: new TextDecoder().decode(pair.getSeed()), publicKey: pair.getPublicKey() };
 }
 
+/** Whether it is the public key of a user's nkey, and not only looks like one. */
+export function isUserKey(publicKey: string): boolean {
+  try {
+    return publicKey.startsWith("U") && nkeys.fromPublic(publicKey).getPublicKey() === publicKey;
+  } catch {
+    return false;
+  }
+}
+
 /** An authenticator by a file's secret. @throws InputUnusableError */
 function byFile(path: string, open: (secret: Uint8Array) => Authenticator): Authenticator {
   const secret = read(path);

@@ -15,6 +15,7 @@
 
 import type { Clock } from "../clock.ts";
 import {
+  FrameCorruptError,
   FrameTooLargeError,
   RequestFailedError,
   type TrainingError,
@@ -30,6 +31,7 @@ import { isPattern, isSubject, matches } from "./subjects.ts";
 import type {
   Frame,
   PublishOptions,
+  SubscribeOptions,
   Subscription,
   Transport,
   TransportStatus,
@@ -81,6 +83,7 @@ export function createMemoryBroker(options: MemoryBrokerOptions): MemoryBroker {
 interface Subscriber {
   readonly pattern: string;
   readonly queue: string | undefined;
+  readonly onCorrupt: (() => void) | undefined;
   readonly owner: MemoryTransport;
   readonly receive: (frame: Frame) => void;
 }
@@ -229,11 +232,11 @@ class MemoryTransport implements Transport {
   subscribe(
     subject: string,
     receive: (frame: Frame) => void,
-    options: { readonly queue?: string } = {},
+    { queue, onCorrupt }: SubscribeOptions = {},
   ): Subscription {
     if (!isPattern(subject)) throw expected("subject", "a subject or a pattern of NATS", subject);
     if (this.#status === "closed") throw this.#lost();
-    const subscriber = { pattern: subject, queue: options.queue, owner: this, receive };
+    const subscriber = { pattern: subject, queue, onCorrupt, owner: this, receive };
     this.#subscribers.add(subscriber);
     this.#sendUp(() => {
       if (this.#subscribers.has(subscriber)) this.#broker.interest.add(subscriber);
@@ -332,6 +335,7 @@ class MemoryTransport implements Transport {
       const headers = withoutChecksum(frame); // M4
       subscriber.receive({ ...frame, headers, payload: new Uint8Array(frame.payload) }); // M2
     } catch (error) {
+      if (error instanceof FrameCorruptError) subscriber.onCorrupt?.();
       if (this.#broker.onError === undefined) throw error;
       this.#broker.onError(error);
     }

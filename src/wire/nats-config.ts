@@ -13,8 +13,9 @@
 //
 // A server's configuration is a superset of JSON: each block is written as that.
 
+import { checkOptions } from "../options.ts";
 import { eventStream, queueBucket } from "./subjects.ts";
-import { houseAccount, type Tenants, type TenantUser } from "./tenants.ts";
+import { houseAccount, loginOf, type Tenants, type TenantUser, tenantName } from "./tenants.ts";
 
 /** Users of the cluster's own account. */
 export const houseUsers = ["root", "host", "admin", "metrics"] as const;
@@ -41,12 +42,19 @@ export interface NatsConfigOptions {
   readonly monitor?: string | undefined;
 }
 
+/** Of one connection of a tenant: one for its inbox, and one for each run that it follows. */
+const subscriptionsMax = 1024;
+
 /** Verbs of the job service that change nothing. */
 const readVerbs = ["status", "list", "events", "logs", "schema"] as const;
 
-/** The configuration as text. It holds passwords only where `tenants` does. */
+/**
+ * The configuration as text. It holds passwords only where `tenants` does.
+ * @throws InvalidOptionError where the name of the cluster is none, or would be a wildcard
+ */
 export function natsConfig(options: NatsConfigOptions): string {
-  const { cluster, listen, tls, jetstream, monitor } = options;
+  const { listen, tls, jetstream, monitor } = options;
+  const cluster = checkOptions(tenantName, options.cluster, "cluster");
   const blocks: (readonly [comment: string, key: string, value: unknown] | undefined)[] = [
     ["", "listen", listen],
     monitor === undefined ? undefined : ["Figures of the server, over HTTP.", "http", monitor],
@@ -125,12 +133,12 @@ function tenantAccount(options: NatsConfigOptions, name: string): object {
       const reads = jetstream === undefined ? [] : streamServices(cluster, name, user);
       const permitted = tenantPermissions(cluster, name, given, reads);
       if (given.pass !== undefined) {
-        return { user: `${name}-${user}`, password: given.pass, permissions: permitted };
+        return { user: loginOf(name, user), password: given.pass, permissions: permitted };
       }
       const nkey = given.nkey ?? keyOf(user, name);
       return { nkey, permissions: permitted };
     }),
-    limits: { max_connections: connectionsMax },
+    limits: { max_connections: connectionsMax, max_subscriptions: subscriptionsMax },
     imports: [
       { service: { account: houseAccount, subject: jobsOf(cluster, name) } },
       { stream: { account: houseAccount, subject: eventsOf(cluster, name) } },

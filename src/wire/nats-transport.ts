@@ -24,6 +24,7 @@ import {
 import { NotPermittedError } from "../access-errors.ts";
 import { type Clock, realClock } from "../clock.ts";
 import {
+  FrameCorruptError,
   FrameTooLargeError,
   RequestFailedError,
   TransportFullError,
@@ -39,6 +40,7 @@ import { isPattern, isSubject } from "./subjects.ts";
 import type {
   Frame,
   PublishOptions,
+  SubscribeOptions,
   Subscription,
   Transport,
   TransportStatus,
@@ -180,7 +182,7 @@ class NatsTransport implements Transport {
   subscribe(
     subject: string,
     receive: (frame: Frame) => void,
-    options: { readonly queue?: string } = {},
+    { onCorrupt, ...options }: SubscribeOptions = {},
   ): Subscription {
     if (!isPattern(subject)) throw expected("subject", "a subject or a pattern of NATS", subject);
     if (this.#status === "closed") throw this.#lost();
@@ -189,9 +191,10 @@ class NatsTransport implements Transport {
       callback: (error, message) => {
         try {
           if (error !== null) throw error;
-          // The broker's "nobody listens" is for requests; nobody published it.
-          if (message.headers?.code !== 503) receive(frameOf(message));
+          const frame = frameOf(message);
+          if (!isStatus(message)) receive(frame);
         } catch (thrown) {
+          if (thrown instanceof FrameCorruptError) onCorrupt?.();
           this.#onError(thrown); // N3
         }
       },
@@ -349,11 +352,30 @@ class NatsTransport implements Transport {
 
 /** N5. @throws FrameCorruptError */
 function frameOf(message: Msg): Frame {
-  const headers: Record<string, string> = {};
-  for (const [name, values] of message.headers ?? []) headers[name] = values[0] ?? "";
   const { subject, data: payload, reply } = message;
-  const others = withoutChecksum({ subject, payload, headers });
-  return { subject, payload, headers: others, ...(reply ? { reply } : {}) };
+  const headers = withoutChecksum({ subject, payload, headers: headersIn(message) });
+  return { subject, payload, headers, ...(reply ? { reply } : {}) };
+}
+
+/** Of a name that is there twice, the last one: a server writes behind what the client wrote. */
+function headersIn(message: Msg): Record<string, string> {
+  try {
+    const all = [...(message.headers ?? [])];
+    return Object.fromEntries(all.map(([name, values]) => [name, values.at(-1) ?? ""]));
+  } catch (cause) {
+    throw new FrameCorruptError(message.subject, "its headers are none", { cause });
+  }
+}
+
+/**
+ * Whether it is the server's "nobody listens", which is for requests: nobody published it.
+ * @throws FrameCorruptError where anything else stands in the line of the status: nobody of ours
+ * writes there, and what a client leaves open there swallows what a server writes behind it
+ */
+function isStatus({ subject, data, headers }: Msg): boolean {
+  if (headers === undefined || (headers.code === 0 && headers.description === "")) return false;
+  if (headers.code === 503 && data.length === 0) return true;
+  throw new FrameCorruptError(subject, "its headers have a status");
 }
 
 function reasonOf(cause: unknown, timeoutMs: number): string {

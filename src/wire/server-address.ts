@@ -31,6 +31,17 @@ export function secretsOf(servers: readonly string[]): {
 function urlOf(server: string): URL {
   const text = server.includes("://") ? server : `nats://${server}`;
   const url = /^(nats|tls):\/\//.test(text) && URL.canParse(text) ? new URL(text) : undefined;
-  if (url !== undefined && url.hostname !== "") return url;
-  throw expected("servers", "addresses like `nats://127.0.0.1:4222`", server);
+  if (url !== undefined && url.hostname !== "" && isEncoded(url)) return url;
+  const shown = text.replace(/:\/\/.*@/s, "://***@"); // Secrets stand there.
+  throw expected("servers", "addresses like `nats://127.0.0.1:4222`", shown);
+}
+
+/** Whether what stands for a secret can be read. */
+function isEncoded({ username, password }: URL): boolean {
+  try {
+    decodeURIComponent(`${username}:${password}`);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -145,6 +145,14 @@ export function isSubject(subject: string): boolean {
   return isPattern(subject) && !/(^|\.)[*>](\.|$)/.test(subject);
 }
 
+/**
+ * Whether a request may be answered on `subject`: an inbox of whoever asks. Who answers may say
+ * more than who asks: on the cluster's or the server's own subjects an answer would be a command.
+ */
+export function isInbox(subject: string): boolean {
+  return isSubject(subject) && !/^(osiris\.|\$)/.test(subject);
+}
+
 /** Whether one can subscribe to `pattern`: a subject, or one with `*` tokens or a last `>`. */
 export function isPattern(pattern: string): boolean {
   if (pattern.length === 0 || pattern.length > subjectCharactersMax) return false;

@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import { checkOptions, expected } from "../options.ts";
+import { isUserKey } from "./credentials.ts";
 
 /** A name that a token of a subject, a broker's configuration and a file can hold. */
 export const tenantName = z
@@ -13,7 +14,11 @@ const userOptions = z.strictObject({
   /** `everything`: submit runs and steer them; `read`: only look at them. */
   may: z.enum(["everything", "read"]).default("everything"),
   /** Password, or its bcrypt hash. Without it and `nkey`: an nkey, its seed written to a file. */
-  pass: z.string().min(8).optional(),
+  pass: z
+    .string()
+    .min(8)
+    .regex(/^\P{Cc}*$/u, "a password of one line, without control characters")
+    .optional(),
   /** Public key of an nkey that the user has already, `U…`. */
   nkey: z
     .string()
@@ -55,6 +60,11 @@ export const tenantsOptions = z.record(tenantName, tenantOptions);
 export type Tenants = z.output<typeof tenantsOptions>;
 export type TenantUser = z.output<typeof userOptions>;
 
+/** By which name a user with a password comes in: no name of a tenant or a user has a `.` in it. */
+export function loginOf(tenant: string, user: string): string {
+  return `${tenant}.${user}`;
+}
+
 /** The quota of a tenant; of one that is in no file, and of whoever runs the cluster: none. */
 export function quotaOf(tenants: Tenants, tenant: string | undefined): TenantQuota {
   return tenant !== undefined && Object.hasOwn(tenants, tenant) ? (tenants[tenant] ?? {}) : {};
@@ -74,14 +84,18 @@ export function tenantsOf(value: unknown): Tenants {
     }
     folded.add(name.toLowerCase());
   }
+  const keys = new Set<string>();
   for (const [name, { users }] of Object.entries(tenants)) {
     if (name === houseAccount || /^SYS$/i.test(name)) {
       throw expected("tenants", `named otherwise than ${houseAccount} and SYS`, name);
     }
     for (const [user, { pass, nkey }] of Object.entries(users)) {
-      if (pass === undefined || nkey === undefined) continue;
-      const where = `tenants.${name}.users.${user}`;
-      throw expected(`${where}.nkey`, "left out where there is `pass`", nkey);
+      if (nkey === undefined) continue;
+      const where = `tenants.${name}.users.${user}.nkey`;
+      if (pass !== undefined) throw expected(where, "left out where there is `pass`", nkey);
+      if (!isUserKey(nkey)) throw expected(where, "the public key of a user's nkey, U…", nkey);
+      if (keys.has(nkey)) throw expected(where, "the key of one user: it says who he is", nkey);
+      keys.add(nkey);
     }
   }
   return tenants;

@@ -18,6 +18,13 @@ export interface PublishOptions {
   readonly isLent?: boolean;
 }
 
+export interface SubscribeOptions {
+  /** Of all subscriptions of a queue, one gets a frame. */
+  readonly queue?: string;
+  /** Called for what arrived and is no frame, besides telling it as an error. */
+  readonly onCorrupt?: () => void;
+}
+
 export interface Subscription {
   unsubscribe(): void;
 }
@@ -38,7 +45,7 @@ export interface Transport {
   subscribe(
     subject: string,
     receive: (frame: Frame) => void,
-    options?: { readonly queue?: string },
+    options?: SubscribeOptions,
   ): Subscription;
   /**
    * One answer to one frame. @throws RequestFailedError after the deadline, or if nobody listens;

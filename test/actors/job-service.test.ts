@@ -51,7 +51,10 @@ test("services that look for each other find the job service, and its counts", a
   const submit = endpoints.find(({ name }) => name === "submit");
   t.like(submit, { subject: "osiris.found.jobs.submit", queue_group: "jobs" });
 
-  await ask("osiris.found.jobs.list");
+  // As `nats request osiris.found.jobs.list ''` asks.
+  for (const nothing of ["osiris.found.jobs.list", "osiris.found.inspect.runs"]) {
+    t.deepEqual((await client.request(nothing)).json(), { runs: [] }, nothing);
+  }
   await ask("osiris.found.jobs.submit", { job: wrongJob });
   const stats = await ask("$SRV.STATS.osiris-found");
   t.like(stats, { type: "io.nats.micro.v1.stats_response" });
@@ -78,6 +81,18 @@ test("a bad job gets all that is wrong with it at once", async (t) => {
   t.deepEqual(new Set(error.problems.map(({ option }) => option)), new Set(wrong));
   t.is(error.message, error.problems.map(({ message }) => message).join("; "));
   await client.close();
+});
+
+test("a second root of a cluster is refused, whatever it keeps its queue in", async (t) => {
+  await using cluster = await Cluster.start({ devices: 1 });
+  const at = { nats: cluster.url, token: cluster.token ?? "", devices: 1 };
+  await t.throwsAsync(Cluster.start(at), { code: "CLUSTER_SERVED" });
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  await using second = await Cluster.start({ ...at, state: { directory } });
+  await t.throwsAsync(second.lost, { code: "CLUSTER_SERVED" });
+  await using other = await Cluster.start({ ...at, name: "c2" });
+  await t.notThrowsAsync(other.list());
 });
 
 test("the schemas of a job and of the requests are published", async (t) => {
@@ -121,6 +136,8 @@ test("a tenant sees and touches its own runs and no others", async (t) => {
   t.like(page, { runs: [{ run: mine.run }], next: mine.run });
   const rest = await house.request("list", { most: 1, after: page.next });
   t.deepEqual([rest.runs.map(({ run }) => run), rest.next], [[theirs.run], undefined]);
+  const guessed = await acme.request("list", { after: theirs.run });
+  t.is(guessed.runs[0]?.run, mine.run, "whether another has that run is not told");
   t.is((await house.run(theirs.run).status()).tenant, "other");
 
   const foreign = acme.run(theirs.run);

@@ -97,6 +97,16 @@ test("progress tells of them too", (t) => {
   t.regex(lines[1] ?? "", / left · repaired ids: 1,204 of `user`, 3 of `item`$/);
 });
 
+test("what is left follows from the time of a step, also for who comes late", (t) => {
+  const lines: string[] = [];
+  const view = linesView((line) => lines.push(line));
+  const times = { steps: 3, stepMs: 250, readMs: 1, batchesThere: 1, shares: {} as never };
+  const place = { seq: 900, run: "r1", generation: 1, type: "run.progress" as const };
+  const figures = { loss: 1, samplesPerSecond: 8, repairedIds: [] };
+  view.show({ ...place, ...figures, step: 1000, steps: 1400, times });
+  t.regex(lines[0] ?? "", / · 100 s left · /);
+});
+
 test("where the time of a step went is told in the order of the step, without the crumbs", (t) => {
   const waits = { ids: 0.01, pooled: 0.03, dPooled: 0.06, rowSums: 0, gradients: 0.2, losses: 0 };
   const distinct = { rows: 0, dRows: 0, partials: 0, dPartials: 0, tiers: 0, checkpoint: 0 };

@@ -5,6 +5,7 @@ import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
+import { connect as connectNats } from "nats";
 import { lastJson, runCli, startCli, startNode } from "../helpers/cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 
@@ -193,6 +194,10 @@ test.serial("runs that are over are listed, as many as are asked for or remember
   };
   t.deepEqual(await listed(), runs.slice(1), "one that was over, and one that came after it");
   t.deepEqual(await listed("--last", "1"), runs.slice(2));
+  const told = async (...args: string[]) =>
+    (await runCli([...args, runs[2] ?? "", ...at], directory)).stdout;
+  t.regex(await told("events"), /^Queued: job\n[\s\S]*\nfinished at step \d+, model sha256:\w+\n$/);
+  t.is(await told("cancel"), `Run ${runs[2]} is over already: finished.\n`);
   t.deepEqual(await listed("--last", "9"), runs.slice(1));
   const forgotten = await runCli(["status", runs[0] ?? "", ...at], directory);
   t.is(forgotten.code, 2, forgotten.stderr);
@@ -203,21 +208,33 @@ test.serial(
   async (t) => {
     const directory = directoryOf(t);
     writeJob(directory, "long", 400_000);
-    const up = async () => {
-      const args = ["up", "--port", "0", "--state", "state", "--json"];
+    const up = async (port = "0") => {
+      const args = ["up", "--port", port, "--state", "state", "--json"];
       const cluster = startCli(args, directory);
       t.teardown(() => cluster.kill("SIGKILL"));
-      const { url } = JSON.parse(await cluster.line((line) => line.includes('"up"'))) as Up;
+      const { url, tokenFile } = JSON.parse(
+        await cluster.line((line) => line.includes('"up"')),
+      ) as Up;
       await cluster.line((line) => line.includes('"leading"'));
-      return { cluster, at: ["--nats", url] };
+      return { cluster, url, tokenFile, at: ["--nats", url] };
     };
     const before = await up();
+    const token = readFileSync(before.tokenFile, "utf8").trim();
+    const client = await connectNats({ servers: before.url, token, maxReconnectAttempts: -1 });
+    t.teardown(() => client.close());
     const submit = ["submit", "long.json", "--key", "k", "--priority", "3", "--json"];
     const { run } = lastJson<{ run: string }>(await runCli([...submit, ...before.at], directory));
     before.cluster.kill("SIGKILL");
     await before.cluster.ended;
 
-    const { cluster, at } = await up();
+    const { cluster, at } = await up(new URL(before.url).port);
+    for (let isBack = false; !isBack; ) {
+      const answer = client.request("osiris.c1.jobs.list", "", { timeout: 500 });
+      isBack = await answer.then(
+        () => true,
+        () => false,
+      );
+    }
     const again = await runCli([...submit, ...at], directory);
     t.is(lastJson<{ run: string }>(again).run, run, "the same key is the same run");
     const events = startCli(["events", run, "-f", ...at, "--json"], directory);
@@ -229,6 +246,8 @@ test.serial(
     const listed = await runCli(["ls", ...at], directory);
     t.regex(listed.stdout, /RUN +STATUS +PRIORITY +STEP +DONE +TENANT +NAME/);
     t.regex(listed.stdout, new RegExp(`${run} +paused +3 `));
+    const told = await runCli(["status", run, ...at], directory);
+    t.regex(told.stdout, /: paused\n {2}step [\d,]+ of [\d,]+, \d+\.\d %\n/);
     const wrong = await runCli(["checkpoint", "now", run, ...at], directory);
     t.is(wrong.code, 2);
     t.regex(wrong.stderr, /expected it to be running, it is paused/);
@@ -236,6 +255,8 @@ test.serial(
     await events.line((line) => line.includes('"run.resumed"'));
     const logs = await runCli(["logs", run, ...at, "--json"], directory);
     t.true(logs.stdout.includes(run), logs.stderr);
+    events.kill("SIGINT");
+    t.is((await events.ended).code, 130, "it ends by itself, and leaves the terminal as it was");
     cluster.kill("SIGINT");
     const { code, stdout } = await cluster.ended;
     t.is(code, 0, stdout);

@@ -40,6 +40,16 @@ test("a grid is every combination, each a job of its own", (t) => {
 const directoryNameOf = (one: { job: JobOptions }) => one.job.checkpoint?.directory;
 const nameOf = (one: { job: JobOptions }) => one.job.name;
 
+test("an option of a sweep is named as refusals and the table of options name it", (t) => {
+  const dims = (option: string) =>
+    sweptJobsOf(job, sweepOf({ over: { [option]: [24] } }))[0]?.job.model.tables?.map(
+      ({ dim }) => dim,
+    );
+  t.deepEqual(dims("model.tables[].dim"), [24, 24]);
+  t.deepEqual(dims("model.tables[1].dim"), dims("model.tables.1.dim"));
+  t.not(dims("model.tables[1].dim")?.[0], 24);
+});
+
 test("a random search is drawn by its seed, within its ranges", (t) => {
   const over = {
     "optimizer.sparse.learningRate": { min: 1e-4, max: 1e-1, scale: "log" },
@@ -57,6 +67,7 @@ test("a random search is drawn by its seed, within its ranges", (t) => {
   t.true(rates.every((rate) => rate >= 1e-4 && rate <= 1e-1));
   const low = rates.filter((rate) => rate < Math.sqrt(1e-5)).length;
   t.true(low > 70 && low < 130, `${low} of 200 below the middle of the logarithm`);
+  t.notThrows(() => jobs.map((one) => resolveJob(one.job)), "the job names no optimizer");
   const sizes = jobs.map(({ job: { data } }) => data.batchSize);
   t.true(sizes.every((size) => Number.isInteger(size) && size >= 16 && size <= 64));
 });
@@ -71,6 +82,9 @@ test("a sweep that is none is refused by name", (t) => {
   refused({}, "sweep.over");
   refused({ over: {} }, "sweep.over");
   refused({ over: { seed: { min: 1, max: 2 } } }, "sweep.over.seed");
+  refused({ over: { seed: 7 } }, "sweep.over.seed");
+  refused({ over: { name: ["a", "b"] } }, "sweep.over.name");
+  refused({ over: { "checkpoint.directory": ["a"] } }, "sweep.over.checkpoint.directory");
   refused({ search: "random", over: { seed: { min: 2, max: 1 } } }, "sweep.over.seed.max");
   const log = { min: 0, max: 1, scale: "log" };
   refused({ search: "random", over: { seed: log } }, "sweep.over.seed.min");
@@ -103,6 +117,10 @@ test("osiris sweep trains each, tells the best first, and goes on where it was",
   };
   writeFileSync(place("job.json"), JSON.stringify({ ...own, sweep }));
   await using cluster = await Cluster.start({ devices: 1 });
+  const [cancelled] = sweptJobsOf(own as JobOptions, sweepOf(sweep));
+  const before = await cluster.submit(cancelled?.job as JobOptions, { key: `${cancelled?.key}` });
+  await before.cancel();
+  for await (const _ of before.events());
   const args = ["sweep", "job.json", "--nats", cluster.url, "--token", cluster.token ?? ""];
   const report = async () => {
     const { code, stdout, stderr } = await runCli([...args, "--json"], directory);
@@ -120,7 +138,8 @@ test("osiris sweep trains each, tells the best first, and goes on where it was",
   t.true((values[0] ?? 0) > 0.5 && new Set(values).size > 1);
   t.deepEqual(first.trials.map(({ trial }) => trial).sort(), [0, 1, 2, 3]);
   t.deepEqual(await report(), first, "no trial is trained again");
-  t.is((await cluster.list()).length, 4);
+  t.is((await cluster.list()).length, 5, "that which was cancelled is tried once more");
+  t.false(first.trials.some(({ run }) => run === before.run));
 
   const table = await runCli(args, directory);
   t.regex(table.stdout, /\ntrial +auc +status +run +optimizer\.dense\.learningRate +seed\n/);

@@ -9,6 +9,7 @@ import { Cluster, Host } from "../../index.ts";
 import { InputUnusableError, InvalidOptionError, TransportLostError } from "../../src/errors.ts";
 import type { Credentials } from "../../src/wire/credentials.ts";
 import { connectNats } from "../../src/wire/nats-transport.ts";
+import { startCli } from "../helpers/cli.ts";
 import { hasNatsServer, type NatsServer, startNatsServer } from "../helpers/nats.ts";
 import { pem, writeCredentials, writeSeed } from "../helpers/nats-identities.ts";
 
@@ -56,6 +57,21 @@ test("a user and a password", async (t) => {
   t.true(await speaks(server.url.replace("//", "//ada:s3@"), {}));
   for (const wrong of [{}, { user: "ada" }, { user: "ada", pass: "s4" }, { token: "s3" }]) {
     await t.throwsAsync(speaks(server.url, wrong), { instanceOf: TransportLostError });
+  }
+});
+
+test("a password that stands in the address is in no output of `up` and `host`", async (t) => {
+  await using server = (await serverOf(t, "authorization { user: ada, password: s3cret }")) ?? null;
+  if (server === null) return;
+  const at = ["--nats", server.url.replace("//", "//ada:s3cret@"), "--devices"];
+  const up = startCli(["up", ...at, "0"], directoryOf(t));
+  t.true((await up.line((line) => line.startsWith("Submit:"))).includes(server.url));
+  const host = startCli(["host", ...at, "1"], directoryOf(t));
+  await host.line((line) => line.startsWith("Joined"));
+  const running = [host, up];
+  for (const one of running) one.kill("SIGKILL");
+  for (const { stdout, stderr } of await Promise.all(running.map(({ ended }) => ended))) {
+    t.notRegex(stdout + stderr, /s3cret/);
   }
 });
 

@@ -1,13 +1,12 @@
 // The configuration that `osiris nats-config` writes, in a real nats-server: what each user may say
 // and hear, and that a cluster of two hosts trains a tenant's job behind it.
 
-import { mkdtempSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { realpathSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { jetstreamManager } from "@nats-io/jetstream";
-import test, { type ExecutionContext } from "ava";
+import test from "ava";
 import { createInbox } from "nats";
-import { Cluster, connect, Host, type RunEvent } from "../../index.ts";
+import { Cluster, connect, Host, natsConfig, type RunEvent, userKey } from "../../index.ts";
 import { NotPermittedError } from "../../src/access-errors.ts";
 import { InvalidOptionError } from "../../src/errors.ts";
 import { openNatsMirror } from "../../src/wire/nats-mirror.ts";
@@ -17,64 +16,8 @@ import { runCli } from "../helpers/cli.ts";
 import { smallData, smallModel } from "../helpers/clusters.ts";
 import { checkNatsConfig, hasNatsServer, startNatsServer } from "../helpers/nats.ts";
 import { pem } from "../helpers/nats-identities.ts";
-
-const tenants = `
-acme:
-  users:
-    ada: {}
-    board: { may: read }
-  connectionsMax: 3
-other:
-  users:
-    bob: { pass: correct-horse }
-`;
-
-function directoryOf(t: ExecutionContext): string {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
-  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
-  writeFileSync(join(directory, "tenants.yaml"), tenants);
-  return directory;
-}
-
-/** A server with that configuration; undefined where there is no nats-server. */
-async function placeOf(t: ExecutionContext) {
-  if (!hasNatsServer()) {
-    t.log("skipped: there is no nats-server on the PATH");
-    t.pass();
-    return undefined;
-  }
-  const directory = directoryOf(t);
-  const flags = ["--tenants", "tenants.yaml", "--jetstream", join(directory, "store")];
-  const written = await runCli(["nats-config", ...flags], directory);
-  t.is(written.code, 0, written.stderr);
-  const config = join(directory, "nats", "nats-server.conf");
-  const server = await startNatsServer(["-c", config]);
-  t.teardown(() => server.kill());
-  const nkeyOf = (user: string) => ({ nkey: join(directory, "nats", `${user}.nk`) });
-  const bob = { user: "other-bob", pass: "correct-horse" };
-  const as = {
-    root: nkeyOf("root"),
-    host: nkeyOf("host"),
-    admin: nkeyOf("admin"),
-    metrics: nkeyOf("metrics"),
-    ada: nkeyOf("acme.ada"),
-    board: nkeyOf("acme.board"),
-    bob,
-  } as const;
-  const dial = async (user: keyof typeof as) => {
-    const complaints: string[] = [];
-    const transport = await connectNats({
-      ...as[user],
-      servers: server.url,
-      name: user,
-      deadlineMs: 2000,
-      onError: (error) => complaints.push(String(error)),
-    });
-    t.teardown(() => transport.close());
-    return { transport, complaints };
-  };
-  return { directory, config, url: server.url, as, dial };
-}
+import { startRawClient } from "../helpers/raw-client.ts";
+import { directoryOf, placeOf } from "../helpers/tenants.ts";
 
 test("a cluster of two hosts trains a tenant's job; nobody else reads or touches it", async (t) => {
   const place = await placeOf(t);
@@ -159,6 +102,22 @@ test("a tenant is who its account is, and reads and writes where it is at home",
   }
   await t.throwsAsync(posing.submit(jobWith("cache")), { code: "TENANT_REFUSED" });
   await t.throwsAsync(posing.run(mine.run).cancel(), { code: "TENANT_REFUSED" });
+
+  // Headers in which the server's word is another's, comes second, or is swallowed.
+  const claim = 'Nats-Request-Info: {"acc":"acme"}\r\n';
+  const forged = [
+    `${claim.toLowerCase()}\r\n`,
+    `${claim}${claim}\r\n`,
+    ...["x: y", "x: y\r\n", "x: Nats-Request-Info\r\n\r\n", ""],
+  ].map((lines) => `NATS/1.0\r\n${lines}`);
+  using raw = await startRawClient(Number(new URL(nats).port));
+  const login = { user: "bob", pass: "b", headers: true, verbose: false };
+  raw.send(`CONNECT ${JSON.stringify(login)}`, "SUB own 1");
+  for (const head of [...forged, "NATS/1.0"]) {
+    raw.send(`HPUB osiris.c1.jobs.acme.list own ${head.length} ${head.length + 2}`, `${head}{}`);
+  }
+  raw.send("PUB osiris.c1.jobs.other.status own 2", "{}");
+  t.notRegex(await raw.until("INVALID_OPTION"), /"runs"/);
 });
 
 test("each user says and hears what is its own, and the server refuses the rest", async (t) => {
@@ -300,10 +259,18 @@ test("a tenant reads its own events from JetStream, and nothing of another's", a
   await t.throwsAsync(admin(`${api}.CONSUMER.CREATE.${own}`, consumer));
 });
 
-test("a tenant has as many connections as it may, and nobody comes in unnamed", async (t) => {
+test("a tenant has as many connections and subscriptions as it may, and nobody comes in unnamed", async (t) => {
   const place = await placeOf(t);
   if (place === undefined) return;
-  for (let connections = 0; connections < 3; connections++) await place.dial("ada");
+  for (let connections = 0; connections < 2; connections++) await place.dial("ada");
+  const { transport, complaints } = await place.dial("ada");
+  for (let runs = 0; runs < 1025; runs++) {
+    transport.subscribe(`osiris.c1.runs.acme.r${runs}.events`, () => {});
+  }
+  await transport.flush();
+  await transport.flush();
+  t.is(complaints.length, 1);
+  t.regex(complaints[0] ?? "", /maximum subscriptions exceeded/);
   await t.throwsAsync(place.dial("board"));
   await place.dial("bob");
   const servers = place.url;
@@ -323,6 +290,7 @@ test("written again, users keep their secrets, which only their owner may read",
   interface Report {
     readonly file: string;
     readonly secrets: readonly { user: string; tenant?: string; file: string }[];
+    readonly logins: readonly object[];
     readonly notice?: string;
   }
   const report = async (more: readonly string[]) => {
@@ -348,6 +316,7 @@ test("written again, users keep their secrets, which only their owner may read",
     ["acme", "ada"],
     ["acme", "board"],
   ]);
+  t.deepEqual(second.logins, [{ tenant: "other", user: "bob", login: "other.bob" }]);
   if (hasNatsServer()) t.deepEqual(await checkNatsConfig(join(directory, second.file)), 0);
 
   writeFileSync(join(directory, "nats", "root.nk"), "nothing\n");
@@ -372,4 +341,31 @@ test("a file of tenants that is none is refused with all that is wrong", (t) => 
   t.throws(() => tenantsOf({ OSIRIS: { users: {} } }), { message: /named otherwise than OSIRIS/ });
   const both = { pass: "correct-horse", nkey: `U${"A".repeat(55)}` };
   t.throws(() => tenantsOf({ a: { users: { b: both } } }), { message: /left out where .* `pass`/ });
+  // What a nats-server would refuse as a whole, once it is started.
+  const unusable = [{ pass: "correct\u0007horse" }, { nkey: `U${"A".repeat(55)}` }];
+  for (const user of unusable) {
+    t.throws(() => tenantsOf({ a: { users: { b: user } } }), { instanceOf: InvalidOptionError });
+  }
+  const { publicKey: nkey } = userKey();
+  const twice = { a: { users: { b: { nkey } } }, c: { users: { d: { nkey } } } };
+  t.throws(() => tenantsOf(twice), {
+    message: /^Expected `tenants\.c\.users\.d\.nkey` to be the key/,
+  });
+  t.throws(() => natsConfig({ cluster: "*", listen: "", tenants: {}, keyOf: () => "" }), {
+    instanceOf: InvalidOptionError,
+  });
+});
+
+test("names of tenants and users that would run into each other do not", async (t) => {
+  const pass = "correct-horse";
+  const tenants = tenantsOf({
+    "a-b": { users: { c: { pass } } },
+    a: { users: { "b-c": { pass } } },
+  });
+  const directory = directoryOf(t);
+  const file = join(directory, "nats.conf");
+  const keyOf = () => userKey().publicKey;
+  writeFileSync(file, natsConfig({ cluster: "c1", listen: "127.0.0.1:-1", tenants, keyOf }));
+  if (hasNatsServer()) t.is(await checkNatsConfig(file), 0);
+  else t.pass();
 });

@@ -124,6 +124,15 @@ test("a token may stand in the address, and is not shown", async (t) => {
   await client.close();
 });
 
+test("an address that is none is refused without its secrets", async (t) => {
+  const wrong = ["http://u:s3cret@h", "nats://u:s3cret@no host", "u:s3cret@no host", "u:s3cret%@h"];
+  for (const servers of wrong) {
+    const refused = { instanceOf: InvalidOptionError, message: /\/\/\*\*\*@/ };
+    const error = await t.throwsAsync(connectNats({ ...options, servers }), refused, servers);
+    t.notRegex(error?.message ?? "", /s3cret/);
+  }
+});
+
 test("bytes on their way are bounded: what is beyond is dropped and reported", async (t) => {
   await using broker = await startBroker({ auth: "open" });
   const errors: unknown[] = [];

@@ -38,6 +38,16 @@ export function tellFailure(error: unknown, verbose: boolean): void {
   }
 }
 
+/** The last line of JSON of a command that failed. */
+export function reportFailure(error: unknown): void {
+  if (exitCodeOf(error) === exitCodes.done) return; // Help was asked for.
+  const code = error instanceof TrainingError ? error.code : undefined;
+  const wrong = error instanceof CommanderError ? "INVALID_OPTION" : "UNKNOWN";
+  const message = error instanceof Error ? error.message.replace(/^error: /, "") : String(error);
+  const problems = error instanceof InvalidOptionError ? { problems: error.problems } : {};
+  console.log(JSON.stringify({ report: "error", code: code ?? wrong, message, ...problems }));
+}
+
 function sentencesOf(error: unknown): string[] {
   if (error instanceof InvalidOptionError) return error.problems.map(({ message }) => message);
   return [sentenceOf(error)];

@@ -11,7 +11,14 @@ import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 import { ActorFailedError, type Incident } from "./incident.ts";
 import type { MessageEvent } from "./listening.ts";
 import { devicesOf } from "./membership.ts";
-import { judge, type PipelineWatch, timesSinceTold, withSample } from "./pipeline-watch.ts";
+import {
+  afterTelling,
+  judge,
+  type PipelineWatch,
+  recentSpeed,
+  timesSinceTold,
+  withSample,
+} from "./pipeline-watch.ts";
 import { dynamicTables, repairedTables, stalenessOf } from "./run-metrics.ts";
 import { dealSlices, judgeDevices, type StragglerWatch } from "./straggler-watch.ts";
 import { type TierWatch, withTier } from "./tier-watch.ts";
@@ -85,13 +92,6 @@ export function stepWait({ network, scope, hosts, seenStep }: TrainingCoordinato
     what,
     sinceMs: network.clock.now(),
   };
-}
-
-/** Speed of this generation up to `step`. */
-export function samplesPerSecond(context: TrainingCoordinatorContext, step: number): number {
-  const seconds = (context.network.clock.now() - context.startedAtMs) / 1000;
-  const samples = (step - (context.latest?.cut ?? 0)) * context.job.data.batchSize;
-  return seconds > 0 ? samples / seconds : 0;
 }
 
 /** run.preparing */
@@ -196,24 +196,27 @@ export function tellCheckpointed(
   });
 }
 
-/** run.progress: device 0 has done `step` steps. */
+/** run.progress: device 0 has done `step` steps. Returns the watch of what comes next. */
 export function tellProgress(
   context: TrainingCoordinatorContext,
   step: number,
   loss: number,
-): void {
-  const { record, scope, schedule, job, metrics, watch } = context;
+): PipelineWatch {
+  const { record, scope, schedule, job, metrics, watch, latest, startedAtMs } = context;
+  const start = { step: latest?.cut ?? 0, atMs: startedAtMs };
+  const pace = { step, atMs: context.network.clock.now() };
   record.append(scope.generation, {
     type: "run.progress",
     step,
     steps: schedule?.steps ?? 0,
     loss,
-    samplesPerSecond: samplesPerSecond(context, step),
+    samplesPerSecond: job.data.batchSize * recentSpeed(watch, start, pace),
     repairedIds: repairedTables(job, metrics),
     staleness: stalenessOf(job, metrics),
     dynamicIds: dynamicTables(job, metrics),
     times: timesSinceTold(watch),
   });
+  return afterTelling(watch, pace);
 }
 
 /**

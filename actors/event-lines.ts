@@ -14,7 +14,7 @@ const levels: Readonly<Partial<Record<RunEvent["type"], LogLevel>>> = {
   "run.failed": "error",
 };
 
-/** The level of an event's line; of a tier's, while it is not in trouble. */
+/** The level of an event's line; of what may tell of trouble or of none, the usual one. */
 export function levelOf(type: RunEvent["type"]): LogLevel {
   return levels[type] ?? "info";
 }
@@ -22,10 +22,15 @@ export function levelOf(type: RunEvent["type"]): LogLevel {
 /** Writes the line of an event. */
 export function logEvent(log: Log, event: RunEvent): void {
   const { type, run, generation } = event;
-  const isTrouble = type === "run.tier" && event.state !== "serving";
-  const level = isTrouble ? "warn" : levelOf(type);
-  const fields = { run, generation, actor: actorOf(event), ...detailsOf(event) };
-  log.write(level, messageOf(event), { ...fields, event: type });
+  const about = { run, ...(generation === 0 ? {} : { generation }), actor: actorOf(event) };
+  log.write(pressing(event), messageOf(event), { ...about, ...detailsOf(event), event: type });
+}
+
+function pressing(event: RunEvent): LogLevel {
+  if (event.type === "run.tier" && event.state !== "serving") return "warn";
+  // Somebody asked for it.
+  if (event.type === "run.failed" && event.error.code === "RUN_CANCELLED") return "info";
+  return levelOf(event.type);
 }
 
 /** Writes the line of a failure beside the runs. */
@@ -64,8 +69,12 @@ function detailsOf(event: RunEvent): Readonly<Record<string, unknown>> {
     return { status, step, digest, auc, samplesPerSecond };
   }
   if (event.type === "run.incident") {
-    const { supervisor, context, error } = event;
-    return { supervisor, context, code: error.code, cause: error.cause };
+    const { incident, step, host, noticedBy, supervisor, context, error } = event;
+    const where = { step, host, noticedBy, supervisor, context };
+    return { incident, ...where, code: error.code, cause: error.cause };
+  }
+  if (event.type === "run.recovered") {
+    return { ...body, incidents: event.incidents.map(({ incident }) => incident) };
   }
   if (event.type === "run.failed") return { code: event.error.code, cause: event.error.cause };
   return Object.fromEntries(

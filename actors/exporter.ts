@@ -5,6 +5,7 @@
 // docs/operations.md lists the metrics.
 
 import type { Registry } from "prom-client";
+import { realClock } from "../src/clock.ts";
 import { decodeBody } from "../src/wire/body.ts";
 import { eventsPatterns } from "../src/wire/subjects.ts";
 import { type ConnectionOptions, transportTo } from "./connect.ts";
@@ -17,6 +18,9 @@ export interface Exporter extends AsyncDisposable {
   readonly contentType: string;
 }
 
+/** How a run ends. */
+const ended = ["finished", "stopped-early", "cancelled", "failed"];
+
 /** Runs whose figures are kept after they are over. */
 const finishedMax = 100;
 
@@ -27,15 +31,25 @@ export async function openExporter(given: ConnectionOptions): Promise<Exporter> 
   const registry = new library.Registry();
   library.collectDefaultMetrics({ register: registry });
   const figures = createFigures(library, registry);
+  for (const status of ended) figures.ended.inc({ status }, 0);
+  figures.broker.set(1);
+  transport.onStatus((status) => figures.broker.set(status === "connected" ? 1 : 0));
+  const known = new Set<string>();
   const over: string[] = [];
   for (const pattern of eventsPatterns(cluster)) {
     transport.subscribe(pattern, (frame) => {
       const event = decodeBody(frame) as RunEvent;
+      if (!known.has(event.run)) begin(figures, event.run);
+      known.add(event.run);
       note(figures, event);
+      figures.heard.set({ run: event.run }, realClock.date().getTime() / 1000);
       if (event.type !== "run.finished" && event.type !== "run.failed") return;
       over.push(event.run);
       const old = over.splice(0, Math.max(0, over.length - finishedMax));
-      for (const run of old) void forget(figures, run);
+      for (const run of old) {
+        known.delete(run);
+        void forget(figures, run);
+      }
     });
   }
   await transport.flush();
@@ -57,11 +71,11 @@ function createFigures(
   const counter = (name: string, help: string, ...labels: string[]) =>
     new Counter({ name: `osiris_${name}_total`, help, registers, labelNames: ["run", ...labels] });
   return {
-    up: gauge("run_up", "1 while the run trains, 0 once it is over"),
+    up: gauge("run_up", "1 while the run has its turn, 0 while it is paused and once it is over"),
     step: gauge("run_step", "Steps done"),
     steps: gauge("run_steps", "Steps of the whole run"),
     loss: gauge("run_loss", "Mean loss of the last step that was told"),
-    speed: gauge("run_samples_per_second", "Samples a second"),
+    speed: gauge("run_samples_per_second", "Samples a second, of the last ten seconds"),
     generation: gauge("run_generation", "The generation: 1 until something failed or scaled"),
     devices: gauge("run_devices", "Devices that train it"),
     stepSeconds: gauge("step_seconds", "Mean time of a step"),
@@ -92,7 +106,13 @@ function createFigures(
       labelNames: ["run"],
       buckets: [0.25, 0.5, 1, 2, 5, 10, 30, 60],
     }),
+    heard: gauge("run_event_timestamp_seconds", "When it was last heard of, since 1970"),
     /** Of all runs together. */
+    broker: new Gauge({
+      name: "osiris_broker_up",
+      help: "1 while this exporter hears the broker: without it, all figures are old",
+      registers,
+    }),
     ended: new Counter({
       name: "osiris_runs_ended_total",
       help: "Runs that ended, by how",
@@ -103,6 +123,15 @@ function createFigures(
 }
 
 type Figures = ReturnType<typeof createFigures>;
+
+/**
+ * Counters of a run that is heard of for the first time stand at 0: of one that begins with 1,
+ * `increase` does not see the first.
+ */
+function begin({ scalings, checkpoints, bytes, recovery }: Figures, run: string): void {
+  for (const counter of [scalings, checkpoints, bytes]) counter.inc({ run }, 0);
+  recovery.zero({ run });
+}
 
 /** What an event does to the figures. */
 function note(figures: Figures, event: RunEvent): void {
@@ -130,8 +159,13 @@ function note(figures: Figures, event: RunEvent): void {
     case "run.buddies":
       figures.buddies.set({ run }, event.bytes);
       return;
+    case "run.waiting":
+      figures.up.set({ run }, 1);
+      figures.speed.set({ run }, 0);
+      return;
     case "run.incident": {
       const [role = ""] = event.offender.split(":");
+      if (event.end === undefined) figures.speed.set({ run }, 0);
       figures.incidents.inc({ run, role, code: event.error.code });
       return;
     }
@@ -143,7 +177,7 @@ function note(figures: Figures, event: RunEvent): void {
       return;
     case "run.paused":
     case "run.preempted":
-      figures.up.set({ run }, 0);
+      stop(figures, run);
       return;
     case "run.tier":
       figures.tierState.set({ run, device: `${event.device}` }, event.state === "serving" ? 1 : 0);
@@ -155,16 +189,24 @@ function note(figures: Figures, event: RunEvent): void {
       figures.straggler.set({ run, device: `${event.device}` }, event.factor);
       return;
     case "run.finished":
-      figures.up.set({ run }, 0);
+      stop(figures, run);
       figures.step.set({ run }, event.result.step);
       figures.ended.inc({ status: event.result.status });
       return;
     case "run.failed":
-      figures.up.set({ run }, 0);
-      figures.ended.inc({ status: "failed" });
+      stop(figures, run);
+      figures.ended.inc({
+        status: event.error.code === "RUN_CANCELLED" ? "cancelled" : "failed",
+      });
       return;
     default:
   }
+}
+
+/** It has no devices any more. */
+function stop({ up, speed }: Figures, run: string): void {
+  up.set({ run }, 0);
+  speed.set({ run }, 0);
 }
 
 function noteProgress(
@@ -172,6 +214,7 @@ function noteProgress(
   {
     run,
     step,
+    steps,
     loss,
     samplesPerSecond,
     repairedIds,
@@ -180,7 +223,9 @@ function noteProgress(
   }: Extract<RunEvent, { readonly type: "run.progress" }>,
 ): void {
   const { staleness, dynamicIds = [] } = rest;
+  figures.up.set({ run }, 1); // An exporter may begin in the midst of a run.
   figures.step.set({ run }, step);
+  figures.steps.set({ run }, steps);
   figures.loss.set({ run }, loss);
   figures.speed.set({ run }, samplesPerSecond);
   for (const { table, ids } of repairedIds) figures.repaired.set({ run, table }, ids);
@@ -199,7 +244,10 @@ function noteProgress(
 }
 
 /** Forgets a run that was over long ago; its end stays counted. */
-async function forget({ ended: _, recovery, ...figures }: Figures, run: string): Promise<void> {
+async function forget(
+  { ended: _ended, broker: _broker, recovery, ...figures }: Figures,
+  run: string,
+): Promise<void> {
   for (const figure of Object.values(figures)) {
     const { values } = await figure.get();
     for (const { labels } of values) if (labels.run === run) figure.remove(labels);

@@ -17,7 +17,7 @@ import type { Membership } from "./membership.ts";
 import type { ActorReport, CreditReport } from "./process-report.ts";
 import { type MailboxReport, type ProcessReport, reportProcess } from "./process-report.ts";
 import type { Registry } from "./registry.ts";
-import type { RunEvent, RunStatus } from "./run-events.ts";
+import type { IncidentRecord, RunEvent, RunStatus } from "./run-events.ts";
 import type { MirrorReport, RunMirror } from "./run-mirror.ts";
 import type { RunRecord } from "./run-record.ts";
 import type { TierNews } from "./tier.ts";
@@ -35,8 +35,11 @@ export interface RunReport {
   readonly steps: number;
   readonly devices: number;
   readonly loss: number | null;
+  /** 0 while it makes no steps. */
   readonly samplesPerSecond: number;
-  /** Where the time of its last steps went. */
+  /** Why it runs and makes no steps now; left out: it makes some, or does not run. */
+  readonly standstill?: string | undefined;
+  /** Where the time of its last steps went; left out while it makes none. */
   readonly times?: StepTimes | undefined;
   /** What it was warned of, last things last. */
   readonly alerts: readonly string[];
@@ -44,7 +47,10 @@ export interface RunReport {
   readonly waitsFor: WaitsFor;
 }
 
-export type IncidentReport = Extract<RunEvent, { readonly type: "run.incident" }>;
+/** An incident of a run, and its end, unless it lasts. */
+export interface IncidentReport extends IncidentRecord {
+  readonly run: string;
+}
 
 export interface ClusterReport {
   readonly cluster: string;
@@ -110,7 +116,9 @@ export function openInspection(root: {
     const asked = await Promise.all(others.map((host) => askHost(network, host, command)));
     const own = reportProcess(tree(), network, hosts.includes(0) ? 0 : null);
     const records = registry.all();
-    const incidents = records.flatMap((record) => only(record, "run.incident"));
+    const incidents = records
+      .flatMap(({ run, incidents: own }) => own.all().map((one) => ({ run, ...one })))
+      .sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
     return {
       cluster: network.cluster,
       runs: records.filter(({ isOver }) => !isOver).map((record) => runOf(network, record)),
@@ -202,37 +210,69 @@ async function askHost(
 }
 
 function runOf(network: Network, record: RunRecord): RunReport {
-  const { run, job, tenant, status } = record;
+  const { run, job, tenant, status, generation } = record;
   const all = record.since(0, Number.POSITIVE_INFINITY);
-  const progress = only(record, "run.progress").at(-1);
-  const started = only(record, "run.started").at(-1);
-  const alerts = all.flatMap((event) => {
-    if (event.type === "run.alert") return event.message;
-    return event.type === "run.tier" && event.state !== "serving" ? event.message : [];
-  });
+  const progress = last(all, "run.progress");
+  const started = last(all, "run.started");
+  const standstill = status === "running" ? standstillOf(all) : undefined;
+  const isStepping = status === "running" && standstill === undefined;
   return {
     run,
     name: job.name,
     tenant,
     status,
-    generation: all.at(-1)?.generation ?? 0,
+    generation,
     step: progress?.step ?? started?.fromStep ?? 0,
     steps: progress?.steps ?? started?.steps ?? 0,
-    devices: started?.devices ?? 0,
+    devices: isStepping ? (started?.devices ?? 0) : 0,
     loss: progress?.loss ?? null,
-    samplesPerSecond: progress?.samplesPerSecond ?? 0,
-    times: progress?.times,
-    alerts: alerts.slice(-alertsMax),
+    samplesPerSecond: isStepping ? (progress?.samplesPerSecond ?? 0) : 0,
+    standstill,
+    times: isStepping ? progress?.times : undefined,
+    alerts: alertsIn(all).slice(-alertsMax),
     waitsFor: waitsFor(network, record),
   };
 }
 
-function only<Type extends RunEvent["type"]>(
-  record: RunRecord,
+/** Why a run that has its turn makes no steps: by the last event that tells whether it does. */
+function standstillOf(all: readonly RunEvent[]): string | undefined {
+  for (const event of all.toReversed()) {
+    switch (event.type) {
+      case "run.started":
+      case "run.progress":
+        return undefined;
+      case "run.waiting":
+        return `waits for devices: ${event.devices} there, ${event.wanted} wanted`;
+      case "run.preparing":
+        return `prepares its data: ${Math.floor(100 * event.fraction)} %`;
+      case "run.prepared":
+        return "its devices get ready";
+      case "run.incident":
+        if (event.end === undefined) return `recovers: ${event.offender} failed`;
+        break;
+      default:
+    }
+  }
+  return "begins";
+}
+
+/** What a run was warned of. Of tiers, as they are now. */
+function alertsIn(all: readonly RunEvent[]): string[] {
+  return all.flatMap((event, at) => {
+    if (event.type === "run.alert") return event.message;
+    if (event.type !== "run.tier" || event.state === "serving") return [];
+    const isOld = all
+      .slice(at + 1)
+      .some((later) => later.type === "run.tier" && later.device === event.device);
+    return isOld ? [] : event.message;
+  });
+}
+
+function last<Type extends RunEvent["type"]>(
+  all: readonly RunEvent[],
   type: Type,
-): Extract<RunEvent, { readonly type: Type }>[] {
-  const all = record.since(0, Number.POSITIVE_INFINITY);
-  return all.filter((event) => event.type === type) as Extract<RunEvent, { readonly type: Type }>[];
+): Extract<RunEvent, { readonly type: Type }> | undefined {
+  return all.findLast((event) => event.type === type) as never;
 }
 
 function ofAll<Part>(

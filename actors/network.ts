@@ -44,6 +44,7 @@ export async function openNetwork(options: {
     if (error instanceof FrameCorruptError) onCorrupt(error);
     else onError("transport", error);
   });
+  tellBroker(transport, clock, log);
   return {
     transport,
     connection,
@@ -71,6 +72,25 @@ export function dial(
 ): Promise<Transport> {
   const own = `${name}-${process.pid}`;
   return connectNats({ ...connection, name: own, deadlineMs: connectMs, onError });
+}
+
+/** Lines of a log: the broker is out of reach, and is there again. */
+export function tellBroker(
+  transport: Pick<Transport, "address" | "onStatus">,
+  clock: Clock,
+  log: Log,
+): void {
+  const { address: broker } = transport;
+  let lostMs: number | undefined;
+  transport.onStatus((status) => {
+    if (status === "lost") {
+      lostMs = clock.now();
+      log.write("warn", "lost the broker, dialling it again", { actor: "transport", broker });
+    } else if (status === "connected" && lostMs !== undefined) {
+      const ms = Math.round(clock.now() - lostMs);
+      log.write("info", "the broker is back", { actor: "transport", broker, ms });
+    }
+  });
 }
 
 /** How long a transport that is connected now has been so; 0 while it is not. */

@@ -13,6 +13,14 @@ export interface PipelineWatch {
   readonly judged: Samples;
   /** Hosts whose pipeline had fallen serial when it was last judged. */
   readonly serial: ReadonlySet<number>;
+  /** Events of progress of the last seconds: steps that were done, and when. */
+  readonly paces: readonly Pace[];
+}
+
+/** Steps that were done at a time. */
+export interface Pace {
+  readonly step: number;
+  readonly atMs: number;
 }
 
 /** Nothing was sampled yet. */
@@ -21,6 +29,7 @@ export const emptyWatch: PipelineWatch = {
   told: new Map(),
   judged: new Map(),
   serial: new Set(),
+  paces: [],
 };
 
 /** Time of a host's steps after which they are judged: less may be a hiccup. */
@@ -37,8 +46,27 @@ export function withSample(watch: PipelineWatch, host: number, sample: HostMeter
 }
 
 /** What the last event of progress told begins the next interval. */
-export function afterTelling(watch: PipelineWatch): PipelineWatch {
-  return { ...watch, told: watch.latest };
+export function afterTelling(watch: PipelineWatch, pace: Pace): PipelineWatch {
+  return { ...watch, told: watch.latest, paces: [...recentPaces(watch, pace), pace] };
+}
+
+/** So old is what the speed that is told begins with: long enough that a checkpoint is no dip. */
+const paceMs = 10_000;
+
+/** Those of the last seconds before `pace`; one at least, however long ago that is. */
+function recentPaces({ paces }: PipelineWatch, { atMs }: Pace): readonly Pace[] {
+  const first = paces.findIndex((one) => one.atMs >= atMs - paceMs);
+  return first < 0 ? paces.slice(-1) : paces.slice(first);
+}
+
+/** Steps a second of the last seconds; since `start`, where nothing was told before. */
+export function recentSpeed(watch: PipelineWatch, start: Pace, now: Pace): number {
+  return speedBetween(recentPaces(watch, now)[0] ?? start, now);
+}
+
+/** Steps a second between two times; 0 where there is none between them. */
+export function speedBetween(from: Pace, to: Pace): number {
+  return to.atMs > from.atMs ? (1000 * (to.step - from.step)) / (to.atMs - from.atMs) : 0;
 }
 
 /** Times since the last event of progress, of all hosts. */

@@ -216,6 +216,7 @@ export const runResultSchema = z
     manifest: z.string(),
     /** The last generation: 1 where nothing failed. */
     generation: count,
+    /** The mean of the last generation. */
     samplesPerSecond: figure,
     /** Where the time of the last generation's steps went, as far as its hosts have told. */
     times: stepTimes.optional(),
@@ -270,6 +271,7 @@ const eventBody = z.discriminatedUnion("type", [
     step: count,
     steps: count,
     loss: figure,
+    /** The mean of the last ten seconds, checkpoints and evaluations among them. */
     samplesPerSecond: figure,
     /** As in the result, up to the last window of steps that ended. */
     repairedIds: list(repairedTable),

@@ -15,6 +15,7 @@ import type { StepTimes } from "../src/training/step-meter.ts";
 import type { TableTiers } from "../src/training/tier-advice.ts";
 import type { CheckpointStore, Manifest } from "../storage/checkpoint-store.ts";
 import type { Lost } from "../storage/partial-checkpoint.ts";
+import { type PipelineWatch, speedBetween } from "./pipeline-watch.ts";
 import type { CutRecord, DynamicTable, RepairedTable, RunResult, Staleness } from "./run-events.ts";
 import type { RunRecord } from "./run-record.ts";
 
@@ -177,6 +178,10 @@ export function resultOf(context: {
   readonly metrics: RunMetrics;
   readonly isCancelled: boolean;
   readonly record: RunRecord;
+  /** The checkpoint that the generation began from, and when it did. */
+  readonly latest: { readonly cut: number } | undefined;
+  readonly startedAtMs: number;
+  readonly watch: PipelineWatch;
   readonly times: StepTimes | undefined;
   readonly tiers: readonly TableTiers[] | undefined;
   readonly disk: RunResult["disk"];
@@ -198,9 +203,8 @@ export function resultOf(context: {
     : metrics.earlyStopping.stopped
       ? "stopped-early"
       : "finished";
-  const speeds = record
-    .since(0, Number.POSITIVE_INFINITY)
-    .flatMap((event) => (event.type === "run.progress" ? event.samplesPerSecond : []));
+  const start = { step: context.latest?.cut ?? 0, atMs: context.startedAtMs };
+  const speed = speedBetween(start, context.watch.paces.at(-1) ?? start);
   return {
     run: scope.run,
     status,
@@ -218,7 +222,7 @@ export function resultOf(context: {
     directory: store.directory,
     manifest: manifest?.sha256 ?? "",
     generation: scope.generation,
-    samplesPerSecond: speeds.at(-1) ?? 0,
+    samplesPerSecond: job.data.batchSize * speed,
     times,
     disk,
     tiers,

@@ -61,7 +61,7 @@ import { downWithChildren } from "./down-with-children.ts";
 import { hostWatchMachine, watchingMembership } from "./host-watch.ts";
 import { listening, type MessageEvent } from "./listening.ts";
 import { devicesOf } from "./membership.ts";
-import { afterTelling, timesOfAll } from "./pipeline-watch.ts";
+import { timesOfAll } from "./pipeline-watch.ts";
 import type { RunResult } from "./run-events.ts";
 import { afterCheckpoint, afterEvaluation, afterWindow, resultOf } from "./run-metrics.ts";
 import { watchingCheckpoint, watchingScale } from "./scaling.ts";
@@ -126,8 +126,8 @@ const machine = setup({
       const step = event.body.steps[0] ?? 0;
       if (step <= context.seenStep) return;
       const loss = event.body.losses.at(-1) ?? context.seenLoss;
-      tellProgress(context, step, loss);
-      enqueue.assign({ seenStep: step, seenLoss: loss, watch: afterTelling(context.watch) });
+      const watch = tellProgress(context, step, loss);
+      enqueue.assign({ seenStep: step, seenLoss: loss, watch });
     }),
     tellGoingOn: enqueueActions(({ context, enqueue }) => {
       const { isGoingOn, latest, step, seenStep } = context;

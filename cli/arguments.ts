@@ -96,14 +96,16 @@ export function credentialsOf(given: CredentialArguments) {
 
 /** The connection that those options ask for; on this machine, its token need not be given. */
 export function connectionOf(given: ConnectionArguments) {
-  const { nats, cluster, tenant, token, user, nkey, creds } = given;
+  const { nats, cluster, tenant } = given;
+  const asWhom = tenant === undefined ? {} : { tenant };
+  return { nats, cluster, ...asWhom, ...credentialsFor(nats, given) };
+}
+
+/** The credentials for a broker: of one on this machine, the token that `osiris up` has left. */
+export function credentialsFor(nats: string, given: CredentialArguments) {
+  const { token, user, nkey, creds } = given;
   const isNamed = [token, user, nkey, creds].some((one) => one !== undefined);
-  return {
-    nats,
-    cluster,
-    ...(tenant === undefined ? {} : { tenant }),
-    ...credentialsOf(isNamed ? given : { ...given, token: tokenFor(nats) }),
-  };
+  return credentialsOf(isNamed ? given : { ...given, token: tokenFor(nats) });
 }
 
 /** Reads an integer of at least `least`. */

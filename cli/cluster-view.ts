@@ -2,6 +2,7 @@
 
 import type { ActorReport, ClusterReport, ProcessReport } from "../index.ts";
 import { aligned, bytes, count, duration, metric, percent, plural } from "./format.ts";
+import { endOf } from "./incidents.ts";
 import { timeOf } from "./report.ts";
 
 /** Mailboxes and buffers that are told of: those in which most waits. */
@@ -30,11 +31,15 @@ export function topLines(report: ClusterReport): string[] {
 /** A run each, for whoever reads no table. */
 export function runLines({ runs }: ClusterReport): string[] {
   return runs.flatMap(({ run, status, generation, step, steps, devices, ...rest }) => {
-    const { loss, samplesPerSecond, times, name } = rest;
-    const way = steps === 0 ? "" : ` step ${count(step)} of ${count(steps)},`;
-    const speed = `loss ${metric(loss)}, ${count(samplesPerSecond)} samples/s`;
-    const where = `generation ${generation}, ${plural(devices, "device")}`;
-    const first = `${run} (${name}) ${status}:${way} ${speed}, ${where}`;
+    const { loss, samplesPerSecond, standstill, times, name } = rest;
+    const parts = [
+      ...(standstill === undefined ? [] : [standstill]),
+      ...(steps === 0 ? [] : [`step ${count(step)} of ${count(steps)}`, `loss ${metric(loss)}`]),
+      ...(devices === 0 ? [] : [`${count(samplesPerSecond)} samples/s`]),
+      ...(generation === 0 ? [] : [`generation ${generation}`]),
+      ...(devices === 0 ? [] : [plural(devices, "device")]),
+    ];
+    const first = `${run} (${name}) ${[status, parts.join(", ")].filter(Boolean).join(": ")}`;
     return times === undefined ? [first] : [first, `  a step: ${timeOf(times)}`];
   });
 }
@@ -121,8 +126,9 @@ function alertLines({ runs, incidents }: ClusterReport): string[] {
   const alerts = runs.flatMap(({ run, alerts: own }) => own.map((alert) => `${run}: ${alert}`));
   const failed = incidents
     .filter(({ run }) => open.has(run))
-    .map(({ run, generation, offender, error }) => {
-      return `${run}, generation ${generation}: ${offender} failed: ${error.message}`;
+    .map(({ run, at, offender, error, ...incident }) => {
+      const end = endOf(incident);
+      return `${at.slice(0, "2026-01-01T00:00:00".length)} ${run}: ${offender} failed, ${end}: ${error.message}`;
     });
   return [...alerts, ...failed].slice(-rowsMax);
 }

@@ -1,18 +1,18 @@
 // osiris doctor [JOB]: whether a machine, a broker and a job's directories are fit for a run, and
 // every deadline of the job.
 
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { type Check, type Diagnosis, diagnose } from "../index.ts";
 import {
   type CommonOptions,
   type CredentialArguments,
-  credentialsOf,
+  credentialsFor,
   integerFrom,
   withCommon,
   withCredentials,
 } from "./arguments.ts";
 import { exitCodes } from "./failure.ts";
-import { duration } from "./format.ts";
+import { duration, plural } from "./format.ts";
 import { loadJob } from "./job-file.ts";
 
 interface DoctorOptions extends CommonOptions, CredentialArguments {
@@ -30,15 +30,25 @@ export function addDoctor(program: Command): void {
     )
     .description("look at machine, limits, disks and broker before a run; exit 1: something fails")
     .option("--devices <N>", "devices that are to run here", integerFrom(1))
-    .option("--nats <URL>", "the broker to ask (default: an embedded one, for the occasion)")
-    .option("--token <TOKEN>", "token for it");
+    .addOption(
+      new Option(
+        "--nats <URL>",
+        "the broker to ask (default: an embedded one, for the occasion)",
+      ).env("OSIRIS_NATS"),
+    )
+    .addOption(
+      new Option("--token <TOKEN>", "its token; on the machine of `osiris up`, found").env(
+        "OSIRIS_TOKEN",
+      ),
+    );
   withCommon(withCredentials(command), [
     "doctor",
     "doctor job.yaml --devices 8 --nats nats://10.0.0.5:4222 --token 4f1c...",
   ]).action(async (path: string | undefined, options: DoctorOptions) => {
     const { nats, devices, json } = options;
     const job = path === undefined ? undefined : await loadJob(path);
-    const diagnosis = await diagnose({ job, nats, devices, ...credentialsOf(options) });
+    const credentials = nats === undefined ? {} : credentialsFor(nats, options);
+    const diagnosis = await diagnose({ job, nats, devices, ...credentials });
     if (json) console.log(JSON.stringify({ report: "doctor", ...diagnosis }));
     else for (const line of diagnosisLines(diagnosis)) console.log(line);
     process.exitCode = diagnosis.isHealthy ? exitCodes.done : exitCodes.failed;
@@ -60,12 +70,13 @@ export function diagnosisLines({ checks, deadlines, isHealthy }: Diagnosis): str
   });
   const worst = checks.filter(({ state }) => state !== "ok").length;
   const verdict = isHealthy ? "Nothing fails" : "Something fails";
+  const advised = `${plural(worst, "line")} of ${checks.length} ${worst === 1 ? "has" : "have"} advice`;
   return [
     ...checks.flatMap(lineOf),
     "",
     "Deadlines, all from the step deadline of the job:",
     ...tree,
     "",
-    worst === 0 ? "All is well." : `${verdict}; ${worst} of ${checks.length} lines have an advice.`,
+    worst === 0 ? "All is well." : `${verdict}; ${advised}.`,
   ];
 }

@@ -22,7 +22,7 @@ export function incidentLines(incident: IncidentRecord): string[] {
 
 function whereOf({ step, batch, host, context, generation, noticedBy }: IncidentRecord): string {
   const parts = [
-    `in generation ${generation}`,
+    ...(generation === 0 ? [] : [`in generation ${generation}`]),
     ...(step === undefined ? [] : [`after step ${count(step)}`]),
     ...(batch === undefined ? [] : [`at batch ${count(batch.index)} of pass ${batch.pass}`]),
     ...(host === undefined ? [] : [`on host:${host}`]),
@@ -32,7 +32,8 @@ function whereOf({ step, batch, host, context, generation, noticedBy }: Incident
   return parts.join(", ");
 }
 
-function endOf({ end }: IncidentRecord): string {
+/** How an incident ended, or that it lasts. */
+export function endOf({ end }: Pick<IncidentRecord, "end">): string {
   if (end === undefined) return "lasts";
   const { how, generation, step, afterMs } = end;
   const when = `after ${duration(afterMs / 1000)}`;

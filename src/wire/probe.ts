@@ -53,7 +53,11 @@ export async function probeServer(
   try {
     const connectMs = clock.now() - startMs;
     const trips: number[] = [];
-    for (let i = 0; i < roundTrips; i++) trips.push(await connection.rtt());
+    for (let trip = 0; trip < roundTrips; trip++) {
+      const sentMs = clock.now(); // The client's own figure is of whole milliseconds.
+      await connection.flush();
+      trips.push(clock.now() - sentMs);
+    }
     const { info } = connection;
     const hasJetStream = info?.jetstream === true;
     return {

@@ -8,7 +8,7 @@ import { brokerChecks } from "../../actors/doctor-checks.ts";
 import { type Diagnosis, diagnose, type JobOptions } from "../../index.ts";
 import { deadlinesOf, deadlineTree } from "../../src/deadlines.ts";
 import type { ServerProbe } from "../../src/wire/probe.ts";
-import { lastJson, runCli } from "../helpers/cli.ts";
+import { lastJson, runCli, startCli } from "../helpers/cli.ts";
 import { smallData, smallModel } from "../helpers/clusters.ts";
 import { hasNatsServer, startNatsServer } from "../helpers/nats.ts";
 
@@ -114,9 +114,12 @@ test("osiris doctor tells, and its exit code says whether something fails", asyn
   const away = await runCli(["doctor", "--nats", "nats://127.0.0.1:1", "--json"], home);
   t.is(away.code, 1, away.stderr);
   t.is(stateOf(lastJson<Diagnosis>(away), "broker"), "fail");
+  const named = await startCli(["doctor"], home, ["env", "OSIRIS_NATS=nats://127.0.0.1:1"]).ended;
+  t.regex(named.stdout, /^fail +broker .*127\.0\.0\.1:1/m, "the environment names one too");
   const here = await runCli(["doctor"], home);
   t.is(here.code, 0, here.stdout);
   t.regex(here.stdout, /^ok +Node/m);
+  t.regex(here.stdout, /^ok +broker +none was named/m);
   t.regex(here.stdout, /^ +30 s {2}a device waits/m);
   t.regex(here.stdout, /^ +60 s {2}the coordinator waits for the next step/m);
 });

@@ -1,5 +1,12 @@
 import test from "ava";
-import { emptyWatch, judge, type PipelineWatch, withSample } from "../../actors/pipeline-watch.ts";
+import {
+  afterTelling,
+  emptyWatch,
+  judge,
+  type PipelineWatch,
+  recentSpeed,
+  withSample,
+} from "../../actors/pipeline-watch.ts";
 import { type HostMeters, meterWords } from "../../src/training/step-meter.ts";
 
 const job = (depth: 1 | 2 | 3, readers = 2) => ({ pipeline: { depth }, readers });
@@ -68,4 +75,24 @@ test("each host is judged for itself", (t) => {
   t.is(second.alert, undefined);
   const again = judge(withSample(second.watch, 1, hostAfter(400, { batchMs: 9 }, slow)), 1, job(3));
   t.is(again.alert, undefined);
+});
+
+test("the speed that is told is that of the last ten seconds, not of the whole generation", (t) => {
+  const start = { step: 100, atMs: 5000 };
+  let watch = emptyWatch;
+  let step = start.step;
+  const told: number[] = [];
+  const tell = (atMs: number, steps: number) => {
+    step += steps;
+    told.push(recentSpeed(watch, start, { step, atMs }));
+    watch = afterTelling(watch, { step, atMs });
+  };
+  tell(5000, 0);
+  for (let second = 1; second <= 60; second++) tell(5000 + 1000 * second, 50);
+  t.deepEqual([...new Set(told)], [0, 50]);
+  for (let second = 61; second <= 70; second++) tell(5000 + 1000 * second, 10);
+  t.is(told.at(-1), 10);
+  t.is(watch.paces.length, 11);
+  tell(5000 + 170_000, 20); // One step takes longer than that.
+  t.is(told.at(-1), 0.2);
 });

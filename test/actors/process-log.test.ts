@@ -1,10 +1,14 @@
 import test from "ava";
+import { logEvent } from "../../actors/event-lines.ts";
+import { tellBroker } from "../../actors/network.ts";
 import { openObserver } from "../../actors/observer.ts";
 import { openProcessLog, redaction } from "../../actors/process-log.ts";
 import { readable } from "../../cli/observing.ts";
 import { readRunLog } from "../../index.ts";
 import { SimulatedClock } from "../../src/clock.ts";
 import { FrameCorruptError, recordError } from "../../src/errors.ts";
+import type { Log, LogFields } from "../../src/log.ts";
+import type { TransportStatus } from "../../src/wire/transport.ts";
 import { play, startTestCluster } from "../helpers/clusters.ts";
 
 interface Line {
@@ -95,4 +99,54 @@ test("on a terminal a line says first what it is about", (t) => {
   const about = { run: "r1", generation: 2, step: 40, actor: "device:1" };
   const line = JSON.stringify({ ...fields, ...about, code: "PEER_LOST", message: "is gone" });
   t.is(readable(line), "12:04:31.120 warn  r1 g2 s40 device:1 is gone code=PEER_LOST");
+});
+
+/** A log that keeps its lines as they are. */
+function keptLog() {
+  const lines: (LogFields & { readonly level: string; readonly message: string })[] = [];
+  const log: Log = {
+    write: (level, message, fields) => void lines.push({ level, message, ...fields }),
+    keep() {},
+  };
+  return { log, lines };
+}
+
+test("a broker that is lost, and one that is back, is a line each", (t) => {
+  const { log, lines } = keptLog();
+  const clock = new SimulatedClock();
+  let see = (_status: TransportStatus) => {};
+  const onStatus = (tell: typeof see) => {
+    see = tell;
+    return { unsubscribe() {} };
+  };
+  tellBroker({ address: "nats://far:4222", onStatus }, clock, log);
+  see("lost");
+  clock.advance(9100);
+  see("connected");
+  see("closed");
+  const about = { actor: "transport", broker: "nats://far:4222" };
+  t.deepEqual(lines, [
+    { level: "warn", message: "lost the broker, dialling it again", ...about },
+    { level: "info", message: "the broker is back", ...about, ms: 9100 },
+  ]);
+});
+
+test("the line of an incident has its step; what was asked for is no error", (t) => {
+  const { log, lines } = keptLog();
+  const error = { name: "E", code: "PEER_LOST", message: "no heartbeat", recovery: "restore" };
+  const where = { offender: "host:2", supervisor: "job:r1", context: "x", step: 40, host: 2 };
+  const incident = { incident: 3, at: "2026-01-02T03:04:05Z", ...where };
+  const failed = { ...incident, error: { ...error, recovery: "restore" as const } };
+  logEvent(log, { type: "run.incident", ...failed, seq: 0, run: "r1", generation: 2 });
+  const recovered = { fromStep: 30, seconds: 3, memoryBytes: 0, storeBytes: 1 };
+  const whole = { ...failed, generation: 2, followed: [], actions: [] };
+  const told = { type: "run.recovered", ...recovered, incidents: [whole] } as const;
+  logEvent(log, { ...told, seq: 1, run: "r1", generation: 3 });
+  const cancelled = { ...failed.error, code: "RUN_CANCELLED", message: "was cancelled" };
+  logEvent(log, { type: "run.failed", error: cancelled, seq: 2, run: "r1", generation: 0 });
+  const [first, second, third] = lines;
+  t.like(first, { level: "warn", generation: 2, step: 40, host: 2, incident: 3, actor: "host:2" });
+  t.deepEqual(second?.incidents, [3]);
+  t.like(third, { level: "info", message: "was cancelled" });
+  t.false(Object.hasOwn(third ?? {}, "generation"), "it belongs to none");
 });

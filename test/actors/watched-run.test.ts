@@ -15,6 +15,8 @@ let report: ClusterReport;
 /** What is asked for by itself, in JSON, as any client of NATS may. */
 const parts: Record<string, Record<string, unknown>> = {};
 let log: ReturnType<typeof readRunLog>;
+/** What the process of the second host writes. */
+const hostLines: string[] = [];
 
 test.before(async () => {
   await using collector = await startCollector();
@@ -26,6 +28,7 @@ test.before(async () => {
     token: cluster.token ?? "",
     devices: 1,
     tracing,
+    log: { level: "info", write: (line) => void hostLines.push(line) },
   });
   const ask = async (part: string) => {
     const subject = `osiris.c1.inspect.${part}`;
@@ -119,6 +122,8 @@ test("the log of a run has the lines of both hosts", (t) => {
   const ready = log.lines.filter(({ message }) => message === "ready");
   t.deepEqual(ready.map(({ actor }) => actor).sort(), ["device:0", "device:1"]);
   t.true(log.lines.some(({ event }) => event === "run.finished"));
+  const [first = "{}"] = hostLines;
+  t.like(JSON.parse(first), { level: "info", message: "joined the cluster", host: 1 });
 });
 
 /** The names above an actor in a tree of lines, and its own. */

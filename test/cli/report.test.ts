@@ -4,7 +4,7 @@ import test from "ava";
 import { incidentLines } from "../../cli/incidents.ts";
 import { reportOf, timeOf } from "../../cli/report.ts";
 import { linesView } from "../../cli/run-view.ts";
-import type { RunEvent, RunResult } from "../../index.ts";
+import type { IncidentRecord, RunEvent, RunResult } from "../../index.ts";
 
 const result: RunResult = {
   run: "r1",
@@ -121,7 +121,7 @@ test("where the time of a step went is told in the order of the step, without th
 
 test("an incident is told first cause first, then what was done, then how it ended", (t) => {
   const error = { name: "E", code: "STEP_TIMEOUT", recovery: "restore", message: "m" } as const;
-  const lines = incidentLines({
+  const incident: IncidentRecord = {
     ...{ incident: 2, generation: 3, at: "2026-11-22T11:00:00.000Z", offender: "device:1" },
     ...{ supervisor: "host:0", context: "device.run to step 20", error, step: 17 },
     ...{ batch: { pass: 0, index: 17 }, noticedBy: "device:0" },
@@ -129,8 +129,8 @@ test("an incident is told first cause first, then what was done, then how it end
     followed: [{ actor: "bridge:1", code: "PEER_LOST", message: "gone", afterMs: 10 }],
     actions: [{ by: "job:r1", did: "begins again after 50 ms", afterMs: 20 }],
     end: { how: "restored", generation: 4, step: 10, afterMs: 620 },
-  });
-  t.deepEqual(lines, [
+  };
+  t.deepEqual(incidentLines(incident), [
     "Incident 2, 2026-11-22T11:00:00.000Z: device:1 failed in generation 3, after step 17, " +
       "at batch 17 of pass 0, doing: device.run to step 20, noticed by device:0",
     "   STEP_TIMEOUT: m",
@@ -139,4 +139,6 @@ test("an incident is told first cause first, then what was done, then how it end
     "   +0.02 s  job:r1 begins again after 50 ms",
     "   restored at generation 4, step 10, after 0.62 s",
   ]);
+  const [first] = incidentLines({ ...incident, offender: "root", generation: 0 });
+  t.regex(first ?? "", /: root failed after step 17, at batch 17/, "it was in none");
 });

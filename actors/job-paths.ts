@@ -7,6 +7,7 @@ import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { z } from "zod";
 import { PathForbiddenError } from "../src/access-errors.ts";
 import type { JobSpec } from "../src/job.ts";
+import { visible } from "../src/log.ts";
 import type { Tenants } from "../src/wire/tenants.ts";
 
 /**
@@ -85,7 +86,7 @@ function within(root: string | undefined, path: string, option: string): string 
     const realRoot = withoutLinks(resolve(root));
     const real = withoutLinks(resolve(realRoot, path));
     const [first] = relative(realRoot, real).split(sep);
-    if (first !== "..") return real;
+    if (first !== ".." && visible(real) === real) return real;
   } catch (cause) {
     // Where it leads cannot be told here, and may be told elsewhere.
     throw new PathForbiddenError(option, path, root, { cause });

@@ -66,6 +66,7 @@ export class Membership {
   readonly #onFree = new Set<() => void>();
   readonly #held = new Set<readonly HostShare[]>();
   readonly #taken = new Map<string, readonly HostShare[]>();
+  #boundOf: (run: string) => number = () => Number.POSITIVE_INFINITY;
   #nextHost = 1;
 
   constructor(options: {
@@ -168,10 +169,15 @@ export class Membership {
     return devicesOf(this.sharesFor(run, Number.POSITIVE_INFINITY));
   }
 
+  /** From now on a run has no more devices than this says whenever it is asked. */
+  bound(boundOf: (run: string) => number): void {
+    this.#boundOf = boundOf;
+  }
+
   /** The first `most` of them, host by host. */
   sharesFor(run: string, most: number): HostShare[] {
     const others = [...this.#taken].filter(([other]) => other !== run).flatMap(([, some]) => some);
-    let left = most;
+    let left = Math.min(most, this.#boundOf(run));
     const shares: HostShare[] = [];
     for (const { host, devices } of this.#staying()) {
       const free = devices - devicesOf(others.filter((share) => share.host === host));
@@ -187,6 +193,11 @@ export class Membership {
     const before = this.takenBy(run);
     this.#taken.set(run, shares);
     if (devicesOf(shares) < before) this.#tellFree();
+  }
+
+  /** Runs that have taken some. */
+  get takers(): Iterable<string> {
+    return this.#taken.keys();
   }
 
   /** Devices that a run has taken. */

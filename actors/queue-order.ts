@@ -57,6 +57,19 @@ export function devicesWanted(
   return Math.min(wanted, devicesMax(record));
 }
 
+/** Devices that a run may have at most: what its tenant's other runs leave of its quota. */
+export function quotaLeft(
+  run: string,
+  tenantOf: (run: string) => string | undefined,
+  { membership, tenants }: Pick<QueueState, "membership" | "tenants">,
+): number {
+  const tenant = tenantOf(run);
+  const { devicesMax: most } = quotaOf(tenants, tenant);
+  if (most === undefined) return Number.POSITIVE_INFINITY;
+  const others = [...membership.takers].filter((one) => one !== run && tenantOf(one) === tenant);
+  return most - others.reduce((sum, one) => sum + membership.takenBy(one), 0);
+}
+
 /** Looks no further than it must. */
 function firstOf(
   records: Iterable<RunRecord>,

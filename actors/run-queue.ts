@@ -7,6 +7,7 @@
 //   Q1. A run that was interrupted (this actor, or one above it, was restarted) comes before
 //       others.
 //   Q2. What waits and is cancelled or paused never starts, and says so.
+//   Q3. The runs of a tenant never have more devices than its quota, also where they grow.
 
 import { type DoneActorEvent, enqueueActions, fromCallback, setup } from "xstate";
 import { RunCancelledError, recordError } from "../src/errors.ts";
@@ -16,7 +17,7 @@ import type { Access } from "./job-paths.ts";
 import { listening } from "./listening.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
-import { nextMove } from "./queue-order.ts";
+import { nextMove, quotaLeft } from "./queue-order.ts";
 import type { Registry } from "./registry.ts";
 import type { RunRecord } from "./run-record.ts";
 import { runTurnMachine, watchingRegistry } from "./run-turn.ts";
@@ -89,12 +90,15 @@ const machine = setup({
 }).createMachine({
   id: "runQueue",
   context: ({ input }) => {
-    const { network, registry, membership } = input;
+    const { network, registry, membership, access } = input;
     // Turns ended with whoever was the queue before: their devices are free. Q1
     for (const record of registry.values()) {
       record.preemptedBy = undefined;
       membership.letGo(record.run);
     }
+    const tenantOf = (run: string) => registry.get(run)?.tenant;
+    const { tenants } = access;
+    membership.bound((run) => quotaLeft(run, tenantOf, { membership, tenants })); // Q3
     const mailbox = openMailbox(network, clusterScope, { role: "queue", index: 0 });
     return { ...input, mailbox, turns: new Set<string>() };
   },

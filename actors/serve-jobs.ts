@@ -100,6 +100,10 @@ const serving: Serving = {
     if (devices > slices) {
       throw expected("devices", `at most the job's \`slices\`, ${slices}`, devices);
     }
+    const { devicesMax } = quotaOf(asked.input.access.tenants, record.tenant);
+    if (devicesMax !== undefined && devices > devicesMax) {
+      throw new QuotaExceededError(record.tenant, "devices", devicesMax);
+    }
     return { ...(await change(asked, record, () => record.scale(devices))), devices };
   },
   checkpoint: async (asked, { run }) => {

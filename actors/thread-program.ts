@@ -7,6 +7,7 @@ import { type Cells, nobody } from "../src/exchange/cells.ts";
 import type { JobSpec } from "../src/job.ts";
 import { openKernels } from "../src/kernels/index.ts";
 import type { Log } from "../src/log.ts";
+import { visible } from "../src/log.ts";
 import type { TracedStep } from "../src/training/step-trace.ts";
 import type { TierCommand } from "../storage/tiers/serve.ts";
 import { type Assembly, derive, type GenerationMemory, openCells } from "./assembly.ts";
@@ -98,7 +99,7 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
   } catch (error) {
     if (error instanceof GenerationAbortedError) return;
     const record = recordError(error);
-    const stack = error instanceof Error ? error.stack : undefined;
+    const stack = error instanceof Error ? visible(error.stack ?? "") : undefined;
     log("error", record.message, { code: record.code, stack });
     ports.fail(record);
   }

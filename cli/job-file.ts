@@ -29,7 +29,14 @@ export interface JobChanges {
  * both name the file
  */
 export async function loadJob(path: string, changes: JobChanges = {}): Promise<JobOptions> {
-  const job = withPlan(withData(await readJob(path), path, changes.data), changes.plan);
+  const read = await readJob(path);
+  if (typeof read === "object" && read !== null && "sweep" in read) {
+    throw new InputUnusableError(
+      path,
+      `The job ${path} has a \`sweep\`: \`osiris sweep\` trains it`,
+    );
+  }
+  const job = withPlan(withData(read, path, changes.data), changes.plan);
   naming(path, () => resolveJob(job));
   return job as JobOptions;
 }
@@ -88,7 +95,9 @@ async function attempt<T>(path: string, read: () => T | Promise<T>): Promise<T> 
     return await read();
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : String(cause);
-    const reason = message.split("\n")[0]?.replace(/:$/, "") ?? "";
+    const [first = "", second = ""] = message.split("\n").map((line) => line.trim());
+    // The parser of TypeScript says where in a second line.
+    const reason = first.startsWith("ParseError") ? `${first} ${second}` : first.replace(/:$/, "");
     throw new InputUnusableError(path, `Cannot read the job ${path}: ${reason}`, { cause });
   }
 }

@@ -57,8 +57,9 @@ function writeToken(path: string, token: string): void {
 
 /** The token that a cluster of this user and machine keeps; undefined where there is none. */
 export function tokenFor(url: string): string | undefined {
-  if (!URL.canParse(url)) return undefined;
-  const { hostname, port, username } = new URL(url);
+  const address = url.includes("://") ? url : `nats://${url}`;
+  if (!URL.canParse(address)) return undefined;
+  const { hostname, port, username } = new URL(address);
   if (username !== "" || !/^(127\.|localhost$|\[::1\]$)/.test(hostname)) return undefined;
   return tokenIn(pathOf(port === "" ? "4222" : port));
 }

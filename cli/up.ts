@@ -202,9 +202,10 @@ function hostsLine(hosts: readonly HostRecord[]): string {
   return `Hosts: ${names.length === 0 ? "none" : names.join(", ")}`;
 }
 
-/** Every run that has devices gets its checkpoint, from which it goes on at the next start. */
+/** Every run that has made steps gets its checkpoint, from which it goes on at the next start. */
 async function saveRuns(cluster: Cluster, say: (line: string) => void): Promise<void> {
-  const running = (await cluster.list()).filter(({ status }) => status === "running");
+  // One whose data is still being made may take hours to its first step, and has nothing to lose.
+  const running = (await cluster.list()).filter((run) => run.status === "running" && run.step);
   if (running.length > 0) say(`Saving ${plural(running.length, "run")}, to go on later ...`);
   await Promise.allSettled(running.map(({ run }) => cluster.client.run(run).checkpoint()));
 }

@@ -1,6 +1,8 @@
 // Every error that Osiris raises on purpose. The class is the decision: a supervisor has one
 // `switch` on `recovery`, and programs compare `code`, never the message.
 
+import { visible } from "./log.ts";
+
 /** What a supervisor does about an error: go back to the last checkpoint, or end the run. */
 export type Recovery = "restore" | "stop";
 
@@ -11,7 +13,7 @@ export abstract class TrainingError extends Error {
   abstract readonly recovery: Recovery;
 
   constructor(message: string, options?: ErrorOptions) {
-    super(message, options);
+    super(visible(message), options);
     this.name = new.target.name;
   }
 }
@@ -30,7 +32,7 @@ export class InvalidOptionError extends TrainingError {
   constructor(option: string, message: string, options?: ErrorOptions) {
     super(message, options);
     this.option = option;
-    this.problems = [{ option, message }];
+    this.problems = [{ option, message: this.message }];
   }
 
   /** One error for several problems, of which there is at least one. */
@@ -156,12 +158,10 @@ export class NonFiniteGradientError extends TrainingError {
   }
 }
 
-const samplesNamedMax = 8;
-
-function ofSamples(samples: readonly number[]): string {
+function ofSamples(samples: readonly number[], namedMax = 8): string {
   if (samples.length === 0) return "";
-  const named = samples.slice(0, samplesNamedMax).join(", ");
-  const others = samples.length - samplesNamedMax;
+  const named = samples.slice(0, namedMax).join(", ");
+  const others = samples.length - namedMax;
   return ` from sample ${named}${others > 0 ? ` and ${others} more` : ""} of the batch`;
 }
 
@@ -378,8 +378,8 @@ export function recordError(error: unknown): ErrorRecord {
     name: error instanceof Error ? error.name : "Error",
     code: known ? error.code : "UNKNOWN",
     recovery: known ? error.recovery : "restore",
-    message: error instanceof Error ? error.message : String(error),
-    ...(cause === undefined ? {} : { cause: String(cause) }),
+    message: visible(error instanceof Error ? error.message : String(error)),
+    ...(cause === undefined ? {} : { cause: visible(String(cause)) }),
     ...(typeof actor === "string" ? { actor } : {}),
   };
 }

@@ -4,6 +4,8 @@ import test from "ava";
 import { ActorFailedError, failureOf } from "../actors/incident.ts";
 import {
   type ErrorRecord,
+  InputUnusableError,
+  InvalidOptionError,
   PeerLostError,
   RemoteError,
   RestartLimitError,
@@ -11,7 +13,8 @@ import {
   StoreFailedError,
   TrainingError,
 } from "../src/errors.ts";
-import { startTestCluster } from "./helpers/clusters.ts";
+import { resolveJob } from "../src/job.ts";
+import { smallData, smallModel, startTestCluster } from "./helpers/clusters.ts";
 
 test.serial("a loss that is no number ends the run, and nothing is tried again", async (t) => {
   await using place = await startTestCluster(2);
@@ -64,6 +67,19 @@ test("an unknown error is one to restore after: the restart limit ends it", (t) 
     message: "a bug",
   });
   t.like(recordError("a string"), { name: "Error", code: "UNKNOWN", message: "a string" });
+});
+
+test("what others wrote commands no terminal, as a message, a cause or the name of a table", (t) => {
+  const foul = "a\u001b]0;x\u0007\n\tb\u009b";
+  const shown = "a\\x1b]0;x\\x07\n\tb\\x9b";
+  t.is(new InputUnusableError("a", foul).message, shown);
+  t.like(recordError(new Error(foul, { cause: foul })), { message: shown, cause: shown });
+  const table = { name: foul, rows: 10, dim: 8 };
+  const column = { kind: "csv", paths: ["a"], label: foul, batchSize: 8 } as const;
+  for (const wrong of [{ model: { ...smallModel, tables: [table] } }, { data: column }]) {
+    const job = { model: smallModel, data: smallData, ...wrong };
+    t.throws(() => resolveJob(job), { instanceOf: InvalidOptionError, message: /control char/ });
+  }
 });
 
 test("an error that wraps another says what the other said", (t) => {

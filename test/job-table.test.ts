@@ -1,7 +1,12 @@
-// docs/jobs.md against the schema of a job: each option stands there once, with its default.
+// docs/jobs.md against the schema of a job: each option stands there once, with its default; and
+// the jobs that the documents show are jobs.
 
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import test from "ava";
-import { jobJsonSchema } from "../src/job.ts";
+import { loadJob, loadSweep } from "../cli/job-file.ts";
+import { jobJsonSchema, resolveJob } from "../src/job.ts";
 import { textOf } from "./helpers/tree.ts";
 
 interface Schema {
@@ -47,4 +52,22 @@ test("docs/jobs.md lists every option of a job, with its default", (t) => {
   const rows = textOf("docs/jobs.md").matchAll(/^\| `([^`]+)` \| (?:`([^`]*)`|(\w+)) \|/gm);
   const listed = [...rows].map(([, path, value, word]) => `${path} = ${value ?? word}`);
   t.deepEqual(listed.sort(), expected.sort());
+});
+
+test("the job of docs/jobs.md is the same in YAML and TypeScript, and can be swept", async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const blockOf = (document: string, form: string) =>
+    new RegExp(`^\`\`\`${form}\\n(.*?)^\`\`\``, "ms").exec(textOf(document))?.[1] ?? "";
+  const fileOf = (name: string, text: string) => {
+    writeFileSync(join(directory, name), text);
+    return join(directory, name);
+  };
+  const yaml = blockOf("docs/jobs.md", "yaml");
+  const job = resolveJob(await loadJob(fileOf("job.yaml", yaml)));
+  const typed = fileOf("job.ts", blockOf("docs/jobs.md", "ts"));
+  t.deepEqual(resolveJob(await loadJob(typed)), job);
+  const base = yaml.replace(/^optimizer:\n.*\n/m, "");
+  const swept = blockOf("docs/cli.md", "yaml").replace("model: ...", base);
+  t.is((await loadSweep(fileOf("sweep.yaml", swept))).trials.length, 20);
 });

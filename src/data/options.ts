@@ -24,7 +24,12 @@ const text = {
   quarantineMax: z.int().min(0).max(100_000).default(1000),
 };
 
-const column = z.string().min(1);
+/** A name that a person may read on a terminal, to which control characters are commands. */
+export const visibleName = z
+  .string()
+  .min(1)
+  .regex(/^[ -~\u00a0-\uffff]+$/, "a name without control characters");
+const column = visibleName;
 const character = z.string().refine(isSeparator, {
   error: "one ASCII character that is no quote and no line break",
 });
@@ -50,7 +55,7 @@ const categoricalColumn = z
       z.strictObject({
         column,
         /** The model's table. @default the column's name */
-        table: z.string().min(1).optional(),
+        table: visibleName.optional(),
         /** `hash`: any text; `integer`: the field minus `offset` is the id. @default "hash" */
         ids: z.enum(["hash", "integer"]).default("hash"),
         /** Subtracted from an integer field. @default 0 */

@@ -1,6 +1,7 @@
 // What a job says about embedding tables and their optimizers, and what of it is checked.
 
 import { z } from "zod";
+import { visibleName } from "../data/options.ts";
 import { rowsMax } from "../kernels/kernels.ts";
 import { schemes, tiers } from "../planner/shards.ts";
 import { dynamicOptions } from "./dynamic-options.ts";
@@ -8,7 +9,7 @@ import { dynamicOptions } from "./dynamic-options.ts";
 /** One table: all rows of one categorical feature. */
 export const tableOptions = z.strictObject({
   /** Name of the feature, and of the column that it comes from. */
-  name: z.string().min(1),
+  name: visibleName,
   rows: z.int().min(1).max(rowsMax),
   /** Columns of a row. All tables of a model agree. */
   dim: z.int().min(1).max(4096),

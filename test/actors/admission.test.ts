@@ -118,7 +118,16 @@ test("a tenant's paths stay in roots of its own, however they are written", (t) 
   t.is(pathOf("..a/ｅ\u0301.csv", "acme"), join(own, "..a/ｅ\u0301.csv"));
   const wrong = [
     ...[join(others, "x"), "../../other/in/x", "link/x", "link", "twice/x", "x/../../../other/in"],
-    ...["loop/x", "..", "/", "a\u0000b", own.toUpperCase(), `${own}/../IN/x`, "x".repeat(5000)],
+    ...[
+      "loop/x",
+      "..",
+      "/",
+      "a\u0000b",
+      "a\u001b]0;x\u0007",
+      own.toUpperCase(),
+      `${own}/../IN/x`,
+      "x".repeat(5000),
+    ],
     ...[`${own}\u200b/x`, `${own}.`, "link/../../../../etc/passwd", "/proc/self/cwd/x"],
   ];
   for (const path of wrong) {

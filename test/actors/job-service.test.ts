@@ -3,7 +3,7 @@
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { connect, type NatsConnection } from "nats";
 import {
@@ -203,7 +203,26 @@ test("a tenant's queue is bounded, and so are the devices that it may ask for", 
   });
   await client.request("osiris.c1.jobs.ads.cancel", JSON.stringify({ run: second.run }));
   t.is((await submit(4, 2)).error?.code, "QUOTA_EXCEEDED");
+  const more = JSON.stringify({ run: first.run, devices: 2 });
+  const scaled = await client.request("osiris.c1.jobs.ads.scale", more);
+  t.like(scaled.json(), { error: { code: "QUOTA_EXCEEDED" } });
   await client.close();
+});
+
+test("a run that would take all devices has as many as its tenant may", async (t) => {
+  const tenants = { ads: { users: {}, devicesMax: 1 } };
+  const job = waitingJob(t);
+  const place = dirname(job.checkpoint?.directory ?? "");
+  const roots = { data: place, checkpoints: place };
+  await using cluster = await Cluster.start({ devices: 2, minDevices: 1, tenants, roots });
+  const at = { nats: cluster.url, ...(cluster.token ? { token: cluster.token } : {}) };
+  await using ads = await connectTo({ ...at, tenant: "ads" });
+  const run = await ads.submit({ ...job, devices: 0, checkpoint: {} });
+  const devices: number[] = [];
+  for await (const event of run.events()) {
+    if (event.type === "run.started") devices.push(event.devices);
+  }
+  t.deepEqual(devices, [1]);
 });
 
 test("what is damaged of the journal is told, and the rest is taken up", async (t) => {

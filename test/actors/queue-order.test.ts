@@ -3,7 +3,7 @@
 import test from "ava";
 import { Membership } from "../../actors/membership.ts";
 import { OpenRuns } from "../../actors/open-runs.ts";
-import { nextMove } from "../../actors/queue-order.ts";
+import { nextMove, quotaLeft } from "../../actors/queue-order.ts";
 import { RunRecord } from "../../actors/run-record.ts";
 import { resolveJob } from "../../src/job.ts";
 import type { Tenants } from "../../src/wire/tenants.ts";
@@ -141,6 +141,24 @@ test("a tenant's quota keeps back its own runs, and those of others pass", (t) =
   t.deepEqual(queue.start(), ["r0", "r2", "r4"]);
   queue.end("r0");
   t.deepEqual(queue.start(), ["r1"]);
+});
+
+test("what a tenant's other runs leave of its quota is all that a run may grow to", (t) => {
+  const users = {};
+  const usual = { users, requestsPerSecond: 100, requestBytesMax: 1024, connectionsMax: 64 };
+  const tenants = { feed: { ...usual, devicesMax: 3 } };
+  const queue = startQueue(tenants);
+  const { membership } = queue;
+  const tenantOf = (run: string) => queue.records.find((one) => one.run === run)?.tenant;
+  membership.bound((run) => quotaLeft(run, tenantOf, { membership, tenants }));
+  for (const tenant of ["feed", "feed", "other"]) queue.submit({ devices: 1, tenant });
+  t.deepEqual(queue.start(), ["r0", "r1", "r2"]);
+  const most = () => ["r0", "r2"].map((run) => membership.devicesFor(run));
+  t.deepEqual(most(), [2, 2], "of four, of which each other one has one");
+  queue.end("r2");
+  t.deepEqual(most(), [2, 2]);
+  queue.end("r1");
+  t.deepEqual(most(), [3, 3]);
 });
 
 test("two runs of one checkpoint directory never run at once", (t) => {

@@ -56,6 +56,8 @@ test.serial("what is wrong is told in one sentence that names it, with exit code
   const directory = directoryOf(t);
   const write = (name: string, text: string) => writeFileSync(join(directory, name), text);
   write("broken.yaml", "model: [");
+  write("broken.ts", "export const job = {");
+  write("swept.json", JSON.stringify({ ...jobOf("checkpoints"), sweep: { over: { seed: [1] } } }));
   write("empty.json", "{}");
   write("silent.ts", "export const other = 1;");
   write("synthetic.json", JSON.stringify(jobOf("checkpoints")));
@@ -65,6 +67,8 @@ test.serial("what is wrong is told in one sentence that names it, with exit code
     [["train", "absent.yaml"], /^osiris: Cannot read the job absent\.yaml: ENOENT/],
     [["train", "absent.ts"], /^osiris: Cannot read the job absent\.ts: ENOENT/],
     [["train", "broken.yaml"], /^osiris: Cannot read the job broken\.yaml: .*line/],
+    [["train", "broken.ts"], /^osiris: Cannot read the job broken\.ts: .*broken\.ts:\d+:\d+$/m],
+    [["train", "swept.json"], /^osiris: The job swept\.json has a `sweep`: `osiris sweep`/],
     [["train", "silent.ts"], /^osiris: Cannot read the job silent\.ts: expected it to export/],
     [["train", "job.toml"], /^osiris: Cannot read the job job\.toml: expected a file ending/],
     [["train", "empty.json"], /^osiris: empty\.json: Expected `model` to be an object/],

@@ -176,6 +176,19 @@ test.serial(
   },
 );
 
+test.serial("a cluster that ends waits for no run whose data is still being made", async (t) => {
+  const directory = directoryOf(t);
+  writeJob(directory, "made", 2_000_000);
+  const { cluster, at } = await startUp(t, directory, ["--state", "state"]);
+  const following = startCli(["submit", "made.json", ...at, "--follow", "--json"], directory);
+  t.teardown(() => following.kill("SIGKILL"));
+  await following.line((line) => line.includes('"run.preparing"'));
+  cluster.kill("SIGINT");
+  const { code, stderr } = await cluster.ended;
+  t.is(code, 0, stderr);
+  t.notRegex(stderr, /Saving/);
+});
+
 test.serial("runs that are over are listed, as many as are asked for or remembered", async (t) => {
   const directory = directoryOf(t);
   const { at } = await startUp(t, directory, ["--finished", "1"]);
@@ -243,7 +256,7 @@ test.serial(
     t.like(lastJson(saved), { report: "checkpoint.now", run }, saved.stderr);
     t.is((await runCli(["pause", run, ...at], directory)).code, 0);
     await events.line((line) => line.includes('"run.paused"'));
-    const listed = await runCli(["ls", ...at], directory);
+    const listed = await runCli(["ls", "--nats", new URL(before.url).host], directory);
     t.regex(listed.stdout, /RUN +STATUS +PRIORITY +STEP +DONE +TENANT +NAME/);
     t.regex(listed.stdout, new RegExp(`${run} +paused +3 `));
     const told = await runCli(["status", run, ...at], directory);

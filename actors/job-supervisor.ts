@@ -169,7 +169,12 @@ const machine = setup({
       const decision = decide(policy, context.history, end); // J1
       const act = (did: string) => record.incidents.act(supervisor, did, now);
       if (generation > 0) act(`ended generation ${generation}, of all hosts`);
-      act(decision.escalate ? "gave the run up" : `begins again after ${decision.delayMs} ms`);
+      const did = decision.escalate
+        ? "gave the run up"
+        : `begins again after ${decision.delayMs} ms`;
+      act(did);
+      const about = { run: record.run, actor: supervisor, ...(generation > 0 && { generation }) };
+      network.log.write("warn", `${did}: ${failure.message}`, about);
       if (decision.escalate) {
         const isLimit = decision.cause.code === "RESTART_LIMIT";
         enqueue.assign({ failure: isLimit ? new RemoteError(decision.cause) : failure });

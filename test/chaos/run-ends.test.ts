@@ -1,7 +1,7 @@
 // How runs end: early, cancelled, resumed, refused; and what a kill on the way changes: nothing.
 
 import test, { type ExecutionContext } from "ava";
-import { type JobOptions, RemoteError } from "../../index.ts";
+import { type JobOptions, RemoteError, readRunLog } from "../../index.ts";
 import { jobIdentity, resolveJob } from "../../src/job.ts";
 import { openExistingStore, openStore } from "../../storage/directory-checkpoint-store.ts";
 import {
@@ -134,9 +134,18 @@ test.serial("a run that needs too many restores is given up, with the cause in i
   await using place = await startTestCluster();
   place.threads.plan([1, 2, 3, 4].map((generation) => exitAt(3, generation)));
   const restarts = { restartsMax: 2, windowMs: 600_000 };
-  const error = await failureOf(t, play(place, place.job({ restarts })));
+  const job = place.job({ restarts });
+  const error = await failureOf(t, play(place, job));
   t.is(error?.code, "RESTART_LIMIT");
   t.regex(error?.message ?? "", /restarted 2 times.*Lost device:1/);
+  // Each time is a line of the log, though all are one incident.
+  const { lines } = readRunLog(job.checkpoint?.directory ?? "");
+  const tries = lines.filter(({ actor }) => `${actor}`.startsWith("job:"));
+  const said = tries.map(({ message }) => `${message}`.replace(/:.*/, ""));
+  t.deepEqual(
+    said.filter((message) => message !== "generation claimed"),
+    ["begins again after 50 ms", "begins again after 100 ms", "gave the run up"],
+  );
 });
 
 test.serial("a loss that is no number ends the run at once", async (t) => {

@@ -131,8 +131,18 @@ export const replies = {
 export type RequestOf<Verb extends JobVerb> = z.output<(typeof requests)[Verb]>;
 export type ReplyOf<Verb extends JobVerb> = Readonly<z.output<(typeof replies)[Verb]>>;
 
-/** JSON Schema of a job and of requests, as their senders write them; of replies and events. */
+let published: ReplyOf<"schema"> | undefined;
+
+/**
+ * JSON Schema of a job and of requests, as their senders write them; of replies and events. Made
+ * once: it takes some 20 ms.
+ */
 export function publishedSchemas(): ReplyOf<"schema"> {
+  published ??= schemasNow();
+  return published;
+}
+
+function schemasNow(): ReplyOf<"schema"> {
   const schemaOf = (schema: z.ZodType) =>
     z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
   const all = (schemas: Readonly<Record<string, z.ZodType>>) =>

@@ -13,7 +13,8 @@ export function checkOptions<Schema extends z.ZodType>(
   const result = schema.safeParse(value);
   if (result.success) return deepFreeze(result.data);
   const problems = new Map<string, string>();
-  for (const { option, message } of result.error.issues.flatMap((i) => refusals(i, value, at))) {
+  const told = result.error.issues.slice(0, issuesMax);
+  for (const { option, message } of told.flatMap((issue) => refusals(issue, value, at))) {
     // What an option is refused for next often follows from the first.
     if (!problems.has(option)) problems.set(option, message);
   }
@@ -42,12 +43,15 @@ export function expected(option: string, expectation: string, value: unknown): I
 
 type Issue = z.core.$ZodIssue;
 
+/** What is told of a value at once, and of names in it that no option has: each costs a while. */
+const issuesMax = 200;
+
 /** One for each option; of names that no option has, one for each name. */
 function refusals(found: Issue, root: unknown, at: string): InvalidOptionError[] {
   const issue = innermost(found);
   const option = pathOf([...(at === "" ? [] : [at]), ...issue.path]);
   if (issue.code === "unrecognized_keys") {
-    return issue.keys.map((key) => {
+    return issue.keys.slice(0, issuesMax).map((key) => {
       const full = option === "" ? key : `${option}.${key}`;
       const message = `Expected no option \`${full}\`: there is none of that name`;
       return new InvalidOptionError(full, message);

@@ -15,6 +15,7 @@ import test, { type ExecutionContext } from "ava";
 import { connect as connectRaw } from "nats";
 import { openAdmission, tenantAsking } from "../../actors/admission.ts";
 import { withinRoots } from "../../actors/job-paths.ts";
+import { publishedSchemas } from "../../actors/job-verbs.ts";
 import { Cluster, connect, type JobOptions, RemoteError, resolveJob } from "../../index.ts";
 import {
   JobTooLargeError,
@@ -23,6 +24,7 @@ import {
   TooManyRequestsError,
 } from "../../src/access-errors.ts";
 import { SimulatedClock } from "../../src/clock.ts";
+import { InvalidOptionError } from "../../src/errors.ts";
 import { tenantsOf } from "../../src/wire/tenants.ts";
 import { smallData, smallModel } from "../helpers/clusters.ts";
 
@@ -256,4 +258,18 @@ test("a link that came while a run waited leads it nowhere else", async (t) => {
   await first.cancel();
   await t.throwsAsync(second.result(), { code: "PATH_FORBIDDEN" });
   t.deepEqual(readdirSync(join(place, "outside")), []);
+});
+
+test("of very much that is wrong with a job as much is told as a person reads", (t) => {
+  const job = { model: smallModel, data: smallData };
+  const names = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`option${i}`, i]));
+  const tables = Array.from({ length: 5000 }, (_, i) => ({ name: `T${i}`, rows: -1, dim: 8 }));
+  for (const wrong of [
+    { ...job, ...names },
+    { ...job, model: { ...smallModel, tables } },
+  ]) {
+    const error = t.throws(() => resolveJob(wrong), { instanceOf: InvalidOptionError });
+    t.is(error.problems.length, 200);
+  }
+  t.is(publishedSchemas(), publishedSchemas(), "which take 20 ms, and any tenant may ask for them");
 });

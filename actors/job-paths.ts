@@ -36,6 +36,16 @@ export interface Access {
  */
 export function withinRoots(job: JobSpec, access: Access, tenant: string | undefined): JobSpec {
   const { data: dataRoot, checkpoints: checkpointRoot } = rootsOf(access, tenant);
+  const forbidden: PathForbiddenError[] = [];
+  const within = (root: string | undefined, path: string, option: string): string => {
+    try {
+      return pathWithin(root, path, option);
+    } catch (error) {
+      if (!(error instanceof PathForbiddenError)) throw error;
+      if (forbidden.length < toldMax) forbidden.push(error);
+      return path;
+    }
+  };
   const data = (of: JobSpec["data"], at: string): JobSpec["data"] => {
     const cache = within(dataRoot, of.cache, `${at}.cache`);
     if (!("paths" in of)) return { ...of, cache };
@@ -44,7 +54,7 @@ export function withinRoots(job: JobSpec, access: Access, tenant: string | undef
   };
   const { evaluation, checkpoint, tiers } = job;
   const kept = (path: string, option: string) => within(checkpointRoot, path, option);
-  return {
+  const own: JobSpec = {
     ...job,
     data: data(job.data, "data"),
     evaluation:
@@ -57,7 +67,13 @@ export function withinRoots(job: JobSpec, access: Access, tenant: string | undef
         ? tiers
         : { ...tiers, directory: kept(tiers.directory, "tiers.directory") },
   };
+  const [first, ...others] = forbidden;
+  if (first !== undefined) throw PathForbiddenError.ofAll(first, others);
+  return own;
 }
+
+/** Paths that a refusal names: a job may have thousands. */
+const toldMax = 100;
 
 const named = "{tenant}";
 
@@ -80,7 +96,7 @@ function above(root: string | undefined): string | undefined {
 }
 
 /** @throws PathForbiddenError */
-function within(root: string | undefined, path: string, option: string): string {
+function pathWithin(root: string | undefined, path: string, option: string): string {
   if (root === undefined) return path;
   try {
     const realRoot = withoutLinks(resolve(root));

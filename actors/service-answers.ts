@@ -1,6 +1,7 @@
 // Answers of a service: whatever is asked, something is said. A refusal says why, in the body and
 // in the headers that services on NATS have for it; an answer that no frame carries becomes one.
 
+import { PathForbiddenError } from "../src/access-errors.ts";
 import { type ErrorRecord, InvalidOptionError, recordError } from "../src/errors.ts";
 import { contentTypeOf, encodeBody } from "../src/wire/body.ts";
 import type { Frame, Transport } from "../src/wire/transport.ts";
@@ -23,7 +24,9 @@ export function refusalAnswer(error: unknown): Answer {
   const refusal = recordError(told);
   const { code, message } = refusal;
   const wrong =
-    told instanceof InvalidOptionError ? { option: told.option, problems: named } : undefined;
+    told instanceof InvalidOptionError || told instanceof PathForbiddenError
+      ? { option: told.option, problems: told.problems }
+      : undefined;
   return { body: { error: { code, message, ...wrong } }, refusal };
 }
 

@@ -13,6 +13,7 @@ const wrongCodes = new Set([
   "CHECKPOINT_MISSING",
   "CHECKPOINT_FOREIGN",
   "KEY_TAKEN",
+  "PATH_FORBIDDEN",
   "RUN_STATE",
   "CLUSTER_SERVED",
   "NOT_REPLAYABLE",
@@ -36,6 +37,16 @@ export function tellFailure(error: unknown, verbose: boolean): void {
     console.error(error.stack);
     if (error.cause !== undefined) console.error("caused by", error.cause);
   }
+}
+
+/** The last line of JSON of a command that failed. */
+export function reportFailure(error: unknown): void {
+  if (exitCodeOf(error) === exitCodes.done) return; // Help was asked for.
+  const code = error instanceof TrainingError ? error.code : undefined;
+  const wrong = error instanceof CommanderError ? "INVALID_OPTION" : "UNKNOWN";
+  const message = error instanceof Error ? error.message.replace(/^error: /, "") : String(error);
+  const problems = error instanceof InvalidOptionError ? { problems: error.problems } : {};
+  console.log(JSON.stringify({ report: "error", code: code ?? wrong, message, ...problems }));
 }
 
 function sentencesOf(error: unknown): string[] {

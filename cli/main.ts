@@ -14,7 +14,7 @@ import { addDemo } from "./demo.ts";
 import { addDoctor } from "./doctor.ts";
 import { addEval } from "./eval.ts";
 import { addEvents } from "./events.ts";
-import { exitCodeOf, tellFailure } from "./failure.ts";
+import { exitCodeOf, reportFailure, tellFailure } from "./failure.ts";
 import { addGenerate } from "./generate.ts";
 import { addHost } from "./host.ts";
 import { addLogs } from "./logs.ts";
@@ -86,5 +86,6 @@ try {
   await program.parseAsync();
 } catch (error) {
   tellFailure(error, process.argv.includes("--verbose"));
+  if (process.argv.includes("--json")) reportFailure(error);
   process.exitCode = exitCodeOf(error);
 }

@@ -1,6 +1,6 @@
 // The errors of what somebody may not do, or not so much of it.
 
-import { TrainingError } from "./errors.ts";
+import { type InvalidOptionError, TrainingError } from "./errors.ts";
 
 /** The broker does not let this user say or hear that. */
 export class NotPermittedError extends TrainingError {
@@ -42,12 +42,14 @@ export class TooManyRequestsError extends TrainingError {
   }
 }
 
-/** A path of a job leads out of the directories that the cluster gives to jobs. */
+/** Paths of a job lead out of the directories that the cluster gives to jobs. */
 export class PathForbiddenError extends TrainingError {
   readonly code = "PATH_FORBIDDEN";
   readonly recovery = "stop";
-  /** The job's option, for example `checkpoint.directory`. */
+  /** The first of the job's options, for example `checkpoint.directory`. */
   readonly option: string;
+  /** All of them. */
+  readonly problems: InvalidOptionError["problems"];
 
   constructor(option: string, path: string, root: string, options?: ErrorOptions) {
     super(
@@ -56,6 +58,14 @@ export class PathForbiddenError extends TrainingError {
       options,
     );
     this.option = option;
+    this.problems = [{ option, message: this.message }];
+  }
+
+  /** The first, which then tells of them all. */
+  static ofAll(first: PathForbiddenError, others: readonly PathForbiddenError[]) {
+    const problems = [first, ...others].flatMap((error) => error.problems);
+    const message = problems.map((problem) => problem.message).join("; ");
+    return Object.assign(first, { message, problems });
   }
 }
 

@@ -106,71 +106,107 @@ export function readRunLog(
   const sources = sourcesIn(join(directory, "logs"), cursor);
   const lines: Record<string, unknown>[] = [];
   while (lines.length < most) {
-    const heads = sources.flatMap((one) => (one.lines[one.at] === undefined ? [] : [one]));
+    const heads = sources.flatMap((one) => headOf(one, run) ?? []);
     const [first, ...others] = heads;
     if (first === undefined) break;
     const next = others.reduce((a, b) => (timeOf(b) < timeOf(a) ? b : a), first);
-    const { bytes, fields } = next.lines[next.at] as Line;
-    next.at++;
-    cursor.set(next.source, (cursor.get(next.source) ?? 0) + bytes);
-    if (fields !== undefined && (run === undefined || fields.run === run)) lines.push(fields);
+    next.take();
+    lines.push(next.fields);
   }
+  for (const { source, from, at } of sources) cursor.set(source, from + at);
   const shown = last === undefined ? lines : lines.slice(Math.max(0, lines.length - last));
   const next = [...cursor].map(([source, at]) => `${source}:${at}`).join(",");
   return { lines: shown, next };
 }
 
-interface Line {
-  readonly bytes: number;
-  /** Undefined: it is torn. */
-  readonly fields: Record<string, unknown> | undefined;
+/** The next line that is wanted of a source. */
+interface Head {
+  readonly fields: Record<string, unknown>;
+  take(): void;
 }
 
+/** What is read of one source: file by file, none that is not needed. */
 interface Source {
   readonly source: string;
-  readonly lines: readonly Line[];
+  /** Files that come after this one. */
+  readonly rest: Segment[];
+  bytes: Buffer;
+  /** Of their first byte, among all that the source ever wrote. */
+  from: number;
+  /** Where the next line begins in them. */
   at: number;
+  head?: Head | undefined;
 }
 
 const newline = 0x0a;
 
-/** What there is of each source after the cursor, which is moved to what is still kept. */
-function sourcesIn(folder: string, cursor: Map<string, number>): Source[] {
+/** What there is of each source from the cursor on. */
+function sourcesIn(folder: string, cursor: ReadonlyMap<string, number>): Source[] {
   const all = segmentsIn(folder);
-  return [...new Set(all.map(({ source }) => source))].flatMap((source) => {
-    const segments = all.filter((one) => one.source === source);
-    const from = segments[0]?.from ?? 0;
-    const bytes = bytesOf(segments);
-    if (bytes === undefined) return [];
-    const at = Math.max(cursor.get(source) ?? 0, from);
-    cursor.set(source, at);
-    const rest = bytes.subarray(at - from);
-    const whole = rest.subarray(0, rest.lastIndexOf(newline) + 1).toString();
-    const lines = whole.split("\n").slice(0, -1);
-    return [{ source, at: 0, lines: lines.map(lineOf) }];
+  return [...new Set(all.map(({ source }) => source))].map((source) => {
+    const kept = all.filter((one) => one.source === source);
+    const place = cursor.get(source) ?? 0;
+    const rest = kept.slice(
+      Math.max(
+        0,
+        kept.findLastIndex(({ from }) => from <= place),
+      ),
+    );
+    const one = { source, rest, bytes: Buffer.alloc(0), from: place, at: 0 };
+    if (openNext(one)) one.at = Math.max(place - one.from, 0);
+    return one;
   });
 }
 
-/** Undefined: another process has just removed the oldest. The next page has the rest. */
-function bytesOf(segments: readonly Segment[]): Buffer | undefined {
+/** Goes on with the next file; false: there is none. */
+function openNext(one: Source): boolean {
+  const segment = one.rest.shift();
+  if (segment === undefined) return false;
+  one.bytes = bytesOf(segment);
+  one.from = segment.from;
+  one.at = 0;
+  return true;
+}
+
+/** Lines of other runs, and torn ones, are passed over; those of others without being parsed. */
+function headOf(one: Source, run: string | undefined): Head | undefined {
+  const name = run === undefined ? "" : JSON.stringify(run);
+  while (one.head === undefined) {
+    const end = one.bytes.indexOf(newline, one.at) + 1;
+    if (end === 0 && !openNext(one)) return undefined;
+    if (end === 0) continue;
+    const text = one.bytes.toString("utf8", one.at, end - 1);
+    const fields = text.includes(name) ? fieldsIn(text) : undefined;
+    const take = () => {
+      one.at = end;
+      one.head = undefined;
+    };
+    if (fields !== undefined && (run === undefined || fields.run === run))
+      one.head = { fields, take };
+    else take();
+  }
+  return one.head;
+}
+
+/** None where another process has just removed it. */
+function bytesOf({ path }: Segment): Buffer {
   try {
-    return Buffer.concat(segments.map(({ path }) => readFileSync(path)));
+    return readFileSync(path);
+  } catch {
+    return Buffer.alloc(0);
+  }
+}
+
+function fieldsIn(line: string): Record<string, unknown> | undefined {
+  try {
+    return JSON.parse(line) as Record<string, unknown>;
   } catch {
     return undefined;
   }
 }
 
-function lineOf(text: string): Line {
-  const bytes = Buffer.byteLength(text) + 1;
-  try {
-    return { bytes, fields: JSON.parse(text) as Record<string, unknown> };
-  } catch {
-    return { bytes, fields: undefined };
-  }
-}
-
-function timeOf({ lines, at }: Source): string {
-  return String(lines[at]?.fields?.time ?? "");
+function timeOf({ fields }: Head): string {
+  return String(fields.time ?? "");
 }
 
 function cursorOf(text: string): Map<string, number> {

@@ -91,6 +91,14 @@ test("no path of a job leads out of the roots, whatever links lie on the way", (
     const error = t.throws(() => taken(one), { instanceOf: PathForbiddenError }, option);
     t.is(error.option, option);
   }
+  const several = t.throws(() => taken(jobOf(["/x", "a", "/y"], "../z")), {
+    instanceOf: PathForbiddenError,
+  });
+  t.deepEqual(
+    several.problems.map(({ option }) => option),
+    ["data.paths[0]", "data.paths[2]", "checkpoint.directory"],
+    "all of them at once",
+  );
   t.deepEqual(withinRoots(job, { roots: {}, tenants: {} }, "acme"), job);
   const all = { roots: { data: "/" }, tenants: {} };
   t.is(withinRoots(job, all, undefined).data.cache, job.data.cache);

@@ -45,10 +45,13 @@ test.serial("all that is wrong with a job is told, a line each", async (t) => {
   const directory = directoryOf(t);
   const job = { ...jobOf("checkpoints"), seed: -1, speed: 2 };
   writeFileSync(join(directory, "wrong.json"), JSON.stringify(job));
-  const { code, stderr } = await runCli(["train", "wrong.json"], directory);
-  t.is(code, 2);
-  const lines = stderr.trimEnd().split("\n");
-  t.is(lines.length, 2, stderr);
+  const ended = await runCli(["train", "wrong.json", "--json"], directory);
+  t.is(ended.code, 2);
+  const report = lastJson<{ problems: { option: string; message: string }[] }>(ended);
+  t.like(report, { report: "error", code: "INVALID_OPTION" });
+  t.deepEqual(report.problems.map(({ option }) => option).sort(), ["seed", "speed"]);
+  const lines = ended.stderr.trimEnd().split("\n");
+  t.is(lines.length, 2, ended.stderr);
   for (const line of lines) t.regex(line, /^osiris: wrong\.json: Expected /);
 });
 

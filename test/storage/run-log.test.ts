@@ -1,4 +1,11 @@
-import { appendFileSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -79,4 +86,21 @@ test("a directory that is gone loses lines, and nobody fails", (t) => {
   const directory = directoryOf(t);
   const log = new RunLog(join(directory, "gone\0"), "root");
   t.notThrows(() => log.append("{}"));
+});
+
+test("a page opens no file that it does not need, whoever else trains in the directory", (t) => {
+  const directory = directoryOf(t);
+  const logs = join(directory, "logs");
+  const first = ["r2", "r1", "r1"].map((run, at) => `{"time":"${at}","run":"${run}"}\n`).join("");
+  mkdirSync(join(logs, `root-${String(first.length).padStart(12, "0")}.jsonl`), {
+    recursive: true,
+  });
+  writeFileSync(join(logs, "root-000000000000.jsonl"), first);
+  const page = (after: string) => readRunLog(directory, { run: "r1", after, most: 1 });
+  const one = page("");
+  t.deepEqual(one.lines, [{ time: "1", run: "r1" }]);
+  const two = page(one.next);
+  t.deepEqual(two.lines, [{ time: "2", run: "r1" }]);
+  t.is(two.next, `root:${first.length}`);
+  t.deepEqual(page(two.next).lines, [], "what cannot be read is no line");
 });

@@ -8,12 +8,13 @@
 //       others.
 //   Q2. What waits and is cancelled or paused never starts, and says so.
 //   Q3. The runs of a tenant never have more devices than its quota, also where they grow.
+//   Q4. A run starts only where its paths still lead to where they may: a link may have come since.
 
 import { type DoneActorEvent, enqueueActions, fromCallback, setup } from "xstate";
 import { RunCancelledError, recordError } from "../src/errors.ts";
 import { type ThrowEvent, throwInjected } from "./chaos-throw.ts";
 import { downWithChildren } from "./down-with-children.ts";
-import type { Access } from "./job-paths.ts";
+import { type Access, withinRoots } from "./job-paths.ts";
 import { listening } from "./listening.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "./mailbox.ts";
 import type { Membership } from "./membership.ts";
@@ -69,6 +70,11 @@ const machine = setup({
           }
         }
         if (record === undefined) break;
+        const wrong = forbiddenPath(record, access); // Q4
+        if (wrong !== undefined) {
+          record.append(0, { type: "run.failed", error: recordError(wrong) });
+          continue;
+        }
         const failedAtMs = record.status === "running" ? network.clock.now() : undefined;
         membership.take(record.run, membership.sharesFor(record.run, devicesMax(record)));
         record.status = "running";
@@ -125,6 +131,16 @@ export const runQueueMachine = downWithChildren(machine);
 
 function turnOf({ run }: RunRecord): string {
   return `turn:${run}`;
+}
+
+/** Why a run may not use its paths, as they lead now. Q4 */
+function forbiddenPath({ job, tenant }: RunRecord, access: Access): unknown {
+  try {
+    withinRoots(job, access, tenant);
+    return undefined;
+  } catch (error) {
+    return error;
+  }
 }
 
 /** Q2 */

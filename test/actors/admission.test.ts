@@ -1,6 +1,14 @@
 // What tenants may ask for: how often, how much, and within which directories.
 
-import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
@@ -229,4 +237,23 @@ test("over the wire: a limit, a root and code are refused by their names", async
   t.is((await wrongJob({ ["x".repeat(900_000)]: 1 })).code, "FRAME_TOO_LARGE");
   await raw.close();
   await run.cancel();
+});
+
+test("a link that came while a run waited leads it nowhere else", async (t) => {
+  const place = directoryOf(t);
+  const roots = { data: join(place, "data"), checkpoints: join(place, "kept") };
+  await using cluster = await Cluster.start({ devices: 1, roots });
+  const at = { nats: cluster.url, ...(cluster.token ? { token: cluster.token } : {}) };
+  await using client = await connect({ ...at, tenant: "acme" });
+  const job = (directory: string): JobOptions => ({
+    model: smallModel,
+    data: { ...smallData, cache: "cache", passes: 1_000_000 },
+    checkpoint: { directory },
+  });
+  const first = await client.submit(job("first"));
+  const second = await client.submit(job("second"));
+  symlinkSync(join(place, "outside"), join(roots.checkpoints, "acme", "second"));
+  await first.cancel();
+  await t.throwsAsync(second.result(), { code: "PATH_FORBIDDEN" });
+  t.deepEqual(readdirSync(join(place, "outside")), []);
 });

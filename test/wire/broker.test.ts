@@ -233,6 +233,25 @@ test("one connection too many is told so", async (t) => {
   t.true((await first.until("PONG")).length > 0);
 });
 
+test("who has no token keeps nobody out who has it", async (t) => {
+  await using broker = await startBroker({ auth: { token: "t" }, connectionsMax: 2 });
+  const login = 'CONNECT {"verbose":false,"auth_token":"t"}';
+  using first = await startRawClient(broker.port);
+  using second = await startRawClient(broker.port);
+  using third = await startRawClient(broker.port);
+  await first.closed;
+  third.send(login, "PING");
+  await third.until("PONG");
+  using fourth = await startRawClient(broker.port);
+  await second.closed;
+  fourth.send(login, "PING");
+  await fourth.until("PONG");
+  using late = await startRawClient(broker.port);
+  t.regex(await late.until("-ERR"), /maximum connections exceeded/);
+  third.send("PING");
+  t.is(broker.clients().length, 2);
+});
+
 test("one subscription too many ends the client", async (t) => {
   await using broker = await startOpen({ subscriptionsMax: 2 });
   using client = await startRawClient(broker.port);

@@ -210,10 +210,21 @@ class EmbeddedBroker implements Broker, SessionHost {
   #accept(socket: Socket): void {
     this.#sockets.add(socket);
     socket.on("close", () => this.#sockets.delete(socket));
-    const isFull = this.#sessions.size >= (this.#options.connectionsMax ?? 1024);
+    const isFull =
+      this.#sessions.size >= (this.#options.connectionsMax ?? 1024) && !this.#makeRoom();
     const session = new Session(socket, this, `INFO ${this.#info()}\r\n`);
     this.#sessions.add(session);
     if (isFull) session.fail("maximum connections exceeded");
+  }
+
+  /** The stranger who came first goes: else whoever has no token could keep out all who have. */
+  #makeRoom(): boolean {
+    for (const session of this.#sessions) {
+      if (session.isAdmitted) continue;
+      session.cut();
+      return true;
+    }
+    return false;
   }
 
   #info(): string {

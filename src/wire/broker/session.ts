@@ -113,6 +113,11 @@ export class Session implements CommandSink {
     return this.#client.name;
   }
 
+  /** Whether it may say more than who it is. S1 */
+  get isAdmitted(): boolean {
+    return this.#isAdmitted;
+  }
+
   /** Whether the client wants the frames that it published itself. */
   get wantsEcho(): boolean {
     return this.#client.echo;

@@ -136,10 +136,13 @@ async function submit(asked: Asked, request: RequestOf<"submit">): Promise<Reply
   const { input, tenant } = asked;
   const { registry, network } = input;
   const job = withinRoots(resolveJob(request.job), input.access, tenant);
-  checkDevices(input, job);
   const of = { key: request.key, tenant };
   const known = registry.find(job, of);
-  if (known === undefined) checkQuota(asked, job);
+  if (known === undefined) {
+    // One that was taken is answered as it was, whatever hosts have come back by now.
+    checkDevices(input, job);
+    checkQuota(asked, job);
+  }
   const record = known ?? registry.add(job, of);
   await registry.kept();
   registry.changed();

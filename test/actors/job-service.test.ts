@@ -95,6 +95,24 @@ test("a second root of a cluster is refused, whatever it keeps its queue in", as
   await t.notThrowsAsync(other.list());
 });
 
+test("a submission that was taken is found by its key, also when its devices are gone", async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const state = { directory: join(directory, "state") };
+  const checkpoint = { directory: join(directory, "kept") };
+  const job: JobOptions = { model: smallModel, data: smallData, devices: 2, checkpoint };
+  const submitted = async (devices: number, key: string) => {
+    await using cluster = await Cluster.start({ devices, state });
+    await cluster.leading;
+    const run = await cluster.submit(job, { key });
+    await run.cancel();
+    return run.run;
+  };
+  const first = await submitted(2, "k");
+  t.is(await submitted(1, "k"), first);
+  await t.throwsAsync(submitted(1, "other"), { message: /^Expected `devices` to be at most/ });
+});
+
 test("the schemas of a job and of the requests are published", async (t) => {
   await using cluster = await Cluster.start({ devices: 1 });
   const client = await clientOf(cluster);

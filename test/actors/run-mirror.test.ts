@@ -46,7 +46,12 @@ async function startRoot(
   { former = [], term = 1 }: { former?: Iterable<JournalEntry<RunEvent>>; term?: number } = {},
 ) {
   const told: string[] = [];
-  const log: Log = { write: (_level, message) => void told.push(message), keep() {} };
+  const log: Log = {
+    write(_level, message, fields) {
+      if (fields?.actor === "mirror:0") told.push(message);
+    },
+    keep() {},
+  };
   const network = await openNetwork({
     connection: { servers: url },
     cluster: "c1",

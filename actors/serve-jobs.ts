@@ -177,13 +177,15 @@ function devicesThere(membership: Membership, devices: number): number {
   return there;
 }
 
-/** @throws QuotaExceededError */
+/** @throws QuotaExceededError, InvalidOptionError where the job has too high a priority */
 function checkQuota({ input, tenant }: Asked, job: JobSpec): void {
   const { registry, membership, access } = input;
-  const { queuedMax: ownMax = queuedMax, devicesMax = Number.POSITIVE_INFINITY } = quotaOf(
-    access.tenants,
-    tenant,
-  );
+  const quota = quotaOf(access.tenants, tenant);
+  const { queuedMax: ownMax = queuedMax, devicesMax = Number.POSITIVE_INFINITY } = quota;
+  const { priorityMax = Number.POSITIVE_INFINITY } = quota;
+  if (job.priority > priorityMax) {
+    throw expected("priority", `at most the tenant's, ${priorityMax}`, job.priority);
+  }
   const { open } = registry;
   if (open.waiting >= queuedMax) throw new QuotaExceededError(undefined, waitingRuns, queuedMax);
   if (open.waitingOf(tenant) >= ownMax) throw new QuotaExceededError(tenant, waitingRuns, ownMax);

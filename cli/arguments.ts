@@ -108,14 +108,19 @@ export function credentialsFor(nats: string, given: CredentialArguments) {
   return credentialsOf(isNamed ? given : { ...given, token: tokenFor(nats) });
 }
 
-/** Reads an integer of at least `least`. */
-export function integerFrom(least: number): (text: string) => number {
-  return (text) => {
+/** Reads an integer of at least `least`, and at most `most`. */
+export function integerFrom(least: number, most = Number.MAX_SAFE_INTEGER) {
+  return (text: string): number => {
     const value = Number(text);
-    if (text.trim() !== "" && Number.isSafeInteger(value) && value >= least) return value;
-    throw new InvalidArgumentError(`Expected an integer >= ${least}.`);
+    const isInRange = value >= least && value <= most;
+    if (text.trim() !== "" && Number.isSafeInteger(value) && isInRange) return value;
+    const upTo = most === Number.MAX_SAFE_INTEGER ? "" : `, at most ${most}`;
+    throw new InvalidArgumentError(`Expected an integer >= ${least}${upTo}.`);
   };
 }
+
+/** Reads a port to listen on; 0: any. */
+export const portFrom0 = integerFrom(0, 65_535);
 
 /** Reads a number of at least 0. */
 export function numberFrom0(text: string): number {

@@ -9,7 +9,7 @@ import {
   type CommonOptions,
   type ConnectionArguments,
   connectionOf,
-  integerFrom,
+  portFrom0,
   withCommon,
   withConnection,
 } from "./arguments.ts";
@@ -28,7 +28,7 @@ export function addMetrics(program: Command): void {
   const command = program
     .command("metrics")
     .description("serve a cluster's figures to Prometheus, until Ctrl-C")
-    .option("--port <P>", "port to serve on; 0: any", integerFrom(0), usualMetricsPort)
+    .option("--port <P>", "port to serve on; 0: any", portFrom0, usualMetricsPort)
     .option("--host <ADDRESS>", "address to serve on", "127.0.0.1");
   withCommon(withConnection(command), [
     "metrics",

@@ -9,6 +9,7 @@ import {
   credentialsOf,
   integerFrom,
   numberFrom0,
+  portFrom0,
   usualPort,
   withCommon,
   withCredentials,
@@ -46,7 +47,7 @@ export function addUp(program: Command): void {
     .option("--min-devices <N>", "devices that a run waits for, those of hosts too", integerFrom(1))
     .addOption(
       new Option("--port <P>", "port of its broker on 127.0.0.1; 0: any")
-        .argParser(integerFrom(0))
+        .argParser(portFrom0)
         .default(usualPort)
         .conflicts("nats"),
     )

@@ -43,6 +43,8 @@ const tenantQuota = z.strictObject({
   /** Runs that have devices, and the devices of all of them: others wait. */
   runningMax: z.int().min(1).optional(),
   devicesMax: z.int().min(1).optional(),
+  /** Highest priority of its jobs: a higher one makes those of others wait. */
+  priorityMax: z.int().min(-100).max(100).optional(),
 });
 
 export type TenantQuota = z.output<typeof tenantQuota>;

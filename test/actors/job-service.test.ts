@@ -200,12 +200,12 @@ function waitingJob(t: ExecutionContext): JobOptions {
 
 test("a tenant's queue is bounded, and so are the devices that it may ask for", async (t) => {
   const usual = { users: {}, requestsPerSecond: 100, requestBytesMax: 10_000, connectionsMax: 9 };
-  const tenants = { ads: { ...usual, queuedMax: 1, devicesMax: 1 } };
+  const tenants = { ads: { ...usual, queuedMax: 1, devicesMax: 1, priorityMax: 5 } };
   // No device is there: one run waits for hosts, the next for its turn.
   await using cluster = await Cluster.start({ devices: 0, minDevices: 2, tenants });
   const client = await clientOf(cluster);
-  const submit = async (seed: number, devices = 1) => {
-    const job = { model: smallModel, data: smallData, seed, devices };
+  const submit = async (seed: number, devices = 1, priority = 5) => {
+    const job = { model: smallModel, data: smallData, seed, devices, priority };
     const reply = await client.request("osiris.c1.jobs.ads.submit", JSON.stringify({ job }));
     return reply.json<{ run?: string; error?: { code: string; message: string } }>();
   };
@@ -221,6 +221,8 @@ test("a tenant's queue is bounded, and so are the devices that it may ask for", 
   });
   await client.request("osiris.c1.jobs.ads.cancel", JSON.stringify({ run: second.run }));
   t.is((await submit(4, 2)).error?.code, "QUOTA_EXCEEDED");
+  const pressing = (await submit(4, 1, 6)).error;
+  t.is(pressing?.message, "Expected `priority` to be at most the tenant's, 5, got `6` (number)");
   const more = JSON.stringify({ run: first.run, devices: 2 });
   const scaled = await client.request("osiris.c1.jobs.ads.scale", more);
   t.like(scaled.json(), { error: { code: "QUOTA_EXCEEDED" } });

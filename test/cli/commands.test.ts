@@ -67,6 +67,7 @@ test.serial("what is wrong is told in one sentence that names it, with exit code
   const wrong: [string[], RegExp][] = [
     [["trian"], /^osiris: unknown command 'trian'/],
     [["train", "synthetic.json", "--devices", "0"], /--devices.*Expected an integer >= 1/],
+    [["metrics", "--port", "70000"], /--port.*Expected an integer >= 0, at most 65535/],
     [["train", "absent.yaml"], /^osiris: Cannot read the job absent\.yaml: ENOENT/],
     [["train", "absent.ts"], /^osiris: Cannot read the job absent\.ts: ENOENT/],
     [["train", "broken.yaml"], /^osiris: Cannot read the job broken\.yaml: .*line/],

@@ -116,8 +116,9 @@ test.serial(
     const ended = await root.ended;
     t.is(ended.code, 1);
     t.regex(ended.stderr, /led the cluster in term 1; osiris on .* leads it now/);
-    const refused = lastJson<{ report: string; messages: number; writes: number }>(ended);
-    t.is(refused.report, "refused");
+    t.like(lastJson(ended), { report: "error", code: "LEADERSHIP_LOST" });
+    const told = ended.stdout.split("\n").find((line) => line.includes('"report":"refused"'));
+    const refused = JSON.parse(told ?? "") as { messages: number; writes: number };
     t.log(`refused: ${refused.messages} messages, ${refused.writes} writes`);
     t.true(refused.writes > 0);
   },

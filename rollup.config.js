@@ -1,5 +1,5 @@
-// The programs of threads as a dozen files instead of 130 modules, so that a thread starts in less
-// than half of the processor time (docs/decisions/0019-threads-load-bundles.md). Packages stay where
+// The programs of threads as a dozen files instead of 130 modules, so that a thread starts in half
+// of the processor time (docs/decisions/0019-threads-load-rollups.md). Packages stay where
 // they are, and so does what looks for files beside itself.
 
 export default {

@@ -1,5 +1,5 @@
-// The file that a thread starts with: thread-entry.js, or the bundle of it and of all that it loads
-// (rollup.config.js), which starts in less than half of the time.
+// The file that a thread starts with: thread-entry.js, or the rollup of it and of all that it loads
+// (rollup.config.js), which starts in half of the time.
 
 import { statSync } from "node:fs";
 
@@ -7,15 +7,15 @@ import { statSync } from "node:fs";
 export const threadFile = threadFileIn(new URL("..", import.meta.url));
 
 /**
- * The file in a directory of compiled modules. A bundle that is older than what was compiled last
+ * The file in a directory of compiled modules. A rollup that is older than what was compiled last
  * is not what the sources say: it is left alone.
  */
 export function threadFileIn(compiled: URL): URL {
-  const bundle = new URL("threads/thread-entry.js", compiled);
-  const bundledMs = changedMs(bundle);
+  const rollup = new URL("threads/thread-entry.js", compiled);
+  const rolledMs = changedMs(rollup);
   const compiledMs = changedMs(new URL(".tsbuildinfo", compiled)) ?? 0;
-  const isCurrent = bundledMs !== undefined && bundledMs >= compiledMs;
-  return isCurrent ? bundle : new URL("actors/thread-entry.js", compiled);
+  const isCurrent = rolledMs !== undefined && rolledMs >= compiledMs;
+  return isCurrent ? rollup : new URL("actors/thread-entry.js", compiled);
 }
 
 function changedMs(file: URL): number | undefined {

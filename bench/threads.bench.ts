@@ -16,13 +16,13 @@ export async function benchThreads(): Promise<BenchRow[]> {
   const rows: BenchRow[] = [];
   const empty: number[] = [];
   for (const program of programs) {
-    const [bundled, modules]: [number[], number[]] = [[], []];
+    const [rolled, modules]: [number[], number[]] = [[], []];
     for (let round = 0; round < rounds; round++) {
-      bundled.push(await startMs([`threads/thread-entry.js`, `threads/${program}-program.js`]));
+      rolled.push(await startMs([`threads/thread-entry.js`, `threads/${program}-program.js`]));
       modules.push(await startMs([`actors/thread-entry.js`, `actors/${program}-program.js`]));
       empty.push(await startMs([]));
     }
-    rows.push(rowOf({ name: `thread.${program}`, unit, limitIs: "modules" }, bundled, modules));
+    rows.push(rowOf({ name: `thread.${program}`, unit, limitIs: "modules" }, rolled, modules));
   }
   const { median: figure, spread } = quantiles(empty);
   return [...rows, { name: "thread.empty", figure, unit, spread }];

@@ -1,4 +1,4 @@
-// Which file threads start with: the bundle, unless something was compiled after it.
+// Which file threads start with: the rollup, unless something was compiled after it.
 
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,7 +7,7 @@ import { pathToFileURL } from "node:url";
 import test from "ava";
 import { threadFileIn } from "../../actors/thread-file.ts";
 
-test("threads start with the bundle, unless it is older than what was compiled last", (t) => {
+test("threads start with the rollup, unless it is older than what was compiled last", (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-threads-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const compiled = pathToFileURL(`${directory}/`);
@@ -16,12 +16,12 @@ test("threads start with the bundle, unless it is older than what was compiled l
     utimesSync(join(directory, name), seconds, seconds);
   };
   const chosen = () => threadFileIn(compiled).href.slice(compiled.href.length);
-  t.is(chosen(), "actors/thread-entry.js", "nothing was bundled");
+  t.is(chosen(), "actors/thread-entry.js", "there is no rollup");
   mkdirSync(join(directory, "threads"));
   write("threads/thread-entry.js", 100);
   t.is(chosen(), "threads/thread-entry.js", "as in an installed package");
   write(".tsbuildinfo", 90);
   t.is(chosen(), "threads/thread-entry.js");
   write(".tsbuildinfo", 110);
-  t.is(chosen(), "actors/thread-entry.js", "compiled since, and not bundled");
+  t.is(chosen(), "actors/thread-entry.js", "compiled since the rollup");
 });

@@ -1,15 +1,16 @@
 // The front door: every public name of Osiris, in sections. Nothing else is public.
 //
-// Read the code from here: Cluster (actors/cluster.ts) ─▶ the coordinators (actors/) ─▶ a device's
-// program (actors/device-program.ts) ─▶ one step (src/training/step.ts) ─▶ a kernel (src/kernels/).
+// Read the code from here: Cluster (actors/cluster/cluster.ts) ─▶ the coordinators
+// (actors/run-control/) ─▶ a device's program (actors/threads/device-program.ts) ─▶ one step
+// (src/training/step/step.ts) ─▶ a kernel (src/kernels/).
 
 // A cluster, and what it runs ----
-export { Cluster, type ClusterOptions } from "./actors/cluster.ts";
-export { Host, type HostOptions } from "./actors/joined-host.ts";
-export type { HostRecord } from "./actors/membership.ts";
-export { Client, type LogRecord, Run } from "./actors/client.ts";
-export type { RunLine, RunSummary } from "./actors/job-verbs.ts";
-export { type ConnectionOptions, connect } from "./actors/connect.ts";
+export { Cluster, type ClusterOptions } from "./actors/cluster/cluster.ts";
+export { Host, type HostOptions } from "./actors/cluster/host-process.ts";
+export type { HostRecord } from "./actors/host/membership.ts";
+export { Client, type LogRecord, Run } from "./actors/client/client.ts";
+export type { RunLine, RunSummary } from "./actors/jobs/job-api.ts";
+export { type ConnectionOptions, connect } from "./actors/client/connect.ts";
 export type {
   CutRecord,
   IncidentRecord,
@@ -18,27 +19,27 @@ export type {
   RunResult,
   RunStatus,
   Staleness,
-} from "./actors/run-events.ts";
-export type { Incident } from "./actors/incident.ts";
-export type { ClusterReport, IncidentReport, RunReport } from "./actors/inspection.ts";
+} from "./actors/run-state/run-events.ts";
+export type { Incident } from "./actors/runtime/incident.ts";
+export type { ClusterReport, IncidentReport, RunReport } from "./actors/observe/inspection.ts";
 export type {
   ActorReport,
   CreditReport,
   MailboxReport,
   ProcessReport,
-} from "./actors/process-report.ts";
-export type { Wait, WaitsFor } from "./actors/waits.ts";
-export { type LogOptions, logOptionLevels } from "./actors/process-log.ts";
-export type { LogLevel } from "./src/log.ts";
-export { type RunLogPage, readRunLog } from "./storage/run-log.ts";
-export { type Exporter, openExporter } from "./actors/exporter.ts";
-export type { StepTimes, TierRates } from "./src/training/step-meter.ts";
-export type { TableTiers, TierExpectation } from "./src/training/tier-advice.ts";
+} from "./actors/observe/process-report.ts";
+export type { Wait, WaitsFor } from "./actors/runtime/wait-graph.ts";
+export { type LogOptions, logOptionLevels } from "./actors/observe/process-log.ts";
+export type { LogLevel } from "./src/ports/log.ts";
+export { type RunLogPage, readRunLog } from "./storage/cluster/run-log.ts";
+export { type Exporter, openExporter } from "./actors/client/exporter.ts";
+export type { StepTimes, TierRates } from "./src/training/meters/step-meter.ts";
+export type { TableTiers, TierExpectation } from "./src/training/planning/tier-advice.ts";
 export type { MissPoint } from "./src/planner/miss-curve.ts";
 
 // A job, as plain data ----
-export { type JobOptions, type JobSpec, jobJsonSchema, resolveJob } from "./src/job.ts";
-export { type Sweep, type SweptJob, sweepOf, sweptJobsOf } from "./src/sweep.ts";
+export { type JobOptions, type JobSpec, jobJsonSchema, resolveJob } from "./src/job/job.ts";
+export { type Sweep, type SweptJob, sweepOf, sweptJobsOf } from "./src/job/sweep.ts";
 export {
   adagrad,
   adam,
@@ -52,12 +53,12 @@ export {
   rowWiseAdagrad,
   sgd,
 } from "./src/model/options.ts";
-export type { TableOptions } from "./src/embedding/options.ts";
+export type { TableOptions } from "./src/embedding/tables/options.ts";
 export { criteo, csv, type DataOptions, synthetic } from "./src/data/options.ts";
 
 // A trained model ----
-export { type LoadOptions, loadModel } from "./storage/load-model.ts";
-export { type EvaluationData, Model } from "./storage/model.ts";
+export { type LoadOptions, loadModel } from "./storage/model/load-model.ts";
+export { type EvaluationData, Model } from "./storage/model/model.ts";
 export type { EncodedBatch, RecordValue, SampleRecord } from "./src/data/records.ts";
 
 // Tables of a checkpoint, as files and from files ----
@@ -77,45 +78,45 @@ export {
   type TableReport,
   type TablesReport,
 } from "./storage/table-files/inspect-tables.ts";
-export type { PaceOptions } from "./storage/pace.ts";
+export type { PaceOptions } from "./storage/disk/progress.ts";
 
 // The checkpoints of a directory ----
 export {
   type CheckpointList,
   type CheckpointRecord,
   listCheckpoints,
-} from "./storage/list-checkpoints.ts";
+} from "./storage/checkpoints/list-checkpoints.ts";
 export {
   verifyCheckpoints,
   type VerifiedCheckpoint,
   type VerifyOptions,
   type VerifyReport,
-} from "./storage/verify-checkpoints.ts";
+} from "./storage/checkpoints/verify-checkpoints.ts";
 export {
   type CheckpointDifference,
   diffCheckpoints,
   type DiffOptions,
   type TableDifference,
-} from "./storage/diff-checkpoints.ts";
+} from "./storage/checkpoints/diff-checkpoints.ts";
 export {
   planRestore,
   restoreCheckpoint,
   type RestoreReport,
-} from "./storage/restore-checkpoint.ts";
+} from "./storage/checkpoints/restore-checkpoint.ts";
 export {
   type ProofLeaf,
   type RunProof,
   verifyRun,
   type VerifyRunOptions,
-} from "./actors/verify-run.ts";
-export type { Damage, Descent } from "./storage/checkpoint-store.ts";
+} from "./actors/verify/verify-run.ts";
+export type { Damage, Descent } from "./storage/checkpoint-store/checkpoint-store.ts";
 
 // Metrics ----
-export { evaluate, type Metrics } from "./src/training/metrics.ts";
+export { evaluate, type Metrics } from "./src/training/loop/metrics.ts";
 
 // A plan: which shard goes where, and why ----
-export { calibrate, type CalibrationOptions } from "./actors/calibrate.ts";
-export { type JobPlan, planJob, type PlanOptions } from "./src/training/plan-job.ts";
+export { calibrate, type CalibrationOptions } from "./actors/doctor/calibrate.ts";
+export { type JobPlan, planJob, type PlanOptions } from "./src/training/planning/plan-job.ts";
 export type { PlannedTiers, RowShares } from "./src/planner/table-tiers.ts";
 export {
   checkConstants,
@@ -126,21 +127,22 @@ export { type Plan, type PlacedShard, type Scheme, schemes } from "./src/planner
 export { type Stage, stages } from "./src/planner/cost.ts";
 
 // Errors: compare `code`, never the message ----
-export * from "./src/errors.ts";
-export * from "./src/access-errors.ts";
-export * from "./src/proof-errors.ts";
-export * from "./src/root-errors.ts";
-export * from "./src/tier-errors.ts";
+export * from "./src/errors/errors.ts";
+export * from "./src/errors/access.ts";
+export * from "./src/errors/verify.ts";
+export * from "./src/errors/leader.ts";
+export * from "./src/errors/service.ts";
+export * from "./src/errors/tiers.ts";
 
 // Chaos: ways to break a cluster, and the oracle that says whether it mattered ----
 export {
   type BreakableLauncher,
   breakableLauncher,
   type CommandFault,
-} from "./chaos/breakable-launcher.ts";
-export type { ThreadFault } from "./chaos/breaking-cells.ts";
-export { killAt, type Target, throwIn } from "./chaos/faults.ts";
-export { compareWithTwin, undisturbedTwin, type Verdict } from "./chaos/oracle.ts";
+} from "./chaos/faults/breakable-launcher.ts";
+export type { ThreadFault } from "./chaos/faults/breaking-cells.ts";
+export { killAt, type Target, throwIn } from "./chaos/faults/kill-at.ts";
+export { compareWithTwin, undisturbedTwin, type Verdict } from "./chaos/trials/oracle.ts";
 export { Chaos, type ChaosOptions, chaos, type MomentOptions } from "./chaos/chaos.ts";
 export {
   checkSchedule,
@@ -152,20 +154,25 @@ export {
   type Schedule,
   type ScheduleOptions,
   sentenceOf,
-} from "./chaos/schedule.ts";
-export { type Judgement, playTwin, type Recovery, type Twin } from "./chaos/judge.ts";
-export { drawFor, runTrial, shrinkTrial, type Trial } from "./chaos/trial.ts";
-export type { FaultOutcome, PlayOptions } from "./chaos/disturbed-run.ts";
-export { type ChaosFigures, figuresOf, type LossFigures, type Spread } from "./chaos/figures.ts";
-export { type SoakOptions, soak } from "./chaos/soak.ts";
-export { PromiseBrokenError } from "./chaos/promise-broken.ts";
-export { shrink } from "./chaos/shrink.ts";
+} from "./chaos/faults/schedule.ts";
+export { type Judgement, playTwin, type Recovery, type Twin } from "./chaos/trials/verdict.ts";
+export { drawFor, runTrial, shrinkTrial, type Trial } from "./chaos/trials/trial.ts";
+export type { FaultOutcome, PlayOptions } from "./chaos/trials/faulted-run.ts";
+export {
+  type ChaosFigures,
+  figuresOf,
+  type LossFigures,
+  type Spread,
+} from "./chaos/trials/figures.ts";
+export { type SoakOptions, soak } from "./chaos/trials/soak.ts";
+export { PromiseBrokenError } from "./chaos/trials/promise-broken.ts";
+export { shrink } from "./chaos/faults/shrink.ts";
 export {
   type PassLedger,
   type Stretch,
   sampleLedger,
   stretchesOf,
-} from "./storage/sample-ledger.ts";
+} from "./storage/checkpoints/sample-ledger.ts";
 
 // Simulation: whole clusters in one thread and virtual time ----
 export {
@@ -195,18 +202,18 @@ export {
 } from "./chaos/simulation/simulate.ts";
 
 // Before a run ----
-export { type Diagnosis, diagnose, type DoctorOptions } from "./actors/doctor.ts";
-export type { Check } from "./actors/doctor-checks.ts";
-export type { DeadlineLine } from "./src/deadlines.ts";
+export { type Diagnosis, diagnose, type DoctorOptions } from "./actors/doctor/doctor.ts";
+export type { Check } from "./actors/doctor/doctor-checks.ts";
+export type { DeadlineLine } from "./src/ports/deadlines.ts";
 
 // What the command line is made of, besides ----
-export { type NatsConfigOptions, natsConfig } from "./src/wire/nats-config.ts";
-export { loginOf, type Tenants, tenantsOf } from "./src/wire/tenants.ts";
-export { userKey } from "./src/wire/credentials.ts";
-export { addressOf } from "./src/wire/server-address.ts";
+export { type NatsConfigOptions, natsConfig } from "./src/wire/tenancy/nats-config.ts";
+export { loginOf, type Tenants, tenantsOf } from "./src/wire/tenancy/tenants.ts";
+export { userKey } from "./src/wire/transports/credentials.ts";
+export { addressOf } from "./src/wire/transports/server-address.ts";
 export { type Broker, type BrokerSettings, startBroker } from "./src/wire/broker/broker.ts";
-export { buildNative } from "./src/kernels/build-native.ts";
-export { packageVersion } from "./actors/version.ts";
+export { buildNative } from "./src/kernels/native/build-native.ts";
+export { packageVersion } from "./actors/runtime/version.ts";
 export { kernelNotice } from "./src/kernels/index.ts";
 export { type SyntheticTsvOptions, writeSyntheticTsv } from "./src/data/synthetic-tsv.ts";
 export type { GeneratedReport } from "./src/data/synthetic.ts";

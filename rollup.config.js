@@ -3,7 +3,7 @@
 // they are, and so does what looks for files beside itself.
 
 export default {
-  input: "dist/actors/thread-entry.js",
+  input: "dist/actors/threads/thread-entry.js",
   external: (id) => /^[^./]/.test(id) || id.endsWith("/build-native.js"),
   output: { dir: "dist/threads", chunkFileNames: "[name].js" },
   onwarn(warning, warn) {

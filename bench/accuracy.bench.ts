@@ -12,19 +12,23 @@
 import { syntheticOptions } from "../src/data/options.ts";
 import { Sample } from "../src/data/sample.ts";
 import { SyntheticSamples } from "../src/data/synthetic.ts";
-import { sparseOptimizerOptions } from "../src/embedding/options.ts";
+import { sparseOptimizerOptions } from "../src/embedding/tables/options.ts";
 import type { LocalBatch } from "../src/exchange/batch-ring.ts";
 import { layoutOf } from "../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import { createSoloCells } from "../src/exchange/solo-cells.ts";
+import type { DensePrecision } from "../src/kernels/contract/kernels.ts";
+import type { Precision } from "../src/kernels/contract/precision.ts";
 import { openKernels } from "../src/kernels/index.ts";
-import type { DensePrecision } from "../src/kernels/kernels.ts";
-import type { Precision } from "../src/kernels/precision.ts";
 import { denseOptimizerOptions, type ModelSpec, modelOptions } from "../src/model/options.ts";
-import { createDeviceState, type DeviceState, type Recipe } from "../src/training/device-state.ts";
-import { evaluate, type Metrics } from "../src/training/metrics.ts";
-import { forwardStep, trainStep } from "../src/training/step.ts";
-import { exchangeShapeOf, topologyOf } from "../src/training/topology.ts";
+import { evaluate, type Metrics } from "../src/training/loop/metrics.ts";
+import {
+  createDeviceState,
+  type DeviceState,
+  type Recipe,
+} from "../src/training/step/device-state.ts";
+import { forwardStep, trainStep } from "../src/training/step/step.ts";
+import { exchangeShapeOf, topologyOf } from "../src/training/topology/topology.ts";
 import type { BenchRow } from "./report.ts";
 
 const batchSize = 256;

@@ -1,6 +1,6 @@
 // The benchmark configurations a, b and c: what each stresses is said in bench/README.md.
 
-import type { DensePrecision } from "../src/kernels/kernels.ts";
+import type { DensePrecision } from "../src/kernels/contract/kernels.ts";
 import { type ModelSpec, modelOptions } from "../src/model/options.ts";
 
 export interface Configuration {

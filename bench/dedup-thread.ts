@@ -2,24 +2,24 @@
 // turn on the same batches over an exchange each.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { realClock } from "../src/clock.ts";
 import { Zipf } from "../src/data/zipf.ts";
-import { sparseOptimizerOptions } from "../src/embedding/options.ts";
+import { sparseOptimizerOptions } from "../src/embedding/tables/options.ts";
 import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import type { LocalBatch } from "../src/exchange/batch-ring.ts";
 import type { Exchange } from "../src/exchange/exchange.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import { openKernels } from "../src/kernels/index.ts";
 import { denseOptimizerOptions } from "../src/model/options.ts";
-import { RandomStream } from "../src/random.ts";
-import { createDeviceState } from "../src/training/device-state.ts";
-import { trainStep } from "../src/training/step.ts";
+import { realClock } from "../src/ports/clock.ts";
+import { RandomStream } from "../src/ports/random.ts";
+import { createDeviceState } from "../src/training/step/device-state.ts";
+import { trainStep } from "../src/training/step/step.ts";
 import {
   exchangeShapeOf,
   samplesOf,
   type TopologyInput,
   topologyOf,
-} from "../src/training/topology.ts";
+} from "../src/training/topology/topology.ts";
 
 export interface DedupThreadData {
   readonly rank: number;

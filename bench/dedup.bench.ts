@@ -5,7 +5,7 @@ import { Worker } from "node:worker_threads";
 import { cellWords } from "../src/exchange/cells.ts";
 import { layoutOf } from "../src/exchange/layout.ts";
 import { modelOptions } from "../src/model/options.ts";
-import { exchangeShapeOf, topologyOf } from "../src/training/topology.ts";
+import { exchangeShapeOf, topologyOf } from "../src/training/topology/topology.ts";
 import type { DedupThreadData, DedupThreadReport } from "./dedup-thread.ts";
 import { type BenchRow, rowOf } from "./report.ts";
 

@@ -2,10 +2,10 @@
 // bare NATS client that moves the same bytes. Runs what its parent says, and how long that took.
 
 import { connect } from "nats";
-import { realClock } from "../src/clock.ts";
 import { createAtomicCells, sleepTurning } from "../src/exchange/atomic-cells.ts";
 import { createBridge } from "../src/exchange/bridge.ts";
-import { type ConnectOptions, connectNats } from "../src/wire/nats-transport.ts";
+import { realClock } from "../src/ports/clock.ts";
+import { type ConnectOptions, connectNats } from "../src/wire/transports/nats-transport.ts";
 import { startDevices } from "./exchange-devices.ts";
 import { benchShape, type ExchangeWork } from "./exchange-rounds.ts";
 

@@ -8,8 +8,8 @@ import {
   type PartBytes,
   type Region,
 } from "../src/exchange/exchange.ts";
-import type { Kernels, Tensor } from "../src/kernels/kernels.ts";
-import { subtreesOf } from "../src/kernels/slices.ts";
+import type { Kernels, Tensor } from "../src/kernels/contract/kernels.ts";
+import { subtreesOf } from "../src/kernels/contract/slices.ts";
 
 export const collectives = [
   "allToAll",

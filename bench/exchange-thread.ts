@@ -1,10 +1,10 @@
 // One device of the exchange bench: a thread that runs rounds when told how many.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { realClock } from "../src/clock.ts";
 import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import { openKernels } from "../src/kernels/index.ts";
+import { realClock } from "../src/ports/clock.ts";
 import { benchShape, type ExchangeWork, measureRounds } from "./exchange-rounds.ts";
 
 export interface ExchangeThreadData {

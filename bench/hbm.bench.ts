@@ -1,10 +1,14 @@
 // Question: what does a lookup lose when its rows are places of a cache, and what does it cost to
 // find the places? All rows are there; both lookups are in memory of the same size, on one thread.
 
+import type { Bags, Kernels, RowCache } from "../src/kernels/contract/kernels.ts";
+import {
+  type CachePolicy,
+  cacheWays,
+  createPlacedMemory,
+} from "../src/kernels/contract/row-cache.ts";
 import { openKernels } from "../src/kernels/index.ts";
-import type { Bags, Kernels, RowCache } from "../src/kernels/kernels.ts";
-import { type CachePolicy, cacheWays, createPlacedMemory } from "../src/kernels/row-cache.ts";
-import { RandomStream } from "../src/random.ts";
+import { RandomStream } from "../src/ports/random.ts";
 import { type BenchRow, fastest, rowOf } from "./report.ts";
 
 const rounds = 9;

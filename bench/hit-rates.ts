@@ -1,9 +1,9 @@
 // How often a row is there when it is asked for: the cache of 32 ways, and one without sets.
 
 import { Zipf } from "../src/data/zipf.ts";
-import type { Kernels } from "../src/kernels/kernels.ts";
-import { type CachePolicy, cacheWays } from "../src/kernels/row-cache.ts";
-import { RandomStream } from "../src/random.ts";
+import type { Kernels } from "../src/kernels/contract/kernels.ts";
+import { type CachePolicy, cacheWays } from "../src/kernels/contract/row-cache.ts";
+import { RandomStream } from "../src/ports/random.ts";
 
 /** Rows of the table that is cached. */
 export const cachedRows = 100_000;

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { connect } from "nats";
-import { purposes, RandomStream } from "../src/random.ts";
+import { purposes, RandomStream } from "../src/ports/random.ts";
 import type { BenchRow } from "./report.ts";
 
 export interface JobsBenchOptions {

@@ -2,9 +2,9 @@
 // stands beside its limit, measured in alternation in the same run: the best BLAS that is installed
 // for products, a bare prefetching loop in C for rows.
 
+import type { DensePrecision, Kernels } from "../src/kernels/contract/kernels.ts";
+import { slicesOf } from "../src/kernels/contract/slices.ts";
 import { openKernels } from "../src/kernels/index.ts";
-import type { DensePrecision, Kernels } from "../src/kernels/kernels.ts";
-import { slicesOf } from "../src/kernels/slices.ts";
 import { configuration, configurationNames } from "./configurations.ts";
 import { bestBlas, limit, type Pass } from "./limits.ts";
 import { type BenchRow, fastest, rowOf } from "./report.ts";

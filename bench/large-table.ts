@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { tiersOptions } from "../src/embedding/tiers.ts";
+import { tiersOptions } from "../src/embedding/tables/tier-options.ts";
 import { modelOptions } from "../src/model/options.ts";
 import type { BenchRow } from "./report.ts";
 import { benchWork, runDevices } from "./train.bench.ts";

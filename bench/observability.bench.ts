@@ -12,16 +12,21 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
-import { logEvent } from "../actors/event-lines.ts";
-import { openObserver } from "../actors/observer.ts";
+import { logEvent } from "../actors/observe/event-lines.ts";
+import { openObserver } from "../actors/observe/observer.ts";
 import { Cluster, type JobOptions, openExporter, type RunEvent, type StepTimes } from "../index.ts";
-import { realClock } from "../src/clock.ts";
 import type { Cells } from "../src/exchange/cells.ts";
-import { type Launcher, type Observation, type Thread, workerLauncher } from "../src/launcher.ts";
-import { createStepMeter, meterWords, waitedFor } from "../src/training/step-meter.ts";
-import { createStepTrace, stepStages } from "../src/training/step-trace.ts";
-import { encodeBody } from "../src/wire/body.ts";
-import { eventsSubject } from "../src/wire/subjects.ts";
+import { realClock } from "../src/ports/clock.ts";
+import {
+  type Launcher,
+  type Observation,
+  type Thread,
+  workerLauncher,
+} from "../src/ports/launcher.ts";
+import { createStepMeter, meterWords, waitedFor } from "../src/training/meters/step-meter.ts";
+import { createStepTrace, stepStages } from "../src/training/meters/step-trace.ts";
+import { encodeBody } from "../src/wire/messages/body.ts";
+import { eventsSubject } from "../src/wire/messages/subjects.ts";
 import { configuration } from "./configurations.ts";
 import { type BenchRow, quantiles } from "./report.ts";
 

@@ -5,7 +5,7 @@
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import type { DensePrecision } from "../src/kernels/kernels.ts";
+import type { DensePrecision } from "../src/kernels/contract/kernels.ts";
 import { type ConfigurationName, configuration } from "./configurations.ts";
 import { type BenchRow, quantiles } from "./report.ts";
 import { measureStepLimit } from "./step-limit.ts";

@@ -3,12 +3,12 @@
 // plans take turns of a few steps, as a machine has fast and slow minutes; how well the measured
 // times of every other turn agree with those of the turns between is what can be reached.
 
-import { calibrate } from "../actors/calibrate.ts";
-import { resolveJob } from "../src/job.ts";
+import { calibrate } from "../actors/doctor/calibrate.ts";
+import { resolveJob } from "../src/job/job.ts";
 import { type Assessment, assessPlan } from "../src/planner/assess.ts";
 import { stages } from "../src/planner/cost.ts";
-import { RandomStream } from "../src/random.ts";
-import { workloadOf } from "../src/training/workload.ts";
+import { RandomStream } from "../src/ports/random.ts";
+import { workloadOf } from "../src/training/planning/workload.ts";
 import { randomPlan } from "./random-plan.ts";
 import { type BenchRow, quantiles } from "./report.ts";
 import { runDevices } from "./train.bench.ts";

@@ -6,7 +6,7 @@ import { defaultConstants } from "../src/planner/constants.ts";
 import type { Setting } from "../src/planner/cost.ts";
 import { searchPlan } from "../src/planner/search.ts";
 import { schemes } from "../src/planner/shards.ts";
-import { RandomStream } from "../src/random.ts";
+import { RandomStream } from "../src/ports/random.ts";
 import { type BenchRow, quantiles } from "./report.ts";
 
 const rounds = 3;

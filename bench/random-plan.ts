@@ -1,8 +1,8 @@
 // Plans drawn at random: any cut of any table, on any devices.
 
-import type { TableSpec } from "../src/embedding/options.ts";
+import type { TableSpec } from "../src/embedding/tables/options.ts";
 import type { PlacedShard, Plan, Scheme } from "../src/planner/shards.ts";
-import type { RandomStream } from "../src/random.ts";
+import type { RandomStream } from "../src/ports/random.ts";
 
 /** How likely it is that a table is copied to every device, or else cut by rows and by columns. */
 export interface Chances {

@@ -2,13 +2,13 @@
 // ring, and sleeps before each as long as it is told, as one that waits for a disk does.
 
 import { workerData } from "node:worker_threads";
-import { realClock } from "../src/clock.ts";
-import { GenerationAbortedError } from "../src/errors.ts";
+import { GenerationAbortedError } from "../src/errors/errors.ts";
 import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import { createBatchOutlet } from "../src/exchange/batch-ring.ts";
 import { nobody } from "../src/exchange/cells.ts";
 import { layoutOf } from "../src/exchange/layout.ts";
-import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topology.ts";
+import { realClock } from "../src/ports/clock.ts";
+import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topology/topology.ts";
 import { makeBatch, type TrainWork } from "./train-work.ts";
 
 export interface ReaderThreadData {

@@ -2,7 +2,7 @@
 // of that line is a contract: names are stable, dotted, from general to specific.
 
 import { arch, availableParallelism, cpus, release, type as systemType } from "node:os";
-import type { StepTimes } from "../src/training/step-meter.ts";
+import type { StepTimes } from "../src/training/meters/step-meter.ts";
 
 export interface BenchRow {
   readonly name: string;

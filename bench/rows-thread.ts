@@ -2,11 +2,11 @@
 // that read and update it. Answers each work with the rows a second of its fastest pass.
 
 import { parentPort, workerData } from "node:worker_threads";
+import type { Bags, RowRule, Rows } from "../src/kernels/contract/kernels.ts";
+import type { Precision } from "../src/kernels/contract/precision.ts";
+import { slicesOf } from "../src/kernels/contract/slices.ts";
 import { openKernels } from "../src/kernels/index.ts";
-import type { Bags, RowRule, Rows } from "../src/kernels/kernels.ts";
-import type { Precision } from "../src/kernels/precision.ts";
-import { slicesOf } from "../src/kernels/slices.ts";
-import { RandomStream } from "../src/random.ts";
+import { RandomStream } from "../src/ports/random.ts";
 import { fastest } from "./report.ts";
 
 /** What a thread is asked to measure. `length`: lookups of a bag. */

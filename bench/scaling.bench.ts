@@ -1,7 +1,7 @@
 // Question: how much of a second core becomes speed, how much of a reader's time disappears behind
 // the step, and does the planner know which plan is faster? Limit: all of it.
 
-import { partBytesOf, topologyOf } from "../src/training/topology.ts";
+import { partBytesOf, topologyOf } from "../src/training/topology/topology.ts";
 import { type ConfigurationName, configurationNames } from "./configurations.ts";
 import { rankOfPlans } from "./plan-rank.ts";
 import { type BenchRow, quantiles } from "./report.ts";

@@ -2,7 +2,7 @@
 // row of the batch gathered and updated once at the speed of bare loops in C, all measured on as
 // many cores as there are devices. Nothing else that a step does costs anything here.
 
-import type { DensePrecision } from "../src/kernels/kernels.ts";
+import type { DensePrecision } from "../src/kernels/contract/kernels.ts";
 import type { Configuration } from "./configurations.ts";
 import { sharedLimit } from "./limits.ts";
 

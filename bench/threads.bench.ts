@@ -19,7 +19,9 @@ export async function benchThreads(): Promise<BenchRow[]> {
     const [rolled, modules]: [number[], number[]] = [[], []];
     for (let round = 0; round < rounds; round++) {
       rolled.push(await startMs([`threads/thread-entry.js`, `threads/${program}-program.js`]));
-      modules.push(await startMs([`actors/thread-entry.js`, `actors/${program}-program.js`]));
+      modules.push(
+        await startMs([`actors/threads/thread-entry.js`, `actors/threads/${program}-program.js`]),
+      );
       empty.push(await startMs([]));
     }
     rows.push(rowOf({ name: `thread.${program}`, unit, limitIs: "modules" }, rolled, modules));

@@ -1,9 +1,9 @@
 // The ring between a device and its tier in the benches of whole steps, on cells of its own.
 
-import { realClock } from "../src/clock.ts";
 import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import { abortCells, cellWords } from "../src/exchange/cells.ts";
-import type { Topology } from "../src/training/topology.ts";
+import { realClock } from "../src/ports/clock.ts";
+import type { Topology } from "../src/training/topology/topology.ts";
 import { tierRingBytes, tierRingCells } from "../storage/tiers/ring.ts";
 import { tierRingOf } from "../storage/tiers/shape.ts";
 import type { TrainWork } from "./train-work.ts";

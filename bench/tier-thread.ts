@@ -1,11 +1,11 @@
 // A tier's thread in the benches of whole steps.
 
 import { workerData } from "node:worker_threads";
-import { realClock } from "../src/clock.ts";
-import { realDisk } from "../src/disk.ts";
-import { GenerationAbortedError } from "../src/errors.ts";
+import { GenerationAbortedError } from "../src/errors/errors.ts";
 import { openKernels } from "../src/kernels/index.ts";
-import { topologyOf } from "../src/training/topology.ts";
+import { realClock } from "../src/ports/clock.ts";
+import { realDisk } from "../src/ports/disk.ts";
+import { topologyOf } from "../src/training/topology/topology.ts";
 import { createTierEnd } from "../storage/tiers/ring.ts";
 import { serveTier } from "../storage/tiers/serve.ts";
 import { recordShardsOf } from "../storage/tiers/shape.ts";

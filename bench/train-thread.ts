@@ -2,7 +2,6 @@
 // batches that were made before the clock starts, as its peer is; or by a reader through the ring.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { realClock } from "../src/clock.ts";
 import { createAtomicCells } from "../src/exchange/atomic-cells.ts";
 import {
   type BatchIntake,
@@ -12,15 +11,16 @@ import {
 import { layoutOf } from "../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../src/exchange/shared-memory.ts";
 import { openKernels } from "../src/kernels/index.ts";
-import { createDeviceState } from "../src/training/device-state.ts";
-import { createPipeline } from "../src/training/pipeline.ts";
+import { realClock } from "../src/ports/clock.ts";
+import { createPipeline } from "../src/training/loop/pipeline.ts";
 import {
   createStepMeter,
   meterWords,
   type StepTimes,
   timesBetween,
-} from "../src/training/step-meter.ts";
-import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topology.ts";
+} from "../src/training/meters/step-meter.ts";
+import { createDeviceState } from "../src/training/step/device-state.ts";
+import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topology/topology.ts";
 import { createRowsBelow } from "../storage/tiers/ring.ts";
 import { type HeapReport, startHeapMeter } from "./heap.ts";
 import { overLink } from "./slow-link.ts";

@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type TiersSpec, tiersOptions } from "../src/embedding/tiers.ts";
+import { type TiersSpec, tiersOptions } from "../src/embedding/tables/tier-options.ts";
 import { limit } from "./limits.ts";
 import { type BenchRow, rowOf } from "./report.ts";
 import { benchWork, ratesOf, runDevices } from "./train.bench.ts";

@@ -2,10 +2,10 @@
 
 import { Zipf } from "../src/data/zipf.ts";
 import type { LocalBatch } from "../src/exchange/batch-ring.ts";
-import { RandomStream } from "../src/random.ts";
-import type { Recipe } from "../src/training/device-state.ts";
-import type { PipelineSpec } from "../src/training/pipeline-options.ts";
-import { samplesOf, type Topology, type TopologyInput } from "../src/training/topology.ts";
+import { RandomStream } from "../src/ports/random.ts";
+import type { PipelineSpec } from "../src/training/loop/pipeline-options.ts";
+import type { Recipe } from "../src/training/step/device-state.ts";
+import { samplesOf, type Topology, type TopologyInput } from "../src/training/topology/topology.ts";
 import type { Link } from "./slow-link.ts";
 
 /** What is trained, on which devices. */

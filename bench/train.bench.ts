@@ -3,15 +3,15 @@
 
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
-import { sparseOptimizerOptions } from "../src/embedding/options.ts";
+import { sparseOptimizerOptions } from "../src/embedding/tables/options.ts";
 import { ringLayoutOf } from "../src/exchange/batch-ring.ts";
 import { abortCells, cellWords } from "../src/exchange/cells.ts";
 import { layoutOf } from "../src/exchange/layout.ts";
-import type { DensePrecision } from "../src/kernels/kernels.ts";
-import { collectAlone } from "../src/launcher.ts";
+import type { DensePrecision } from "../src/kernels/contract/kernels.ts";
 import { denseOptimizerOptions } from "../src/model/options.ts";
-import type { Recipe } from "../src/training/device-state.ts";
-import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topology.ts";
+import { collectAlone } from "../src/ports/launcher.ts";
+import type { Recipe } from "../src/training/step/device-state.ts";
+import { exchangeShapeOf, ringShapeOf, topologyOf } from "../src/training/topology/topology.ts";
 import { type ConfigurationName, configuration } from "./configurations.ts";
 import type { ReaderThreadData } from "./reader-thread.ts";
 import { type BenchRow, quantiles } from "./report.ts";

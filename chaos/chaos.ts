@@ -8,11 +8,8 @@
 //
 // or drawn from a seed: `await chaos(job).seed(42).verify()`.
 
-import { type JobOptions, resolveJob } from "../src/job.ts";
-import type { PlayOptions } from "./disturbed-run.ts";
-import type { Stage } from "./draw.ts";
-import { playTwin, type Twin } from "./judge.ts";
-import { PromiseBrokenError } from "./promise-broken.ts";
+import { type JobOptions, resolveJob } from "../src/job/job.ts";
+import type { Stage } from "./faults/draw.ts";
 import {
   checkSchedule,
   type FaultKind,
@@ -20,8 +17,11 @@ import {
   type Moment,
   type Schedule,
   type ScheduleOptions,
-} from "./schedule.ts";
-import { drawFor, runTrial, type Trial } from "./trial.ts";
+} from "./faults/schedule.ts";
+import type { PlayOptions } from "./trials/faulted-run.ts";
+import { PromiseBrokenError } from "./trials/promise-broken.ts";
+import { drawFor, runTrial, type Trial } from "./trials/trial.ts";
+import { playTwin, type Twin } from "./trials/verdict.ts";
 
 /** When a fault strikes; what is left out is 0, or "step". */
 export type MomentOptions = Pick<Moment, "step"> & Partial<Moment>;

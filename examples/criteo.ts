@@ -16,8 +16,8 @@ import { adam, Cluster, criteo, csv, type DataOptions, dlrm, evaluate, sgd } fro
 import { openCache } from "../src/data/cache-reader.ts";
 import { prepareCache } from "../src/data/prepare-cache.ts";
 import { splitDataset } from "../src/data/split.ts";
-import { realDisk } from "../src/disk.ts";
-import { type JobOptions, type JobSpec, resolveJob } from "../src/job.ts";
+import { type JobOptions, type JobSpec, resolveJob } from "../src/job/job.ts";
+import { realDisk } from "../src/ports/disk.ts";
 import { fitLogistic } from "./logistic-regression.ts";
 
 const { values: flags } = parseArgs({

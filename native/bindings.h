@@ -8,7 +8,7 @@
 #include "record-file.h"
 
 // Bindings ---------------------------------------------------------------------------------------
-// Typed arrays to pointers, no arithmetic. Shapes were checked by src/kernels/checked.ts; only the
+// Typed arrays to pointers, no arithmetic. Shapes were checked by src/kernels/checked/checked.ts; only the
 // element types are checked here, because a wrong one would be someone else's memory.
 
 namespace {

@@ -1,5 +1,5 @@
 // The arguments of a call from JavaScript, as pointers and numbers. Only element types are checked
-// here, because a wrong one would be someone else's memory; shapes by src/kernels/checked.ts.
+// here, because a wrong one would be someone else's memory; shapes by src/kernels/checked/checked.ts.
 
 #pragma once
 
@@ -146,7 +146,7 @@ class Call {
   bool valid_ = true;
 };
 
-/// The numbers of a rule, as src/kernels/native.ts lays them out.
+/// The numbers of a rule, as src/kernels/native/native.ts lays them out.
 constexpr size_t ruleNumbers = 17;
 Rule ruleOf(const double* numbers) {
   const double *n = numbers + 1, rate = n[0], decay = n[2], beta1 = n[5], beta2 = n[6];
@@ -174,7 +174,7 @@ Rule ruleOf(const double* numbers) {
   return rule;
 }
 
-/// The numbers of a table, as src/kernels/native.ts lays them out.
+/// The numbers of a table, as src/kernels/native/native.ts lays them out.
 constexpr int64_t tableNumbers = 10;
 
 /// Tables from lists: weights or codes, states, touched, exponents and names of each, numbers; rules

@@ -1,4 +1,4 @@
-// The native kernels: the arithmetic of src/kernels/reference.ts at the machine's speed. Three
+// The native kernels: the arithmetic of src/kernels/reference/reference.ts at the machine's speed. Three
 // parts: kernels (plain C++ on pointers), bindings (typed arrays to pointers), exports.
 //
 // One source for every instruction set: the headers below are included once for each, and the best

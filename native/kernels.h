@@ -64,7 +64,7 @@ struct Rule {
   }
 };
 
-/// How weights are stored; src/kernels/precision.ts defines the codes.
+/// How weights are stored; src/kernels/contract/precision.ts defines the codes.
 enum class Precision { float32, float16, bfloat16, int8 };
 
 struct Table {
@@ -87,7 +87,7 @@ struct Table {
 /// Places of a set of a cache.
 constexpr int cacheWays = 32;
 
-/// A cache's index: which row lies in which place (src/kernels/row-cache.ts).
+/// A cache's index: which row lies in which place (src/kernels/contract/row-cache.ts).
 struct RowCache {
   int64_t sets, spares;
   int32_t *rowOf, *stamps;  // (P)

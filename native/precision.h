@@ -1,5 +1,5 @@
 // Weights in fewer bits: included once for each instruction set. The codes are those of
-// src/kernels/precision.ts, and every set gives the same ones.
+// src/kernels/contract/precision.ts, and every set gives the same ones.
 
 /// Lanes of 32 bits: codes on their way from and to memory, and the bits of floats.
 typedef uint32_t Words __attribute__((vector_size(4 * lanes)));

@@ -1,4 +1,4 @@
-// Random numbers that depend on their counter only, Philox4x32 (src/random.ts): included once for
+// Random numbers that depend on their counter only, Philox4x32 (src/ports/random.ts): included once for
 // each instruction set.
 
 /// A word is the low half of a 64-bit lane; products do not read what stands above it.

@@ -1,4 +1,4 @@
-// The placing of rows in a cache's places (src/kernels/row-cache.ts): included once for each
+// The placing of rows in a cache's places (src/kernels/contract/row-cache.ts): included once for each
 // instruction set. Where rows are there, a lookup costs the lines of its set and of its stamp and
 // pins, so they are asked for ahead: first the set's, then those of the way.
 

@@ -1,5 +1,5 @@
 // How rows, and dense tensors, take their gradient: included once for each instruction set. The
-// brackets are those of src/kernels/reference-rules.ts.
+// brackets are those of src/kernels/reference/rules.ts.
 
 /// g += l2 * w
 [[gnu::noinline]] static void regularise(float* g, const float* w, float l2, int64_t n) {

@@ -1,7 +1,7 @@
 // Errors as an API: codes, recoveries and records; and those that no room's own tests cause.
 
 import test from "ava";
-import { ActorFailedError, failureOf } from "../actors/incident.ts";
+import { ActorFailedError, failureOf } from "../actors/runtime/incident.ts";
 import {
   type ErrorRecord,
   InputUnusableError,
@@ -12,8 +12,8 @@ import {
   recordError,
   StoreFailedError,
   TrainingError,
-} from "../src/errors.ts";
-import { resolveJob } from "../src/job.ts";
+} from "../src/errors/errors.ts";
+import { resolveJob } from "../src/job/job.ts";
 import { smallData, smallModel, startTestCluster } from "./helpers/clusters.ts";
 
 test.serial("a loss that is no number ends the run, and nothing is tried again", async (t) => {

@@ -5,8 +5,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
-import { loadJob, loadSweep } from "../cli/job-file.ts";
-import { jobJsonSchema, resolveJob } from "../src/job.ts";
+import { loadJob, loadSweep } from "../cli/support/job-file.ts";
+import { jobJsonSchema, resolveJob } from "../src/job/job.ts";
 import { textOf } from "./helpers/tree.ts";
 
 interface Schema {

@@ -2,8 +2,8 @@
 
 import test from "ava";
 import { criteo, csv, synthetic } from "../src/data/options.ts";
-import { InvalidOptionError } from "../src/errors.ts";
-import { type JobOptions, jobIdentity, resolveJob } from "../src/job.ts";
+import { InvalidOptionError } from "../src/errors/errors.ts";
+import { type JobOptions, jobIdentity, resolveJob } from "../src/job/job.ts";
 import { adagrad, adam, dlrm, rowWiseAdagrad, sgd } from "../src/model/options.ts";
 import { schemes } from "../src/planner/shards.ts";
 

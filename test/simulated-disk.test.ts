@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
-import { realDisk } from "../src/disk.ts";
-import { SimulatedCrash, SimulatedDisk } from "../src/simulated-disk.ts";
+import { realDisk } from "../src/ports/disk.ts";
+import { SimulatedCrash, SimulatedDisk } from "../src/ports/simulated-disk.ts";
 import { testDisk } from "./suites/disk.ts";
 
 testDisk(test, "real disk", () => {

@@ -3,22 +3,25 @@
 // actors are those of a real one; only what they stand on is simulated.
 
 import type { AnyActorRef } from "xstate";
-import { Client } from "../../actors/client.ts";
-import type { Incident } from "../../actors/incident.ts";
-import { joiningTree } from "../../actors/joining.ts";
-import { LeasedRoot } from "../../actors/leased-root.ts";
-import type { Network } from "../../actors/mailbox.ts";
-import { Membership } from "../../actors/membership.ts";
-import { Registry } from "../../actors/registry.ts";
-import { Root } from "../../actors/root.ts";
-import type { RunEvent } from "../../actors/run-events.ts";
-import type { PublishEvent } from "../../actors/run-record.ts";
-import { TrainingError } from "../../src/errors.ts";
-import type { JobOptions } from "../../src/job.ts";
-import { encodeBody } from "../../src/wire/body.ts";
-import { createMemoryBroker, type MemoryBroker } from "../../src/wire/memory-transport.ts";
-import { eventsSubject } from "../../src/wire/subjects.ts";
-import { diskCode } from "../../storage/durable-files.ts";
+import { Client } from "../../actors/client/client.ts";
+import { LeasedRoot } from "../../actors/cluster/elected-leader.ts";
+import { Root } from "../../actors/cluster/leader.ts";
+import { joiningTree } from "../../actors/host/joining.ts";
+import { Membership } from "../../actors/host/membership.ts";
+import { Registry } from "../../actors/run-state/registry.ts";
+import type { RunEvent } from "../../actors/run-state/run-events.ts";
+import type { PublishEvent } from "../../actors/run-state/run-record.ts";
+import type { Incident } from "../../actors/runtime/incident.ts";
+import type { Network } from "../../actors/runtime/mailbox.ts";
+import { TrainingError } from "../../src/errors/errors.ts";
+import type { JobOptions } from "../../src/job/job.ts";
+import { encodeBody } from "../../src/wire/messages/body.ts";
+import { eventsSubject } from "../../src/wire/messages/subjects.ts";
+import {
+  createMemoryBroker,
+  type MemoryBroker,
+} from "../../src/wire/transports/memory-transport.ts";
+import { diskCode } from "../../storage/disk/durable-files.ts";
 import { SimulatedMachine } from "./machine.ts";
 import { SimulatedProcess } from "./process.ts";
 import { SimulatedThreads, type ThreadSpeed } from "./threads.ts";

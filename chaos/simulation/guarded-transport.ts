@@ -1,7 +1,7 @@
 // A transport that is heard only by who lives: whatever comes in, an answer too, passes through the
 // door of its process or thread.
 
-import type { Frame, Transport } from "../../src/wire/transport.ts";
+import type { Frame, Transport } from "../../src/wire/messages/transport.ts";
 
 /** Does something in a process or thread: now, later, or never. */
 export type Enter = (task: () => void) => void;

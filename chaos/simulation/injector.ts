@@ -3,9 +3,9 @@
 // Invariants
 //   I1. What was injected and not taken back is known: at the end there is none of it.
 
-import { clusterScope, openMailbox } from "../../actors/mailbox.ts";
-import { purposes, RandomStream } from "../../src/random.ts";
-import type { MemoryFaults } from "../../src/wire/memory-transport.ts";
+import { clusterScope, openMailbox } from "../../actors/runtime/mailbox.ts";
+import { purposes, RandomStream } from "../../src/ports/random.ts";
+import type { MemoryFaults } from "../../src/wire/transports/memory-transport.ts";
 import type { SimulatedCluster } from "./cluster.ts";
 import type { DiskFault, DiskOperation } from "./machine.ts";
 import { SimulatedProcess } from "./process.ts";

@@ -1,7 +1,7 @@
 // The jobs that simulations run: small enough for a thousand in minutes, and each of them goes
 // another way through the house.
 
-import type { JobOptions } from "../../src/job.ts";
+import type { JobOptions } from "../../src/job/job.ts";
 
 const tables = ["a", "b", "c"].map((name) => ({ name, rows: 40, dim: 4 }));
 

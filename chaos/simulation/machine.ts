@@ -5,8 +5,8 @@
 // Invariants
 //   M1. When power is lost, every process is dead before anything else happens.
 
-import type { Disk, DiskFile } from "../../src/disk.ts";
-import { SimulatedCrash, SimulatedDisk } from "../../src/simulated-disk.ts";
+import type { Disk, DiskFile } from "../../src/ports/disk.ts";
+import { SimulatedCrash, SimulatedDisk } from "../../src/ports/simulated-disk.ts";
 import type { SimulatedProcess } from "./process.ts";
 import type { World } from "./world.ts";
 

@@ -10,20 +10,20 @@
 //       damaged, nobody can tell.
 
 import { basename, dirname } from "node:path";
-import type { RunEvent, RunResult } from "../../actors/run-events.ts";
-import { CheckpointCorruptError } from "../../src/errors.ts";
-import { resolveJob } from "../../src/job.ts";
-import { scheduleOf } from "../../src/training/schedule.ts";
-import { readGeneration } from "../../storage/chain.ts";
-import type { Manifest } from "../../storage/checkpoint-store.ts";
-import { openExistingStore } from "../../storage/directory-checkpoint-store.ts";
-import { type Stretch, sampleLedger } from "../../storage/sample-ledger.ts";
+import type { RunEvent, RunResult } from "../../actors/run-state/run-events.ts";
+import { CheckpointCorruptError } from "../../src/errors/errors.ts";
+import { resolveJob } from "../../src/job/job.ts";
+import { scheduleOf } from "../../src/training/loop/schedule.ts";
+import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
+import { openExistingStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { readGeneration } from "../../storage/checkpoint-store/manifest-chain.ts";
 import {
   manifestName,
   parseCheckpointName,
   parseGenerationName,
   pathsOf,
-} from "../../storage/store-paths.ts";
+} from "../../storage/checkpoint-store/store-paths.ts";
+import { type Stretch, sampleLedger } from "../../storage/checkpoints/sample-ledger.ts";
 import type { SimulatedCluster } from "./cluster.ts";
 import { directory } from "./jobs.ts";
 import type { DiskOperation } from "./machine.ts";

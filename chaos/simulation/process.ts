@@ -7,15 +7,15 @@
 //   P2. A process that stands still misses nothing: what came meanwhile is done when it goes on.
 //   P3. What a slow disk takes of its time is over before it does anything else.
 
-import type { Network } from "../../actors/mailbox.ts";
-import { connectedFor } from "../../actors/network.ts";
-import { WaitBook } from "../../actors/waits.ts";
-import type { Clock } from "../../src/clock.ts";
-import type { Disk } from "../../src/disk.ts";
-import { TrainingError } from "../../src/errors.ts";
-import { silentLog } from "../../src/log.ts";
-import type { MemoryBroker } from "../../src/wire/memory-transport.ts";
-import type { Frame, Transport } from "../../src/wire/transport.ts";
+import type { Network } from "../../actors/runtime/mailbox.ts";
+import { connectedFor } from "../../actors/runtime/network.ts";
+import { WaitBook } from "../../actors/runtime/wait-graph.ts";
+import { TrainingError } from "../../src/errors/errors.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import type { Disk } from "../../src/ports/disk.ts";
+import { silentLog } from "../../src/ports/log.ts";
+import type { Frame, Transport } from "../../src/wire/messages/transport.ts";
+import type { MemoryBroker } from "../../src/wire/transports/memory-transport.ts";
 import { type Enter, guardTransport } from "./guarded-transport.ts";
 import type { DiskOwner, SimulatedMachine } from "./machine.ts";
 import type { World } from "./world.ts";

@@ -1,7 +1,7 @@
 // What one seed stands for: the shape of a cluster, how fast its parts are, and what befalls it.
 // Plain data, drawn before anything runs: a scenario can be printed, shrunk and run again.
 
-import { purposes, RandomStream } from "../../src/random.ts";
+import { purposes, RandomStream } from "../../src/ports/random.ts";
 import type { ClusterShape } from "./cluster.ts";
 import { jobs } from "./jobs.ts";
 

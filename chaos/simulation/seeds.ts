@@ -1,7 +1,7 @@
 // Many scenarios, on several threads of this process, each a world of its own.
 
 import { Worker } from "node:worker_threads";
-import { shrink } from "../shrink.ts";
+import { shrink } from "../faults/shrink.ts";
 import { drawScenario, type FaultKind, type Scenario } from "./scenario.ts";
 import { type Failure, type SimulationVerdict, simulate } from "./simulate.ts";
 

@@ -10,18 +10,18 @@
 //       at its next wait it lets the world catch up.
 
 // The programs, loaded before any begins: to wait for one that loads would be real time.
-import "../../actors/bridge-program.ts";
-import "../../actors/device-program.ts";
-import "../../actors/preparation.ts";
-import "../../actors/reader-program.ts";
-import "../../actors/tier-program.ts";
-import "../../actors/writer-program.ts";
-import type { ThreadPorts } from "../../actors/thread-ports.ts";
-import { runThread, type ThreadTask } from "../../actors/thread-program.ts";
-import type { Disk } from "../../src/disk.ts";
+import "../../actors/threads/bridge-program.ts";
+import "../../actors/threads/device-program.ts";
+import "../../actors/threads/prepare-data.ts";
+import "../../actors/threads/reader-program.ts";
+import "../../actors/threads/tier-program.ts";
+import "../../actors/threads/writer-program.ts";
+import type { ThreadPorts } from "../../actors/threads/thread-ports.ts";
+import { runThread, type ThreadTask } from "../../actors/threads/thread-program.ts";
 import type { Sleep } from "../../src/exchange/atomic-cells.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
-import type { Launcher, Thread, ThreadEnd } from "../../src/launcher.ts";
+import type { Disk } from "../../src/ports/disk.ts";
+import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
 import type { DiskOwner, SimulatedMachine } from "./machine.ts";
 import type { SimulatedProcess } from "./process.ts";
 

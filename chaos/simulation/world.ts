@@ -8,8 +8,8 @@
 //       has it: a ring that was forgotten is a hang here too.
 
 import { createHash } from "node:crypto";
-import { SimulatedClock } from "../../src/clock.ts";
-import { purposes, RandomStream } from "../../src/random.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
+import { purposes, RandomStream } from "../../src/ports/random.ts";
 
 /** Why `run` came back: it was over; time was; or nothing was left that could ever happen. */
 export type Outcome = "over" | "late" | "stuck";

@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
 import { LRUCache } from "lru-cache";
-import type { Disk, DiskFile } from "../disk.ts";
-import { InputUnusableError } from "../errors.ts";
+import { InputUnusableError } from "../errors/errors.ts";
+import type { Disk, DiskFile } from "../ports/disk.ts";
 import {
   type BlockTable,
   blockSamples,

@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
-import type { DiskFile } from "../disk.ts";
+import type { DiskFile } from "../ports/disk.ts";
 import {
   blockSamples,
   type CacheMeta,

@@ -1,8 +1,8 @@
 // Which field of a line is which feature. Features are in the order of the model's tables; a
 // categorical column feeds the table of its own name, or the one that the options name.
 
-import { InvalidOptionError } from "../errors.ts";
-import { expected } from "../options.ts";
+import { InvalidOptionError } from "../errors/errors.ts";
+import { expected } from "../ports/check-options.ts";
 import type {
   ResolvedCriteoTsvOptions,
   ResolvedCsvOptions,

@@ -3,8 +3,8 @@
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { Disk, DiskFile } from "../disk.ts";
-import { InputUnusableError } from "../errors.ts";
+import { InputUnusableError } from "../errors/errors.ts";
+import type { Disk, DiskFile } from "../ports/disk.ts";
 import { type CacheMeta, cacheVersion, onDisk } from "./cache-format.ts";
 import { readCacheMeta } from "./cache-reader.ts";
 import { type CacheProgress, CacheWriter } from "./cache-writer.ts";

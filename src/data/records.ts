@@ -2,7 +2,7 @@
 // A record is an object keyed by the names of the job's columns. What is missing is missing: an
 // empty field in training. Fields that the job does not know, a label among them, are left alone.
 
-import { InvalidOptionError } from "../errors.ts";
+import { InvalidOptionError } from "../errors/errors.ts";
 import {
   type CategoricalField,
   type Columns,

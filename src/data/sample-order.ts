@@ -6,7 +6,7 @@
 // average. Philox gives the keys of its rounds, Murmur's finalizer the rounds.
 
 import assert from "node:assert/strict";
-import { keyOf, philox, purposes } from "../random.ts";
+import { keyOf, philox, purposes } from "../ports/random.ts";
 import { mix32 } from "./murmur-hash.ts";
 
 const rounds = 8;

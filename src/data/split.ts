@@ -1,7 +1,7 @@
 // A held-out part of a dataset, as a view: the same samples for the same seed, on every host.
 
-import { expected } from "../options.ts";
-import { purposes } from "../random.ts";
+import { expected } from "../ports/check-options.ts";
+import { purposes } from "../ports/random.ts";
 import type { Dataset } from "./dataset.ts";
 import { Permutation } from "./sample-order.ts";
 

@@ -1,8 +1,8 @@
 // Generated samples as a Criteo text file, so that the whole way from text needs no real data.
 
 import { closeSync, openSync, writeFileSync } from "node:fs";
-import { InputUnusableError } from "../errors.ts";
-import { checkOptions, expected } from "../options.ts";
+import { InputUnusableError } from "../errors/errors.ts";
+import { checkOptions, expected } from "../ports/check-options.ts";
 import { mix32 } from "./murmur-hash.ts";
 import { criteo, syntheticOptions } from "./options.ts";
 import type { Sample } from "./sample.ts";

@@ -9,7 +9,7 @@
 // must learn every kind of term to come near the best AUC, which is that of the logit itself
 // against the drawn labels.
 
-import { type Key, keyOf, philox, purposes } from "../random.ts";
+import { type Key, keyOf, philox, purposes } from "../ports/random.ts";
 import type { ResolvedSyntheticOptions, TableShape } from "./options.ts";
 import { rankAuc } from "./rank-auc.ts";
 import { Sample } from "./sample.ts";

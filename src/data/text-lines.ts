@@ -4,7 +4,7 @@
 import { closeSync, createReadStream, openSync, readSync } from "node:fs";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
-import { InputUnusableError } from "../errors.ts";
+import { InputUnusableError } from "../errors/errors.ts";
 
 /** Longest line that is read; a longer one is bad. Bounds the memory that one file can take. */
 export const lineBytesMax = 0x10_0000;

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { statSync } from "node:fs";
-import { InputUnusableError } from "../errors.ts";
+import { InputUnusableError } from "../errors/errors.ts";
 import type { CacheMeta, QuarantinedLine } from "./cache-format.ts";
 import type { CacheProgress, CacheWriter } from "./cache-writer.ts";
 import { type Columns, criteoColumns, csvColumns } from "./columns.ts";

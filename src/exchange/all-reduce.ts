@@ -16,8 +16,8 @@
 //       be written over; and who has a sum knows that all subtrees of its round were read. After a
 //       reduce-scatter alone a barrier says both.
 
-import type { Tensor } from "../kernels/kernels.ts";
-import type { Subtree } from "../kernels/slices.ts";
+import type { Tensor } from "../kernels/contract/kernels.ts";
+import type { Subtree } from "../kernels/contract/slices.ts";
 import { type Cells, waitForEach } from "./cells.ts";
 import type { AllReduce, ExchangeKernels, ExchangeShape, SentBytes } from "./exchange.ts";
 import type { SharedMemoryLayout } from "./layout.ts";

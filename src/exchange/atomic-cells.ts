@@ -3,9 +3,9 @@
 // bridge, which has a connection to serve, waits without blocking; so does the simulator, which has
 // all threads in one.
 
-import type { Clock } from "../clock.ts";
-import { deadlinesOf } from "../deadlines.ts";
-import { GenerationAbortedError, StepTimeoutError } from "../errors.ts";
+import { GenerationAbortedError, StepTimeoutError } from "../errors/errors.ts";
+import type { Clock } from "../ports/clock.ts";
+import { deadlinesOf } from "../ports/deadlines.ts";
 import type { Cells } from "./cells.ts";
 import type { WaitNote } from "./wait-notes.ts";
 

@@ -13,17 +13,17 @@
 //   B2. Frames of another generation, and repeated ones, change nothing.
 //   B3. When the bridge fails, everybody who waits on this host is released.
 
-import type { Clock } from "../clock.ts";
-import { type Deadlines, deadlinesOf } from "../deadlines.ts";
 import {
   FrameCorruptError,
   GenerationAbortedError,
   PeerLostError,
   StepTimeoutError,
   TransportLostError,
-} from "../errors.ts";
-import { subjectOf } from "../wire/subjects.ts";
-import type { Frame, Transport } from "../wire/transport.ts";
+} from "../errors/errors.ts";
+import type { Clock } from "../ports/clock.ts";
+import { type Deadlines, deadlinesOf } from "../ports/deadlines.ts";
+import { subjectOf } from "../wire/messages/subjects.ts";
+import type { Frame, Transport } from "../wire/messages/transport.ts";
 import { type Cells, nobody } from "./cells.ts";
 import type { ExchangeShape } from "./exchange.ts";
 import { decodeFrame, encodeFrame, headerRoom, type Piece } from "./frame.ts";

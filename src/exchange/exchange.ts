@@ -6,8 +6,8 @@
 // All participants open the same rounds in the same order. Every wait has a name and the step's
 // deadline (law 5); a missing peer becomes a StepTimeoutError that names it.
 
-import type { Kernels, Tensor } from "../kernels/kernels.ts";
-import type { Subtree } from "../kernels/slices.ts";
+import type { Kernels, Tensor } from "../kernels/contract/kernels.ts";
+import type { Subtree } from "../kernels/contract/slices.ts";
 
 /** A stretch of memory that an exchange owns; tensors are made over it by `kernels.view`. */
 export interface Region {

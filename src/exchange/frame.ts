@@ -5,9 +5,9 @@
 //   osiris-seen:   all of the receiver's sequences below this have arrived …  but for these
 //   osiris-pieces: route round first bytes total, for each piece of the payload
 
-import { FrameCorruptError } from "../errors.ts";
-import { headerOf } from "../wire/headers.ts";
-import type { Frame } from "../wire/transport.ts";
+import { FrameCorruptError } from "../errors/errors.ts";
+import { headerOf } from "../wire/messages/headers.ts";
+import type { Frame } from "../wire/messages/transport.ts";
 
 /** Bytes of one round of a route, or some of them. */
 export interface Piece {

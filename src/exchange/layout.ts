@@ -3,7 +3,7 @@
 // devices; what others write comes over the wire to the same place, and pages that nobody touches
 // cost nothing.
 
-import { type Subtree, subtreesOf } from "../kernels/slices.ts";
+import { type Subtree, subtreesOf } from "../kernels/contract/slices.ts";
 import {
   type ChannelName,
   channelNames,

@@ -5,9 +5,9 @@
 // Hosts have words of their own. With a simulated clock what is due is one more task, so that
 // frames and timers of bridges are interleaved with the devices too.
 
-import type { SimulatedClock } from "../clock.ts";
-import { GenerationAbortedError, StepTimeoutError } from "../errors.ts";
-import { purposes, RandomStream } from "../random.ts";
+import { GenerationAbortedError, StepTimeoutError } from "../errors/errors.ts";
+import type { SimulatedClock } from "../ports/clock.ts";
+import { purposes, RandomStream } from "../ports/random.ts";
 import type { Cells } from "./cells.ts";
 
 interface Parked {

@@ -1,11 +1,11 @@
 // The door of the kernels: the only file that knows there are two.
 
-import { InputUnusableError } from "../errors.ts";
-import { addonPath } from "./build-native.ts";
-import { checkKernels } from "./checked.ts";
-import type { Kernels } from "./kernels.ts";
-import { createNative } from "./native.ts";
-import { createReference } from "./reference.ts";
+import { InputUnusableError } from "../errors/errors.ts";
+import { checkKernels } from "./checked/checked.ts";
+import type { Kernels } from "./contract/kernels.ts";
+import { addonPath } from "./native/build-native.ts";
+import { createNative } from "./native/native.ts";
+import { createReference } from "./reference/reference.ts";
 
 /**
  * The kernels of this process, behind their checks. `auto` takes the native ones where they are

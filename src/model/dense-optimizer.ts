@@ -1,7 +1,7 @@
 // The optimizer of the dense parameters, over the flat tensor: every device runs it identically.
 
-import { adamNumbersOf } from "../embedding/row-rule.ts";
-import type { Kernels, Tensor } from "../kernels/kernels.ts";
+import { adamNumbersOf } from "../embedding/tables/row-rule.ts";
+import type { Kernels, Tensor } from "../kernels/contract/kernels.ts";
 import type { DenseOptimizerSpec } from "./options.ts";
 import type { ParameterLayout } from "./parameters.ts";
 

@@ -3,8 +3,8 @@
 //
 // B = samples, F = features with a vector (bottom output first, if there is one), D = dim.
 
-import type { Kernels, Tensor } from "../kernels/kernels.ts";
-import type { Slices } from "../kernels/slices.ts";
+import type { Kernels, Tensor } from "../kernels/contract/kernels.ts";
+import type { Slices } from "../kernels/contract/slices.ts";
 import {
   backwardMlp,
   createMlp,

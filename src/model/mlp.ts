@@ -1,9 +1,9 @@
 // A stack of linear layers with ReLU between them. B = samples; layer l takes
 // widths[l] to widths[l+1].
 
-import type { DensePrecision, Kernels, Tensor } from "../kernels/kernels.ts";
-import type { Slices } from "../kernels/slices.ts";
-import type { Key } from "../random.ts";
+import type { DensePrecision, Kernels, Tensor } from "../kernels/contract/kernels.ts";
+import type { Slices } from "../kernels/contract/slices.ts";
+import type { Key } from "../ports/random.ts";
 import type { ParameterLayout } from "./parameters.ts";
 
 interface Layer {

@@ -6,7 +6,7 @@ import {
   type SparseOptimizerOptions,
   type TableOptions,
   tableOptions,
-} from "../embedding/options.ts";
+} from "../embedding/tables/options.ts";
 
 const widths = z.array(z.int().min(1).max(65536)).max(32);
 

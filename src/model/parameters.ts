@@ -1,8 +1,8 @@
 // Dense parameters: one flat tensor, and where each named parameter lies in it. Flat, so that the
 // exchange adds up one vector and the optimizer is one call.
 
-import type { Kernels, Tensor } from "../kernels/kernels.ts";
-import { type Key, purposes } from "../random.ts";
+import type { Kernels, Tensor } from "../kernels/contract/kernels.ts";
+import { type Key, purposes } from "../ports/random.ts";
 
 export interface Parameter {
   /** As PyTorch's golden files name it: `bottom.0.weight`, `top.1.bias`. */

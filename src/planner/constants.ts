@@ -2,7 +2,7 @@
 // papers.md 1.3 gives for V100-class devices; `osiris plan --calibrate` measures this machine's.
 
 import { z } from "zod";
-import { checkOptions } from "../options.ts";
+import { checkOptions } from "../ports/check-options.ts";
 
 const rate = z.number().positive();
 const factor = z.number().min(0);

@@ -4,8 +4,8 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { InputUnusableError, InvalidOptionError } from "../errors.ts";
-import { checkOptions } from "../options.ts";
+import { InputUnusableError, InvalidOptionError } from "../errors/errors.ts";
+import { checkOptions } from "../ports/check-options.ts";
 import { checkCover } from "./assess.ts";
 import { type PlacedShard, type Plan, type PlannedTable, planOfFile, schemes } from "./shards.ts";
 

@@ -16,7 +16,7 @@ export interface Relaxation {
   readonly score: number;
 }
 
-/** Row blocks that a table may have at most (src/embedding/options.ts). */
+/** Row blocks that a table may have at most (src/embedding/tables/options.ts). */
 const rowBlocksMax = 64;
 /** Devices that are tried: so many times those there are. */
 const devicesFactor = 16;

@@ -3,7 +3,7 @@
 // and Jaakola; each amount is shared out, planned with and scored, and then the caches of each
 // device are given all that is left there. A function of its arguments: its draws are seeded.
 
-import { purposes, RandomStream } from "../random.ts";
+import { purposes, RandomStream } from "../ports/random.ts";
 import { assessPlan } from "./assess.ts";
 import {
   type CacheableTable,
@@ -28,7 +28,7 @@ import {
 const amountsMax = 16;
 /** What is left of the radius of the search where a draw was no better. */
 const narrowing = 0.75;
-/** Rows of a set: the least that a cache holds (src/kernels/row-cache.ts). */
+/** Rows of a set: the least that a cache holds (src/kernels/contract/row-cache.ts). */
 const leastRows = 32;
 
 /** Whether a table may be cached; then it has a curve (`withCurves`). */

@@ -3,9 +3,9 @@
 // have no name, so that a killed process leaves nothing behind either.
 
 import { join } from "node:path";
-import { type Disk, realDisk } from "../../src/disk.ts";
-import { RecordCorruptError } from "../../src/tier-errors.ts";
-import { diskCode } from "../durable-files.ts";
+import { RecordCorruptError } from "../../src/errors/tiers.ts";
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import { diskCode } from "../disk/durable-files.ts";
 import { ofShard, onTier, openLedger } from "./ledger.ts";
 import {
   type OpenRecordFile,

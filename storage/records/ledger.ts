@@ -11,11 +11,16 @@
 
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { type Disk, realDisk } from "../../src/disk.ts";
-import { createRowSet, type RowSet } from "../../src/embedding/row-set.ts";
-import { CheckpointCorruptError, InputUnusableError } from "../../src/errors.ts";
-import { diskCode, makeDurableDirectory, readWhole, replaceDurably } from "../durable-files.ts";
-import { seal, unseal } from "../sealed-json.ts";
+import { createRowSet, type RowSet } from "../../src/embedding/rows/row-set.ts";
+import { CheckpointCorruptError, InputUnusableError } from "../../src/errors/errors.ts";
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import {
+  diskCode,
+  makeDurableDirectory,
+  readWhole,
+  replaceDurably,
+} from "../disk/durable-files.ts";
+import { seal, unseal } from "../disk/sealed-json.ts";
 import type { RecordShard, RecordStoreOptions } from "./record-store.ts";
 import { refusal } from "./refusals.ts";
 

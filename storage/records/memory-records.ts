@@ -1,7 +1,7 @@
 // Records in this process's memory: what every other store has to equal, and the SSD tier of a
 // simulated run. Nothing of it outlives the process, so it is always a `spill` store.
 
-import { createRowSet } from "../../src/embedding/row-set.ts";
+import { createRowSet } from "../../src/embedding/rows/row-set.ts";
 import { ofShard } from "./ledger.ts";
 import {
   checkBatch,

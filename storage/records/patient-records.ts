@@ -2,8 +2,8 @@
 // made some, or the time for it is over. Nothing is half there meanwhile: what failed was a whole
 // batch, which is written again (record-store.ts).
 
-import type { Clock } from "../../src/clock.ts";
-import { TierDiskFullError } from "../../src/tier-errors.ts";
+import { TierDiskFullError } from "../../src/errors/tiers.ts";
+import type { Clock } from "../../src/ports/clock.ts";
 import type { RecordStore } from "./record-store.ts";
 
 /** How often a full disk is asked again. */

@@ -7,8 +7,12 @@
 //       given away: the store below and what is dirty here are all records.
 //   D2. Nothing is pinned between two calls.
 
-import { type CacheShape, cacheShapesOf, indexBytes } from "../../src/embedding/cache-shape.ts";
-import type { RecordKernels } from "../../src/kernels/records.ts";
+import {
+  type CacheShape,
+  cacheShapesOf,
+  indexBytes,
+} from "../../src/embedding/rows/cache-sizes.ts";
+import type { RecordKernels } from "../../src/kernels/contract/records.ts";
 import {
   type CacheKernels,
   createPlacedMemory,
@@ -16,7 +20,7 @@ import {
   findPlace,
   type PlacedMemory,
   type RowCache,
-} from "../../src/kernels/row-cache.ts";
+} from "../../src/kernels/contract/row-cache.ts";
 import {
   checkBatch,
   type RecordShard,

@@ -7,9 +7,9 @@
 
 import { closeSync, fdatasyncSync, fstatSync, openSync } from "node:fs";
 import { getSystemErrorName } from "node:util";
-import { type Disk, type OpenMode, realDisk } from "../../src/disk.ts";
-import { loadAddon } from "../../src/kernels/native.ts";
-import { diskCode } from "../durable-files.ts";
+import { loadAddon } from "../../src/kernels/native/native.ts";
+import { type Disk, type OpenMode, realDisk } from "../../src/ports/disk.ts";
+import { diskCode } from "../disk/durable-files.ts";
 
 /** What became of a batch. */
 export interface RecordOutcome {

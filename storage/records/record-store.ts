@@ -1,8 +1,8 @@
 // Where rows rest below a device's memory: the contract of its stores. A record is one row's
 // weights and optimizer state, as stored: bytes that nobody here looks into.
 
-import type { Disk } from "../../src/disk.ts";
-import type { RowSet } from "../../src/embedding/row-set.ts";
+import type { RowSet } from "../../src/embedding/rows/row-set.ts";
+import type { Disk } from "../../src/ports/disk.ts";
 
 /**
  * `spill`: the records die with the store, which is a cache of the checkpoint. `durable`: those of

@@ -11,9 +11,9 @@
 
 import { closeSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { realDisk } from "../../src/disk.ts";
-import { TrainingError } from "../../src/errors.ts";
-import { RecordCorruptError } from "../../src/tier-errors.ts";
+import { TrainingError } from "../../src/errors/errors.ts";
+import { RecordCorruptError } from "../../src/errors/tiers.ts";
+import { realDisk } from "../../src/ports/disk.ts";
 import { type Ledger, ofShard, onTier, openLedger } from "./ledger.ts";
 import { dropCached } from "./record-file.ts";
 import {

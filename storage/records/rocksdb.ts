@@ -2,7 +2,7 @@
 // its own. Loaded only by who asks for it (SSD tiers, the journal of the runs), because it has
 // binaries for few platforms.
 
-import { InvalidOptionError } from "../../src/errors.ts";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
 
 export interface RocksOpenOptions {
   readonly createIfMissing: boolean;

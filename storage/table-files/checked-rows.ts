@@ -1,20 +1,20 @@
 // Rows of a file as a table would have them: each is looked at before anything is written, and
 // those of a file in any order come back in ascending order, by a sparse file on disk.
 
-import type { Disk } from "../../src/disk.ts";
-import { createRowSet, type RowSet } from "../../src/embedding/row-set.ts";
-import type { RowRecords } from "../../src/embedding/row-store.ts";
+import { createRowSet, type RowSet } from "../../src/embedding/rows/row-set.ts";
+import type { RowRecords } from "../../src/embedding/rows/row-store.ts";
 import {
   createCodes,
   createExponents,
   decodeRow,
   encodeRow,
   type Precision,
-} from "../../src/kernels/precision.ts";
-import { onDisk } from "../durable-files.ts";
-import type { Pace } from "../pace.ts";
+} from "../../src/kernels/contract/precision.ts";
+import type { Disk } from "../../src/ports/disk.ts";
+import type { StoredTable } from "../checkpoints/table-rows.ts";
+import { onDisk } from "../disk/durable-files.ts";
+import type { Pace } from "../disk/progress.ts";
 import { fileRowsMax, type RowFile, unusable } from "./row-file.ts";
-import type { StoredTable } from "./table-rows.ts";
 
 /** A file whose rows may go into a table. */
 export interface CheckedRows {

@@ -5,7 +5,7 @@
 
 import { splitLine } from "../../src/data/line-decoder.ts";
 import { readLines } from "../../src/data/text-lines.ts";
-import type { DiskFile } from "../../src/disk.ts";
+import type { DiskFile } from "../../src/ports/disk.ts";
 import {
   type FileRows,
   type FileShape,

@@ -2,15 +2,15 @@
 // when all of it is right and on disk.
 
 import { dirname } from "node:path";
-import { type Disk, type DiskFile, realDisk } from "../../src/disk.ts";
-import { InputUnusableError } from "../../src/errors.ts";
-import { diskCode, temporarySuffix } from "../durable-files.ts";
-import { type OpenCheckpoint, openCheckpoint } from "../open-checkpoint.ts";
-import { type Pace, type PaceOptions, paceOf } from "../pace.ts";
-import { idsOfTable } from "../part-ids.ts";
+import { InputUnusableError } from "../../src/errors/errors.ts";
+import { type Disk, type DiskFile, realDisk } from "../../src/ports/disk.ts";
+import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { idsOfTable } from "../checkpoints/part-ids.ts";
+import { rowsOfTable, type StoredTable, storedTable } from "../checkpoints/table-rows.ts";
+import { diskCode, temporarySuffix } from "../disk/durable-files.ts";
+import { type Pace, type PaceOptions, paceOf } from "../disk/progress.ts";
 import { formatOf } from "./formats.ts";
 import type { FileNotes } from "./row-file.ts";
-import { rowsOfTable, type StoredTable, storedTable } from "./table-rows.ts";
 
 /** What `exportTable` may be told. */
 export interface ExportOptions extends PaceOptions {

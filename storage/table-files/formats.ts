@@ -1,7 +1,7 @@
 // Which format a file of rows has: its name says. Parquet is loaded where it is asked for: its
 // libraries are many modules.
 
-import { InputUnusableError } from "../../src/errors.ts";
+import { InputUnusableError } from "../../src/errors/errors.ts";
 import { csvTable } from "./csv.ts";
 import type { RowFormat } from "./row-file.ts";
 import { safetensors } from "./safetensors.ts";

@@ -7,29 +7,33 @@
 //   I3. Where it fails or is ended, the new directory is as it was found: empty, or not there.
 
 import { join } from "node:path";
-import { type Disk, realDisk } from "../../src/disk.ts";
-import type { TableSpec } from "../../src/embedding/options.ts";
-import type { RowRecords } from "../../src/embedding/row-store.ts";
-import { encodeRows } from "../../src/embedding/rows-part.ts";
-import { initialStateOf, quantaOf } from "../../src/embedding/slab.ts";
-import { InputUnusableError, InvalidOptionError } from "../../src/errors.ts";
-import { partNameOf, tableOfPart } from "../../src/training/part-names.ts";
-import { bytesToRead, type Manifest, type PartRecord } from "../checkpoint-store.ts";
-import { openStore } from "../directory-checkpoint-store.ts";
-import { onDisk, temporarySuffix } from "../durable-files.ts";
-import { type OpenCheckpoint, openCheckpoint } from "../open-checkpoint.ts";
-import { type Pace, type PaceOptions, paceOf } from "../pace.ts";
-import { digestOfParts } from "../part-digest.ts";
-import { ascendingRows, checkRows } from "./checked-rows.ts";
-import { formatOf } from "./formats.ts";
-import { cursorOf, mergeUntil, type RowCursor } from "./merged-rows.ts";
+import { encodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
+import type { RowRecords } from "../../src/embedding/rows/row-store.ts";
+import { initialStateOf, quantaOf } from "../../src/embedding/rows/slab.ts";
+import type { TableSpec } from "../../src/embedding/tables/options.ts";
+import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import { partNameOf, tableOfPart } from "../../src/training/checkpoint/part-names.ts";
+import {
+  bytesToRead,
+  type Manifest,
+  type PartRecord,
+} from "../checkpoint-store/checkpoint-store.ts";
+import { openStore } from "../checkpoint-store/directory-checkpoint-store.ts";
+import { cursorOf, mergeUntil, type RowCursor } from "../checkpoints/merged-rows.ts";
+import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { digestOfParts } from "../checkpoints/part-digest.ts";
 import {
   type RowRun,
   rowsOfTable,
   type StoredTable,
   storedTable,
   storedTables,
-} from "./table-rows.ts";
+} from "../checkpoints/table-rows.ts";
+import { onDisk, temporarySuffix } from "../disk/durable-files.ts";
+import { type Pace, type PaceOptions, paceOf } from "../disk/progress.ts";
+import { ascendingRows, checkRows } from "./checked-rows.ts";
+import { formatOf } from "./formats.ts";
 
 /** What `importTable` is told. */
 export interface ImportOptions extends PaceOptions {

@@ -1,9 +1,14 @@
 // What the tables of a checkpoint look like: how much of them is there, and how long the rows are.
 
-import type { Precision } from "../../src/kernels/precision.ts";
-import { openCheckpoint } from "../open-checkpoint.ts";
-import { type PaceOptions, paceOf } from "../pace.ts";
-import { rowsOfTable, type StoredTable, storedTable, storedTables } from "./table-rows.ts";
+import type { Precision } from "../../src/kernels/contract/precision.ts";
+import { openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import {
+  rowsOfTable,
+  type StoredTable,
+  storedTable,
+  storedTables,
+} from "../checkpoints/table-rows.ts";
+import { type PaceOptions, paceOf } from "../disk/progress.ts";
 
 /** What `inspectTables` may be told. */
 export interface InspectOptions extends PaceOptions {

@@ -10,8 +10,8 @@ import {
   type SchemaElement,
 } from "hyparquet";
 import { ByteWriter, ParquetWriter } from "hyparquet-writer";
-import type { Disk, DiskFile } from "../../src/disk.ts";
-import { onDisk } from "../durable-files.ts";
+import type { Disk, DiskFile } from "../../src/ports/disk.ts";
+import { onDisk } from "../disk/durable-files.ts";
 import {
   type FileNotes,
   type FileRows,

@@ -2,8 +2,8 @@
 //
 // n = rows of a chunk, D = columns of a vector, W = floats of a row's optimizer state.
 
-import type { Disk, DiskFile } from "../../src/disk.ts";
-import { InputUnusableError } from "../../src/errors.ts";
+import { InputUnusableError } from "../../src/errors/errors.ts";
+import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 
 /** Some rows of a file, in its order. */
 export interface FileRows {

@@ -4,8 +4,8 @@
 //   ids I64 (n) | vectors F32 (n, D) | state F32 (n, W), where there is state
 
 import { z } from "zod";
-import type { Disk, DiskFile } from "../../src/disk.ts";
-import { onDisk } from "../durable-files.ts";
+import type { Disk, DiskFile } from "../../src/ports/disk.ts";
+import { onDisk } from "../disk/durable-files.ts";
 import {
   type FileNotes,
   type FileRows,

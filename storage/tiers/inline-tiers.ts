@@ -1,7 +1,7 @@
 // Tiers on the device's own thread: what a request asks for is done where it is posted. For a
 // device that is alone, for tests and for the simulator; a device of a cluster has a thread for it.
 
-import type { RowsBelow } from "../../src/embedding/rows-below.ts";
+import type { RowsBelow } from "../../src/embedding/rows/backing-store.ts";
 import { createSoloCells } from "../../src/exchange/solo-cells.ts";
 import type { RecordStore } from "../records/record-store.ts";
 import { createCarrier } from "./carry-out.ts";

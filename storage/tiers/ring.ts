@@ -19,8 +19,12 @@
 //   T2. Slots are as large as the worst batch: pages that no request reached cost nothing.
 
 import assert from "node:assert/strict";
-import { recordRowsMax } from "../../src/embedding/records-in-memory.ts";
-import type { FoundRecords, MovingRecords, RowsBelow } from "../../src/embedding/rows-below.ts";
+import type {
+  FoundRecords,
+  MovingRecords,
+  RowsBelow,
+} from "../../src/embedding/rows/backing-store.ts";
+import { recordRowsMax } from "../../src/embedding/rows/records-in-memory.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 
 /** One cached shard of the device. */

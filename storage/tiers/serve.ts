@@ -6,12 +6,12 @@
 //   S2. What the disk refuses ends the generation, after it had time to make room: a restore puts
 //       rows where they can lie, never a wrong row (law 3).
 
-import type { Clock } from "../../src/clock.ts";
-import { deadlinesOf } from "../../src/deadlines.ts";
-import type { Disk } from "../../src/disk.ts";
-import type { TiersSpec } from "../../src/embedding/tiers.ts";
-import { TrainingError } from "../../src/errors.ts";
-import type { Kernels } from "../../src/kernels/kernels.ts";
+import type { TiersSpec } from "../../src/embedding/tables/tier-options.ts";
+import { TrainingError } from "../../src/errors/errors.ts";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import { deadlinesOf } from "../../src/ports/deadlines.ts";
+import type { Disk } from "../../src/ports/disk.ts";
 import { patient } from "../records/patient-records.ts";
 import { createRecordCache } from "../records/record-cache.ts";
 import type { RecordStore } from "../records/record-store.ts";

@@ -1,10 +1,15 @@
 // What of a device lies below its memory: the shards, the size of a record of each, and how many
 // requests are on their way at once. The device and its tiers compute the same.
 
-import type { SparseOptimizerSpec } from "../../src/embedding/options.ts";
-import { stateWidth } from "../../src/kernels/kernels.ts";
-import { recordBytesOf } from "../../src/kernels/records.ts";
-import { type HeldShard, prefetchOf, type Topology, tableOf } from "../../src/training/topology.ts";
+import type { SparseOptimizerSpec } from "../../src/embedding/tables/options.ts";
+import { stateWidth } from "../../src/kernels/contract/kernels.ts";
+import { recordBytesOf } from "../../src/kernels/contract/records.ts";
+import {
+  type HeldShard,
+  prefetchOf,
+  type Topology,
+  tableOf,
+} from "../../src/training/topology/topology.ts";
 import type { TierRingShape } from "./ring.ts";
 import type { TierRecordShard } from "./tier-store.ts";
 

@@ -13,9 +13,9 @@
 import { createHash } from "node:crypto";
 import { endianness } from "node:os";
 import { join } from "node:path";
-import type { Disk } from "../../src/disk.ts";
-import { TrainingError } from "../../src/errors.ts";
-import { makeDurableDirectory } from "../durable-files.ts";
+import { TrainingError } from "../../src/errors/errors.ts";
+import type { Disk } from "../../src/ports/disk.ts";
+import { makeDurableDirectory } from "../disk/durable-files.ts";
 import { ofShard, onTier } from "../records/ledger.ts";
 import { openRecords, type RecordStoreKind } from "../records/open-records.ts";
 import type { CachedRecordShard } from "../records/record-cache.ts";

@@ -13,19 +13,19 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { connect as connectRaw } from "nats";
-import { openAdmission, tenantAsking } from "../../actors/admission.ts";
-import { withinRoots } from "../../actors/job-paths.ts";
-import { publishedSchemas } from "../../actors/job-verbs.ts";
+import { openAdmission, tenantAsking } from "../../actors/jobs/admission.ts";
+import { withinRoots } from "../../actors/jobs/allowed-paths.ts";
+import { publishedSchemas } from "../../actors/jobs/job-api.ts";
 import { Cluster, connect, type JobOptions, RemoteError, resolveJob } from "../../index.ts";
 import {
   JobTooLargeError,
   PathForbiddenError,
   TenantRefusedError,
   TooManyRequestsError,
-} from "../../src/access-errors.ts";
-import { SimulatedClock } from "../../src/clock.ts";
-import { InvalidOptionError } from "../../src/errors.ts";
-import { tenantsOf } from "../../src/wire/tenants.ts";
+} from "../../src/errors/access.ts";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
+import { tenantsOf } from "../../src/wire/tenancy/tenants.ts";
 import { smallData, smallModel } from "../helpers/clusters.ts";
 
 test("a tenant asks as often as it may, and the next one is not held up by it", (t) => {

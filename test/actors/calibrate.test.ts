@@ -1,10 +1,10 @@
 // Calibration: threads measure side by side, and what they say are constants that a plan can use.
 
 import test from "ava";
-import { calibrate } from "../../actors/calibrate.ts";
-import { RemoteError } from "../../src/errors.ts";
-import { workerLauncher } from "../../src/launcher.ts";
+import { calibrate } from "../../actors/doctor/calibrate.ts";
+import { RemoteError } from "../../src/errors/errors.ts";
 import { checkConstants, defaultConstants } from "../../src/planner/constants.ts";
+import { workerLauncher } from "../../src/ports/launcher.ts";
 
 const size = {
   tableBytes: 2 ** 18,

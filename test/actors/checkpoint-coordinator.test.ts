@@ -1,9 +1,9 @@
 // The checkpoint coordinator alone, in simulated time.
 
 import test from "ava";
-import { checkpointCoordinatorMachine } from "../../actors/checkpoint-coordinator.ts";
-import { Registry } from "../../actors/registry.ts";
-import { missingParts } from "../../src/training/part-names.ts";
+import { checkpointCoordinatorMachine } from "../../actors/run-control/checkpoint-coordinator.ts";
+import { Registry } from "../../actors/run-state/registry.ts";
+import { missingParts } from "../../src/training/checkpoint/part-names.ts";
 import { scope, smallAssembly, startActor, startSimulatedNetwork } from "../helpers/actors.ts";
 
 const self = { role: "checkpoint", index: 0 } as const;

@@ -1,6 +1,6 @@
 import test from "ava";
-import { allocate, hostPlaceOf } from "../../actors/assembly.ts";
-import { deviceMachine } from "../../actors/device.ts";
+import { deviceMachine } from "../../actors/host/device.ts";
+import { allocate, hostPlaceOf } from "../../actors/threads/generation-spec.ts";
 import {
   createFakeLauncher,
   smallAssembly,

@@ -1,10 +1,10 @@
 // What a tenant that floods costs the others: behind a door of its own it is not heard for a while.
 
 import test from "ava";
-import { openDoors } from "../../actors/doors.ts";
-import { SimulatedClock } from "../../src/clock.ts";
-import { silentLog } from "../../src/log.ts";
-import { tenantsOf } from "../../src/wire/tenants.ts";
+import { openDoors } from "../../actors/jobs/flood-guard.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
+import { silentLog } from "../../src/ports/log.ts";
+import { tenantsOf } from "../../src/wire/tenancy/tenants.ts";
 
 test("a tenant that floods is not heard for a while, longer each time; others are", (t) => {
   const clock = new SimulatedClock();

@@ -4,13 +4,13 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
-import { levelOf } from "../../actors/event-lines.ts";
-import { type EventBody, eventTypes } from "../../actors/run-events.ts";
+import { levelOf } from "../../actors/observe/event-lines.ts";
+import { type EventBody, eventTypes } from "../../actors/run-state/run-events.ts";
 import { breakableLauncher, Cluster, openExporter } from "../../index.ts";
-import { encodeBody } from "../../src/wire/body.ts";
 import { startBroker } from "../../src/wire/broker/broker.ts";
-import { connectNats } from "../../src/wire/nats-transport.ts";
-import { eventsSubject } from "../../src/wire/subjects.ts";
+import { encodeBody } from "../../src/wire/messages/body.ts";
+import { eventsSubject } from "../../src/wire/messages/subjects.ts";
+import { connectNats } from "../../src/wire/transports/nats-transport.ts";
 
 /** Values of the series, by name and labels as they stand in the text. */
 function seriesOf(text: string): Map<string, number> {

@@ -1,6 +1,6 @@
 import test from "ava";
-import { hostGenerationMachine } from "../../actors/host-generation.ts";
-import { Copies } from "../../storage/copies.ts";
+import { hostGenerationMachine } from "../../actors/host/host-generation.ts";
+import { Copies } from "../../storage/replicas/replica-cache.ts";
 import {
   createFakeLauncher,
   smallAssembly,

@@ -4,10 +4,15 @@
 
 import test from "ava";
 import { connect, headers as emptyHeaders, type NatsConnection } from "nats";
-import { inspectParts } from "../../actors/inspection.ts";
-import { jobVerbs } from "../../actors/job-verbs.ts";
+import { jobVerbs } from "../../actors/jobs/job-api.ts";
+import { inspectParts } from "../../actors/observe/inspection.ts";
 import { type Cluster, Host, type Incident } from "../../index.ts";
-import { inspectSubject, jobsSubject, matches, subjectPattern } from "../../src/wire/subjects.ts";
+import {
+  inspectSubject,
+  jobsSubject,
+  matches,
+  subjectPattern,
+} from "../../src/wire/messages/subjects.ts";
 import {
   calmResult,
   inPasses,

@@ -7,9 +7,9 @@ import { connect as openSocket } from "node:net";
 import test from "ava";
 import { connect, headers as emptyHeaders, type NatsConnection } from "nats";
 import { Cluster } from "../../index.ts";
-import { withoutChecksum } from "../../src/wire/checksum.ts";
-import { messages, takers } from "../../src/wire/messages.ts";
-import { parseSubject } from "../../src/wire/subjects.ts";
+import { withoutChecksum } from "../../src/wire/messages/checksum.ts";
+import { messages, takers } from "../../src/wire/messages/messages.ts";
+import { parseSubject } from "../../src/wire/messages/subjects.ts";
 import { smallData, smallModel } from "../helpers/clusters.ts";
 import {
   drawsOf,

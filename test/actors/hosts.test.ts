@@ -2,18 +2,18 @@
 
 import test from "ava";
 import { createActor } from "xstate";
-import { gathering } from "../../actors/gathering.ts";
-import { hostsMachine } from "../../actors/hosts.ts";
-import { joiningMachine } from "../../actors/joining.ts";
+import { hostsMachine } from "../../actors/host/host-registry.ts";
+import { joiningMachine } from "../../actors/host/joining.ts";
+import type { Announcement, HostShare } from "../../actors/host/membership.ts";
+import { gathering } from "../../actors/run-control/wait-for-hosts.ts";
 import {
   type Address,
   clusterScope,
   type Network,
   openMailbox,
   type RunScope,
-} from "../../actors/mailbox.ts";
-import type { Announcement, HostShare } from "../../actors/membership.ts";
-import type { ErrorRecord } from "../../src/errors.ts";
+} from "../../actors/runtime/mailbox.ts";
+import type { ErrorRecord } from "../../src/errors/errors.ts";
 import {
   createFakeLauncher,
   type SimulatedNetwork,

@@ -1,12 +1,12 @@
 import test from "ava";
 import { createActor, createMachine } from "xstate";
-import { gated } from "../../actors/gate.ts";
-import { openInspection } from "../../actors/inspection.ts";
-import { Registry } from "../../actors/registry.ts";
-import { runLines, topLines } from "../../cli/cluster-view.ts";
-import { resolveJob } from "../../src/job.ts";
-import { decodeBody } from "../../src/wire/body.ts";
-import type { Frame } from "../../src/wire/transport.ts";
+import { gated } from "../../actors/cluster/leader-transport.ts";
+import { openInspection } from "../../actors/observe/inspection.ts";
+import { Registry } from "../../actors/run-state/registry.ts";
+import { runLines, topLines } from "../../cli/views/cluster-view.ts";
+import { resolveJob } from "../../src/job/job.ts";
+import { decodeBody } from "../../src/wire/messages/body.ts";
+import type { Frame } from "../../src/wire/messages/transport.ts";
 import { startMembership, startSimulatedNetwork } from "../helpers/actors.ts";
 import { smallData, smallModel } from "../helpers/clusters.ts";
 

@@ -1,11 +1,11 @@
 // The lease in virtual time: who leads, and who knows it.
 
 import test from "ava";
-import { Leadership } from "../../actors/leadership.ts";
-import { SimulatedClock } from "../../src/clock.ts";
-import { SimulatedDisk } from "../../src/simulated-disk.ts";
-import type { Register, Registered } from "../../src/wire/register.ts";
-import { LeaseDirectory, RegisteredLease } from "../../storage/lease.ts";
+import { Leadership } from "../../actors/cluster/election.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
+import { SimulatedDisk } from "../../src/ports/simulated-disk.ts";
+import type { Register, Registered } from "../../src/wire/jetstream/register.ts";
+import { LeaseDirectory, RegisteredLease } from "../../storage/cluster/lease.ts";
 
 const leaseMs = 1000;
 

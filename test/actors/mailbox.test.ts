@@ -1,9 +1,9 @@
 // Mailboxes: what an actor takes for a message to itself, and what it counts and drops.
 
 import test from "ava";
-import { ask, type Network, openMailbox, type Role } from "../../actors/mailbox.ts";
-import { messages, takers } from "../../src/wire/messages.ts";
-import { roles, subjectOf } from "../../src/wire/subjects.ts";
+import { ask, type Network, openMailbox, type Role } from "../../actors/runtime/mailbox.ts";
+import { messages, takers } from "../../src/wire/messages/messages.ts";
+import { roles, subjectOf } from "../../src/wire/messages/subjects.ts";
 import { scope, startSimulatedNetwork } from "../helpers/actors.ts";
 
 const body = { command: 1 };

@@ -6,8 +6,8 @@ import {
   type PipelineWatch,
   recentSpeed,
   withSample,
-} from "../../actors/pipeline-watch.ts";
-import { type HostMeters, meterWords } from "../../src/training/step-meter.ts";
+} from "../../actors/run-state/pipeline-watch.ts";
+import { type HostMeters, meterWords } from "../../src/training/meters/step-meter.ts";
 
 const job = (depth: 1 | 2 | 3, readers = 2) => ({ pipeline: { depth }, readers });
 

@@ -1,14 +1,14 @@
 import test from "ava";
-import { logEvent } from "../../actors/event-lines.ts";
-import { tellBroker } from "../../actors/network.ts";
-import { openObserver } from "../../actors/observer.ts";
-import { openProcessLog, redaction } from "../../actors/process-log.ts";
-import { readable } from "../../cli/observing.ts";
+import { logEvent } from "../../actors/observe/event-lines.ts";
+import { openObserver } from "../../actors/observe/observer.ts";
+import { openProcessLog, redaction } from "../../actors/observe/process-log.ts";
+import { tellBroker } from "../../actors/runtime/network.ts";
+import { readable } from "../../cli/support/observing.ts";
 import { readRunLog } from "../../index.ts";
-import { SimulatedClock } from "../../src/clock.ts";
-import { FrameCorruptError, recordError } from "../../src/errors.ts";
-import type { Log, LogFields } from "../../src/log.ts";
-import type { TransportStatus } from "../../src/wire/transport.ts";
+import { FrameCorruptError, recordError } from "../../src/errors/errors.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
+import type { Log, LogFields } from "../../src/ports/log.ts";
+import type { TransportStatus } from "../../src/wire/messages/transport.ts";
 import { play, startTestCluster } from "../helpers/clusters.ts";
 
 interface Line {

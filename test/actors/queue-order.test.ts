@@ -1,12 +1,12 @@
 // Who gets devices next: a table of queues.
 
 import test from "ava";
-import { Membership } from "../../actors/membership.ts";
-import { OpenRuns } from "../../actors/open-runs.ts";
-import { nextMove, quotaLeft } from "../../actors/queue-order.ts";
-import { RunRecord } from "../../actors/run-record.ts";
-import { resolveJob } from "../../src/job.ts";
-import type { Tenants } from "../../src/wire/tenants.ts";
+import { Membership } from "../../actors/host/membership.ts";
+import { nextMove, quotaLeft } from "../../actors/jobs/queue-order.ts";
+import { OpenRuns } from "../../actors/run-state/active-runs.ts";
+import { RunRecord } from "../../actors/run-state/run-record.ts";
+import { resolveJob } from "../../src/job/job.ts";
+import type { Tenants } from "../../src/wire/tenancy/tenants.ts";
 import { smallData, smallModel } from "../helpers/clusters.ts";
 
 interface Wanted {

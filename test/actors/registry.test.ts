@@ -1,9 +1,9 @@
 // The registry: what it counts and finds as runs change, and what it forgets.
 
 import test from "ava";
-import { Registry } from "../../actors/registry.ts";
-import type { RunRecord } from "../../actors/run-record.ts";
-import { resolveJob } from "../../src/job.ts";
+import { Registry } from "../../actors/run-state/registry.ts";
+import type { RunRecord } from "../../actors/run-state/run-record.ts";
+import { resolveJob } from "../../src/job/job.ts";
 import { smallData, smallModel } from "../helpers/clusters.ts";
 
 function jobIn(directory: string) {

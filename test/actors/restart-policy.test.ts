@@ -7,8 +7,8 @@ import {
   emptyHistory,
   type RestartHistory,
   type RestartPolicy,
-} from "../../actors/restart-policy.ts";
-import { InvalidOptionError, PeerLostError, recordError } from "../../src/errors.ts";
+} from "../../actors/runtime/restart-policy.ts";
+import { InvalidOptionError, PeerLostError, recordError } from "../../src/errors/errors.ts";
 
 const lost = recordError(new PeerLostError("device:1", "the thread exited"));
 

@@ -1,7 +1,7 @@
 // The events of a run, as they are published.
 
 import test from "ava";
-import { runEventSchema } from "../../actors/run-events.ts";
+import { runEventSchema } from "../../actors/run-state/run-events.ts";
 import { play, startTestCluster } from "../helpers/clusters.ts";
 
 test("all that a run tells is as its schema says, and nothing beside it", async (t) => {

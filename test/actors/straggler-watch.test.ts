@@ -4,8 +4,8 @@ import {
   judgeDevices,
   noStragglers,
   type Straggler,
-} from "../../actors/straggler-watch.ts";
-import { type HostMeters, meterWords } from "../../src/training/step-meter.ts";
+} from "../../actors/run-state/straggler-watch.ts";
+import { type HostMeters, meterWords } from "../../src/training/meters/step-meter.ts";
 
 const hosts = [
   { host: 1, devices: 2 },

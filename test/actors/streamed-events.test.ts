@@ -2,10 +2,10 @@
 // time; the stream is a list that answers as JetStream does.
 
 import test from "ava";
-import { Client } from "../../actors/client.ts";
-import type { RunEvent } from "../../actors/run-events.ts";
-import { encodeBody } from "../../src/wire/body.ts";
-import type { Frame } from "../../src/wire/transport.ts";
+import { Client } from "../../actors/client/client.ts";
+import type { RunEvent } from "../../actors/run-state/run-events.ts";
+import { encodeBody } from "../../src/wire/messages/body.ts";
+import type { Frame } from "../../src/wire/messages/transport.ts";
 import { type SimulatedNetwork, startSimulatedNetwork } from "../helpers/actors.ts";
 
 const event = (seq: number): RunEvent => ({ type: "run.resumed", seq, run: "r1", generation: 1 });

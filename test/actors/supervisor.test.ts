@@ -1,10 +1,10 @@
 import test from "ava";
 import { fromCallback } from "xstate";
-import type { Incident } from "../../actors/incident.ts";
-import { clusterScope, openMailbox } from "../../actors/mailbox.ts";
-import type { RestartPolicy } from "../../actors/restart-policy.ts";
-import { supervisorMachine } from "../../actors/supervisor.ts";
-import { NonFiniteLossError } from "../../src/errors.ts";
+import type { Incident } from "../../actors/runtime/incident.ts";
+import { clusterScope, openMailbox } from "../../actors/runtime/mailbox.ts";
+import type { RestartPolicy } from "../../actors/runtime/restart-policy.ts";
+import { supervisorMachine } from "../../actors/runtime/supervisor.ts";
+import { NonFiniteLossError } from "../../src/errors/errors.ts";
 import { startActor, startSimulatedNetwork } from "../helpers/actors.ts";
 
 /** A supervisor of a, b and c, whose starts and stops are told. */

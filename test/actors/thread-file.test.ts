@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import test from "ava";
-import { threadFileIn } from "../../actors/thread-file.ts";
+import { threadFileIn } from "../../actors/threads/thread-file.ts";
 
 test("threads start with the rollup, unless it is older than what was compiled last", (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-threads-"));
@@ -16,12 +16,12 @@ test("threads start with the rollup, unless it is older than what was compiled l
     utimesSync(join(directory, name), seconds, seconds);
   };
   const chosen = () => threadFileIn(compiled).href.slice(compiled.href.length);
-  t.is(chosen(), "actors/thread-entry.js", "there is no rollup");
+  t.is(chosen(), "actors/threads/thread-entry.js", "there is no rollup");
   mkdirSync(join(directory, "threads"));
   write("threads/thread-entry.js", 100);
   t.is(chosen(), "threads/thread-entry.js", "as in an installed package");
   write(".tsbuildinfo", 90);
   t.is(chosen(), "threads/thread-entry.js");
   write(".tsbuildinfo", 110);
-  t.is(chosen(), "actors/thread-entry.js", "compiled since the rollup");
+  t.is(chosen(), "actors/threads/thread-entry.js", "compiled since the rollup");
 });

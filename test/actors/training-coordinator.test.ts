@@ -1,7 +1,7 @@
 import test from "ava";
-import type { Network } from "../../actors/mailbox.ts";
-import { Registry } from "../../actors/registry.ts";
-import { trainingCoordinatorMachine } from "../../actors/training-coordinator.ts";
+import { trainingCoordinatorMachine } from "../../actors/run-control/training-coordinator.ts";
+import { Registry } from "../../actors/run-state/registry.ts";
+import type { Network } from "../../actors/runtime/mailbox.ts";
 import {
   scope,
   smallAssembly,

@@ -1,11 +1,11 @@
 // The waits-for graph: what threads note, what actors note, and who does not answer.
 
 import test from "ava";
-import { silentOf, type Wait, WaitBook, waitsFor } from "../../actors/waits.ts";
-import { SimulatedClock } from "../../src/clock.ts";
+import { silentOf, type Wait, WaitBook, waitsFor } from "../../actors/runtime/wait-graph.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import { abortCells, cellWords } from "../../src/exchange/cells.ts";
 import { openWaitNote, readWaitNotes, waitNotesBytes } from "../../src/exchange/wait-notes.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
 
 const edge = (who: string, whom: string): Wait => ({ who, whom, what: "it", forMs: 1 });
 

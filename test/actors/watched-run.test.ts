@@ -2,9 +2,9 @@
 // its log.
 
 import test from "ava";
-import { topLines, treeLines } from "../../cli/cluster-view.ts";
+import { topLines, treeLines } from "../../cli/views/cluster-view.ts";
 import { type ClusterReport, Host, readRunLog } from "../../index.ts";
-import { decodeBody } from "../../src/wire/body.ts";
+import { decodeBody } from "../../src/wire/messages/body.ts";
 import { calmResult, inPasses, play, type Story, startTestCluster } from "../helpers/clusters.ts";
 import { type CollectedSpan, startCollector } from "../helpers/collector.ts";
 

@@ -16,7 +16,7 @@ import {
   startBroker,
   stretchesOf,
 } from "../../index.ts";
-import { scheduleOf } from "../../src/training/schedule.ts";
+import { scheduleOf } from "../../src/training/loop/schedule.ts";
 import { type Running, startCli } from "../helpers/cli.ts";
 import { smallData, smallModel } from "../helpers/clusters.ts";
 import { hasNatsServer, startNatsServer } from "../helpers/nats.ts";

@@ -3,7 +3,7 @@
 
 import test from "ava";
 import type { ThreadFault } from "../../index.ts";
-import { purposes, RandomStream } from "../../src/random.ts";
+import { purposes, RandomStream } from "../../src/ports/random.ts";
 import { calmResult, only, play, smallSteps, startTestCluster } from "../helpers/clusters.ts";
 
 const seed = Number(process.env.SEED ?? 1);

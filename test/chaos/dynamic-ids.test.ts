@@ -13,10 +13,10 @@ import {
   loadModel,
   type RunResult,
 } from "../../index.ts";
-import { RandomStream } from "../../src/random.ts";
-import { openCheckpoint } from "../../storage/open-checkpoint.ts";
-import { paceOf } from "../../storage/pace.ts";
-import { digestOfParts } from "../../storage/part-digest.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import { openCheckpoint } from "../../storage/checkpoints/open-checkpoint.ts";
+import { digestOfParts } from "../../storage/checkpoints/part-digest.ts";
+import { paceOf } from "../../storage/disk/progress.ts";
 import { writeText } from "../data/data-files.ts";
 import { play, startTestCluster, type TestCluster } from "../helpers/clusters.ts";
 import { edges, mix64 } from "../helpers/wide-ids.ts";

@@ -4,9 +4,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { type DiskTrouble, FaultyDisk } from "../../chaos/faulty-disk.ts";
-import { realDisk } from "../../src/disk.ts";
-import { readWhole, replaceDurably } from "../../storage/durable-files.ts";
+import { type DiskTrouble, FaultyDisk } from "../../chaos/faults/faulty-disk.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { readWhole, replaceDurably } from "../../storage/disk/durable-files.ts";
 
 /** A directory, and a disk that has one trouble in it. */
 function startDisk(t: ExecutionContext, what: DiskTrouble, operations = 1) {

@@ -1,13 +1,13 @@
 // One incident, one record, first cause first (law 7): whole clusters in virtual time.
 
 import test from "ava";
-import type { IncidentRecord, RunEvent } from "../../actors/run-events.ts";
-import { RunRecord } from "../../actors/run-record.ts";
+import type { IncidentRecord, RunEvent } from "../../actors/run-state/run-events.ts";
+import { RunRecord } from "../../actors/run-state/run-record.ts";
 import { SimulatedCluster } from "../../chaos/simulation/cluster.ts";
 import { jobs } from "../../chaos/simulation/jobs.ts";
 import { World } from "../../chaos/simulation/world.ts";
-import { PeerLostError, recordError } from "../../src/errors.ts";
-import { resolveJob } from "../../src/job.ts";
+import { PeerLostError, recordError } from "../../src/errors/errors.ts";
+import { resolveJob } from "../../src/job/job.ts";
 
 /** Runs the first job on two hosts, and breaks it once `step` steps are done. */
 async function incidentsOf(

@@ -3,8 +3,8 @@
 
 import test from "ava";
 import type { JobOptions } from "../../index.ts";
-import { openExistingStore } from "../../storage/directory-checkpoint-store.ts";
-import { verifyCheckpoints } from "../../storage/verify-checkpoints.ts";
+import { openExistingStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { verifyCheckpoints } from "../../storage/checkpoints/verify-checkpoints.ts";
 import { calmResult, inPasses, only, play, startTestCluster } from "../helpers/clusters.ts";
 import { startHost } from "../helpers/host-processes.ts";
 

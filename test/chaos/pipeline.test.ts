@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { Cluster, type RunEvent } from "../../index.ts";
-import { type Launcher, workerLauncher } from "../../src/launcher.ts";
+import { type Launcher, workerLauncher } from "../../src/ports/launcher.ts";
 import {
   calmResult,
   only,

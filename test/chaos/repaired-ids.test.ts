@@ -6,8 +6,8 @@ import type { JobOptions, TableOptions } from "../../index.ts";
 import { openCache } from "../../src/data/cache-reader.ts";
 import { prepareCache } from "../../src/data/prepare-cache.ts";
 import { splitDataset } from "../../src/data/split.ts";
-import { realDisk } from "../../src/disk.ts";
-import { resolveJob } from "../../src/job.ts";
+import { resolveJob } from "../../src/job/job.ts";
+import { realDisk } from "../../src/ports/disk.ts";
 import { readPlain } from "../data/data-files.ts";
 import { only, play, startTestCluster, type TestCluster } from "../helpers/clusters.ts";
 

@@ -2,8 +2,11 @@
 
 import test, { type ExecutionContext } from "ava";
 import { type JobOptions, RemoteError, readRunLog } from "../../index.ts";
-import { jobIdentity, resolveJob } from "../../src/job.ts";
-import { openExistingStore, openStore } from "../../storage/directory-checkpoint-store.ts";
+import { jobIdentity, resolveJob } from "../../src/job/job.ts";
+import {
+  openExistingStore,
+  openStore,
+} from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
 import {
   calmResult,
   only,

@@ -2,7 +2,7 @@
 
 import test, { type ExecutionContext } from "ava";
 import { breakableLauncher, type RunEvent } from "../../index.ts";
-import type { Launcher } from "../../src/launcher.ts";
+import type { Launcher } from "../../src/ports/launcher.ts";
 import { calmResult, only, play, type Story, startTestCluster } from "../helpers/clusters.ts";
 import { startHost, untilHosts } from "../helpers/host-processes.ts";
 

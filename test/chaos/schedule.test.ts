@@ -1,6 +1,6 @@
 import test from "ava";
-import { drawSchedule } from "../../chaos/draw.ts";
-import { checkSchedule, faultGroups, faultKinds, sentenceOf } from "../../chaos/schedule.ts";
+import { drawSchedule } from "../../chaos/faults/draw.ts";
+import { checkSchedule, faultGroups, faultKinds, sentenceOf } from "../../chaos/faults/schedule.ts";
 import { InvalidOptionError } from "../../index.ts";
 
 const stage = { devices: 2, hosts: 2 };

@@ -1,6 +1,6 @@
 import test from "ava";
 import fc from "fast-check";
-import { shrink } from "../../chaos/shrink.ts";
+import { shrink } from "../../chaos/faults/shrink.ts";
 
 test("two faults that only fail together are what is left of a schedule, in their order", async (t) => {
   const faults = Array.from({ length: 20 }, (_, i) => i);

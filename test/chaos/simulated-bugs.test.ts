@@ -4,10 +4,10 @@
 import test from "ava";
 import type { Scenario } from "../../chaos/simulation/scenario.ts";
 import { simulate } from "../../chaos/simulation/simulate.ts";
-import { type Clock, SimulatedClock } from "../../src/clock.ts";
 import { nobody } from "../../src/exchange/cells.ts";
 import { createSoloCells } from "../../src/exchange/solo-cells.ts";
-import { createStepMeter, meterWords } from "../../src/training/step-meter.ts";
+import { type Clock, SimulatedClock } from "../../src/ports/clock.ts";
+import { createStepMeter, meterWords } from "../../src/training/meters/step-meter.ts";
 
 interface Found {
   readonly what: string;

@@ -19,7 +19,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import test from "ava";
 import { Cluster, type JobOptions } from "../../index.ts";
-import { type Launcher, workerLauncher } from "../../src/launcher.ts";
+import { type Launcher, workerLauncher } from "../../src/ports/launcher.ts";
 import {
   calmResult,
   inPasses,

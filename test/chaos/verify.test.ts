@@ -15,9 +15,9 @@ import {
   type RunProof,
   verifyRun,
 } from "../../index.ts";
-import type { Manifest } from "../../storage/checkpoint-store.ts";
-import { decodeManifest, encodeRecord } from "../../storage/manifest.ts";
-import { pathsOf } from "../../storage/store-paths.ts";
+import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
+import { decodeManifest, encodeRecord } from "../../storage/checkpoint-store/manifest.ts";
+import { pathsOf } from "../../storage/checkpoint-store/store-paths.ts";
 import { runCli } from "../helpers/cli.ts";
 import {
   inPasses,

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { csv, type JobOptions, loadModel } from "../../index.ts";
-import { RandomStream } from "../../src/random.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 import { play, startTestCluster, type TestCluster } from "../helpers/clusters.ts";
 
 const samples = 1500;

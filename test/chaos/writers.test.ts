@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { Cluster, type JobOptions, type Run, type RunEvent } from "../../index.ts";
-import { type Launcher, type Thread, workerLauncher } from "../../src/launcher.ts";
+import { type Launcher, type Thread, workerLauncher } from "../../src/ports/launcher.ts";
 import {
   calmResult,
   only,

@@ -3,7 +3,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { realDisk } from "../../src/disk.ts";
+import { realDisk } from "../../src/ports/disk.ts";
 import { flipByte } from "../helpers/checkpoints.ts";
 import { lastJson, runCli } from "../helpers/cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";

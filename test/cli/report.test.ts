@@ -1,9 +1,9 @@
 // What people are told of a run, as far as it does not show in the commands' own tests.
 
 import test from "ava";
-import { incidentLines } from "../../cli/incidents.ts";
-import { reportOf, timeOf } from "../../cli/report.ts";
-import { linesView } from "../../cli/run-view.ts";
+import { incidentLines } from "../../cli/views/incidents.ts";
+import { reportOf, timeOf } from "../../cli/views/report.ts";
+import { linesView } from "../../cli/views/run-view.ts";
 import type { IncidentRecord, RunEvent, RunResult } from "../../index.ts";
 
 const result: RunResult = {

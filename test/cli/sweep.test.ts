@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { Cluster, type JobOptions, resolveJob, sweepOf, sweptJobsOf } from "../../index.ts";
-import { InvalidOptionError } from "../../src/errors.ts";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { runCli } from "../helpers/cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 

@@ -5,9 +5,9 @@ import { openCache } from "../../src/data/cache-reader.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
 import { csv, dataOptions, synthetic } from "../../src/data/options.ts";
 import { prepareCache } from "../../src/data/prepare-cache.ts";
-import { type Disk, realDisk } from "../../src/disk.ts";
-import { InputUnusableError, StoreFailedError } from "../../src/errors.ts";
-import { checkOptions } from "../../src/options.ts";
+import { InputUnusableError, StoreFailedError } from "../../src/errors/errors.ts";
+import { checkOptions } from "../../src/ports/check-options.ts";
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
 
 const tables = [

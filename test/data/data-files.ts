@@ -8,8 +8,8 @@ import type { ExecutionContext } from "ava";
 import type { BatchMemory, Dataset } from "../../src/data/dataset.ts";
 import { type DataOptions, dataOptions, type TableShape } from "../../src/data/options.ts";
 import { type CacheReport, prepareCache } from "../../src/data/prepare-cache.ts";
-import { realDisk } from "../../src/disk.ts";
-import { checkOptions } from "../../src/options.ts";
+import { checkOptions } from "../../src/ports/check-options.ts";
+import { realDisk } from "../../src/ports/disk.ts";
 
 /** A directory that is removed after the test. */
 export function startDirectory(t: ExecutionContext): string {

@@ -1,7 +1,7 @@
 import test from "ava";
 import { criteo, csv, dataOptions, synthetic } from "../../src/data/options.ts";
-import { InvalidOptionError } from "../../src/errors.ts";
-import { checkOptions } from "../../src/options.ts";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
+import { checkOptions } from "../../src/ports/check-options.ts";
 
 test("a Criteo section is complete after its check, and plain data", (t) => {
   const resolved = checkOptions(dataOptions, criteo.tsv("train.tsv", { batchSize: 2048 }));

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import test from "ava";
 import { openCache } from "../../src/data/cache-reader.ts";
 import { criteo, csv } from "../../src/data/options.ts";
-import { realDisk } from "../../src/disk.ts";
+import { realDisk } from "../../src/ports/disk.ts";
 import { prepare, readPlain, realData, startDirectory } from "./data-files.ts";
 
 const criteoFiles: readonly [string, number, number][] = [

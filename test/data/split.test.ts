@@ -1,7 +1,7 @@
 import test from "ava";
 import type { Dataset } from "../../src/data/dataset.ts";
 import { splitDataset } from "../../src/data/split.ts";
-import { InvalidOptionError } from "../../src/errors.ts";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { readPlain } from "./data-files.ts";
 
 /** Samples whose one dense feature is their index. */

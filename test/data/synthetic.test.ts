@@ -7,10 +7,10 @@ import { Sample } from "../../src/data/sample.ts";
 import { SyntheticSamples } from "../../src/data/synthetic.ts";
 import { writeSyntheticTsv } from "../../src/data/synthetic-tsv.ts";
 import { Zipf } from "../../src/data/zipf.ts";
-import { realDisk } from "../../src/disk.ts";
-import { InputUnusableError, InvalidOptionError } from "../../src/errors.ts";
-import { checkOptions } from "../../src/options.ts";
-import { purposes, RandomStream } from "../../src/random.ts";
+import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
+import { checkOptions } from "../../src/ports/check-options.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { purposes, RandomStream } from "../../src/ports/random.ts";
 import { prepare, readPlain, startDirectory } from "./data-files.ts";
 
 test("ranks are drawn with exactly Zipf's probabilities", (t) => {

@@ -4,8 +4,8 @@ import { openCache } from "../../src/data/cache-reader.ts";
 import { murmurHash3 } from "../../src/data/murmur-hash.ts";
 import { criteo, csv } from "../../src/data/options.ts";
 import { lineBytesMax, readLines } from "../../src/data/text-lines.ts";
-import { realDisk } from "../../src/disk.ts";
-import { InputUnusableError, InvalidOptionError } from "../../src/errors.ts";
+import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
+import { realDisk } from "../../src/ports/disk.ts";
 import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
 
 const bytesOf = (text: string) => Buffer.from(text, "utf8").toString("latin1");

@@ -5,10 +5,10 @@ import test, { type ExecutionContext } from "ava";
 import { openCache } from "../../src/data/cache-reader.ts";
 import { type CsvOptions, csv, dataOptions, synthetic } from "../../src/data/options.ts";
 import { createRecordEncoder } from "../../src/data/records.ts";
-import { realDisk } from "../../src/disk.ts";
-import { InvalidOptionError } from "../../src/errors.ts";
-import { resolveJob } from "../../src/job.ts";
-import { checkOptions } from "../../src/options.ts";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
+import { resolveJob } from "../../src/job/job.ts";
+import { checkOptions } from "../../src/ports/check-options.ts";
+import { realDisk } from "../../src/ports/disk.ts";
 import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
 
 const tables = [

@@ -5,9 +5,9 @@ import test, { type ExecutionContext } from "ava";
 import { openCache } from "../../src/data/cache-reader.ts";
 import { csv, dataOptions, synthetic } from "../../src/data/options.ts";
 import { createRecordEncoder, type RecordValue } from "../../src/data/records.ts";
-import { realDisk } from "../../src/disk.ts";
-import { InvalidOptionError } from "../../src/errors.ts";
-import { checkOptions } from "../../src/options.ts";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
+import { checkOptions } from "../../src/ports/check-options.ts";
+import { realDisk } from "../../src/ports/disk.ts";
 import { edges, halvesOf } from "../helpers/wide-ids.ts";
 import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
 

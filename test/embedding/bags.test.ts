@@ -7,9 +7,9 @@ import {
   type BagShard,
   bagFrameBytes,
   writeBagFrame,
-} from "../../src/embedding/bags.ts";
-import { LocalRows } from "../../src/embedding/local-rows.ts";
-import { FrameCorruptError } from "../../src/errors.ts";
+} from "../../src/embedding/lookup/bag-frames.ts";
+import { LocalRows } from "../../src/embedding/lookup/ids-to-rows.ts";
+import { FrameCorruptError } from "../../src/errors/errors.ts";
 
 const tables = [
   { name: "user", rows: 10, ids: "reject" as const, idBits: 32 as const },

@@ -2,7 +2,7 @@
 
 import test from "ava";
 import fc from "fast-check";
-import type { BagShard } from "../../src/embedding/bags.ts";
+import type { BagShard } from "../../src/embedding/lookup/bag-frames.ts";
 import {
   askedOf,
   DistinctMemory,
@@ -10,10 +10,10 @@ import {
   distinctFrameInts,
   LookupMemory,
   writeDistinctFrame,
-} from "../../src/embedding/distinct.ts";
-import { LocalRows } from "../../src/embedding/local-rows.ts";
-import { FrameCorruptError } from "../../src/errors.ts";
-import { type Subtree, subtreesOf } from "../../src/kernels/slices.ts";
+} from "../../src/embedding/lookup/dedup-rows.ts";
+import { LocalRows } from "../../src/embedding/lookup/ids-to-rows.ts";
+import { FrameCorruptError } from "../../src/errors/errors.ts";
+import { type Subtree, subtreesOf } from "../../src/kernels/contract/slices.ts";
 
 const tables = [
   { name: "user", rows: 10, ids: "reject" as const, idBits: 32 as const },

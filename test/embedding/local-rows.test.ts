@@ -2,8 +2,8 @@
 
 import test from "ava";
 import { mix32 } from "../../src/data/murmur-hash.ts";
-import { type BagTable, LocalRows } from "../../src/embedding/local-rows.ts";
-import { FrameCorruptError, IdOutOfRangeError } from "../../src/errors.ts";
+import { type BagTable, LocalRows } from "../../src/embedding/lookup/ids-to-rows.ts";
+import { FrameCorruptError, IdOutOfRangeError } from "../../src/errors/errors.ts";
 
 const tablesThat = (ids: BagTable["ids"]): BagTable[] => [
   { name: "user", rows: 10, ids, idBits: 32 },

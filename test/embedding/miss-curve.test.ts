@@ -2,12 +2,12 @@
 
 import test from "ava";
 import { Zipf } from "../../src/data/zipf.ts";
-import { curveSizes, missCurveOf } from "../../src/embedding/miss-curve.ts";
-import { createReuseSampler } from "../../src/embedding/reuse.ts";
-import { createReference } from "../../src/kernels/reference.ts";
-import { cacheWays, hashRow } from "../../src/kernels/row-cache.ts";
+import { curveSizes, missCurveOf } from "../../src/embedding/rows/miss-curve.ts";
+import { createReuseSampler } from "../../src/embedding/rows/reuse-distance.ts";
+import { cacheWays, hashRow } from "../../src/kernels/contract/row-cache.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { type MissPoint, missRatioAt } from "../../src/planner/miss-curve.ts";
-import { RandomStream } from "../../src/random.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 
 type Batches = readonly (readonly number[])[];
 

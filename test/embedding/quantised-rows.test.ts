@@ -7,10 +7,14 @@ import {
   dequantiseRows,
   quantisedBytes,
   quantiseRows,
-} from "../../src/embedding/quantised-rows.ts";
-import type { RowRecords } from "../../src/embedding/row-store.ts";
-import { createPartQuantiser, decodeRows, encodeRows } from "../../src/embedding/rows-part.ts";
-import { RandomStream } from "../../src/random.ts";
+} from "../../src/embedding/checkpoint/quantised-rows.ts";
+import {
+  createPartQuantiser,
+  decodeRows,
+  encodeRows,
+} from "../../src/embedding/checkpoint/rows-part.ts";
+import type { RowRecords } from "../../src/embedding/rows/row-store.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 
 const [rows, dim] = [2000, 64];
 const stream = new RandomStream(1, 2, 3);

@@ -1,10 +1,10 @@
 import test from "ava";
 import fc from "fast-check";
-import { leavesOf, modelDigest, tableDigest } from "../../src/embedding/digest.ts";
-import type { RowRecords } from "../../src/embedding/row-store.ts";
-import { decodeRows, encodeRows } from "../../src/embedding/rows-part.ts";
-import { CheckpointCorruptError } from "../../src/errors.ts";
-import type { StateShape } from "../../src/kernels/kernels.ts";
+import { decodeRows, encodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
+import { leavesOf, modelDigest, tableDigest } from "../../src/embedding/rows/digest.ts";
+import type { RowRecords } from "../../src/embedding/rows/row-store.ts";
+import { CheckpointCorruptError } from "../../src/errors/errors.ts";
+import type { StateShape } from "../../src/kernels/contract/kernels.ts";
 import { bytesOf } from "../helpers/parts.ts";
 
 const [dim, width] = [40, 40];

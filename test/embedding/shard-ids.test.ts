@@ -2,13 +2,18 @@
 
 import test from "ava";
 import fc from "fast-check";
-import { type DynamicSpec, dynamicOptions } from "../../src/embedding/dynamic-options.ts";
-import { encodeIds, idLeavesOf, idLeavesOfPart, restoreIds } from "../../src/embedding/ids-part.ts";
-import { tableOptions } from "../../src/embedding/options.ts";
-import { ShardIds } from "../../src/embedding/shard-ids.ts";
-import { extentOf } from "../../src/embedding/shards.ts";
-import { CheckpointCorruptError, FrameCorruptError } from "../../src/errors.ts";
-import { keyOf, purposes } from "../../src/random.ts";
+import {
+  encodeIds,
+  idLeavesOf,
+  idLeavesOfPart,
+  restoreIds,
+} from "../../src/embedding/checkpoint/ids-part.ts";
+import { ShardIds } from "../../src/embedding/dynamic-ids/shard-ids.ts";
+import { type DynamicSpec, dynamicOptions } from "../../src/embedding/tables/dynamic-options.ts";
+import { tableOptions } from "../../src/embedding/tables/options.ts";
+import { extentOf } from "../../src/embedding/tables/shards.ts";
+import { CheckpointCorruptError, FrameCorruptError } from "../../src/errors/errors.ts";
+import { keyOf, purposes } from "../../src/ports/random.ts";
 import { PlainIds } from "../helpers/plain-ids.ts";
 import { edges, halvesOf, mix64 } from "../helpers/wide-ids.ts";
 

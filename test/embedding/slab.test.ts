@@ -2,19 +2,19 @@
 // float64, and how they travel to a checkpoint and back.
 
 import test from "ava";
-import type { SparseOptimizerOptions } from "../../src/embedding/options.ts";
+import { createSlab } from "../../src/embedding/rows/slab.ts";
+import type { SparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import {
   sparseOptimizerOptions,
   type TableSpec,
   tableOptions,
-} from "../../src/embedding/options.ts";
-import { adamNumbersOf, rowRuleOf } from "../../src/embedding/row-rule.ts";
-import { type Shard, shardsOf } from "../../src/embedding/shards.ts";
-import { createSlab } from "../../src/embedding/slab.ts";
-import { valuesOf } from "../../src/kernels/memory.ts";
-import { createReference } from "../../src/kernels/reference.ts";
-import { slicesOf } from "../../src/kernels/slices.ts";
-import { keyOf } from "../../src/random.ts";
+} from "../../src/embedding/tables/options.ts";
+import { adamNumbersOf, rowRuleOf } from "../../src/embedding/tables/row-rule.ts";
+import { type Shard, shardsOf } from "../../src/embedding/tables/shards.ts";
+import { slicesOf } from "../../src/kernels/contract/slices.ts";
+import { valuesOf } from "../../src/kernels/reference/memory.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
+import { keyOf } from "../../src/ports/random.ts";
 import { allOf } from "../helpers/parts.ts";
 
 const dim = 3;

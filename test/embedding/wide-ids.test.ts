@@ -2,8 +2,8 @@
 
 import test from "ava";
 import fc from "fast-check";
-import { type BagTable, LocalRows } from "../../src/embedding/local-rows.ts";
-import { IdOutOfRangeError } from "../../src/errors.ts";
+import { type BagTable, LocalRows } from "../../src/embedding/lookup/ids-to-rows.ts";
+import { IdOutOfRangeError } from "../../src/errors/errors.ts";
 import { edges, halvesOf, rowOf } from "../helpers/wide-ids.ts";
 
 /** A wide feature between two that are not. */

@@ -6,8 +6,8 @@ import { fitLogistic } from "../../examples/logistic-regression.ts";
 import { openCache } from "../../src/data/cache-reader.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
 import { splitDataset } from "../../src/data/split.ts";
-import { realDisk } from "../../src/disk.ts";
-import { evaluate } from "../../src/training/metrics.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { evaluate } from "../../src/training/loop/metrics.ts";
 import { prepare, startDirectory } from "../data/data-files.ts";
 
 /** A dataset in memory with one categorical feature and no dense one. */

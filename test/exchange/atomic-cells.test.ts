@@ -1,10 +1,14 @@
 import { Worker } from "node:worker_threads";
 import test from "ava";
-import { realClock, SimulatedClock } from "../../src/clock.ts";
-import { type ErrorRecord, GenerationAbortedError, StepTimeoutError } from "../../src/errors.ts";
+import {
+  type ErrorRecord,
+  GenerationAbortedError,
+  StepTimeoutError,
+} from "../../src/errors/errors.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import { abortCells, cellWords, ringDoorbell } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
+import { realClock, SimulatedClock } from "../../src/ports/clock.ts";
 import { roundsShape } from "./rounds.ts";
 
 interface Outcome {

@@ -10,7 +10,7 @@ import {
   type Stream,
 } from "../../src/exchange/batch-ring.ts";
 import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
-import { purposes, RandomStream } from "../../src/random.ts";
+import { purposes, RandomStream } from "../../src/ports/random.ts";
 
 const shape: RingShape = {
   devices: 3,

@@ -5,11 +5,11 @@ import {
   PeerLostError,
   StepTimeoutError,
   TransportLostError,
-} from "../../src/errors.ts";
+} from "../../src/errors/errors.ts";
 import type { Exchange } from "../../src/exchange/exchange.ts";
 import { encodeFrame, headerRoom } from "../../src/exchange/frame.ts";
 import { routesOf } from "../../src/exchange/routes.ts";
-import type { MemoryFaults } from "../../src/wire/memory-transport.ts";
+import type { MemoryFaults } from "../../src/wire/transports/memory-transport.ts";
 import { type BridgedHosts, startBridgedHosts } from "./bridged-hosts.ts";
 import { exchangeRounds, gradientLength, roundsShape } from "./rounds.ts";
 

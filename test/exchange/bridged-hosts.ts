@@ -1,18 +1,18 @@
 // Several hosts in one thread, in virtual time: the real exchange and the real bridges, over cells
 // of simulated hosts and a memory transport that can lose, repeat, delay and reorder.
 
-import { SimulatedClock } from "../../src/clock.ts";
 import { type Bridge, createBridge } from "../../src/exchange/bridge.ts";
 import type { Exchange, ExchangeShape } from "../../src/exchange/exchange.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { createSimulatedCells, type SimulatedCells } from "../../src/exchange/simulated-cells.ts";
-import { createReference } from "../../src/kernels/reference.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
 import {
   createMemoryBroker,
   type MemoryBroker,
   type MemoryFaults,
-} from "../../src/wire/memory-transport.ts";
+} from "../../src/wire/transports/memory-transport.ts";
 
 export interface BridgedHosts {
   readonly exchanges: readonly Exchange[];

@@ -2,14 +2,14 @@
 // devices on worker threads. Tells its parent when all began, and how each of them ended.
 
 import { Worker } from "node:worker_threads";
-import { realClock } from "../../src/clock.ts";
-import { type ErrorRecord, recordError } from "../../src/errors.ts";
+import { type ErrorRecord, recordError } from "../../src/errors/errors.ts";
 import { createAtomicCells, sleepTurning } from "../../src/exchange/atomic-cells.ts";
 import { type BridgeTraffic, createBridge } from "../../src/exchange/bridge.ts";
 import { abortCells, cellWords } from "../../src/exchange/cells.ts";
 import type { Exchange } from "../../src/exchange/exchange.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
-import { type ConnectOptions, connectNats } from "../../src/wire/nats-transport.ts";
+import { realClock } from "../../src/ports/clock.ts";
+import { type ConnectOptions, connectNats } from "../../src/wire/transports/nats-transport.ts";
 import { roundsShape } from "./rounds.ts";
 
 export interface HostTask {

@@ -3,8 +3,12 @@
 import test from "ava";
 import { createPipeReader, createPipeWriter } from "../../src/exchange/byte-pipe.ts";
 import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
-import { RandomStream } from "../../src/random.ts";
-import { receiveItem, type StreamItem, sendItem } from "../../storage/part-stream.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import {
+  receiveItem,
+  type StreamItem,
+  sendItem,
+} from "../../storage/checkpoint-store/part-stream.ts";
 
 function startPipe(ringBytes: number, seed: number) {
   const memory = new ArrayBuffer(ringBytes);

@@ -1,7 +1,7 @@
 // What the rounds (rounds.ts) do not see of the collectives: whom they wait for, and whom not.
 
 import test from "ava";
-import { GenerationAbortedError, StepTimeoutError } from "../../src/errors.ts";
+import { GenerationAbortedError, StepTimeoutError } from "../../src/errors/errors.ts";
 import { broadcastOf, type Exchange } from "../../src/exchange/exchange.ts";
 import { startBridgedHosts } from "./bridged-hosts.ts";
 import { roundsShape } from "./rounds.ts";

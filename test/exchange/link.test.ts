@@ -1,9 +1,9 @@
 import test from "ava";
-import { FrameCorruptError } from "../../src/errors.ts";
+import { FrameCorruptError } from "../../src/errors/errors.ts";
 import { decodeFrame, encodeFrame, headerRoom, missingMax } from "../../src/exchange/frame.ts";
 import { Link } from "../../src/exchange/link.ts";
-import { purposes, RandomStream } from "../../src/random.ts";
-import { headerBytesOf } from "../../src/wire/headers.ts";
+import { purposes, RandomStream } from "../../src/ports/random.ts";
+import { headerBytesOf } from "../../src/wire/messages/headers.ts";
 
 const frameBytes = 1000;
 const frameCost = 4096;

@@ -2,11 +2,11 @@
 // real atomics, and tells what was wrong, or how it failed.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { realClock } from "../../src/clock.ts";
-import { recordError } from "../../src/errors.ts";
+import { recordError } from "../../src/errors/errors.ts";
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
-import { createReference } from "../../src/kernels/reference.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
+import { realClock } from "../../src/ports/clock.ts";
 import { exchangeRounds, roundsShape } from "./rounds.ts";
 
 const { devices, hostOf, rank, rounds, deadlineMs, words, memory } = workerData as {

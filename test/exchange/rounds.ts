@@ -12,8 +12,8 @@ import {
   type ExchangeShape,
   type PartBytes,
 } from "../../src/exchange/exchange.ts";
-import { valuesOf } from "../../src/kernels/memory.ts";
-import { type Subtree, subtreesOf } from "../../src/kernels/slices.ts";
+import { type Subtree, subtreesOf } from "../../src/kernels/contract/slices.ts";
+import { valuesOf } from "../../src/kernels/reference/memory.ts";
 
 const slices = 8;
 /** Not a multiple of what devices split it by. */

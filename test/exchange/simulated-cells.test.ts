@@ -1,10 +1,10 @@
 import test from "ava";
-import { GenerationAbortedError, StepTimeoutError } from "../../src/errors.ts";
+import { GenerationAbortedError, StepTimeoutError } from "../../src/errors/errors.ts";
 import type { Exchange } from "../../src/exchange/exchange.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
-import { createReference } from "../../src/kernels/reference.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { exchangeRounds, roundsShape } from "./rounds.ts";
 
 function startExchanges(devices: number, seed: number) {

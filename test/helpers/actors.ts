@@ -2,8 +2,8 @@
 // small generation for them to be part of.
 
 import { type AnyStateMachine, createActor, type InputFrom } from "xstate";
-import { actorClock } from "../../actors/actor-clock.ts";
-import type { Assembly } from "../../actors/assembly.ts";
+import { Membership } from "../../actors/host/membership.ts";
+import { actorClock } from "../../actors/runtime/actor-clock.ts";
 import {
   type ActorMessage,
   type Address,
@@ -11,15 +11,15 @@ import {
   openMailbox,
   type RunScope,
   subscribe,
-} from "../../actors/mailbox.ts";
-import { Membership } from "../../actors/membership.ts";
-import { WaitBook } from "../../actors/waits.ts";
-import { SimulatedClock } from "../../src/clock.ts";
-import { resolveJob } from "../../src/job.ts";
-import type { Launcher, Thread, ThreadEnd } from "../../src/launcher.ts";
-import { silentLog } from "../../src/log.ts";
-import { SimulatedDisk } from "../../src/simulated-disk.ts";
-import { createMemoryBroker } from "../../src/wire/memory-transport.ts";
+} from "../../actors/runtime/mailbox.ts";
+import { WaitBook } from "../../actors/runtime/wait-graph.ts";
+import type { Assembly } from "../../actors/threads/generation-spec.ts";
+import { resolveJob } from "../../src/job/job.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
+import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
+import { silentLog } from "../../src/ports/log.ts";
+import { SimulatedDisk } from "../../src/ports/simulated-disk.ts";
+import { createMemoryBroker } from "../../src/wire/transports/memory-transport.ts";
 import { smallData, smallModel } from "./clusters.ts";
 
 export interface SimulatedNetwork {

@@ -1,12 +1,12 @@
 // Small checkpoints for the tests of the store: two parts whose bytes follow from cut and name.
 
-import type { Disk } from "../../src/disk.ts";
+import type { Disk } from "../../src/ports/disk.ts";
 import type {
   BasePart,
   CheckpointStore,
   Manifest,
   PartRecord,
-} from "../../storage/checkpoint-store.ts";
+} from "../../storage/checkpoint-store/checkpoint-store.ts";
 
 /** Identity and text of the job that the test stores belong to. */
 export const testJob = { jobIdentity: "a".repeat(64), jobText: '{"model":"m","seed":7}' };

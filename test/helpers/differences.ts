@@ -1,8 +1,8 @@
 // Central differences: what a gradient has to agree with, whatever formula made it.
 
-import type { Kernels, Tensor } from "../../src/kernels/kernels.ts";
-import { valuesOf } from "../../src/kernels/memory.ts";
-import type { RandomStream } from "../../src/random.ts";
+import type { Kernels, Tensor } from "../../src/kernels/contract/kernels.ts";
+import { valuesOf } from "../../src/kernels/reference/memory.ts";
+import type { RandomStream } from "../../src/ports/random.ts";
 
 /** Half the distance of the two looks at the loss: in float64, far from rounding and curvature. */
 const reach = 1e-5;

@@ -1,11 +1,11 @@
 // A job with three tables of dynamic ids, each with an admission and an eviction of its own, and
 // batches whose ids come and go.
 
-import { dynamicOptions } from "../../src/embedding/dynamic-options.ts";
-import { sparseOptimizerOptions, type TableOptions } from "../../src/embedding/options.ts";
+import { dynamicOptions } from "../../src/embedding/tables/dynamic-options.ts";
+import { sparseOptimizerOptions, type TableOptions } from "../../src/embedding/tables/options.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
-import { RandomStream } from "../../src/random.ts";
-import type { TopologyInput } from "../../src/training/topology.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import type { TopologyInput } from "../../src/training/topology/topology.ts";
 import type { WholeBatch } from "./local-devices.ts";
 import { edges, halvesOf, mix64 } from "./wide-ids.ts";
 

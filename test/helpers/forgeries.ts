@@ -3,9 +3,9 @@
 // heard.
 
 import { decode, encode } from "@msgpack/msgpack";
-import type { RandomStream } from "../../src/random.ts";
-import { messages } from "../../src/wire/messages.ts";
-import { parseSubject, roles, subjectOf } from "../../src/wire/subjects.ts";
+import type { RandomStream } from "../../src/ports/random.ts";
+import { messages } from "../../src/wire/messages/messages.ts";
+import { parseSubject, roles, subjectOf } from "../../src/wire/messages/subjects.ts";
 import { drawsOf, type HostileFrame, hostileFrame, hostileValue, oneOf } from "./hostile.ts";
 
 export interface Forgery extends HostileFrame {

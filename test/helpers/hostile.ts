@@ -2,8 +2,8 @@
 // same ones for the same number.
 
 import { encode } from "@msgpack/msgpack";
-import { purposes, RandomStream } from "../../src/random.ts";
-import { messages } from "../../src/wire/messages.ts";
+import { purposes, RandomStream } from "../../src/ports/random.ts";
+import { messages } from "../../src/wire/messages/messages.ts";
 
 /** A payload and its headers. */
 export interface HostileFrame {

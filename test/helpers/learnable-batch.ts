@@ -1,6 +1,6 @@
 // Batches whose label follows from the ids, so that a model that trains at all gets better.
 
-import { RandomStream } from "../../src/random.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 import type { WholeBatch } from "./local-devices.ts";
 
 /** What a batch is drawn from: rows of its tables, in order, and its dense features. */

@@ -6,22 +6,22 @@ import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
 import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
-import type { Kernels } from "../../src/kernels/kernels.ts";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
+import { digestOf } from "../../src/training/checkpoint/part-names.ts";
+import { type Scores, scoreAll } from "../../src/training/loop/evaluation.ts";
 import {
   createDeviceState,
   type DeviceState,
   type Recipe,
-} from "../../src/training/device-state.ts";
-import { type Scores, scoreAll } from "../../src/training/evaluation.ts";
-import { digestOf } from "../../src/training/part-names.ts";
-import { forwardStep, trainStep } from "../../src/training/step.ts";
+} from "../../src/training/step/device-state.ts";
+import { forwardStep, trainStep } from "../../src/training/step/step.ts";
 import {
   exchangeShapeOf,
   samplesOf,
   type Topology,
   type TopologyInput,
   topologyOf,
-} from "../../src/training/topology.ts";
+} from "../../src/training/topology/topology.ts";
 import { leavesOfParts } from "./parts.ts";
 import { belowOf } from "./tiers.ts";
 

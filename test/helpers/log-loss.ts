@@ -1,6 +1,6 @@
 // How good a model in training is, on batches that it is not trained on.
 
-import { evaluate } from "../../src/training/metrics.ts";
+import { evaluate } from "../../src/training/loop/metrics.ts";
 import type { LocalDevices, WholeBatch } from "./local-devices.ts";
 
 /** Mean log loss of the devices' model over some batches. */

@@ -1,7 +1,7 @@
 // What devices would write at a cut, read here.
 
-import type { DeviceState } from "../../src/training/device-state.ts";
-import { partsOf } from "../../src/training/parts.ts";
+import { partsOf } from "../../src/training/checkpoint/parts.ts";
+import type { DeviceState } from "../../src/training/step/device-state.ts";
 
 /** The leaves of all parts of some devices, by name. */
 export async function leavesOfParts(

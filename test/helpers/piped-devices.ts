@@ -11,21 +11,21 @@ import {
 import { type Cells, nobody } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
-import type { Kernels } from "../../src/kernels/kernels.ts";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
+import { digestOf } from "../../src/training/checkpoint/part-names.ts";
+import type { StepMeter } from "../../src/training/meters/step-meter.ts";
 import {
   createDeviceState,
   type DeviceState,
   type Recipe,
-} from "../../src/training/device-state.ts";
-import { digestOf } from "../../src/training/part-names.ts";
-import type { StepMeter } from "../../src/training/step-meter.ts";
+} from "../../src/training/step/device-state.ts";
 import {
   exchangeShapeOf,
   ringShapeOf,
   type Topology,
   type TopologyInput,
   topologyOf,
-} from "../../src/training/topology.ts";
+} from "../../src/training/topology/topology.ts";
 import { localPart, type WholeBatch } from "./local-devices.ts";
 import { leavesOfParts } from "./parts.ts";
 import { belowOf } from "./tiers.ts";

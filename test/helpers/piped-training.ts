@@ -1,16 +1,16 @@
 // Trains through the pipeline on devices in one thread, in a random interleaving: window after
 // window, with an evaluation after each, as a run does.
 
-import { SimulatedClock } from "../../src/clock.ts";
 import { createSimulatedCells } from "../../src/exchange/simulated-cells.ts";
-import type { Kernels } from "../../src/kernels/kernels.ts";
-import { createReference } from "../../src/kernels/reference.ts";
-import type { Recipe } from "../../src/training/device-state.ts";
-import { scoreAll } from "../../src/training/evaluation.ts";
-import { createPipeline } from "../../src/training/pipeline.ts";
-import type { PipelineSpec } from "../../src/training/pipeline-options.ts";
-import { createStepMeter, meterWords } from "../../src/training/step-meter.ts";
-import type { TopologyInput } from "../../src/training/topology.ts";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
+import { scoreAll } from "../../src/training/loop/evaluation.ts";
+import { createPipeline } from "../../src/training/loop/pipeline.ts";
+import type { PipelineSpec } from "../../src/training/loop/pipeline-options.ts";
+import { createStepMeter, meterWords } from "../../src/training/meters/step-meter.ts";
+import type { Recipe } from "../../src/training/step/device-state.ts";
+import type { TopologyInput } from "../../src/training/topology/topology.ts";
 import type { WholeBatch } from "./local-devices.ts";
 import { type PipedDevice, pipedCells, startPipedDevices } from "./piped-devices.ts";
 

@@ -1,7 +1,7 @@
 // Dynamic ids as a plain Map has them: the tests' own word for which id has which row.
 
-import type { DynamicSpec } from "../../src/embedding/dynamic-options.ts";
-import { type Key, philox } from "../../src/random.ts";
+import type { DynamicSpec } from "../../src/embedding/tables/dynamic-options.ts";
+import { type Key, philox } from "../../src/ports/random.ts";
 import { mix64 } from "./wide-ids.ts";
 
 interface Seen {

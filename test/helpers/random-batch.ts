@@ -1,6 +1,6 @@
 // Batches of random samples, the same ones for the same step.
 
-import { purposes, RandomStream } from "../../src/random.ts";
+import { purposes, RandomStream } from "../../src/ports/random.ts";
 import type { WholeBatch } from "./local-devices.ts";
 
 /** Bags of `idsMin` (1) to `idsMax` ids of each feature, ids below its `rows`. */

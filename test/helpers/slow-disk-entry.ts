@@ -1,9 +1,9 @@
 // The entry of a writer's thread whose disk is slow: each sync takes a while.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { workerPorts } from "../../actors/thread-ports.ts";
-import { type ParticipantTask, runThread } from "../../actors/thread-program.ts";
-import type { DiskFile, OpenMode } from "../../src/disk.ts";
+import { workerPorts } from "../../actors/threads/thread-ports.ts";
+import { type ParticipantTask, runThread } from "../../actors/threads/thread-program.ts";
+import type { DiskFile, OpenMode } from "../../src/ports/disk.ts";
 
 /** Milliseconds of a sync. */
 export const syncMs = 150;

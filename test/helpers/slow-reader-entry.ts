@@ -1,8 +1,8 @@
 // The entry of a reader's thread that is slow: each batch that it hands over takes a while.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { workerPorts } from "../../actors/thread-ports.ts";
-import { type ParticipantTask, runThread } from "../../actors/thread-program.ts";
+import { workerPorts } from "../../actors/threads/thread-ports.ts";
+import { type ParticipantTask, runThread } from "../../actors/threads/thread-program.ts";
 
 /** Milliseconds of a batch. */
 const batchMs = 100;

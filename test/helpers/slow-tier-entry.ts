@@ -2,9 +2,9 @@
 
 import { createRequire } from "node:module";
 import { parentPort, workerData } from "node:worker_threads";
-import { workerPorts } from "../../actors/thread-ports.ts";
-import { type ParticipantTask, runThread } from "../../actors/thread-program.ts";
-import { addonPath } from "../../src/kernels/build-native.ts";
+import { workerPorts } from "../../actors/threads/thread-ports.ts";
+import { type ParticipantTask, runThread } from "../../actors/threads/thread-program.ts";
+import { addonPath } from "../../src/kernels/native/build-native.ts";
 
 type Calls = Record<string, (...given: never[]) => unknown>;
 

@@ -2,8 +2,8 @@
 
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
-import { realDisk } from "../../src/disk.ts";
-import type { JobOptions } from "../../src/job.ts";
+import type { JobOptions } from "../../src/job/job.ts";
+import { realDisk } from "../../src/ports/disk.ts";
 import { formatOf } from "../../storage/table-files/formats.ts";
 import { startDirectory } from "../data/data-files.ts";
 import { startTrained } from "./trained.ts";

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
-import { connectNats } from "../../src/wire/nats-transport.ts";
+import { connectNats } from "../../src/wire/transports/nats-transport.ts";
 import { runCli } from "./cli.ts";
 import { hasNatsServer, startNatsServer } from "./nats.ts";
 

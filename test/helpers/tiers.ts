@@ -1,8 +1,8 @@
 // What lies below the devices of a test: records in this process's memory.
 
-import type { RowsBelow } from "../../src/embedding/rows-below.ts";
-import type { Recipe } from "../../src/training/device-state.ts";
-import type { Topology } from "../../src/training/topology.ts";
+import type { RowsBelow } from "../../src/embedding/rows/backing-store.ts";
+import type { Recipe } from "../../src/training/step/device-state.ts";
+import type { Topology } from "../../src/training/topology/topology.ts";
 import { createMemoryRecords } from "../../storage/records/memory-records.ts";
 import { createInlineTiers } from "../../storage/tiers/inline-tiers.ts";
 import { recordShardsOf, tierRingOf } from "../../storage/tiers/shape.ts";

@@ -3,12 +3,12 @@
 import { openCache } from "../../src/data/cache-reader.ts";
 import type { TableShape } from "../../src/data/options.ts";
 import { prepareCache } from "../../src/data/prepare-cache.ts";
-import { realDisk } from "../../src/disk.ts";
-import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../src/job.ts";
+import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../src/job/job.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import type { Plan } from "../../src/planner/shards.ts";
-import type { Manifest } from "../../storage/checkpoint-store.ts";
-import { openStore } from "../../storage/directory-checkpoint-store.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
+import { openStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
 import { type LocalDevices, startLocalDevices, type WholeBatch } from "./local-devices.ts";
 import { bytesOfParts } from "./parts.ts";
 

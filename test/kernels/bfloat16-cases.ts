@@ -1,6 +1,6 @@
 // Layers on bfloat16 operands, computed by hand: cases of the kernels' suite.
 
-import { slicesOf } from "../../src/kernels/slices.ts";
+import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { type Cases, list, of } from "./cases.ts";
 
 /** Roundings and their order, on numbers that show them. */

@@ -1,9 +1,9 @@
 // Cases of the kernels' suite: which place of a cache a row takes, and whose.
 
 import type { ExecutionContext } from "ava";
-import type { Kernels, Placed, RowCache } from "../../src/kernels/kernels.ts";
-import { cacheWays, hashRow } from "../../src/kernels/row-cache.ts";
-import { RandomStream } from "../../src/random.ts";
+import type { Kernels, Placed, RowCache } from "../../src/kernels/contract/kernels.ts";
+import { cacheWays, hashRow } from "../../src/kernels/contract/row-cache.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 import type { Cases } from "./cases.ts";
 
 /** A cache of one set. */

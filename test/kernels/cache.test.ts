@@ -1,10 +1,10 @@
 import test from "ava";
 import { accesses, associativeRate, cachedRows, hitRate } from "../../bench/hit-rates.ts";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
+import { type CachePolicy, createPlacedMemory } from "../../src/kernels/contract/row-cache.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import type { Kernels } from "../../src/kernels/kernels.ts";
-import { createNative, limitIsa } from "../../src/kernels/native.ts";
-import { type CachePolicy, createPlacedMemory } from "../../src/kernels/row-cache.ts";
-import { RandomStream } from "../../src/random.ts";
+import { createNative, limitIsa } from "../../src/kernels/native/native.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 import { eachIsa } from "./instruction-sets.ts";
 
 /** Everything that a random use of a cache does and leaves behind. */

@@ -1,7 +1,7 @@
 // What the cases of the kernels' suite are made of.
 
 import type { ExecutionContext } from "ava";
-import type { Bags, Kernels, Rows, Tensor } from "../../src/kernels/kernels.ts";
+import type { Bags, Kernels, Rows, Tensor } from "../../src/kernels/contract/kernels.ts";
 
 /** Tests by title, each of any kernels. */
 export type Cases = Readonly<Record<string, (t: ExecutionContext, kernels: Kernels) => void>>;

@@ -1,9 +1,9 @@
 // The native kernels of every instruction set of this processor, for cases that compare them.
 
 import type { ExecutionContext } from "ava";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import type { Kernels } from "../../src/kernels/kernels.ts";
-import { limitIsa } from "../../src/kernels/native.ts";
+import { limitIsa } from "../../src/kernels/native/native.ts";
 
 /** Calls `use` with the kernels of every instruction set that is here. */
 export function eachIsa(t: ExecutionContext, use: (kernels: Kernels, isa: string) => void): void {

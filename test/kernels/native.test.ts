@@ -1,10 +1,10 @@
 import { Worker } from "node:worker_threads";
 import test, { type ExecutionContext } from "ava";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
+import { slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import type { Kernels } from "../../src/kernels/kernels.ts";
-import { createNative, limitIsa } from "../../src/kernels/native.ts";
-import { slicesOf, subtreesOf } from "../../src/kernels/slices.ts";
-import { RandomStream } from "../../src/random.ts";
+import { createNative, limitIsa } from "../../src/kernels/native/native.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 import { random, scenarios } from "./scenarios.ts";
 import { kernelSuite } from "./suite.ts";
 

@@ -2,10 +2,10 @@
 // instruction set packs, unpacks, folds and bears the same bits as the reference.
 
 import test from "ava";
+import type { Kernels, Tensor } from "../../src/kernels/contract/kernels.ts";
+import { encode, type Precision, packedBytes } from "../../src/kernels/contract/precision.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import type { Kernels, Tensor } from "../../src/kernels/kernels.ts";
-import { encode, type Precision, packedBytes } from "../../src/kernels/precision.ts";
-import { RandomStream } from "../../src/random.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 import { list, of } from "./cases.ts";
 import { eachIsa } from "./instruction-sets.ts";
 

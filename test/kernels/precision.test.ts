@@ -1,8 +1,7 @@
 // Weights in fewer bits: what a code holds, that rounding is fair, and what it saves.
 
 import test from "ava";
-import { openKernels } from "../../src/kernels/index.ts";
-import type { Kernels } from "../../src/kernels/kernels.ts";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import {
   decode,
   decodeRow,
@@ -10,8 +9,9 @@ import {
   encodeRow,
   exponentOf,
   type Precision,
-} from "../../src/kernels/precision.ts";
-import { RandomStream } from "../../src/random.ts";
+} from "../../src/kernels/contract/precision.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 import { eachIsa } from "./instruction-sets.ts";
 
 const halves = ["float16", "bfloat16"] as const;

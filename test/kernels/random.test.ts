@@ -1,5 +1,5 @@
 import test from "ava";
-import { philox } from "../../src/random.ts";
+import { philox } from "../../src/ports/random.ts";
 
 // Known answers of the authors' own test: Random123, kat_vectors, philox4x32 of 10 and of 7 rounds.
 const cases = [

@@ -1,10 +1,10 @@
 // Cases of the kernels' suite: rows on their way between tiers, and rows in places of a cache.
 
-import { type Kernels, type Rows, stateWidth } from "../../src/kernels/kernels.ts";
-import type { Precision } from "../../src/kernels/precision.ts";
-import { recordBytesOf } from "../../src/kernels/records.ts";
-import { slicesOf } from "../../src/kernels/slices.ts";
-import { RandomStream } from "../../src/random.ts";
+import { type Kernels, type Rows, stateWidth } from "../../src/kernels/contract/kernels.ts";
+import type { Precision } from "../../src/kernels/contract/precision.ts";
+import { recordBytesOf } from "../../src/kernels/contract/records.ts";
+import { slicesOf } from "../../src/kernels/contract/slices.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 import type { Cases } from "./cases.ts";
 import { numbers, random, ruleKinds, ruleOf } from "./scenarios.ts";
 

@@ -1,6 +1,6 @@
 import test from "ava";
 import { openKernels } from "../../src/kernels/index.ts";
-import { createReference } from "../../src/kernels/reference.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { kernelSuite } from "./suite.ts";
 
 kernelSuite("reference", () => openKernels("reference"));

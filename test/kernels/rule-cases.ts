@@ -1,7 +1,7 @@
 // Optimizers by hand: one or two steps of every rule, on rows and on dense tensors.
 
-import { stateWidth } from "../../src/kernels/kernels.ts";
-import { slicesOf } from "../../src/kernels/slices.ts";
+import { stateWidth } from "../../src/kernels/contract/kernels.ts";
+import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { type Cases, list, near, of, smallTable } from "./cases.ts";
 import { ruleOf } from "./scenarios.ts";
 

@@ -11,10 +11,10 @@ import {
   stateWidth,
   type Tensor,
   takesTrust,
-} from "../../src/kernels/kernels.ts";
-import type { Precision } from "../../src/kernels/precision.ts";
-import { slicesOf, subtreesOf } from "../../src/kernels/slices.ts";
-import type { RandomStream } from "../../src/random.ts";
+} from "../../src/kernels/contract/kernels.ts";
+import type { Precision } from "../../src/kernels/contract/precision.ts";
+import { slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
+import type { RandomStream } from "../../src/ports/random.ts";
 
 /** Numbers in -1..1 from `stream`, some of them exactly 0. */
 export function numbers(stream: RandomStream, count: number): Float32Array {

@@ -2,9 +2,15 @@
 // laws of bits, which hold inside one implementation.
 
 import test, { type ExecutionContext } from "ava";
-import type { Bags, DensePrecision, Kernels, Rows, Tensor } from "../../src/kernels/kernels.ts";
-import { sliceStart, slicesOf, subtreesOf } from "../../src/kernels/slices.ts";
-import { RandomStream } from "../../src/random.ts";
+import type {
+  Bags,
+  DensePrecision,
+  Kernels,
+  Rows,
+  Tensor,
+} from "../../src/kernels/contract/kernels.ts";
+import { sliceStart, slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 import { bfloat16ByHand } from "./bfloat16-cases.ts";
 import { caches } from "./cache-cases.ts";
 import { type Cases, list, of, smallTable } from "./cases.ts";

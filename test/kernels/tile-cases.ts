@@ -12,10 +12,10 @@ import {
   type Tensor,
   takesMean,
   takesTrust,
-} from "../../src/kernels/kernels.ts";
-import type { Precision } from "../../src/kernels/precision.ts";
-import { type Slices, type Subtree, slicesOf } from "../../src/kernels/slices.ts";
-import { RandomStream } from "../../src/random.ts";
+} from "../../src/kernels/contract/kernels.ts";
+import type { Precision } from "../../src/kernels/contract/precision.ts";
+import { type Slices, type Subtree, slicesOf } from "../../src/kernels/contract/slices.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 import { type Cases, list, of } from "./cases.ts";
 import { numbers, random, ruleKinds, ruleOf, widened } from "./scenarios.ts";
 

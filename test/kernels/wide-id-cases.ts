@@ -1,8 +1,8 @@
 // Cases of the kernels' suite: bags whose ids have 64 bits, and tables of more elements than 2^31.
 
-import { rowsMax, type Tensor } from "../../src/kernels/kernels.ts";
-import { slicesOf } from "../../src/kernels/slices.ts";
-import { RandomStream } from "../../src/random.ts";
+import { rowsMax, type Tensor } from "../../src/kernels/contract/kernels.ts";
+import { slicesOf } from "../../src/kernels/contract/slices.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 import { type Cases, list, of, smallTable } from "./cases.ts";
 import { embeddingProblem, random, ruleOf, stateOf, widened } from "./scenarios.ts";
 

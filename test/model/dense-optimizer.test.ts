@@ -1,8 +1,8 @@
 // Dense optimizers against PyTorch's definitions, written out in float64 over several steps.
 
 import test from "ava";
-import { valuesOf } from "../../src/kernels/memory.ts";
-import { createReference } from "../../src/kernels/reference.ts";
+import { valuesOf } from "../../src/kernels/reference/memory.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { applyDense, createDenseState } from "../../src/model/dense-optimizer.ts";
 import { type DenseOptimizerOptions, denseOptimizerOptions } from "../../src/model/options.ts";
 

@@ -2,11 +2,11 @@
 // calls them, on one device, in float64.
 
 import test from "ava";
-import { quantaOf } from "../../src/embedding/slab.ts";
-import type { Bags, Kernels, Rows, Tensor } from "../../src/kernels/kernels.ts";
-import { valuesOf } from "../../src/kernels/memory.ts";
-import { createReference } from "../../src/kernels/reference.ts";
-import { slicesOf } from "../../src/kernels/slices.ts";
+import { quantaOf } from "../../src/embedding/rows/slab.ts";
+import type { Bags, Kernels, Rows, Tensor } from "../../src/kernels/contract/kernels.ts";
+import { slicesOf } from "../../src/kernels/contract/slices.ts";
+import { valuesOf } from "../../src/kernels/reference/memory.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import {
   backwardBottom,
   backwardTop,
@@ -20,7 +20,7 @@ import {
   shapeOf,
 } from "../../src/model/dlrm.ts";
 import { type ModelOptions, modelOptions } from "../../src/model/options.ts";
-import { keyOf, purposes, RandomStream } from "../../src/random.ts";
+import { keyOf, purposes, RandomStream } from "../../src/ports/random.ts";
 import { gradientError, randomTensor } from "../helpers/differences.ts";
 
 const samples = 6;

@@ -1,13 +1,13 @@
 // Every layer's backward against central differences, in the float64 of the reference kernels.
 
 import test, { type ExecutionContext } from "ava";
-import type { Kernels, Tensor } from "../../src/kernels/kernels.ts";
-import { valuesOf } from "../../src/kernels/memory.ts";
-import { createReference } from "../../src/kernels/reference.ts";
-import { slicesOf, subtreesOf } from "../../src/kernels/slices.ts";
+import type { Kernels, Tensor } from "../../src/kernels/contract/kernels.ts";
+import { slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
+import { valuesOf } from "../../src/kernels/reference/memory.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { backwardMlp, createMlp, forwardMlp, mlpGradients } from "../../src/model/mlp.ts";
 import { layoutParameters } from "../../src/model/parameters.ts";
-import { keyOf, purposes, RandomStream } from "../../src/random.ts";
+import { keyOf, purposes, RandomStream } from "../../src/ports/random.ts";
 import { gradientError, randomTensor, total, weighted } from "../helpers/differences.ts";
 
 const kernels: Kernels = createReference("float64");

@@ -5,7 +5,7 @@ import test from "ava";
 import fc from "fast-check";
 import { difference } from "../../src/planner/differencing.ts";
 import { partitionGreedily } from "../../src/planner/partition.ts";
-import { RandomStream } from "../../src/random.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 import { near } from "../helpers/plans.ts";
 
 function greedy(costs: readonly number[], devices: number): number {

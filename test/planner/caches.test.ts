@@ -2,8 +2,8 @@
 
 import test from "ava";
 import { Zipf } from "../../src/data/zipf.ts";
-import { createReference } from "../../src/kernels/reference.ts";
-import { cacheWays } from "../../src/kernels/row-cache.ts";
+import { cacheWays } from "../../src/kernels/contract/row-cache.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { assessPlan } from "../../src/planner/assess.ts";
 import { priorityOf, shareBytes, withCurve } from "../../src/planner/cache-share.ts";
 import { distinctRows, placeBytesOf, type Setting } from "../../src/planner/cost.ts";
@@ -18,7 +18,7 @@ import {
 } from "../../src/planner/size-caches.ts";
 import { plannedTiers } from "../../src/planner/table-tiers.ts";
 import { unmetNeeds } from "../../src/planner/unmet.ts";
-import { RandomStream } from "../../src/random.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 import { plannedTable, settingOf } from "../helpers/plans.ts";
 
 test("a curve of Zipf's law is that of a cache over drawn batches", (t) => {

@@ -2,7 +2,7 @@
 
 import test from "ava";
 import fc from "fast-check";
-import { quantumColumns as kernelQuantum } from "../../src/kernels/kernels.ts";
+import { quantumColumns as kernelQuantum } from "../../src/kernels/contract/kernels.ts";
 import { checkCover } from "../../src/planner/assess.ts";
 import { place, sliceRunsOf } from "../../src/planner/placement.ts";
 import { quantumColumns, type Scheme, schemes } from "../../src/planner/shards.ts";

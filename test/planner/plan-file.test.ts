@@ -1,7 +1,7 @@
 // Plan files: equal plans are equal text, one line a shard; what is no plan of the job is refused.
 
 import test from "ava";
-import { InputUnusableError } from "../../src/errors.ts";
+import { InputUnusableError } from "../../src/errors/errors.ts";
 import { readPlan, writePlan } from "../../src/planner/plan-file.ts";
 import { searchPlan } from "../../src/planner/search.ts";
 import type { Plan } from "../../src/planner/shards.ts";

@@ -13,7 +13,7 @@ import {
   schemes,
   type Tile,
 } from "../../src/planner/shards.ts";
-import { RandomStream } from "../../src/random.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 import { cutBy, near, plannedTable, settingOf } from "../helpers/plans.ts";
 
 // Everything, tried ----

@@ -1,11 +1,11 @@
 // When a checkpoint is a baseline, and what becomes of those that others rest on.
 
 import test from "ava";
-import { CheckpointCorruptError } from "../../src/errors.ts";
-import { SimulatedDisk } from "../../src/simulated-disk.ts";
-import { needsBaseline, writtenAfter } from "../../storage/baselines.ts";
-import type { Written } from "../../storage/checkpoint-store.ts";
-import { openStore } from "../../storage/directory-checkpoint-store.ts";
+import { CheckpointCorruptError } from "../../src/errors/errors.ts";
+import { SimulatedDisk } from "../../src/ports/simulated-disk.ts";
+import type { Written } from "../../storage/checkpoint-store/checkpoint-store.ts";
+import { openStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { needsBaseline, writtenAfter } from "../../storage/checkpoint-store/full-or-incremental.ts";
 import { commitCheckpoint, flipByte, testJob } from "../helpers/checkpoints.ts";
 
 /** Which of some checkpoints are baselines, where differences since one are as large as `sizes`. */

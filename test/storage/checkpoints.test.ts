@@ -3,22 +3,25 @@
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { Cluster } from "../../actors/cluster.ts";
-import { realDisk } from "../../src/disk.ts";
+import { Cluster } from "../../actors/cluster/cluster.ts";
 import {
   CheckpointCorruptError,
   CheckpointMissingError,
   GenerationFencedError,
   InputUnusableError,
-} from "../../src/errors.ts";
-import { jobIdentity } from "../../src/job.ts";
-import { diffCheckpoints } from "../../storage/diff-checkpoints.ts";
-import { openExistingStore, openStore } from "../../storage/directory-checkpoint-store.ts";
-import { listCheckpoints } from "../../storage/list-checkpoints.ts";
-import { planRestore, restoreCheckpoint } from "../../storage/restore-checkpoint.ts";
+} from "../../src/errors/errors.ts";
+import { jobIdentity } from "../../src/job/job.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import {
+  openExistingStore,
+  openStore,
+} from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { diffCheckpoints } from "../../storage/checkpoints/diff-checkpoints.ts";
+import { listCheckpoints } from "../../storage/checkpoints/list-checkpoints.ts";
+import { planRestore, restoreCheckpoint } from "../../storage/checkpoints/restore-checkpoint.ts";
+import { verifyCheckpoints } from "../../storage/checkpoints/verify-checkpoints.ts";
 import { exportTable } from "../../storage/table-files/export-table.ts";
 import { importTable } from "../../storage/table-files/import-table.ts";
-import { verifyCheckpoints } from "../../storage/verify-checkpoints.ts";
 import { startDirectory } from "../data/data-files.ts";
 import { flipByte } from "../helpers/checkpoints.ts";
 import { contentOf, dim, tables, tablesJobOf, trainedTables } from "../helpers/tables.ts";

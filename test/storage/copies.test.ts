@@ -2,12 +2,15 @@
 
 import { createHash } from "node:crypto";
 import test from "ava";
-import { SimulatedClock } from "../../src/clock.ts";
-import { createMemoryBroker, type MemoryFaults } from "../../src/wire/memory-transport.ts";
-import type { CheckpointStore, Manifest } from "../../storage/checkpoint-store.ts";
-import { awaitedStates, createLayerSource } from "../../storage/copied-layers.ts";
-import { Copies, type PartCopy } from "../../storage/copies.ts";
-import { type Fetched, fetchCopy, serveCopies } from "../../storage/copy-transfer.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
+import {
+  createMemoryBroker,
+  type MemoryFaults,
+} from "../../src/wire/transports/memory-transport.ts";
+import type { CheckpointStore, Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
+import { Copies, type PartCopy } from "../../storage/replicas/replica-cache.ts";
+import { type Fetched, fetchCopy, serveCopies } from "../../storage/replicas/replica-transfer.ts";
+import { awaitedStates, createLayerSource } from "../../storage/replicas/restore-source.ts";
 
 function copyOf(bytes: Uint8Array, name = "table-00000", cut = 1): PartCopy {
   const memory = new SharedArrayBuffer(bytes.length);

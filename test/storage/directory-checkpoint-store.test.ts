@@ -6,7 +6,6 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
-import { realDisk } from "../../src/disk.ts";
 import {
   CheckpointCorruptError,
   CheckpointForeignError,
@@ -15,11 +14,15 @@ import {
   InputUnusableError,
   InvalidOptionError,
   StoreFailedError,
-} from "../../src/errors.ts";
-import { SimulatedDisk } from "../../src/simulated-disk.ts";
-import { openExistingStore, openStore } from "../../storage/directory-checkpoint-store.ts";
-import { replaceDurably } from "../../storage/durable-files.ts";
-import { seal } from "../../storage/sealed-json.ts";
+} from "../../src/errors/errors.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { SimulatedDisk } from "../../src/ports/simulated-disk.ts";
+import {
+  openExistingStore,
+  openStore,
+} from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { replaceDurably } from "../../storage/disk/durable-files.ts";
+import { seal } from "../../storage/disk/sealed-json.ts";
 import { commitCheckpoint, contentOf, flipByte, testJob } from "../helpers/checkpoints.ts";
 
 function startStore(disk = new SimulatedDisk()) {

@@ -3,11 +3,10 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { Cluster } from "../../actors/cluster.ts";
+import { Cluster } from "../../actors/cluster/cluster.ts";
 import { criteo, csv } from "../../src/data/options.ts";
 import type { SampleRecord } from "../../src/data/records.ts";
 import { writeSyntheticTsv } from "../../src/data/synthetic-tsv.ts";
-import { realDisk } from "../../src/disk.ts";
 import {
   ArithmeticMismatchError,
   CheckpointCorruptError,
@@ -15,11 +14,12 @@ import {
   IdOutOfRangeError,
   InputUnusableError,
   InvalidOptionError,
-} from "../../src/errors.ts";
-import type { JobOptions } from "../../src/job.ts";
+} from "../../src/errors/errors.ts";
+import type { JobOptions } from "../../src/job/job.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { evaluate } from "../../src/training/metrics.ts";
-import { loadModel } from "../../storage/load-model.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { evaluate } from "../../src/training/loop/metrics.ts";
+import { loadModel } from "../../storage/model/load-model.ts";
 import { startDirectory, writeText } from "../data/data-files.ts";
 import { flipByte } from "../helpers/checkpoints.ts";
 import { startTrained, type Trained } from "../helpers/trained.ts";

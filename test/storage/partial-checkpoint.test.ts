@@ -1,10 +1,10 @@
 // Partial recovery: who may ask for it, and what it costs, by the formulas of CPR.
 
 import test from "ava";
-import { InvalidOptionError } from "../../src/errors.ts";
-import { resolveJob } from "../../src/job.ts";
-import { purposes, RandomStream } from "../../src/random.ts";
-import { stepsForPls } from "../../storage/partial-checkpoint.ts";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
+import { resolveJob } from "../../src/job/job.ts";
+import { purposes, RandomStream } from "../../src/ports/random.ts";
+import { stepsForPls } from "../../storage/checkpoints/partial-checkpoint.ts";
 import { smallData, smallModel } from "../helpers/clusters.ts";
 
 test("it is for bounded jobs, and tables in memory", (t) => {

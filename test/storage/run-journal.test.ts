@@ -4,9 +4,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { type Disk, realDisk } from "../../src/disk.ts";
-import { SimulatedDisk } from "../../src/simulated-disk.ts";
-import { type JournalEntry, openRunJournal } from "../../storage/run-journal.ts";
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import { SimulatedDisk } from "../../src/ports/simulated-disk.ts";
+import { type JournalEntry, openRunJournal } from "../../storage/cluster/run-journal.ts";
 
 type Entry = JournalEntry<string>;
 

@@ -10,7 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { readRunLog } from "../../index.ts";
-import { RunLog } from "../../storage/run-log.ts";
+import { RunLog } from "../../storage/cluster/run-log.ts";
 
 function directoryOf(t: ExecutionContext): string {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));

@@ -1,14 +1,14 @@
 import test from "ava";
-import { SimulatedDisk } from "../../src/simulated-disk.ts";
-import { scheduleOf } from "../../src/training/schedule.ts";
-import { openStore } from "../../storage/directory-checkpoint-store.ts";
+import { SimulatedDisk } from "../../src/ports/simulated-disk.ts";
+import { scheduleOf } from "../../src/training/loop/schedule.ts";
+import { openStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { pathsOf } from "../../storage/checkpoint-store/store-paths.ts";
 import {
   type Stretch,
   sampleLedger,
   stretchesOf,
   timesTrained,
-} from "../../storage/sample-ledger.ts";
-import { pathsOf } from "../../storage/store-paths.ts";
+} from "../../storage/checkpoints/sample-ledger.ts";
 import { commitCheckpoint, flipByte, testJob } from "../helpers/checkpoints.ts";
 
 // 25 samples in batches of 10: three steps a pass, the last one short.

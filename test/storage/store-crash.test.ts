@@ -3,8 +3,8 @@
 // one after, complete and byte for byte right, nothing counts as damaged, and the run can finish.
 
 import test, { type ExecutionContext } from "ava";
-import { SimulatedCrash, SimulatedDisk } from "../../src/simulated-disk.ts";
-import { openStore } from "../../storage/directory-checkpoint-store.ts";
+import { SimulatedCrash, SimulatedDisk } from "../../src/ports/simulated-disk.ts";
+import { openStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
 import { commitCheckpoint, contentOf, testJob } from "../helpers/checkpoints.ts";
 
 const cuts = [10, 20, 30];

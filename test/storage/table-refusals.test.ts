@@ -4,15 +4,15 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { realDisk } from "../../src/disk.ts";
 import {
   CheckpointCorruptError,
   CheckpointMissingError,
   InputUnusableError,
   InvalidOptionError,
-} from "../../src/errors.ts";
-import { openExistingStore } from "../../storage/directory-checkpoint-store.ts";
-import { openCheckpoint } from "../../storage/open-checkpoint.ts";
+} from "../../src/errors/errors.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { openExistingStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { openCheckpoint } from "../../storage/checkpoints/open-checkpoint.ts";
 import { exportTable } from "../../storage/table-files/export-table.ts";
 import { formatOf } from "../../storage/table-files/formats.ts";
 import { importTable } from "../../storage/table-files/import-table.ts";

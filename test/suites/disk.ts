@@ -1,7 +1,7 @@
 // What every Disk does while the power is on.
 
 import type { ExecutionContext, TestFn } from "ava";
-import type { Disk } from "../../src/disk.ts";
+import type { Disk } from "../../src/ports/disk.ts";
 
 /** A disk under test, an empty directory on it, and how to clean up. */
 export interface DiskUnderTest {

@@ -6,8 +6,8 @@ import {
   InvalidOptionError,
   RequestFailedError,
   TransportLostError,
-} from "../../src/errors.ts";
-import type { Frame, Transport } from "../../src/wire/transport.ts";
+} from "../../src/errors/errors.ts";
+import type { Frame, Transport } from "../../src/wire/messages/transport.ts";
 
 /** A broker under test, and the clients that it lets in. */
 export interface TransportBed extends AsyncDisposable {

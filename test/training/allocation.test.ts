@@ -4,11 +4,11 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import test from "ava";
 import { startHeapMeter } from "../../bench/heap.ts";
-import { sparseOptimizerOptions } from "../../src/embedding/options.ts";
+import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
-import { RandomStream } from "../../src/random.ts";
-import { trainStep } from "../../src/training/step.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import { trainStep } from "../../src/training/step/step.ts";
 import { localPart, startLocalDevices } from "../helpers/local-devices.ts";
 
 const idsMax = [1, 3];

@@ -2,7 +2,7 @@
 // (`npm run bench -- accuracy`) asks the same on a million samples and five seeds.
 
 import test from "ava";
-import { sparseOptimizerOptions } from "../../src/embedding/options.ts";
+import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
 import { generatedBatches } from "../helpers/generated-batches.ts";

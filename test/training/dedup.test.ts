@@ -2,12 +2,12 @@
 // plans of them are in sharding.test.ts, the bytes in traffic.test.ts.
 
 import test from "ava";
-import { sparseOptimizerOptions, type TableOptions } from "../../src/embedding/options.ts";
-import { IdOutOfRangeError, NonFiniteGradientError } from "../../src/errors.ts";
+import { sparseOptimizerOptions, type TableOptions } from "../../src/embedding/tables/options.ts";
+import { IdOutOfRangeError, NonFiniteGradientError } from "../../src/errors/errors.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { createReference } from "../../src/kernels/reference.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
-import { RandomStream } from "../../src/random.ts";
+import { RandomStream } from "../../src/ports/random.ts";
 import { startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
 
 const batchSize = 21;

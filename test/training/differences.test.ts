@@ -7,10 +7,10 @@ import { randomPlan } from "../../bench/random-plan.ts";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,
-} from "../../src/embedding/options.ts";
-import { type TiersSpec, tiersOptions } from "../../src/embedding/tiers.ts";
+} from "../../src/embedding/tables/options.ts";
+import { type TiersSpec, tiersOptions } from "../../src/embedding/tables/tier-options.ts";
+import type { Precision } from "../../src/kernels/contract/precision.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import type { Precision } from "../../src/kernels/precision.ts";
 import {
   adam,
   denseOptimizerOptions,
@@ -19,15 +19,15 @@ import {
   rowWiseAdagrad,
 } from "../../src/model/options.ts";
 import type { PlacedShard, Plan } from "../../src/planner/shards.ts";
-import { RandomStream } from "../../src/random.ts";
-import { SimulatedDisk } from "../../src/simulated-disk.ts";
-import type { CheckpointSpec } from "../../src/training/checkpoint-options.ts";
-import { digestOf } from "../../src/training/part-names.ts";
-import { createCutter, partsNeeded, restorePart } from "../../src/training/parts.ts";
-import { needsBaseline } from "../../storage/baselines.ts";
-import type { CheckpointStore, Manifest } from "../../storage/checkpoint-store.ts";
-import { openStore } from "../../storage/directory-checkpoint-store.ts";
-import { createSaving, type SavedPart } from "../../storage/saving.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import { SimulatedDisk } from "../../src/ports/simulated-disk.ts";
+import type { CheckpointSpec } from "../../src/training/checkpoint/checkpoint-options.ts";
+import { digestOf } from "../../src/training/checkpoint/part-names.ts";
+import { createCutter, partsNeeded, restorePart } from "../../src/training/checkpoint/parts.ts";
+import type { CheckpointStore, Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
+import { openStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { needsBaseline } from "../../storage/checkpoint-store/full-or-incremental.ts";
+import { createSaving, type SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
 import { testJob } from "../helpers/checkpoints.ts";
 import { learnableBatch } from "../helpers/learnable-batch.ts";
 import { type LocalDevices, startLocalDevices } from "../helpers/local-devices.ts";

@@ -2,12 +2,12 @@
 // any more are not there again, and the digest that is kept up by what changed is that of all rows.
 
 import test from "ava";
-import { tiersOptions } from "../../src/embedding/tiers.ts";
+import { tiersOptions } from "../../src/embedding/tables/tier-options.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { RandomStream } from "../../src/random.ts";
-import type { CheckpointSpec } from "../../src/training/checkpoint-options.ts";
-import { digestOf } from "../../src/training/part-names.ts";
-import { createCutter, partsNeeded, restorePart } from "../../src/training/parts.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import type { CheckpointSpec } from "../../src/training/checkpoint/checkpoint-options.ts";
+import { digestOf } from "../../src/training/checkpoint/part-names.ts";
+import { createCutter, partsNeeded, restorePart } from "../../src/training/checkpoint/parts.ts";
 import { batches, inputOf, recipe, tables } from "../helpers/dynamic-scene.ts";
 import { type LocalDevices, startLocalDevices } from "../helpers/local-devices.ts";
 import { bytesOf } from "../helpers/parts.ts";

@@ -2,15 +2,15 @@
 // any tiers and at any depth; and rows that are as new once their ids have lost them.
 
 import test from "ava";
-import { type DynamicSpec, dynamicOptions } from "../../src/embedding/dynamic-options.ts";
-import type { TableOptions } from "../../src/embedding/options.ts";
-import { tiersOptions } from "../../src/embedding/tiers.ts";
+import { type DynamicSpec, dynamicOptions } from "../../src/embedding/tables/dynamic-options.ts";
+import type { TableOptions } from "../../src/embedding/tables/options.ts";
+import { tiersOptions } from "../../src/embedding/tables/tier-options.ts";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import type { Kernels } from "../../src/kernels/kernels.ts";
-import { createReference } from "../../src/kernels/reference.ts";
-import { keyOf, purposes } from "../../src/random.ts";
-import { partsNeeded, restorePart } from "../../src/training/parts.ts";
-import type { TopologyInput } from "../../src/training/topology.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
+import { keyOf, purposes } from "../../src/ports/random.ts";
+import { partsNeeded, restorePart } from "../../src/training/checkpoint/parts.ts";
+import type { TopologyInput } from "../../src/training/topology/topology.ts";
 import {
   bagsOf,
   batches,

@@ -1,12 +1,12 @@
 // What a job may say of dynamic ids, what it may not, and what of it decides bits.
 
 import test from "ava";
-import type { TableOptions } from "../../src/embedding/options.ts";
-import { InvalidOptionError } from "../../src/errors.ts";
-import { type JobOptions, jobIdentity, resolveJob } from "../../src/job.ts";
+import type { TableOptions } from "../../src/embedding/tables/options.ts";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
+import { type JobOptions, jobIdentity, resolveJob } from "../../src/job/job.ts";
 import { writePlan } from "../../src/planner/plan-file.ts";
 import type { PlacedShard, Scheme } from "../../src/planner/shards.ts";
-import { workloadOf } from "../../src/training/workload.ts";
+import { workloadOf } from "../../src/training/planning/workload.ts";
 
 const jobOf = (table: Partial<TableOptions>, more: Partial<JobOptions> = {}): JobOptions => ({
   model: {

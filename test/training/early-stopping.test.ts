@@ -1,11 +1,11 @@
 import test from "ava";
-import { checkOptions } from "../../src/options.ts";
+import { checkOptions } from "../../src/ports/check-options.ts";
 import {
   type EarlyStoppingState,
   earlyStoppingOptions,
   initialEarlyStopping,
   observe,
-} from "../../src/training/early-stopping.ts";
+} from "../../src/training/loop/early-stopping.ts";
 
 /** Observes values at cuts 10, 20, ...; returns the state and which of them improved. */
 function follow(

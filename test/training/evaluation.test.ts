@@ -1,6 +1,6 @@
 import test from "ava";
-import { resolveJob } from "../../src/job.ts";
-import { createReference } from "../../src/kernels/reference.ts";
+import { resolveJob } from "../../src/job/job.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { learnableBatch } from "../helpers/learnable-batch.ts";
 import { startLocalDevices } from "../helpers/local-devices.ts";
 

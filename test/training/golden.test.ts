@@ -3,12 +3,12 @@
 // noise of a rounding error: what exceeds them is another function, not another order of additions.
 
 import test from "ava";
-import { sparseOptimizerOptions } from "../../src/embedding/options.ts";
+import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { createReference } from "../../src/kernels/reference.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
-import type { DeviceState } from "../../src/training/device-state.ts";
-import { evaluate } from "../../src/training/metrics.ts";
+import { evaluate } from "../../src/training/loop/metrics.ts";
+import type { DeviceState } from "../../src/training/step/device-state.ts";
 import { type Golden, type GoldenOptimizer, readGolden } from "../helpers/golden.ts";
 import { type LocalDevices, startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
 

@@ -1,6 +1,6 @@
 import test from "ava";
-import { RandomStream } from "../../src/random.ts";
-import { evaluate } from "../../src/training/metrics.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import { evaluate } from "../../src/training/loop/metrics.ts";
 
 const floats = (...values: number[]) => Float32Array.from(values);
 

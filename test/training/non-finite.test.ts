@@ -1,10 +1,10 @@
 // A NaN or an infinity ends the step, and the error says where it came from.
 
 import test from "ava";
-import { sparseOptimizerOptions } from "../../src/embedding/options.ts";
-import { NonFiniteGradientError, NonFiniteLossError } from "../../src/errors.ts";
+import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
+import { NonFiniteGradientError, NonFiniteLossError } from "../../src/errors/errors.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { createReference } from "../../src/kernels/reference.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
 import { learnableBatch } from "../helpers/learnable-batch.ts";
 import { type LocalDevices, startLocalDevices } from "../helpers/local-devices.ts";

@@ -5,9 +5,9 @@ import test from "ava";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,
-} from "../../src/embedding/options.ts";
+} from "../../src/embedding/tables/options.ts";
+import type { Precision } from "../../src/kernels/contract/precision.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import type { Precision } from "../../src/kernels/precision.ts";
 import {
   adagrad,
   adam,
@@ -22,7 +22,7 @@ import {
   rowWiseAdagrad,
   sgd,
 } from "../../src/model/options.ts";
-import { restorePart } from "../../src/training/parts.ts";
+import { restorePart } from "../../src/training/checkpoint/parts.ts";
 import { learnableBatch } from "../helpers/learnable-batch.ts";
 import { type LocalDevices, startLocalDevices } from "../helpers/local-devices.ts";
 import { bytesOfParts } from "../helpers/parts.ts";

@@ -2,24 +2,24 @@
 // random interleavings, the second in virtual time.
 
 import test from "ava";
-import { SimulatedClock } from "../../src/clock.ts";
-import { sparseOptimizerOptions } from "../../src/embedding/options.ts";
-import { tiersOptions } from "../../src/embedding/tiers.ts";
-import { IdOutOfRangeError } from "../../src/errors.ts";
+import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
+import { tiersOptions } from "../../src/embedding/tables/tier-options.ts";
+import { IdOutOfRangeError } from "../../src/errors/errors.ts";
 import { type Cells, nobody } from "../../src/exchange/cells.ts";
 import { type ChannelName, channelNames } from "../../src/exchange/exchange.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
-import { createReference } from "../../src/kernels/reference.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
-import { createPipeline } from "../../src/training/pipeline.ts";
-import type { PipelineSpec } from "../../src/training/pipeline-options.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
+import { createPipeline } from "../../src/training/loop/pipeline.ts";
+import type { PipelineSpec } from "../../src/training/loop/pipeline-options.ts";
 import {
   createStepMeter,
   meterWords,
   type StepMeter,
   timesBetween,
-} from "../../src/training/step-meter.ts";
-import { exchangeShapeOf, topologyOf } from "../../src/training/topology.ts";
+} from "../../src/training/meters/step-meter.ts";
+import { exchangeShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
 import type { WholeBatch } from "../helpers/local-devices.ts";
 import { type PipedDevice, pipedCells, startPipedDevices } from "../helpers/piped-devices.ts";
 import { type Interleaving, trainPiped } from "../helpers/piped-training.ts";

@@ -2,8 +2,8 @@
 // bytes halve is in traffic.test.ts, that no plan changes a bit in sharding.test.ts.
 
 import test from "ava";
-import { sparseOptimizerOptions } from "../../src/embedding/options.ts";
-import { NonFiniteGradientError } from "../../src/errors.ts";
+import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
+import { NonFiniteGradientError } from "../../src/errors/errors.ts";
 import type { ExchangeSpec } from "../../src/exchange/options.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";

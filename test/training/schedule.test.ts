@@ -6,7 +6,7 @@ import {
   placesOf,
   scheduleOf,
   windowStepsMax,
-} from "../../src/training/schedule.ts";
+} from "../../src/training/loop/schedule.ts";
 
 const shapes = fc.record({
   samples: fc.integer({ min: 1, max: 5000 }),

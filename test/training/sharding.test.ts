@@ -6,12 +6,16 @@ import { randomPlan } from "../../bench/random-plan.ts";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,
-} from "../../src/embedding/options.ts";
-import { cachePolicies, type TiersSpec, tiersOptions } from "../../src/embedding/tiers.ts";
+} from "../../src/embedding/tables/options.ts";
+import {
+  cachePolicies,
+  type TiersSpec,
+  tiersOptions,
+} from "../../src/embedding/tables/tier-options.ts";
 import type { ExchangeSpec } from "../../src/exchange/options.ts";
+import type { Precision } from "../../src/kernels/contract/precision.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import type { Precision } from "../../src/kernels/precision.ts";
-import { createReference } from "../../src/kernels/reference.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import {
   adagrad,
   adam,
@@ -26,8 +30,8 @@ import {
 } from "../../src/model/options.ts";
 import { place } from "../../src/planner/placement.ts";
 import { type PlacedShard, type Plan, type Scheme, schemes } from "../../src/planner/shards.ts";
-import { RandomStream } from "../../src/random.ts";
-import { partsNeeded, restorePart } from "../../src/training/parts.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import { partsNeeded, restorePart } from "../../src/training/checkpoint/parts.ts";
 import { learnableBatch } from "../helpers/learnable-batch.ts";
 import { type LocalDevices, startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
 import { bytesOfParts } from "../helpers/parts.ts";

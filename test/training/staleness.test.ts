@@ -2,15 +2,15 @@
 // plan, the depth and the interleaving; what was late is counted; and it costs little log loss.
 
 import test from "ava";
-import { sparseOptimizerOptions, type TableOptions } from "../../src/embedding/options.ts";
-import { IdOutOfRangeError } from "../../src/errors.ts";
+import { sparseOptimizerOptions, type TableOptions } from "../../src/embedding/tables/options.ts";
+import { IdOutOfRangeError } from "../../src/errors/errors.ts";
 import type { ExchangeOptions } from "../../src/exchange/options.ts";
 import { exchangeOptions } from "../../src/exchange/options.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { createReference } from "../../src/kernels/reference.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
-import { evaluate } from "../../src/training/metrics.ts";
-import type { PipelineSpec } from "../../src/training/pipeline-options.ts";
+import { evaluate } from "../../src/training/loop/metrics.ts";
+import type { PipelineSpec } from "../../src/training/loop/pipeline-options.ts";
 import { generatedBatches } from "../helpers/generated-batches.ts";
 import { startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
 import { trainPiped } from "../helpers/piped-training.ts";

@@ -6,13 +6,13 @@ import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,
   type TableOptions,
-} from "../../src/embedding/options.ts";
-import { IdOutOfRangeError } from "../../src/errors.ts";
+} from "../../src/embedding/tables/options.ts";
+import { IdOutOfRangeError } from "../../src/errors/errors.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { createReference } from "../../src/kernels/reference.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { denseOptimizerOptions, type ModelOptions, modelOptions } from "../../src/model/options.ts";
-import { missingParts } from "../../src/training/part-names.ts";
-import { partsNeeded, restorePart } from "../../src/training/parts.ts";
+import { missingParts } from "../../src/training/checkpoint/part-names.ts";
+import { partsNeeded, restorePart } from "../../src/training/checkpoint/parts.ts";
 import { startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
 import { bytesOfParts } from "../helpers/parts.ts";
 import { randomBatch } from "../helpers/random-batch.ts";

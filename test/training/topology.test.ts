@@ -9,7 +9,7 @@ import {
   samplesMaxOf,
   samplesOf,
   topologyOf,
-} from "../../src/training/topology.ts";
+} from "../../src/training/topology/topology.ts";
 
 const inputs = fc.record({
   tables: fc.array(fc.constantFrom("table-wise" as const, "data-parallel" as const), {

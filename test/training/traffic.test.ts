@@ -3,24 +3,24 @@
 // whose bytes are those formulas' too, and whose model is the same.
 
 import test, { type ExecutionContext } from "ava";
-import { dynamicOptions } from "../../src/embedding/dynamic-options.ts";
-import { sparseOptimizerOptions, type TableOptions } from "../../src/embedding/options.ts";
+import { dynamicOptions } from "../../src/embedding/tables/dynamic-options.ts";
+import { sparseOptimizerOptions, type TableOptions } from "../../src/embedding/tables/options.ts";
 import { type ChannelName, channelNames, type Exchange } from "../../src/exchange/exchange.ts";
 import type { ExchangeSpec } from "../../src/exchange/options.ts";
-import { createReference } from "../../src/kernels/reference.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
 import { assessPlan } from "../../src/planner/assess.ts";
 import { place } from "../../src/planner/placement.ts";
-import { RandomStream } from "../../src/random.ts";
-import { createDeviceState } from "../../src/training/device-state.ts";
-import { digestOf } from "../../src/training/part-names.ts";
-import { trainStep } from "../../src/training/step.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import { digestOf } from "../../src/training/checkpoint/part-names.ts";
+import { createDeviceState } from "../../src/training/step/device-state.ts";
+import { trainStep } from "../../src/training/step/step.ts";
 import {
   exactExchange,
   exchangeShapeOf,
   type TopologyInput,
   topologyOf,
-} from "../../src/training/topology.ts";
+} from "../../src/training/topology/topology.ts";
 import { startBridgedHosts } from "../exchange/bridged-hosts.ts";
 import { localPart, startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
 import { leavesOfParts } from "../helpers/parts.ts";

@@ -4,11 +4,11 @@ import test from "ava";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,
-} from "../../src/embedding/options.ts";
+} from "../../src/embedding/tables/options.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { createReference } from "../../src/kernels/reference.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
-import { purposes, RandomStream } from "../../src/random.ts";
+import { purposes, RandomStream } from "../../src/ports/random.ts";
 import { startLocalDevices, type WholeBatch } from "../helpers/local-devices.ts";
 
 const batchSize = 21;

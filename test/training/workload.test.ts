@@ -2,11 +2,11 @@
 
 import test from "ava";
 import { csv } from "../../src/data/options.ts";
-import { type JobOptions, resolveJob } from "../../src/job.ts";
-import { stateWidth } from "../../src/kernels/kernels.ts";
-import { createReference } from "../../src/kernels/reference.ts";
+import { type JobOptions, resolveJob } from "../../src/job/job.ts";
+import { stateWidth } from "../../src/kernels/contract/kernels.ts";
+import { createReference } from "../../src/kernels/reference/reference.ts";
 import { createDlrm } from "../../src/model/dlrm.ts";
-import { workloadOf } from "../../src/training/workload.ts";
+import { workloadOf } from "../../src/training/planning/workload.ts";
 
 type Change = Partial<Pick<JobOptions, "data" | "optimizer">> & { tables?: object[] };
 

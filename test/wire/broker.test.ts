@@ -2,10 +2,14 @@
 
 import test from "ava";
 import { connect } from "nats";
-import { SimulatedClock } from "../../src/clock.ts";
-import { InputUnusableError, InvalidOptionError, TransportLostError } from "../../src/errors.ts";
+import {
+  InputUnusableError,
+  InvalidOptionError,
+  TransportLostError,
+} from "../../src/errors/errors.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
 import { type BrokerOptions, startBroker } from "../../src/wire/broker/broker.ts";
-import { connectNats } from "../../src/wire/nats-transport.ts";
+import { connectNats } from "../../src/wire/transports/nats-transport.ts";
 import { startRawClient } from "../helpers/raw-client.ts";
 
 const quiet = 'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}';

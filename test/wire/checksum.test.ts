@@ -4,8 +4,8 @@
 import test from "ava";
 import { FrameCorruptError } from "../../index.ts";
 import { startBroker } from "../../src/wire/broker/broker.ts";
-import { checksumHeader, withChecksum, withoutChecksum } from "../../src/wire/checksum.ts";
-import { connectNats } from "../../src/wire/nats-transport.ts";
+import { checksumHeader, withChecksum, withoutChecksum } from "../../src/wire/messages/checksum.ts";
+import { connectNats } from "../../src/wire/transports/nats-transport.ts";
 
 const subject = "a.b";
 const payload = Buffer.from("a row of weights");

@@ -4,7 +4,7 @@ import { encode } from "@msgpack/msgpack";
 import test from "ava";
 import fc from "fast-check";
 import { z } from "zod";
-import { FrameCorruptError } from "../../src/errors.ts";
+import { FrameCorruptError } from "../../src/errors/errors.ts";
 import {
   contentTypeOf,
   decodeBody,
@@ -12,8 +12,8 @@ import {
   encodeBody,
   encodeValue,
   messageBytesMax,
-} from "../../src/wire/body.ts";
-import { defineMessages, type MessageOf } from "../../src/wire/codec.ts";
+} from "../../src/wire/messages/body.ts";
+import { defineMessages, type MessageOf } from "../../src/wire/messages/codec.ts";
 
 const catalogue = defineMessages({
   "device.grant": z.object({ fromStep: z.int().min(0), toStep: z.int() }),

@@ -6,9 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { Cluster, Host } from "../../index.ts";
-import { InputUnusableError, InvalidOptionError, TransportLostError } from "../../src/errors.ts";
-import type { Credentials } from "../../src/wire/credentials.ts";
-import { connectNats } from "../../src/wire/nats-transport.ts";
+import {
+  InputUnusableError,
+  InvalidOptionError,
+  TransportLostError,
+} from "../../src/errors/errors.ts";
+import type { Credentials } from "../../src/wire/transports/credentials.ts";
+import { connectNats } from "../../src/wire/transports/nats-transport.ts";
 import { startCli } from "../helpers/cli.ts";
 import { hasNatsServer, type NatsServer, startNatsServer } from "../helpers/nats.ts";
 import { pem, writeCredentials, writeSeed } from "../helpers/nats-identities.ts";

@@ -1,10 +1,13 @@
 // The simulated broker: its faults, its seed and its clock.
 
 import test from "ava";
-import { SimulatedClock } from "../../src/clock.ts";
-import { RequestFailedError, TransportLostError } from "../../src/errors.ts";
-import { createMemoryBroker, type MemoryFaults } from "../../src/wire/memory-transport.ts";
-import type { Frame } from "../../src/wire/transport.ts";
+import { RequestFailedError, TransportLostError } from "../../src/errors/errors.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
+import type { Frame } from "../../src/wire/messages/transport.ts";
+import {
+  createMemoryBroker,
+  type MemoryFaults,
+} from "../../src/wire/transports/memory-transport.ts";
 
 const number = (index: number): Uint8Array => new Uint8Array(new Float64Array([index]).buffer);
 const indexOf = (frame: Frame): number => new Float64Array(frame.payload.slice().buffer)[0] ?? -1;

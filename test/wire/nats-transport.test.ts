@@ -8,11 +8,11 @@ import {
   RequestFailedError,
   TransportFullError,
   TransportLostError,
-} from "../../src/errors.ts";
+} from "../../src/errors/errors.ts";
 import { startBroker } from "../../src/wire/broker/broker.ts";
 import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
-import { type ConnectOptions, connectNats } from "../../src/wire/nats-transport.ts";
-import type { Transport } from "../../src/wire/transport.ts";
+import type { Transport } from "../../src/wire/messages/transport.ts";
+import { type ConnectOptions, connectNats } from "../../src/wire/transports/nats-transport.ts";
 
 const options = { name: "tester", deadlineMs: 10_000 } as const;
 

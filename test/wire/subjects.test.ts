@@ -2,8 +2,7 @@
 
 import test from "ava";
 import fc from "fast-check";
-import { InvalidOptionError } from "../../src/errors.ts";
-import { Interest } from "../../src/wire/interest.ts";
+import { InvalidOptionError } from "../../src/errors/errors.ts";
 import {
   eventsPatterns,
   eventsSubject,
@@ -16,7 +15,8 @@ import {
   subjectPattern,
   tenantOf,
   tenantsPattern,
-} from "../../src/wire/subjects.ts";
+} from "../../src/wire/messages/subjects.ts";
+import { Interest } from "../../src/wire/transports/subject-router.ts";
 
 const start = {
   cluster: "c1",

@@ -3,7 +3,7 @@
 
 import test from "ava";
 import { Cluster, connect } from "../../index.ts";
-import { tenantsOf } from "../../src/wire/tenants.ts";
+import { tenantsOf } from "../../src/wire/tenancy/tenants.ts";
 import { startRawClient } from "../helpers/raw-client.ts";
 import { placeOf } from "../helpers/tenants.ts";
 

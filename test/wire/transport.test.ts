@@ -1,10 +1,10 @@
 // The transport suite over every transport: simulated, the embedded broker, a real nats-server.
 
 import test from "ava";
-import { SimulatedClock } from "../../src/clock.ts";
+import { SimulatedClock } from "../../src/ports/clock.ts";
 import { startBroker } from "../../src/wire/broker/broker.ts";
-import { createMemoryBroker } from "../../src/wire/memory-transport.ts";
-import { connectNats } from "../../src/wire/nats-transport.ts";
+import { createMemoryBroker } from "../../src/wire/transports/memory-transport.ts";
+import { connectNats } from "../../src/wire/transports/nats-transport.ts";
 import { hasNatsServer, startNatsServer } from "../helpers/nats.ts";
 import { type TransportBed, transportSuite } from "../suites/transport.ts";
 

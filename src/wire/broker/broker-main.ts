@@ -1,7 +1,7 @@
 // The entry of the broker's thread: listens, tells where, and ends when told to.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { recordError } from "../../errors.ts";
+import { recordError } from "../../errors/errors.ts";
 import { startBroker } from "./broker.ts";
 import type { BrokerNews } from "./broker-thread.ts";
 

@@ -5,8 +5,8 @@
 
 import { randomBytes } from "node:crypto";
 import { Worker } from "node:worker_threads";
-import { type Clock, realClock } from "../../clock.ts";
-import { type ErrorRecord, RemoteError, recordError } from "../../errors.ts";
+import { type ErrorRecord, RemoteError, recordError } from "../../errors/errors.ts";
+import { type Clock, realClock } from "../../ports/clock.ts";
 import type { BrokerAuth, BrokerSettings } from "./broker.ts";
 
 /** How a broker's thread ended. `error` is absent where it was asked to end. */

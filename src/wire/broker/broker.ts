@@ -9,10 +9,10 @@
 
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { createServer, type Server, type Socket } from "node:net";
-import { type Cancel, type Clock, realClock } from "../../clock.ts";
-import { InputUnusableError } from "../../errors.ts";
-import { expected } from "../../options.ts";
-import { Interest } from "../interest.ts";
+import { InputUnusableError } from "../../errors/errors.ts";
+import { expected } from "../../ports/check-options.ts";
+import { type Cancel, type Clock, realClock } from "../../ports/clock.ts";
+import { Interest } from "../transports/subject-router.ts";
 import type { Publication } from "./parser.ts";
 import {
   type BrokerSubscription,

@@ -9,9 +9,9 @@
 
 import type { Socket } from "node:net";
 import { z } from "zod";
-import type { Cancel, Clock } from "../../clock.ts";
-import type { Interest } from "../interest.ts";
-import { isPattern, isSubject, matches } from "../subjects.ts";
+import type { Cancel, Clock } from "../../ports/clock.ts";
+import { isPattern, isSubject, matches } from "../messages/subjects.ts";
+import type { Interest } from "../transports/subject-router.ts";
 import { Outbox } from "./outbox.ts";
 import { type CommandSink, ProtocolParser, type Publication, type Violation } from "./parser.ts";
 

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
-import { createReference } from "../../../src/kernels/reference.ts";
+import { createReference } from "../../../src/kernels/reference/reference.ts";
 import { openFileRecords } from "../../../storage/records/file-records.ts";
 import { createMemoryRecords } from "../../../storage/records/memory-records.ts";
 import { openRecords } from "../../../storage/records/open-records.ts";

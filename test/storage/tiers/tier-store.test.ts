@@ -4,7 +4,7 @@ import { cpSync, mkdtempSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { realDisk } from "../../../src/disk.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
 import {
   openTierStore,
   type TierRecordShard,

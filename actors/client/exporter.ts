@@ -1,0 +1,256 @@
+// The exporter: figures of a cluster in Prometheus's text, from the events that its runs publish.
+// It only listens: a cluster that nobody scrapes does nothing for it, and one that is scraped
+// nothing more than publish its events. What is lost on the way is lost to the counters too.
+//
+// docs/operations.md lists the metrics.
+
+import type { Registry } from "prom-client";
+import { realClock } from "../../src/ports/clock.ts";
+import { decodeBody } from "../../src/wire/messages/body.ts";
+import { eventsPatterns } from "../../src/wire/messages/subjects.ts";
+import type { RunEvent } from "../run-state/run-events.ts";
+import { type ConnectionOptions, transportTo } from "./connect.ts";
+
+/** Figures of a cluster. Close it, or declare it with `await using`. */
+export interface Exporter extends AsyncDisposable {
+  /** All figures, as Prometheus reads them. */
+  text(): Promise<string>;
+  readonly contentType: string;
+}
+
+/** How a run ends. */
+const ended = ["finished", "stopped-early", "cancelled", "failed"];
+
+/** Runs whose figures are kept after they are over. */
+const finishedMax = 100;
+
+/** Listens to all runs of a cluster from now on. @throws as `connect` */
+export async function openExporter(given: ConnectionOptions): Promise<Exporter> {
+  const library = await import("prom-client"); // Nothing else that opens a cluster needs it.
+  const { transport, cluster } = await transportTo(given, "osiris-metrics");
+  const registry = new library.Registry();
+  library.collectDefaultMetrics({ register: registry });
+  const figures = createFigures(library, registry);
+  for (const status of ended) figures.ended.inc({ status }, 0);
+  figures.broker.set(1);
+  transport.onStatus((status) => figures.broker.set(status === "connected" ? 1 : 0));
+  const known = new Set<string>();
+  const over: string[] = [];
+  for (const pattern of eventsPatterns(cluster)) {
+    transport.subscribe(pattern, (frame) => {
+      const event = decodeBody(frame) as RunEvent;
+      if (!known.has(event.run)) begin(figures, event.run);
+      known.add(event.run);
+      note(figures, event);
+      figures.heard.set({ run: event.run }, realClock.date().getTime() / 1000);
+      if (event.type !== "run.finished" && event.type !== "run.failed") return;
+      over.push(event.run);
+      const old = over.splice(0, Math.max(0, over.length - finishedMax));
+      for (const run of old) {
+        known.delete(run);
+        void forget(figures, run);
+      }
+    });
+  }
+  await transport.flush();
+  return {
+    text: () => registry.metrics(),
+    contentType: registry.contentType,
+    [Symbol.asyncDispose]: () => transport.close(),
+  };
+}
+
+/** What there is to measure. */
+function createFigures(
+  { Counter, Gauge, Histogram }: typeof import("prom-client"),
+  registry: Registry,
+) {
+  const registers = [registry];
+  const gauge = (name: string, help: string, ...labels: string[]) =>
+    new Gauge({ name: `osiris_${name}`, help, registers, labelNames: ["run", ...labels] });
+  const counter = (name: string, help: string, ...labels: string[]) =>
+    new Counter({ name: `osiris_${name}_total`, help, registers, labelNames: ["run", ...labels] });
+  return {
+    up: gauge("run_up", "1 while the run has its turn, 0 while it is paused and once it is over"),
+    step: gauge("run_step", "Steps done"),
+    steps: gauge("run_steps", "Steps of the whole run"),
+    loss: gauge("run_loss", "Mean loss of the last step that was told"),
+    speed: gauge("run_samples_per_second", "Samples a second, of the last ten seconds"),
+    generation: gauge("run_generation", "The generation: 1 until something failed or scaled"),
+    devices: gauge("run_devices", "Devices that train it"),
+    stepSeconds: gauge("step_seconds", "Mean time of a step"),
+    batches: gauge("batches_ready", "Batches that were there when a step began"),
+    reading: gauge("read_seconds", "Mean time in which a reader reads a batch"),
+    share: gauge("step_share", "Share of a step spent on its part", "part"),
+    tier: gauge("tier_share", "Share of cached rows that came from a tier", "tier"),
+    metric: gauge("evaluation", "The last evaluation on held-out samples", "metric"),
+    repaired: gauge("repaired_ids", "Ids that were clamped or hashed", "table"),
+    stale: gauge("stale_rows", "Rows that steps read with an update pending", "table"),
+    rowsUsed: gauge("dynamic_rows", "Rows of a table that dynamic ids have", "table"),
+    tierState: gauge(
+      "tier_ok",
+      "1 while what lies below a device serves it as it should",
+      "device",
+    ),
+    straggler: gauge("straggler_factor", "How much longer a device computes", "device"),
+    incidents: counter("incidents", "Failures that were recovered from", "role", "code"),
+    alerts: counter("alerts", "What a run was warned of", "code"),
+    scalings: counter("scalings", "Changes of its devices that were asked for"),
+    checkpoints: counter("checkpoints", "Checkpoints committed"),
+    bytes: counter("checkpoint_bytes", "Bytes of the parts of checkpoints"),
+    buddies: gauge("buddy_bytes", "Bytes of the newest checkpoint's copies in hosts' memory"),
+    recovery: new Histogram({
+      name: "osiris_recovery_seconds",
+      help: "From an incident to the first step after the restore",
+      registers,
+      labelNames: ["run"],
+      buckets: [0.25, 0.5, 1, 2, 5, 10, 30, 60],
+    }),
+    heard: gauge("run_event_timestamp_seconds", "When it was last heard of, since 1970"),
+    /** Of all runs together. */
+    broker: new Gauge({
+      name: "osiris_broker_up",
+      help: "1 while this exporter hears the broker: without it, all figures are old",
+      registers,
+    }),
+    ended: new Counter({
+      name: "osiris_runs_ended_total",
+      help: "Runs that ended, by how",
+      registers,
+      labelNames: ["status"],
+    }),
+  };
+}
+
+type Figures = ReturnType<typeof createFigures>;
+
+/**
+ * Counters of a run that is heard of for the first time stand at 0: of one that begins with 1,
+ * `increase` does not see the first.
+ */
+function begin({ scalings, checkpoints, bytes, recovery }: Figures, run: string): void {
+  for (const counter of [scalings, checkpoints, bytes]) counter.inc({ run }, 0);
+  recovery.zero({ run });
+}
+
+/** What an event does to the figures. */
+function note(figures: Figures, event: RunEvent): void {
+  const { run } = event;
+  if (event.generation > 0) figures.generation.set({ run }, event.generation);
+  switch (event.type) {
+    case "run.started":
+      figures.up.set({ run }, 1);
+      figures.step.set({ run }, event.fromStep);
+      figures.steps.set({ run }, event.steps);
+      figures.devices.set({ run }, event.devices);
+      return;
+    case "run.progress":
+      noteProgress(figures, event);
+      return;
+    case "run.evaluated":
+      for (const [metric, value] of Object.entries(event.metrics)) {
+        if (typeof value === "number") figures.metric.set({ run, metric }, value);
+      }
+      return;
+    case "run.checkpointed":
+      figures.checkpoints.inc({ run });
+      figures.bytes.inc({ run }, event.bytes);
+      return;
+    case "run.buddies":
+      figures.buddies.set({ run }, event.bytes);
+      return;
+    case "run.waiting":
+      figures.up.set({ run }, 1);
+      figures.speed.set({ run }, 0);
+      return;
+    case "run.incident": {
+      const [role = ""] = event.offender.split(":");
+      if (event.end === undefined) figures.speed.set({ run }, 0);
+      figures.incidents.inc({ run, role, code: event.error.code });
+      return;
+    }
+    case "run.recovered":
+      figures.recovery.observe({ run }, event.seconds);
+      return;
+    case "run.alert":
+      figures.alerts.inc({ run, code: event.code });
+      return;
+    case "run.paused":
+    case "run.preempted":
+      stop(figures, run);
+      return;
+    case "run.tier":
+      figures.tierState.set({ run, device: `${event.device}` }, event.state === "serving" ? 1 : 0);
+      return;
+    case "run.scaled":
+      figures.scalings.inc({ run });
+      return;
+    case "run.straggler":
+      figures.straggler.set({ run, device: `${event.device}` }, event.factor);
+      return;
+    case "run.finished":
+      stop(figures, run);
+      figures.step.set({ run }, event.result.step);
+      figures.ended.inc({ status: event.result.status });
+      return;
+    case "run.failed":
+      stop(figures, run);
+      figures.ended.inc({
+        status: event.error.code === "RUN_CANCELLED" ? "cancelled" : "failed",
+      });
+      return;
+    default:
+  }
+}
+
+/** It has no devices any more. */
+function stop({ up, speed }: Figures, run: string): void {
+  up.set({ run }, 0);
+  speed.set({ run }, 0);
+}
+
+function noteProgress(
+  figures: Figures,
+  {
+    run,
+    step,
+    steps,
+    loss,
+    samplesPerSecond,
+    repairedIds,
+    times,
+    ...rest
+  }: Extract<RunEvent, { readonly type: "run.progress" }>,
+): void {
+  const { staleness, dynamicIds = [] } = rest;
+  figures.up.set({ run }, 1); // An exporter may begin in the midst of a run.
+  figures.step.set({ run }, step);
+  figures.steps.set({ run }, steps);
+  figures.loss.set({ run }, loss);
+  figures.speed.set({ run }, samplesPerSecond);
+  for (const { table, ids } of repairedIds) figures.repaired.set({ run, table }, ids);
+  for (const { table, rows } of staleness?.tables ?? []) figures.stale.set({ run, table }, rows);
+  for (const { table, rowsUsed } of dynamicIds) figures.rowsUsed.set({ run, table }, rowsUsed);
+  if (times === undefined) return;
+  figures.batches.set({ run }, times.batchesThere);
+  figures.reading.set({ run }, times.readMs / 1000);
+  figures.stepSeconds.set({ run }, times.stepMs / 1000);
+  for (const [part, share] of Object.entries(times.shares)) figures.share.set({ run, part }, share);
+  if (times.tiers === undefined) return;
+  const { hbm, ddr, ssd } = times.tiers;
+  for (const [tier, share] of Object.entries({ hbm, ddr, ssd })) {
+    figures.tier.set({ run, tier }, share);
+  }
+}
+
+/** Forgets a run that was over long ago; its end stays counted. */
+async function forget(
+  { ended: _ended, broker: _broker, recovery, ...figures }: Figures,
+  run: string,
+): Promise<void> {
+  for (const figure of Object.values(figures)) {
+    const { values } = await figure.get();
+    for (const { labels } of values) if (labels.run === run) figure.remove(labels);
+  }
+  recovery.remove({ run });
+}

@@ -1,0 +1,396 @@
+// The cluster: brings everything up in the right order, and down again: broker, connection,
+// registry, and the tree of actors under the cluster supervisor.
+//
+//   Cluster
+//   ├─ broker thread           (embedded, unless a NATS URL is given; restarted when it dies)
+//   └─ cluster supervisor      (restarted when it fails: runs go on from their checkpoints)
+//      ├─ host:0 ── generation ── devices ── shards; readers; bridge
+//      ├─ hosts                (host processes that join: host-process.ts)
+//      ├─ jobs
+//      └─ queue ── job supervisor ── coordinators
+
+import { hostname } from "node:os";
+import { z } from "zod";
+import { recordError } from "../../src/errors/errors.ts";
+import type { JobOptions } from "../../src/job/job.ts";
+import { kernelNotice, openKernels } from "../../src/kernels/index.ts";
+import { checkOptions, expected } from "../../src/ports/check-options.ts";
+import { type Clock, realClock } from "../../src/ports/clock.ts";
+import { type Launcher, rememberThreads, workerLauncher } from "../../src/ports/launcher.ts";
+import { type BrokerThread, startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
+import type { Register } from "../../src/wire/jetstream/register.ts";
+import { encodeBody } from "../../src/wire/messages/body.ts";
+import { eventsSubject } from "../../src/wire/messages/subjects.ts";
+import { tenantsOptions } from "../../src/wire/tenancy/tenants.ts";
+import { credentialOptions } from "../../src/wire/transports/credentials.ts";
+import { Client, type Run } from "../client/client.ts";
+import { type HostRecord, Membership } from "../host/membership.ts";
+import { rootOptions } from "../jobs/allowed-paths.ts";
+import type { RunLine } from "../jobs/job-api.ts";
+import { jetstreamOptions, type MirrorLink, openMirrorLink } from "../mirror/mirror-link.ts";
+import { mirroring, RunMirror } from "../mirror/run-mirror.ts";
+import { logEvent } from "../observe/event-lines.ts";
+import { type Observer, observing, openObserver, tracingOptions } from "../observe/observer.ts";
+import type { LogOptions } from "../observe/process-log.ts";
+import { keptNowhere, Registry, usualFinishedMax } from "../run-state/registry.ts";
+import type { PublishEvent } from "../run-state/run-record.ts";
+import type { Incident } from "../runtime/incident.ts";
+import type { Network } from "../runtime/mailbox.ts";
+import { openNetwork, type World } from "../runtime/network.ts";
+import { backoff } from "../runtime/supervisor.ts";
+import { packageVersion } from "../runtime/version.ts";
+import { LeasedRoot } from "./elected-leader.ts";
+import { intensity, Root } from "./leader.ts";
+import { openLeaseRegister } from "./lease-place.ts";
+import { refuseSecondRoot } from "./other-leader.ts";
+
+const clusterOptions = z.strictObject({
+  /** Devices of this process: worker threads that compute. 0: only hosts that join. @default 2 */
+  devices: z.int().min(0).max(128).default(2),
+  /** A run waits until so many devices are there, its job's own number aside. @default devices */
+  minDevices: z.int().min(1).max(128).optional(),
+  /** Longest that a run waits for them. @default 60000 */
+  joinDeadlineMs: z.int().min(1).default(60_000),
+  /** A real nats-server instead of the embedded broker: `nats://host:4222`. */
+  nats: z.string().min(1).optional(),
+  /** Credentials for it; the embedded broker takes a token. */
+  ...credentialOptions,
+  /** Port of the embedded broker; 0: any that is free. @default 0 */
+  port: z.int().min(0).max(65535).default(0),
+  /** Name of the cluster: the second token of its subjects. @default "c1" */
+  name: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,64}$/)
+    .default("c1"),
+  /**
+   * Several processes may be started with the same lease: one leads, the others stand by, and one
+   * of them leads when it is gone. It has a directory that all of them see, and is kept in NATS
+   * where the server has JetStream.
+   */
+  lease: z
+    .strictObject({
+      directory: z.string().min(1),
+      /** For how long it is good when nobody renews it. @default 2500 */
+      ms: z.int().min(100).max(600_000).default(2500),
+    })
+    .optional(),
+  /**
+   * Where the queue lies, so that its runs outlive this process: whoever is started with it again
+   * has them. Left out: they end with it; under a lease they lie beside that.
+   */
+  state: z
+    .strictObject({
+      directory: z.string().min(1),
+      /** `auto`: as it was begun; else RocksDB, where there is a binary of it. @default "auto" */
+      store: z.enum(["auto", "rocksdb", "file"]).default("auto"),
+    })
+    .optional(),
+  /** Copies of events and of the queue in JetStream, where the server of `nats` has it. */
+  jetstream: jetstreamOptions.prefault({}),
+  /** Runs remembered after they are over; of more, those that were over first are forgotten. */
+  finishedMax: z.int().min(0).max(100_000).default(usualFinishedMax),
+  /** Directories that the paths of jobs must lie in. Left out: any that its processes may use. */
+  roots: rootOptions.prefault({}),
+  /** Who shares the cluster, as `osiris nats-config` takes it: here, how much each may ask. */
+  tenants: tenantsOptions.default({}),
+  /** Where traces of steps go. @default nothing is traced */
+  tracing: tracingOptions.optional(),
+  /** Whether actors may be told to throw. For tests and the chaos harness. @default false */
+  faultsAllowed: z.boolean().default(false),
+});
+
+export type ClusterOptions = z.input<typeof clusterOptions> & {
+  /** Told of each failure that a supervisor mended, and of frames that were no messages. */
+  readonly onIncident?: (incident: Incident) => void;
+  /** Told all hosts that are there, whenever one has come or gone. */
+  readonly onHosts?: (hosts: readonly HostRecord[]) => void;
+  /** Under a lease: told who leads, while that is another process. */
+  readonly onStandby?: (leader: string) => void;
+  /** What becomes of its log, besides what is kept of each run. @default nothing */
+  readonly log?: LogOptions;
+  /** How threads are started. @default worker threads */
+  readonly launcher?: Launcher;
+  /** Clock and disk of its actors. @default the machine's own */
+  readonly world?: World;
+};
+
+/** A running cluster. Close it, or declare it with `await using`. */
+export class Cluster implements AsyncDisposable {
+  /** Where clients connect: `nats://127.0.0.1:41234`. */
+  readonly url: string;
+  /** The token that clients of the embedded broker need. */
+  readonly token: string | undefined;
+  readonly name: string;
+  /** Devices of this process. */
+  readonly devices: number;
+  readonly client: Client;
+  readonly network: Network;
+  readonly #membership: Membership;
+  readonly #launcher: ReturnType<typeof rememberThreads>;
+  /** Resolves once this process is the cluster's root: at once, unless there is a lease. */
+  readonly leading: Promise<void>;
+  /**
+   * Rejects where this process led and does so no more: with LeadershipLostError where another one
+   * does, ClusterServedError, or StoreFailedError or the disk's own where it could not take up the
+   * runs.
+   */
+  readonly lost: Promise<never>;
+  readonly #root: Root | LeasedRoot;
+  readonly #link: MirrorLink | undefined;
+  #mirror: RunMirror | undefined;
+  #broker: BrokerThread | undefined;
+  #isClosed = false;
+  readonly #observer: Observer;
+
+  private constructor(parts: {
+    readonly observer: Observer;
+    options: z.output<typeof clusterOptions>;
+    broker: BrokerThread | undefined;
+    network: Network;
+    register: Register | undefined;
+    link: MirrorLink | undefined;
+    launcher: Launcher;
+    onHosts: (hosts: readonly HostRecord[]) => void;
+    onStandby: (leader: string) => void;
+  }) {
+    const { options, broker, network, register, launcher, observer, onHosts, onStandby } = parts;
+    const { link } = parts;
+    this.#link = link;
+    const { incident: onIncident } = observer;
+    const { name: cluster, devices, lease, state, roots, tenants, finishedMax } = options;
+    const { transport } = network;
+    this.url = broker?.url ?? options.nats ?? "";
+    this.token = tokenOf(broker) ?? options.token;
+    this.name = cluster;
+    this.devices = devices;
+    this.network = network;
+    this.#broker = broker;
+    this.#observer = observer;
+    this.#membership = membershipOf(options);
+    this.#membership.onChange(() => {
+      network.log.write("info", "hosts", { actor: "hosts:0", hosts: this.hosts });
+      onHosts(this.hosts);
+    });
+    const prefix = prefixAt(network.clock);
+    const publish = (over: Network, ...[event, tenant]: Parameters<PublishEvent>) => {
+      const { payload, headers } = encodeBody(event, "application/json");
+      if (this.#isClosed) return;
+      logEvent(network.log, event);
+      over.transport.publish(eventsSubject(cluster, event.run, tenant), payload, { headers });
+    };
+    this.client = new Client({ transport, cluster, clock: realClock });
+    this.#launcher = rememberThreads(launcher, observing(observer, network));
+    const common = {
+      network,
+      devices,
+      launcher: this.#launcher,
+      membership: this.#membership,
+      access: { roots, tenants },
+      createdBy: `osiris on ${hostname()}, process ${process.pid}`,
+      onIncident,
+    };
+    let onLeading = () => {};
+    let onLost: (error: unknown) => void = () => {};
+    this.leading = new Promise((resolve) => {
+      onLeading = resolve;
+    });
+    this.lost = new Promise((_, reject) => {
+      onLost = reject;
+    });
+    this.lost.catch(() => {}); // Whoever does not look sees a cluster that does nothing.
+    if (lease === undefined && state === undefined) {
+      const keeper = mirroring(keptNowhere, (run) => this.#mirror?.changed(run));
+      const tell: PublishEvent = (...told) => {
+        this.#mirror?.told(told[0]);
+        publish(network, ...told);
+      };
+      const registry = new Registry(prefix, tell, keeper, finishedMax);
+      this.#mirror = link && new RunMirror(link, { network, registry, isLeading: () => true });
+      this.#root = new Root({ ...common, registry, mirror: this.#mirror });
+      onLeading();
+    } else {
+      // RocksDB lets one process in, and a standby must pass one that only stands still.
+      const journal = lease === undefined ? (state?.store ?? "auto") : "file";
+      const { directory, ms: leaseMs } = lease ?? { directory: state?.directory ?? "", ms: 2500 };
+      const isAlone = lease === undefined && options.nats !== undefined;
+      const forLease = { directory, register, leaseMs, journal, prefix, publish, finishedMax };
+      const told = { onStandby, onLeading, onLost, mirror: link, isAlone };
+      this.#root = new LeasedRoot({ ...common, ...forLease, ...told });
+    }
+    if (broker !== undefined) this.#watchBroker(broker, options);
+  }
+
+  /**
+   * Brings a cluster up: the embedded broker, or a connection to `nats`, and the actors.
+   * @throws InvalidOptionError, TransportLostError where the broker cannot be reached,
+   * InputUnusableError where the lease cannot be kept, ClusterServedError where it has a root
+   */
+  static async start(given: ClusterOptions = {}): Promise<Cluster> {
+    const {
+      onIncident: tellIncident = () => {},
+      onHosts = () => {},
+      onStandby = () => {},
+      launcher = workerLauncher,
+      world,
+      log,
+      ...plain
+    } = given;
+    const options = checkOptions(clusterOptions, plain);
+    if (options.lease !== undefined && options.nats === undefined) {
+      throw expected("nats", "given where there is a `lease`: a broker that outlives a root", "");
+    }
+    const broker =
+      options.nats === undefined ? await startBrokerThread(settingsOf(options)) : undefined;
+    const { name, faultsAllowed, user, pass, nkey, creds, tls } = options;
+    const token = tokenOf(broker) ?? options.token;
+    const credentials = { token, user, pass, nkey, creds, tls };
+    const watched = { log, tracing: options.tracing };
+    const observer = await openObserver(watched, [token, user, pass], tellIncident);
+    let network: Network | undefined;
+    try {
+      network = await openNetwork({
+        connection: { servers: broker?.url ?? options.nats ?? "", ...credentials },
+        cluster: name,
+        faultsAllowed,
+        world,
+        log: observer.log,
+        tracedEvery: observer.tracedEvery,
+        onError: (offender, error) => tell(observer.incident, offender, error),
+      });
+      const { lease, state, nats } = options;
+      if (nats !== undefined && !lease && !state) await refuseSecondRoot(network);
+      const forLease = lease && { directory: lease.directory, leaseMs: lease.ms };
+      const register = forLease && (await openLeaseRegister(network, forLease));
+      const link =
+        broker === undefined
+          ? await openMirrorLink(network, options.jetstream, options.tenants)
+          : undefined;
+      const told = { observer, onHosts, onStandby, link };
+      return new Cluster({ options, broker, network, register, launcher, ...told });
+    } catch (error) {
+      await network?.transport.close();
+      await broker?.close();
+      await observer.close();
+      throw error;
+    }
+  }
+
+  /** Submits a job. @throws InvalidOptionError, RemoteError where the cluster refuses it */
+  submit(job: JobOptions, options: { readonly key?: string } = {}): Promise<Run> {
+    return this.client.submit(job, options);
+  }
+
+  /** All runs that the cluster remembers. */
+  list(): Promise<RunLine[]> {
+    return this.client.list();
+  }
+
+  /** The hosts that are there: this process, where it has devices, and those that joined. */
+  get hosts(): readonly HostRecord[] {
+    return this.#membership.present();
+  }
+
+  /**
+   * Under a lease: messages that this process did not send, and writes that the store refused it,
+   * as a root that was none any more. Without one: writes of generations that others took over.
+   */
+  get refused(): { readonly messages: number; readonly writes: number } {
+    const own = this.#root instanceof LeasedRoot ? this.#root.refused : { messages: 0, writes: 0 };
+    return { messages: own.messages, writes: own.writes + this.#launcher.fenced };
+  }
+
+  /** The one sentence where kernels are slow, and why. */
+  get notice(): string | undefined {
+    return kernelNotice();
+  }
+
+  /**
+   * Ends all runs where they are, and everything that was started; resolves when no thread is left.
+   * Safe to call twice.
+   */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    await this.#root.stop();
+    await this.#mirror?.close();
+    await this.#link?.nats.close();
+    await this.#launcher.allEnded();
+    await this.network.transport.close();
+    await this.#broker?.close();
+    await this.#observer.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** Ends the embedded broker's thread as a crash would. For tests and the chaos harness. */
+  async killBroker(): Promise<void> {
+    await this.#broker?.kill();
+  }
+
+  #watchBroker(broker: BrokerThread, options: z.output<typeof clusterOptions>): void {
+    void broker.exited.then(async (exit) => {
+      if (this.#isClosed) return;
+      const error = exit.error ?? recordError(new Error("its thread ended"));
+      this.#tell("broker", error);
+      // The same port and token: clients come back by themselves.
+      const settings = { ...settingsOf(options), port: broker.port, auth: broker.auth };
+      const next = await startAgain(settings, this.network.clock);
+      if (this.#isClosed) return void (await next?.close());
+      this.#broker = next;
+      if (next !== undefined) this.#watchBroker(next, options);
+    });
+  }
+
+  #tell(offender: string, error: ReturnType<typeof recordError>): void {
+    this.#observer.incident({ offender, supervisor: "process", context: "running", reason: error });
+  }
+}
+
+/** Runs of roots that began at different times have different names, on whatever machine. */
+function prefixAt(clock: Clock): string {
+  return `r${clock.date().getTime().toString(36)}-`;
+}
+
+function membershipOf(options: z.output<typeof clusterOptions>): Membership {
+  const { devices, minDevices = Math.max(1, devices), joinDeadlineMs } = options;
+  const own = { host: 0, devices, machine: hostname(), pid: process.pid };
+  return new Membership({
+    minDevices,
+    joinDeadlineMs,
+    own: devices === 0 ? undefined : own,
+    arithmetic: openKernels("auto").arithmetic,
+    version: packageVersion(),
+  });
+}
+
+function tokenOf(broker: BrokerThread | undefined): string | undefined {
+  const auth = broker?.auth;
+  return typeof auth === "object" && "token" in auth ? auth.token : undefined;
+}
+
+type Settings = NonNullable<Parameters<typeof startBrokerThread>[0]>;
+
+function settingsOf(options: z.output<typeof clusterOptions>): Settings {
+  const { port, token } = options;
+  return { port, ...(token === undefined ? {} : { auth: { token } }) };
+}
+
+async function startAgain(settings: Settings, clock: Clock): Promise<BrokerThread | undefined> {
+  for (let attempt = 0; attempt < intensity.restartsMax; attempt++) {
+    try {
+      return await startBrokerThread(settings);
+    } catch {
+      await new Promise<void>((resume) => {
+        clock.after(backoff.baseMs * backoff.factor ** attempt, resume);
+      });
+    }
+  }
+  return undefined;
+}
+
+function tell(onIncident: (incident: Incident) => void, offender: string, error: unknown): void {
+  const reason = recordError(error);
+  onIncident({ offender, supervisor: "process", context: "running", reason });
+}

@@ -1,0 +1,193 @@
+// A host process: joins a cluster that runs elsewhere, and gives it its devices.
+//
+//   Host
+//   └─ supervisor
+//      └─ joining ── host ── generation ── devices ── shards; readers; bridge
+
+import { randomInt } from "node:crypto";
+import { hostname } from "node:os";
+import { z } from "zod";
+import { type ErrorRecord, RemoteError, recordError } from "../../src/errors/errors.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import { checkOptions } from "../../src/ports/check-options.ts";
+import { type Launcher, rememberThreads, workerLauncher } from "../../src/ports/launcher.ts";
+import type { Subscription } from "../../src/wire/messages/transport.ts";
+import { connectionOptions } from "../client/connect.ts";
+import { joiningTree } from "../host/joining.ts";
+import { openHostInspection } from "../observe/inspection.ts";
+import { type Observer, observing, openObserver, tracingOptions } from "../observe/observer.ts";
+import type { LogOptions } from "../observe/process-log.ts";
+import { ActorFailedError, type Incident } from "../runtime/incident.ts";
+import { clusterScope, type Network, openMailbox } from "../runtime/mailbox.ts";
+import { openNetwork, type World } from "../runtime/network.ts";
+import { packageVersion } from "../runtime/version.ts";
+
+const hostOptions = connectionOptions.extend({
+  /** Devices: worker threads that compute. @default 2 */
+  devices: z.int().min(1).max(128).default(2),
+  /** Where traces of the steps that its threads make go. @default nowhere */
+  tracing: tracingOptions.optional(),
+  /** Whether actors may be told to throw. For tests and the chaos harness. @default false */
+  faultsAllowed: z.boolean().default(false),
+});
+
+export type HostOptions = z.input<typeof hostOptions> & {
+  /** Told the index in the cluster, and undefined when the cluster cannot be heard any more. */
+  readonly onHost?: (host: number | undefined) => void;
+  /** Told of each failure that was mended here, and of frames that were no messages. */
+  readonly onIncident?: (incident: Incident) => void;
+  /** What becomes of its log, besides what is kept of each run. @default nothing */
+  readonly log?: LogOptions;
+  /** How threads are started. @default worker threads */
+  readonly launcher?: Launcher;
+  /** Clock and disk of its actors. @default the machine's own */
+  readonly world?: World;
+};
+
+/** A process of a cluster. Close it, or declare it with `await using`. */
+export class Host implements AsyncDisposable {
+  readonly devices: number;
+  readonly network: Network;
+  /** Resolves to the index in the cluster once it has one for the first time. */
+  readonly joined: Promise<number>;
+  /** Rejects when it cannot be a host of this cluster: VersionMismatchError and the like. */
+  readonly failed: Promise<never>;
+  /** Wakes whoever waits for leave to leave. */
+  #onMayLeave = () => {};
+  #isLeaving = false;
+  #isMember = false;
+  readonly #key = randomInt(2 ** 47);
+  readonly #launcher: ReturnType<typeof rememberThreads>;
+  readonly #stop: () => void;
+  readonly #observer: Observer;
+  #inspection: Subscription | undefined;
+  #isClosed = false;
+
+  private constructor(parts: {
+    readonly observer: Observer;
+    readonly network: Network;
+    readonly devices: number;
+    readonly launcher: Launcher;
+    readonly onHost: (host: number | undefined) => void;
+  }) {
+    const { network, devices, onHost, observer } = parts;
+    this.#observer = observer;
+    this.network = network;
+    this.devices = devices;
+    this.#launcher = rememberThreads(parts.launcher, observing(observer, network));
+    let resolveJoined: (host: number) => void = () => {};
+    this.joined = new Promise((resolve) => {
+      resolveJoined = resolve;
+    });
+    const tellHost = (host: number | undefined) => {
+      this.#isMember = host !== undefined;
+      const who = { actor: "joining", cluster: network.cluster };
+      if (host === undefined) network.log.write("warn", "the cluster's root is silent", who);
+      else network.log.write("info", "joined the cluster", { ...who, host, devices });
+      if (host !== undefined) resolveJoined(host);
+      else this.#onMayLeave(); // Nobody is there who would need it.
+      this.#inspection?.unsubscribe();
+      this.#inspection = host === undefined ? undefined : openHostInspection(network, host, root);
+      onHost(host);
+    };
+    const identity = {
+      key: this.#key,
+      devices,
+      arithmetic: openKernels("auto").arithmetic,
+      version: packageVersion(),
+      machine: hostname(),
+      pid: process.pid,
+    };
+    const root = joiningTree({
+      network,
+      launcher: this.#launcher,
+      announcement: () => ({ ...identity, isLeaving: this.#isLeaving }),
+      onHost: tellHost,
+      onMayLeave: () => this.#onMayLeave(),
+      onIncident: observer.incident,
+    });
+    this.failed = new Promise((_, reject) => {
+      root.subscribe({ error: (error) => reject(new RemoteError(reasonOf(error))) });
+    });
+    this.failed.catch(() => {}); // Whoever does not look is told by onIncident.
+    this.#stop = () => root.stop();
+    root.start();
+  }
+
+  /**
+   * Connects and announces this process, again and again, until the cluster answers.
+   * @throws InvalidOptionError, TransportLostError where the broker cannot be reached
+   */
+  static async join(given: HostOptions): Promise<Host> {
+    const {
+      onIncident: tellIncident = () => {},
+      onHost = () => {},
+      launcher = workerLauncher,
+      world,
+      log,
+      ...plain
+    } = given;
+    const options = checkOptions(hostOptions, plain);
+    const { nats: servers, cluster, devices, faultsAllowed, tracing, ...credentials } = options;
+    const { token, user, pass } = credentials;
+    const observer = await openObserver({ log, tracing }, [token, user, pass], tellIncident);
+    const network = await openNetwork({
+      connection: { servers, ...credentials },
+      cluster,
+      faultsAllowed,
+      world,
+      log: observer.log,
+      tracedEvery: observer.tracedEvery,
+      onError: (offender, error) => {
+        const reason = recordError(error);
+        observer.incident({ offender, supervisor: "process", context: "running", reason });
+      },
+    }).catch(async (error) => {
+      await observer.close();
+      throw error;
+    });
+    return new Host({ observer, network, devices, launcher, onHost });
+  }
+
+  /**
+   * Leaves the cluster as planned: its run goes on without it after the current step, no step of it
+   * is lost, and then this ends as `close` does. So it ends after `graceMs` in any case.
+   */
+  async leave({ graceMs = 25_000 }: { readonly graceMs?: number } = {}): Promise<void> {
+    if (this.#isMember && !this.#isClosed) {
+      let cancel = () => {};
+      await new Promise<void>((resume) => {
+        this.#onMayLeave = resume;
+        this.#isLeaving = true;
+        this.failed.catch(resume);
+        cancel = this.network.clock.after(graceMs, resume);
+      });
+      cancel();
+    }
+    await this.close();
+  }
+
+  /**
+   * Leaves the cluster at once and ends all threads; resolves when none is left. What runs here
+   * goes on elsewhere from its last checkpoint. Safe to call twice.
+   */
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    const mailbox = openMailbox(this.network, clusterScope, { role: "joining", index: this.#key });
+    mailbox.tell({ role: "hosts", index: 0 }, "host.leave", { key: this.#key });
+    this.#stop();
+    await this.#launcher.allEnded();
+    await this.network.transport.close();
+    await this.#observer.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+/** Why the supervisor gave up: the failure itself, without those who handed it up. */
+function reasonOf(error: unknown): ErrorRecord {
+  return error instanceof ActorFailedError ? error.incident.reason : recordError(error);
+}

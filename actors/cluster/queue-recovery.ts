@@ -1,0 +1,91 @@
+// The queue of a root whose disk was lost: what its mirror in JetStream has, for one that starts
+// with nothing.
+//
+// Invariants
+//   Z1. A journal that has anything is the queue: the mirror is asked only where there is none.
+//   Z2. What is taken up is in the journal, all of it at once, before anybody is answered: it is
+//       taken up once.
+//   Z3. A run that had made a checkpoint goes on from it or is left alone: it does not begin anew.
+
+import { TrainingError } from "../../src/errors/errors.ts";
+import type { NatsMirror } from "../../src/wire/jetstream/nats-mirror.ts";
+import { streamSubject } from "../../src/wire/messages/subjects.ts";
+import { listCheckpoints } from "../../storage/checkpoints/list-checkpoints.ts";
+import type { JournalEntry } from "../../storage/cluster/run-journal.ts";
+import { isOverAt } from "../jobs/job-api.ts";
+import type { MirrorLink } from "../mirror/mirror-link.ts";
+import { decodeEntry, type QueueEntry } from "../mirror/queue-entry.ts";
+import type { RunEvent } from "../run-state/run-events.ts";
+import type { Network } from "../runtime/mailbox.ts";
+import { isServed } from "./other-leader.ts";
+
+/**
+ * What a journal would have of the runs that were waiting or running, in their order. Told in the
+ * log: what was found, and what became of it. Nothing is taken up where another root answers.
+ */
+export async function lostQueue(
+  { nats, queue }: MirrorLink,
+  network: Network,
+): Promise<JournalEntry<RunEvent>[]> {
+  if (queue === "off") return [];
+  const tell = (message: string, runs: readonly QueueEntry[]) => {
+    const named = runs.map(({ run, name, step }) => `${run} (${name}, step ${step})`).join(", ");
+    network.log.write("warn", `${message}: ${named}`, { actor: "mirror:0" });
+  };
+  try {
+    const found = [...(await nats.queued()).values()].flatMap(({ value }) => {
+      return decodeEntry(value) ?? [];
+    });
+    const open = found.filter(({ status }) => !isOverAt(status)).sort((a, b) => a.order - b.order);
+    if (open.length === 0) return [];
+    if (queue === "tell") {
+      tell("JetStream has jobs, this root has none; they are left there", open);
+      return [];
+    }
+    if (await isServed(network)) {
+      tell("JetStream has jobs of another root, which answers; they are its own", open);
+      return [];
+    }
+    const whole = open.filter((entry) => hasItsCheckpoint(entry, network));
+    const cut = open.filter((entry) => !whole.includes(entry));
+    if (cut.length > 0) tell("JetStream has jobs whose checkpoints are gone; submit again", cut);
+    if (whole.length > 0) tell("JetStream has the jobs of a lost queue; they are taken up", whole);
+    const runs = await Promise.all(whole.map((entry) => entriesOf(nats, network, entry)));
+    return runs.flat();
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const message = `The mirror of the queue cannot be read; this root begins without: ${reason}`;
+    network.log.write("warn", message, { actor: "mirror:0" });
+    return [];
+  }
+}
+
+/** Z3 */
+function hasItsCheckpoint({ step, job }: QueueEntry, { disk }: Network): boolean {
+  if (step === 0) return true;
+  try {
+    const { directory } = (job as { checkpoint: { directory: string } }).checkpoint;
+    return listCheckpoints(directory, { disk }).checkpoints.length > 0;
+  } catch (error) {
+    if (error instanceof TrainingError) return false;
+    throw error;
+  }
+}
+
+/** Its events go on after the last that anybody may have read. */
+async function entriesOf(
+  nats: NatsMirror,
+  { cluster }: Network,
+  { run, job, name, key, tenant, wishes }: QueueEntry,
+): Promise<JournalEntry<RunEvent>[]> {
+  // There may be no stream.
+  const last = await nats.last(tenant, streamSubject(cluster, run, tenant)).catch(() => undefined);
+  const told = last && (JSON.parse(new TextDecoder().decode(last.payload)) as RunEvent);
+  const seq = told === undefined ? 0 : told.seq + 1;
+  const event: RunEvent = { type: "run.queued", name, seq, run, generation: 0 };
+  return [
+    { kind: "run", run, job, key, tenant },
+    ...wishes.map((wish) => ({ kind: "wish", run, ...wish }) as JournalEntry<RunEvent>),
+    { kind: "event", run, event },
+  ];
+}

@@ -1,0 +1,108 @@
+// Calibration: the planner's constants, measured on this machine by as many device threads as are
+// to train on it.
+
+import { PeerLostError, RemoteError } from "../../src/errors/errors.ts";
+import { cellWords } from "../../src/exchange/cells.ts";
+import { layoutOf } from "../../src/exchange/layout.ts";
+import {
+  checkConstants,
+  defaultConstants,
+  type MachineConstants,
+} from "../../src/planner/constants.ts";
+import type { Launcher } from "../../src/ports/launcher.ts";
+import { workerLauncher } from "../../src/ports/launcher.ts";
+import { calibrationShape, type DeviceRates } from "../threads/calibration-program.ts";
+import type { RowRates } from "../threads/calibration-rows.ts";
+import type { CalibrationSize } from "../threads/calibration-time.ts";
+import { threadFile } from "../threads/thread-file.ts";
+import type { CalibrationTask } from "../threads/thread-program.ts";
+
+export interface CalibrationOptions {
+  /** Device threads that measure side by side. */
+  readonly devices: number;
+  /** Bytes of memory that each of them has, which nothing here measures. */
+  readonly memoryBytes: number;
+  /** Where the numbers come from, for people. */
+  readonly source: string;
+  readonly arithmetic?: "auto" | "native" | "reference";
+  readonly size?: CalibrationSize;
+}
+
+/** Seconds on one core: rows beyond any cache, parts of the size that a step exchanges. */
+const usualSize: CalibrationSize = {
+  tableBytes: 2 ** 28,
+  samples: 4096,
+  idsPerBag: 20,
+  partBytes: 2 ** 22,
+  gradientLength: 2 ** 22,
+  productExtent: 768,
+  rounds: 9,
+};
+/** The reference kernels are a hundred times as slow. */
+const referenceSize: CalibrationSize = { ...usualSize, samples: 256, productExtent: 96, rounds: 3 };
+
+/**
+ * Constants of this machine. Links between hosts, the tier below memory and the factors of
+ * operations that the runtime does not have yet are the defaults.
+ * @throws PeerLostError, or the thread's own error as a RemoteError, where a thread fails
+ */
+export async function calibrate(
+  options: CalibrationOptions,
+  launcher: Launcher = workerLauncher,
+): Promise<MachineConstants> {
+  const { devices, memoryBytes, source, arithmetic = "auto" } = options;
+  const size = options.size ?? (arithmetic === "reference" ? referenceSize : usualSize);
+  const layout = layoutOf(calibrationShape(size, devices));
+  const words = new SharedArrayBuffer(4 * cellWords(devices, layout.cells));
+  const memory = new SharedArrayBuffer(layout.bytes);
+  const common = { program: "calibrate", devices, arithmetic, size, words, memory } as const;
+  const rates = await Promise.all(
+    Array.from({ length: devices }, (_, rank) => measureOn(launcher, { ...common, rank })),
+  );
+  const slowest = (of: (rates: DeviceRates) => number | undefined): number | undefined => {
+    const values = rates.flatMap((own) => of(own) ?? []);
+    return values.length === 0 ? undefined : Math.min(...values);
+  };
+  const usual = defaultConstants.insideHost;
+  const allToAll = slowest((own) => own.allToAll);
+  const [below64 = 1, below128 = 1, wide = 1] = [0, 1, 2].map((at) => {
+    return slowest((own) => own.rows.lookup[at]);
+  });
+  const dearest = (of: (rows: RowRates) => number) => Math.max(...rates.map((own) => of(own.rows)));
+  return checkConstants({
+    source: `${source}, ${rates[0]?.arithmetic ?? ""}`,
+    memoryBytes,
+    memoryBandwidth: wide,
+    narrowPenalty: { below64: wide / below64, below128: wide / below128 },
+    blocksFactor: dearest((rows) => rows.blocksFactor),
+    backwardFactor: dearest((rows) => rows.backwardFactor),
+    sortSeconds: dearest((rows) => rows.sortSeconds),
+    rowPasses: dearest((rows) => rows.rowPasses),
+    rowSumSeconds: dearest((rows) => rows.rowSumSeconds),
+    denseShare: 1, // Copies are looked up by the same kernel.
+    denseUpdatePasses: dearest((rows) => rows.denseUpdatePasses),
+    idSeconds: dearest((rows) => rows.idSeconds),
+    dealSeconds: dearest((rows) => rows.dealSeconds),
+    denseFlops: slowest((own) => own.denseFlops),
+    insideHost: {
+      allToAll: allToAll ?? usual.allToAll,
+      // As an all-to-all, until the exchange has them.
+      reduceScatter: allToAll ?? usual.reduceScatter,
+      allGather: allToAll ?? usual.allGather,
+      allReduce: slowest((own) => own.allReduce) ?? usual.allReduce,
+    },
+  });
+}
+
+async function measureOn(launcher: Launcher, task: CalibrationTask): Promise<DeviceRates> {
+  const name = `calibrate-${task.rank}`;
+  const thread = launcher.start<never, DeviceRates>(threadFile, task, name);
+  let rates: DeviceRates | undefined;
+  thread.onReport((report) => {
+    rates = report;
+  });
+  const end = await thread.ended;
+  if (rates !== undefined) return rates;
+  if (end.kind === "failed") throw new RemoteError(end.error);
+  throw new PeerLostError(name, end.kind === "lost" ? end.reason : "it ended without a word");
+}

@@ -1,0 +1,221 @@
+// What the doctor looks at on this machine: Node, kernels, cores, memory, limits, clock, and the
+// disks under the directories of a job.
+
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  writeSync,
+} from "node:fs";
+import { availableParallelism, totalmem } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import type { JobSpec } from "../../src/job/job.ts";
+import { stateWidth } from "../../src/kernels/contract/kernels.ts";
+import { recordBytesOf } from "../../src/kernels/contract/records.ts";
+import { kernelNotice, openKernels } from "../../src/kernels/index.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import { deadlinesOf } from "../../src/ports/deadlines.ts";
+import { packageVersion } from "../runtime/version.ts";
+import { type Check, check, judged, ms } from "./doctor-checks.ts";
+
+/** The oldest Node that there is a test for. */
+const nodeMin = [20, 19] as const;
+const filesMin = 256;
+const filesUsual = 1024;
+/** Between the clock that a machine shows and one that runs evenly, within a look. */
+const driftMsMax = 20;
+const lookMs = 100;
+
+/** Node, kernels, cores, limits and clock. */
+export async function machineChecks(devices: number, clock: Clock): Promise<Check[]> {
+  return [
+    nodeCheck(),
+    kernelCheck(),
+    coreCheck(devices),
+    ...limitChecks(),
+    await clockCheck(clock),
+  ];
+}
+
+function nodeCheck(): Check {
+  const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+  const isOld = major < nodeMin[0] || (major === nodeMin[0] && minor < nodeMin[1]);
+  const found = `Node ${process.versions.node}, Osiris ${packageVersion()}`;
+  return check("Node", isOld ? "fail" : "ok", found, `install Node ${nodeMin.join(".")} or newer`);
+}
+
+function kernelCheck(): Check {
+  const { arithmetic } = openKernels("auto");
+  const notice = kernelNotice();
+  return check("kernels", notice === undefined ? "ok" : "warn", arithmetic, notice);
+}
+
+function coreCheck(devices: number): Check {
+  const cores = availableParallelism();
+  const found = `${cores} for ${devices} devices`;
+  const advice =
+    "devices take turns on a core, and each step waits for the last of them: use fewer";
+  return check("cores", devices > cores ? "warn" : "ok", found, advice);
+}
+
+function limitChecks(): Check[] {
+  const files = limitOf("Max open files");
+  const isFew = files < filesUsual ? "warn" : "ok";
+  const shared = existsSync("/dev/shm")
+    ? `${gibibytes(sizeOf("/dev/shm").total)} in /dev/shm`
+    : "-";
+  return [
+    check(
+      "open files",
+      files < filesMin ? "fail" : isFew,
+      String(files),
+      `raise it: ulimit -n ${filesUsual}`,
+    ),
+    check("locked memory", "ok", `${limitOf("Max locked memory")} bytes; nothing is locked`),
+    check("shared memory", "ok", `${shared}; threads share the memory of their process`),
+  ];
+}
+
+/** A soft limit of this process; Infinity where there is none, or none can be read. */
+function limitOf(name: string): number {
+  const path = "/proc/self/limits";
+  const text = existsSync(path) ? readFileSync(path, "utf8") : "";
+  const line = text.split("\n").find((one) => one.startsWith(name)) ?? "";
+  const value = Number(line.slice(name.length).trim().split(/\s+/)[0]);
+  return Number.isFinite(value) && line !== "" ? value : Number.POSITIVE_INFINITY;
+}
+
+async function clockCheck(clock: Clock): Promise<Check> {
+  const [shown, even] = [clock.date().getTime(), clock.now()];
+  await new Promise<void>((resume) => clock.after(lookMs, resume));
+  const drift = clock.date().getTime() - shown - (clock.now() - even);
+  const state = judged(Math.abs(drift), { warn: driftMsMax, fail: Number.POSITIVE_INFINITY });
+  const found = `${clock.date().toISOString()}, ${ms(drift)} off within ${lookMs} ms`;
+  return check(
+    "clock",
+    state,
+    found,
+    "it is being set: dates of events will jump; deadlines do not",
+  );
+}
+
+/** Bytes of a job's model with its optimizer state: in all, and below device memory. */
+export function modelBytes({ model, optimizer }: JobSpec): { whole: number; cached: number } {
+  let [whole, cached] = [0, 0];
+  for (const { rows, dim, precision, tier } of model.tables) {
+    const bytes = rows * recordBytesOf({ dim, precision }, stateWidth(optimizer.sparse.kind, dim));
+    whole += bytes;
+    if (tier !== "memory") cached += bytes;
+  }
+  return { whole, cached };
+}
+
+/** The memory that a job's tables and caches may need here, against what there is. */
+export function memoryCheck(job: JobSpec, devices: number): Check {
+  const { whole, cached } = modelBytes(job);
+  const { hbmBytes, ddrBytes } = job.tiers;
+  const below = cached === 0 ? 0 : Math.min(2 * cached, devices * (hbmBytes + ddrBytes));
+  const needed = whole - cached + below + devices * job.checkpoint.bufferBytes;
+  const limit = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
+  const state = needed > limit ? "fail" : needed > 0.8 * limit ? "warn" : "ok";
+  const found = `${gibibytes(needed)} at most for all ${devices} devices, of ${gibibytes(limit)}`;
+  const advice = 'keep tables below memory (`tier: "cached"`), or spread devices over more hosts';
+  return check("memory", state, found, advice);
+}
+
+/** The directories that a job writes to. */
+export function diskChecks(job: JobSpec, clock: Clock): Check[] {
+  const { whole, cached } = modelBytes(job);
+  const { directory, keep } = job.checkpoint;
+  // Those that are kept, what they rest on, and the one that is being written.
+  const forCheckpoints = (keep + 2) * whole;
+  const checks = directoryChecks("checkpoints", directory, forCheckpoints, job, clock);
+  if (cached === 0) return checks;
+  const tiers = job.tiers.directory ?? join(directory, "tiers");
+  return [...checks, ...directoryChecks("tiers", tiers, 2 * cached, job, clock)];
+}
+
+function directoryChecks(
+  name: string,
+  directory: string,
+  needed: number,
+  job: JobSpec,
+  clock: Clock,
+): Check[] {
+  const place = existing(resolve(directory));
+  const { free } = sizeOf(place);
+  const room = needed > free ? "fail" : 2 * needed > free ? "warn" : "ok";
+  const found = `${gibibytes(free)} free at ${place}, ${gibibytes(needed)} needed at most`;
+  const space = check(`${name}: space`, room, found, "make room, keep fewer, or name another disk");
+  return [space, ...syncChecks(name, directory, place, job, clock)];
+}
+
+const syncs = 5;
+
+function syncChecks(
+  name: string,
+  directory: string,
+  place: string,
+  job: JobSpec,
+  clock: Clock,
+): Check[] {
+  const { disk } = deadlinesOf(job);
+  let home: string | undefined;
+  try {
+    home = mkdtempSync(join(place, ".osiris-doctor-"));
+    const path = join(home, "part");
+    const file = openSync(path, "w");
+    const times: number[] = [];
+    for (let i = 0; i < syncs; i++) {
+      const startMs = clock.now();
+      writeSync(file, Buffer.alloc(64 * 1024, i));
+      fsyncSync(file);
+      times.push(clock.now() - startMs);
+    }
+    closeSync(file);
+    renameSync(path, join(home, "manifest"));
+    const median = times.sort((a, b) => a - b)[Math.floor(syncs / 2)] ?? 0;
+    const state = judged(median, { warn: 0.1 * disk, fail: disk });
+    const advice = `writers wait ${ms(disk)} for a disk: use a faster one, or raise stepDeadlineMs`;
+    return [
+      check(`${name}: sync`, state, `${ms(median)} for 64 kB`, advice),
+      oneFileSystem(name, directory),
+    ];
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return [check(`${name}: sync`, "fail", why, "name a directory that this user may write to")];
+  } finally {
+    if (home !== undefined) rmSync(home, { recursive: true, force: true });
+  }
+}
+
+/** A rename is atomic within one file system only. */
+function oneFileSystem(name: string, directory: string): Check {
+  const parts = ["", "checkpoints", "generations"].map((part) => join(directory, part));
+  const there = parts.filter((path) => existsSync(path));
+  const systems = new Set(there.map((path) => statSync(path).dev));
+  const advice = `mount nothing below ${directory}: a rename must stay within one file system`;
+  const found = systems.size > 1 ? `${systems.size} file systems` : "one file system";
+  return check(`${name}: rename`, systems.size > 1 ? "fail" : "ok", found, advice);
+}
+
+/** The directory itself, or the nearest above it that is there. */
+function existing(path: string): string {
+  return existsSync(path) || path === dirname(path) ? path : existing(dirname(path));
+}
+
+function sizeOf(path: string): { readonly free: number; readonly total: number } {
+  const { bavail, blocks, bsize } = statfsSync(path);
+  return { free: bavail * bsize, total: blocks * bsize };
+}
+
+function gibibytes(bytes: number): string {
+  return `${(bytes / 2 ** 30).toPrecision(3)} GiB`;
+}

@@ -1,0 +1,138 @@
+// Bridge: answers for the thread that carries frames between this host and the others of its
+// generation, so that no device's thread turns an event loop.
+//
+//   opening ──it listens──▶ carrying
+//   any ──thread ended──▶ error: the generation is over (law 3)
+//
+// Takes   buddy.keep
+// Tells   the checkpoint coordinator: buddy.kept
+
+import { enqueueActions, fromCallback, sendParent, setup } from "xstate";
+import { FrameCorruptError } from "../../src/errors/errors.ts";
+import { ringDoorbell } from "../../src/exchange/cells.ts";
+import type { Launcher, ThreadEnd } from "../../src/ports/launcher.ts";
+import { manifestSchema } from "../../storage/checkpoint-store/manifest.ts";
+import type { Copies } from "../../storage/replicas/replica-cache.ts";
+import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
+import { listening, type MessageEvent } from "../runtime/listening.ts";
+import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
+import { downWithChildren } from "../runtime/stop-children.ts";
+import type { BridgeReport } from "../threads/bridge-program.ts";
+import { type Assembly, derive, type GenerationMemory } from "../threads/generation-spec.ts";
+import type { CopyCommand } from "../threads/replica-service.ts";
+import { threadFile } from "../threads/thread-file.ts";
+import { lossOf } from "./thread-end.ts";
+
+export interface BridgeInput {
+  readonly network: Network;
+  readonly launcher: Launcher;
+  readonly assembly: Assembly;
+  readonly memory: GenerationMemory;
+  /** Of this host among those of the generation. */
+  readonly position: number;
+  /** Those of this host. Files pass through the thread's port, and through no event. */
+  readonly copies: Copies;
+}
+
+export interface BridgeContext extends BridgeInput {
+  readonly mailbox: Mailbox;
+  readonly name: string;
+}
+
+type Kept = Extract<BridgeReport, { type: "kept" }>;
+
+type BridgeEvent =
+  | { readonly type: "thread.ready" }
+  | { readonly type: "thread.kept"; readonly kept: Pick<Kept, "manifest" | "missing"> }
+  | MessageEvent<"buddy.keep">
+  | { readonly type: "thread.ended"; readonly end: ThreadEnd }
+  | ThrowEvent;
+
+type ThreadCommand = { readonly type: "command"; readonly command: CopyCommand };
+
+const threadLogic = fromCallback<ThreadCommand, BridgeContext>(({ input, sendBack, receive }) => {
+  const { network, assembly, memory, position, launcher, name, copies } = input;
+  const { cluster, connection } = network;
+  const place = { assembly, memory, index: position, cluster, connection };
+  const task = { program: "bridge", ...place, copies: copies.all() };
+  const thread = launcher.start<CopyCommand, BridgeReport>(
+    threadFile,
+    task,
+    name.replace(":", "-"),
+  );
+  const words = new Int32Array(memory.words);
+  const { bridge } = derive(assembly);
+  const send = (command: CopyCommand) => {
+    thread.send(command);
+    ringDoorbell(words, bridge);
+  };
+  const forget = copies.onPut((copy) => send({ type: "copy", copy }));
+  receive(({ command }) => send(command));
+  thread.onReport((report) => {
+    if (report.type === "ready") return sendBack({ type: "thread.ready" });
+    if (report.type === "copy") return copies.put(report.copy);
+    copies.retain(report.files, report.cut);
+    const { manifest, missing } = report;
+    sendBack({ type: "thread.kept", kept: { manifest, missing } });
+  });
+  void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
+  return () => {
+    forget();
+    thread.kill();
+  };
+});
+
+const machine = setup({
+  types: {} as { context: BridgeContext; input: BridgeInput; events: BridgeEvent },
+  actors: { listening, thread: threadLogic },
+  actions: {
+    throwInjected,
+    keep: enqueueActions(({ event, context, enqueue }) => {
+      if (event.type !== "buddy.keep") return;
+      const { data: manifest, error } = manifestSchema.safeParse(event.body.manifest);
+      if (manifest === undefined) {
+        context.network.onCorrupt(new FrameCorruptError("buddy.keep", error.message));
+      } else {
+        enqueue.sendTo("thread", { type: "command", command: { type: "keep", manifest } });
+      }
+    }),
+    tellKept: ({ context: { mailbox, copies }, event }) => {
+      if (event.type !== "thread.kept") return;
+      const body = { host: mailbox.self.index, bytes: copies.bytes, ...event.kept };
+      mailbox.tell({ role: "checkpoint", index: 0 }, "buddy.kept", body);
+    },
+    lose: ({ context, event }) => {
+      if (event.type === "thread.ended") throw lossOf(event.end, context.name);
+    },
+  },
+}).createMachine({
+  id: "bridge",
+  context: ({ input }) => {
+    const host = input.assembly.hosts[input.position]?.host ?? 0;
+    return {
+      ...input,
+      name: `bridge:${host}`,
+      mailbox: openMailbox(input.network, input.assembly, { role: "bridge", index: host }),
+    };
+  },
+  invoke: [
+    { src: "listening", input: ({ context }) => context },
+    { src: "thread", id: "thread", input: ({ context }) => context },
+  ],
+  on: {
+    "thread.ended": { actions: "lose" },
+    "thread.kept": { actions: "tellKept" },
+    "buddy.keep": { actions: "keep" },
+    "chaos.throw": { actions: "throwInjected" },
+  },
+  initial: "opening",
+  states: {
+    opening: {
+      on: { "thread.ready": { target: "carrying", actions: sendParent({ type: "bridge.ready" }) } },
+    },
+    carrying: {},
+  },
+});
+
+/** As drawn above; its children end with it. */
+export const bridgeMachine = downWithChildren(machine);

@@ -1,0 +1,309 @@
+// Device: answers for one thread that runs the step loop, window after window.
+//
+//              ready           device.run · evaluate · save
+//   starting ────────▶ paused ─────────────────────────────▶ busy
+//                        ▲                                     │
+//                        └───────────── reported ──────────────┘
+//   any ──thread ended──▶ error: the generation is over (law 3)
+//
+// Takes   device.run { command, toStep, lossSum } · device.evaluate · device.save · device.pause ·
+//         device.salvage
+// Tells   device.ready · device.reached · device.evaluated · device.cut; the job supervisor:
+//         device.remains
+// Fails   with the thread's own error, or PeerLostError where it died without a word
+//
+// Invariants
+//   D1. Weights change only while `busy` with a run: a checkpoint taken otherwise is between two
+//       steps.
+//   D2. A command of another generation never arrives: the mailbox's subject carries the
+//       generation.
+//   D3. A command asked twice is carried out once; its answer is told again. One that was asked
+//       before the one answered last is not carried out: it is late, and its time is over.
+
+import { assign, enqueueActions, fromCallback, setup } from "xstate";
+import { ringDoorbell } from "../../src/exchange/cells.ts";
+import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
+import type { HeldShard } from "../../src/training/topology/topology.ts";
+import { failureOf } from "../runtime/incident.ts";
+import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
+import { listening, type MessageEvent } from "../runtime/listening.ts";
+import { type Address, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
+import { downWithChildren } from "../runtime/stop-children.ts";
+import type { DeviceCommand, DeviceReport } from "../threads/device-program.ts";
+import {
+  type Assembly,
+  abort,
+  derive,
+  type GenerationMemory,
+  hostPlaceOf,
+  progressOver,
+} from "../threads/generation-spec.ts";
+import { threadFile } from "../threads/thread-file.ts";
+import { shardMachine } from "./shard.ts";
+import { lossOf } from "./thread-end.ts";
+
+export interface DeviceInput {
+  readonly network: Network;
+  readonly launcher: Launcher;
+  readonly assembly: Assembly;
+  readonly memory: GenerationMemory;
+  readonly device: number;
+}
+
+/** Numbered questions; the answer repeats the number. */
+type Question = MessageEvent<"device.run" | "device.evaluate" | "device.save">;
+
+type Remains = Extract<DeviceReport, { type: "remains" }>;
+
+type DeviceEvent =
+  | Question
+  | MessageEvent<"device.pause" | "device.salvage">
+  | { readonly type: "thread.remains"; readonly report: Remains }
+  | { readonly type: "thread.reported"; readonly report: DeviceReport }
+  | { readonly type: "thread.ended"; readonly end: ThreadEnd }
+  | { readonly type: "thread.kill" }
+  | ThrowEvent;
+
+export interface DeviceContext extends DeviceInput {
+  readonly mailbox: Mailbox;
+  readonly shards: readonly HeldShard[];
+  /** What its thread is at, for whoever must know when it failed. */
+  readonly doing: string;
+  /** The question that is being answered, and the one answered last with its answer. */
+  readonly asked: number | undefined;
+  readonly askedAtMs: number;
+  readonly answered: { readonly command: number; readonly report: DeviceReport } | undefined;
+  /** The run that a pause was asked for. */
+  readonly paused: number | undefined;
+  readonly ready: Extract<DeviceReport, { type: "ready" }> | undefined;
+  /** What it had left when the generation failed. */
+  readonly remains: Remains | undefined;
+}
+
+/** How soon an unanswered `device.ready` is told again. */
+const readyAgainMs = 500;
+
+const idle = "between two commands";
+const coordinator: Address = { role: "coordinator", index: 0 };
+const checkpoint: Address = { role: "checkpoint", index: 0 };
+
+type ThreadCommand = { readonly type: "command"; readonly command: DeviceCommand };
+
+/** The thread, for as long as it is invoked; afterwards it is dead. */
+const threadLogic = fromCallback<ThreadCommand, DeviceInput>(({ input, sendBack, receive }) => {
+  const { assembly, memory, device, launcher } = input;
+  const task = { program: "device", assembly, memory, index: device };
+  const name = `device-${device}`;
+  const thread: Thread<DeviceCommand, DeviceReport> = launcher.start(threadFile, task, name);
+  const words = new Int32Array(memory.words);
+  thread.onReport((report) => {
+    const type = report.type === "remains" ? "thread.remains" : "thread.reported";
+    sendBack({ type, report } as DeviceEvent);
+  });
+  receive(({ command }) => {
+    thread.send(command);
+    if (command.type === "salvage") abort(assembly, memory);
+    else ringDoorbell(words, device);
+  });
+  void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
+  return () => thread.kill();
+});
+
+/** D3 */
+const questionTaken = [
+  { guard: "isAnswered", actions: "tellAnswer" },
+  { guard: "isLate" },
+  { target: "busy" },
+] as const;
+
+const machine = setup({
+  types: {} as { context: DeviceContext; input: DeviceInput; events: DeviceEvent },
+  actors: { listening, thread: threadLogic, shard: shardMachine },
+  actions: {
+    throwInjected,
+    startShards: enqueueActions(({ context, enqueue }) => {
+      const { network, assembly, device } = context;
+      for (const { shard } of context.shards) {
+        const input = { network, scope: assembly, shard, device };
+        enqueue.spawnChild("shard", { id: `shard:${shard}`, input });
+      }
+    }),
+    begin: enqueueActions(({ context, event, enqueue }) => {
+      if (!isQuestion(event)) return;
+      const { command } = event.body;
+      // What was asked of an earlier one.
+      if (context.paused !== command) Atomics.store(pauseOf(context), 0, -1);
+      const askedAtMs = context.network.clock.now();
+      enqueue.assign({ asked: command, askedAtMs, doing: doingOf(event) });
+      enqueue.sendTo("thread", { type: "command", command: commandOf(event) });
+    }),
+    pause: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "device.pause") return;
+      Atomics.store(pauseOf(context), 0, event.body.afterStep);
+      enqueue.assign({ paused: event.body.command });
+    }),
+    salvage: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "device.salvage") return;
+      const isFirst = event.body.first === context.device;
+      enqueue.sendTo("thread", { type: "command", command: { type: "salvage", isFirst } });
+    }),
+    noteRemains: assign({
+      remains: ({ context, event }) =>
+        event.type === "thread.remains" ? event.report : context.remains,
+    }),
+    tellRemains: ({ context: { remains, device, mailbox } }) => {
+      if (remains === undefined) return;
+      const { step, steps } = remains;
+      const body = { device, step, steps, parts: [...remains.parts] };
+      mailbox.tell({ role: "job", index: 0 }, "device.remains", body);
+    },
+    noteReady: assign({
+      ready: ({ context, event }) =>
+        event.type === "thread.reported" && event.report.type === "ready"
+          ? event.report
+          : context.ready,
+      doing: idle,
+    }),
+    tellReady: enqueueActions(({ context, enqueue }) => {
+      if (context.ready === undefined) return;
+      const { step, arithmetic, restored } = context.ready;
+      const body = { device: context.device, step, arithmetic, restored };
+      context.mailbox.tell(coordinator, "device.ready", body);
+      for (const { shard } of context.shards) {
+        enqueue.sendTo(`shard:${shard}` as never, { type: "shard.restored" } as never);
+      }
+    }),
+    noteAnswer: assign({
+      answered: ({ context, event }) =>
+        event.type === "thread.reported" && context.asked !== undefined
+          ? { command: context.asked, report: event.report }
+          : context.answered,
+      asked: undefined,
+      doing: idle,
+    }),
+    tellAnswer: ({ context }) => {
+      if (context.answered === undefined) return;
+      const { command, report } = context.answered;
+      const { mailbox, device } = context;
+      if (report.type === "reached") {
+        mailbox.tell(coordinator, "device.reached", { ...report, command, device });
+      } else if (report.type === "evaluated") {
+        const { metrics } = report;
+        mailbox.tell(coordinator, "device.evaluated", { command, device, metrics });
+      } else if (report.type === "cut") {
+        const { cut, stallMs } = report;
+        mailbox.tell(checkpoint, "device.cut", { command, device, cut, stallMs });
+      }
+    },
+    lose: ({ context, event }) => {
+      if (event.type !== "thread.ended") return;
+      const { device, assembly, doing } = context;
+      const [offender, supervisor] = [
+        `device:${device}`,
+        `host:${hostPlaceOf(assembly, device).host}`,
+      ];
+      throw failureOf(lossOf(event.end, offender), { offender, supervisor, context: doing });
+    },
+  },
+  guards: {
+    isLeft: ({ context }) => context.remains !== undefined,
+    isUnasked: ({ context }) => context.answered === undefined,
+    isAnswered: ({ context, event }) =>
+      isQuestion(event) && event.body.command === context.answered?.command,
+    isLate: ({ context, event }) =>
+      isQuestion(event) && event.body.command < (context.answered?.command ?? 0),
+  },
+}).createMachine({
+  id: "device",
+  context: ({ input }) => {
+    const { topology } = derive(input.assembly);
+    return {
+      ...input,
+      mailbox: openMailbox(input.network, input.assembly, { role: "device", index: input.device }),
+      shards: [topology.heldBy, topology.distinctBy].flatMap((by) => by[input.device] ?? []),
+      doing: "restoring",
+      asked: undefined,
+      askedAtMs: 0,
+      answered: undefined,
+      paused: undefined,
+      ready: undefined,
+      remains: undefined,
+    };
+  },
+  entry: "startShards",
+  invoke: [
+    { src: "listening", input: ({ context }) => context },
+    { src: "thread", id: "thread", input: ({ context }) => context },
+  ],
+  on: {
+    "thread.ended": [{ guard: "isLeft" }, { actions: "lose" }],
+    "thread.remains": { actions: ["noteRemains", "tellRemains"] },
+    "device.salvage": [{ guard: "isLeft", actions: "tellRemains" }, { actions: "salvage" }],
+    "device.pause": { actions: "pause" },
+    "chaos.throw": { actions: "throwInjected" },
+  },
+  initial: "starting",
+  states: {
+    starting: {
+      on: { "thread.reported": { target: "paused", actions: ["noteReady", "tellReady"] } },
+    },
+    paused: {
+      on: {
+        "device.run": questionTaken,
+        "device.evaluate": questionTaken,
+        "device.save": questionTaken,
+      },
+      // A `ready` may have been lost on its way: it is told until the first question comes.
+      after: {
+        [readyAgainMs]: {
+          guard: "isUnasked",
+          target: "paused",
+          reenter: true,
+          actions: "tellReady",
+        },
+      },
+    },
+    busy: {
+      entry: "begin",
+      on: { "thread.reported": { target: "paused", actions: ["noteAnswer", "tellAnswer"] } },
+    },
+  },
+});
+
+/** As drawn above; its children end with it. */
+export const deviceMachine = downWithChildren(machine);
+
+/** Word 0: where device 0 pauses. */
+function pauseOf({ memory, assembly }: DeviceContext): Int32Array {
+  return progressOver(memory, assembly.devices).pause;
+}
+
+function isQuestion(event: DeviceEvent): event is Question {
+  return "body" in event && "command" in event.body && event.type !== "device.pause";
+}
+
+function doingOf(event: Question): string {
+  switch (event.type) {
+    case "device.run":
+      return `device.run to step ${event.body.toStep}`;
+    case "device.evaluate":
+      return "device.evaluate";
+    case "device.save":
+      return `device.save of cut ${event.body.cut}`;
+    default:
+      return event satisfies never;
+  }
+}
+
+function commandOf(event: Question): DeviceCommand {
+  switch (event.type) {
+    case "device.run":
+      return { type: "run", toStep: event.body.toStep, lossSum: event.body.lossSum };
+    case "device.evaluate":
+      return { type: "evaluate" };
+    case "device.save":
+      return { type: "save", cut: event.body.cut, isBaseline: event.body.isBaseline };
+    default:
+      return event satisfies never;
+  }
+}

@@ -1,0 +1,305 @@
+// Host generation: all that one host runs of one generation: its devices and what lies below their
+// memory, the writers of their checkpoints, its readers, its bridge to the other hosts, where there
+// are any, and the memory that they share. It is made when the generation is assembled and gone
+// when it ends.
+//
+//   beating ──device, tier or bridge failed──▶ error (law 3: the generation is over)
+//      │ │                                   └──▶ left, where it is to be salvaged
+//      │ └──reader failed──▶ beating, with another reader in its place
+//      └─ every `beatMs`: host.progress to the coordinator
+//
+// Invariants
+//   G1. Memory is allocated here and nowhere else, once a generation.
+//   G2. When it ends, however it ends, everyone who waits on its memory is released first.
+//   G3. Nothing starts before this host is known to see what the others write.
+
+import { assign, type ErrorActorEvent, enqueueActions, fromCallback, setup } from "xstate";
+import { recordError } from "../../src/errors/errors.ts";
+import type { Launcher } from "../../src/ports/launcher.ts";
+import { windowStepsMax } from "../../src/training/loop/schedule.ts";
+import { addCurves } from "../../src/training/planning/tier-advice.ts";
+import type { Copies } from "../../storage/replicas/replica-cache.ts";
+import { ActorFailedError, failureOf } from "../runtime/incident.ts";
+import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
+import { decide, emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
+import { downWithChildren } from "../runtime/stop-children.ts";
+import { backoff } from "../runtime/supervisor.ts";
+import {
+  type Assembly,
+  abort,
+  allocate,
+  type GenerationMemory,
+  type HostPlace,
+  hasBuddies,
+  hostPlaces,
+  isSalvaged,
+  progressOver,
+} from "../threads/generation-spec.ts";
+import { threadWaits } from "../threads/thread-waits.ts";
+import { bridgeMachine } from "./bridge.ts";
+import { deviceMachine } from "./device.ts";
+import { type ReaderPlace, readerMachine } from "./reader.ts";
+import { checkShared } from "./shared-paths.ts";
+import { type TierNews, tierMachine } from "./tier.ts";
+import { writerMachine } from "./writer.ts";
+
+export interface HostGenerationInput {
+  readonly network: Network;
+  readonly launcher: Launcher;
+  readonly assembly: Assembly;
+  readonly host: number;
+  /** What this host has of checkpoints in memory: it outlives the generation. */
+  readonly copies: Copies;
+}
+
+export interface HostGenerationContext extends HostGenerationInput {
+  readonly mailbox: Mailbox;
+  readonly memory: GenerationMemory;
+  readonly place: HostPlace;
+  /** Whether frames of the other hosts are heard. */
+  readonly isBridged: boolean;
+  /** What its tiers told last, by device. */
+  readonly tiers: Readonly<Record<number, TierNews>>;
+  /** One for each reader. */
+  readonly places: readonly ReaderPlace[];
+  readonly history: RestartHistory;
+  readonly beat: number;
+  /** Steps whose losses have been told. */
+  readonly toldLosses: number;
+  readonly failure?: unknown;
+}
+
+type HostGenerationEvent =
+  | { readonly type: "reader.restart"; readonly id: string }
+  | { readonly type: "bridge.ready" }
+  | { readonly type: "tier.told"; readonly news: TierNews }
+  | ErrorActorEvent<unknown, string>;
+
+/** Heartbeat: a dead host is noticed after three of them (P2: within a second). */
+export const beatMs = 250;
+
+/** Readers that may be replaced before something else must be wrong. */
+const readerIntensity = { restartsMax: 10, windowMs: 60_000 } as const;
+
+/** G2: runs when the machine stops, for whatever reason. */
+const releasing = fromCallback<{ type: string }, HostGenerationContext>(
+  ({ input }) =>
+    () =>
+      abort(input.assembly, input.memory),
+);
+
+const machine = setup({
+  types: {} as {
+    context: HostGenerationContext;
+    input: HostGenerationInput;
+    events: HostGenerationEvent;
+  },
+  actors: {
+    device: deviceMachine,
+    tier: tierMachine,
+    writer: writerMachine,
+    reader: readerMachine,
+    bridge: bridgeMachine,
+    releasing,
+  },
+  delays: { beatMs },
+  actions: {
+    startAll: enqueueActions(({ context, enqueue }) => {
+      const { network, launcher, assembly, memory, copies } = context;
+      const { first, count, host, position } = context.place;
+      checkShared(assembly, host, network.disk); // G3
+      tellAssembled(context);
+      // Nobody keeps them up: what the devices restore from is in `memory`.
+      if (!hasBuddies(assembly)) copies.retain([], Number.POSITIVE_INFINITY);
+      const common = { network, launcher, assembly, memory, copies };
+      if (assembly.hosts.length > 1) {
+        enqueue.spawnChild("bridge", { id: `bridge:${host}`, input: { ...common, position } });
+      }
+      for (let device = first; device < first + count; device++) {
+        if (memory.tiers[device] !== undefined) {
+          enqueue.spawnChild("tier", { id: `tier:${device}`, input: { ...common, device } });
+        }
+        enqueue.spawnChild("writer", { id: `writer:${device}`, input: { ...common, device } });
+        enqueue.spawnChild("device", { id: `device:${device}`, input: { ...common, device } });
+      }
+      for (const reader of readersOf(context)) {
+        const input = { ...common, reader, place: placeOf(context, reader) };
+        enqueue.spawnChild("reader", { id: `reader:${reader}`, input });
+      }
+    }),
+    noteBridged: assign({ isBridged: true }),
+    noteTier: assign({
+      tiers: ({ context, event }) =>
+        event.type === "tier.told"
+          ? { ...context.tiers, [event.news.device]: event.news }
+          : context.tiers,
+    }),
+    beat: enqueueActions(({ context, enqueue }) => {
+      const { assembly, memory, mailbox, toldLosses } = context;
+      const progress = progressOver(memory, assembly.devices);
+      const { host, first, count } = context.place;
+      const steps = Array.from({ length: count }, (_, i) =>
+        Atomics.load(progress.steps, first + i),
+      );
+      const done = first === 0 ? (steps[0] ?? 0) : toldLosses;
+      const from = Math.max(toldLosses, done - windowStepsMax / 2);
+      const losses = Array.from(
+        { length: Math.max(0, done - from) },
+        (_, i) => progress.losses[(from + i) % windowStepsMax] ?? Number.NaN,
+      );
+      const { beat, isBridged } = context;
+      const meters = {
+        devices: steps.map((_, i) => sampled(progress.metersOf(first + i))),
+        reading: sampled(progress.reading),
+        curves: curvesOf(context),
+      };
+      const tiers = Object.values(context.tiers);
+      const waits = threadWaits(assembly, memory, context.place, context.network.clock);
+      const body = { host, beat, isBridged, tiers, steps, waits, lossFrom: from, losses, meters };
+      mailbox.tell({ role: "coordinator", index: 0 }, "host.progress", body);
+      enqueue.assign({ beat: beat + 1, toldLosses: Math.max(toldLosses, done) });
+    }),
+    childFailed: enqueueActions(({ context, event, enqueue }) => {
+      if (!("error" in event) || context.failure !== undefined) return; // The first one counts.
+      const { assembly, host, network } = context;
+      const id = event.actorId;
+      const supervisor = `host:${host}`;
+      const doing = `run ${assembly.run}, generation ${assembly.generation}`;
+      const failure = failureOf(event.error, {
+        ...{ offender: id, supervisor, context: doing, host },
+        step: stepOf(context, id),
+        waits: threadWaits(assembly, context.memory, context.place, network.clock),
+      });
+      if (!id.startsWith("reader:")) {
+        enqueue.assign({ failure });
+        return;
+      }
+      enqueue.stopChild(id);
+      const children = readersOf(context).map((reader) => ({
+        id: `reader:${reader}`,
+        restart: "permanent" as const,
+      }));
+      const decision = decide(
+        { supervisor, strategy: "one-for-one", children, intensity: readerIntensity, backoff },
+        context.history,
+        { child: id, atMs: network.clock.now(), reason: "error", error: recordError(failure) },
+      );
+      if (decision.escalate) {
+        enqueue.assign({ failure });
+        return;
+      }
+      enqueue.assign({ history: decision.history });
+      const { offender, reason, step } = failure.incident;
+      const { delayMs } = decision;
+      const body = { host, actor: offender, context: doing, error: reason, step, delayMs };
+      context.mailbox.tell({ role: "coordinator", index: 0 }, "host.mended", body);
+      enqueue.raise({ type: "reader.restart", id }, { delay: decision.delayMs });
+    }),
+    restartReader: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "reader.restart") return;
+      const { network, launcher, assembly, memory } = context;
+      const reader = Number(event.id.split(":")[1]);
+      const place = placeOf(context, reader);
+      const input = { network, launcher, assembly, memory, reader, place };
+      enqueue.spawnChild("reader", { id: event.id, input });
+    }),
+    tellFailed: ({ context: { failure, mailbox, host } }) => {
+      if (!(failure instanceof ActorFailedError)) return;
+      const { offender: actor, reason: error, context: doing, step, waits = [] } = failure.incident;
+      const body = { host, actor, context: doing, error, step, waits };
+      mailbox.tell({ role: "coordinator", index: 0 }, "host.failed", body);
+    },
+    handUp: ({ context }) => {
+      throw context.failure;
+    },
+  },
+  guards: {
+    hasFailed: ({ context }) => context.failure !== undefined,
+    isLeft: ({ context }) => context.failure !== undefined && isSalvaged(context.assembly),
+  },
+}).createMachine({
+  id: "hostGeneration",
+  context: ({ input }) => ({
+    ...input,
+    mailbox: openMailbox(input.network, input.assembly, { role: "host", index: input.host }),
+    memory: allocate(input.assembly, placeOfHost(input), input.copies), // G1
+    place: placeOfHost(input),
+    isBridged: input.assembly.hosts.length === 1,
+    tiers: {},
+    places: Array.from({ length: input.assembly.job.readers }, () => ({
+      lastEnded: Promise.resolve(),
+    })),
+    history: emptyHistory,
+    beat: 0,
+    toldLosses: input.assembly.fromStep,
+  }),
+  entry: "startAll",
+  invoke: { src: "releasing", input: ({ context }) => context },
+  on: {
+    "xstate.error.actor.*": { actions: "childFailed" },
+    "reader.restart": { actions: "restartReader" },
+    "bridge.ready": { actions: "noteBridged" },
+    "tier.told": { actions: ["noteTier", "beat"] }, // At once: the next beat may be too late.
+  },
+  initial: "beating",
+  states: {
+    beating: {
+      entry: "beat",
+      always: [
+        { guard: "isLeft", target: "left" },
+        { guard: "hasFailed", target: "failed" },
+      ],
+      after: { beatMs: { target: "beating", reenter: true } },
+    },
+    failed: { entry: "handUp" },
+    // It ends when its host is released, or assembles another.
+    left: { entry: "tellFailed" },
+  },
+});
+
+/** As drawn above; its children end with it. */
+export const hostGenerationMachine = downWithChildren(machine);
+
+function placeOfHost({ assembly, host }: HostGenerationInput): HostPlace {
+  const place = hostPlaces(assembly).find((one) => one.host === host);
+  if (place === undefined) throw new RangeError(`The generation has no host ${host}`);
+  return place;
+}
+
+/** Steps that an actor has done: a device its own, others those of the host's first one. */
+function stepOf({ assembly, memory, place }: HostGenerationContext, id: string): number {
+  const { steps } = progressOver(memory, assembly.devices);
+  const own = id.startsWith("device:") ? Number(id.slice("device:".length)) : place.first;
+  return Atomics.load(steps, own);
+}
+
+function tellAssembled({ network, assembly, host, place }: HostGenerationContext): void {
+  const { run, generation, job, fromStep: step } = assembly;
+  network.log.keep(run, job.checkpoint.directory, `host-${host}`);
+  const { first, count: devices } = place;
+  const fields = { run, generation, step, host, actor: `host:${host}`, first, devices };
+  network.log.write("info", "assembled", fields);
+}
+
+/** Counters as they are now. */
+function sampled(words: BigInt64Array): number[] {
+  return Array.from(words, (_, at) => Number(Atomics.load(words, at)));
+}
+
+/** The counts of the curves, over this host's devices; undefined where none has tiers. */
+function curvesOf({ assembly, memory }: HostGenerationContext): number[][] | undefined {
+  const counts = Object.values(memory.curves).map((words) => new Float64Array(words));
+  return counts.length === 0 ? undefined : addCurves(counts, assembly.job.model.tables.length);
+}
+
+/** The readers of this host: they are counted through all hosts. */
+function readersOf({ assembly, place }: HostGenerationContext): number[] {
+  const { readers } = assembly.job;
+  return Array.from({ length: readers }, (_, reader) => place.position * readers + reader);
+}
+
+function placeOf({ places, assembly }: HostGenerationContext, reader: number): ReaderPlace {
+  const place = places[reader % assembly.job.readers];
+  if (place === undefined) throw new RangeError(`There is no reader ${reader}`);
+  return place;
+}

@@ -1,0 +1,78 @@
+// Hosts: hears processes that would be hosts of this cluster, gives them their index, and notices
+// when they are gone. The list itself is membership.ts's.
+//
+//   listening ──every `beatMs`──▶ listening     whoever was silent too long is gone
+//
+// Takes   host.announce · host.leave
+// Tells   the joining process host.welcome · host.refused
+//
+// A host announces itself at every beat and is answered every time: a lost message is made good by
+// the next one, and each side knows that the other is there.
+
+import { setup } from "xstate";
+import { type ErrorRecord, recordError } from "../../src/errors/errors.ts";
+import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
+import { listening, type MessageEvent } from "../runtime/listening.ts";
+import { clusterScope, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
+import { downWithChildren } from "../runtime/stop-children.ts";
+import { beatMs } from "./host-generation.ts";
+import type { Announcement, Membership } from "./membership.ts";
+
+export interface HostsInput {
+  readonly network: Network;
+  readonly membership: Membership;
+  /** Told of a process that may not join, and why. */
+  readonly onRefused: (who: Announcement, error: ErrorRecord) => void;
+}
+
+type HostsEvent = MessageEvent<"host.announce" | "host.leave"> | ThrowEvent;
+
+const machine = setup({
+  types: {} as {
+    context: HostsInput & { readonly mailbox: Mailbox };
+    input: HostsInput;
+    events: HostsEvent;
+  },
+  actors: { listening },
+  delays: { beatMs },
+  actions: {
+    throwInjected,
+    answer: ({ context: { membership, mailbox, onRefused }, event }) => {
+      if (event.type !== "host.announce") return;
+      const to = { role: "joining" as const, index: event.body.key };
+      try {
+        const host = membership.announce(event.body);
+        mailbox.tell(to, "host.welcome", { host, mayLeave: membership.mayLeave(host) });
+      } catch (cause) {
+        const error = recordError(cause);
+        mailbox.tell(to, "host.refused", { error });
+        onRefused(event.body, error);
+      }
+    },
+    leave: ({ context, event }) => {
+      if (event.type === "host.leave") context.membership.leave(event.body.key);
+    },
+    beat: ({ context: { network, membership } }) => {
+      if (network.connectedForMs() >= 4 * beatMs) membership.beat();
+    },
+  },
+}).createMachine({
+  id: "hosts",
+  context: ({ input }) => ({
+    ...input,
+    mailbox: openMailbox(input.network, clusterScope, { role: "hosts", index: 0 }),
+  }),
+  invoke: { src: "listening", input: ({ context }) => context },
+  on: {
+    "host.announce": { actions: "answer" },
+    "host.leave": { actions: "leave" },
+    "chaos.throw": { actions: "throwInjected" },
+  },
+  initial: "listening",
+  states: {
+    listening: { after: { beatMs: { target: "listening", reenter: true, actions: "beat" } } },
+  },
+});
+
+/** As drawn above; its children end with it. */
+export const hostsMachine = downWithChildren(machine);

@@ -1,0 +1,279 @@
+// Host: answers for one operating-system process: prepares data, and runs what the coordinators of
+// runs assemble here, one generation of each run, as many runs as have devices here.
+//
+//   host.assemble ──▶ a generation ──▶ host.release, or a newer one of its run: it is stopped
+//                                └───▶ it ended in an error: host.failed is told
+//
+// Takes   host.prepare · host.assemble · host.release
+// Tells   host.preparing · host.prepared · host.failed · host.released; its generation tells the
+//         coordinator host.progress · host.mended
+//
+// Invariants
+//   H1. A generation that is not newer than the last one of its run is not assembled: its
+//       coordinator is gone.
+//   H2. A failure is told with the actor that failed first; the host itself lives on.
+//   H3. Of what needs more devices than there are, the oldest is stopped: nobody has told this host
+//       that it is over.
+
+import {
+  type DoneActorEvent,
+  type ErrorActorEvent,
+  enqueueActions,
+  fromCallback,
+  setup,
+} from "xstate";
+import { FrameCorruptError, recordError } from "../../src/errors/errors.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import type { Launcher, ThreadEnd } from "../../src/ports/launcher.ts";
+import { Copies } from "../../storage/replicas/replica-cache.ts";
+import { failureOf } from "../runtime/incident.ts";
+import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
+import { listeningAsHost, type MessageEvent } from "../runtime/listening.ts";
+import { type Address, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
+import { downWithChildren } from "../runtime/stop-children.ts";
+import { assemblySchema, jobInMessage } from "../threads/generation-schema.ts";
+import type { Assembly, DataPlan } from "../threads/generation-spec.ts";
+import { threadFile } from "../threads/thread-file.ts";
+import { beatMs, hostGenerationMachine } from "./host-generation.ts";
+import { devicesOf } from "./membership.ts";
+import { lossOf } from "./thread-end.ts";
+
+export interface HostInput {
+  readonly network: Network;
+  readonly launcher: Launcher;
+  readonly host: number;
+  /** Devices of this process. */
+  readonly devices: number;
+}
+
+/** The last generation of a run here. */
+interface Served {
+  readonly assembly: Assembly;
+  readonly isServed: boolean;
+  /** Of the run's newest checkpoint, from one generation to the next. */
+  readonly copies: Copies;
+}
+
+export interface HostContext extends HostInput {
+  /** Of each run, the one that was assembled last at the end. */
+  readonly served: ReadonlyMap<string, Served>;
+}
+
+/** Runs of which the last generation is remembered. */
+const servedMax = 1000;
+
+type HostEvent =
+  | MessageEvent<"host.prepare" | "host.assemble" | "host.release">
+  | { readonly type: "host.forget"; readonly id: string }
+  | ErrorActorEvent<unknown, string>
+  | DoneActorEvent<unknown, string>
+  | ThrowEvent;
+
+const coordinator: Address = { role: "coordinator", index: 0 };
+/** Who is named when the preparation fails: it runs on a reader's thread. */
+const preparer = "reader:0";
+
+type PrepareReport =
+  | { readonly type: "preparing"; readonly fraction: number }
+  | { readonly type: "prepared"; readonly plan: DataPlan };
+
+/** A frame may be lost, and with it a first cause: it is told until its silence would tell. */
+const tellingFailed = fromCallback<
+  { type: string },
+  { readonly clock: Clock; readonly tell: () => void }
+>(({ input: { clock, tell } }) => {
+  let cancel = () => {};
+  const again = (times: number) => {
+    tell();
+    if (times > 1) cancel = clock.after(beatMs, () => again(times - 1));
+  };
+  again(4);
+  return () => cancel();
+});
+
+/** Turns a job's data into its cache on a reader's thread, and tells who asked. */
+const preparing = fromCallback<
+  { type: string },
+  HostInput & { readonly question: MessageEvent<"host.prepare">; readonly job: JobSpec }
+>(({ input, sendBack }) => {
+  const { network, launcher, host, question, job } = input;
+  const { command } = question.body;
+  const mailbox = openMailbox(network, question, { role: "host", index: host });
+  const task = { program: "prepare", job };
+  const thread = launcher.start<never, PrepareReport>(threadFile, task, "prepare");
+  let plan: DataPlan | undefined;
+  thread.onReport((report) => {
+    if (report.type === "prepared") plan = report.plan;
+    else mailbox.tell(coordinator, "host.preparing", { fraction: report.fraction });
+  });
+  const finish = (end: ThreadEnd) => {
+    if (plan !== undefined) mailbox.tell(coordinator, "host.prepared", { command, plan });
+    else {
+      // An end without a plan is a loss, also where the thread ended of its own accord.
+      const error = recordError(lossOf(end, preparer));
+      const context = "host.prepare";
+      const body = { host, actor: preparer, context, error, waits: [] };
+      mailbox.tell(coordinator, "host.failed", body);
+    }
+    sendBack({ type: "host.forget", id: preparingId(question) });
+  };
+  let isStopped = false;
+  void thread.ended.then((end) => {
+    if (!isStopped) finish(end);
+  });
+  return () => {
+    isStopped = true;
+    thread.kill();
+  };
+});
+
+const machine = setup({
+  types: {} as { context: HostContext; input: HostInput; events: HostEvent },
+  actors: {
+    listening: listeningAsHost,
+    preparing,
+    tellingFailed,
+    generation: hostGenerationMachine,
+  },
+  actions: {
+    throwInjected,
+    prepare: enqueueActions(({ context, event, self, enqueue }) => {
+      if (event.type !== "host.prepare") return;
+      const id = preparingId(event);
+      if (self.getSnapshot().children[id as never] !== undefined) return; // Asked twice.
+      const { data: job, error } = jobInMessage.safeParse(event.body.job);
+      if (error !== undefined) {
+        return context.network.onCorrupt(new FrameCorruptError(event.type, error.message));
+      }
+      enqueue.spawnChild("preparing", { id, input: { ...context, question: event, job } });
+    }),
+    forget: enqueueActions(({ event, enqueue }) => {
+      if (event.type === "host.forget") enqueue.stopChild(event.id);
+    }),
+    assemble: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "host.assemble") return;
+      const assembly = assemblySchema.parse(event.body.assembly);
+      const served = new Map(context.served);
+      const stop = (run: string) => {
+        const one = served.get(run);
+        if (one?.isServed !== true) return;
+        enqueue.stopChild(generationId(one.assembly));
+        served.set(run, { ...one, isServed: false });
+      };
+      stop(assembly.run);
+      const { buddyBytes } = assembly.job.checkpoint;
+      const copies = served.get(assembly.run)?.copies ?? new Copies(buddyBytes);
+      served.delete(assembly.run); // It is the newest now.
+      for (const [run] of served) {
+        if (
+          devicesHere(context, [...served.values(), { assembly, isServed: true, copies }]) <=
+          context.devices
+        )
+          break;
+        stop(run); // H3
+      }
+      served.set(assembly.run, { assembly, isServed: true, copies });
+      for (const [run, one] of served) {
+        if (served.size > servedMax && !one.isServed) served.delete(run);
+        if (!one.isServed) one.copies.retain([], Number.POSITIVE_INFINITY); // It may be over.
+      }
+      const { network, launcher, host } = context;
+      const input = { network, launcher, host, assembly, copies };
+      enqueue.spawnChild("generation", { id: generationId(assembly), input });
+      enqueue.assign({ served });
+    }),
+    release: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "host.release") return;
+      const one = context.served.get(event.run);
+      if (one?.isServed !== true || one.assembly.generation !== event.generation) return;
+      enqueue.stopChild(generationId(one.assembly));
+      enqueue.assign({
+        served: new Map(context.served).set(event.run, { ...one, isServed: false }),
+      });
+    }),
+    /** H2 */
+    fail: enqueueActions(({ context, event, enqueue }) => {
+      if (!("error" in event)) return;
+      const { error, actorId } = event;
+      const one = [...context.served.values()].find(
+        ({ assembly, isServed }) => isServed && generationId(assembly) === actorId,
+      );
+      if (one === undefined) throw error;
+      const { host, network, served } = context;
+      const { assembly } = one;
+      enqueue.stopChild(actorId);
+      enqueue.assign({ served: new Map(served).set(assembly.run, { ...one, isServed: false }) });
+      const offender = `host:${host}`;
+      const where = { offender, supervisor: "cluster", context: "serving" };
+      const {
+        offender: actor,
+        reason,
+        context: doing,
+        step,
+        waits = [],
+      } = failureOf(error, where).incident;
+      const body = { host, actor, context: doing, error: reason, step, waits };
+      const mailbox = openMailbox(network, assembly, hostAddress(context));
+      const tell = () => mailbox.tell(coordinator, "host.failed", body);
+      const id = `failed:${assembly.run}`;
+      enqueue.stopChild(id);
+      enqueue.spawnChild("tellingFailed", { id, input: { clock: network.clock, tell } });
+    }),
+    tellReleased: ({ context, event }) => {
+      if (event.type !== "host.release") return;
+      const mailbox = openMailbox(context.network, event, hostAddress(context));
+      const { command } = event.body;
+      mailbox.tell(coordinator, "host.released", { command, host: context.host });
+    },
+  },
+  guards: {
+    isNewer: ({ context, event }) => {
+      if (event.type !== "host.assemble") return false;
+      const { data, error } = assemblySchema.safeParse(event.body.assembly);
+      const isOwn = data?.run === event.run && data.generation === event.generation;
+      if (error !== undefined || !isOwn) {
+        const reason = error?.message ?? "its assembly is of another generation";
+        context.network.onCorrupt(new FrameCorruptError("host.assemble", reason));
+        return false;
+      }
+      const last = context.served.get(event.run);
+      return last === undefined || event.generation > last.assembly.generation; // H1
+    },
+  },
+}).createMachine({
+  id: "host",
+  context: ({ input }) => ({ ...input, served: new Map() }),
+  invoke: { src: "listening", input: ({ context }) => ({ ...context, index: context.host }) },
+  on: {
+    "host.prepare": { actions: "prepare" },
+    "host.forget": { actions: "forget" },
+    "chaos.throw": { actions: "throwInjected" },
+    "host.assemble": { guard: "isNewer", actions: "assemble" },
+    "host.release": { actions: ["release", "tellReleased"] },
+    "xstate.error.actor.*": { actions: "fail" },
+  },
+});
+
+/** As drawn above; its children end with it. */
+export const hostMachine = downWithChildren(machine);
+
+function preparingId(question: RunScope & { body: { command: number } }): string {
+  return `preparing:${question.run}:${question.generation}:${question.body.command}`;
+}
+
+function hostAddress(context: HostContext): Address {
+  return { role: "host", index: context.host };
+}
+
+function generationId({ run, generation }: RunScope): string {
+  return `generation:${run}:${generation}`;
+}
+
+/** Devices of this host that these have. */
+function devicesHere({ host }: HostContext, served: readonly Served[]): number {
+  const shares = served
+    .filter(({ isServed }) => isServed)
+    .flatMap(({ assembly }) => assembly.hosts.filter((share) => share.host === host));
+  return devicesOf(shares);
+}

@@ -1,0 +1,172 @@
+// Joining: makes this process a host of a cluster that runs elsewhere, for as long as it lives.
+//
+//                host.welcome                          host.welcome of another index: joined, anew
+//   announcing ───────────────▶ joined ── host ──────────▶ joined
+//       ▲                         │
+//       └── the cluster was silent┘      its generation ends: nobody is there who would end it
+//   any ──host.refused──▶ error
+//
+// Takes   host.welcome · host.refused
+// Tells   the cluster's hosts: host.announce, at every beat
+
+import { type Actor, assign, createActor, fromCallback, setup } from "xstate";
+import { RemoteError } from "../../src/errors/errors.ts";
+import type { Launcher } from "../../src/ports/launcher.ts";
+import { actorClock } from "../runtime/actor-clock.ts";
+import type { Incident } from "../runtime/incident.ts";
+import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
+import { listening, type MessageEvent } from "../runtime/listening.ts";
+import { clusterScope, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
+import { downWithChildren } from "../runtime/stop-children.ts";
+import { type SupervisorInput, supervisorMachine } from "../runtime/supervisor.ts";
+import { hostMachine } from "./host.ts";
+import { beatMs } from "./host-generation.ts";
+import type { Announcement } from "./membership.ts";
+
+export interface JoiningInput {
+  readonly network: Network;
+  readonly launcher: Launcher;
+  /** What it says of itself at a beat; its key stays the same. */
+  readonly announcement: () => Announcement;
+  /** Told the index in the cluster, and undefined when the cluster is gone. */
+  readonly onHost: (host: number | undefined) => void;
+  /** Told that no run needs this host any more, where it said that it is leaving. */
+  readonly onMayLeave: () => void;
+}
+
+interface JoiningContext extends JoiningInput {
+  readonly mailbox: Mailbox;
+  readonly host: number | undefined;
+}
+
+type JoiningEvent = MessageEvent<"host.welcome" | "host.refused"> | ThrowEvent;
+
+/**
+ * A cluster that has not answered for so long is gone, or out of reach: its runs have gone on
+ * without this host long before.
+ */
+const clusterSilenceMs = 10_000;
+
+/** Says who this is, at every beat. */
+const announcing = fromCallback<{ type: string }, JoiningContext>(({ input }) => {
+  const { network, mailbox, announcement } = input;
+  let cancel = () => {};
+  const announce = () => {
+    mailbox.tell({ role: "hosts", index: 0 }, "host.announce", announcement());
+    cancel = network.clock.after(beatMs, announce);
+  };
+  announce();
+  return () => cancel();
+});
+
+const machine = setup({
+  types: {} as { context: JoiningContext; input: JoiningInput; events: JoiningEvent },
+  actors: { listening, announcing, host: hostMachine },
+  delays: { clusterSilenceMs },
+  actions: {
+    throwInjected,
+    noteHost: assign({
+      host: ({ context, event }) =>
+        event.type === "host.welcome" ? event.body.host : context.host,
+    }),
+    forgetHost: assign({ host: undefined }),
+    tellHost: ({ context }) => context.onHost(context.host),
+    tellMayLeave: ({ context, event }) => {
+      if (event.type === "host.welcome" && event.body.mayLeave) context.onMayLeave();
+    },
+    fail: ({ event }) => {
+      if (event.type === "host.refused") throw new RemoteError(event.body.error);
+    },
+  },
+  guards: {
+    isSame: ({ context, event }) =>
+      event.type === "host.welcome" && event.body.host === context.host,
+  },
+}).createMachine({
+  id: "joining",
+  context: ({ input }) => ({
+    ...input,
+    mailbox: openMailbox(input.network, clusterScope, {
+      role: "joining",
+      index: input.announcement().key,
+    }),
+    host: undefined,
+  }),
+  invoke: [
+    { src: "listening", input: ({ context }) => context },
+    { src: "announcing", input: ({ context }) => context },
+  ],
+  on: {
+    "host.refused": { actions: "fail" },
+    "chaos.throw": { actions: "throwInjected" },
+  },
+  initial: "announcing",
+  states: {
+    announcing: {
+      on: { "host.welcome": { target: "joined", actions: ["noteHost", "tellHost"] } },
+    },
+    joined: {
+      invoke: {
+        src: "host",
+        id: "host",
+        input: ({ context }) => {
+          const { network, launcher, host, announcement } = context;
+          if (host === undefined) throw new RangeError("This host has no index");
+          return { network, launcher, host, devices: announcement().devices };
+        },
+      },
+      on: {
+        "host.welcome": { target: "joined", reenter: true, actions: ["noteHost", "tellHost"] },
+      },
+      initial: "heard",
+      states: {
+        heard: {
+          on: {
+            "host.welcome": {
+              guard: "isSame",
+              target: "heard",
+              reenter: true,
+              actions: "tellMayLeave",
+            },
+          },
+          after: {
+            clusterSilenceMs: {
+              target: "#joining.announcing",
+              actions: ["forgetHost", "tellHost"],
+            },
+          },
+        },
+      },
+    },
+  },
+});
+
+/** As drawn above; its children end with it. */
+export const joiningMachine = downWithChildren(machine);
+
+/** The actor that joins may fail so often within a minute, then the process gives up. */
+const intensity = { restartsMax: 10, windowMs: 60_000 } as const;
+
+/** The tree of a host process, not started; `onIncident` is told of each failure mended in it. */
+export function joiningTree(
+  options: JoiningInput & { readonly onIncident: (incident: Incident) => void },
+): Actor<typeof supervisorMachine> {
+  const { onIncident: onRestart, ...joining } = options;
+  const { network, announcement } = joining;
+  const input: SupervisorInput = {
+    name: "process",
+    strategy: "one-for-one",
+    intensity,
+    clock: network.clock,
+    mailbox: openMailbox(network, clusterScope, { role: "process", index: announcement().key }),
+    onRestart,
+    children: [
+      {
+        id: "joining",
+        restart: "permanent",
+        start: () => ({ logic: joiningMachine, input: joining }),
+      },
+    ],
+  };
+  return createActor(supervisorMachine, { input, clock: actorClock(network.clock) });
+}

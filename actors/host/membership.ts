@@ -1,0 +1,247 @@
+// The membership: the hosts of a cluster, those that joined it and its own. Plain data that no
+// actor owns, so that any of them may die and find it again.
+//
+// Invariants
+//   M1. An index is given to one process and never to another: what was meant for one that is gone
+//       finds nobody.
+//   M2. Silence is counted in beats that this process could have heard, not in time: an event loop
+//       that stood still for a while counts one.
+//   M3. A host that is leaving is given to no generation, and may go once none holds it.
+//   M4. What one run has taken is given to no other, until it lets go.
+
+import { ArithmeticMismatchError, VersionMismatchError } from "../../src/errors/errors.ts";
+import { expected } from "../../src/ports/check-options.ts";
+
+/** A host that is there. */
+export interface HostRecord {
+  readonly host: number;
+  readonly devices: number;
+  /** Where it runs, for people. */
+  readonly machine: string;
+  readonly pid: number;
+}
+
+/** What a process says of itself that would be a host. */
+export interface Announcement extends Omit<HostRecord, "host"> {
+  /** A random number of the process, by which it is known until it has an index, and after. */
+  readonly key: number;
+  readonly arithmetic: string;
+  readonly version: string;
+  /** Whether it wants to go, and stays only as long as a run has devices of it. */
+  readonly isLeaving: boolean;
+}
+
+/** A part of a run's devices: those of one host, in the order of ranks. */
+export interface HostShare {
+  readonly host: number;
+  readonly devices: number;
+}
+
+/** Devices of all shares. */
+export function devicesOf(shares: readonly Pick<HostShare, "devices">[]): number {
+  return shares.reduce((sum, { devices }) => sum + devices, 0);
+}
+
+/** More hosts than a run can have devices would be of no use. */
+const hostsMax = 128;
+/** Beats that a host may miss; with the fifth it is gone. */
+const missedMax = 4;
+/** Beats after which one that is gone is forgotten: should it come back, it is a new one. */
+const rememberedBeats = 1000;
+
+interface Member extends HostRecord {
+  missed: number;
+  readonly isLeaving: boolean;
+}
+
+export class Membership {
+  /** A run waits for so many devices, unless its job says how many. */
+  readonly minDevices: number;
+  /** Longest wait for them. */
+  readonly joinDeadlineMs: number;
+  readonly #own: readonly HostRecord[];
+  readonly #expected: { readonly arithmetic: string; readonly version: string };
+  readonly #members = new Map<number, Member>();
+  readonly #listeners = new Set<() => void>();
+  readonly #onFree = new Set<() => void>();
+  readonly #held = new Set<readonly HostShare[]>();
+  readonly #taken = new Map<string, readonly HostShare[]>();
+  #boundOf: (run: string) => number = () => Number.POSITIVE_INFINITY;
+  #nextHost = 1;
+
+  constructor(options: {
+    readonly minDevices: number;
+    readonly joinDeadlineMs: number;
+    /** Host 0, in the cluster's own process; undefined where it has no devices. */
+    readonly own: HostRecord | undefined;
+    /** What every host must have. */
+    readonly arithmetic: string;
+    readonly version: string;
+  }) {
+    const { minDevices, joinDeadlineMs, own, arithmetic, version } = options;
+    this.minDevices = minDevices;
+    this.joinDeadlineMs = joinDeadlineMs;
+    this.#own = own === undefined ? [] : [own];
+    this.#expected = { arithmetic, version };
+  }
+
+  /**
+   * The index of a process that announces itself.
+   * @throws VersionMismatchError, ArithmeticMismatchError, InvalidOptionError (too many hosts)
+   */
+  announce(announcement: Announcement): number {
+    const { key, devices, machine, pid, arithmetic, version, isLeaving } = announcement;
+    const { version: ownVersion, arithmetic: ownArithmetic } = this.#expected;
+    if (version !== ownVersion) throw new VersionMismatchError(ownVersion, version);
+    if (arithmetic !== ownArithmetic) throw new ArithmeticMismatchError(ownArithmetic, arithmetic);
+    const known = this.#members.get(key);
+    if (known === undefined) this.#makeRoom();
+    const isBack = known !== undefined && known.missed <= missedMax;
+    const host = known?.host ?? this.#nextHost++; // M1
+    this.#members.set(key, { host, devices, machine, pid, missed: 0, isLeaving });
+    if (!isBack || known.isLeaving !== isLeaving) this.#changed();
+    return host;
+  }
+
+  /** M3 */
+  mayLeave(host: number): boolean {
+    return this.isLeaving(host) && ![...this.#held].flat().some((share) => share.host === host);
+  }
+
+  isLeaving(host: number): boolean {
+    return [...this.#members.values()].some((one) => one.host === host && one.isLeaving);
+  }
+
+  /** A generation has devices of these hosts, until the returned function is called. */
+  hold(shares: readonly HostShare[]): () => void {
+    this.#held.add(shares);
+    return () => this.#held.delete(shares);
+  }
+
+  /** Gives indices from `host` on: none that another root of the cluster gives. */
+  countFrom(host: number): void {
+    this.#nextHost = host;
+  }
+
+  leave(key: number): void {
+    if (this.#members.delete(key)) this.#changed();
+  }
+
+  /** A host of whose loss somebody else has heard: it is gone until it announces itself again. */
+  doubt(host: number): void {
+    for (const member of this.#members.values()) {
+      if (member.host !== host || member.missed > missedMax) continue;
+      member.missed = missedMax + 1;
+      this.#changed();
+    }
+  }
+
+  /** A beat went by in which all hosts could have been heard. */
+  beat(): void {
+    let hasChanged = false;
+    for (const [key, member] of [...this.#members]) {
+      member.missed++; // M2
+      if (member.missed === missedMax + 1) hasChanged = true;
+      if (member.missed > rememberedBeats) this.#members.delete(key);
+    }
+    if (hasChanged) this.#changed();
+  }
+
+  /** The hosts that are there, in the order of their indices. */
+  present(): HostRecord[] {
+    const joined = [...this.#members.values()]
+      .filter(({ missed }) => missed <= missedMax)
+      .map(({ host, devices, machine, pid }) => ({ host, devices, machine, pid }));
+    return [...this.#own, ...joined].sort((a, b) => a.host - b.host);
+  }
+
+  has(host: number): boolean {
+    return this.present().some((one) => one.host === host);
+  }
+
+  /** Devices of all hosts that are there, and stay. */
+  get devices(): number {
+    return devicesOf(this.#staying());
+  }
+
+  /** Devices that a run may have: of hosts that are there and stay, and no other run's. M4 */
+  devicesFor(run: string): number {
+    return devicesOf(this.sharesFor(run, Number.POSITIVE_INFINITY));
+  }
+
+  /** From now on a run has no more devices than this says whenever it is asked. */
+  bound(boundOf: (run: string) => number): void {
+    this.#boundOf = boundOf;
+  }
+
+  /** The first `most` of them, host by host. */
+  sharesFor(run: string, most: number): HostShare[] {
+    const others = [...this.#taken].filter(([other]) => other !== run).flatMap(([, some]) => some);
+    let left = Math.min(most, this.#boundOf(run));
+    const shares: HostShare[] = [];
+    for (const { host, devices } of this.#staying()) {
+      const free = devices - devicesOf(others.filter((share) => share.host === host));
+      const used = Math.min(left, free);
+      if (used > 0) shares.push({ host, devices: used });
+      left -= Math.max(0, used);
+    }
+    return shares;
+  }
+
+  /** These are the run's, instead of those that it had. */
+  take(run: string, shares: readonly HostShare[]): void {
+    const before = this.takenBy(run);
+    this.#taken.set(run, shares);
+    if (devicesOf(shares) < before) this.#tellFree();
+  }
+
+  /** Runs that have taken some. */
+  get takers(): Iterable<string> {
+    return this.#taken.keys();
+  }
+
+  /** Devices that a run has taken. */
+  takenBy(run: string): number {
+    return devicesOf(this.#taken.get(run) ?? []);
+  }
+
+  /** The run needs none any more. */
+  letGo(run: string): void {
+    if (this.#taken.delete(run)) this.#tellFree();
+  }
+
+  /** M3 */
+  #staying(): HostRecord[] {
+    return this.present().filter(({ host }) => !this.isLeaving(host));
+  }
+
+  /** Calls `listen` whenever a host has come or gone, or wants to go. */
+  onChange(listen: () => void): () => void {
+    this.#listeners.add(listen);
+    return () => this.#listeners.delete(listen);
+  }
+
+  /** Calls `listen` whenever there may be other devices for a run: as `onChange`, or let go. */
+  onFree(listen: () => void): () => void {
+    this.#onFree.add(listen);
+    return () => this.#onFree.delete(listen);
+  }
+
+  /** Forgets the host that has been gone for longest, where there are too many. */
+  #makeRoom(): void {
+    if (this.#members.size < hostsMax) return;
+    const [oldest] = [...this.#members].sort(([, a], [, b]) => b.missed - a.missed);
+    const isGone = oldest !== undefined && oldest[1].missed > missedMax;
+    if (!isGone) throw expected("hosts", `at most ${hostsMax} in a cluster`, hostsMax + 1);
+    this.#members.delete(oldest[0]);
+  }
+
+  #changed(): void {
+    for (const listen of [...this.#listeners]) listen();
+    this.#tellFree();
+  }
+
+  #tellFree(): void {
+    for (const listen of [...this.#onFree]) listen();
+  }
+}

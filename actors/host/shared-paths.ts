@@ -1,0 +1,21 @@
+// Shared paths: hosts read the same caches and write into the same checkpoint directory. A host
+// that joined may be another machine, so it looks before it starts.
+
+import { resolve } from "node:path";
+import { PathNotSharedError } from "../../src/errors/errors.ts";
+import type { Disk } from "../../src/ports/disk.ts";
+import { pathsOf } from "../../storage/checkpoint-store/store-paths.ts";
+import type { Assembly } from "../threads/generation-spec.ts";
+
+/**
+ * The record of the generation, which the cluster has just written, shows that the directory is the
+ * same one. @throws PathNotSharedError naming host and path
+ */
+export function checkShared({ job, data, generation }: Assembly, host: number, disk: Disk): void {
+  if (host === 0) return; // It is the process that wrote them.
+  const record = pathsOf(job.checkpoint.directory).generation(generation);
+  for (const path of [record, data.training.path, data.evaluation?.path]) {
+    if (path === undefined || disk.exists(path)) continue;
+    throw new PathNotSharedError(`host:${host}`, resolve(path));
+  }
+}

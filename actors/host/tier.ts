@@ -1,0 +1,155 @@
+// Tier: answers for the thread that holds what lies below one device's memory: host memory (DDR)
+// and, below that, the disk (SSD). The device's own cache (HBM) is in its thread.
+//
+//   opening ──▶ serving ◀──────────────▶ paused   the disk is full: it waits for room
+//                  ▲ └──▶ slow ──┐                the disk takes long: noted, and it goes on
+//                  └─────────────┘
+//   any ──thread ended──▶ error: the generation is over (law 3)
+//
+// Takes   tier.rest { manifest }
+// Tells   tier.rested; its host generation tier.told
+//
+// Invariants
+//   T1. What lies here belongs to one generation: it is gone once the thread's exit has been seen,
+//       but for what tables with `keep: "durable"` laid to rest at a checkpoint.
+//   T2. A question asked twice is carried out once; its answer is told again.
+
+import { assign, enqueueActions, fromCallback, sendParent, setup } from "xstate";
+import { ringDoorbell } from "../../src/exchange/cells.ts";
+import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
+import type { TierCommand, TierReport, TierState } from "../../storage/tiers/serve.ts";
+import { type FoundRows, removeLeftover, tierDirectory } from "../../storage/tiers/tier-store.ts";
+import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
+import { listening, type MessageEvent } from "../runtime/listening.ts";
+import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
+import { downWithChildren } from "../runtime/stop-children.ts";
+import { type Assembly, derive, type GenerationMemory } from "../threads/generation-spec.ts";
+import { threadFile } from "../threads/thread-file.ts";
+import { tierPlace } from "../threads/tier-program.ts";
+import { lossOf } from "./thread-end.ts";
+
+export interface TierInput {
+  readonly network: Network;
+  readonly launcher: Launcher;
+  readonly assembly: Assembly;
+  readonly memory: GenerationMemory;
+  /** Whose memory it lies below. */
+  readonly device: number;
+}
+
+/** What a tier tells its host generation, which tells the coordinator with each heartbeat. */
+export type TierNews = MessageEvent<"host.progress">["body"]["tiers"][number];
+
+type TierEvent =
+  | MessageEvent<"tier.rest">
+  | ThreadEvent
+  | { readonly type: "thread.ended"; readonly end: ThreadEnd }
+  | ThrowEvent;
+
+/** What the thread reports. */
+type ThreadEvent =
+  | { readonly type: `thread.${TierState}`; readonly state: TierState }
+  | { readonly type: "thread.found"; readonly found: FoundRows }
+  | { readonly type: "thread.rested"; readonly kept: FoundRows };
+
+export interface TierContext extends TierInput {
+  readonly mailbox: Mailbox;
+  readonly news: TierNews;
+  /** The number of the question, and its answer. */
+  readonly asked: number | undefined;
+  readonly kept: FoundRows | undefined;
+}
+
+type ThreadCommand = { readonly type: "command"; readonly command: TierCommand };
+
+const threadLogic = fromCallback<ThreadCommand, TierInput>(({ input, sendBack, receive }) => {
+  const { network, assembly, memory, device, launcher } = input;
+  const task = { program: "tier", assembly, memory, index: device };
+  const name = `tier-${device}`;
+  const thread: Thread<TierCommand, TierReport> = launcher.start(threadFile, task, name);
+  const words = new Int32Array(memory.words);
+  const { tierOf } = derive(assembly);
+  thread.onReport((report) => {
+    const type = `thread.${report.type}` as const;
+    sendBack({ ...report, state: report.type, type } as ThreadEvent);
+  });
+  receive(({ command }) => {
+    thread.send(command);
+    ringDoorbell(words, tierOf(device));
+  });
+  void thread.ended.then((end) => {
+    removeLeftover(network.disk, tierDirectory(tierPlace(assembly, device))); // T1
+    sendBack({ type: "thread.ended", end });
+  });
+  return () => thread.kill();
+});
+
+const machine = setup({
+  types: {} as { context: TierContext; input: TierInput; events: TierEvent },
+  actors: { listening, thread: threadLogic },
+  actions: {
+    throwInjected,
+    noteFound: assign({
+      news: ({ context, event }) =>
+        event.type === "thread.found" ? { ...context.news, found: event.found } : context.news,
+    }),
+    noteKept: assign({
+      kept: ({ context, event }) => (event.type === "thread.rested" ? event.kept : context.kept),
+    }),
+    noteState: assign(({ context, event }) =>
+      "state" in event ? { news: { ...context.news, state: event.state } } : {},
+    ),
+    tellNews: sendParent(({ context }) => ({ type: "tier.told", news: context.news })),
+    begin: enqueueActions(({ event, enqueue }) => {
+      if (event.type !== "tier.rest") return;
+      const command: TierCommand = { type: "rest", stamp: event.body.manifest };
+      enqueue.assign({ asked: event.body.command });
+      enqueue.sendTo("thread", { type: "command", command });
+    }),
+    tellRested: ({ context }) => {
+      const { mailbox, device, asked, kept } = context;
+      if (asked === undefined || kept === undefined) return;
+      const body = { command: asked, device, kept };
+      mailbox.tell({ role: "coordinator", index: 0 }, "tier.rested", body);
+    },
+    lose: ({ context, event }) => {
+      if (event.type === "thread.ended") throw lossOf(event.end, `tier:${context.device}`);
+    },
+  },
+  guards: {
+    isUnasked: ({ context }) => context.asked === undefined,
+  },
+}).createMachine({
+  id: "tier",
+  context: ({ input }) => ({
+    ...input,
+    mailbox: openMailbox(input.network, input.assembly, { role: "tier", index: input.device }),
+    news: { device: input.device, state: "serving" },
+    asked: undefined,
+    kept: undefined,
+  }),
+  invoke: [
+    { src: "listening", input: ({ context }) => context },
+    { src: "thread", id: "thread", input: ({ context }) => context },
+  ],
+  on: {
+    "thread.ended": { actions: "lose" },
+    "chaos.throw": { actions: "throwInjected" },
+    "tier.rest": [{ guard: "isUnasked", actions: "begin" }, { actions: "tellRested" }], // T2
+    "thread.found": { actions: ["noteFound", "tellNews"] },
+    "thread.rested": { actions: ["noteKept", "tellRested"] },
+    "thread.serving": { target: ".serving" },
+    "thread.paused": { target: ".paused" },
+    "thread.slow": { target: ".slow" },
+  },
+  initial: "opening",
+  states: {
+    opening: {},
+    serving: { entry: ["noteState", "tellNews"] },
+    paused: { entry: ["noteState", "tellNews"] },
+    slow: { entry: ["noteState", "tellNews"] },
+  },
+});
+
+/** As drawn above; its children end with it. */
+export const tierMachine = downWithChildren(machine);

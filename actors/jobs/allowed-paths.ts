@@ -1,0 +1,128 @@
+// Job paths: where a job that comes over the wire may read and write. A cluster may give its jobs
+// roots, and each tenant its own: then no path of theirs leads out of them, whatever links lie on
+// the way.
+
+import { lstatSync, readlinkSync, realpathSync } from "node:fs";
+import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { z } from "zod";
+import { PathForbiddenError } from "../../src/errors/access.ts";
+import { visible } from "../../src/errors/visible.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import type { Tenants } from "../../src/wire/tenancy/tenants.ts";
+
+/**
+ * Directories that jobs may use. Left out: any that the cluster's processes may; for its tenants,
+ * where it has a list of them, `data/{tenant}` and `checkpoints/{tenant}`. `{tenant}` is the name
+ * of who asks; whoever runs the cluster has the directory above.
+ */
+export const rootOptions = z.strictObject({
+  /** Where data is read, and its caches lie; shared by all where there is no `{tenant}` in it. */
+  data: z.string().min(1).optional(),
+  /** Where checkpoints and tiers lie; without `{tenant}`, a tenant's in a directory of its name. */
+  checkpoints: z.string().min(1).optional(),
+});
+
+export type JobRoots = z.output<typeof rootOptions>;
+
+/** What jobs and tenants may use. */
+export interface Access {
+  readonly roots: JobRoots;
+  readonly tenants: Tenants;
+}
+
+/**
+ * The job with paths that lie within the roots of who asks: relative ones are relative to their
+ * root, and each is told as it is, without links. @throws PathForbiddenError
+ */
+export function withinRoots(job: JobSpec, access: Access, tenant: string | undefined): JobSpec {
+  const { data: dataRoot, checkpoints: checkpointRoot } = rootsOf(access, tenant);
+  const forbidden: PathForbiddenError[] = [];
+  const within = (root: string | undefined, path: string, option: string): string => {
+    try {
+      return pathWithin(root, path, option);
+    } catch (error) {
+      if (!(error instanceof PathForbiddenError)) throw error;
+      if (forbidden.length < toldMax) forbidden.push(error);
+      return path;
+    }
+  };
+  const data = (of: JobSpec["data"], at: string): JobSpec["data"] => {
+    const cache = within(dataRoot, of.cache, `${at}.cache`);
+    if (!("paths" in of)) return { ...of, cache };
+    const paths = of.paths.map((path, i) => within(dataRoot, path, `${at}.paths[${i}]`));
+    return { ...of, cache, paths };
+  };
+  const { evaluation, checkpoint, tiers } = job;
+  const kept = (path: string, option: string) => within(checkpointRoot, path, option);
+  const own: JobSpec = {
+    ...job,
+    data: data(job.data, "data"),
+    evaluation:
+      evaluation?.data === undefined
+        ? evaluation
+        : { ...evaluation, data: data(evaluation.data, "evaluation.data") },
+    checkpoint: { ...checkpoint, directory: kept(checkpoint.directory, "checkpoint.directory") },
+    tiers:
+      tiers.directory === undefined
+        ? tiers
+        : { ...tiers, directory: kept(tiers.directory, "tiers.directory") },
+  };
+  const [first, ...others] = forbidden;
+  if (first !== undefined) throw PathForbiddenError.ofAll(first, others);
+  return own;
+}
+
+/** Paths that a refusal names: a job may have thousands. */
+const toldMax = 100;
+
+const named = "{tenant}";
+
+function rootsOf({ roots, tenants }: Access, tenant: string | undefined): JobRoots {
+  if (tenant === undefined) {
+    return { data: above(roots.data), checkpoints: above(roots.checkpoints) };
+  }
+  const isShared = Object.keys(tenants).length > 0;
+  const data = roots.data ?? (isShared ? join("data", named) : undefined);
+  const checkpoints = roots.checkpoints ?? (isShared ? "checkpoints" : undefined);
+  const isNamed = checkpoints === undefined || checkpoints.includes(named);
+  const own = isNamed ? checkpoints : join(checkpoints, named);
+  return { data: data?.replaceAll(named, tenant), checkpoints: own?.replaceAll(named, tenant) };
+}
+
+/** The directory in which those of all tenants lie. */
+function above(root: string | undefined): string | undefined {
+  const at = root?.indexOf(named) ?? -1;
+  return root === undefined || at < 0 ? root : dirname(`${root.slice(0, at)}${named}`);
+}
+
+/** @throws PathForbiddenError */
+function pathWithin(root: string | undefined, path: string, option: string): string {
+  if (root === undefined) return path;
+  try {
+    const realRoot = withoutLinks(resolve(root));
+    const real = withoutLinks(resolve(realRoot, path));
+    const [first] = relative(realRoot, real).split(sep);
+    if (first !== ".." && visible(real) === real) return real;
+  } catch (cause) {
+    // Where it leads cannot be told here, and may be told elsewhere.
+    throw new PathForbiddenError(option, path, root, { cause });
+  }
+  throw new PathForbiddenError(option, path, root);
+}
+
+/**
+ * The path as it is on the disk, also where its end, or what a link names, is not there yet.
+ * @throws NodeJS.ErrnoException where the disk does not tell
+ */
+function withoutLinks(path: string): string {
+  const parent = dirname(path);
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    if (parent === path) return path;
+  }
+  const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
+  if (isLink) return withoutLinks(resolve(parent, readlinkSync(path)));
+  return join(withoutLinks(parent), basename(path));
+}

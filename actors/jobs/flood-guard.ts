@@ -1,0 +1,97 @@
+// Doors: where the requests of tenants come in. To refuse a request costs as much as to answer one:
+// a tenant that asks on and on shuts its own door, and the broker tells it that nobody listens, so
+// that nobody else waits behind what it sends.
+//
+//   open ──more than `floodFactor` times what it may ask, within a second──▶ shut
+//   shut ──a second; twice as long each time it floods again at once──▶ open
+
+import type { Clock } from "../../src/ports/clock.ts";
+import type { Log } from "../../src/ports/log.ts";
+import type { Subscription } from "../../src/wire/messages/transport.ts";
+import type { Tenants } from "../../src/wire/tenancy/tenants.ts";
+
+const floodFactor = 10;
+/** As many a second shut no door. */
+const arrivalsMin = 100;
+const secondMs = 1000;
+const shutMsMax = 16_000;
+/** A flood that comes so long after the door was opened is another one. */
+const calmMs = 5000;
+
+/** Hears a tenant; calls `arrived` for whatever comes, before it is looked at. */
+export type Hear = (tenant: string, arrived: () => void) => readonly Subscription[];
+
+/** The doors of all tenants, open. */
+export function openDoors(
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+  tenants: Tenants,
+  hear: Hear,
+): { close(): void } {
+  const doors = Object.entries(tenants).map(([tenant, { requestsPerSecond }]) => {
+    const most = Math.max(arrivalsMin, floodFactor * requestsPerSecond);
+    const asked = `it asked more than ${most} times in one second`;
+    return new Door({
+      clock,
+      hear: (arrived) => hear(tenant, arrived),
+      most,
+      tell: (forMs) =>
+        log.write("warn", `Tenant ${tenant} is not heard for ${forMs} ms: ${asked}`, { tenant }),
+    });
+  });
+  return {
+    close() {
+      for (const door of doors) door.close();
+    },
+  };
+}
+
+interface DoorOptions {
+  readonly clock: Clock;
+  readonly hear: (arrived: () => void) => readonly Subscription[];
+  /** Arrivals within a second that leave it open. */
+  readonly most: number;
+  readonly tell: (forMs: number) => void;
+}
+
+class Door {
+  readonly #options: DoorOptions;
+  #heard: readonly Subscription[] = [];
+  #arrived = 0;
+  #sinceMs: number;
+  #shutMs = secondMs;
+  /** Until then another flood is the same one. */
+  #calmAtMs = 0;
+  #cancel = () => {};
+
+  constructor(options: DoorOptions) {
+    this.#options = options;
+    this.#sinceMs = options.clock.now();
+    this.#open();
+  }
+
+  close(): void {
+    this.#cancel();
+    for (const subscription of this.#heard) subscription.unsubscribe();
+    this.#heard = [];
+  }
+
+  #open(): void {
+    this.#heard = this.#options.hear(() => this.#count());
+  }
+
+  #count(): void {
+    const { clock, most, tell } = this.#options;
+    const nowMs = clock.now();
+    if (nowMs - this.#sinceMs >= secondMs) {
+      this.#sinceMs = nowMs;
+      this.#arrived = 0;
+    }
+    if (++this.#arrived <= most || this.#heard.length === 0) return;
+    this.close();
+    const isAgain = nowMs < this.#calmAtMs;
+    this.#shutMs = isAgain ? Math.min(2 * this.#shutMs, shutMsMax) : secondMs;
+    this.#calmAtMs = nowMs + this.#shutMs + calmMs;
+    tell(this.#shutMs);
+    this.#cancel = clock.after(this.#shutMs, () => this.#open());
+  }
+}

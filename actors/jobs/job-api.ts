@@ -1,0 +1,162 @@
+// The verbs of the job service: what each takes and what it answers, defined once: they are checked
+// by it, their types follow from it, and it is published as JSON Schema.
+//
+//   submit      { job, key? }          → { run, status, events }     kept before it is answered
+//   list        { after?, most? }      → { runs: [ … ], next? }
+//   status      { run }                → { run, name, status, … }
+//   logs        { run, after?, most? } → { lines: [ … ], next }
+//   events      { run, since?, most? } → { events: [ … ] }
+//   pause       { run }                → { run, status }     a checkpoint, and its devices are free
+//   resume      { run }                → { run, status }
+//   scale       { run, devices }       → { run, status, devices }
+//   checkpoint  { run }                → { run, step, digest }       once it is committed
+//   cancel      { run }                → { run, status }
+//   schema      { }                    → { version, job, requests, replies, event }
+
+import { z } from "zod";
+import { jobJsonSchema } from "../../src/job/job.ts";
+import { errorRecord } from "../../src/wire/messages/messages.ts";
+import {
+  incidentRecord,
+  runEventSchema,
+  runResultSchema,
+  runStatusSchema,
+} from "../run-state/run-events.ts";
+
+/** Of all that is published here. Grows when something is changed that was there. */
+export const schemaVersion = 1;
+
+const run = z.string().min(1).max(128);
+const ofRun = z.strictObject({ run });
+const count = z.int().min(0);
+
+/** What each verb takes. */
+export const requests = {
+  submit: z.strictObject({ job: z.unknown(), key: z.string().min(1).max(256).optional() }),
+  list: z.strictObject({
+    /** `next` of the answer before; left out, or forgotten meanwhile: from the first run. */
+    after: run.optional(),
+    most: z.int().min(1).max(1000).default(1000),
+  }),
+  status: ofRun,
+  logs: z.strictObject({
+    run,
+    /** `next` of the answer before; left out: from the first line that is kept. */
+    after: z.string().max(4096).default(""),
+    most: z.int().min(1).max(500).default(100),
+  }),
+  events: z.strictObject({
+    run,
+    since: count.default(0),
+    most: z.int().min(1).max(500).default(100),
+  }),
+  pause: ofRun,
+  resume: ofRun,
+  scale: z.strictObject({ run, devices: z.int().min(1) }),
+  checkpoint: ofRun,
+  cancel: ofRun,
+  schema: z.strictObject({}),
+} as const;
+
+export type JobVerb = keyof typeof requests;
+
+export const jobVerbs = Object.keys(requests) as JobVerb[];
+
+const runLine = z.object({
+  run,
+  name: z.string(),
+  /** Whose it is; left out: of whoever runs the cluster. */
+  tenant: z.string().optional(),
+  status: runStatusSchema,
+  priority: z.int(),
+  /** Steps done and to be done, as far as it has told. */
+  step: count.optional(),
+  steps: count.optional(),
+});
+
+const runSummary = runLine.extend({
+  result: runResultSchema.optional(),
+  error: errorRecord.optional(),
+  /** Where its checkpoints lie. */
+  directory: z.string(),
+  /** What failed, oldest first: the newest of them. */
+  incidents: z.array(incidentRecord).readonly(),
+  /** The job's own: what may be waited for follows from it. */
+  stepDeadlineMs: count,
+});
+
+/** Whether nothing more will happen to a run of this status. */
+export function isOverAt(status: RunLine["status"]): boolean {
+  return status === "finished" || status === "failed" || status === "cancelled";
+}
+
+/** One run, as `list` tells of it. */
+export type RunLine = Readonly<z.output<typeof runLine>>;
+
+/** One run, as `status` tells of it. */
+export type RunSummary = Readonly<z.output<typeof runSummary>>;
+
+const runStatus = z.object({ run, status: runStatusSchema });
+const jsonSchema = z.record(z.string(), z.unknown());
+
+/** What each verb answers. */
+export const replies = {
+  submit: runStatus.extend({
+    /** The subject on which its events are published. */
+    events: z.string(),
+  }),
+  list: z.object({
+    /** In the order of submission. */
+    runs: z.array(runLine),
+    /** For `after` of the next request; left out: there are no more. */
+    next: run.optional(),
+  }),
+  status: runSummary,
+  logs: z.object({
+    /** `time`, `level`, `message`, and what they are about. */
+    lines: z.array(z.record(z.string(), z.unknown())),
+    /** For `after` of the next request. */
+    next: z.string(),
+  }),
+  events: z.object({ events: z.array(runEventSchema) }),
+  pause: runStatus,
+  resume: runStatus,
+  scale: runStatus.extend({ devices: count }),
+  checkpoint: z.object({ run, step: count, digest: z.string() }),
+  cancel: runStatus,
+  schema: z.object({
+    version: count,
+    job: jsonSchema,
+    requests: jsonSchema,
+    replies: jsonSchema,
+    event: jsonSchema,
+  }),
+} as const satisfies Record<JobVerb, z.ZodType>;
+
+export type RequestOf<Verb extends JobVerb> = z.output<(typeof requests)[Verb]>;
+export type ReplyOf<Verb extends JobVerb> = Readonly<z.output<(typeof replies)[Verb]>>;
+
+let published: ReplyOf<"schema"> | undefined;
+
+/**
+ * JSON Schema of a job and of requests, as their senders write them; of replies and events. Made
+ * once: it takes some 20 ms.
+ */
+export function publishedSchemas(): ReplyOf<"schema"> {
+  published ??= schemasNow();
+  return published;
+}
+
+function schemasNow(): ReplyOf<"schema"> {
+  const schemaOf = (schema: z.ZodType) =>
+    z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
+  const all = (schemas: Readonly<Record<string, z.ZodType>>) =>
+    Object.fromEntries(Object.entries(schemas).map(([verb, schema]) => [verb, schemaOf(schema)]));
+  return {
+    version: schemaVersion,
+    job: jobJsonSchema(),
+    requests: all(requests),
+    replies: all(replies),
+    event: schemaOf(runEventSchema),
+  };
+}

@@ -1,0 +1,253 @@
+// What the job service does for each verb (job-api.ts), on the runs of the registry. What changes
+// a run is kept where another root finds it before it is answered.
+
+import { StepTimeoutError } from "../../src/errors/errors.ts";
+import { QuotaExceededError, RunStateError } from "../../src/errors/service.ts";
+import { type JobSpec, resolveJob } from "../../src/job/job.ts";
+import { checkOptions, expected } from "../../src/ports/check-options.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import { eventsSubject } from "../../src/wire/messages/subjects.ts";
+import { quotaOf } from "../../src/wire/tenancy/tenants.ts";
+import { readRunLog } from "../../storage/cluster/run-log.ts";
+import type { Membership } from "../host/membership.ts";
+import type { Registry } from "../run-state/registry.ts";
+import type { RunRecord } from "../run-state/run-record.ts";
+import type { Network } from "../runtime/mailbox.ts";
+import { type Access, withinRoots } from "./allowed-paths.ts";
+import {
+  type JobVerb,
+  publishedSchemas,
+  type ReplyOf,
+  type RequestOf,
+  type RunLine,
+  requests,
+} from "./job-api.ts";
+import { devicesWanted } from "./queue-order.ts";
+
+export interface JobServiceInput {
+  readonly network: Network;
+  readonly registry: Registry;
+  readonly membership: Membership;
+  readonly access: Access;
+}
+
+/** Runs of all together that may wait or be paused: no queue is unbounded. */
+const queuedMax = 10_000;
+
+/** Step deadlines until a checkpoint must be there: to evaluate, and to write the one before it. */
+export const checkpointDeadlines = 200;
+
+/** One request, from a tenant or (undefined) from whoever runs the cluster. */
+interface Asked {
+  readonly input: JobServiceInput;
+  readonly tenant: string | undefined;
+}
+
+type Serving = {
+  readonly [Verb in JobVerb]: (
+    asked: Asked,
+    request: RequestOf<Verb>,
+  ) => ReplyOf<Verb> | Promise<ReplyOf<Verb>>;
+};
+
+const serving: Serving = {
+  submit,
+  list: ({ input: { registry }, tenant }, { after, most }) => {
+    const runs: RunLine[] = [];
+    const before = after === undefined ? undefined : registry.get(after);
+    let isAfter = before === undefined || !isSeenBy(before, tenant);
+    for (const record of registry.values()) {
+      if (isAfter && isSeenBy(record, tenant)) {
+        if (runs.length === most) return { runs, next: runs.at(-1)?.run };
+        runs.push(lineOf(record));
+      }
+      isAfter ||= record === before;
+    }
+    return { runs };
+  },
+  status: (asked, { run }) => {
+    const record = recordOf(asked, run);
+    const { result, error, job } = record;
+    const { stepDeadlineMs, checkpoint } = job;
+    return {
+      ...lineOf(record),
+      directory: checkpoint.directory,
+      incidents: record.incidents.all().slice(-incidentsMax),
+      ...(result === undefined ? {} : { result }),
+      ...(error === undefined ? {} : { error }),
+      stepDeadlineMs,
+    };
+  },
+  logs: (asked, { run, after, most }) => {
+    const { directory } = recordOf(asked, run).job.checkpoint;
+    const { lines, next } = readRunLog(directory, { run, after, most });
+    return { lines: [...lines], next };
+  },
+  events: (asked, { run, since, most }) => ({ events: recordOf(asked, run).since(since, most) }),
+  pause: (asked, { run }) => {
+    const record = openRecord(asked, run, "pause");
+    return change(asked, record, () => record.pause());
+  },
+  resume: (asked, { run }) => {
+    const record = openRecord(asked, run, "resume");
+    if (!record.isPauseAsked) throw new RunStateError(run, "resume", "paused", record.status);
+    return change(asked, record, () => record.resume());
+  },
+  scale: async (asked, { run, devices }) => {
+    const record = openRecord(asked, run, "scale");
+    devicesThere(asked.input.membership, devices);
+    const { slices } = record.job;
+    if (devices > slices) {
+      throw expected("devices", `at most the job's \`slices\`, ${slices}`, devices);
+    }
+    const { devicesMax } = quotaOf(asked.input.access.tenants, record.tenant);
+    if (devicesMax !== undefined && devices > devicesMax) {
+      throw new QuotaExceededError(record.tenant, "devices", devicesMax);
+    }
+    return { ...(await change(asked, record, () => record.scale(devices))), devices };
+  },
+  checkpoint: async (asked, { run }) => {
+    const record = recordOf(asked, run);
+    if (record.status !== "running") {
+      throw new RunStateError(run, "checkpoint", "running", record.status);
+    }
+    return { run, ...(await nextCheckpoint(record, asked.input.network.clock)) };
+  },
+  cancel: (asked, { run }) => {
+    const record = recordOf(asked, run);
+    return change(asked, record, () => record.cancel());
+  },
+  schema: () => publishedSchemas(),
+};
+
+/** Does what is asked. @throws TrainingError: why it is refused */
+export async function serve<Verb extends JobVerb>(
+  input: JobServiceInput,
+  verb: Verb,
+  body: unknown,
+  tenant: string | undefined,
+): Promise<ReplyOf<Verb>> {
+  const request = checkOptions(requests[verb], body) as RequestOf<Verb>;
+  return await serving[verb]({ input, tenant }, request);
+}
+
+/** The run of a job: a new one, or the one that was asked for before (Registry.find). */
+async function submit(asked: Asked, request: RequestOf<"submit">): Promise<ReplyOf<"submit">> {
+  const { input, tenant } = asked;
+  const { registry, network } = input;
+  const job = withinRoots(resolveJob(request.job), input.access, tenant);
+  const of = { key: request.key, tenant };
+  const known = registry.find(job, of);
+  if (known === undefined) {
+    // One that was taken is answered as it was, whatever hosts have come back by now.
+    checkDevices(input, job);
+    checkQuota(asked, job);
+  }
+  const record = known ?? registry.add(job, of);
+  await registry.kept();
+  registry.changed();
+  const { run, status } = record;
+  return { run, status, events: eventsSubject(network.cluster, run, tenant) };
+}
+
+async function change(
+  { input: { registry } }: Asked,
+  record: RunRecord,
+  ask: () => void,
+): Promise<ReplyOf<"cancel">> {
+  ask();
+  await registry.kept();
+  registry.changed();
+  return { run: record.run, status: record.status };
+}
+
+/** @throws InvalidOptionError where the cluster has not the devices, or the job not the slices */
+function checkDevices({ membership }: JobServiceInput, job: JobSpec): void {
+  const there = devicesThere(membership, job.devices);
+  const used = job.devices === 0 ? there : job.devices;
+  if (used > job.slices) {
+    throw expected("slices", `at least the number of devices, ${used}`, job.slices);
+  }
+}
+
+/** Devices that the cluster has or waits for. @throws InvalidOptionError: `devices` are more */
+function devicesThere(membership: Membership, devices: number): number {
+  const there = Math.max(membership.devices, membership.minDevices);
+  if (devices > there) throw expected("devices", `at most the cluster's, ${there}`, devices);
+  return there;
+}
+
+/** @throws QuotaExceededError, InvalidOptionError where the job has too high a priority */
+function checkQuota({ input, tenant }: Asked, job: JobSpec): void {
+  const { registry, membership, access } = input;
+  const quota = quotaOf(access.tenants, tenant);
+  const { queuedMax: ownMax = queuedMax, devicesMax = Number.POSITIVE_INFINITY } = quota;
+  const { priorityMax = Number.POSITIVE_INFINITY } = quota;
+  if (job.priority > priorityMax) {
+    throw expected("priority", `at most the tenant's, ${priorityMax}`, job.priority);
+  }
+  const { open } = registry;
+  if (open.waiting >= queuedMax) throw new QuotaExceededError(undefined, waitingRuns, queuedMax);
+  if (open.waitingOf(tenant) >= ownMax) throw new QuotaExceededError(tenant, waitingRuns, ownMax);
+  const wanted = devicesWanted({ devicesAsked: undefined, job }, membership);
+  if (wanted > devicesMax) throw new QuotaExceededError(tenant, "devices", devicesMax);
+}
+
+const waitingRuns = "runs that wait for their turn";
+
+/** The checkpoint that it makes after the step that it is at. */
+function nextCheckpoint(
+  record: RunRecord,
+  clock: Clock,
+): Promise<{ readonly step: number; readonly digest: string }> {
+  return new Promise((resolve, reject) => {
+    const { run, job } = record;
+    const deadlineMs = checkpointDeadlines * job.stepDeadlineMs;
+    const settle = (end: () => void) => {
+      cancel();
+      forget();
+      end();
+    };
+    const cancel = clock.after(deadlineMs, () =>
+      settle(() => reject(new StepTimeoutError(`a checkpoint of run ${run}`, deadlineMs))),
+    );
+    const forget = record.onEvent((event) => {
+      if (event.type === "run.checkpointed" && event.asked) {
+        const { step, digest } = event;
+        settle(() => resolve({ step, digest }));
+      } else if (record.status !== "running") {
+        settle(() => reject(new RunStateError(run, "checkpoint", "running", record.status)));
+      }
+    });
+    record.askCheckpoint();
+  });
+}
+
+/** What is another's is answered as what is not there. @throws InvalidOptionError */
+function recordOf({ input, tenant }: Asked, run: string): RunRecord {
+  const record = input.registry.get(run);
+  if (record === undefined || !isSeenBy(record, tenant)) {
+    throw expected("run", "the name of a run of this cluster", run);
+  }
+  return record;
+}
+
+/** One that is not over. @throws InvalidOptionError, RunStateError */
+function openRecord(asked: Asked, run: string, verb: JobVerb): RunRecord {
+  const record = recordOf(asked, run);
+  if (record.isOver) throw new RunStateError(run, verb, "one that is not over", record.status);
+  return record;
+}
+
+/** Incidents that a status has: the newest. */
+const incidentsMax = 20;
+
+/** Whoever runs the cluster sees all runs, a tenant its own. */
+function isSeenBy(record: RunRecord, tenant: string | undefined): boolean {
+  return tenant === undefined || record.tenant === tenant;
+}
+
+function lineOf({ run, job, tenant, status, progress }: RunRecord): RunLine {
+  const { name, priority } = job;
+  return { run, name, ...(tenant === undefined ? {} : { tenant }), status, priority, ...progress };
+}

@@ -1,0 +1,144 @@
+// Job service: what the world may ask of a cluster, over NATS, in JSON or msgpack: whatever a
+// request is written in, its answer is too.
+//
+//   osiris.<cluster>.jobs.<verb>      what each takes and answers is in job-api.ts
+//
+// A request that cannot be served is answered { error: { code, message } }; where options are
+// wrong, it has `problems` too: { option, message } of each. Events of a run are published on
+// osiris.<cluster>.runs.<run>.events, as JSON, numbered by `seq` without gaps.
+//
+// A tenant asks on osiris.<cluster>.jobs.<tenant>.<verb>: it knows its own runs and no others, and
+// their events are told on osiris.<cluster>.runs.<tenant>.<run>.events. Who may use which subject
+// is the broker's to say.
+//
+// Whoever looks for services finds it, as `osiris-<cluster>` (service-discovery.ts).
+//
+// Invariants
+//   S1. Every request is answered, whatever is in it; those of a tenant that floods by the broker,
+//       which says that nobody listens (flood-guard.ts).
+//   S2. It holds nothing: runs are in the registry. It may die at any time.
+//   S3. What is asked for is kept (registry.kept) before it is answered.
+
+import { hostname } from "node:os";
+import { fromCallback, setup } from "xstate";
+import { FrameCorruptError } from "../../src/errors/errors.ts";
+import { decodeBody } from "../../src/wire/messages/body.ts";
+import { isInbox, jobsSubject, tenantsPattern } from "../../src/wire/messages/subjects.ts";
+import type { Frame } from "../../src/wire/messages/transport.ts";
+import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
+import { listening } from "../runtime/listening.ts";
+import { clusterScope, type Mailbox, openMailbox } from "../runtime/mailbox.ts";
+import { downWithChildren } from "../runtime/stop-children.ts";
+import { packageVersion } from "../runtime/version.ts";
+import { type Admission, openAdmission, tenantAsking } from "./admission.ts";
+import { openDoors } from "./flood-guard.ts";
+import { type JobVerb, jobVerbs, schemaVersion } from "./job-api.ts";
+import { type JobServiceInput, serve } from "./job-handlers.ts";
+import { type Answer, publishAnswer, refusalAnswer } from "./service-answers.ts";
+import { openDiscovery, type ServiceIdentity } from "./service-discovery.ts";
+
+const queue = "jobs";
+
+/** Answers requests for as long as it is invoked. */
+const serving = fromCallback<{ type: string }, JobServiceInput>(({ input }) => {
+  const { transport, cluster } = input.network;
+  const endpoints = jobVerbs.map((verb) => {
+    return { name: verb, subject: jobsSubject(cluster, verb), queue };
+  });
+  const admission = openAdmission(input.network.clock, input.access.tenants);
+  const discovery = openDiscovery(input.network, identityOf(cluster), endpoints);
+  const answer = (verb: JobVerb) => async (frame: Frame) => {
+    const { reply } = frame;
+    if (reply === undefined || !isInbox(reply)) {
+      const error = new FrameCorruptError(frame.subject, "there is no subject to answer on");
+      return input.network.onCorrupt(error);
+    }
+    const given = await discovery.count(
+      verb,
+      () => answerOf(input, admission, verb, frame),
+      refusalOf,
+    );
+    publishAnswer(transport, { ...frame, reply }, given);
+  };
+  const { tenants } = input.access;
+  const isListed = Object.keys(tenants).length > 0;
+  const house = endpoints.flatMap(({ name: verb, subject }) => {
+    const anybody = isListed ? [] : [tenantsPattern(cluster, verb)];
+    return [subject, ...anybody].map((asked) =>
+      transport.subscribe(asked, answer(verb), { queue }),
+    );
+  });
+  const doors = openDoors(input.network, tenants, (tenant, arrived) =>
+    jobVerbs.map((verb) => {
+      const serveOne = answer(verb);
+      const receive = (frame: Frame) => {
+        arrived();
+        void serveOne(frame);
+      };
+      const options = { queue, onCorrupt: arrived };
+      return transport.subscribe(jobsSubject(cluster, verb, tenant), receive, options);
+    }),
+  );
+  return () => {
+    discovery.close();
+    doors.close();
+    for (const subscription of house) subscription.unsubscribe();
+  };
+});
+
+function identityOf(cluster: string): ServiceIdentity {
+  return {
+    name: `osiris-${cluster}`,
+    id: `${hostname()}-${process.pid}`.replace(/[^A-Za-z0-9_-]/g, "-"),
+    version: packageVersion(),
+    description: "Takes jobs that train recommendation models, and tells how they do",
+    metadata: { cluster, schemaVersion: String(schemaVersion) },
+  };
+}
+
+const machine = setup({
+  types: {} as {
+    context: JobServiceInput & { readonly mailbox: Mailbox };
+    input: JobServiceInput;
+    events: ThrowEvent;
+  },
+  actors: { listening, serving },
+  actions: { throwInjected },
+}).createMachine({
+  id: "jobService",
+  context: ({ input }) => ({
+    ...input,
+    mailbox: openMailbox(input.network, clusterScope, { role: "jobs", index: 0 }),
+  }),
+  invoke: [
+    { src: "listening", input: ({ context }) => context },
+    { src: "serving", input: ({ context }) => context },
+  ],
+  on: { "chaos.throw": { actions: "throwInjected" } },
+  initial: "serving",
+  states: { serving: {} },
+});
+
+/** As drawn above; its children end with it. */
+export const jobServiceMachine = downWithChildren(machine);
+
+/** S1 */
+async function answerOf(
+  input: JobServiceInput,
+  admission: Admission,
+  verb: JobVerb,
+  frame: Frame,
+): Promise<Answer> {
+  try {
+    const tenant = tenantAsking(frame, input.access.tenants);
+    admission.admit(tenant, frame.payload.length);
+    const body = frame.payload.length === 0 ? {} : (decodeBody(frame) ?? {});
+    return { body: await serve(input, verb, body, tenant) };
+  } catch (error) {
+    return refusalAnswer(error);
+  }
+}
+
+function refusalOf({ refusal }: Answer): string {
+  return refusal === undefined ? "" : `${refusal.code}: ${refusal.message}`;
+}

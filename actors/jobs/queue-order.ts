@@ -1,0 +1,132 @@
+// The order of the queue: which waiting runs get devices now, and which running ones make room. A
+// pure function of the records and of who has which devices.
+//
+//   interrupted ones first · then by priority · then by submission
+//
+// Invariants
+//   W1. A run starts when all its devices are free (a gang), or when nothing else runs: then it
+//       waits for hosts.
+//   W2. What waits for devices is not passed by what comes after it, so that nothing large starves;
+//       what waits for its tenant's quota, or for another run's directory, is.
+//   W3. A run makes room only for one of a higher priority, and only if that can start then.
+
+import { resolve } from "node:path";
+import { quotaOf, type Tenants } from "../../src/wire/tenancy/tenants.ts";
+import type { Membership } from "../host/membership.ts";
+import { devicesMax } from "../run-control/scaling.ts";
+import type { RunRecord } from "../run-state/run-record.ts";
+
+export interface QueueState {
+  /** Those that may want devices, in the order in which they get them (active-runs.ts). */
+  readonly waiting: Iterable<RunRecord>;
+  /** Those that have their turn, in the order in which they got it; none of them waits. */
+  readonly running: readonly RunRecord[];
+  readonly membership: Membership;
+  readonly tenants: Tenants;
+}
+
+export interface QueueMove {
+  /** Gets its turn, and these devices at first. */
+  readonly start?: RunRecord;
+  /** Make room for `for`. */
+  readonly preempt?: { readonly victims: readonly RunRecord[]; readonly for: RunRecord };
+}
+
+/** The next thing to do; nothing to be done: empty. Called again until it is. */
+export function nextMove({ waiting, running, membership, tenants }: QueueState): QueueMove {
+  const isKeptBack = hindrances(running, membership, tenants);
+  const first = firstOf(waiting, (one) => {
+    return !running.includes(one) && !one.isPauseAsked && !isKeptBack(one); // W2
+  });
+  if (first === undefined) return {};
+  const wanted = devicesWanted(first, membership);
+  if (running.length === 0 || membership.devicesFor(first.run) >= wanted) {
+    return { start: first }; // W1
+  }
+  const victims = victimsFor(first, wanted, running, membership);
+  return victims.length === 0 ? {} : { preempt: { victims, for: first } }; // W2
+}
+
+/** Devices that a run waits for before it starts. */
+export function devicesWanted(
+  record: Pick<RunRecord, "devicesAsked" | "job">,
+  { minDevices }: Membership,
+): number {
+  const { devicesAsked, job } = record;
+  const wanted = devicesAsked ?? (job.devices === 0 ? minDevices : job.devices);
+  return Math.min(wanted, devicesMax(record));
+}
+
+/** Devices that a run may have at most: what its tenant's other runs leave of its quota. */
+export function quotaLeft(
+  run: string,
+  tenantOf: (run: string) => string | undefined,
+  { membership, tenants }: Pick<QueueState, "membership" | "tenants">,
+): number {
+  const tenant = tenantOf(run);
+  const { devicesMax: most } = quotaOf(tenants, tenant);
+  if (most === undefined) return Number.POSITIVE_INFINITY;
+  const others = [...membership.takers].filter((one) => one !== run && tenantOf(one) === tenant);
+  return most - others.reduce((sum, one) => sum + membership.takenBy(one), 0);
+}
+
+/** Looks no further than it must. */
+function firstOf(
+  records: Iterable<RunRecord>,
+  isWanted: (record: RunRecord) => boolean,
+): RunRecord | undefined {
+  for (const record of records) if (isWanted(record)) return record;
+  return undefined;
+}
+
+/** What keeps a run back besides devices: its directory's run, and its tenant's quota. */
+function hindrances(
+  running: readonly RunRecord[],
+  membership: Membership,
+  tenants: Tenants,
+): (record: RunRecord) => boolean {
+  const directories = new Set(running.map(directoryOf));
+  const used = new Map<string | undefined, { runs: number; devices: number }>();
+  for (const { run, tenant } of running) {
+    const { runs, devices } = used.get(tenant) ?? nothing;
+    used.set(tenant, { runs: runs + 1, devices: devices + membership.takenBy(run) });
+  }
+  return (record) => {
+    if (directories.size > 0 && directories.has(directoryOf(record))) return true;
+    const { runningMax, devicesMax: ownMax } = quotaOf(tenants, record.tenant);
+    const { runs, devices } = used.get(record.tenant) ?? nothing;
+    if (runs >= (runningMax ?? Number.POSITIVE_INFINITY)) return true;
+    return devices + devicesWanted(record, membership) > (ownMax ?? Number.POSITIVE_INFINITY);
+  };
+}
+
+const nothing = { runs: 0, devices: 0 } as const;
+
+/** One directory holds one run, and the later generation would fence the other. */
+function directoryOf({ job }: RunRecord): string {
+  return resolve(job.checkpoint.directory);
+}
+
+/** The least important and the last submitted first; none where it is not enough. W3 */
+function victimsFor(
+  record: RunRecord,
+  wanted: number,
+  running: readonly RunRecord[],
+  membership: Membership,
+): RunRecord[] {
+  const yielding = running.filter(({ isYieldAsked }) => isYieldAsked);
+  const taken = (some: readonly RunRecord[]) =>
+    some.reduce((sum, { run }) => sum + membership.takenBy(run), 0);
+  let free = membership.devicesFor(record.run) + taken(yielding);
+  const victims: RunRecord[] = [];
+  const candidates = running
+    .filter(({ isYieldAsked, job }) => !isYieldAsked && job.priority < record.job.priority)
+    .reverse()
+    .sort((a, b) => a.job.priority - b.job.priority);
+  for (const victim of candidates) {
+    if (free >= wanted) break;
+    victims.push(victim);
+    free += membership.takenBy(victim.run);
+  }
+  return free >= wanted ? victims : [];
+}

@@ -1,0 +1,136 @@
+// Turn: the time for which a run has devices, from its start until it is over or lets go of them.
+//
+//   working ──the run is over, or has let go──▶ done
+//    ▲   │
+//    └───┘ its supervisor itself failed: another, after a backoff
+//
+// Invariants
+//   U1. However a run ends, its record says so, once; and where it only let go, why.
+
+import { assign, type ErrorActorEvent, fromCallback, sendTo, setup } from "xstate";
+import { RemoteError, recordError } from "../../src/errors/errors.ts";
+import type { Membership } from "../host/membership.ts";
+import { jobSupervisorMachine } from "../run-control/job-supervisor.ts";
+import type { Registry } from "../run-state/registry.ts";
+import type { RunResult } from "../run-state/run-events.ts";
+import type { RunRecord } from "../run-state/run-record.ts";
+import { failureOf } from "../runtime/incident.ts";
+import type { Network } from "../runtime/mailbox.ts";
+import { decide, emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
+import { downWithChildren } from "../runtime/stop-children.ts";
+import { backoff } from "../runtime/supervisor.ts";
+
+export interface RunTurnInput {
+  readonly network: Network;
+  readonly registry: Registry;
+  /** Hosts of the cluster. */
+  readonly membership: Membership;
+  readonly record: RunRecord;
+  readonly createdBy: string;
+  /** When it was seen that the run was interrupted, if it was. */
+  readonly failedAtMs: number | undefined;
+}
+
+export interface RunTurnContext extends RunTurnInput {
+  /** Failures of the supervisor of this run. */
+  readonly history: RestartHistory;
+  readonly delayMs: number;
+  /** Why the run cannot be gone on with. */
+  readonly failure?: unknown;
+}
+
+/** Tells queue.changed whenever something is asked of a run. */
+export const watchingRegistry = fromCallback<{ type: string }, { registry: Registry }>(
+  ({ input, sendBack }) => input.registry.onChange(() => sendBack({ type: "queue.changed" })),
+);
+
+const machine = setup({
+  types: {} as {
+    context: RunTurnContext;
+    input: RunTurnInput;
+    events: { readonly type: "queue.changed" };
+  },
+  actors: { watchingRegistry, job: jobSupervisorMachine },
+  actions: {
+    noteDone: ({ context: { record } }, result: RunResult | undefined) => {
+      if (result === undefined) noteYielded(record);
+      else record.append(result.generation, { type: "run.finished", result }); // U1
+    },
+    jobFailed: assign(({ context }, error: unknown) => {
+      const { record, network, history } = context;
+      const child = `job:${record.run}`;
+      const atMs = network.clock.now();
+      const end = { child, atMs, reason: "error" as const, error: recordError(error) };
+      const children = [{ id: child, restart: "transient" as const }];
+      const intensity = record.job.restarts;
+      const policy = { supervisor: "queue", strategy: "one-for-one" as const, children };
+      const decision = decide({ ...policy, intensity, backoff }, history, end);
+      if (decision.escalate) {
+        const isOwn = decision.cause.code === "RESTART_LIMIT" && end.error.code !== "RESTART_LIMIT";
+        return { failure: isOwn ? new RemoteError(decision.cause) : error };
+      }
+      const at = { offender: child, supervisor: "queue", context: "running" };
+      const now = network.clock.date();
+      record.fail(0, failureOf(error, at).incident, now);
+      record.incidents.act("queue", `begins ${child} again after ${decision.delayMs} ms`, now);
+      return { history: decision.history, delayMs: decision.delayMs, failedAtMs: atMs };
+    }),
+    noteFailed: ({ context: { record, failure } }) => {
+      record.append(0, { type: "run.failed", error: recordError(failure) }); // U1
+    },
+  },
+  delays: { delayMs: ({ context }) => context.delayMs },
+  guards: {
+    hasFailed: ({ context }) => context.failure !== undefined,
+    isCancelAsked: ({ context }) => context.record.isCancelAsked,
+    isYieldAsked: ({ context }) => context.record.isYieldAsked,
+  },
+}).createMachine({
+  id: "runTurn",
+  context: ({ input }) => ({ ...input, history: emptyHistory, delayMs: 0 }),
+  invoke: { src: "watchingRegistry", input: ({ context }) => context },
+  initial: "working",
+  states: {
+    working: {
+      invoke: {
+        src: "job",
+        id: "job",
+        input: ({ context }) => context,
+        onDone: {
+          target: "done",
+          actions: { type: "noteDone", params: ({ event }) => event.output },
+        },
+        onError: {
+          target: "restarting",
+          actions: {
+            type: "jobFailed",
+            params: ({ event }: { event: ErrorActorEvent }) => event.error,
+          },
+        },
+      },
+      on: {
+        "queue.changed": [
+          { guard: "isCancelAsked", actions: sendTo("job", { type: "run.cancel" }) },
+          { guard: "isYieldAsked", actions: sendTo("job", { type: "run.yield" }) },
+        ],
+      },
+    },
+    restarting: {
+      always: { guard: "hasFailed", target: "done", actions: "noteFailed" },
+      after: { delayMs: "working" },
+    },
+    done: { type: "final" },
+  },
+});
+
+/** As drawn above; its children end with it. */
+export const runTurnMachine = downWithChildren(machine);
+
+/** U1 */
+function noteYielded(record: RunRecord): void {
+  const { savedStep: step, preemptedBy: by } = record;
+  record.preemptedBy = undefined;
+  if (record.isPauseAsked) record.append(0, { type: "run.paused", step });
+  else if (by !== undefined) record.append(0, { type: "run.preempted", step, by });
+  else record.append(0, { type: "run.resumed" }); // Resumed before it had let go.
+}

@@ -1,0 +1,155 @@
+// Run queue: gives the cluster's devices to runs, each for its turn (run-allocation.ts), as many at
+// once as have room, in the order of queue-order.ts.
+//
+//   serving ──a run waits, or devices are free──▶ serving     turns start; others make room
+//
+// Invariants
+//   Q1. A run that was interrupted (this actor, or one above it, was restarted) comes before
+//       others.
+//   Q2. What waits and is cancelled or paused never starts, and says so.
+//   Q3. The runs of a tenant never have more devices than its quota, also where they grow.
+//   Q4. A run starts only where its paths still lead to where they may: a link may have come since.
+
+import { type DoneActorEvent, enqueueActions, fromCallback, setup } from "xstate";
+import { RunCancelledError, recordError } from "../../src/errors/errors.ts";
+import type { Membership } from "../host/membership.ts";
+import { devicesMax } from "../run-control/scaling.ts";
+import type { Registry } from "../run-state/registry.ts";
+import type { RunRecord } from "../run-state/run-record.ts";
+import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
+import { listening } from "../runtime/listening.ts";
+import { clusterScope, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
+import { downWithChildren } from "../runtime/stop-children.ts";
+import { type Access, withinRoots } from "./allowed-paths.ts";
+import { nextMove, quotaLeft } from "./queue-order.ts";
+import { runTurnMachine, watchingRegistry } from "./run-allocation.ts";
+
+export interface RunQueueInput {
+  readonly network: Network;
+  readonly registry: Registry;
+  /** Hosts of the cluster. */
+  readonly membership: Membership;
+  readonly access: Access;
+  readonly createdBy: string;
+}
+
+export interface RunQueueContext extends RunQueueInput {
+  readonly mailbox: Mailbox;
+  /** Runs that have their turn. */
+  readonly turns: ReadonlySet<string>;
+}
+
+type RunQueueEvent =
+  | { readonly type: "queue.changed" }
+  | DoneActorEvent<unknown, string>
+  | ThrowEvent;
+
+const watchingFree = fromCallback<{ type: string }, { membership: Membership }>(
+  ({ input, sendBack }) => input.membership.onFree(() => sendBack({ type: "queue.changed" })),
+);
+
+const machine = setup({
+  types: {} as { context: RunQueueContext; input: RunQueueInput; events: RunQueueEvent },
+  actors: { listening, watchingRegistry, watchingFree, turn: runTurnMachine },
+  actions: {
+    throwInjected,
+    // All of it in one piece: what a plain action does is done after `enqueueActions` at the start.
+    move: enqueueActions(({ context, enqueue }) => {
+      const { network, registry, membership, createdBy, access } = context;
+      const turns = new Set(context.turns);
+      const running = [...turns].flatMap((run) => registry.get(run) ?? []);
+      for (const record of registry.open.asked()) if (!turns.has(record.run)) settle(record);
+      for (;;) {
+        const waiting = registry.open.inOrder();
+        const state = { waiting, running, membership, tenants: access.tenants };
+        const { start: record, preempt } = nextMove(state);
+        if (preempt !== undefined) {
+          for (const victim of preempt.victims) {
+            victim.preemptedBy = preempt.for.run;
+            enqueue.sendTo(turnOf(victim) as never, { type: "queue.changed" } as never);
+          }
+        }
+        if (record === undefined) break;
+        const wrong = forbiddenPath(record, access); // Q4
+        if (wrong !== undefined) {
+          record.append(0, { type: "run.failed", error: recordError(wrong) });
+          continue;
+        }
+        const failedAtMs = record.status === "running" ? network.clock.now() : undefined;
+        membership.take(record.run, membership.sharesFor(record.run, devicesMax(record)));
+        record.status = "running";
+        turns.add(record.run);
+        running.push(record);
+        const input = { network, registry, membership, record, createdBy, failedAtMs };
+        enqueue.spawnChild("turn", { id: turnOf(record), input });
+      }
+      enqueue.assign({ turns });
+    }),
+    endTurn: enqueueActions(({ context, event, enqueue }) => {
+      if (!("actorId" in event)) return;
+      const run = event.actorId.slice("turn:".length);
+      enqueue.stopChild(event.actorId);
+      enqueue.assign({ turns: new Set([...context.turns].filter((other) => other !== run)) });
+      enqueue(({ context: { membership } }) => membership.letGo(run));
+    }),
+  },
+}).createMachine({
+  id: "runQueue",
+  context: ({ input }) => {
+    const { network, registry, membership, access } = input;
+    // Turns ended with whoever was the queue before: their devices are free. Q1
+    for (const record of registry.values()) {
+      record.preemptedBy = undefined;
+      membership.letGo(record.run);
+    }
+    const tenantOf = (run: string) => registry.get(run)?.tenant;
+    const { tenants } = access;
+    membership.bound((run) => quotaLeft(run, tenantOf, { membership, tenants })); // Q3
+    const mailbox = openMailbox(network, clusterScope, { role: "queue", index: 0 });
+    return { ...input, mailbox, turns: new Set<string>() };
+  },
+  invoke: [
+    { src: "listening", input: ({ context }) => context },
+    { src: "watchingRegistry", input: ({ context }) => context },
+    { src: "watchingFree", input: ({ context }) => context },
+  ],
+  on: { "chaos.throw": { actions: "throwInjected" } },
+  initial: "serving",
+  states: {
+    serving: {
+      entry: "move",
+      on: {
+        "queue.changed": { actions: "move" },
+        "xstate.done.actor.*": { actions: ["endTurn", "move"] },
+      },
+    },
+  },
+});
+
+/** As drawn above; its children end with it. */
+export const runQueueMachine = downWithChildren(machine);
+
+function turnOf({ run }: RunRecord): string {
+  return `turn:${run}`;
+}
+
+/** Why a run may not use its paths, as they lead now. Q4 */
+function forbiddenPath({ job, tenant }: RunRecord, access: Access): unknown {
+  try {
+    withinRoots(job, access, tenant);
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+/** Q2 */
+function settle(record: RunRecord): void {
+  const { status, isCancelAsked, isPauseAsked, savedStep: step, run } = record;
+  if (isCancelAsked && (status === "queued" || status === "paused")) {
+    record.append(0, { type: "run.failed", error: recordError(new RunCancelledError(run)) });
+    return;
+  }
+  const isWaiting = status === "queued" || status === "running";
+  if (isPauseAsked && isWaiting) record.append(0, { type: "run.paused", step });
+}

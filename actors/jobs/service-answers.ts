@@ -1,0 +1,67 @@
+// Answers of a service: whatever is asked, something is said. A refusal says why, in the body and
+// in the headers that services on NATS have for it; an answer that no frame carries becomes one.
+
+import { PathForbiddenError } from "../../src/errors/access.ts";
+import { type ErrorRecord, InvalidOptionError, recordError } from "../../src/errors/errors.ts";
+import { contentTypeOf, encodeBody } from "../../src/wire/messages/body.ts";
+import type { Frame, Transport } from "../../src/wire/messages/transport.ts";
+
+export interface Answer {
+  readonly body: unknown;
+  /** Why it was refused. */
+  readonly refusal?: ErrorRecord;
+}
+
+/** Problems that a refusal names; there may be one for every byte of a hostile request. */
+const problemsMax = 100;
+
+/** The answer to a request that cannot be served. */
+export function refusalAnswer(error: unknown): Answer {
+  const problems = error instanceof InvalidOptionError ? error.problems : [];
+  const named = problems.slice(0, problemsMax);
+  const told =
+    named.length === problems.length ? error : InvalidOptionError.ofAll(named, { cause: error });
+  const refusal = recordError(told);
+  const { code, message } = refusal;
+  const wrong =
+    told instanceof InvalidOptionError || told instanceof PathForbiddenError
+      ? { option: told.option, problems: told.problems }
+      : undefined;
+  return { body: { error: { code, message, ...wrong } }, refusal };
+}
+
+/** Answers a request in its own form, on its reply subject. */
+export function publishAnswer(
+  transport: Transport,
+  asked: Frame & { readonly reply: string },
+  answer: Answer,
+): void {
+  try {
+    const { payload, headers } = encodeBody(answer.body, contentTypeOf(asked));
+    const all = { ...headers, ...errorHeaders(answer) };
+    transport.publish(asked.reply, payload, { headers: all });
+  } catch (error) {
+    const { payload, headers } = encodeBody(refusalAnswer(error).body, "application/json");
+    transport.publish(asked.reply, payload, { headers });
+  }
+}
+
+/** As services on NATS say that a request was refused: on one line, with a code of HTTP. */
+function errorHeaders({ refusal }: Answer): Record<string, string> {
+  if (refusal === undefined) return {};
+  return {
+    "Nats-Service-Error": refusal.message.replace(/[^\x20-\x7e]+/g, " ").slice(0, 512),
+    "Nats-Service-Error-Code": httpCodes[refusal.code] ?? "500",
+  };
+}
+
+const httpCodes: Readonly<Record<string, string>> = {
+  INVALID_OPTION: "400",
+  FRAME_CORRUPT: "400",
+  PATH_FORBIDDEN: "403",
+  RUN_STATE: "409",
+  KEY_TAKEN: "409",
+  JOB_TOO_LARGE: "413",
+  QUOTA_EXCEEDED: "429",
+  TOO_MANY_REQUESTS: "429",
+};

@@ -1,0 +1,68 @@
+// What the mirror of the queue has of a run: enough to submit it again, and to tell how it is.
+
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import { runStatusSchema } from "../run-state/run-events.ts";
+import type { RunRecord } from "../run-state/run-record.ts";
+
+const count = z.int().min(0);
+
+const queueEntry = z.object({
+  run: z.string(),
+  name: z.string(),
+  status: runStatusSchema,
+  priority: z.int(),
+  /** Whose it is; left out: of whoever runs the cluster. */
+  tenant: z.string().optional(),
+  /** The key that it was submitted under. */
+  key: z.string().optional(),
+  /** SHA-256 of the job, as JSON. */
+  digest: z.string(),
+  /** Generations that have begun. */
+  attempts: count,
+  /** Step of its last checkpoint; 0: there is none. */
+  step: count,
+  /** Its place among the submissions. */
+  order: count,
+  /** Term of the root that wrote it. */
+  term: count,
+  /** What was asked for since, and holds. */
+  wishes: z.array(
+    z.object({
+      devices: z.int().optional(),
+      cancel: z.boolean().optional(),
+      pause: z.boolean().optional(),
+    }),
+  ),
+  job: z.unknown(),
+});
+
+export type QueueEntry = Readonly<z.output<typeof queueEntry>>;
+
+/** The entry of a run as it is now. */
+export function entryOf(
+  record: RunRecord,
+  at: { readonly order: number; readonly term: number },
+): QueueEntry {
+  const { run, job, status, tenant, key, generation: attempts, savedStep: step } = record;
+  const wishes: QueueEntry["wishes"] = [];
+  for (const entry of record.entries()) {
+    if (entry.kind !== "wish") break; // The wishes come first.
+    const { kind: _kind, run: _run, ...wish } = entry;
+    wishes.push(wish);
+  }
+  const { name, priority } = job;
+  const digest = createHash("sha256").update(record.jobText).digest("hex");
+  const told = { run, name, status, priority, tenant, key, digest, attempts, step };
+  return { ...told, ...at, wishes, job };
+}
+
+/** Undefined: it is none, or of another version. */
+export function decodeEntry(bytes: Uint8Array): QueueEntry | undefined {
+  try {
+    return queueEntry.safeParse(JSON.parse(new TextDecoder().decode(bytes))).data;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,83 @@
+// What happens, as lines of a log: the events of a run, and what the supervisors of a process mend.
+
+import type { Log, LogLevel } from "../../src/ports/log.ts";
+import type { RunEvent } from "../run-state/run-events.ts";
+import type { Incident } from "../runtime/incident.ts";
+
+/** What comes often is for whoever looks closely; all else that is not here is `info`. */
+const levels: Readonly<Partial<Record<RunEvent["type"], LogLevel>>> = {
+  "run.preparing": "debug",
+  "run.progress": "debug",
+  "run.alert": "warn",
+  "run.straggler": "warn",
+  "run.incident": "warn",
+  "run.failed": "error",
+};
+
+/** The level of an event's line; of what may tell of trouble or of none, the usual one. */
+export function levelOf(type: RunEvent["type"]): LogLevel {
+  return levels[type] ?? "info";
+}
+
+/** Writes the line of an event. */
+export function logEvent(log: Log, event: RunEvent): void {
+  const { type, run, generation } = event;
+  const about = { run, ...(generation === 0 ? {} : { generation }), actor: actorOf(event) };
+  log.write(pressing(event), messageOf(event), { ...about, ...detailsOf(event), event: type });
+}
+
+function pressing(event: RunEvent): LogLevel {
+  if (event.type === "run.tier" && event.state !== "serving") return "warn";
+  // Somebody asked for it.
+  if (event.type === "run.failed" && event.error.code === "RUN_CANCELLED") return "info";
+  return levelOf(event.type);
+}
+
+/** Writes the line of a failure beside the runs. */
+export function logIncident(log: Log, incident: Incident): void {
+  const { offender, supervisor, context, reason } = incident;
+  const { code, cause } = reason;
+  const fields = { actor: offender, supervisor, context, code, cause };
+  log.write("warn", `${offender} failed: ${reason.message}`, fields);
+}
+
+function actorOf(event: RunEvent): string {
+  if (event.type === "run.incident") return event.offender;
+  if (event.type === "run.tier" || event.type === "run.durable") return `tier:${event.device}`;
+  return event.type === "run.straggler" ? `device:${event.device}` : "coordinator:0";
+}
+
+function messageOf(event: RunEvent): string {
+  switch (event.type) {
+    case "run.incident":
+      return `${event.offender} failed: ${event.error.message}`;
+    case "run.failed":
+      return event.error.message;
+    case "run.alert":
+    case "run.tier":
+      return event.message;
+    default:
+      return event.type.slice("run.".length);
+  }
+}
+
+/** The fields of an event that fit on a line: not the curves, and not what the message says. */
+function detailsOf(event: RunEvent): Readonly<Record<string, unknown>> {
+  const { type: _type, run: _run, generation: _generation, seq: _seq, ...body } = event;
+  if (event.type === "run.finished") {
+    const { status, step, digest, auc, samplesPerSecond } = event.result;
+    return { status, step, digest, auc, samplesPerSecond };
+  }
+  if (event.type === "run.incident") {
+    const { incident, step, host, noticedBy, supervisor, context, error } = event;
+    const where = { step, host, noticedBy, supervisor, context };
+    return { incident, ...where, code: error.code, cause: error.cause };
+  }
+  if (event.type === "run.recovered") {
+    return { ...body, incidents: event.incidents.map(({ incident }) => incident) };
+  }
+  if (event.type === "run.failed") return { code: event.error.code, cause: event.error.cause };
+  return Object.fromEntries(
+    Object.entries(body).filter(([name]) => !["tiers", "times", "message"].includes(name)),
+  );
+}

@@ -1,0 +1,94 @@
+// The observer of a process: its log, and the traces of steps. What its actors and its threads tell
+// goes there, and nothing comes back.
+
+import { z } from "zod";
+import { RemoteError } from "../../src/errors/errors.ts";
+import { type Clock, realClock } from "../../src/ports/clock.ts";
+import type { Observation } from "../../src/ports/launcher.ts";
+import type { Log } from "../../src/ports/log.ts";
+import type { Incident } from "../runtime/incident.ts";
+import type { Network } from "../runtime/mailbox.ts";
+import { logIncident } from "./event-lines.ts";
+import { type LogOptions, openProcessLog } from "./process-log.ts";
+
+/** Where traces of steps go. */
+export const tracingOptions = z.strictObject({
+  /** Of a collector that takes OTLP over HTTP: `http://127.0.0.1:4318`. */
+  endpoint: z.url({ protocol: /^https?$/ }),
+  /**
+   * Every so many-th step of the runs that this process supervises is traced, on all their hosts:
+   * the one before a multiple of it. @default 100
+   */
+  everySteps: z.int().min(1).default(100),
+});
+
+export interface Observer {
+  readonly log: Log;
+  readonly tracedEvery: number | undefined;
+  /** Takes what a thread tells besides; not of frames that were refused: `observing`. */
+  observe(observation: Observation): void;
+  /** Tells of a failure beside the runs, and writes its line. */
+  incident(incident: Incident): void;
+  /** Hands over what is left. */
+  close(): Promise<void>;
+}
+
+/** What becomes of the observations of a process's threads: a frame that was none is counted. */
+export function observing(
+  observer: Observer,
+  network: Pick<Network, "onCorrupt">,
+): (observation: Observation) => void {
+  return (observation) => {
+    if ("refused" in observation) network.onCorrupt(new RemoteError(observation.refused));
+    else observer.observe(observation);
+  };
+}
+
+/** Opens it. `secrets`: credentials of this process, which nothing shows. */
+export async function openObserver(
+  options: {
+    readonly log: LogOptions | undefined;
+    readonly tracing: z.output<typeof tracingOptions> | undefined;
+  },
+  secrets: readonly (string | undefined)[],
+  onIncident: (incident: Incident) => void,
+  clock: Clock = realClock,
+): Promise<Observer> {
+  const { tracing } = options;
+  const log = await openProcessLog(options.log, secrets);
+  const traces = tracing && (await import("./trace-export.ts")).openTraceExport(tracing.endpoint);
+  const logRefused = refusedLines(log, clock);
+  return {
+    log,
+    tracedEvery: tracing?.everySteps,
+    observe(observation) {
+      if ("traced" in observation) traces?.take(observation.traced);
+      else if ("line" in observation)
+        log.write(observation.line.level, observation.line.message, observation.line.fields);
+    },
+    incident(incident) {
+      if (incident.reason.code === "FRAME_CORRUPT") logRefused(incident);
+      else logIncident(log, incident);
+      onIncident(incident);
+    },
+    close: async () => traces?.close(),
+  };
+}
+
+/** Lines about refused frames in a second: whoever sends them does not fill the disk. */
+const refusedLinesMax = 10;
+
+/** Writes so many lines a second, and then how many it has left out. */
+function refusedLines(log: Log, clock: Clock): (incident: Incident) => void {
+  let untilMs = Number.NEGATIVE_INFINITY;
+  let lines = 0;
+  return (incident) => {
+    if (clock.now() >= untilMs) {
+      const leftOut = lines - refusedLinesMax;
+      if (leftOut > 0) log.write("warn", `${leftOut} more frames were refused`, { actor: "wire" });
+      lines = 0;
+      untilMs = clock.now() + 1000;
+    }
+    if (lines++ < refusedLinesMax) logIncident(log, incident);
+  };
+}

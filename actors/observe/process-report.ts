@@ -1,0 +1,177 @@
+// What a process is doing: its actors as they supervise each other, what waits in their mailboxes,
+// what of each bounded buffer is in use, and its tiers. Read off the running actors, and nothing is
+// kept for it: a process that nobody asks does no work.
+
+import { hostname } from "node:os";
+import { type EventLoopUtilization, performance } from "node:perf_hooks";
+import type { AnyActorRef, AnyMachineSnapshot } from "xstate";
+import { batchesOf } from "../../src/exchange/batch-ring.ts";
+import { pipedBytes } from "../../src/exchange/byte-pipe.ts";
+import { type Cells, cellWords } from "../../src/exchange/cells.ts";
+import { tierRequests } from "../../storage/tiers/ring.ts";
+import type { DeviceContext } from "../host/device.ts";
+import type { HostGenerationContext } from "../host/host-generation.ts";
+import type { TierContext, TierNews } from "../host/tier.ts";
+import type { Mailbox, Network } from "../runtime/mailbox.ts";
+import { type Assembly, derive, type GenerationMemory } from "../threads/generation-spec.ts";
+
+/** An actor, and those that it supervises. */
+export interface ActorReport {
+  /** `device:1`; of one without a mailbox, the name that its supervisor knows it by. */
+  readonly actor: string;
+  /** Its run and generation, where it has one. */
+  readonly run?: string;
+  readonly generation?: number;
+  /** Of its machine: `paused`, `training.work.running`. */
+  readonly state: string;
+  readonly mailbox?: MailboxReport;
+  readonly children: readonly ActorReport[];
+}
+
+export interface MailboxReport {
+  /** Messages that have come so far, and how long ago the last of them did. */
+  readonly messages: number;
+  readonly lastMs: number;
+  /** What has come and is not done: a device's command, the requests to a tier. */
+  readonly depth: number;
+  /** How long the oldest of them has waited, where that is known; 0: there is none. */
+  readonly oldestMs?: number;
+}
+
+/** A bounded buffer, and how much of it is in use. */
+export interface CreditReport {
+  /** Whose it is: `device:1`, `transport`. */
+  readonly actor: string;
+  readonly what: "batches" | "saved bytes" | "tier requests" | "pending bytes";
+  readonly used: number;
+  readonly most: number;
+}
+
+export interface ProcessReport {
+  /** Its index among the hosts; null: it has no devices. */
+  readonly host: number | null;
+  readonly machine: string;
+  readonly pid: number;
+  /** Memory that it holds, all threads together. */
+  readonly residentBytes: number;
+  /** Share of the time since it was last asked in which its main thread was busy. */
+  readonly mainThreadBusy: number;
+  /** Frames that came and were no messages. */
+  readonly refusedFrames: number;
+  readonly actors: ActorReport;
+  readonly credits: readonly CreditReport[];
+  readonly tiers: readonly TierNews[];
+}
+
+let lastAsked: EventLoopUtilization | undefined;
+
+/** Reports of the process whose tree of actors hangs on `root`. */
+export function reportProcess(
+  root: AnyActorRef,
+  network: Network,
+  host: number | null,
+): ProcessReport {
+  const generations = generationsIn(root);
+  const { bytes: used, bytesMax: most } = network.transport.pending();
+  const elapsed = performance.eventLoopUtilization(lastAsked);
+  lastAsked = performance.eventLoopUtilization();
+  return {
+    host,
+    machine: hostname(),
+    pid: process.pid,
+    residentBytes: process.memoryUsage.rss(),
+    mainThreadBusy: elapsed.utilization,
+    refusedFrames: network.refused.frames,
+    actors: actorOf(root, network.clock.now()),
+    credits: [
+      { actor: "transport", what: "pending bytes", used, most },
+      ...generations.flatMap(creditsOf),
+    ],
+    tiers: generations.flatMap(({ tiers }) => Object.values(tiers)),
+  };
+}
+
+/** Snapshots of machines; what an actor without one does is its supervisor's to say. */
+function machineOf(ref: AnyActorRef): AnyMachineSnapshot | undefined {
+  const snapshot = ref.getSnapshot() as Partial<AnyMachineSnapshot> | undefined;
+  return snapshot?.machine === undefined ? undefined : (snapshot as AnyMachineSnapshot);
+}
+
+function childrenOf({ children }: AnyMachineSnapshot): AnyActorRef[] {
+  const all = Object.values<AnyActorRef | undefined>(children);
+  return all.filter((child) => child !== undefined && machineOf(child) !== undefined) as never;
+}
+
+function actorOf(ref: AnyActorRef, nowMs: number): ActorReport {
+  const snapshot = machineOf(ref);
+  if (snapshot === undefined) return { actor: ref.id, state: "", children: [] };
+  const { mailbox } = snapshot.context as { readonly mailbox?: Mailbox };
+  const children = childrenOf(snapshot).map((child) => actorOf(child, nowMs));
+  const state = stateOf(snapshot.value);
+  if (mailbox === undefined) return { actor: ref.id, state, children };
+  const { scope, self, heard } = mailbox;
+  const lastMs = nowMs - heard.lastAtMs;
+  return {
+    actor: `${self.role}:${self.index}`,
+    ...(scope.generation === 0 ? {} : scope),
+    state,
+    mailbox: { messages: heard.messages, lastMs, ...waitingIn(snapshot, nowMs) },
+    children,
+  };
+}
+
+/** What has come to an actor's thread and is not done. */
+function waitingIn(snapshot: AnyMachineSnapshot, nowMs: number) {
+  if (snapshot.machine.id === "device") {
+    const { asked, askedAtMs } = snapshot.context as DeviceContext;
+    if (asked !== undefined) return { depth: 1, oldestMs: nowMs - askedAtMs };
+  }
+  if (snapshot.machine.id === "tier") {
+    const { assembly, memory, device } = snapshot.context as TierContext;
+    const { tierCellBase } = derive(assembly);
+    const depth = tierRequests(cellsOf(assembly, memory), tierCellBase(device));
+    if (depth > 0) return { depth };
+  }
+  return { depth: 0, oldestMs: 0 };
+}
+
+/** `"a"`, `{ a: "b" }` as `a.b`, of parallel states each. */
+function stateOf(value: unknown): string {
+  if (typeof value === "string") return value;
+  const entries = Object.entries(value as Record<string, unknown>);
+  return entries.map(([name, inner]) => [name, stateOf(inner)].filter(Boolean).join(".")).join(" ");
+}
+
+function generationsIn(ref: AnyActorRef): HostGenerationContext[] {
+  const snapshot = machineOf(ref);
+  if (snapshot === undefined) return [];
+  const own = snapshot.machine.id === "hostGeneration" ? [snapshot.context] : [];
+  return [...own, ...childrenOf(snapshot).flatMap((child) => generationsIn(child))];
+}
+
+function creditsOf({ assembly, memory, place }: HostGenerationContext): CreditReport[] {
+  const { ringShape, exchangeCells, tierRings, tierCellBase, writerCellBase } = derive(assembly);
+  const cells = cellsOf(assembly, memory);
+  const ring = { shape: ringShape, cells, cellBase: exchangeCells };
+  const ranks = Array.from({ length: place.count }, (_, i) => place.first + i);
+  return ranks.flatMap((rank): CreditReport[] => {
+    const actor = `device:${rank}`;
+    const batches = batchesOf(ring, rank, "training");
+    const saved = pipedBytes(cells, writerCellBase(rank));
+    const own: CreditReport[] = [
+      { actor, what: "batches", used: batches, most: ringShape.slots },
+      { actor, what: "saved bytes", used: saved, most: memory.saves[rank]?.byteLength ?? 0 },
+    ];
+    const tier = tierRings[rank];
+    if (tier === undefined) return own;
+    const requests = tierRequests(cells, tierCellBase(rank));
+    return [...own, { actor, what: "tier requests", used: requests, most: tier.slots }];
+  });
+}
+
+/** The cells of a generation, to look at: whoever looks is none of its participants. */
+function cellsOf(assembly: Assembly, memory: GenerationMemory): Pick<Cells, "load"> {
+  const words = new Int32Array(memory.words);
+  const base = cellWords(derive(assembly).participants, 0);
+  return { load: (cell) => Atomics.load(words, base + cell) };
+}

@@ -1,0 +1,332 @@
+// Checkpoint coordinator: makes a cut into a checkpoint: has the devices take it, after which they
+// train on, collects the parts that their writers report, and commits the manifest last (law 2).
+//
+//   idle ──checkpoint.cut──▶ taking ──all devices have──▶ collecting ──all parts──▶ committing ─┐
+//    ▲                      (asks devices)  checkpoint.taken  (asks writers)                    │
+//    └──────────────────────────────────checkpoint.committed, when it is asked for──────────────┘
+//
+// Invariants
+//   C1. The manifest is written when every part of the job is on disk, and only by this generation.
+//   C2. Parts of another cut are not counted, and a cut that was asked for before the last one is
+//       not made.
+//   C3. One checkpoint at a time: who asks for the next one is not answered before this is there.
+//
+// Beside this, where there are several hosts, it has them make copies of the newest checkpoint in
+// their memory (storage/replicas/replica-cache.ts): nobody waits for them.
+
+import { assign, type ErrorActorEvent, enqueueActions, fromPromise, setup } from "xstate";
+import { StepTimeoutError } from "../../src/errors/errors.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import { deadlinesOf } from "../../src/ports/deadlines.ts";
+import { digestOf, missingParts } from "../../src/training/checkpoint/part-names.ts";
+import type { CheckpointStore, Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
+import { needsBaseline } from "../../storage/checkpoint-store/full-or-incremental.ts";
+import type { SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
+import { devicesOf, type HostShare } from "../host/membership.ts";
+import type { RunRecord } from "../run-state/run-record.ts";
+import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
+import { listening, type MessageEvent } from "../runtime/listening.ts";
+import { ask, type Mailbox, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
+import { downWithChildren } from "../runtime/stop-children.ts";
+import { waiting } from "../runtime/wait-graph.ts";
+import { hasBuddies } from "../threads/generation-spec.ts";
+
+export interface CheckpointCoordinatorInput {
+  readonly network: Network;
+  readonly scope: RunScope;
+  readonly job: JobSpec;
+  /** Whose devices save, in the order of their ranks. */
+  readonly hosts: readonly HostShare[];
+  readonly record: RunRecord;
+  readonly store: CheckpointStore;
+  /** The newest checkpoint of the chain. */
+  readonly latest: Manifest | undefined;
+  /** Who writes, for people. */
+  readonly createdBy: string;
+}
+
+export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput {
+  readonly mailbox: Mailbox;
+  readonly devices: number;
+  readonly cut: MessageEvent<"checkpoint.cut">["body"] | undefined;
+  /** For each device that has taken the cut, how long that took. */
+  readonly stalls: ReadonlyMap<number, number>;
+  readonly parts: ReadonlyMap<string, SavedPart>;
+  /** Devices whose writers have saved their parts. */
+  readonly saved: ReadonlySet<number>;
+  /** Since when devices or writers are waited for. */
+  readonly waitsSinceMs: number;
+  /** The last checkpoint. */
+  readonly committed: MessageEvent<"checkpoint.committed">["body"] | undefined;
+}
+
+type CheckpointEvent =
+  | MessageEvent<"checkpoint.cut" | "checkpoint.commit" | "device.cut" | "part.saved">
+  | ErrorActorEvent<unknown, "copying">
+  | ThrowEvent;
+
+/** How often devices and writers are asked again. */
+const repeatMs = 1000;
+
+/** Step deadlines until the hosts must have their copies; without them, the store is read. */
+const copiedDeadlines = 10;
+
+/** Has all hosts make their copies of the newest checkpoint: run.buddies. */
+const copying = fromPromise<void, CheckpointCoordinatorContext>(async ({ input, signal }) => {
+  const { network, mailbox, hosts, latest, job, scope, record } = input;
+  if (latest === undefined) return;
+  const { sha256, cut } = latest;
+  const answers = await ask({
+    network,
+    mailbox,
+    to: hosts.map(({ host }) => ({ role: "bridge", index: host })),
+    type: "buddy.keep",
+    body: { manifest: latest },
+    answer: (message) => {
+      if (message.type !== "buddy.kept" || message.body.manifest !== sha256) return undefined;
+      const from = hosts.findIndex(({ host }) => host === message.body.host);
+      return from < 0 ? undefined : { from, answer: message.body };
+    },
+    deadlineMs: copiedDeadlines * job.stepDeadlineMs,
+    signal,
+  });
+  const sum = (of: (answer: (typeof answers)[number]) => number) =>
+    answers.reduce((total, one) => total + of(one), 0);
+  const missing = sum((one) => one.missing);
+  const bytes = sum((one) => one.bytes);
+  record.append(scope.generation, { type: "run.buddies", step: cut, missing, bytes });
+});
+
+const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ input }) => {
+  const { store, scope, job, cut, parts, createdBy } = input;
+  if (cut === undefined) throw new RangeError("There is no cut to commit");
+  const saved = [...parts.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  const leaves = new Map(saved.map((part) => [part.name, part.leaves]));
+  const manifest = store.commit({
+    run: scope.run,
+    generation: scope.generation,
+    cut: cut.cut,
+    parts: saved.map(({ leaves: _leaves, ...part }) => part),
+    modelDigest: digestOf(leaves, job.model.tables),
+    arithmetic: cut.arithmetic,
+    metrics: cut.metrics,
+    position: { step: cut.cut },
+    best: cut.best,
+    createdBy,
+  });
+  store.collect({ generation: scope.generation, keep: job.checkpoint.keep });
+  return manifest;
+});
+
+const machine = setup({
+  types: {} as {
+    context: CheckpointCoordinatorContext;
+    input: CheckpointCoordinatorInput;
+    events: CheckpointEvent;
+  },
+  actors: { listening, committing, copying, waiting },
+  delays: {
+    repeatMs,
+    // A cut is many steps' worth of bytes.
+    takenMs: ({ context }) => deadlinesOf(context.job).taken,
+    // And a disk is slower than memory; nobody waits for it meanwhile.
+    savedMs: ({ context }) => deadlinesOf(context.job).saved,
+  },
+  actions: {
+    throwInjected,
+    copy: enqueueActions(({ context, enqueue }) => {
+      if (context.latest === undefined || !hasBuddies(context)) return;
+      enqueue.stopChild("copying");
+      enqueue.spawnChild("copying", { id: "copying", input: context });
+    }),
+    begin: assign({
+      cut: ({ context, event }) => (event.type === "checkpoint.cut" ? event.body : context.cut),
+      parts: new Map(),
+      saved: new Set(),
+      stalls: new Map(),
+    }),
+    noteSince: assign({ waitsSinceMs: ({ context }) => context.network.clock.now() }),
+    askDevices: ({ context }) => {
+      const { mailbox, cut, devices, job, latest } = context;
+      if (cut === undefined) return;
+      const isBaseline = needsBaseline(job.checkpoint.differential, latest?.written);
+      for (let index = 0; index < devices; index++) {
+        const body = { command: cut.command, cut: cut.cut, isBaseline };
+        mailbox.tell({ role: "device", index }, "device.save", body);
+      }
+    },
+    noteTaken: assign({
+      stalls: ({ context, event }) => {
+        if (event.type !== "device.cut" || event.body.command !== context.cut?.command) {
+          return context.stalls;
+        }
+        if (event.body.device >= context.devices) return context.stalls; // Nobody asked it.
+        return new Map([...context.stalls, [event.body.device, event.body.stallMs]]);
+      },
+    }),
+    tellTaken: ({ context: { cut, mailbox, stalls } }) => {
+      if (cut === undefined) return;
+      const stallMs = Math.max(...stalls.values());
+      const body = { command: cut.command, cut: cut.cut, stallMs };
+      mailbox.tell({ role: "coordinator", index: 0 }, "checkpoint.taken", body);
+    },
+    askWriters: ({ context: { mailbox, cut, devices } }) => {
+      for (let index = 0; index < devices; index++) {
+        mailbox.tell({ role: "writer", index }, "writer.save", { cut: cut?.cut ?? 0 });
+      }
+    },
+    collect: assign({
+      parts: ({ context, event }) => {
+        if (event.type !== "part.saved" || event.body.cut !== context.cut?.cut) {
+          return context.parts; // C2
+        }
+        const { parts } = event.body;
+        return new Map([...context.parts, ...parts.map((part) => [part.name, part] as const)]);
+      },
+      saved: ({ context, event }) =>
+        event.type === "part.saved" && event.body.cut === context.cut?.cut
+          ? new Set([...context.saved, event.body.device])
+          : context.saved,
+    }),
+    tellCommitted: ({ context }) => {
+      if (context.committed === undefined) return;
+      const to = { role: "coordinator" as const, index: 0 };
+      context.mailbox.tell(to, "checkpoint.committed", context.committed);
+    },
+    giveUpDevices: ({ context: { devices, stalls, cut, job } }) => {
+      const late = Array.from({ length: devices }, (_, i) => i).filter((i) => !stalls.has(i));
+      const wait = `devices ${late.join(", ")} to take cut ${cut?.cut}`;
+      throw new StepTimeoutError(wait, deadlinesOf(job).taken);
+    },
+    giveUpWriters: ({ context }) => {
+      const wait = `the parts ${missingOf(context).join(", ")} of cut ${context.cut?.cut}`;
+      throw new StepTimeoutError(wait, deadlinesOf(context.job).saved);
+    },
+  },
+  guards: {
+    isTakenByAll: ({ context }) => context.stalls.size === context.devices,
+    isComplete: ({ context }) => missingOf(context).length === 0, // C1
+    isTaken: ({ context, event }) =>
+      event.type === "checkpoint.cut" && event.body.command === context.cut?.command,
+    isNewer: ({ context, event }) =>
+      event.type === "checkpoint.cut" && event.body.command > (context.cut?.command ?? -1),
+    isCommitted: ({ context, event }) =>
+      event.type === "checkpoint.commit" && event.body.cut === context.committed?.cut,
+  },
+}).createMachine({
+  id: "checkpointCoordinator",
+  context: ({ input }) => ({
+    ...input,
+    mailbox: openMailbox(input.network, input.scope, { role: "checkpoint", index: 0 }),
+    devices: devicesOf(input.hosts),
+    cut: undefined,
+    stalls: new Map(),
+    parts: new Map(),
+    saved: new Set(),
+    waitsSinceMs: 0,
+    committed: undefined,
+  }),
+  invoke: { src: "listening", input: ({ context }) => context },
+  entry: "copy",
+  on: {
+    "chaos.throw": { actions: "throwInjected" },
+    // Copies spare reading the store, and nothing else: the next commit asks for them again.
+    "xstate.error.actor.copying": {},
+    "part.saved": { actions: "collect" },
+    "checkpoint.commit": { guard: "isCommitted", actions: "tellCommitted" },
+    "checkpoint.cut": { guard: "isTaken", actions: "tellTaken" },
+  },
+  initial: "idle",
+  states: {
+    idle: {
+      on: {
+        "checkpoint.cut": [
+          { guard: "isTaken", actions: "tellTaken" },
+          { guard: "isNewer", target: "taking", actions: "begin" },
+        ],
+      },
+    },
+    taking: {
+      entry: "noteSince",
+      initial: "waiting",
+      always: { guard: "isTakenByAll", target: "collecting", actions: "tellTaken" },
+      on: { "device.cut": { actions: "noteTaken" }, "checkpoint.cut": {} },
+      after: { takenMs: { actions: "giveUpDevices" } },
+      states: {
+        waiting: {
+          entry: "askDevices",
+          invoke: { src: "waiting", input: ({ context }) => deviceWait(context) },
+          after: { repeatMs: { target: "waiting", reenter: true } },
+        },
+      },
+    },
+    collecting: {
+      entry: "noteSince",
+      initial: "waiting",
+      always: { guard: "isComplete", target: "committing" },
+      after: { savedMs: { actions: "giveUpWriters" } },
+      states: {
+        waiting: {
+          invoke: { src: "waiting", input: ({ context }) => writerWait(context) },
+          after: { repeatMs: { target: "waiting", reenter: true, actions: "askWriters" } },
+        },
+      },
+    },
+    committing: {
+      invoke: {
+        src: "committing",
+        input: ({ context }) => context,
+        onDone: {
+          target: "idle",
+          actions: [
+            assign({
+              latest: ({ event }) => event.output,
+              committed: ({ event }) => ({
+                cut: event.output.cut,
+                modelDigest: event.output.modelDigest,
+                manifest: event.output.sha256,
+                bytes: event.output.parts.reduce((sum, part) => sum + part.bytes, 0),
+              }),
+            }),
+            "tellCommitted",
+            "copy",
+          ],
+        },
+      },
+    },
+  },
+});
+
+function missingOf({ parts, job }: CheckpointCoordinatorContext): string[] {
+  return missingParts(parts.keys(), job.model.tables);
+}
+
+function deviceWait(context: CheckpointCoordinatorContext) {
+  const whom = ranksOf(context).filter((rank) => !context.stalls.has(rank));
+  return waitOf(
+    context,
+    whom.map((rank) => `device:${rank}`),
+    `its cut ${context.cut?.cut}`,
+  );
+}
+
+function writerWait(context: CheckpointCoordinatorContext) {
+  const whom = ranksOf(context).filter((rank) => !context.saved.has(rank));
+  return waitOf(
+    context,
+    whom.map((rank) => `writer:${rank}`),
+    `its parts of cut ${context.cut?.cut}`,
+  );
+}
+
+function waitOf(context: CheckpointCoordinatorContext, whom: readonly string[], what: string) {
+  const { network, scope, waitsSinceMs: sinceMs } = context;
+  return { network, run: scope.run, who: "checkpoint:0", whom, what, sinceMs };
+}
+
+function ranksOf({ devices }: CheckpointCoordinatorContext): number[] {
+  return Array.from({ length: devices }, (_, rank) => rank);
+}
+
+/** As drawn above; its children end with it. */
+export const checkpointCoordinatorMachine = downWithChildren(machine);

@@ -1,0 +1,301 @@
+// What the training coordinator asks of the others, each question until it is answered. The answers
+// are the outputs of promises; what they mean is decided in training-coordinator.ts.
+
+import { fromPromise } from "xstate";
+import { ArithmeticMismatchError } from "../../src/errors/errors.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import { deadlinesOf } from "../../src/ports/deadlines.ts";
+import type { Metrics } from "../../src/training/loop/metrics.ts";
+import type { Cut } from "../../src/training/loop/schedule.ts";
+import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
+import { durableRanks } from "../../storage/tiers/shape.ts";
+import { devicesOf, type HostShare } from "../host/membership.ts";
+import { addCounts, addIdCounts, type RunMetrics } from "../run-state/run-metrics.ts";
+import type { MessageEvent } from "../runtime/listening.ts";
+import {
+  type ActorMessage,
+  type Address,
+  ask,
+  type Mailbox,
+  type Network,
+  type RunScope,
+} from "../runtime/mailbox.ts";
+import { dataPlanSchema } from "../threads/generation-schema.ts";
+import {
+  type Assembly,
+  assemblyOf,
+  type DataPlan,
+  derive,
+  type HostPlace,
+  hostPlaceOf,
+  hostPlaces,
+} from "../threads/generation-spec.ts";
+
+/** What a question is made of. */
+export interface Asking {
+  readonly network: Network;
+  readonly mailbox: Mailbox;
+  readonly scope: RunScope;
+  readonly job: JobSpec;
+  /** Whose devices take part, in the order of their ranks. */
+  readonly hosts: readonly HostShare[];
+  /** Slices of each of them, where they are not even. */
+  readonly sliceCounts: number[] | undefined;
+  /** Number of the question. */
+  readonly command: number;
+  readonly plan: DataPlan | undefined;
+  /** The checkpoint that the generation goes on from. */
+  readonly latest: Manifest | undefined;
+  /** Hash of the newest checkpoint's manifest. */
+  readonly manifest: string | undefined;
+  readonly step: number;
+  /** The cut that is being reached or made; undefined between cuts. */
+  readonly cut: Cut | undefined;
+  readonly metrics: RunMetrics;
+  readonly arithmetic: string;
+  /** The cut that was taken, and is not committed yet. */
+  readonly taken: TakenCut | undefined;
+}
+
+/** A cut on its way to the disk. */
+export interface TakenCut {
+  readonly step: number;
+  readonly isBest: boolean;
+  /** Whether somebody asked for it. */
+  readonly isAsked: boolean;
+  /** The longest that a device took for it. */
+  readonly stallMs: number;
+  /** How long it had to wait for the one before. */
+  readonly waitedMs: number;
+}
+
+const checkpoint: Address = { role: "checkpoint", index: 0 };
+
+/** The data of the run, prepared by its first host. host.preparing tells how far it is. */
+export const preparing = fromPromise<DataPlan, Asking>(async ({ input, signal }) => {
+  const { network, mailbox, job, command } = input;
+  const [plan] = await ask({
+    network,
+    mailbox,
+    to: hostsOf(input).slice(0, 1),
+    type: "host.prepare",
+    body: { command, job },
+    answer: (message) =>
+      message.type === "host.prepared" && message.body.command === command
+        ? { from: 0, answer: message.body.plan }
+        : undefined,
+    deadlineMs: Number.POSITIVE_INFINITY, // Terabytes may be read: host.preparing tells of progress.
+    signal,
+  });
+  return dataPlanSchema.parse(plan);
+});
+
+/** The devices of a generation, ready. */
+export interface Assembled {
+  readonly arithmetic: string;
+  /** Where the bytes of the checkpoint came from. */
+  readonly restored: Restored;
+}
+
+type Restored = MessageEvent<"device.ready">["body"]["restored"];
+
+/**
+ * Resolves once all devices are ready and their hosts hear each other.
+ * @throws ArithmeticMismatchError where two devices have different ones
+ */
+export const assembling = fromPromise<Assembled, Asking>(async ({ input, signal }) => {
+  const { network, mailbox, job, command } = input;
+  const assembly = assemblyOf(input);
+  const answers = await ask({
+    network,
+    mailbox,
+    to: hostsOf(input),
+    type: "host.assemble",
+    body: { command, assembly },
+    answer: everyHost(assembly),
+    // Slabs are filled and checkpoints read: many steps' worth of memory and disk.
+    deadlineMs: deadlinesOf(job).assembly,
+    signal,
+  });
+  const devices = answers.flat();
+  const [first = "", ...others] = devices.map(({ arithmetic }) => arithmetic);
+  const other = others.find((arithmetic) => arithmetic !== first);
+  if (other !== undefined) throw new ArithmeticMismatchError(first, other);
+  const sum = (name: keyof Restored) => devices.reduce((all, one) => all + one.restored[name], 0);
+  const restored = { memoryBytes: sum("memoryBytes"), storeBytes: sum("storeBytes") };
+  return { arithmetic: first, restored };
+});
+
+/**
+ * The answer of a host: what its devices are, once all have said that they are ready, and it has
+ * said that it hears the other hosts, where there are any.
+ */
+function everyHost(assembly: Assembly) {
+  const ready = new Map<number, Assembled>();
+  const bridged = new Set<number>();
+  const places = hostPlaces(assembly);
+  const answerOf = ({ host, position, first, count }: HostPlace) => {
+    const ranks = Array.from({ length: count }, (_, i) => first + i);
+    if (places.length > 1 && !bridged.has(host)) return undefined;
+    const all = ranks.flatMap((rank) => ready.get(rank) ?? []);
+    return all.length < count ? undefined : { from: position, answer: all };
+  };
+  return (message: ActorMessage) => {
+    if (message.type === "host.progress") {
+      const { host, isBridged } = message.body;
+      if (isBridged) bridged.add(host);
+      const place = places.find((one) => one.host === host);
+      return place && answerOf(place);
+    }
+    if (message.type !== "device.ready" || message.body.device >= assembly.devices)
+      return undefined;
+    ready.set(message.body.device, message.body);
+    return answerOf(hostPlaceOf(assembly, message.body.device));
+  };
+}
+
+/** The window up to the cut, as device 0 tells of it, with what all devices count. */
+export const running = fromPromise<MessageEvent<"device.reached">["body"], Asking>(
+  async ({ input, signal }) => {
+    const { network, mailbox, cut, command, metrics } = input;
+    if (cut === undefined) throw new RangeError("There is no window to run");
+    const answers = await ask({
+      network,
+      mailbox,
+      to: allDevices(input),
+      type: "device.run",
+      body: { command, toStep: cut.step, lossSum: metrics.lossSum },
+      answer: (message) =>
+        message.type === "device.reached" && message.body.command === command
+          ? { from: message.body.device, answer: message.body }
+          : undefined,
+      deadlineMs: Number.POSITIVE_INFINITY, // The watch sees to it that steps are made.
+      signal,
+    });
+    const [first] = answers;
+    if (first === undefined) throw new RangeError("There is no device 0");
+    return {
+      ...first,
+      repairedIds: answers.map((one) => one.repairedIds).reduce(addCounts),
+      staleRows: answers.map((one) => one.staleRows).reduce(addCounts),
+      dynamicIds: answers.map((one) => one.dynamicIds).reduce(addIdCounts),
+    };
+  },
+);
+
+/** The metrics of this cut. */
+export const evaluating = fromPromise<Metrics, Asking>(async ({ input, signal }) => {
+  const { network, mailbox, job, command } = input;
+  const answers = await ask({
+    network,
+    mailbox,
+    to: allDevices(input),
+    type: "device.evaluate",
+    body: { command },
+    answer: (message) =>
+      message.type === "device.evaluated" && message.body.command === command
+        ? { from: message.body.device, answer: message.body.metrics }
+        : undefined,
+    // Each batch of it is watched by the devices; this bounds the whole.
+    deadlineMs: deadlinesOf(job).evaluation,
+    signal,
+  });
+  const metrics = answers[0];
+  if (metrics === undefined || metrics === null) throw new RangeError("No device has metrics");
+  return metrics;
+});
+
+/** All devices have taken this cut, and may go on. */
+export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], Asking>(
+  async ({ input, signal }) => {
+    const { network, mailbox, job, metrics, step, arithmetic, command } = input;
+    const [taken] = await ask({
+      network,
+      mailbox,
+      to: [checkpoint],
+      type: "checkpoint.cut",
+      body: { command, cut: step, arithmetic, best: metrics.isBest, metrics },
+      answer: (message) =>
+        message.type === "checkpoint.taken" && message.body.command === command
+          ? { from: 0, answer: message.body }
+          : undefined,
+      deadlineMs: deadlinesOf(job).cut,
+      signal,
+    });
+    if (taken === undefined) throw new RangeError("Nothing was taken");
+    return taken;
+  },
+);
+
+/** The checkpoint that the writers are at, once it exists. */
+export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body"], Asking>(
+  async ({ input, signal }) => {
+    const { network, mailbox, taken } = input;
+    const [committed] = await ask({
+      network,
+      mailbox,
+      to: [checkpoint],
+      type: "checkpoint.commit",
+      body: { cut: taken?.step ?? 0 },
+      answer: (message) =>
+        message.type === "checkpoint.committed" && message.body.cut === taken?.step
+          ? { from: 0, answer: message.body }
+          : undefined,
+      deadlineMs: Number.POSITIVE_INFINITY, // The checkpoint coordinator counts.
+      signal,
+    });
+    if (committed === undefined) throw new RangeError("Nothing was committed");
+    return committed;
+  },
+);
+
+/** What of the durable tables stays beside the last checkpoint, tier by tier. */
+export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], Asking>(
+  async ({ input, signal }) => {
+    const { network, mailbox, job, manifest, command } = input;
+    const { topology } = derive(assemblyOf(input));
+    const devices = durableRanks(topology);
+    if (devices.length === 0 || manifest === undefined) return [];
+    return await ask({
+      network,
+      mailbox,
+      to: devices.map((index) => ({ role: "tier", index })),
+      type: "tier.rest",
+      body: { command, manifest },
+      answer: (message) =>
+        message.type === "tier.rested" && message.body.command === command
+          ? { from: devices.indexOf(message.body.device), answer: message.body }
+          : undefined,
+      // All that is not on the disk yet goes there: many steps' worth.
+      deadlineMs: deadlinesOf(job).rest,
+      signal,
+    });
+  },
+);
+
+/** Done when all hosts have let go of the generation. */
+export const releasing = fromPromise<void, Asking>(async ({ input, signal }) => {
+  const { network, mailbox, job, command } = input;
+  await ask({
+    network,
+    mailbox,
+    to: hostsOf(input),
+    type: "host.release",
+    body: { command },
+    answer: (message) => {
+      if (message.type !== "host.released") return undefined;
+      const from = input.hosts.findIndex(({ host }) => host === message.body.host);
+      return from < 0 ? undefined : { from, answer: true };
+    },
+    deadlineMs: deadlinesOf(job).step,
+    signal,
+  });
+});
+
+function hostsOf({ hosts }: Asking): Address[] {
+  return hosts.map(({ host }) => ({ role: "host", index: host }));
+}
+
+function allDevices({ hosts }: Asking): Address[] {
+  return Array.from({ length: devicesOf(hosts) }, (_, index) => ({ role: "device", index }));
+}

@@ -1,0 +1,88 @@
+// Salvaging: what a job supervisor does with a generation that has failed, where its job allows
+// partial recovery: it has the devices that are left write what they have, and makes a checkpoint
+// of it. Where that comes to nothing, the run goes on from the last checkpoint.
+//
+// Asks    device.salvage, of all devices but those that are known to be gone
+//
+// Invariants
+//   V1. Nobody goes on in the generation: every device that answers has ended its steps.
+
+import { fromPromise } from "xstate";
+import { StepTimeoutError } from "../../src/errors/errors.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import { commitPartial } from "../../storage/checkpoints/partial-checkpoint.ts";
+import { devicesOf, type HostShare } from "../host/membership.ts";
+import type { RunRecord } from "../run-state/run-record.ts";
+import type { MessageEvent } from "../runtime/listening.ts";
+import { type Address, ask, type Network, openMailbox } from "../runtime/mailbox.ts";
+import { hostPlaces } from "../threads/generation-spec.ts";
+import type { Claimed } from "./claim-generation.ts";
+
+export interface SalvagingInput {
+  readonly network: Network;
+  readonly record: RunRecord;
+  readonly job: JobSpec;
+  readonly hosts: readonly HostShare[];
+  readonly claimed: Claimed | undefined;
+  readonly createdBy: string;
+  /** Who failed first. */
+  readonly offender: string;
+}
+
+type Answer = MessageEvent<"device.remains">["body"];
+
+/** Share of a step deadline that devices have to write what they have left. */
+const salvageShare = 0.5;
+
+export const salvaging = fromPromise<void, SalvagingInput>(async ({ input, signal }) => {
+  const { network, record, job, hosts, claimed, createdBy, offender } = input;
+  if (claimed === undefined) return;
+  const { store, generation } = claimed;
+  const scope = { run: record.run, generation };
+  const before = store.latest();
+  const left = ranksLeft(hosts, offender);
+  const answers = new Map<number, Answer>();
+  const [first] = left;
+  if (before === undefined || first === undefined) return;
+  try {
+    await ask({
+      network,
+      mailbox: openMailbox(network, scope, { role: "job", index: 0 }),
+      to: left.map((index): Address => ({ role: "device", index })),
+      type: "device.salvage",
+      body: { first },
+      answer: (message) => {
+        if (message.type !== "device.remains") return undefined;
+        answers.set(message.body.device, message.body);
+        return { from: left.indexOf(message.body.device), answer: true };
+      },
+      deadlineMs: salvageShare * job.stepDeadlineMs,
+      signal,
+    });
+  } catch (error) {
+    if (!(error instanceof StepTimeoutError)) throw error; // Whoever did not answer is lost too.
+  }
+  const remains = left.flatMap((rank) => answers.get(rank) ?? []);
+  const steps = remains[0]?.steps ?? 0;
+  const common = { store, disk: network.disk, job, run: record.run, generation, createdBy };
+  const devices = devicesOf(hosts);
+  const committed = await commitPartial({ ...common, steps, devices, remains });
+  if (committed === undefined) return;
+  const { manifest, lost } = committed;
+  const { rows, samples, pls } = lost;
+  const gone = Array.from({ length: devices }, (_, rank) => rank).filter(
+    (one) => !answers.has(one),
+  );
+  const span = { fromStep: before.cut, step: manifest.cut, devices: gone };
+  record.append(generation, { type: "run.partial", ...span, rows, samples, pls });
+});
+
+/** Ranks of all devices but of the one, or of the host, that failed first. */
+function ranksLeft(hosts: readonly HostShare[], offender: string): number[] {
+  const [role, index] = offender.split(":");
+  return hostPlaces({ hosts: [...hosts] }).flatMap(({ host, first, count }) => {
+    if (role === "host" && host === Number(index)) return [];
+    const ranks = Array.from({ length: count }, (_, i) => first + i);
+    return role === "device" ? ranks.filter((rank) => rank !== Number(index)) : ranks;
+  });
+}

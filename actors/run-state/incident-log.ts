@@ -1,0 +1,94 @@
+// The incidents of a run: one record each, first cause first, then what failed because of it, what
+// each supervisor did, in order, and how it ended. Rebuilt from the run's events, so that whoever
+// leads next finds them in the journal.
+//
+// Invariants
+//   I1. What fails in a generation after its first failure follows from it: one incident.
+//   I2. An incident that has ended is not changed any more.
+
+import type { Incident } from "../runtime/incident.ts";
+import type { IncidentCause, IncidentEnd, IncidentRecord } from "./run-events.ts";
+
+/** Incidents that a run remembers, and what it remembers of one; older ones are forgotten. */
+const incidentsMax = 1000;
+const linesMax = 100;
+
+export class IncidentLog {
+  readonly #records: IncidentRecord[] = [];
+  #count = 0;
+
+  /** The number of the next one. */
+  get next(): number {
+    return this.#count + 1;
+  }
+
+  /** Oldest first. */
+  all(): readonly IncidentRecord[] {
+    return [...this.#records];
+  }
+
+  /** Those that last. */
+  get open(): readonly IncidentRecord[] {
+    return this.#records.filter(({ end }) => end === undefined);
+  }
+
+  /** A first cause, from its event. */
+  begin(generation: number, cause: IncidentCause): void {
+    this.#count = Math.max(this.#count, cause.incident);
+    this.#records.push({ ...cause, generation, followed: [], actions: [] });
+    if (this.#records.length > incidentsMax) this.#records.shift();
+  }
+
+  /** I1. Whether a failure of a generation is a part of what is known, where it is noted then. */
+  follow(generation: number, { offender, reason }: Incident, at: Date): boolean {
+    const first = this.open.find((one) => one.generation === generation && generation > 0);
+    if (first === undefined) return false;
+    const { code, message } = reason;
+    const isKnown =
+      first.offender === offender ||
+      first.noticedBy === offender ||
+      first.followed.some(({ actor }) => actor === offender);
+    if (isKnown || first.followed.length >= linesMax) return true;
+    const line = { actor: offender, code, message, afterMs: since(first, at) };
+    this.#replace({ ...first, followed: [...first.followed, line] });
+    return true;
+  }
+
+  /** What `by` did about all that lasts. */
+  act(by: string, did: string, at: Date): void {
+    for (const one of this.open) {
+      if (one.actions.length >= linesMax) continue;
+      const action = { by, did, afterMs: since(one, at) };
+      this.#replace({ ...one, actions: [...one.actions, action] });
+    }
+  }
+
+  /** The end of all that lasts; returns those, whole. */
+  end(end: Omit<IncidentEnd, "afterMs">, at: Date): IncidentRecord[] {
+    const ended = this.open.map((one) => ({ ...one, end: { ...end, afterMs: since(one, at) } }));
+    for (const one of ended) this.#replace(one);
+    return ended;
+  }
+
+  /** The run ended by what lasts, with the last that was done about it. */
+  giveUp(generation: number): void {
+    for (const one of this.open) {
+      const afterMs = one.actions.at(-1)?.afterMs ?? 0;
+      this.#replace({ ...one, end: { how: "failed", generation, step: one.step ?? 0, afterMs } });
+    }
+  }
+
+  /** Takes records as an event has them. I2 */
+  take(records: readonly IncidentRecord[]): void {
+    for (const one of records) this.#replace(one);
+  }
+
+  #replace(record: IncidentRecord): void {
+    const at = this.#records.findIndex(({ incident }) => incident === record.incident);
+    if (at >= 0) this.#records[at] = record;
+  }
+}
+
+function since({ at }: IncidentCause, now: Date): number {
+  return Math.max(0, now.getTime() - Date.parse(at));
+}

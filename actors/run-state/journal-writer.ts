@@ -1,0 +1,145 @@
+// Run keeper: brings what a root keeps of its runs to the journal, and then tells it. What is kept
+// in one turn of the process is written in one go, whoever asked for it, and while the disk syncs
+// one turn, the next gathers.
+//
+//   keep … keep … kept? ──end of the turn──▶ written ─▶ synced, if asked ─▶ told ─▶ answered
+//
+// Invariants
+//   K1. A run's end is on the disk before it is told, or the disk has refused it.
+//   K2. What the disk refuses is told once, and tried again until it takes it; whoever has to know
+//       that something is kept is told that it is not.
+//   K3. Events are told in the order in which they happened, whatever the disk refuses.
+
+import type { Clock } from "../../src/ports/clock.ts";
+import type { JournalEntry, RunJournal } from "../../storage/cluster/run-journal.ts";
+import type { RunEvent } from "./run-events.ts";
+import type { PublishEvent, RunKeeper } from "./run-record.ts";
+
+export interface RunKeeperOptions {
+  readonly journal: RunJournal<RunEvent>;
+  readonly clock: Clock;
+  /** Wait before what the disk refused is tried again. */
+  readonly retryMs: number;
+  /** Whether this root may still write. */
+  readonly isHeld: () => boolean;
+  /** Looks whether somebody else leads by now. @throws LeadershipLostError */
+  readonly confirm: () => void;
+  /** All that a journal must have that begins anew. */
+  readonly entries: () => Iterable<JournalEntry<RunEvent>>;
+  readonly publish: PublishEvent;
+  /** Told what the disk refused, and an event that could not be told. */
+  readonly onError: (error: unknown, context: string) => void;
+}
+
+/** Whoever waits until something is kept: told why it is not. */
+type Waiter = (refusal: unknown) => void;
+
+/** The keeper of a journal, and what tells an event once it is there. */
+export function openRunKeeper(options: RunKeeperOptions): {
+  readonly keeper: RunKeeper;
+  readonly publish: PublishEvent;
+} {
+  const { journal, clock } = options;
+  let turn: JournalEntry<RunEvent>[] = [];
+  let told: Parameters<PublishEvent>[] = [];
+  let waiters: Waiter[] = [];
+  let isTurn = false;
+  let isSyncing = false;
+  let isRefused = false;
+  /** Whether what was refused will be tried again without being asked. */
+  let isRetried = false;
+  /** Whether the disk must have it, even if nobody waits. */
+  let isDue = false;
+
+  const write = () => {
+    // A root that leads no more says nothing to whoever leads next either.
+    if (turn.length > 0 && options.isHeld()) journal.append(turn);
+    turn = [];
+    if (journal.isLong) journal.begin(options.entries());
+  };
+  const endTurn = async () => {
+    isTurn = false;
+    if (isSyncing) return; // Its end begins this one.
+    const [events, waiting] = [told, waiters];
+    [told, waiters] = [[], []];
+    const isAsked = waiting.length > 0;
+    let refusal: unknown;
+    try {
+      write();
+      if (isAsked || isDue) {
+        isSyncing = true;
+        isDue = false;
+        await journal.synced(); // K1
+      }
+      isRefused = false;
+    } catch (error) {
+      refusal = error;
+      if (!isRefused) options.onError(error, "writing it"); // K2
+      isRefused = true;
+      isDue = true;
+      tryAgain();
+    }
+    isSyncing = false;
+    if (isAsked) refusal ??= thrownBy(options.confirm);
+    tell(events);
+    for (const answer of waiting) answer(refusal);
+    // Those have waited for a whole sync.
+    if (waiters.length > 0) void endTurn();
+    else if (told.length > 0 || (turn.length > 0 && refusal === undefined)) inTurn();
+  };
+  const tryAgain = () => {
+    if (isRetried) return;
+    isRetried = true;
+    clock.after(options.retryMs, () => {
+      isRetried = false;
+      void endTurn();
+    });
+  };
+  /** K3 */
+  const tell = (events: readonly Parameters<PublishEvent>[]) => {
+    for (const event of events) {
+      try {
+        options.publish(...event);
+      } catch (error) {
+        options.onError(error, "telling an event");
+      }
+    }
+  };
+  const inTurn = () => {
+    if (isTurn) return;
+    isTurn = true;
+    clock.after(0, () => void endTurn());
+  };
+  return {
+    publish: (...event) => {
+      told.push(event);
+      inTurn();
+    },
+    keeper: {
+      keep: (entry) => {
+        turn.push(entry);
+        isDue ||= entry.kind === "event" && isEnd(entry.event);
+        inTurn();
+      },
+      kept: () =>
+        new Promise((resolve, reject) => {
+          waiters.push((refusal) => (refusal === undefined ? resolve() : reject(refusal)));
+          inTurn();
+        }),
+      forget: (run) => journal.forget(run),
+    },
+  };
+}
+
+function thrownBy(body: () => void): unknown {
+  try {
+    body();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+function isEnd({ type }: RunEvent): boolean {
+  return type === "run.finished" || type === "run.failed";
+}

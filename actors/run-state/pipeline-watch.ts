@@ -1,0 +1,139 @@
+// The watch over a generation's pipeline: where the time of the steps goes, as hosts have sampled
+// it of their devices, and whether the pipeline has fallen serial. Plain data and pure functions.
+
+import type { JobSpec } from "../../src/job/job.ts";
+import {
+  type HostMeters,
+  type StepTimes,
+  timesBetween,
+} from "../../src/training/meters/step-meter.ts";
+
+type Samples = ReadonlyMap<number, HostMeters>;
+
+export interface PipelineWatch {
+  /** The last sample of each host; those of the last event of progress; those last judged. */
+  readonly latest: Samples;
+  readonly told: Samples;
+  readonly judged: Samples;
+  /** Hosts whose pipeline had fallen serial when it was last judged. */
+  readonly serial: ReadonlySet<number>;
+  /** Events of progress of the last seconds: steps that were done, and when. */
+  readonly paces: readonly Pace[];
+}
+
+/** Steps that were done at a time. */
+export interface Pace {
+  readonly step: number;
+  readonly atMs: number;
+}
+
+/** Nothing was sampled yet. */
+export const emptyWatch: PipelineWatch = {
+  latest: new Map(),
+  told: new Map(),
+  judged: new Map(),
+  serial: new Set(),
+  paces: [],
+};
+
+/** Time of a host's steps after which they are judged: less may be a hiccup. */
+const judgedMs = 3000;
+/** Share of waiting for readers beyond which reading, not training, is what the time goes to. */
+const batchShareMax = 0.5;
+/** Steps that may all have found no batch without that being a pattern. */
+const judgedStepsMin = 8;
+/** As many as a job may have. */
+const readersMax = 16;
+
+export function withSample(watch: PipelineWatch, host: number, sample: HostMeters): PipelineWatch {
+  return { ...watch, latest: new Map(watch.latest).set(host, sample) };
+}
+
+/** What the last event of progress told begins the next interval. */
+export function afterTelling(watch: PipelineWatch, pace: Pace): PipelineWatch {
+  return { ...watch, told: watch.latest, paces: [...recentPaces(watch, pace), pace] };
+}
+
+/** So old is what the speed that is told begins with: long enough that a checkpoint is no dip. */
+const paceMs = 10_000;
+
+/** Those of the last seconds before `pace`; one at least, however long ago that is. */
+function recentPaces({ paces }: PipelineWatch, { atMs }: Pace): readonly Pace[] {
+  const first = paces.findIndex((one) => one.atMs >= atMs - paceMs);
+  return first < 0 ? paces.slice(-1) : paces.slice(first);
+}
+
+/** Steps a second of the last seconds; since `start`, where nothing was told before. */
+export function recentSpeed(watch: PipelineWatch, start: Pace, now: Pace): number {
+  return speedBetween(recentPaces(watch, now)[0] ?? start, now);
+}
+
+/** Steps a second between two times; 0 where there is none between them. */
+export function speedBetween(from: Pace, to: Pace): number {
+  return to.atMs > from.atMs ? (1000 * (to.step - from.step)) / (to.atMs - from.atMs) : 0;
+}
+
+/** Times since the last event of progress, of all hosts. */
+export function timesSinceTold({ latest, told }: PipelineWatch): StepTimes | undefined {
+  return timesBetween([...latest].map(([host, to]) => ({ from: told.get(host), to })));
+}
+
+/** Times of the whole generation, of all hosts. */
+export function timesOfAll({ latest }: PipelineWatch): StepTimes | undefined {
+  return timesBetween([...latest.values()].map((to) => ({ from: undefined, to })));
+}
+
+/** Why a run is slower than it could be. */
+export interface SerialAlert {
+  readonly message: string;
+  readonly times: StepTimes;
+}
+
+/**
+ * Judges the pipeline of a host once it has stepped for some seconds since it was last judged.
+ * There is an alert where it has fallen serial: once, until it has recovered.
+ */
+export function judge(
+  watch: PipelineWatch,
+  host: number,
+  job: Pick<JobSpec, "pipeline" | "readers">,
+): { readonly watch: PipelineWatch; readonly alert?: SerialAlert } {
+  const to = watch.latest.get(host);
+  if (to === undefined) return { watch };
+  const times = timesBetween([{ from: watch.judged.get(host), to }]);
+  if (times === undefined || times.steps * times.stepMs < judgedMs) return { watch };
+  const { depth } = job.pipeline;
+  const isSerial =
+    times.shares.batch > batchShareMax ||
+    (depth > 1 && times.steps >= judgedStepsMin && times.batchesThere === 0);
+  const serial = new Set(watch.serial);
+  if (isSerial) serial.add(host);
+  else serial.delete(host);
+  const next = { ...watch, judged: new Map(watch.judged).set(host, to), serial };
+  if (!isSerial || watch.serial.has(host)) return { watch: next };
+  return { watch: next, alert: { message: sentenceOf(times, host, job), times } };
+}
+
+function sentenceOf(
+  { steps, stepMs, readMs, shares }: StepTimes,
+  host: number,
+  { pipeline, readers }: Pick<JobSpec, "pipeline" | "readers">,
+): string {
+  const waited = `${Math.round(100 * shares.batch)} % of ${Math.round((steps * stepMs) / 1000)} s`;
+  const fact = `Devices of host ${host} waited for batches in ${waited}`;
+  if (pipeline.depth === 1) {
+    return `${fact}, because nothing is read while they compute: set \`pipeline.depth: 3\``;
+  }
+  const restMs = stepMs * (1 - shares.batch);
+  const why = `a reader takes ${ms(readMs)} for a batch, the rest of a step ${ms(restMs)}`;
+  if (readers >= readersMax) {
+    return `${fact}: ${why}, and there are ${readers} readers; a faster disk or a smaller batch is left`;
+  }
+  const enough = Math.ceil(readMs / Math.max(restMs, 1e-3));
+  const wanted = Math.min(readersMax, Math.max(readers + 1, enough));
+  return `${fact}: ${why}; set \`readers: ${wanted}\` instead of ${readers}`;
+}
+
+function ms(value: number): string {
+  return `${value >= 10 ? Math.round(value) : value.toPrecision(2)} ms`;
+}

@@ -1,0 +1,190 @@
+// The registry: the runs of a cluster, in the order in which they were submitted. Plain data that
+// no actor owns, so that any of them may die and find it again.
+
+import { KeyTakenError } from "../../src/errors/service.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import { resolveJob } from "../../src/job/job.ts";
+import type { JournalEntry } from "../../storage/cluster/run-journal.ts";
+import { OpenRuns } from "./active-runs.ts";
+import type { RunEvent } from "./run-events.ts";
+import { type PublishEvent, type RunIdentity, type RunKeeper, RunRecord } from "./run-record.ts";
+
+/** Runs remembered after they are over, where nobody says how many. */
+export const usualFinishedMax = 1000;
+
+/** For a root whose runs end with it. */
+export const keptNowhere: RunKeeper = { keep() {}, kept: async () => {}, forget() {} };
+
+/** Who submits a job, and under which key of its own. */
+export interface Submitter {
+  readonly key?: string | undefined;
+  /** Left out: whoever runs the cluster. */
+  readonly tenant?: string | undefined;
+}
+
+export class Registry {
+  /** Those that are not over. */
+  readonly open = new OpenRuns();
+  readonly #records = new Map<string, RunRecord>();
+  /** Those that are, of each tenant, the one that was over first in front. */
+  readonly #over = new Map<string | undefined, Set<RunRecord>>();
+  readonly #runOfKey = new Map<string, string>();
+  readonly #listeners = new Set<() => void>();
+  readonly #publish: PublishEvent;
+  readonly #keeper: RunKeeper;
+  readonly #prefix: string;
+  readonly #finishedMax: number;
+  /** How many runs each tenant had: a number tells nobody of the others' runs. */
+  readonly #added = new Map<string | undefined, number>();
+  #isTelling = false;
+
+  /**
+   * `prefix` tells this cluster's runs from those of an earlier one on the same broker.
+   * `finishedMax`: how many runs are remembered after they are over.
+   */
+  constructor(
+    prefix: string,
+    publish: PublishEvent,
+    keeper: RunKeeper = keptNowhere,
+    finishedMax: number = usualFinishedMax,
+  ) {
+    this.#prefix = prefix;
+    this.#publish = publish;
+    this.#keeper = keeper;
+    this.#finishedMax = finishedMax;
+  }
+
+  /** The run of a job, which waits for its turn. */
+  add(job: JobSpec, { key, tenant }: Submitter = {}): RunRecord {
+    const number = (this.#added.get(tenant) ?? 0) + 1;
+    this.#added.set(tenant, number);
+    const run = `${this.#prefix}${tenant === undefined ? "" : `${tenant}-`}${number}`;
+    this.#keeper.keep({ kind: "run", run, job, key, tenant });
+    const record = this.#remember({ run, job, tenant, key });
+    record.append(0, { type: "run.queued", name: job.name });
+    this.#forget();
+    return record;
+  }
+
+  /**
+   * The run that a submission asks for and that is there: the tenant's of that key, or, without a
+   * key, its run of the very same job that is not over.
+   *
+   * @throws KeyTakenError where the key belongs to another job
+   */
+  find(job: JobSpec, { key, tenant }: Submitter): RunRecord | undefined {
+    if (key === undefined) {
+      const text = JSON.stringify(job);
+      for (const one of this.open.inDirectory(job.checkpoint.directory)) {
+        if (one.tenant === tenant && one.jobText === text) return one;
+      }
+      return undefined;
+    }
+    const known = this.#records.get(this.#runOfKey.get(ownKey(key, tenant)) ?? "");
+    if (known !== undefined && known.jobText !== JSON.stringify(job)) {
+      throw new KeyTakenError(key, known.run);
+    }
+    return known;
+  }
+
+  /** Resolves once another root will find all that was submitted and asked for so far. */
+  kept(): Promise<void> {
+    return this.#keeper.kept();
+  }
+
+  /** Takes up the runs of a root that is gone. Left out, and told: jobs of another version. */
+  restore(
+    entries: Iterable<JournalEntry<RunEvent>>,
+    onUnknown: (run: string, error: unknown) => void,
+  ): void {
+    for (const entry of entries) {
+      if (entry.kind !== "run") {
+        this.#records.get(entry.run)?.restore(entry);
+        continue;
+      }
+      try {
+        const { run, tenant, key } = entry;
+        this.#remember({ run, job: resolveJob(entry.job), tenant, key });
+      } catch (error) {
+        onUnknown(entry.run, error);
+      }
+    }
+    for (const record of this.values()) record.skipNumbers();
+  }
+
+  /** What another root must know to take them up. */
+  *entries(): Generator<JournalEntry<RunEvent>> {
+    for (const record of this.values()) {
+      const { run, job, tenant, key } = record;
+      yield { kind: "run", run, job, key, tenant };
+      yield* record.entries();
+    }
+  }
+
+  #remember(of: RunIdentity): RunRecord {
+    const record = new RunRecord(of, this.#publish, this.#keeper, (changed, before) => {
+      this.open.changed(changed, before);
+      if (changed.isOver) this.#overOf(changed.tenant).add(changed);
+    });
+    this.#records.set(of.run, record);
+    this.open.add(record);
+    if (of.key !== undefined) this.#runOfKey.set(ownKey(of.key, of.tenant), of.run);
+    return record;
+  }
+
+  get(run: string): RunRecord | undefined {
+    return this.#records.get(run);
+  }
+
+  /** In the order of submission. */
+  all(): RunRecord[] {
+    return [...this.values()];
+  }
+
+  /** The same, one by one. */
+  values(): Iterable<RunRecord> {
+    return this.#records.values();
+  }
+
+  /** Calls `listen` after every `changed`. */
+  onChange(listen: () => void): () => void {
+    this.#listeners.add(listen);
+    return () => this.#listeners.delete(listen);
+  }
+
+  /** Tells whoever waits for work, or for a cancellation: once of all that changed in one turn. */
+  changed(): void {
+    if (this.#isTelling) return;
+    this.#isTelling = true;
+    queueMicrotask(() => {
+      this.#isTelling = false;
+      for (const listen of [...this.#listeners]) listen();
+    });
+  }
+
+  /** Of whoever has most: nobody's runs make another's be forgotten. */
+  #forget(): void {
+    const count = () => [...this.#over.values()].reduce((sum, { size }) => sum + size, 0);
+    for (let there = count(); there > this.#finishedMax; there--) {
+      const most = [...this.#over.values()].reduce((a, b) => (b.size > a.size ? b : a));
+      const [record] = most;
+      if (record === undefined) return;
+      const { run, key, tenant } = record;
+      most.delete(record);
+      this.#records.delete(run);
+      if (key !== undefined) this.#runOfKey.delete(ownKey(key, tenant));
+      this.#keeper.forget(run);
+    }
+  }
+
+  #overOf(tenant: string | undefined): Set<RunRecord> {
+    const known = this.#over.get(tenant) ?? new Set<RunRecord>();
+    this.#over.set(tenant, known);
+    return known;
+  }
+}
+
+/** Keys of tenants are apart: no name of a tenant has a `.` in it. */
+function ownKey(key: string, tenant = ""): string {
+  return `${tenant}.${key}`;
+}

@@ -1,0 +1,242 @@
+// The metrics of a run, as they are part of a cut: pure functions over plain JSON, so that a
+// restored run goes on with the patience, the best and the curve that it had (architecture.md,
+// section 5).
+
+import { StoreFailedError } from "../../src/errors/errors.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import {
+  type EarlyStoppingState,
+  initialEarlyStopping,
+  observe,
+} from "../../src/training/loop/early-stopping.ts";
+import type { Metrics } from "../../src/training/loop/metrics.ts";
+import type { StepTimes } from "../../src/training/meters/step-meter.ts";
+import type { TableTiers } from "../../src/training/planning/tier-advice.ts";
+import type { TableIdCounts } from "../../src/training/step/dynamic-ids.ts";
+import type { CheckpointStore, Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
+import type { Lost } from "../../storage/checkpoints/partial-checkpoint.ts";
+import { type PipelineWatch, speedBetween } from "./pipeline-watch.ts";
+import type { CutRecord, DynamicTable, RepairedTable, RunResult, Staleness } from "./run-events.ts";
+import type { RunRecord } from "./run-record.ts";
+
+export interface RunMetrics {
+  readonly history: readonly CutRecord[];
+  readonly earlyStopping: EarlyStoppingState;
+  /** Losses since the last point of the history. */
+  readonly lossSum: number;
+  readonly lossSteps: number;
+  /** For each table, ids that were clamped or hashed in the steps up to the cut; `[]`: none yet. */
+  readonly repairedIds: readonly number[];
+  /** For each table, rows that those steps read with an update pending; `[]`: none yet. */
+  readonly staleRows: readonly number[];
+  /** For each table, what became of its dynamic ids in them; `[]`: nothing yet. */
+  readonly dynamicIds: TableIdCounts;
+  /** Of those steps, how many began a window: they read stale tables fresh. */
+  readonly freshSteps: number;
+  readonly evaluatedStep: number | null;
+  readonly savedStep: number | null;
+  /** What partial recoveries have cost; undefined where there was none. */
+  readonly lost?: Lost;
+  /** Whether the cut at `evaluatedStep` is the best so far, and training has not gone on since. */
+  readonly isBest: boolean;
+}
+
+/** Incidents that travel with a result. */
+const incidentsMax = 100;
+
+/** Points of a history that travel with every checkpoint. */
+const historyMax = 1000;
+
+const initial: RunMetrics = {
+  history: [],
+  earlyStopping: initialEarlyStopping,
+  lossSum: 0,
+  lossSteps: 0,
+  repairedIds: [],
+  staleRows: [],
+  dynamicIds: { admitted: [], evicted: [], dropped: [] },
+  freshSteps: 0,
+  evaluatedStep: null,
+  savedStep: null,
+  isBest: false,
+};
+
+/** What a checkpoint's manifest remembers; the beginning, where there is none. */
+export function restoredMetrics(manifest: Manifest | undefined): RunMetrics {
+  if (manifest === undefined) return initial;
+  return { ...initial, ...(manifest.metrics as Partial<RunMetrics>) };
+}
+
+export function afterWindow(
+  metrics: RunMetrics,
+  window: {
+    /** Since the last point: one bracket from left to right, however many windows there were. */
+    readonly lossSum: number;
+    readonly steps: number;
+    readonly repairedIds: readonly number[];
+    readonly staleRows: readonly number[];
+    readonly dynamicIds: TableIdCounts;
+  },
+): RunMetrics {
+  if (window.steps === 0) return metrics;
+  return {
+    ...metrics,
+    lossSum: window.lossSum,
+    lossSteps: metrics.lossSteps + window.steps,
+    repairedIds: addCounts(metrics.repairedIds, window.repairedIds),
+    staleRows: addCounts(metrics.staleRows, window.staleRows),
+    dynamicIds: addIdCounts(metrics.dynamicIds, window.dynamicIds),
+    freshSteps: metrics.freshSteps + 1,
+    isBest: false,
+  };
+}
+
+/** Sums place by place; what a list lacks is 0. */
+export function addCounts(a: readonly number[], b: readonly number[]): readonly number[] {
+  const [longer, shorter] = a.length < b.length ? [b, a] : [a, b];
+  return longer.map((count, i) => count + (shorter[i] ?? 0));
+}
+
+/** The same of each count of dynamic ids. */
+export function addIdCounts(a: TableIdCounts, b: TableIdCounts): TableIdCounts {
+  return {
+    admitted: addCounts(a.admitted, b.admitted),
+    evicted: addCounts(a.evicted, b.evicted),
+    dropped: addCounts(a.dropped, b.dropped),
+  };
+}
+
+/** What became of dynamic ids, by table; undefined where no table has any. */
+export function dynamicTables(job: JobSpec, metrics: RunMetrics): DynamicTable[] | undefined {
+  const { admitted, evicted, dropped } = metrics.dynamicIds;
+  const tables = job.model.tables.flatMap(({ name, rows, dynamic }, i) => {
+    if (dynamic === undefined) return [];
+    const counts = {
+      admitted: admitted[i] ?? 0,
+      evicted: evicted[i] ?? 0,
+      dropped: dropped[i] ?? 0,
+    };
+    return { table: name, ...counts, rows, rowsUsed: counts.admitted - counts.evicted };
+  });
+  return tables.length === 0 ? undefined : tables;
+}
+
+/** The tables of which ids were repaired, by name. */
+export function repairedTables(job: JobSpec, { repairedIds }: RunMetrics): RepairedTable[] {
+  return job.model.tables
+    .map(({ name }, i) => ({ table: name, ids: repairedIds[i] ?? 0 }))
+    .filter(({ ids }) => ids > 0);
+}
+
+/** What was read late; undefined where no table is stale. */
+export function stalenessOf(job: JobSpec, metrics: RunMetrics): Staleness | undefined {
+  const tables = job.model.tables.flatMap(({ name, staleness }, i) => {
+    return staleness === 0 ? [] : [{ table: name, rows: metrics.staleRows[i] ?? 0 }];
+  });
+  return tables.length === 0 ? undefined : { freshSteps: metrics.freshSteps, tables };
+}
+
+export function afterEvaluation(
+  metrics: RunMetrics,
+  job: JobSpec,
+  step: number,
+  evaluation: Metrics,
+): RunMetrics {
+  const options = job.evaluation?.earlyStopping;
+  const { state, improved } =
+    options === undefined
+      ? { state: metrics.earlyStopping, improved: false }
+      : observe(metrics.earlyStopping, options, step, evaluation);
+  const point = pointOf(metrics, step, evaluation);
+  return {
+    ...withPoint(metrics, point),
+    earlyStopping: state,
+    evaluatedStep: step,
+    isBest: improved,
+  };
+}
+
+/** Before the checkpoint at `step` is written: what is written is what a restore finds. */
+export function afterCheckpoint(metrics: RunMetrics, step: number): RunMetrics {
+  const has = metrics.history.at(-1)?.step === step;
+  const next = has ? metrics : withPoint(metrics, pointOf(metrics, step, undefined));
+  return { ...next, savedStep: step };
+}
+
+/**
+ * The result, from what the store holds: the truth about training lives there (law 6).
+ *
+ * @throws StoreFailedError where the last checkpoint is not there any more: what was trained since
+ *   the one before has to be trained again
+ */
+export function resultOf(context: {
+  readonly store: CheckpointStore;
+  /** Hash of the last checkpoint that was committed, or restored. */
+  readonly manifest: string | undefined;
+  readonly job: JobSpec;
+  readonly scope: { readonly run: string; readonly generation: number };
+  readonly metrics: RunMetrics;
+  readonly isCancelled: boolean;
+  readonly record: RunRecord;
+  /** The checkpoint that the generation began from, and when it did. */
+  readonly latest: { readonly cut: number } | undefined;
+  readonly startedAtMs: number;
+  readonly watch: PipelineWatch;
+  readonly times: StepTimes | undefined;
+  readonly tiers: readonly TableTiers[] | undefined;
+  readonly disk: RunResult["disk"];
+}): RunResult {
+  const { store, job, scope, metrics, isCancelled, record, times, tiers, disk } = context;
+  const { manifests, damaged } = store.list();
+  const best = manifests.find((manifest) => manifest.best);
+  const last = manifests[0];
+  if (last?.sha256 !== context.manifest) {
+    const path = damaged[0]?.path ?? store.directory;
+    throw new StoreFailedError("find the last checkpoint, as it was committed, in", path);
+  }
+  const manifest = job.evaluation?.earlyStopping === undefined ? last : (best ?? last);
+  const evaluation = metrics.history.findLast(
+    (point) => point.step === manifest?.cut && point.evaluation !== undefined,
+  )?.evaluation;
+  const status = isCancelled
+    ? "cancelled"
+    : metrics.earlyStopping.stopped
+      ? "stopped-early"
+      : "finished";
+  const start = { step: context.latest?.cut ?? 0, atMs: context.startedAtMs };
+  const speed = speedBetween(start, context.watch.paces.at(-1) ?? start);
+  return {
+    run: scope.run,
+    status,
+    step: manifest?.cut ?? 0,
+    digest: `sha256:${manifest?.modelDigest ?? ""}`,
+    auc: evaluation?.auc,
+    logLoss: evaluation?.logLoss,
+    normalizedEntropy: evaluation?.normalizedEntropy,
+    calibration: evaluation?.calibration,
+    history: metrics.history,
+    repairedIds: repairedTables(job, metrics),
+    staleness: stalenessOf(job, metrics),
+    dynamicIds: dynamicTables(job, metrics),
+    lost: metrics.lost,
+    directory: store.directory,
+    manifest: manifest?.sha256 ?? "",
+    generation: scope.generation,
+    samplesPerSecond: job.data.batchSize * speed,
+    times,
+    disk,
+    tiers,
+    arithmetic: manifest?.arithmetic ?? "",
+    incidents: record.incidents.all().slice(-incidentsMax),
+  };
+}
+
+function pointOf(metrics: RunMetrics, step: number, evaluation: Metrics | undefined): CutRecord {
+  const trainLoss = metrics.lossSteps === 0 ? 0 : metrics.lossSum / metrics.lossSteps;
+  return evaluation === undefined ? { step, trainLoss } : { step, trainLoss, evaluation };
+}
+
+function withPoint(metrics: RunMetrics, point: CutRecord): RunMetrics {
+  const history = [...metrics.history, point].slice(-historyMax);
+  return { ...metrics, history, lossSum: 0, lossSteps: 0 };
+}

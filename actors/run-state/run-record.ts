@@ -1,0 +1,357 @@
+// The record of a run: what was asked, how far it is, and what happened, as events for its owner.
+// It is plain data outside every actor, so that whoever restarts finds it where it was.
+
+import type { ErrorRecord } from "../../src/errors/errors.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import { type PlannedCut, type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
+import type { JournalEntry } from "../../storage/cluster/run-journal.ts";
+import type { Incident } from "../runtime/incident.ts";
+import type { Wait } from "../runtime/wait-graph.ts";
+import { IncidentLog } from "./incident-log.ts";
+import type {
+  EventBody,
+  IncidentAction,
+  IncidentCause,
+  RunEvent,
+  RunResult,
+  RunStatus,
+} from "./run-events.ts";
+import type { DeviceName } from "./straggler-watch.ts";
+
+/** Tells the world an event of a run, which is a tenant's or nobody's. */
+export type PublishEvent = (event: RunEvent, tenant: string | undefined) => void;
+
+/** Where runs are kept for another root, which takes them up. It is told first. */
+export interface RunKeeper {
+  keep(entry: JournalEntry<RunEvent>): void;
+  /** Resolves once all that was kept so far will be found there. */
+  kept(): Promise<void>;
+  /** The run is remembered no more. */
+  forget(run: string): void;
+}
+
+/** More events than a root tells of a run before they are on disk. */
+const seqsLost = 1000;
+
+/** Events kept for those who come late; older ones are forgotten. */
+export const eventsMax = 10_000;
+
+/** A change of devices: how many the generation had, and when they were told to pause. */
+export interface Scaling {
+  readonly generation: number;
+  readonly from: number;
+  readonly atMs: number;
+}
+
+/** What only a run tells that has devices, or waits for those of hosts. */
+const beginnings: ReadonlySet<string> = new Set([
+  "run.waiting",
+  "run.preparing",
+  "run.prepared",
+  "run.started",
+]);
+
+/** What a restore came to. */
+export type Recovered = Omit<EventBody & { type: "run.recovered" }, "type" | "incidents">;
+
+/** What a run is known by. */
+export interface RunIdentity {
+  readonly run: string;
+  readonly job: JobSpec;
+  readonly tenant?: string | undefined;
+  readonly key?: string | undefined;
+}
+
+export class RunRecord {
+  readonly run: string;
+  readonly job: JobSpec;
+  /** Whose it is; undefined: of whoever runs the cluster. */
+  readonly tenant: string | undefined;
+  /** Under which name of its owner's own it was submitted. */
+  readonly key: string | undefined;
+  isCancelAsked = false;
+  isPauseAsked = false;
+  /** The run that it is to make room for. */
+  preemptedBy: string | undefined;
+  /** Whether it is to make a checkpoint after its step. */
+  isCheckpointAsked = false;
+  /** A change of its devices that has begun, until the first step with others. */
+  scaling: Scaling | undefined;
+  /** The cuts to make instead of those of its job, the last of which ends it: a replay's. */
+  cuts: readonly PlannedCut[] | undefined;
+  /** How fast devices are that were found slow, beside the others: their share of the slices. */
+  readonly speeds = new Map<DeviceName, number>();
+  result: RunResult | undefined;
+  error: ErrorRecord | undefined;
+  /** What failed, and what was done about it. */
+  readonly incidents = new IncidentLog();
+  /** What the threads of its hosts waited for, by the last heartbeats (wait-graph.ts). */
+  threadWaits: readonly Wait[] = [];
+  #status: RunStatus = "queued";
+  #schedule: Schedule | undefined;
+  #step: number | undefined;
+  /** The last step that was told, and how many there are. */
+  progress: { readonly step: number; readonly steps: number } | undefined;
+  readonly #events: RunEvent[] = [];
+  #nextSeq = 0;
+  #savedStep = 0;
+  #generation = 0;
+  #devicesAsked: number | undefined;
+  #jobText: string | undefined;
+  readonly #onWish = new Set<() => void>();
+  readonly #onEvent = new Set<(event: RunEvent) => void>();
+  readonly #publish: PublishEvent;
+  readonly #keeper: Pick<RunKeeper, "keep">;
+  readonly #onChange: (record: RunRecord, before: RunStatus) => void;
+
+  constructor(
+    { run, job, tenant, key }: RunIdentity,
+    publish: PublishEvent,
+    keeper: Pick<RunKeeper, "keep">,
+    onChange: (record: RunRecord, before: RunStatus) => void = () => {},
+  ) {
+    this.run = run;
+    this.job = job;
+    this.tenant = tenant;
+    this.key = key;
+    this.#publish = publish;
+    this.#keeper = keeper;
+    this.#onChange = onChange;
+  }
+
+  get status(): RunStatus {
+    return this.#status;
+  }
+
+  set status(status: RunStatus) {
+    const before = this.#status;
+    this.#status = status;
+    if (status !== before) this.#onChange(this, before);
+  }
+
+  /** The job as text: two jobs that have the same are one. */
+  get jobText(): string {
+    this.#jobText ??= JSON.stringify(this.job);
+    return this.#jobText;
+  }
+
+  /** Adds what happened, and tells whoever follows. */
+  append(generation: number, body: EventBody): void {
+    const event: RunEvent = { ...body, seq: this.#nextSeq, run: this.run, generation };
+    this.#keeper.keep({ kind: "event", run: this.run, event });
+    this.#note(event);
+    this.#publish(event, this.tenant);
+    for (const listen of [...this.#onEvent]) listen(event);
+  }
+
+  /**
+   * A failure in a generation (0: between two of them): run.incident, unless it follows from one
+   * that was told.
+   */
+  fail(generation: number, incident: Incident, at: Date): void {
+    if (this.incidents.follow(generation, incident, at)) return;
+    this.append(generation, { type: "run.incident", ...this.#causeOf(incident, at) });
+  }
+
+  /** A failure that cost nothing but what `by` did: run.incident, ended with it. */
+  mended(
+    generation: number,
+    incident: Incident,
+    action: Omit<IncidentAction, "afterMs">,
+    at: Date,
+  ): void {
+    const cause = this.#causeOf(incident, at);
+    const end = { how: "mended" as const, generation, step: cause.step ?? 0, afterMs: 0 };
+    const actions = [{ ...action, afterMs: 0 }];
+    this.append(generation, { type: "run.incident", ...cause, actions, end });
+  }
+
+  /** The first step after a restore: run.recovered, the end of all incidents that lasted. */
+  recovered(generation: number, recovered: Recovered, at: Date): void {
+    const end = { how: "restored", generation, step: recovered.fromStep } as const;
+    const incidents = this.incidents.end(end, at);
+    this.append(generation, { type: "run.recovered", ...recovered, incidents });
+  }
+
+  #causeOf({ reason, ...where }: Incident, at: Date): IncidentCause {
+    const step = where.step ?? this.#step;
+    const { stepsPerPass = 0 } = this.#schedule ?? {};
+    const batch =
+      step === undefined || stepsPerPass === 0
+        ? undefined
+        : { pass: Math.floor(step / stepsPerPass), index: step % stepsPerPass };
+    const when = { incident: this.incidents.next, at: at.toISOString() };
+    return { ...when, ...where, error: reason, step, batch };
+  }
+
+  /** Takes up what a journal has of it, from a root that is gone. */
+  restore(entry: Exclude<JournalEntry<RunEvent>, { kind: "run" }>): void {
+    if (entry.kind === "wish") {
+      this.#devicesAsked = entry.devices ?? this.#devicesAsked;
+      this.isCancelAsked ||= entry.cancel === true;
+      this.isPauseAsked = entry.pause ?? this.isPauseAsked;
+      this.#onChange(this, this.status);
+      return;
+    }
+    if (beginnings.has(entry.event.type) && this.status === "queued") this.status = "running";
+    this.#note(entry.event);
+  }
+
+  /** Leaves numbers out that its former root may have told without having kept them. */
+  skipNumbers(): void {
+    this.#nextSeq += seqsLost;
+  }
+
+  #note(event: RunEvent): void {
+    this.#nextSeq = event.seq + 1;
+    this.#generation = Math.max(this.#generation, event.generation);
+    this.#events.push(event);
+    if (this.#events.length > eventsMax) this.#events.shift();
+    this.#noteIncidents(event);
+    switch (event.type) {
+      case "run.started":
+        this.progress = { step: event.fromStep, steps: event.steps };
+        return;
+      case "run.progress":
+        this.progress = { step: event.step, steps: event.steps };
+        return;
+      case "run.checkpointed":
+        this.#savedStep = event.step;
+        return;
+      case "run.paused":
+        this.status = "paused";
+        return;
+      case "run.preempted":
+      case "run.resumed":
+        this.status = "queued";
+        return;
+      case "run.finished":
+        this.result = event.result;
+        this.#noteLast(event.result.step);
+        this.status = event.result.status === "cancelled" ? "cancelled" : "finished";
+        return;
+      case "run.failed":
+        this.error = event.error;
+        this.status = event.error.code === "RUN_CANCELLED" ? "cancelled" : "failed";
+        return;
+      default:
+    }
+  }
+
+  /** One that was over before it was asked for again has told of no step. */
+  #noteLast(step: number): void {
+    const steps = this.progress?.steps ?? this.#schedule?.steps;
+    if (steps !== undefined) this.progress = { step, steps };
+  }
+
+  #noteIncidents(event: RunEvent): void {
+    const { generation } = event;
+    if (event.type === "run.started") this.#step = event.fromStep;
+    if (event.type === "run.progress") this.#step = event.step;
+    if (event.type === "run.prepared") {
+      const { batchSize, passes } = this.job.data;
+      this.#schedule = scheduleOf({ samples: event.samples, batchSize, passes });
+    }
+    if (event.type === "run.incident") {
+      const { type: _type, seq: _seq, run: _run, generation: _generation, ...cause } = event;
+      const { end, actions = [], ...first } = cause;
+      this.incidents.begin(generation, first);
+      const ended = { ...first, generation, followed: [], actions, end };
+      if (end !== undefined) this.incidents.take([ended]);
+    }
+    if (event.type === "run.recovered") this.incidents.take(event.incidents);
+    if (event.type === "run.failed") this.incidents.giveUp(generation);
+  }
+
+  /** What a journal must have of it. */
+  *entries(): Generator<Exclude<JournalEntry<RunEvent>, { kind: "run" }>> {
+    const { run } = this;
+    const devices = this.#devicesAsked;
+    if (devices !== undefined) yield { kind: "wish", run, devices };
+    if (this.isCancelAsked) yield { kind: "wish", run, cancel: true };
+    if (this.isPauseAsked) yield { kind: "wish", run, pause: true };
+    for (const event of this.#events) yield { kind: "event", run, event };
+  }
+
+  /** Devices that were asked for since it was submitted; undefined: as its job says. */
+  get devicesAsked(): number | undefined {
+    return this.#devicesAsked;
+  }
+
+  /** The newest generation that told something; 0: none did. */
+  get generation(): number {
+    return this.#generation;
+  }
+
+  /** Step of the last checkpoint that was told; 0: there was none. */
+  get savedStep(): number {
+    return this.#savedStep;
+  }
+
+  /** Whether it is to let go of its devices after its step, with a checkpoint, to go on later. */
+  get isYieldAsked(): boolean {
+    return this.isPauseAsked || this.preemptedBy !== undefined;
+  }
+
+  /** Asks for its end. */
+  cancel(): void {
+    this.#keeper.keep({ kind: "wish", run: this.run, cancel: true });
+    this.isCancelAsked = true;
+    this.#onChange(this, this.status);
+  }
+
+  /** Asks it to let go of its devices until it is resumed. */
+  pause(): void {
+    this.#keeper.keep({ kind: "wish", run: this.run, pause: true });
+    this.isPauseAsked = true;
+    this.#onChange(this, this.status);
+  }
+
+  /** Asks it to go on, in the place in the queue that it had. */
+  resume(): void {
+    this.#keeper.keep({ kind: "wish", run: this.run, pause: false });
+    this.isPauseAsked = false;
+    this.#onChange(this, this.status);
+    if (this.status === "paused") this.append(0, { type: "run.resumed" });
+  }
+
+  /** Asks for a checkpoint after the step that it is at. */
+  askCheckpoint(): void {
+    this.isCheckpointAsked = true;
+    this.#tellWish();
+  }
+
+  /** Asks for so many devices. */
+  scale(devices: number): void {
+    this.#keeper.keep({ kind: "wish", run: this.run, devices });
+    this.#devicesAsked = devices;
+    this.#tellWish();
+  }
+
+  /** Calls `listen` whenever devices or a checkpoint are asked for. */
+  onWish(listen: () => void): () => void {
+    this.#onWish.add(listen);
+    return () => this.#onWish.delete(listen);
+  }
+
+  /** Calls `listen` for every event from now on. */
+  onEvent(listen: (event: RunEvent) => void): () => void {
+    this.#onEvent.add(listen);
+    return () => this.#onEvent.delete(listen);
+  }
+
+  #tellWish(): void {
+    for (const listen of [...this.#onWish]) listen();
+  }
+
+  /** The events from `seq` on that are still kept, at most `most`. */
+  since(seq: number, most = 500): RunEvent[] {
+    const first = this.#events.findIndex((event) => event.seq >= seq);
+    return first < 0 ? [] : this.#events.slice(first, first + most);
+  }
+
+  /** Whether nothing more will happen. */
+  get isOver(): boolean {
+    return this.status === "finished" || this.status === "failed" || this.status === "cancelled";
+  }
+}

@@ -1,0 +1,64 @@
+// The watch over a generation's tiers: what each of them last told, and how long they were in
+// trouble. Plain data and pure functions.
+
+import type { JobSpec } from "../../src/job/job.ts";
+import type { TierNews } from "../host/tier.ts";
+import type { EventBody } from "./run-events.ts";
+
+/** By device. */
+export type TierWatch = ReadonlyMap<number, Watched>;
+
+interface Watched {
+  readonly news: TierNews;
+  /** When it told so; how long it was in trouble until then. */
+  readonly atMs: number;
+  readonly pausedMs: number;
+  readonly slowMs: number;
+}
+
+/** Nothing was told yet. */
+export const noTiers: TierWatch = new Map();
+
+/** The watch with what a tier tells, and what is new in it. */
+export function withTier(
+  watch: TierWatch,
+  news: TierNews,
+  atMs: number,
+  { stepDeadlineMs }: Pick<JobSpec, "stepDeadlineMs">,
+): { readonly watch: TierWatch; readonly events: readonly EventBody[] } {
+  const { device, state, found } = news;
+  const before = watch.get(device);
+  const events: EventBody[] = [];
+  if (found !== undefined && before?.news.found === undefined) {
+    events.push({ type: "run.durable", device, action: "found", ...found });
+  }
+  if (state !== (before?.news.state ?? "serving")) {
+    const message = `Tier of device ${device}: ${sentences[state](stepDeadlineMs / 1000)}`;
+    events.push({ type: "run.tier", device, state, message });
+  }
+  const after = (of: TierNews["state"], ms = 0) =>
+    before?.news.state === of ? ms + atMs - before.atMs : ms;
+  const pausedMs = after("paused", before?.pausedMs);
+  const slowMs = after("slow", before?.slowMs);
+  return { watch: new Map(watch).set(device, { news, atMs, pausedMs, slowMs }), events };
+}
+
+/** How long tiers were in trouble, summed over them; undefined: never. */
+export function troubleOf(
+  watch: TierWatch,
+): { readonly pausedSeconds: number; readonly slowSeconds: number } | undefined {
+  const tiers = [...watch.values()];
+  const pausedSeconds = tiers.reduce((sum, { pausedMs }) => sum + pausedMs / 1000, 0);
+  const slowSeconds = tiers.reduce((sum, { slowMs }) => sum + slowMs / 1000, 0);
+  return pausedSeconds + slowSeconds === 0 ? undefined : { pausedSeconds, slowSeconds };
+}
+
+/** What a state means, and what to do about it. */
+const sentences: Readonly<Record<TierNews["state"], (deadlineSeconds: number) => string>> = {
+  serving: () => "its disk is well again",
+  paused: (seconds) =>
+    `its disk is full, and it waits ${seconds / 2} s for room; make some in its directory`,
+  slow: (seconds) =>
+    `its disk took more than ${seconds / 10} s for a request; after ${seconds} s the run goes back ` +
+    "to its last checkpoint: raise `stepDeadlineMs`, or name a faster disk in `tiers.directory`",
+};

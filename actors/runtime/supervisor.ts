@@ -1,0 +1,141 @@
+// The supervisor: starts children in order, and does what the restart policy says when one ends.
+//
+//   supervising ──child ended──▶ (decide) ──▶ supervising     stopped and started after a backoff
+//                                   │
+//                                   └──▶ error      handed up: a restart cannot mend it
+//
+// The decision is restart-policy.ts's; here is only what it takes to carry it out in xstate.
+
+import {
+  type AnyActorLogic,
+  type DoneActorEvent,
+  type ErrorActorEvent,
+  enqueueActions,
+  setup,
+} from "xstate";
+import { RemoteError, recordError } from "../../src/errors/errors.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import { failureOf, type Incident } from "./incident.ts";
+import { type ThrowEvent, throwInjected } from "./injected-fault.ts";
+import { listening } from "./listening.ts";
+import type { Mailbox } from "./mailbox.ts";
+import {
+  type Child,
+  decide,
+  emptyHistory,
+  type RestartHistory,
+  type RestartPolicy,
+} from "./restart-policy.ts";
+import { downWithChildren } from "./stop-children.ts";
+
+/** A child and how it is started, each time anew. */
+export interface ChildSpec extends Child {
+  readonly start: () => { readonly logic: AnyActorLogic; readonly input: unknown };
+}
+
+export interface SupervisorInput {
+  readonly name: string;
+  readonly strategy: RestartPolicy["strategy"];
+  readonly intensity: RestartPolicy["intensity"];
+  readonly children: readonly ChildSpec[];
+  readonly clock: Clock;
+  /** Told of each failure that is mended here, and when the restart begins. */
+  readonly onRestart?: (incident: Incident, children: readonly string[]) => void;
+  /** Where it hears what is said to it. */
+  readonly mailbox: Mailbox;
+}
+
+interface SupervisorContext extends SupervisorInput {
+  readonly history: RestartHistory;
+  /** What cannot be mended here. */
+  readonly failure?: unknown;
+}
+
+export type SupervisorEvent =
+  | { readonly type: "supervisor.restart"; readonly ids: readonly string[] }
+  | ErrorActorEvent<unknown, string>
+  | DoneActorEvent<unknown, string>
+  | ThrowEvent;
+
+/** The k-th restart waits 50 ms * 2^(k-1), at most 5 s: long enough for a port to be free again. */
+export const backoff = { baseMs: 50, factor: 2, maxMs: 5000 } as const;
+
+const machine = setup({
+  types: {} as {
+    context: SupervisorContext;
+    input: SupervisorInput;
+    events: SupervisorEvent;
+  },
+  actors: { listening },
+  actions: {
+    throwInjected,
+    startAll: enqueueActions(({ context, enqueue }) => {
+      for (const { id, start } of context.children) {
+        const { logic, input } = start();
+        enqueue.spawnChild(logic as never, { id, input } as never);
+      }
+    }),
+    restart: enqueueActions(({ context, event, enqueue }) => {
+      if (event.type !== "supervisor.restart") return;
+      for (const { id, start } of context.children) {
+        if (!event.ids.includes(id)) continue;
+        const { logic, input } = start();
+        enqueue.spawnChild(logic as never, { id, input } as never);
+      }
+    }),
+    childEnded: enqueueActions(({ context, event, enqueue }) => {
+      if (!("actorId" in event)) return;
+      const { name, strategy, intensity, children, clock } = context;
+      const child = event.actorId;
+      if (!children.some(({ id }) => id === child)) return;
+      enqueue.stopChild(child);
+      const policy = { supervisor: name, strategy, children, intensity, backoff };
+      const at = { child, atMs: clock.now() };
+      const error = "error" in event ? event.error : undefined;
+      const failure = failureOf(error, { offender: child, supervisor: name, context: "running" });
+      const end =
+        "error" in event
+          ? { ...at, reason: "error" as const, error: recordError(failure) }
+          : { ...at, reason: "normal" as const };
+      const decision = decide(policy, context.history, end);
+      if (decision.escalate) {
+        const isOwn = decision.cause.code === "RESTART_LIMIT";
+        enqueue.assign({ failure: isOwn ? new RemoteError(decision.cause) : failure });
+        return;
+      }
+      enqueue.assign({ history: decision.history });
+      for (const id of decision.stop) enqueue.stopChild(id);
+      if (decision.start.length === 0) return;
+      context.onRestart?.(failure.incident, decision.start);
+      const delay = decision.delayMs;
+      enqueue.raise({ type: "supervisor.restart", ids: decision.start }, { delay });
+    }),
+    handUp: ({ context }) => {
+      throw context.failure;
+    },
+  },
+  guards: {
+    hasFailed: ({ context }) => context.failure !== undefined,
+  },
+}).createMachine({
+  id: "supervisor",
+  context: ({ input }) => ({ ...input, history: emptyHistory }),
+  entry: "startAll",
+  invoke: { src: "listening", id: "listening", input: ({ context }) => context },
+  initial: "supervising",
+  states: {
+    supervising: {
+      always: { guard: "hasFailed", target: "failed" },
+      on: {
+        "chaos.throw": { actions: "throwInjected" },
+        "supervisor.restart": { actions: "restart" },
+        "xstate.error.actor.*": { actions: "childEnded" },
+        "xstate.done.actor.*": { actions: "childEnded" },
+      },
+    },
+    failed: { entry: "handUp" },
+  },
+});
+
+/** As drawn above; its children end with it. */
+export const supervisorMachine = downWithChildren(machine);

@@ -1,0 +1,363 @@
+// The program of a device's thread: restores its part of the model, then runs what it is granted.
+//
+// Takes  run { toStep, lossSum } · evaluate · save { cut } · end; of a failed generation: salvage
+// Tells  ready · reached · evaluated · cut · remains
+//
+// Invariants
+//   D1. Weights change only in `run`, inside `trainStep`: a command finds the model between two
+//       steps.
+//   D2. A failed step is never run again here: the thread ends, and its memory with it (law 3).
+//       Where the job allows it, what it has is written before (surviving-state.ts).
+
+import type { RowsBelow } from "../../src/embedding/rows/backing-store.ts";
+import {
+  ArithmeticMismatchError,
+  GenerationAbortedError,
+  NonFiniteLossError,
+} from "../../src/errors/errors.ts";
+import { type BatchIntake, createBatchIntake } from "../../src/exchange/batch-ring.ts";
+import { createPipeWriter } from "../../src/exchange/byte-pipe.ts";
+import type { Cells } from "../../src/exchange/cells.ts";
+import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import type { Disk } from "../../src/ports/disk.ts";
+import type { Log } from "../../src/ports/log.ts";
+import { createCutter, partsNeeded, restorePart } from "../../src/training/checkpoint/parts.ts";
+import { scoreAll } from "../../src/training/loop/evaluation.ts";
+import { evaluate, type Metrics } from "../../src/training/loop/metrics.ts";
+import { createPipeline, type Pipeline } from "../../src/training/loop/pipeline.ts";
+import { windowStepsMax } from "../../src/training/loop/schedule.ts";
+import { createStepMeter, type StepMeter } from "../../src/training/meters/step-meter.ts";
+import {
+  createStepTrace,
+  type StepTrace,
+  type TracedStep,
+} from "../../src/training/meters/step-trace.ts";
+import { writeCurves } from "../../src/training/planning/tier-advice.ts";
+import { createDeviceState, type DeviceState } from "../../src/training/step/device-state.ts";
+import { idCountsOf, type TableIdCounts } from "../../src/training/step/dynamic-ids.ts";
+import { openParts } from "../../storage/checkpoint-store/part-files.ts";
+import { sendItem } from "../../storage/checkpoint-store/part-stream.ts";
+import type { SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
+import { createLayerSource, type LayerSource } from "../../storage/replicas/restore-source.ts";
+import { createRowsBelow } from "../../storage/tiers/ring.ts";
+import {
+  type Assembly,
+  type Derived,
+  derive,
+  type GenerationMemory,
+  hostPlaceOf,
+  isSalvaged,
+  type Progress,
+  pipePlaceOf,
+  progressOver,
+} from "./generation-spec.ts";
+import { writeRemains } from "./surviving-state.ts";
+
+export type DeviceCommand =
+  | { readonly type: "run"; readonly toStep: number; readonly lossSum: number }
+  | { readonly type: "evaluate" }
+  | { readonly type: "save"; readonly cut: number; readonly isBaseline: boolean }
+  /** `isFirst`: it writes what all devices have, too. */
+  | { readonly type: "salvage"; readonly isFirst: boolean }
+  | { readonly type: "end" };
+
+export type DeviceReport =
+  | {
+      readonly type: "ready";
+      readonly step: number;
+      readonly arithmetic: string;
+      /** Bytes of the checkpoint that came from the memory of hosts, and from the store. */
+      readonly restored: LayerSource["restored"];
+    }
+  | {
+      readonly type: "reached";
+      readonly step: number;
+      /** The given sum with the losses of the window's steps added, in their order. */
+      readonly lossSum: number;
+      readonly steps: number;
+      readonly isPaused: boolean;
+      /** For each table of the job, its ids that this device clamped or hashed in these steps. */
+      readonly repairedIds: readonly number[];
+      /** For each table, rows counted here that a step read with an update pending. */
+      readonly staleRows: readonly number[];
+      /** What became of dynamic ids whose rows lie here. */
+      readonly dynamicIds: TableIdCounts;
+    }
+  /** Only device 0 has the metrics. */
+  | { readonly type: "evaluated"; readonly metrics: Metrics | null }
+  | {
+      readonly type: "remains";
+      readonly step: number;
+      readonly steps: number;
+      readonly parts: readonly SavedPart[];
+    }
+  /** What is to be saved was handed to the writer; that took `stallMs`. */
+  | { readonly type: "cut"; readonly cut: number; readonly stallMs: number };
+
+/** What a device's program needs of the world. */
+export interface DevicePorts {
+  readonly kernels: Kernels;
+  readonly cells: Cells;
+  readonly disk: Disk;
+  /** For the meter of the steps alone. */
+  readonly clock: Clock;
+  readonly log: Log["write"];
+  /** Takes what was traced. */
+  traced(step: TracedStep): void;
+  /** The next command; waits as the cells do. */
+  nextCommand(): Promise<DeviceCommand>;
+  /** The command of that type that comes once the generation has failed, if one comes. */
+  salvage(): Promise<Extract<DeviceCommand, { type: "salvage" }> | undefined>;
+  tell(report: DeviceReport): void;
+}
+
+export async function runDevice(
+  assembly: Assembly,
+  memory: GenerationMemory,
+  rank: number,
+  ports: DevicePorts,
+): Promise<void> {
+  const { kernels, cells, tell } = ports;
+  const derived = derive(assembly);
+  const { topology, exchangeShape, exchangeCells, ringShape, readers, bridge, schedule } = derived;
+  const { job } = assembly;
+  const progress = progressOver(memory, topology.devices);
+  const meter = createStepMeter(progress.metersOf(rank), ports.clock);
+  const exchange = createSharedMemoryExchange({
+    shape: exchangeShape,
+    rank,
+    memory: memory.exchange,
+    cells,
+    cellsFor: (channel) => meter.cellsFor(channel, cells),
+    kernels,
+    bridge,
+  });
+  const recipe = { optimizer: job.optimizer, seed: job.seed };
+  const below = belowOf(derived, memory, rank, meter.cellsFor("tiers", cells));
+  const hasDifferences = job.checkpoint.differential !== "none";
+  const { tracedEvery: everySteps = 0 } = assembly;
+  const trace = createStepTrace({ everySteps, clock: ports.clock, tell: ports.traced });
+  const parts = { rank, topology, recipe, kernels, exchange, below, hasDifferences, trace };
+  const device = createDeviceState(parts);
+  const intake = createBatchIntake({
+    shape: ringShape,
+    memory: memory.ring,
+    cells: meter.cellsFor("batch", cells),
+    cellBase: exchangeCells,
+    local: hostPlaceOf(assembly, rank),
+    device: rank,
+    readers,
+  });
+  const restoresFromMs = ports.clock.now();
+  const kept = (await below?.kept()) ?? new Set<number>();
+  const source = sourceOf(assembly, derived, memory, ports);
+  if (source !== undefined) await restore(device, assembly, source, kept);
+  const save = createSaves(device, assembly, { derived, memory, cells, kept });
+  progress.steps[rank] = assembly.fromStep;
+  const steps = schedule.steps - assembly.fromStep;
+  const { depth } = job.pipeline;
+  const pipeline = createPipeline({ device, intake, depth, steps, meter });
+  const curves = memory.curves[rank] && new Float64Array(memory.curves[rank]);
+  const step = assembly.fromStep;
+  const restored = source?.restored ?? { memoryBytes: 0, storeBytes: 0 };
+  const ready = { step, arithmetic: kernels.arithmetic, restored };
+  const restoreMs = Math.round(ports.clock.now() - restoresFromMs);
+  ports.log("info", "ready", { ...ready, restoreMs });
+  tell({ type: "ready", ...ready });
+
+  const serving = { device, intake, pipeline, progress, meter, trace, save, curves };
+  try {
+    await serve(serving, assembly, ports);
+  } catch (error) {
+    if (!(error instanceof GenerationAbortedError) || !isSalvaged(assembly)) throw error;
+    const asked = await ports.salvage();
+    if (asked === undefined) throw error;
+    const done = Atomics.load(progress.steps, rank);
+    const how = { step: done, isFirst: asked.isFirst, disk: ports.disk };
+    const remains = await writeRemains(device, assembly, how);
+    tell({ type: "remains", step: done, steps: schedule.steps, parts: remains });
+  }
+}
+
+/** Does what it is told, command after command, until it is told to end. */
+async function serve(
+  { device, intake, pipeline, progress, meter, trace, save, curves }: Serving,
+  assembly: Assembly,
+  { nextCommand, log, tell }: DevicePorts,
+): Promise<void> {
+  let step = assembly.fromStep;
+  for (;;) {
+    const command = await nextCommand();
+    switch (command.type) {
+      case "run": {
+        const window = await runWindow(device, pipeline, progress, step, command, curves);
+        step = window.step;
+        log("debug", "reached", { step, steps: window.steps, isPaused: window.isPaused });
+        tell({ type: "reached", ...window });
+        break;
+      }
+      case "evaluate": {
+        const scores = await scoreAll(device, intake, assembly.data.evaluation?.samples ?? 0);
+        const metrics = scores === undefined ? null : evaluate(scores.logits, scores.labels);
+        tell({ type: "evaluated", metrics });
+        break;
+      }
+      case "save": {
+        const { cut, isBaseline } = command;
+        const stallMs = await meter.cut(() => trace.cut(cut, () => save(cut, isBaseline)));
+        log("debug", "cut", { step: cut, stallMs });
+        tell({ type: "cut", cut, stallMs });
+        break;
+      }
+      case "salvage":
+      case "end":
+        return;
+      default:
+        command satisfies never;
+    }
+  }
+}
+
+/** What a command needs. */
+interface Serving {
+  readonly device: DeviceState;
+  readonly intake: BatchIntake;
+  readonly pipeline: Pipeline;
+  readonly progress: Progress;
+  readonly meter: StepMeter;
+  readonly trace: StepTrace;
+  readonly save: (cut: number, isBaseline: boolean) => Promise<void>;
+  readonly curves: Float64Array | undefined;
+}
+
+/** What lies below this device, at the other end of its ring; undefined: nothing. */
+function belowOf(
+  { tierRings, tierOf, tierCellBase }: Derived,
+  { tiers }: GenerationMemory,
+  rank: number,
+  cells: Cells,
+): RowsBelow | undefined {
+  const [shape, memory] = [tierRings[rank], tiers[rank]];
+  if (shape === undefined || memory === undefined) return undefined;
+  const place = { shape, memory, cells, cellBase: tierCellBase(rank), peer: tierOf(rank) };
+  return createRowsBelow(place);
+}
+
+/** Trains from `from` to `toStep`, or to where a pause was asked for. */
+async function runWindow(
+  device: DeviceState,
+  pipeline: Pipeline,
+  progress: Progress,
+  from: number,
+  { toStep, lossSum: lossesBefore }: Extract<DeviceCommand, { type: "run" }>,
+  curves: Float64Array | undefined,
+) {
+  const repairedBefore = repairedIds(device);
+  const staleBefore = [...device.staleRows.counts];
+  const idsBefore = idCountsOf(device);
+  let lossSum = lossesBefore;
+  let step = from;
+  let isPaused = false;
+  const asked = () => (device.rank === 0 ? Atomics.load(progress.pause, 0) : -1);
+  while (step < toStep && !isPaused) {
+    const { loss, stopAfter } = await pipeline.run(step, toStep, asked);
+    if (!Number.isFinite(loss)) throw new NonFiniteLossError(step, loss);
+    lossSum += loss;
+    if (device.rank === 0) progress.losses[step % windowStepsMax] = loss;
+    step++;
+    if (curves !== undefined) writeCurves(device, curves);
+    Atomics.store(progress.steps, device.rank, step);
+    isPaused = stopAfter >= 0 && step >= stopAfter;
+  }
+  return {
+    step,
+    lossSum,
+    steps: step - from,
+    isPaused: isPaused && step < toStep,
+    repairedIds: repairedIds(device).map((ids, table) => ids - (repairedBefore[table] ?? 0)),
+    staleRows: device.staleRows.counts.map((rows, table) => rows - (staleBefore[table] ?? 0)),
+    dynamicIds: countsSince(idCountsOf(device), idsBefore),
+  };
+}
+
+function countsSince(now: TableIdCounts, before: TableIdCounts): TableIdCounts {
+  const since = (name: keyof TableIdCounts) =>
+    now[name].map((count, table) => count - (before[name][table] ?? 0));
+  return {
+    admitted: since("admitted"),
+    evicted: since("evicted"),
+    dropped: since("dropped"),
+  };
+}
+
+/** Of each table of the job, ids that were clamped or hashed here since the generation began. */
+function repairedIds({ lanes, topology }: DeviceState): number[] {
+  return topology.input.model.tables.map(({ name }) =>
+    lanes.reduce((sum, { localRows }) => sum + (localRows.repaired.get(name) ?? 0), 0),
+  );
+}
+
+/** Where the checkpoint's bytes come from; undefined: there is none. */
+function sourceOf(
+  { manifest, job }: Assembly,
+  { copyCellBase: cellBase, bridge: peer }: Derived,
+  { copies: atHand }: GenerationMemory,
+  { disk, cells }: DevicePorts,
+): LayerSource | undefined {
+  if (manifest === undefined) return undefined;
+  const store = openParts(job.checkpoint.directory, disk);
+  return createLayerSource({ store, manifest, atHand, cells, cellBase, peer });
+}
+
+async function restore(
+  device: DeviceState,
+  { manifest }: Assembly,
+  source: LayerSource,
+  kept: ReadonlySet<number>,
+): Promise<void> {
+  const { arithmetic } = device.kernels;
+  if (manifest !== undefined && manifest.arithmetic !== arithmetic) {
+    throw new ArithmeticMismatchError(manifest.arithmetic, arithmetic);
+  }
+  const names = (manifest?.parts ?? []).map(({ name }) => name);
+  for (const name of partsNeeded(device, names, kept)) {
+    await restorePart(device, name, await source.layers(name), kept);
+  }
+}
+
+/** Hands the parts of this device to its writer, cut after cut. */
+function createSaves(
+  device: DeviceState,
+  assembly: Assembly,
+  {
+    derived,
+    memory,
+    cells,
+    kept,
+  }: {
+    readonly derived: Derived;
+    readonly memory: GenerationMemory;
+    readonly cells: Cells;
+    /** Shards whose rows were there: nothing tells what of them changed since the baseline. */
+    readonly kept: ReadonlySet<number>;
+  },
+) {
+  const { manifest, job } = assembly;
+  const { differential } = job.checkpoint;
+  const end = { cells, isWriter: false };
+  const pipe = createPipeWriter(pipePlaceOf(assembly, derived, memory, device.rank, end));
+  const cutter = createCutter(device, { differential, restored: manifest?.parts ?? [], kept });
+  return async (cut: number, isBaseline: boolean): Promise<void> => {
+    await pipe.drained();
+    pipe.rewind();
+    for (const part of cutter(isBaseline)) {
+      const { name, isWhole } = part;
+      await sendItem(pipe, { kind: "part", cut, name, isWhole });
+      for await (const bytes of part.bytes()) await sendItem(pipe, { kind: "bytes", bytes });
+      await sendItem(pipe, { kind: "leaves", leaves: await part.leaves() });
+    }
+    await sendItem(pipe, { kind: "cut", cut });
+  };
+}

@@ -1,0 +1,55 @@
+// Preparation: the job's data turned into the binary cache, once, and what is learned on the way.
+
+import { type CacheReport, prepareCache } from "../../src/data/prepare-cache.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import { expected } from "../../src/ports/check-options.ts";
+import type { Disk } from "../../src/ports/disk.ts";
+import type { DataPlan } from "./generation-spec.ts";
+
+/** Makes or finds the caches of a job. @throws as `prepareCache` does */
+export async function prepareData(
+  job: JobSpec,
+  disk: Disk,
+  onProgress: (fraction: number) => void,
+): Promise<DataPlan> {
+  const { tables } = job.model;
+  const tell = ({ fraction }: { fraction: number }) => onProgress(fraction);
+  const training = await prepareCache(job.data, tables, disk, tell);
+  if (training.dense !== job.model.dense) {
+    throw expected("model.dense", `that of the data, ${training.dense}`, job.model.dense);
+  }
+  const held = job.evaluation?.data;
+  const evaluation = held === undefined ? undefined : await prepareCache(held, tables, disk, tell);
+  const reports = evaluation === undefined ? [training] : [training, evaluation];
+  return {
+    ...datasetsOf(job, training, evaluation),
+    idsMax: training.idsMax.map((_, feature) =>
+      Math.max(...reports.map((report) => report.idsMax[feature] ?? 0)),
+    ),
+    quarantined: reports.reduce((sum, report) => sum + report.quarantine.count, 0),
+    quarantine: reports.flatMap((report) => report.quarantine.kept).slice(0, 100),
+    bestAuc: training.bestAuc,
+  };
+}
+
+function datasetsOf(job: JobSpec, training: CacheReport, evaluation: CacheReport | undefined) {
+  const { path, samples } = training;
+  if (evaluation !== undefined) {
+    const { path: heldPath, samples: heldSamples } = evaluation;
+    return { training: { path, samples }, evaluation: { path: heldPath, samples: heldSamples } };
+  }
+  if (job.evaluation === undefined) return { training: { path, samples } };
+  const { fraction } = job.evaluation;
+  const heldOut = Math.round(samples * fraction);
+  if (heldOut < 1 || heldOut >= samples) {
+    throw expected(
+      "evaluation.fraction",
+      `a share that leaves samples in both parts of ${samples}`,
+      fraction,
+    );
+  }
+  return {
+    training: { path, samples: samples - heldOut, split: { fraction, part: "train" as const } },
+    evaluation: { path, samples: heldOut, split: { fraction, part: "heldOut" as const } },
+  };
+}

@@ -1,0 +1,227 @@
+// Copying: what a bridge's thread does for checkpoints in memory
+// (storage/replicas/replica-cache.ts). It answers other hosts out of the copies of its own, has
+// those come that its devices restore from, and after each commit those that this host is to have:
+// its own parts, and those of its ward, the next host of the generation, whose buddy it is.
+//
+// Invariants
+//   P1. Devices are told of every file that they await, in any case: it is there, or nowhere.
+//   P2. The newest checkpoint counts: what was begun for one before it is given up, and one that
+//       comes late is not begun.
+
+import { type Cells, nobody } from "../../src/exchange/cells.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import { subjectOf } from "../../src/wire/messages/subjects.ts";
+import type { Subscription, Transport } from "../../src/wire/messages/transport.ts";
+import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
+import {
+  Copies,
+  keyOf,
+  type NamedFile,
+  type PartCopy,
+} from "../../storage/replicas/replica-cache.ts";
+import { fetchCopy, serveCopies } from "../../storage/replicas/replica-transfer.ts";
+import { awaitedStates } from "../../storage/replicas/restore-source.ts";
+import {
+  type Assembly,
+  derive,
+  filesOfHost,
+  type GenerationMemory,
+  hostPlaces,
+} from "./generation-spec.ts";
+
+/** What the thread is told. */
+export type CopyCommand =
+  /** A writer of this host has written a file. */
+  | { readonly type: "copy"; readonly copy: PartCopy }
+  /** A checkpoint was committed, or is restored from. */
+  | { readonly type: "keep"; readonly manifest: Manifest };
+
+/** What it tells. */
+export type CopyReport =
+  /** It came from another host, or was read from the store. */
+  | { readonly type: "copy"; readonly copy: PartCopy }
+  /** This host has the files of a checkpoint that it is to have, but for `missing` of them. */
+  | {
+      readonly type: "kept";
+      readonly manifest: string;
+      readonly cut: number;
+      readonly files: readonly NamedFile[];
+      readonly missing: number;
+    };
+
+export interface CopyingOptions {
+  readonly assembly: Assembly;
+  readonly memory: GenerationMemory;
+  /** Of this host among those of the generation. */
+  readonly position: number;
+  readonly cluster: string;
+  readonly transport: Transport;
+  readonly clock: Clock;
+  /** Those of the bridge. */
+  readonly cells: Cells;
+  /** Copies that this host has. */
+  readonly copies: readonly PartCopy[];
+  take(): CopyCommand | undefined;
+  tell(report: CopyReport): void;
+}
+
+/** How soon it asks again for what nobody has yet. */
+const againMs = 250;
+
+/** Runs until the generation is over, and ends with GenerationAbortedError. */
+export async function runCopying(options: CopyingOptions): Promise<never> {
+  const copying = new Copying(options);
+  try {
+    return await copying.run();
+  } finally {
+    copying.close();
+  }
+}
+
+class Copying {
+  readonly #options: CopyingOptions;
+  readonly #copies: Copies;
+  readonly #serving: Subscription;
+  readonly #others: readonly string[];
+  readonly #own: readonly number[];
+  #pieces = 0;
+  #isOver = false;
+  /** Manifest that is being kept, or was last. P2 */
+  #kept: Pick<Manifest, "sha256" | "cut"> = { sha256: "", cut: -1 };
+  #report: CopyReport | undefined;
+
+  constructor(options: CopyingOptions) {
+    this.#options = options;
+    const { assembly, position, transport } = options;
+    const places = hostPlaces(assembly);
+    const { first = 0, count = 0 } = places[position] ?? {};
+    this.#own = Array.from({ length: count }, (_, i) => first + i);
+    // The ward first: it has what is not here yet.
+    this.#others = places
+      .slice(1)
+      .map((_, i) => this.#subjectOf((position + 1 + i) % places.length));
+    this.#copies = new Copies(assembly.job.checkpoint.buddyBytes);
+    for (const copy of options.copies) this.#copies.put(copy);
+    this.#serving = serveCopies(transport, this.#subjectOf(position), (file) => {
+      this.#takeCommands(); // What a writer has told of before it was asked for is here.
+      return this.#copies.get(file);
+    });
+  }
+
+  async run(): Promise<never> {
+    const { cells } = this.#options;
+    const gathering = this.#gather();
+    const commands = async (): Promise<never> => {
+      for (;;)
+        await cells.waitUntil(
+          () => "a command",
+          () => this.#takeCommands(),
+          nobody,
+        );
+    };
+    const [ended] = await Promise.all([commands(), gathering]);
+    return ended;
+  }
+
+  close(): void {
+    this.#isOver = true;
+    this.#serving.unsubscribe();
+  }
+
+  /** P1 */
+  async #gather(): Promise<void> {
+    const { memory, cells, assembly } = this.#options;
+    const base = derive(assembly).copyCellBase;
+    for (const [at, copy] of memory.copies.awaited.entries()) {
+      const isThere = await this.#fetch(copy, () => {
+        this.#pieces++;
+        cells.store(base, this.#pieces, this.#own);
+      });
+      if (isThere) this.#put(copy);
+      const state = isThere ? awaitedStates.there : awaitedStates.nowhere;
+      cells.store(base + 1 + at, state, this.#own);
+    }
+  }
+
+  /** Whether another host had it. */
+  async #fetch(copy: PartCopy, onPiece: () => void = () => {}): Promise<boolean> {
+    const { transport, clock, assembly } = this.#options;
+    const patienceMs = assembly.job.stepDeadlineMs / 4;
+    const isOver = () => this.#isOver;
+    for (const subject of this.#others) {
+      const how = { transport, subject, clock, patienceMs, isOver, onPiece };
+      if ((await fetchCopy(copy, how)) === "there") return true;
+    }
+    return false;
+  }
+
+  #put(copy: PartCopy): void {
+    this.#copies.put(copy);
+    this.#options.tell({ type: "copy", copy });
+  }
+
+  /** False, for whoever waits for ever. */
+  #takeCommands(): false {
+    const { take, tell } = this.#options;
+    for (let command = take(); command !== undefined; command = take()) {
+      if (command.type === "copy") this.#copies.put(command.copy);
+      else if (command.manifest.sha256 === this.#kept.sha256) {
+        if (this.#report !== undefined) tell(this.#report);
+      } else if (command.manifest.cut > this.#kept.cut) void this.#keep(command.manifest);
+    }
+    return false;
+  }
+
+  async #keep(manifest: Manifest): Promise<void> {
+    const { assembly, position, clock, tell } = this.#options;
+    this.#kept = manifest;
+    this.#report = undefined;
+    const derived = derive(assembly);
+    const places = hostPlaces(assembly);
+    const mine = [places[position], places[(position + 1) % places.length]];
+    const all = mine.flatMap((place) => (place ? filesOfHost(derived, place, manifest) : []));
+    const files = [...new Map(all.map((file) => [keyOf(file), file])).values()];
+    const untilMs = clock.now() + assembly.job.stepDeadlineMs;
+    let missing = files;
+    for (;;) {
+      missing = await this.#missingOf(missing);
+      if (this.#isOver || this.#kept.sha256 !== manifest.sha256) return; // P2
+      if (missing.length === 0 || clock.now() >= untilMs) break;
+      await new Promise<void>((resume) => clock.after(againMs, resume));
+    }
+    const { sha256, cut } = manifest;
+    this.#copies.retain(files, cut);
+    this.#report = { type: "kept", manifest: sha256, cut, files, missing: missing.length };
+    tell(this.#report);
+  }
+
+  /** Has copies come; returns the files that could not be had. */
+  async #missingOf(files: readonly NamedFile[]): Promise<NamedFile[]> {
+    const missing: NamedFile[] = [];
+    for (const file of files) {
+      if (this.#isOver || this.#copies.get(file) !== undefined) continue;
+      const read = this.#readByDevice(file);
+      if (read !== undefined) this.#put(read);
+      else if (!this.#copies.hasRoom(file)) missing.push(file);
+      else {
+        const copy = { ...file, memory: new SharedArrayBuffer(file.bytes) };
+        if (await this.#fetch(copy)) this.#put(copy);
+        else missing.push(file);
+      }
+    }
+    return missing;
+  }
+
+  /** A file that a device of this host has read from the store. */
+  #readByDevice(file: NamedFile): PartCopy | undefined {
+    const { awaited, filled } = this.#options.memory.copies;
+    const at = awaited.findIndex((one) => keyOf(one) === keyOf(file));
+    return at >= 0 && Atomics.load(new Int32Array(filled), at) === 1 ? awaited[at] : undefined;
+  }
+
+  #subjectOf(position: number): string {
+    const { assembly, cluster } = this.#options;
+    const { run, generation } = assembly;
+    return subjectOf({ cluster, run, generation, role: "copies", index: position, verb: "fetch" });
+  }
+}

@@ -1,0 +1,29 @@
+// Remains: what a device still has when its generation has failed, for partial recovery (storage/
+// partial-checkpoint.ts). It writes them itself: its writer is gone with the generation.
+
+import type { Disk } from "../../src/ports/disk.ts";
+import { remainsOf } from "../../src/training/checkpoint/parts.ts";
+import type { DeviceState } from "../../src/training/step/device-state.ts";
+import { openParts } from "../../storage/checkpoint-store/part-files.ts";
+import { createSaving, type SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
+import { remainsCut } from "../../storage/checkpoints/remains-cut.ts";
+import { type Assembly, derive } from "./generation-spec.ts";
+
+/** Writes all that the device has, whole. `isFirst`: the dense network and copied tables too. */
+export async function writeRemains(
+  device: DeviceState,
+  assembly: Assembly,
+  { step, isFirst, disk }: { step: number; isFirst: boolean; disk: Disk },
+): Promise<SavedPart[]> {
+  const { generation, job } = assembly;
+  const store = openParts(job.checkpoint.directory, disk);
+  const saving = createSaving({ store, generation, differential: "none", manifest: undefined });
+  const cut = remainsCut(derive(assembly).schedule.steps, step);
+  const parts: SavedPart[] = [];
+  for (const part of remainsOf(device, isFirst)) {
+    const file = saving.begin(cut, part.name, true);
+    for await (const bytes of part.bytes()) file.write(bytes);
+    parts.push(file.finish(await part.leaves()));
+  }
+  return parts;
+}

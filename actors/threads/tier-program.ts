@@ -1,0 +1,58 @@
+// The program of a tier's thread: serves its device until the generation ends.
+//
+// Takes  rest { stamp }
+// Tells  state · found · rested
+
+import { createHash } from "node:crypto";
+import { join, resolve } from "node:path";
+import type { Cells } from "../../src/exchange/cells.ts";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import type { Disk } from "../../src/ports/disk.ts";
+import { createTierEnd } from "../../storage/tiers/ring.ts";
+import { serveTier, type TierCommand, type TierReport } from "../../storage/tiers/serve.ts";
+import { recordShardsOf } from "../../storage/tiers/shape.ts";
+import type { TierPlace } from "../../storage/tiers/tier-store.ts";
+import { type Assembly, derive, type GenerationMemory } from "./generation-spec.ts";
+
+export interface TierPorts {
+  readonly kernels: Kernels;
+  readonly cells: Cells;
+  readonly clock: Clock;
+  readonly disk: Disk;
+  readonly pause?: ((ms: number) => void) | undefined;
+  nextCommand(): TierCommand | undefined;
+  tell(report: TierReport): void;
+}
+
+/** Where the files of one device's tiers lie. */
+export function tierPlace({ job, generation }: Assembly, device: number): TierPlace {
+  const { directory } = job.checkpoint;
+  const { directory: root = join(directory, "tiers") } = job.tiers;
+  const owner = createHash("sha256").update(resolve(directory)).digest("hex").slice(0, 12);
+  return { root, owner, generation, device };
+}
+
+/** Serves the device of rank `rank`. */
+export async function runTier(
+  assembly: Assembly,
+  memory: GenerationMemory,
+  rank: number,
+  { cells, ...ports }: TierPorts,
+): Promise<void> {
+  const { topology, tierRings, tierCellBase } = derive(assembly);
+  const { tiers, stepDeadlineMs: deadlineMs } = assembly.job;
+  const shape = tierRings[rank];
+  const ring = memory.tiers[rank];
+  if (shape === undefined || ring === undefined) {
+    throw new RangeError(`Nothing lies below device ${rank}`);
+  }
+  const place = { shape, memory: ring, cells, cellBase: tierCellBase(rank), peer: rank };
+  await serveTier({
+    end: createTierEnd(place),
+    shards: recordShardsOf(topology, rank, shape),
+    place: tierPlace(assembly, rank),
+    stamp: assembly.manifest?.sha256,
+    ...{ tiers, deadlineMs, ...ports },
+  });
+}

@@ -1,0 +1,161 @@
+// The program of a writer's thread: writes what its device saves, cut after cut, while the device
+// trains on.
+//
+// Tells  writing · paused · saved · copy
+
+import { createPartQuantiser } from "../../src/embedding/checkpoint/rows-part.ts";
+import { StoreFailedError } from "../../src/errors/errors.ts";
+import type { Sleep } from "../../src/exchange/atomic-cells.ts";
+import { createPipeReader } from "../../src/exchange/byte-pipe.ts";
+import type { Cells } from "../../src/exchange/cells.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import { deadlinesOf } from "../../src/ports/deadlines.ts";
+import type { Disk } from "../../src/ports/disk.ts";
+import { openParts } from "../../storage/checkpoint-store/part-files.ts";
+import { receiveItem } from "../../storage/checkpoint-store/part-stream.ts";
+import {
+  createSaving,
+  type PartSaving,
+  type SavedPart,
+  type Saving,
+} from "../../storage/checkpoint-store/part-writer.ts";
+import { diskCode } from "../../storage/disk/durable-files.ts";
+import type { PartCopy } from "../../storage/replicas/replica-cache.ts";
+import {
+  type Assembly,
+  derive,
+  type GenerationMemory,
+  hasBuddies,
+  pipePlaceOf,
+} from "./generation-spec.ts";
+
+export type WriterReport =
+  /** A cut began, or goes on. */
+  | { readonly type: "writing" }
+  /** The disk is full. */
+  | { readonly type: "paused" }
+  /** A part is on disk: its bytes, for the memory of hosts. */
+  | { readonly type: "copy"; readonly copy: PartCopy }
+  /** All parts of the device are on disk. */
+  | { readonly type: "saved"; readonly cut: number; readonly parts: readonly SavedPart[] };
+
+export interface WriterPorts {
+  readonly cells: Cells;
+  readonly disk: Disk;
+  readonly clock: Clock;
+  /** How the thread sleeps where the disk is full; left out, it blocks. */
+  readonly sleep?: Sleep | undefined;
+  tell(report: WriterReport): void;
+}
+
+/** How often a full disk is asked again. */
+const retryMs = 100;
+
+/** Writes for the device of rank `rank`. */
+export async function runWriter(
+  assembly: Assembly,
+  memory: GenerationMemory,
+  rank: number,
+  ports: WriterPorts,
+): Promise<void> {
+  const { cells, disk, tell } = ports;
+  const { generation, manifest, job } = assembly;
+  const { directory, differential, bits } = job.checkpoint;
+  const end = { cells, isWriter: true };
+  const pipe = createPipeReader(pipePlaceOf(assembly, derive(assembly), memory, rank, end));
+  const patiently = patience(deadlinesOf(job).disk, ports);
+  let saving: Saving | undefined;
+  let part: PartSaving | undefined;
+  let parts: SavedPart[] = [];
+  let stored = (bytes: Uint8Array) => bytes;
+  const copyBytesMax = hasBuddies(assembly) ? job.checkpoint.buddyBytes : 0;
+  let copied = createCopier(copyBytesMax);
+  let cut = 0;
+  for (;;) {
+    const item = await receiveItem(pipe);
+    switch (item.kind) {
+      case "part": {
+        if (parts.length === 0) tell({ type: "writing" });
+        const store = openParts(directory, disk);
+        const own = saving ?? createSaving({ store, generation, differential, manifest });
+        saving = own;
+        stored = bits === 32 ? (bytes) => bytes : createPartQuantiser(bits);
+        part = await patiently(() => own.begin(item.cut, item.name, item.isWhole));
+        copied = createCopier(copyBytesMax);
+        cut = item.cut;
+        break;
+      }
+      case "bytes": {
+        const bytes = stored(item.bytes);
+        await patiently(() => part?.write(bytes));
+        copied.add(bytes);
+        break;
+      }
+      case "leaves":
+        if (part !== undefined) {
+          const saved = part.finish(item.leaves);
+          parts.push(saved);
+          const memory = copied.memory();
+          const { name, bytes, sha256 } = saved;
+          const copy = { name, cut, generation, bytes, sha256 };
+          if (memory !== undefined) tell({ type: "copy", copy: { ...copy, memory } });
+        }
+        break;
+      case "cut":
+        pipe.rewind();
+        tell({ type: "saved", cut: item.cut, parts });
+        parts = [];
+        break;
+      default:
+        item satisfies never;
+    }
+  }
+}
+
+/** Gathers the bytes of a part, unless they are more than `bytesMax`. */
+function createCopier(bytesMax: number) {
+  let pieces: Uint8Array[] = [];
+  let bytes = 0;
+  return {
+    add(piece: Uint8Array): void {
+      bytes += piece.length;
+      if (bytes <= bytesMax) pieces.push(piece);
+      else pieces = [];
+    },
+    /** Undefined: they were more. */
+    memory(): SharedArrayBuffer | undefined {
+      if (bytes > bytesMax) return undefined;
+      const memory = new SharedArrayBuffer(bytes);
+      const all = new Uint8Array(memory);
+      let at = 0;
+      for (const piece of pieces) {
+        all.set(piece, at);
+        at += piece.length;
+      }
+      return memory;
+    },
+  };
+}
+
+/** Tries again while the disk is full, for at most `patienceMs`. */
+function patience(patienceMs: number, { clock, sleep, tell }: WriterPorts) {
+  const never = new Int32Array(new SharedArrayBuffer(4));
+  return async <Result>(write: () => Result): Promise<Result> => {
+    const startMs = clock.now();
+    for (let attempt = 0; ; attempt++) {
+      try {
+        const result = write();
+        if (attempt > 0) tell({ type: "writing" });
+        return result;
+      } catch (error) {
+        const isFull = error instanceof StoreFailedError && fullCodes.has(diskCode(error.cause));
+        if (!isFull || clock.now() - startMs > patienceMs) throw error;
+        if (attempt === 0) tell({ type: "paused" });
+        if (sleep === undefined) Atomics.wait(never, 0, 0, retryMs);
+        else await sleep(never, 0, 0, retryMs);
+      }
+    }
+  };
+}
+
+const fullCodes: ReadonlySet<string | undefined> = new Set(["ENOSPC", "EDQUOT"]);

@@ -1,0 +1,99 @@
+// A replay: the steps of a run once more, from a checkpoint to a later one, with the cuts that the
+// run had. A tree of actors of its own in this process, without a broker; nothing of it lasts but
+// what it writes to its job's checkpoint directory.
+
+import { hostname } from "node:os";
+import { RemoteError } from "../../src/errors/errors.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import { realClock } from "../../src/ports/clock.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { rememberThreads, workerLauncher } from "../../src/ports/launcher.ts";
+import { silentLog } from "../../src/ports/log.ts";
+import type { PlannedCut } from "../../src/training/loop/schedule.ts";
+import { createMemoryBroker } from "../../src/wire/transports/memory-transport.ts";
+import { Root } from "../cluster/leader.ts";
+import { Membership } from "../host/membership.ts";
+import { Registry } from "../run-state/registry.ts";
+import type { RunEvent } from "../run-state/run-events.ts";
+import type { Network } from "../runtime/mailbox.ts";
+import { connectedFor } from "../runtime/network.ts";
+import { packageVersion } from "../runtime/version.ts";
+import { WaitBook } from "../runtime/wait-graph.ts";
+
+/** What a replay is made of. */
+export interface Replay {
+  /** Its checkpoint directory has the checkpoint to begin from, or none: then from step 0. */
+  readonly job: JobSpec;
+  /** In order; it ends at the last. */
+  readonly cuts: readonly PlannedCut[];
+  readonly devices: number;
+  /** Told the steps that are done. */
+  readonly onStep: (step: number) => void;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Frames go nowhere: a heartbeat may be as large as it is. */
+const frameBytesMax = 2 ** 30;
+
+/** Resolves when its last cut is committed. @throws RemoteError, the signal's reason */
+export async function replay({ job, cuts, devices, onStep, signal }: Replay): Promise<void> {
+  signal?.throwIfAborted();
+  let finish = () => {};
+  let fail: (error: unknown) => void = () => {};
+  const ended = new Promise<void>((resolve, reject) => {
+    [finish, fail] = [resolve, reject];
+  });
+  const hear = (event: RunEvent) => {
+    if (event.type === "run.progress") onStep(event.step);
+    if (event.type === "run.finished") finish();
+    if (event.type === "run.failed") fail(new RemoteError(event.error));
+  };
+  const stop = () => fail(signal?.reason);
+  signal?.addEventListener("abort", stop, { once: true });
+  const network = openLocalNetwork();
+  const registry = new Registry("replay-", hear);
+  registry.add(job).cuts = cuts;
+  const launcher = rememberThreads(workerLauncher, () => {});
+  const root = new Root({
+    ...{ network, registry, launcher, devices, createdBy: `a replay on ${hostname()}` },
+    membership: membershipOf(devices),
+    access: { roots: {}, tenants: {} },
+    onIncident: ({ reason }) => fail(new RemoteError(reason)),
+  });
+  try {
+    await ended;
+  } finally {
+    signal?.removeEventListener("abort", stop);
+    root.stop();
+    await launcher.allEnded();
+    await network.transport.close();
+  }
+}
+
+function openLocalNetwork(): Network {
+  const transport = createMemoryBroker({ clock: realClock, seed: 0, frameBytesMax }).connect("own");
+  return {
+    transport,
+    connection: { servers: transport.address },
+    cluster: "replay",
+    clock: realClock,
+    disk: realDisk,
+    faultsAllowed: false,
+    log: silentLog,
+    connectedForMs: connectedFor(transport, realClock),
+    waits: new WaitBook(realClock),
+    refused: { frames: 0 },
+    onCorrupt: () => {},
+  };
+}
+
+function membershipOf(devices: number): Membership {
+  return new Membership({
+    minDevices: devices,
+    joinDeadlineMs: 1,
+    own: { host: 0, devices, machine: hostname(), pid: process.pid },
+    arithmetic: openKernels("auto").arithmetic,
+    version: packageVersion(),
+  });
+}

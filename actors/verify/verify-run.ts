@@ -1,0 +1,283 @@
+// The proof for a run that has no twin: its training from one checkpoint to a later one, done
+// again, must come to the same bits. The run's directory is only read, and others may write to it.
+//
+//   checkpoint A ─▶ held fast ─▶ replay, with the cuts that the run had ─▶ its checkpoint at B
+//   checkpoint B ─▶ held fast ─▶ what its files are                    ─▶ compared, name by name
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { ArithmeticMismatchError, CheckpointMissingError } from "../../src/errors/errors.ts";
+import { NotReplayableError } from "../../src/errors/verify.ts";
+import { type JobSpec, resolveJob } from "../../src/job/job.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import { expected } from "../../src/ports/check-options.ts";
+import { realClock } from "../../src/ports/clock.ts";
+import type { PlannedCut } from "../../src/training/loop/schedule.ts";
+import type { Descent, Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
+import { openExistingStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { diffCheckpoints } from "../../storage/checkpoints/diff-checkpoints.ts";
+import { type CheckpointRecord, recordOf } from "../../storage/checkpoints/list-checkpoints.ts";
+import {
+  manifestOf,
+  type OpenCheckpoint,
+  openCheckpoint,
+} from "../../storage/checkpoints/open-checkpoint.ts";
+import { digestsByName } from "../../storage/checkpoints/part-digest.ts";
+import { pinCheckpoint } from "../../storage/checkpoints/pinned-checkpoint.ts";
+import { type PaceOptions, paceOf } from "../../storage/disk/progress.ts";
+import { type RunMetrics, restoredMetrics } from "../run-state/run-metrics.ts";
+import { replay } from "./replay.ts";
+
+/** What `verifyRun` may be told. */
+export interface VerifyRunOptions extends Omit<PaceOptions, "disk"> {
+  /**
+   * Where the interval begins: hash of a manifest, or how it begins, or `start`: step 0.
+   * @default the checkpoint before `to`; `start` where there is none
+   */
+  readonly from?: string | undefined;
+  /** Where it ends. @default the newest checkpoint */
+  readonly to?: string | undefined;
+  /** Threads that train; the bits are the same with any number. @default 1 */
+  readonly devices?: number | undefined;
+  /** Told the steps that were replayed, of how many. */
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
+}
+
+/** One thing that was compared. */
+export interface ProofLeaf {
+  /** `dense network`, `table user`, `ids of table user`, `metrics.history`. */
+  readonly name: string;
+  readonly isEqual: boolean;
+  /** What differs, as a sentence, where something does. */
+  readonly difference?: string | undefined;
+}
+
+/** What was found. */
+export interface RunProof {
+  /** Undefined: step 0. */
+  readonly from: CheckpointRecord | undefined;
+  readonly to: CheckpointRecord;
+  /** The generations that trained the interval in the run. */
+  readonly lineage: readonly Descent[];
+  /** Steps that were replayed, and how long that took. */
+  readonly steps: number;
+  readonly seconds: number;
+  readonly devices: number;
+  /** What the replay came to: `sha256:…`. */
+  readonly digest: string;
+  readonly leaves: readonly ProofLeaf[];
+  readonly isEqual: boolean;
+}
+
+/** The keyword for step 0. */
+const start = "start";
+/** A replay may have fewer devices than the run had: a step's deadline is not what it proves. */
+const deadlineMsMin = 600_000;
+const passesMax = 1_000_000;
+
+/**
+ * Trains a run of a checkpoint directory again from one checkpoint to another, and compares.
+ * @throws NotReplayableError, ArithmeticMismatchError, CheckpointMissingError,
+ * CheckpointCorruptError, InvalidOptionError, and what ends a run (data that is not there)
+ */
+export async function verifyRun(
+  directory: string,
+  options: VerifyRunOptions = {},
+): Promise<RunProof> {
+  const { devices = 1, onProgress = () => {}, signal } = options;
+  const store = openExistingStore(directory);
+  const job = resolveJob(JSON.parse(store.jobText));
+  const { manifests } = store.list();
+  const [newest] = manifests;
+  const to = options.to === undefined && newest ? newest : manifestOf(store, job, options.to);
+  const from = beginOf(manifests, to, options.from, (hash) => manifestOf(store, job, hash));
+  const lineage = refuse(job, from, to);
+  const home = mkdtempSync(join(tmpdir(), "osiris-verify-"));
+  try {
+    const [original, copy] = [join(home, "original"), join(home, "replay")];
+    pinCheckpoint(directory, to, original);
+    if (from !== undefined) pinCheckpoint(directory, from, copy);
+    const first = from?.cut ?? 0;
+    const total = to.cut - first;
+    const startMs = realClock.now();
+    const cuts = cutsBetween(first, to);
+    const onStep = (step: number) => onProgress(step - first, total);
+    await replay({ job: jobFor(job, to, copy, devices), cuts, devices, onStep, signal });
+    const [last] = openExistingStore(copy).list().manifests;
+    const [is, was] = [openCheckpoint(copy, last?.sha256), openCheckpoint(original, to.sha256)];
+    const leaves = [
+      ...(await modelLeaves(is, was, signal)),
+      ...seriesLeaves(is, was, job, lineage),
+    ];
+    return {
+      ...{ from: from && recordOf(from), to: recordOf(to), lineage, devices, leaves },
+      ...{ steps: total, seconds: (realClock.now() - startMs) / 1000 },
+      digest: `sha256:${is.manifest.modelDigest}`,
+      isEqual: leaves.every(({ isEqual }) => isEqual),
+    };
+  } finally {
+    rmSync(home, { recursive: true, force: true });
+  }
+}
+
+function beginOf(
+  manifests: readonly Manifest[],
+  to: Manifest,
+  named: string | undefined,
+  find: (hash: string) => Manifest,
+): Manifest | undefined {
+  if (named === start) return undefined;
+  const from = named === undefined ? manifests.find(({ cut }) => cut < to.cut) : find(named);
+  if (from !== undefined && from.cut >= to.cut) {
+    throw expected("from", `a checkpoint before step ${to.cut}, where \`to\` is`, from.cut);
+  }
+  return from;
+}
+
+/** The generations of the interval. @throws where something in it cannot be replayed exactly */
+function refuse(job: JobSpec, from: Manifest | undefined, to: Manifest): Descent[] {
+  const interval = `Training from step ${from?.cut ?? 0} to ${to.cut}`;
+  const { bits } = job.checkpoint;
+  if (bits !== 32) {
+    const why = `its checkpoints store weights in ${bits} bits, not those that training had`;
+    throw new NotReplayableError(interval, why);
+  }
+  const lineage = to.lineage.filter(({ from: began }, i) => {
+    const ended = to.lineage[i + 1]?.from ?? to.cut;
+    return ended > (from?.cut ?? 0) && began < to.cut;
+  });
+  const partial = lineage.find((one) => one.restored === "partial" && one.from >= (from?.cut ?? 0));
+  if (partial !== undefined) {
+    const why = `generation ${partial.generation} went on from step ${partial.from} without rows`;
+    throw new NotReplayableError(interval, `${why} that a failure had lost (mode: "bounded")`);
+  }
+  arithmeticOf(to);
+  return lineage;
+}
+
+/** Kernels with the bits of a checkpoint. @throws ArithmeticMismatchError: there are none here */
+function arithmeticOf({ arithmetic }: Manifest): "auto" | "reference" {
+  const fastest = openKernels("auto").arithmetic;
+  if (fastest === arithmetic) return "auto";
+  if (openKernels("reference").arithmetic === arithmetic) return "reference";
+  throw new ArithmeticMismatchError(arithmetic, fastest);
+}
+
+/** The same bits, here: on these devices, with nothing that lies in another directory. */
+function jobFor(job: JobSpec, to: Manifest, directory: string, devices: number): JobSpec {
+  const { plan: _plan, ...rest } = job;
+  return resolveJob({
+    ...rest,
+    devices,
+    arithmetic: arithmeticOf(to),
+    data: { ...job.data, passes: Math.min(passesMax, job.data.passes + to.cut) },
+    checkpoint: { ...job.checkpoint, directory, keep: 1 },
+    tiers: { ...job.tiers, directory: undefined },
+    stepDeadlineMs: Math.max(job.stepDeadlineMs, deadlineMsMin),
+    restarts: { restartsMax: 1, windowMs: 600_000 },
+  });
+}
+
+/** The cuts that the run's history has in the interval; the last one is `to`. */
+function cutsBetween(first: number, to: Manifest): PlannedCut[] {
+  const { history } = restoredMetrics(to);
+  const cuts = history
+    .filter(({ step }) => step > first && step < to.cut)
+    .map(({ step, evaluation }) => {
+      return { step, evaluate: evaluation !== undefined, checkpoint: evaluation === undefined };
+    });
+  const evaluate = history.at(-1)?.step === to.cut && history.at(-1)?.evaluation !== undefined;
+  return [...cuts, { step: to.cut, evaluate, checkpoint: true }];
+}
+
+/** Compares what the files are, whatever their manifests promise. */
+async function modelLeaves(
+  is: OpenCheckpoint,
+  was: OpenCheckpoint,
+  signal: AbortSignal | undefined,
+): Promise<ProofLeaf[]> {
+  if (is.manifest.cut !== was.manifest.cut) throw new CheckpointMissingError(is.store.directory);
+  const pace = paceOf({ signal });
+  const [ours, theirs] = [await digestsByName(is, pace), await digestsByName(was, pace)];
+  const wrong = [...theirs.keys()].filter((name) => ours.get(name) !== theirs.get(name));
+  const details = wrong.length === 0 ? new Map<string, string>() : await detailsOf(is, was, signal);
+  const leaves = [...theirs.keys()].map((name) => {
+    if (!wrong.includes(name)) return { name, isEqual: true };
+    return { name, isEqual: false, difference: details.get(name) ?? "other bits" };
+  });
+  const isPromised = is.manifest.modelDigest === was.manifest.modelDigest;
+  const promised = `its manifest promises sha256:${was.manifest.modelDigest}`;
+  const digest = isPromised ? {} : { difference: promised };
+  return [...leaves, { name: "digest", isEqual: isPromised, ...digest }];
+}
+
+async function detailsOf(
+  is: OpenCheckpoint,
+  was: OpenCheckpoint,
+  signal: AbortSignal | undefined,
+): Promise<Map<string, string>> {
+  const [from, to] = [is.manifest.sha256, was.manifest.sha256];
+  const other = was.store.directory;
+  const { tables, dense } = await diffCheckpoints(is.store.directory, from, to, { other, signal });
+  const details = new Map<string, string>();
+  for (const { name, changed, born, gone, largest } of tables) {
+    const where = largest === undefined ? "" : `, a weight of row ${largest.row} by the most`;
+    const rows = `rows that differ: ${changed}${where}`;
+    const more = born + gone === 0 ? "" : `; ${born} were never trained, ${gone} are missing`;
+    details.set(`table ${name}`, rows + more);
+  }
+  const { weights, changed, state } = dense;
+  const what = `${changed} of ${weights} weights and ${state} numbers of optimizer state differ`;
+  return details.set("dense network", what);
+}
+
+/** What of the metrics is a function of the steps; not how often the run was interrupted. */
+const series = [
+  "history",
+  "earlyStopping",
+  "lossSum",
+  "lossSteps",
+  "repairedIds",
+  "staleRows",
+  "dynamicIds",
+] as const;
+
+function seriesLeaves(
+  is: OpenCheckpoint,
+  was: OpenCheckpoint,
+  job: JobSpec,
+  lineage: readonly Descent[],
+): ProofLeaf[] {
+  const theirs = restoredMetrics(was.manifest);
+  const ours = withoutOwnPoint(restoredMetrics(is.manifest), theirs);
+  const isStale = job.model.tables.some(({ staleness }) => staleness > 0);
+  if (isStale && ours.freshSteps !== theirs.freshSteps) {
+    const interval = `Training of generations ${lineage.map(({ generation }) => generation)}`;
+    const why = "it paused at steps that no checkpoint names, and stale tables read fresh there";
+    throw new NotReplayableError(interval, why);
+  }
+  return series.map((key) => {
+    const name = `metrics.${key}`;
+    if (isDeepStrictEqual(ours[key], theirs[key])) return { name, isEqual: true };
+    return { name, isEqual: false, difference: differenceOf(key, ours, theirs) };
+  });
+}
+
+function differenceOf(key: (typeof series)[number], ours: RunMetrics, theirs: RunMetrics): string {
+  if (key !== "history")
+    return `${JSON.stringify(theirs[key])}, replayed ${JSON.stringify(ours[key])}`;
+  const at = theirs.history.findIndex((point, i) => !isDeepStrictEqual(point, ours.history[i]));
+  return `other figures from step ${theirs.history[at]?.step ?? ours.history.at(-1)?.step} on`;
+}
+
+/** A checkpoint that was made for new devices alone is no point of a history; a replay has one. */
+function withoutOwnPoint(ours: RunMetrics, theirs: RunMetrics): RunMetrics {
+  const last = ours.history.at(-1);
+  if (last === undefined || theirs.history.at(-1)?.step === last.step) return ours;
+  const { lossSum, lossSteps } = theirs;
+  const isSame = last.trainLoss === (lossSteps === 0 ? 0 : lossSum / lossSteps);
+  const sums = isSame ? { lossSum, lossSteps } : { lossSum: Number.NaN, lossSteps };
+  return { ...ours, history: ours.history.slice(0, -1), ...sums };
+}

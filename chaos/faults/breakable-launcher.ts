@@ -1,0 +1,87 @@
+// A launcher whose threads can be broken: killed from outside by name, or from inside at an exact
+// point of an exact step.
+
+import type { ParticipantTask } from "../../actors/threads/thread-program.ts";
+import { type Launcher, type Thread, workerLauncher } from "../../src/ports/launcher.ts";
+import type { ThreadFault } from "./breaking-cells.ts";
+
+export interface BreakableLauncher {
+  /** For `Cluster.start`. */
+  readonly launcher: Launcher;
+  /** Ends the thread of an actor (`device:1`, `reader:0`, `prepare`); false where none runs. */
+  kill(actor: string): boolean;
+  /** Actors whose threads run now. */
+  running(): string[];
+  /** How many threads have been started so far. */
+  started(): number;
+  /**
+   * From now on these wait for their moment, each for one thread; what was planned is forgotten.
+   */
+  plan(faults: readonly (ThreadFault | CommandFault)[]): void;
+}
+
+/** A device's thread is killed as soon as it was told to do something. */
+export interface CommandFault {
+  /** `device:1` */
+  readonly actor: string;
+  readonly generation: number;
+  /** At the first command of this kind in the generation. */
+  readonly command: "run" | "evaluate" | "save";
+}
+
+const breakingEntry = new URL("./breaking-entry.js", import.meta.url);
+
+/** Worker threads, until something breaks them. */
+export function breakableLauncher(): BreakableLauncher {
+  const threads = new Map<string, Pick<Thread<never, never>, "kill" | "ended">>();
+  let faults: readonly (ThreadFault | CommandFault)[] = [];
+  let started = 0;
+  const launcher: Launcher = {
+    start<Command, Report>(entry: URL, data: unknown, name: string): Thread<Command, Report> {
+      const actor = name.replace("-", ":");
+      const { assembly } = data as Partial<ParticipantTask>;
+      const fault = faults.find(
+        (one) => one.actor === actor && one.generation === assembly?.generation,
+      );
+      faults = faults.filter((one) => one !== fault);
+      const start = (): Thread<Command, Report> =>
+        fault === undefined || "command" in fault
+          ? workerLauncher.start(entry, data, name)
+          : workerLauncher.start(breakingEntry, { task: data, fault }, name);
+      const thread =
+        fault !== undefined && "command" in fault ? killedAt(start(), fault.command) : start();
+      started++;
+      threads.set(actor, thread);
+      void thread.ended.then(() => {
+        if (threads.get(actor) === thread) threads.delete(actor);
+      });
+      return thread;
+    },
+  };
+  return {
+    launcher,
+    kill(actor) {
+      const thread = threads.get(actor);
+      thread?.kill();
+      return thread !== undefined;
+    },
+    running: () => [...threads.keys()],
+    started: () => started,
+    plan(next) {
+      faults = next;
+    },
+  };
+}
+
+function killedAt<Command, Report>(
+  thread: Thread<Command, Report>,
+  command: CommandFault["command"],
+): Thread<Command, Report> {
+  return {
+    ...thread,
+    send(given) {
+      thread.send(given);
+      if ((given as { type?: unknown }).type === command) thread.kill();
+    },
+  };
+}

@@ -1,0 +1,73 @@
+// Cells that break their thread at one point. A device's thread stores and waits at the same points
+// of a step every time, so that a step, and the number of the point within it, name one moment of a
+// run exactly: the same one whenever it is run again.
+
+import type { Cells } from "../../src/exchange/cells.ts";
+
+/** What happens to a thread at its point. */
+type Effect =
+  /** It is gone, as if it had been killed. */
+  | { readonly effect: "exit" }
+  /** It never moves again. */
+  | { readonly effect: "stall" }
+  /** From that step on it computes every step so much longer. */
+  | { readonly effect: "slow"; readonly slowMs: number }
+  /** It stands still for so long. */
+  | { readonly effect: "pause"; readonly pauseMs: number };
+
+/** One break of one thread. */
+export type ThreadFault = Effect & {
+  /** `device:1`, `reader:0` */
+  readonly actor: string;
+  /** In which generation of a run. */
+  readonly generation: number;
+  /** In step `step`, counted from 0: once that many steps are done. */
+  readonly step: number;
+  /**
+   * At the so many-th store or wait since then, counted from 0. An evaluation at this cut counts.
+   * What is slow is so at the first store of each step.
+   */
+  readonly point: number;
+};
+
+/** `stepsDone` tells how many steps the thread's devices have done. */
+export function breakingCells(cells: Cells, fault: ThreadFault, stepsDone: () => number): Cells {
+  let step = -1;
+  let point = 0;
+  let slowStep = -1;
+  const pass = () => {
+    const now = stepsDone();
+    if (now !== step) {
+      step = now;
+      point = 0;
+    }
+    if (step === fault.step && point === fault.point && fault.effect !== "slow") strike(fault);
+    point++;
+  };
+  return {
+    load: (cell) => cells.load(cell),
+    store(cell, value, wake) {
+      pass();
+      // Not while it waits: it would be one who waits for others.
+      if (fault.effect === "slow" && step >= fault.step && step !== slowStep) {
+        slowStep = step;
+        standStill(fault.slowMs);
+      }
+      cells.store(cell, value, wake);
+    },
+    waitUntil(wait, isTrue, of) {
+      pass();
+      return cells.waitUntil(wait, isTrue, of);
+    },
+  };
+}
+
+function strike(fault: Exclude<Effect, { effect: "slow" }>): void {
+  if (fault.effect === "exit") process.exit(1);
+  standStill(fault.effect === "pause" ? fault.pauseMs : Number.POSITIVE_INFINITY);
+}
+
+/** Whatever wakes a doorbell does not wake this. */
+function standStill(forMs: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, forMs);
+}

@@ -1,0 +1,195 @@
+// Draws a schedule from a seed: the same seed, job and stage draw the same faults (law 4 holds for
+// what breaks things, too).
+
+import { strict as assert } from "node:assert";
+import { purposes, RandomStream } from "../../src/ports/random.ts";
+import {
+  checkSchedule,
+  type FaultKind,
+  type FaultOptions,
+  faultKinds,
+  type Schedule,
+} from "./schedule.ts";
+
+/** What is known of the run that will be disturbed. */
+export interface Stage {
+  /** Devices of each host. */
+  readonly devices: number;
+  /** Hosts that join as processes of their own; 0: the root's process has the devices. */
+  readonly hosts: number;
+}
+
+/** What a draw has to know of the job. */
+export interface DrawOptions {
+  readonly seed: number;
+  readonly stage: Stage;
+  /** Steps of the whole run. */
+  readonly steps: number;
+  /** Steps between checkpoints. */
+  readonly everySteps: number;
+  /** Readers of each host. */
+  readonly readers: number;
+  readonly hasEvaluation: boolean;
+  /** Whether rows lie below the devices' memory. */
+  readonly isTiered: boolean;
+  /** @default all */
+  readonly kinds?: readonly FaultKind[];
+}
+
+/** Most faults that one draw has: enough that they meet, few enough that a run ends. */
+const faultsMax = 5;
+
+/** The schedule of a seed. */
+export function drawSchedule(options: DrawOptions): Schedule {
+  const { seed, stage, steps, kinds = faultKinds } = options;
+  const random = new RandomStream(seed, purposes.faults);
+  const moments = Array.from({ length: 1 + random.below(faultsMax) }, () => random.below(steps));
+  const faults = moments
+    .sort((a, b) => a - b)
+    .flatMap((step, i) => drawFault({ ...options, random, step, isFirst: i === 0, kinds }));
+  return checkSchedule({ version: 1, seed, stage, faults });
+}
+
+interface Draw extends DrawOptions {
+  readonly random: RandomStream;
+  readonly step: number;
+  /** Nothing was done to the run before: there is no recovery to strike in. */
+  readonly isFirst: boolean;
+  readonly kinds: readonly FaultKind[];
+}
+
+function drawFault(draw: Draw): FaultOptions[] {
+  const { random, step, kinds, stage, everySteps, steps } = draw;
+  const what = pick(random, kinds);
+  const device = `thread:device:${random.below(devicesOf(stage))}`;
+  const when = { step, point: random.below(12) };
+  const share = (low: number, high: number) =>
+    Math.round(1000 * (low + random.uniform() * (high - low))) / 1000;
+  switch (what) {
+    case "kill":
+    case "out-of-memory": {
+      const where = pick(random, [device, drawThread(draw), drawProcess(draw)]);
+      return [{ what, where, when: { ...when, during: drawDuring(draw, where) } }];
+    }
+    case "pause": {
+      const where = pick(random, [device, drawThread(draw), drawActor(draw), drawProcess(draw)]);
+      // Most pauses pass unnoticed; one in five outlasts every deadline, and a zombie wakes.
+      const deadlines = random.below(5) === 0 ? 2.5 : share(0.01, 0.3);
+      return [{ what, where, when: { ...when, during: drawDuring(draw, where) }, deadlines }];
+    }
+    case "slow": {
+      const where = pick(random, [device, drawThread(draw), drawProcess(draw)]);
+      return [{ what, where, when, steps: 1 + random.below(5) }];
+    }
+    case "exception": {
+      const where = pick(random, [device, drawThread(draw), drawActor(draw), drawActor(draw)]);
+      return [{ what, where, when: { ...when, during: drawDuring(draw, where) } }];
+    }
+    case "nan":
+      return [{ what, where: device, when: { step } }];
+    case "drop":
+    case "duplicate":
+    case "reorder":
+    case "corrupt":
+      return [{ what, ...drawFrames(draw), when, frames: 1 + random.below(20) }];
+    case "delay": {
+      const lengths = { frames: 1 + random.below(20), deadlines: share(0.01, 0.2) };
+      return [{ what, ...drawFrames(draw), when, ...lengths }];
+    }
+    case "partition":
+      return [{ what, ...drawPair(draw), when, deadlines: share(0.05, 1) }];
+    case "broker-kill":
+    case "broker-restart":
+      return [{ what, when, deadlines: share(0.01, 0.3) }];
+    case "broker-forget":
+      return [{ what, when, frames: 1 + random.below(20) }];
+    case "disk-full":
+    case "disk-slow":
+    case "torn-write":
+    case "lost-sync":
+    case "flipped-bit": {
+      const where = pick(random, ["thread:writer:0", "process:root"]);
+      const at = { step: Math.min(step, lastButOne(draw)), during: "checkpoint" } as const;
+      if (what === "disk-full" || what === "disk-slow") {
+        return [{ what, where, when: at, operations: 1 + random.below(10) }];
+      }
+      if (what !== "flipped-bit") return [{ what, where, when: at }];
+      // Whoever reads it back must notice: at the next checkpoint a device dies.
+      const saved = Math.min(steps, (Math.floor(at.step / everySteps) + 1) * everySteps);
+      return [
+        { what, where, when: at },
+        { what: "kill", where: device, when: { step: saved + 1, during: "checkpoint" } },
+      ];
+    }
+    case "clock-skew":
+      return [{ what, where: drawProcess(draw), when, deadlines: share(-2, 4) }];
+    default:
+      return what satisfies never;
+  }
+}
+
+function devicesOf({ devices, hosts }: Stage): number {
+  return devices * Math.max(1, hosts);
+}
+
+function drawThread({ random, stage, readers, isTiered }: Draw): string {
+  const hosts = Math.max(1, stage.hosts);
+  const all = [
+    ...Array.from({ length: hosts * readers }, (_, reader) => `thread:reader:${reader}`),
+    ...Array.from({ length: devicesOf(stage) }, (_, rank) => `thread:writer:${rank}`),
+    ...(isTiered
+      ? Array.from({ length: devicesOf(stage) }, (_, rank) => `thread:tier:${rank}`)
+      : []),
+    ...(hosts > 1 ? Array.from({ length: hosts }, (_, i) => `thread:bridge:${i + 1}`) : []),
+  ];
+  return pick(random, all);
+}
+
+function drawActor({ random, stage }: Draw): string {
+  const hosts = stage.hosts === 0 ? ["actor:host:0"] : ["actor:host:1", "actor:hosts:0"];
+  const control = ["cluster", "jobs", "queue", "job", "coordinator", "checkpoint"];
+  const own = [`actor:device:${random.below(devicesOf(stage))}`, "actor:shard:0", "actor:reader:0"];
+  return pick(random, [...control.map((role) => `actor:${role}:0`), ...hosts, ...own]);
+}
+
+function drawProcess({ random, stage }: Draw): string {
+  const hosts = Array.from({ length: stage.hosts }, (_, i) => `process:host:${i + 1}`);
+  return pick(random, ["process:root", ...hosts]);
+}
+
+/** The step itself most of the time; readers, tiers and bridges know of nothing else. */
+function drawDuring({ random, isFirst, hasEvaluation }: Draw, where: string) {
+  const place = random.below(10);
+  if (/^thread:(?!device)/.test(where)) return "step";
+  if (place === 0) return "checkpoint";
+  if (place === 1 && hasEvaluation) return "evaluation";
+  return place === 2 && !isFirst ? "recovery" : "step";
+}
+
+function drawFrames(draw: Draw): { subject: string; from?: string; to?: string } {
+  const { random } = draw;
+  const roles = ["host", "device", "coordinator", "checkpoint", "shard"];
+  const subjects = [">", ...roles.map((role) => `osiris.*.*.*.${role}.>`)];
+  return { subject: pick(random, subjects), ...(random.below(2) === 0 ? {} : drawPair(draw)) };
+}
+
+function drawPair({ random, stage }: Draw): { from?: string; to?: string } {
+  if (stage.hosts === 0) return {};
+  const host = `process:host:${1 + random.below(stage.hosts)}`;
+  return pick(random, [
+    { from: host, to: "process:root" },
+    { from: "process:root", to: host },
+    { from: host, to: "*" },
+  ]);
+}
+
+/** The last step whose next checkpoint is not the run's last one. */
+function lastButOne({ steps, everySteps }: Draw): number {
+  return Math.max(0, steps - everySteps - 1 - (steps % everySteps));
+}
+
+function pick<T>(random: RandomStream, from: readonly T[]): T {
+  const one = from[random.below(from.length)];
+  assert(one !== undefined, "there is something to pick from");
+  return one;
+}

@@ -1,0 +1,185 @@
+// A disk that lies, fills up, tears and slows down, over one that does not: for the checkpoint
+// directory alone, and only once a fault was armed.
+
+import { dirname } from "node:path";
+import type { Disk, DiskFile, OpenMode } from "../../src/ports/disk.ts";
+import { standStill } from "./hang.ts";
+
+/** What may go wrong with a disk. */
+export type DiskTrouble = "disk-full" | "disk-slow" | "torn-write" | "flipped-bit" | "lost-sync";
+
+export interface ArmedTrouble {
+  readonly what: DiskTrouble;
+  /** Operations that it lasts; a tear, a flip and a lost sync are one. */
+  readonly operations: number;
+  /** Called once, with what it did. */
+  readonly over: (hits: number) => void;
+  /** Ends whoever writes, in the middle of it, as a crash would; may come back in tests. */
+  readonly die: () => void;
+}
+
+/** How long an operation of a slow disk takes. */
+const slowMs = 20;
+
+interface Alive extends ArmedTrouble {
+  hits: number;
+  /** Files of which a sync was lost: what a power cut takes from them. */
+  readonly lost: Set<string>;
+}
+
+export class FaultyDisk implements Disk {
+  readonly #disk: Disk;
+  readonly #directory: string;
+  readonly #onOperation: (path: string) => void;
+  #alive: Alive[] = [];
+
+  /** `onOperation` hears of every change in `directory` before it is made. */
+  constructor(
+    disk: Disk,
+    options: { readonly directory: string; readonly onOperation?: (path: string) => void },
+  ) {
+    this.#disk = disk;
+    this.#directory = options.directory;
+    this.#onOperation = options.onOperation ?? (() => {});
+  }
+
+  get writer(): string {
+    return this.#disk.writer;
+  }
+
+  /** The next operations in the directory meet this. */
+  arm(trouble: ArmedTrouble): void {
+    this.#alive.push({ ...trouble, hits: 0, lost: new Set() });
+  }
+
+  /** The power fails: what was written and not synced, as the disk had said, is gone. */
+  powerFails(): void {
+    const lying = this.#find("lost-sync");
+    if (lying === undefined || lying.lost.size === 0) return;
+    for (const file of lying.lost) cutShort(this.#disk, file);
+    this.#hit(lying, lying.operations);
+    lying.die();
+  }
+
+  open(path: string, mode: OpenMode): DiskFile {
+    if (mode !== "read") this.#change(path, mode !== "update");
+    const file = this.#disk.open(path, mode);
+    return {
+      path: file.path,
+      write: (bytes, offset) => this.#write(file, bytes, offset),
+      read: (bytes, offset) => file.read(bytes, offset),
+      size: () => file.size(),
+      truncate: (size) => file.truncate(size),
+      sync: () => this.#sync(file),
+      synced: async () => this.#sync(file),
+      close: () => file.close(),
+    };
+  }
+
+  exists(path: string): boolean {
+    return this.#disk.exists(path);
+  }
+
+  list(directory: string): string[] {
+    return this.#disk.list(directory);
+  }
+
+  makeDirectory(path: string): void {
+    this.#change(path, true);
+    this.#disk.makeDirectory(path);
+  }
+
+  rename(from: string, to: string): void {
+    this.#change(to, false);
+    this.#disk.rename(from, to);
+    for (const { lost } of this.#alive) if (lost.delete(from)) lost.add(to);
+  }
+
+  remove(path: string): void {
+    this.#change(path, false);
+    this.#disk.remove(path);
+  }
+
+  syncDirectory(path: string): void {
+    this.#change(path, false);
+    this.#disk.syncDirectory(path);
+    // The name is durable, the bytes are not: what a power cut makes of a lost sync.
+    const lost = [...(this.#find("lost-sync")?.lost ?? [])];
+    if (lost.some((file) => dirname(file) === path)) this.powerFails();
+  }
+
+  #isOurs(path: string): boolean {
+    return path.startsWith(this.#directory);
+  }
+
+  #find(what: DiskTrouble): Alive | undefined {
+    return this.#alive.find((one) => one.what === what);
+  }
+
+  #hit(one: Alive, times = 1): void {
+    one.hits += times;
+    if (one.hits < one.operations) return;
+    this.#alive = this.#alive.filter((other) => other !== one);
+    one.over(one.hits);
+  }
+
+  /** A change of the disk; `fills`: it needs room. */
+  #change(path: string, fills: boolean): void {
+    if (!this.#isOurs(path)) return;
+    this.#onOperation(path);
+    const slow = this.#find("disk-slow");
+    if (slow !== undefined) {
+      standStill(slowMs);
+      this.#hit(slow);
+    }
+    const full = fills ? this.#find("disk-full") : undefined;
+    if (full === undefined) return;
+    this.#hit(full);
+    throw refusal(path);
+  }
+
+  #write(file: DiskFile, bytes: Uint8Array, offset: number): void {
+    this.#change(file.path, true);
+    const isOurs = this.#isOurs(file.path) && bytes.length > 0;
+    const torn = isOurs ? this.#find("torn-write") : undefined;
+    if (torn !== undefined) {
+      file.write(bytes.subarray(0, Math.floor(bytes.length / 2)), offset);
+      this.#hit(torn);
+      torn.die();
+      return;
+    }
+    const flipped = isOurs ? this.#find("flipped-bit") : undefined;
+    if (flipped === undefined) {
+      file.write(bytes, offset);
+      return;
+    }
+    const wrong = bytes.slice();
+    const at = Math.floor(wrong.length / 2);
+    wrong[at] = (wrong[at] ?? 0) ^ 1;
+    this.#hit(flipped);
+    file.write(wrong, offset);
+  }
+
+  #sync(file: DiskFile): void {
+    this.#change(file.path, false);
+    const lying = this.#isOurs(file.path) ? this.#find("lost-sync") : undefined;
+    if (lying === undefined) file.sync();
+    else lying.lost.add(file.path);
+  }
+}
+
+function cutShort(disk: Disk, path: string): void {
+  if (!disk.exists(path)) return;
+  const file = disk.open(path, "update");
+  try {
+    file.truncate(0);
+    file.sync();
+  } finally {
+    file.close();
+  }
+}
+
+function refusal(path: string): NodeJS.ErrnoException {
+  const error = new Error(`ENOSPC: no space left on device, write '${path}'`);
+  return Object.assign(error, { code: "ENOSPC", syscall: "write", path });
+}

@@ -1,0 +1,104 @@
+// The launcher of a process that a schedule is carried out in: it starts threads as they are, and
+// those that a fault may strike with what strikes them.
+
+import type { ThreadTask } from "../../actors/threads/thread-program.ts";
+import {
+  type Launcher,
+  launchWorkers,
+  type Thread,
+  workerLauncher,
+} from "../../src/ports/launcher.ts";
+import { Strikes } from "./injections.ts";
+import type { Fault } from "./schedule.ts";
+import type { PlacedFault } from "./thread-faults.ts";
+
+/** What the processes of a disturbed run are told of its schedule. Plain data. */
+export interface FaultPlan {
+  readonly faults: readonly Fault[];
+  /** Directory of the strikes. */
+  readonly strikesIn: string;
+  readonly stepDeadlineMs: number;
+  /** The run's checkpoint directory. */
+  readonly directory: string;
+}
+
+/** What a thread that may be struck is started with. */
+export interface FaultyThread extends Omit<FaultPlan, "faults"> {
+  readonly task: ThreadTask;
+  /** Those that strike here. */
+  readonly faults: readonly PlacedFault[];
+  /** Those that strike from outside, at moments of this thread. */
+  readonly gates: readonly PlacedFault[];
+}
+
+export interface FaultyLauncher extends Launcher {
+  /** Ends the thread of an actor (`device:1`); false where none runs here. */
+  kill(actor: string): boolean;
+}
+
+const entry = new URL("./faulty-entry.js", import.meta.url);
+
+/** Heap of a thread that is to run out of it: soon enough, and no other process's memory. */
+const heapMiB = 64;
+
+/** Whether a fault strikes from outside of every thread, at a moment of device 0. */
+export function isFromOutside(fault: Fault): boolean {
+  return !("where" in fault) || !fault.where.startsWith("thread:");
+}
+
+/** Worker threads, and the faults of a schedule among them. */
+export function faultyLauncher(plan: FaultPlan): FaultyLauncher {
+  const threads = new Map<string, Pick<Thread<never, never>, "kill">>();
+  return {
+    start<Command, Report>(own: URL, data: unknown, name: string): Thread<Command, Report> {
+      const actor = name.replace("-", ":");
+      const thread: Thread<Command, Report> = start(plan, { own, data, name, actor });
+      threads.set(actor, thread);
+      void thread.ended.then(() => {
+        if (threads.get(actor) === thread) threads.delete(actor);
+      });
+      return thread;
+    },
+    kill(actor) {
+      const thread = threads.get(actor);
+      thread?.kill();
+      return thread !== undefined;
+    },
+  };
+}
+
+function start<Command, Report>(
+  { faults: all, ...place }: FaultPlan,
+  given: {
+    readonly own: URL;
+    readonly data: unknown;
+    readonly name: string;
+    readonly actor: string;
+  },
+): Thread<Command, Report> {
+  const { own, data, name, actor } = given;
+  const task = data as ThreadTask;
+  const strikes = new Strikes(place.strikesIn);
+  const generation = "assembly" in task ? task.assembly.generation : 0;
+  const due = dueFaults(all, strikes, generation);
+  const faults = due.filter(({ fault }) => "where" in fault && fault.where === `thread:${actor}`);
+  const gates = actor === "device:0" ? due.filter(({ fault }) => isFromOutside(fault)) : [];
+  if (faults.length === 0 && gates.length === 0) return workerLauncher.start(own, data, name);
+  const isExhausted = faults.some(({ fault }) => fault.what === "out-of-memory");
+  const launcher = isExhausted
+    ? launchWorkers({ resourceLimits: { maxOldGenerationSizeMb: heapMiB } })
+    : workerLauncher;
+  const faulty: FaultyThread = { ...place, task, faults, gates };
+  return launcher.start(entry, faulty, name);
+}
+
+/** Those that have not struck, and whose time may come in this generation. */
+function dueFaults(all: readonly Fault[], strikes: Strikes, generation: number): PlacedFault[] {
+  const placed = all.map((fault, index) => ({ fault, index }));
+  return placed.filter(({ fault, index }) => {
+    if (strikes.struck(index) !== undefined || strikes.arrived(index) !== undefined) return false;
+    if (fault.when.during !== "recovery") return true;
+    const before = placed.slice(0, index);
+    return generation > 1 && before.some((one) => strikes.struck(one.index) !== undefined);
+  });
+}

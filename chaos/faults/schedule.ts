@@ -1,0 +1,168 @@
+// The schedule of a chaos run: which faults strike, where and when, as plain data. It is drawn from
+// a seed (draw.ts) or written by hand, printed before anything happens, and replayed from a file.
+//
+// A moment is named by steps and events of the run, and a length by steps, frames, disk operations
+// or shares of the job's step deadline, never by the clock on the wall: on a machine that is ten
+// times slower a schedule means the same.
+
+import { z } from "zod";
+import { checkOptions } from "../../src/ports/check-options.ts";
+
+const when = z.strictObject({
+  /** Once so many steps are done. */
+  step: z.int().min(0),
+  /**
+   * At the first of these from that step on; `recovery`: while the run is restored after an earlier
+   * fault of the schedule. @default "step"
+   */
+  during: z.enum(["step", "evaluation", "checkpoint", "recovery"]).default("step"),
+  /** So many stores, waits and disk operations of the thread later. @default 0 */
+  point: z.int().min(0).max(10_000).default(0),
+});
+
+/** The moment of a fault. */
+export type Moment = z.output<typeof when>;
+
+/** How places are named, by their kind. */
+const places = {
+  /** A thread of any host, by the actor that answers for it. */
+  thread: { form: "thread:(?:prepare|[a-z]+:\\d+)", example: "thread:device:1" },
+  /** An actor's state machine, on the main thread of its process. */
+  actor: { form: "actor:[a-z]+:\\d+", example: "actor:coordinator:0" },
+  /** The process that has the root of the tree, or one that joined as a host. */
+  process: { form: "process:(?:root|host:[1-9]\\d*)", example: "process:host:1" },
+  any: { form: "\\*", example: "*" },
+} as const;
+
+function placeOf(...kinds: readonly (keyof typeof places)[]) {
+  const forms = kinds.map((kind) => places[kind].form).join("|");
+  const examples = kinds.map((kind) => `\`${places[kind].example}\``).join(" or ");
+  return z.string().regex(new RegExp(`^(?:${forms})$`), `a place as ${examples}`);
+}
+
+const end = placeOf("any", "process").default("*");
+
+const index = z.int().min(1);
+/** Shares of the job's step deadline. */
+const deadlines = z.number().gt(0).max(20);
+
+const frames = { subject: z.string().default(">"), from: end, to: end, when };
+
+const faultSchema = z.discriminatedUnion("what", [
+  z.strictObject({ what: z.literal("kill"), where: placeOf("thread", "process"), when }),
+  z.strictObject({
+    what: z.literal("pause"),
+    where: placeOf("thread", "actor", "process"),
+    when,
+    deadlines,
+  }),
+  z.strictObject({
+    what: z.literal("slow"),
+    where: placeOf("thread", "process"),
+    when,
+    steps: index,
+  }),
+  z.strictObject({ what: z.literal("exception"), where: placeOf("thread", "actor"), when }),
+  z.strictObject({ what: z.literal("out-of-memory"), where: placeOf("thread", "process"), when }),
+  z.strictObject({ what: z.literal("nan"), where: placeOf("thread"), when }),
+  z.strictObject({ what: z.literal("drop"), ...frames, frames: index }),
+  z.strictObject({ what: z.literal("delay"), ...frames, frames: index, deadlines }),
+  z.strictObject({ what: z.literal("duplicate"), ...frames, frames: index }),
+  z.strictObject({ what: z.literal("reorder"), ...frames, frames: index }),
+  z.strictObject({ what: z.literal("corrupt"), ...frames, frames: index }),
+  z.strictObject({ what: z.literal("partition"), from: end, to: end, when, deadlines }),
+  z.strictObject({ what: z.literal("broker-kill"), when, deadlines }),
+  z.strictObject({ what: z.literal("broker-restart"), when, deadlines }),
+  z.strictObject({ what: z.literal("broker-forget"), when, frames: index }),
+  z.strictObject({
+    what: z.literal("disk-full"),
+    where: placeOf("thread", "process"),
+    when,
+    operations: index,
+  }),
+  z.strictObject({
+    what: z.literal("disk-slow"),
+    where: placeOf("thread", "process"),
+    when,
+    operations: index,
+  }),
+  z.strictObject({ what: z.literal("torn-write"), where: placeOf("thread", "process"), when }),
+  z.strictObject({ what: z.literal("flipped-bit"), where: placeOf("thread", "process"), when }),
+  z.strictObject({ what: z.literal("lost-sync"), where: placeOf("thread", "process"), when }),
+  z.strictObject({
+    what: z.literal("clock-skew"),
+    where: placeOf("process"),
+    when,
+    /** Shares of the step deadline by which the clock jumps; below 0: backwards. */
+    deadlines: z.number().min(-20).max(20),
+  }),
+]);
+
+/** One fault: what happens, where, when, and for how long. */
+export type Fault = z.output<typeof faultSchema>;
+export type FaultKind = Fault["what"];
+
+/** Every kind of fault there is, by the groups that `--faults` names. */
+export const faultGroups = {
+  threads: ["kill", "pause", "slow", "exception", "out-of-memory", "nan"],
+  messages: ["drop", "delay", "duplicate", "reorder", "corrupt", "partition"],
+  broker: ["broker-kill", "broker-restart", "broker-forget"],
+  disk: ["disk-full", "disk-slow", "torn-write", "flipped-bit", "lost-sync"],
+  clock: ["clock-skew"],
+} as const satisfies Record<string, readonly FaultKind[]>;
+
+export const faultKinds: readonly FaultKind[] = Object.values(faultGroups).flat();
+
+const scheduleSchema = z.strictObject({
+  version: z.literal(1),
+  /** What it was drawn from; null where somebody wrote it. */
+  seed: z.int().min(0).nullable().default(null),
+  /** Devices of each host, and hosts that join as processes of their own (0: none). */
+  stage: z.strictObject({
+    devices: z.int().min(1).max(128),
+    hosts: z.int().min(0).max(16),
+  }),
+  faults: z.array(faultSchema).max(1000),
+});
+
+/** What is done to a run, and on how many processes and devices it runs. */
+export type Schedule = z.output<typeof scheduleSchema>;
+/** As somebody writes it by hand: defaults may be left out. */
+export type ScheduleOptions = z.input<typeof scheduleSchema>;
+/** A fault as somebody writes it by hand. */
+export type FaultOptions = z.input<typeof faultSchema>;
+
+/** The schedule, complete. @throws InvalidOptionError naming what is wrong with it */
+export function checkSchedule(given: unknown): Schedule {
+  return checkOptions(scheduleSchema, given, "schedule");
+}
+
+/** A fault as people read it: `kill thread:device:1 at step 120, during a checkpoint`. */
+export function sentenceOf(fault: Fault): string {
+  const { step, during, point } = fault.when;
+  const words = {
+    step: `at step ${step}`,
+    evaluation: `in the evaluation after step ${step}`,
+    checkpoint: `in the checkpoint after step ${step}`,
+    recovery: "while it recovers",
+  };
+  const at = `${words[during]}${point === 0 ? "" : `, point ${point}`}`;
+  return `${fault.what} ${targetOf(fault)} ${at}${lengthOf(fault)}`.replace(/ +/g, " ");
+}
+
+/** Where it strikes, in one word; for frames, which of them. */
+export function targetOf(fault: Fault): string {
+  if ("where" in fault) return fault.where;
+  if (!("from" in fault)) return "";
+  const pair = `${fault.from} → ${fault.to}`;
+  return "subject" in fault ? `${fault.subject} (${pair})` : pair;
+}
+
+function lengthOf(fault: Fault): string {
+  const parts: string[] = [];
+  if ("steps" in fault) parts.push(`${fault.steps} steps`);
+  if ("frames" in fault) parts.push(`${fault.frames} frames`);
+  if ("operations" in fault) parts.push(`${fault.operations} operations`);
+  if ("deadlines" in fault) parts.push(`${fault.deadlines} step deadlines`);
+  return parts.length === 0 ? "" : `, for ${parts.join(", ")}`;
+}

@@ -1,0 +1,194 @@
+// Faults inside a thread: its ports, with something between them and its program that waits for the
+// moment and strikes. A thread stores, waits and writes at the same points of a step every time, so
+// that a moment is the same one whenever the schedule is run again.
+//
+// A fault that strikes from outside (a process killed, an actor that throws, a broker that dies)
+// has its gate here: the thread stands still at the moment until the fault has struck.
+
+import type { ThreadPorts } from "../../actors/threads/thread-ports.ts";
+import type { Cells } from "../../src/exchange/cells.ts";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
+import { type DiskTrouble, FaultyDisk } from "./faulty-disk.ts";
+import { exhaustMemory, standStill } from "./hang.ts";
+import type { Strikes } from "./injections.ts";
+import type { Fault } from "./schedule.ts";
+
+/** A fault of a schedule, and its place in it. */
+export interface PlacedFault {
+  readonly index: number;
+  readonly fault: Fault;
+}
+
+/** What the faults of one thread have to know of it. */
+export interface ThreadPlace {
+  /** Those that strike here. */
+  readonly faults: readonly PlacedFault[];
+  /** Those that strike from outside: this thread only stands at their gates. */
+  readonly gates: readonly PlacedFault[];
+  readonly strikes: Strikes;
+  readonly generation: number;
+  readonly stepDeadlineMs: number;
+  /** The run's checkpoint directory. */
+  readonly directory: string;
+  /** Whether all that this thread does is to write checkpoints. */
+  readonly isWriter: boolean;
+  /** Steps done by the thread's devices. */
+  stepsDone(): number;
+}
+
+/** What the thread is told to do now. */
+type Phase = "restore" | "run" | "evaluate" | "save";
+
+/** How long a slow thread takes for a store or a wait. */
+const slowMs = 2;
+/** A gate opens within this share of the step deadline: nobody may take the wait for the fault. */
+const gateShare = 0.25;
+/** How often a thread at a gate looks. */
+const lookMs = 2;
+
+/** The ports of a thread that is to break. */
+export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts {
+  const { strikes, generation, stepDeadlineMs, directory } = place;
+  let waiting = [
+    ...place.faults.map((one) => ({ ...one, isGate: false, passed: 0 })),
+    ...place.gates.map((one) => ({ ...one, isGate: true, passed: 0 })),
+  ];
+  let phase: Phase = place.isWriter ? "save" : "restore";
+  let slow: (PlacedFault & { readonly fromStep: number }) | undefined;
+  let bad: PlacedFault | undefined;
+
+  const disk = new FaultyDisk(ports.disk, { directory, onOperation: () => pass() });
+  const strike = (placed: PlacedFault & { readonly isGate: boolean }) => {
+    const { index, fault, isGate } = placed;
+    const at = { step: place.stepsDone(), generation };
+    if (isGate) return standAtGate(index, at);
+    if (!strikes.claim(index, at)) return;
+    switch (fault.what) {
+      case "kill":
+        return process.exit(1);
+      case "pause":
+        standStill(fault.deadlines * stepDeadlineMs);
+        return strikes.heal(index, 1);
+      case "slow":
+        slow = { ...placed, fromStep: at.step };
+        return;
+      case "exception":
+        throw new InjectedFault(index);
+      case "out-of-memory":
+        return exhaustMemory();
+      case "nan":
+        bad = placed;
+        return;
+      default:
+        return arm(disk, placed, { strikes, die: dieOf(fault.what) });
+    }
+  };
+  const standAtGate = (index: number, at: { step: number; generation: number }) => {
+    if (!strikes.arrive(index, at)) return;
+    for (let ms = 0; ms < gateShare * stepDeadlineMs && !strikes.isOpen(index); ms += lookMs) {
+      standStill(lookMs);
+    }
+  };
+  const pass = () => {
+    if (slow?.fault.what === "slow") {
+      standStill(slowMs);
+      if (place.stepsDone() >= slow.fromStep + slow.fault.steps) {
+        strikes.heal(slow.index, slow.fault.steps);
+        slow = undefined;
+      }
+    }
+    const due = waiting.filter((one) => isTime(one.fault, phase, place.stepsDone()));
+    for (const one of due) if (one.passed++ === one.fault.when.point) strike(one);
+    waiting = waiting.filter(({ passed, fault }) => passed <= fault.when.point);
+  };
+
+  return {
+    ...ports,
+    disk,
+    wrapCells: (cells) =>
+      passing(ports.wrapCells(cells), () => {
+        if (place.isWriter) disk.powerFails(); // A part is written, and the next one not begun.
+        pass();
+      }),
+    wrapKernels: (kernels) =>
+      withNan(ports.wrapKernels(kernels), () => {
+        const struck = bad;
+        bad = undefined;
+        if (struck !== undefined) strikes.heal(struck.index, 1);
+        return struck !== undefined;
+      }),
+    take() {
+      const command = ports.take() as { readonly type?: string } | undefined;
+      if (command === undefined) return undefined;
+      if (command.type === "run") disk.powerFails();
+      phase = phaseOf(command.type) ?? phase;
+      pass(); // Not every device has something to save.
+      return command;
+    },
+  };
+}
+
+/** Thrown inside a thread. Its recovery is that of any unknown error: restore. */
+export class InjectedFault extends Error {
+  constructor(index: number) {
+    super(`Fault ${index} of the schedule was thrown here`);
+    this.name = "InjectedFault";
+  }
+}
+
+/** Arms a fault of a disk. */
+export function arm(
+  disk: FaultyDisk,
+  { index, fault }: PlacedFault,
+  { strikes, die }: { readonly strikes: Strikes; readonly die: () => void },
+): void {
+  const operations = "operations" in fault ? fault.operations : 1;
+  const over = (hits: number) => strikes.heal(index, hits);
+  disk.arm({ what: fault.what as DiskTrouble, operations, over, die });
+}
+
+/** A write that tears ends its thread; where power fails, the whole process goes. */
+function dieOf(what: Fault["what"]): () => void {
+  return what === "lost-sync" ? () => process.kill(process.pid, "SIGKILL") : () => process.exit(1);
+}
+
+function phaseOf(command: string | undefined): Phase | undefined {
+  if (command === "run") return "run";
+  if (command === "evaluate") return "evaluate";
+  return command === "save" ? "save" : undefined;
+}
+
+function isTime({ when: { step, during } }: Fault, phase: Phase, stepsDone: number): boolean {
+  if (during === "recovery") return phase === "restore";
+  if (stepsDone < step) return false;
+  if (during === "step") return true;
+  return phase === (during === "evaluation" ? "evaluate" : "save");
+}
+
+/** Cells that pass a point at every store and wait. */
+function passing(cells: Cells, pass: () => void): Cells {
+  return {
+    load: (cell) => cells.load(cell),
+    store(cell, value, wake) {
+      pass();
+      cells.store(cell, value, wake);
+    },
+    waitUntil(wait, isTrue, of) {
+      pass();
+      return cells.waitUntil(wait, isTrue, of);
+    },
+  };
+}
+
+/** Kernels whose loss is no number once `isBad`. */
+function withNan(kernels: Kernels, isBad: () => boolean): Kernels {
+  return {
+    ...kernels,
+    bceWithLogits(losses, dLogits, ...rest) {
+      kernels.bceWithLogits(losses, dLogits, ...rest);
+      if (!isBad()) return;
+      losses.fill(Number.NaN);
+      kernels.fill(dLogits, Number.NaN);
+    },
+  };
+}

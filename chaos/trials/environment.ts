@@ -1,0 +1,192 @@
+// The stage of a disturbed run: a broker in this process, whose frames may be tampered with, the
+// root of a cluster and its hosts in processes of their own, each started again when it ends, and a
+// client that looks on.
+
+import { randomBytes } from "node:crypto";
+import { Client } from "../../actors/client/client.ts";
+import type { Incident } from "../../actors/runtime/incident.ts";
+import type { Network, Role } from "../../actors/runtime/mailbox.ts";
+import { openNetwork } from "../../actors/runtime/network.ts";
+import { realClock } from "../../src/ports/clock.ts";
+import { type Broker, startBroker } from "../../src/wire/broker/broker.ts";
+import type { FaultPlan } from "../faults/faulty-launcher.ts";
+import { FrameFaults } from "../faults/frame-faults.ts";
+import { ActorProcess } from "./actor-process.ts";
+
+const cluster = "chaos";
+/** Heap of a process that is to run out of it. */
+const heapMiB = 256;
+/** Starts of one process that may fail in a row: beyond it, something else is wrong. */
+const failuresMax = 20;
+const restartMs = 100;
+
+export interface StageOptions {
+  readonly size: { readonly devices: number; readonly hosts: number };
+  readonly plan: FaultPlan;
+  /** Told of incidents beside the run. */
+  readonly onIncident: (incident: Incident) => void;
+}
+
+export class Stage implements AsyncDisposable {
+  readonly frames = new FrameFaults((client) => this.#processOf(client));
+  readonly #options: StageOptions;
+  readonly #token = randomBytes(16).toString("hex");
+  readonly #processes = new Map<string, ActorProcess>();
+  readonly #kept: Promise<void>[] = [];
+  #broker: Broker | undefined;
+  #network: Network | undefined;
+  #isClosed = false;
+  #isBrokerAway = false;
+
+  private constructor(options: StageOptions) {
+    this.#options = options;
+  }
+
+  /** @throws RemoteError where a process cannot start */
+  static async open(options: StageOptions): Promise<Stage> {
+    const stage = new Stage(options);
+    try {
+      await stage.#open();
+      return stage;
+    } catch (error) {
+      await stage.close();
+      throw error;
+    }
+  }
+
+  /** The observer's network: it is subject to no fault of frames. */
+  get network(): Network {
+    if (this.#network === undefined) throw new TypeError("The stage is open before it is used");
+    return this.#network;
+  }
+
+  get client(): Client {
+    return new Client({ transport: this.network.transport, cluster, clock: realClock });
+  }
+
+  /** A process by its name, `root` or `host:1`; undefined while there is none. */
+  process(name: string): ActorProcess | undefined {
+    const found = this.#processes.get(name);
+    return found?.hasEnded === true ? undefined : found;
+  }
+
+  /** The process of the host that has an actor of a run, as far as ranks were dealt in order. */
+  processOf(role: Role, index: number): ActorProcess | undefined {
+    const { hosts, devices } = this.#options.size;
+    if (hosts === 0) return this.process("root");
+    const isByRank = role === "device" || role === "tier";
+    return this.process(`host:${isByRank ? 1 + Math.floor(index / devices) : Math.max(1, index)}`);
+  }
+
+  /** Cuts the broker's clients, and brings it back where they look for it, after `awayMs`. */
+  async restartBroker(awayMs: number): Promise<void> {
+    const broker = this.#broker;
+    if (broker === undefined || this.#isBrokerAway) return;
+    this.#isBrokerAway = true;
+    await broker.close();
+    await sleep(awayMs);
+    this.#broker = await this.#startBroker(broker.port);
+    this.#isBrokerAway = false;
+    if (this.#isClosed) await this.#broker.close();
+  }
+
+  /** What is still done to anybody; empty: nothing. */
+  alive(): string[] {
+    const stopped = [...this.#processes.values()].filter((one) => one.isStopped);
+    return [
+      ...stopped.map(({ name }) => `process:${name} stands still`),
+      ...(this.frames.alive === 0 ? [] : [`${this.frames.alive} rules of frames hold`]),
+      ...(this.#isBrokerAway ? ["the broker is away"] : []),
+    ];
+  }
+
+  /** Ends everything that was started; names of processes that had to be killed, or are left. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    // Hosts leave before the root goes, or they would look for it.
+    const processes = [...this.#processes.values()].reverse();
+    for (const one of processes) await one.close();
+    await Promise.all(this.#kept);
+    await this.#network?.transport.close();
+    await this.#broker?.close();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #open(): Promise<void> {
+    const { hosts } = this.#options.size;
+    this.#broker = await this.#startBroker(0);
+    const names = ["root", ...Array.from({ length: hosts }, (_, i) => `host:${i + 1}`)];
+    for (const name of names) await this.#start(name);
+    this.#network = await openNetwork({
+      connection: { servers: this.#broker.url, token: this.#token },
+      cluster,
+      faultsAllowed: false,
+      onError: () => {}, // What is lost here, the client asks for again.
+    });
+    for (const name of names) this.#kept.push(this.#keep(name));
+  }
+
+  #startBroker(port: number): Promise<Broker> {
+    return startBroker({
+      port,
+      auth: { token: this.#token },
+      intercept: (from, subject, to) => this.frames.verdict(from, subject, to),
+    });
+  }
+
+  async #start(name: string): Promise<void> {
+    const { size, plan, onIncident } = this.#options;
+    const isRoot = name === "root";
+    const order = {
+      order: "start",
+      role: isRoot ? "root" : "host",
+      nats: this.#broker?.url ?? "",
+      token: this.#token,
+      cluster,
+      devices: isRoot && size.hosts > 0 ? 0 : size.devices,
+      minDevices: size.devices * Math.max(1, size.hosts),
+      plan,
+    } as const;
+    const isExhausted = plan.faults.some(
+      (one) => one.what === "out-of-memory" && one.where === `process:${name}`,
+    );
+    await ActorProcess.start(name, order, {
+      heapMiB: isExhausted ? heapMiB : undefined,
+      onNews: (news) => {
+        if (news.news === "incident") onIncident(news.incident);
+      },
+      onStart: (process) => this.#processes.set(name, process),
+    });
+  }
+
+  /** Starts a process again whenever it ends. */
+  async #keep(name: string): Promise<void> {
+    for (let failures = 0; failures < failuresMax; ) {
+      await this.#processes.get(name)?.exited;
+      if (this.#isClosed) return;
+      await sleep(restartMs);
+      if (this.#isClosed) return;
+      try {
+        await this.#start(name);
+        failures = 0;
+      } catch {
+        failures++;
+      }
+    }
+  }
+
+  #processOf(client: string): string | undefined {
+    const pid = /^osiris-.*-(\d+)$/.exec(client)?.[1];
+    const found = [...this.#processes.values()].find((one) => String(one.pid) === pid);
+    return found?.name;
+  }
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resume) => {
+    realClock.after(ms, resume);
+  });
+}

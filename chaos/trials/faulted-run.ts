@@ -1,0 +1,289 @@
+// A disturbed run: one job on a stage of its own, a schedule that is carried out on it, and
+// somebody who submits the job again where that is what an operator would do.
+
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Run } from "../../actors/client/client.ts";
+import type { RunEvent, RunResult } from "../../actors/run-state/run-events.ts";
+import type { Incident } from "../../actors/runtime/incident.ts";
+import { type ErrorRecord, RequestFailedError, recordError } from "../../src/errors/errors.ts";
+import { type JobOptions, resolveJob } from "../../src/job/job.ts";
+import { realClock } from "../../src/ports/clock.ts";
+import { Strikes } from "../faults/injections.ts";
+import type { FaultKind, Schedule } from "../faults/schedule.ts";
+import { Stage } from "./environment.ts";
+import { Striker } from "./injector.ts";
+import { temporaryHome } from "./temporary-home.ts";
+
+/** An event, and when it was heard. */
+export interface HeardEvent {
+  readonly atMs: number;
+  readonly event: RunEvent;
+}
+
+/** What became of one fault of the schedule. */
+export interface FaultOutcome {
+  readonly struck: boolean;
+  readonly atMs?: number | undefined;
+  readonly step?: number | undefined;
+  readonly generation?: number | undefined;
+  /** What it did: frames, operations, steps. */
+  readonly hits?: number | undefined;
+  /** Why it did not strike. */
+  readonly whyNot?: string | undefined;
+}
+
+/** A run that was disturbed, to its end. */
+export interface Played {
+  /** `stuck`: it did not end, and nothing happened for `patienceMs`. */
+  readonly end: "finished" | "failed" | "stuck" | "cancelled";
+  readonly result: RunResult | undefined;
+  readonly error: ErrorRecord | undefined;
+  readonly events: readonly HeardEvent[];
+  /** Incidents beside the run: of the cluster's own actors and of hosts. */
+  readonly incidents: readonly Incident[];
+  readonly faults: readonly FaultOutcome[];
+  /** How often it was submitted: again where a root was lost, or a failure stopped it. */
+  readonly submissions: number;
+  /** What was still done to anybody at the end; empty, or the harness is broken. */
+  readonly alive: readonly string[];
+  /** Where its checkpoints lie, until it is disposed of. */
+  readonly directory: string;
+  readonly seconds: number;
+}
+
+export interface PlayOptions {
+  /** Told what happens, as it happens. */
+  readonly onEvent?: (event: RunEvent) => void;
+  readonly signal?: AbortSignal | undefined;
+  /** A run of which nothing is heard for so long is stuck. @default a minute and ten deadlines */
+  readonly patienceMs?: number | undefined;
+  /** Does something to the stage beside the schedule, until the function it returns is called. */
+  readonly disturb?: (stage: Stage) => () => void;
+}
+
+/** Failures that end a run by design, and the faults that account for them. */
+const accountedFor: Readonly<Record<string, readonly FaultKind[]>> = {
+  NON_FINITE_LOSS: ["nan"],
+  NON_FINITE_GRADIENT: ["nan"],
+};
+
+/** Checkpoints are all kept: the ledger reads the whole chain. */
+const keepAll = 1_000_000;
+
+/** The job as it is disturbed: in a directory of its own, and with as many restores as it needs. */
+export function jobIn(job: JobOptions, directory: string): JobOptions {
+  return {
+    ...job,
+    checkpoint: { ...job.checkpoint, directory, keep: keepAll },
+    restarts: { restartsMax: 1000, windowMs: 1 },
+  };
+}
+
+/** Carries out a schedule on a job. Dispose of what comes back: its directory goes with it. */
+export async function playSchedule(
+  job: JobOptions,
+  schedule: Schedule,
+  options: PlayOptions = {},
+): Promise<Played & Disposable> {
+  const home = temporaryHome("osiris-chaos-");
+  try {
+    const played = await new Play(job, schedule, options, home.path).toItsEnd();
+    return { ...played, [Symbol.dispose]: () => home[Symbol.dispose]() };
+  } catch (error) {
+    home[Symbol.dispose]();
+    throw error;
+  }
+}
+
+type End = Pick<Played, "end" | "result" | "error">;
+
+class Play {
+  readonly #job: JobOptions;
+  readonly #schedule: Schedule;
+  readonly #options: PlayOptions;
+  readonly #directory: string;
+  readonly #strikes: Strikes;
+  readonly #stepDeadlineMs: number;
+  readonly #patienceMs: number;
+  readonly #events: HeardEvent[] = [];
+  readonly #incidents: Incident[] = [];
+  #run: Run | undefined;
+  #step = 0;
+  #submissions = 0;
+
+  constructor(job: JobOptions, schedule: Schedule, options: PlayOptions, home: string) {
+    const strikesIn = join(home, "strikes");
+    mkdirSync(strikesIn);
+    this.#directory = join(home, "checkpoints");
+    this.#job = jobIn(job, this.#directory);
+    this.#schedule = schedule;
+    this.#options = options;
+    this.#strikes = new Strikes(strikesIn);
+    this.#stepDeadlineMs = resolveJob(this.#job).stepDeadlineMs;
+    this.#patienceMs = options.patienceMs ?? 60_000 + 10 * this.#stepDeadlineMs;
+  }
+
+  async toItsEnd(): Promise<Played> {
+    const startedAtMs = realClock.now();
+    const stage = await Stage.open({
+      size: this.#schedule.stage,
+      plan: {
+        faults: this.#schedule.faults,
+        strikesIn: this.#strikes.directory,
+        stepDeadlineMs: this.#stepDeadlineMs,
+        directory: this.#directory,
+      },
+      onIncident: (incident) => this.#incidents.push(incident),
+    });
+    let end: End;
+    let alive: string[] = [];
+    try {
+      const striker = new Striker({
+        schedule: this.#schedule,
+        strikes: this.#strikes,
+        stage,
+        stepDeadlineMs: this.#stepDeadlineMs,
+        run: () => this.#run?.run,
+        step: () => this.#step,
+      });
+      const calm = this.#options.disturb?.(stage) ?? (() => {});
+      end = await this.#untilOver(stage).finally(calm);
+      await striker.stop();
+      alive = stage.alive();
+    } finally {
+      await stage.close();
+    }
+    return {
+      ...end,
+      events: this.#events,
+      incidents: this.#incidents,
+      faults: this.#schedule.faults.map((_, index) => this.#outcomeOf(index)),
+      submissions: this.#submissions,
+      alive,
+      directory: this.#directory,
+      seconds: (realClock.now() - startedAtMs) / 1000,
+    };
+  }
+
+  /** Submits, follows, and submits again where an operator would. */
+  async #untilOver(stage: Stage): Promise<End> {
+    let stops = 0;
+    for (;;) {
+      const root = stage.process("root");
+      const run = root === undefined ? undefined : await this.#submit(stage);
+      if (run === undefined) {
+        await sleep(50);
+        continue;
+      }
+      this.#run = run;
+      const isGone = root === undefined ? Promise.resolve() : root.exited;
+      const end = await this.#follow(run, isGone);
+      if (end === undefined) continue; // The root was lost, and its list of runs with it.
+      const code = end.error?.code ?? "";
+      const mayGoOn = end.end === "failed" && this.#isAccountedFor(code);
+      if (!mayGoOn || stops++ >= this.#schedule.faults.length) return end;
+    }
+  }
+
+  /** Undefined where nobody takes it now. */
+  async #submit(stage: Stage): Promise<Run | undefined> {
+    try {
+      const run = await stage.client.submit(this.#job);
+      this.#submissions++;
+      return run;
+    } catch (error) {
+      if (error instanceof RequestFailedError) return undefined;
+      throw error;
+    }
+  }
+
+  /** Undefined where the process that knew of the run is gone. */
+  async #follow(run: Run, isGone: Promise<void>): Promise<End | undefined> {
+    let since = 0;
+    for (;;) {
+      const events = run.events({ since });
+      try {
+        for (;;) {
+          const next = await this.#within(events.next(), isGone);
+          if (next === "gone") return undefined;
+          if (next === "stuck") return { end: "stuck", result: undefined, error: undefined };
+          if (next === "cancelled") return { end: next, result: undefined, error: undefined };
+          if (next.done === true) break;
+          const event = next.value;
+          since = event.seq + 1;
+          this.#hear(event);
+          const { type } = event;
+          if (type === "run.failed")
+            return { end: "failed", result: undefined, error: event.error };
+          if (type !== "run.finished") continue;
+          return { end: "finished", result: event.result, error: undefined };
+        }
+      } catch (error) {
+        // The job service is out of reach: asked again, while patience lasts.
+        if (!(error instanceof RequestFailedError)) throw error;
+        if (this.#silentMs() > this.#patienceMs) {
+          return { end: "stuck", result: undefined, error: recordError(error) };
+        }
+      } finally {
+        events.return().catch(() => {}); // What it still waits for is of no matter.
+      }
+    }
+  }
+
+  #within<T>(next: Promise<T>, isGone: Promise<void>): Promise<T | "gone" | "stuck" | "cancelled"> {
+    const { signal } = this.#options;
+    return new Promise((resolve, reject) => {
+      const cancel = realClock.after(this.#patienceMs, () => resolve("stuck"));
+      const abort = () => resolve("cancelled");
+      signal?.addEventListener("abort", abort, { once: true });
+      if (signal?.aborted === true) abort();
+      void isGone.then(() => resolve("gone"));
+      next.then(resolve, reject).finally(() => {
+        cancel();
+        signal?.removeEventListener("abort", abort);
+      });
+    });
+  }
+
+  #hear(event: RunEvent): void {
+    this.#events.push({ atMs: Date.now(), event });
+    if ("step" in event && event.type !== "run.incident") this.#step = event.step;
+    this.#options.onEvent?.(event);
+  }
+
+  #silentMs(): number {
+    const last = this.#events.at(-1)?.atMs;
+    return last === undefined ? 0 : Date.now() - last;
+  }
+
+  #isAccountedFor(code: string): boolean {
+    const kinds = accountedFor[code] ?? [];
+    return this.#schedule.faults.some(
+      ({ what }, index) => kinds.includes(what) && this.#strikes.struck(index) !== undefined,
+    );
+  }
+
+  #outcomeOf(index: number): FaultOutcome {
+    const strike = this.#strikes.struck(index);
+    if (strike === undefined) return { struck: false, whyNot: this.#whyNot(index) };
+    const { atMs, step, generation } = strike;
+    return { struck: true, atMs, step, generation, hits: this.#strikes.healed(index)?.hits };
+  }
+
+  #whyNot(index: number): string {
+    const fault = this.#schedule.faults[index];
+    const during = fault?.when.during;
+    if (during === "recovery") return "nothing was restored after an earlier fault";
+    const place = fault !== undefined && "where" in fault ? fault.where : "device 0";
+    if (this.#step < (fault?.when.step ?? 0)) return "the run was over before that step";
+    const moment = during === "step" ? "that point of a step" : `${during} after that step`;
+    return `${place} did not come to ${moment}, or did not run`;
+  }
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resume) => {
+    realClock.after(ms, resume);
+  });
+}

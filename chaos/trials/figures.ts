@@ -1,0 +1,86 @@
+// The figures of trials: how soon failures were seen, how long until the next step, what was lost.
+
+import type { FaultKind } from "../faults/schedule.ts";
+import type { Trial } from "./trial.ts";
+import type { Recovery } from "./verdict.ts";
+
+/** Several measurements of one thing, in seconds. */
+export interface Spread {
+  readonly count: number;
+  readonly median: number;
+  readonly most: number;
+}
+
+/** What the loss of one kind of actor cost. */
+export interface LossFigures {
+  /** `device`, `reader`, `host`, `training`, `root` … */
+  readonly lost: string;
+  /** From the strike to the incident; undefined where nobody could tell. */
+  readonly detected: Spread | undefined;
+  /** From the incident to the first step after the restore. */
+  readonly recovered: Spread | undefined;
+}
+
+/** What a number of trials came to. */
+export interface ChaosFigures {
+  readonly trials: number;
+  readonly equal: number;
+  /** Faults that struck, by kind. */
+  readonly strikes: Readonly<Partial<Record<FaultKind, number>>>;
+  readonly planned: number;
+  readonly losses: readonly LossFigures[];
+  /** Steps that were done again, as they were in no checkpoint yet. */
+  readonly redoneSteps: number;
+  readonly committedStepsLost: number;
+  /** Over all passes of all trials that came to an end. */
+  readonly samplesTwice: number;
+  readonly samplesNever: number;
+  /** Of all the time that disturbed runs trained, the share that their twins needed. */
+  readonly goodput: number;
+}
+
+export function figuresOf(trials: readonly Trial[]): ChaosFigures {
+  const strikes: Partial<Record<FaultKind, number>> = {};
+  for (const { schedule, faults } of trials) {
+    for (const [i, { struck }] of faults.entries()) {
+      const what = schedule.faults[i]?.what;
+      if (struck && what !== undefined) strikes[what] = (strikes[what] ?? 0) + 1;
+    }
+  }
+  const passes = trials.flatMap(({ ledger }) => ledger);
+  const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+  const training = sum(trials.map(({ trainingSeconds }) => trainingSeconds));
+  const useful = sum(trials.map(({ trainingSeconds, goodput }) => trainingSeconds * goodput));
+  return {
+    trials: trials.length,
+    equal: trials.filter(({ verdict }) => verdict === "equal").length,
+    strikes,
+    planned: sum(trials.map(({ faults }) => faults.length)),
+    losses: lossesOf(trials.flatMap(({ recoveries }) => recoveries)),
+    redoneSteps: sum(trials.flatMap(({ recoveries }) => recoveries.map((one) => one.redoneSteps))),
+    committedStepsLost: sum(trials.map((trial) => trial.committedStepsLost)),
+    samplesTwice: sum(passes.map(({ twice }) => twice)),
+    samplesNever: sum(passes.map(({ never }) => never)),
+    goodput: training === 0 ? 1 : useful / training,
+  };
+}
+
+function lossesOf(recoveries: readonly Recovery[]): LossFigures[] {
+  const kinds = new Map<string, Recovery[]>();
+  for (const one of recoveries) {
+    const lost = one.offender.split(":")[0] ?? "";
+    kinds.set(lost, [...(kinds.get(lost) ?? []), one]);
+  }
+  return [...kinds].sort().map(([lost, all]) => ({
+    lost,
+    detected: spreadOf(all.map(({ detectedSeconds }) => detectedSeconds)),
+    recovered: spreadOf(all.map(({ recoverySeconds }) => recoverySeconds)),
+  }));
+}
+
+function spreadOf(values: readonly (number | undefined)[]): Spread | undefined {
+  const sorted = values.filter((one): one is number => one !== undefined).sort((a, b) => a - b);
+  const [median, most] = [sorted[Math.floor((sorted.length - 1) / 2)], sorted.at(-1)];
+  if (median === undefined || most === undefined) return undefined;
+  return { count: sorted.length, median, most };
+}

@@ -1,0 +1,64 @@
+// The oracle: what a run should have come to, found by running its job again with nothing in the
+// way.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Run } from "../../actors/client/client.ts";
+import { Cluster } from "../../actors/cluster/cluster.ts";
+import type { RunResult } from "../../actors/run-state/run-events.ts";
+import type { Incident } from "../../actors/runtime/incident.ts";
+import type { JobOptions } from "../../src/job/job.ts";
+
+/** A run beside its undisturbed twin. */
+export interface Verdict {
+  /** Whether both came to the same model, byte for byte. */
+  readonly equal: boolean;
+  readonly digest: string;
+  readonly twinDigest: string;
+  /** What was done to the run, in order. */
+  readonly incidents: readonly Incident[];
+  /** Of each recovery: from the incident to the first steps after it. */
+  readonly recoverySeconds: readonly number[];
+  readonly result: RunResult;
+  readonly twin: RunResult;
+}
+
+/**
+ * Waits for the end of a run and holds it against the twin of its job.
+ * @throws RemoteError where either of them failed
+ */
+export async function compareWithTwin(
+  run: Run,
+  job: JobOptions,
+  options: { readonly devices: number },
+): Promise<Verdict> {
+  const incidents: Incident[] = [];
+  const recoverySeconds: number[] = [];
+  for await (const event of run.events()) {
+    if (event.type === "run.recovered") recoverySeconds.push(event.seconds);
+    if (event.type !== "run.incident") continue;
+    const { offender, supervisor, context, error } = event;
+    incidents.push({ offender, supervisor, context, reason: error });
+  }
+  const result = await run.result();
+  const twin = await undisturbedTwin(job, options);
+  const [{ digest }, twinDigest] = [result, twin.digest];
+  const equal = digest === twinDigest;
+  return { equal, digest, twinDigest, incidents, recoverySeconds, result, twin };
+}
+
+/** The job's result on a cluster and in a checkpoint directory of its own, both gone afterwards. */
+export async function undisturbedTwin(
+  job: JobOptions,
+  options: { readonly devices: number },
+): Promise<RunResult> {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-twin-"));
+  try {
+    await using cluster = await Cluster.start({ devices: options.devices });
+    const run = await cluster.submit({ ...job, checkpoint: { ...job.checkpoint, directory } });
+    return await run.result();
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}

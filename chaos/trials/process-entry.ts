@@ -1,0 +1,115 @@
+// The entry of a process that a disturbed run runs in: the root of a cluster, or a host of it, and
+// what strikes its main thread. It ends when whoever started it does.
+
+import { Cluster } from "../../actors/cluster/cluster.ts";
+import { Host } from "../../actors/cluster/host-process.ts";
+import type { Incident } from "../../actors/runtime/incident.ts";
+import { type ErrorRecord, recordError } from "../../src/errors/errors.ts";
+import { type Clock, realClock } from "../../src/ports/clock.ts";
+import { realDisk } from "../../src/ports/disk.ts";
+import { FaultyDisk } from "../faults/faulty-disk.ts";
+import { type FaultPlan, faultyLauncher } from "../faults/faulty-launcher.ts";
+import { exhaustMemory, standStill } from "../faults/hang.ts";
+import { Strikes } from "../faults/injections.ts";
+import { arm } from "../faults/thread-faults.ts";
+
+/** What a process is told. */
+export type ProcessOrder =
+  | {
+      readonly order: "start";
+      readonly role: "root" | "host";
+      readonly nats: string;
+      readonly token: string;
+      readonly cluster: string;
+      readonly devices: number;
+      /** Devices that a run waits for. Of a root alone. */
+      readonly minDevices: number;
+      readonly plan: FaultPlan;
+    }
+  /** Fault `fault` of the schedule strikes this process's disk. */
+  | { readonly order: "arm"; readonly fault: number }
+  /** The clock jumps. */
+  | { readonly order: "skew"; readonly byMs: number }
+  /** The main thread stands still. */
+  | { readonly order: "block"; readonly forMs: number }
+  | { readonly order: "exhaust" }
+  /** The thread of an actor ends. */
+  | { readonly order: "kill"; readonly actor: string }
+  | { readonly order: "close" };
+
+/** What a process tells. */
+export type ProcessNews =
+  | { readonly news: "up" }
+  /** An incident beside the runs. */
+  | { readonly news: "incident"; readonly incident: Incident }
+  | { readonly news: "failed"; readonly error: ErrorRecord };
+
+const tell = (news: ProcessNews) => void process.send?.(news);
+
+let skewMs = 0;
+/** Milliseconds that somebody may move. */
+const clock: Clock = { ...realClock, now: () => realClock.now() + skewMs };
+let running: Cluster | Host | undefined;
+let plan: FaultPlan | undefined;
+let disk: FaultyDisk | undefined;
+let killThread: (actor: string) => void = () => {};
+
+async function start(given: Extract<ProcessOrder, { order: "start" }>): Promise<void> {
+  const { role, nats, token, cluster, devices, minDevices } = given;
+  plan = given.plan;
+  disk = new FaultyDisk(realDisk, { directory: plan.directory });
+  const launcher = faultyLauncher(plan);
+  killThread = (actor) => void launcher.kill(actor);
+  const world = { clock, disk };
+  const onIncident = (incident: Incident) => tell({ news: "incident", incident });
+  const common = { nats, token, faultsAllowed: true, launcher, world, onIncident };
+  running =
+    role === "root"
+      ? await Cluster.start({ ...common, name: cluster, devices, minDevices })
+      : await Host.join({ ...common, cluster, devices });
+  if (running instanceof Host) await running.joined;
+  tell({ news: "up" });
+}
+
+async function close(): Promise<void> {
+  await running?.close();
+  process.disconnect();
+}
+
+function obey(order: ProcessOrder): Promise<void> | void {
+  switch (order.order) {
+    case "start":
+      return start(order);
+    case "arm":
+      return armDisk(order.fault);
+    case "skew":
+      skewMs += order.byMs;
+      return;
+    case "block":
+      return standStill(order.forMs);
+    case "exhaust":
+      return exhaustMemory();
+    case "kill":
+      return killThread(order.actor);
+    case "close":
+      return close();
+    default:
+      return order satisfies never;
+  }
+}
+
+/** On the main thread a write that tears, and power that fails, end the process. */
+function armDisk(index: number): void {
+  const fault = plan?.faults[index];
+  if (plan === undefined || fault === undefined || disk === undefined) return;
+  const die = () => process.kill(process.pid, "SIGKILL");
+  arm(disk, { index, fault }, { strikes: new Strikes(plan.strikesIn), die });
+}
+
+process.on("SIGINT", () => {}); // Ctrl-C reaches all processes of a terminal; the harness decides.
+process.on("disconnect", () => process.exit(0)); // Nobody is left who would end this process.
+process.on("message", (order: ProcessOrder) => {
+  Promise.resolve(obey(order)).catch((error: unknown) => {
+    tell({ news: "failed", error: recordError(error) });
+  });
+});

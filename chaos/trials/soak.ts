@@ -1,0 +1,96 @@
+// The soak: a job trained again and again while something of it is killed every so often. This one
+// goes by the clock on the wall, as a mean time between failures does; what is killed next, and
+// after how long, comes from the seed.
+
+import type { JobOptions } from "../../src/job/job.ts";
+import { realClock } from "../../src/ports/clock.ts";
+import { purposes, RandomStream } from "../../src/ports/random.ts";
+import type { Stage as StageSize } from "../faults/draw.ts";
+import { checkSchedule } from "../faults/schedule.ts";
+import type { Stage } from "./environment.ts";
+import type { PlayOptions } from "./faulted-run.ts";
+import { runTrial, type Trial } from "./trial.ts";
+import type { Twin } from "./verdict.ts";
+
+export interface SoakOptions extends PlayOptions {
+  readonly seed: number;
+  readonly stage: StageSize;
+  /** No run begins after so long; the one that is under way ends undisturbed. */
+  readonly forMs: number;
+  /** Mean time between two kills; each is drawn from half of it to one and a half. */
+  readonly everyMs: number;
+  /** Told of each kill. */
+  readonly onKill: (what: string, afterMs: number) => void;
+  readonly onTrial: (trial: Trial) => void;
+}
+
+/** The trials of a soak, and how many kills there were. Ends at the first that fails. */
+export async function soak(
+  job: JobOptions,
+  twin: Twin,
+  options: SoakOptions,
+): Promise<{ readonly trials: readonly Trial[]; readonly kills: number }> {
+  const { seed, stage: size, forMs, onTrial, signal } = options;
+  const random = new RandomStream(seed, purposes.faults);
+  const schedule = checkSchedule({ version: 1, seed, stage: size, faults: [] });
+  const startedAtMs = realClock.now();
+  const passed = () => realClock.now() - startedAtMs;
+  const trials: Trial[] = [];
+  let kills = 0;
+  const draw = () => ({
+    afterMs: options.everyMs * (0.5 + random.uniform()),
+    target: drawTarget(random, size),
+  });
+  let kill = draw();
+  /** Until the next one: a run that ends before leaves the rest of it to the next run. */
+  let leftMs = kill.afterMs;
+  const disturb = (stage: Stage) => {
+    let armedAtMs = 0;
+    let cancel = () => {};
+    const arm = () => {
+      armedAtMs = realClock.now();
+      cancel = realClock.after(leftMs, () => {
+        if (passed() < forMs && strike(stage, kill.target)) {
+          kills++;
+          options.onKill(kill.target, kill.afterMs);
+        }
+        kill = draw();
+        leftMs = kill.afterMs;
+        arm();
+      });
+    };
+    arm();
+    return () => {
+      cancel();
+      leftMs = Math.max(0, leftMs - (realClock.now() - armedAtMs));
+    };
+  };
+  while (passed() < forMs && signal?.aborted !== true) {
+    const trial = await runTrial(job, schedule, twin, { ...options, disturb });
+    trials.push(trial);
+    onTrial(trial);
+    if (trial.verdict !== "equal") break;
+  }
+  return { trials, kills };
+}
+
+function drawTarget(random: RandomStream, { devices, hosts }: StageSize): string {
+  const ranks = devices * Math.max(1, hosts);
+  const place = random.below(ranks + hosts + 2);
+  if (place < ranks) return `device:${place}`;
+  if (place < ranks + hosts) return `host:${1 + place - ranks}`;
+  return place === ranks + hosts ? "reader:0" : "root";
+}
+
+/** False where there is nothing of that name at the moment. */
+function strike(stage: Stage, target: string): boolean {
+  const [role = "", index = "0"] = target.split(":");
+  if (role === "root" || role === "host") {
+    const process = stage.process(target);
+    process?.signal("SIGKILL");
+    return process !== undefined;
+  }
+  const process = stage.processOf(role === "reader" ? "reader" : "device", Number(index));
+  process?.send({ order: "kill", actor: target });
+  return process !== undefined;
+}

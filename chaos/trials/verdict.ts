@@ -1,0 +1,223 @@
+// The judge: holds a disturbed run against its twin, to which nothing was done. The same model to
+// the last bit of every row and optimizer slot, read back from disk; the same losses and metrics;
+// every sample trained as often as it should, by the records in the store; nothing still alive of
+// what was done to it.
+
+import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { Cluster } from "../../actors/cluster/cluster.ts";
+import type { RunEvent, RunResult } from "../../actors/run-state/run-events.ts";
+import { type JobOptions, resolveJob } from "../../src/job/job.ts";
+import { type Schedule as Steps, scheduleOf } from "../../src/training/loop/schedule.ts";
+import {
+  type PassLedger,
+  sampleLedger,
+  stretchesOf,
+  timesTrained,
+} from "../../storage/checkpoints/sample-ledger.ts";
+import { loadModel } from "../../storage/model/load-model.ts";
+import type { Fault, Schedule } from "../faults/schedule.ts";
+import { type HeardEvent, jobIn, type Played } from "./faulted-run.ts";
+import { temporaryHome } from "./temporary-home.ts";
+
+/** A run to which nothing was done. */
+export interface Twin {
+  readonly result: RunResult;
+  /** Hashes of all that the model is made of, by name (`Model.leaves`). */
+  readonly leaves: ReadonlyMap<string, string>;
+  /** The steps of its passes. */
+  readonly steps: Steps;
+  /** From its first step to its end. */
+  readonly trainingSeconds: number;
+}
+
+/** What came of a disturbed run. */
+export interface Judgement {
+  /**
+   * `equal`: as its twin. `safety`: it ended, and is not as its twin. `liveness`: it did not end,
+   * or ended in a failure. `harness`: the harness itself left something alive.
+   */
+  readonly verdict: "equal" | "safety" | "liveness" | "harness";
+  /** What is not as it should be, one sentence each. */
+  readonly differences: readonly string[];
+  /** How often samples were trained, pass by pass; empty where the run did not end. */
+  readonly ledger: readonly PassLedger[];
+  readonly recoveries: readonly Recovery[];
+  /** Steps that were committed, and trained again; 0 unless a disk lied. */
+  readonly committedStepsLost: number;
+  /** From its first step to its end. */
+  readonly trainingSeconds: number;
+  /** The share of that time that its twin needed for the same steps. */
+  readonly goodput: number;
+}
+
+/** A failure, and what it cost. */
+export interface Recovery {
+  readonly offender: string;
+  readonly code: string;
+  readonly generation: number;
+  /** From the strike before it, where there was one, to the incident. */
+  readonly detectedSeconds: number | undefined;
+  /** From the incident to the first step after the restore; undefined where nobody went back. */
+  readonly recoverySeconds: number | undefined;
+  /** Steps that had been done and not committed. */
+  readonly redoneSteps: number;
+}
+
+/** Most differing leaves that are named. */
+const namedMax = 8;
+
+/** Trains the job's twin: in this process, with nothing in its way. @throws RemoteError */
+export async function playTwin(job: JobOptions, devices: number): Promise<Twin> {
+  using home = temporaryHome("osiris-twin-");
+  const events: HeardEvent[] = [];
+  await using cluster = await Cluster.start({ devices });
+  const run = await cluster.submit(jobIn(job, join(home.path, "checkpoints")));
+  for await (const event of run.events()) events.push({ atMs: Date.now(), event });
+  const result = await run.result();
+  const prepared = events.map(({ event }) => event).find((one) => one.type === "run.prepared");
+  const samples = prepared?.type === "run.prepared" ? prepared.samples : 0;
+  const { batchSize, passes } = resolveJob(job).data;
+  return {
+    result,
+    leaves: await leavesOf(result),
+    steps: scheduleOf({ samples, batchSize, passes }),
+    trainingSeconds: trainingSeconds(events),
+  };
+}
+
+/** Holds a disturbed run against its twin. Its directory must still be there. */
+export async function judge(
+  job: JobOptions,
+  schedule: Schedule,
+  played: Played,
+  twin: Twin,
+): Promise<Judgement> {
+  const { events, alive } = played;
+  const common = {
+    recoveries: [...recoveriesOf(played), ...rootLosses(played, schedule.faults)],
+    committedStepsLost: committedStepsLost(events.map(({ event }) => event)),
+    trainingSeconds: trainingSeconds(events),
+    goodput: Math.min(1, twin.trainingSeconds / trainingSeconds(events)),
+  };
+  const left = alive.map((what) => `Still alive at the end: ${what}`);
+  if (played.result === undefined) {
+    const why = played.error === undefined ? "nothing was heard of it" : played.error.message;
+    const differences = [`The run did not come to an end (${played.end}): ${why}`, ...left];
+    return { ...common, verdict: "liveness", differences, ledger: [] };
+  }
+  const { seed, data } = resolveJob(job);
+  const stretches = stretchesOf(played.directory);
+  const ledger = sampleLedger(stretches, twin.steps, { seed, shuffle: data.shuffle });
+  const differences = [
+    ...(await modelDifferences(played.result, twin)),
+    ...seriesDifferences(played.result, twin.result),
+    ...ledgerDifferences(timesTrained(stretches, twin.steps)),
+  ];
+  const verdict = differences.length > 0 ? "safety" : left.length > 0 ? "harness" : "equal";
+  return { ...common, verdict, differences: [...differences, ...left], ledger };
+}
+
+async function leavesOf({ directory, manifest }: RunResult): Promise<Map<string, string>> {
+  await using model = await loadModel(directory, { manifest });
+  return model.leaves();
+}
+
+/** By what the checkpoints say of themselves, and by what is in them. */
+async function modelDifferences(result: RunResult, twin: Twin): Promise<string[]> {
+  const differences: string[] = [];
+  if (result.digest !== twin.result.digest) {
+    differences.push(`The model is ${result.digest}, its twin ${twin.result.digest}`);
+  }
+  if (result.step !== twin.result.step || result.status !== twin.result.status) {
+    const own = `${result.status} at step ${result.step}`;
+    differences.push(`It ${own}, its twin ${twin.result.status} at step ${twin.result.step}`);
+  }
+  const leaves = await leavesOf(result);
+  const names = [...new Set([...leaves.keys(), ...twin.leaves.keys()])];
+  const wrong = names.filter((name) => leaves.get(name) !== twin.leaves.get(name));
+  const more = wrong.length > namedMax ? [`and ${wrong.length - namedMax} more leaves`] : [];
+  const named = wrong.slice(0, namedMax).map((name) => `Other bits in ${name}`);
+  return [...differences, ...named, ...more];
+}
+
+function seriesDifferences(result: RunResult, twin: RunResult): string[] {
+  if (isDeepStrictEqual(result.history, twin.history)) return [];
+  const at = twin.history.findIndex((point, i) => !isDeepStrictEqual(point, result.history[i]));
+  const step = twin.history[at]?.step ?? result.history.at(-1)?.step;
+  return [`Losses or metrics differ from step ${step} on`];
+}
+
+/** Up to the last step that was trained at all, each must have been trained once. */
+function ledgerDifferences(times: Uint8Array): string[] {
+  const end = times.findLastIndex((count) => count > 0) + 1;
+  const wrong = [...times.subarray(0, end).entries()].filter(([, count]) => count !== 1);
+  const named = wrong.slice(0, namedMax).map(([step, count]) => `step ${step} ${count} times`);
+  return wrong.length === 0 ? [] : [`Trained other than once: ${named.join(", ")}`];
+}
+
+function recoveriesOf({ events, faults }: Played): Recovery[] {
+  const recoveries: Recovery[] = [];
+  let step = 0;
+  let saved = 0;
+  let struckBefore = 0;
+  const strikes = faults.flatMap(({ atMs }) => atMs ?? []).sort((a, b) => a - b);
+  for (const { atMs, event } of events) {
+    if (event.type === "run.checkpointed") saved = event.step;
+    if ("step" in event && event.type !== "run.incident") step = Math.max(step, event.step);
+    if (event.type === "run.started") step = event.fromStep;
+    const last = recoveries.at(-1);
+    if (event.type === "run.recovered" && last !== undefined) {
+      recoveries[recoveries.length - 1] = { ...last, recoverySeconds: event.seconds };
+    }
+    if (event.type !== "run.incident") continue;
+    // The first incident after a strike is its own, as far as anybody can tell from outside.
+    const struck = strikes.filter((one) => one > struckBefore && one <= atMs).at(-1);
+    struckBefore = struck ?? struckBefore;
+    recoveries.push({
+      offender: event.offender,
+      code: event.error.code,
+      generation: event.generation,
+      detectedSeconds: struck === undefined ? undefined : (atMs - struck) / 1000,
+      recoverySeconds: undefined,
+      redoneSteps: Math.max(0, step - saved),
+    });
+  }
+  return recoveries;
+}
+
+/** The root's process is nobody's incident: how long until a step was heard of again. */
+function rootLosses({ faults, events }: Played, schedule: readonly Fault[]): Recovery[] {
+  return faults.flatMap((fault, i) => {
+    const planned = schedule[i];
+    const isRoot = planned !== undefined && "where" in planned && planned.where === "process:root";
+    if (!isRoot || fault.atMs === undefined) return [];
+    const since = fault.atMs;
+    const lost = events.findIndex(({ atMs, event }) => atMs > since && event.type === "run.queued");
+    const next = events.find(({ event }, at) => at > lost && "step" in event);
+    if (lost < 0 || next === undefined) return [];
+    const { generation } = next.event;
+    const recoverySeconds = (next.atMs - since) / 1000;
+    const own = { offender: "root", code: "PROCESS_LOST", detectedSeconds: 0, redoneSteps: 0 };
+    return [{ ...own, generation, recoverySeconds }];
+  });
+}
+
+function committedStepsLost(events: readonly RunEvent[]): number {
+  let saved = 0;
+  let lost = 0;
+  for (const event of events) {
+    if (event.type === "run.started") {
+      lost += Math.max(0, saved - event.fromStep);
+      saved = event.fromStep;
+    }
+    if (event.type === "run.checkpointed") saved = event.step;
+  }
+  return lost;
+}
+
+/** From the first step to the end, as it was heard. */
+function trainingSeconds(events: readonly HeardEvent[]): number {
+  const first = events.find(({ event }) => event.type === "run.started")?.atMs ?? 0;
+  return Math.max(1, (events.at(-1)?.atMs ?? 0) - first) / 1000;
+}

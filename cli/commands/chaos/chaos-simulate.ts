@@ -1,0 +1,112 @@
+// osiris chaos --simulate and --crash-points: whole clusters in virtual time, one for each seed, or
+// for each operation on a disk in which power is lost; and what failed.
+
+import {
+  crashKinds,
+  crashPairs,
+  crashPoints,
+  drawScenario,
+  type Scenario,
+  type SeedsSummary,
+  type SimulationFailure,
+  type SimulationVerdict,
+  shrinkScenario,
+  simulateAll,
+} from "../../../index.ts";
+import { exitCodes } from "../../support/failure.ts";
+import { count, duration, plural } from "../../support/format.ts";
+import { onInterrupt } from "../../support/interrupt.ts";
+
+export interface SimulationArguments {
+  readonly json?: boolean;
+  readonly crashPoints?: true;
+  /** Of crash points: how far apart those of a pair are at most. */
+  readonly pairs: number;
+  readonly seeds: readonly number[];
+  readonly jobs: number;
+  readonly shrink: boolean;
+}
+
+/** What tells the ways to fail apart, in a script; the first that applies. */
+const failureCodes: readonly (readonly [SimulationFailure, number])[] = [
+  ["crash", 1],
+  ["safety", 3],
+  ["liveness", 4],
+];
+
+/** Schedules between two lines of progress. */
+const tellEvery = 100;
+
+/** Simulates what is asked for; resolves to the exit code. */
+export async function simulation(options: SimulationArguments): Promise<number> {
+  const { seeds, jobs, shrink } = options;
+  const isJson = options.json === true;
+  const say = (line: string) => (isJson ? console.error(line) : console.log(line));
+  const stop = new AbortController();
+  using _interrupt = onInterrupt(() => stop.abort());
+  const scenarios = await (options.crashPoints === true
+    ? allCrashes(options.pairs, say)
+    : seeds.map((seed) => drawScenario(seed)));
+  const startMs = performance.now();
+  const failed: SimulationVerdict[] = [];
+  let done = 0;
+  const onVerdict = (verdict: SimulationVerdict) => {
+    done++;
+    if (isJson) console.log(JSON.stringify(recordOf(verdict)));
+    if (verdict.failure !== undefined) {
+      failed.push(verdict);
+      say(`seed ${verdict.scenario.seed}: ${verdict.failure}: ${verdict.reason}`);
+    }
+    if (done % tellEvery === 0) {
+      const seconds = (performance.now() - startMs) / 1000;
+      say(`${count(done)} of ${plural(scenarios.length, "schedule")} in ${duration(seconds)}`);
+    }
+  };
+  const summary = await simulateAll(scenarios, { jobs, onVerdict, signal: stop.signal });
+  if (shrink) for (const verdict of failed) await tellLeast(verdict, say);
+  const seconds = (performance.now() - startMs) / 1000;
+  tellSummary(summary, seconds, say);
+  if (isJson) console.log(JSON.stringify({ report: "simulation", ...summary, seconds }));
+  if (stop.signal.aborted) return exitCodes.cancelled;
+  const worst = failureCodes.find(([failure]) => failed.some((one) => one.failure === failure));
+  return worst?.[1] ?? exitCodes.done;
+}
+
+/** Power lost at every operation of a run of each kind, and in pairs. */
+async function allCrashes(pairs: number, say: (line: string) => void): Promise<Scenario[]> {
+  const all: Scenario[] = [];
+  for (const kind of crashKinds) {
+    const once = await crashPoints(kind);
+    const twice = await crashPairs(kind, pairs);
+    say(`${kind}: ${plural(once.length, "operation")}, ${plural(twice.length, "pair")}`);
+    all.push(...once, ...twice);
+  }
+  return all;
+}
+
+async function tellLeast(
+  { scenario, failure }: SimulationVerdict,
+  say: (line: string) => void,
+): Promise<void> {
+  if (failure === undefined) return;
+  const least = await shrinkScenario(scenario, failure);
+  const faults = plural(least.faults.length, "fault");
+  say(`seed ${scenario.seed}: the least that fails: ${faults} of ${scenario.faults.length}`);
+  say(JSON.stringify(least));
+}
+
+function tellSummary(summary: SeedsSummary, seconds: number, say: (line: string) => void): void {
+  const { schedules, faults, generations, events, virtualSeconds, failures } = summary;
+  const struck = Object.entries(faults).sort(([a], [b]) => (a < b ? -1 : 1));
+  say(
+    `${plural(schedules, "schedule")}, ${plural(generations, "generation")}, ` +
+      `${count(events)} events: ${duration(virtualSeconds)} of clusters in ${duration(seconds)}`,
+  );
+  for (const [kind, strikes] of struck) say(`  ${kind.padEnd(20)} ${count(strikes)}`);
+  const seeds = failures.map(({ seed, failure }) => `${seed} (${failure})`).join(", ");
+  say(failures.length === 0 ? "All of them held." : `Failed: ${seeds}`);
+}
+
+function recordOf({ scenario, failure, reason, struck, trace }: SimulationVerdict) {
+  return { seed: scenario.seed, failure, reason, struck, trace, scenario };
+}

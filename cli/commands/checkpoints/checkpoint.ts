@@ -1,0 +1,242 @@
+// osiris checkpoint list|verify|diff|restore|now: what lies in a checkpoint directory, whether it
+// is whole, what training changed, and the way back; and a checkpoint of a running run.
+
+import { createInterface } from "node:readline/promises";
+import type { Command } from "commander";
+import {
+  type CheckpointDifference,
+  type CheckpointList,
+  type CheckpointRecord,
+  diffCheckpoints,
+  InvalidOptionError,
+  listCheckpoints,
+  planRestore,
+  type RestoreReport,
+  restoreCheckpoint,
+  type VerifyReport,
+  verifyCheckpoints,
+} from "../../../index.ts";
+import { type CommonOptions, withCommon } from "../../support/arguments.ts";
+import { addNow } from "./checkpoint-now.ts";
+import { exitCodes } from "../../support/failure.ts";
+import { aligned, bytes, count, duration, plural } from "../../support/format.ts";
+import { runTask } from "../../views/task-view.ts";
+
+interface VerifyOptions extends CommonOptions {
+  readonly manifest?: string;
+}
+
+interface DiffOptions extends CommonOptions {
+  readonly other?: string;
+}
+
+interface RestoreOptions extends CommonOptions {
+  readonly yes?: boolean;
+}
+
+/** Digits of a hash that people are shown, and may give: enough to tell checkpoints apart. */
+const hashDigits = 12;
+
+/** Adds the commands. */
+export function addCheckpoint(program: Command): void {
+  const checkpoint = program
+    .command("checkpoint")
+    .description("list, verify, compare and go back to the checkpoints of a directory");
+  addList(checkpoint);
+  addVerify(checkpoint);
+  addDiff(checkpoint);
+  addRestore(checkpoint);
+  addNow(checkpoint);
+}
+
+function addList(checkpoint: Command): void {
+  const command = checkpoint
+    .command("list")
+    .argument("<directory>", "checkpoint directory")
+    .description("list the checkpoints of a directory, newest first, and what is damaged");
+  withCommon(command, ["checkpoint list checkpoints"]).action(
+    (directory: string, { json }: CommonOptions) => {
+      const list = listCheckpoints(directory);
+      if (json) console.log(JSON.stringify({ report: "checkpoint.list", ...list }));
+      else for (const line of listLines(directory, list)) console.log(line);
+    },
+  );
+}
+
+function listLines(directory: string, list: CheckpointList): string[] {
+  const { checkpoints, damaged, offChain } = list;
+  const titles = [
+    "manifest",
+    "step",
+    "generation",
+    "follows",
+    "age",
+    "bytes",
+    "rests on",
+    "",
+    "digest",
+  ];
+  const cells = checkpoints.map((one) => [
+    one.manifest.slice(0, hashDigits),
+    count(one.cut),
+    String(one.generation),
+    one.parent?.slice(0, hashDigits) ?? "-",
+    ageOf(one),
+    bytes(one.bytes),
+    one.baseBytes === 0 ? "-" : bytes(one.baseBytes),
+    one.best ? "best" : "",
+    one.digest,
+  ]);
+  return [
+    ...(cells.length === 0 ? [`No checkpoint in ${directory}.`] : aligned([titles, ...cells])),
+    ...damaged.map(({ path, reason }) => `! damaged: ${path}: ${reason}`),
+    ...(offChain.length > 0
+      ? [`Off the chain, to be removed by the run's next checkpoint: ${offChain.join(", ")}`]
+      : []),
+  ];
+}
+
+function ageOf({ committedAtMs }: CheckpointRecord): string {
+  return committedAtMs === undefined ? "-" : duration((Date.now() - committedAtMs) / 1000);
+}
+
+function addVerify(checkpoint: Command): void {
+  const command = checkpoint
+    .command("verify")
+    .argument("<directory>", "checkpoint directory")
+    .description("read checkpoints back whole, their hashes and the model's digest; exit 1: damage")
+    .option("--manifest <HASH>", "this one alone: its manifest's hash, or how it begins");
+  withCommon(command, [
+    "checkpoint verify checkpoints",
+    "checkpoint verify checkpoints --json",
+  ]).action(async (directory: string, { json, manifest }: VerifyOptions) => {
+    process.exitCode = await runTask(
+      "verify",
+      (pace) => verifyCheckpoints(directory, { manifest, ...pace }),
+      (report) => {
+        if (json) console.log(JSON.stringify({ report: "checkpoint.verify", ...report }));
+        else for (const line of verifyLines(directory, report)) console.log(line);
+        return report.isIntact ? exitCodes.done : exitCodes.failed;
+      },
+    );
+  });
+}
+
+function verifyLines(directory: string, { checkpoints, damaged }: VerifyReport): string[] {
+  const lines = checkpoints.map(({ cut, manifest, bytes: size, digest, reason }) => {
+    const which = `${manifest.slice(0, hashDigits)} (step ${count(cut)}, ${bytes(size)})`;
+    return reason === undefined ? `${which}: intact, ${digest}` : `${which}: ${reason}`;
+  });
+  const bad = damaged.map(({ path, reason }) => `! damaged: ${path}: ${reason}`);
+  return lines.length + bad.length === 0 ? [`No checkpoint in ${directory}.`] : [...lines, ...bad];
+}
+
+function addDiff(checkpoint: Command): void {
+  const command = checkpoint
+    .command("diff")
+    .argument("<directory>", "checkpoint directory")
+    .argument("<from>", "hash of a manifest, or how it begins")
+    .argument("<to>", "the same, of the other")
+    .description("tell what differs between two checkpoints: rows by table, dense weights, digests")
+    .option("--other <DIRECTORY>", "where the second one lies (default: the same)");
+  withCommon(command, [
+    "checkpoint diff checkpoints 3fa90c 71be22",
+    "checkpoint diff checkpoints 3fa90c 88e1a0 --other imported",
+  ]).action(async (directory: string, from: string, to: string, options: DiffOptions) => {
+    const { json, other } = options;
+    process.exitCode = await runTask(
+      "diff",
+      (pace) => diffCheckpoints(directory, from, to, { other, ...pace }),
+      (report) => {
+        if (json) console.log(JSON.stringify({ report: "checkpoint.diff", ...report }));
+        else for (const line of diffLines(report)) console.log(line);
+        return exitCodes.done;
+      },
+    );
+  });
+}
+
+function diffLines({ from, to, tables, dense, isEqual }: CheckpointDifference): string[] {
+  const titles = ["table", "common rows", "changed", "born", "gone", "largest change"];
+  const cells = tables.map(({ name, common, changed, born, gone, largest }) => [
+    name,
+    count(common),
+    count(changed),
+    count(born),
+    count(gone),
+    largest === undefined ? "-" : `${largest.change.toPrecision(4)} (row ${largest.row})`,
+  ]);
+  const { weights, changed, largest, state } = dense;
+  const by = changed === 0 ? "" : `, by ${largest.toPrecision(4)} at most`;
+  return [
+    `From step ${count(from.cut)}, ${from.digest}`,
+    `To step ${count(to.cut)}, ${to.digest}`,
+    "",
+    ...aligned([titles, ...cells]),
+    "",
+    `Dense weights        ${count(changed)} of ${count(weights)} changed${by}`,
+    `Dense state          ${plural(state, "number")} changed`,
+    isEqual ? "The models are the same, bit by bit." : "The models differ.",
+  ];
+}
+
+function addRestore(checkpoint: Command): void {
+  const command = checkpoint
+    .command("restore")
+    .argument("<directory>", "checkpoint directory")
+    .argument("<manifest>", "hash of a manifest of the chain, or how it begins")
+    .description("make a checkpoint the newest again; later ones are given up")
+    .option("--yes", "do not ask");
+  withCommon(command, ["checkpoint restore checkpoints 3fa90c --yes"]).action(
+    async (directory: string, manifest: string, options: RestoreOptions) => {
+      const { json, yes } = options;
+      const planned = planRestore(directory, manifest);
+      if (planned.givenUp.length > 0 && yes !== true && !(await isAgreed(planned))) {
+        console.log("Nothing was changed.");
+        process.exitCode = exitCodes.cancelled;
+        return;
+      }
+      process.exitCode = await runTask(
+        "restore",
+        (pace) => restoreCheckpoint(directory, manifest, pace),
+        (report) => {
+          if (json) console.log(JSON.stringify({ report: "checkpoint.restore", ...report }));
+          else for (const line of restoreLines(directory, report)) console.log(line);
+          return exitCodes.done;
+        },
+      );
+    },
+  );
+}
+
+/** @throws InvalidOptionError where nobody is there to be asked */
+async function isAgreed({ checkpoint, givenUp }: RestoreReport): Promise<boolean> {
+  const lost = givenUp.map(({ manifest, cut }) => `${nameOf(manifest)} (step ${count(cut)})`);
+  const what = `Going back to step ${count(checkpoint.cut)} gives up ${lost.join(", ")}`;
+  if (!process.stdin.isTTY) {
+    throw new InvalidOptionError("--yes", `${what}: expected \`--yes\``);
+  }
+  console.error(`${what}.\nA run that still writes there is ended.`);
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return /^y(es)?$/i.test((await lines.question("Go back? [y/N] ")).trim());
+  } finally {
+    lines.close();
+  }
+}
+
+function restoreLines(directory: string, { checkpoint, givenUp, generation }: RestoreReport) {
+  const { manifest, cut, digest } = checkpoint;
+  if (generation === undefined) {
+    return [`${nameOf(manifest)} (step ${count(cut)}) is the newest already: nothing was changed.`];
+  }
+  return [
+    `${directory}: the next run goes on from ${nameOf(manifest)} (step ${count(cut)}).`,
+    `Given up             ${plural(givenUp.length, "later checkpoint")}`,
+    `Digest               ${digest}`,
+  ];
+}
+
+function nameOf(manifest: string): string {
+  return manifest.slice(0, hashDigits);
+}

@@ -1,0 +1,48 @@
+// osiris eval DIRECTORY: how good a trained model is on other data.
+
+import type { Command } from "commander";
+import { type EvaluationData, InvalidOptionError, loadModel, type Model } from "../../../index.ts";
+import { type CommonOptions, collected, withCommon } from "../../support/arguments.ts";
+import { criteoData } from "../../support/criteo-file.ts";
+import { count, metric } from "../../support/format.ts";
+
+interface EvalOptions extends CommonOptions {
+  readonly data: readonly string[];
+}
+
+/** Adds the command. */
+export function addEval(program: Command): void {
+  const command = program
+    .command("eval")
+    .argument("<directory>", "checkpoint directory; its best model, else its last, is taken")
+    .description("evaluate a trained model on files with the columns that it was trained on")
+    .requiredOption("--data <FILE>", "file to evaluate on; may be repeated", collected);
+  withCommon(command, ["eval checkpoints --data test.tsv"]).action(
+    async (directory: string, options: EvalOptions) => {
+      await using model = await loadModel(directory);
+      const metrics = await model.evaluate(await dataOf(model, options.data));
+      if (options.json === true) {
+        console.log(JSON.stringify({ report: "eval", ...metrics, digest: model.digest }));
+        return;
+      }
+      const { samples, positives, auc, normalizedEntropy, logLoss, calibration } = metrics;
+      console.log(`Samples              ${count(samples)}, ${count(positives)} of them positive`);
+      console.log(`AUC                  ${metric(auc)}`);
+      console.log(`Normalized entropy   ${metric(normalizedEntropy)}`);
+      console.log(`Log loss             ${metric(logLoss)}`);
+      console.log(`Calibration          ${metric(calibration)}`);
+      console.log(`Digest               ${model.digest} (step ${count(model.step)})`);
+    },
+  );
+}
+
+/** The training data's own columns; a model of generated data reads Criteo files. */
+async function dataOf(model: Model, paths: readonly string[]): Promise<EvaluationData> {
+  const { data } = model.job;
+  if (data.kind !== "synthetic") return { ...data, paths: [...paths] };
+  const [path, ...others] = paths;
+  if (path === undefined || others.length > 0) {
+    throw new InvalidOptionError("--data", "Expected one file: the model was trained on none");
+  }
+  return criteoData(path, { batchSize: data.batchSize, cache: data.cache });
+}

@@ -1,0 +1,175 @@
+// osiris table export|import|inspect: tables of a checkpoint as files, from files, and at a glance.
+
+import type { Command } from "commander";
+import {
+  exportTable,
+  importTable,
+  inspectTables,
+  type TableReport,
+  type TablesReport,
+} from "../../../index.ts";
+import { type CommonOptions, withCommon } from "../../support/arguments.ts";
+import { exitCodes } from "../../support/failure.ts";
+import { aligned, bytes, count, plural } from "../../support/format.ts";
+import { runTask } from "../../views/task-view.ts";
+
+interface TableOptions extends CommonOptions {
+  readonly manifest?: string;
+}
+
+interface ExportOptions extends TableOptions {
+  readonly out: string;
+  readonly state?: boolean;
+}
+
+interface ImportOptions extends TableOptions {
+  readonly from: string;
+  readonly out: string;
+  readonly merge?: boolean;
+}
+
+/** Adds the commands. */
+export function addTable(program: Command): void {
+  const table = program
+    .command("table")
+    .description("take the rows of a table out of a checkpoint, put them in, or look at them");
+  addExport(table);
+  addImport(table);
+  addInspect(table);
+}
+
+/** What names a checkpoint of a directory. */
+function withCheckpoint(command: Command): Command {
+  return command.option(
+    "--manifest <HASH>",
+    "hash of the checkpoint's manifest, or how it begins (default: the best, else the newest)",
+  );
+}
+
+function addExport(table: Command): void {
+  const command = table
+    .command("export")
+    .argument("<directory>", "checkpoint directory")
+    .argument("<table>", "name of the table")
+    .description("write the born rows of a table, ids and vectors, to a file")
+    .requiredOption("--out <FILE>", "file to write: .safetensors, .csv or .parquet")
+    .option("--state", "optimizer state too");
+  withCommon(withCheckpoint(command), [
+    "table export checkpoints C1 --out C1.safetensors",
+    "table export checkpoints C1 --out C1.parquet --state",
+  ]).action(async (directory: string, name: string, options: ExportOptions) => {
+    const { out, json, verbose: _verbose, ...rest } = options;
+    process.exitCode = await runTask(
+      `export ${name}`,
+      (pace) => exportTable(directory, name, out, { ...rest, ...pace }),
+      (report) => {
+        const { rows, dim, bytes: size, cut } = report;
+        const people = `${out}: ${plural(rows, "row")} of ${dim} columns, ${bytes(size)} (step ${count(cut)})`;
+        console.log(json ? JSON.stringify({ report: "table.export", ...report }) : people);
+        return exitCodes.done;
+      },
+    );
+  });
+}
+
+function addImport(table: Command): void {
+  const command = table
+    .command("import")
+    .argument("<directory>", "checkpoint directory")
+    .argument("<table>", "name of the table")
+    .description("make a checkpoint in which a table has the rows of a file")
+    .requiredOption("--from <FILE>", "file to read: .safetensors, .csv or .parquet")
+    .requiredOption("--out <DIRECTORY>", "new directory, for the new checkpoint")
+    .option("--merge", "keep the rows that the file does not have (default: they are unborn)");
+  withCommon(withCheckpoint(command), [
+    "table import checkpoints C1 --from C1.parquet --out imported",
+    "table import checkpoints C1 --from pretrained.csv --merge --out imported",
+  ]).action(async (directory: string, name: string, options: ImportOptions) => {
+    const { json, verbose: _verbose, ...rest } = options;
+    process.exitCode = await runTask(
+      `import ${name}`,
+      (pace) => importTable(directory, name, { ...rest, ...pace }),
+      (report) => {
+        const { rows, rounded, hasState, directory: made, cut, digest } = report;
+        if (json) {
+          console.log(JSON.stringify({ report: "table.import", ...report }));
+          return exitCodes.done;
+        }
+        const state = hasState ? "with their state" : "whose state begins anew";
+        console.log(`${made}: ${plural(rows, "row")} of ${name}, ${state} (step ${count(cut)})`);
+        if (rounded > 0) console.log(`Rounded to nearest   ${plural(rounded, "row")}`);
+        console.log(`Digest               ${digest}`);
+        return exitCodes.done;
+      },
+    );
+  });
+}
+
+function addInspect(table: Command): void {
+  const command = table
+    .command("inspect")
+    .argument("<directory>", "checkpoint directory")
+    .argument("[table]", "one table, with a histogram (default: all of them)")
+    .description("count the rows of tables, their parts, their bytes and their norms");
+  withCommon(withCheckpoint(command), [
+    "table inspect checkpoints",
+    "table inspect checkpoints C1 --json",
+  ]).action(async (directory: string, name: string | undefined, options: TableOptions) => {
+    const { json, manifest } = options;
+    process.exitCode = await runTask(
+      "inspect",
+      (pace) => inspectTables(directory, { table: name, manifest, ...pace }),
+      (report) => {
+        if (json) console.log(JSON.stringify({ report: "table.inspect", ...report }));
+        else for (const line of linesOf(report, name !== undefined)) console.log(line);
+        return exitCodes.done;
+      },
+    );
+  });
+}
+
+function linesOf({ cut, digest, tables }: TablesReport, isOne: boolean): string[] {
+  const head = `Step ${count(cut)}, digest ${digest}`;
+  const [first] = tables;
+  if (isOne && first !== undefined) return [head, ...tableLines(first)];
+  const cells = tables.map(({ name, rows, born, dim, precision, parts, bytes: size, norm }) => [
+    name,
+    count(rows),
+    count(born),
+    String(dim),
+    precision,
+    String(parts.length),
+    bytes(size),
+    norm === undefined ? "-" : normOf(norm.mean),
+  ]);
+  const titles = ["table", "rows", "born", "dim", "precision", "parts", "bytes", "mean norm"];
+  return [head, "", ...aligned([titles, ...cells])];
+}
+
+const barWidth = 32;
+
+function tableLines(table: TableReport): string[] {
+  const { name, rows, dim, precision, born, parts, bytes: size, norm, zeros, histogram } = table;
+  const share = rows === 0 ? 0 : (100 * born) / rows;
+  const lines = [
+    `Table                ${name}: ${plural(rows, "row")} of ${dim} columns in ${precision}`,
+    `Born                 ${plural(born, "row")} (${share.toFixed(1)} %), ${count(zeros)} all zeros`,
+    `Parts                ${parts.join(", ")} (${bytes(size)})`,
+  ];
+  if (norm === undefined) return lines;
+  const { min, max, mean } = norm;
+  const most = Math.max(...histogram.map((octave) => octave.rows));
+  const bars = histogram.map(({ from, rows: own }) => {
+    const bar = "█".repeat(Math.ceil((barWidth * own) / most));
+    return `  ${normOf(from).padStart(9)} … ${normOf(2 * from).padStart(9)}  ${count(own).padStart(11)}  ${bar}`;
+  });
+  return [
+    ...lines,
+    `Norm                 ${normOf(min)} to ${normOf(max)}, mean ${normOf(mean)}`,
+    ...bars,
+  ];
+}
+
+function normOf(value: number): string {
+  return value === 0 ? "0" : value.toPrecision(4);
+}

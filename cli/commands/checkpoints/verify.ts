@@ -1,0 +1,86 @@
+// osiris verify RUN --from A --to B: trains an interval of a run again, and compares bit by bit.
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import type { Command } from "commander";
+import { CheckpointMissingError, connect, type RunProof, verifyRun } from "../../../index.ts";
+import {
+  type CommonOptions,
+  type ConnectionArguments,
+  connectionOf,
+  integerFrom,
+  withClient,
+  withCommon,
+} from "../../support/arguments.ts";
+import { exitCodes } from "../../support/failure.ts";
+import { count, duration, plural } from "../../support/format.ts";
+import { runTask } from "../../views/task-view.ts";
+
+interface VerifyOptions extends CommonOptions, ConnectionArguments {
+  readonly from?: string;
+  readonly to?: string;
+  readonly devices?: number;
+}
+
+/** Digits of a hash that people are shown. */
+const hashDigits = 12;
+
+/** Adds the command. */
+export function addVerify(program: Command): void {
+  const command = program
+    .command("verify")
+    .argument("<run>", "checkpoint directory, or a run of a cluster whose directory is seen here")
+    .description("train an interval of a run again and compare every bit; exit 3: it differs")
+    .option("--from <HASH>", "where it begins: a manifest's hash, or `start` (default: one before)")
+    .option("--to <HASH>", "where it ends: a manifest's hash, or how it begins (default: newest)")
+    .option("--devices <N>", "threads that train; any number gives the same bits", integerFrom(1));
+  withCommon(withClient(command), [
+    "verify checkpoints",
+    "verify checkpoints --from start --to 7c1f6a0e",
+    "verify r12-1 --token 4f1c... --json",
+  ]).action(async (run: string, options: VerifyOptions) => {
+    const { json, from, to, devices } = options;
+    const directory = existsSync(join(run, "job.json")) ? run : await directoryOf(run, options);
+    process.exitCode = await runTask(
+      "verify",
+      (pace) => verifyRun(directory, { from, to, devices, ...pace }),
+      (proof) => {
+        if (json) console.log(JSON.stringify({ report: "verify", directory, ...proof }));
+        else for (const line of proofLines(proof)) console.log(line);
+        return proof.isEqual ? exitCodes.done : exitCodes.differs;
+      },
+      (steps) => plural(steps, "step"),
+    );
+  });
+}
+
+/** @throws CheckpointMissingError where it is neither a directory nor a run that is known */
+async function directoryOf(run: string, options: VerifyOptions): Promise<string> {
+  if (existsSync(run)) throw new CheckpointMissingError(run);
+  await using client = await connect(connectionOf(options));
+  const { directory } = await client.run(run).status();
+  return directory;
+}
+
+/** What people are told. */
+export function proofLines(proof: RunProof): string[] {
+  const { from, to, lineage, steps, seconds, devices, digest, leaves, isEqual } = proof;
+  const nameOf = (one: typeof from) =>
+    one === undefined
+      ? "step 0"
+      : `${one.manifest.slice(0, hashDigits)} (step ${count(one.cut)}, generation ${one.generation})`;
+  const ways = lineage.map(
+    ({ generation, from: began }) => `${generation} from step ${count(began)}`,
+  );
+  const same = leaves.filter((leaf) => leaf.isEqual).map(({ name }) => name);
+  const wrong = leaves.filter((leaf) => !leaf.isEqual);
+  return [
+    `From                 ${nameOf(from)}`,
+    `To                   ${nameOf(to)}`,
+    `Trained by           generation ${ways.join(", ")}`,
+    `Replayed             ${plural(steps, "step")} in ${duration(seconds)} on ${plural(devices, "device")}`,
+    `Equal                ${same.join(", ")}`,
+    ...wrong.map(({ name, difference = "other bits" }) => `! ${name}: ${difference}`),
+    isEqual ? `Equal, bit by bit: ${digest}` : `It differs: the replay came to ${digest}`,
+  ];
+}

@@ -1,0 +1,82 @@
+// osiris doctor [JOB]: whether a machine, a broker and a job's directories are fit for a run, and
+// every deadline of the job.
+
+import { type Command, Option } from "commander";
+import { type Check, type Diagnosis, diagnose } from "../../../index.ts";
+import {
+  type CommonOptions,
+  type CredentialArguments,
+  credentialsFor,
+  integerFrom,
+  withCommon,
+  withCredentials,
+} from "../../support/arguments.ts";
+import { exitCodes } from "../../support/failure.ts";
+import { duration, plural } from "../../support/format.ts";
+import { loadJob } from "../../support/job-file.ts";
+
+interface DoctorOptions extends CommonOptions, CredentialArguments {
+  readonly nats?: string;
+  readonly devices?: number;
+}
+
+/** Adds the command. */
+export function addDoctor(program: Command): void {
+  const command = program
+    .command("doctor")
+    .argument(
+      "[job]",
+      "a job file: its directories, its memory and its deadlines are looked at too",
+    )
+    .description("look at machine, limits, disks and broker before a run; exit 1: something fails")
+    .option("--devices <N>", "devices that are to run here", integerFrom(1))
+    .addOption(
+      new Option(
+        "--nats <URL>",
+        "the broker to ask (default: an embedded one, for the occasion)",
+      ).env("OSIRIS_NATS"),
+    )
+    .addOption(
+      new Option("--token <TOKEN>", "its token; on the machine of `osiris up`, found").env(
+        "OSIRIS_TOKEN",
+      ),
+    );
+  withCommon(withCredentials(command), [
+    "doctor",
+    "doctor job.yaml --devices 8 --nats nats://10.0.0.5:4222 --token 4f1c...",
+  ]).action(async (path: string | undefined, options: DoctorOptions) => {
+    const { nats, devices, json } = options;
+    const job = path === undefined ? undefined : await loadJob(path);
+    const credentials = nats === undefined ? {} : credentialsFor(nats, options);
+    const diagnosis = await diagnose({ job, nats, devices, ...credentials });
+    if (json) console.log(JSON.stringify({ report: "doctor", ...diagnosis }));
+    else for (const line of diagnosisLines(diagnosis)) console.log(line);
+    process.exitCode = diagnosis.isHealthy ? exitCodes.done : exitCodes.failed;
+  });
+}
+
+/** What people are told. */
+export function diagnosisLines({ checks, deadlines, isHealthy }: Diagnosis): string[] {
+  const width = Math.max(...checks.map(({ name }) => name.length));
+  const lineOf = ({ name, state, found, advice }: Check) => [
+    `${state.padEnd(4)}  ${name.padEnd(width)}  ${found}`,
+    ...(advice === undefined ? [] : [`${" ".repeat(width + 8)}${advice}`]),
+  ];
+  const depths = new Map<string, number>();
+  const tree = deadlines.map(({ name, within, what, ms }) => {
+    const depth = within === undefined ? 0 : (depths.get(within) ?? 0) + 1;
+    depths.set(name, depth);
+    return `  ${duration(ms / 1000).padStart(8)}  ${"  ".repeat(depth)}${what}`;
+  });
+  const worst = checks.filter(({ state }) => state !== "ok").length;
+  const verdict = isHealthy ? "Nothing fails" : "Something fails";
+  const advised = `${plural(worst, "line")} of ${checks.length} ${worst === 1 ? "has" : "have"} advice`;
+  return [
+    ...checks.flatMap(lineOf),
+    "",
+    "Deadlines, all from the step deadline of the job:",
+    ...tree,
+    "",
+    worst === 0 ? "All is well." : `${verdict}; ${advised}.`,
+  ];
+}

@@ -1,0 +1,64 @@
+// osiris host: a process that joins a cluster and gives it its devices, until Ctrl-C.
+
+import type { Command } from "commander";
+import { addressOf, Host, kernelNotice } from "../../../index.ts";
+import {
+  type CommonOptions,
+  type ConnectionArguments,
+  connectionOf,
+  integerFrom,
+  numberFrom0,
+  withCommon,
+  withConnection,
+} from "../../support/arguments.ts";
+import { plural } from "../../support/format.ts";
+import { interruption } from "../../support/interrupt.ts";
+import {
+  type ObservingArguments,
+  observingOf,
+  usualLevel,
+  withObserving,
+} from "../../support/observing.ts";
+
+interface HostArguments extends CommonOptions, ConnectionArguments, ObservingArguments {
+  readonly devices: number;
+  readonly grace: number;
+}
+
+/** Adds the command. */
+export function addHost(program: Command): void {
+  const command = program
+    .command("host")
+    .description("join a cluster as a host, until Ctrl-C")
+    .option("--devices <N>", "worker threads that compute", integerFrom(1), 2)
+    .option("--grace <SECONDS>", "time that a run gets to go on without it", numberFrom0, 25);
+  withCommon(withObserving(withConnection(command)), [
+    "host --devices 2",
+    "host --nats nats://10.0.0.5:4222 --devices 8",
+    "host --nats tls://nats.example:4222 --creds host.creds",
+  ]).action(host);
+}
+
+async function host(options: HostArguments): Promise<void> {
+  const { devices, cluster, nats } = options;
+  const interrupted = interruption();
+  const json = options.json === true;
+  const say = (line: string) => (json ? console.error(line) : console.log(line));
+  const tell = (index: number | undefined) => {
+    if (json) console.log(JSON.stringify({ report: "host", host: index ?? null, devices }));
+    else if (index === undefined) say(`Cluster ${cluster} is gone; waiting for it ...`);
+    else say(`Joined cluster ${cluster} as host:${index}: ${plural(devices, "device")}`);
+  };
+  if (!json) say(`Joining cluster ${cluster} at ${addressOf([nats])} ... Ctrl-C leaves it.`);
+  await using joined = await Host.join({
+    ...connectionOf(options),
+    devices,
+    onHost: tell,
+    ...observingOf(options, usualLevel()),
+  });
+  const notice = kernelNotice();
+  if (notice !== undefined) say(notice);
+  await Promise.race([interrupted, joined.failed]);
+  say("Leaving; Ctrl-C again ends it at once ...");
+  await joined.leave({ graceMs: 1000 * options.grace });
+}

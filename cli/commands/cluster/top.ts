@@ -1,0 +1,69 @@
+// osiris top: what a running cluster is doing, again and again.
+
+import type { Command } from "commander";
+import { connect } from "../../../index.ts";
+import {
+  type CommonOptions,
+  type ConnectionArguments,
+  connectionOf,
+  integerFrom,
+  numberFrom0,
+  withCommon,
+  withConnection,
+} from "../../support/arguments.ts";
+import { interruption } from "../../support/interrupt.ts";
+import { runLines, topLines } from "../../views/cluster-view.ts";
+
+interface TopArguments extends CommonOptions, ConnectionArguments {
+  readonly every: number;
+  readonly looks?: number;
+}
+
+/** Adds the command. */
+export function addTop(program: Command): void {
+  const command = program
+    .command("top")
+    .description("watch a running cluster: runs, processes, what waits where; until Ctrl-C")
+    .option("--every <SECONDS>", "time between two looks", numberFrom0, 1)
+    .option("--looks <N>", "end after so many", integerFrom(1));
+  withCommon(withConnection(command), [
+    "top --token 4f1c...",
+    "top --token 4f1c... --json | jq .runs        # one look",
+    "top --every 10 >> runs.log                   # a line for each run",
+  ]).action(top);
+}
+
+/** On a terminal a page that changes; elsewhere lines; as JSON one look. */
+async function top(options: TopArguments): Promise<void> {
+  await using client = await connect(connectionOf(options));
+  if (options.json === true) {
+    console.log(JSON.stringify({ report: "top", ...(await client.inspect()) }));
+    return;
+  }
+  const { isTTY } = process.stdout;
+  const interrupted = interruption();
+  let isOver = false;
+  void interrupted.then(() => {
+    isOver = true;
+  });
+  for (let look = 0; !isOver && look < (options.looks ?? Number.POSITIVE_INFINITY); look++) {
+    if (look > 0) await Promise.race([interrupted, pause(1000 * options.every)]);
+    if (isOver) return;
+    const report = await client.inspect();
+    if (isTTY) process.stdout.write(page(topLines(report)));
+    else for (const line of runLines(report)) console.log(line);
+  }
+}
+
+/** Lines from the top of the terminal on, as many as it has. */
+function page(lines: readonly string[]): string {
+  const { rows = lines.length + 1, columns = 80 } = process.stdout;
+  const shown = lines.slice(0, rows - 1).map((line) => `${line.slice(0, columns)}\x1b[K\n`);
+  return `\x1b[H${shown.join("")}\x1b[J`;
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resume) => {
+    setTimeout(resume, ms).unref(); // The connection keeps the process, as long as it is open.
+  });
+}

@@ -1,0 +1,236 @@
+// osiris up: a cluster that takes jobs over NATS, until Ctrl-C.
+
+import { type Command, Option } from "commander";
+import {
+  addressOf,
+  Cluster,
+  type HostRecord,
+  InvalidOptionError,
+  type RunLine,
+} from "../../../index.ts";
+import {
+  bytesFrom,
+  type CommonOptions,
+  type CredentialArguments,
+  credentialsOf,
+  integerFrom,
+  numberFrom0,
+  portFrom0,
+  usualPort,
+  withCommon,
+  withCredentials,
+} from "../../support/arguments.ts";
+import { keepBroker } from "../../support/broker.ts";
+import { plural } from "../../support/format.ts";
+import { interruption } from "../../support/interrupt.ts";
+import {
+  type ObservingArguments,
+  observingOf,
+  usualLevel,
+  withObserving,
+} from "../../support/observing.ts";
+import { keepToken, ownToken } from "../../support/token-file.ts";
+import { readTenants } from "./nats-config.ts";
+
+interface UpOptions extends CommonOptions, CredentialArguments, ObservingArguments {
+  readonly devices: number;
+  readonly minDevices?: number;
+  readonly port: number;
+  readonly cluster: string;
+  readonly nats?: string;
+  readonly lease?: string;
+  readonly finished?: number;
+  readonly state?: string;
+  readonly dataRoot?: string;
+  readonly checkpointRoot?: string;
+  readonly tenants?: string;
+  readonly eventsDays?: number;
+  readonly eventsBytes?: number;
+  readonly lostQueue?: "restore" | "tell" | "off";
+}
+
+/** Adds the command. */
+export function addUp(program: Command): void {
+  const command = program
+    .command("up")
+    .description("run a cluster that takes jobs over NATS, until Ctrl-C")
+    .option("--devices <N>", "worker threads that compute", integerFrom(0), 2)
+    .option("--min-devices <N>", "devices that a run waits for, those of hosts too", integerFrom(1))
+    .addOption(
+      new Option("--port <P>", "port of its broker on 127.0.0.1; 0: any")
+        .argParser(portFrom0)
+        .default(usualPort)
+        .conflicts("nats"),
+    )
+    .addOption(
+      new Option("--nats <URL>", "a nats-server to run over, instead of a broker of its own").env(
+        "OSIRIS_NATS",
+      ),
+    )
+    .addOption(
+      new Option(
+        "--token <TOKEN>",
+        "token for its clients (default: random; with --state, the same again)",
+      ).env("OSIRIS_TOKEN"),
+    )
+    .option("--data-root <DIR>", "read data of jobs in it alone; {tenant} in it: each its own")
+    .option("--checkpoint-root <DIR>", "keep checkpoints of jobs in it alone; each tenant its own")
+    .option("--tenants <FILE>", "who shares it, as for `osiris nats-config`: how much each may ask")
+    .option("--state <DIR>", "keep the queue here: its runs go on when it is started again")
+    .option("--finished <N>", "runs remembered after they are over (1000)", integerFrom(0))
+    .option("--lease <DIR>", "lead, or stand by until whoever leads is gone; seen by all of them")
+    .option(
+      "--events-days <N>",
+      "days for which JetStream keeps events (30); 0: no copy",
+      numberFrom0,
+    )
+    .option("--events-bytes <BYTES>", "and bytes of each tenant's (256MiB)", bytesFrom)
+    .addOption(
+      new Option(
+        "--lost-queue <WHAT>",
+        "jobs in JetStream, and none here: restore them (default), tell; off: no copy of the queue",
+      ).choices(["restore", "tell", "off"]),
+    )
+    .option("--cluster <NAME>", "its name", "c1");
+  withCommon(withObserving(withCredentials(command)), [
+    "up",
+    "up --devices 8 --port 4333 --state runs",
+    "up --nats nats://10.0.0.5:4222 --nkey nats/root.nk",
+    "up --devices 0 --min-devices 8      # of hosts only: osiris host",
+    "up --nats nats://10.0.0.5:4222 --nkey nats/root.nk --lease /shared/osiris   # on two machines",
+  ]).action(up);
+}
+
+async function up(options: UpOptions): Promise<void> {
+  const { devices, minDevices, cluster: name, nats, port, lease, state } = options;
+  const roots = { data: options.dataRoot, checkpoints: options.checkpointRoot };
+  const tenants = await readTenants(options.tenants);
+  if (lease !== undefined && nats === undefined) throw leaseNeedsBroker();
+  const interrupted = interruption();
+  const say = (line: string) => (options.json === true ? console.error(line) : console.log(line));
+  const token = options.token ?? (nats === undefined ? ownToken(state) : undefined);
+  await using broker =
+    nats === undefined ? await keepBroker({ port, token: token ?? "", tell: say }) : null;
+  const url = broker?.url ?? nats ?? "";
+  using kept = broker === null || options.token ? null : keepToken(url, token ?? "");
+  await using cluster = await Cluster.start({
+    devices,
+    ...(minDevices === undefined ? {} : { minDevices }),
+    roots,
+    tenants,
+    ...(lease === undefined ? {} : { lease: { directory: lease } }),
+    ...(state === undefined ? {} : { state: { directory: state } }),
+    ...(options.finished === undefined ? {} : { finishedMax: options.finished }),
+    jetstream: jetstreamOf(options),
+    onStandby: (leader) => say(`Standing by: ${leader} leads cluster ${name}.`),
+    name,
+    nats: url,
+    onHosts: (hosts) => say(hostsLine(hosts)),
+    ...credentialsOf({ ...options, ...(token === undefined ? {} : { token }) }),
+    ...observingOf(options, usualLevel()),
+  });
+  const brokerPid = broker?.pid;
+  const address = addressOf([url]);
+  const json = options.json === true;
+  tellUp({ url: address, tokenFile: kept?.path, name, devices, brokerPid, json });
+  if (cluster.notice !== undefined) say(cluster.notice);
+  if (broker !== null && Object.keys(tenants).length > 0) say(tokenIsAll);
+  if (lease !== undefined || state !== undefined)
+    void cluster.leading.then(() => tellLeading(name, options));
+  try {
+    await Promise.race([interrupted, cluster.lost]);
+  } finally {
+    tellRefused(cluster.refused, options);
+  }
+  // Under a lease whoever leads next goes on with them, and from `state` this cluster itself.
+  if (state !== undefined) await saveRuns(cluster, say);
+  else if (lease === undefined) await stopRuns(cluster, say);
+}
+
+function jetstreamOf({ eventsDays, eventsBytes, lostQueue }: UpOptions) {
+  return {
+    ...(eventsDays === undefined ? {} : { eventsDays }),
+    ...(eventsBytes === undefined ? {} : { eventsBytes }),
+    ...(lostQueue === undefined ? {} : { queue: lostQueue }),
+  };
+}
+
+function tellUp(up: {
+  readonly url: string;
+  readonly tokenFile: string | undefined;
+  readonly name: string;
+  readonly devices: number;
+  readonly brokerPid: number | undefined;
+  readonly json: boolean;
+}): void {
+  const { url, tokenFile, name, devices, brokerPid, json } = up;
+  if (json) {
+    const record = {
+      report: "up",
+      url,
+      tokenFile,
+      cluster: name,
+      devices,
+      brokerPid,
+      pid: process.pid,
+    };
+    console.log(JSON.stringify(record));
+    return;
+  }
+  const named = name === "c1" ? "" : ` --cluster ${name}`;
+  console.log(`Cluster ${name} is up: ${plural(devices, "device")}, ${url}`);
+  if (tokenFile !== undefined)
+    console.log(`Its token is in ${tokenFile}, where your commands look.`);
+  console.log(`Submit:  osiris submit JOB --nats ${url}${named} --follow`);
+  console.log("Ctrl-C stops it.");
+}
+
+const tokenIsAll =
+  "Whoever has the broker's token may ask as any tenant: to tell them apart, run over a " +
+  "nats-server (--nats) with the configuration of `osiris nats-config`.";
+
+function leaseNeedsBroker(): InvalidOptionError {
+  return new InvalidOptionError(
+    "nats",
+    "Expected `nats` to be given where there is a `lease`: the broker must outlive who leads",
+  );
+}
+
+function tellLeading(name: string, { json }: UpOptions): void {
+  if (json === true) console.log(JSON.stringify({ report: "leading", cluster: name }));
+  else console.log(`This process leads cluster ${name}.`);
+}
+
+/** What came to nothing, because this process was not the root any more. */
+function tellRefused({ messages, writes }: Cluster["refused"], { json }: UpOptions): void {
+  if (json === true) console.log(JSON.stringify({ report: "refused", messages, writes }));
+  else if (messages + writes > 0) {
+    console.log(`Refused: ${plural(messages, "message")}, ${plural(writes, "write")}.`);
+  }
+}
+
+function hostsLine(hosts: readonly HostRecord[]): string {
+  const names = hosts.map(({ host, devices }) => `host:${host} (${plural(devices, "device")})`);
+  return `Hosts: ${names.length === 0 ? "none" : names.join(", ")}`;
+}
+
+/** Every run that has made steps gets its checkpoint, from which it goes on at the next start. */
+async function saveRuns(cluster: Cluster, say: (line: string) => void): Promise<void> {
+  // One whose data is still being made may take hours to its first step, and has nothing to lose.
+  const running = (await cluster.list()).filter((run) => run.status === "running" && run.step);
+  if (running.length > 0) say(`Saving ${plural(running.length, "run")}, to go on later ...`);
+  await Promise.allSettled(running.map(({ run }) => cluster.client.run(run).checkpoint()));
+}
+
+/** Every run gets its checkpoint, from which it can go on. */
+async function stopRuns(cluster: Cluster, say: (line: string) => void): Promise<void> {
+  const open = (await cluster.list()).filter(isOpen);
+  if (open.length > 0) say(`Stopping ${plural(open.length, "run")}, with checkpoints ...`);
+  const runs = open.map((summary) => cluster.client.run(summary.run));
+  for (const run of runs) await run.cancel();
+  await Promise.allSettled(runs.map((run) => run.result()));
+}
+
+function isOpen({ status }: RunLine): boolean {
+  return status === "queued" || status === "running";
+}

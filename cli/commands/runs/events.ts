@@ -1,0 +1,68 @@
+// osiris events RUN: what happened to a run, from any number on, as JSON.
+
+import type { Command } from "commander";
+import { connect, type RunEvent } from "../../../index.ts";
+import {
+  type CommonOptions,
+  type ConnectionArguments,
+  connectionOf,
+  integerFrom,
+  withClient,
+  withCommon,
+} from "../../support/arguments.ts";
+import { exitCodes } from "../../support/failure.ts";
+import { count } from "../../support/format.ts";
+import { onInterrupt } from "../../support/interrupt.ts";
+import { openView } from "../../views/run-view.ts";
+
+interface EventsOptions extends CommonOptions, ConnectionArguments {
+  readonly since: number;
+  readonly follow?: boolean;
+}
+
+/** Adds the command. */
+export function addEvents(program: Command): void {
+  const command = program
+    .command("events")
+    .argument("<run>", "the run, as `osiris ls` lists it")
+    .description("tell what happened to a run, from any event on")
+    .option("--since <N>", "from the event of this number on", integerFrom(0), 0)
+    .option("-f, --follow", "and what is to come, until it is over");
+  withCommon(withClient(command), ["events r12-1", "events r12-1 --since 40 -f --json"]).action(
+    async (name: string, options: EventsOptions) => {
+      await using client = await connect(connectionOf(options));
+      const run = client.run(name);
+      const view = openView({ json: options.json === true });
+      using _interrupt = onInterrupt(() => {
+        view.close(); // A bar has told the terminal to wrap no lines.
+        process.exit(exitCodes.cancelled);
+      });
+      try {
+        const events = options.follow === true ? run.events(options) : run.past(options);
+        for await (const event of events) {
+          view.show(event);
+          const bound = options.json === true ? undefined : boundOf(event);
+          if (bound !== undefined) view.say(bound);
+        }
+      } finally {
+        view.close();
+      }
+    },
+  );
+}
+
+/** How a run begins and ends, which who follows a submission is told otherwise. */
+function boundOf(event: RunEvent): string | undefined {
+  switch (event.type) {
+    case "run.queued":
+      return `Queued: ${event.name}`;
+    case "run.finished": {
+      const { status, step, digest } = event.result;
+      return `${status} at step ${count(step)}, model ${digest}`;
+    }
+    case "run.failed":
+      return `${event.error.code}: ${event.error.message}`;
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,45 @@
+// osiris logs RUN: what a run logged, on whichever host.
+
+import type { Command } from "commander";
+import { connect, type LogRecord } from "../../../index.ts";
+import {
+  type CommonOptions,
+  type ConnectionArguments,
+  connectionOf,
+  withClient,
+  withCommon,
+} from "../../support/arguments.ts";
+
+interface LogsOptions extends CommonOptions, ConnectionArguments {
+  readonly follow?: boolean;
+}
+
+/** Fields that the line of a log for people has in places of their own, or not at all. */
+const placed = new Set(["time", "level", "message", "run", "actor"]);
+
+/** Adds the command. */
+export function addLogs(program: Command): void {
+  const command = program
+    .command("logs")
+    .argument("<run>", "the run, as `osiris ls` lists it")
+    .description("print the lines that a run logged")
+    .option("-f, --follow", "and those to come, until it is over");
+  withCommon(withClient(command), ["logs r12-1", "logs r12-1 -f --json"]).action(
+    async (run: string, options: LogsOptions) => {
+      await using client = await connect(connectionOf(options));
+      const follow = options.follow === true;
+      for await (const line of client.run(run).logs({ follow })) {
+        console.log(options.json === true ? JSON.stringify(line) : textOf(line));
+      }
+    },
+  );
+}
+
+function textOf(line: LogRecord): string {
+  const { time, level, actor, message } = line;
+  const rest = Object.entries(line)
+    .filter(([name, value]) => !placed.has(name) && value !== undefined)
+    .map(([name, value]) => `${name}=${JSON.stringify(value)}`);
+  const who = actor === undefined ? [] : [`${actor}:`];
+  return [time, String(level).padEnd(5), ...who, message, ...rest].join(" ");
+}

@@ -1,0 +1,58 @@
+// osiris status [RUN]: what a running cluster does.
+
+import type { Command } from "commander";
+import { type ClusterReport, connect, type RunSummary } from "../../../index.ts";
+import {
+  type CommonOptions,
+  type ConnectionArguments,
+  connectionOf,
+  withClient,
+  withCommon,
+} from "../../support/arguments.ts";
+import { count, percent } from "../../support/format.ts";
+import { treeLines } from "../../views/cluster-view.ts";
+import { incidentLines } from "../../views/incidents.ts";
+import { reportOf } from "../../views/report.ts";
+import { tellRuns } from "./ls.ts";
+
+interface StatusArguments extends CommonOptions, ConnectionArguments {
+  readonly tree?: true;
+}
+
+/** Adds the command. */
+export function addStatus(program: Command): void {
+  const command = program
+    .command("status")
+    .argument("[run]", "one run; left out: all of them")
+    .option("--tree", "the actors of all its processes, as they supervise each other")
+    .description("tell what the runs of a running cluster are doing");
+  const examples = ["status", "status r12-1 --json", "status --tree"];
+  withCommon(withClient(command), examples).action(async (run, options: StatusArguments) => {
+    await using client = await connect(connectionOf(options));
+    if (options.tree === true) tellTree(await client.inspect(), options.json === true);
+    else if (run === undefined) tellRuns("status", await client.list(), options);
+    else tellOne(await client.run(run).status(), options.json === true);
+  });
+}
+
+function tellTree(report: ClusterReport, json: boolean): void {
+  const { processes, silent } = report;
+  const trees = processes.map(({ host, actors }) => ({ host, actors }));
+  if (json) console.log(JSON.stringify({ report: "tree", trees, silent }));
+  else for (const line of treeLines(report)) console.log(line);
+}
+
+function tellOne(summary: RunSummary, json: boolean): void {
+  if (json) {
+    console.log(JSON.stringify({ report: "status", ...summary }));
+    return;
+  }
+  const { run, name, status, result, error, incidents, step, steps } = summary;
+  console.log(`Run ${run} (${name}): ${status}${error === undefined ? "" : `: ${error.message}`}`);
+  if (result === undefined && step !== undefined && steps) {
+    console.log(`  step ${count(step)} of ${count(steps)}, ${percent(step / steps)}`);
+  }
+  if (result === undefined) console.log(`  checkpoints in ${summary.directory}`);
+  for (const line of incidents.flatMap(incidentLines)) console.log(line);
+  if (result !== undefined) for (const line of reportOf(result)) console.log(line);
+}

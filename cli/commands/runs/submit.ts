@@ -1,0 +1,73 @@
+// osiris submit JOB: hands a job to a running cluster.
+
+import type { Command } from "commander";
+import { connect } from "../../../index.ts";
+import {
+  type CommonOptions,
+  type ConnectionArguments,
+  connectionOf,
+  integerFrom,
+  withClient,
+  withCommon,
+} from "../../support/arguments.ts";
+import { exitCodes } from "../../support/failure.ts";
+import { onInterrupt } from "../../support/interrupt.ts";
+import { loadJob } from "../../support/job-file.ts";
+import { follow } from "../../views/follow.ts";
+import { reportOf } from "../../views/report.ts";
+import { openView } from "../../views/run-view.ts";
+
+interface SubmitOptions extends CommonOptions, ConnectionArguments {
+  readonly follow?: boolean;
+  readonly plan?: string;
+  readonly key?: string;
+  readonly priority?: number;
+}
+
+/** Adds the command. */
+export function addSubmit(program: Command): void {
+  const command = program
+    .command("submit")
+    .argument("<job>", "job file; relative paths in it are relative to the cluster's directory")
+    .description("hand a job to a running cluster (`osiris up`)")
+    .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
+    .option("--key <KEY>", "submitted again under the same key, it is the same run")
+    .option("--priority <N>", "as the job's `priority`: the higher goes first", integerFrom(-100))
+    .option("--follow", "stay until the run is over; Ctrl-C leaves it running");
+  withCommon(withClient(command), [
+    "submit job.yaml",
+    "submit job.ts --nats nats://127.0.0.1:4333 --follow",
+  ]).action(async (job: string, options: SubmitOptions) => {
+    process.exitCode = await submit(job, options);
+  });
+}
+
+async function submit(path: string, options: SubmitOptions): Promise<number> {
+  const { plan, key, priority } = options;
+  const loaded = await loadJob(path, { plan });
+  const job = priority === undefined ? loaded : { ...loaded, priority };
+  await using client = await connect(connectionOf(options));
+  const run = await client.submit(job, key === undefined ? {} : { key });
+  if (options.follow !== true) {
+    if (options.json === true) console.log(JSON.stringify({ report: "submit", run: run.run }));
+    else
+      console.log(`Submitted as run ${run.run}; \`osiris status ${run.run}\` tells how it does.`);
+    return exitCodes.done;
+  }
+  const view = openView({ json: options.json === true });
+  view.say(`Run ${run.run} is ${(await run.status()).status}`);
+  using _interrupt = onInterrupt(() => {
+    view.close();
+    view.say(`Run ${run.run} goes on; \`osiris cancel ${run.run}\` stops it.`);
+    process.exit(exitCodes.cancelled);
+  });
+  try {
+    const result = await follow(run, view);
+    view.close();
+    if (options.json === true) console.log(JSON.stringify({ report: "submit", ...result }));
+    else for (const line of reportOf(result)) console.log(line);
+    return result.status === "cancelled" ? exitCodes.cancelled : exitCodes.done;
+  } finally {
+    view.close();
+  }
+}

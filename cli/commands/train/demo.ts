@@ -1,0 +1,148 @@
+// osiris demo: the promise, shown. Trains a model undisturbed, trains it again and kills a part of
+// it in mid-run, and compares the two models bit for bit.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Command, InvalidArgumentError } from "commander";
+import {
+  type BreakableLauncher,
+  breakableLauncher,
+  Cluster,
+  InvalidOptionError,
+  kernelNotice,
+  killAt,
+  type Run,
+  type RunResult,
+} from "../../../index.ts";
+import { type CommonOptions, integerFrom, withCommon } from "../../support/arguments.ts";
+import { type DemoData, demoData, demoJob } from "../../support/demo-job.ts";
+import { exitCodes } from "../../support/failure.ts";
+import { onInterrupt } from "../../support/interrupt.ts";
+import { type DemoReport, demoLines, demoRecord, isKept } from "../../views/demo-report.ts";
+import { follow } from "../../views/follow.ts";
+import { linesView, openView, type RunView } from "../../views/run-view.ts";
+
+interface DemoOptions extends CommonOptions {
+  readonly data?: string;
+  readonly devices: number;
+  readonly kill: string;
+}
+
+/** Adds the command. */
+export function addDemo(program: Command): void {
+  const command = program
+    .command("demo")
+    .description("train a model twice, once with a device killed in mid-run, and compare the two")
+    .option("--data <FILE>", "Criteo data, by tabs or with a header (default: made on the spot)")
+    .option("--devices <N>", "worker threads that compute", integerFrom(1), 2)
+    .option("--kill <ACTOR>", "what is killed: device:N or reader:0", actorName, "device:1");
+  withCommon(command, ["demo", "demo --data train.tsv.gz --kill reader:0", "demo --json"]).action(
+    async (options: DemoOptions) => {
+      checkActor(options);
+      const directory = mkdtempSync(join(tmpdir(), "osiris-demo-"));
+      process.once("exit", () => rmSync(directory, { recursive: true, force: true }));
+      process.exitCode = await demo(options, directory);
+    },
+  );
+}
+
+function actorName(text: string): string {
+  if (/^(device:\d+|reader:0)$/.test(text)) return text;
+  throw new InvalidArgumentError("Expected device:N or reader:0.");
+}
+
+function checkActor({ kill, devices }: DemoOptions): void {
+  const [role, index] = kill.split(":");
+  if (role === "device" && Number(index) >= devices) {
+    const message = `Expected \`--kill\` to name one of the ${devices} devices, got \`${kill}\``;
+    throw new InvalidOptionError("--kill", message);
+  }
+}
+
+/** What both runs need. */
+interface Stage {
+  readonly cluster: Cluster;
+  readonly threads: BreakableLauncher;
+  readonly data: DemoData;
+  readonly directory: string;
+  readonly view: RunView;
+  readonly cancellation: Cancellation;
+}
+
+/** What Ctrl-C ends: the run that goes on, and all that were to come. */
+interface Cancellation {
+  isAsked: boolean;
+  run: Run | undefined;
+}
+
+async function demo(options: DemoOptions, directory: string): Promise<number> {
+  const startedAtMs = performance.now();
+  const { json: isJson = false, data: file, devices, kill } = options;
+  const view = isJson ? linesView((line) => console.error(line)) : openView({ json: false });
+  const cancellation: Cancellation = { isAsked: false, run: undefined };
+  using _interrupt = onInterrupt(() => {
+    view.say("Stopping (Ctrl-C again: at once) ...");
+    cancellation.isAsked = true;
+    void cancellation.run?.cancel().catch(() => {});
+  });
+  try {
+    const { say } = view;
+    const data = await demoData({ file, isSlow: kernelNotice() !== undefined, directory, say });
+    const threads = breakableLauncher();
+    await using cluster = await Cluster.start({ devices, launcher: threads.launcher });
+    const stage: Stage = { cluster, threads, data, directory, view, cancellation };
+    const runs = await trainBoth(stage, kill);
+    view.close();
+    if (runs === undefined) return exitCodes.cancelled;
+    const seconds = (performance.now() - startedAtMs) / 1000;
+    const report: DemoReport = { ...runs, killed: kill, bestAuc: data.bestAuc, seconds };
+    for (const line of demoLines(report)) view.say(line);
+    if (isJson) console.log(JSON.stringify(demoRecord(report)));
+    return isKept(report) ? exitCodes.done : exitCodes.failed;
+  } finally {
+    view.close();
+  }
+}
+
+type BothRuns = Pick<DemoReport, "calm" | "broken" | "killedAtStep" | "recoverySeconds">;
+
+/** Both runs, one after the other; undefined after Ctrl-C. */
+async function trainBoth(stage: Stage, kill: string): Promise<BothRuns | undefined> {
+  const { view, threads } = stage;
+  view.say("\nFirst, undisturbed:");
+  const calm = await train(stage, "undisturbed", view);
+  if (calm === undefined) return undefined;
+  view.say(`\nThe same again, and ${kill} is killed in mid-run:`);
+  let killed: Promise<number | undefined> = Promise.resolve(undefined);
+  let recoverySeconds: number | undefined;
+  const watching: RunView = {
+    ...view,
+    show(event) {
+      if (event.type === "run.recovered") recoverySeconds = event.seconds;
+      view.show(event);
+    },
+  };
+  const broken = await train(stage, "killed", watching, (run) => {
+    const step = Math.floor(calm.step / 2);
+    killed = killAt(run, kill, { step, threads });
+  });
+  if (broken === undefined) return undefined;
+  return { calm, broken, killedAtStep: await killed, recoverySeconds };
+}
+
+/** One run to its end; undefined where Ctrl-C ended it. */
+async function train(
+  stage: Stage,
+  name: string,
+  view: RunView,
+  submitted: (run: Run) => void = () => {},
+): Promise<RunResult | undefined> {
+  const { cluster, data, directory, cancellation } = stage;
+  if (cancellation.isAsked) return undefined;
+  const run = await cluster.submit(demoJob(data, name, directory));
+  cancellation.run = run;
+  submitted(run);
+  const result = await follow(run, view);
+  return result.status === "cancelled" ? undefined : result;
+}

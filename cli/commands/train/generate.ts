@@ -1,0 +1,45 @@
+// osiris generate: a Criteo text file with a planted truth, whose best reachable AUC is known.
+
+import type { Command } from "commander";
+import { writeSyntheticTsv } from "../../../index.ts";
+import {
+  type CommonOptions,
+  integerFrom,
+  numberFrom0,
+  withCommon,
+} from "../../support/arguments.ts";
+import { count, metric } from "../../support/format.ts";
+
+interface GenerateOptions extends CommonOptions {
+  readonly rows: number;
+  readonly out: string;
+  readonly samples: number;
+  readonly zipf: number;
+  readonly seed: number;
+}
+
+/** Adds the command. */
+export function addGenerate(program: Command): void {
+  const command = program
+    .command("generate")
+    .description("write Criteo-like data: label, 13 integers, 26 categoricals, by tabs")
+    .requiredOption("--out <FILE>", "file to write")
+    .option("--samples <N>", "lines", integerFrom(1), 100_000)
+    .option("--rows <N>", "distinct ids of each categorical", integerFrom(1), 10_000)
+    .option("--zipf <Z>", "exponent of the ids' popularity; 0: uniform", numberFrom0, 1.05)
+    .option("--seed <S>", "another seed: another truth", integerFrom(0), 1);
+  withCommon(command, [
+    "generate --samples 1000000 --out train.tsv",
+    "generate --rows 500 --zipf 1.2 --seed 7 --out small.tsv",
+  ]).action((options: GenerateOptions) => {
+    const { out, samples, rows, zipf, seed } = options;
+    const report = writeSyntheticTsv({ samples, rows, zipf, seed }, out);
+    const { positives, bestAuc } = report;
+    if (options.json === true) {
+      console.log(JSON.stringify({ report: "generate", file: out, samples, positives, bestAuc }));
+      return;
+    }
+    console.log(`${out}: ${count(samples)} samples, ${count(positives)} of them positive`);
+    console.log(`Best reachable AUC: ${metric(bestAuc)}`);
+  });
+}

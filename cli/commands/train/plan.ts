@@ -1,0 +1,192 @@
+// osiris plan JOB: which shard would go where, what that costs, and what would help where nothing
+// fits; with --calibrate, the constants that say what this machine can do.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { cpus, totalmem } from "node:os";
+import { type Command, InvalidArgumentError } from "commander";
+import { z } from "zod";
+import {
+  calibrate,
+  checkConstants,
+  defaultConstants,
+  InputUnusableError,
+  InvalidOptionError,
+  type MachineConstants,
+  type MissPoint,
+  planJob,
+  resolveJob,
+  type Scheme,
+  schemes,
+} from "../../../index.ts";
+import {
+  bytesFrom,
+  type CommonOptions,
+  integerFrom,
+  numberFrom0,
+  withCommon,
+} from "../../support/arguments.ts";
+import { exitCodes } from "../../support/failure.ts";
+import { loadJob } from "../../support/job-file.ts";
+import { jsonOf, reportOf } from "../../views/plan-report.ts";
+
+interface PlanArguments extends CommonOptions {
+  readonly devices?: number;
+  readonly hosts: number;
+  readonly memory?: number;
+  readonly schemes?: readonly Scheme[];
+  readonly cache?: boolean;
+  readonly poolingFactor?: number;
+  readonly constants?: string;
+  readonly plan?: string;
+  readonly curves?: string;
+  readonly out?: string;
+  readonly calibrate?: boolean;
+}
+
+/** Share of this machine's memory that calibration gives to devices. */
+const memoryShare = 0.75;
+
+/** Adds the command. */
+export function addPlan(program: Command): void {
+  const command = program
+    .command("plan")
+    .argument("[job]", "job file, as for train")
+    .description("show which shard would go where and what a step would cost; nothing is trained")
+    .option("--devices <N>", "devices of all hosts (default: the job's, else 2)", integerFrom(1))
+    .option("--hosts <H>", "hosts that they are spread over evenly", integerFrom(1), 1)
+    .option("--memory <BYTES>", "memory of a device: 16GB (default: the constants')", bytesFrom)
+    .option(
+      "--schemes <LIST>",
+      `any of ${schemes.join(",")}, or all (default: as the job says of each table)`,
+      schemesFrom,
+    )
+    .option("--cache", "tables may rest below memory, behind a cache of their popular rows")
+    .option("--pooling-factor <IDS>", "mean ids of a bag, where the data is text", numberFrom0)
+    .option("--constants <FILE>", "what the machine can do, as --calibrate wrote it")
+    .option("--curves <FILE>", "what a run counted of its cached tables: its --json output")
+    .option("--plan <FILE>", "judge this plan instead of searching one")
+    .option("--out <FILE>", "write the plan (with --calibrate: the constants) to this file")
+    .option("--calibrate", "measure this machine with as many threads as --devices says");
+  withCommon(command, [
+    "plan job.yaml --devices 4",
+    "plan job.yaml --devices 128 --hosts 16 --memory 32GB --schemes all --out plan.json",
+    "plan --calibrate --devices 2 --out constants.json",
+    "plan job.yaml --constants constants.json",
+  ]).action(async (job: string | undefined, options: PlanArguments) => {
+    process.exitCode =
+      options.calibrate === true ? await measure(options) : await plan(job, options);
+  });
+}
+
+async function plan(path: string | undefined, options: PlanArguments): Promise<number> {
+  if (path === undefined) {
+    throw new InvalidOptionError("job", "Expected a job file to plan, or `--calibrate`");
+  }
+  const job = resolveJob(await loadJob(path));
+  const constants = constantsOf(options);
+  const { schemes: allowed, cache, poolingFactor } = options;
+  const found = planJob(job, {
+    schemes: allowed,
+    cache,
+    poolingFactor,
+    curves: options.curves === undefined ? undefined : readCurves(options.curves),
+    devices: devicesOf(options, job.devices || 2), // 0 stands for all that there are.
+    constants,
+    given:
+      options.plan === undefined ? undefined : { text: readText(options.plan), path: options.plan },
+  });
+  if (found.isFeasible && options.out !== undefined) writeText(options.out, found.text);
+  if (options.json === true) console.log(JSON.stringify(jsonOf(found, constants)));
+  else for (const line of reportOf(path, found, constants)) console.log(line);
+  return found.isFeasible ? exitCodes.done : exitCodes.failed;
+}
+
+async function measure({ devices = 2, memory, out, json }: PlanArguments): Promise<number> {
+  const constants = await calibrate({
+    devices,
+    memoryBytes: memory ?? Math.floor((memoryShare * totalmem()) / devices),
+    source: `${cpus()[0]?.model.trim() ?? "this machine"}, ${devices} threads`,
+  });
+  if (out !== undefined) writeText(out, `${JSON.stringify(constants, null, 2)}\n`);
+  if (json === true) console.log(JSON.stringify({ report: "calibrate", constants }));
+  else if (out === undefined) console.log(JSON.stringify(constants, null, 2));
+  else console.log(`${out}: the constants of ${constants.source}`);
+  return exitCodes.done;
+}
+
+function devicesOf({ devices, hosts }: PlanArguments, usual: number) {
+  const all = devices ?? Math.max(usual, hosts);
+  if (all % hosts === 0) return { hosts, perHost: all / hosts };
+  throw new InvalidOptionError(
+    "--devices",
+    `Expected \`--devices\` to be a multiple of the ${hosts} hosts, got \`${all}\` (number)`,
+  );
+}
+
+function constantsOf({ constants: path, memory }: PlanArguments): MachineConstants {
+  const constants = path === undefined ? defaultConstants : readConstants(path);
+  return memory === undefined ? constants : { ...constants, memoryBytes: memory };
+}
+
+function readConstants(path: string): MachineConstants {
+  const text = readText(path);
+  try {
+    return checkConstants(JSON.parse(text));
+  } catch (cause) {
+    const reason = cause instanceof InvalidOptionError ? cause.message : "it is no JSON";
+    throw new InputUnusableError(path, `Cannot use the constants ${path}: ${reason}`, { cause });
+  }
+}
+
+const curvesSchema = z.object({
+  tiers: z.array(
+    z.object({
+      table: z.string(),
+      curve: z.array(z.object({ rows: z.number(), missRatio: z.number().min(0).max(1) })),
+    }),
+  ),
+});
+
+/** The curves of the last line that has some: of the events of a run, its result. */
+function readCurves(path: string): Map<string, MissPoint[]> {
+  for (const line of readText(path).trimEnd().split("\n").reverse()) {
+    const found = curvesSchema.safeParse(parsed(line));
+    if (found.success) return new Map(found.data.tiers.map(({ table, curve }) => [table, curve]));
+  }
+  const wanted = "none of its lines is a result with `tiers`, as `osiris train --json` prints it";
+  throw new InputUnusableError(path, `Cannot use the curves ${path}: ${wanted}`);
+}
+
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new InputUnusableError(path, `Cannot read ${path}: ${reason}`, { cause });
+  }
+}
+
+function writeText(path: string, text: string): void {
+  try {
+    writeFileSync(path, text);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new InputUnusableError(path, `Cannot write ${path}: ${reason}`, { cause });
+  }
+}
+
+function schemesFrom(text: string): Scheme[] {
+  if (text === "all") return [...schemes];
+  const names = text.split(",").map((name) => name.trim());
+  const unknown = names.find((name) => !schemes.some((scheme) => scheme === name));
+  if (unknown === undefined) return schemes.filter((scheme) => names.includes(scheme));
+  throw new InvalidArgumentError(`Expected \`all\` or any of ${schemes.join(", ")}.`);
+}

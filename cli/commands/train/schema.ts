@@ -1,0 +1,13 @@
+// osiris schema: what a job may say, as JSON Schema: for editors, and for programs that write jobs.
+
+import type { Command } from "commander";
+import { jobJsonSchema } from "../../../index.ts";
+import { type CommonOptions, withCommon } from "../../support/arguments.ts";
+
+/** Adds the command. */
+export function addSchema(program: Command): void {
+  const command = program.command("schema").description("print the JSON Schema of a job");
+  withCommon(command, ["schema > job.schema.json"]).action(({ json }: CommonOptions) => {
+    console.log(JSON.stringify(jobJsonSchema(), undefined, json === true ? 0 : 2));
+  });
+}

@@ -1,0 +1,133 @@
+// osiris sweep JOB: hands a cluster a job many times, with other values of some options each time,
+// and tells which of them did best. The same command again goes on where it was.
+
+import type { Command } from "commander";
+import {
+  type Client,
+  connect,
+  RemoteError,
+  type Run,
+  type RunResult,
+  type Sweep,
+  type SweptJob,
+} from "../../../index.ts";
+import {
+  type CommonOptions,
+  type ConnectionArguments,
+  connectionOf,
+  integerFrom,
+  withClient,
+  withCommon,
+} from "../../support/arguments.ts";
+import { exitCodes } from "../../support/failure.ts";
+import { aligned, metric, plural } from "../../support/format.ts";
+import { onInterrupt } from "../../support/interrupt.ts";
+import { loadSweep } from "../../support/job-file.ts";
+
+interface SweepArguments extends CommonOptions, ConnectionArguments {
+  readonly parallel: number;
+}
+
+/** What came of a trial. */
+interface Outcome {
+  readonly trial: number;
+  readonly run: string;
+  readonly values: SweptJob["values"];
+  readonly status: RunResult["status"] | "failed";
+  /** Of the sweep's metric; NaN where there is none. */
+  readonly value: number;
+  readonly step?: number;
+  readonly error?: string;
+}
+
+/** Adds the command. */
+export function addSweep(program: Command): void {
+  const command = program
+    .command("sweep")
+    .argument("<job>", "job file with a `sweep`: which options take which values")
+    .description("train a job with many values of its options, and tell which did best")
+    .option("--parallel <N>", "trials that the cluster has at a time", integerFrom(1), 4);
+  withCommon(withClient(command), ["sweep job.yaml", "sweep job.yaml --parallel 8 --json"]).action(
+    async (job: string, options: SweepArguments) => {
+      process.exitCode = await sweepJob(job, options);
+    },
+  );
+}
+
+async function sweepJob(path: string, options: SweepArguments): Promise<number> {
+  const { sweep, trials } = await loadSweep(path);
+  const json = options.json === true;
+  const say = (line: string) => (json ? console.error(line) : console.log(line));
+  await using client = await connect(connectionOf(options));
+  using _interrupt = onInterrupt(() => {
+    say("What was submitted goes on; the same command again follows it, and does the rest.");
+    process.exit(exitCodes.cancelled);
+  });
+  say(`${plural(trials.length, "trial")}, ${options.parallel} at a time`);
+  const outcomes: Outcome[] = [];
+  const waiting = [...trials];
+  const work = async () => {
+    for (let trial = waiting.shift(); trial !== undefined; trial = waiting.shift()) {
+      const outcome = await outcomeOf(client, trial, sweep);
+      outcomes.push(outcome);
+      if (json) console.log(JSON.stringify({ report: "trial", ...outcome }));
+      else say(`  ${outcomes.length} of ${trials.length}: ${cellsOf(outcome, sweep).join("  ")}`);
+    }
+  };
+  await Promise.all(Array.from({ length: options.parallel }, work));
+  const sorted = sortedBy(sweep, outcomes);
+  if (json) {
+    console.log(JSON.stringify({ report: "sweep", metric: sweep.metric, trials: sorted }));
+  } else {
+    const head = ["trial", sweep.metric, "status", "run", ...Object.keys(sweep.over)];
+    const lines = aligned([head, ...sorted.map((outcome) => cellsOf(outcome, sweep))]);
+    for (const line of ["", ...lines]) say(line);
+  }
+  return sorted.some(({ status }) => status === "failed") ? exitCodes.failed : exitCodes.done;
+}
+
+async function outcomeOf(client: Client, trial: SweptJob, sweep: Sweep): Promise<Outcome> {
+  const run = await runOf(client, trial);
+  const about = { trial: trial.index, run: run.run, values: trial.values };
+  try {
+    const result = await run.result();
+    const { status, step } = result;
+    return { ...about, status, step, value: metricOf(result, sweep) };
+  } catch (error) {
+    if (!(error instanceof RemoteError)) throw error;
+    return { ...about, status: "failed", value: Number.NaN, error: error.message };
+  }
+}
+
+/** The run that the trial has, or a new one; one that failed or was cancelled is tried again. */
+async function runOf(client: Client, { job, key }: SweptJob): Promise<Run> {
+  for (let attempt = 1; ; attempt++) {
+    const asked = { job, key: attempt === 1 ? key : `${key}-${attempt}` };
+    const { run, status } = await client.request("submit", asked);
+    if (status !== "failed" && status !== "cancelled") return client.run(run);
+  }
+}
+
+function metricOf(result: RunResult, { metric: name }: Sweep): number {
+  const value = name === "trainLoss" ? result.history.at(-1)?.trainLoss : result[name];
+  return value ?? Number.NaN;
+}
+
+/** The best first; those without a value last, in the order of the trials. */
+function sortedBy({ metric: name }: Sweep, outcomes: readonly Outcome[]): Outcome[] {
+  const sign = name === "auc" ? -1 : 1;
+  const rank = ({ value }: Outcome) =>
+    Number.isNaN(value) ? Number.POSITIVE_INFINITY : sign * value;
+  return [...outcomes].sort((a, b) => {
+    const [first, second] = [rank(a), rank(b)];
+    return first === second ? a.trial - b.trial : first - second;
+  });
+}
+
+function cellsOf({ trial, value, status, run, values }: Outcome, { over }: Sweep): string[] {
+  const shown = Object.keys(over).map((option) => {
+    const one = values[option];
+    return typeof one === "number" ? String(Number(one.toPrecision(6))) : JSON.stringify(one);
+  });
+  return [String(trial), metric(value), status, run, ...shown];
+}

@@ -1,0 +1,101 @@
+// osiris train JOB: a cluster in this process, one run on it, and its report.
+
+import { randomBytes } from "node:crypto";
+import type { Command } from "commander";
+import { Cluster, type Incident, type RunResult } from "../../../index.ts";
+import {
+  type CommonOptions,
+  type CredentialArguments,
+  collected,
+  credentialsOf,
+  integerFrom,
+  withCommon,
+  withCredentials,
+} from "../../support/arguments.ts";
+import { exitCodes } from "../../support/failure.ts";
+import { count } from "../../support/format.ts";
+import { onInterrupt } from "../../support/interrupt.ts";
+import { loadJob } from "../../support/job-file.ts";
+import { type ObservingArguments, observingOf, withObserving } from "../../support/observing.ts";
+import { follow } from "../../views/follow.ts";
+import { reportOf } from "../../views/report.ts";
+import { openView, type RunView } from "../../views/run-view.ts";
+
+interface TrainOptions extends CommonOptions, CredentialArguments, ObservingArguments {
+  readonly devices?: number;
+  readonly data?: readonly string[];
+  readonly plan?: string;
+  readonly nats?: string;
+}
+
+/** Adds the command. */
+export function addTrain(program: Command): void {
+  const command = program
+    .command("train")
+    .argument("<job>", "job file: .yaml, .json, .js, .mjs or .ts (exporting `job` or a default)")
+    .description("train here and now; run again after Ctrl-C, it goes on from its last checkpoint")
+    .option(
+      "--devices <N>",
+      "worker threads that compute (default: the job's, else 2)",
+      integerFrom(1),
+    )
+    .option("--data <FILE>", "read this file instead of the job's; may be repeated", collected)
+    .option("--plan <FILE>", "place tables by this plan, as `osiris plan --out` wrote it")
+    .option("--nats <URL>", "a nats-server to run over, instead of the embedded broker")
+    .option("--token <TOKEN>", "token for it");
+  withCommon(withObserving(withCredentials(command)), [
+    "train job.yaml",
+    "train job.ts --devices 4 --data day_0.tsv.gz --data day_1.tsv.gz",
+    "train job.yaml --devices 4 --plan plan.json",
+    "train job.json --json | tail -1",
+  ]).action(async (job: string, options: TrainOptions) => {
+    process.exitCode = await train(job, options);
+  });
+}
+
+async function train(path: string, options: TrainOptions): Promise<number> {
+  const { devices, data, plan, nats } = options;
+  const given = await loadJob(path, { data, plan });
+  const job = devices === undefined ? given : { ...given, devices };
+  const planned = job.plan === undefined ? 0 : job.plan.hosts * job.plan.devicesPerHost;
+  const view = openView({ json: options.json === true });
+  await using cluster = await Cluster.start({
+    devices: job.devices || planned || 2, // 0 stands for all that there are.
+    // On a broker that others use too, this cluster answers only to a name of its own.
+    ...(nats === undefined ? {} : { nats, name: `train-${randomBytes(4).toString("hex")}` }),
+    ...credentialsOf(options),
+    onIncident: (incident) => tellIncident(incident, view),
+    ...observingOf(options, "silent"),
+  });
+  try {
+    const run = await cluster.submit(job);
+    using _interrupt = onInterrupt(() => {
+      view.say("Stopping after this step, with a checkpoint (Ctrl-C again: at once) ...");
+      void run.cancel().catch((error: unknown) => view.say(String(error)));
+    });
+    const result = await follow(run, view);
+    view.close();
+    tellResult(result, options.json === true);
+    return result.status === "cancelled" ? exitCodes.cancelled : exitCodes.done;
+  } finally {
+    view.close();
+  }
+}
+
+/** Failures beside the run; what a run survived is among its own events. */
+function tellIncident({ offender, supervisor, reason }: Incident, view: RunView): void {
+  view.say(`  ! ${offender} failed and was restarted by ${supervisor}: ${reason.message}`);
+}
+
+function tellResult(result: RunResult, json: boolean): void {
+  if (json) {
+    console.log(JSON.stringify({ report: "train", ...result }));
+  } else if (result.status === "cancelled") {
+    console.log(
+      `Stopped after step ${count(result.step)}, with a checkpoint in ${result.directory}.`,
+    );
+    console.log("The same command goes on from there.");
+  } else {
+    for (const line of reportOf(result)) console.log(line);
+  }
+}

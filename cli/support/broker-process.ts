@@ -1,0 +1,29 @@
+// The process of `osiris up`'s broker: listens until its parent is gone. Whatever happens to the
+// cluster's process, a stalled step or a native crash, makes no other client lose its connection.
+
+import { type BrokerSettings, startBroker } from "../../index.ts";
+
+/** What this process tells its parent, once. */
+export type BrokerNews =
+  | { readonly kind: "listening"; readonly url: string; readonly port: number }
+  | { readonly kind: "failed"; readonly message: string };
+
+function tell(news: BrokerNews): void {
+  process.send?.(news);
+}
+
+// Ctrl-C reaches every process of the terminal; this one ends after those that need it.
+process.on("SIGINT", () => {});
+
+process.once("message", async (settings: BrokerSettings) => {
+  try {
+    const broker = await startBroker(settings);
+    process.once("disconnect", () => {
+      void broker.close();
+    });
+    tell({ kind: "listening", url: broker.url, port: broker.port });
+  } catch (error) {
+    tell({ kind: "failed", message: error instanceof Error ? error.message : String(error) });
+    process.disconnect();
+  }
+});

@@ -1,0 +1,79 @@
+// Keeps a broker running in a process of its own: started again, at the same port and with the same
+// token, whenever it dies, so that clients find it where it was.
+
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { InputUnusableError } from "../../index.ts";
+import type { BrokerNews } from "./broker-process.ts";
+
+/** A broker that is kept running. */
+export interface KeptBroker extends AsyncDisposable {
+  readonly url: string;
+  /** The process that runs now. */
+  readonly pid: number | undefined;
+}
+
+interface KeeperOptions {
+  readonly port: number;
+  readonly token: string;
+  /** Told when it was lost, and when it could not be started again. */
+  readonly tell: (line: string) => void;
+}
+
+const program = new URL("./broker-process.js", import.meta.url);
+const restartMs = 200;
+/** Starts that may fail in a row before it is given up. */
+const failuresMax = 20;
+
+/** Starts it. @throws InputUnusableError where it cannot listen */
+export async function keepBroker({ port, token, tell }: KeeperOptions): Promise<KeptBroker> {
+  let isClosed = false;
+  let { child, news } = await start({ port, token });
+  const settings = { port: news.port, token };
+
+  async function keep(): Promise<void> {
+    for (let failures = 0; failures < failuresMax; failures++) {
+      await ended(child);
+      if (isClosed) return;
+      tell("The broker's process has died; starting it again.");
+      await new Promise((resume) => setTimeout(resume, restartMs));
+      if (isClosed) return;
+      try {
+        ({ child, news } = await start(settings));
+        failures = 0;
+      } catch (error) {
+        tell(String(error));
+      }
+      if (isClosed) child.disconnect();
+    }
+    tell("The broker cannot be started again; stop this cluster with Ctrl-C.");
+  }
+
+  const kept = keep();
+  return {
+    url: news.url,
+    get pid() {
+      return child.pid;
+    },
+    async [Symbol.asyncDispose]() {
+      isClosed = true;
+      if (child.connected) child.disconnect();
+      await kept;
+    },
+  };
+}
+
+async function start({ port, token }: { port: number; token: string }) {
+  const child = fork(program);
+  child.send({ port, auth: { token } });
+  const [news] = (await Promise.race([once(child, "message"), once(child, "exit")])) as [
+    BrokerNews,
+  ];
+  if (news?.kind === "listening") return { child, news };
+  const reason = news?.kind === "failed" ? news.message : "its process ended";
+  throw new InputUnusableError(`127.0.0.1:${port}`, `Cannot start the broker: ${reason}`);
+}
+
+async function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+}

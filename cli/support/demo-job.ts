@@ -1,0 +1,81 @@
+// What the demonstration trains: generated data whose best reachable AUC is known, or the user's
+// Criteo file; and a DLRM whose size fits the kernels that are there.
+
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import {
+  adagrad,
+  criteo,
+  type DataOptions,
+  dlrm,
+  type JobOptions,
+  writeSyntheticTsv,
+} from "../../index.ts";
+import { criteoData } from "./criteo-file.ts";
+import { count } from "./format.ts";
+
+/** The data of a demonstration. */
+export interface DemoData {
+  readonly data: DataOptions;
+  /** Best reachable AUC, of generated data. */
+  readonly bestAuc: number | undefined;
+  /** Steps between checkpoints. */
+  readonly everySteps: number;
+}
+
+/** Generated samples and batch size: ten to twenty seconds a run on two cores. */
+const native = { samples: 600_000, batchSize: 512 } as const;
+const reference = { samples: 30_000, batchSize: 128 } as const;
+/** Popular ids, as in Criteo's logs, so that a minute of training meets them often enough. */
+const generated = { rows: 10_000, zipf: 1.7, seed: 1 } as const;
+
+/** Files beyond this many bytes are trained on in larger batches, with fewer checkpoints. */
+const largeBytes = 64 * 1024 * 1024;
+
+/**
+ * The data: `file`, or a file generated into `directory`. `isSlow` where there are no native
+ * kernels.
+ * @throws InputUnusableError where the file is no Criteo file
+ */
+export async function demoData(options: {
+  readonly file: string | undefined;
+  readonly isSlow: boolean;
+  readonly directory: string;
+  readonly say: (line: string) => void;
+}): Promise<DemoData> {
+  const { file, isSlow, directory, say } = options;
+  const cache = join(directory, "cache");
+  if (file !== undefined) {
+    const isLarge = (statSync(file, { throwIfNoEntry: false })?.size ?? 0) > largeBytes;
+    const data = await criteoData(file, { batchSize: isLarge ? 2048 : 128, cache });
+    return { data, bestAuc: undefined, everySteps: isLarge ? 500 : 10 };
+  }
+  const { samples, batchSize } = isSlow ? reference : native;
+  const path = join(directory, "train.tsv");
+  const size = isSlow ? ", a twentieth of the usual size, as the kernels are slow" : "";
+  say(`Making Criteo-like data: ${count(samples)} samples${size} ...`);
+  const { bestAuc } = writeSyntheticTsv({ ...generated, samples }, path);
+  const data = criteo.tsv(path, { batchSize, cache });
+  return { data, bestAuc, everySteps: Math.ceil(samples / batchSize / 12) };
+}
+
+/** The job: the same for both runs but for its name and where its checkpoints rest. */
+export function demoJob(demo: DemoData, name: string, directory: string): JobOptions {
+  const { data, everySteps } = demo;
+  return {
+    name,
+    model: dlrm({
+      dense: 13,
+      tables: criteo.tables({ dim: 16, initScale: 0.05 }),
+      bottom: [64, 16],
+      top: [128, 64, 1],
+    }),
+    data,
+    optimizer: {
+      dense: adagrad({ learningRate: 0.02 }),
+      sparse: adagrad({ learningRate: 0.05 }),
+    },
+    evaluation: { fraction: 0.1, everySteps: 2 * everySteps },
+    checkpoint: { directory: join(directory, name), everySteps },
+  };
+}

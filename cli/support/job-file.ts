@@ -1,0 +1,143 @@
+// Job files: YAML and JSON as data; JavaScript and TypeScript as modules that export the job, in
+// which `import … from "osiris"` means this very package. What reads a kind is loaded for it alone.
+
+import { readFileSync } from "node:fs";
+import { extname, resolve } from "node:path";
+import * as osiris from "../../index.ts";
+import {
+  InputUnusableError,
+  InvalidOptionError,
+  type JobOptions,
+  resolveJob,
+  type Sweep,
+  type SweptJob,
+  sweepOf,
+  sweptJobsOf,
+} from "../../index.ts";
+
+/** What the command line lays over a job file. */
+export interface JobChanges {
+  /** Files to read instead of the job's. */
+  readonly data?: readonly string[] | undefined;
+  /** A plan's file, as `osiris plan --out` writes it. */
+  readonly plan?: string | undefined;
+}
+
+/**
+ * The job of a file, checked. Relative paths in it are relative to the working directory.
+ * @throws InputUnusableError where the file is no job, InvalidOptionError where the job is wrong;
+ * both name the file
+ */
+export async function loadJob(path: string, changes: JobChanges = {}): Promise<JobOptions> {
+  const read = await readJob(path);
+  if (typeof read === "object" && read !== null && "sweep" in read) {
+    throw new InputUnusableError(
+      path,
+      `The job ${path} has a \`sweep\`: \`osiris sweep\` trains it`,
+    );
+  }
+  const job = withPlan(withData(read, path, changes.data), changes.plan);
+  naming(path, () => resolveJob(job));
+  return job as JobOptions;
+}
+
+/** A file's `sweep`, and the jobs that it comes to, each checked. @throws as `loadJob` */
+export async function loadSweep(path: string): Promise<{ sweep: Sweep; trials: SweptJob[] }> {
+  const { sweep: block, ...job } = (await readJob(path)) as JobOptions & { sweep?: unknown };
+  return naming(path, () => {
+    const sweep = sweepOf(block ?? {});
+    const trials = sweptJobsOf(job, sweep);
+    for (const trial of trials) resolveJob(trial.job);
+    return { sweep, trials };
+  });
+}
+
+/** What `check` refuses names the file. */
+function naming<Result>(path: string, check: () => Result): Result {
+  try {
+    return check();
+  } catch (error) {
+    if (!(error instanceof InvalidOptionError)) throw error;
+    const problems = error.problems.map(({ option, message }) => {
+      return { option, message: `${path}: ${message}` };
+    });
+    throw InvalidOptionError.ofAll(problems, { cause: error });
+  }
+}
+
+async function readJob(path: string): Promise<unknown> {
+  switch (extname(path)) {
+    case ".yaml":
+    case ".yml":
+      return attempt(path, async () => {
+        const { parse } = await import("yaml");
+        return parse(readFileSync(path, "utf8"));
+      });
+    case ".json":
+      return attempt(path, () => JSON.parse(readFileSync(path, "utf8")));
+    case ".js":
+    case ".mjs":
+    case ".cjs":
+    case ".ts":
+    case ".mts":
+    case ".cts":
+      return exportedJob(path, await attempt(path, () => importJob(path)));
+    default:
+      throw new InputUnusableError(
+        path,
+        `Cannot read the job ${path}: expected a file ending in .yaml, .json, .js, .mjs or .ts`,
+      );
+  }
+}
+
+async function attempt<T>(path: string, read: () => T | Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : String(cause);
+    const [first = "", second = ""] = message.split("\n").map((line) => line.trim());
+    // The parser of TypeScript says where in a second line.
+    const reason = first.startsWith("ParseError") ? `${first} ${second}` : first.replace(/:$/, "");
+    throw new InputUnusableError(path, `Cannot read the job ${path}: ${reason}`, { cause });
+  }
+}
+
+async function importJob(path: string): Promise<Record<string, unknown>> {
+  readFileSync(path); // So that a missing file is told as one, whatever its kind.
+  const { createJiti } = await import("jiti");
+  const jiti = createJiti(import.meta.url, {
+    virtualModules: { osiris },
+    fsCache: false,
+    moduleCache: false,
+    interopDefault: false,
+  });
+  return jiti.import(resolve(path));
+}
+
+function exportedJob(path: string, module: Record<string, unknown>): unknown {
+  const job = module.job ?? module.default;
+  if (job !== undefined) return job;
+  throw new InputUnusableError(
+    path,
+    `Cannot read the job ${path}: expected it to export the job as \`job\` or as its default`,
+  );
+}
+
+function withPlan(job: unknown, path: string | undefined): unknown {
+  if (path === undefined) return job;
+  try {
+    return { ...(job as object), plan: JSON.parse(readFileSync(path, "utf8")) };
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : String(cause);
+    throw new InputUnusableError(path, `Cannot use the plan ${path}: ${message}`, { cause });
+  }
+}
+
+function withData(job: unknown, path: string, files: readonly string[] | undefined): unknown {
+  if (files === undefined) return job;
+  const { data } = (job ?? {}) as { data?: { kind?: string } };
+  if (data?.kind !== "criteo-tsv" && data?.kind !== "csv") {
+    throw new InvalidOptionError("--data", `${path}: its data is not read from files: no --data`);
+  }
+  return { ...(job as object), data: { ...data, paths: [...files] } };
+}

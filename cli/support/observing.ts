@@ -1,0 +1,69 @@
+// What is seen of a process from outside: its log, lines of JSON on stderr for whoever collects
+// them and readable ones on a terminal; and the traces of steps.
+
+import { type Command, Option } from "commander";
+import { type ClusterOptions, type LogOptions, logOptionLevels } from "../../index.ts";
+import { integerFrom } from "./arguments.ts";
+
+export interface ObservingArguments {
+  readonly logLevel?: LogOptions["level"];
+  readonly traceEvery: number;
+}
+
+/** Adds `--log-level` and `--trace-every`. */
+export function withObserving(command: Command): Command {
+  const log = "lines on stderr, from this level on: JSON, readable on a terminal";
+  const traces = "trace every N-th step, where OTEL_EXPORTER_OTLP_ENDPOINT names a collector";
+  return command
+    .addOption(new Option("--log-level <LEVEL>", log).choices(logOptionLevels).env("OSIRIS_LOG"))
+    .addOption(
+      new Option("--trace-every <N>", traces)
+        .argParser(integerFrom(1))
+        .default(100)
+        .env("OSIRIS_TRACE_EVERY"),
+    );
+}
+
+/** What those options and the environment ask for; `usual`: the level where they name none. */
+export function observingOf(
+  { logLevel, traceEvery: everySteps }: ObservingArguments,
+  usual: LogOptions["level"],
+): Pick<ClusterOptions, "log" | "tracing"> {
+  const endpoint = process.env.OTEL_EXPORTER_OTLP_ENDPOINT;
+  const tracing =
+    endpoint === undefined || endpoint === "" ? {} : { tracing: { endpoint, everySteps } };
+  return { log: logTo(logLevel ?? usual), ...tracing };
+}
+
+/** A service says what it does; on a terminal, only what is wrong. */
+export const usualLevel = (): LogOptions["level"] => (process.stderr.isTTY ? "warn" : "info");
+
+function logTo(level: LogOptions["level"]): LogOptions {
+  const { stderr } = process;
+  const write = (line: string) => stderr.write(`${stderr.isTTY ? readable(line) : line}\n`);
+  return { level, write: (line) => void write(line) };
+}
+
+/** What stands first, and what only machines need. */
+const placed = new Set(["time", "level", "message", "run", "generation", "step", "actor"]);
+const forMachines = new Set(["machine", "pid", "event"]);
+
+/** A line of JSON as people read it: `12:04:31.120 warn r1 g2 s40 device:1 what happened k=v`. */
+export function readable(line: string): string {
+  const fields = JSON.parse(line) as Record<string, unknown>;
+  const { time, level, message, run, generation, step, actor } = fields;
+  const details = Object.entries(fields).flatMap(([name, value]) => {
+    if (placed.has(name) || forMachines.has(name)) return [];
+    return [`${name}=${typeof value === "string" ? value : JSON.stringify(value)}`];
+  });
+  const head = [
+    String(time).slice("2026-01-01T".length, -1),
+    String(level).padEnd(5),
+    run,
+    generation === undefined ? undefined : `g${generation}`,
+    step === undefined ? undefined : `s${step}`,
+    actor,
+    message,
+  ];
+  return [...head, ...details].filter((one) => one !== undefined).join(" ");
+}

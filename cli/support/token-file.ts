@@ -1,0 +1,73 @@
+// The token of a broker of this machine, where the commands of the same user find it: a file for
+// each port, in a directory that nobody else may read. So it is in no output and no list of
+// processes.
+
+import { randomBytes } from "node:crypto";
+import { chmodSync, lstatSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { InputUnusableError } from "../../index.ts";
+
+/** Where `$XDG_RUNTIME_DIR` is not set, the directory stands beside those of other users. */
+function directory(): string {
+  const runtime = process.env.XDG_RUNTIME_DIR;
+  return runtime ? join(runtime, "osiris") : join(tmpdir(), `osiris-${process.getuid?.() ?? 0}`);
+}
+
+function pathOf(port: string): string {
+  return join(directory(), `${port}.token`);
+}
+
+/**
+ * A token for a broker of our own: a new one, or with a `state` directory the one that is kept
+ * there, so that whoever is connected is let in again when the cluster is started again.
+ */
+export function ownToken(state: string | undefined): string {
+  const token = randomBytes(16).toString("hex");
+  if (state === undefined) return token;
+  const path = join(state, "broker.token");
+  const before = tokenIn(path);
+  if (before !== undefined && /^[0-9a-f]{32}$/.test(before)) return before;
+  mkdirSync(state, { recursive: true });
+  writeToken(path, token);
+  return token;
+}
+
+/**
+ * Writes the token of the broker at `url`; returns the file, which goes with what is returned.
+ * @throws InputUnusableError where others may read, or own, the directory
+ */
+export function keepToken(url: string, token: string): Disposable & { readonly path: string } {
+  const place = directory();
+  mkdirSync(place, { recursive: true, mode: 0o700 });
+  const { mode, uid } = lstatSync(place); // A link is none: it has another mode.
+  if ((mode & 0o777) !== 0o700 || uid !== (process.getuid?.() ?? uid)) {
+    const message = `Expected ${place} to be this user's, and closed to others: the token lies there`;
+    throw new InputUnusableError(place, message);
+  }
+  const path = pathOf(new URL(url).port);
+  writeToken(path, token);
+  return { path, [Symbol.dispose]: () => rmSync(path, { force: true }) };
+}
+
+function writeToken(path: string, token: string): void {
+  writeFileSync(path, `${token}\n`, { mode: 0o600 });
+  chmodSync(path, 0o600);
+}
+
+/** The token that a cluster of this user and machine keeps; undefined where there is none. */
+export function tokenFor(url: string): string | undefined {
+  const address = url.includes("://") ? url : `nats://${url}`;
+  if (!URL.canParse(address)) return undefined;
+  const { hostname, port, username } = new URL(address);
+  if (username !== "" || !/^(127\.|localhost$|\[::1\]$)/.test(hostname)) return undefined;
+  return tokenIn(pathOf(port === "" ? "4222" : port));
+}
+
+function tokenIn(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch {
+    return undefined;
+  }
+}

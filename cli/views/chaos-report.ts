@@ -1,0 +1,121 @@
+// What a chaos run tells: the schedule before anything happens, then what struck, then the verdict.
+
+import {
+  type ChaosFigures,
+  type LossFigures,
+  type Schedule,
+  type Spread,
+  sentenceOf,
+  type Trial,
+} from "../../index.ts";
+import { count, duration, plural } from "../support/format.ts";
+
+/** The schedule, for people and then as it can be carried out again. */
+export function scheduleLines(schedule: Schedule): string[] {
+  const { seed, stage, faults } = schedule;
+  const from = seed === null ? "Schedule" : `Seed ${seed}`;
+  const hosts = stage.hosts === 0 ? "" : ` on each of ${plural(stage.hosts, "host")}`;
+  return [
+    "",
+    `${from}: ${plural(faults.length, "fault")}; ${plural(stage.devices, "device")}${hosts}`,
+    ...faults.map((fault, i) => `  ${i}  ${sentenceOf(fault)}`),
+    `  ${JSON.stringify(schedule)}`,
+  ];
+}
+
+/** What struck, and what came of it. */
+export function trialLines(trial: Trial): string[] {
+  const { faults, recoveries, schedule } = trial;
+  const struck = faults.map(({ struck, step, generation, hits, whyNot }, i) => {
+    if (!struck) return `  ${i}  did not strike: ${whyNot}`;
+    const times = hits === undefined ? "" : `; hits: ${hits}`;
+    return `  ${i}  struck at step ${step} of generation ${generation}${times}`;
+  });
+  const lost = recoveries.map(({ offender, code, recoverySeconds, redoneSteps }) => {
+    const again =
+      recoverySeconds === undefined ? "" : `, going on after ${duration(recoverySeconds)}`;
+    const steps = redoneSteps === 0 ? "" : `, ${plural(redoneSteps, "step")} done again`;
+    return `  ! ${offender}: ${code}${again}${steps}`;
+  });
+  const times = `${duration(trial.trainingSeconds)}, goodput ${(100 * trial.goodput).toFixed(0)} %`;
+  const submissions =
+    trial.submissions > 1 ? `, submitted ${plural(trial.submissions, "time")}` : "";
+  return [
+    ...(schedule.faults.length === 0 ? [] : ["What struck"]),
+    ...struck,
+    ...lost,
+    `${plural(trial.generations, "generation")}${submissions}, ${times}`,
+    verdictLine(trial),
+  ];
+}
+
+/** The verdict, in a line; and why, where the promise was broken. */
+export function verdictLine({ verdict, differences, digest, ledger }: Trial): string {
+  if (verdict !== "equal") return `${verdict.toUpperCase()}: ${differences.join("; ")}`;
+  const samples = ledger.reduce((sum, { once }) => sum + once, 0);
+  return `Equal: ${digest}, and ${count(samples)} samples trained once`;
+}
+
+/** The least schedule that fails, and how to carry it out. */
+export function shrunkLines(schedule: Schedule, job: string): string[] {
+  const file = `chaos-${schedule.seed ?? "least"}.json`;
+  return [
+    `What is left of it: ${plural(schedule.faults.length, "fault")}`,
+    ...schedule.faults.map((fault) => `  ${sentenceOf(fault)}`),
+    "Carry it out again:",
+    `  echo '${JSON.stringify(schedule)}' > ${file}`,
+    `  osiris chaos ${job} --schedule ${file}`,
+  ];
+}
+
+/** A trial for machines: one object. */
+export function trialRecord(trial: Trial) {
+  const { schedule, faults, verdict, differences, digest, twinDigest, ledger, recoveries } = trial;
+  return {
+    report: "trial",
+    seed: schedule.seed,
+    ...{ verdict, differences, digest, twinDigest, schedule, faults, ledger, recoveries },
+    generations: trial.generations,
+    goodput: trial.goodput,
+    seconds: trial.seconds,
+  };
+}
+
+/** Detection of a dead thread or process; the first step after a restore. Seconds. */
+const bounds = { detected: 1, recovered: 5 } as const;
+
+/** The table of figures. */
+export function figureLines(figures: ChaosFigures): string[] {
+  const { trials, equal, strikes, planned, losses } = figures;
+  const struck = Object.values(strikes).reduce((sum, value) => sum + value, 0);
+  const kinds = Object.entries(strikes).map(([kind, times]) => `${kind} ${times}`);
+  const rows: [string, string][] = [
+    ["runs equal to their twin", `${equal} of ${trials}`],
+    ["faults that struck", `${struck} of ${planned}`],
+    ["committed steps lost", count(figures.committedStepsLost)],
+    ["steps done again (in no checkpoint)", count(figures.redoneSteps)],
+    ["samples trained twice", count(figures.samplesTwice)],
+    ["samples trained never", count(figures.samplesNever)],
+    ["goodput", `${(100 * figures.goodput).toFixed(1)} %`],
+  ];
+  return [
+    "",
+    `${"what".padEnd(38)}figure`,
+    ...rows.map(([what, figure]) => `${what.padEnd(38)}${figure}`),
+    ...(kinds.length === 0 ? [] : [`struck: ${kinds.join(", ")}`]),
+    "",
+    `${"lost".padEnd(14)}${"noticed (median, most)".padEnd(26)}first step again (median, most)`,
+    ...losses.map(lossLine),
+  ];
+}
+
+function lossLine({ lost, detected, recovered }: LossFigures): string {
+  const noticed = spread(detected, bounds.detected).padEnd(26);
+  return `${lost.padEnd(14)}${noticed}${spread(recovered, bounds.recovered)}`;
+}
+
+function spread(of: Spread | undefined, bound: number): string {
+  if (of === undefined) return "-";
+  const over = of.most > bound ? ` > ${bound} s` : "";
+  return `${duration(of.median)}, ${duration(of.most)} of ${of.count}${over}`;
+}

@@ -1,0 +1,142 @@
+// What a cluster is doing, as lines for people.
+
+import type { ActorReport, ClusterReport, ProcessReport } from "../../index.ts";
+import { aligned, bytes, count, duration, metric, percent, plural } from "../support/format.ts";
+import { endOf } from "./incidents.ts";
+import { timeOf } from "./report.ts";
+
+/** Mailboxes and buffers that are told of: those in which most waits. */
+const rowsMax = 12;
+
+/** One look at a cluster: runs, processes, what waits where, tiers, alerts, incidents. */
+export function topLines(report: ClusterReport): string[] {
+  const { cluster, runs, processes, silent } = report;
+  const devices = processes.reduce((sum, one) => sum + devicesIn(one.actors), 0);
+  const size = processes.length === 1 ? "1 process" : `${count(processes.length)} processes`;
+  const there = `${size}, ${plural(devices, "device")} at work`;
+  const missing = silent.map((host) => `host:${host}`).join(", ");
+  return [
+    `Cluster ${cluster}: ${plural(runs.length, "run")}, ${there}`,
+    ...(silent.length === 0 ? [] : [`No answer from ${missing}`]),
+    ...section("Runs", runLines(report)),
+    ...section("Processes", aligned([processTitles, ...processes.map(processCells)])),
+    ...section("Waiting", waitingLines(processes)),
+    ...section("Who waits for whom", graphLines(report)),
+    ...section("Buffers in use", creditLines(processes)),
+    ...section("Tiers", tierLines(processes)),
+    ...section("Alerts", alertLines(report)),
+  ];
+}
+
+/** A run each, for whoever reads no table. */
+export function runLines({ runs }: ClusterReport): string[] {
+  return runs.flatMap(({ run, status, generation, step, steps, devices, ...rest }) => {
+    const { loss, samplesPerSecond, standstill, times, name } = rest;
+    const parts = [
+      ...(standstill === undefined ? [] : [standstill]),
+      ...(steps === 0 ? [] : [`step ${count(step)} of ${count(steps)}`, `loss ${metric(loss)}`]),
+      ...(devices === 0 ? [] : [`${count(samplesPerSecond)} samples/s`]),
+      ...(generation === 0 ? [] : [`generation ${generation}`]),
+      ...(devices === 0 ? [] : [plural(devices, "device")]),
+    ];
+    const first = `${run} (${name}) ${[status, parts.join(", ")].filter(Boolean).join(": ")}`;
+    return times === undefined ? [first] : [first, `  a step: ${timeOf(times)}`];
+  });
+}
+
+/** The supervision tree of every process. */
+export function treeLines({ processes, silent }: ClusterReport): string[] {
+  const trees = processes.flatMap(({ host, machine, pid, actors }) => {
+    const who = host === null ? "root" : host === 0 ? "root and host:0" : `host:${host}`;
+    return [`${who}: process ${pid} on ${machine}`, ...branchLines(actors, "")];
+  });
+  return [...trees, ...silent.map((host) => `host:${host}: no answer`)];
+}
+
+function branchLines({ actor, run, generation, state, children }: ActorReport, indent: string) {
+  const of = run === undefined ? "" : ` (${run}, generation ${generation})`;
+  const lines: string[] = [`${actor}${of} ${state}`];
+  for (const [at, child] of children.entries()) {
+    const isLast = at === children.length - 1;
+    const [first = "", ...rest] = branchLines(child, indent);
+    lines.push(`${isLast ? "└─" : "├─"} ${first}`);
+    lines.push(...rest.map((line) => `${isLast ? "  " : "│ "} ${line}`));
+  }
+  return lines;
+}
+
+function section(title: string, lines: readonly string[]): string[] {
+  return lines.length === 0 ? [] : ["", title, ...lines.map((line) => `  ${line}`)];
+}
+
+const processTitles = ["host", "machine", "pid", "memory", "main thread busy", "frames refused"];
+
+function processCells({ host, machine, pid, ...rest }: ProcessReport) {
+  const { residentBytes, mainThreadBusy, refusedFrames } = rest;
+  const name = host === null ? "root" : `host:${host}`;
+  const load = [bytes(residentBytes), percent(mainThreadBusy), count(refusedFrames)];
+  return [name, machine, String(pid), ...load];
+}
+
+function waitingLines(processes: readonly ProcessReport[]): string[] {
+  const all = processes.flatMap(({ actors }) => actorsIn(actors));
+  const waiting = all.flatMap(({ actor, run, state, mailbox }) => {
+    return mailbox === undefined || mailbox.depth === 0 ? [] : [{ actor, run, state, ...mailbox }];
+  });
+  waiting.sort((a, b) => (b.oldestMs ?? 0) - (a.oldestMs ?? 0));
+  return waiting.slice(0, rowsMax).map(({ actor, run, state, depth, oldestMs }) => {
+    const since = oldestMs === undefined ? "" : `, for ${duration(oldestMs / 1000)}`;
+    return `${actor}${run === undefined ? "" : ` of ${run}`} (${state}): ${depth} to do${since}`;
+  });
+}
+
+/** The longest waits of each run, and who does not answer. */
+function graphLines({ runs }: ClusterReport): string[] {
+  return runs.flatMap(({ run, waitsFor: { waits, silent: unheard } }) => {
+    const longest = [...waits].sort((a, b) => b.forMs - a.forMs).slice(0, rowsMax);
+    const lines = longest.map(({ who, whom, what, forMs }) => {
+      return `${run}: ${who} waits ${duration(forMs / 1000)} for ${whom}: ${what}`;
+    });
+    return unheard.length === 0 ? lines : [...lines, `${run}: silent: ${unheard.join(", ")}`];
+  });
+}
+
+function creditLines(processes: readonly ProcessReport[]): string[] {
+  const used = processes
+    .flatMap(({ host, credits }) => credits.map((one) => ({ ...one, host })))
+    .filter((one) => one.used > 0);
+  used.sort((a, b) => b.used / b.most - a.used / a.most);
+  return used.slice(0, rowsMax).map(({ host, actor, what, used: now, most }) => {
+    const isBytes = what.endsWith("bytes");
+    const [shown, room] = isBytes ? [bytes(now), bytes(most)] : [count(now), count(most)];
+    const owner =
+      actor === "transport" ? `transport of ${host === null ? "the root" : `host:${host}`}` : actor;
+    return `${owner}: ${shown} of ${room} ${isBytes ? what.replace(" bytes", "") : what}`;
+  });
+}
+
+function tierLines(processes: readonly ProcessReport[]): string[] {
+  return processes.flatMap(({ tiers }) =>
+    tiers.map(({ device, state }) => `tier of device ${device}: ${state}`),
+  );
+}
+
+function alertLines({ runs, incidents }: ClusterReport): string[] {
+  const open = new Set(runs.map(({ run }) => run));
+  const alerts = runs.flatMap(({ run, alerts: own }) => own.map((alert) => `${run}: ${alert}`));
+  const failed = incidents
+    .filter(({ run }) => open.has(run))
+    .map(({ run, at, offender, error, ...incident }) => {
+      const end = endOf(incident);
+      return `${at.slice(0, "2026-01-01T00:00:00".length)} ${run}: ${offender} failed, ${end}: ${error.message}`;
+    });
+  return [...alerts, ...failed].slice(-rowsMax);
+}
+
+function actorsIn(actor: ActorReport): ActorReport[] {
+  return [actor, ...actor.children.flatMap(actorsIn)];
+}
+
+function devicesIn(actor: ActorReport): number {
+  return actorsIn(actor).filter((one) => one.actor.startsWith("device:")).length;
+}

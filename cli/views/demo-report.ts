@@ -1,0 +1,83 @@
+// What the demonstration found.
+
+import type { RunResult } from "../../index.ts";
+import { count, duration, metric } from "../support/format.ts";
+import { lossCurve } from "./report.ts";
+
+/** Both runs, and what was done to the second. */
+export interface DemoReport {
+  /** The run that nothing happened to. */
+  readonly calm: RunResult;
+  /** The run of which something was killed. */
+  readonly broken: RunResult;
+  readonly killed: string;
+  /** The step after which it was killed; undefined where the run was over before. */
+  readonly killedAtStep: number | undefined;
+  readonly recoverySeconds: number | undefined;
+  /** Best reachable AUC, where the data was generated. */
+  readonly bestAuc: number | undefined;
+  /** Of the whole demonstration. */
+  readonly seconds: number;
+}
+
+/** Whether the promise was kept: something was killed, and the models are one. */
+export function isKept({ calm, broken, killedAtStep }: DemoReport): boolean {
+  return killedAtStep !== undefined && calm.digest === broken.digest;
+}
+
+/** The report for machines: one object. */
+export function demoRecord(report: DemoReport) {
+  const { calm, broken, killed, killedAtStep, recoverySeconds, bestAuc, seconds } = report;
+  return {
+    report: "demo",
+    auc: broken.auc ?? null,
+    bestAuc: bestAuc ?? null,
+    normalizedEntropy: broken.normalizedEntropy ?? null,
+    // Of the undisturbed run: the other one's counts from its restore.
+    samplesPerSecond: calm.samplesPerSecond,
+    killed,
+    killedAtStep: killedAtStep ?? null,
+    recoverySeconds: recoverySeconds ?? null,
+    digest: broken.digest,
+    undisturbedDigest: calm.digest,
+    equal: isKept(report),
+    arithmetic: broken.arithmetic,
+    seconds,
+  };
+}
+
+/** The report for people, as lines. */
+export function demoLines(report: DemoReport): string[] {
+  const { calm, broken, killed, killedAtStep, recoverySeconds, bestAuc, seconds } = report;
+  const best = bestAuc === undefined ? "" : `   (best reachable: ${metric(bestAuc)})`;
+  const recovery =
+    recoverySeconds === undefined
+      ? "nobody went back: its work was done"
+      : `recovered in ${duration(recoverySeconds)}, and trained to the end`;
+  const what =
+    killedAtStep === undefined
+      ? `nothing: the run was over before ${killed} could be killed`
+      : `${killed}, after step ${count(killedAtStep)} of ${count(broken.step)}; ${recovery}`;
+  return [
+    "",
+    "Loss of the run that was disturbed",
+    ...lossCurve(broken.history),
+    "",
+    `AUC                  ${metric(broken.auc)}${best}`,
+    `Normalized entropy   ${metric(broken.normalizedEntropy)}`,
+    `Samples/s            ${count(calm.samplesPerSecond)}   (${calm.arithmetic})`,
+    `Killed               ${what}`,
+    "",
+    `Model, undisturbed   ${calm.digest}`,
+    `Model, killed        ${broken.digest}`,
+    "",
+    verdict(report),
+    `Took ${duration(seconds)}.`,
+  ];
+}
+
+function verdict(report: DemoReport): string {
+  if (isKept(report)) return "Equal: the same model, bit for bit.";
+  if (report.killedAtStep === undefined) return "NOT SHOWN: nothing was killed.";
+  return "NOT EQUAL: the models differ. This is a bug in Osiris; please report it.";
+}

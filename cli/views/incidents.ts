@@ -1,0 +1,43 @@
+// Incidents as people read them: first cause first, what was done about it, how it ended.
+
+import type { IncidentRecord } from "../../index.ts";
+import { count, duration } from "../support/format.ts";
+
+/** The lines of one incident. */
+export function incidentLines(incident: IncidentRecord): string[] {
+  const { error, waits = [], followed, actions } = incident;
+  const after = (ms: number) => `   +${(ms / 1000).toFixed(2)} s`.padEnd(12);
+  const neighbours = waits.map(({ who, whom, what, forMs }) => {
+    return `   ${who} had waited ${duration(forMs / 1000)} for ${what} (${whom})`;
+  });
+  return [
+    `Incident ${incident.incident}, ${incident.at}: ${incident.offender} failed ${whereOf(incident)}`,
+    `   ${error.code}: ${error.message}`,
+    ...neighbours,
+    ...followed.map((one) => `${after(one.afterMs)}${one.actor} failed by it: ${one.message}`),
+    ...actions.map(({ by, did, afterMs }) => `${after(afterMs)}${by} ${did}`),
+    `   ${endOf(incident)}`,
+  ];
+}
+
+function whereOf({ step, batch, host, context, generation, noticedBy }: IncidentRecord): string {
+  const parts = [
+    ...(generation === 0 ? [] : [`in generation ${generation}`]),
+    ...(step === undefined ? [] : [`after step ${count(step)}`]),
+    ...(batch === undefined ? [] : [`at batch ${count(batch.index)} of pass ${batch.pass}`]),
+    ...(host === undefined ? [] : [`on host:${host}`]),
+    `doing: ${context}`,
+    ...(noticedBy === undefined ? [] : [`noticed by ${noticedBy}`]),
+  ];
+  return parts.join(", ");
+}
+
+/** How an incident ended, or that it lasts. */
+export function endOf({ end }: Pick<IncidentRecord, "end">): string {
+  if (end === undefined) return "lasts";
+  const { how, generation, step, afterMs } = end;
+  const when = `after ${duration(afterMs / 1000)}`;
+  if (how === "failed") return `the run ended by it ${when}`;
+  if (how === "mended") return "mended without a restore";
+  return `restored at generation ${generation}, step ${count(step)}, ${when}`;
+}

@@ -1,0 +1,131 @@
+// What `osiris plan` says, for people and for machines.
+
+import { type JobPlan, type MachineConstants, type Stage, stages } from "../../index.ts";
+import { bytes, count, percent, plural, shortTime } from "../support/format.ts";
+
+/** Devices of which each has a line; of more, the first and the last. */
+const devicesShown = 32;
+/** Alternatives that are listed. */
+const alternativesShown = 12;
+
+const stageNames: Readonly<Record<Stage, string>> = {
+  inputExchange: "input exchange",
+  prefetch: "prefetch",
+  lookup: "lookup",
+  outputExchange: "output exchange",
+  dense: "dense layers",
+  backwardExchange: "backward exchange",
+  update: "update",
+  allReduce: "all-reduce",
+};
+
+/** The report as lines. */
+export function reportOf(path: string, found: JobPlan, constants: MachineConstants): string[] {
+  const times = `Predicted with: ${constants.source}`;
+  if (!found.isFeasible) {
+    return [
+      `No plan was found that fits ${path}.`,
+      ...found.unmet.slice(0, devicesShown).map(({ sentence, lacksBytes }) => {
+        return `  ${sentence}${lacksBytes > 0 ? `: ${bytes(lacksBytes)} too few` : ""}`;
+      }),
+      ...(found.relaxations.length === 0
+        ? ["No single change was found that would help."]
+        : ["Any one of these would do, each verified by planning with it:"]),
+      ...found.relaxations.map(({ sentence, score }) => {
+        return `  ${sentence} (then ${shortTime(score)})`;
+      }),
+      times,
+    ];
+  }
+  const { plan, sha256, missing } = found;
+  const { hosts, perHost } = plan.devices;
+  const shards = plural(plan.shards.length, "shard");
+  return [
+    `${path}: ${shards} on ${plural(hosts * perHost, "device")} of ${plural(hosts, "host")}`,
+    ...missing.map((sentence) => `  ! ${sentence}`),
+    "",
+    ...deviceLines(found),
+    "",
+    ...tableLines(found),
+    ...stepLines(found),
+    "",
+    ...alternativeLines(found),
+    times,
+    `Plan                 sha256:${sha256}`,
+  ];
+}
+
+type Feasible = Extract<JobPlan, { isFeasible: true }>;
+
+function deviceLines({ assessment }: Feasible): string[] {
+  const { devices, lacksBytes } = assessment;
+  const line = (cells: readonly string[]) => {
+    return cells.map((cell, i) => (i === 0 ? cell.padEnd(8) : cell.padStart(12))).join("");
+  };
+  const lines = devices.map(({ cost, bytes: held, shards }, device) => {
+    return line([String(device), shortTime(cost), bytes(held), count(shards)]);
+  });
+  const shown =
+    lines.length <= devicesShown
+      ? lines
+      : [...lines.slice(0, devicesShown - 1), "…", ...lines.slice(-1)];
+  const mean = devices.reduce((sum, { cost }) => sum + cost, 0) / devices.length;
+  const balance = mean === 0 ? 1 : assessment.score / mean;
+  return [
+    line(["device", "load", "memory", "shards"]),
+    ...shown,
+    `Largest load         ${shortTime(assessment.score)}, ${balance.toFixed(3)} of the mean`,
+    ...(lacksBytes > 0 ? [`Too little memory    ${bytes(lacksBytes)} on the fullest device`] : []),
+  ];
+}
+
+/** Where tables rest, where they need not all be in memory. */
+function tableLines({ tables }: Feasible): string[] {
+  if (tables.length === 0) return [];
+  const lines = tables.flatMap(({ table, tier, reason, wholeBytes, ...caches }) => {
+    const head = `  ${table.padEnd(19)}${tier}, as ${reason}`;
+    const { rows, moreHbm, moreDdr, hbmBytes, ddrBytes } = caches;
+    if (rows === undefined || moreHbm === undefined || moreDdr === undefined) return [head];
+    const held = `HBM ${bytes(hbmBytes)} and DDR ${bytes(ddrBytes)} of ${bytes(wholeBytes)}`;
+    const from = `${percent(rows.hbm)} from HBM, ${percent(rows.ddr)} from DDR`;
+    const more = `${percent(moreHbm.hbm)} with 1 GiB more HBM`;
+    const below = `${percent(rows.ssd)} from SSD, ${percent(moreDdr.ssd)} with 1 GiB more DDR`;
+    return [head, `    ${held}: ${from}, ${more}; ${below}`];
+  });
+  return ["Tables, and where the rows of a batch are expected", ...lines, ""];
+}
+
+function stepLines({ assessment }: Feasible): string[] {
+  const { traffic } = assessment;
+  const sent = [
+    `ids ${bytes(traffic.input)}`,
+    `pooled ${bytes(traffic.forward)}`,
+    `gradients ${bytes(traffic.backward)}`,
+    `dense ${bytes(traffic.dense)}`,
+  ];
+  return [
+    `Exchanged a step     ${sent.join(", ")}`,
+    ...(traffic.acrossHosts > 0 ? [`  between hosts      ${bytes(traffic.acrossHosts)}`] : []),
+    `Predicted step       ${shortTime(assessment.step)}`,
+    ...stages.map((stage) => {
+      return `  ${stageNames[stage].padEnd(19)}${shortTime(assessment.stages[stage])}`;
+    }),
+  ];
+}
+
+function alternativeLines({ considered }: Feasible): string[] {
+  if (considered.length === 0) return [];
+  const lines = considered.slice(0, alternativesShown).map(({ proposer, partitioner, score }) => {
+    const how = partitioner === "" ? "" : `, ${partitioner}`;
+    return `  ${(score === undefined ? "no room" : shortTime(score)).padEnd(10)} ${proposer}${how}`;
+  });
+  return ["Considered (largest load, how)", ...lines];
+}
+
+/** The report as one object; a plan's shards are in it. */
+export function jsonOf(found: JobPlan, constants: MachineConstants): object {
+  const { source } = constants;
+  if (!found.isFeasible) return { report: "plan", source, ...found };
+  const { text: _text, ...rest } = found;
+  return { report: "plan", source, ...rest };
+}

@@ -1,0 +1,157 @@
+// The final report of a run, and the loss curve in it.
+
+import type { CutRecord, RunResult, StepTimes, TableTiers, TierRates } from "../../index.ts";
+import { bytes, count, metric, percent, plural } from "../support/format.ts";
+
+/** What people are told of a finished run, as lines. */
+export function reportOf(result: RunResult): string[] {
+  const { auc, normalizedEntropy, logLoss, calibration } = result;
+  return [
+    "",
+    ...lossCurve(result.history),
+    "",
+    ...(auc === undefined
+      ? []
+      : [
+          `AUC                  ${metric(auc)}`,
+          `Normalized entropy   ${metric(normalizedEntropy)}`,
+          `Log loss             ${metric(logLoss)}`,
+          `Calibration          ${metric(calibration)}`,
+        ]),
+    // A run that was over before it was asked for again has made no step.
+    ...(result.samplesPerSecond > 0
+      ? [`Samples/s            ${count(result.samplesPerSecond)}`]
+      : []),
+    ...(result.times === undefined ? [] : [`Time of a step       ${timeOf(result.times)}`]),
+    ...(result.times?.tiers === undefined
+      ? []
+      : [`Rows of a step       ${tiersOf(result.times.tiers)}`]),
+    ...(result.disk === undefined ? [] : [`Disk of the tiers    ${diskOf(result.disk)}`]),
+    ...adviceLines(result.tiers ?? []),
+    `Steps                ${count(result.step)}${result.status === "stopped-early" ? " (stopped early: the best)" : ""}`,
+    ...(result.repairedIds.length > 0
+      ? [`Repaired ids         ${repairedCounts(result.repairedIds)}`]
+      : []),
+    ...(result.staleness === undefined
+      ? []
+      : [`Rows read late       ${staleCounts(result.staleness)}`]),
+    ...(result.dynamicIds ?? []).map((table) => `Dynamic ids          ${idCounts(table)}`),
+    `Digest               ${result.digest}`,
+    `Checkpoint           ${result.directory}`,
+  ];
+}
+
+const shareNames: Readonly<Record<keyof StepTimes["shares"], string>> = {
+  computing: "computing",
+  sendingIds: "sending ids",
+  batch: "waiting for batches",
+  ids: "for ids",
+  partials: "for partial sums",
+  pooled: "for vectors",
+  rows: "for distinct rows",
+  dPooled: "for gradients of vectors",
+  dPartials: "for gradients of partial sums",
+  dRows: "for gradients of rows",
+  rowSums: "for row sums",
+  gradients: "for dense gradients",
+  losses: "for losses",
+  tiers: "for rows from below",
+  checkpoint: "taking checkpoints",
+};
+
+/** How long a step took, and what at least a twentieth of that went to, in the step's order. */
+export function timeOf({ stepMs, shares }: StepTimes): string {
+  const parts = (Object.keys(shareNames) as (keyof typeof shareNames)[])
+    .filter((name) => shares[name] >= 0.05)
+    .map((name) => `${Math.round(100 * shares[name])} % ${shareNames[name]}`);
+  return `${stepMs.toPrecision(3)} ms: ${parts.join(", ")}`;
+}
+
+/** Where the rows of cached tables came from. */
+export function tiersOf({ rows, hbm, ddr, ssd }: TierRates): string {
+  const places = `${percent(hbm)} from HBM, ${percent(ddr)} from DDR, ${percent(ssd)} from SSD`;
+  return `${count(Math.round(rows))}: ${places}`;
+}
+
+/** How long tiers waited for room, and were slow. */
+function diskOf({ pausedSeconds, slowSeconds }: NonNullable<RunResult["disk"]>): string {
+  return `full for ${pausedSeconds.toFixed(1)} s, slow for ${slowSeconds.toFixed(1)} s`;
+}
+
+/** Cached tables that are told of: those to which memory would bring most rows. */
+const advisedMax = 12;
+
+/** What one more GiB of a tier on every device would buy, table by table. */
+export function adviceLines(tables: readonly TableTiers[]): string[] {
+  if (tables.length === 0) return [];
+  const gainOf = ({ accesses, now, moreHbm, moreDdr }: TableTiers) =>
+    accesses * Math.max(moreHbm.hbm - now.hbm, now.ssd - moreDdr.ssd);
+  const told = [...tables].sort((a, b) => gainOf(b) - gainOf(a)).slice(0, advisedMax);
+  const line = (cells: readonly string[]) =>
+    cells.map((cell, i) => (i === 0 ? `  ${cell.padEnd(19)}` : cell.padStart(12))).join("");
+  const lines = told.map(({ table, now, moreHbm, moreDdr }) => {
+    const hbm = [bytes(now.hbmBytes), percent(now.hbm), percent(moreHbm.hbm)];
+    return line([table, ...hbm, bytes(now.ddrBytes), percent(now.ssd), percent(moreDdr.ssd)]);
+  });
+  const rest = tables.length - told.length;
+  return [
+    "Cached tables: rows expected from HBM, and from SSD or born; now, and with 1 GiB more of it",
+    line(["", "HBM", "from it", "+ 1 GiB", "DDR", "from SSD", "+ 1 GiB"]),
+    ...lines,
+    ...(rest > 0 ? [`  ${plural(rest, "more table")}, to which it would bring less`] : []),
+  ];
+}
+
+/** Ids that were clamped or hashed, table by table. */
+export function repairedCounts(tables: RunResult["repairedIds"]): string {
+  return tables.map(({ table, ids }) => `${count(ids)} of \`${table}\``).join(", ");
+}
+
+/** What became of the ids of a table. */
+function idCounts(of: NonNullable<RunResult["dynamicIds"]>[number]): string {
+  return (
+    `\`${of.table}\`: ${count(of.admitted)} admitted, ${count(of.evicted)} evicted, ` +
+    `${count(of.dropped)} lookups dropped; ${count(of.rowsUsed)} of ${count(of.rows)} rows in use`
+  );
+}
+
+/** Rows on which an update was pending, table by table, and how often none was. */
+function staleCounts({ tables, freshSteps }: NonNullable<RunResult["staleness"]>): string {
+  const late = tables.map(({ table, rows }) => `${count(rows)} of \`${table}\``).join(", ");
+  return `${late}; ${count(freshSteps)} steps read all fresh`;
+}
+
+const curveLinesMax = 12;
+const curveWidth = 32;
+
+/** The training loss as a small chart, with the AUC where the run evaluated. */
+export function lossCurve(history: readonly CutRecord[]): string[] {
+  const points = thinned(history.filter((point) => point.step > 0));
+  if (points.length === 0) return [];
+  const losses = points.map((point) => point.trainLoss);
+  const most = Math.max(...losses);
+  const least = Math.min(...losses);
+  const hasAuc = points.some((point) => point.evaluation !== undefined);
+  const head = `${"step".padStart(9)}   loss${hasAuc ? "     AUC" : ""}`;
+  const lines = points.map(({ step, trainLoss, evaluation }) => {
+    // The lowest loss keeps a sixth of the width: a bar, not nothing.
+    const share = most > least ? (trainLoss - least) / (most - least) : 0;
+    const bar = "█".repeat(Math.round(curveWidth * (1 / 6 + (5 / 6) * share)));
+    const auc = evaluation === undefined ? "" : metric(evaluation.auc);
+    const cell = hasAuc ? `  ${auc.padStart(6)}` : "";
+    return `${count(step).padStart(9)}  ${metric(trainLoss)}${cell}  ${bar}`;
+  });
+  return [head, ...lines];
+}
+
+/** At most `curveLinesMax` points, the last among them; of many, rather those that evaluated. */
+function thinned(points: readonly CutRecord[]): readonly CutRecord[] {
+  if (points.length <= curveLinesMax) return points;
+  const evaluated = points.filter((point) => point.evaluation !== undefined);
+  const chosen = evaluated.length > 1 ? evaluated : points;
+  if (chosen.length <= curveLinesMax) return chosen;
+  return Array.from({ length: curveLinesMax }, (_, line) => {
+    const at = Math.round(((line + 1) * chosen.length) / curveLinesMax) - 1;
+    return chosen[at];
+  }).filter((point) => point !== undefined);
+}

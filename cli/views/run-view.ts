@@ -1,0 +1,225 @@
+// What people and machines see of a run while it goes on: a progress bar on a terminal, plain lines
+// otherwise, or its events as JSON.
+
+import { MultiBar, type SingleBar } from "cli-progress";
+import type { RunEvent } from "../../index.ts";
+import { count, duration, metric, plural } from "../support/format.ts";
+import { repairedCounts, timeOf } from "./report.ts";
+
+/** Shows a run's events, one by one, in their order. */
+export interface RunView {
+  show(event: RunEvent): void;
+  /** A line between the events. */
+  say(line: string): void;
+  /** Leaves the terminal as it was. Safe to call twice. */
+  close(): void;
+}
+
+/** The view that fits: JSON where it is asked for, a bar on a terminal, else plain lines. */
+export function openView(options: { readonly json: boolean }): RunView {
+  if (options.json) return jsonView();
+  return process.stdout.isTTY ? barView() : linesView((line) => console.log(line));
+}
+
+/** Every event as one line of JSON; what else is said goes to stderr. */
+function jsonView(): RunView {
+  return {
+    show: (event) => console.log(JSON.stringify(event)),
+    say: (line) => console.error(line),
+    close() {},
+  };
+}
+
+/** How often a long run says how far it is. */
+const lineEveryMs = 10_000;
+
+/** A line for whatever happens, and for each tenth of the way. */
+export function linesView(say: (line: string) => void): RunView {
+  const tell = linesOf();
+  let tenth = 0;
+  let saidAtMs = 0;
+  return {
+    show(event) {
+      if (event.type === "run.progress") {
+        const nowTenth = Math.floor((10 * event.step) / event.steps);
+        if (nowTenth === tenth && performance.now() - saidAtMs < lineEveryMs) return;
+        tenth = nowTenth;
+        saidAtMs = performance.now();
+        const { step, steps, loss, samplesPerSecond } = event;
+        say(
+          `  step ${count(step)} of ${count(steps)} · loss ${metric(loss)} · ` +
+            `${count(samplesPerSecond)} samples/s · ${duration(secondsLeft(event))} left` +
+            repairedSoFar(event) +
+            (event.times === undefined ? "" : ` · ${timeOf(event.times)}`),
+        );
+        return;
+      }
+      if (event.type === "run.started") saidAtMs = performance.now();
+      const line = tell(event);
+      if (line !== undefined) say(line);
+    },
+    say,
+    close() {},
+  };
+}
+
+/** A progress bar at the bottom of the terminal, and lines above it. */
+function barView(): RunView {
+  const tell = linesOf();
+  const format =
+    "  {bar} {percentage}% · step {value} of {total} · loss {loss} · {speed} samples/s · {left} left{repaired}";
+  const bars = new MultiBar({
+    format,
+    barCompleteChar: "█",
+    barIncompleteChar: "░",
+    barsize: 24,
+    clearOnComplete: true,
+    forceRedraw: true,
+    stream: process.stdout,
+  });
+  let bar: SingleBar | undefined;
+  let isClosed = false;
+  const say = (line: string) => {
+    if (bar === undefined || isClosed) console.log(line);
+    else bars.log(`${line}\n`);
+  };
+  return {
+    show(event) {
+      if (event.type === "run.progress") {
+        const { step, steps, loss, samplesPerSecond } = event;
+        const fields = {
+          loss: metric(loss),
+          speed: count(samplesPerSecond),
+          left: duration(secondsLeft(event)),
+          repaired: repairedSoFar(event),
+        };
+        bar ??= bars.create(steps, step, fields);
+        bar.update(step, fields);
+        return;
+      }
+      const line = tell(event);
+      if (line !== undefined) say(line);
+    },
+    say,
+    close: () => {
+      if (!isClosed) bars.stop();
+      isClosed = true;
+    },
+  };
+}
+
+/** Behind a line of progress: ids that were clamped or hashed so far, where there are any. */
+function repairedSoFar({ repairedIds }: Extract<RunEvent, { type: "run.progress" }>): string {
+  return repairedIds.length === 0 ? "" : ` · repaired ids: ${repairedCounts(repairedIds)}`;
+}
+
+/** How long a run will still take, by the time that its steps take: whoever comes late, too. */
+function secondsLeft({ step, steps, times }: Extract<RunEvent, { type: "run.progress" }>): number {
+  return ((times?.stepMs ?? Number.NaN) / 1000) * (steps - step);
+}
+
+/** What people are told of each event, and nothing that the bar and the report show. */
+function linesOf(): (event: RunEvent) => string | undefined {
+  let isBegun = false; // A later generation finds the data that the first one found.
+  let isNoticed = false; // Slow kernels are told of once.
+  return (event) => {
+    if (event.type === "run.queued") isBegun = false;
+    if (event.type === "run.prepared") {
+      if (isBegun) return undefined;
+      isBegun = true;
+    }
+    const line = lineOf(event);
+    if (event.type !== "run.started" || event.notice === undefined || isNoticed) return line;
+    isNoticed = true;
+    return `${event.notice}\n${line}`;
+  };
+}
+
+function lineOf(event: RunEvent): string | undefined {
+  switch (event.type) {
+    case "run.waiting":
+      return `Waiting for ${plural(event.wanted, "device")}, ${event.devices} are there`;
+    case "run.prepared":
+      return preparedLine(event);
+    case "run.started": {
+      const { devices, hosts, arithmetic, fromStep, steps } = event;
+      const from = fromStep > 0 ? `, going on from step ${count(fromStep)}` : "";
+      const spread = hosts.length > 1 ? ` of ${hosts.length} hosts` : "";
+      const place = `${plural(devices, "device")}${spread} (${arithmetic})`;
+      return `Training on ${place}, ${count(steps)} steps${from}`;
+    }
+    case "run.evaluated": {
+      const { auc, normalizedEntropy, logLoss } = event.metrics;
+      return (
+        `  step ${count(event.step)} · AUC ${metric(auc)} · ` +
+        `normalized entropy ${metric(normalizedEntropy)} · log loss ${metric(logLoss)}`
+      );
+    }
+    case "run.incident":
+      return `  ! ${event.offender} failed: ${event.error.message} (${event.context})`;
+    case "run.alert":
+    case "run.tier":
+      return `  ! ${event.message}`;
+    case "run.durable": {
+      const { device, action, rows, reason } = event;
+      if (reason !== undefined)
+        return `  no durable rows ${action} below device ${device}: ${reason}`;
+      return `  ${plural(rows, "durable row")} ${action} below device ${device}`;
+    }
+    case "run.recovered": {
+      const { fromStep, generation, seconds, memoryBytes, storeBytes } = event;
+      const from = memoryBytes > 0 && storeBytes === 0 ? ", out of the memory of its hosts" : "";
+      return (
+        `  recovered in ${duration(seconds)}: generation ${generation} ` +
+        `went on from step ${count(fromStep)}${from}`
+      );
+    }
+    case "run.partial": {
+      const { step, fromStep, devices, rows, samples, pls } = event;
+      const names = devices.map((device) => `device:${device}`).join(", ") || "no device";
+      return (
+        `  goes on from step ${count(step)}; of ${names} ${plural(rows, "row")} went back to step ` +
+        `${count(fromStep)}: ${plural(samples, "sample")} lost there (PLS ${pls.toFixed(5)})`
+      );
+    }
+    case "run.straggler": {
+      const { device, host, factor } = event;
+      const name = `device:${device} of host:${host}`;
+      return `  ! ${name} computes a step ${factor.toFixed(1)} times as long as the others do`;
+    }
+    case "run.scaled": {
+      const { from, to, step, seconds } = event;
+      const devices = from === to ? plural(to, "device") : `${from} → ${plural(to, "device")}`;
+      return `  scaled in ${duration(seconds)}: ${devices} from step ${count(step)} on`;
+    }
+    case "run.paused":
+      return `  paused at step ${count(event.step)}; \`osiris resume ${event.run}\` goes on from there`;
+    case "run.preempted":
+      return `  made room for run ${event.by}; goes on from step ${count(event.step)} when it is over`;
+    case "run.resumed":
+      return "  resumed";
+    case "run.queued":
+    case "run.preparing":
+    case "run.progress":
+    case "run.checkpointed":
+    case "run.buddies":
+    case "run.finished":
+    case "run.failed":
+      return undefined;
+    default:
+      return event satisfies never;
+  }
+}
+
+function preparedLine(event: Extract<RunEvent, { type: "run.prepared" }>): string {
+  const { samples, heldOut, quarantined, quarantine, bestAuc } = event;
+  const held = heldOut > 0 ? `, ${count(heldOut)} held out` : "";
+  const best = bestAuc === undefined ? "" : `; best reachable AUC ${metric(bestAuc)}`;
+  const line = `Data: ${count(samples)} training samples${held}${best}`;
+  const [first] = quarantine;
+  if (first === undefined) return line;
+  return (
+    `${line}\n  ${plural(quarantined, "bad line")} left out; ` +
+    `the first: ${first.file}:${first.line}: ${first.reason}`
+  );
+}

@@ -1,0 +1,51 @@
+// A long task on a checkpoint from the shell: a progress bar on a terminal, and an end at Ctrl-C.
+
+import { SingleBar } from "cli-progress";
+import type { PaceOptions } from "../../index.ts";
+import { exitCodes } from "../support/failure.ts";
+import { bytes } from "../support/format.ts";
+import { onInterrupt } from "../support/interrupt.ts";
+
+/**
+ * Runs `task` to its end and tells the result; returns the command's exit code. The bar is on
+ * stderr, so that stdout is the report alone; `unit` says what it counts.
+ */
+export async function runTask<Result>(
+  title: string,
+  task: (pace: PaceOptions) => Promise<Result>,
+  tell: (result: Result) => number,
+  unit: (value: number) => string = bytes,
+): Promise<number> {
+  const controller = new AbortController();
+  using _interrupt = onInterrupt(() => controller.abort());
+  const bar = process.stderr.isTTY ? new SingleBar(barOptions(title, unit)) : undefined;
+  const onProgress = (done: number, total: number) => {
+    if (bar?.getTotal() !== total) bar?.setTotal(total);
+    bar?.update(done);
+  };
+  try {
+    bar?.start(0, 0);
+    const result = await task({ onProgress, signal: controller.signal });
+    bar?.stop();
+    return tell(result);
+  } catch (error) {
+    bar?.stop();
+    if (!controller.signal.aborted) throw error;
+    console.error(`${title}: stopped; nothing was changed.`);
+    return exitCodes.cancelled;
+  }
+}
+
+function barOptions(title: string, unit: (value: number) => string) {
+  return {
+    format: `${title} {bar} {percentage}% · {value} of {total}`,
+    formatValue: (value: number, _: unknown, type: string) =>
+      type === "value" || type === "total" ? unit(value) : String(value),
+    barCompleteChar: "█",
+    barIncompleteChar: "░",
+    barsize: 24,
+    clearOnComplete: true,
+    hideCursor: true,
+    stream: process.stderr,
+  };
+}

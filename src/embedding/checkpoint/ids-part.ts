@@ -1,0 +1,141 @@
+// The part of a checkpoint that holds the dynamic ids of one shard, block by block. Little-endian,
+// in words of 32 bits:
+//
+//   "OSRI" | version | blocks
+//   then for each block:  block | n | m | rows i32 * n | ids * n | ids * m
+//
+// n ids that have a row, by row, and m that have none yet, by id; an id is the words of its entry
+// (id-table.ts). A leaf of the digest is the hash of a block's words: any plan can hash its part.
+
+import { createHash } from "node:crypto";
+import { CheckpointCorruptError } from "../../errors/errors.ts";
+import type { IdBlock } from "../dynamic-ids/id-block.ts";
+import { entryWords } from "../dynamic-ids/id-table.ts";
+import type { ShardIds } from "../dynamic-ids/shard-ids.ts";
+
+const magic = 0x4952_534f;
+const version = 1;
+const headerWords = 3;
+
+/** The bytes of a part, chunk by chunk. */
+export function* encodeIds({ shard, blocks }: ShardIds): Generator<Uint8Array> {
+  yield bytesOf(Int32Array.of(magic, version, blocks.length));
+  for (const [i, block] of blocks.entries()) {
+    for (const words of wordsOf(block, shard.firstBlock + i)) yield bytesOf(words);
+  }
+}
+
+/** For each block of the shard its leaf, hex. */
+export function idLeavesOf({ shard, blocks }: ShardIds): string[] {
+  return blocks.map((block, i) => {
+    const leaf = createHash("sha256");
+    for (const words of wordsOf(block, shard.firstBlock + i)) leaf.update(bytesOf(words));
+    return leaf.digest("hex");
+  });
+}
+
+/** Hex sha256 of a table with dynamic ids: its rows' digest, then the leaves of all blocks. */
+export function dynamicDigest(rows: string, leaves: readonly string[]): string {
+  const table = createHash("sha256");
+  for (const one of [rows, ...leaves]) table.update(Buffer.from(one, "hex"));
+  return table.digest("hex");
+}
+
+/**
+ * For each block of a part its leaf, hex, from the bytes. `path` is for the error only.
+ * @throws CheckpointCorruptError where the bytes are not such a part
+ */
+export function idLeavesOfPart(bytes: Uint8Array, path: string): string[] {
+  return [...blocksOf(bytes, path)].map(({ words }) => {
+    return createHash("sha256").update(bytesOf(words)).digest("hex");
+  });
+}
+
+/** The ids of a block that have a row. */
+export interface BlockIds {
+  readonly block: number;
+  /** (n), counted from the block's first, ascending. */
+  readonly rows: Int32Array;
+  /** (n) */
+  readonly ids: BigInt64Array;
+}
+
+/**
+ * Those of each block of a part. `path` is for the error only.
+ * @throws CheckpointCorruptError where the bytes are not such a part
+ */
+export function* idsOfBlocks(bytes: Uint8Array, path: string): Generator<BlockIds> {
+  for (const { block, rows, known } of blocksOf(bytes, path)) {
+    const half = (i: number, word: number) => known[i * entryWords + word] ?? 0;
+    const ids = BigInt64Array.from(rows, (_, i) => {
+      return (BigInt(half(i, 1)) << 32n) | BigInt(half(i, 0) >>> 0);
+    });
+    yield { block, rows, ids };
+  }
+}
+
+/**
+ * Puts the ids of a part into those blocks that the shard has, which are as they were made. `path`
+ * is for the error only. @throws CheckpointCorruptError where the bytes are not such a part
+ */
+export function restoreIds({ shard, blocks }: ShardIds, bytes: Uint8Array, path: string): void {
+  for (const { block, rows, known, waiting } of blocksOf(bytes, path)) {
+    const own = blocks[block - shard.firstBlock];
+    if (own === undefined) continue;
+    for (const [i, row] of rows.entries()) {
+      if (row < 0 || row >= own.rowsMax) {
+        const has = `a block that has ${own.rowsMax}`;
+        throw new CheckpointCorruptError(path, `row ${row} of block ${block}, ${has}`);
+      }
+      own.rows.put(row, known.subarray(i * entryWords, (i + 1) * entryWords));
+    }
+    for (let i = 0; i < waiting.length / entryWords; i++) {
+      own.candidates.put(i, waiting.subarray(i * entryWords, (i + 1) * entryWords));
+    }
+  }
+}
+
+/** What a part says of a block. */
+interface BlockWords {
+  readonly block: number;
+  /** All of them, the next ones among them. */
+  readonly words: Int32Array;
+  /** (n) */
+  readonly rows: Int32Array;
+  /** (n * entryWords), (m * entryWords) */
+  readonly known: Int32Array;
+  readonly waiting: Int32Array;
+}
+
+function* blocksOf(bytes: Uint8Array, path: string): Generator<BlockWords> {
+  const words = new Int32Array(new Uint8Array(bytes).buffer, 0, Math.floor(bytes.length / 4));
+  let at = 0;
+  const take = (count: number) => {
+    at += count;
+    if (count < 0 || at > words.length) {
+      throw new CheckpointCorruptError(path, "it ends too early");
+    }
+    return words.subarray(at - count, at);
+  };
+  const [first, second, count = 0] = take(headerWords);
+  if (first !== magic || second !== version) {
+    throw new CheckpointCorruptError(path, "it does not begin as a part of dynamic ids does");
+  }
+  for (let i = 0; i < count; i++) {
+    const from = at;
+    const [block = 0, n = 0, m = 0] = take(3);
+    const [rows, known, waiting] = [take(n), take(n * entryWords), take(m * entryWords)];
+    yield { block, words: words.subarray(from, at), rows, known, waiting };
+  }
+  if (at * 4 !== bytes.length) throw new CheckpointCorruptError(path, "it goes on after its end");
+}
+
+function wordsOf({ rows, candidates }: IdBlock, block: number): Int32Array[] {
+  const [known, waiting] = [rows.entries(), candidates.byId()];
+  const head = Int32Array.of(block, known.length, waiting.length);
+  return [head, known, rows.wordsOf(known), candidates.wordsOf(waiting)];
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: Int32Array): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}

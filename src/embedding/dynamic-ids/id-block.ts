@@ -1,0 +1,139 @@
+// The ids of one row block of a table with dynamic ids: which of them has which row, given on first
+// sight or later, and taken away at fixed steps. All of it follows from the ids of the block's bags
+// in the order of the batches, and is a part of the training state: no cache, no placement and no
+// clock has a say (law 4).
+//
+// Invariants
+//   B1. A row belongs to one id at most. It is given away again only at a decision, when no batch
+//       is in flight that was looked up before it.
+//   B2. An id without a row is remembered, where its occurrences are counted, until it was in no
+//       batch between two decisions: what is remembered is bounded by the lookups of these.
+
+import { type Key, philox } from "../../ports/random.ts";
+import type { DynamicSpec } from "../tables/dynamic-options.ts";
+import { IdTable } from "./id-table.ts";
+
+/** What became of ids so far. Counts only grow; `dropped` counts occurrences. */
+export interface IdCounts {
+  /** Ids that were given a row, and those that lost theirs. */
+  admitted: number;
+  evicted: number;
+  /** Occurrences of ids that had no row: they count for nothing in their bags. */
+  dropped: number;
+}
+
+/** Where chance comes from: the job's seed, the table's purpose and the block. */
+export interface Draw {
+  readonly key: Key;
+  readonly purpose: number;
+  readonly block: number;
+}
+
+export class IdBlock {
+  /** Rows of the block: the budget. */
+  readonly rowsMax: number;
+  /** The ids that have a row of the block; the entry is the row. */
+  readonly rows: IdTable;
+  /** Under `frequency`, the ids that have none yet. */
+  readonly candidates = new IdTable(Number.POSITIVE_INFINITY);
+  readonly #spec: DynamicSpec;
+  readonly #draw: Draw;
+  readonly #counts: IdCounts;
+  readonly #words = new Uint32Array(4);
+  #step = 0;
+  /** Ids of the block that the step has looked up so far. */
+  #place = 0;
+
+  /** `counts` may be shared with others. */
+  constructor(options: {
+    readonly rowsMax: number;
+    readonly spec: DynamicSpec;
+    readonly draw: Draw;
+    readonly counts: IdCounts;
+  }) {
+    this.rows = new IdTable(options.rowsMax);
+    this.rowsMax = options.rowsMax;
+    this.#spec = options.spec;
+    this.#draw = options.draw;
+    this.#counts = options.counts;
+  }
+
+  /** The ids of `step` are looked up next, in the order of its samples. */
+  begin(step: number): void {
+    this.#step = step;
+    this.#place = 0;
+  }
+
+  /** The row of an id of the batch, which may be given it now; -1: it has none. */
+  admit(low: number, high: number, hash: number): number {
+    const place = this.#place++;
+    const row = this.rows.find(low, high, hash);
+    if (row >= 0) {
+      this.rows.see(row, this.#step);
+      return row;
+    }
+    const count = this.#countIfAdmitted(low, high, hash, place);
+    if (count === 0) {
+      this.#counts.dropped++;
+      return -1;
+    }
+    this.#counts.admitted++;
+    return this.rows.add(low, high, hash, count, this.#step);
+  }
+
+  /** How often an id without a row counts as seen, if it is to have one now; 0: it is not. */
+  #countIfAdmitted(low: number, high: number, hash: number, place: number): number {
+    const { admission } = this.#spec;
+    switch (admission.kind) {
+      case "all":
+        return this.rows.hasRoom ? 1 : 0;
+      case "probability":
+        return this.rows.hasRoom && this.#isDrawn(place, admission.probability) ? 1 : 0;
+      case "frequency":
+        return this.#countCandidate(low, high, hash, admission.count);
+      default:
+        return admission satisfies never;
+    }
+  }
+
+  /** Keyed by where the id stands among the block's ids of the step, under any plan the same. */
+  #isDrawn(place: number, probability: number): boolean {
+    const { key, purpose, block } = this.#draw;
+    philox(this.#words, key, [place, block, this.#step, purpose]);
+    return (this.#words[0] ?? 0) < probability * 2 ** 32;
+  }
+
+  #countCandidate(low: number, high: number, hash: number, needed: number): number {
+    const { candidates } = this;
+    const entry = candidates.find(low, high, hash);
+    const count = 1 + (entry < 0 ? 0 : candidates.countOf(entry));
+    if (count >= needed && this.rows.hasRoom) {
+      if (entry >= 0) candidates.remove(entry);
+      return count;
+    }
+    if (entry < 0) candidates.add(low, high, hash, count, this.#step);
+    else candidates.see(entry, this.#step);
+    return 0;
+  }
+
+  /**
+   * Takes the decision that comes before step `step`. The rows whose ids lost them, ascending; each
+   * is unborn from now on (B1).
+   */
+  evict(step: number): Int32Array {
+    const leaving = this.#leaving(step).sort();
+    for (const row of leaving) this.rows.remove(row);
+    this.rows.halve();
+    const forgotten = this.candidates.unseenSince(step - this.#spec.everySteps);
+    for (const entry of forgotten) this.candidates.remove(entry); // B2
+    this.#counts.evicted += leaving.length;
+    return leaving;
+  }
+
+  #leaving(step: number): Int32Array {
+    const { eviction } = this.#spec;
+    if (eviction.kind === "age") return this.rows.unseenSince(step - eviction.steps);
+    const free = this.rowsMax - this.rows.size;
+    return this.rows.least(Math.ceil(eviction.free * this.rowsMax) - free);
+  }
+}

@@ -1,0 +1,219 @@
+// A table of ids of 64 bits: a hash table with open addresses over plain memory, no object an id.
+// Each id has an entry, the lowest that was free when it came, and keeps it until it is removed; in
+// a table of rows the entry is the row.
+//
+//   an entry, int32:  [lower half, upper half, count, 1 + the step that it was last seen at]
+//                     a last word of 0: free
+//
+// Memory is what the highest entry so far takes, twice over: it grows, and never shrinks.
+//
+// Invariants
+//   I1. An id has one entry at most, and every entry in use can be found.
+//   I2. Which entry an id has depends on what was added and removed, in which order: on no hash.
+
+import { mix64Low } from "../../data/murmur-hash.ts";
+
+/** Words of an entry. */
+export const entryWords = 4;
+
+/** Where counting ends. */
+const countMax = 0x7fff_ffff;
+const firstBits = 4;
+
+/** `mix64Low` of an id, which whoever asks for it has computed. */
+type Hash = number;
+
+export class IdTable {
+  readonly #entriesMax: number;
+  #words = new Int32Array(entryWords * 2 ** (firstBits - 1));
+  /** 1 + entry, at or behind the hash's upper bits; 0: free. At least half of them are. */
+  #slots = new Int32Array(2 ** firstBits);
+  #bits = firstBits;
+  #size = 0;
+  /** No entry below it is free. */
+  #lowest = 0;
+  /** No entry from it on was ever used. */
+  #end = 0;
+
+  constructor(entriesMax: number) {
+    this.#entriesMax = entriesMax;
+  }
+
+  /** Ids in it. */
+  get size(): number {
+    return this.#size;
+  }
+
+  get hasRoom(): boolean {
+    return this.#size < this.#entriesMax;
+  }
+
+  /** The entry of an id; -1: it has none. */
+  find(low: number, high: number, hash: Hash): number {
+    const slots = this.#slots;
+    const words = this.#words;
+    const mask = slots.length - 1;
+    let slot = hash >>> (32 - this.#bits);
+    for (;;) {
+      const entry = (slots[slot] ?? 0) - 1;
+      if (entry < 0) return -1;
+      const at = entryWords * entry;
+      if (words[at] === low && words[at + 1] === high) return entry;
+      slot = (slot + 1) & mask;
+    }
+  }
+
+  /** One more occurrence of an id, at `step`. */
+  see(entry: number, step: number): void {
+    const at = entryWords * entry;
+    const count = this.#words[at + 2] ?? 0;
+    if (count < countMax) this.#words[at + 2] = count + 1;
+    this.#words[at + 3] = step + 1;
+  }
+
+  /** Whether an id has the entry. */
+  isUsed(entry: number): boolean {
+    return entry >= 0 && entry < this.#end && this.#words[entryWords * entry + 3] !== 0;
+  }
+
+  countOf(entry: number): number {
+    return this.#words[entryWords * entry + 2] ?? 0;
+  }
+
+  /** The lowest free entry, given to an id that has none; there must be room. */
+  add(low: number, high: number, hash: Hash, count: number, step: number): number {
+    while (this.#lowest < this.#end && this.#words[entryWords * this.#lowest + 3] !== 0) {
+      this.#lowest++;
+    }
+    const entry = this.#lowest;
+    this.#enter(entry, hash);
+    const at = entryWords * entry;
+    this.#words[at] = low;
+    this.#words[at + 1] = high;
+    this.#words[at + 2] = count;
+    this.#words[at + 3] = step + 1;
+    return entry;
+  }
+
+  /** Puts an entry back as `words` had it; entry and id are free. */
+  put(entry: number, words: Int32Array): void {
+    this.#enter(entry, mix64Low(words[0] ?? 0, words[1] ?? 0));
+    this.#words.set(words, entryWords * entry);
+  }
+
+  #enter(entry: number, hash: Hash): void {
+    this.#grow(entry + 1);
+    this.#place(entry, hash);
+    this.#size++;
+    this.#end = Math.max(this.#end, entry + 1);
+  }
+
+  #grow(entries: number): void {
+    if (entryWords * entries <= this.#words.length) return;
+    while (2 ** (this.#bits - 1) < entries) this.#bits++;
+    const room = Math.min(2 ** (this.#bits - 1), this.#entriesMax);
+    const words = new Int32Array(entryWords * room);
+    words.set(this.#words);
+    this.#words = words;
+    this.#slots = new Int32Array(2 ** this.#bits);
+    for (const entry of this.entries()) this.#place(entry, this.#hashOf(entry));
+  }
+
+  #place(entry: number, hash: Hash): void {
+    const mask = this.#slots.length - 1;
+    let slot = hash >>> (32 - this.#bits);
+    while (this.#slots[slot] !== 0) slot = (slot + 1) & mask;
+    this.#slots[slot] = entry + 1;
+  }
+
+  #hashOf(entry: number): Hash {
+    const at = entryWords * entry;
+    return mix64Low(this.#words[at] ?? 0, this.#words[at + 1] ?? 0);
+  }
+
+  /** Takes an id out. Those behind the gap move up, so that they are found (I1). */
+  remove(entry: number): void {
+    const slots = this.#slots;
+    const mask = slots.length - 1;
+    const homeOf = (of: number) => this.#hashOf(of) >>> (32 - this.#bits);
+    let gap = homeOf(entry);
+    while (slots[gap] !== entry + 1) gap = (gap + 1) & mask;
+    for (let at = (gap + 1) & mask; slots[at] !== 0; at = (at + 1) & mask) {
+      const home = homeOf((slots[at] ?? 0) - 1);
+      if (((at - home) & mask) < ((at - gap) & mask)) continue;
+      slots[gap] = slots[at] ?? 0;
+      gap = at;
+    }
+    slots[gap] = 0;
+    this.#words[entryWords * entry + 3] = 0;
+    this.#size--;
+    this.#lowest = Math.min(this.#lowest, entry);
+  }
+
+  /** Halves all counts. */
+  halve(): void {
+    for (let at = 2; at < entryWords * this.#end; at += entryWords) {
+      this.#words[at] = (this.#words[at] ?? 0) >> 1;
+    }
+  }
+
+  /** The entries in use, ascending. */
+  entries(): Int32Array {
+    const entries = new Int32Array(this.#size);
+    let next = 0;
+    for (let entry = 0; entry < this.#end; entry++) {
+      if (this.#words[entryWords * entry + 3] !== 0) entries[next++] = entry;
+    }
+    return entries;
+  }
+
+  /** Of those, the ids that were not seen at step `step` or later. */
+  unseenSince(step: number): Int32Array {
+    return this.entries().filter((entry) => (this.#words[entryWords * entry + 3] ?? 0) <= step);
+  }
+
+  /**
+   * Of the entries in use the `count` first by ascending count, then step, then id; in no order.
+   */
+  least(count: number): Int32Array {
+    const word = (i: number) => (entry: number) => this.#words[entryWords * entry + i] ?? 0;
+    const low = (entry: number) => word(0)(entry) >>> 0;
+    return leastBy(this.entries(), count, [word(2), word(3), word(1), low]);
+  }
+
+  /** Of the entries in use, the order of their ids. */
+  byId(): Int32Array {
+    const word = (entry: number, i: number) => this.#words[entryWords * entry + i] ?? 0;
+    return this.entries().sort((a, b) => {
+      return word(a, 1) - word(b, 1) || (word(a, 0) >>> 0) - (word(b, 0) >>> 0);
+    });
+  }
+
+  /** (4n): the words of some entries, one after the other. */
+  wordsOf(entries: Int32Array): Int32Array {
+    const out = new Int32Array(entryWords * entries.length);
+    for (const [i, entry] of entries.entries()) {
+      const at = entryWords * entry;
+      out.set(this.#words.subarray(at, at + entryWords), entryWords * i);
+    }
+    return out;
+  }
+}
+
+/** The `count` first of some entries by the first of `keys`, those that tie there by the next. */
+function leastBy(
+  entries: Int32Array,
+  count: number,
+  [key, ...others]: readonly ((entry: number) => number)[],
+): Int32Array {
+  if (count >= entries.length || key === undefined) return entries.slice(0, Math.max(0, count));
+  if (count <= 0) return entries.slice(0, 0);
+  // Numbers are sorted without a call for every two of them.
+  const limit = Float64Array.from(entries, key).sort()[count - 1] ?? 0;
+  const below = entries.filter((entry) => key(entry) < limit);
+  const equal = entries.filter((entry) => key(entry) === limit);
+  const out = new Int32Array(count);
+  out.set(below);
+  out.set(leastBy(equal, count - below.length, others), below.length);
+  return out;
+}

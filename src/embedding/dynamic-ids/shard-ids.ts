@@ -1,0 +1,106 @@
+// The ids of one shard of a table with dynamic ids, on the device that has its rows: block by
+// block, so that any plan that deals out whole blocks gives the same table.
+
+import { mix64Low } from "../../data/murmur-hash.ts";
+import { FrameCorruptError } from "../../errors/errors.ts";
+import { type Key, purposes } from "../../ports/random.ts";
+import type { DynamicSpec } from "../tables/dynamic-options.ts";
+import type { TableSpec } from "../tables/options.ts";
+import { blockRowsOf, extentOf, type Shard } from "../tables/shards.ts";
+import { IdBlock, type IdCounts } from "./id-block.ts";
+
+/**
+ * The row of an id, counted from the shard's first; -1: it has none.
+ * @throws FrameCorruptError where the id is of a block that the shard has not
+ */
+export type FindRow = (low: number, high: number) => number;
+
+/** The row block of an id whose `mix64Low` is `hash`: one of a power of two. */
+export function blockOf(hash: number, rowBlocks: number): number {
+  return hash & (rowBlocks - 1);
+}
+
+export class ShardIds {
+  readonly shard: Shard;
+  /** Those of the shard, in their order. */
+  readonly blocks: readonly IdBlock[];
+  readonly counts: IdCounts = { admitted: 0, evicted: 0, dropped: 0 };
+  readonly #rowBlocks: number;
+  readonly #blockRows: number;
+
+  constructor(shard: Shard, spec: TableSpec, dynamic: DynamicSpec, key: Key) {
+    this.shard = shard;
+    this.#rowBlocks = spec.rowBlocks;
+    this.#blockRows = blockRowsOf(spec);
+    const purpose = purposes.admission + shard.table;
+    this.blocks = Array.from({ length: shard.blocks }, (_, i) => {
+      const block = shard.firstBlock + i;
+      const rowsMax = extentOf(spec, { ...shard, firstBlock: block, blocks: 1 }).rows;
+      return new IdBlock({
+        rowsMax,
+        spec: dynamic,
+        draw: { key, purpose, block },
+        counts: this.counts,
+      });
+    });
+  }
+
+  /** Rows that ids have. */
+  get size(): number {
+    return this.blocks.reduce((sum, { rows }) => sum + rows.size, 0);
+  }
+
+  /** Whether an id has this row of the table. */
+  hasRow(row: number): boolean {
+    const own = row - this.shard.firstRow;
+    const block = Math.floor(own / this.#blockRows);
+    return this.blocks[block]?.rows.isUsed(own - block * this.#blockRows) === true;
+  }
+
+  /** How the ids of a step's batch find their rows, in the order of its samples. */
+  admitting(step: number): FindRow {
+    for (const block of this.blocks) block.begin(step);
+    return this.#admit;
+  }
+
+  /** How ids find their rows without leaving a trace. */
+  get reading(): FindRow {
+    return this.#find;
+  }
+
+  readonly #admit: FindRow = (low, high) => {
+    const hash = mix64Low(low, high);
+    const at = blockOf(hash, this.#rowBlocks) - this.shard.firstBlock;
+    const row = this.#blockAt(at).admit(low, high, hash);
+    return row < 0 ? -1 : at * this.#blockRows + row;
+  };
+
+  readonly #find: FindRow = (low, high) => {
+    const hash = mix64Low(low, high);
+    const at = blockOf(hash, this.#rowBlocks) - this.shard.firstBlock;
+    const row = this.#blockAt(at).rows.find(low, high, hash);
+    return row < 0 ? -1 : at * this.#blockRows + row;
+  };
+
+  #blockAt(at: number): IdBlock {
+    const block = this.blocks[at];
+    if (block !== undefined) return block;
+    const { firstBlock, blocks } = this.shard;
+    const has = `a shard that has ${firstBlock}..${firstBlock + blocks - 1}`;
+    throw new FrameCorruptError("ids", `an id of row block ${firstBlock + at} for ${has}`);
+  }
+
+  /** Takes the decision before step `step`: rows of the shard that are unborn again, ascending. */
+  evict(step: number): Int32Array {
+    const rows = this.blocks.map((block, i) => {
+      return block.evict(step).map((row) => i * this.#blockRows + row);
+    });
+    const all = new Int32Array(rows.reduce((sum, own) => sum + own.length, 0));
+    let next = 0;
+    for (const own of rows) {
+      all.set(own, next);
+      next += own.length;
+    }
+    return all;
+  }
+}

@@ -1,0 +1,324 @@
+// Frames of bags: what travels from the device that has the samples to a device that has rows. A
+// shard gets the rows that it has and no others: of a table split by rows, each bag is dealt out
+// among its shards; of one split by columns, each shard gets all (papers.md 1.2).
+//
+//   int32: [stopAfter, rows, lengths (S*b, shard-major), bags (shard-major)]
+//   bags of a shard: rows of the table; then, where they have weights, those as float32
+//
+// Dynamic ids travel as they are, in two words, lower half first, to the shard that has their row
+// block, and become rows of the shard there: an id that has none falls out of its bag.
+//
+// S = shards of the receiver, b = samples of the sender, B = samples of the batch.
+
+import { FrameCorruptError } from "../../errors/errors.ts";
+import type { Bags } from "../../kernels/contract/kernels.ts";
+import type { FindRow } from "../dynamic-ids/shard-ids.ts";
+import type { Shard } from "../tables/shards.ts";
+import type { SampleRows } from "./ids-to-rows.ts";
+
+const headerInts = 2;
+
+/** What a frame has to know of a shard. */
+export interface BagShard extends Pick<Shard, "table" | "firstRow" | "rows"> {
+  /** Whether it has every row of its table. */
+  readonly isWhole: boolean;
+  /** Whether the ids of its table come with weights. */
+  readonly isWeighted: boolean;
+  /** The row blocks that it has of a table with dynamic ids; left out: ids are rows. */
+  readonly idBlocks?: { readonly first: number; readonly count: number } | undefined;
+}
+
+/** Words of an id in a frame. */
+function idWords({ isWeighted, idBlocks }: Pick<BagShard, "isWeighted" | "idBlocks">): number {
+  return (idBlocks === undefined ? 1 : 2) + (isWeighted ? 1 : 0);
+}
+
+/** Bytes of the largest frame. `idsMax`: the longest bag of each shard's table. */
+export function bagFrameBytes(
+  samples: number,
+  shards: readonly Pick<BagShard, "isWeighted" | "idBlocks">[],
+  idsMax: readonly number[],
+): number {
+  const words = shards.reduce((sum, shard, i) => {
+    return sum + 1 + (idsMax[i] ?? 0) * idWords(shard);
+  }, 0);
+  return 4 * (headerInts + samples * words);
+}
+
+/** Writes the frame for a receiver's shards; returns the bytes that it took. */
+export function writeBagFrame(
+  frame: Int32Array,
+  local: SampleRows,
+  shards: readonly BagShard[],
+  stopAfter: number,
+): number {
+  const { samples } = local;
+  let at = headerInts + shards.length * samples;
+  let count = 0;
+  for (const [i, shard] of shards.entries()) {
+    const lengths = frame.subarray(headerInts + i * samples, headerInts + (i + 1) * samples);
+    const rows = shard.isWhole
+      ? copyBags(frame, at, lengths, local, shard)
+      : dealBags(frame, at, lengths, local, shard);
+    count += rows;
+    at += rows * idWords(shard);
+  }
+  frame[0] = stopAfter;
+  frame[1] = count;
+  return 4 * at;
+}
+
+/** All bags of the shard's feature, as they are. Returns their rows. */
+function copyBags(
+  frame: Int32Array,
+  at: number,
+  lengths: Int32Array,
+  local: SampleRows,
+  { table, isWeighted, idBlocks }: BagShard,
+): number {
+  const { samples, starts } = local;
+  const [from, to] = [starts[table] ?? 0, starts[table + 1] ?? 0];
+  lengths.set(local.lengths.subarray(table * samples, (table + 1) * samples));
+  let end = at + to - from;
+  if (idBlocks === undefined) frame.set(local.rows.subarray(from, to), at);
+  else end = writeIds(frame, at, local, from, to, idBlocks);
+  if (isWeighted) frame.set(bitsOf(local.weights).subarray(from, to), end);
+  return to - from;
+}
+
+/** Those of the dynamic ids `from`..`to`-1 that are of some blocks; returns where they end. */
+function writeIds(
+  frame: Int32Array,
+  at: number,
+  { rows, highs, blocks }: SampleRows,
+  from: number,
+  to: number,
+  { first, count }: NonNullable<BagShard["idBlocks"]>,
+): number {
+  let next = at;
+  for (let i = from; i < to; i++) {
+    const block = (blocks?.[i] ?? 0) - first;
+    if (block < 0 || block >= count) continue;
+    frame[next++] = rows[i] ?? 0;
+    frame[next++] = highs?.[i] ?? 0;
+  }
+  return next;
+}
+
+/** Of each bag, the rows that the shard has, in their order. Returns how many. */
+function dealBags(
+  frame: Int32Array,
+  at: number,
+  lengths: Int32Array,
+  local: SampleRows,
+  { table, firstRow, rows, isWeighted, idBlocks }: BagShard,
+): number {
+  const { samples, starts } = local;
+  const [first, end] = [starts[table] ?? 0, starts[table + 1] ?? 0];
+  const words = idBlocks === undefined ? 1 : 2;
+  let next = at;
+  let from = first;
+  for (let sample = 0; sample < samples; sample++) {
+    const before = next;
+    const bagEnd = from + (local.lengths[table * samples + sample] ?? 0);
+    if (idBlocks !== undefined) next = writeIds(frame, next, local, from, bagEnd, idBlocks);
+    else next = writeRows(frame, next, local.rows, from, bagEnd, { firstRow, rows });
+    from = bagEnd;
+    lengths[sample] = (next - before) / words;
+  }
+  const count = (next - at) / words;
+  if (!isWeighted) return count;
+  const bits = bitsOf(local.weights);
+  // Of dynamic ids the block decides, of others the row itself.
+  const places = idBlocks === undefined ? local.rows : (local.blocks ?? local.rows);
+  const [least, has] = idBlocks === undefined ? [firstRow, rows] : [idBlocks.first, idBlocks.count];
+  for (from = first; from < end; from++) {
+    const place = (places[from] ?? -1) - least;
+    if (place >= 0 && place < has) frame[next++] = bits[from] ?? 0;
+  }
+  return count;
+}
+
+/** Those of the rows `from`..`to`-1 that the shard has; returns where they end. */
+function writeRows(
+  frame: Int32Array,
+  at: number,
+  all: Int32Array,
+  from: number,
+  to: number,
+  { firstRow, rows }: Pick<BagShard, "firstRow" | "rows">,
+): number {
+  let next = at;
+  for (let i = from; i < to; i++) {
+    const row = (all[i] ?? -1) - firstRow;
+    if (row >= 0 && row < rows) frame[next++] = row + firstRow;
+  }
+  return next;
+}
+
+/** One frame as it arrived, and how many samples its sender has. */
+export interface BagFrame {
+  readonly ints: Int32Array;
+  readonly samples: number;
+}
+
+/** Grow-only memory for bags, so that a steady step allocates nothing that grows with the batch. */
+export class BagMemory {
+  #offsets = new Int32Array(0);
+  #ids = new Int32Array(0);
+  #weights = new Float32Array(0);
+  #frame = new Int32Array(0);
+
+  /** Room of `bytes` for a frame that is gathered where it was written. */
+  frame(bytes: number): Int32Array {
+    const ints = bytes / 4;
+    if (this.#frame.length < ints) this.#frame = new Int32Array(ints);
+    return this.#frame.subarray(0, ints);
+  }
+
+  /**
+   * The bags of the shards, samples of all senders in rank order, as rows counted from each shard's
+   * first. They have weights where a table has: 1 in the other tables. `finders`: for each shard
+   * with dynamic ids, how these find their rows; bags lack those that have none. Valid until the
+   * next call.
+   * @throws FrameCorruptError where lengths and rows disagree, or a row is not the shard's
+   */
+  gather(
+    frames: readonly BagFrame[],
+    shards: readonly BagShard[],
+    finders: readonly (FindRow | undefined)[] = [],
+  ): Bags {
+    const samples = frames.reduce((sum, frame) => sum + frame.samples, 0);
+    const count = frames.reduce((sum, frame) => sum + rowsIn(frame, shards.length), 0);
+    const bags = shards.length * samples;
+    if (this.#offsets.length < bags + 1) this.#offsets = new Int32Array(bags + 1);
+    if (this.#ids.length < count) this.#ids = new Int32Array(count + (count >> 1));
+    const offsets = this.#offsets.subarray(0, bags + 1);
+    const hasWeights = shards.some(({ isWeighted }) => isWeighted);
+    const weights = hasWeights ? this.#weightsOf(count) : undefined;
+    const out: Gathered = { offsets, ids: this.#ids, weights, weightBits: bitsOf(weights) };
+    const atBag = frames.map((frame) => headerInts + shards.length * frame.samples);
+    let bag = 0;
+    let [taken, total] = [0, 0];
+    for (const [i, shard] of shards.entries()) {
+      for (const [sender, { ints, samples: own }] of frames.entries()) {
+        const lengths = ints.subarray(headerInts + i * own, headerInts + (i + 1) * own);
+        const ids = idsIn(lengths);
+        const from = atBag[sender] ?? 0;
+        const end = from + ids * idWords(shard);
+        taken += ids;
+        if (taken > count || end > ints.length) {
+          throw new FrameCorruptError("ids", `lengths of ${taken} ids, ${count} ids`);
+        }
+        const frame = ints.subarray(from, end);
+        const find = finders[i];
+        total = find
+          ? takeIds(out, bag, total, lengths, frame, shard, find)
+          : takeRows(out, bag, total, lengths, frame, shard);
+        bag += own;
+        atBag[sender] = end;
+      }
+    }
+    offsets[bag] = total;
+    if (taken !== count) throw new FrameCorruptError("ids", `lengths of ${taken}, ${count} ids`);
+    const all = { tables: shards.length, samples, offsets, ids: this.#ids.subarray(0, total) };
+    return weights === undefined ? all : { ...all, weights: weights.subarray(0, total) };
+  }
+
+  #weightsOf(count: number): Float32Array {
+    if (this.#weights.length < count) this.#weights = new Float32Array(count + (count >> 1));
+    return this.#weights.subarray(0, count);
+  }
+}
+
+/** Where bags are put together. */
+interface Gathered {
+  readonly offsets: Int32Array;
+  readonly ids: Int32Array;
+  readonly weights: Float32Array | undefined;
+  readonly weightBits: Int32Array;
+}
+
+/** Ids in bags of these lengths. @throws FrameCorruptError */
+function idsIn(lengths: Int32Array): number {
+  let ids = 0;
+  for (let i = 0; i < lengths.length; i++) {
+    const length = lengths[i] ?? 0;
+    if (length < 0) throw new FrameCorruptError("ids", `a bag of ${length} ids`);
+    ids += length;
+  }
+  return ids;
+}
+
+/**
+ * Copies rows of the table as rows of the shard: bags `bag`.. from id `first` on. Returns where
+ * they end.
+ */
+function takeRows(
+  { offsets, ids, weights, weightBits }: Gathered,
+  bag: number,
+  first: number,
+  lengths: Int32Array,
+  frame: Int32Array,
+  { firstRow, rows, isWeighted }: BagShard,
+): number {
+  let total = first;
+  for (let i = 0; i < lengths.length; i++) {
+    offsets[bag + i] = total;
+    total += lengths[i] ?? 0;
+  }
+  const count = total - first;
+  for (let i = 0; i < count; i++) {
+    const row = (frame[i] ?? -1) - firstRow;
+    if (row < 0 || row >= rows) {
+      const has = `a shard that has ${firstRow}..${firstRow + rows - 1}`;
+      throw new FrameCorruptError("ids", `row ${frame[i]} for ${has}`);
+    }
+    ids[first + i] = row;
+  }
+  if (isWeighted) weightBits.set(frame.subarray(count), first);
+  else weights?.fill(1, first, total);
+  return total;
+}
+
+/** The same of dynamic ids: those that have a row. */
+function takeIds(
+  { offsets, ids, weights, weightBits }: Gathered,
+  bag: number,
+  first: number,
+  lengths: Int32Array,
+  frame: Int32Array,
+  { isWeighted }: BagShard,
+  find: FindRow,
+): number {
+  const firstWeight = isWeighted ? (2 * frame.length) / 3 : frame.length;
+  let total = first;
+  let at = 0;
+  for (let i = 0; i < lengths.length; i++) {
+    offsets[bag + i] = total;
+    for (const end = at + (lengths[i] ?? 0); at < end; at++) {
+      const row = find(frame[2 * at] ?? 0, frame[2 * at + 1] ?? 0);
+      if (row < 0) continue;
+      ids[total] = row;
+      if (isWeighted) weightBits[total] = frame[firstWeight + at] ?? 0;
+      total++;
+    }
+  }
+  if (!isWeighted) weights?.fill(1, first, total);
+  return total;
+}
+
+/** The same memory as whole words: floats are copied by their bits. */
+function bitsOf(floats: Float32Array = new Float32Array(0)): Int32Array {
+  return new Int32Array(floats.buffer, floats.byteOffset, floats.length);
+}
+
+/**
+ * How many rows a frame says that it holds. @throws FrameCorruptError where it has no room for them
+ */
+function rowsIn({ ints, samples }: BagFrame, shards: number): number {
+  const count = ints[1] ?? -1;
+  const room = ints.length - headerInts - shards * samples;
+  if (count >= 0 && count <= room) return count;
+  throw new FrameCorruptError("ids", `${count} ids where there is room for ${room}`);
+}

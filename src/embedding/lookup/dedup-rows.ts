@@ -1,0 +1,279 @@
+// Distinct rows: of a table with `dedup`, a device asks for each row once, however many of its
+// samples look it up. Once means: once for each subtree of slices that the device can finish (of
+// 2, 4, 8 … devices each has one), because the row's gradients go back as the sums of those.
+//
+//   int32: [distinct rows (S*P, shard-major), rows of the table (shard by shard, ascending in each
+//           subtree)]
+//
+// S = dedup shards of the receiver, P = subtrees of the sender, b = samples of the sender, W =
+// devices, V = rows that all devices ask one shard for.
+
+import { FrameCorruptError } from "../../errors/errors.ts";
+import type { Bags } from "../../kernels/contract/kernels.ts";
+import type { Slices, Subtree } from "../../kernels/contract/slices.ts";
+import type { BagShard } from "./bag-frames.ts";
+import type { SampleRows } from "./ids-to-rows.ts";
+
+/** Bytes of the largest frame. `rowsMax`: of each shard, distinct rows at most. */
+export function distinctFrameBytes(subtrees: number, rowsMax: readonly number[]): number {
+  return 4 * rowsMax.reduce((sum, rows) => sum + subtrees + rows, 0);
+}
+
+// Where the samples are ----
+
+/** What a device's samples look up of dedup shards. */
+export interface DistinctBags {
+  /** (1, b) for each shard: bags whose ids are places in its stretch of `rows`. */
+  readonly bags: readonly Bags<Int32Array>[];
+  /** Rows of the tables: shard by shard, subtree by subtree, ascending. */
+  readonly rows: Int32Array;
+  /** (S*P+1): where those of each shard and subtree begin. */
+  readonly starts: Int32Array;
+  /** P */
+  readonly subtrees: number;
+}
+
+/** How many rows shard `shard` is asked for. */
+export function askedOf({ starts, subtrees }: DistinctBags, shard: number): number {
+  return (starts[(shard + 1) * subtrees] ?? 0) - (starts[shard * subtrees] ?? 0);
+}
+
+/** Grow-only memory for them, so that a steady step allocates nothing that grows with the batch. */
+export class DistinctMemory {
+  #offsets = new Int32Array(0);
+  #ids = new Int32Array(0);
+  #weights = new Float32Array(0);
+  #rows = new Int32Array(0);
+  readonly #places = new RowPlaces();
+
+  /**
+   * The distinct rows of a batch, valid until the next call. `ends`: the sample after the last of
+   * each subtree.
+   */
+  take(local: SampleRows, shards: readonly BagShard[], ends: readonly number[]): DistinctBags {
+    const { samples } = local;
+    const lookups = shards.reduce((sum, { table }) => {
+      return sum + (local.starts[table + 1] ?? 0) - (local.starts[table] ?? 0);
+    }, 0);
+    this.#reserve(shards.length * (samples + 1), lookups);
+    const [ids, rows, weights] = [this.#ids, this.#rows, this.#weights];
+    const starts = new Int32Array(shards.length * ends.length + 1);
+    let [count, total] = [0, 0];
+    const bags = shards.map(({ table, firstRow, rows: has, isWeighted }, i) => {
+      const offsets = this.#offsets.subarray(i * (samples + 1), (i + 1) * (samples + 1));
+      const [firstId, firstDistinct] = [count, total];
+      let from = local.starts[table] ?? 0;
+      let sample = 0;
+      for (const [p, end] of ends.entries()) {
+        const firstOfTree = count;
+        starts[i * ends.length + p] = total;
+        for (; sample < end; sample++) {
+          offsets[sample] = count - firstId;
+          const bagEnd = from + (local.lengths[table * samples + sample] ?? 0);
+          for (; from < bagEnd; from++) {
+            const row = local.rows[from] ?? -1;
+            if (row < firstRow || row >= firstRow + has) continue;
+            if (isWeighted) weights[count] = local.weights?.[from] ?? 1;
+            ids[count++] = row;
+          }
+        }
+        const places = ids.subarray(firstOfTree, count);
+        total += this.#places.take(rows.subarray(total), places, total - firstDistinct);
+      }
+      offsets[samples] = count - firstId;
+      const own = { tables: 1, samples, offsets, ids: ids.subarray(firstId, count) };
+      return isWeighted ? { ...own, weights: weights.subarray(firstId, count) } : own;
+    });
+    starts[shards.length * ends.length] = total;
+    return { bags, rows: rows.subarray(0, total), starts, subtrees: ends.length };
+  }
+
+  #reserve(offsets: number, lookups: number): void {
+    if (this.#offsets.length < offsets) this.#offsets = new Int32Array(offsets);
+    if (this.#ids.length >= lookups) return;
+    const room = lookups + (lookups >> 1);
+    this.#ids = new Int32Array(room);
+    this.#weights = new Float32Array(room);
+    this.#rows = new Int32Array(room);
+  }
+}
+
+/** From rows to places among the distinct of them: a hash table with open addresses. */
+class RowPlaces {
+  /** (slots): 1 + place; 0: free. */
+  #places = new Int32Array(0);
+  #rows = new Int32Array(0);
+  /** Place in ascending order of what was met as the first, second … */
+  #ascending = new Int32Array(0);
+
+  /**
+   * Writes the distinct rows of `ids` to `out`, ascending, and makes of each id its place there,
+   * plus `base`. Returns how many are distinct.
+   */
+  take(out: Int32Array, ids: Int32Array, base: number): number {
+    const bits = Math.max(4, 33 - Math.clz32(ids.length));
+    this.#clear(bits);
+    let count = 0;
+    for (let i = 0; i < ids.length; i++) {
+      const row = ids[i] ?? 0;
+      const slot = this.#slotOf(row, bits);
+      if (this.#places[slot] === 0) {
+        this.#rows[slot] = row;
+        out[count++] = row;
+        this.#places[slot] = count;
+      }
+      ids[i] = (this.#places[slot] ?? 1) - 1;
+    }
+    out.subarray(0, count).sort();
+    for (let place = 0; place < count; place++) {
+      const met = (this.#places[this.#slotOf(out[place] ?? 0, bits)] ?? 1) - 1;
+      this.#ascending[met] = base + place;
+    }
+    for (let i = 0; i < ids.length; i++) ids[i] = this.#ascending[ids[i] ?? 0] ?? 0;
+    return count;
+  }
+
+  #clear(bits: number): void {
+    const slots = 2 ** bits;
+    if (this.#places.length < slots) {
+      this.#places = new Int32Array(slots);
+      this.#rows = new Int32Array(slots);
+      this.#ascending = new Int32Array(slots);
+    } else {
+      this.#places.fill(0, 0, slots);
+    }
+  }
+
+  /** The slot of a row, or the free one where it would be. At least half of them are free. */
+  #slotOf(row: number, bits: number): number {
+    const mask = 2 ** bits - 1;
+    let slot = Math.imul(row, 0x9e37_79b1) >>> (32 - bits); // The golden ratio: Knuth 6.4.
+    while (this.#places[slot] !== 0 && this.#rows[slot] !== row) slot = (slot + 1) & mask;
+    return slot;
+  }
+}
+
+/** Writes what shards first .. first+count-1 are asked for; returns the bytes that it took. */
+export function writeDistinctFrame(
+  frame: Int32Array,
+  { rows, starts, subtrees }: DistinctBags,
+  first: number,
+  count: number,
+): number {
+  const begin = first * subtrees;
+  const header = count * subtrees;
+  for (let i = 0; i < header; i++) {
+    frame[i] = (starts[begin + i + 1] ?? 0) - (starts[begin + i] ?? 0);
+  }
+  const asked = rows.subarray(starts[begin], starts[begin + header]);
+  frame.set(asked, header);
+  return 4 * (header + asked.length);
+}
+
+// Where the rows are ----
+
+/** What all devices look up of one shard. */
+export interface ShardLookups {
+  /** (1, V): a bag of one row for each that is asked for, in the order of devices and subtrees. */
+  readonly bags: Bags<Int32Array>;
+  /**
+   * Of the batch: the bags lie in the first slice of their subtree, and the others of it are empty.
+   * A subtree's sum that comes as one gradient so adds up as its slices would have.
+   */
+  readonly slices: Slices;
+  /** (W): bags of each device. */
+  readonly counts: readonly number[];
+}
+
+/** A frame as it arrived, and the subtrees that its sender finishes, left to right. */
+export interface DistinctFrame {
+  readonly ints: Int32Array;
+  readonly subtrees: readonly Subtree[];
+}
+
+/**
+ * Integers that a frame for `shards` shards takes, at the beginning of what arrived.
+ * @throws FrameCorruptError where there is no room for its rows
+ */
+export function distinctFrameInts({ ints, subtrees }: DistinctFrame, shards: number): number {
+  const header = shards * subtrees.length;
+  let rows = 0;
+  for (let i = 0; i < header; i++) {
+    const count = ints[i] ?? -1;
+    rows += count;
+    if (count >= 0 && header + rows <= ints.length) continue;
+    throw new FrameCorruptError("ids", `${count} distinct rows, of ${ints.length} numbers in all`);
+  }
+  return header + rows;
+}
+
+/** Grow-only memory for them. */
+export class LookupMemory {
+  #ids = new Int32Array(0);
+  /** 0, 1, 2 … */
+  #ordinals = new Int32Array(0);
+
+  /**
+   * The lookups of each shard, from the frames of all devices in rank order, whose `slices` slices
+   * they cover. Valid until the next call.
+   * @throws FrameCorruptError where a row is not the shard's, or is not after the one before
+   */
+  gather(
+    frames: readonly DistinctFrame[],
+    shards: readonly BagShard[],
+    slices: number,
+  ): ShardLookups[] {
+    const at = frames.map(({ subtrees }) => shards.length * subtrees.length);
+    const total = frames.reduce((sum, frame, sender) => {
+      return sum + distinctFrameInts(frame, shards.length) - (at[sender] ?? 0);
+    }, 0);
+    this.#reserve(total);
+    let next = 0;
+    return shards.map((shard, i) => {
+      const first = next;
+      const bounds = new Int32Array(slices + 1);
+      const counts = frames.map(({ ints, subtrees }, sender) => {
+        const before = next;
+        for (const [p, tree] of subtrees.entries()) {
+          const count = ints[i * subtrees.length + p] ?? 0;
+          const from = at[sender] ?? 0;
+          takeAscending(this.#ids, next, ints.subarray(from, from + count), shard);
+          at[sender] = from + count;
+          next += count;
+          bounds.fill(next - first, tree.first + 1, tree.first + tree.count + 1);
+        }
+        return next - before;
+      });
+      const samples = next - first;
+      const offsets = this.#ordinals.subarray(0, samples + 1);
+      const bags = { tables: 1, samples, offsets, ids: this.#ids.subarray(first, next) };
+      return { bags, slices: { first: 0, bounds }, counts };
+    });
+  }
+
+  #reserve(rows: number): void {
+    if (this.#ids.length >= rows && this.#ordinals.length > rows) return;
+    const room = rows + (rows >> 1);
+    this.#ids = new Int32Array(room);
+    this.#ordinals = Int32Array.from({ length: room + 1 }, (_, i) => i);
+  }
+}
+
+/** Copies ascending rows of the table as rows of the shard. */
+function takeAscending(
+  ids: Int32Array,
+  first: number,
+  from: Int32Array,
+  { firstRow, rows }: BagShard,
+): void {
+  let before = -1;
+  for (let i = 0; i < from.length; i++) {
+    const row = (from[i] ?? -1) - firstRow;
+    if (row <= before || row >= rows) {
+      const range = `${firstRow + before + 1}..${firstRow + rows - 1}`;
+      throw new FrameCorruptError("ids", `row ${from[i]}, where it has to lie in ${range}`);
+    }
+    ids[first + i] = row;
+    before = row;
+  }
+}

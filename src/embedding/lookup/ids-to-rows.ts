@@ -1,0 +1,175 @@
+// Rows of the samples: where ids come in, on the device that runs the samples, they become rows of
+// their tables, once. Beyond this point a row is an address, and fits 32 bits. Dynamic ids stay
+// what they are: only the device that has their rows knows which (shard-ids.ts).
+//
+// b = samples of the device, N = ids of all its bags.
+
+import assert from "node:assert/strict";
+import { mix32, mix64Low, mix64Modulo } from "../../data/murmur-hash.ts";
+import { FrameCorruptError, IdOutOfRangeError } from "../../errors/errors.ts";
+import { blockOf } from "../dynamic-ids/shard-ids.ts";
+import type { TableSpec } from "../tables/options.ts";
+
+/** The ids that one device has: all features, for its own samples. */
+export interface LocalIds {
+  readonly samples: number;
+  /** (features, b) */
+  readonly lengths: Int32Array;
+  /** (N), feature-major. */
+  readonly ids: Int32Array;
+  /** (N): upper halves; there where a feature is wide, and read only of such. */
+  readonly highs?: Int32Array | undefined;
+  /** (N): must be there where a feature has weights; those of the other features are not read. */
+  readonly weights?: Float32Array | undefined;
+}
+
+/** What ids are checked against: a table, whose index in the job is its feature's. */
+export interface BagTable
+  extends Pick<TableSpec, "name" | "rows" | "ids" | "idBits">,
+    Partial<Pick<TableSpec, "rowBlocks" | "dynamic">> {
+  /** Whether its ids come with weights; left out, they do not. */
+  readonly isWeighted?: boolean;
+}
+
+/** The same bags as rows. */
+export interface SampleRows {
+  readonly samples: number;
+  /** (features, b) */
+  readonly lengths: Int32Array;
+  /** (N), feature-major; of dynamic ids the lower halves. */
+  readonly rows: Int32Array;
+  /** (N): of dynamic ids the upper halves, and their row blocks; absent where there are none. */
+  readonly highs?: Int32Array | undefined;
+  readonly blocks?: Uint8Array | undefined;
+  /** (features+1): where the rows of each feature begin. */
+  readonly starts: Int32Array;
+  /** (N); absent where no feature has any. */
+  readonly weights: Float32Array | undefined;
+}
+
+/** Grow-only memory for them, so that a steady step allocates nothing that grows with the batch. */
+export class LocalRows {
+  #rows = new Int32Array(0);
+  #blocks = new Uint8Array(0);
+  readonly #repaired = new Map<string, number>();
+
+  /** How many ids of each table were clamped or hashed so far; tables without any are not in it. */
+  get repaired(): ReadonlyMap<string, number> {
+    return this.#repaired;
+  }
+
+  /**
+   * The rows of a batch, valid until the next call; lengths and weights are the batch's own. The
+   * first sample is `firstSample` of the whole batch.
+   * @throws IdOutOfRangeError naming table, feature and sample
+   * @throws FrameCorruptError where lengths and ids disagree
+   */
+  take(local: LocalIds, tables: readonly BagTable[], firstSample: number): SampleRows {
+    const { samples, lengths, ids, highs, weights } = local;
+    const starts = featureStarts(local, tables.length);
+    const total = starts[tables.length] ?? 0;
+    if (total > ids.length) {
+      throw new FrameCorruptError("ids", `lengths of ${total} ids, ${ids.length} ids`);
+    }
+    if (this.#rows.length < total) this.#rows = new Int32Array(total + (total >> 1));
+    const rows = this.#rows.subarray(0, total);
+    rows.set(total === ids.length ? ids : ids.subarray(0, total));
+    const isDynamic = tables.some(({ dynamic }) => dynamic !== undefined);
+    if (isDynamic && this.#blocks.length < total) {
+      this.#blocks = new Uint8Array(total + (total >> 1));
+    }
+    for (const [feature, table] of tables.entries()) {
+      assert(table.idBits === 32 || highs !== undefined, "upper halves for a wide feature");
+      assert(
+        table.isWeighted !== true || weights !== undefined,
+        "weights where a feature has them",
+      );
+      const place = { first: starts[feature] ?? 0, end: starts[feature + 1] ?? 0 };
+      const upper = table.idBits === 64 ? highs : undefined;
+      if (table.dynamic !== undefined) {
+        assert(upper !== undefined, "dynamic ids have 64 bits");
+        findBlocks(this.#blocks, rows, place, upper, table.rowBlocks ?? 1);
+        continue;
+      }
+      const repaired = repairIds(rows, place, upper, table, (id, at) => {
+        const sample = firstSample + sampleOf(local, feature, at - place.first);
+        return new IdOutOfRangeError({ ...table, feature, table: table.name, sample, id });
+      });
+      if (repaired > 0) {
+        this.#repaired.set(table.name, (this.#repaired.get(table.name) ?? 0) + repaired);
+      }
+    }
+    const taken = { samples, lengths, rows, starts, weights };
+    return isDynamic ? { ...taken, highs, blocks: this.#blocks } : taken;
+  }
+}
+
+/** (features + 1): where the ids of each feature begin. @throws FrameCorruptError */
+function featureStarts(local: LocalIds, features: number): Int32Array {
+  const starts = new Int32Array(features + 1);
+  let total = 0;
+  for (let feature = 0; feature < features; feature++) {
+    starts[feature] = total;
+    const end = (feature + 1) * local.samples;
+    for (let i = feature * local.samples; i < end; i++) {
+      const length = local.lengths[i] ?? 0;
+      if (length < 0) throw new FrameCorruptError("ids", `a bag of ${length} ids`);
+      total += length;
+    }
+  }
+  starts[features] = total;
+  return starts;
+}
+
+/** The row blocks of the dynamic ids at `first`..`end`-1. */
+function findBlocks(
+  blocks: Uint8Array,
+  lows: Int32Array,
+  { first, end }: { first: number; end: number },
+  highs: Int32Array,
+  rowBlocks: number,
+): void {
+  for (let i = first; i < end; i++) {
+    blocks[i] = rowBlocks === 1 ? 0 : blockOf(mix64Low(lows[i] ?? 0, highs[i] ?? 0), rowBlocks);
+  }
+}
+
+/**
+ * Makes rows of the ids at `first`..`end`-1: applies the table's policy to those that it does not
+ * have, and returns how many. `highs` are the upper halves of ids of 64 bits, at the same places.
+ */
+function repairIds(
+  ids: Int32Array,
+  { first, end }: { first: number; end: number },
+  highs: Int32Array | undefined,
+  { rows, ids: policy }: BagTable,
+  refusal: (id: number | bigint, at: number) => IdOutOfRangeError,
+): number {
+  let repaired = 0;
+  for (let i = first; i < end; i++) {
+    const id = ids[i] ?? -1;
+    if (id >= 0 && id < rows && (highs === undefined || highs[i] === 0)) continue;
+    const high = highs === undefined ? id >> 31 : (highs[i] ?? -1);
+    if (policy === "reject") throw refusal(highs === undefined ? id : wholeId(id, high), i);
+    if (policy === "clamp") ids[i] = high < 0 ? 0 : rows - 1;
+    else ids[i] = highs === undefined ? mix32(id) % rows : mix64Modulo(id, high, rows);
+    repaired++;
+  }
+  return repaired;
+}
+
+/** An id of 64 bits from its halves. */
+function wholeId(low: number, high: number): bigint {
+  return (BigInt(high) << 32n) | BigInt(low >>> 0);
+}
+
+/** The sample whose bag holds the id at place `at` of a feature. */
+function sampleOf({ samples, lengths }: LocalIds, feature: number, at: number): number {
+  let left = at;
+  let sample = 0;
+  while (sample < samples - 1 && left >= (lengths[feature * samples + sample] ?? 0)) {
+    left -= lengths[feature * samples + sample] ?? 0;
+    sample++;
+  }
+  return sample;
+}

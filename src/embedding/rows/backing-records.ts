@@ -1,0 +1,181 @@
+// Records of a shard behind a cache: what a checkpoint takes from below device memory, and puts
+// there. Between two batches only.
+
+import type { Kernels, Rows, StateShape } from "../../kernels/contract/kernels.ts";
+import type { RowsBelow } from "./backing-store.ts";
+import { arriveRows, type CachedShard, reserveTile, rowsOfRecords } from "./cached-shard.ts";
+import { marks } from "./changed-rows.ts";
+import { addSum } from "./digest.ts";
+import { recordRowsMax, restoreRecords } from "./records-in-memory.ts";
+import { createRowSet, type RowSet } from "./row-set.ts";
+import type { Extent, RowRecords, TakenRows } from "./row-store.ts";
+
+const ordinals = Int32Array.from({ length: recordRowsMax }, (_, i) => i);
+
+/** All records of the shard, ascending. What its cache holds was sent down before. */
+export async function* recordsBelow(
+  kernels: Kernels,
+  cached: CachedShard,
+  below: RowsBelow,
+): AsyncGenerator<RowRecords> {
+  for await (const { rows, records } of below.scan(cached.shard.shard)) {
+    for (let first = 0; first < rows.length; first += recordRowsMax) {
+      const some = rows.subarray(first, first + recordRowsMax);
+      yield rowsOfRecords(kernels, cached, some, records.subarray(first * cached.recordBytes));
+    }
+  }
+}
+
+/** Takes rows of the shard, ascending; those count as saved. What its cache held was sent down. */
+export async function* cutBelow(
+  kernels: Kernels,
+  cached: CachedShard,
+  below: RowsBelow,
+  taken: TakenRows,
+): AsyncGenerator<RowRecords> {
+  const { saved, shard } = cached;
+  const { hashing, sums, sinceCut, sinceBaseline } = saved;
+  const isWhole = taken === "whole";
+  if (isWhole) sums.fill(0);
+  else for (const rows of chunksOf(sinceCut)) for (const row of rows) sinceBaseline.add(row);
+  const some = taken === "sinceCut" ? sinceCut : sinceBaseline;
+  const chunks = isWhole
+    ? recordsBelow(kernels, cached, below)
+    : recordsAt(kernels, cached, below, some);
+  for await (const chunk of chunks) {
+    for (let i = 0; i < chunk.rows.length; i++) {
+      const isChanged = isWhole || sinceCut.has((chunk.rows[i] ?? 0) - shard.firstRow);
+      if (isChanged) addSum(sums, hashing.of(chunk, i));
+    }
+    yield chunk;
+  }
+  noteSaved(kernels, cached);
+  saved.sinceCut = createRowSet();
+  if (isWhole) saved.sinceBaseline = createRowSet();
+}
+
+/** The records of some rows of the shard, ascending. */
+async function* recordsAt(
+  kernels: Kernels,
+  cached: CachedShard,
+  below: RowsBelow,
+  some: RowSet,
+): AsyncGenerator<RowRecords> {
+  for (const rows of chunksOf(some)) {
+    await below.open();
+    below.up(cached.shard.shard, rows);
+    below.post();
+    const [answer] = await below.answer();
+    if (answer === undefined) throw new RangeError(`No answer for ${cached.shard.name}`);
+    const chunk = rowsOfRecords(kernels, cached, rows, answer.records);
+    below.close();
+    yield chunk;
+  }
+}
+
+/** The rows of a set, ascending; each chunk is valid until the next. */
+function* chunksOf(set: RowSet): Generator<Int32Array> {
+  const room = new Int32Array(recordRowsMax);
+  for (let from = 0; ; ) {
+    const rows = room.subarray(0, set.list(from, room));
+    if (rows.length === 0) return;
+    yield rows;
+    from = (rows.at(-1) ?? 0) + 1;
+  }
+}
+
+/** Rows that changed, and lie in device memory, are there as the cut has them (C3). */
+function noteSaved(kernels: Kernels, { rows, cache, saved, shard }: CachedShard): void {
+  const { hashing, hashes, sinceCut } = saved;
+  if (hashes.length === 0) return;
+  for (let first = 0; first < rows.rows; first += recordRowsMax) {
+    const some = cache.rowOf.subarray(first, first + recordRowsMax);
+    if (!some.some((row) => row >= 0 && sinceCut.has(row))) continue;
+    const chunk = {
+      rows: some.map((row) => row + shard.firstRow),
+      weights: kernels.readRows(rows, first, some.length),
+      state: kernels.read(kernels.part(rows.state, first, some.length)),
+    };
+    for (const [i, row] of some.entries()) {
+      if (row < 0 || !sinceCut.has(row)) continue;
+      hashes.set(hashing.of(chunk, i), (first + i) * hashing.words);
+    }
+  }
+}
+
+/** Records of a checkpoint, as `RowStore.restore` gets them. */
+interface Restored {
+  readonly state: StateShape;
+  readonly extent: Extent;
+  readonly records: RowRecords;
+  readonly isDifferent: boolean;
+}
+
+/** Puts records of a checkpoint below: those rows that the shard has, and of those its columns. */
+export async function restoreBelow(
+  kernels: Kernels,
+  cached: CachedShard,
+  below: RowsBelow,
+  { state, extent, records, isDifferent }: Restored,
+): Promise<void> {
+  const { shard, saved } = cached;
+  const { rows, weights, state: states } = records;
+  const from = lowerBound(rows, shard.firstRow);
+  const end = lowerBound(rows, shard.firstRow + shard.rows);
+  const width = rows.length === 0 ? 0 : states.length / rows.length;
+  const room = reserveTile(kernels, cached.tile, Math.min(recordRowsMax, end - from));
+  for (let first = from; first < end; first += recordRowsMax) {
+    const last = Math.min(end, first + recordRowsMax);
+    const own = rows.slice(first, last).map((row) => row - shard.firstRow);
+    if (extent.firstColumn === shard.firstColumn && extent.columns === shard.columns) {
+      for (let i = first; i < last; i++) addSum(saved.sums, saved.hashing.of(records, i));
+      if (isDifferent) for (const row of own) saved.sinceBaseline.add(row);
+    }
+    const places = ordinals.subarray(0, own.length);
+    await fetchRows(kernels, cached, below, room, own, extent);
+    const held = { shard: { ...shard, firstRow: 0, rows: own.length }, rows: room, state };
+    const part = {
+      rows: places,
+      weights: weights.subarray(first * extent.columns, last * extent.columns),
+      state: states.subarray(first * width, last * width),
+    };
+    restoreRecords(kernels, held, extent, part, marks.changed);
+    await below.open();
+    const down = below.down(shard.shard, own.length);
+    down.rows.set(own);
+    kernels.gatherRecords(down.records, room, places);
+    below.post();
+  }
+}
+
+/** Where a part has not all columns of the shard, the others are those of an earlier part. */
+async function fetchRows(
+  kernels: Kernels,
+  cached: CachedShard,
+  below: RowsBelow,
+  room: Rows,
+  rows: Int32Array,
+  { firstColumn, columns }: Extent,
+): Promise<void> {
+  const { shard } = cached;
+  const end = shard.firstColumn + shard.columns;
+  if (firstColumn <= shard.firstColumn && end <= firstColumn + columns) return;
+  await below.open();
+  below.up(shard.shard, rows);
+  below.post();
+  const [found] = await below.answer();
+  const missed = ordinals.subarray(0, rows.length);
+  if (found) arriveRows(kernels, { ...cached, rows: room }, { missed, missedRows: rows }, found);
+  below.close();
+}
+
+/** The first place in ascending `rows` whose row is not below `row`. */
+function lowerBound(rows: Int32Array, row: number): number {
+  let [low, high] = [0, rows.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((rows[middle] ?? 0) < row) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

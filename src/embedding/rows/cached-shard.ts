@@ -1,0 +1,265 @@
+// One shard behind a cache: what of its rows lies in device memory, and where. The kernels work on
+// places of the cache as they do on rows of a table; here ids become places, rows that have to make
+// room go down, and rows that are missing come up or are born. No bit depends on which rows lie
+// where (law 4): a row is the same wherever it rests.
+//
+//   stage      ids → places; rows that make room leave, missing ones are asked for
+//   arrive     what came is put in its place; what never was is born
+//   release    the batch is done: rows that had no way of their own leave
+//
+// Invariants
+//   C1. A place that a batch in flight needs is pinned: its row stays.
+//   C2. `touched` of a place says that its row differs from what lies below: it goes down before
+//       the place is given away.
+//   C3. Where hashes are kept, that of a place is of its row at the last cut, and 0 where the row
+//       was not born by then; of rows of `sinceCut` nobody asks any more (changed-rows.ts).
+
+import type { Kernels, Rows } from "../../kernels/contract/kernels.ts";
+import type { Precision } from "../../kernels/contract/precision.ts";
+import { recordBytesOf } from "../../kernels/contract/records.ts";
+import {
+  createRowCache,
+  type Placed,
+  type PlacedMemory,
+  type RowCache,
+} from "../../kernels/contract/row-cache.ts";
+import type { Key } from "../../ports/random.ts";
+import type { Shard } from "../tables/shards.ts";
+import type { FoundRecords, RowsBelow } from "./backing-store.ts";
+import type { CacheShape } from "./cache-sizes.ts";
+import type { SavedRows } from "./changed-rows.ts";
+import { subtractSum } from "./digest.ts";
+import { recordRowsMax } from "./records-in-memory.ts";
+import { createReuseSampler, type ReuseSampler } from "./reuse-distance.ts";
+import type { RowRecords } from "./row-store.ts";
+
+/** What all rows of a shard have in common. */
+export interface CacheTile extends Omit<Parameters<Kernels["rows"]>[0], "rows" | "blockRows"> {
+  readonly precision: Precision;
+}
+
+/** How a row that was never updated comes to be. */
+export interface Birth {
+  readonly key: Key;
+  readonly purpose: number;
+  readonly scale: number;
+  /** What its optimizer's state starts from. */
+  readonly state: number;
+}
+
+/** What a cache was asked for, and what it had. Counts only grow. */
+export interface CacheCounts {
+  lookups: number;
+  /** Distinct rows of each batch, and those of them that were not there. */
+  distinct: number;
+  missed: number;
+  /** Distinct rows that found no way in their set, and lookups of such. */
+  conflicts: number;
+  conflictLookups: number;
+}
+
+export interface CachedShard {
+  /** Its place among the shards of its store. */
+  readonly at: number;
+  readonly shard: Shard;
+  readonly tile: CacheTile;
+  /** Its places, and which row lies in each. */
+  readonly rows: Rows;
+  readonly cache: RowCache;
+  readonly recordBytes: number;
+  readonly counts: CacheCounts;
+  readonly reuse: ReuseSampler;
+  readonly birth: Birth;
+  /** What checkpoints have of it. */
+  readonly saved: SavedRows;
+  /** Room in which records become rows. */
+  readonly room: Rows;
+}
+
+export function createCachedShard(options: {
+  readonly kernels: Kernels;
+  readonly at: number;
+  readonly shard: Shard;
+  readonly tile: CacheTile;
+  readonly birth: Birth;
+  readonly shape: CacheShape;
+  /** Of the whole table. */
+  readonly tableRows: number;
+  savedFor(places: number): SavedRows;
+}): CachedShard {
+  const { kernels, shard, tile, shape, tableRows, savedFor, ...rest } = options;
+  const cache = createRowCache({ ...shape, rows: shard.rows });
+  const rows = { ...reserveTile(kernels, tile, cache.rowOf.length), names: cache.rowOf };
+  const counts = { lookups: 0, distinct: 0, missed: 0, conflicts: 0, conflictLookups: 0 };
+  const recordBytes = recordBytesOf(tile, tile.stateWidth);
+  const reuse = createReuseSampler({ rows: shard.rows, scale: tableRows / shard.rows });
+  const saved = savedFor(rows.rows);
+  const room = reserveTile(kernels, tile, Math.min(recordRowsMax, shard.rows));
+  return { ...rest, shard, tile, rows, cache, recordBytes, counts, reuse, saved, room };
+}
+
+/** Room for some rows of a shard. */
+export function reserveTile(kernels: Kernels, tile: CacheTile, rows: number): Rows {
+  return kernels.rows({ ...tile, rows });
+}
+
+/** Rows of a batch in their places, or on their way there. */
+export interface StagedRows {
+  /** Kept from batch to batch: it grows. */
+  readonly memory: PlacedMemory;
+  placed: Placed;
+}
+
+/**
+ * Finds the places of the rows `ids` of a batch, in `places`; of those that are not there, gives
+ * them away to be filled by `arriveRows`. Into the open request go the rows that make room, and the
+ * question for the missing ones.
+ */
+export function stageRows(
+  kernels: Kernels,
+  cached: CachedShard,
+  below: RowsBelow,
+  batch: { readonly places: Int32Array; readonly ids: Int32Array; readonly tick: number },
+  memory: PlacedMemory,
+): StagedRows {
+  const { cache, rows, counts } = cached;
+  const placed = kernels.placeRows(cache, batch.places, batch.ids, batch.tick, memory);
+  sendDown(kernels, cached, below, placed.evicted, placed.evictedRows); // C2
+  for (const place of placed.missed) rows.touched[place] = 0;
+  if (placed.missed.length > 0) below.up(cached.shard.shard, placed.missedRows);
+  counts.lookups += placed.lookups;
+  counts.distinct += placed.distinct;
+  counts.missed += placed.missed.length;
+  counts.conflicts += placed.conflicts;
+  counts.conflictLookups += placed.conflictLookups;
+  cached.reuse.note(cache.rowOf, placed.placed);
+  return { memory, placed };
+}
+
+/** Puts what came for the missing rows into their places; the others are born. */
+export function arriveRows(
+  kernels: Kernels,
+  { rows, birth }: Pick<CachedShard, "rows" | "birth">,
+  { missed, missedRows }: Pick<Placed, "missed" | "missedRows">,
+  { found, records }: FoundRecords,
+): void {
+  const [came, born] = [indicesOf(found, 1), indicesOf(found, 0)];
+  kernels.scatterRecords(rows, pick(missed, came), records, came);
+  const { key, purpose, scale, state } = birth;
+  kernels.bornAt(rows, pick(missed, born), pick(missedRows, born), key, purpose, scale, state);
+}
+
+/** Keeps the hashes of rows that came up as the last cut left them. C3 */
+export function noteArrived(
+  kernels: Kernels,
+  cached: CachedShard,
+  { missed, missedRows }: Pick<Placed, "missed" | "missedRows">,
+  { found, records }: FoundRecords,
+): void {
+  const { saved, recordBytes } = cached;
+  const { hashing, hashes } = saved;
+  if (hashes.length === 0) return;
+  for (let first = 0; first < missed.length; first += recordRowsMax) {
+    const rows = missedRows.subarray(first, first + recordRowsMax);
+    const bytes = records.subarray(first * recordBytes);
+    const chunk = rowsOfRecords(kernels, cached, rows, bytes);
+    for (let i = 0; i < rows.length; i++) {
+      const at = (missed[first + i] ?? 0) * hashing.words;
+      if (found[first + i] === 1) hashes.set(hashing.of(chunk, i), at);
+      else hashes.fill(0, at, at + hashing.words);
+    }
+  }
+}
+
+const ordinals = Int32Array.from({ length: recordRowsMax }, (_, i) => i);
+
+/** What is in the records (n <= recordRowsMax) of some rows, counted from the shard's first. */
+export function rowsOfRecords(
+  kernels: Kernels,
+  { room, shard }: Pick<CachedShard, "room" | "shard">,
+  rows: Int32Array,
+  records: Uint8Array,
+): RowRecords {
+  const at = ordinals.subarray(0, rows.length);
+  kernels.scatterRecords(room, at, records, at);
+  return {
+    rows: rows.map((row) => row + shard.firstRow),
+    weights: kernels.readRows(room, 0, rows.length),
+    state: kernels.read(kernels.part(room.state, 0, rows.length)),
+  };
+}
+
+/** A row that differs leaves its place. */
+function noteChanged({ sums, hashes, sinceCut }: SavedRows, row: number, place: number): void {
+  if (hashes.length === 0 || sinceCut.has(row)) return;
+  sinceCut.add(row);
+  subtractSum(sums, hashes, place);
+}
+
+/** Unpins the rows of a batch that is done; returns spare places, which have to be emptied now. */
+export function releaseRows(
+  kernels: Kernels,
+  { cache }: CachedShard,
+  { placed }: StagedRows,
+): Int32Array {
+  return kernels.releaseRows(cache, placed.placed);
+}
+
+/** Empties those places: into the open request go the rows in them. */
+export function emptySpares(
+  kernels: Kernels,
+  cached: CachedShard,
+  below: RowsBelow,
+  spares: Int32Array,
+): void {
+  sendDown(kernels, cached, below, spares);
+  kernels.freeSpares(cached.cache, spares);
+}
+
+/** The places of the rows that differ from what lies below. Only when no batch is in flight. */
+export function changedPlaces({ rows }: CachedShard): Int32Array {
+  return indicesOf(rows.touched, 1);
+}
+
+/**
+ * Into the open request go those of the rows at `places` that differ from what lies below. `rowOf`:
+ * the row in each of them; left out, as the cache has it.
+ */
+export function sendDown(
+  kernels: Kernels,
+  { shard, cache, rows, recordBytes, saved }: CachedShard,
+  below: RowsBelow,
+  places: Int32Array,
+  rowOf: Int32Array = pick(cache.rowOf, places),
+): void {
+  const changed = indicesOf(
+    places.map((place) => rows.touched[place] ?? 0),
+    1,
+  );
+  if (changed.length === 0) return;
+  const down = below.down(shard.shard, changed.length);
+  down.rows.set(pick(rowOf, changed));
+  const leaving = pick(places, changed);
+  kernels.gatherRecords(down.records.subarray(0, changed.length * recordBytes), rows, leaving);
+  for (const [i, place] of leaving.entries()) {
+    rows.touched[place] = 0;
+    noteChanged(saved, down.rows[i] ?? 0, place);
+  }
+}
+
+/** Where `values` is `value`, ascending. */
+function indicesOf(values: Uint8Array | Int32Array, value: number): Int32Array {
+  let count = 0;
+  for (const one of values) if (one === value) count++;
+  const indices = new Int32Array(count);
+  let next = 0;
+  for (let i = 0; i < values.length; i++) if (values[i] === value) indices[next++] = i;
+  return indices;
+}
+
+/** The elements of `from` at some places. */
+function pick(from: Int32Array, places: Int32Array): Int32Array {
+  const picked = new Int32Array(places.length);
+  for (let i = 0; i < places.length; i++) picked[i] = from[places[i] ?? 0] ?? 0;
+  return picked;
+}

@@ -1,0 +1,189 @@
+// The digest of a table: what its born rows are, whoever holds them and wherever they rest. It is a
+// sum over rows of a hash of each, so that any plan can add up its part and move no row (law 4),
+// and a row that changed costs its own hash and no other's.
+//
+//   row hash = sum over its quanta of 32 columns: hash(row, quantum, weights, element state)
+//            + hash(row, row state)
+//   table    = sum over born rows of row hash
+//
+// Sums are of two halves of 32 bits, each by itself. This tells what failures do to a model, not
+// what a forger could: files have their SHA-256.
+
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { quantumColumns, type StateShape } from "../../kernels/contract/kernels.ts";
+import type { Tile } from "../../planner/shards.ts";
+import type { TableSpec } from "../tables/options.ts";
+import type { Shard } from "../tables/shards.ts";
+import type { RowRecords } from "./row-store.ts";
+
+/**
+ * The sums of one shard, hex. Of whole rows one; of columns of rows two, that of the row's own
+ * state last, as every shard with columns of these rows has it.
+ */
+export interface ShardLeaves extends Tile {
+  readonly leaves: readonly string[];
+}
+
+/** Hashes rows of one shard. */
+export interface RowHashing {
+  /** Words of a row's hash: two for each leaf. */
+  readonly words: number;
+  /** The hash of record `i`; valid until the next. */
+  of(records: RowRecords, i: number): Uint32Array;
+}
+
+/** What a digest needs to know of a shard. */
+export type HashedShard = Pick<Shard, "firstQuantum" | "quanta" | "columns">;
+
+/** `dim`: that of the table. `state`: what its rows have beside weights. */
+export function rowHashing(shard: HashedShard, dim: number, state: StateShape): RowHashing {
+  const { firstQuantum, quanta, columns } = shard;
+  const { perElement: copies, perRow } = state;
+  const isSplit = perRow > 0 && columns < dim;
+  const sums = new Uint32Array(isSplit ? 4 : 2);
+  const own = sums.subarray(0, 2);
+  const ofState = isSplit ? sums.subarray(2) : own;
+  const hash = new Uint32Array(2);
+  const width = copies * columns + perRow;
+  let last: RowRecords | undefined;
+  let weights = new Uint32Array(0);
+  let states = weights;
+  return {
+    words: sums.length,
+    of(records, i) {
+      if (records !== last) [weights, states] = [wordsOf(records.weights), wordsOf(records.state)];
+      last = records;
+      sums.fill(0);
+      const row = records.rows[i] ?? 0;
+      for (let quantum = 0; quantum < quanta; quantum++) {
+        const first = quantum * quantumColumns;
+        const count = Math.min(quantumColumns, columns - first);
+        begin(hash, row, firstQuantum + quantum);
+        mix(hash, weights, i * columns + first, count);
+        for (let copy = 0; copy < copies; copy++) {
+          mix(hash, states, i * width + copy * columns + first, count);
+        }
+        addTo(own, hash);
+      }
+      if (perRow > 0) {
+        begin(hash, row, stateQuantum);
+        mix(hash, states, i * width + copies * columns, perRow);
+        addTo(ofState, hash);
+      }
+      return sums;
+    },
+  };
+}
+
+/** Stands for a row's own state where a quantum does for its columns. */
+const stateQuantum = -1;
+
+function wordsOf(values: Float32Array): Uint32Array<ArrayBuffer> {
+  return new Uint32Array(values.buffer as ArrayBuffer, values.byteOffset, values.length);
+}
+
+function begin(hash: Uint32Array, row: number, quantum: number): void {
+  const salt = Math.imul(quantum + 2, 0x9e3779b1);
+  hash[0] = finish(row ^ salt ^ 0x2545f491);
+  hash[1] = finish(Math.imul(row, 0x85ebca77) ^ salt ^ 0x5bd1e995);
+}
+
+/** Two hashes of MurmurHash3 (Appleby, x86_32 body), of different constants, side by side. */
+function mix(hash: Uint32Array, words: Uint32Array, first: number, count: number): void {
+  let a = hash[0] ?? 0;
+  let b = hash[1] ?? 0;
+  for (let i = first; i < first + count; i++) {
+    const word = words[i] ?? 0;
+    let k = Math.imul(word, 0xcc9e2d51);
+    k = Math.imul((k << 15) | (k >>> 17), 0x1b873593);
+    a ^= k;
+    a = (Math.imul((a << 13) | (a >>> 19), 5) + 0xe6546b64) | 0;
+    k = Math.imul(word, 0x239b961b);
+    k = Math.imul((k << 16) | (k >>> 16), 0xab0e9789);
+    b ^= k;
+    b = (Math.imul((b << 17) | (b >>> 15), 5) + 0x0bcaa747) | 0;
+  }
+  hash[0] = a;
+  hash[1] = b;
+}
+
+/** Adds up the finished hash. */
+function addTo(sum: Uint32Array, hash: Uint32Array): void {
+  sum[0] = (sum[0] ?? 0) + finish(hash[0] ?? 0);
+  sum[1] = (sum[1] ?? 0) + finish(hash[1] ?? 0);
+}
+
+/** The finaliser of MurmurHash3. */
+function finish(word: number): number {
+  let h = word ^ (word >>> 16);
+  h = Math.imul(h, 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  return h ^ (h >>> 16);
+}
+
+/** Leaves of a shard whose row hashes add up to `sums`. */
+export function leavesOfSums(sums: Uint32Array): string[] {
+  const bytes = Buffer.alloc(4 * sums.length);
+  for (const [i, word] of sums.entries()) bytes.writeUInt32LE(word, 4 * i);
+  const hex = bytes.toString("hex");
+  return Array.from({ length: sums.length / 2 }, (_, i) => hex.slice(16 * i, 16 * (i + 1)));
+}
+
+/** Leaves of a shard, from all its born rows. */
+export async function leavesOf(
+  shard: HashedShard,
+  { dim }: Pick<TableSpec, "dim">,
+  state: StateShape,
+  records: AsyncIterable<RowRecords> | Iterable<RowRecords>,
+): Promise<string[]> {
+  const hashing = rowHashing(shard, dim, state);
+  const sums = new Uint32Array(hashing.words);
+  for await (const chunk of records) {
+    for (let i = 0; i < chunk.rows.length; i++) addSum(sums, hashing.of(chunk, i));
+  }
+  return leavesOfSums(sums);
+}
+
+/** Adds a row's hash to its shard's sums. */
+export function addSum(sums: Uint32Array, hash: Uint32Array): void {
+  for (let i = 0; i < sums.length; i++) sums[i] = (sums[i] ?? 0) + (hash[i] ?? 0);
+}
+
+/** Takes row hash `at` of (n, words) out of its shard's sums. */
+export function subtractSum(sums: Uint32Array, hashes: Uint32Array, at: number): void {
+  const first = at * sums.length;
+  for (let i = 0; i < sums.length; i++) sums[i] = (sums[i] ?? 0) - (hashes[first + i] ?? 0);
+}
+
+/** Hex sha256 of the sum of a table whose shards, which cover it, have these leaves. */
+export function tableDigest(shards: readonly ShardLeaves[]): string {
+  const sum = new Uint32Array(2);
+  const stateOf = new Map<string, string>();
+  for (const { firstQuantum, leaves } of shards) {
+    addSum(sum, wordsOfLeaf(leaves[0]));
+    if (firstQuantum === 0 && leaves[1] !== undefined) addSum(sum, wordsOfLeaf(leaves[1]));
+  }
+  for (const { firstBlock, blocks, leaves } of shards) {
+    if (leaves[1] === undefined) continue;
+    const rows = `${firstBlock}.${blocks}`;
+    const other = stateOf.get(rows) ?? leaves[1];
+    // The row's state is on every device that has columns of the row: the same, or all is lost.
+    assert.equal(leaves[1], other, `the row states of blocks ${rows} are alike`);
+    stateOf.set(rows, other);
+  }
+  return createHash("sha256").update(sum).digest("hex");
+}
+
+function wordsOfLeaf(leaf = ""): Uint32Array {
+  const bytes = Buffer.from(leaf, "hex");
+  return Uint32Array.of(bytes.readUInt32LE(0), bytes.readUInt32LE(4));
+}
+
+/** Hex sha256 of a model: its dense part, then its tables in the order of the job. */
+export function modelDigest(dense: string, tables: readonly string[]): string {
+  const hash = createHash("sha256");
+  hash.update(Buffer.from(dense, "hex"));
+  for (const table of tables) hash.update(Buffer.from(table, "hex"));
+  return hash.digest("hex");
+}

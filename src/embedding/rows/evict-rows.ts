@@ -1,0 +1,98 @@
+// Rows of a shard become unborn again, where their ids have lost them: as if they had never been,
+// on every tier, in the next checkpoint and in the digest. Only when no batch is in flight.
+
+import type { Kernels, Rows } from "../../kernels/contract/kernels.ts";
+import { findPlace } from "../../kernels/contract/row-cache.ts";
+import type { RowsBelow } from "./backing-store.ts";
+import { type Birth, type CachedShard, rowsOfRecords } from "./cached-shard.ts";
+import type { SavedRows } from "./changed-rows.ts";
+import { subtractSum } from "./digest.ts";
+import { recordRowsMax } from "./records-in-memory.ts";
+
+/** Rows of a shard that is all in memory, counted from its first. */
+export function forgetInMemory(
+  kernels: Kernels,
+  { rows, saved, birth }: { rows: Rows; saved: SavedRows; birth: Birth },
+  forgotten: Int32Array,
+): void {
+  for (const row of forgotten) forgetHash(saved, row);
+  rebear(kernels, rows, birth, forgotten, forgotten);
+}
+
+/** Rows of a shard behind a cache, counted from its first, ascending. */
+export async function forgetBelow(
+  kernels: Kernels,
+  cached: CachedShard,
+  below: RowsBelow,
+  forgotten: Int32Array,
+): Promise<void> {
+  const { shard, cache, rows, birth, saved } = cached;
+  for (let first = 0; first < forgotten.length; first += recordRowsMax) {
+    const some = forgotten.subarray(first, first + recordRowsMax);
+    const places = some.map((row) => findPlace(cache, row));
+    await forgetBelowHashes(
+      kernels,
+      cached,
+      below,
+      some.filter((_, i) => (places[i] ?? -1) < 0),
+    );
+    const here = some.filter((_, i) => (places[i] ?? -1) >= 0);
+    const placesHere = places.filter((place) => place >= 0);
+    for (const [i, row] of here.entries()) {
+      // Of a row that went down since the last cut, the former hash was taken out then.
+      if (saved.sinceCut.has(row)) clearHash(saved, placesHere[i] ?? 0);
+      else forgetHash(saved, placesHere[i] ?? 0);
+    }
+    rebear(kernels, rows, birth, placesHere, here);
+    for (const row of some) {
+      saved.sinceCut.delete(row);
+      saved.sinceBaseline.delete(row);
+    }
+    await below.open();
+    below.drop(shard.shard, some);
+    below.post();
+  }
+}
+
+/** What rows that lie below memory alone add to the digest is taken out. */
+async function forgetBelowHashes(
+  kernels: Kernels,
+  cached: CachedShard,
+  below: RowsBelow,
+  rows: Int32Array,
+): Promise<void> {
+  const { saved, shard } = cached;
+  const asked = rows.filter((row) => !saved.sinceCut.has(row));
+  if (saved.hashes.length === 0 || asked.length === 0) return;
+  await below.open();
+  below.up(shard.shard, asked);
+  below.post();
+  const [answer] = await below.answer();
+  if (answer === undefined) throw new RangeError(`No answer for ${shard.name}`);
+  const chunk = rowsOfRecords(kernels, cached, asked, answer.records);
+  for (let i = 0; i < asked.length; i++) {
+    if (answer.found[i] === 1) subtractSum(saved.sums, saved.hashing.of(chunk, i), 0);
+  }
+  below.close();
+}
+
+/** The rows at `places` take the value of their birth. */
+function rebear(
+  kernels: Kernels,
+  rows: Rows,
+  { key, purpose, scale, state }: Birth,
+  places: Int32Array,
+  ids: Int32Array,
+): void {
+  kernels.bornAt(rows, places, ids, key, purpose, scale, state);
+}
+
+/** Takes what the row at a place added at the last cut out of the digest. */
+function forgetHash(saved: SavedRows, place: number): void {
+  subtractSum(saved.sums, saved.hashes, place);
+  clearHash(saved, place);
+}
+
+function clearHash({ hashes, hashing }: SavedRows, place: number): void {
+  hashes.fill(0, place * hashing.words, (place + 1) * hashing.words);
+}

@@ -1,0 +1,184 @@
+// How soon the rows of a cached shard are needed again, while it trains: from it follows how often
+// a cache of any size would have had them (miss-curve.ts). No weight depends on it.
+//
+// An access is one distinct row of one batch: a cache serves a row once a batch, however many of
+// its ids ask for it. Its reuse distance counts the distinct rows whose last batch is not older
+// than its own, itself among them; rows of one batch are in the order of their hashes, as none of
+// them came first. So the least recently used of C places hit where the distance is at most C.
+//
+// Distances are sampled as SHARDS does with a fixed size (Waldspurger et al., "Efficient MRC
+// Construction with SHARDS", FAST'15): only rows whose hash is below a threshold are looked at, and
+// count for as many as they stand for. Where they become too many the threshold is halved. A row
+// that is not sampled costs its hash.
+//
+// Invariants
+//   S1. Rows are known by their hash, which is a permutation of 32 bits; all known ones are below
+//       the threshold, and they are `rowsMax` at most.
+//   S2. Every known row has one slot; slots are in the order of the last accesses, and the tree
+//       counts those that are taken.
+
+import { hashRow } from "../../kernels/contract/row-cache.ts";
+import { bucketOf, curveWords } from "./miss-curve.ts";
+
+/** Rows that are known at most, of a shard. */
+const sampledMax = 8192;
+/** A table starts with one row in so many, or with more where these would be few. */
+const rareness = 16;
+const sampledMin = 4096;
+
+export interface ReuseSampler {
+  /** (curveWords): see miss-curve.ts. They only grow. */
+  readonly counts: Float64Array;
+  /** Takes a batch's distinct rows: those in `placed` of the places. */
+  note(rowOf: Int32Array, placed: Int32Array): void;
+}
+
+/**
+ * A sampler of a shard of `rows`. `scale`: rows of its table for each of its own, as a table's
+ * curve is in rows of the table. `rate`: the share of rows that it starts with, a power of two.
+ */
+export function createReuseSampler({
+  rows,
+  scale = 1,
+  rowsMax = sampledMax,
+  rate = rateOf(rows),
+}: {
+  readonly rows: number;
+  readonly scale?: number;
+  readonly rowsMax?: number;
+  readonly rate?: number;
+}): ReuseSampler {
+  const counts = new Float64Array(curveWords);
+  const known = new KnownRows(Math.min(rowsMax, 2 ** Math.ceil(Math.log2(rows + 1))));
+  let share = rate;
+  let sampled = new Uint32Array(64);
+  const sampledOf = (rowOf: Int32Array, placed: Int32Array): Uint32Array => {
+    const threshold = share * 2 ** 32;
+    let count = 0;
+    for (let i = 0; i < placed.length; i++) {
+      const hash = hashRow(rowOf[placed[i] ?? 0] ?? 0);
+      if (hash >= threshold) continue;
+      if (count === sampled.length) {
+        const wider = new Uint32Array(2 * count);
+        wider.set(sampled);
+        sampled = wider;
+      }
+      sampled[count++] = hash;
+    }
+    return sampled.subarray(0, count).sort();
+  };
+  const add = (word: number, count: number) => {
+    counts[word] = (counts[word] ?? 0) + count;
+  };
+  return {
+    counts,
+    note(rowOf, placed) {
+      add(0, placed.length);
+      const hashes = sampledOf(rowOf, placed);
+      for (let i = 0; i < hashes.length; i++) {
+        const later = known.laterThan(hashes[i] ?? 0);
+        add(later < 0 ? 1 : bucketOf(scale * (1 + later / share)), 1 / share);
+      }
+      for (let i = 0; i < hashes.length; i++) {
+        const hash = hashes[i] ?? 0;
+        while (hash < share * 2 ** 32 && !known.renew(hash)) {
+          share /= 2;
+          known.keepBelow(share * 2 ** 32);
+        }
+      }
+    },
+  };
+}
+
+function rateOf(rows: number): number {
+  return 2 ** Math.floor(Math.log2(Math.min(1, Math.max(1 / rareness, sampledMin / rows))));
+}
+
+/** The sampled rows, by their last access. */
+class KnownRows {
+  readonly #most: number;
+  /** Open addressing by a hash's low bits: the slot of each row, plus one; 0: none. */
+  readonly #slotAt: Int32Array;
+  /** (slots): the row in each, and whether it is taken: a row leaves its slot for a later one. */
+  readonly #rows: Uint32Array;
+  readonly #taken: Uint8Array;
+  /** Fenwick tree over the slots, from element 1 on. */
+  readonly #tree: Int32Array;
+  #count = 0;
+  #next = 0;
+
+  /** `most`: a power of two. */
+  constructor(most: number) {
+    this.#most = most;
+    this.#slotAt = new Int32Array(4 * most);
+    this.#rows = new Uint32Array(4 * most);
+    this.#taken = new Uint8Array(4 * most);
+    this.#tree = new Int32Array(4 * most + 1);
+  }
+
+  /** Rows whose last access is later; -1 where the row is not known. */
+  laterThan(row: number): number {
+    const slot = (this.#slotAt[this.#find(row)] ?? 0) - 1;
+    if (slot < 0) return -1;
+    let upTo = 0;
+    for (let i = slot + 1; i > 0; i -= i & -i) upTo += this.#tree[i] ?? 0;
+    return this.#count - upTo;
+  }
+
+  /** The row's last access is the latest now; false where it is new, and there is no room (S1). */
+  renew(row: number): boolean {
+    const isNew = this.#slotAt[this.#find(row)] === 0;
+    if (isNew && this.#count === this.#most) return false;
+    if (this.#next === this.#rows.length) this.keepBelow(2 ** 32);
+    const at = this.#find(row);
+    if (isNew) this.#count++;
+    else {
+      const old = (this.#slotAt[at] ?? 0) - 1;
+      this.#taken[old] = 0;
+      this.#add(old, -1);
+    }
+    const slot = this.#next++;
+    this.#rows[slot] = row;
+    this.#taken[slot] = 1;
+    this.#add(slot, 1);
+    this.#slotAt[at] = slot + 1;
+    return true;
+  }
+
+  /** Forgets rows from the threshold on; the others move up into the first slots. */
+  keepBelow(threshold: number): void {
+    const end = this.#next;
+    this.#slotAt.fill(0);
+    this.#tree.fill(0);
+    this.#next = 0;
+    for (let slot = 0; slot < end; slot++) {
+      const row = this.#rows[slot] ?? 0;
+      const isKept = this.#taken[slot] === 1 && row < threshold;
+      this.#taken[slot] = 0;
+      if (!isKept) continue;
+      const to = this.#next++;
+      this.#rows[to] = row;
+      this.#taken[to] = 1;
+      this.#add(to, 1);
+      this.#slotAt[this.#find(row)] = to + 1;
+    }
+    this.#count = this.#next;
+  }
+
+  /** Where the row's slot is, or would be. */
+  #find(row: number): number {
+    const mask = this.#slotAt.length - 1;
+    let at = row & mask;
+    for (;;) {
+      const slot = (this.#slotAt[at] ?? 0) - 1;
+      if (slot < 0 || this.#rows[slot] === row) return at;
+      at = (at + 1) & mask;
+    }
+  }
+
+  #add(slot: number, count: number): void {
+    for (let i = slot + 1; i < this.#tree.length; i += i & -i) {
+      this.#tree[i] = (this.#tree[i] ?? 0) + count;
+    }
+  }
+}

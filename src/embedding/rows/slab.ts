@@ -1,0 +1,261 @@
+// The slab: a row store whose rows lie in device memory, all of them or those that coming batches
+// need. Where all do, they lie there from the start with the value that their birth will give them,
+// and `touched` tells which have been born; the rows of a cached shard are at rest below.
+
+import assert from "node:assert/strict";
+import {
+  type Bags,
+  type Kernels,
+  type Pooling,
+  quantumColumns,
+  type RowSums,
+  type Rows,
+  type StateShape,
+  stateShapeOf,
+  stateWidth,
+} from "../../kernels/contract/kernels.ts";
+import { type Key, purposes } from "../../ports/random.ts";
+import type { SparseOptimizerSpec, TableSpec } from "../tables/options.ts";
+import { blockRowsOf, type Shard } from "../tables/shards.ts";
+import { cutBelow, recordsBelow, restoreBelow } from "./backing-records.ts";
+import type { RowsBelow } from "./backing-store.ts";
+import type { CacheShape } from "./cache-sizes.ts";
+import { type Birth, type CachedShard, createCachedShard } from "./cached-shard.ts";
+import {
+  createSavedRows,
+  cutInMemory,
+  marks,
+  resumeInMemory,
+  type SavedRows,
+  savedLeaves,
+} from "./changed-rows.ts";
+import { forgetBelow, forgetInMemory } from "./evict-rows.ts";
+import { recordsOf, restoreRecords } from "./records-in-memory.ts";
+import type { RowStore } from "./row-store.ts";
+import { byPlaces, byRows, createStaging, rowOrderOf, type StagedBags } from "./staging.ts";
+
+/** A slab besides what every store can do: its rows as the kernels hold them. */
+export interface Slab extends RowStore {
+  readonly rowsOf: readonly Rows[];
+  /** What lies behind a cache. */
+  readonly cached: readonly CachedShard[];
+}
+
+/** What a slab needs for shards that are not all in memory. */
+export interface SlabTiers {
+  readonly below: RowsBelow;
+  /** How much of a shard lies in device memory. */
+  shapeOf(shard: Shard): CacheShape;
+}
+
+/** A shard and its rows in memory. */
+interface Held {
+  readonly shard: Shard;
+  readonly rows: Rows;
+  readonly state: StateShape;
+  readonly saved: SavedRows;
+  readonly cached: CachedShard | undefined;
+}
+
+/** Reserves and fills the given shards of a job's tables. */
+export function createSlab(options: {
+  readonly kernels: Kernels;
+  readonly specs: readonly TableSpec[];
+  readonly shards: readonly Shard[];
+  readonly optimizer: SparseOptimizerSpec;
+  readonly key: Key;
+  readonly tiers?: SlabTiers | undefined;
+  /** Whether cuts may take less than the whole: rows are then kept track of. */
+  readonly hasDifferences?: boolean | undefined;
+}): Slab {
+  const { kernels, shards, optimizer } = options;
+  const state = stateShapeOf(optimizer.kind);
+  const held = shards.map((shard, at): Held => {
+    if (shard.tier === "memory") {
+      const saved = savedOf(options, shard, shard.rows);
+      return { shard, rows: fill(options, shard), state, saved, cached: undefined };
+    }
+    const cached = cache(options, shard, at);
+    return { shard, rows: cached.rows, state, saved: cached.saved, cached };
+  });
+  const rowsOf = held.map(({ rows }) => rows);
+  const columns = rowsOf.reduce((sum, rows) => sum + rows.dim, 0);
+  const cached = held.flatMap((one) => one.cached ?? []);
+  const below = options.tiers?.below;
+  const staging = below && cached.length > 0 ? createStaging(kernels, cached, below) : undefined;
+  const at = (place: number) => {
+    const found = held[place];
+    if (found === undefined) throw new RangeError(`The slab has no shard at ${place}`);
+    return found;
+  };
+  const order = (place: number, { flight }: StagedBags) => {
+    const one = at(place).cached;
+    const staged = one && flight?.staged[cached.indexOf(one)];
+    return one && staged && rowOrderOf(one, staged);
+  };
+  return {
+    shards,
+    columns,
+    rowsOf,
+    cached,
+    stage: async (bags) => staging?.stage(bags) ?? bags,
+    arrive: async (bags) => staging?.arrive(bags),
+    release: async (bags) => staging?.release(bags),
+    lookup(out, bags, first, count, of = { first: 0, count: rowsOf.length }) {
+      const [rows, own] = someOf(rowsOf, bags, of);
+      kernels.pool(out, rows, own, first, count);
+    },
+    squares(place, bags, dPooled, slices, rules) {
+      const sums = kernels.rowSquares(rowsOf, place, bags, dPooled, slices, rules);
+      return inRows(sums, order(place, bags));
+    },
+    norms(place, bags, dPooled, slices, rules, means) {
+      const own = order(place, bags);
+      const known = own && means ? byPlaces({ means }, own).means : means;
+      const sums = kernels.rowNorms(rowsOf, place, bags, dPooled, slices, rules, known);
+      return inRows(sums, own);
+    },
+    update(bags, dPooled, slices, rules, completed) {
+      const sums = completed?.map((one, place): RowSums | undefined => {
+        const own = one && order(place, bags);
+        return own ? byPlaces(one, own) : one;
+      });
+      return kernels.updateRows(rowsOf, bags, dPooled, slices, rules, sums);
+    },
+    forget: (place, rows) => forget(options, at(place), rows),
+    async *records(place) {
+      const { rows, cached: one } = at(place);
+      if (one === undefined || below === undefined) {
+        yield* recordsOf(kernels, rows);
+        return;
+      }
+      await staging?.flush();
+      yield* recordsBelow(kernels, one, below);
+    },
+    async *cut(place, taken) {
+      const { rows, saved, cached: one } = at(place);
+      if (one === undefined || below === undefined) {
+        yield* cutInMemory(kernels, rows, saved, taken);
+        return;
+      }
+      await staging?.flush();
+      yield* cutBelow(kernels, one, below, taken);
+    },
+    leaves: (place) => savedLeaves(at(place).saved),
+    async restore(place, extent, records, isDifferent) {
+      const own = at(place);
+      const mark = isDifferent ? marks.different : marks.saved;
+      const restored = { state, extent, records, isDifferent };
+      if (own.cached && below) await restoreBelow(kernels, own.cached, below, restored);
+      else restoreRecords(kernels, own, extent, records, mark);
+    },
+    resume(place) {
+      const { rows, saved, cached: one } = at(place);
+      if (one === undefined) resumeInMemory(kernels, rows, saved);
+    },
+  };
+}
+
+/** Some neighbouring tables of all, and their bags. */
+function someOf(
+  rowsOf: readonly Rows[],
+  bags: Bags,
+  { first, count }: { first: number; count: number },
+): [readonly Rows[], Bags] {
+  if (count === rowsOf.length) return [rowsOf, bags];
+  const { samples } = bags;
+  const offsets = bags.offsets.subarray(first * samples, (first + count) * samples + 1);
+  return [rowsOf.slice(first, first + count), { ...bags, tables: count, offsets }];
+}
+
+/** How many quanta of columns a row of `dim` columns has. */
+export function quantaOf(dim: number): number {
+  return Math.ceil(dim / quantumColumns);
+}
+
+/** How the bags of a shard become vectors. Of row blocks, the tree over them has the mean. */
+export function poolingOf({ pooling, rowBlocks }: TableSpec): Pooling {
+  return rowBlocks > 1 ? "sum" : pooling;
+}
+
+type SlabOptions = Parameters<typeof createSlab>[0];
+
+/** All rows of a shard. */
+function fill(options: SlabOptions, shard: Shard): Rows {
+  const { kernels, specs, optimizer } = options;
+  const spec = specOf(specs, shard.table);
+  const made = kernels.rows({
+    ...tileOf(spec, shard, optimizer),
+    rows: shard.rows,
+    rowBlocks: shard.blocks,
+    blockRows: blockRowsOf(spec),
+  });
+  const { key, purpose, scale, state } = birthOf(options, shard);
+  kernels.born(made, key, purpose, scale);
+  if (state > 0) kernels.fill(made.state, state);
+  return made;
+}
+
+/** Room for some rows of a shard. */
+function cache(options: SlabOptions, shard: Shard, at: number): CachedShard {
+  const { kernels, specs, optimizer, tiers } = options;
+  assert(tiers !== undefined, `${shard.name} lies below memory, and the slab has no tiers`);
+  assert(shard.blocks === 1, "a cached shard is one row block");
+  const spec = specOf(specs, shard.table);
+  const tile = { ...tileOf(spec, shard, optimizer), rowBlocks: 1 };
+  const birth = birthOf(options, shard);
+  const savedFor = (places: number) => savedOf(options, shard, places);
+  const shape = tiers.shapeOf(shard);
+  const whole = { tableRows: spec.rows, savedFor };
+  return createCachedShard({ kernels, at, shard, tile, birth, shape, ...whole });
+}
+
+/** See `RowStore.forget`. */
+async function forget(options: SlabOptions, own: Held, rows: Int32Array): Promise<void> {
+  const { kernels, tiers } = options;
+  if (own.cached && tiers) await forgetBelow(kernels, own.cached, tiers.below, rows);
+  else forgetInMemory(kernels, { ...own, birth: birthOf(options, own.shard) }, rows);
+}
+
+/** What is kept of a shard of which `places` lie in device memory. */
+function savedOf({ specs, optimizer, hasDifferences }: SlabOptions, shard: Shard, places: number) {
+  const { dim } = specOf(specs, shard.table);
+  const state = stateShapeOf(optimizer.kind);
+  return createSavedRows(shard, { dim, state, places: hasDifferences === true ? places : 0 });
+}
+
+function birthOf({ specs, optimizer, key }: SlabOptions, { table }: Shard): Birth {
+  const scale = scaleOf(specOf(specs, table));
+  return { key, purpose: purposes.rowInit + table, scale, state: initialStateOf(optimizer) };
+}
+
+function tileOf(spec: TableSpec, shard: Shard, optimizer: SparseOptimizerSpec) {
+  return {
+    dim: shard.columns,
+    pooling: poolingOf(spec),
+    stateWidth: stateWidth(optimizer.kind, shard.columns),
+    precision: spec.precision,
+    firstRow: shard.firstRow,
+    firstColumn: shard.firstColumn,
+    tableDim: spec.dim,
+  };
+}
+
+function scaleOf({ initScale, rows }: TableSpec): number {
+  return initScale > 0 ? initScale : 1 / Math.sqrt(rows);
+}
+
+/** What each state float of a row is at its birth. */
+export function initialStateOf(optimizer: SparseOptimizerSpec): number {
+  return "initialAccumulator" in optimizer ? optimizer.initialAccumulator : 0;
+}
+
+function inRows<S extends Float32Array | Float64Array>(sums: S, order: Int32Array | undefined): S {
+  return order === undefined ? sums : byRows(sums, order);
+}
+
+function specOf(specs: readonly TableSpec[], table: number): TableSpec {
+  const spec = specs[table];
+  if (spec === undefined) throw new RangeError(`The job has no table ${table}`);
+  return spec;
+}

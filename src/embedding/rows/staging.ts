@@ -1,0 +1,158 @@
+// Staging: a batch's rows come into device memory before a step needs them, and leave it when they
+// have to. A batch is staged at its step, or some batches ahead of it, while another one computes:
+// its rows then keep their places until it is done (Bagpipe's window, papers.md 5.3).
+
+import type { Bags, Kernels, RowSums } from "../../kernels/contract/kernels.ts";
+import { createPlacedMemory } from "../../kernels/contract/row-cache.ts";
+import type { RowsBelow } from "./backing-store.ts";
+import {
+  arriveRows,
+  type CachedShard,
+  changedPlaces,
+  emptySpares,
+  noteArrived,
+  releaseRows,
+  type StagedRows,
+  sendDown,
+  stageRows,
+} from "./cached-shard.ts";
+import { recordRowsMax } from "./records-in-memory.ts";
+
+/** Bags whose rows have places in device memory. */
+export interface StagedBags extends Bags {
+  /** Where shards are behind a cache. */
+  readonly flight?: Flight;
+}
+
+/** What is kept of a batch until it is done. */
+export interface Flight {
+  /** For each cached shard. */
+  readonly staged: StagedRows[];
+  /** Grow-only: ids of the bags, those of cached shards as places. */
+  ids: Int32Array;
+}
+
+export interface Staging {
+  readonly cached: readonly CachedShard[];
+  /** The same bags by places; their rows are on their way. */
+  stage(bags: Bags): Promise<StagedBags>;
+  /** Resolves when the rows of the batch staged longest ago are in their places. */
+  arrive(bags: StagedBags): Promise<void>;
+  /** The batch is done. */
+  release(bags: StagedBags): Promise<void>;
+  /** All that differs from what lies below goes down. Only when no batch is in flight. */
+  flush(): Promise<void>;
+}
+
+export function createStaging(
+  kernels: Kernels,
+  cached: readonly CachedShard[],
+  below: RowsBelow,
+): Staging {
+  const free: Flight[] = [];
+  let tick = 0;
+  const stagedOf = ({ staged }: Flight, i: number): StagedRows => {
+    const own = staged[i];
+    if (own === undefined) throw new RangeError(`The flight has no cached shard ${i}`);
+    return own;
+  };
+  return {
+    cached,
+
+    async stage(bags) {
+      tick++;
+      const flight: Flight = free.pop() ?? { staged: [], ids: new Int32Array(0) };
+      const { samples, offsets } = bags;
+      const from = bags.ids as Int32Array;
+      if (flight.ids.length < from.length) {
+        flight.ids = new Int32Array(from.length + (from.length >> 1));
+      }
+      const ids = flight.ids.subarray(0, from.length);
+      ids.set(from);
+      await below.open();
+      for (const [i, one] of cached.entries()) {
+        const [first, end] = [offsets[one.at * samples], offsets[(one.at + 1) * samples]];
+        const batch = { places: ids.subarray(first, end), ids: from.subarray(first, end), tick };
+        const memory = flight.staged[i]?.memory ?? createPlacedMemory();
+        flight.staged[i] = stageRows(kernels, one, below, batch, memory);
+      }
+      below.post();
+      return { ...bags, ids, flight };
+    },
+
+    async arrive({ flight }) {
+      if (flight === undefined) return;
+      const waiting = cached.flatMap((one, i) => {
+        const { placed } = stagedOf(flight, i);
+        return placed.missed.length > 0 ? [{ one, placed }] : [];
+      });
+      if (waiting.length === 0) return;
+      const answer = await below.answer();
+      for (const [i, { one, placed }] of waiting.entries()) {
+        const found = answer[i];
+        if (found === undefined) throw new RangeError(`No answer for shard ${one.at}`);
+        arriveRows(kernels, one, placed, found);
+        noteArrived(kernels, one, placed, found);
+      }
+      below.close();
+    },
+
+    async release({ flight }) {
+      if (flight === undefined) return;
+      const leaving = cached.flatMap((one, i) => {
+        const spares = releaseRows(kernels, one, stagedOf(flight, i));
+        return spares.length > 0 ? [{ one, spares: spares.slice() }] : [];
+      });
+      free.push(flight);
+      if (leaving.length === 0) return;
+      await below.open();
+      for (const { one, spares } of leaving) emptySpares(kernels, one, below, spares);
+      below.post();
+    },
+
+    async flush() {
+      for (const one of cached) {
+        const places = changedPlaces(one);
+        for (let first = 0; first < places.length; first += recordRowsMax) {
+          const some = places.subarray(first, first + recordRowsMax);
+          await below.open();
+          sendDown(kernels, one, below, some);
+          below.post();
+        }
+      }
+    },
+  };
+}
+
+// Sums over the rows of a batch, which devices exchange in the order of the rows ----
+
+/**
+ * For the distinct rows of a batch in the order of their places, as kernels have them: which they
+ * are in ascending order, as devices agree on.
+ */
+export function rowOrderOf({ cache }: CachedShard, { placed }: StagedRows): Int32Array {
+  const places = placed.placed.slice().sort();
+  const byRow = Int32Array.from(places.keys()).sort((a, b) => {
+    return (cache.rowOf[places[a] ?? 0] ?? 0) - (cache.rowOf[places[b] ?? 0] ?? 0);
+  });
+  const order = new Int32Array(places.length);
+  for (const [at, i] of byRow.entries()) order[i] = at;
+  return order;
+}
+
+/** Sums (n, width) of rows in the order of places, as those of rows ascending. */
+export function byRows<S extends Float32Array | Float64Array>(sums: S, order: Int32Array): S {
+  const width = order.length === 0 ? 0 : sums.length / order.length;
+  const out = sums.slice() as S;
+  for (const [i, at] of order.entries()) {
+    out.set(sums.subarray(i * width, (i + 1) * width), at * width);
+  }
+  return out;
+}
+
+/** What others completed of rows ascending, in the order of places. */
+export function byPlaces({ means, trust }: RowSums, order: Int32Array): RowSums {
+  const pick = (values: Float32Array | undefined) =>
+    values && Float32Array.from(order, (at) => values[at] ?? 0);
+  return { means: pick(means), trust: pick(trust) };
+}

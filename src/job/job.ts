@@ -1,0 +1,369 @@
+// The job: what is asked for, as plain data that crosses threads and NATS. Each room declares its
+// own options; here they become one specification, complete and checked once.
+
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import { checkWeights } from "../data/columns.ts";
+import { type DataOptions, dataOptions } from "../data/options.ts";
+import {
+  type SparseOptimizerOptions,
+  sparseOptimizerOptions,
+} from "../embedding/tables/options.ts";
+import { type TiersOptions, tiersOptions } from "../embedding/tables/tier-options.ts";
+import { InvalidOptionError } from "../errors/errors.ts";
+import { type ExchangeOptions, exchangeOptions } from "../exchange/options.ts";
+import {
+  type DenseOptimizerOptions,
+  denseOptimizerOptions,
+  type ModelOptions,
+  modelOptions,
+} from "../model/options.ts";
+import { checkCover } from "../planner/assess.ts";
+import { planFileSchema, writePlan } from "../planner/plan-file.ts";
+import { deviceCount, isRowScheme, planOfFile, quantaOf, rowSchemes } from "../planner/shards.ts";
+import { checkAll, checkOptions, expected } from "../ports/check-options.ts";
+import {
+  type CheckpointOptions,
+  checkpointOptions,
+} from "../training/checkpoint/checkpoint-options.ts";
+import { earlyStoppingOptions } from "../training/loop/early-stopping.ts";
+import { pipelineOptions } from "../training/loop/pipeline-options.ts";
+
+const evaluationOptions = z.strictObject({
+  /** Held-out data. Left out: a share of the training data is held out instead. */
+  data: dataOptions.optional(),
+  /** Share of the training data that is held out, where there is no `data`. */
+  fraction: z.number().gt(0).lt(1).default(0.1),
+  /** Evaluate every so many steps; 0: only at the end of each pass. */
+  everySteps: z.int().min(0).default(0),
+  /** Stop when a metric no longer improves, and return the best checkpoint. */
+  earlyStopping: earlyStoppingOptions.optional(),
+});
+
+/** The optimizers of a job that names none. */
+export const usualOptimizer = {
+  dense: { kind: "adagrad" },
+  sparse: { kind: "rowWiseAdagrad" },
+} as const;
+
+/** Every option of a job. docs/jobs.md has them as a table, which a test compares with this. */
+export const jobSchema = z.strictObject({
+  name: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,64}$/, "letters, digits, - and _, at most 64")
+    .default("job"),
+  /**
+   * `exact`: every step reads what the one before wrote. `bounded`: tables may have `staleness`,
+   * and checkpoints fewer bits.
+   */
+  mode: z.enum(["exact", "bounded"]).default("exact"),
+  model: modelOptions,
+  data: dataOptions,
+  optimizer: z
+    .strictObject({
+      dense: denseOptimizerOptions.prefault(usualOptimizer.dense),
+      sparse: sparseOptimizerOptions.prefault(usualOptimizer.sparse),
+    })
+    .prefault({}),
+  /** How embeddings and their gradients travel; in fewer bits, a part of the arithmetic. */
+  exchange: exchangeOptions.prefault({}),
+  /** Evaluation on held-out samples, at cuts. Left out: none. */
+  evaluation: evaluationOptions.optional(),
+  checkpoint: checkpointOptions.prefault({}),
+  /** All that is random follows from it. */
+  seed: z.int().min(0).default(1),
+  /** Fixed parts of a batch; a part of the arithmetic. At least the number of devices. */
+  slices: z.literal([1, 2, 4, 8, 16, 32, 64, 128]).default(8),
+  /** Which run of those that wait goes first, and which makes room: the higher number. */
+  priority: z.int().min(-100).max(100).default(0),
+  /** Devices to run on; 0: all that the cluster has. Changes speed, and no bit of the result. */
+  devices: z.int().min(0).max(128).default(0),
+  /**
+   * Which shard lies on which device, as `osiris plan --out` writes it; `--plan` puts it here. For
+   * its number of devices: a run that has fewer after a failure places its tables itself.
+   */
+  plan: planFileSchema.optional(),
+  /** How many batches are in flight at once. */
+  pipeline: pipelineOptions.prefault({}),
+  /** Memory below device memory, for tables of `tier: "cached"`. */
+  tiers: tiersOptions.prefault({}),
+  /** Reader threads. */
+  readers: z.int().min(1).max(16).default(1),
+  /** Which kernels: native where they are built, or one of the two by name. */
+  arithmetic: z.enum(["auto", "native", "reference"]).default("auto"),
+  /** Longest that a step may take; every other timeout follows from it. */
+  stepDeadlineMs: z.int().min(100).max(86_400_000).default(30_000),
+  /** Longest that a recovery should take: a longer one is told (`run.alert`). 0: any. */
+  recoveryMs: z.int().min(0).default(0),
+  /** Restores that a run may need within a time before it is given up. */
+  restarts: z
+    .strictObject({
+      restartsMax: z.int().min(0).default(10),
+      windowMs: z.int().min(1).default(600_000),
+    })
+    .prefault({}),
+});
+
+/** A job as a user writes it. */
+export interface JobOptions {
+  readonly name?: string;
+  readonly mode?: "exact" | "bounded";
+  readonly model: ModelOptions;
+  readonly data: DataOptions;
+  readonly optimizer?: {
+    readonly dense?: DenseOptimizerOptions;
+    readonly sparse?: SparseOptimizerOptions;
+  };
+  readonly exchange?: ExchangeOptions;
+  readonly evaluation?: Omit<z.input<typeof evaluationOptions>, "data"> & {
+    /** As `JobOptions.data`; its batch size is that of the training data. */
+    readonly data?: DataOptions | Omit<DataOptions, "batchSize">;
+  };
+  readonly checkpoint?: CheckpointOptions;
+  readonly seed?: number;
+  readonly slices?: z.input<typeof jobSchema>["slices"];
+  readonly priority?: number;
+  readonly devices?: number;
+  readonly plan?: z.input<typeof planFileSchema>;
+  readonly pipeline?: z.input<typeof pipelineOptions>;
+  readonly tiers?: TiersOptions;
+  readonly readers?: number;
+  readonly arithmetic?: "auto" | "native" | "reference";
+  readonly stepDeadlineMs?: number;
+  readonly recoveryMs?: number;
+  readonly restarts?: z.input<typeof jobSchema>["restarts"];
+}
+
+/** A job as it was checked: complete and frozen. */
+export type JobSpec = z.output<typeof jobSchema>;
+
+/** What a user may write, as JSON Schema: from the same definitions that check it. */
+export function jobJsonSchema() {
+  return z.toJSONSchema(jobSchema, { io: "input", unrepresentable: "any" });
+}
+
+/** The complete specification of a job. @throws InvalidOptionError */
+export function resolveJob(options: unknown): JobSpec {
+  const job = checkOptions(jobSchema, withEvaluationBatch(options));
+  checkAll([
+    () => checkEvaluation(job),
+    () => checkData(job),
+    () => checkStaleness(job),
+    () => checkBits(job),
+    () => checkPartial(job),
+    () => checkDedup(job),
+    () => checkTiers(job),
+    () => checkDynamic(job),
+    () => checkPlan(job),
+  ]);
+  return job;
+}
+
+/** @throws InvalidOptionError */
+function checkEvaluation({ evaluation, data, model }: JobSpec): void {
+  const { patience, target } = evaluation?.earlyStopping ?? { patience: 0 };
+  if (patience === undefined && target === undefined) {
+    const option = "evaluation.earlyStopping.patience";
+    throw expected(option, "an integer >= 1 where there is no `target`", patience);
+  }
+  if (evaluation?.data === undefined) return;
+  if (evaluation.data.batchSize !== data.batchSize) {
+    const usual = `left out, or that of the training data, ${data.batchSize}`;
+    throw expected("evaluation.data.batchSize", usual, evaluation.data.batchSize);
+  }
+  checkWeights(evaluation.data, "evaluation.data", data, model.tables);
+}
+
+/** @throws InvalidOptionError */
+function checkData({ data, model }: JobSpec): void {
+  if (data.kind !== "synthetic" || data.dense === model.dense) return;
+  throw expected("data.dense", `the model's, ${model.dense}`, data.dense);
+}
+
+/** @throws InvalidOptionError where a table of an exact job is stale */
+function checkStaleness({ mode, model }: JobSpec): void {
+  const table = model.tables.findIndex(({ staleness }) => staleness > 0);
+  if (mode === "bounded" || table < 0) return;
+  throw expected(
+    `model.tables[${table}].staleness`,
+    '0 in an exact job, whose steps read what the one before wrote; set `mode: "bounded"` to allow it',
+    model.tables[table]?.staleness,
+  );
+}
+
+/** @throws InvalidOptionError where an exact job stores less than it has */
+function checkBits({ mode, checkpoint }: JobSpec): void {
+  if (mode === "bounded" || checkpoint.bits === 32) return;
+  const why =
+    '32 in an exact job, whose restores put back what was there; set `mode: "bounded"` to allow less';
+  throw expected("checkpoint.bits", why, checkpoint.bits);
+}
+
+/** @throws InvalidOptionError where rows may not, or cannot, go back by themselves */
+function checkPartial({ mode, checkpoint, model }: JobSpec): void {
+  const { partial } = checkpoint;
+  if (partial === undefined) return;
+  const refuse = (why: string) => expected("checkpoint.partial", `left out ${why}`, partial);
+  if (mode !== "bounded") {
+    throw refuse(
+      'in an exact job, whose rows are all of one step; set `mode: "bounded"` to allow it',
+    );
+  }
+  const other = model.tables.find(
+    ({ tier, dynamic }) => tier === "cached" || dynamic !== undefined,
+  );
+  if (other !== undefined)
+    throw refuse(`where a table (${other.name}) is cached, or has dynamic ids`);
+  if ((partial.pls === undefined) !== (partial.failureSteps === undefined)) {
+    throw expected("checkpoint.partial", "`pls` and `failureSteps`, or neither", partial);
+  }
+}
+
+/**
+ * Gradients of repeated rows are added up before they travel, as far as a device has the slices:
+ * rounded there, they would depend on how many devices there are (law 4).
+ * @throws InvalidOptionError
+ */
+function checkDedup({ model, exchange }: JobSpec): void {
+  const table = model.tables.findIndex(({ dedup }) => dedup);
+  if (table < 0 || (exchange.forward === "float32" && exchange.backward === "float32")) return;
+  throw expected(
+    `model.tables[${table}].dedup`,
+    "false where `exchange` sends fewer bits, as their rounding would depend on the devices",
+    true,
+  );
+}
+
+/** @throws InvalidOptionError */
+function checkTiers({ model }: JobSpec): void {
+  for (const [i, { tier, sharding, staleness }] of model.tables.entries()) {
+    if (tier === "memory") continue;
+    const path = `model.tables[${i}].tier`;
+    if (sharding === "data-parallel") {
+      const why = '"memory" where `sharding` is "data-parallel": a copy is in memory';
+      throw expected(path, why, tier);
+    }
+    if (staleness > 0) throw expected(path, '"memory" where the table has `staleness`', tier);
+  }
+}
+
+/**
+ * Dynamic ids become rows on the device that has whole rows of their blocks.
+ * @throws InvalidOptionError
+ */
+function checkDynamic({ model }: JobSpec): void {
+  const schemes = rowSchemes.map((scheme) => `"${scheme}"`).join(", ");
+  const wrong = model.tables.flatMap((table, i) => {
+    const { dynamic, idBits, ids, sharding, dedup, staleness } = table;
+    if (dynamic === undefined) return [];
+    const wanted = {
+      idBits: idBits === 64 || "64",
+      ids: ids === "reject" || "left out, as any id may come,",
+      sharding: isRowScheme(sharding) || `one of ${schemes}, as whole rows lie on one device,`,
+      dedup: !dedup || "false, as only the device of the rows knows them,",
+      staleness: staleness === 0 || "0, as an id may be new in any step,",
+    };
+    return Object.entries(wanted).flatMap(([option, why]) => {
+      if (why === true) return [];
+      const value = table[option as keyof typeof wanted];
+      const path = `model.tables[${i}].${option}`;
+      return expected(path, `${why} where ids are \`dynamic\``, value).problems;
+    });
+  });
+  if (wrong.length > 0) throw InvalidOptionError.ofAll(wrong);
+}
+
+/** @throws InvalidOptionError where a run of the job cannot follow the plan */
+function checkPlan({ model, devices, plan: file }: JobSpec): void {
+  if (file === undefined) return;
+  const refuse = (why: string) =>
+    new InvalidOptionError("plan", `Expected \`plan\` to be one of this job, but ${why}`);
+  const plan = planOfFile(file);
+  const wrong = checkCover(model.tables, plan);
+  if (wrong !== undefined) throw refuse(wrong);
+  if (writePlan(plan).sha256 !== file.sha256) {
+    throw refuse("its hash is not its own; let `osiris plan --out` write it again");
+  }
+  const count = deviceCount(plan.devices);
+  if (devices !== 0 && devices !== count) {
+    throw refuse(`it is for ${count} devices, and \`devices\` is ${devices}`);
+  }
+  for (const shard of plan.shards) {
+    const table = model.tables.find(({ name }) => name === shard.table);
+    const { l2Scope, staleness } = table ?? {};
+    if (
+      table?.dynamic !== undefined &&
+      (shard.device === "all" || shard.quanta < quantaOf(table))
+    ) {
+      throw refuse(`it does not keep whole rows of ${shard.table} on one device: ids are dynamic`);
+    }
+    if (staleness === 1 && shard.tier === "cached") {
+      throw refuse(`it keeps ${shard.table} below memory, which has \`staleness\``);
+    }
+    if (l2Scope === "table" && shard.device !== "all") {
+      throw refuse(`it splits ${shard.table}, whose l2Scope is "table": such a table is copied`);
+    }
+    if (shard.tier === "cached" && shard.device === "all") {
+      throw refuse(`it keeps copies of ${shard.table} below memory; a copy is all in memory`);
+    }
+  }
+}
+
+/**
+ * Hash of all that decides the trained bits. Two jobs that agree in it may share a checkpoint
+ * directory: devices, deadlines and names are not in it, and intervals only where tables are stale,
+ * whose rows are fresh after each cut.
+ */
+export function jobIdentity(job: JobSpec): string {
+  const { optimizer, exchange, evaluation, checkpoint, seed, slices } = job;
+  const model = withoutSharding(job.model);
+  const data = withoutPlace(job.data);
+  const held = evaluation?.data === undefined ? undefined : withoutPlace(evaluation.data);
+  const stopping = evaluation?.earlyStopping === undefined ? undefined : evaluation;
+  const split = evaluation !== undefined && held === undefined ? evaluation.fraction : undefined;
+  const stop = stopping === undefined ? undefined : { ...stopping, data: held };
+  const mode = job.mode === "exact" ? undefined : job.mode;
+  const cuts = job.model.tables.some(({ staleness }) => staleness > 0)
+    ? [checkpoint.everySteps, evaluation?.everySteps]
+    : undefined;
+  const parts = { model, data, optimizer, exchange, seed, slices, split, stop, mode, cuts };
+  return createHash("sha256").update(canonical(parts)).digest("hex");
+}
+
+/** An evaluation's data may leave out its batch size: it is the training data's. */
+function withEvaluationBatch(options: unknown): unknown {
+  if (!isRecord(options) || !isRecord(options.evaluation) || !isRecord(options.data)) {
+    return options;
+  }
+  const { evaluation, data } = options;
+  if (!isRecord(evaluation.data)) return options;
+  const held = { batchSize: data.batchSize, ...evaluation.data };
+  return { ...options, evaluation: { ...evaluation, data: held } };
+}
+
+/** A model without where its rows lie and how they travel, which decides no bit. */
+function withoutSharding(model: JobSpec["model"]) {
+  const tables = model.tables.map((table) => {
+    const { sharding, dedup, tier, keep, staleness, ...rest } = table;
+    return { ...rest, staleness: staleness || undefined };
+  });
+  return { ...model, tables };
+}
+
+/** Data without what decides no bit: where its cache lies, and how long one goes on. */
+function withoutPlace(data: JobSpec["data"]) {
+  const { cache: _cache, passes: _passes, ...rest } = data;
+  return "quarantineMax" in rest ? { ...rest, quarantineMax: undefined } : rest;
+}
+
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_, inner) =>
+    isRecord(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  );
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

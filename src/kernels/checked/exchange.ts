@@ -1,0 +1,98 @@
+// The kernels of the exchange behind checks of shapes; see checked.ts.
+
+import assert from "node:assert/strict";
+import type { Kernels, PackedAt, PooledPart, Tensor } from "../contract/kernels.ts";
+import { type Precision, packedBytes } from "../contract/precision.ts";
+import { columns, within } from "./shapes.ts";
+
+type ExchangeNames =
+  | "rowMeans"
+  | "rowTrust"
+  | "foldPooled"
+  | "shareColumns"
+  | "packColumns"
+  | "unpackColumns";
+
+/** The kernels of the exchange, with every argument's shape asserted. */
+export function checkExchange(inner: Kernels): Pick<Kernels, ExchangeNames> {
+  return {
+    rowMeans(squares, quanta, dim) {
+      runs(squares, quanta);
+      return inner.rowMeans(squares, quanta, dim);
+    },
+    rowTrust(norms, quanta) {
+      runs(
+        norms,
+        quanta.map((count) => 2 * count),
+      );
+      return inner.rowTrust(norms, quanta);
+    },
+    foldPooled(out, outFirst, parts, blocks, count, lengths, precision) {
+      const samples = out.shape[0] ?? 0;
+      assert(isPowerOfTwo(blocks), `Expected a power of two of row blocks, got ${blocks}`);
+      inOrder(parts, blocks);
+      if (samples === 0) return;
+      within("columns of out", outFirst, count, columns("out", out));
+      for (const { from, first } of parts) {
+        assert.equal(from.shape[0], samples, "Expected as many samples in every part");
+        within("columns of a part", first, count, columns("a part", from));
+      }
+      if (lengths !== undefined) assert.equal(lengths.length, samples, "Expected B lengths");
+      inner.foldPooled(out, outFirst, parts, blocks, count, lengths, precision);
+    },
+    shareColumns(out, outFirst, from, fromFirst, count, lengths) {
+      assert.equal(out.shape[0], from.shape[0], "Expected as many samples in both");
+      assert.equal(out.shape[0], lengths.length, "Expected B lengths");
+      if (lengths.length === 0) return;
+      within("columns of out", outFirst, count, columns("out", out));
+      within("columns of from", fromFirst, count, columns("from", from));
+      inner.shareColumns(out, outFirst, from, fromFirst, count, lengths);
+    },
+    packColumns(to, from, fromFirst, count, precision) {
+      holdsPacked(to, from, count, precision);
+      if (from.shape[0] === 0) return;
+      within("columns of from", fromFirst, count, columns("from", from));
+      inner.packColumns(to, from, fromFirst, count, precision);
+    },
+    unpackColumns(out, outFirst, from, count, precision) {
+      holdsPacked(from, out, count, precision);
+      if (out.shape[0] === 0) return;
+      within("columns of out", outFirst, count, columns("out", out));
+      inner.unpackColumns(out, outFirst, from, count, precision);
+    },
+  };
+}
+
+function isPowerOfTwo(count: number): boolean {
+  return count >= 1 && Number.isInteger(Math.log2(count));
+}
+
+/** As many rows in every run of quanta. */
+function runs(sums: readonly ArrayLike<number>[], widths: readonly number[]): void {
+  assert.equal(sums.length, widths.length, "Expected a count of quanta for every run");
+  assert(sums.length > 0, "Expected at least one run of quanta");
+  const rows = sums[0]!.length / widths[0]!;
+  const alike = Number.isInteger(rows) && sums.every((run, i) => run.length === rows * widths[i]!);
+  assert(alike, `Expected whole rows of quanta, as many in every run as the first has, ${rows}`);
+}
+
+/** Aligned runs of blocks below `blocks`, in order, none twice. */
+function inOrder(parts: readonly PooledPart[], blocks: number): void {
+  let end = 0;
+  for (const { tree } of parts) {
+    const { first, count } = tree;
+    const aligned = isPowerOfTwo(count) && first % count === 0;
+    assert(
+      aligned && first >= end && first + count <= blocks,
+      `Expected an aligned run of blocks in ${end}..${blocks}, got ${count} from ${first}`,
+    );
+    end = first + count;
+  }
+}
+
+/** Room for the packed columns of a tensor (B, ·). */
+function holdsPacked(at: PackedAt, t: Tensor, count: number, precision: Precision): void {
+  const bytes = packedBytes(t.shape[0] ?? 0, count, precision);
+  assert(at.byteOffset % 4 === 0, `Expected a multiple of 4 bytes, got ${at.byteOffset}`);
+  within("packed columns", at.byteOffset, bytes, at.buffer.byteLength);
+}

@@ -1,0 +1,34 @@
+// What the checks of shapes assert. Messages are made only when they fail.
+
+import assert from "node:assert/strict";
+import type { Tensor } from "../contract/kernels.ts";
+import { valuesOf } from "../reference/memory.ts";
+
+/** How many elements a tensor has. */
+export function size(t: Tensor): number {
+  return valuesOf(t).length;
+}
+
+/** Asserts that `t` has `expected` elements. */
+export function holds(name: string, t: Tensor, expected: number): void {
+  const actual = size(t);
+  if (actual === expected) return;
+  assert.fail(
+    `Expected ${name} (${t.shape.join(",")}) to hold ${expected} elements, not ${actual}`,
+  );
+}
+
+/** Asserts that first .. first+count lies in 0..end. */
+export function within(name: string, first: number, count: number, end: number): void {
+  const fits = Number.isInteger(first) && Number.isInteger(count) && first >= 0 && count >= 0;
+  if (fits && first + count <= end) return;
+  assert.fail(`Expected ${name} to lie within 0..${end}, got ${count} from ${first}`);
+}
+
+/** The columns of a tensor (B, ·); 0 where it has no samples. */
+export function columns(name: string, t: Tensor): number {
+  const samples = t.shape[0] ?? 0;
+  if (samples === 0) return 0;
+  if (size(t) % samples === 0) return size(t) / samples;
+  assert.fail(`Expected ${name} to have whole rows, got ${t.shape.join(",")}`);
+}

@@ -1,0 +1,54 @@
+// Guards of what others completed of rows: native code takes one number for each distinct row, and
+// reads no further than there are.
+
+import { strict as assert } from "node:assert";
+import {
+  type Bags,
+  type RowRule,
+  type RowSums,
+  takesMean,
+  takesTrust,
+} from "../contract/kernels.ts";
+import type { Rows } from "../contract/tables.ts";
+
+/**
+ * A tile of some columns is updated with what its rule takes of whole rows, and whatever is given
+ * is given for each distinct row of the tile's bags.
+ */
+export function completes(
+  rows: Rows,
+  { kind }: RowRule,
+  sums: RowSums | undefined,
+  bags: Bags,
+  table: number,
+): void {
+  const lacksMean = takesMean(kind) && sums?.means === undefined;
+  const lacksTrust = takesTrust(kind) && sums?.trust === undefined;
+  if (rows.dim !== rows.tableDim && (lacksMean || lacksTrust)) {
+    const what = lacksMean ? "means of squares" : "trust ratios";
+    assert.fail(`Expected ${what} for ${rows.dim} of ${rows.tableDim} columns under ${kind}`);
+  }
+  const given = [sums?.means, sums?.trust].filter((one) => one !== undefined);
+  if (given.every(({ length }) => length === 0)) return;
+  const distinct = distinctRows(rows.rows, bags, table);
+  for (const { length } of given) {
+    const isEnough = length === 0 || length === distinct;
+    assert(isEnough, `Expected a sum for each of ${distinct} distinct rows, got ${length}`);
+  }
+}
+
+/** Grow-only, zero between calls. */
+let marks = new Uint8Array(0);
+
+function distinctRows(rows: number, { ids, offsets, samples }: Bags, table: number): number {
+  if (marks.length < rows) marks = new Uint8Array(rows);
+  const [first, end] = [offsets[table * samples]!, offsets[(table + 1) * samples]!];
+  let distinct = 0;
+  for (let k = first; k < end; k++) {
+    const row = Number(ids[k]!);
+    if (marks[row] === 0) distinct++;
+    marks[row] = 1;
+  }
+  for (let k = first; k < end; k++) marks[Number(ids[k]!)] = 0;
+  return distinct;
+}

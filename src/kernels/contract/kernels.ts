@@ -1,0 +1,375 @@
+// The kernels' contract: every piece of arithmetic on tensors, one signature each. `reference.ts`
+// is the definition, in plain loops; native/kernels.cc has the same names in the same order.
+//
+// B = samples, I/O = inputs/outputs of a layer, F = features, D = embedding dim, T = tables,
+// C = columns of all tables side by side, N = ids, P = subtrees of slices, R = rows of a table.
+// Output first, gradients start with `d`, each backward sits under its forward. Every kernel
+// overwrites its output. Calls are ordinary: none returns a promise, none keeps an argument.
+//
+// Bracketing (law 4): a sum over inputs, columns of a feature or ids of a bag is sequential in
+// index order, each term by a fused multiply-add; a sum over samples is sequential inside a slice,
+// then the tree over slices (slices.ts). None depends on how many samples a call holds. Layers
+// whose operands are bfloat16 take k in pairs: bfloat16.ts is their definition.
+
+import type { Key } from "../../ports/random.ts";
+import type { Precision } from "./precision.ts";
+import type { RecordKernels } from "./records.ts";
+import type { CacheKernels } from "./row-cache.ts";
+import type { AdamNumbers, RowRule } from "./rules.ts";
+import type { Slices, Subtree } from "./slices.ts";
+import type { Bags, Pooling, RowSums, Rows } from "./tables.ts";
+
+export type { RecordKernels } from "./records.ts";
+export type { CacheKernels, Placed, PlacedMemory, RowCache, RowCacheSpec } from "./row-cache.ts";
+export {
+  type AdagradRule,
+  type AdamNumbers,
+  type AdamRule,
+  type FtrlRule,
+  type MomentumRule,
+  type RowRule,
+  type SgdRule,
+  type StateShape,
+  stateShapeOf,
+  stateWidth,
+  takesMean,
+  takesTrust,
+} from "./rules.ts";
+export { type Bags, type Pooling, type RowSums, type Rows, rowsMax } from "./tables.ts";
+
+/**
+ * A float32 array, row-major: a handle. Only src/kernels and the edge of the exchange may look
+ * inside; everybody else passes it on, so that a device with memory of its own can come in.
+ */
+export interface Tensor {
+  readonly shape: readonly number[];
+}
+
+/** Sums of one tile on their way to their samples' device. */
+export interface PooledPart {
+  /** (B, ·) */
+  readonly from: Tensor;
+  /** Its first column there. */
+  readonly first: number;
+  /** The row blocks that it is the sum of. */
+  readonly tree: Subtree;
+}
+
+/** Where packed columns begin: a multiple of 4 bytes. */
+export interface PackedAt {
+  readonly buffer: ArrayBufferLike;
+  readonly byteOffset: number;
+}
+
+/** Columns of one quantum: the unit of column-wise sharding and of every row-wise mean. */
+export const quantumColumns = 32;
+
+/**
+ * What the operands of a layer's products are rounded to. Sums, biases and all that a layer puts
+ * out are float32 in both.
+ */
+export type DensePrecision = "float32" | "bfloat16";
+
+export interface Kernels extends CacheKernels, RecordKernels {
+  /** Names the arithmetic: equal names give equal bits. Recorded in every checkpoint. */
+  readonly arithmetic: string;
+
+  // Memory ----
+
+  /** A zeroed tensor in the kernels' own memory. */
+  tensor(shape: readonly number[]): Tensor;
+  /** A tensor over host memory that others may see. `byteOffset` is a multiple of 4. */
+  view(buffer: ArrayBufferLike, byteOffset: number, shape: readonly number[]): Tensor;
+  /** Entries first .. first+count-1 of the leading dimension; shares memory. */
+  part(t: Tensor, first: number, count: number): Tensor;
+  /** The same memory under another shape, from element `first`. */
+  reshape(t: Tensor, shape: readonly number[], first?: number): Tensor;
+  /** Copies host values in; lengths must agree. */
+  write(t: Tensor, values: Float32Array): void;
+  /** Copies the values out to host memory. */
+  read(t: Tensor): Float32Array;
+  /** Sets every element. */
+  fill(t: Tensor, value: number): void;
+  /** Copies a whole tensor; element counts must agree. */
+  copy(out: Tensor, from: Tensor): void;
+  /** Index of the first element that is NaN or infinite; -1: none. Only for what went wrong. */
+  firstNonFinite(t: Tensor): number;
+  /** out[:, outFirst .. +columns] = from[:, fromFirst .. +columns]; both (B, ·). */
+  copyColumns(
+    out: Tensor,
+    outFirst: number,
+    from: Tensor,
+    fromFirst: number,
+    columns: number,
+  ): void;
+  /** Reserves R rows, 0 or more. `touched` starts at 0, weights and state at 0. */
+  rows(spec: {
+    rows: number;
+    dim: number;
+    pooling: Pooling;
+    rowBlocks: number;
+    stateWidth: number;
+    /** @default rows / rowBlocks, rounded up */
+    blockRows?: number;
+    /** @default 0 */
+    firstRow?: number;
+    /** A multiple of 32. @default 0 */
+    firstColumn?: number;
+    /** @default dim */
+    tableDim?: number;
+    /** @default "float32" */
+    precision?: Precision;
+    /** Of rows that are places of a cache: see `Rows.names`. */
+    names?: Int32Array;
+  }): Rows;
+  /** Weights (count,D) of rows first .. first+count-1, as they are stored. */
+  readRows(rows: Rows, first: number, count: number): Float32Array;
+  /** Sets rows from `first` on to weights (·,D), rounded to the nearest that can be stored. */
+  writeRows(rows: Rows, first: number, weights: Float32Array): void;
+
+  // Birth ----
+
+  /**
+   * t (n): element i = (2u-1)*scale with u the 24 high bits of philox word (first+i)%4 of counter
+   * [block low, block high, 0, purpose], block = floor((first+i)/4), as a fraction of 2^24.
+   * Exactly: fround(fround(u24 * 2^-23 - 1) * fround(scale)).
+   */
+  uniform(t: Tensor, key: Key, purpose: number, first: number, scale: number): void;
+  /**
+   * Each weight of the tile becomes what `uniform` gives element row * tableDim + column of its
+   * table, rounded to the nearest that can be stored.
+   */
+  born(rows: Rows, key: Key, purpose: number, scale: number): void;
+
+  // Dense layers; `precision` is float32 where it is left out ----
+
+  /** out (B,O) = x (B,I) * w (O,I)^T + b (O), then ReLU if asked. The sum starts from b. */
+  linear(
+    out: Tensor,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor,
+    relu: boolean,
+    precision?: DensePrecision,
+  ): void;
+  /** d (B,O): zero where out (B,O) is not positive. In place. */
+  dRelu(d: Tensor, out: Tensor): void;
+  /** dX (B,I) = dOut (B,O) * w (O,I). Sum over O in order, from 0. */
+  dLinearInput(dX: Tensor, dOut: Tensor, w: Tensor, precision?: DensePrecision): void;
+  /**
+   * Subtree p of dW[p] (O,I) = dOut^T x and dB[p] (O) = column sums of dOut, over the samples of
+   * its slices. dW and dB hold one tensor for each of `subtreesOf(slices)`, in order. dB is the sum
+   * of dOut as it is, in either precision.
+   */
+  dLinearWeight(
+    dW: readonly Tensor[],
+    dB: readonly Tensor[],
+    dOut: Tensor,
+    x: Tensor,
+    slices: Slices,
+    precision?: DensePrecision,
+  ): void;
+  /**
+   * x (B,C) in place: 0 with probability `rate`, else x / (1-rate). Element (b,c) draws word j%4 of
+   * counter [block low, block high, step, purpose], j = (firstSample+b)*C + c, block = floor(j/4);
+   * it is dropped where the word is below floor(rate * 2^32). Its own backward: call it on d.
+   */
+  dropout(
+    x: Tensor,
+    key: Key,
+    purpose: number,
+    step: number,
+    firstSample: number,
+    rate: number,
+  ): void;
+
+  // Interaction ----
+
+  /**
+   * out (B, copied*D + pairs) from x (B,F,D): the first `copied` features side by side, then, if
+   * `dots`, x_i . x_j for i in 0..F-1, j in 0..i-1, row by row below the diagonal.
+   */
+  interact(out: Tensor, x: Tensor, copied: number, dots: boolean): void;
+  /** dX (B,F,D) from dOut. dX_i = copied part + sum over j != i in ascending j of dZ_ij * x_j. */
+  dInteract(dX: Tensor, dOut: Tensor, x: Tensor, copied: number, dots: boolean): void;
+
+  // Loss ----
+
+  /**
+   * dLogits (B) = (sigmoid(z) - y) / batchSize, and the sum of the samples' binary cross-entropies
+   * of each slice, in float64, in `losses` (slices).
+   */
+  bceWithLogits(
+    losses: Float64Array,
+    dLogits: Tensor,
+    logits: Tensor,
+    labels: Tensor,
+    batchSize: number,
+    slices: Slices,
+  ): void;
+
+  // Embedding bags ----
+
+  /**
+   * out (count, C): pooled vectors of samples first .. first+count-1 of `bags`, tables side by side
+   * in the order of `tables`. Empty bag: 0. Mean: sum / length, also where the bag has weights.
+   */
+  pool(out: Tensor, tables: readonly Rows[], bags: Bags, first: number, count: number): void;
+  /**
+   * Adds up each touched row's gradient, exactly once, and updates weights, state and `touched`.
+   * dPooled (B,C) as `pool` lays it out; `slices` covers the whole batch (first = 0, S slices).
+   * Row gradient: sample order inside a slice (a repeated id adds again, each lookup times its
+   * weight), then the slice tree.
+   * `completed`, where given, holds for each table what the exchange completed; undefined: its
+   * rows are whole. Returns the first table of which a row, or its state, is no longer finite, -1:
+   * none. Looking costs nothing beside the update.
+   */
+  updateRows(
+    tables: readonly Rows[],
+    bags: Bags,
+    dPooled: Tensor,
+    slices: Slices,
+    rules: readonly RowRule[],
+    completed?: readonly (RowSums | undefined)[],
+  ): number;
+  /**
+   * First phase of an update whose rows are split by columns: for table `table` of `bags`, per
+   * distinct row (ascending) and per quantum of 32 columns the sum of squares of its gradient, l2
+   * included: a pairwise tree over the quantum (lane i + lane i+16, then 8, 4, 2, 1; missing
+   * columns are 0).
+   */
+  rowSquares(
+    tables: readonly Rows[],
+    table: number,
+    bags: Bags,
+    dPooled: Tensor,
+    slices: Slices,
+    rules: readonly RowRule[],
+  ): Float32Array;
+  /**
+   * Means of squares (n) of whole rows of `dim` columns: squares[i] is (n, quanta[i]), as
+   * `rowSquares` gave them, of consecutive runs of quanta. The fold of an unsplit update: float32,
+   * quantum by quantum from 0, then divided by `dim`.
+   */
+  rowMeans(squares: readonly Float32Array[], quanta: readonly number[], dim: number): Float32Array;
+  /**
+   * Second phase of LAMB under a split by columns: per distinct row and quantum the sums of squares
+   * of the weights and of the u that they will take (n, quanta, 2). Changes nothing. `means`: of
+   * rows split by columns under partial row-wise LAMB.
+   */
+  rowNorms(
+    tables: readonly Rows[],
+    table: number,
+    bags: Bags,
+    dPooled: Tensor,
+    slices: Slices,
+    rules: readonly RowRule[],
+    means?: Float32Array,
+  ): Float64Array;
+  /**
+   * Trust ratios (n) of whole rows: norms[i] is (n, quanta[i], 2), as `rowNorms` gave them, of
+   * consecutive runs of quanta. |w|/|u|, 1 where one of them is 0; lengths add up in float64.
+   */
+  rowTrust(norms: readonly Float64Array[], quanta: readonly number[]): Float32Array;
+  /**
+   * The gradient of a replicated table, dense: for each subtree p, dRows[p] (R,D) and counts[p]
+   * (R), 1 where a sample of the subtree's slices looked the row up, else 0.
+   */
+  dRows(
+    dRows: readonly Tensor[],
+    counts: readonly Tensor[],
+    tables: readonly Rows[],
+    table: number,
+    bags: Bags,
+    dPooled: Tensor,
+    slices: Slices,
+  ): void;
+  /**
+   * Second half for a replicated table: rows with counts > 0 (all rows, if `whole`) take their row
+   * of dRows (R,D) under the same rule and bits as `updateRows`. False where a row that was
+   * updated is no longer finite.
+   */
+  applyRows(rows: Rows, dRows: Tensor, counts: Tensor, rule: RowRule, whole: boolean): boolean;
+
+  // Sums over devices ----
+
+  /**
+   * out (n) = the slice tree over 0..slices-1, given its finished subtrees in order: parts[p] (n)
+   * is the sum of trees[p].
+   */
+  foldSubtrees(
+    out: Tensor,
+    parts: readonly Tensor[],
+    trees: readonly Subtree[],
+    slices: number,
+  ): void;
+
+  // Pooled vectors between devices ----
+
+  /**
+   * out[:, outFirst .. +columns] = the tree over row blocks 0..blocks-1 of a table whose tiles were
+   * pooled as sums, each node left + right; blocks that no part has are +0. Parts are in the order
+   * of their blocks. Then, with `lengths` (B), divided by the length of the whole bag, below 2^24,
+   * where it is not 0. Same bits as `pool` of the whole table.
+   * `precision`: each node, from the single block to the root, is packed and unpacked, in quanta
+   * from `outFirst` on, so that it is the same wherever the tree was cut; so under a quantised
+   * exchange each row block is pooled as a tile of its own.
+   */
+  foldPooled(
+    out: Tensor,
+    outFirst: number,
+    parts: readonly PooledPart[],
+    blocks: number,
+    columns: number,
+    lengths?: Int32Array,
+    precision?: Precision,
+  ): void;
+  /**
+   * `copyColumns` with each value divided by its sample's length (B), below 2^24; 0 where that is
+   * 0. The gradient of a mean, before it travels to tiles that are pooled as sums.
+   */
+  shareColumns(
+    out: Tensor,
+    outFirst: number,
+    from: Tensor,
+    fromFirst: number,
+    columns: number,
+    lengths: Int32Array,
+  ): void;
+  /**
+   * Writes from[:, fromFirst .. +columns] of (B,·) to `packedBytes` bytes (precision.ts): float32
+   * as it is, else codes (B,columns), then of int8 the exponents (B, columns/32 rounded up), each
+   * rounded to the nearest. What is not finite stays so: in int8 it is code -128.
+   */
+  packColumns(
+    to: PackedAt,
+    from: Tensor,
+    fromFirst: number,
+    columns: number,
+    precision: Precision,
+  ): void;
+  /** out[:, outFirst .. +columns] of (B,·) = what `packColumns` wrote; code -128 of int8 is NaN. */
+  unpackColumns(
+    out: Tensor,
+    outFirst: number,
+    from: PackedAt,
+    columns: number,
+    precision: Precision,
+  ): void;
+
+  // Dense optimizers, on flat tensors (n); each returns false where g was not finite ----
+
+  /** w -= lr*g */
+  sgd(w: Tensor, g: Tensor, learningRate: number): boolean;
+  /** acc += g*g; w -= lr * g / (sqrt(acc) + eps) */
+  adagrad(w: Tensor, acc: Tensor, g: Tensor, learningRate: number, epsilon: number): boolean;
+  /** buffer = momentum*buffer + g; w -= lr*buffer */
+  momentum(w: Tensor, buffer: Tensor, g: Tensor, learningRate: number, momentum: number): boolean;
+  /**
+   * m, v by beta1, beta2; w -= lr/c1 * m / (sqrt(v)/sqrt(c2) + eps), c = 1 - beta^t, after w was
+   * multiplied by 1 - lr*decay (AdamW).
+   */
+  adam(w: Tensor, m: Tensor, v: Tensor, g: Tensor, rule: AdamNumbers): boolean;
+  /** u = Adam's direction + decay*w; w -= lr * |w|/|u| * u. One norm for the whole of w. */
+  lamb(w: Tensor, m: Tensor, v: Tensor, g: Tensor, rule: AdamNumbers): boolean;
+}

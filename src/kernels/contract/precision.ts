@@ -1,0 +1,224 @@
+// How weights of rows are stored in fewer bits: float16, bfloat16 and int8 by rows. Arithmetic is
+// float32 always; a stored weight is a float32 that its code gives back exactly, so whatever is
+// decoded (for a checkpoint, a digest, another tier) is encoded again to the same code.
+//
+// int8: a quantum of 32 columns is codes -127..127 times 2^exponent, the smallest that holds its
+// largest weight (docs/decisions/0009-codes-of-int8-rows.md: why a power of two, where others keep
+// a free scale and an offset a row). By quanta, so that a row split by columns has the same codes.
+//
+// Stochastic rounding happens in the update and nowhere else: a weight between two neighbours takes
+// the upper one as often as it lies nearer to it, so that updates smaller than a step are not lost
+// (papers.md 1.5). Each weight takes 16 random bits, half c%2 of word c%8/2 of philox at counter
+// [index low, index high, step, purpose] with index = row * (D/8 rounded up) + c/8 for row and
+// column c of the whole table, D wide: a tile rounds as the table does. Of philox's rounds it takes
+// 7, the fewest in which its authors' tests found no flaw.
+
+import { type Key, philox } from "../../ports/random.ts";
+import { quantumColumns } from "./kernels.ts";
+
+export type Precision = "float32" | "float16" | "bfloat16" | "int8";
+
+/** Codes of stored weights, by row; none where they are float32. */
+export type Codes = Uint16Array | Int8Array;
+
+const roundingRounds = 7;
+
+/** Which random numbers round: those of one table at one step. */
+export interface Rounding {
+  readonly key: Key;
+  readonly purpose: number;
+  readonly step: number;
+}
+
+/** Bytes of one stored weight; an int8 row has one more for each exponent. */
+export function weightBytes(precision: Precision): number {
+  switch (precision) {
+    case "float32":
+      return 4;
+    case "float16":
+    case "bfloat16":
+      return 2;
+    case "int8":
+      return 1;
+    default:
+      return precision satisfies never;
+  }
+}
+
+/** Bytes of `samples` times `columns` values as `packColumns` packs them: a multiple of 4. */
+export function packedBytes(samples: number, columns: number, precision: Precision): number {
+  const exponents = precision === "int8" ? Math.ceil(columns / quantumColumns) : 0;
+  return 4 * Math.ceil((samples * (columns * weightBytes(precision) + exponents)) / 4);
+}
+
+/** Zeroed codes for `length` weights. */
+export function createCodes(precision: Precision, length: number): Codes {
+  if (precision === "int8") return new Int8Array(length);
+  return new Uint16Array(precision === "float32" ? 0 : length);
+}
+
+/** Zeroed exponents for rows of `dim` columns; none where they are not int8. */
+export function createExponents(precision: Precision, rows: number, dim: number): Int8Array {
+  return new Int8Array(precision === "int8" ? rows * Math.ceil(dim / quantumColumns) : 0);
+}
+
+const word = new DataView(new ArrayBuffer(4));
+
+function bitsOf(value: number): number {
+  word.setFloat32(0, value);
+  return word.getUint32(0);
+}
+
+function fromBits(bits: number): number {
+  word.setUint32(0, bits);
+  return word.getFloat32(0);
+}
+
+/** The weight that a code stands for. `exponent`: of its quantum, in int8. */
+export function decode(precision: Precision, code: number, exponent: number): number {
+  switch (precision) {
+    case "bfloat16":
+      return fromBits(code << 16);
+    case "float16": {
+      const [sign, rest] = [code & 0x8000, code & 0x7fff];
+      // Shifted into place it is too small by 2^112, subnormals too; NaN and infinity stay above.
+      const isNumber = rest < 0x7c00;
+      const value = isNumber
+        ? fromBits(rest << 13) * 2 ** 112
+        : fromBits((rest << 13) | 0x7f80_0000);
+      return sign === 0 ? value : -value;
+    }
+    case "int8":
+      return code * 2 ** exponent;
+    case "float32":
+      throw new RangeError("float32 weights have no codes");
+    default:
+      return precision satisfies never;
+  }
+}
+
+/** The exponent of a quantum: the smallest with which its largest weight has an int8 code. */
+export function exponentOf(weights: ArrayLike<number>): number {
+  let largest = 0;
+  for (let c = 0; c < weights.length; c++) {
+    const size = Math.abs(Math.fround(weights[c]!));
+    if (size > largest) largest = size;
+  }
+  // 127 * 2^e holds all of 2^k .. 127/64 * 2^k where e = k - 6; above, the next one.
+  const bits = bitsOf(largest);
+  const above = (bits & 0x7f_ffff) > 0x7e_0000 ? 1 : 0;
+  return Math.max(-126, Math.min(121, (bits >>> 23) - 127 - 6 + above));
+}
+
+/**
+ * The code of a float32. `random` holds 16 bits: the lowest of them are the chance to take the
+ * neighbour above; undefined rounds to the nearest.
+ */
+export function encode(
+  precision: Precision,
+  value: number,
+  exponent: number,
+  random: number | undefined,
+): number {
+  switch (precision) {
+    case "bfloat16": {
+      const bits = bitsOf(value);
+      if (Number.isNaN(value)) return 0x7fc0;
+      const noise = random ?? 0x7fff + ((bits >>> 16) & 1);
+      return ((bits + noise) >>> 16) & 0xffff;
+    }
+    case "float16":
+      return encodeFloat16(value, random);
+    case "int8": {
+      const scaled = Math.fround(value * 2 ** -exponent);
+      const noise = random === undefined ? 0.5 : random * 2 ** -16;
+      const code = Math.floor(Math.fround(scaled + noise));
+      return Number.isNaN(code) ? -128 : Math.max(-127, Math.min(127, code));
+    }
+    case "float32":
+      throw new RangeError("float32 weights have no codes");
+    default:
+      return precision satisfies never;
+  }
+}
+
+function encodeFloat16(value: number, random: number | undefined): number {
+  if (Number.isNaN(value)) return 0x7e00;
+  const sign = (bitsOf(value) >>> 16) & 0x8000;
+  const exact = Math.fround(Math.abs(value));
+  // To the nearest it is rounded once: in a double of 2^28 the steps are those of small numbers.
+  const size = random === undefined && exact < 2 ** -14 ? exact + 2 ** 28 - 2 ** 28 : exact;
+  // Below the normal numbers steps are as wide as those of the binade above: round there.
+  const isSmall = size < 2 ** -14;
+  const bits = bitsOf(isSmall ? Math.fround(size + 2 ** -14) : size);
+  const noise = random === undefined ? 0xfff + ((bits >>> 13) & 1) : random & 0x1fff;
+  const kept = (bits + noise) >>> 13;
+  if (kept >= 0x47800000 >>> 13) return sign | 0x7c00;
+  return sign | (kept - ((isSmall ? 113 : 112) << 10));
+}
+
+/** Decodes row `row` into out (D). */
+export function decodeRow(
+  out: Float32Array | Float64Array,
+  from: { precision: Precision; codes: Codes; exponents: Int8Array },
+  row: number,
+): void {
+  const { precision, codes, exponents } = from;
+  const dim = out.length;
+  const quanta = row * Math.ceil(dim / quantumColumns);
+  for (let c = 0; c < dim; c++) {
+    const exponent = exponents[quanta + Math.floor(c / quantumColumns)] ?? 0;
+    out[c] = decode(precision, codes[row * dim + c]!, exponent);
+  }
+}
+
+/** Where rows are stored and, of a tile, where it lies in its table. */
+interface Coded {
+  readonly precision: Precision;
+  readonly codes: Codes;
+  readonly exponents: Int8Array;
+  /** @default 0 */
+  readonly firstRow?: number;
+  /** @default 0 */
+  readonly firstColumn?: number;
+  /** @default the columns of the row */
+  readonly tableDim?: number;
+  /** Of a cache's places, the row that each holds. @default the place */
+  readonly names?: Int32Array;
+}
+
+/** Encodes weights (D) as row `row`, by `rounding` or, without it, to the nearest. */
+export function encodeRow(
+  to: Coded,
+  row: number,
+  weights: ArrayLike<number>,
+  rounding?: Rounding,
+): void {
+  const { precision, codes, exponents, firstRow = 0, firstColumn = 0 } = to;
+  const dim = weights.length;
+  const quanta = row * Math.ceil(dim / quantumColumns);
+  const words = new Uint32Array(4);
+  let exponent = 0;
+  for (let c = 0; c < dim; c++) {
+    if (precision === "int8" && c % quantumColumns === 0) {
+      exponent = exponentOf(quantumOf(weights, c));
+      exponents[quanta + c / quantumColumns] = exponent;
+    }
+    if (rounding !== undefined && c % 8 === 0) {
+      const before = (firstRow + (to.names?.[row] ?? row)) * Math.ceil((to.tableDim ?? dim) / 8);
+      const index = before + (firstColumn + c) / 8;
+      const { key, step, purpose } = rounding;
+      const high = Math.floor(index / 2 ** 32) >>> 0;
+      philox(words, key, [index >>> 0, high, step >>> 0, purpose >>> 0], roundingRounds);
+    }
+    const half = (words[(c % 8) >> 1]! >>> (16 * (c % 2))) & 0xffff;
+    const random = rounding === undefined ? undefined : half;
+    codes[row * dim + c] = encode(precision, Math.fround(weights[c]!), exponent, random);
+  }
+}
+
+/** The weights of the quantum of columns that begins at column `first`. */
+function quantumOf(weights: ArrayLike<number>, first: number): number[] {
+  const columns = Math.min(quantumColumns, weights.length - first);
+  return Array.from({ length: columns }, (_, c) => weights[first + c]!);
+}

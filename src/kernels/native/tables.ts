@@ -1,0 +1,50 @@
+// Tables as the addon takes them: typed arrays, where lines of the cache begin, and numbers, in the
+// order of native/call.h.
+
+import type { Rows } from "../contract/kernels.ts";
+import type { Precision } from "../contract/precision.ts";
+import { valuesOf as data } from "../reference/memory.ts";
+
+/** What the addon exports: the same names as the contract, over typed arrays and numbers. */
+export type Addon = Record<string, (...values: unknown[]) => unknown>;
+
+/** Zeroed elements that begin where a line of the cache does: a row must not straddle one more. */
+export function aligned(addon: Addon, length: number): Float32Array {
+  const room = new Float32Array(length + 15);
+  const first = Number(addon.skewOf!(room));
+  return room.subarray(first, first + length);
+}
+
+/** The order of `Precision` in native/kernels.h. */
+export const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
+
+const unnamed = new Int32Array();
+
+/** Lists of the tables of a slab: they are asked for in every step. */
+const lists = new WeakMap<readonly Rows[], unknown[]>();
+
+/** What `listTables` makes of tables that stay together: made once. */
+export function listed(tables: readonly Rows[]): unknown[] {
+  const known = lists.get(tables) ?? listTables(tables);
+  lists.set(tables, known);
+  return known;
+}
+
+/** Tables as the addon takes them: lists of memory, and ten numbers for each. */
+export function listTables(tables: readonly Rows[]): unknown[] {
+  const numbers = new Int32Array(10 * tables.length);
+  tables.forEach(({ rows, dim, state, pooling, rowBlocks, blockRows, precision, ...tile }, t) => {
+    const isMean = pooling === "mean" ? 1 : 0;
+    const code = precisions.indexOf(precision);
+    const shape = [rows, dim, state.shape[1] ?? 0, isMean, rowBlocks, code];
+    const { firstRow, firstColumn, tableDim } = tile;
+    numbers.set([...shape, blockRows, firstRow, firstColumn, tableDim], 10 * t);
+  });
+  const weights = tables.map((rows) =>
+    rows.precision === "float32" ? data(rows.weights) : rows.codes,
+  );
+  const states = tables.map((rows) => data(rows.state));
+  const touched = tables.map((rows) => rows.touched);
+  const rest = tables.flatMap(({ exponents, names }) => [exponents, names ?? unnamed]);
+  return [weights, states, touched, rest, numbers];
+}

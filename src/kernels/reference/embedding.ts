@@ -1,0 +1,380 @@
+// Embedding bags in plain loops: pooling, and the exact update of each touched row.
+
+import type { AdamRule, Bags, Kernels, RowRule, Rows, Tensor } from "../contract/kernels.ts";
+import { quantumColumns } from "../contract/kernels.ts";
+import { decodeRow, encodeRow } from "../contract/precision.ts";
+import { type Slices, type Subtree, subtreesOf } from "../contract/slices.ts";
+import type { Round } from "./dense.ts";
+import { type Values, valuesOf } from "./memory.ts";
+import { applyRule, type Known, quantumNorms, quantumSquares, type RowAt } from "./rules.ts";
+
+/** The embedding half of the reference kernels, and the dense optimizers: one rule for both. */
+export type EmbeddingKernels = Pick<
+  Kernels,
+  | "pool"
+  | "updateRows"
+  | "rowSquares"
+  | "rowNorms"
+  | "dRows"
+  | "applyRows"
+  | "sgd"
+  | "adagrad"
+  | "momentum"
+  | "adam"
+  | "lamb"
+>;
+
+/** The embedding half of the reference kernels. `allocate` gives zeroed scratch. */
+export function createEmbedding(
+  round: Round,
+  allocate: (length: number) => Values,
+): EmbeddingKernels {
+  const update = (rows: Rows, at: RowAt, row: number, rule: RowRule, known?: Known): boolean => {
+    applyRule(round, at, rule, known);
+    rows.touched[row] = 1;
+    const weights = at.weights.subarray(at.weightsAt, at.weightsAt + rows.dim);
+    if (rows.precision !== "float32") encodeRow(rows, row, weights, rule.rounding);
+    const width = rows.state.shape[1]!;
+    return allFinite(weights) && allFinite(at.state.subarray(at.stateAt, at.stateAt + width));
+  };
+  return {
+    pool: (out, tables, bags, first, count) => pool(round, out, tables, bags, first, count),
+
+    updateRows(tables, bags, dPooled, slices, rules, completed) {
+      let firstBad = -1;
+      tables.forEach((rows, table) => {
+        const rule = rules[table]!;
+        const whole = { first: 0, count: slices.bounds.length - 1 };
+        const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
+        let index = 0;
+        gradients(whole, (row, gradient) => {
+          const { means, trust } = completed?.[table] ?? {};
+          const known = { mean: means?.[index], trust: trust?.[index] };
+          index++;
+          const good = update(rows, rowAt(rows, row, gradient, 0), row, rule, known);
+          if (firstBad < 0 && !good) firstBad = table;
+        });
+      });
+      return firstBad;
+    },
+
+    rowSquares(tables, table, bags, dPooled, slices, rules) {
+      const rows = tables[table]!;
+      const whole = { first: 0, count: slices.bounds.length - 1 };
+      const squares: number[] = [];
+      const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
+      gradients(whole, (row, gradient) => {
+        const at = rowAt(rows, row, gradient, 0);
+        for (let quantum = 0; quantum * quantumColumns < rows.dim; quantum++) {
+          squares.push(quantumSquares(round, at, rules[table]!.l2, quantum));
+        }
+      });
+      return Float32Array.from(squares);
+    },
+
+    rowNorms(tables, table, bags, dPooled, slices, rules, means) {
+      const rule = rules[table]! as AdamRule;
+      const whole = { first: 0, count: slices.bounds.length - 1 };
+      const norms: number[] = [];
+      let index = 0;
+      const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
+      gradients(whole, (row, gradient) => {
+        const at = rowAt(tables[table]!, row, gradient, 0);
+        // The moments move in a copy.
+        const state = at.state.slice(at.stateAt, at.stateAt + tables[table]!.state.shape[1]!);
+        const copy = { ...at, state, stateAt: 0, second: state, secondAt: at.columns };
+        norms.push(...quantumNorms(round, copy, rule, means?.[index++]));
+      });
+      return Float64Array.from(norms);
+    },
+
+    dRows(dRows, counts, tables, table, bags, dPooled, slices) {
+      const trees = subtreesOf(slices.first, slices.bounds.length - 1);
+      const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
+      trees.forEach((tree, p) => {
+        const [d, mask] = [valuesOf(dRows[p]!), valuesOf(counts[p]!)];
+        d.fill(0);
+        mask.fill(0);
+        gradients(tree, (row, gradient) => {
+          d.set(gradient, row * gradient.length);
+          mask[row] = 1;
+        });
+      });
+    },
+
+    applyRows(rows, dRows, counts, rule, whole) {
+      const [mask, d] = [valuesOf(counts), valuesOf(dRows)];
+      let good = true;
+      for (let row = 0; row < rows.rows; row++) {
+        if (!(whole || mask[row]! > 0)) continue;
+        good = update(rows, rowAt(rows, row, d, row * rows.dim), row, rule) && good;
+      }
+      return good;
+    },
+
+    ...createOptimizers(round),
+  };
+}
+
+type Optimizers = Pick<Kernels, "sgd" | "adagrad" | "momentum" | "adam" | "lamb">;
+
+function createOptimizers(round: Round): Optimizers {
+  const apply = (row: RowAt, rule: RowRule): boolean => {
+    applyRule(round, row, rule);
+    return allFinite(row.gradient);
+  };
+  return {
+    sgd(w, g, learningRate) {
+      return apply(flat(w, w, w, g), { kind: "sgd", learningRate, ...plain });
+    },
+    adagrad(w, acc, g, learningRate, epsilon) {
+      return apply(flat(w, acc, acc, g), { kind: "adagrad", learningRate, epsilon, ...plain });
+    },
+    momentum(w, buffer, g, learningRate, momentum) {
+      const rule = { kind: "momentum", learningRate, momentum, ...plain } as const;
+      return apply(flat(w, buffer, buffer, g), rule);
+    },
+    adam(w, m, v, g, rule) {
+      return apply(flat(w, m, v, g), { ...rule, kind: "adam", l2: 0 });
+    },
+    lamb(w, m, v, g, rule) {
+      return apply(flat(w, m, v, g), { ...rule, kind: "lamb", l2: 0 });
+    },
+  };
+}
+
+/** Whether all of a gradient are numbers. */
+function allFinite(gradient: Values): boolean {
+  return gradient.every((value: number) => Number.isFinite(value));
+}
+
+/** A dense optimizer's rule has nothing beside its own numbers. */
+const plain = { l2: 0, decay: 0 };
+
+/** The weights of a row and where they begin: the table's own, or decoded into new memory. */
+function weightsOf(rows: Rows, row: number): [Values, number] {
+  if (rows.precision === "float32") return [valuesOf(rows.weights), row * rows.dim];
+  const weights = new Float64Array(rows.dim);
+  decodeRow(weights, rows, row);
+  return [weights, 0];
+}
+
+/** Row `row` of a table, with its gradient. */
+function rowAt(rows: Rows, row: number, gradient: Values, gradientAt: number): RowAt {
+  const state = valuesOf(rows.state);
+  const stateAt = row * (rows.state.shape[1] ?? 0);
+  const [weights, weightsAt] = weightsOf(rows, row);
+  return {
+    weights,
+    weightsAt,
+    state,
+    stateAt,
+    second: state,
+    secondAt: stateAt + rows.dim,
+    gradient,
+    gradientAt,
+    columns: rows.dim,
+  };
+}
+
+/** A dense tensor as one long row. */
+function flat(w: Tensor, state: Tensor, second: Tensor, g: Tensor): RowAt {
+  return {
+    weights: valuesOf(w),
+    weightsAt: 0,
+    state: valuesOf(state),
+    stateAt: 0,
+    second: valuesOf(second),
+    secondAt: 0,
+    gradient: valuesOf(g),
+    gradientAt: 0,
+    columns: valuesOf(w).length,
+  };
+}
+
+function pool(
+  round: Round,
+  out: Tensor,
+  tables: readonly Rows[],
+  bags: Bags,
+  first: number,
+  count: number,
+): void {
+  const o = valuesOf(out);
+  const width = columnsOf(tables);
+  tables.forEach((rows, table) => {
+    const narrow = narrowBags(bags, table, rows);
+    const column = columnsOf(tables.slice(0, table));
+    for (let s = 0; s < count; s++) {
+      const bag = table * bags.samples + first + s;
+      const weights = bagWeights(rows, narrow, bag);
+      for (let c = 0; c < rows.dim; c++) {
+        o[s * width + column + c] = poolColumn(round, rows, weights, narrow, bag, c);
+      }
+    }
+  });
+}
+
+/** The bags with 32-bit ids, those of table `table` filled in: rows, checked where they had 64. */
+function narrowBags(bags: Bags, table: number, { rows }: Rows): Bags<Int32Array> {
+  const { ids, offsets, samples } = bags;
+  if (ids instanceof Int32Array) return { ...bags, ids };
+  const narrow = new Int32Array(ids.length);
+  for (let k = offsets[table * samples]!; k < offsets[(table + 1) * samples]!; k++) {
+    const id = ids[k]!;
+    if (id < 0 || id >= rows) {
+      const where = `Expected id ${k} of the bags, of table ${table}, to lie in 0..${rows - 1}`;
+      throw new RangeError(`${where}, got ${id}`);
+    }
+    narrow[k] = Number(id);
+  }
+  return { ...bags, ids: narrow };
+}
+
+/** Gives the weights of each row of a bag by its place in `ids`. */
+type BagWeights = (place: number) => [Values, number];
+
+function bagWeights(rows: Rows, bags: Bags<Int32Array>, bag: number): BagWeights {
+  const [from, to] = [bags.offsets[bag]!, bags.offsets[bag + 1]!];
+  const found = Array.from(bags.ids.subarray(from, to), (row) => weightsOf(rows, row));
+  return (place) => found[place - from]!;
+}
+
+/** The tree over row blocks of sums in bag order; ids of block k are from k * blockRows on. */
+function poolColumn(
+  round: Round,
+  rows: Rows,
+  weightsAt: BagWeights,
+  bags: Bags<Int32Array>,
+  bag: number,
+  c: number,
+): number {
+  const sums = new Float64Array(rows.rowBlocks);
+  const [from, to] = [bags.offsets[bag]!, bags.offsets[bag + 1]!];
+  for (let k = from; k < to; k++) {
+    const block = Math.floor(bags.ids[k]! / rows.blockRows);
+    const weight = bags.weights?.[k] ?? 1;
+    const [weights, first] = weightsAt(k);
+    sums[block] = round(sums[block]! + weight * weights[first + c]!);
+  }
+  for (let half = 1; half < rows.rowBlocks; half *= 2) {
+    for (let block = 0; block < rows.rowBlocks; block += 2 * half) {
+      sums[block] = round(sums[block]! + sums[block + half]!);
+    }
+  }
+  return rows.pooling === "mean" && to > from ? round(sums[0]! / (to - from)) : sums[0]!;
+}
+
+function columnsOf(tables: readonly Rows[]): number {
+  return tables.reduce((sum, rows) => sum + rows.dim, 0);
+}
+
+/** Calls `visit` for each distinct row of the tree's slices, ascending, with its gradient. */
+type Gradients = (tree: Subtree, visit: (row: number, gradient: Values) => void) => void;
+
+/** The lookups of one table, stably sorted by row. */
+interface Lookups {
+  /** Positions in `bags.ids`, by row and then by position. */
+  readonly sorted: Int32Array;
+  /** Sample, slice of the batch and length of the bag of a position, from the table's first. */
+  readonly samples: Int32Array;
+  readonly sliceOf: Int32Array;
+  readonly lengths: Int32Array;
+  readonly start: number;
+}
+
+function lookupsOf(bags: Bags<Int32Array>, table: number, slices: Slices): Lookups {
+  const start = bags.offsets[table * bags.samples]!;
+  const end = bags.offsets[(table + 1) * bags.samples]!;
+  const samples = new Int32Array(end - start);
+  const sliceOf = new Int32Array(end - start);
+  const lengths = new Int32Array(end - start);
+  let slice = 0;
+  for (let s = 0; s < bags.samples; s++) {
+    while (slices.bounds[slice + 1]! <= s) slice++;
+    const bag = table * bags.samples + s;
+    const [from, to] = [bags.offsets[bag]! - start, bags.offsets[bag + 1]! - start];
+    samples.fill(s, from, to);
+    sliceOf.fill(slices.first + slice, from, to);
+    lengths.fill(to - from, from, to);
+  }
+  const { ids } = bags;
+  const sorted = Int32Array.from({ length: end - start }, (_, k) => start + k);
+  sorted.sort((a, b) => ids[a]! - ids[b]! || a - b);
+  return { sorted, samples, sliceOf, lengths, start };
+}
+
+/** How the gradient of each distinct row of a table adds up: slice by slice, then the tree. */
+function gradientsOf(
+  round: Round,
+  allocate: (length: number) => Values,
+  tables: readonly Rows[],
+  table: number,
+  bags: Bags,
+  dPooled: Tensor,
+  slices: Slices,
+): Gradients {
+  const { dim, pooling } = tables[table]!;
+  const narrow = narrowBags(bags, table, tables[table]!);
+  const d = valuesOf(dPooled);
+  const width = columnsOf(tables);
+  const column = columnsOf(tables.slice(0, table));
+  const lookups = lookupsOf(narrow, table, slices);
+  const { sorted, start } = lookups;
+  const levels = Array.from({ length: 32 }, () => allocate(dim));
+
+  const sumSlice = (out: Values, from: number, to: number): void => {
+    out.fill(0);
+    for (let k = from; k < to; k++) {
+      const position = sorted[k]! - start;
+      const at = lookups.samples[position]! * width + column;
+      const weight = bags.weights?.[sorted[k]!] ?? 1;
+      for (let c = 0; c < dim; c++) {
+        const share = d[at + c]!;
+        const g = pooling === "mean" ? round(share / lookups.lengths[position]!) : share;
+        out[c] = round(out[c]! + weight * g);
+      }
+    }
+  };
+  const sliceAt = (k: number): number => lookups.sliceOf[sorted[k]! - start]!;
+
+  // out = the sum of lookups from..to-1, which lie in the slices of `tree`. A slice without lookups
+  // of the row adds +0, which changes nothing: no partial sum is ever -0.
+  const sumTree = (out: Values, level: number, tree: Subtree, from: number, to: number): void => {
+    const half = tree.count / 2;
+    const left = { first: tree.first, count: half };
+    const right = { first: tree.first + half, count: half };
+    let middle = from;
+    while (middle < to && sliceAt(middle) < right.first) middle++;
+    if (tree.count === 1) {
+      sumSlice(out, from, to);
+    } else if (middle === to) {
+      sumTree(out, level, left, from, to);
+    } else if (middle === from) {
+      sumTree(out, level, right, from, to);
+    } else {
+      const other = levels[level]!;
+      sumTree(out, level + 1, left, from, middle);
+      sumTree(other, level + 1, right, middle, to);
+      for (let c = 0; c < dim; c++) out[c] = round(out[c]! + other[c]!);
+    }
+  };
+
+  const gradient = allocate(dim);
+  return (tree, visit) => {
+    let from = 0;
+    while (from < sorted.length) {
+      const row = narrow.ids[sorted[from]!]!;
+      let end = from;
+      while (end < sorted.length && narrow.ids[sorted[end]!] === row) end++;
+      let [low, high] = [from, end];
+      while (low < high && sliceAt(low) < tree.first) low++;
+      while (high > low && sliceAt(high - 1) >= tree.first + tree.count) high--;
+      if (low < high) {
+        sumTree(gradient, 0, tree, low, high);
+        visit(row, gradient);
+      }
+      from = end;
+    }
+  };
+}

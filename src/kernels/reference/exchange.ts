@@ -1,0 +1,122 @@
+// Pooled vectors between devices, in plain loops: folded from the tiles of a table, divided by the
+// length of their bags, and packed.
+
+import { type Kernels, type PackedAt, quantumColumns, type Tensor } from "../contract/kernels.ts";
+import { decode, encode, exponentOf, type Precision, packedBytes } from "../contract/precision.ts";
+import type { Round } from "./dense.ts";
+import { valuesOf } from "./memory.ts";
+
+/** The kernels of the exchange. */
+export type ExchangeKernels = Pick<
+  Kernels,
+  "foldPooled" | "shareColumns" | "packColumns" | "unpackColumns"
+>;
+
+/** The kernels of the exchange in the precision of `round`. */
+export function createExchange(round: Round): ExchangeKernels {
+  return {
+    foldPooled(out, outFirst, parts, blocks, columns, lengths, precision = "float32") {
+      /** The node of `count` blocks from block `first` on, of sample b. */
+      const nodeOf = (b: number, first: number, count: number): number[] => {
+        const inside = parts.filter(
+          ({ tree }) => tree.first >= first && tree.first < first + count,
+        );
+        const part = inside[0];
+        if (part === undefined) return new Array<number>(columns).fill(0);
+        if (part.tree.count === count) {
+          const [from, at] = rowOf(part.from, b, part.first);
+          return throughCodes(Array.from(from.subarray(at, at + columns)), precision);
+        }
+        const left = nodeOf(b, first, count / 2);
+        const right = nodeOf(b, first + count / 2, count / 2);
+        const sums = left.map((value, c) => round(value + right[c]!));
+        return throughCodes(sums, precision);
+      };
+      for (let b = 0; b < out.shape[0]!; b++) {
+        const length = lengths?.[b] ?? 0;
+        const [to, at] = rowOf(out, b, outFirst);
+        const sums = nodeOf(b, 0, blocks);
+        to.set(length > 0 ? sums.map((sum) => round(sum / length)) : sums, at);
+      }
+    },
+
+    shareColumns(out, outFirst, from, fromFirst, columns, lengths) {
+      lengths.forEach((length, b) => {
+        const [to, at] = rowOf(out, b, outFirst);
+        const [source, first] = rowOf(from, b, fromFirst);
+        for (let c = 0; c < columns; c++) {
+          to[at + c] = length > 0 ? round(source[first + c]! / length) : 0;
+        }
+      });
+    },
+
+    packColumns(to, from, fromFirst, columns, precision) {
+      const packed = packedAt(to, from.shape[0]!, columns, precision);
+      for (let b = 0; b < from.shape[0]!; b++) {
+        const [source, at] = rowOf(from, b, fromFirst);
+        packed.write(b, Array.from(source.subarray(at, at + columns)));
+      }
+    },
+
+    unpackColumns(out, outFirst, from, columns, precision) {
+      const packed = packedAt(from, out.shape[0]!, columns, precision);
+      for (let b = 0; b < out.shape[0]!; b++) {
+        const [to, at] = rowOf(out, b, outFirst);
+        to.set(packed.read(b), at);
+      }
+    },
+  };
+}
+
+/** The values of a tensor (B, ·), and where column `first` of sample b lies in them. */
+function rowOf(t: Tensor, b: number, first: number) {
+  const values = valuesOf(t);
+  return [values, b * (values.length / t.shape[0]!) + first] as const;
+}
+
+/** What is left of values that were packed and unpacked. */
+function throughCodes(values: number[], precision: Precision): number[] {
+  if (precision === "float32") return values;
+  const buffer = new ArrayBuffer(packedBytes(1, values.length, precision));
+  const packed = packedAt({ buffer, byteOffset: 0 }, 1, values.length, precision);
+  packed.write(0, values);
+  return packed.read(0);
+}
+
+/** Packed columns (B,columns), by sample. */
+function packedAt(at: PackedAt, samples: number, columns: number, precision: Precision) {
+  const { buffer, byteOffset } = at;
+  const count = samples * columns;
+  if (precision === "float32") {
+    const floats = new Float32Array(buffer, byteOffset, count);
+    return {
+      write: (b: number, values: number[]) => floats.set(values, b * columns),
+      read: (b: number) => [...floats.subarray(b * columns, (b + 1) * columns)],
+    };
+  }
+  const isInt8 = precision === "int8";
+  const quanta = isInt8 ? Math.ceil(columns / quantumColumns) : 0;
+  const codes = isInt8
+    ? new Int8Array(buffer, byteOffset, count)
+    : new Uint16Array(buffer, byteOffset, count);
+  const exponents = new Int8Array(buffer, byteOffset + (isInt8 ? count : 0), samples * quanta);
+  return {
+    write(b: number, values: number[]): void {
+      // In int8 what is not finite is one code, which does not count in the exponent.
+      const numbers = isInt8 ? values.map((v) => (Number.isFinite(v) ? v : Number.NaN)) : values;
+      for (let q = 0; q < quanta; q++) {
+        const quantum = numbers.slice(q * quantumColumns, (q + 1) * quantumColumns);
+        exponents[b * quanta + q] = exponentOf(quantum);
+      }
+      numbers.forEach((value, c) => {
+        const exponent = exponents[b * quanta + Math.floor(c / quantumColumns)] ?? 0;
+        codes[b * columns + c] = encode(precision, Math.fround(value), exponent, undefined);
+      });
+    },
+    read: (b: number): number[] =>
+      Array.from(codes.subarray(b * columns, (b + 1) * columns), (code, c) => {
+        const exponent = exponents[b * quanta + Math.floor(c / quantumColumns)] ?? 0;
+        return isInt8 && code === -128 ? Number.NaN : decode(precision, code, exponent);
+      }),
+  };
+}

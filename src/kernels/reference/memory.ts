@@ -1,0 +1,165 @@
+// Tensors in JavaScript's memory: what both CPU kernels, reference and native, hold. A tensor is a
+// shape and a typed array; parts and reshapes share the array's memory.
+
+import type { Kernels, Rows, Tensor } from "../contract/kernels.ts";
+import {
+  type Codes,
+  createExponents,
+  decodeRow,
+  encodeRow,
+  type Precision,
+  weightBytes,
+} from "../contract/precision.ts";
+
+/** Elements of a tensor: float32, or float64 where the reference checks gradients. */
+export type Values = Float32Array | Float64Array;
+
+/** A tensor of a CPU kernel. */
+export class HostTensor implements Tensor {
+  readonly shape: readonly number[];
+  readonly data: Values;
+
+  constructor(shape: readonly number[], data: Values) {
+    this.shape = shape;
+    this.data = data;
+  }
+}
+
+/** The elements of a tensor that one of the CPU kernels made. */
+export function valuesOf(t: Tensor): Values {
+  return (t as HostTensor).data;
+}
+
+/** How many elements a shape has. */
+export function sizeOf(shape: readonly number[]): number {
+  let size = 1;
+  for (const extent of shape) size *= extent;
+  return size;
+}
+
+/** The kernels that only move memory. `allocate` gives zeroed elements. */
+export type MemoryKernels = Pick<
+  Kernels,
+  | "tensor"
+  | "view"
+  | "part"
+  | "reshape"
+  | "write"
+  | "read"
+  | "fill"
+  | "copy"
+  | "firstNonFinite"
+  | "copyColumns"
+  | "rows"
+  | "readRows"
+  | "writeRows"
+>;
+
+/** The kernels that only move memory, on elements that `allocate` gives, zeroed. */
+export function createMemory(allocate: (length: number) => Values): MemoryKernels {
+  const tensor = (shape: readonly number[]): HostTensor =>
+    new HostTensor(shape, allocate(sizeOf(shape)));
+  return {
+    tensor,
+    // Others see this memory as float32, whatever the precision of the arithmetic.
+    view: (buffer, byteOffset, shape) =>
+      new HostTensor(shape, new Float32Array(buffer, byteOffset, sizeOf(shape))),
+    part(t, first, count) {
+      const width = sizeOf(t.shape.slice(1));
+      const data = valuesOf(t).subarray(first * width, (first + count) * width);
+      return new HostTensor([count, ...t.shape.slice(1)], data);
+    },
+    reshape: (t, shape, first = 0) =>
+      new HostTensor(shape, valuesOf(t).subarray(first, first + sizeOf(shape))),
+    write: (t, values) => valuesOf(t).set(values),
+    read: (t) => Float32Array.from(valuesOf(t)),
+    fill: (t, value) => void valuesOf(t).fill(value),
+    copy: (out, from) => valuesOf(out).set(valuesOf(from)),
+    firstNonFinite: (t) => valuesOf(t).findIndex((value: number) => !Number.isFinite(value)),
+    copyColumns,
+    rows: (spec) => reserve(tensor, spec),
+    readRows,
+    writeRows,
+  };
+}
+
+function copyColumns(
+  out: Tensor,
+  outFirst: number,
+  from: Tensor,
+  fromFirst: number,
+  columns: number,
+): void {
+  const [to, source] = [valuesOf(out), valuesOf(from)];
+  const samples = out.shape[0]!;
+  const outWidth = samples === 0 ? 0 : to.length / samples;
+  const fromWidth = samples === 0 ? 0 : source.length / samples;
+  for (let b = 0; b < samples; b++) {
+    const [at, read] = [b * outWidth + outFirst, b * fromWidth + fromFirst];
+    for (let c = 0; c < columns; c++) to[at + c] = source[read + c]!;
+  }
+}
+
+function reserve(
+  tensor: (shape: readonly number[]) => Tensor,
+  spec: Parameters<Kernels["rows"]>[0],
+): Rows {
+  const { rows, dim, pooling, rowBlocks, precision = "float32" } = spec;
+  const { blockRows = Math.max(1, Math.ceil(rows / rowBlocks)) } = spec;
+  const { firstRow = 0, firstColumn = 0, tableDim = dim } = spec;
+  return {
+    rows,
+    dim,
+    pooling,
+    rowBlocks,
+    blockRows,
+    firstRow,
+    firstColumn,
+    tableDim,
+    precision,
+    weights: tensor([precision === "float32" ? rows : 0, dim]),
+    codes: reserveCodes(tensor, precision, rows * dim),
+    exponents: createExponents(precision, rows, dim),
+    state: tensor([rows, spec.stateWidth]),
+    touched: new Uint8Array(rows),
+    ...(spec.names !== undefined && { names: spec.names }),
+  };
+}
+
+/** Codes lie where elements of tensors would. */
+function reserveCodes(
+  tensor: (shape: readonly number[]) => Tensor,
+  precision: Precision,
+  length: number,
+): Codes {
+  const count = precision === "float32" ? 0 : length;
+  const { buffer, byteOffset } = valuesOf(
+    tensor([Math.ceil((count * weightBytes(precision)) / 4)]),
+  );
+  return precision === "int8"
+    ? new Int8Array(buffer, byteOffset, count)
+    : new Uint16Array(buffer, byteOffset, count);
+}
+
+function readRows(rows: Rows, first: number, count: number): Float32Array {
+  const { dim, precision } = rows;
+  if (precision === "float32") {
+    return Float32Array.from(valuesOf(rows.weights).subarray(first * dim, (first + count) * dim));
+  }
+  const weights = new Float32Array(count * dim);
+  for (let i = 0; i < count; i++) {
+    decodeRow(weights.subarray(i * dim, (i + 1) * dim), rows, first + i);
+  }
+  return weights;
+}
+
+function writeRows(rows: Rows, first: number, weights: Float32Array): void {
+  const { dim, precision } = rows;
+  if (precision === "float32") {
+    valuesOf(rows.weights).set(weights, first * dim);
+    return;
+  }
+  for (let i = 0; i * dim < weights.length; i++) {
+    encodeRow(rows, first + i, weights.subarray(i * dim, (i + 1) * dim));
+  }
+}

@@ -1,0 +1,40 @@
+// The reference kernels: the definition of the arithmetic, in loops that can be read. They run
+// anywhere; the native kernels have the same names, the same bracketing, and the machine's speed.
+
+import type { Kernels } from "../contract/kernels.ts";
+import { createRowCache, freeSpares, releaseRows } from "../contract/row-cache.ts";
+import { withBfloat16 } from "./bfloat16.ts";
+import { placeRows } from "./cache.ts";
+import { createDense } from "./dense.ts";
+import { createEmbedding } from "./embedding.ts";
+import { createExchange } from "./exchange.ts";
+import { bceWithLogits } from "./loss.ts";
+import { createMemory, type Values } from "./memory.ts";
+import { createRecords } from "./records.ts";
+import { rowMeans, rowTrust } from "./row-sums.ts";
+
+/**
+ * The reference kernels. `float32` rounds as a machine with fused multiply-adds would; `float64`
+ * runs the same loops without rounding, to check gradients by differences. Views stay float32.
+ */
+export function createReference(precision: "float32" | "float64" = "float32"): Kernels {
+  const double = precision === "float64";
+  const round = double ? (value: number) => value : Math.fround;
+  const allocate = (length: number): Values =>
+    double ? new Float64Array(length) : new Float32Array(length);
+  return {
+    arithmetic: double ? "reference-3-float64" : "reference-3",
+    ...createMemory(allocate),
+    ...withBfloat16(createDense(round), round),
+    bceWithLogits,
+    ...createEmbedding(round, allocate),
+    rowMeans,
+    rowTrust,
+    ...createExchange(round),
+    rowCache: (spec) => createRowCache(spec),
+    placeRows,
+    releaseRows,
+    freeSpares,
+    ...createRecords(round),
+  };
+}

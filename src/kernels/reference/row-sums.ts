@@ -1,0 +1,36 @@
+// What rows that are split by columns lack, completed from the sums of their quanta: the same for
+// every kernel, because it runs once for each row and not for each element.
+
+import type { Kernels } from "../contract/kernels.ts";
+
+/** The fold of squares of an unsplit update; see `Kernels.rowMeans`. */
+export const rowMeans: Kernels["rowMeans"] = (squares, quanta, dim) => {
+  const means = new Float32Array((squares[0]?.length ?? 0) / (quanta[0] ?? 1));
+  for (let row = 0; row < means.length; row++) {
+    let sum = 0;
+    for (const [i, run] of squares.entries()) {
+      const width = quanta[i]!;
+      for (let q = row * width; q < (row + 1) * width; q++) sum = Math.fround(sum + run[q]!);
+    }
+    means[row] = sum / dim;
+  }
+  return means;
+};
+
+/** The trust ratio of an unsplit update; see `Kernels.rowTrust`. */
+export const rowTrust: Kernels["rowTrust"] = (norms, quanta) => {
+  const trust = new Float32Array((norms[0]?.length ?? 0) / (2 * (quanta[0] ?? 1)));
+  for (let row = 0; row < trust.length; row++) {
+    let [weights, steps] = [0, 0];
+    for (const [i, run] of norms.entries()) {
+      const width = 2 * quanta[i]!;
+      for (let q = row * width; q < (row + 1) * width; q += 2) {
+        weights += run[q]!;
+        steps += run[q + 1]!;
+      }
+    }
+    const [length, stepLength] = [Math.fround(Math.sqrt(weights)), Math.fround(Math.sqrt(steps))];
+    trust[row] = length > 0 && stepLength > 0 ? length / stepLength : 1;
+  }
+  return trust;
+};

@@ -1,0 +1,155 @@
+// Options are checked once, at the door, into a complete object. One form for every refusal:
+// "Expected `trainers` to be an integer >= 1, got `0` (number)". All that is wrong is told at once.
+
+import type { z } from "zod";
+import { InvalidOptionError } from "../errors/errors.ts";
+
+/** What `value` is under `schema`, complete and frozen. @throws InvalidOptionError */
+export function checkOptions<Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+  at = "",
+): z.output<Schema> {
+  const result = schema.safeParse(value);
+  if (result.success) return deepFreeze(result.data);
+  const problems = new Map<string, string>();
+  const told = result.error.issues.slice(0, issuesMax);
+  for (const { option, message } of told.flatMap((issue) => refusals(issue, value, at))) {
+    // What an option is refused for next often follows from the first.
+    if (!problems.has(option)) problems.set(option, message);
+  }
+  throw InvalidOptionError.ofAll([...problems].map(([option, message]) => ({ option, message })));
+}
+
+/** Makes every check, and throws what all of them refuse. @throws InvalidOptionError */
+export function checkAll(checks: readonly (() => void)[]): void {
+  const problems: InvalidOptionError["problems"][number][] = [];
+  for (const check of checks) {
+    try {
+      check();
+    } catch (error) {
+      if (!(error instanceof InvalidOptionError)) throw error;
+      problems.push(...error.problems);
+    }
+  }
+  if (problems.length > 0) throw InvalidOptionError.ofAll(problems);
+}
+
+/** A refusal in the one form, for the checks that no schema can make. */
+export function expected(option: string, expectation: string, value: unknown): InvalidOptionError {
+  const message = `Expected \`${option}\` to be ${expectation}, got ${show(value)}`;
+  return new InvalidOptionError(option, message);
+}
+
+type Issue = z.core.$ZodIssue;
+
+/** What is told of a value at once, and of names in it that no option has: each costs a while. */
+const issuesMax = 200;
+
+/** One for each option; of names that no option has, one for each name. */
+function refusals(found: Issue, root: unknown, at: string): InvalidOptionError[] {
+  const issue = innermost(found);
+  const option = pathOf([...(at === "" ? [] : [at]), ...issue.path]);
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.slice(0, issuesMax).map((key) => {
+      const full = option === "" ? key : `${option}.${key}`;
+      const message = `Expected no option \`${full}\`: there is none of that name`;
+      return new InvalidOptionError(full, message);
+    });
+  }
+  const value = valueAt(root, issue.path);
+  return [expected(option === "" ? "options" : option, expectationOf(issue), value)];
+}
+
+/** Of a union, the branch that came furthest: its complaint is the one that helps. */
+function innermost(issue: Issue): Issue {
+  if (issue.code !== "invalid_union" || issue.errors.length === 0) return issue;
+  let best: Issue | undefined;
+  for (const branch of issue.errors) {
+    const first = branch[0];
+    if (first === undefined) continue;
+    const inner = innermost(first);
+    if (best === undefined || inner.path.length > best.path.length) best = inner;
+  }
+  if (best === undefined || best.path.length === 0) return issue;
+  return { ...best, path: [...issue.path, ...best.path] };
+}
+
+function expectationOf(issue: Issue): string {
+  switch (issue.code) {
+    case "invalid_type":
+      return article(nouns[issue.expected] ?? issue.expected);
+    case "too_small":
+      return bound(issue.origin, issue.inclusive === false ? ">" : ">=", issue.minimum);
+    case "too_big":
+      return bound(issue.origin, issue.inclusive === false ? "<" : "<=", issue.maximum);
+    case "invalid_value":
+      return oneOf(issue.values);
+    case "invalid_union":
+      return "options" in issue && issue.options !== undefined
+        ? oneOf(issue.options)
+        : anyOf(issue);
+    default:
+      return issue.message;
+  }
+}
+
+/** What zod calls otherwise than whoever reads it. */
+const nouns: Readonly<Record<string, string>> = {
+  int: "integer",
+  record: "object",
+  nonoptional: "value",
+};
+
+/** The sentence that a union was given, or what each of its branches expects. */
+function anyOf(issue: Issue & { code: "invalid_union" }): string {
+  if (issue.message !== "Invalid input") return issue.message;
+  return issue.errors.flatMap(([first]) => (first ? expectationOf(first) : [])).join(", or ");
+}
+
+function oneOf(values: readonly unknown[]): string {
+  return `one of ${values.map((value) => JSON.stringify(value)).join(", ")}`;
+}
+
+function bound(origin: string, sign: string, limit: number | bigint): string {
+  if (origin === "array" || origin === "set") return `a list of ${sign} ${limit} entries`;
+  if (origin === "string") return `a string of ${sign} ${limit} characters`;
+  return `${article(origin === "int" ? "integer" : origin)} ${sign} ${limit}`;
+}
+
+function article(noun: string): string {
+  return /^[aeiou]/.test(noun) ? `an ${noun}` : `a ${noun}`;
+}
+
+function pathOf(path: readonly PropertyKey[]): string {
+  let text = "";
+  for (const part of path) {
+    if (typeof part === "number") text += `[${part}]`;
+    else text += text === "" ? String(part) : `.${String(part)}`;
+  }
+  return text;
+}
+
+function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
+  let value = root;
+  for (const part of path) {
+    if (typeof value !== "object" || value === null) return undefined;
+    value = (value as Record<PropertyKey, unknown>)[part];
+  }
+  return value;
+}
+
+function show(value: unknown): string {
+  if (value === undefined) return "nothing";
+  if (value === null) return "`null`";
+  const text = typeof value === "object" ? JSON.stringify(value) : String(value);
+  const short = text.length > 60 ? `${text.slice(0, 57)}...` : text;
+  const kind = Array.isArray(value) ? "list" : typeof value;
+  return `\`${short}\` (${kind})`;
+}
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
+  for (const inner of Object.values(value)) deepFreeze(inner);
+  return Object.freeze(value);
+}

@@ -1,0 +1,116 @@
+// Names of a checkpoint's parts, and what they say: `dense`, and for each table the tiles that it
+// was cut into. The name has the tile, so that whoever reads a checkpoint sees from the manifest
+// whether a table is all there, and which parts it needs under a plan of its own.
+//
+//   table-00003             the whole table
+//   table-00003-b4.2-q0.1   blocks 4 and 5, quantum 0
+//   ids-00003, ids-00003-b4.2   which dynamic id has which row: of the table, of these blocks
+
+import { dynamicDigest } from "../../embedding/checkpoint/ids-part.ts";
+import { modelDigest, type ShardLeaves, tableDigest } from "../../embedding/rows/digest.ts";
+import { quantaOf } from "../../embedding/rows/slab.ts";
+import type { TableSpec } from "../../embedding/tables/options.ts";
+import type { Tile } from "../../planner/shards.ts";
+
+export const densePart = "dense";
+
+/** A tile of one table. */
+export interface TablePart extends Tile {
+  /** Index in the job. */
+  readonly table: number;
+}
+
+const form = /^table-(\d{5})(?:-b(\d+)\.(\d+)-q(\d+)\.(\d+))?$/;
+
+/** Row blocks of a table with dynamic ids. */
+export type IdsPart = Pick<TablePart, "table" | "firstBlock" | "blocks">;
+
+const idsForm = /^ids-(\d{5})(?:-b(\d+)\.(\d+))?$/;
+
+export function idsPartNameOf(part: IdsPart, tables: readonly TableSpec[]): string {
+  const { table, firstBlock, blocks } = part;
+  const name = `ids-${String(table).padStart(5, "0")}`;
+  return blocks === wholeOf(table, tables).blocks ? name : `${name}-b${firstBlock}.${blocks}`;
+}
+
+/** The blocks whose ids this part has; undefined for every other part. */
+export function idsOfPart(name: string, tables: readonly TableSpec[]): IdsPart | undefined {
+  const match = idsForm.exec(name);
+  if (match === null) return undefined;
+  const [table = 0, firstBlock = 0, blocks = 0] = match.slice(1).map(Number);
+  if (tables[table]?.dynamic === undefined) return undefined;
+  return match[2] === undefined ? wholeOf(table, tables) : { table, firstBlock, blocks };
+}
+
+export function partNameOf(part: TablePart, tables: readonly TableSpec[]): string {
+  const { table, firstBlock, blocks, firstQuantum, quanta } = part;
+  const name = `table-${String(table).padStart(5, "0")}`;
+  const whole = wholeOf(table, tables);
+  if (blocks === whole.blocks && quanta === whole.quanta) return name;
+  return `${name}-b${firstBlock}.${blocks}-q${firstQuantum}.${quanta}`;
+}
+
+/** The tile whose part this is; undefined for the dense part, and for what is none. */
+export function tableOfPart(name: string, tables: readonly TableSpec[]): TablePart | undefined {
+  const match = form.exec(name);
+  if (match === null) return undefined;
+  const [table = 0, ...tile] = match.slice(1).map(Number);
+  if (tables[table] === undefined) return undefined;
+  if (match[2] === undefined) return wholeOf(table, tables);
+  const [firstBlock = 0, blocks = 0, firstQuantum = 0, quanta = 0] = tile;
+  return { table, firstBlock, blocks, firstQuantum, quanta };
+}
+
+/** What of a job's model no part among `names` has, by the names of parts; empty: nothing. */
+export function missingParts(names: Iterable<string>, tables: readonly TableSpec[]): string[] {
+  const given = new Set(names);
+  const held = tables.map(() => 0);
+  const blocksOfIds = tables.map(() => 0);
+  for (const name of given) {
+    const part = tableOfPart(name, tables);
+    if (part !== undefined) held[part.table] = (held[part.table] ?? 0) + part.blocks * part.quanta;
+    const ids = idsOfPart(name, tables);
+    if (ids !== undefined) blocksOfIds[ids.table] = (blocksOfIds[ids.table] ?? 0) + ids.blocks;
+  }
+  const missing = [...tables.keys()].filter((table) => {
+    const { blocks, quanta } = wholeOf(table, tables);
+    return held[table] !== blocks * quanta;
+  });
+  const ofTables = missing.map((table) => partNameOf(wholeOf(table, tables), tables));
+  const ofIds = [...tables.keys()]
+    .map((table) => wholeOf(table, tables))
+    .filter(({ table, blocks }) => {
+      return tables[table]?.dynamic !== undefined && blocksOfIds[table] !== blocks;
+    })
+    .map((part) => idsPartNameOf(part, tables));
+  return [...(given.has(densePart) ? [] : [densePart]), ...ofTables, ...ofIds];
+}
+
+/** Hex sha256 of a model, from the leaves of all its parts by name. */
+export function digestOf(
+  leaves: ReadonlyMap<string, readonly string[]>,
+  tables: readonly TableSpec[],
+): string {
+  const [dense = ""] = leaves.get(densePart) ?? [];
+  const byTable = tables.map((): ShardLeaves[] => []);
+  const idLeaves = tables.map((): string[] => []);
+  for (const [name, own] of leaves) {
+    const part = tableOfPart(name, tables);
+    if (part !== undefined) byTable[part.table]?.push({ ...part, leaves: own });
+    const ids = idsOfPart(name, tables);
+    for (const [i, leaf] of ids ? own.entries() : []) {
+      const ofTable = ids && idLeaves[ids.table];
+      if (ofTable) ofTable[ids.firstBlock + i] = leaf;
+    }
+  }
+  const digests = tables.map(({ dynamic }, table) => {
+    const rows = tableDigest(byTable[table] ?? []);
+    return dynamic === undefined ? rows : dynamicDigest(rows, idLeaves[table] ?? []);
+  });
+  return modelDigest(dense, digests);
+}
+
+function wholeOf(table: number, tables: readonly TableSpec[]): TablePart {
+  const { rowBlocks = 1, dim = 1 } = tables[table] ?? {};
+  return { table, firstBlock: 0, blocks: rowBlocks, firstQuantum: 0, quanta: quantaOf(dim) };
+}

@@ -1,0 +1,322 @@
+// The parts of a checkpoint: what a device writes at a cut, and reads after a failure. A part
+// belongs to the job (the dense network, a tile of a table), never to a device: any number of
+// devices can load it under any plan.
+//
+//   dense:  "OSRD" | version u32 | n u32 | slots u32 | w f32*n | slot f32*n …      (device 0)
+//   table-00003:  rows-part.ts                                (its device; copies: device 0)
+//   ids-00003:  ids-part.ts                                   (its device)
+
+import { createHash } from "node:crypto";
+import { encodeIds, idLeavesOf, restoreIds } from "../../embedding/checkpoint/ids-part.ts";
+import { withoutRows, withRows } from "../../embedding/checkpoint/incremental-files.ts";
+import { decodeRows, encodeRows } from "../../embedding/checkpoint/rows-part.ts";
+import { leavesOf } from "../../embedding/rows/digest.ts";
+import { createRowSet } from "../../embedding/rows/row-set.ts";
+import type { RowRecords } from "../../embedding/rows/row-store.ts";
+import type { Slab } from "../../embedding/rows/slab.ts";
+import type { SparseOptimizerSpec, TableSpec } from "../../embedding/tables/options.ts";
+import { extentOf } from "../../embedding/tables/shards.ts";
+import { CheckpointCorruptError } from "../../errors/errors.ts";
+import { stateShapeOf, stateWidth } from "../../kernels/contract/kernels.ts";
+import { packedBytes } from "../../kernels/contract/precision.ts";
+import type { DeviceState } from "../step/device-state.ts";
+import { type HeldShard, type Topology, tableOf } from "../topology/topology.ts";
+import type { CheckpointSpec } from "./checkpoint-options.ts";
+import { densePart, idsOfPart, idsPartNameOf, partNameOf, tableOfPart } from "./part-names.ts";
+
+/** A part as it is written: its bytes in chunks, and the hashes of what they mean. */
+export interface Part {
+  readonly name: string;
+  /**
+   * Hashes of the logical content, independent of placement and of chunking: the sha256 of the
+   * dense part, the leaves of a tile (digest.ts).
+   */
+  leaves(): Promise<string[]>;
+  bytes(): AsyncIterable<Uint8Array>;
+}
+
+/** A part as a cut takes it: its bytes first, and once, then its leaves. */
+export interface CutPart extends Part {
+  /** Otherwise it holds only rows that changed: what they changed from is to be kept beside it. */
+  readonly isWhole: boolean;
+}
+
+/** The parts that this device answers for. */
+export function partsOf(device: DeviceState): Part[] {
+  return remainsOf(device, device.rank === 0);
+}
+
+/** The same; `isFirst`: of those that are left it is the one that answers for what all have. */
+export function remainsOf(device: DeviceState, isFirst: boolean): Part[] {
+  const rows = ownSlabs(device).flatMap((slab) => rowsParts(device, slab));
+  const parts = [...rows, ...idsParts(device)];
+  if (!isFirst) return parts;
+  return [denseOf(device), ...parts, ...rowsParts(device, device.replicas)];
+}
+
+/**
+ * Takes cut after cut of a device that has just been restored from the parts `restored`, or from
+ * none. The function returns the parts of a cut, each to be read before the next; `isBaseline`: all
+ * of them whole.
+ */
+export function createCutter(
+  device: DeviceState,
+  options: {
+    readonly differential: CheckpointSpec["differential"];
+    readonly restored: readonly { readonly name: string }[];
+    /** Shards whose rows were there, and were not restored: what they changed from is not known. */
+    readonly kept?: ReadonlySet<number>;
+  },
+): (isBaseline: boolean) => CutPart[] {
+  const since = options.differential === "consecutive" ? "sinceCut" : "sinceBaseline";
+  /** Parts, by name, of which a former checkpoint has what did not change. */
+  const known = new Set<string>();
+  const restored = new Set(options.restored.map(({ name }) => name));
+  const own = [...ownSlabs(device), ...(device.rank === 0 ? [device.replicas] : [])];
+  const parts = own.flatMap((slab) =>
+    rowsParts(device, slab).map((part, at) => ({ ...part, slab, at })),
+  );
+  if (options.differential !== "none") {
+    // Of tiles that are cut otherwise than here the next cut has to be whole, and of kept ones.
+    for (const { name, slab, at } of parts) {
+      const isKept = options.kept?.has(slab.shards[at]?.shard ?? -1) === true;
+      if (!restored.has(name) || isKept) continue;
+      slab.resume(at);
+      known.add(name);
+    }
+  }
+  const dense = device.rank === 0 ? [denseOf(device)] : [];
+  return (isBaseline) => [
+    ...[...dense, ...idsParts(device)].map((part) => ({ ...part, isWhole: true })),
+    ...parts.map(({ name, encode, slab, at }): CutPart => {
+      const isWhole = isBaseline || !known.has(name);
+      known.add(name);
+      return {
+        name,
+        isWhole,
+        bytes: () => encode(slab.cut(at, isWhole ? "whole" : since)),
+        leaves: async () => slab.leaves(at),
+      };
+    }),
+  ];
+}
+
+/** Most bytes that a device saves at a cut, with what frames them. */
+export function savedBytesMax(
+  topology: Topology,
+  rank: number,
+  kind: SparseOptimizerSpec["kind"],
+): number {
+  const { heldBy, distinctBy, replicated, shape, input } = topology;
+  const own = [heldBy[rank] ?? [], distinctBy[rank] ?? [], rank === 0 ? replicated : []].flat();
+  const bytes = own.map(({ table, rows, columns }) => {
+    const { precision, dynamic } = tableOf(input.model.tables, table);
+    const record = packedBytes(1, columns, precision) + 4 * stateWidth(kind, columns);
+    const lookups = input.batchSize * (input.idsMax[table] ?? 0);
+    // Ids with rows, and those without that were seen since the decision before the last.
+    const ids = dynamic === undefined ? 0 : 20 * rows + 16 * lookups * 2 * dynamic.everySteps;
+    return rows * (4 + record) * 1.01 + 4096 + ids;
+  });
+  const dense = rank === 0 ? 4 * shape.layout.length * (1 + denseSlotsMax) : 0;
+  return Math.ceil(bytes.reduce((sum, one) => sum + one, dense + 65_536));
+}
+
+/** Tensors of optimizer state beside the parameters, at most: Adam's and LAMB's two. */
+const denseSlotsMax = 2;
+
+/**
+ * Of the parts of a checkpoint, those that have something of what this device holds, but for rows
+ * of the shards that are `kept`: they are there. In the order in which they are restored: rows come
+ * after the ids that have them.
+ */
+export function partsNeeded(
+  device: DeviceState,
+  names: readonly string[],
+  kept: ReadonlySet<number> = new Set(),
+): string[] {
+  return partsOfShards(device.topology, shardsOf(device.topology, device.rank), names, kept);
+}
+
+/** All that a device has rows of. */
+export function shardsOf(
+  { heldBy, distinctBy, replicated }: Topology,
+  rank: number,
+): readonly HeldShard[] {
+  return [heldBy[rank] ?? [], distinctBy[rank] ?? [], replicated].flat();
+}
+
+/** The same, of these shards, on whichever devices they are. */
+export function partsOfShards(
+  { input }: Topology,
+  shards: readonly HeldShard[],
+  names: readonly string[],
+  kept: ReadonlySet<number> = new Set(),
+): string[] {
+  const { tables } = input.model;
+  const ordered = [...names].sort((a, b) => orderOf(a, tables) - orderOf(b, tables));
+  return ordered.filter((name) => {
+    if (name === densePart) return true;
+    const meets = (first: number, count: number, ownFirst: number, ownCount: number) =>
+      first < ownFirst + ownCount && ownFirst < first + count;
+    const ids = idsOfPart(name, tables);
+    const part = tableOfPart(name, tables);
+    return shards.some((own) => {
+      if (ids?.table === own.table) {
+        return meets(ids.firstBlock, ids.blocks, own.firstBlock, own.blocks);
+      }
+      if (part === undefined || part.table !== own.table || kept.has(own.shard)) return false;
+      return (
+        meets(part.firstBlock, part.blocks, own.firstBlock, own.blocks) &&
+        meets(part.firstQuantum, part.quanta, own.firstQuantum, own.quanta)
+      );
+    });
+  });
+}
+
+function orderOf(name: string, tables: readonly TableSpec[]): number {
+  return idsOfPart(name, tables) === undefined ? 1 : 0;
+}
+
+/**
+ * Puts a part back; of rows, but into no `kept` shard. `layers`: the bytes of its files in pieces,
+ * each overwritten by the next. The newest comes first, and counts for the rows that it has; the
+ * last is whole. Of a table with dynamic ids only rows that an id has are born: others lost theirs
+ * after the layer was written.
+ * @throws CheckpointCorruptError
+ */
+export async function restorePart(
+  device: DeviceState,
+  name: string,
+  layers: readonly Iterable<Uint8Array>[],
+  kept: ReadonlySet<number> = new Set(),
+): Promise<void> {
+  const { tables } = device.topology.input.model;
+  const ids = idsOfPart(name, tables);
+  if (ids !== undefined) {
+    const bytes = Buffer.concat(layers.map(wholeOf));
+    for (const own of device.ids) {
+      if (own?.shard.table === ids.table) restoreIds(own, bytes, name);
+    }
+    return;
+  }
+  const part = tableOfPart(name, tables);
+  if (part === undefined) {
+    for (const layer of layers) restoreDense(device, wholeOf(layer), name);
+    return;
+  }
+  const extent = extentOf(tableOf(tables, part.table), part);
+  const { columns: dim } = extent;
+  const width = stateWidth(device.recipe.optimizer.sparse.kind, dim);
+  const seen = createRowSet();
+  for (const [layer, bytes] of layers.entries()) {
+    const isLast = layer === layers.length - 1;
+    for (const all of decodeRows(bytes, { dim, width, path: name })) {
+      const records = layer === 0 ? all : withoutRows(all, seen);
+      if (!isLast) for (const row of records.rows) seen.add(row);
+      for (const slab of [...ownSlabs(device), device.replicas]) {
+        for (const [at, { table, shard }] of slab.shards.entries()) {
+          if (table !== part.table || kept.has(shard)) continue;
+          const ids = slab === device.slab ? device.ids[at] : undefined;
+          const own = ids === undefined ? records : withRows(records, (row) => ids.hasRow(row));
+          await slab.restore(at, extent, own, !isLast);
+        }
+      }
+    }
+  }
+}
+
+/** Slabs of what lies on this device alone. */
+function ownSlabs({ slab, distinct }: DeviceState): Slab[] {
+  return [slab, ...distinct.slabs];
+}
+
+/** In the order of the slab's shards. */
+function rowsParts(device: DeviceState, slab: Slab) {
+  const { tables } = device.topology.input.model;
+  const { kind } = device.recipe.optimizer.sparse;
+  return slab.shards.map((shard, at) => {
+    const spec = tableOf(tables, shard.table);
+    const width = stateWidth(kind, shard.columns);
+    const encode = (records: AsyncIterable<RowRecords>) =>
+      encodeRows(shard.columns, width, records, spec.precision);
+    return {
+      name: partNameOf(shard, tables),
+      leaves: () => leavesOf(shard, spec, stateShapeOf(kind), slab.records(at)),
+      bytes: () => encode(slab.records(at)),
+      encode,
+    };
+  });
+}
+
+/** Which dynamic id has which row, and who waits for one. */
+function idsParts({ ids, topology }: DeviceState): Part[] {
+  return ids.flatMap((own) => {
+    if (own === undefined) return [];
+    return {
+      name: idsPartNameOf(own.shard, topology.input.model.tables),
+      leaves: async () => idLeavesOf(own),
+      bytes: async function* () {
+        yield* encodeIds(own);
+      },
+    };
+  });
+}
+
+const magic = 0x4452_534f;
+const version = 1;
+/** What stands before the tensors of the dense part. */
+export const denseHeaderBytes = 16;
+
+function denseOf(device: DeviceState): Part {
+  const { kernels, model, denseState } = device;
+  const tensors = [model.flat, ...denseState.slots];
+  const length = device.topology.shape.layout.length;
+  return {
+    name: densePart,
+    async leaves() {
+      const hash = createHash("sha256");
+      for (const tensor of tensors) hash.update(bytesOf(kernels.read(tensor)));
+      return [hash.digest("hex")];
+    },
+    async *bytes() {
+      const header = Uint32Array.of(magic, version, length, denseState.slots.length);
+      yield new Uint8Array(header.buffer);
+      for (const tensor of tensors) yield bytesOf(kernels.read(tensor));
+    },
+  };
+}
+
+function wholeOf(pieces: Iterable<Uint8Array>): Uint8Array {
+  return Buffer.concat(Array.from(pieces, (piece) => Uint8Array.from(piece)));
+}
+
+function restoreDense(device: DeviceState, bytes: Uint8Array, name: string): void {
+  const { kernels, model, denseState } = device;
+  for (const [i, values] of decodeDense(bytes, name).entries()) {
+    const tensor = i === 0 ? model.flat : denseState.slots[i - 1];
+    if (tensor === undefined || values.length !== (tensor.shape[0] ?? 0)) {
+      throw new CheckpointCorruptError(name, "it holds another model or optimizer");
+    }
+    kernels.write(tensor, values);
+  }
+}
+
+/** Parameters, then optimizer slots, each flat. @throws CheckpointCorruptError */
+export function decodeDense(bytes: Uint8Array, name: string): Float32Array[] {
+  const aligned = new Uint8Array(bytes); // A copy, from the start of its buffer.
+  if (aligned.byteLength < denseHeaderBytes)
+    throw new CheckpointCorruptError(name, "it has no header");
+  const [first, second, length = 0, slots = 0] = new Uint32Array(aligned.buffer, 0, 4);
+  const wanted = denseHeaderBytes + 4 * length * (1 + slots);
+  if (first !== magic || second !== version || aligned.byteLength !== wanted) {
+    throw new CheckpointCorruptError(name, `${aligned.byteLength} bytes, expected ${wanted}`);
+  }
+  return Array.from(
+    { length: 1 + slots },
+    (_, i) => new Float32Array(aligned.buffer, denseHeaderBytes + 4 * length * i, length),
+  );
+}
+
+function bytesOf(values: Float32Array): Uint8Array {
+  return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+}

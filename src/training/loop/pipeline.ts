@@ -1,0 +1,137 @@
+// The pipeline of steps: batches in flight on a device.
+//
+//   depth 1   read, exchange, compute, then the next batch
+//   depth 2   the next batches are read while one computes
+//   depth 3   and the bags of the next one travel to the rows while one computes; those of cached
+//             tables travel earlier, so that their rows come up in time (`tiers.prefetch`)
+//
+// It changes no bit: weights are read and changed in the computing step alone, in the order of the
+// steps (papers.md 1.6). Tables with `staleness: 1` are read one update before that: at any depth,
+// in every step but the first of a window, so that their vectors travel while the step before ends
+// ("semi-sync"). At the end of a window, and at a stop, nothing is left in flight but batches that
+// were read: a cut finds the model between two steps. A batch with an id that is refused ends the
+// run in its own step, not in the one that ran beside its reading; where tables are stale, in the
+// step before, which waits for its bags.
+//
+// Where dynamic ids lose their rows, the pipeline is empty as at the end of a window: nothing that
+// comes after is staged before (dynamic-ids.ts).
+
+import { nextDecision } from "../../embedding/dynamic-ids/eviction-steps.ts";
+import { IdOutOfRangeError } from "../../errors/errors.ts";
+import type { BatchIntake, LocalBatch } from "../../exchange/batch-ring.ts";
+import type { StepMeter } from "../meters/step-meter.ts";
+import type { DeviceState } from "../step/device-state.ts";
+import { decideIds } from "../step/dynamic-ids.ts";
+import { tierCountsOf } from "../step/prefetch.ts";
+import {
+  type BegunStep,
+  beginStep,
+  finishStep,
+  type LateStep,
+  readAhead,
+  type StagedStep,
+  type StepOutcome,
+  stageStep,
+} from "../step/step.ts";
+import { prefetchOf } from "../topology/topology.ts";
+import type { PipelineSpec } from "./pipeline-options.ts";
+
+export interface Pipeline {
+  /**
+   * Runs step `step` of a window that ends before `toStep`. `askedStop` is read where the step
+   * begins: the step after which device 0 was asked to stop, or -1.
+   * @throws IdOutOfRangeError naming table and sample
+   */
+  run(step: number, toStep: number, askedStop: () => number): Promise<StepOutcome>;
+}
+
+/** A pipeline that takes `steps` batches from the intake, and tells the meter how long it took. */
+export function createPipeline(options: {
+  readonly device: DeviceState;
+  readonly intake: BatchIntake;
+  readonly depth: PipelineSpec["depth"];
+  readonly steps: number;
+  readonly meter: StepMeter;
+}): Pipeline {
+  const { device, intake, depth, steps, meter } = options;
+  const { trace } = device;
+  const { ids } = device.exchange;
+  const stagedMax = depth === 3 ? prefetchOf(device.topology) : 0;
+  const { isStale } = device.topology.reads;
+  const { tables } = device.topology.input.model;
+  /** Steps whose rows are coming up, in order; of the first, stale ones may have been read. */
+  const staged: (StagedStep | LateStep)[] = [];
+  /** The step after those, where it has begun, or what was wrong with its batch. */
+  let begun: BegunStep | { readonly refused: IdOutOfRangeError } | undefined;
+  if (depth > 1) intake.grant("training", steps);
+
+  const begin = (batch: LocalBatch, step: number, askedStop: () => number) =>
+    meter.exchangeInput(() => beginStep(device, batch, step, askedStop()));
+
+  const beginAhead = async (batch: LocalBatch, step: number, askedStop: () => number) => {
+    try {
+      return await begin(batch, step, askedStop);
+    } catch (error) {
+      if (!(error instanceof IdOutOfRangeError)) throw error;
+      return { refused: error }; // The steps before it must end as they would without a pipeline.
+    }
+  };
+
+  /** Begins and stages what comes after `step`, as far as nobody has to wait for it. */
+  const goAhead = async (step: number, toStep: number, stop: number, asked: () => number) => {
+    for (;;) {
+      if (begun === undefined) {
+        const next = step + 1 + staged.length;
+        const stopAfter = staged.at(-1)?.staged.stopAfter ?? stop;
+        if (next >= toStep || (stopAfter >= 0 && next >= stopAfter) || !ids.isFree()) return;
+        const batch = intake.nextIfThere("training");
+        if (batch === undefined) return;
+        begun = await beginAhead(batch, next, asked);
+      } else if (!("refused" in begun) && staged.length < stagedMax && ids.isThere()) {
+        staged.push(await stageStep(device, begun));
+        begun = undefined;
+      } else {
+        return;
+      }
+    }
+  };
+
+  /** The step, which may have begun; it is then no longer ahead. */
+  const take = async (step: number, asked: () => number) => {
+    const next = staged.shift() ?? begun;
+    if (next === undefined) {
+      if (depth === 1) intake.grant("training", 1);
+      trace.enter(step, "batch");
+      return begin(await intake.next("training"), step, asked);
+    }
+    if (next === begun) begun = undefined;
+    if ("refused" in next) throw next.refused;
+    return next;
+  };
+
+  return {
+    async run(step, windowEnd, askedStop) {
+      const ahead = staged.length + (begun === undefined ? 0 : 1);
+      meter.begin(intake.waiting("training") + ahead);
+      trace.begin();
+      const toStep = Math.min(windowEnd, nextDecision(tables, step));
+      await decideIds(device, step);
+      const current = await take(step, askedStop);
+      let isLast = true;
+      const outcome = await finishStep(device, current, {
+        async begin(stopAfter) {
+          isLast = step + 1 >= toStep || (stopAfter >= 0 && step + 1 >= stopAfter);
+          if (depth === 3) await goAhead(step, toStep, stopAfter, askedStop);
+        },
+        async read() {
+          if (isLast || !isStale) return;
+          staged.unshift(await readAhead(device, await take(step + 1, askedStop)));
+        },
+      });
+      intake.release("training");
+      trace.end(step);
+      meter.end(tierCountsOf(device));
+      return outcome;
+    },
+  };
+}

@@ -1,0 +1,91 @@
+// The plan of a job: what the planner finds for it, what that means, and what of it a run does not
+// do yet.
+
+import { type Assessment, assessPlan } from "../../planner/assess.ts";
+import type { MachineConstants } from "../../planner/constants.ts";
+import type { Setting } from "../../planner/cost.ts";
+import { readPlan, writePlan } from "../../planner/plan-file.ts";
+import { type Relaxation, relaxations } from "../../planner/relax.ts";
+import type { Considered } from "../../planner/search.ts";
+import type { Devices, Plan } from "../../planner/shards.ts";
+import { planWithCaches, withCurves, withLeastCaches } from "../../planner/size-caches.ts";
+import { type PlannedTiers, plannedTiers } from "../../planner/table-tiers.ts";
+import { type UnmetNeed, unmetNeeds } from "../../planner/unmet.ts";
+import { type PlannableJob, type WorkloadOptions, workloadOf } from "./workload.ts";
+
+export interface PlanOptions extends WorkloadOptions {
+  readonly devices: Devices;
+  readonly constants: MachineConstants;
+  /** A plan that is judged, instead of searching one. */
+  readonly given?: { readonly text: string; readonly path: string } | undefined;
+}
+
+/** A plan and what it means; or, where none fits, why, and what would help. */
+export type JobPlan =
+  | {
+      readonly isFeasible: true;
+      readonly plan: Plan;
+      /** The plan as a file has it, and its hash. */
+      readonly text: string;
+      readonly sha256: string;
+      readonly assessment: Assessment;
+      readonly considered: readonly Considered[];
+      /** Where each table rests, and what its caches bring; empty: no table may be cached. */
+      readonly tables: readonly PlannedTiers[];
+      /** What a run would need to follow the plan, a sentence each; empty: a run does it. */
+      readonly missing: readonly string[];
+    }
+  | {
+      readonly isFeasible: false;
+      readonly unmet: readonly UnmetNeed[];
+      readonly relaxations: readonly Relaxation[];
+    };
+
+/**
+ * Plans a job.
+ * @throws InputUnusableError where a given plan is none for this job
+ */
+export function planJob(job: PlannableJob, options: PlanOptions): JobPlan {
+  const { constants, given } = options;
+  const workload = workloadOf(job, options);
+  if (given !== undefined) {
+    const plan = readPlan(given.text, given.path, workload.tables);
+    return judged(job, withCurves({ workload, devices: plan.devices, constants }), plan, []);
+  }
+  const setting = withCurves({ workload, devices: options.devices, constants });
+  const { best, considered } = planWithCaches(setting);
+  if (best !== undefined) return judged(job, setting, best.plan, considered);
+  const least = withLeastCaches(setting);
+  return { isFeasible: false, unmet: unmetNeeds(least), relaxations: relaxations(least) };
+}
+
+function judged(
+  job: PlannableJob,
+  setting: Setting,
+  plan: Plan,
+  considered: readonly Considered[],
+): JobPlan {
+  return {
+    isFeasible: true,
+    plan,
+    ...writePlan(plan),
+    assessment: assessPlan(setting, plan),
+    considered,
+    tables: plannedTiers(setting, plan),
+    missing: missingFor(job, plan),
+  };
+}
+
+/** What a run does not do yet. */
+function missingFor(job: PlannableJob, plan: Plan): string[] {
+  const missing: string[] = [];
+  const whole = new Set(
+    job.model.tables.filter(({ l2Scope }) => l2Scope === "table").map(({ name }) => name),
+  );
+  for (const { table, device } of plan.shards) {
+    if (device !== "all" && whole.has(table)) {
+      missing.push(`The l2Scope of ${table} is "table": such a table is copied to every device`);
+    }
+  }
+  return missing;
+}

@@ -1,0 +1,103 @@
+// A job as the planner sees it: plain numbers of each table, and how much the dense layers compute.
+
+import type { ResolvedDataOptions } from "../../data/options.ts";
+import { indexBytes } from "../../embedding/rows/cache-sizes.ts";
+import type { SparseOptimizerSpec, TableSpec } from "../../embedding/tables/options.ts";
+import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
+import { stateShapeOf, takesMean, takesTrust } from "../../kernels/contract/kernels.ts";
+import { weightBytes } from "../../kernels/contract/precision.ts";
+import { shapeOf } from "../../model/dlrm.ts";
+import type { ModelSpec } from "../../model/options.ts";
+import type { MissPoint } from "../../planner/miss-curve.ts";
+import {
+  isRowScheme,
+  type PlannedTable,
+  type Scheme,
+  type Tier,
+  type Workload,
+} from "../../planner/shards.ts";
+
+/** Exponent of popularity that is assumed of ids that nobody has counted. */
+const usualZipf = 1.05;
+
+/** What of a job decides its plan. */
+export interface PlannableJob {
+  readonly model: ModelSpec;
+  readonly data: ResolvedDataOptions;
+  readonly optimizer: { readonly sparse: SparseOptimizerSpec };
+  readonly tiers: Pick<TiersSpec, "hbmBytes" | "ddrBytes" | "policy">;
+}
+
+/** What the job does not say, or the planner may do beyond it. */
+export interface WorkloadOptions {
+  /** Schemes that every table may be cut by; left out: as the job says of each. */
+  readonly schemes?: readonly Scheme[] | undefined;
+  /** Mean ids of a bag, where the data is text that may hold many in a field. */
+  readonly poolingFactor?: number | undefined;
+  /** Whether tables may rest below memory, behind a cache. */
+  readonly cache?: boolean | undefined;
+  /** Of tables by name: curves that a run has counted (`RunResult.tiers`). */
+  readonly curves?: ReadonlyMap<string, readonly MissPoint[]> | undefined;
+}
+
+/** What has to be planned for a job. */
+export function workloadOf(job: PlannableJob, options: WorkloadOptions = {}): Workload {
+  const { model, data, optimizer } = job;
+  const { sparse } = optimizer;
+  const { poolingFactor, zipf } = popularityOf(data, options);
+  const tables = model.tables.map((table): PlannedTable => {
+    const { name, rows, dim, rowBlocks, precision } = table;
+    const { perElement, perRow } = stateShapeOf(sparse.kind);
+    return {
+      name,
+      rows,
+      dim,
+      rowBlocks,
+      poolingFactor,
+      zipf,
+      weightBytes: weightBytes(precision),
+      stateBytes: 4 * perElement,
+      // Its state, an int8 row's exponent, and whether it was touched.
+      rowBytes: 4 * perRow + (precision === "int8" ? 1 : 0) + 1,
+      sumRounds: (takesMean(sparse.kind) ? 1 : 0) + (takesTrust(sparse.kind) ? 1 : 0),
+      schemes: schemesOf(table, options),
+      tiers: tiersOf(table, options),
+      missCurve: options.curves?.get(name),
+    };
+  });
+  const { layout, features, dim, dots } = shapeOf(model);
+  // An addition and a product for each weight: forward, and for each of its two gradients.
+  const pairs = dots ? (features * (features - 1)) / 2 : 0;
+  return {
+    tables,
+    batchSize: data.batchSize,
+    denseParameters: layout.length,
+    denseFlop: 6 * (layout.length + pairs * dim),
+    // A row knows besides whether it was touched, in memory too.
+    budgets: { ...budgetsOf(job.tiers), indexBytes: indexBytes - 1 },
+  };
+}
+
+/** Dynamic ids need whole rows; a table that no given scheme fits is cut as the job says. */
+function schemesOf({ dynamic, sharding }: TableSpec, { schemes }: WorkloadOptions) {
+  const fit = schemes?.filter((scheme) => dynamic === undefined || isRowScheme(scheme)) ?? [];
+  return fit.length > 0 ? fit : [sharding];
+}
+
+function budgetsOf({ hbmBytes, ddrBytes, policy }: PlannableJob["tiers"]) {
+  return { hbmBytes, ddrBytes, policy };
+}
+
+/** Where the rows of a table may rest: copies and stale tables only in memory (src/job/job.ts). */
+function tiersOf({ tier, staleness, l2Scope }: TableSpec, { cache }: WorkloadOptions): Tier[] {
+  if (staleness > 0 || l2Scope === "table") return ["memory"];
+  return cache === true ? ["memory", "cached"] : [tier];
+}
+
+function popularityOf(data: ResolvedDataOptions, options: WorkloadOptions) {
+  if (data.kind === "synthetic") {
+    const { idsPerBag, zipf } = data;
+    return { poolingFactor: (idsPerBag.min + idsPerBag.max) / 2, zipf };
+  }
+  return { poolingFactor: options.poolingFactor ?? 1, zipf: usualZipf };
+}

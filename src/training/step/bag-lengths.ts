@@ -1,0 +1,63 @@
+// How long bags of dynamic ids are, once those without a row fell out: only the devices of the rows
+// know. Where a table has several row blocks, the device of the samples takes the mean over all of
+// them, so they tell it, beside the vectors (hop 4).
+//
+//   int32: for each such shard of the sender, the lengths (b) of the receiver's bags
+
+import type { Bags } from "../../kernels/contract/kernels.ts";
+import { isCounted, type Topology } from "../topology/topology.ts";
+import type { DeviceState } from "./device-state.ts";
+import type { StepPlan } from "./step-plan.ts";
+
+/** Room for the lengths of such tables: by table, (bmax). */
+export function createBagLengths(
+  { countedTables }: Topology,
+  samplesMax: number,
+): ReadonlyMap<number, Int32Array> {
+  return new Map(countedTables.map((table) => [table, new Int32Array(samplesMax)]));
+}
+
+/** Tells each device how much is left of its bags. */
+export async function sendBagLengths(
+  { exchange, topology, rank }: DeviceState,
+  { samples: all, offsets }: Bags,
+  plan: StepPlan,
+): Promise<void> {
+  if (topology.countedTables.length === 0) return;
+  await exchange.bagLengths.open(plan.bytes.bagLengths);
+  let first = 0;
+  for (const [peer, count] of plan.counts.entries()) {
+    const { buffer, byteOffset, byteLength } = exchange.bagLengths.outbox(peer);
+    const lengths = new Int32Array(buffer, byteOffset, byteLength / 4);
+    let next = 0;
+    for (const [i, shard] of (topology.heldBy[rank] ?? []).entries()) {
+      if (!isCounted(topology, shard.table)) continue;
+      for (let bag = i * all + first; bag < i * all + first + count; bag++) {
+        lengths[next++] = (offsets[bag + 1] ?? 0) - (offsets[bag] ?? 0);
+      }
+    }
+    first += count;
+  }
+  exchange.bagLengths.start();
+}
+
+/** Adds up what the shards of a table tell. */
+export async function receiveBagLengths(device: DeviceState, plan: StepPlan): Promise<void> {
+  const { exchange, topology, rank, bagLengths } = device;
+  if (topology.countedTables.length === 0) return;
+  for (const sums of bagLengths.values()) sums.fill(0);
+  const { buffer, byteOffset } = await exchange.bagLengths.finish();
+  let start = byteOffset;
+  for (const [peer, shards] of topology.heldBy.entries()) {
+    const bytes = plan.bytes.bagLengths(peer, rank);
+    const lengths = new Int32Array(buffer, start, bytes / 4);
+    let next = 0;
+    for (const { table } of shards) {
+      const sums = bagLengths.get(table);
+      if (sums === undefined) continue;
+      for (let b = 0; b < plan.samples; b++) sums[b] = (sums[b] ?? 0) + (lengths[next++] ?? 0);
+    }
+    start += bytes;
+  }
+  exchange.bagLengths.close();
+}

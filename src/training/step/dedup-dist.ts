@@ -1,0 +1,251 @@
+// Hops 3, 4 and 6 of a step for tables with `dedup`: distinct rows travel from the devices that
+// have them to those of the samples, which pool them at home, and each row's gradient back, as
+// the sums of the sender's finished subtrees of slices.
+//
+// No bit of it differs from pooling where the rows lie: the same kernels run over the same bags,
+// with places in a table of the rows that came instead of rows; and a row's gradients are added up
+// by the same tree, cut where the samples' devices are. A weight of -0 comes as +0: a sum that
+// starts at +0 cannot tell them apart, unless it underflowed.
+//
+// b = samples of this device, n = distinct rows of a shard that this device asks for, V = those
+// that all ask for, D = columns of the shard.
+
+import { askedOf, type DistinctBags } from "../../embedding/lookup/dedup-rows.ts";
+import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
+import { poolingOf, type Slab } from "../../embedding/rows/slab.ts";
+import type { Bags, Kernels, Rows, Tensor } from "../../kernels/contract/kernels.ts";
+import type { Slices } from "../../kernels/contract/slices.ts";
+import type { Read } from "../topology/fresh-and-stale.ts";
+import { type Topology, tableOf } from "../topology/topology.ts";
+import type { DeviceState } from "./device-state.ts";
+import { copyGradient, distinctVectors } from "./output-dist.ts";
+import type { StagedLookups } from "./prefetch.ts";
+import type { RowGradients } from "./row-sums.ts";
+import type { StepPlan } from "./step-plan.ts";
+
+/** What a device has for tables with `dedup`. */
+export interface DistinctState {
+  /** One for each shard that is placed here: each has bags of its own. */
+  readonly slabs: readonly Slab[];
+  /** For each shard of the job, a table without rows: how those that came are pooled. */
+  readonly tables: readonly Rows[];
+  /** (bmax * C): vectors of all those shards, one after the other; then their gradients. */
+  readonly vectors: Tensor;
+  /** Gradients of the rows that lie here. */
+  readonly dRows: GrowingTensor;
+  /** Which rows were touched: all, so nobody reads it. */
+  readonly marks: GrowingTensor;
+}
+
+/** A tensor that grows: a steady step allocates nothing. */
+export class GrowingTensor {
+  readonly #kernels: Kernels;
+  #tensor: Tensor;
+
+  constructor(kernels: Kernels) {
+    this.#kernels = kernels;
+    this.#tensor = kernels.tensor([0]);
+  }
+
+  /** (length), of any values; valid until the next call. */
+  take(length: number): Tensor {
+    if ((this.#tensor.shape[0] ?? 0) < length) {
+      this.#tensor = this.#kernels.tensor([length + (length >> 1)]);
+    }
+    return this.#kernels.part(this.#tensor, 0, length);
+  }
+}
+
+export function createDistinctState(options: {
+  readonly kernels: Kernels;
+  readonly topology: Topology;
+  readonly slabs: readonly Slab[];
+  readonly samplesMax: number;
+}): DistinctState {
+  const { kernels, topology, slabs, samplesMax } = options;
+  const shards = topology.distinctBy.flat();
+  const columns = shards.reduce((sum, shard) => sum + shard.columns, 0);
+  return {
+    slabs,
+    tables: shards.map(({ table, columns: dim }) => {
+      const pooling = poolingOf(tableOf(topology.input.model.tables, table));
+      return kernels.rows({ rows: 0, dim, pooling, rowBlocks: 1, stateWidth: 0 });
+    }),
+    vectors: kernels.tensor([samplesMax * columns]),
+    dRows: new GrowingTensor(kernels),
+    marks: new GrowingTensor(kernels),
+  };
+}
+
+/** Whether no rows travel: all devices of a generation agree on it. */
+function isIdle({ distinct }: DeviceState): boolean {
+  return distinct.tables.length === 0;
+}
+
+/** The slab of a shard with distinct rows, among those of this device. */
+export function slabAt({ distinct, rank }: DeviceState, at: number): Slab {
+  const slab = distinct.slabs[at];
+  if (slab === undefined) throw new RangeError(`Device ${rank} has no slab of distinct rows ${at}`);
+  return slab;
+}
+
+// Rows ----
+
+/** Sends each device the rows of a read that it asked for. */
+export async function sendRows(
+  device: DeviceState,
+  lookups: readonly StagedLookups[],
+  plan: StepPlan,
+  read: Read,
+): Promise<void> {
+  if (!read.hasRows) return;
+  const { kernels } = device;
+  const channel = device.exchange[read.rows];
+  await channel.open(plan.bytes[read.rows]);
+  const firsts = lookups.map(() => 0);
+  const used = plan.counts.map((_, peer) => {
+    const { buffer, byteOffset } = channel.outbox(peer);
+    let at = byteOffset;
+    for (const [i, { bags, counts }] of lookups.entries()) {
+      const slab = slabAt(device, i);
+      if (!slab.shards.every(read.has)) continue;
+      const [first, count] = [firsts[i] ?? 0, counts[peer] ?? 0];
+      slab.lookup(kernels.view(buffer, at, [count, slab.columns]), bags, first, count);
+      firsts[i] = first + count;
+      at += 4 * count * slab.columns;
+    }
+    return at - byteOffset;
+  });
+  channel.start((peer) => used[peer] ?? 0);
+}
+
+/** Pools the rows that came, into `distinct.vectors`. */
+export async function receiveRows(
+  device: DeviceState,
+  asked: DistinctBags,
+  plan: StepPlan,
+): Promise<void> {
+  const { stale, fresh } = device.topology.reads;
+  for (const read of [stale, fresh]) await receiveRowsOf(device, asked, plan, read);
+}
+
+async function receiveRowsOf(
+  device: DeviceState,
+  asked: DistinctBags,
+  plan: StepPlan,
+  read: Read,
+): Promise<void> {
+  if (!read.hasRows) return;
+  const { kernels, rank, topology } = device;
+  const channel = device.exchange[read.rows];
+  const inbox = await channel.finish();
+  let { byteOffset } = inbox;
+  let next = 0;
+  for (const [peer, shards] of topology.distinctBy.entries()) {
+    let at = byteOffset;
+    for (const shard of shards) {
+      const { table, bags } = pooledAt(device, asked, next++);
+      if (!read.has(shard)) continue;
+      const weights = kernels.view(inbox.buffer, at, [table.rows, table.dim]);
+      const out = distinctVectors(device, shard, plan.samples);
+      kernels.pool(out, [{ ...table, weights }], bags, 0, plan.samples);
+      at += 4 * table.rows * table.dim;
+    }
+    byteOffset += plan.bytes[read.rows](peer, rank);
+  }
+  channel.close();
+}
+
+/** Bags of this device, and the table of rows that they are pooled from: it has no weights yet. */
+function pooledAt(
+  { distinct }: DeviceState,
+  asked: DistinctBags,
+  at: number,
+): { table: Rows; bags: Bags } {
+  const [table, bags] = [distinct.tables[at], asked.bags[at]];
+  if (table === undefined || bags === undefined) {
+    throw new RangeError(`The job has no shard of distinct rows ${at}`);
+  }
+  const rows = askedOf(asked, at);
+  return { table: { ...table, rows, blockRows: Math.max(1, rows) }, bags };
+}
+
+// Their gradients ----
+
+/** Sends each shard the gradients of the rows that this device asked for. */
+export async function sendRowGradients(
+  device: DeviceState,
+  rows: SampleRows,
+  asked: DistinctBags,
+  plan: StepPlan,
+): Promise<void> {
+  if (isIdle(device)) return;
+  const { exchange, kernels, distinct, topology } = device;
+  await exchange.dRows.open(plan.bytes.dRows);
+  const slices = wholeBatchOf(plan);
+  let next = 0;
+  const used = topology.distinctBy.map((shards, peer) => {
+    const { buffer, byteOffset } = exchange.dRows.outbox(peer);
+    let at = byteOffset;
+    for (const shard of shards) {
+      const { table, bags } = pooledAt(device, asked, next++);
+      const dVectors = distinctVectors(device, shard, plan.samples);
+      copyGradient(device, rows, plan, dVectors, shard, 0);
+      const out = kernels.view(buffer, at, [table.rows, table.dim]);
+      const marks = distinct.marks.take(table.rows);
+      kernels.dRows([out], [marks], [table], 0, bags, dVectors, slices);
+      at += 4 * table.rows * table.dim;
+    }
+    return at - byteOffset;
+  });
+  exchange.dRows.start((peer) => used[peer] ?? 0);
+}
+
+/**
+ * This device's slices in the batch, the others without samples. What is asked for in one subtree
+ * has that subtree's sum in the tree over the batch too: the rest adds nothing.
+ */
+function wholeBatchOf({ mine, all, samples }: StepPlan): Slices {
+  const bounds = new Int32Array(all.bounds.length).fill(samples, mine.first);
+  bounds.set(mine.bounds, mine.first);
+  return { first: 0, bounds };
+}
+
+/**
+ * The gradients (V,D) of the rows of each shard here, as those of bags of one row each; valid until
+ * the next call.
+ */
+export async function receiveRowGradients(
+  device: DeviceState,
+  lookups: readonly StagedLookups[],
+  plan: StepPlan,
+): Promise<RowGradients[]> {
+  if (isIdle(device)) return [];
+  const { exchange, kernels, distinct, rank } = device;
+  const shapes = lookups.map(({ bags }, i) => [bags.samples, slabAt(device, i).columns] as const);
+  const memory = distinct.dRows.take(shapes.reduce((sum, [rows, dim]) => sum + rows * dim, 0));
+  let floats = 0;
+  const gradients = shapes.map((shape) => {
+    const own = kernels.reshape(memory, shape, floats);
+    floats += shape[0] * shape[1];
+    return own;
+  });
+  const inbox = await exchange.dRows.finish();
+  let { byteOffset } = inbox;
+  const firsts = lookups.map(() => 0);
+  for (const peer of plan.counts.keys()) {
+    let at = byteOffset;
+    for (const [i, out] of gradients.entries()) {
+      const [first, count] = [firsts[i] ?? 0, lookups[i]?.counts[peer] ?? 0];
+      const from = kernels.view(inbox.buffer, at, [count, slabAt(device, i).columns]);
+      kernels.copy(kernels.part(out, first, count), from);
+      firsts[i] = first + count;
+      at += 4 * count * slabAt(device, i).columns;
+    }
+    byteOffset += plan.bytes.dRows(peer, rank);
+  }
+  exchange.dRows.close();
+  return lookups.map(({ bags, slices }, i) => {
+    return { slab: slabAt(device, i), bags, dPooled: gradients[i] ?? memory, slices };
+  });
+}

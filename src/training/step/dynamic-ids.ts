@@ -1,0 +1,58 @@
+// Dynamic ids in a step: they become rows where the rows lie, as the bags arrive, and at fixed
+// steps some of them lose their rows.
+//
+// Invariants
+//   I1. A decision is the first thing of its step, and no batch of a later step is staged yet: the
+//       pipeline is empty. So which id has which row follows from the batches alone.
+//   I2. A cut at a decision's step holds the state before it: who goes on from the cut takes it.
+
+import { isDecision } from "../../embedding/dynamic-ids/eviction-steps.ts";
+import type { IdCounts } from "../../embedding/dynamic-ids/id-block.ts";
+import { type FindRow, ShardIds } from "../../embedding/dynamic-ids/shard-ids.ts";
+import type { Key } from "../../ports/random.ts";
+import { type Topology, tableOf } from "../topology/topology.ts";
+import type { DeviceState } from "./device-state.ts";
+import type { StepPlan } from "./step-plan.ts";
+
+/** For each shard that a device pools, its ids; undefined where they are rows. */
+export function createShardIds(
+  { heldBy, input }: Topology,
+  rank: number,
+  key: Key,
+): (ShardIds | undefined)[] {
+  return (heldBy[rank] ?? []).map((shard) => {
+    const spec = tableOf(input.model.tables, shard.table);
+    return spec.dynamic && new ShardIds(shard, spec, spec.dynamic, key);
+  });
+}
+
+/** How the ids of a batch, whose bags have arrived, find their rows. */
+export function findersOf(
+  { ids }: DeviceState,
+  { step, isTraining }: StepPlan,
+): (FindRow | undefined)[] {
+  return ids.map((own) => (isTraining ? own?.admitting(step) : own?.reading));
+}
+
+/** Takes the decisions that come before step `step`, if any does. No batch is in flight. */
+export async function decideIds({ ids, slab, topology }: DeviceState, step: number): Promise<void> {
+  const { tables } = topology.input.model;
+  for (const [at, own] of ids.entries()) {
+    if (own === undefined || !isDecision(tableOf(tables, own.shard.table), step)) continue;
+    const rows = own.evict(step);
+    if (rows.length > 0) await slab.forget(at, rows);
+  }
+}
+
+/** Of each table of the job, what became of its dynamic ids (id-block.ts). */
+export type TableIdCounts = Readonly<Record<keyof IdCounts, readonly number[]>>;
+
+/** Since the generation began, on this device. */
+export function idCountsOf({ ids, topology }: DeviceState): TableIdCounts {
+  const of = (name: keyof IdCounts) =>
+    topology.input.model.tables.map((_, table) => {
+      const own = ids.filter((shardIds) => shardIds?.shard.table === table);
+      return own.reduce((sum, shardIds) => sum + (shardIds?.counts[name] ?? 0), 0);
+    });
+  return { admitted: of("admitted"), evicted: of("evicted"), dropped: of("dropped") };
+}

@@ -1,0 +1,101 @@
+// The vectors of bundles as they travel: added up to finished subtrees of row blocks and packed;
+// where they arrive, unpacked.
+
+import type { PackedAt, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
+import { type Precision, packedBytes } from "../../kernels/contract/precision.ts";
+import type { Subtree } from "../../kernels/contract/slices.ts";
+import type { ShardRange } from "../topology/fresh-and-stale.ts";
+import type { Bundle } from "../topology/shard-groups.ts";
+import type { HeldShard, Topology } from "../topology/topology.ts";
+import type { DeviceState } from "./device-state.ts";
+
+/** A shard's vectors among those of all shards of its device that are read together. */
+export function partIn(from: Tensor, own: ShardRange) {
+  return ({ column, firstBlock, blocks }: HeldShard): PooledPart => ({
+    from,
+    first: column - own.column,
+    tree: { first: firstBlock, count: blocks },
+  });
+}
+
+/** Packs the finished subtrees of a bundle, of which there are these parts by rows (b,·). */
+export function packSums(
+  device: DeviceState,
+  { columns, trees }: Bundle,
+  parts: readonly PooledPart[],
+  { buffer, byteOffset }: PackedAt,
+): void {
+  const { kernels, topology } = device;
+  const { forward } = topology.exchange;
+  let at = byteOffset;
+  for (const tree of trees) {
+    const { from, first } = sumOf(device, columns, tree, parts);
+    kernels.packColumns({ buffer, byteOffset: at }, from, first, columns, forward);
+    at += packedBytes(from.shape[0] ?? 0, columns, forward);
+  }
+}
+
+/** Where the vectors of a finished subtree lie: in a part, or added up from several. */
+function sumOf(
+  { kernels, rounded, topology }: DeviceState,
+  columns: number,
+  tree: Subtree,
+  parts: readonly PooledPart[],
+): Omit<PooledPart, "tree"> {
+  const inside = parts.filter(({ tree: { first } }) => {
+    return first >= tree.first && first < tree.first + tree.count;
+  });
+  const [one] = inside;
+  if (one !== undefined && one.tree.count === tree.count) return one;
+  // As a tree of its own, so that no block outside of it adds its zero.
+  const moved = inside.map(({ from, first, tree: { first: block, count } }) => {
+    return { from, first, tree: { first: block - tree.first, count } };
+  });
+  const out = kernels.reshape(rounded.scratch, [one?.from.shape[0] ?? 0, columns]);
+  kernels.foldPooled(out, 0, moved, tree.count, columns, ...roundingOf(topology));
+  return { from: out, first: 0 };
+}
+
+/**
+ * The parts that `packSums` packed of a bundle, of some samples: where they lie, or, in fewer bits,
+ * unpacked into `rounded.vectors` from its float `first` on.
+ */
+export function unpackSums(
+  { kernels, rounded, topology }: DeviceState,
+  { columns, trees }: Bundle,
+  samples: number,
+  { buffer, byteOffset }: PackedAt,
+  first: number,
+): PooledPart[] {
+  const { forward } = topology.exchange;
+  return trees.map((tree, i) => {
+    const place = { buffer, byteOffset: byteOffset + i * packedBytes(samples, columns, forward) };
+    if (forward === "float32") {
+      const from = kernels.view(buffer, place.byteOffset, [samples, columns]);
+      return { from, first: 0, tree };
+    }
+    const shape = [samples, columns];
+    const from = kernels.reshape(rounded.vectors, shape, first + i * samples * columns);
+    kernels.unpackColumns(from, 0, place, columns, forward);
+    return { from, first: 0, tree };
+  });
+}
+
+/** Unpacks the gradient of a bundle into the columns of each of its shards, of (b,C). */
+export function unpackGradient(
+  { kernels, topology }: DeviceState,
+  { columns, shards }: Bundle,
+  out: Tensor,
+  from: PackedAt,
+): void {
+  const [one, ...others] = shards.map(({ column }) => column);
+  kernels.unpackColumns(out, one ?? 0, from, columns, topology.exchange.backward);
+  for (const other of others) kernels.copyColumns(out, other, out, one ?? 0, columns);
+}
+
+/** The last arguments of `foldPooled` for a sum: no lengths, and what its nodes are rounded to. */
+export function roundingOf({
+  exchange: { forward },
+}: Topology): [undefined, Precision | undefined] {
+  return [undefined, forward === "float32" ? undefined : forward];
+}

@@ -1,0 +1,175 @@
+// The ways of relays (shard-groups.ts) inside a host. In hop 3 devices that have parts of the same
+// columns send their vectors to the gateway, which adds them up and sends the sums to other hosts;
+// in hop 6 it passes on to each of them the gradients that come back. Both ways a part holds one
+// samples' device after the other, and of each the host's relays in their order.
+
+import type { Region } from "../../exchange/exchange.ts";
+import type { Tensor } from "../../kernels/contract/kernels.ts";
+import { packedBytes } from "../../kernels/contract/precision.ts";
+import { type Read, rangeOf } from "../topology/fresh-and-stale.ts";
+import {
+  type Bundle,
+  gatewayOf,
+  parcelOf,
+  vectorBytes,
+  vectorFloats,
+  type Ways,
+} from "../topology/shard-groups.ts";
+import type { DeviceState } from "./device-state.ts";
+import { packSums, partIn, unpackGradient, unpackSums } from "./group-vectors.ts";
+import type { StepPlan } from "./step-plan.ts";
+
+/** Where the next bytes of a part lie. */
+interface Cursor {
+  readonly buffer: ArrayBufferLike;
+  byteOffset: number;
+}
+
+/** Whether nothing is relayed: all devices of a generation agree on it. */
+function isIdle({ relaysOf }: Ways): boolean {
+  return relaysOf.every((relays) => relays.length === 0);
+}
+
+/** What this device has of relays to the device of some samples, and who adds it up. */
+function partsTo(
+  { rank, topology }: DeviceState,
+  samples: number,
+  ways: Ways,
+): { part: Bundle; gateway: number }[] {
+  if (topology.hostOf[samples] === topology.hostOf[rank]) return [];
+  return (ways.relaysOf[topology.hostOf[rank] ?? 0] ?? []).flatMap((relay) => {
+    const part = relay.parts.get(rank);
+    if (part === undefined) return [];
+    return { part, gateway: gatewayOf(relay, topology.places[samples] ?? 0) };
+  });
+}
+
+// Vectors ----
+
+/** Begins a round of partial sums: where those for each gateway are to be written. */
+export async function openPartials(
+  device: DeviceState,
+  plan: StepPlan,
+  read: Read,
+): Promise<Cursor[]> {
+  if (isIdle(read)) return [];
+  const partials = device.exchange[read.partials];
+  await partials.open(plan.bytes[read.partials]);
+  return plan.counts.map((_, peer) => ({ ...partials.outbox(peer) }));
+}
+
+/** Writes what was pooled (b,C) of the samples of `peer` to the gateways to it. */
+export function packPartials(
+  device: DeviceState,
+  peer: number,
+  pooled: Tensor,
+  outboxes: readonly Cursor[],
+  read: Read,
+): void {
+  const { forward } = device.topology.exchange;
+  const own = rangeOf(read, device.rank);
+  for (const { part, gateway } of partsTo(device, peer, read)) {
+    const to = outboxes[gateway];
+    if (to === undefined) continue;
+    packSums(device, part, part.shards.map(partIn(pooled, own)), to);
+    to.byteOffset += vectorBytes(part, pooled.shape[0] ?? 0, forward);
+  }
+}
+
+/** As a gateway: adds up what came, and writes it behind this device's own vectors. */
+export async function addPartials(device: DeviceState, plan: StepPlan, read: Read): Promise<void> {
+  if (isIdle(read)) return;
+  const { exchange, rank, topology } = device;
+  const { forward } = topology.exchange;
+  const partials = exchange[read.partials];
+  partials.start();
+  const inbox = await partials.finish();
+  const bytes = plan.bytes[read.partials];
+  const inboxes = cursorsIn(inbox, plan.counts, (holder) => bytes(holder, rank));
+  for (const [peer, samples] of plan.counts.entries()) {
+    const { own, relays } = parcelOf(read, rank, peer);
+    if (relays.length === 0) continue;
+    const { buffer, byteOffset } = exchange[read.vectors].outbox(peer);
+    let at = own.reduce((sum, one) => sum + vectorBytes(one, samples, forward), byteOffset);
+    for (const relay of relays) {
+      let floats = 0;
+      const sums = [...relay.parts].flatMap(([holder, part]) => {
+        const from = inboxes[holder];
+        if (from === undefined) return [];
+        const parts = unpackSums(device, part, samples, from, floats);
+        from.byteOffset += vectorBytes(part, samples, forward);
+        floats += vectorFloats(part, samples);
+        return parts;
+      });
+      sums.sort((a, b) => a.tree.first - b.tree.first);
+      packSums(device, relay, sums, { buffer, byteOffset: at });
+      at += vectorBytes(relay, samples, forward);
+    }
+  }
+  partials.close();
+}
+
+// Their gradients ----
+
+/**
+ * As a gateway passes on the gradients of relays that came in `dPooled`; then puts those of what
+ * this device has of relays into `rounded.heldGradients`.
+ */
+export async function relayGradients(
+  device: DeviceState,
+  plan: StepPlan,
+  dPooled: Region,
+): Promise<void> {
+  if (isIdle(device.topology)) return;
+  const { exchange, kernels, rank, rounded, topology } = device;
+  const { backward } = topology.exchange;
+  await exchange.dPartials.open(plan.bytes.dPartials);
+  const outboxes = plan.counts.map((_, peer): Cursor => ({ ...exchange.dPartials.outbox(peer) }));
+  const parcels = cursorsIn(dPooled, plan.counts, (peer) => plan.bytes.dPooled(peer, rank));
+  for (const [peer, samples] of plan.counts.entries()) {
+    const { own, relays } = parcelOf(topology, rank, peer);
+    let at = own.reduce(
+      (sum, { columns }) => sum + packedBytes(samples, columns, backward),
+      parcels[peer]?.byteOffset ?? 0,
+    );
+    for (const { columns, devices } of relays) {
+      const bytes = packedBytes(samples, columns, backward);
+      const gradient = new Uint8Array(dPooled.buffer, at, bytes);
+      for (const holder of devices) {
+        const to = outboxes[holder];
+        if (to === undefined) continue;
+        new Uint8Array(to.buffer, to.byteOffset, bytes).set(gradient);
+        to.byteOffset += bytes;
+      }
+      at += bytes;
+    }
+  }
+  exchange.dPartials.start();
+  const inbox = await exchange.dPartials.finish();
+  const inboxes = cursorsIn(inbox, plan.counts, (peer) => plan.bytes.dPartials(peer, rank));
+  let first = 0;
+  for (const [peer, samples] of plan.counts.entries()) {
+    for (const { part, gateway } of partsTo(device, peer, topology)) {
+      const from = inboxes[gateway];
+      if (from === undefined) continue;
+      unpackGradient(device, part, kernels.part(rounded.heldGradients, first, samples), from);
+      from.byteOffset += packedBytes(samples, part.columns, backward);
+    }
+    first += samples;
+  }
+  exchange.dPartials.close();
+}
+
+/** Where the part of each device begins in an inbox. */
+function cursorsIn(
+  { buffer, byteOffset }: Region,
+  counts: readonly number[],
+  bytesOf: (peer: number) => number,
+): Cursor[] {
+  let at = byteOffset;
+  return counts.map((_, peer) => {
+    const cursor = { buffer, byteOffset: at };
+    at += bytesOf(peer);
+    return cursor;
+  });
+}

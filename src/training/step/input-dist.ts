@@ -1,0 +1,90 @@
+// Hop 2 of a step: ids become rows where the samples are, and rows become bags where they lie.
+
+import { writeBagFrame } from "../../embedding/lookup/bag-frames.ts";
+import {
+  type DistinctBags,
+  distinctFrameInts,
+  type ShardLookups,
+  writeDistinctFrame,
+} from "../../embedding/lookup/dedup-rows.ts";
+import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
+import type { LocalBatch } from "../../exchange/batch-ring.ts";
+import type { Region } from "../../exchange/exchange.ts";
+import type { Bags } from "../../kernels/contract/kernels.ts";
+import { subtreesIn } from "../topology/topology.ts";
+import type { DeviceState } from "./device-state.ts";
+import { findersOf } from "./dynamic-ids.ts";
+import type { StepPlan } from "./step-plan.ts";
+
+/**
+ * The rows that this device's samples look up. @throws IdOutOfRangeError naming table and sample
+ */
+export function rowsOfSamples(device: DeviceState, batch: LocalBatch, plan: StepPlan): SampleRows {
+  return plan.lane.localRows.take(batch, device.topology.bagTables, plan.dropout.firstSample);
+}
+
+/** Of those, what is asked for once. */
+export function distinctOfSamples(
+  { topology, rank }: DeviceState,
+  rows: SampleRows,
+  { lane, mine }: StepPlan,
+): DistinctBags {
+  const ends = subtreesIn(topology, rank).map(({ first, count }) => {
+    return mine.bounds[first - mine.first + count] ?? 0;
+  });
+  return lane.distinct.take(rows, topology.distinctBy.flat(), ends);
+}
+
+/** Sends each device the bags of its shards; `stopAfter` travels with them. */
+export async function sendBags(
+  device: DeviceState,
+  rows: SampleRows,
+  asked: DistinctBags,
+  plan: StepPlan,
+  stopAfter: number,
+): Promise<void> {
+  const { exchange, topology } = device;
+  await exchange.ids.open(plan.bytes.ids);
+  let first = 0;
+  const used = topology.heldBy.map((shards, peer) => {
+    const ints = intsOf(exchange.ids.outbox(peer));
+    const count = topology.distinctBy[peer]?.length ?? 0;
+    const bytes = writeDistinctFrame(ints, asked, first, count);
+    first += count;
+    return bytes + writeBagFrame(ints.subarray(bytes / 4), rows, shards, stopAfter);
+  });
+  exchange.ids.start((peer) => used[peer] ?? 0);
+}
+
+/**
+ * The bags of this device's shards, of all samples; what is asked for of those whose rows travel;
+ * and what device 0 said of a stop.
+ */
+export async function receiveBags(
+  device: DeviceState,
+  plan: StepPlan,
+): Promise<{ bags: Bags; lookups: ShardLookups[]; stopAfter: number }> {
+  const { exchange, topology, rank } = device;
+  const inbox = await exchange.ids.finish();
+  let { byteOffset } = inbox;
+  const shards = topology.distinctBy[rank] ?? [];
+  const parts = plan.counts.map((samples, peer) => {
+    const byteLength = plan.bytes.ids(peer, rank);
+    const ints = intsOf({ buffer: inbox.buffer, byteOffset, byteLength });
+    byteOffset += byteLength;
+    return { ints, samples, subtrees: subtreesIn(topology, peer) };
+  });
+  const lookups = plan.lane.lookups.gather(parts, shards, topology.input.slices);
+  const frames = parts.map((part) => {
+    return { ...part, ints: part.ints.subarray(distinctFrameInts(part, shards.length)) };
+  });
+  const finders = findersOf(device, plan);
+  const bags = plan.lane.bags.gather(frames, topology.heldBy[rank] ?? [], finders);
+  const stopAfter = frames[0]?.ints[0] ?? -1;
+  exchange.ids.close();
+  return { bags, lookups, stopAfter };
+}
+
+function intsOf({ buffer, byteOffset, byteLength }: Region): Int32Array {
+  return new Int32Array(buffer, byteOffset, byteLength / 4);
+}

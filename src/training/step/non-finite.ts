@@ -1,0 +1,113 @@
+// What a step does about a NaN or an infinity: it looks for the samples and the layer or table, and
+// ends in an error. All of it is off the path of a step that is well: there, looking is a part of
+// the update's own pass over the gradient.
+
+import type { Slab } from "../../embedding/rows/slab.ts";
+import { NonFiniteGradientError, NonFiniteLossError } from "../../errors/errors.ts";
+import type { PartBytes } from "../../exchange/exchange.ts";
+import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
+import type { Slices } from "../../kernels/contract/slices.ts";
+import { columnsOf, logitsOf } from "../../model/dlrm.ts";
+import { samplesOf } from "../topology/topology.ts";
+import type { DeviceState } from "./device-state.ts";
+import { receivePerSlice, sendPerSlice } from "./per-slice.ts";
+
+/** What a device knows at the end of a step that went wrong. */
+export interface NonFiniteFindings {
+  readonly step: number;
+  /** Of the whole batch: the same on every device. */
+  readonly loss: number;
+  /** Parameter or replicated table: the same on every device. */
+  readonly badDense: string | undefined;
+  /** A table of this device, which no other device knows of. */
+  readonly badRows: NonFiniteRows | undefined;
+}
+
+export interface NonFiniteRows {
+  readonly of: string;
+  readonly samples: readonly number[];
+}
+
+/** Of the parameters whose gradient is not finite, the one that backward met first: the last. */
+export function describeParameter(device: DeviceState, gradient: Tensor): string {
+  const { kernels, topology } = device;
+  const bad = topology.shape.layout.parameters.findLast(
+    ({ first, length }) => kernels.firstNonFinite(kernels.reshape(gradient, [length], first)) >= 0,
+  );
+  return `parameter \`${bad?.name}\``;
+}
+
+/**
+ * The table of the shard at `position` of a slab of this device, and the samples whose dPooled
+ * (B,C) is not finite; none where gradients came row by row.
+ */
+export function describeRows(
+  device: DeviceState,
+  slab: Slab,
+  position: number,
+  dPooled: Tensor,
+): NonFiniteRows {
+  const { kernels, rank, topology } = device;
+  if (slab !== device.slab) return { of: `table \`${slab.shards[position]?.name}\``, samples: [] };
+  const shard = topology.heldBy[rank]?.[position];
+  if (shard === undefined) throw new RangeError(`Device ${rank} has no shard at ${position}`);
+  const { name, column, columns } = shard;
+  const own = kernels.tensor([dPooled.shape[0] ?? 0, columns]);
+  kernels.copyColumns(own, 0, dPooled, column, columns);
+  return { of: `table \`${name}\``, samples: badRowsOf(kernels, own) };
+}
+
+/**
+ * Returns where all is finite. Loss and dense gradient are the same everywhere, so on their account
+ * all devices come here together and tell each other, in one more round of the losses' exchange,
+ * which samples it came from: the first of each slice.
+ * @throws NonFiniteLossError, NonFiniteGradientError
+ */
+export async function refuseNonFinite(
+  device: DeviceState,
+  batch: { readonly samples: number; readonly batchSamples: number },
+  plan: SlicePlan,
+  findings: NonFiniteFindings,
+): Promise<void> {
+  const { step, loss, badDense, badRows } = findings;
+  if (!Number.isFinite(loss) || badDense !== undefined) {
+    const samples = await shareSamples(device, batch, plan);
+    if (!Number.isFinite(loss)) throw new NonFiniteLossError(step, loss, samples);
+    throw new NonFiniteGradientError(step, badDense ?? "the model", samples);
+  }
+  if (badRows !== undefined) throw new NonFiniteGradientError(step, badRows.of, badRows.samples);
+}
+
+/** The slices of this device, and how much each device tells of its own. */
+interface SlicePlan {
+  readonly bytes: { readonly losses: PartBytes };
+  readonly mine: Slices;
+}
+
+/** The first sample of each slice whose logit or gradient is not finite, of all devices. */
+async function shareSamples(
+  device: DeviceState,
+  batch: { readonly samples: number; readonly batchSamples: number },
+  plan: SlicePlan,
+): Promise<number[]> {
+  const { kernels, model, topology, rank } = device;
+  const { first } = samplesOf(topology, rank, batch.batchSamples);
+  const dX = columnsOf(model, model.dX, batch.samples);
+  const logits = kernels.part(logitsOf(model), 0, batch.samples);
+  const bad = new Set([...badRowsOf(kernels, dX), ...badRowsOf(kernels, logits)]);
+  const { bounds } = plan.mine;
+  const firsts = Float64Array.from({ length: bounds.length - 1 }, (_, slice) => {
+    for (let b = bounds[slice] ?? 0; b < (bounds[slice + 1] ?? 0); b++) {
+      if (bad.has(b)) return first + b;
+    }
+    return -1;
+  });
+  await sendPerSlice(device, plan.bytes.losses, firsts);
+  return [...(await receivePerSlice(device))].filter((sample) => sample >= 0);
+}
+
+/** The rows of t (B,·) that hold a NaN or an infinity. */
+function badRowsOf(kernels: Kernels, t: Tensor): number[] {
+  const rows = Array.from({ length: t.shape[0] ?? 0 }, (_, row) => row);
+  return rows.filter((row) => kernels.firstNonFinite(kernels.part(t, row, 1)) >= 0);
+}

@@ -1,0 +1,315 @@
+// Hops 3, 4 and 6 of a step: pooled vectors from the devices of the rows to those of the samples,
+// and their gradients back.
+//
+// A shard's vectors are its columns of the pooled sums over its rows. Where a table has one row
+// block they are columns of its vector; where it has more, the samples' device adds the tree over
+// blocks and takes the mean, split or not, so that no plan changes a bit. What one device has of a
+// table's columns travels as a bundle: the finished subtrees of its blocks there, one gradient
+// back. Between hosts bundles may be added up on their way (host-reduce.ts). Vectors that travel in
+// fewer bits are rounded also where they cross no device.
+
+import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
+import type { Bags, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
+import { packedBytes } from "../../kernels/contract/precision.ts";
+import { columnOf, columnsOf } from "../../model/dlrm.ts";
+import { type Read, rangeOf } from "../topology/fresh-and-stale.ts";
+import { type Bundle, parcelOf, vectorBytes } from "../topology/shard-groups.ts";
+import { type HeldShard, type Topology, tableOf } from "../topology/topology.ts";
+import type { DeviceState } from "./device-state.ts";
+import { packSums, partIn, roundingOf, unpackGradient, unpackSums } from "./group-vectors.ts";
+import { addPartials, openPartials, packPartials, relayGradients } from "./host-reduce.ts";
+import type { StepPlan } from "./step-plan.ts";
+
+/** Vectors of a bundle as they lie here: one part for each of its trees. */
+type BundleParts = readonly PooledPart[];
+
+// Vectors of rows that lie on one device each ----
+
+/** Looks the rows of a read up for each device's samples and sends the vectors. */
+export async function sendVectors(
+  device: DeviceState,
+  bags: Bags,
+  plan: StepPlan,
+  read: Read,
+): Promise<void> {
+  if (!read.hasVectors) return;
+  const { kernels, slab, topology, rank } = device;
+  const { forward } = topology.exchange;
+  const isDirect = forward === "float32" && topology.isPlain[rank] === true;
+  const range = rangeOf(read, rank);
+  const channel = device.exchange[read.vectors];
+  await channel.open(plan.bytes[read.vectors]);
+  const partials = await openPartials(device, plan, read);
+  let first = 0;
+  for (const [peer, count] of plan.counts.entries()) {
+    const { buffer, byteOffset } = channel.outbox(peer);
+    const shape = [count, range.columns];
+    const out = isDirect
+      ? kernels.view(buffer, byteOffset, shape)
+      : kernels.reshape(device.rounded.held, shape);
+    if (range.columns > 0) slab.lookup(out, bags, first, count, range);
+    if (!isDirect) {
+      let at = byteOffset;
+      for (const bundle of parcelOf(read, rank, peer).own) {
+        const parts = bundle.shards.map(partIn(out, range));
+        packSums(device, bundle, parts, { buffer, byteOffset: at });
+        at += vectorBytes(bundle, count, forward);
+      }
+      packPartials(device, peer, out, partials, read);
+    }
+    first += count;
+  }
+  await addPartials(device, plan, read);
+  channel.start();
+}
+
+/** Puts the vectors of all tables, those that were pooled here too, into the model's `x`. */
+export async function receiveVectors(
+  device: DeviceState,
+  rows: SampleRows,
+  plan: StepPlan,
+): Promise<void> {
+  const { exchange, topology } = device;
+  const { fresh, stale } = topology.reads;
+  const { samples } = plan;
+  const parts: BundleParts[] = [];
+  for (const read of [stale, fresh]) await receiveParts(device, plan, read, parts);
+  for (const bundle of topology.replicatedBundles) {
+    const read = fresh.has(bundle) ? fresh : stale;
+    const from = replicaVectorsOf(device, read, samples);
+    parts[bundle.bundle] = bundle.shards.map(partIn(from, read.replicated));
+  }
+  for (const { bundle, shards } of topology.distinctBundles) {
+    parts[bundle] = shards.map((shard) => {
+      const tree = { first: shard.firstBlock, count: shard.blocks };
+      return { from: distinctVectors(device, shard, samples), first: 0, tree };
+    });
+  }
+  assemble(device, rows, plan, parts);
+  for (const { vectors, hasVectors } of [stale, fresh]) if (hasVectors) exchange[vectors].close();
+}
+
+/** Finds the parts of a read's bundles where they came; valid until its channel is closed. */
+async function receiveParts(
+  device: DeviceState,
+  plan: StepPlan,
+  read: Read,
+  parts: BundleParts[],
+): Promise<void> {
+  if (!read.hasVectors) return;
+  const { exchange, kernels, rank, topology } = device;
+  const { forward } = topology.exchange;
+  const { samples } = plan;
+  const { buffer, byteOffset } = await exchange[read.vectors].finish();
+  let start = byteOffset;
+  for (const peer of plan.counts.keys()) {
+    const { own, relays } = parcelOf(read, peer, rank);
+    if (forward === "float32" && topology.isPlain[peer] === true) {
+      const theirs = rangeOf(read, peer);
+      const from = kernels.view(buffer, start, [samples, theirs.columns]);
+      for (const { bundle, shards } of own) parts[bundle] = shards.map(partIn(from, theirs));
+    } else {
+      let at = start;
+      for (const bundle of [...own, ...relays]) {
+        const place = { buffer, byteOffset: at };
+        const first = device.rounded.firstOf[bundle.bundle] ?? 0;
+        parts[bundle.bundle] = unpackSums(device, bundle, samples, place, first);
+        at += vectorBytes(bundle, samples, forward);
+      }
+    }
+    start += plan.bytes[read.vectors](peer, rank);
+  }
+}
+
+/** The vectors (b,D), or their gradients, of a shard whose rows travel. */
+export function distinctVectors(
+  { kernels, distinct }: DeviceState,
+  { column, columns }: HeldShard,
+  samples: number,
+): Tensor {
+  return kernels.reshape(distinct.vectors, [samples, columns], samples * column);
+}
+
+/** Looks up what of a read every device has a copy of. */
+export function lookupReplicas(
+  device: DeviceState,
+  bags: Bags | undefined,
+  plan: StepPlan,
+  read: Read,
+): void {
+  if (bags === undefined || read.replicated.count === 0) return;
+  const { forward } = device.topology.exchange;
+  const out = replicaVectorsOf(device, read, plan.samples);
+  device.replicas.lookup(out, bags, 0, plan.samples, read.replicated);
+  if (forward === "float32") return;
+  for (const { column, columns } of device.topology.replicated.filter(read.has)) {
+    roundColumns(device, out, column - read.replicated.column, columns, forward);
+  }
+}
+
+/** (b,C): where the vectors of a read's copies lie. */
+function replicaVectorsOf(device: DeviceState, read: Read, samples: number): Tensor {
+  const { column, columns } = read.replicated;
+  return device.kernels.reshape(device.replicaVectors, [samples, columns], samples * column);
+}
+
+/** Puts the vectors of bundles together in `x`: columns side by side, blocks added up. */
+function assemble(
+  device: DeviceState,
+  rows: SampleRows,
+  plan: StepPlan,
+  parts: readonly BundleParts[],
+): void {
+  const { kernels, model, rank, topology } = device;
+  const x = columnsOf(model, model.x, plan.samples);
+  const { bundlesOf, distinctBundles, replicatedBundles } = topology;
+  for (const bundles of [...bundlesOf, distinctBundles, replicatedBundles]) {
+    for (const { bundle, table, firstColumn, columns } of bundles) {
+      const [only] = parts[bundle] ?? [];
+      if (only === undefined || isFolded(topology, table)) continue;
+      const to = columnOf(topology.shape, table) + firstColumn;
+      kernels.copyColumns(x, to, only.from, only.first, columns);
+    }
+  }
+  for (const [table, runs] of topology.foldedOn[topology.hostOf[rank] ?? 0] ?? []) {
+    const { rowBlocks, pooling } = tableOf(topology.input.model.tables, table);
+    const lengths = pooling === "mean" ? lengthsOf(device, rows, table) : undefined;
+    for (const run of runs) {
+      const pooled = run.parts.flatMap(({ bundle, first }) =>
+        (parts[bundle.bundle] ?? []).map((part) => ({ ...part, first: part.first + first })),
+      );
+      pooled.sort((a, b) => a.tree.first - b.tree.first);
+      const to = columnOf(topology.shape, table) + run.firstColumn;
+      const [, rounding] = roundingOf(topology);
+      kernels.foldPooled(x, to, pooled, rowBlocks, run.columns, lengths, rounding);
+    }
+  }
+}
+
+/** Whether the samples' side adds a table up, and takes its mean. */
+function isFolded({ input }: Topology, table: number): boolean {
+  return tableOf(input.model.tables, table).rowBlocks > 1;
+}
+
+// Their gradients ----
+
+/** Sends each bundle the gradient of its vectors. */
+export async function sendVectorGradients(
+  device: DeviceState,
+  rows: SampleRows,
+  plan: StepPlan,
+): Promise<void> {
+  const { exchange, kernels, rank, topology, rounded } = device;
+  const { backward } = topology.exchange;
+  await exchange.dPooled.open(plan.bytes.dPooled);
+  for (const peer of plan.counts.keys()) {
+    const { own: bundles, relays } = parcelOf(topology, peer, rank);
+    const { buffer, byteOffset } = exchange.dPooled.outbox(peer);
+    if (backward === "float32" && topology.isPlain[peer] === true) {
+      const shape = [plan.samples, topology.columnsOf[peer] ?? 0];
+      const out = kernels.view(buffer, byteOffset, shape);
+      for (const { shards } of bundles) {
+        for (const shard of shards) copyGradient(device, rows, plan, out, shard, shard.column);
+      }
+      continue;
+    }
+    let at = byteOffset;
+    for (const bundle of [...bundles, ...relays]) {
+      const own = kernels.reshape(rounded.scratch, [plan.samples, bundle.columns]);
+      copyGradient(device, rows, plan, own, bundle, 0);
+      kernels.packColumns({ buffer, byteOffset: at }, own, 0, bundle.columns, backward);
+      at += packedBytes(plan.samples, bundle.columns, backward);
+    }
+  }
+  exchange.dPooled.start();
+}
+
+/**
+ * The gradients (B,C) of this device's shards' vectors, of all samples in the order of the batch;
+ * valid until `exchange.dPooled.close`.
+ */
+export async function receiveVectorGradients(device: DeviceState, plan: StepPlan): Promise<Tensor> {
+  const { exchange, kernels, rank, slab, topology } = device;
+  const { backward } = topology.exchange;
+  const inbox = await exchange.dPooled.finish();
+  await relayGradients(device, plan, inbox);
+  const { buffer, byteOffset } = inbox;
+  const samples = plan.counts.reduce((sum, count) => sum + count, 0);
+  if (backward === "float32" && topology.isPlain[rank] === true) {
+    return kernels.view(buffer, byteOffset, [samples, slab.columns]);
+  }
+  let start = byteOffset;
+  let first = 0;
+  for (const [peer, count] of plan.counts.entries()) {
+    const out = kernels.part(device.rounded.heldGradients, first, count);
+    let at = start;
+    for (const bundle of parcelOf(topology, rank, peer).own) {
+      unpackGradient(device, bundle, out, { buffer, byteOffset: at });
+      at += packedBytes(count, bundle.columns, backward);
+    }
+    start += plan.bytes.dPooled(peer, rank);
+    first += count;
+  }
+  return kernels.part(device.rounded.heldGradients, 0, samples);
+}
+
+/** The gradients (b,C) of the copied shards' vectors. */
+export function replicaVectorGradients(
+  device: DeviceState,
+  rows: SampleRows,
+  plan: StepPlan,
+): Tensor {
+  const { kernels, topology } = device;
+  const { backward } = topology.exchange;
+  const out = kernels.part(device.replicaVectors, 0, plan.samples);
+  for (const shard of topology.replicated) {
+    copyGradient(device, rows, plan, out, shard, shard.column);
+    if (backward !== "float32") {
+      roundColumns(device, out, shard.column, shard.columns, backward);
+    }
+  }
+  return out;
+}
+
+/** The gradient of columns of a table, into `out` from `column` on: of a mean, each row's share. */
+export function copyGradient(
+  device: DeviceState,
+  rows: SampleRows,
+  plan: StepPlan,
+  out: Tensor,
+  { table, firstColumn, columns }: Pick<Bundle, "table" | "firstColumn" | "columns">,
+  column: number,
+): void {
+  const { kernels, model, topology } = device;
+  const { pooling } = tableOf(topology.input.model.tables, table);
+  const dX = columnsOf(model, model.dX, plan.samples);
+  const from = columnOf(topology.shape, table) + firstColumn;
+  if (pooling === "mean" && isFolded(topology, table)) {
+    kernels.shareColumns(out, column, dX, from, columns, lengthsOf(device, rows, table));
+  } else {
+    kernels.copyColumns(out, column, dX, from, columns);
+  }
+}
+
+/** Rounds some columns as they would be on their way. */
+function roundColumns(
+  { kernels, rounded }: DeviceState,
+  t: Tensor,
+  column: number,
+  columns: number,
+  precision: "float16" | "bfloat16" | "int8",
+): void {
+  const place = { buffer: rounded.packed, byteOffset: 0 };
+  kernels.packColumns(place, t, column, columns, precision);
+  kernels.unpackColumns(t, column, place, columns, precision);
+}
+
+/** (b): lengths of the bags of a feature, or of what is left of them. */
+function lengthsOf(
+  { bagLengths }: DeviceState,
+  { lengths, samples }: SampleRows,
+  feature: number,
+): Int32Array {
+  const left = bagLengths.get(feature)?.subarray(0, samples);
+  return left ?? lengths.subarray(feature * samples, (feature + 1) * samples);
+}

@@ -1,0 +1,56 @@
+// Hop 3 of a step: the rows of a batch come into device memory, HBM ← DDR ← SSD, before they are
+// looked up. Of tables that are all in memory they are there already, and nothing here waits.
+
+import type { ShardLookups } from "../../embedding/lookup/dedup-rows.ts";
+import type { StagedBags } from "../../embedding/rows/staging.ts";
+import type { TierCounts } from "../meters/step-meter.ts";
+import { slabAt } from "./dedup-dist.ts";
+import type { DeviceState } from "./device-state.ts";
+import { receiveBags } from "./input-dist.ts";
+import type { StepPlan } from "./step-plan.ts";
+
+/** What all devices look up of one shard, by places. */
+export interface StagedLookups extends Omit<ShardLookups, "bags"> {
+  readonly bags: StagedBags;
+}
+
+/** What the rows of this device are asked for in a step. */
+export interface StagedRows {
+  readonly bags: StagedBags;
+  readonly lookups: readonly StagedLookups[];
+  /** What device 0 said of a stop. */
+  readonly stopAfter: number;
+}
+
+/** What this device's tiers were asked for so far; undefined where all its rows are in memory. */
+export function tierCountsOf({ slab, distinct, below }: DeviceState): TierCounts | undefined {
+  if (below === undefined) return undefined;
+  const counts = [slab, ...distinct.slabs].flatMap(({ cached }) => cached.map((one) => one.counts));
+  const sumOf = (name: "distinct" | "missed" | "conflicts") =>
+    counts.reduce((sum, own) => sum + own[name], 0);
+  const [rows, missed, conflicts] = [sumOf("distinct"), sumOf("missed"), sumOf("conflicts")];
+  return { rows, missed, ddrHits: below.counts.hits, conflicts };
+}
+
+/** Receives the bags of a step and asks for the rows that are not there. */
+export async function stageRows(device: DeviceState, plan: StepPlan): Promise<StagedRows> {
+  const { bags, lookups, stopAfter } = await receiveBags(device, plan);
+  const staged: StagedLookups[] = [];
+  const ofSlab = await device.slab.stage(bags);
+  for (const [i, one] of lookups.entries()) {
+    staged.push({ ...one, bags: await slabAt(device, i).stage(one.bags) });
+  }
+  return { bags: ofSlab, lookups: staged, stopAfter };
+}
+
+/** Waits for them: steps in the order in which they were staged. */
+export async function arriveRows(device: DeviceState, staged: StagedRows): Promise<void> {
+  await device.slab.arrive(staged.bags);
+  for (const [i, { bags }] of staged.lookups.entries()) await slabAt(device, i).arrive(bags);
+}
+
+/** The step is done with its rows. */
+export async function releaseRows(device: DeviceState, staged: StagedRows): Promise<void> {
+  await device.slab.release(staged.bags);
+  for (const [i, { bags }] of staged.lookups.entries()) await slabAt(device, i).release(bags);
+}

@@ -1,0 +1,161 @@
+// Rows that lie in columns on several devices, under an optimizer that needs a sum over the whole
+// row: each device tells the others the sums of its quanta, and all add them up in the order of the
+// columns, as an update of the whole row does (docs/architecture.md, section 5).
+//
+// n = distinct rows of a shard in the batch: the same for all shards that have parts of these rows.
+
+import { quantaOf, type Slab } from "../../embedding/rows/slab.ts";
+import type { StagedBags } from "../../embedding/rows/staging.ts";
+import {
+  type RowRule,
+  type RowSums,
+  type Tensor,
+  takesMean,
+  takesTrust,
+} from "../../kernels/contract/kernels.ts";
+import type { Slices } from "../../kernels/contract/slices.ts";
+import type { HeldShard } from "../topology/topology.ts";
+import type { DeviceState } from "./device-state.ts";
+import type { StepPlan } from "./step-plan.ts";
+
+/** Shards that have parts of the same rows, left to right. */
+type ColumnGroup = readonly HeldShard[];
+
+/** What came for the rows of a slab. */
+export interface RowGradients {
+  readonly slab: Slab;
+  readonly bags: StagedBags;
+  /** (B,C), of the samples of `bags`. */
+  readonly dPooled: Tensor;
+  readonly slices: Slices;
+}
+
+/** And by which rules they take it. */
+export interface RowUpdate extends RowGradients {
+  readonly rules: readonly RowRule[];
+}
+
+/**
+ * What the columns elsewhere add to shards of this device, by their index; undefined where no rule
+ * asks. Every device of the generation takes part, or none.
+ */
+export async function completeRows(
+  device: DeviceState,
+  updates: readonly RowUpdate[],
+  plan: StepPlan,
+): Promise<ReadonlyMap<number, RowSums> | undefined> {
+  const { kernels, recipe, topology } = device;
+  const { kind } = recipe.optimizer.sparse;
+  if (topology.columnGroups.length === 0 || !(takesMean(kind) || takesTrust(kind))) {
+    return undefined;
+  }
+  const means = new Map<number, Float32Array>();
+  if (takesMean(kind)) {
+    const squares = await share(device, updates, plan, Float32Array, (own, at) =>
+      own.slab.squares(at, own.bags, own.dPooled, own.slices, own.rules),
+    );
+    for (const { group, parts, quanta } of squares) {
+      const whole = kernels.rowMeans(parts, quanta, dimOf(group));
+      for (const { shard } of group) means.set(shard, whole);
+    }
+  }
+  const trust = new Map<number, Float32Array>();
+  if (takesTrust(kind)) {
+    const norms = await share(device, updates, plan, Float64Array, (own, at, shard) =>
+      own.slab.norms(at, own.bags, own.dPooled, own.slices, own.rules, means.get(shard)),
+    );
+    for (const { group, parts, quanta } of norms) {
+      const whole = kernels.rowTrust(parts, quanta);
+      for (const { shard } of group) trust.set(shard, whole);
+    }
+  }
+  return new Map(
+    [...means.keys(), ...trust.keys()].map((shard) => {
+      return [shard, { means: means.get(shard), trust: trust.get(shard) }];
+    }),
+  );
+}
+
+/** The sums of all parts of a group's rows: (n, quanta) floats, or (n, quanta, 2). */
+interface SharedSums<S> {
+  readonly group: ColumnGroup;
+  readonly parts: readonly S[];
+  readonly quanta: readonly number[];
+}
+
+/** The array of sums, over memory of its own or of the exchange. */
+interface SumsArray<S> {
+  new (length: number): S;
+  new (buffer: ArrayBufferLike, byteOffset: number, length: number): S;
+}
+
+/** One round: out with the sums of this device's parts of rows, in with those of the others. */
+async function share<S extends Float32Array | Float64Array>(
+  device: DeviceState,
+  updates: readonly RowUpdate[],
+  plan: StepPlan,
+  Sums: SumsArray<S>,
+  sumsAt: (own: RowUpdate, at: number, shard: number) => S,
+): Promise<SharedSums<S>[]> {
+  const { rank, topology } = device;
+  const { rowSums } = device.exchange;
+  const groups = topology.columnGroups.filter((group) => isIn(group, rank));
+  const sums = new Map<number, S>();
+  for (const own of updates) {
+    for (const [at, { shard }] of own.slab.shards.entries()) {
+      if (groups.some((group) => group.some((one) => one.shard === shard))) {
+        sums.set(shard, sumsAt(own, at, shard));
+      }
+    }
+  }
+  await rowSums.open(plan.bytes.rowSums);
+  const used = plan.counts.map((_, peer) => {
+    if (peer === rank) return 0;
+    const { buffer, byteOffset } = rowSums.outbox(peer);
+    let at = byteOffset;
+    for (const group of groups.filter((one) => isIn(one, peer))) {
+      for (const { shard } of group.filter((one) => one.device === rank)) {
+        const own = sums.get(shard) ?? new Sums(0);
+        new Sums(buffer, at, own.length).set(own);
+        at += own.byteLength;
+      }
+    }
+    return at - byteOffset;
+  });
+  rowSums.start((peer) => used[peer] ?? 0);
+  const { buffer, byteOffset } = await rowSums.finish();
+  let start = byteOffset;
+  for (let peer = 0; peer < topology.devices; peer++) {
+    let at = start;
+    for (const group of groups) {
+      // A part that is here has the same rows: it tells how many there are.
+      const here = group.find((one) => one.device === rank);
+      const like = sums.get(here?.shard ?? -1) ?? new Sums(0);
+      for (const { shard, columns } of group.filter((one) => one.device === peer)) {
+        if (peer === rank) continue;
+        const length = (like.length / quantaOf(here?.columns ?? 1)) * quantaOf(columns);
+        const theirs = new Sums(length);
+        theirs.set(new Sums(buffer, at, length));
+        sums.set(shard, theirs);
+        at += theirs.byteLength;
+      }
+    }
+    start += plan.bytes.rowSums(peer, rank);
+  }
+  rowSums.close();
+  return groups.map((group) => ({
+    group,
+    parts: group.map(({ shard }) => sums.get(shard) ?? new Sums(0)),
+    quanta: group.map(({ columns }) => quantaOf(columns)),
+  }));
+}
+
+function isIn(group: ColumnGroup, device: number): boolean {
+  return group.some((shard) => shard.device === device);
+}
+
+/** Columns of the rows that the group has parts of. */
+function dimOf(group: ColumnGroup): number {
+  const last = group.at(-1);
+  return (last?.firstColumn ?? 0) + (last?.columns ?? 0);
+}

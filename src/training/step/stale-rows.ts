@@ -1,0 +1,81 @@
+// Counts what bounded staleness is about: rows that a step read while the update of the step before
+// was pending on them. Each is counted once a step, on the device that has it: the first of its
+// columns where they are cut, and device 0 where all have a copy.
+
+import type { Bags, Kernels, Tensor } from "../../kernels/contract/kernels.ts";
+import { type HeldShard, type Topology, tableOf } from "../topology/topology.ts";
+
+/** What has been read of a step, and whether before the step before it was applied. */
+export interface StepRead {
+  readonly step: number;
+  readonly isLate: boolean;
+}
+
+export class StaleRows {
+  /** For each table of the job, what was counted here so far. */
+  readonly counts: number[];
+  readonly #topology: Topology;
+  readonly #rank: number;
+  /** For each shard that is counted here: the last step that read each of its rows. */
+  readonly #lastSteps: ReadonlyMap<number, Int32Array>;
+
+  constructor(topology: Topology, rank: number) {
+    const { heldBy, distinctBy, replicated, reads } = topology;
+    this.counts = topology.input.model.tables.map(() => 0);
+    this.#topology = topology;
+    this.#rank = rank;
+    const own = [heldBy[rank], distinctBy[rank], rank === 0 ? replicated : []].flatMap(
+      (shards) => shards ?? [],
+    );
+    this.#lastSteps = new Map(
+      own
+        .filter((shard) => reads.stale.has(shard) && shard.firstColumn === 0)
+        .map(({ shard, rows }) => [shard, new Int32Array(rows).fill(-1)]),
+    );
+  }
+
+  /** Takes the rows that a step reads of shards that lie on one device each. */
+  takeRows(bags: Bags, lookups: readonly { readonly bags: Bags }[], read: StepRead): void {
+    if (this.#lastSteps.size === 0) return;
+    const { heldBy, distinctBy } = this.#topology;
+    for (const [i, shard] of (heldBy[this.#rank] ?? []).entries()) this.#take(shard, bags, i, read);
+    for (const [i, shard] of (distinctBy[this.#rank] ?? []).entries()) {
+      const own = lookups[i];
+      if (own !== undefined) this.#take(shard, own.bags, 0, read);
+    }
+  }
+
+  #take({ shard, table }: HeldShard, bags: Bags, at: number, { step, isLate }: StepRead): void {
+    const lastSteps = this.#lastSteps.get(shard);
+    if (lastSteps === undefined) return;
+    const { samples, offsets, ids } = bags;
+    const end = offsets[(at + 1) * samples] ?? 0;
+    let late = 0;
+    for (let k = offsets[at * samples] ?? 0; k < end; k++) {
+      const row = Number(ids[k]);
+      if (lastSteps[row] === step - 1) late++;
+      lastSteps[row] = step;
+    }
+    if (isLate) this.counts[table] = (this.counts[table] ?? 0) + late;
+  }
+
+  /** The same of what all have a copy of, from the summed gradient of the step that read it. */
+  takeReplicas(kernels: Kernels, gradient: Tensor, { step, isLate }: StepRead): void {
+    const { replicated, replicatedAt, input } = this.#topology;
+    for (const [i, { shard, table, rows }] of replicated.entries()) {
+      const lastSteps = this.#lastSteps.get(shard);
+      const at = replicatedAt[i];
+      if (lastSteps === undefined || at === undefined) continue;
+      const touched = kernels.read(kernels.reshape(gradient, [rows], at.counts));
+      // A penalty on the whole table leaves an update pending on every row.
+      const isWhole = tableOf(input.model.tables, table).l2Scope === "table";
+      let late = 0;
+      for (let row = 0; row < rows; row++) {
+        if ((touched[row] ?? 0) === 0) continue;
+        if (isWhole || lastSteps[row] === step - 1) late++;
+        lastSteps[row] = step;
+      }
+      if (isLate) this.counts[table] = (this.counts[table] ?? 0) + late;
+    }
+  }
+}

@@ -1,0 +1,62 @@
+// What one step is: its sizes, equal on all devices, and this device's place in it.
+
+import type { LocalBatch } from "../../exchange/batch-ring.ts";
+import { type Slices, slicesOf } from "../../kernels/contract/slices.ts";
+import type { Dropout } from "../../model/mlp.ts";
+import { purposes } from "../../ports/random.ts";
+import { partBytesOf, samplesOf } from "../topology/topology.ts";
+import type { DeviceState, Lane } from "./device-state.ts";
+
+export interface StepPlan {
+  readonly step: number;
+  /** Whether ids may be given rows; an evaluation leaves no trace. */
+  readonly isTraining: boolean;
+  /** Memory for its bags. */
+  readonly lane: Lane;
+  readonly bytes: ReturnType<typeof partBytesOf>;
+  /** Samples of each device, and of this one. */
+  readonly counts: readonly number[];
+  readonly samples: number;
+  /** The slices of this device, and those of the whole batch. */
+  readonly mine: Slices;
+  readonly all: Slices;
+  readonly dropout: Dropout;
+}
+
+/** The plan of a step of training; of an evaluation, where there is none. */
+export function planOf(
+  device: DeviceState,
+  batch: LocalBatch,
+  trainingStep: number | undefined,
+): StepPlan {
+  const { topology, rank } = device;
+  const { slices } = topology.input;
+  const samples = batch.batchSamples;
+  const run = topology.sliceRuns[rank];
+  const own = samplesOf(topology, rank, samples);
+  const step = trainingStep ?? 0;
+  return {
+    step,
+    isTraining: trainingStep !== undefined,
+    lane: laneOf(device, step),
+    bytes: partBytesOf(topology, samples),
+    counts: topology.sliceRuns.map((_, peer) => samplesOf(topology, peer, samples).count),
+    samples: own.count,
+    mine: slicesOf(run?.firstSlice ?? 0, run?.slices ?? 0, slices, samples),
+    all: slicesOf(0, slices, slices, samples),
+    dropout: {
+      rate: topology.input.model.dropout,
+      key: device.key,
+      purpose: purposes.dropout,
+      step,
+      firstSample: own.first,
+    },
+  };
+}
+
+/** Batches in flight are those of consecutive steps. */
+function laneOf({ lanes }: DeviceState, step: number): Lane {
+  const lane = lanes[step % lanes.length];
+  if (lane === undefined) throw new RangeError("The device has no lanes");
+  return lane;
+}

@@ -1,0 +1,312 @@
+// One step of hybrid-parallel training on one device: the centre of the house.
+//
+// Hops 2 to 8 of docs/architecture.md, in order. It is an async function that suspends only at the
+// exchange's named waits; kernels are ordinary calls. On a device's thread the waits block and the
+// promises are already resolved; in the simulator they park. The same code runs in both.
+//
+// b = samples of this device, B = samples of the batch, F = features, D = dim.
+//
+// Invariants
+//   S1. Weights change only in `applyRows` and `applyDenseGradient`, after all that was sent has
+//       arrived; they are read before, and of stale tables also for the next step (`readAhead`).
+//   S2. Nothing here knows how many devices there are but by asking the topology (law 4).
+//   S3. A step whose loss or gradient is not finite ends in an error, so no cut follows it.
+
+import type { DistinctBags } from "../../embedding/lookup/dedup-rows.ts";
+import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
+import type { Slab } from "../../embedding/rows/slab.ts";
+import { rowRuleOf } from "../../embedding/tables/row-rule.ts";
+import type { LocalBatch } from "../../exchange/batch-ring.ts";
+import type { Bags, RowRule, Tensor } from "../../kernels/contract/kernels.ts";
+import { applyDense } from "../../model/dense-optimizer.ts";
+import { backwardBottom, backwardTop, forwardBottom, forwardTop } from "../../model/dlrm.ts";
+import { purposes } from "../../ports/random.ts";
+import type { StepStage } from "../meters/step-trace.ts";
+import type { Read } from "../topology/fresh-and-stale.ts";
+import { tableOf } from "../topology/topology.ts";
+import { receiveBagLengths, sendBagLengths } from "./bag-lengths.ts";
+import { receiveRowGradients, receiveRows, sendRowGradients, sendRows } from "./dedup-dist.ts";
+import type { DeviceState } from "./device-state.ts";
+import { decideIds } from "./dynamic-ids.ts";
+import { distinctOfSamples, rowsOfSamples, sendBags } from "./input-dist.ts";
+import {
+  describeParameter,
+  describeRows,
+  type NonFiniteRows,
+  refuseNonFinite,
+} from "./non-finite.ts";
+import {
+  lookupReplicas,
+  receiveVectorGradients,
+  receiveVectors,
+  sendVectorGradients,
+  sendVectors,
+} from "./output-dist.ts";
+import { foldSlices, receivePerSlice, sendPerSlice } from "./per-slice.ts";
+import { arriveRows, releaseRows, type StagedRows, stageRows } from "./prefetch.ts";
+import { applyReplicas, backwardReplicas, replicaBagsOf } from "./replicas.ts";
+import { completeRows, type RowGradients } from "./row-sums.ts";
+import { planOf, type StepPlan } from "./step-plan.ts";
+
+export interface StepOutcome {
+  /** Mean binary cross-entropy of the batch, before the update. */
+  readonly loss: number;
+  /** Step after which device 0 was asked to pause; the same on every device. -1: none. */
+  readonly stopAfter: number;
+}
+
+/** A batch whose bags are on their way to the rows. */
+export interface BegunStep {
+  readonly batch: LocalBatch;
+  readonly plan: StepPlan;
+  readonly rows: SampleRows;
+  readonly asked: DistinctBags;
+}
+
+/** And whose rows are on their way into device memory. */
+export interface StagedStep extends BegunStep {
+  readonly staged: StagedRows;
+}
+
+/** And have arrived there: they may be read. */
+interface ArrivedStep extends StagedStep {
+  readonly replicaBags: Bags | undefined;
+}
+
+/** One whose stale tables were read before the update of the step before. */
+export interface LateStep extends ArrivedStep {
+  readonly isLate: true;
+}
+
+/** What a step lets the next one do; all devices do it, or none. */
+export interface Ahead {
+  /**
+   * Where all devices agree on a stop, whenever this one has sent what others wait for: there
+   * coming steps may begin.
+   */
+  begin(stopAfter: number): Promise<void>;
+  /** Before the update: there its stale tables may be read (`readAhead`). */
+  read(): Promise<void>;
+}
+
+const alone: Ahead = { begin: async () => {}, read: async () => {} };
+
+/**
+ * Sends the bags of a batch, and does not wait for those of others. A step may begin while the one
+ * before it computes: it reads no weight. `step`: undefined in an evaluation. `stopAfter` is read
+ * on device 0 only, which carries it to all. @throws IdOutOfRangeError naming table and sample
+ */
+export async function beginStep(
+  device: DeviceState,
+  batch: LocalBatch,
+  step: number | undefined,
+  stopAfter: number,
+): Promise<BegunStep> {
+  device.trace.enter(step, "ids");
+  const plan = planOf(device, batch, step);
+  const rows = rowsOfSamples(device, batch, plan);
+  const asked = distinctOfSamples(device, rows, plan);
+  await sendBags(device, rows, asked, plan, stopAfter);
+  return { batch, plan, rows, asked };
+}
+
+/** Receives the bags of a step and lets its rows come up, while another one may still compute. */
+export async function stageStep(device: DeviceState, begun: BegunStep): Promise<StagedStep> {
+  enter(device, begun.plan, "tiers");
+  return { ...begun, staged: await stageRows(device, begun.plan) };
+}
+
+async function arriveStep(
+  device: DeviceState,
+  begun: BegunStep | StagedStep,
+): Promise<ArrivedStep> {
+  enter(device, begun.plan, "tiers");
+  const step = "staged" in begun ? begun : await stageStep(device, begun);
+  await arriveRows(device, step.staged);
+  return { ...step, replicaBags: replicaBagsOf(device, step.rows) };
+}
+
+/**
+ * Reads the stale tables of a batch that has begun, while the step before it has still to be
+ * applied, and sends what was read.
+ */
+export async function readAhead(
+  device: DeviceState,
+  begun: BegunStep | StagedStep,
+): Promise<LateStep> {
+  const arrived = await arriveStep(device, begun);
+  enter(device, begun.plan, "lookup");
+  await sendRead(device, arrived, device.topology.reads.stale);
+  return { ...arrived, isLate: true };
+}
+
+/** Looks up what belongs to a read, and sends it. Of a step only this reads rows. */
+async function sendRead(device: DeviceState, step: ArrivedStep, read: Read): Promise<void> {
+  const { staged, replicaBags, plan } = step;
+  const { bags, lookups } = staged;
+  await sendVectors(device, bags, plan, read);
+  await sendRows(device, lookups, plan, read);
+  lookupReplicas(device, replicaBags, plan, read);
+}
+
+/** Reads what `readAhead` has not. */
+async function sendReads(device: DeviceState, step: ArrivedStep | LateStep): Promise<void> {
+  enter(device, step.plan, "lookup");
+  const { fresh, stale } = device.topology.reads;
+  if (!("isLate" in step)) await sendRead(device, step, stale);
+  await sendBagLengths(device, step.staged.bags, step.plan);
+  await sendRead(device, step, fresh);
+}
+
+/** Puts what was read, here and elsewhere, into the model's `x`. */
+async function receiveReads(device: DeviceState, { rows, asked, plan }: BegunStep): Promise<void> {
+  enter(device, plan, "exchange");
+  await receiveRows(device, asked, plan);
+  await receiveBagLengths(device, plan);
+  await receiveVectors(device, rows, plan);
+}
+
+/** Trains on a batch that has begun, and may be staged, or even read ahead. */
+export async function finishStep(
+  device: DeviceState,
+  current: BegunStep | StagedStep | LateStep,
+  ahead: Ahead = alone,
+): Promise<StepOutcome> {
+  const { exchange, kernels, model, slab, staleRows } = device;
+  const { batch, plan, rows, asked } = current;
+  const { step } = plan;
+  const { dense, labels } = tensorsOf(device, batch);
+  enter(device, plan, "compute");
+  forwardBottom(model, dense); // While bags, or vectors, are on their way.
+  const isLate = "isLate" in current;
+  const arrived = isLate ? current : await arriveStep(device, current);
+  const { staged, replicaBags } = arrived;
+  const { bags, lookups, stopAfter } = staged;
+
+  await sendReads(device, arrived);
+  await ahead.begin(stopAfter);
+  staleRows.takeRows(bags, lookups, { step, isLate });
+  await receiveReads(device, arrived);
+
+  enter(device, plan, "compute");
+  const logits = forwardTop(model, batch.samples, plan.dropout);
+  const losses = new Float64Array(plan.mine.bounds.length - 1);
+  const dLogits = kernels.part(device.dLogits, 0, batch.samples);
+  kernels.bceWithLogits(losses, dLogits, logits, labels, batch.batchSamples, plan.mine);
+
+  await exchange.gradients.open();
+  backwardTop(model, dLogits, plan.mine, device.gradients, plan.dropout);
+  await sendVectorGradients(device, rows, plan);
+  await sendRowGradients(device, rows, asked, plan);
+  backwardBottom(model, dense, plan.mine, device.gradients); // While those travel.
+  backwardReplicas(device, rows, replicaBags, plan);
+  exchange.gradients.start();
+  await sendPerSlice(device, plan.bytes.losses, losses);
+  await ahead.begin(stopAfter);
+  await ahead.read();
+
+  enter(device, plan, "exchange");
+  const dPooled = await receiveVectorGradients(device, plan);
+  const dRows = await receiveRowGradients(device, lookups, plan);
+  const pooled = { slab, bags, dPooled, slices: plan.all };
+  enter(device, plan, "update");
+  const badRows = await applyRows(device, [pooled, ...dRows], plan); // S1
+  await releaseRows(device, staged);
+  exchange.dPooled.close();
+
+  enter(device, plan, "allReduce");
+  const gradient = await exchange.gradients.finish();
+  enter(device, plan, "update");
+  staleRows.takeReplicas(kernels, gradient, { step, isLate });
+  const badDense = applyDenseGradient(device, gradient, step); // S1
+  exchange.gradients.close();
+
+  enter(device, plan, "exchange");
+  const loss = foldSlices(await receivePerSlice(device)) / batch.batchSamples;
+  const findings = { step, loss, badDense, badRows };
+  await refuseNonFinite(device, batch, plan, findings); // S3
+  return { loss, stopAfter };
+}
+
+/** Trains on one batch, from its beginning to its end, with fresh rows. */
+export async function trainStep(
+  device: DeviceState,
+  batch: LocalBatch,
+  step: number,
+  stopAfter: number,
+): Promise<StepOutcome> {
+  await decideIds(device, step);
+  return finishStep(device, await beginStep(device, batch, step, stopAfter));
+}
+
+/** Forward only: logits (b,1) of a batch. Creates nothing, changes nothing. */
+export async function forwardStep(device: DeviceState, batch: LocalBatch): Promise<Tensor> {
+  const begun = await beginStep(device, batch, undefined, -1);
+  forwardBottom(device.model, tensorsOf(device, batch).dense);
+  const arrived = await arriveStep(device, begun);
+  await sendReads(device, arrived);
+  await releaseRows(device, arrived.staged);
+  await receiveReads(device, arrived);
+  return forwardTop(device.model, batch.samples);
+}
+
+/** What the device does from here on, for whoever traces its steps; an evaluation is not traced. */
+function enter(device: DeviceState, plan: StepPlan, stage: StepStage): void {
+  device.trace.enter(plan.isTraining ? plan.step : undefined, stage);
+}
+
+function tensorsOf(device: DeviceState, batch: LocalBatch) {
+  const { kernels, topology } = device;
+  const { dense, labels } = batch;
+  const shape = [batch.samples, topology.input.model.dense];
+  return {
+    dense: kernels.view(dense.buffer, dense.byteOffset, shape),
+    labels: kernels.view(labels.buffer, labels.byteOffset, [batch.samples]),
+  };
+}
+
+/** Each row of the batch takes its gradient. What is then not finite; undefined: all is. */
+async function applyRows(
+  device: DeviceState,
+  gradients: readonly RowGradients[],
+  plan: StepPlan,
+): Promise<NonFiniteRows | undefined> {
+  const updates = gradients.map((own) => {
+    return { ...own, rules: rulesOf(device, own.slab, plan.step) };
+  });
+  const completed = await completeRows(device, updates, plan);
+  let found: NonFiniteRows | undefined;
+  for (const { slab, bags, dPooled, slices, rules } of updates) {
+    const sums = completed && slab.shards.map(({ shard }) => completed.get(shard));
+    const bad = slab.update(bags, dPooled, slices, rules, sums);
+    if (bad >= 0) found ??= describeRows(device, slab, bad, dPooled);
+  }
+  return found;
+}
+
+/**
+ * The dense gradient, added up, is applied: the same on every device. What of it is not finite;
+ * undefined: all is.
+ */
+function applyDenseGradient(
+  device: DeviceState,
+  gradient: Tensor,
+  step: number,
+): string | undefined {
+  const { kernels, model, recipe, topology, denseState } = device;
+  const { layout } = topology.shape;
+  const { dense: optimizer } = recipe.optimizer;
+  const dense = kernels.reshape(gradient, [layout.length]);
+  const isGood = applyDense(kernels, optimizer, denseState, layout, model.flat, dense, step);
+  const badReplica = applyReplicas(device, gradient, rulesOf(device, device.replicas, step));
+  return isGood ? badReplica : describeParameter(device, dense);
+}
+
+function rulesOf(device: DeviceState, slab: Slab, step: number): RowRule[] {
+  const { key, recipe, topology } = device;
+  return slab.shards.map(({ table }) => {
+    const { l2 } = tableOf(topology.input.model.tables, table);
+    const rounding = { key, purpose: purposes.rowRounding + table, step };
+    return { ...rowRuleOf(recipe.optimizer.sparse, l2, step), rounding };
+  });
+}

@@ -1,0 +1,53 @@
+// How much of each cached shard of a device lies in its memory, and in the host's memory below.
+
+import {
+  type CacheDemand,
+  type CacheShape,
+  cacheShapesOf,
+  indexBytes,
+} from "../../embedding/rows/cache-sizes.ts";
+import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
+import type { Shard } from "../../embedding/tables/shards.ts";
+import { stateWidth } from "../../kernels/contract/kernels.ts";
+import { packedBytes } from "../../kernels/contract/precision.ts";
+import { type HeldShard, type Topology, tableOf } from "./topology.ts";
+
+/** The cached shards of a device, in the order of its slabs, and what each asks of a cache. */
+export function cacheDemandsOf(
+  { input, heldBy, distinctBy }: Topology,
+  rank: number,
+  { kind }: SparseOptimizerSpec,
+): (CacheDemand & { readonly shard: HeldShard })[] {
+  const shards = [heldBy, distinctBy].flatMap((by) => by[rank] ?? []);
+  return shards
+    .filter(({ tier }) => tier === "cached")
+    .map((shard) => {
+      const { precision } = tableOf(input.model.tables, shard.table);
+      const state = 4 * stateWidth(kind, shard.columns);
+      return {
+        shard,
+        placeBytes: indexBytes + packedBytes(1, shard.columns, precision) + state,
+        lookupsMax: input.batchSize * (input.idsMax[shard.table] ?? 0),
+        plannedBytes: shard.cache?.hbmBytes,
+      };
+    });
+}
+
+/** How much of each cached shard of a device lies in its memory. */
+export function cachesOf(
+  topology: Topology,
+  rank: number,
+  optimizer: SparseOptimizerSpec,
+): (shard: Shard) => CacheShape {
+  const { tiers } = topology.input;
+  if (tiers === undefined) throw new RangeError("The topology has no tiers");
+  const demands = cacheDemandsOf(topology, rank, optimizer);
+  const shapes = cacheShapesOf(demands, tiers);
+  const shapeOf = new Map(demands.map(({ shard }, i) => [shard.shard, shapes[i]]));
+  return ({ shard, name }) => {
+    const shape = shapeOf.get(shard);
+    if (shape === undefined)
+      throw new RangeError(`${name} is not behind a cache on device ${rank}`);
+    return shape;
+  };
+}

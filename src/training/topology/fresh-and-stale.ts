@@ -1,0 +1,118 @@
+// What a step reads when. Rows of most tables are read as the step before left them. Those of
+// tables with `staleness: 1` are read before the step before is applied, so that they travel while
+// it computes; only where there is no step before (the first of a window) are they read with the
+// rest. The two travel at different times, and so on channels of their own.
+
+import type { TableSpec } from "../../embedding/tables/options.ts";
+import type { Bundles, Parcel, Ways } from "./shard-groups.ts";
+import type { HeldShard } from "./topology.ts";
+
+/** Shards of one list that lie side by side. */
+export interface ShardRange {
+  readonly first: number;
+  readonly count: number;
+  /** First column, and columns, of all of them. */
+  readonly column: number;
+  readonly columns: number;
+}
+
+/** What is read, and sent, at one time: its bundles and their ways. */
+export interface Read extends Ways {
+  /** Where its pooled vectors travel, and their parts inside a host; where its distinct rows. */
+  readonly vectors: "pooled" | "stalePooled";
+  readonly partials: "partials" | "stalePartials";
+  readonly rows: "rows" | "staleRows";
+  has(shard: Pick<HeldShard, "table">): boolean;
+  /** For each device, which of the shards that it pools. */
+  readonly held: readonly ShardRange[];
+  /** Which of the shards that every device holds a copy of. */
+  readonly replicated: ShardRange;
+  /** Whether any device has vectors, and distinct rows, to send. */
+  readonly hasVectors: boolean;
+  readonly hasRows: boolean;
+}
+
+export interface Reads {
+  readonly fresh: Read;
+  readonly stale: Read;
+  /** Whether any table is stale. */
+  readonly isStale: boolean;
+}
+
+/** The two reads of a job. Stale shards lie behind the fresh ones (`staleLast`). */
+export function readsOf(options: {
+  readonly tables: readonly TableSpec[];
+  readonly heldBy: readonly (readonly HeldShard[])[];
+  readonly bundles: Bundles;
+  readonly distinct: readonly HeldShard[];
+  readonly replicated: readonly HeldShard[];
+}): Reads {
+  const { tables, heldBy, bundles, distinct, replicated } = options;
+  const isStaleTable = tables.map(({ staleness }) => staleness > 0);
+  const readOf = (isStale: boolean): Omit<Read, "vectors" | "partials" | "rows"> => {
+    const has = ({ table }: Pick<HeldShard, "table">) => isStaleTable[table] === isStale;
+    const held = heldBy.map((shards) => stretchOf(shards, has));
+    return {
+      has,
+      held,
+      ...waysOf(bundles, has),
+      replicated: stretchOf(replicated, has),
+      hasVectors: held.some(({ columns }) => columns > 0),
+      hasRows: distinct.some(has),
+    };
+  };
+  return {
+    fresh: { vectors: "pooled", partials: "partials", rows: "rows", ...readOf(false) },
+    stale: {
+      vectors: "stalePooled",
+      partials: "stalePartials",
+      rows: "staleRows",
+      ...readOf(true),
+    },
+    isStale: isStaleTable.includes(true),
+  };
+}
+
+/** What of a device's shards belongs to a read. */
+export function rangeOf(read: Read, device: number): ShardRange {
+  const range = read.held[device];
+  if (range === undefined) throw new RangeError(`The topology has no device ${device}`);
+  return range;
+}
+
+/** The ways of some bundles. Parcels that devices share stay shared. */
+function waysOf(
+  { relaysOf, parcels }: Bundles,
+  has: (shard: Pick<HeldShard, "table">) => boolean,
+): Ways {
+  const kept = new Map<Parcel, Parcel>();
+  const keep = (parcel: Parcel): Parcel => {
+    const known = kept.get(parcel);
+    if (known !== undefined) return known;
+    const own = { own: parcel.own.filter(has), relays: parcel.relays.filter(has) };
+    kept.set(parcel, own);
+    return own;
+  };
+  return {
+    relaysOf: relaysOf.map((relays) => relays.filter(has)),
+    parcels: parcels.map((row) => row.map(keep)),
+  };
+}
+
+/** The same shards, those of stale tables behind the others. */
+export function staleLast<S extends Pick<HeldShard, "table">>(
+  tables: readonly TableSpec[],
+  shards: readonly S[],
+): S[] {
+  const isStale = ({ table }: S) => (tables[table]?.staleness ?? 0) > 0;
+  return [...shards.filter((shard) => !isStale(shard)), ...shards.filter(isStale)];
+}
+
+/** The stretch of `shards` that `has` is true of. */
+function stretchOf(shards: readonly HeldShard[], has: (shard: HeldShard) => boolean): ShardRange {
+  const own = shards.filter(has);
+  const [first] = own;
+  if (first === undefined) return { first: 0, count: 0, column: 0, columns: 0 };
+  const columns = own.reduce((sum, shard) => sum + shard.columns, 0);
+  return { first: shards.indexOf(first), count: own.length, column: first.column, columns };
+}

@@ -1,0 +1,360 @@
+// The topology: what every device of a generation knows of all the others. A pure function of the
+// job, the data's limits and the plan, so that each thread computes the same one.
+
+import { wideOf } from "../../data/columns.ts";
+import { type BagShard, bagFrameBytes } from "../../embedding/lookup/bag-frames.ts";
+import { distinctFrameBytes } from "../../embedding/lookup/dedup-rows.ts";
+import type { BagTable } from "../../embedding/lookup/ids-to-rows.ts";
+import { quantaOf } from "../../embedding/rows/slab.ts";
+import type { TableSpec } from "../../embedding/tables/options.ts";
+import { type Shard, shardsOf } from "../../embedding/tables/shards.ts";
+import type { TiersSpec } from "../../embedding/tables/tier-options.ts";
+import { type RingShape, ringSlots } from "../../exchange/batch-ring.ts";
+import type { ExchangeShape } from "../../exchange/exchange.ts";
+import type { ExchangeSpec } from "../../exchange/options.ts";
+import { packedBytes } from "../../kernels/contract/precision.ts";
+import { type Subtree, sliceStart, subtreesOf } from "../../kernels/contract/slices.ts";
+import { type ModelShape, shapeOf } from "../../model/dlrm.ts";
+import type { ModelSpec } from "../../model/options.ts";
+import { place, type SliceRun, sliceRunsOf } from "../../planner/placement.ts";
+import { type Devices, deviceCount, type Plan } from "../../planner/shards.ts";
+import { type Reads, readsOf, staleLast } from "./fresh-and-stale.ts";
+import {
+  type Bundle,
+  type Bundles,
+  bundlesIn,
+  parcelOf,
+  vectorBytes,
+  type Ways,
+} from "./shard-groups.ts";
+
+/** Vectors travel as they are. */
+export const exactExchange: ExchangeSpec = { forward: "float32", backward: "float32" };
+
+/** What a placement has to know of the job and its data. */
+export interface TopologyInput {
+  readonly model: ModelSpec;
+  readonly batchSize: number;
+  readonly slices: number;
+  /** Longest bag of each feature, over all datasets of the job. */
+  readonly idsMax: readonly number[];
+  /** Whether the ids of each feature have weights; left out, none has. */
+  readonly weighted?: readonly boolean[];
+  /** How vectors travel; left out, as float32. */
+  readonly exchange?: ExchangeSpec;
+  /** Where tables lie; left out, as the job says of each (`place`). */
+  readonly plan?: Plan | undefined;
+  /** Slices of each device, at least one; left out, even runs. */
+  readonly sliceCounts?: readonly number[] | undefined;
+  /** What lies below device memory; there where a table does. */
+  readonly tiers?: TiersSpec | undefined;
+}
+
+/** A shard, and its place among those of its device (or among the copies that all have). */
+export interface HeldShard extends Shard, BagShard {
+  /** Its first column among those of its device. */
+  readonly column: number;
+}
+
+export interface Topology extends Bundles {
+  readonly input: TopologyInput;
+  readonly exchange: ExchangeSpec;
+  readonly shape: ModelShape;
+  readonly devices: number;
+  /** The host of each device. */
+  readonly hostOf: readonly number[];
+  /** The slices of each device. */
+  readonly sliceRuns: readonly SliceRun[];
+  /** What ids are checked against, by table. */
+  readonly bagTables: readonly BagTable[];
+  /** For each device the model-parallel shards that it holds and pools, stale ones last. */
+  readonly heldBy: readonly (readonly HeldShard[])[];
+  /**
+   * For each device the shards of tables with `dedup` that it holds: rows travel, and are pooled
+   * where the samples are. Columns are counted over all devices. None on a device alone.
+   */
+  readonly distinctBy: readonly (readonly HeldShard[])[];
+  /** For each device, columns of what it pools side by side. */
+  readonly columnsOf: readonly number[];
+  /** What is read when, and how it travels. */
+  readonly reads: Reads;
+  /** Tables of dynamic ids whose means the devices of the samples take (bag-lengths.ts). */
+  readonly countedTables: readonly number[];
+  /** Shards that every device holds a copy of. */
+  readonly replicated: readonly HeldShard[];
+  /** Where each replicated shard's gradient and counts lie behind the dense gradient. */
+  readonly replicatedAt: readonly { readonly gradient: number; readonly counts: number }[];
+  /** Length of the vector that the all-reduce adds up. */
+  readonly gradientLength: number;
+  /** Shards that have parts of the same rows, by columns, left to right. */
+  readonly columnGroups: readonly (readonly HeldShard[])[];
+}
+
+/**
+ * `hostOf`: the host of each device, those of one host in a row; left out, all are on one.
+ * @throws RangeError where the plan is one for other devices
+ */
+export function topologyOf(
+  input: TopologyInput,
+  devices: number,
+  hostOf: readonly number[] = new Array<number>(devices).fill(0),
+): Topology {
+  const { model, slices, exchange = exactExchange } = input;
+  const shape = shapeOf(model);
+  const plan = input.plan ?? placeJob(input, evenly(hostOf));
+  if (deviceCount(plan.devices) !== devices) {
+    throw new RangeError(`The plan is for ${deviceCount(plan.devices)} devices, not ${devices}`);
+  }
+  const isQuantised = exchange.forward !== "float32";
+  const isDistinct = ({ dedup }: TableSpec) => dedup && devices > 1;
+  const shards = shardsOf(model.tables, plan, (table) => isQuantised || isDistinct(table));
+  const held = (own: readonly Shard[]): HeldShard[] => {
+    let column = 0;
+    return staleLast(model.tables, own).map((shard) => {
+      const { rows, dynamic } = tableOf(model.tables, shard.table);
+      const isWeighted = input.weighted?.[shard.table] === true;
+      const blocks = { first: shard.firstBlock, count: shard.blocks };
+      const idBlocks = dynamic === undefined ? undefined : blocks;
+      const place = { ...shard, column, isWhole: shard.rows === rows, isWeighted, idBlocks };
+      column += shard.columns;
+      return place;
+    });
+  };
+  const ranks = Array.from({ length: devices }, (_, device) => device);
+  const byDevice = ranks.map((device) => shards.filter((shard) => shard.device === device));
+  const isDeduped = ({ table }: Shard) => isDistinct(tableOf(model.tables, table));
+  const heldBy = byDevice.map((own) => held(own.filter((shard) => !isDeduped(shard))));
+  const distinct = held(byDevice.flat().filter(isDeduped));
+  const distinctBy = ranks.map((device) => distinct.filter((shard) => shard.device === device));
+  const replicated = held(shards.filter(({ device }) => device === "all"));
+  let gradientLength = shape.layout.length;
+  const replicatedAt = replicated.map(({ rows, columns }) => {
+    const gradient = gradientLength;
+    const counts = gradient + rows * columns;
+    gradientLength = counts + rows;
+    return { gradient, counts };
+  });
+  const bundles = bundlesIn(model.tables, hostOf, { heldBy, distinctBy, replicated });
+  return {
+    ...bundles,
+    reads: readsOf({ tables: model.tables, heldBy, bundles, distinct, replicated }),
+    input,
+    exchange,
+    shape,
+    devices,
+    hostOf,
+    sliceRuns: sliceRunsOf(slices, devices, input.sliceCounts),
+    bagTables: model.tables.map((table, i) => {
+      return { ...table, isWeighted: input.weighted?.[i] === true };
+    }),
+    heldBy,
+    distinctBy,
+    columnsOf: heldBy.map((own) => own.reduce((sum, { columns }) => sum + columns, 0)),
+    countedTables: [...model.tables.entries()]
+      .filter(([, { dynamic, pooling, rowBlocks }]) => {
+        return dynamic !== undefined && pooling === "mean" && rowBlocks > 1;
+      })
+      .map(([table]) => table),
+    replicated,
+    replicatedAt,
+    gradientLength,
+    columnGroups: columnGroupsOf([...heldBy.flat(), ...distinct]),
+  };
+}
+
+/** Hosts and devices for what is placed here: as one host, where hosts are unequal. */
+function evenly(hostOf: readonly number[]): Devices {
+  const hosts = new Set(hostOf).size;
+  const perHost = hostOf.length / hosts;
+  const isEven = hostOf.every((host, device) => host === Math.floor(device / perHost));
+  return isEven ? { hosts, perHost } : { hosts: 1, perHost: hostOf.length };
+}
+
+/** The plan of a run that was given none. */
+function placeJob({ model, idsMax }: TopologyInput, devices: Devices): Plan {
+  const tables = model.tables.map((table, i) => {
+    const cost = table.dim * Math.max(1, idsMax[i] ?? 1);
+    return { ...table, scheme: table.sharding, cost };
+  });
+  return place(tables, devices);
+}
+
+function columnGroupsOf(shards: readonly HeldShard[]): HeldShard[][] {
+  const groups = new Map<string, HeldShard[]>();
+  for (const shard of shards) {
+    const rows = `${shard.table},${shard.firstBlock}`;
+    groups.set(rows, [...(groups.get(rows) ?? []), shard]);
+  }
+  return [...groups.values()]
+    .filter((group) => group.length > 1)
+    .map((group) => group.sort((a, b) => a.firstColumn - b.firstColumn));
+}
+
+/** The samples first .. first+count-1 of a batch of `samples` that device `device` runs. */
+export function samplesOf(
+  topology: Topology,
+  device: number,
+  samples: number,
+): { first: number; count: number } {
+  const { slices } = topology.input;
+  const run = topology.sliceRuns[device];
+  if (run === undefined) throw new RangeError(`The topology has no device ${device}`);
+  const first = sliceStart(run.firstSlice, slices, samples);
+  return { first, count: sliceStart(run.firstSlice + run.slices, slices, samples) - first };
+}
+
+/** Parts of the all-to-alls of a step or of an evaluation, for a batch of `samples`. */
+export function partBytesOf(topology: Topology, samples: number): StepBytes {
+  return bytesOf(
+    topology,
+    topology.sliceRuns.map((_, device) => samplesOf(topology, device, samples).count),
+  );
+}
+
+type StepBytes = ExchangeShape["bytesMax"];
+
+/** `counts` = samples of each device. */
+function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
+  const { heldBy, hostOf, distinctBy, exchange, input, reads } = topology;
+  const count = (device: number) => counts[device] ?? 0;
+  const samples = counts.reduce((sum, own) => sum + own, 0);
+  const idsMax = heldBy.map((held) => held.map(({ table }) => input.idsMax[table] ?? 0));
+  /** Of a bundle, of the samples of device `of`. */
+  const vectors = (bundle: Bundle, of: number) => vectorBytes(bundle, count(of), exchange.forward);
+  const gradient = ({ columns }: Bundle, of: number) =>
+    packedBytes(count(of), columns, exchange.backward);
+  const parcel = (from: number, to: number, bytes: typeof vectors, ways: Ways = topology) => {
+    const { own, relays } = parcelOf(ways, from, to);
+    const sum = own.reduce((all, bundle) => all + bytes(bundle, to), 0);
+    return relays.reduce((all, relay) => all + bytes(relay, to), sum);
+  };
+  /** The parts that `holder` has of what `gateway` adds up. */
+  const relayed = (
+    holder: number,
+    gateway: number,
+    bytes: typeof vectors,
+    { parcels }: Ways = topology,
+  ) => {
+    let sum = 0;
+    if (hostOf[holder] !== hostOf[gateway]) return sum;
+    for (const [to, { relays }] of (parcels[gateway] ?? []).entries()) {
+      for (const { parts } of relays) {
+        const part = parts.get(holder);
+        if (part !== undefined) sum += bytes(part, to);
+      }
+    }
+    return sum;
+  };
+  const rowsMax = (of: number, device: number) =>
+    (distinctBy[device] ?? []).map((shard) => distinctMax(topology, shard, of, count(of)));
+  const rows = (of: number, device: number, isIn: (shard: HeldShard) => boolean) =>
+    (distinctBy[device] ?? []).filter(isIn).reduce((sum, shard) => {
+      return sum + 4 * distinctMax(topology, shard, of, count(of)) * shard.columns;
+    }, 0);
+  return {
+    ids: (from, to) =>
+      distinctFrameBytes(subtreesIn(topology, from).length, rowsMax(from, to)) +
+      bagFrameBytes(count(from), heldBy[to] ?? [], idsMax[to] ?? []),
+    partials: (from, to) => relayed(from, to, vectors, reads.fresh),
+    stalePartials: (from, to) => relayed(from, to, vectors, reads.stale),
+    pooled: (from, to) => parcel(from, to, vectors, reads.fresh),
+    stalePooled: (from, to) => parcel(from, to, vectors, reads.stale),
+    dPooled: (from, to) => parcel(to, from, gradient),
+    dPartials: (from, to) => relayed(to, from, gradient),
+    rows: (from, to) => rows(to, from, reads.fresh.has),
+    staleRows: (from, to) => rows(to, from, reads.stale.has),
+    dRows: (from, to) => rows(from, to, () => true),
+    rowSums: (from, to) => rowSumBytes(topology, samples, from, to),
+    bagLengths: (from, to) => {
+      const counted = (heldBy[from] ?? []).filter(({ table }) => isCounted(topology, table));
+      return 4 * count(to) * counted.length;
+    },
+    losses: (from) => 8 * (topology.sliceRuns[from]?.slices ?? 0),
+    scores: (from, to) => (to === 0 ? 8 * count(from) : 0),
+  };
+}
+
+/** Whether the devices of a table's rows tell how long its bags are. */
+export function isCounted({ countedTables }: Topology, table: number): boolean {
+  return countedTables.includes(table);
+}
+
+/** The subtrees of slices that a device finishes, left to right. */
+export function subtreesIn({ sliceRuns }: Topology, device: number): Subtree[] {
+  const { firstSlice, slices } = sliceRuns[device] ?? { firstSlice: 0, slices: 0 };
+  return subtreesOf(firstSlice, slices);
+}
+
+/** Most distinct rows of a shard that `samples` samples of a device look up. */
+function distinctMax(
+  topology: Topology,
+  { table, rows }: HeldShard,
+  device: number,
+  samples: number,
+): number {
+  const lookups = samples * (topology.input.idsMax[table] ?? 0);
+  return Math.min(lookups, rows * subtreesIn(topology, device).length);
+}
+
+/** Bytes of sums for each quantum of a row: two float64, for LAMB's norms; others need less. */
+const sumBytes = 16;
+
+/** At most: what `from` tells `to` of the rows that both have columns of. */
+function rowSumBytes(topology: Topology, samples: number, from: number, to: number): number {
+  if (from === to) return 0;
+  let bytes = 0;
+  for (const group of topology.columnGroups) {
+    if (!group.some(({ device }) => device === to)) continue;
+    for (const { device, rows, table, columns } of group) {
+      if (device !== from) continue;
+      const rowsMax = Math.min(rows, samples * (topology.input.idsMax[table] ?? 0));
+      bytes += rowsMax * quantaOf(columns) * sumBytes;
+    }
+  }
+  return bytes;
+}
+
+export function exchangeShapeOf(topology: Topology): ExchangeShape {
+  return {
+    devices: topology.devices,
+    hostOf: topology.hostOf,
+    bytesMax: bytesOf(topology, samplesMaxOf(topology)),
+    gradientLength: topology.gradientLength,
+    subtrees: topology.sliceRuns.map((_, device) => subtreesIn(topology, device)),
+    slices: topology.input.slices,
+  };
+}
+
+/** Batches whose rows come up ahead of their step. */
+export function prefetchOf({ input, heldBy, distinctBy }: Topology): number {
+  const isCached = [...heldBy, ...distinctBy].flat().some(({ tier }) => tier === "cached");
+  return isCached ? (input.tiers?.prefetch ?? 0) : 0;
+}
+
+export function ringShapeOf(topology: Topology): RingShape {
+  return {
+    devices: topology.devices,
+    dense: topology.input.model.dense,
+    idsMax: topology.input.idsMax,
+    isWide: wideOf(topology.input.model.tables).includes(true),
+    isWeighted: topology.input.weighted?.includes(true) === true,
+    samplesMax: samplesMaxOf(topology),
+    slots: ringSlots + prefetchOf(topology),
+  };
+}
+
+/** Most samples of each device, over full and short batches. */
+export function samplesMaxOf(topology: Topology): number[] {
+  const { batchSize, slices } = topology.input;
+  return topology.sliceRuns.map((run) => {
+    const full = Math.ceil((run.slices * batchSize) / slices);
+    return Math.min(batchSize, full);
+  });
+}
+
+/** The table at an index of the job. */
+export function tableOf<T extends BagTable | TableSpec>(tables: readonly T[], table: number): T {
+  const spec = tables[table];
+  if (spec === undefined) throw new RangeError(`The job has no table ${table}`);
+  return spec;
+}

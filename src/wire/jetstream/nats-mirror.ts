@@ -1,0 +1,249 @@
+// A cluster's copies in JetStream, over a connection of its own: events of runs in streams, the
+// queue in a key-value bucket. What it acknowledged it may still forget (law 6): whoever writes
+// here has the truth elsewhere, and writes again what is missing.
+//
+//   stream osiris-events-<cluster>            osiris.<cluster>.stream.<run>
+//   stream osiris-events-<tenant>@<cluster>   osiris.<cluster>.stream.<tenant>.<run>
+//   bucket osiris-queue-<cluster>             a key for each run
+//
+// Invariants
+//   M1. A change names the one that it follows (compare-and-set): of two writers, one is told that
+//       it is not the last, and nothing is there twice.
+
+import {
+  DiscardPolicy,
+  JetStreamApiCodes,
+  type JetStreamClient,
+  type JetStreamManager,
+  jetstream,
+  jetstreamManager,
+  RetentionPolicy,
+  StorageType,
+  type StreamConfig,
+} from "@nats-io/jetstream";
+import { type KV, Kvm } from "@nats-io/kv";
+import { headers as emptyHeaders, type NatsConnection } from "nats";
+import { eventStream, queueBucket, streamPattern } from "../messages/subjects.ts";
+import { type ConnectOptions, dialNats } from "../transports/nats-transport.ts";
+import type { Registered } from "./register.ts";
+
+/** How long, and how much, a stream keeps; its oldest messages go first. */
+export interface StreamLimits {
+  readonly days: number;
+  /** Of each stream: those of nobody's runs, and those of each tenant. */
+  readonly bytes: number;
+  /** Of each run. */
+  readonly messages: number;
+  /** Servers of a clustered JetStream that have each message. */
+  readonly replicas: number;
+}
+
+export interface MirrorOptions extends ConnectOptions {
+  readonly cluster: string;
+  readonly limits: StreamLimits;
+  /** Longest wait for one answer. */
+  readonly timeoutMs: number;
+}
+
+/** A message of a stream. */
+export interface Streamed {
+  /** Its sequence in the stream, from 1. */
+  readonly place: number;
+  readonly payload: Uint8Array;
+}
+
+/** The copies of a cluster. Undefined where the server has no JetStream. @throws `connectNats`'s */
+export async function openNatsMirror(options: MirrorOptions): Promise<NatsMirror | undefined> {
+  const connection = await dialNats(options);
+  if (connection.info?.jetstream === true) return new NatsMirror(connection, options);
+  await connection.close();
+  return undefined;
+}
+
+const dayMs = 24 * 60 * 60 * 1000;
+const nanosecondsPerMs = 1e6;
+/** For so long a message that comes again is known by its id. */
+const repeatedMs = 120_000;
+
+export class NatsMirror {
+  readonly #connection: NatsConnection;
+  readonly #options: MirrorOptions;
+  readonly #stream: JetStreamClient;
+  #manager: JetStreamManager | undefined;
+  #bucket: KV | undefined;
+
+  constructor(connection: NatsConnection, options: MirrorOptions) {
+    this.#connection = connection;
+    this.#options = options;
+    this.#stream = jetstream(connection, { timeout: options.timeoutMs });
+  }
+
+  /** Bytes of the largest message, its headers aside. */
+  get messageBytesMax(): number {
+    return (this.#connection.info?.max_payload ?? 1024 * 1024) - headerBytes;
+  }
+
+  /**
+   * Makes sure of the stream of a tenant, or of nobody, and of a consumer for each of these users.
+   * Resolves to whether it is whole: nothing that it had has gone yet.
+   */
+  async openStream(tenant: string | undefined, users: readonly string[]): Promise<boolean> {
+    const manager = await this.#managed();
+    const wanted = this.#configOf(tenant);
+    const { name, max_age, max_bytes } = wanted;
+    let info = await manager.streams.info(name).catch((error: unknown) => {
+      if (codeOf(error) === JetStreamApiCodes.StreamNotFound) return undefined;
+      throw error;
+    });
+    if (info === undefined) info = await manager.streams.add(wanted);
+    else if (info.config.max_age !== max_age || info.config.max_bytes !== max_bytes) {
+      const { duplicate_window } = wanted;
+      info = await manager.streams.update(name, { max_age, max_bytes, duplicate_window });
+    }
+    for (const durable_name of users) {
+      await manager.consumers.add(name, { durable_name, ack_policy: "explicit" });
+    }
+    return info.state.first_seq <= 1;
+  }
+
+  /** The newest message on a subject of an open stream. */
+  async last(tenant: string | undefined, subject: string): Promise<Streamed | undefined> {
+    const manager = await this.#managed();
+    const stream = eventStream(this.#options.cluster, tenant);
+    const found = await manager.direct.getMessage(stream, { last_by_subj: subject });
+    return found === null ? undefined : { place: found.seq, payload: found.data };
+  }
+
+  /**
+   * Adds a message after the one at place `after` of its subject; 0: the first. Resolves to its
+   * place, or to undefined where another one is the last, or it is there already. M1
+   */
+  async append(
+    subject: string,
+    payload: Uint8Array,
+    { id, after }: { readonly id: string; readonly after: number },
+  ): Promise<number | undefined> {
+    const headers = emptyHeaders();
+    headers.set("content-type", "application/json");
+    const expect = { lastSubjectSequence: after };
+    try {
+      const { seq, duplicate } = await this.#stream.publish(subject, payload, {
+        headers,
+        expect,
+        msgID: id,
+        timeout: this.#options.timeoutMs,
+      });
+      return duplicate ? undefined : seq;
+    } catch (error) {
+      if (isTooLate(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** All of the queue that is there, by run. */
+  async queued(): Promise<ReadonlyMap<string, Registered>> {
+    const bucket = await this.#queue();
+    const entries = new Map<string, Registered>();
+    for await (const { key, value, revision, operation } of await bucket.history()) {
+      if (operation === "PUT") entries.set(key, { value, revision });
+    }
+    return entries;
+  }
+
+  /** As a register's: of the entry of a run. M1 */
+  async compareAndSet(
+    run: string,
+    value: Uint8Array,
+    revision: number,
+  ): Promise<number | undefined> {
+    const bucket = await this.#queue();
+    try {
+      return await (revision === 0
+        ? bucket.create(run, value)
+        : bucket.update(run, value, revision, this.#options.timeoutMs));
+    } catch (error) {
+      if (isTooLate(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** The entry of a run, as it is now. */
+  async queuedAs(run: string): Promise<Registered | undefined> {
+    const entry = await (await this.#queue()).get(run);
+    if (entry === null || entry.operation !== "PUT") return undefined;
+    return { value: entry.value, revision: entry.revision };
+  }
+
+  /** Without a mark that it was there: nobody takes marks away. */
+  async remove(run: string): Promise<void> {
+    await this.#queue();
+    const bucket = queueBucket(this.#options.cluster);
+    const filter = `$KV.${bucket}.${run}`;
+    await (await this.#managed()).streams.purge(`KV_${bucket}`, { filter });
+  }
+
+  /** The server may have come back empty: streams and bucket are looked for again. */
+  forget(): void {
+    this.#manager = undefined;
+    this.#bucket = undefined;
+  }
+
+  /** Calls `tell` whenever the connection is there again, until it is closed. */
+  async watch(tell: () => void): Promise<void> {
+    for await (const { type } of this.#connection.status()) if (type === "reconnect") tell();
+  }
+
+  close(): Promise<void> {
+    return this.#connection.close();
+  }
+
+  async #managed(): Promise<JetStreamManager> {
+    const { timeoutMs: timeout } = this.#options;
+    this.#manager ??= await jetstreamManager(this.#connection, { timeout, checkAPI: false });
+    return this.#manager;
+  }
+
+  async #queue(): Promise<KV> {
+    const { cluster, timeoutMs: timeout, limits } = this.#options;
+    const { replicas } = limits;
+    this.#bucket ??= await new Kvm(this.#stream).create(queueBucket(cluster), {
+      history: 1,
+      timeout,
+      replicas,
+    });
+    return this.#bucket;
+  }
+
+  #configOf(tenant: string | undefined) {
+    const { cluster, limits } = this.#options;
+    const ageMs = limits.days * dayMs;
+    return {
+      name: eventStream(cluster, tenant),
+      subjects: [streamPattern(cluster, tenant)],
+      retention: RetentionPolicy.Limits,
+      discard: DiscardPolicy.Old,
+      storage: StorageType.File,
+      max_age: ageMs * nanosecondsPerMs,
+      max_bytes: limits.bytes,
+      max_msgs_per_subject: limits.messages,
+      duplicate_window: Math.min(ageMs, repeatedMs) * nanosecondsPerMs,
+      num_replicas: limits.replicas,
+      allow_direct: true,
+    } satisfies Partial<StreamConfig>;
+  }
+}
+
+/** More than those of a message here come to. */
+const headerBytes = 1024;
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
+}
+
+function isTooLate(error: unknown): boolean {
+  const code = codeOf(error);
+  return (
+    code === JetStreamApiCodes.StreamWrongLastSequence ||
+    code === JetStreamApiCodes.StreamWrongLastSequenceUnknown
+  );
+}

@@ -1,0 +1,163 @@
+// A value as bytes and back: msgpack between our own programs, JSON for whoever writes it by hand.
+//
+// Invariants
+//   B1. Nothing is allocated for what a header only claims: before msgpack is decoded, its bytes
+//       are walked once, and a claim of more elements than there are bytes left is refused.
+//   B2. A value deeper than `depthMax` is refused, in either form.
+
+import { decode as decodeMsgpack, encode as encodeMsgpack } from "@msgpack/msgpack";
+import { FrameCorruptError } from "../../errors/errors.ts";
+import { headerOf } from "./headers.ts";
+import type { Frame } from "./transport.ts";
+
+/** The two forms of a body. */
+export type ContentType = "application/json" | "application/msgpack";
+
+/** Deepest nesting of a body. Ours have four levels. */
+export const depthMax = 32;
+
+/** Largest body or message: control, not data. Data travels raw. */
+export const messageBytesMax = 1024 * 1024;
+
+/** A value as a payload, with the header that names its form. */
+export function encodeBody(
+  value: unknown,
+  contentType: ContentType,
+): { readonly payload: Uint8Array; readonly headers: Readonly<Record<string, string>> } {
+  const payload =
+    contentType === "application/json"
+      ? Buffer.from(JSON.stringify(value ?? null), "utf8")
+      : encodeValue(value);
+  return { payload, headers: { "content-type": contentType } };
+}
+
+/** The form of a frame's body: what its header says, else JSON, unless no JSON begins so. */
+export function contentTypeOf(frame: Pick<Frame, "headers" | "payload">): ContentType {
+  const named = headerOf(frame.headers, "content-type")?.split(";")[0]?.trim().toLowerCase();
+  if (named === "application/json") return "application/json";
+  if (named === "application/msgpack") return "application/msgpack";
+  const first = frame.payload[0] ?? 0;
+  return first < 0x80 ? "application/json" : "application/msgpack"; // Lists and maps are above.
+}
+
+/** The value that a frame carries; not checked against any schema. @throws FrameCorruptError */
+export function decodeBody(frame: Pick<Frame, "subject" | "headers" | "payload">): unknown {
+  if (contentTypeOf(frame) === "application/msgpack") {
+    return decodeValue(frame.subject, frame.payload);
+  }
+  checkSize(frame.subject, frame.payload);
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(frame.payload));
+  } catch (cause) {
+    throw new FrameCorruptError(frame.subject, "its body is not JSON", { cause });
+  }
+  if (isDeeper(value, depthMax)) throw new FrameCorruptError(frame.subject, tooDeep); // B2
+  return value;
+}
+
+/** A value as msgpack. What is undefined is left out. */
+export function encodeValue(value: unknown): Uint8Array {
+  return encodeMsgpack(value, { ignoreUndefined: true, maxDepth: depthMax + 1 });
+}
+
+/** The value of msgpack bytes. Byte strings in it are views of them. @throws FrameCorruptError */
+export function decodeValue(subject: string, payload: Uint8Array): unknown {
+  checkSize(subject, payload);
+  const fault = faultOf(payload);
+  if (fault !== undefined) throw new FrameCorruptError(subject, fault);
+  try {
+    return decodeMsgpack(payload);
+  } catch (cause) {
+    throw new FrameCorruptError(subject, "its body is not msgpack", { cause });
+  }
+}
+
+const tooDeep = `its body is nested deeper than ${depthMax} levels`;
+const tooShort = "its body ends too early";
+
+function checkSize(subject: string, payload: Uint8Array): void {
+  if (payload.length <= messageBytesMax) return;
+  const reason = `expected at most ${messageBytesMax} bytes, got ${payload.length}`;
+  throw new FrameCorruptError(subject, reason);
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  if (levels === 0) return true;
+  return Object.values(value).some((inner) => isDeeper(inner, levels - 1));
+}
+
+/** What is wrong with the shape of msgpack bytes: walked, not decoded. B1, B2 */
+function faultOf(bytes: Uint8Array): string | undefined {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const open = [1]; // elements still to come, level by level
+  let elements = 1; // the sum of `open`: every one of them takes at least a byte
+  let at = 0;
+  while (elements > 0) {
+    while (open[open.length - 1] === 0) open.pop();
+    if (at + elements > bytes.length) return tooShort;
+    const item = itemAt(view, at);
+    if (item === undefined) return tooShort;
+    open[open.length - 1] = (open[open.length - 1] ?? 0) - 1;
+    elements += item.elements - 1;
+    at += item.bytes;
+    if (at + elements > bytes.length) return tooShort;
+    if (item.isNest) {
+      if (open.length > depthMax) return tooDeep;
+      open.push(item.elements);
+    }
+  }
+  return at === bytes.length ? undefined : "bytes follow its body";
+}
+
+interface Item {
+  /** Bytes of the item without its elements. */
+  readonly bytes: number;
+  readonly elements: number;
+  readonly isNest: boolean;
+}
+
+// Bytes that follow the first byte 0xc0 + index; the entries of -1 carry a length of their own.
+const fixedBytes = [
+  0, 0, 0, 0, -1, -1, -1, -1, -1, -1, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 2, 3, 5, 9, 17, -1, -1, -1, -1,
+  -1, -1, -1,
+];
+
+function itemAt(view: DataView, at: number): Item | undefined {
+  const first = view.getUint8(at);
+  if (first < 0x80 || first >= 0xe0) return plain(1);
+  if (first < 0x90) return nest(1, 2 * (first & 0x0f));
+  if (first < 0xa0) return nest(1, first & 0x0f);
+  if (first < 0xc0) return plain(1 + (first & 0x1f));
+  const fixed = fixedBytes[first - 0xc0] ?? 0;
+  if (fixed >= 0) return plain(1 + fixed);
+  const widthOf = { 0: 1, 1: 2, 2: 4 } as const;
+  // bin 8..32, ext 8..32, str 8..32 come in threes; array and map have 16 and 32 bits only.
+  if (first <= 0xc6) return sized(view, at, widthOf[(first - 0xc4) as 0 | 1 | 2], 0);
+  if (first <= 0xc9) return sized(view, at, widthOf[(first - 0xc7) as 0 | 1 | 2], 1);
+  if (first <= 0xdb) return sized(view, at, widthOf[(first - 0xd9) as 0 | 1 | 2], 0);
+  const width = first === 0xdc || first === 0xde ? 2 : 4;
+  const length = lengthAt(view, at + 1, width);
+  if (length === undefined) return undefined;
+  return nest(1 + width, first >= 0xde ? 2 * length : length);
+}
+
+function sized(view: DataView, at: number, width: 1 | 2 | 4, typeBytes: number): Item | undefined {
+  const length = lengthAt(view, at + 1, width);
+  return length === undefined ? undefined : plain(1 + width + typeBytes + length);
+}
+
+function lengthAt(view: DataView, at: number, width: 1 | 2 | 4): number | undefined {
+  if (at + width > view.byteLength) return undefined;
+  if (width === 1) return view.getUint8(at);
+  return width === 2 ? view.getUint16(at) : view.getUint32(at);
+}
+
+function plain(bytes: number): Item {
+  return { bytes, elements: 0, isNest: false };
+}
+
+function nest(bytes: number, elements: number): Item {
+  return { bytes, elements, isNest: true };
+}

@@ -1,0 +1,262 @@
+// The messages between actors: who may say what to whom. Each is checked on arrival.
+//
+//   coordinator ──▶ host          host.prepare · host.assemble · host.release
+//   host ──▶ coordinator          host.preparing · host.prepared · host.progress · host.mended ·
+//                                 host.failed · host.released
+//   coordinator ──▶ device        device.run · device.evaluate · device.pause
+//   device ──▶ coordinator        device.ready · device.reached · device.evaluated
+//   coordinator ──▶ checkpoint    checkpoint.cut
+//   coordinator ──▶ checkpoint    checkpoint.commit
+//   checkpoint ──▶ coordinator    checkpoint.taken · committed
+//   checkpoint ──▶ device         device.save
+//   device ──▶ checkpoint         device.cut
+//   job ──▶ device                device.salvage
+//   device ──▶ job                device.remains
+//   checkpoint ──▶ writer         writer.save
+//   writer ──▶ checkpoint         part.saved
+//   checkpoint ──▶ bridge         buddy.keep
+//   bridge ──▶ checkpoint         buddy.kept
+//   coordinator ──▶ tier          tier.rest
+//   tier ──▶ coordinator          tier.rested
+//   joining process ──▶ hosts     host.announce · host.leave
+//   hosts ──▶ joining process     host.welcome · host.refused
+//   root's inspector ──▶ host's   host.inspect
+//   host's inspector ──▶ root's   host.inspected
+//
+// NATS may lose or repeat any of them. Whoever asks asks again until it is answered; `command` is
+// the number of the question, an answer repeats it, and a question asked twice is carried out once.
+
+import { z } from "zod";
+import type { ErrorRecord } from "../../errors/errors.ts";
+import { defineMessages } from "./codec.ts";
+import type { SubjectRole } from "./subjects.ts";
+
+const command = z.int().min(0);
+const step = z.int().min(0);
+/** A metric may be NaN where only one class was seen. */
+const figure = z.number().or(z.nan());
+const counts = z.array(z.int().min(0)).readonly();
+const device = z.int().min(0);
+const host = z.int().min(0);
+
+/** An error on its way (src/errors/errors.ts). */
+export const errorRecord: z.ZodType<ErrorRecord> = z.object({
+  name: z.string(),
+  code: z.string(),
+  recovery: z.enum(["restore", "stop"]),
+  message: z.string(),
+  cause: z.string().optional(),
+  actor: z.string().optional(),
+});
+
+const metrics = z.object({
+  samples: z.number(),
+  positives: z.number(),
+  logLoss: figure,
+  auc: figure,
+  normalizedEntropy: figure,
+  calibration: figure,
+});
+
+const partFile = { bytes: z.number(), sha256: z.string() };
+
+const savedPart = z.object({
+  name: z.string(),
+  ...partFile,
+  base: z.array(z.object({ cut: step, generation: z.int().min(0), ...partFile })).readonly(),
+  leaves: z.array(z.string()).readonly(),
+});
+
+const restoredBytes = z.object({ memoryBytes: z.int().min(0), storeBytes: z.int().min(0) });
+
+/** Rows of durable tables that need not be read from a checkpoint, or why there are none. */
+const foundRows = z.object({ rows: z.int().min(0), reason: z.string().optional() });
+
+const tierNews = z.object({
+  device,
+  state: z.enum(["serving", "paused", "slow"]),
+  found: foundRows.optional(),
+});
+
+/** Who waits for whom (actors/runtime/wait-graph.ts). */
+const wait = z.object({
+  who: z.string(),
+  whom: z.string(),
+  what: z.string(),
+  forMs: z.number().min(0),
+  step: step.optional(),
+});
+
+export const messages = defineMessages({
+  "host.prepare": z.object({ command, job: z.unknown() }),
+  "host.prepared": z.object({ command, plan: z.unknown() }),
+  "host.preparing": z.object({ fraction: z.number() }),
+  "host.assemble": z.object({ command, assembly: z.unknown() }),
+  "host.release": z.object({ command }),
+  "host.released": z.object({ command, host }),
+  /**
+   * The heartbeat: the steps of the host's devices, and the losses of device 0 since the last one
+   * where it is here. `isBridged`: frames of other hosts are heard. `meters`: the counters of its
+   * devices' steps and of its readers (src/training/meters/step-meter.ts). `tiers`: what lies below
+   * its devices' memory, and how it is. `waits`: what its threads have been waiting for.
+   */
+  "host.progress": z.object({
+    host,
+    beat: z.int(),
+    isBridged: z.boolean(),
+    tiers: z.array(tierNews),
+    steps: z.array(step),
+    waits: z.array(wait).readonly(),
+    lossFrom: step,
+    losses: z.array(figure),
+    meters: z.object({
+      devices: z.array(z.array(z.int().min(0))),
+      reading: z.array(z.int().min(0)),
+      curves: z.array(z.array(z.int().min(0))).optional(),
+    }),
+  }),
+  /** An actor failed, and its host's part of the generation ended; told until it is released. */
+  "host.failed": z.object({
+    host,
+    actor: z.string(),
+    context: z.string(),
+    error: errorRecord,
+    step: step.optional(),
+    waits: z.array(wait).readonly(),
+  }),
+  /** An actor failed, and another has taken its place: for the record. */
+  "host.mended": z.object({
+    host,
+    actor: z.string(),
+    context: z.string(),
+    error: errorRecord,
+    step: step.optional(),
+    delayMs: z.number().min(0),
+  }),
+
+  /**
+   * A process would be a host, or still is one; `isLeaving`: not for longer than it is needed.
+   * `key` is its own until it has an index.
+   */
+  "host.announce": z.object({
+    key: z.int().min(0),
+    devices: z.int().min(1),
+    arithmetic: z.string(),
+    version: z.string(),
+    machine: z.string(),
+    pid: z.int(),
+    isLeaving: z.boolean(),
+  }),
+  /** `mayLeave`: it said that it is leaving, and no run has devices of it any more. */
+  "host.welcome": z.object({ host, mayLeave: z.boolean() }),
+  "host.refused": z.object({ error: errorRecord }),
+  "host.leave": z.object({ key: z.int().min(0) }),
+  "host.inspect": z.object({ command }),
+  /** `report`: what its process is doing (actors/observe/process-report.ts). */
+  "host.inspected": z.object({ command, host, report: z.unknown() }),
+
+  /** `lossSum`: of the steps since the last point of the history, to which these are added. */
+  "device.run": z.object({ command, toStep: step, lossSum: figure }),
+  "device.evaluate": z.object({ command }),
+  "device.save": z.object({ command, cut: step, isBaseline: z.boolean() }),
+  "device.pause": z.object({ command, afterStep: step }),
+  /** `restored`: where the bytes of the checkpoint came from, where there is one. */
+  /**
+   * The generation has failed: the device is to write what it has, `first` also what all have. It
+   * has done `step` of the run's `steps`.
+   */
+  "device.salvage": z.object({ first: device }),
+  "device.remains": z.object({ device, step, steps: step, parts: z.array(savedPart) }),
+  "device.ready": z.object({ device, step, arithmetic: z.string(), restored: restoredBytes }),
+  "device.reached": z.object({
+    command,
+    device,
+    step,
+    lossSum: figure,
+    steps: z.number(),
+    isPaused: z.boolean(),
+    repairedIds: counts,
+    staleRows: counts,
+    dynamicIds: z.object({ admitted: counts, evicted: counts, dropped: counts }).readonly(),
+  }),
+  "device.evaluated": z.object({ command, device, metrics: metrics.nullable() }),
+
+  "checkpoint.cut": z.object({
+    command,
+    cut: step,
+    arithmetic: z.string(),
+    best: z.boolean(),
+    metrics: z.unknown(),
+  }),
+  /** All devices have taken the cut, and may go on; `stallMs`: the longest of them. */
+  "checkpoint.taken": z.object({ command, cut: step, stallMs: z.number().min(0) }),
+  /** Asks for the cut's `checkpoint.committed`. */
+  "checkpoint.commit": z.object({ cut: step }),
+  "checkpoint.committed": z.object({
+    cut: step,
+    modelDigest: z.string(),
+    manifest: z.string(),
+    bytes: z.number(),
+  }),
+  /** The device has taken what it saves of the cut, in `stallMs`. */
+  "device.cut": z.object({ command, device, cut: step, stallMs: z.number().min(0) }),
+  "writer.save": z.object({ cut: step }),
+  /** A host is to have copies of the parts of this checkpoint that are its own, and its ward's. */
+  "buddy.keep": z.object({ manifest: z.unknown() }),
+  /** It has them, but for `missing` files; `bytes`: of all copies that it has. */
+  "buddy.kept": z.object({
+    host,
+    manifest: z.string(),
+    missing: z.int().min(0),
+    bytes: z.int().min(0),
+  }),
+  /** The checkpoint whose manifest has this hash is committed, and no step comes after it. */
+  "tier.rest": z.object({ command, manifest: z.string() }),
+  "tier.rested": z.object({ command, device, kept: foundRows }),
+  "part.saved": z.object({ cut: step, device, parts: z.array(savedPart) }),
+
+  /** For tests and the chaos harness: the actor throws. Taken only where faults are allowed. */
+  "chaos.throw": z.object({ reason: z.string() }),
+});
+
+export type Messages = typeof messages.schemas;
+
+/** Who takes each message, and nobody else does; `any`: every actor. */
+export const takers = {
+  "host.prepare": "host",
+  "host.prepared": "coordinator",
+  "host.preparing": "coordinator",
+  "host.assemble": "host",
+  "host.release": "host",
+  "host.released": "coordinator",
+  "host.progress": "coordinator",
+  "host.failed": "coordinator",
+  "host.mended": "coordinator",
+  "host.announce": "hosts",
+  "host.welcome": "joining",
+  "host.refused": "joining",
+  "host.leave": "hosts",
+  "host.inspect": "inspector",
+  "host.inspected": "inspector",
+  "device.run": "device",
+  "device.evaluate": "device",
+  "device.save": "device",
+  "device.pause": "device",
+  "device.salvage": "device",
+  "device.remains": "job",
+  "device.ready": "coordinator",
+  "device.reached": "coordinator",
+  "device.evaluated": "coordinator",
+  "checkpoint.cut": "checkpoint",
+  "checkpoint.taken": "coordinator",
+  "checkpoint.commit": "checkpoint",
+  "checkpoint.committed": "coordinator",
+  "device.cut": "checkpoint",
+  "writer.save": "writer",
+  "buddy.keep": "bridge",
+  "buddy.kept": "checkpoint",
+  "tier.rest": "tier",
+  "tier.rested": "coordinator",
+  "part.saved": "checkpoint",
+  "chaos.throw": "any",
+} as const satisfies Record<keyof Messages, SubjectRole | "any">;

@@ -1,0 +1,213 @@
+// The names under which frames travel, and the wildcards that select them:
+//
+//   osiris.<cluster>.<run>.<generation>.<role>.<index>.<verb>   to or from one actor of a run
+//   osiris.<cluster>.jobs.<verb>                                the job service
+//   osiris.<cluster>.runs.<run>.events                          what a run tells the world
+//   osiris.<cluster>.inspect.<part>                             what a cluster is doing
+//   osiris.<cluster>.jobs.<tenant>.<verb>                       the job service, for a tenant
+//   osiris.<cluster>.runs.<tenant>.<run>.events                 what its runs tell it
+//   osiris.<cluster>.stream.<run>                               the same, kept in JetStream
+//   osiris.<cluster>.stream.<tenant>.<run>                      and a tenant's
+//
+// A tenant stands in the subject, where a broker can hold it to its own: what it may say and hear
+// is a pattern.
+
+import { expected } from "../../ports/check-options.ts";
+
+/** Who has subjects of its own: actors, and what a bridge carries besides its messages. */
+export const roles = [
+  "cluster",
+  "jobs",
+  "queue",
+  "job",
+  "coordinator",
+  "checkpoint",
+  "host",
+  "hosts",
+  "joining",
+  "process",
+  "device",
+  "shard",
+  "reader",
+  "tier",
+  "writer",
+  "bridge",
+  "inspector",
+  "frames",
+  "copies",
+] as const;
+
+export type SubjectRole = (typeof roles)[number];
+
+/** One verb of one actor: what the seven tokens of an actor's subject mean. */
+export interface ActorSubject {
+  readonly cluster: string;
+  readonly run: string;
+  readonly generation: number;
+  readonly role: SubjectRole;
+  readonly index: number;
+  readonly verb: string;
+}
+
+/** Longest token: a subject of seven stays far below a broker's control line of 4096 bytes. */
+export const tokenCharactersMax = 128;
+
+/** Longest subject that the embedded broker and the in-memory one take. */
+export const subjectCharactersMax = 1024;
+
+/** The subject of one verb of one actor. @throws InvalidOptionError */
+export function subjectOf(parts: ActorSubject): string {
+  return subjectPattern(parts);
+}
+
+/** The pattern of all subjects that have these parts; a part left out may be anything. */
+export function subjectPattern(parts: Partial<ActorSubject>): string {
+  return [
+    "osiris",
+    token("cluster", parts.cluster),
+    token("run", parts.run),
+    count("generation", parts.generation),
+    token("role", parts.role),
+    count("index", parts.index),
+    token("verb", parts.verb),
+  ].join(".");
+}
+
+/** What an actor's subject says; undefined if `subject` is not one. */
+export function parseSubject(subject: string): ActorSubject | undefined {
+  const [root, cluster, run, generation, role, index, verb, ...rest] = subject.split(".");
+  if (root !== "osiris" || rest.length > 0) return undefined;
+  if (!isToken(cluster) || !isToken(run) || !isRole(role) || !isToken(verb)) return undefined;
+  if (!isCount(generation) || !isCount(index)) return undefined;
+  return { cluster, run, generation: Number(generation), role, index: Number(index), verb };
+}
+
+/**
+ * The subject of one verb of the job service, as a tenant asks it; without one, as whoever runs
+ * the cluster does. @throws InvalidOptionError
+ */
+export function jobsSubject(cluster: string, verb: string, tenant?: string): string {
+  return `osiris.${token("cluster", cluster)}.jobs.${ofTenant(tenant)}${token("verb", verb)}`;
+}
+
+/** The pattern of one verb as all tenants ask it. @throws InvalidOptionError */
+export function tenantsPattern(cluster: string, verb: string): string {
+  return `osiris.${token("cluster", cluster)}.jobs.*.${token("verb", verb)}`;
+}
+
+/** Who asks on a subject of the job service; undefined: whoever runs the cluster. */
+export function tenantOf(subject: string): string | undefined {
+  const tokens = subject.split(".");
+  return tokens.length === 5 ? tokens[3] : undefined;
+}
+
+/** The subject on which a run, of a tenant or of none, tells it. @throws InvalidOptionError */
+export function eventsSubject(cluster: string, run: string, tenant?: string): string {
+  return `osiris.${token("cluster", cluster)}.runs.${ofTenant(tenant)}${token("run", run)}.events`;
+}
+
+/** The patterns of the events of all runs. @throws InvalidOptionError */
+export function eventsPatterns(cluster: string): readonly string[] {
+  const runs = `osiris.${token("cluster", cluster)}.runs`;
+  return [`${runs}.*.events`, `${runs}.*.*.events`];
+}
+
+/** The subject under which JetStream keeps the events of a run. @throws InvalidOptionError */
+export function streamSubject(cluster: string, run: string, tenant?: string): string {
+  return `osiris.${token("cluster", cluster)}.stream.${ofTenant(tenant)}${token("run", run)}`;
+}
+
+/** The pattern of those of all runs of a tenant, or of nobody. @throws InvalidOptionError */
+export function streamPattern(cluster: string, tenant?: string): string {
+  return `osiris.${token("cluster", cluster)}.stream.${ofTenant(tenant)}*`;
+}
+
+/**
+ * JetStream's name of the stream of a tenant's events, or of nobody's. No cluster and no tenant
+ * has an `@` in its name: each stream is one's own.
+ */
+export function eventStream(cluster: string, tenant?: string): string {
+  return `osiris-events-${tenant === undefined ? "" : `${tenant}@`}${cluster}`;
+}
+
+/** JetStream's name of the bucket that mirrors the queue of a cluster. */
+export function queueBucket(cluster: string): string {
+  return `osiris-queue-${cluster}`;
+}
+
+/** The subject on which a cluster is asked for a part of its state. @throws InvalidOptionError */
+export function inspectSubject(cluster: string, part: string): string {
+  return `osiris.${token("cluster", cluster)}.inspect.${token("part", part)}`;
+}
+
+/** Whether a frame can be sent to `subject`: tokens without blanks or wildcards, none empty. */
+export function isSubject(subject: string): boolean {
+  return isPattern(subject) && !/(^|\.)[*>](\.|$)/.test(subject);
+}
+
+/**
+ * Whether a request may be answered on `subject`: an inbox of whoever asks. Who answers may say
+ * more than who asks: on the cluster's or the server's own subjects an answer would be a command.
+ */
+export function isInbox(subject: string): boolean {
+  return isSubject(subject) && !/^(osiris\.|\$)/.test(subject);
+}
+
+/** Whether one can subscribe to `pattern`: a subject, or one with `*` tokens or a last `>`. */
+export function isPattern(pattern: string): boolean {
+  if (pattern.length === 0 || pattern.length > subjectCharactersMax) return false;
+  if (hasBlank(pattern)) return false;
+  const tokens = pattern.split(".");
+  return tokens.every((one, at) => one !== "" && (one !== ">" || at === tokens.length - 1));
+}
+
+/** Whether `pattern` selects `subject`: `*` stands for one token, a last `>` for one or more. */
+export function matches(pattern: string, subject: string): boolean {
+  const wanted = pattern.split(".");
+  const given = subject.split(".");
+  for (const [at, one] of wanted.entries()) {
+    if (at >= given.length) return false;
+    if (one === ">" && at === wanted.length - 1) return true;
+    if (one !== "*" && one !== given[at]) return false;
+  }
+  return wanted.length === given.length;
+}
+
+/** Whether there is a blank or a control character of ASCII: it would end a token on the wire. */
+function hasBlank(text: string): boolean {
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code <= 0x20 || code === 0x7f) return true;
+  }
+  return false;
+}
+
+function isToken(value: string | undefined): value is string {
+  if (value === undefined || value === "" || value.length > tokenCharactersMax) return false;
+  return !/[.*>]/.test(value) && !hasBlank(value);
+}
+
+function isRole(value: string | undefined): value is SubjectRole {
+  return roles.some((role) => role === value);
+}
+
+function isCount(value: string | undefined): value is string {
+  return value !== undefined && /^(0|[1-9]\d{0,14})$/.test(value);
+}
+
+function token(part: string, value: string | undefined): string {
+  if (value === undefined) return "*";
+  if (isToken(value)) return value;
+  const form = `1 to ${tokenCharactersMax} characters without blanks, \`.\`, \`*\` and \`>\``;
+  throw expected(part, form, value);
+}
+
+function ofTenant(tenant: string | undefined): string {
+  return tenant === undefined ? "" : `${token("tenant", tenant)}.`;
+}
+
+function count(part: string, value: number | undefined): string {
+  if (value === undefined) return "*";
+  if (isCount(String(value))) return String(value);
+  throw expected(part, "an integer >= 0", value);
+}

@@ -1,0 +1,200 @@
+// The configuration of a nats-server for one cluster: who may say and hear what. The cluster has an
+// account of its own, where its actors talk; each tenant has one too, into which nothing comes but
+// what the cluster exports to it.
+//
+//   account OSIRIS                                      account <tenant>
+//     root · host · admin · metrics   ◀─ jobs.<tenant>.* ─   users
+//                                     ─ runs.<tenant>.*.events ▶
+//       stream of a tenant's events   ◀─ what reads it ─
+//
+// Whoever makes a consumer says where it delivers, and the server does not hold that against what
+// it may say: a consumer could speak as the root. So the root alone makes them, one for each user
+// of a tenant; the others read a stream by its numbers, and ask for what their consumer has next.
+//
+// A server's configuration is a superset of JSON: each block is written as that.
+
+import { checkOptions } from "../../ports/check-options.ts";
+import { eventStream, queueBucket } from "../messages/subjects.ts";
+import { houseAccount, loginOf, type Tenants, type TenantUser, tenantName } from "./tenants.ts";
+
+/** Users of the cluster's own account. */
+export const houseUsers = ["root", "host", "admin", "metrics"] as const;
+
+export interface NatsConfigOptions {
+  readonly cluster: string;
+  /** `host:port`. */
+  readonly listen: string;
+  readonly tenants: Tenants;
+  /** Public key of the nkey of a user of a tenant, or of the cluster itself. */
+  readonly keyOf: (user: string, tenant?: string) => string;
+  /** PEM files. `verify`: clients must show a certificate that `ca` has signed (mutual TLS). */
+  readonly tls?:
+    | {
+        readonly cert: string;
+        readonly key: string;
+        readonly ca?: string | undefined;
+        readonly verify: boolean;
+      }
+    | undefined;
+  /** Directory of JetStream's store; left out: none. */
+  readonly jetstream?: string | undefined;
+  /** `host:port` of the server's own monitoring over HTTP; left out: none. */
+  readonly monitor?: string | undefined;
+}
+
+/** Of one connection of a tenant: one for its inbox, and one for each run that it follows. */
+const subscriptionsMax = 1024;
+
+/** Verbs of the job service that change nothing. */
+const readVerbs = ["status", "list", "events", "logs", "schema"] as const;
+
+/**
+ * The configuration as text. It holds passwords only where `tenants` does.
+ * @throws InvalidOptionError where the name of the cluster is none, or would be a wildcard
+ */
+export function natsConfig(options: NatsConfigOptions): string {
+  const { listen, tls, jetstream, monitor } = options;
+  const cluster = checkOptions(tenantName, options.cluster, "cluster");
+  const blocks: (readonly [comment: string, key: string, value: unknown] | undefined)[] = [
+    ["", "listen", listen],
+    monitor === undefined ? undefined : ["Figures of the server, over HTTP.", "http", monitor],
+    tls === undefined ? undefined : ["No connection is plain.", "tls", tlsBlock(tls)],
+    jetstream === undefined ? undefined : ["", "jetstream", { store_dir: jetstream }],
+    ["A frame of the exchange between hosts fits into it.", "max_payload", 1_048_576],
+    ["What may wait for one client: frames of a step come at once.", "max_pending", 67_108_864],
+    ["A client that is gone is noticed within seconds.", "ping_interval", "20s"],
+    ["Nobody comes in unnamed: every user stands below.", "accounts", accountsOf(options)],
+  ];
+  const head = [
+    `# nats-server for the cluster ${cluster} of Osiris, by \`osiris nats-config\`.`,
+    "# Written anew each time: what you would change belongs into the file of tenants.",
+  ];
+  const texts = blocks.flatMap((block) => {
+    if (block === undefined) return [];
+    const [comment, key, value] = block;
+    const said = comment === "" ? [] : [`# ${comment}`];
+    return [...said, `${key}: ${JSON.stringify(value, undefined, 2)}`];
+  });
+  return `${[...head, "", ...texts].join("\n")}\n`;
+}
+
+function tlsBlock({ cert, key, ca, verify }: NonNullable<NatsConfigOptions["tls"]>) {
+  return { cert_file: cert, key_file: key, ...(ca === undefined ? {} : { ca_file: ca }), verify };
+}
+
+function accountsOf(options: NatsConfigOptions): Record<string, object> {
+  const { cluster, tenants, jetstream } = options;
+  const names = Object.keys(tenants);
+  const house = {
+    ...(jetstream === undefined ? {} : { jetstream: "enabled" }),
+    users: houseUsers.map((name) => {
+      return { nkey: options.keyOf(name), permissions: housePermissions(options)[name] };
+    }),
+    exports: names.flatMap((name) => [
+      { service: jobsOf(cluster, name), accounts: [name] },
+      { stream: eventsOf(cluster, name), accounts: [name] },
+      ...(jetstream === undefined ? [] : streamServices(cluster, name)).map((service) => {
+        return { service, response_type: "Stream", accounts: [name] };
+      }),
+    ]),
+  };
+  const own = names.map((name) => [name, tenantAccount(options, name)] as const);
+  return { [houseAccount]: house, ...Object.fromEntries(own) };
+}
+
+/**
+ * The root says and hears all of the cluster, and answers whoever asks; a host speaks with actors,
+ * whose subjects have seven tokens, and takes no job and tells no event; an admin asks the job
+ * service as nobody's tenant, and looks into the cluster.
+ */
+function housePermissions(options: NatsConfigOptions): Record<(typeof houseUsers)[number], object> {
+  const { cluster } = options;
+  const all = `osiris.${cluster}.>`;
+  const actors = `osiris.${cluster}.*.*.*.*.*`;
+  const events = [`osiris.${cluster}.runs.*.events`, `osiris.${cluster}.runs.*.*.events`];
+  const inbox = "_INBOX.>";
+  const discovery = "$SRV.>";
+  const streams = ["$JS.>", "$KV.>"];
+  const asked = [`osiris.${cluster}.jobs.>`, `osiris.${cluster}.inspect.>`];
+  const copies = `osiris.${cluster}.*.*.copies.>`; // Asked by hosts of hosts, and answered.
+  return {
+    root: permissions([all, inbox, "_R_.>", ...streams], [all, inbox, discovery, "$KV.>"]),
+    host: permissions([actors, copies, inbox], [actors, copies, inbox]),
+    admin: permissions([...asked, discovery, ...adminReads(options)], [...events, inbox]),
+    metrics: permissions([], events),
+  };
+}
+
+function tenantAccount(options: NatsConfigOptions, name: string): object {
+  const { cluster, tenants, keyOf, jetstream } = options;
+  const { users = {}, connectionsMax } = tenants[name] ?? {};
+  return {
+    users: Object.entries(users).map(([user, given]) => {
+      const reads = jetstream === undefined ? [] : streamServices(cluster, name, user);
+      const permitted = tenantPermissions(cluster, name, given, reads);
+      if (given.pass !== undefined) {
+        return { user: loginOf(name, user), password: given.pass, permissions: permitted };
+      }
+      const nkey = given.nkey ?? keyOf(user, name);
+      return { nkey, permissions: permitted };
+    }),
+    limits: { max_connections: connectionsMax, max_subscriptions: subscriptionsMax },
+    imports: [
+      { service: { account: houseAccount, subject: jobsOf(cluster, name) } },
+      { stream: { account: houseAccount, subject: eventsOf(cluster, name) } },
+      ...(jetstream === undefined ? [] : streamServices(cluster, name)).map((subject) => {
+        return { service: { account: houseAccount, subject } };
+      }),
+    ],
+  };
+}
+
+function tenantPermissions(
+  cluster: string,
+  name: string,
+  { may }: TenantUser,
+  reads: readonly string[],
+): object {
+  const jobs = `osiris.${cluster}.jobs.${name}`;
+  const asked = may === "read" ? readVerbs.map((verb) => `${jobs}.${verb}`) : [`${jobs}.*`];
+  return permissions([...asked, ...reads], [eventsOf(cluster, name), "_INBOX.>"]);
+}
+
+/**
+ * What a tenant's account may ask of its stream: a message by its number, or the last of a subject;
+ * what a user's consumer has next, and that it was taken. The rest of JetStream's API answers no
+ * other account.
+ */
+function streamServices(cluster: string, tenant: string, user = "*"): readonly string[] {
+  const stream = eventStream(cluster, tenant);
+  const own = `${stream}.${user}`;
+  return [...directReads(stream), `$JS.API.CONSUMER.MSG.NEXT.${own}`, `$JS.ACK.${own}.>`];
+}
+
+function directReads(stream: string): readonly string[] {
+  return [`$JS.API.DIRECT.GET.${stream}`, `$JS.API.DIRECT.GET.${stream}.>`];
+}
+
+/** An admin reads the streams of all, and the queue. */
+function adminReads({ cluster, tenants, jetstream }: NatsConfigOptions): readonly string[] {
+  if (jetstream === undefined) return [];
+  const streams = [undefined, ...Object.keys(tenants)].map((name) => eventStream(cluster, name));
+  return [...streams, `KV_${queueBucket(cluster)}`].flatMap((stream) => {
+    const more = ["STREAM.INFO", "STREAM.MSG.GET"].map((verb) => `$JS.API.${verb}.${stream}`);
+    return [...directReads(stream), ...more];
+  });
+}
+
+function permissions(publish: readonly string[], subscribe: readonly string[]): object {
+  // An empty list of what is allowed would allow everything.
+  const publishes = publish.length === 0 ? { deny: [">"] } : { allow: publish };
+  return { publish: publishes, subscribe: { allow: subscribe } };
+}
+
+function jobsOf(cluster: string, tenant: string): string {
+  return `osiris.${cluster}.jobs.${tenant}.*`;
+}
+
+function eventsOf(cluster: string, tenant: string): string {
+  return `osiris.${cluster}.runs.${tenant}.*.events`;
+}

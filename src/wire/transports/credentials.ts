@@ -1,0 +1,129 @@
+// Who we are to a broker, and how we know that it is ours. Plain data, which crosses threads:
+// secrets in files are named, and read where a connection is made.
+
+import { readFileSync } from "node:fs";
+import {
+  type Authenticator,
+  type ConnectionOptions,
+  credsAuthenticator,
+  nkeyAuthenticator,
+  nkeys,
+} from "nats";
+import { z } from "zod";
+import { InputUnusableError } from "../../errors/errors.ts";
+import { expected } from "../../ports/check-options.ts";
+import { secretsOf } from "./server-address.ts";
+
+/** Options of everything that connects. At most one way of saying who we are. */
+export const credentialOptions = {
+  token: z.string().min(1).optional(),
+  user: z.string().min(1).optional(),
+  pass: z.string().min(1).optional(),
+  /** File with the seed of an nkey (`SU…`), as `nk -gen user` prints it. */
+  nkey: z.string().min(1).optional(),
+  /** Credentials file: a user's JWT and seed, as `nsc` writes it. */
+  creds: z.string().min(1).optional(),
+  /** The connection must be encrypted. PEM files. */
+  tls: z
+    .strictObject({
+      /** Whom we trust to have signed the broker's certificate. @default as the machine does */
+      ca: z.string().min(1).optional(),
+      /** Our own certificate and its key, for brokers that ask for one (mutual TLS). */
+      cert: z.string().min(1).optional(),
+      key: z.string().min(1).optional(),
+    })
+    .optional(),
+} as const;
+
+const credentials = z.object(credentialOptions);
+
+export type Credentials = z.output<typeof credentials>;
+
+/**
+ * The same for the client of NATS. Secrets in the first address count where none are given.
+ * @throws InvalidOptionError (two ways at once), InputUnusableError (a file that is none)
+ */
+export function authenticationOf(
+  servers: readonly string[],
+  given: Credentials,
+): Pick<ConnectionOptions, "token" | "user" | "pass" | "authenticator" | "tls"> {
+  const { nkey, creds, tls } = given;
+  const ways = (["token", "user", "nkey", "creds"] as const).filter((way) => given[way]);
+  const [first, second] = ways;
+  if (first !== undefined && second !== undefined) {
+    throw expected(second, `left out where there is \`${first}\`: one way to say who we are`, "…");
+  }
+  if ((tls?.cert === undefined) !== (tls?.key === undefined)) {
+    throw expected("tls", "given both `cert` and `key`, or neither", tls);
+  }
+  const isEncrypted = tls !== undefined || servers.some((server) => server.startsWith("tls://"));
+  return {
+    ...whoOf(servers, given),
+    ...(nkey === undefined ? {} : { authenticator: byFile(nkey, seedAuthenticator) }),
+    ...(creds === undefined ? {} : { authenticator: byFile(creds, credsAuthenticator) }),
+    ...(isEncrypted ? { tls: pemOf(tls ?? {}) } : {}),
+  };
+}
+
+function whoOf(servers: readonly string[], { token, user, pass, nkey, creds }: Credentials) {
+  if (token !== undefined) return { token };
+  if (user !== undefined) return { user, pass: pass ?? "" };
+  return nkey === undefined && creds === undefined ? secretsOf(servers) : {};
+}
+
+function seedAuthenticator(text: Uint8Array): Authenticator {
+  return nkeyAuthenticator(new TextEncoder().encode(seedIn(new TextDecoder().decode(text))));
+}
+
+function seedIn(text: string): string {
+  return /^\s*(S[A-Z0-9]+)\s*$/m.exec(text)?.[1] ?? "";
+}
+
+/** A user's nkey: the one whose seed is in `text`, or a new one. Throws where it is no seed. */
+export function userKey(text?: string): { readonly seed: string; readonly publicKey: string } {
+  const pair =
+    text === undefined
+      ? nkeys.createUser()
+      : nkeys.fromSeed(new TextEncoder().encode(seedIn(text)));
+  return { seed: new TextDecoder().decode(pair.getSeed()), publicKey: pair.getPublicKey() };
+}
+
+/** Whether it is the public key of a user's nkey, and not only looks like one. */
+export function isUserKey(publicKey: string): boolean {
+  try {
+    return publicKey.startsWith("U") && nkeys.fromPublic(publicKey).getPublicKey() === publicKey;
+  } catch {
+    return false;
+  }
+}
+
+/** An authenticator by a file's secret. @throws InputUnusableError */
+function byFile(path: string, open: (secret: Uint8Array) => Authenticator): Authenticator {
+  const secret = read(path);
+  try {
+    const authenticator = open(secret);
+    authenticator("nonce"); // It signs one at once, so that a bad secret is found here.
+    return authenticator;
+  } catch (cause) {
+    const message = `Expected ${path} to hold the secret that \`nk\` or \`nsc\` wrote`;
+    throw new InputUnusableError(path, message, { cause });
+  }
+}
+
+function pemOf({ ca, cert, key }: NonNullable<Credentials["tls"]>) {
+  const text = (path: string) => new TextDecoder().decode(read(path));
+  return {
+    ...(ca === undefined ? {} : { ca: text(ca) }),
+    ...(cert === undefined ? {} : { cert: text(cert) }),
+    ...(key === undefined ? {} : { key: text(key) }),
+  };
+}
+
+function read(path: string): Uint8Array {
+  try {
+    return readFileSync(path);
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new InputUnusableError(path, `Cannot read the credentials: ${reason}`, { cause });
+  }
+}

@@ -1,0 +1,398 @@
+// The transport without a network: a broker and its clients in one thread, in the time of a Clock,
+// with faults drawn from a seed. The same seed and the same calls give the same run.
+//
+//   client ──up──▶ broker ──down──▶ client     each arrow a lane with a delay of its own
+//
+// A lane keeps its order, as a TCP connection does, except for frames that the fault `reorder` lets
+// overtake. Subscribing travels up the lane too: whoever needs to be heard flushes first. The
+// faults `drop`, `duplicate` and `reorder` are drawn once for each frame and receiver.
+//
+// Invariants
+//   M1. Nothing happens inside a call: every effect on another client is a task of the clock.
+//   M2. A receiver gets bytes of its own: neither the sender nor another receiver shares them.
+//   M3. What is in flight on a connection is gone when the connection is cut.
+//   M4. A frame whose checksum is not that of its bytes was not received: it counts as lost.
+
+import {
+  FrameCorruptError,
+  FrameTooLargeError,
+  RequestFailedError,
+  type TrainingError,
+  TransportLostError,
+} from "../../errors/errors.ts";
+import { expected } from "../../ports/check-options.ts";
+import type { Clock } from "../../ports/clock.ts";
+import { purposes, RandomStream } from "../../ports/random.ts";
+import { withChecksum, withoutChecksum } from "../messages/checksum.ts";
+import { checkHeaders, headerBytesOf } from "../messages/headers.ts";
+import { isPattern, isSubject, matches } from "../messages/subjects.ts";
+import type {
+  Frame,
+  PublishOptions,
+  SubscribeOptions,
+  Subscription,
+  Transport,
+  TransportStatus,
+} from "../messages/transport.ts";
+import { Lane } from "./memory-link.ts";
+import { Interest } from "./subject-router.ts";
+
+/** What may happen to frames. Probabilities lie in [0, 1]; left out means never. */
+export interface MemoryFaults {
+  /** Least and largest delay of one lane, whatever the subject. @default [0, 0] */
+  readonly delayMs?: readonly [number, number];
+  /** What the others happen to: frames whose subject this pattern selects. @default all */
+  readonly subjects?: string;
+  readonly drop?: number;
+  readonly duplicate?: number;
+  /** How often a frame leaves its place in the lane, up to four largest delays late. */
+  readonly reorder?: number;
+  /** How often one bit of a payload is another on arrival. */
+  readonly corrupt?: number;
+}
+
+export interface MemoryBrokerOptions {
+  readonly clock: Clock;
+  readonly seed: number;
+  readonly faults?: MemoryFaults;
+  /** @default 1 MiB, as a NATS server has it */
+  readonly frameBytesMax?: number;
+  /** Told what a receiver threw. @default the error goes through whoever drives the clock */
+  readonly onError?: (error: unknown) => void;
+}
+
+/** The simulated broker, and the hand that breaks it. */
+export interface MemoryBroker {
+  /** A client that is connected from the start. Names may repeat. */
+  connect(name: string): Transport;
+  /** From now on these faults, all of them; those of frames already in flight stand. */
+  setFaults(...faults: readonly MemoryFaults[]): void;
+  /** Frames between a client of `some` and one of `others` are lost, both ways. */
+  partition(some: readonly string[], others: readonly string[]): void;
+  /** Cuts the connections of the clients of this name until `heal`. */
+  cut(name: string): void;
+  /** Ends all partitions, and connects again whoever was cut. */
+  heal(): void;
+}
+
+/** A broker in this thread, in the time of `clock`. */
+export function createMemoryBroker(options: MemoryBrokerOptions): MemoryBroker {
+  return new SimulatedBroker(options);
+}
+
+interface Subscriber {
+  readonly pattern: string;
+  readonly queue: string | undefined;
+  readonly onCorrupt: (() => void) | undefined;
+  readonly owner: MemoryTransport;
+  readonly receive: (frame: Frame) => void;
+}
+
+interface Waiting {
+  readonly subject: string;
+  readonly settle: (answer: Frame | TrainingError) => void;
+}
+
+class SimulatedBroker implements MemoryBroker {
+  readonly interest = new Interest<Subscriber>();
+  readonly clock: Clock;
+  readonly frameBytesMax: number;
+  readonly onError: ((error: unknown) => void) | undefined;
+  readonly random: RandomStream;
+  readonly #clients: MemoryTransport[] = [];
+  #partitions: { some: ReadonlySet<string>; others: ReadonlySet<string> }[] = [];
+  #faults: readonly MemoryFaults[];
+  #serial = 0;
+
+  constructor(options: MemoryBrokerOptions) {
+    this.clock = options.clock;
+    this.frameBytesMax = options.frameBytesMax ?? 1024 * 1024;
+    this.onError = options.onError;
+    this.random = new RandomStream(options.seed, purposes.faults);
+    this.#faults = [options.faults ?? {}];
+  }
+
+  connect(name: string): Transport {
+    const client = new MemoryTransport(this, name, this.#serial++);
+    this.#clients.push(client);
+    return client;
+  }
+
+  setFaults(...faults: readonly MemoryFaults[]): void {
+    this.#faults = faults;
+  }
+
+  partition(some: readonly string[], others: readonly string[]): void {
+    this.#partitions.push({ some: new Set(some), others: new Set(others) });
+  }
+
+  cut(name: string): void {
+    for (const client of this.#clients) if (client.name === name) client.lose();
+  }
+
+  heal(): void {
+    this.#partitions = [];
+    for (const client of this.#clients) client.join();
+  }
+
+  forget(client: MemoryTransport): void {
+    const index = this.#clients.indexOf(client);
+    if (index >= 0) this.#clients.splice(index, 1);
+  }
+
+  delayMs(): number {
+    const [least, largest] = this.#delaysMs;
+    return least + (largest - least) * this.random.uniform();
+  }
+
+  /** A frame has come up from `from`: it goes down to all who want it. */
+  route(from: MemoryTransport, frame: Frame, answerTo: Waiting | undefined): void {
+    const targets = this.interest.match(frame.subject);
+    if (targets.length === 0 && answerTo !== undefined) {
+      from.down.send(this.delayMs(), () =>
+        answerTo.settle(new RequestFailedError(frame.subject, "nobody listens")),
+      );
+    }
+    for (const target of targets) {
+      if (this.#isApart(from.name, target.owner.name)) continue;
+      if (this.#happens("drop", frame)) continue;
+      this.#deliver(target, frame);
+      if (this.#happens("duplicate", frame)) this.#deliver(target, frame);
+    }
+  }
+
+  #deliver(target: Subscriber, frame: Frame): void {
+    const arriving = this.#happens("corrupt", frame) ? this.#corrupted(frame) : frame;
+    const task = () => target.owner.receive(target, arriving);
+    if (this.#happens("reorder", frame)) {
+      const lateMs = 4 * Math.max(1, this.#delaysMs[1]) * this.random.uniform();
+      target.owner.down.overtake(this.delayMs() + lateMs, task);
+    } else {
+      target.owner.down.send(this.delayMs(), task);
+    }
+  }
+
+  #isApart(from: string, to: string): boolean {
+    return this.#partitions.some(
+      ({ some, others }) =>
+        (some.has(from) && others.has(to)) || (others.has(from) && some.has(to)),
+    );
+  }
+
+  get #delaysMs(): readonly [number, number] {
+    return this.#faults.find(({ delayMs }) => delayMs !== undefined)?.delayMs ?? [0, 0];
+  }
+
+  #happens(fault: "drop" | "duplicate" | "reorder" | "corrupt", { subject }: Frame): boolean {
+    return this.#faults.some(({ subjects = ">", [fault]: probability = 0 }) => {
+      return probability > 0 && matches(subjects, subject) && this.random.uniform() < probability;
+    });
+  }
+
+  #corrupted(frame: Frame): Frame {
+    const payload = new Uint8Array(frame.payload);
+    const at = this.random.below(payload.length);
+    if (at < payload.length) payload[at] = (payload[at] ?? 0) ^ (1 << this.random.below(8));
+    return { ...frame, payload };
+  }
+}
+
+class MemoryTransport implements Transport {
+  readonly address = "memory://broker";
+  readonly name: string;
+  readonly frameBytesMax: number;
+  /** Frames on their way are the broker's at once. */
+  readonly pending = () => ({ bytes: 0, bytesMax: 0 });
+  readonly #broker: SimulatedBroker;
+  readonly #subscribers = new Set<Subscriber>();
+  readonly #listeners = new Set<(status: TransportStatus) => void>();
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #flushes = new Set<(error: TrainingError) => void>();
+  readonly #inbox: string;
+  #status: TransportStatus = "connected";
+  #isInboxOpen = false;
+  #requests = 0;
+  #up: Lane;
+  /** What comes from the broker. */
+  down: Lane;
+
+  constructor(broker: SimulatedBroker, name: string, serial: number) {
+    this.name = name;
+    this.frameBytesMax = broker.frameBytesMax;
+    this.#broker = broker;
+    this.#inbox = `_INBOX.memory${serial}`;
+    this.#up = new Lane(broker.clock);
+    this.down = new Lane(broker.clock);
+  }
+
+  publish(subject: string, payload: Uint8Array, options: PublishOptions = {}): void {
+    this.#publish(subject, payload, options, undefined);
+  }
+
+  subscribe(
+    subject: string,
+    receive: (frame: Frame) => void,
+    { queue, onCorrupt }: SubscribeOptions = {},
+  ): Subscription {
+    if (!isPattern(subject)) throw expected("subject", "a subject or a pattern of NATS", subject);
+    if (this.#status === "closed") throw this.#lost();
+    const subscriber = { pattern: subject, queue, onCorrupt, owner: this, receive };
+    this.#subscribers.add(subscriber);
+    this.#sendUp(() => {
+      if (this.#subscribers.has(subscriber)) this.#broker.interest.add(subscriber);
+    });
+    return {
+      unsubscribe: () => {
+        this.#subscribers.delete(subscriber);
+        this.#sendUp(() => this.#broker.interest.remove(subscriber));
+      },
+    };
+  }
+
+  async request(
+    subject: string,
+    payload: Uint8Array,
+    options: PublishOptions & { readonly deadlineMs: number },
+  ): Promise<Frame> {
+    if (this.#status !== "connected") {
+      throw new RequestFailedError(subject, "not connected", { cause: this.#lost() });
+    }
+    if (!this.#isInboxOpen) this.subscribe(`${this.#inbox}.*`, (frame) => this.#answer(frame));
+    this.#isInboxOpen = true;
+    const reply = `${this.#inbox}.${this.#requests++}`;
+    return await new Promise<Frame>((resolve, reject) => {
+      const { clock } = this.#broker;
+      const settle = (answer: Frame | Error) => {
+        cancel();
+        this.#waiting.delete(reply);
+        if (answer instanceof Error) reject(answer);
+        else resolve(answer);
+      };
+      const cancel = clock.after(options.deadlineMs, () =>
+        settle(new RequestFailedError(subject, `none within ${options.deadlineMs} ms`)),
+      );
+      const waiting = { subject, settle };
+      this.#waiting.set(reply, waiting);
+      try {
+        this.#publish(subject, payload, { ...options, reply }, waiting);
+      } catch (error) {
+        cancel();
+        this.#waiting.delete(reply);
+        reject(error);
+      }
+    });
+  }
+
+  async flush(): Promise<void> {
+    if (this.#status !== "connected") throw this.#lost();
+    await new Promise<void>((resolve, reject) => {
+      this.#flushes.add(reject);
+      this.#sendUp(() => {
+        this.down.send(this.#broker.delayMs(), () => {
+          this.#flushes.delete(reject);
+          resolve();
+        });
+      });
+    });
+  }
+
+  onStatus(tell: (status: TransportStatus) => void): Subscription {
+    this.#listeners.add(tell);
+    return { unsubscribe: () => this.#listeners.delete(tell) };
+  }
+
+  async close(): Promise<void> {
+    if (this.#status === "closed") return;
+    this.#end("closed");
+    this.#broker.forget(this);
+    this.#subscribers.clear();
+    this.#listeners.clear();
+  }
+
+  /** The broker cuts the connection. */
+  lose(): void {
+    if (this.#status === "connected") this.#end("lost");
+  }
+
+  /** The broker takes the client back, and learns its subscriptions anew. */
+  join(): void {
+    if (this.#status !== "lost") return;
+    this.#up = new Lane(this.#broker.clock);
+    this.down = new Lane(this.#broker.clock);
+    this.#status = "connected";
+    for (const subscriber of this.#subscribers) {
+      this.#sendUp(() => {
+        if (this.#subscribers.has(subscriber)) this.#broker.interest.add(subscriber);
+      });
+    }
+    this.#tell("connected");
+  }
+
+  /** A frame has come down for one subscriber. */
+  receive(subscriber: Subscriber, frame: Frame): void {
+    if (!this.#subscribers.has(subscriber)) return;
+    try {
+      const headers = withoutChecksum(frame); // M4
+      subscriber.receive({ ...frame, headers, payload: new Uint8Array(frame.payload) }); // M2
+    } catch (error) {
+      if (error instanceof FrameCorruptError) subscriber.onCorrupt?.();
+      if (this.#broker.onError === undefined) throw error;
+      this.#broker.onError(error);
+    }
+  }
+
+  #publish(
+    subject: string,
+    payload: Uint8Array,
+    options: PublishOptions,
+    answerTo: Waiting | undefined,
+  ): void {
+    if (!isSubject(subject)) throw expected("subject", "a subject of NATS", subject);
+    const { reply } = options;
+    if (reply !== undefined && !isSubject(reply)) throw expected("reply", "a subject", reply);
+    const headers = checkHeaders(options.headers);
+    const frameBytes = payload.length + headerBytesOf(headers);
+    if (frameBytes > this.frameBytesMax) {
+      throw new FrameTooLargeError(frameBytes, this.frameBytesMax);
+    }
+    const frame: Frame = {
+      subject,
+      payload: new Uint8Array(payload), // M2
+      headers: withChecksum(payload, headers), // M4
+      ...(reply === undefined ? {} : { reply }),
+    };
+    this.#sendUp(() => this.#broker.route(this, frame, answerTo));
+  }
+
+  #sendUp(task: () => void): void {
+    if (this.#status === "connected") this.#up.send(this.#broker.delayMs(), task);
+  }
+
+  #answer(frame: Frame): void {
+    const { reply: _, ...answer } = frame;
+    this.#waiting.get(frame.subject)?.settle(answer);
+  }
+
+  #end(status: "lost" | "closed"): void {
+    if (status === "lost") this.#up.close(); // What was sent before a close still arrives.
+    this.down.close();
+    for (const subscriber of this.#subscribers) this.#broker.interest.remove(subscriber);
+    this.#tell(status);
+    const cause = this.#lost();
+    for (const { subject, settle } of [...this.#waiting.values()]) {
+      settle(new RequestFailedError(subject, "the connection was lost", { cause }));
+    }
+    for (const reject of this.#flushes) reject(cause);
+    this.#flushes.clear();
+  }
+
+  #tell(status: TransportStatus): void {
+    this.#status = status;
+    for (const tell of [...this.#listeners]) tell(status);
+  }
+
+  #lost(): TransportLostError {
+    const reason = this.#status === "closed" ? "the client was closed" : "the connection was lost";
+    return new TransportLostError(this.address, reason);
+  }
+}

@@ -1,0 +1,397 @@
+// The transport over NATS: the embedded broker or a real nats-server, by URL.
+//
+// The client outlives the broker: it dials again for ever, and its subscriptions come back with it.
+// Nothing piles up meanwhile.
+//
+// Invariants
+//   N1. While the connection is lost, frames are dropped and requests fail at once.
+//   N2. At most `pendingBytesMax` bytes are on their way to the broker: what it has not confirmed
+//       with a PONG counts, and a frame beyond the limit is dropped and reported to `onError`.
+//   N3. What a receiver or a listener throws goes to `onError`, and the client reads on.
+//   N4. The payload given to `publish` is copied, unless it is lent: the caller may write over it
+//       at once.
+//   N5. A frame whose checksum is not that of its bytes was not received: it counts as lost.
+
+import {
+  type ConnectionOptions,
+  connect,
+  headers as emptyHeaders,
+  errors,
+  type Msg,
+  type NatsConnection,
+  type Status,
+} from "nats";
+import { NotPermittedError } from "../../errors/access.ts";
+import {
+  FrameCorruptError,
+  FrameTooLargeError,
+  RequestFailedError,
+  TransportFullError,
+  TransportLostError,
+} from "../../errors/errors.ts";
+import { expected } from "../../ports/check-options.ts";
+import { type Clock, realClock } from "../../ports/clock.ts";
+import { checksumBytes, withChecksum, withoutChecksum } from "../messages/checksum.ts";
+import { checkHeaders, headerBytesOf } from "../messages/headers.ts";
+import { isPattern, isSubject } from "../messages/subjects.ts";
+import type {
+  Frame,
+  PublishOptions,
+  SubscribeOptions,
+  Subscription,
+  Transport,
+  TransportStatus,
+} from "../messages/transport.ts";
+import { authenticationOf, type Credentials } from "./credentials.ts";
+import { knock } from "./reachability.ts";
+import { addressOf } from "./server-address.ts";
+
+export interface ConnectOptions extends Credentials {
+  /** URLs of one cluster: `nats://127.0.0.1:4222`, `nats://token@host`, `tls://host`. */
+  readonly servers: string | readonly string[];
+  /** The client's name, for people and for the chaos harness. */
+  readonly name: string;
+  /** How long to wait for the first connection. */
+  readonly deadlineMs: number;
+  /** Told what a receiver threw and what the broker complained of. @default thrown, uncaught */
+  readonly onError?: (error: unknown) => void;
+  /** Bytes on their way to the broker. @default 64 MiB */
+  readonly pendingBytesMax?: number;
+  /** @default realClock */
+  readonly clock?: Clock;
+}
+
+/**
+ * Connected to a broker.
+ * @throws TransportLostError after the deadline, or if it refuses us
+ * @throws InvalidOptionError, InputUnusableError where the credentials are none
+ */
+export async function connectNats(options: ConnectOptions): Promise<Transport> {
+  return new NatsTransport(await dialNats(options), addressOf(serversOf(options)), options);
+}
+
+/** The bare client, which outlives the broker too. @throws as `connectNats` */
+export async function dialNats(options: ConnectOptions): Promise<NatsConnection> {
+  const servers = serversOf(options);
+  if (servers.length === 0) throw expected("servers", "a list of >= 1 addresses", servers);
+  return await connectWithin(options, servers, {
+    ...authenticationOf(servers, options),
+    name: options.name,
+    ...survival,
+  });
+}
+
+function serversOf({ servers }: ConnectOptions): string[] {
+  return typeof servers === "string" ? [servers] : [...servers];
+}
+
+// A lost broker is noticed within 9 s where its socket does not tell, and dialled 5 times a second;
+// the jitter keeps many clients from coming at once. A broker that comes back may refuse us for a
+// moment: that does not end the client.
+const survival = {
+  reconnect: true,
+  maxReconnectAttempts: -1,
+  reconnectTimeWait: 200,
+  reconnectJitter: 100,
+  pingInterval: 3000,
+  maxPingOut: 2,
+  ignoreAuthErrorAbort: true,
+  noRandomize: true,
+  waitOnFirstConnect: false, // It would wait for ever: `connectWithin` has the deadline.
+  noAsyncTraces: true,
+} satisfies ConnectionOptions;
+
+/** Longest handshake of one dial: a broker that accepts and says nothing is passed over. */
+const handshakeMs = 2000;
+const redialMs = 200;
+
+async function connectWithin(
+  { deadlineMs, clock = realClock }: ConnectOptions,
+  servers: readonly string[],
+  settings: ConnectionOptions,
+): Promise<NatsConnection> {
+  const untilMs = clock.now() + deadlineMs;
+  for (;;) {
+    const timeout = Math.min(Math.max(1, untilMs - clock.now()), handshakeMs);
+    try {
+      // The client would hold on to a socket whose server says nothing: so that is asked before.
+      const ordered = await knock(servers, timeout, clock);
+      return await connect({ ...settings, servers: ordered, timeout });
+    } catch (cause) {
+      if (cause instanceof errors.AuthorizationError) {
+        const reason = "it refused the credentials";
+        throw new TransportLostError(addressOf(servers), reason, { cause });
+      }
+      if (clock.now() + redialMs >= untilMs) {
+        const last = cause instanceof Error ? cause.message : String(cause);
+        const reason = `no connection within ${deadlineMs} ms (${last}); is it running?`;
+        throw new TransportLostError(addressOf(servers), reason, { cause });
+      }
+    }
+    await new Promise<void>((resolve) => clock.after(redialMs, resolve));
+  }
+}
+
+/** How long `close` waits for the broker to confirm what is pending. */
+const closeMs = 1000;
+
+class NatsTransport implements Transport {
+  readonly address: string;
+  readonly #connection: NatsConnection;
+  readonly #clock: Clock;
+  readonly #pendingBytesMax: number;
+  readonly #onError: (error: unknown) => void;
+  readonly #listeners = new Set<(status: TransportStatus) => void>();
+  #status: TransportStatus = "connected";
+  #payloadBytesMax: number;
+  #sentBytes = 0;
+  #confirmedBytes = 0;
+  #probedBytes = 0;
+  #closing: Promise<void> | undefined;
+
+  constructor(connection: NatsConnection, address: string, options: ConnectOptions) {
+    this.address = address;
+    this.#connection = connection;
+    this.#clock = options.clock ?? realClock;
+    this.#pendingBytesMax = options.pendingBytesMax ?? 64 * 1024 * 1024;
+    this.#onError = options.onError ?? throwUncaught;
+    this.#payloadBytesMax = connection.info?.max_payload ?? 1024 * 1024;
+    this.#watch().catch(this.#onError);
+  }
+
+  get frameBytesMax(): number {
+    // A broker that took the place of another may have another limit.
+    this.#payloadBytesMax = this.#connection.info?.max_payload ?? this.#payloadBytesMax;
+    return this.#payloadBytesMax - checksumBytes;
+  }
+
+  publish(subject: string, payload: Uint8Array, options: PublishOptions = {}): void {
+    const { reply } = options;
+    if (!isSubject(subject)) throw expected("subject", "a subject of NATS", subject);
+    if (reply !== undefined && !isSubject(reply)) throw expected("reply", "a subject", reply);
+    const headers = this.#admit(payload, options);
+    if (this.#status !== "connected" || this.#connection.isClosed()) return; // N1
+    if (!this.#reserve(payload.length)) return;
+    const bytes = options.isLent === true ? payload : new Uint8Array(payload); // N4
+    this.#connection.publish(subject, bytes, {
+      ...headers,
+      ...(reply === undefined ? {} : { reply }),
+    });
+  }
+
+  subscribe(
+    subject: string,
+    receive: (frame: Frame) => void,
+    { onCorrupt, ...options }: SubscribeOptions = {},
+  ): Subscription {
+    if (!isPattern(subject)) throw expected("subject", "a subject or a pattern of NATS", subject);
+    if (this.#status === "closed") throw this.#lost();
+    const subscription = this.#connection.subscribe(subject, {
+      ...options,
+      callback: (error, message) => {
+        try {
+          if (error !== null) throw error;
+          const frame = frameOf(message);
+          if (!isStatus(message)) receive(frame);
+        } catch (thrown) {
+          if (thrown instanceof FrameCorruptError) onCorrupt?.();
+          this.#onError(thrown); // N3
+        }
+      },
+    });
+    return {
+      unsubscribe: () => {
+        if (!subscription.isClosed() && !this.#connection.isClosed()) subscription.unsubscribe();
+      },
+    };
+  }
+
+  async request(
+    subject: string,
+    payload: Uint8Array,
+    options: PublishOptions & { readonly deadlineMs: number },
+  ): Promise<Frame> {
+    if (!isSubject(subject)) throw expected("subject", "a subject of NATS", subject);
+    const headers = this.#admit(payload, options);
+    if (this.#status !== "connected") {
+      throw new RequestFailedError(subject, "not connected", { cause: this.#lost() }); // N1
+    }
+    if (!this.#reserve(payload.length)) {
+      throw new RequestFailedError(subject, "too many bytes are on their way to the broker");
+    }
+    const timeout = Math.max(1, Math.ceil(options.deadlineMs));
+    try {
+      const answer = await this.#connection.request(subject, new Uint8Array(payload), {
+        timeout,
+        ...headers,
+      });
+      const { reply: _, ...frame } = frameOf(answer);
+      return frame;
+    } catch (cause) {
+      if (innerOf(cause) instanceof errors.PermissionViolationError) {
+        throw new NotPermittedError(subject, { cause });
+      }
+      throw new RequestFailedError(subject, reasonOf(cause, timeout), { cause });
+    }
+  }
+
+  async flush(): Promise<void> {
+    if (this.#status !== "connected") throw this.#lost();
+    const upToBytes = this.#sentBytes;
+    try {
+      await this.#connection.flush();
+    } catch (cause) {
+      throw new TransportLostError(this.address, "the connection was lost", { cause });
+    }
+    this.#confirmedBytes = Math.max(this.#confirmedBytes, upToBytes);
+  }
+
+  onStatus(tell: (status: TransportStatus) => void): Subscription {
+    this.#listeners.add(tell);
+    return { unsubscribe: () => this.#listeners.delete(tell) };
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    if (this.#status === "connected") {
+      let cancel: () => void = () => undefined;
+      const late = new Promise<void>((resolve) => {
+        cancel = this.#clock.after(closeMs, resolve);
+      });
+      await Promise.race([this.#connection.flush().catch(() => undefined), late]);
+      cancel();
+    }
+    await this.#connection.close();
+    this.#tell("closed");
+    this.#listeners.clear();
+  }
+
+  /** The headers of a frame that may be sent. @throws FrameTooLargeError, InvalidOptionError */
+  #admit(payload: Uint8Array, options: PublishOptions): Pick<Msg, "headers"> {
+    const checked = checkHeaders(options.headers);
+    const frameBytes = payload.length + headerBytesOf(options.headers);
+    if (frameBytes > this.frameBytesMax) {
+      throw new FrameTooLargeError(frameBytes, this.frameBytesMax);
+    }
+    const headers = emptyHeaders();
+    for (const [name, value] of Object.entries(withChecksum(payload, checked))) {
+      headers.append(name, value);
+    }
+    return { headers };
+  }
+
+  pending() {
+    return { bytes: this.#sentBytes - this.#confirmedBytes, bytesMax: this.#pendingBytesMax };
+  }
+
+  /** Counts bytes as on their way; false if they are too many. N2 */
+  #reserve(bytes: number): boolean {
+    const { bytes: pendingBytes } = this.pending();
+    if (pendingBytes + bytes > this.#pendingBytesMax) {
+      this.#onError(new TransportFullError(this.address, pendingBytes, this.#pendingBytesMax));
+      return false;
+    }
+    this.#sentBytes += bytes;
+    if (this.#sentBytes - this.#probedBytes > this.#pendingBytesMax / 8) {
+      this.#probedBytes = this.#sentBytes;
+      // Asked after this frame was handed over. A lost connection confirms by `#watch`.
+      queueMicrotask(() => void this.flush().catch(() => undefined));
+    }
+    return true;
+  }
+
+  /** Turns what the client tells into our three words, until it is closed. */
+  async #watch(): Promise<void> {
+    for await (const event of this.#connection.status()) this.#see(event);
+    this.#tell("closed");
+  }
+
+  #see(event: Status): void {
+    switch (event.type) {
+      case "disconnect":
+        this.#confirmedBytes = this.#sentBytes; // The client has let go of all of it.
+        this.#tell("lost");
+        return;
+      case "reconnect":
+        this.#tell("connected");
+        return;
+      case "close":
+        this.#tell("closed");
+        return;
+      case "error":
+        this.#onError(
+          new TransportLostError(this.address, event.error.message, { cause: event.error }),
+        );
+        return;
+      default:
+        return; // Pings, dials and news of the cluster.
+    }
+  }
+
+  #tell(status: TransportStatus): void {
+    if (this.#status === status || this.#status === "closed") return;
+    this.#status = status;
+    for (const tell of [...this.#listeners]) {
+      try {
+        tell(status);
+      } catch (thrown) {
+        this.#onError(thrown); // N3
+      }
+    }
+  }
+
+  #lost(): TransportLostError {
+    const reason = this.#status === "closed" ? "the client was closed" : "the connection was lost";
+    return new TransportLostError(this.address, reason);
+  }
+}
+
+/** N5. @throws FrameCorruptError */
+function frameOf(message: Msg): Frame {
+  const { subject, data: payload, reply } = message;
+  const headers = withoutChecksum({ subject, payload, headers: headersIn(message) });
+  return { subject, payload, headers, ...(reply ? { reply } : {}) };
+}
+
+/** Of a name that is there twice, the last one: a server writes behind what the client wrote. */
+function headersIn(message: Msg): Record<string, string> {
+  try {
+    const all = [...(message.headers ?? [])];
+    return Object.fromEntries(all.map(([name, values]) => [name, values.at(-1) ?? ""]));
+  } catch (cause) {
+    throw new FrameCorruptError(message.subject, "its headers are none", { cause });
+  }
+}
+
+/**
+ * Whether it is the server's "nobody listens", which is for requests: nobody published it.
+ * @throws FrameCorruptError where anything else stands in the line of the status: nobody of ours
+ * writes there, and what a client leaves open there swallows what a server writes behind it
+ */
+function isStatus({ subject, data, headers }: Msg): boolean {
+  if (headers === undefined || (headers.code === 0 && headers.description === "")) return false;
+  if (headers.code === 503 && data.length === 0) return true;
+  throw new FrameCorruptError(subject, "its headers have a status");
+}
+
+function reasonOf(cause: unknown, timeoutMs: number): string {
+  const inner = innerOf(cause);
+  if (inner instanceof errors.NoRespondersError) return "nobody listens";
+  if (inner instanceof errors.TimeoutError) return `none within ${timeoutMs} ms`;
+  return inner instanceof Error ? inner.message : String(inner);
+}
+
+/** The client wraps what went wrong with a request. */
+function innerOf(cause: unknown): unknown {
+  return cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
+}
+
+function throwUncaught(error: unknown): void {
+  queueMicrotask(() => {
+    throw error;
+  });
+}

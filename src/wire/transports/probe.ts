@@ -1,0 +1,94 @@
+// What a NATS server says of itself, and how far away it is.
+
+import { connect, type NatsConnection } from "nats";
+import { TransportLostError } from "../../errors/errors.ts";
+import type { Clock } from "../../ports/clock.ts";
+import { authenticationOf, type Credentials } from "./credentials.ts";
+import { addressOf } from "./server-address.ts";
+
+/** What was found. */
+export interface ServerProbe {
+  readonly address: string;
+  readonly version: string;
+  readonly payloadBytesMax: number;
+  readonly hasJetStream: boolean;
+  readonly mustLogin: boolean;
+  readonly isEncrypted: boolean;
+  /** Whether it is on this machine. */
+  readonly isLocal: boolean;
+  /** From the call to the connection, and the median of some round trips. */
+  readonly connectMs: number;
+  readonly roundTripMs: number;
+  /** Its clock less ours; undefined where it tells no time. */
+  readonly aheadMs: number | undefined;
+}
+
+const roundTrips = 9;
+
+/** Longest wait for a connection, and for an answer. */
+const answerMs = 5000;
+
+/**
+ * Asks a server.
+ * @throws TransportLostError where it cannot be reached or refuses us
+ * @throws InvalidOptionError, InputUnusableError where the credentials are none
+ */
+export async function probeServer(
+  server: string,
+  credentials: Credentials,
+  clock: Clock,
+): Promise<ServerProbe> {
+  const servers = [server];
+  const address = addressOf(servers);
+  const authentication = authenticationOf(servers, credentials);
+  const startMs = clock.now();
+  let connection: NatsConnection;
+  try {
+    const options = { servers, name: "osiris-doctor", timeout: answerMs, reconnect: false };
+    connection = await connect({ ...options, ...authentication });
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new TransportLostError(address, reason, { cause });
+  }
+  try {
+    const connectMs = clock.now() - startMs;
+    const trips: number[] = [];
+    for (let trip = 0; trip < roundTrips; trip++) {
+      const sentMs = clock.now(); // The client's own figure is of whole milliseconds.
+      await connection.flush();
+      trips.push(clock.now() - sentMs);
+    }
+    const { info } = connection;
+    const hasJetStream = info?.jetstream === true;
+    return {
+      address,
+      version: info?.version ?? "",
+      payloadBytesMax: info?.max_payload ?? 0,
+      hasJetStream,
+      mustLogin: info?.auth_required === true,
+      isEncrypted: authentication.tls !== undefined || info?.tls_required === true,
+      isLocal: /^\w+:\/\/(127\.|localhost|\[::1\])/.test(address),
+      connectMs,
+      roundTripMs: trips.sort((a, b) => a - b)[Math.floor(roundTrips / 2)] ?? Number.NaN,
+      aheadMs: hasJetStream ? await aheadOf(connection, clock) : undefined,
+    };
+  } finally {
+    await connection.close();
+  }
+}
+
+/** A server tells its time with the streams that it has. */
+async function aheadOf(connection: NatsConnection, clock: Clock): Promise<number | undefined> {
+  const beforeMs = clock.date().getTime();
+  try {
+    const answer = await connection.request("$JS.API.STREAM.LIST", undefined, {
+      timeout: answerMs,
+    });
+    const afterMs = clock.date().getTime();
+    const { streams = [] } = answer.json<{ readonly streams?: readonly { ts?: string }[] }>();
+    const told = Date.parse(streams[0]?.ts ?? "");
+    return Number.isNaN(told) ? undefined : told - (beforeMs + afterMs) / 2;
+  } catch {
+    return undefined; // It may not be ours to ask.
+  }
+}

@@ -1,0 +1,33 @@
+// Asks NATS servers whether they are there: a server speaks first, so one that is silent is not.
+
+import { connect } from "node:net";
+import type { Clock } from "../../ports/clock.ts";
+import { endpointOf } from "./server-address.ts";
+
+/** The servers, those that answered first. Rejects with the last reason if none did. */
+export async function knock(
+  servers: readonly string[],
+  waitMs: number,
+  clock: Clock,
+): Promise<string[]> {
+  const faults = await Promise.all(servers.map((server) => faultOf(server, waitMs, clock)));
+  const present = servers.filter((_, index) => faults[index] === undefined);
+  if (present.length === 0) throw faults[faults.length - 1];
+  return [...present, ...servers.filter((_, index) => faults[index] !== undefined)];
+}
+
+/** Why a server is not there; undefined once it has said anything. */
+function faultOf(server: string, waitMs: number, clock: Clock): Promise<Error | undefined> {
+  return new Promise((resolve) => {
+    const socket = connect(endpointOf(server));
+    const finish = (fault: Error | undefined) => {
+      cancel();
+      socket.destroy();
+      resolve(fault);
+    };
+    const cancel = clock.after(waitMs, () => finish(new Error("it says nothing")));
+    socket.once("data", () => finish(undefined));
+    socket.once("error", finish);
+    socket.once("close", () => finish(new Error("it hung up")));
+  });
+}

@@ -1,0 +1,53 @@
+// The fence that keeps late writers off the chain (manifest-chain.ts): whoever is not of the newest
+// generation writes nothing that counts.
+
+import { strict as assert } from "node:assert";
+import { GenerationFencedError, StoreFailedError } from "../../src/errors/errors.ts";
+import type { Disk } from "../../src/ports/disk.ts";
+import { onDisk } from "../disk/durable-files.ts";
+import { parseGenerationName, type StorePaths } from "./store-paths.ts";
+
+/** A store's directory, as whoever writes parts needs it. */
+export interface FencedPlace {
+  readonly disk: Disk;
+  readonly paths: StorePaths;
+}
+
+/** The newest generation that was ever claimed; 0 before the first. */
+export function newestGeneration({ disk, paths }: FencedPlace): number {
+  const names = onDisk("read", paths.generations, () => disk.list(paths.generations));
+  return names.reduce((newest, name) => Math.max(newest, parseGenerationName(name) ?? 0), 0);
+}
+
+/** @throws GenerationFencedError if `generation` is not the newest */
+export function checkFence(place: FencedPlace, generation: number): void {
+  const newest = newestGeneration(place);
+  if (newest > generation) throw new GenerationFencedError(generation, newest);
+  assert.equal(newest, generation, "a generation is begun before it writes");
+}
+
+/** As `onDisk`, but where a newer generation took over, that is the cause, and the error. */
+export function asGeneration<Result>(
+  place: FencedPlace,
+  generation: number,
+  action: string,
+  path: string,
+  body: () => Result,
+): Result {
+  try {
+    return onDisk(action, path, body);
+  } catch (error) {
+    const newest = error instanceof StoreFailedError ? newestOrNone(place) : 0;
+    throw newest > generation ? new GenerationFencedError(generation, newest) : error;
+  }
+}
+
+/** On a disk that has just failed: a second failure must not hide the first. */
+function newestOrNone(place: FencedPlace): number {
+  try {
+    return newestGeneration(place);
+  } catch (error) {
+    if (!(error instanceof StoreFailedError)) throw error;
+    return 0;
+  }
+}

@@ -1,0 +1,224 @@
+// The chain of manifests, and the fence that keeps late writers off it.
+//
+// Invariants
+//   C1. A generation number is claimed once: its record is created exclusively.
+//   C2. The claim comes first, then the look for the newest checkpoint: what an older generation
+//       commits before the look is seen, what it commits after is off the chain.
+//   C3. A commit whose writer is still the newest after the manifest is in place is on the chain:
+//       whoever claims later looks later.
+//   C4. The chain is read from the generation records downward, never from manifests' own words, so
+//       a manifest that cannot be read hides nothing behind it.
+//
+//   newest record ─▶ its checkpoints, newest cut first ─▶ the one it goes on from ─▶ and so on
+
+import { dirname } from "node:path";
+import {
+  CheckpointCorruptError,
+  CheckpointMissingError,
+  StoreFailedError,
+} from "../../src/errors/errors.ts";
+import { diskCode, onDisk, readWhole } from "../disk/durable-files.ts";
+import type { Damage, Generation, Manifest } from "./checkpoint-store.ts";
+import { type FencedPlace, newestGeneration } from "./fence.ts";
+import {
+  decodeGeneration,
+  decodeManifest,
+  encodeRecord,
+  formatVersion,
+  type GenerationRecord,
+} from "./manifest.ts";
+import { parseCheckpointName } from "./store-paths.ts";
+
+/** A store's directory, and whose it is. */
+export interface Place extends FencedPlace {
+  readonly jobIdentity: string;
+}
+
+/** Why a checkpoint is passed over whose bytes somebody has read. */
+const unreadable = "a part of it is not what it names";
+
+/** Rivals that may claim a number before us in one call; more means that something loops. */
+const claimsMax = 1000;
+
+/**
+ * Claims the next generation and records where it goes on: from the newest of the chain that is
+ * not among the hashes `passOver`, or from the one of it that has the hash `sha256`. The caller
+ * maps the disk's errors. @throws CheckpointMissingError where the chain has none of that hash
+ */
+export function claimGeneration(
+  place: Place,
+  sha256?: string,
+  passOver: readonly string[] = [],
+): Generation {
+  const { disk, paths, jobIdentity } = place;
+  const { generation, file } = claim(place); // C1
+  try {
+    const damaged: Damage[] = [];
+    let latest: Manifest | undefined;
+    for (const found of walkChain(place, generation - 1)) {
+      // C2
+      if ("reason" in found) damaged.push(found);
+      else if (passOver.includes(found.sha256)) {
+        damaged.push({ path: paths.manifest(found.cut, found.generation), reason: unreadable });
+      } else if (sha256 === undefined || found.sha256 === sha256) latest = found;
+      if (latest !== undefined) break;
+    }
+    if (latest === undefined && sha256 !== undefined) {
+      throw new CheckpointMissingError(
+        `${dirname(paths.job)} whose manifest has the hash ${sha256}`,
+      );
+    }
+    // Its writer may have died between renaming and syncing; from now on we rest on it.
+    if (latest !== undefined) {
+      disk.syncDirectory(paths.checkpoint(latest.cut, latest.generation));
+    }
+    const from =
+      latest === undefined
+        ? null
+        : { cut: latest.cut, generation: latest.generation, sha256: latest.sha256 };
+    file.write(encodeRecord({ version: formatVersion, generation, jobIdentity, from }).bytes, 0);
+    file.sync();
+    disk.syncDirectory(paths.generations);
+    return { generation, latest, damaged };
+  } finally {
+    file.close();
+  }
+}
+
+function claim(place: Place) {
+  for (let attempt = 0; attempt < claimsMax; attempt++) {
+    const generation = newestGeneration(place) + 1;
+    try {
+      return { generation, file: place.disk.open(place.paths.generation(generation), "exclusive") };
+    } catch (error) {
+      if (diskCode(error) !== "EEXIST") throw error;
+    }
+  }
+  throw new StoreFailedError("claim a generation in", place.paths.generations);
+}
+
+/** The chain from `newest` down, newest first: usable manifests, and damage where there is any. */
+export function* walkChain(
+  place: Place,
+  newest = newestGeneration(place),
+): Generator<Manifest | Damage, void, undefined> {
+  const cutsOf = committedCuts(place); // C4
+  let cutMax = Number.POSITIVE_INFINITY;
+  let hashMax: string | undefined;
+  let hasUsable = false;
+  for (let generation = newest; generation > 0; ) {
+    const cuts = (cutsOf.get(generation) ?? []).filter((cut) => cut <= cutMax);
+    for (const cut of cuts) {
+      const found = look(place, cut, generation, cut === cutMax ? hashMax : undefined);
+      hasUsable ||= !("reason" in found);
+      yield found;
+    }
+    const record = readGeneration(place, generation);
+    if (record === undefined) {
+      if (cuts.length > 0) {
+        yield { path: place.paths.generation(generation), reason: "it cannot be read" };
+      }
+      cutMax = Math.min(cutMax, cuts.at(-1) ?? cutMax);
+      generation--;
+    } else if (record.from === null) {
+      return;
+    } else {
+      ({ cut: cutMax, sha256: hashMax, generation } = record.from);
+      // Once there is a newer one, it may have been collected.
+      if (!hasUsable && !cutsOf.get(generation)?.includes(cutMax)) {
+        yield { path: place.paths.manifest(cutMax, generation), reason: "it is not there" };
+      }
+    }
+  }
+}
+
+/** The manifest of one checkpoint, or what is wrong with it. Parts are checked by their size. */
+function look(
+  place: Place,
+  cut: number,
+  generation: number,
+  sha256: string | undefined,
+): Manifest | Damage {
+  const path = place.paths.manifest(cut, generation);
+  try {
+    const manifest = onDisk("read", path, () => decodeManifest(readWhole(place.disk, path), path));
+    if (manifest.cut !== cut || manifest.generation !== generation) {
+      return { path, reason: `it is of cut ${manifest.cut}, generation ${manifest.generation}` };
+    }
+    if (manifest.jobIdentity !== place.jobIdentity) return { path, reason: "it is of another job" };
+    if (sha256 !== undefined && manifest.sha256 !== sha256) {
+      return { path, reason: `its hash is ${manifest.sha256}, a generation began from ${sha256}` };
+    }
+    checkParts(place, manifest);
+    return manifest;
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return { path: error.path, reason: error.message };
+  }
+}
+
+/**
+ * @throws CheckpointCorruptError naming the first file that is missing or has another size, of the
+ * parts or of what they rest on
+ */
+export function checkParts({ disk, paths }: Place, manifest: Omit<Manifest, "sha256">): void {
+  const own = { cut: manifest.cut, generation: manifest.generation };
+  for (const part of manifest.parts) {
+    for (const { cut, generation, bytes } of [...part.base, { ...part, ...own }]) {
+      const path = paths.part(cut, generation, part.name);
+      if (!disk.exists(path)) throw new CheckpointCorruptError(path, "it is not there");
+      const size = onDisk("read", path, () => {
+        const file = disk.open(path, "read");
+        try {
+          return file.size();
+        } finally {
+          file.close();
+        }
+      });
+      if (size !== bytes) {
+        throw new CheckpointCorruptError(path, `it has ${size} bytes, expected ${bytes}`);
+      }
+    }
+  }
+}
+
+/** Whether anything was ever committed here that is still on disk, by whichever job. */
+export function hasCheckpoints(place: Place): boolean {
+  return committedCuts(place).size > 0;
+}
+
+/** The cuts with a manifest, by generation, newest first. */
+function committedCuts({ disk, paths }: Place): Map<number, number[]> {
+  const cuts = new Map<number, number[]>();
+  const names = onDisk("read", paths.checkpoints, () => disk.list(paths.checkpoints));
+  for (const name of names.reverse()) {
+    const parsed = parseCheckpointName(name);
+    if (parsed === undefined) continue;
+    if (!disk.exists(paths.manifest(parsed.cut, parsed.generation))) continue;
+    cuts.set(parsed.generation, [...(cuts.get(parsed.generation) ?? []), parsed.cut]);
+  }
+  return cuts;
+}
+
+/** A generation's record; undefined where it was not finished, or cannot be read. */
+export function readGeneration(place: Place, generation: number): GenerationRecord | undefined {
+  const path = place.paths.generation(generation);
+  if (!place.disk.exists(path)) return undefined;
+  try {
+    const record = onDisk("read", path, () => decodeGeneration(readWhole(place.disk, path), path));
+    const isInOrder = record.from === null || record.from.generation < generation;
+    return record.generation === generation && isInOrder ? record : undefined;
+  } catch (error) {
+    if (isDamage(error)) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Whether a checkpoint is to blame. What the disk refused once it may give the next time: passed
+ * over for that, steps that were committed would be lost, and `collect` would remove them.
+ */
+function isDamage(error: unknown): error is CheckpointCorruptError | StoreFailedError {
+  if (error instanceof CheckpointCorruptError) return true;
+  return error instanceof StoreFailedError && diskCode(error.cause) === "ENOENT";
+}

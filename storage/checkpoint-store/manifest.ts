@@ -1,0 +1,113 @@
+// Texts of the directory store. This file is the format, version 2; store-paths.ts has its names.
+//
+//   <directory>/job.json                              whose directory this is
+//   <directory>/generations/000012.json               created exclusively: the fence
+//   <directory>/checkpoints/000000400-g000012/        cut 400, written by generation 12
+//       manifest.json                                 written last
+//       dense, table-00003, ...                       the parts
+//
+// A part may hold only what changed: the manifest then names the files of earlier checkpoints that
+// it rests on, which are kept as long as it is.
+//
+// All .json are sealed (sealed-json.ts). A generation record says which checkpoint the generation
+// goes on from; a record that is not finished means that its generation did nothing.
+
+import { z } from "zod";
+import { CheckpointCorruptError, InputUnusableError } from "../../src/errors/errors.ts";
+import { seal, unseal } from "../disk/sealed-json.ts";
+import type { Manifest } from "./checkpoint-store.ts";
+
+/** Version of everything this file describes. */
+export const formatVersion = 2;
+
+const nat = z.number().int().nonnegative();
+const hash = z.string().regex(/^[0-9a-f]{64}$/);
+
+const file = { bytes: nat, sha256: hash };
+
+/** A part of a checkpoint, as it stands in a manifest and as it travels. */
+export const partSchema = z.object({
+  name: z.string(),
+  ...file,
+  base: z.array(z.object({ cut: nat, generation: nat, ...file })),
+});
+
+const jobSchema = z.object({
+  version: z.literal(formatVersion),
+  jobIdentity: z.string(),
+  jobText: z.string(),
+  sha256: hash,
+});
+
+const generationSchema = z.object({
+  version: z.literal(formatVersion),
+  generation: nat,
+  jobIdentity: z.string(),
+  from: z.object({ cut: nat, generation: nat, sha256: hash }).nullable(),
+  sha256: hash,
+});
+
+/** A manifest, as it stands on disk and as it travels. */
+export const manifestSchema = z.object({
+  version: z.literal(formatVersion),
+  run: z.string(),
+  cut: nat,
+  generation: nat,
+  jobIdentity: z.string(),
+  parent: z.object({ file: z.string(), sha256: hash }).nullable(),
+  lineage: z
+    .array(z.object({ generation: nat, from: nat, restored: z.enum(["exact", "partial"]) }))
+    .default([]), // Not in manifests of before.
+  best: z.boolean(),
+  modelDigest: z.string(),
+  arithmetic: z.string(),
+  metrics: z.unknown(),
+  position: z.unknown(),
+  createdBy: z.string(),
+  written: z.object({ baseline: nat, differences: nat, sum: nat, last: nat }),
+  parts: z.array(partSchema),
+  sha256: hash,
+});
+
+/** Whose directory a store is. */
+export type JobRecord = z.output<typeof jobSchema>;
+/** What a generation goes on from. */
+export type GenerationRecord = z.output<typeof generationSchema>;
+
+/** The bytes of a record, without its `sha256`, and their seal. */
+export function encodeRecord(
+  record: Omit<JobRecord, "sha256"> | Omit<GenerationRecord, "sha256"> | Omit<Manifest, "sha256">,
+): { bytes: Uint8Array; sha256: string } {
+  const { text, sha256 } = seal(record);
+  return { bytes: new TextEncoder().encode(text), sha256 };
+}
+
+/** @throws CheckpointCorruptError, InputUnusableError (of another version) */
+export const decodeJob = (bytes: Uint8Array, path: string): JobRecord =>
+  decode(jobSchema, bytes, path);
+
+/** @throws CheckpointCorruptError, InputUnusableError (of another version) */
+export const decodeGeneration = (bytes: Uint8Array, path: string): GenerationRecord =>
+  decode(generationSchema, bytes, path);
+
+/** @throws CheckpointCorruptError, InputUnusableError (of another version) */
+export const decodeManifest = (bytes: Uint8Array, path: string): Manifest =>
+  decode(manifestSchema, bytes, path);
+
+function decode<Schema extends z.ZodType>(
+  schema: Schema,
+  bytes: Uint8Array,
+  path: string,
+): z.output<Schema> {
+  const value = unseal(bytes, path);
+  const version = z.object({ version: z.unknown() }).safeParse(value).data?.version;
+  // Intact, but not ours to read: passing it over would lose what another Osiris has trained.
+  if (version !== formatVersion) {
+    const message = `Expected version ${formatVersion} in ${path}, got ${version}`;
+    throw new InputUnusableError(path, `${message}; use the Osiris that wrote it`);
+  }
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const issue = result.error.issues[0];
+  throw new CheckpointCorruptError(path, `${issue?.path.join(".")}: ${issue?.message}`);
+}

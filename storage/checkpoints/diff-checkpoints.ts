@@ -1,0 +1,154 @@
+// What training changed between two checkpoints of one job: rows, table by table, and the dense
+// network. Both are read as streams, row beside row.
+
+import { InputUnusableError } from "../../src/errors/errors.ts";
+import { densePart } from "../../src/training/checkpoint/part-names.ts";
+import { decodeDense } from "../../src/training/checkpoint/parts.ts";
+import { type CheckpointRecord, recordOf } from "./list-checkpoints.ts";
+import { type OpenCheckpoint, openCheckpoint } from "./open-checkpoint.ts";
+import { type Pace, type PaceOptions, paceOf } from "../disk/progress.ts";
+import { cursorOf, type RowCursor } from "./merged-rows.ts";
+import { rowsOfTable, type StoredTable, storedTables } from "./table-rows.ts";
+
+/** What `diffCheckpoints` may be told. */
+export interface DiffOptions extends PaceOptions {
+  /** Where `to` lies. @default the same directory */
+  readonly other?: string | undefined;
+}
+
+/** Rows of one table that differ, bit by bit. */
+export interface TableDifference {
+  readonly name: string;
+  /** Rows that both have. */
+  readonly common: number;
+  /** Of them, those whose weights or optimizer state differ. */
+  readonly changed: number;
+  /** Rows that only the second has. */
+  readonly born: number;
+  /** Rows that only the first has. */
+  readonly gone: number;
+  /** Of a weight of a row that both have, and the first such row; undefined: none changed. */
+  readonly largest: { readonly change: number; readonly row: number } | undefined;
+}
+
+/** The differences of two checkpoints. */
+export interface CheckpointDifference {
+  readonly from: CheckpointRecord;
+  readonly to: CheckpointRecord;
+  /** Whether all weights and all optimizer state are the same, bit by bit. */
+  readonly isEqual: boolean;
+  readonly tables: readonly TableDifference[];
+  /** Of the dense network: how many there are, how many differ, and by how much at most. */
+  readonly dense: {
+    readonly weights: number;
+    readonly changed: number;
+    readonly largest: number;
+    /** Floats of the optimizer's state that differ. */
+    readonly state: number;
+  };
+}
+
+/**
+ * Compares the checkpoints whose manifests' hashes begin with `from` and `to`.
+ * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError (of other models)
+ */
+export async function diffCheckpoints(
+  directory: string,
+  from: string,
+  to: string,
+  options: DiffOptions = {},
+): Promise<CheckpointDifference> {
+  const { other = directory, disk } = options;
+  const first = openCheckpoint(directory, from, disk);
+  const second = openCheckpoint(other, to, disk);
+  checkAlike(first, second, other);
+  const pace = paceOf(options);
+  const [tables, others] = [storedTables(first), storedTables(second)];
+  for (const { bytes } of [...tables, ...others]) pace.expect(bytes);
+  const differences: TableDifference[] = [];
+  for (const [i, table] of tables.entries()) {
+    differences.push(await diffTable(first, table, second, others[i] ?? table, pace));
+  }
+  return {
+    from: recordOf(first.manifest),
+    to: recordOf(second.manifest),
+    isEqual: first.manifest.modelDigest === second.manifest.modelDigest,
+    tables: differences,
+    dense: diffDense(first, second),
+  };
+}
+
+function checkAlike(first: OpenCheckpoint, second: OpenCheckpoint, path: string): void {
+  const shapeOf = ({ job: { model, optimizer } }: OpenCheckpoint) => {
+    const tables = model.tables.map(({ name, rows, dim }) => `${name} ${rows} x ${dim}`);
+    return [optimizer.sparse.kind, optimizer.dense.kind, model.bottom, model.top, ...tables].join();
+  };
+  if (shapeOf(first) === shapeOf(second)) return;
+  const message = `Expected the model in ${path} to be that of ${first.store.directory}`;
+  throw new InputUnusableError(path, `${message}, but its tables, layers or optimizers differ`);
+}
+
+async function diffTable(
+  first: OpenCheckpoint,
+  table: StoredTable,
+  second: OpenCheckpoint,
+  other: StoredTable,
+  pace: Pace,
+): Promise<TableDifference> {
+  const { name, dim } = table.spec;
+  const cursor = (checkpoint: OpenCheckpoint, own: StoredTable) =>
+    cursorOf(rowsOfTable(checkpoint, own, pace), dim, table.width);
+  const [a, b] = [await cursor(first, table), await cursor(second, other)];
+  let [common, changed, born, gone] = [0, 0, 0, 0];
+  let largest: TableDifference["largest"];
+  while (Number.isFinite(a.row) || Number.isFinite(b.row)) {
+    if (a.row === b.row) {
+      common++;
+      if (!isSame(a, b)) changed++;
+      const change = largestChange(a.weights, b.weights);
+      if (change > (largest?.change ?? 0)) largest = { change, row: a.row };
+      await a.next();
+      await b.next();
+    } else if (a.row < b.row) {
+      gone++;
+      await a.next();
+    } else {
+      born++;
+      await b.next();
+    }
+  }
+  return { name, common, changed, born, gone, largest };
+}
+
+function isSame(a: RowCursor, b: RowCursor): boolean {
+  return changesOf(a.weights, b.weights) === 0 && changesOf(a.state, b.state) === 0;
+}
+
+/** How many numbers differ; -0 and 0 do. */
+function changesOf(a: Float32Array, b: Float32Array): number {
+  let changes = 0;
+  for (let i = 0; i < a.length; i++) if (!Object.is(a[i], b[i])) changes++;
+  return changes;
+}
+
+function largestChange(a: Float32Array, b: Float32Array): number {
+  let largest = 0;
+  for (let i = 0; i < a.length; i++) {
+    largest = Math.max(largest, Math.abs((b[i] ?? 0) - (a[i] ?? 0)));
+  }
+  return largest;
+}
+
+function diffDense(first: OpenCheckpoint, second: OpenCheckpoint): CheckpointDifference["dense"] {
+  const tensorsOf = ({ store, manifest }: OpenCheckpoint) =>
+    decodeDense(store.readWholePart(manifest, densePart), densePart);
+  const [weights = new Float32Array(), ...slots] = tensorsOf(first);
+  const [others = weights, ...otherSlots] = tensorsOf(second);
+  const states = slots.map((slot, i) => changesOf(slot, otherSlots[i] ?? slot));
+  return {
+    weights: weights.length,
+    changed: changesOf(weights, others),
+    largest: largestChange(weights, others),
+    state: states.reduce((sum, changes) => sum + changes, 0),
+  };
+}

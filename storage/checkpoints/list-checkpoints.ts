@@ -1,0 +1,85 @@
+// The chain of a checkpoint directory, as people want to see it.
+
+import { statSync } from "node:fs";
+import { dirname } from "node:path";
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import { bytesToRead, type Damage, type Descent, type Manifest } from "../checkpoint-store/checkpoint-store.ts";
+import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
+import { checkpointName, parseCheckpointName, pathsOf } from "../checkpoint-store/store-paths.ts";
+
+/** A checkpoint of the chain. */
+export interface CheckpointRecord {
+  readonly run: string;
+  /** Step number. */
+  readonly cut: number;
+  readonly generation: number;
+  /** Hash of its manifest. */
+  readonly manifest: string;
+  /** Hash of the manifest that it follows; null for the first. */
+  readonly parent: string | null;
+  /** The generations that it came from, oldest first. */
+  readonly lineage: readonly Descent[];
+  /** Of its own files. */
+  readonly bytes: number;
+  /** Of files of earlier checkpoints that it rests on; 0 where it is whole. */
+  readonly baseBytes: number;
+  readonly parts: number;
+  readonly best: boolean;
+  /** Of the model: `sha256:…`. */
+  readonly digest: string;
+  readonly arithmetic: string;
+  /** Milliseconds since 1970, by the file system; undefined where that is not the machine's own. */
+  readonly committedAtMs: number | undefined;
+}
+
+/** All that lies in a checkpoint directory. */
+export interface CheckpointList {
+  /** Newest first. */
+  readonly checkpoints: readonly CheckpointRecord[];
+  /** What of the chain cannot be used, and why. */
+  readonly damaged: readonly Damage[];
+  /** Directories beside the chain: given up, or not committed. The run's next checkpoint tidies. */
+  readonly offChain: readonly string[];
+}
+
+/**
+ * The checkpoints of a directory. Parts are looked at by their size only.
+ * @throws CheckpointMissingError (no checkpoint directory), InputUnusableError
+ */
+export function listCheckpoints(
+  directory: string,
+  { disk = realDisk }: { readonly disk?: Disk } = {},
+): CheckpointList {
+  const { manifests, damaged } = openExistingStore(directory, disk).list();
+  const paths = pathsOf(directory);
+  const timeOf = ({ cut, generation }: Manifest) =>
+    disk === realDisk ? statSync(paths.manifest(cut, generation)).mtimeMs : undefined;
+  const onChain = new Set(manifests.map(({ cut, generation }) => checkpointName(cut, generation)));
+  const isDamaged = (name: string) =>
+    damaged.some(({ path }) => dirname(path).endsWith(name) || path.endsWith(name));
+  const offChain = disk.list(paths.checkpoints).filter((name) => {
+    return parseCheckpointName(name) !== undefined && !onChain.has(name) && !isDamaged(name);
+  });
+  const checkpoints = manifests.map((one) => recordOf(one, timeOf(one)));
+  return { checkpoints, damaged, offChain };
+}
+
+/** What people are told of a checkpoint. */
+export function recordOf(manifest: Manifest, committedAtMs?: number): CheckpointRecord {
+  const { run, cut, generation, parent, lineage, parts, best, modelDigest, arithmetic } = manifest;
+  return {
+    run,
+    cut,
+    generation,
+    manifest: manifest.sha256,
+    parent: parent?.sha256 ?? null,
+    lineage,
+    bytes: parts.reduce((sum, part) => sum + part.bytes, 0),
+    baseBytes: parts.reduce((sum, part) => sum + bytesToRead(part) - part.bytes, 0),
+    parts: parts.length,
+    best,
+    digest: `sha256:${modelDigest}`,
+    arithmetic,
+    committedAtMs,
+  };
+}

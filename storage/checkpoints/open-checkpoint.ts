@@ -1,0 +1,60 @@
+// Which checkpoint of a directory is meant, and the job that it is of.
+
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import {
+  CheckpointCorruptError,
+  CheckpointMissingError,
+  InputUnusableError,
+} from "../../src/errors/errors.ts";
+import { type JobSpec, resolveJob } from "../../src/job/job.ts";
+import type { CheckpointStore, Manifest } from "../checkpoint-store/checkpoint-store.ts";
+import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
+
+/** A checkpoint of a directory, to be read. */
+export interface OpenCheckpoint {
+  readonly store: CheckpointStore;
+  readonly job: JobSpec;
+  readonly manifest: Manifest;
+}
+
+/**
+ * The checkpoint whose manifest's hash begins with `sha256`; left out: the best where the job
+ * stopped early, else the newest.
+ * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError (two begin so)
+ */
+export function openCheckpoint(
+  directory: string,
+  sha256?: string,
+  disk: Disk = realDisk,
+): OpenCheckpoint {
+  const store = openExistingStore(directory, disk);
+  const job = resolveJob(JSON.parse(store.jobText));
+  return { store, job, manifest: manifestOf(store, job, sha256) };
+}
+
+/** See `openCheckpoint`. */
+export function manifestOf(store: CheckpointStore, job: JobSpec, sha256?: string): Manifest {
+  const { manifests, damaged } = store.list();
+  const found = sha256 === undefined ? usual(manifests, job) : named(store, manifests, sha256);
+  if (found !== undefined) return found;
+  const [first] = damaged;
+  if (first !== undefined) throw new CheckpointCorruptError(first.path, first.reason);
+  const which = sha256 === undefined ? "" : ` whose manifest has the hash ${sha256}`;
+  throw new CheckpointMissingError(`${store.directory}${which}`);
+}
+
+function usual(manifests: readonly Manifest[], job: JobSpec): Manifest | undefined {
+  const best = manifests.find((one) => one.best);
+  return job.evaluation?.earlyStopping === undefined ? manifests[0] : (best ?? manifests[0]);
+}
+
+function named(
+  { directory }: CheckpointStore,
+  manifests: readonly Manifest[],
+  sha256: string,
+): Manifest | undefined {
+  const [first, second] = manifests.filter((one) => one.sha256.startsWith(sha256));
+  if (second === undefined) return first;
+  const message = `Expected one manifest whose hash begins with ${sha256} in ${directory}, found two`;
+  throw new InputUnusableError(directory, `${message}; give more of its digits`);
+}

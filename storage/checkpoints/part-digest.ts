@@ -1,0 +1,104 @@
+// The digest of a checkpoint, from the parts that lie on the disk: what its rows and its dense
+// network are, whatever their manifest says that they are.
+
+import { createHash } from "node:crypto";
+import { leavesOf, tableDigest } from "../../src/embedding/rows/digest.ts";
+import { dynamicDigest, idLeavesOfPart } from "../../src/embedding/checkpoint/ids-part.ts";
+import { extentOf } from "../../src/embedding/tables/shards.ts";
+import { stateShapeOf, stateWidth } from "../../src/kernels/contract/kernels.ts";
+import { densePart, digestOf, idsOfPart, tableOfPart } from "../../src/training/checkpoint/part-names.ts";
+import { denseHeaderBytes } from "../../src/training/checkpoint/parts.ts";
+import { tableOf } from "../../src/training/topology/topology.ts";
+import type { OpenCheckpoint } from "./open-checkpoint.ts";
+import type { Pace } from "../disk/progress.ts";
+import { rowsOfPart } from "./part-rows.ts";
+
+/** Hex sha256 of the model, as `Manifest.modelDigest`. @throws CheckpointCorruptError */
+export async function digestOfParts(checkpoint: OpenCheckpoint, pace: Pace): Promise<string> {
+  return digestOf(await leavesOfParts(checkpoint, pace), checkpoint.job.model.tables);
+}
+
+/**
+ * Hex sha256 of the dense network, of each table's rows, and of its dynamic ids where it has any,
+ * by name; the same however tables were cut into parts. @throws CheckpointCorruptError
+ */
+export async function digestsByName(
+  checkpoint: OpenCheckpoint,
+  pace: Pace,
+): Promise<Map<string, string>> {
+  const { tables } = checkpoint.job.model;
+  const leaves = [...(await leavesOfParts(checkpoint, pace))];
+  const digests = new Map([
+    ["dense network", leaves.find(([name]) => name === densePart)?.[1][0] ?? ""],
+  ]);
+  for (const [index, { name, dynamic }] of tables.entries()) {
+    const shards = leaves.flatMap(([part, own]) => {
+      const tile = tableOfPart(part, tables);
+      return tile?.table === index ? { ...tile, leaves: own } : [];
+    });
+    digests.set(`table ${name}`, tableDigest(shards));
+    if (dynamic === undefined) continue;
+    const ids = leaves.flatMap(([part, own]) => {
+      const blocks = idsOfPart(part, tables);
+      return blocks?.table === index ? [{ first: blocks.firstBlock, own }] : [];
+    });
+    const inOrder = ids.sort((a, b) => a.first - b.first).flatMap(({ own }) => own);
+    digests.set(`ids of table ${name}`, dynamicDigest("", inOrder));
+  }
+  return digests;
+}
+
+async function leavesOfParts(
+  checkpoint: OpenCheckpoint,
+  pace: Pace,
+): Promise<Map<string, readonly string[]>> {
+  const leaves = new Map<string, readonly string[]>();
+  for (const { name } of checkpoint.manifest.parts) {
+    leaves.set(name, await leavesOfPart(checkpoint, name, pace));
+  }
+  return leaves;
+}
+
+/**
+ * The leaves of one part, as the device that wrote it told them (src/training/checkpoint/parts.ts).
+ */
+export async function leavesOfPart(
+  checkpoint: OpenCheckpoint,
+  name: string,
+  pace: Pace,
+): Promise<string[]> {
+  const { store, job, manifest } = checkpoint;
+  const { tables } = job.model;
+  if (name === densePart) return [await leafOfDense(store.readPart(manifest, name), pace)];
+  if (idsOfPart(name, tables) !== undefined) {
+    const [bytes] = pace.count([store.readWholePart(manifest, name)]);
+    return idLeavesOfPart(bytes ?? new Uint8Array(), name);
+  }
+  const part = tableOfPart(name, tables);
+  if (part === undefined) return [];
+  const spec = tableOf(tables, part.table);
+  const { columns } = extentOf(spec, part);
+  const { kind } = job.optimizer.sparse;
+  const width = stateWidth(kind, columns);
+  const records = rowsOfPart(checkpoint, { name, dim: columns, width }, pace);
+  return leavesOf({ ...part, columns }, spec, stateShapeOf(kind), paced(records, pace));
+}
+
+/** Of all tensors of the dense part, behind its header. */
+async function leafOfDense(pieces: Iterable<Uint8Array>, pace: Pace): Promise<string> {
+  const hash = createHash("sha256");
+  let header = denseHeaderBytes;
+  for (const piece of pace.count(pieces)) {
+    hash.update(piece.subarray(header));
+    header -= Math.min(header, piece.length);
+    await pace.breathe();
+  }
+  return hash.digest("hex");
+}
+
+async function* paced<T>(items: Iterable<T>, pace: Pace): AsyncGenerator<T, void, undefined> {
+  for (const item of items) {
+    await pace.breathe();
+    yield item;
+  }
+}

@@ -1,0 +1,165 @@
+// Partial recovery (CPR, Maeng et al., MLSys 2021): of a generation that lost devices, the others'
+// rows stay as they are, and only those of the lost ones go back to the last checkpoint. What comes
+// of it is a checkpoint as any other, but for its rows being of different steps:
+//
+//   dense              of the first device that is left
+//   parts of the left  a difference without rows, on what the device wrote (its remains)
+//   parts of the lost  a difference without rows, on what the last checkpoint has
+//
+// Portion of lost samples: PLS += (S_now - S_checkpoint) / (S_total N), for each of N devices lost.
+
+import type { Disk } from "../../src/ports/disk.ts";
+import { encodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
+import { extentOf } from "../../src/embedding/tables/shards.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import { stateWidth } from "../../src/kernels/contract/kernels.ts";
+import { densePart, digestOf, missingParts, tableOfPart } from "../../src/training/checkpoint/part-names.ts";
+import { tableOf } from "../../src/training/topology/topology.ts";
+import type { BasePart, CheckpointStore, Manifest, PartRecord } from "../checkpoint-store/checkpoint-store.ts";
+import { onDisk, readWhole } from "../disk/durable-files.ts";
+import { paceOf } from "../disk/progress.ts";
+import { leavesOfPart } from "./part-digest.ts";
+import { remainsCut } from "./remains-cut.ts";
+import type { SavedPart } from "../checkpoint-store/part-writer.ts";
+import { pathsOf } from "../checkpoint-store/store-paths.ts";
+
+/** What a run has lost by partial recoveries, all told. */
+export interface Lost {
+  readonly recoveries: number;
+  /** Rows of the shards that went back. Most of them, as a rule, had not changed. */
+  readonly rows: number;
+  /** Samples whose updates of those rows are lost. */
+  readonly samples: number;
+  /** Portion of lost samples. */
+  readonly pls: number;
+}
+
+export const nothingLost: Lost = { recoveries: 0, rows: 0, samples: 0, pls: 0 };
+
+/** What a device has left. */
+export interface Remains {
+  readonly step: number;
+  readonly parts: readonly SavedPart[];
+}
+
+/**
+ * Steps between two checkpoints for which the expected portion of lost samples is `pls`:
+ * T_save = 2 PLS N T_fail.
+ */
+export function stepsForPls(pls: number, devices: number, stepsBetweenFailures: number): number {
+  return Math.max(1, Math.floor(2 * pls * devices * stepsBetweenFailures));
+}
+
+export interface PartialOptions {
+  readonly store: CheckpointStore;
+  readonly disk: Disk;
+  readonly job: JobSpec;
+  readonly run: string;
+  readonly generation: number;
+  /** Steps of the whole run. */
+  readonly steps: number;
+  /** Devices of the generation. */
+  readonly devices: number;
+  /** Of those that are left, the first one first. */
+  readonly remains: readonly Remains[];
+  readonly createdBy: string;
+}
+
+/**
+ * Commits what is left. Undefined: it is no whole model, or not beyond the last checkpoint.
+ * @throws StoreFailedError, GenerationFencedError, CheckpointCorruptError
+ */
+export async function commitPartial(
+  options: PartialOptions,
+): Promise<{ readonly manifest: Manifest; readonly lost: Lost } | undefined> {
+  const { store, job, run, generation, steps, devices, remains, createdBy } = options;
+  const { tables } = job.model;
+  const latest = store.latest();
+  // Whoever did the next step, too, does it again.
+  const cut = Math.min(...remains.map(({ step }) => step));
+  if (latest === undefined || cut <= latest.cut) return undefined;
+  const left = new Map(
+    remains.flatMap(({ step, parts }) => parts.map((part) => [part.name, { step, part }])),
+  );
+  const lostParts = latest.parts.filter(({ name }) => !left.has(name));
+  const names = [...left.keys(), ...lostParts.map(({ name }) => name)];
+  if (!left.has(densePart) || missingParts(names, tables).length > 0) return undefined;
+
+  const leaves = new Map<string, readonly string[]>();
+  const parts: PartRecord[] = [];
+  for (const [name, { step, part }] of left) {
+    leaves.set(name, part.leaves);
+    const { bytes, sha256 } = part;
+    const base = { cut: remainsCut(steps, step), generation, bytes, sha256 };
+    if (name === densePart) parts.push(copyDense(options, cut, base));
+    else parts.push(await restOn(options, cut, name, [base]));
+  }
+  for (const part of lostParts) {
+    const { name, bytes, sha256, base } = part;
+    leaves.set(name, await leavesOfPart({ store, job, manifest: latest }, name, paceOf({})));
+    const own = { cut: latest.cut, generation: latest.generation, bytes, sha256 };
+    parts.push(await restOn(options, cut, name, [...base, own]));
+  }
+  const metrics = latest.metrics as { readonly lost?: Lost };
+  const lostDevices = devices - remains.length;
+  const lost = {
+    recoveries: 1,
+    rows: lostParts.reduce((sum, { name }) => sum + rowsOf(name, job), 0),
+    samples: lostDevices === 0 ? 0 : (cut - latest.cut) * job.data.batchSize,
+    pls: ((cut - latest.cut) / steps) * (lostDevices / devices),
+  };
+  const manifest = store.commit({
+    ...{ run, generation, cut, parts, createdBy },
+    modelDigest: digestOf(leaves, tables),
+    arithmetic: latest.arithmetic,
+    metrics: { ...metrics, lost: addLost(metrics.lost ?? nothingLost, lost) },
+    position: { step: cut },
+    best: false,
+    restored: "partial",
+  });
+  return { manifest, lost };
+}
+
+export function addLost(a: Lost, b: Lost): Lost {
+  return {
+    recoveries: a.recoveries + b.recoveries,
+    rows: a.rows + b.rows,
+    samples: a.samples + b.samples,
+    pls: a.pls + b.pls,
+  };
+}
+
+/** A difference without rows. */
+async function restOn(
+  { store, generation, job }: PartialOptions,
+  cut: number,
+  name: string,
+  base: readonly BasePart[],
+): Promise<PartRecord> {
+  const part = tableOfPart(name, job.model.tables);
+  if (part === undefined) throw new RangeError(`${name} is no part of a table`);
+  const spec = tableOf(job.model.tables, part.table);
+  const { columns } = extentOf(spec, part);
+  const width = stateWidth(job.optimizer.sparse.kind, columns);
+  const writer = store.partWriter(generation, cut, name);
+  for await (const bytes of encodeRows(columns, width, [], spec.precision)) writer.write(bytes);
+  return { ...writer.finish(), base };
+}
+
+/** The dense network is one file: it is always whole. */
+function copyDense(
+  { store, disk, generation }: PartialOptions,
+  cut: number,
+  from: BasePart,
+): PartRecord {
+  const path = pathsOf(store.directory).part(from.cut, from.generation, densePart);
+  const writer = store.partWriter(generation, cut, densePart);
+  writer.write(onDisk("read", path, () => readWhole(disk, path)));
+  return writer.finish();
+}
+
+function rowsOf(name: string, { model }: JobSpec): number {
+  const part = tableOfPart(name, model.tables);
+  if (part === undefined) return 0;
+  return extentOf(tableOf(model.tables, part.table), part).rows;
+}

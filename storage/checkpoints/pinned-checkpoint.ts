@@ -1,0 +1,57 @@
+// A checkpoint held fast: a directory of its own in which it is the newest, made of links to its
+// files, or of copies where the file system has none. Whatever becomes of the directory it came
+// from, it stays; and nothing that is written or removed there reaches the other.
+
+import { copyFileSync, linkSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
+import { CheckpointMissingError } from "../../src/errors/errors.ts";
+import type { Manifest } from "../checkpoint-store/checkpoint-store.ts";
+import { diskCode } from "../disk/durable-files.ts";
+import { encodeRecord, formatVersion } from "../checkpoint-store/manifest.ts";
+import { pathsOf, type StorePaths } from "../checkpoint-store/store-paths.ts";
+
+/**
+ * Makes `to`, which is not there yet, a checkpoint directory of the same job that goes on from
+ * this checkpoint of `from`. @throws CheckpointMissingError where it was removed meanwhile
+ */
+export function pinCheckpoint(from: string, manifest: Manifest, to: string): void {
+  const [source, target] = [pathsOf(from), pathsOf(to)];
+  const { cut, generation, sha256, jobIdentity } = manifest;
+  try {
+    mkdirSync(target.generations, { recursive: true });
+    copyFileSync(source.job, target.job);
+    for (const path of filesOf(manifest)) hold(path(source), path(target));
+    // The store may rewrite or remove a manifest: it is never a link.
+    const path = target.manifest(cut, generation);
+    writeFileSync(path, readFileSync(source.manifest(cut, generation)));
+  } catch (error) {
+    if (diskCode(error) !== "ENOENT") throw error;
+    throw new CheckpointMissingError(`${from} of step ${cut}, which was removed meanwhile`);
+  }
+  const next = generation + 1;
+  const record = { generation: next, jobIdentity, from: { cut, generation, sha256 } };
+  const { bytes } = encodeRecord({ version: formatVersion, ...record });
+  writeFileSync(target.generation(next), bytes);
+}
+
+/** The files of the parts, and of what they rest on. */
+function filesOf({ parts, cut, generation }: Manifest): ((paths: StorePaths) => string)[] {
+  return parts.flatMap(({ name, base }) =>
+    [{ cut, generation }, ...base].map((one) => (paths: StorePaths) => {
+      return paths.part(one.cut, one.generation, name);
+    }),
+  );
+}
+
+function hold(from: string, to: string): void {
+  mkdirSync(dirname(to), { recursive: true });
+  try {
+    linkSync(from, to);
+  } catch (error) {
+    if (!unlinkable.has(diskCode(error) ?? "")) throw error;
+    copyFileSync(from, to);
+  }
+}
+
+/** Another file system, one without links, or files of another user. */
+const unlinkable = new Set(["EXDEV", "EPERM", "ENOTSUP", "EMLINK", "ENOSYS", "EACCES"]);

@@ -1,0 +1,186 @@
+// The rows of one table of a checkpoint, whole, whatever tiles it was cut into: the parts of the
+// same rows are read side by side, and their columns put together. A chunk is in memory at a time.
+
+import type { TableSpec } from "../../src/embedding/tables/options.ts";
+import type { RowRecords } from "../../src/embedding/rows/row-store.ts";
+import { extentOf } from "../../src/embedding/tables/shards.ts";
+import { CheckpointCorruptError, InvalidOptionError } from "../../src/errors/errors.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import { type StateShape, stateShapeOf, stateWidth } from "../../src/kernels/contract/kernels.ts";
+import { tableOfPart } from "../../src/training/checkpoint/part-names.ts";
+import { bytesToRead, type Manifest } from "../checkpoint-store/checkpoint-store.ts";
+import type { OpenCheckpoint } from "./open-checkpoint.ts";
+import type { Pace } from "../disk/progress.ts";
+import { rowsOfPart } from "./part-rows.ts";
+
+/** A table as a checkpoint holds it. */
+export interface StoredTable {
+  readonly spec: TableSpec;
+  /** Index in the job. */
+  readonly table: number;
+  readonly state: StateShape;
+  /** State floats of a whole row. */
+  readonly width: number;
+  /** Its row blocks in order: those of a run lie in the same parts. */
+  readonly runs: readonly RowRun[];
+  /** Of its parts, and of what they rest on. */
+  readonly bytes: number;
+}
+
+/** Parts that have the same rows, and together all of their columns. */
+export interface RowRun {
+  readonly firstBlock: number;
+  readonly blocks: number;
+  readonly firstRow: number;
+  readonly rows: number;
+  readonly tiles: readonly TilePart[];
+}
+
+/** One part. */
+interface TilePart {
+  readonly name: string;
+  readonly firstQuantum: number;
+  readonly quanta: number;
+  readonly firstColumn: number;
+  readonly columns: number;
+}
+
+/** All tables of a checkpoint, in the order of the job. */
+export function storedTables({ job, manifest }: Pick<OpenCheckpoint, "job" | "manifest">) {
+  return job.model.tables.map((_, table) => storedAt(job, manifest, table));
+}
+
+/** @throws InvalidOptionError where the job has no table of that name */
+export function storedTable(
+  { job, manifest }: Pick<OpenCheckpoint, "job" | "manifest">,
+  name: string,
+): StoredTable {
+  const names = job.model.tables.map((one) => one.name);
+  const table = names.indexOf(name);
+  if (table >= 0) return storedAt(job, manifest, table);
+  const known = names.map((one) => `\`${one}\``).join(", ");
+  throw new InvalidOptionError("table", `Expected a table of the model, ${known}, got \`${name}\``);
+}
+
+function storedAt(job: JobSpec, manifest: Manifest, table: number): StoredTable {
+  const { tables } = job.model;
+  const spec = tables[table];
+  if (spec === undefined) throw new RangeError(`The job has no table ${table}`);
+  const { kind } = job.optimizer.sparse;
+  const runs = new Map<number, RowRun & { readonly tiles: TilePart[] }>();
+  let bytes = 0;
+  for (const record of manifest.parts) {
+    const { name } = record;
+    const part = tableOfPart(name, tables);
+    if (part?.table !== table) continue;
+    bytes += bytesToRead(record);
+    const { firstBlock, blocks, firstQuantum, quanta } = part;
+    const { firstRow, rows, firstColumn, columns } = extentOf(spec, part);
+    const run = runs.get(firstBlock) ?? { firstBlock, blocks, firstRow, rows, tiles: [] };
+    runs.set(firstBlock, run);
+    run.tiles.push({ name, firstQuantum, quanta, firstColumn, columns });
+  }
+  for (const { tiles } of runs.values()) tiles.sort((a, b) => a.firstColumn - b.firstColumn);
+  const ordered = [...runs.values()].sort((a, b) => a.firstBlock - b.firstBlock);
+  const state = stateShapeOf(kind);
+  return { spec, table, state, width: stateWidth(kind, spec.dim), runs: ordered, bytes };
+}
+
+/**
+ * The born rows, ascending, in chunks that are good until the next one. That they are right is
+ * known at the end: what is made of them before must not count before.
+ * @throws CheckpointCorruptError
+ */
+export async function* rowsOfTable(
+  checkpoint: OpenCheckpoint,
+  table: StoredTable,
+  pace: Pace,
+): AsyncGenerator<RowRecords, void, undefined> {
+  for (const run of table.runs) {
+    for (const rows of rowsOfRun(checkpoint, table, run, pace)) {
+      await pace.breathe();
+      yield rows;
+    }
+  }
+}
+
+function rowsOfRun(
+  checkpoint: OpenCheckpoint,
+  table: StoredTable,
+  { tiles }: RowRun,
+  pace: Pace,
+): Iterable<RowRecords> {
+  const { perElement, perRow } = table.state;
+  const streams = tiles.map(({ name, columns }) => {
+    const width = perElement * columns + perRow;
+    return rowsOfPart(checkpoint, { name, dim: columns, width }, pace);
+  });
+  const [only, second] = streams;
+  if (only !== undefined && second === undefined) return only;
+  return joinColumns(table, tiles, streams);
+}
+
+/** Whole rows of tiles side by side, which have the same rows. */
+function* joinColumns(
+  { spec: { dim }, state, width }: StoredTable,
+  tiles: readonly TilePart[],
+  streams: readonly Generator<RowRecords>[],
+): Generator<RowRecords> {
+  const heads = streams.map(() => ({ chunk: undefined as RowRecords | undefined, at: 0 }));
+  try {
+    for (;;) {
+      for (const [i, head] of heads.entries()) {
+        if (head.chunk !== undefined && head.at < head.chunk.rows.length) continue;
+        const next = streams[i]?.next();
+        head.chunk = next?.done === true ? undefined : next?.value;
+        head.at = 0;
+      }
+      const [first] = heads;
+      const left = heads.map(({ chunk, at }) => (chunk?.rows.length ?? 0) - at);
+      const count = Math.min(...left);
+      if (Math.max(...left) === 0 || first?.chunk === undefined) return;
+      const rows = first.chunk.rows.slice(first.at, first.at + count);
+      const weights = new Float32Array(count * dim);
+      const states = new Float32Array(count * width);
+      for (const [i, { chunk, at }] of heads.entries()) {
+        const tile = tiles[i];
+        if (tile === undefined || chunk === undefined || !isSame(rows, chunk.rows, at)) {
+          throw new CheckpointCorruptError(tile?.name ?? "", "its rows are not those beside it");
+        }
+        for (let row = 0; row < count; row++) {
+          putTile({ weights, states, dim, state }, row, tile, chunk, at + row);
+        }
+      }
+      for (const head of heads) head.at += count;
+      yield { rows, weights, state: states };
+    }
+  } finally {
+    for (const stream of streams) stream.return(undefined);
+  }
+}
+
+function isSame(rows: Int32Array, others: Int32Array, at: number): boolean {
+  return rows.length > 0 && rows.every((row, i) => row === others[at + i]);
+}
+
+/** Row `from` of a tile's chunk becomes a part of whole row `to`. */
+function putTile(
+  whole: { weights: Float32Array; states: Float32Array; dim: number; state: StateShape },
+  to: number,
+  { firstColumn, columns }: TilePart,
+  chunk: RowRecords,
+  from: number,
+): void {
+  const { weights, states, dim, state } = whole;
+  const { perElement, perRow } = state;
+  const own = chunk.weights.subarray(from * columns, (from + 1) * columns);
+  weights.set(own, to * dim + firstColumn);
+  const [width, ownWidth] = [perElement * dim + perRow, perElement * columns + perRow];
+  for (let copy = 0; copy < perElement; copy++) {
+    const start = from * ownWidth + copy * columns;
+    const elements = chunk.state.subarray(start, start + columns);
+    states.set(elements, to * width + copy * dim + firstColumn);
+  }
+  const ofRow = chunk.state.subarray((from + 1) * ownWidth - perRow, (from + 1) * ownWidth);
+  states.set(ofRow, (to + 1) * width - perRow);
+}

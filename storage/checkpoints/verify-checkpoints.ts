@@ -1,0 +1,95 @@
+// Whether checkpoints are what their manifests say: every byte is read, and the digest of the model
+// is made anew from the rows and the weights that are there.
+
+import { TrainingError } from "../../src/errors/errors.ts";
+import { resolveJob } from "../../src/job/job.ts";
+import {
+  bytesToRead,
+  type CheckpointStore,
+  type Damage,
+  type Manifest,
+} from "../checkpoint-store/checkpoint-store.ts";
+import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
+import { manifestOf } from "./open-checkpoint.ts";
+import { type PaceOptions, paceOf } from "../disk/progress.ts";
+import { digestOfParts } from "./part-digest.ts";
+
+/** What `verifyCheckpoints` may be told. */
+export interface VerifyOptions extends PaceOptions {
+  /** Hash of a manifest, or how it begins: this checkpoint alone. @default all of the chain */
+  readonly manifest?: string | undefined;
+}
+
+/** One checkpoint that was read whole. */
+export interface VerifiedCheckpoint {
+  readonly cut: number;
+  readonly generation: number;
+  /** Hash of its manifest. */
+  readonly manifest: string;
+  /** That were read: of its files, and of those that it rests on. */
+  readonly bytes: number;
+  /** What the manifest promises: `sha256:…`. */
+  readonly digest: string;
+  /** What is wrong with it; undefined: nothing. */
+  readonly reason: string | undefined;
+}
+
+/** What was found. */
+export interface VerifyReport {
+  /** Newest first. */
+  readonly checkpoints: readonly VerifiedCheckpoint[];
+  /** What of the chain has no manifest that could be read. */
+  readonly damaged: readonly Damage[];
+  readonly isIntact: boolean;
+}
+
+/**
+ * Reads checkpoints back, newest first; what is wrong is in the report.
+ * @throws CheckpointMissingError, InputUnusableError
+ */
+export async function verifyCheckpoints(
+  directory: string,
+  options: VerifyOptions = {},
+): Promise<VerifyReport> {
+  const store = openExistingStore(directory, options.disk);
+  const job = resolveJob(JSON.parse(store.jobText));
+  const { manifests, damaged } = store.list();
+  const named = options.manifest;
+  const chosen = named === undefined ? manifests : [manifestOf(store, job, named)];
+  const pace = paceOf(options);
+  for (const manifest of chosen) pace.expect(bytesOf(manifest));
+  const checkpoints: VerifiedCheckpoint[] = [];
+  for (const manifest of chosen) {
+    const { cut, generation, sha256, modelDigest } = manifest;
+    let reason: string | undefined;
+    try {
+      const found = await digestOfParts({ store, job, manifest }, pace);
+      if (found !== modelDigest) {
+        reason = `its parts have the digest sha256:${found}, expected sha256:${modelDigest}`;
+      }
+    } catch (error) {
+      if (!(error instanceof TrainingError)) throw error;
+      reason = (blamedFile(store, manifest) ?? error).message;
+    }
+    const [bytes, digest] = [bytesOf(manifest), `sha256:${modelDigest}`];
+    checkpoints.push({ cut, generation, manifest: sha256, bytes, digest, reason });
+  }
+  const beside = named === undefined ? damaged : [];
+  const isIntact = beside.length === 0 && checkpoints.every(({ reason }) => reason === undefined);
+  return { checkpoints, damaged: beside, isIntact };
+}
+
+/** A flipped byte shows in what it means before its file's hash is known: the file is to blame. */
+function blamedFile(store: CheckpointStore, manifest: Manifest): TrainingError | undefined {
+  try {
+    store.verify(manifest);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof TrainingError)) throw error;
+    return error;
+  }
+}
+
+function bytesOf({ parts }: Manifest): number {
+  return parts.reduce((sum, part) => sum + bytesToRead(part), 0);
+}

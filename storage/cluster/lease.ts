@@ -1,0 +1,190 @@
+// The lease: who leads, as files in a directory that all who might lead can see; and where there is
+// a register (src/wire/jetstream/register.ts), in that, with the files of the terms as its fence.
+//
+//   terms/00000001.json   { term: 1, owner: "osiris on a, process 7", beat: 4711, … }
+//   terms/00000002.json   the newest term leads
+//
+// Invariants
+//   L1. A term is claimed once: its file is created exclusively. Terms only grow.
+//   L2. Only who claimed a term writes its file: a beat, again and again. Whoever sees it stand
+//       still for long enough, by a clock of its own, may claim the next one; no two machines'
+//       clocks are ever compared.
+//   L3. What a leader did is known to its successor, or its successor is known to it: the leader
+//       writes first and looks for a newer term then; the successor claims first and reads then.
+//   L4. A register may forget: who claimed a term in it has it when its file is there, too.
+
+import { join } from "node:path";
+import { z } from "zod";
+import type { Disk } from "../../src/ports/disk.ts";
+import type { Register } from "../../src/wire/jetstream/register.ts";
+import { diskCode, makeDurableDirectory, readWhole } from "../disk/durable-files.ts";
+
+const termSchema = z.object({
+  term: z.int().min(1),
+  /** Who leads, for people. */
+  owner: z.string(),
+  beat: z.int().min(0),
+  /** Whether its owner has given it back. */
+  isReleased: z.boolean(),
+});
+
+/** A term, as its owner wrote it last. */
+export type Term = z.output<typeof termSchema>;
+
+/** Bytes of a term's file: written in one piece each time, so that it is never half there. */
+const termBytes = 512;
+const ownerCharactersMax = 200;
+const fileName = /^(\d{8})\.json$/;
+
+/** Who leads. Terms only grow. What waits for nothing returns no promise. */
+export interface Lease {
+  /** The newest term that somebody has; 0: nobody ever had one. */
+  newest(): number;
+  /** Who has or had a term, for people. */
+  ownerOf(term: number): string | undefined;
+  /** What the owner of the newest term wrote last, where that can be read. */
+  look(): Awaitable<Term | undefined>;
+  /** Claims a term, durably. False: somebody else has it. */
+  claim(term: number, owner: string): Awaitable<boolean>;
+  /** Writes a term that is the caller's. False: there is a newer one. */
+  renew(term: Term): Awaitable<boolean>;
+}
+
+type Awaitable<Value> = Value | Promise<Value>;
+
+export class LeaseDirectory implements Lease {
+  readonly #disk: Disk;
+  readonly #terms: string;
+
+  /** Makes the directory where there is none. Errors are the disk's. */
+  constructor(disk: Disk, directory: string) {
+    this.#disk = disk;
+    this.#terms = join(directory, "terms");
+    makeDurableDirectory(disk, this.#terms);
+  }
+
+  /** The newest term's number; 0: there was none yet. */
+  newest(): number {
+    const numbers = this.#disk.list(this.#terms).map((name) => Number(fileName.exec(name)?.[1]));
+    return Math.max(0, ...numbers.filter((number) => number > 0));
+  }
+
+  /** What the owner of a term wrote last; undefined where that cannot be read (any more). */
+  read(term: number): Term | undefined {
+    try {
+      return decode(readWhole(this.#disk, this.#pathOf(term)));
+    } catch (error) {
+      if (diskCode(error) === "ENOENT") return undefined;
+      throw error;
+    }
+  }
+
+  look(): Term | undefined {
+    const newest = this.newest();
+    return newest === 0 ? undefined : this.read(newest);
+  }
+
+  ownerOf(term: number): string | undefined {
+    return this.read(term)?.owner;
+  }
+
+  /** Claims `term`, durably. False: somebody else has it. */
+  claim(term: number, owner: string): boolean {
+    try {
+      const file = this.#disk.open(this.#pathOf(term), "exclusive"); // L1
+      try {
+        file.write(encode({ term, owner, beat: 0, isReleased: false }), 0);
+        file.sync();
+      } finally {
+        file.close();
+      }
+      this.#disk.syncDirectory(this.#terms);
+    } catch (error) {
+      if (diskCode(error) === "EEXIST") return false;
+      throw error;
+    }
+    for (let old = term - 2; old > 0 && this.#disk.exists(this.#pathOf(old)); old--) {
+      this.#disk.remove(this.#pathOf(old));
+    }
+    return true;
+  }
+
+  /** Moves the beat of a term that is the caller's. False: there is a newer term. */
+  renew(term: Term): boolean {
+    const file = this.#disk.open(this.#pathOf(term.term), "update");
+    try {
+      file.write(encode(term), 0);
+    } finally {
+      file.close();
+    }
+    return this.newest() === term.term; // L3
+  }
+
+  #pathOf(term: number): string {
+    return join(this.#terms, `${String(term).padStart(8, "0")}.json`);
+  }
+}
+
+/** The lease in a register. It is its owner's beat that moves there; files do not change. */
+export class RegisteredLease implements Lease {
+  readonly #register: Register;
+  readonly #fence: LeaseDirectory;
+  #revision = 0;
+
+  constructor(register: Register, fence: LeaseDirectory) {
+    this.#register = register;
+    this.#fence = fence;
+  }
+
+  newest(): number {
+    return this.#fence.newest();
+  }
+
+  ownerOf(term: number): string | undefined {
+    return this.#fence.ownerOf(term);
+  }
+
+  async look(): Promise<Term | undefined> {
+    const found = await this.#register.read();
+    this.#revision = found?.revision ?? 0;
+    return found === undefined ? undefined : decode(found.value);
+  }
+
+  /** After a look: the register is still as it was seen then. */
+  async claim(term: number, owner: string): Promise<boolean> {
+    const isSet = await this.#set({ term, owner, beat: 0, isReleased: false });
+    return isSet && this.#fence.claim(term, owner); // L4
+  }
+
+  async renew(term: Term): Promise<boolean> {
+    if (this.newest() !== term.term) return false; // L3
+    if (await this.#set(term)) return true;
+    const found = await this.look();
+    if (found !== undefined && (found.term !== term.term || found.owner !== term.owner)) {
+      return false;
+    }
+    // It was forgotten, or an answer was lost: nobody else has claimed it.
+    return (await this.#set(term)) && this.newest() === term.term;
+  }
+
+  async #set(term: Term): Promise<boolean> {
+    const revision = await this.#register.compareAndSet(encode(term), this.#revision);
+    this.#revision = revision ?? this.#revision;
+    return revision !== undefined;
+  }
+}
+
+function decode(bytes: Uint8Array): Term | undefined {
+  try {
+    return termSchema.safeParse(JSON.parse(new TextDecoder().decode(bytes))).data;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function encode({ term, owner, beat, isReleased }: Term): Uint8Array {
+  const name = owner.slice(0, ownerCharactersMax);
+  const text = JSON.stringify({ term, owner: name, beat, isReleased });
+  return new TextEncoder().encode(`${text.padEnd(termBytes - 1)}\n`);
+}

@@ -1,0 +1,63 @@
+// What survives a power cut: directories, whole files, and the errors of a disk as ours.
+
+import { dirname } from "node:path";
+import { StoreFailedError } from "../../src/errors/errors.ts";
+import type { Disk } from "../../src/ports/disk.ts";
+
+/** A file that was not finished; whoever finds one may remove it. */
+export const temporarySuffix = ".temp";
+
+/** Makes a directory and its parents, all durable. */
+export function makeDurableDirectory(disk: Disk, path: string): void {
+  const missing: string[] = [];
+  for (let at = path; !disk.exists(at); at = dirname(at)) {
+    missing.push(at);
+    if (dirname(at) === at) break;
+  }
+  disk.makeDirectory(path);
+  for (const one of missing.reverse()) disk.syncDirectory(dirname(one));
+}
+
+/**
+ * Puts `bytes` at `path`, whole or not at all, and durable on return. Where two may do so at once,
+ * each has its own `writer` in the temporary name.
+ */
+export function replaceDurably(disk: Disk, path: string, bytes: Uint8Array, writer?: string): void {
+  const temporary = `${path}${writer === undefined ? "" : `.${writer}`}${temporarySuffix}`;
+  const file = disk.open(temporary, "write");
+  try {
+    file.write(bytes, 0);
+    file.sync();
+  } finally {
+    file.close();
+  }
+  disk.rename(temporary, path);
+  disk.syncDirectory(dirname(path));
+}
+
+/** All bytes of a file, in memory that the caller owns. */
+export function readWhole(disk: Disk, path: string): Uint8Array {
+  const file = disk.open(path, "read");
+  try {
+    const bytes = new Uint8Array(file.size());
+    return bytes.subarray(0, file.read(bytes, 0));
+  } finally {
+    file.close();
+  }
+}
+
+/** The code of an error that a disk raised; undefined for any other. */
+export function diskCode(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !("code" in error) || !("syscall" in error)) return undefined;
+  return typeof error.code === "string" ? error.code : undefined;
+}
+
+/** Runs `body`; a refusal of the disk becomes a StoreFailedError that says what was tried. */
+export function onDisk<Result>(action: string, path: string, body: () => Result): Result {
+  try {
+    return body();
+  } catch (error) {
+    if (diskCode(error) === undefined) throw error;
+    throw new StoreFailedError(action, path, { cause: error });
+  }
+}

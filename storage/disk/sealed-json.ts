@@ -1,0 +1,37 @@
+// Sealed JSON: text that people can read and that carries the hash of itself, so that one changed
+// byte anywhere is noticed.
+//
+//   { ...fields, "sha256": "<hash of this text with these 64 digits left out>" }
+
+import { createHash } from "node:crypto";
+import { CheckpointCorruptError } from "../../src/errors/errors.ts";
+
+const tail = /"sha256": "([0-9a-f]{64})"\n\}\n$/;
+
+/** The text of `fields`, which are JSON and have no field `sha256`, with its seal. */
+export function seal(fields: object): { text: string; sha256: string } {
+  const open = `${JSON.stringify({ ...fields, sha256: "" }, null, 2)}\n`;
+  const sha256 = hashOf(open);
+  return { text: open.replace(/"sha256": ""\n\}\n$/, `"sha256": "${sha256}"\n}\n`), sha256 };
+}
+
+/** The value in a sealed text, `sha256` among its fields. @throws CheckpointCorruptError */
+export function unseal(bytes: Uint8Array, path: string): unknown {
+  let text: string;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch (cause) {
+    throw new CheckpointCorruptError(path, "it is not text", { cause });
+  }
+  const found = tail.exec(text)?.[1];
+  if (found === undefined) throw new CheckpointCorruptError(path, "it is cut short");
+  const actual = hashOf(text.replace(tail, '"sha256": ""\n}\n'));
+  if (actual !== found) {
+    throw new CheckpointCorruptError(path, `its hash is ${actual}, expected ${found}`);
+  }
+  return JSON.parse(text);
+}
+
+function hashOf(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}

@@ -1,0 +1,60 @@
+// Loading a trained model: which checkpoint of a directory, with which arithmetic, into memory.
+
+import { weightedOf } from "../../src/data/columns.ts";
+import { ArithmeticMismatchError } from "../../src/errors/errors.ts";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import { partsNeeded, restorePart } from "../../src/training/checkpoint/parts.ts";
+import { createSoloDevice } from "../../src/training/loop/inference-device.ts";
+import { openCheckpoint } from "../checkpoints/open-checkpoint.ts";
+import { batchSamplesMax, Model } from "./model.ts";
+
+/** What `loadModel` may be told. */
+export interface LoadOptions {
+  /**
+   * Hash of the checkpoint's manifest, as a run's result names it, or how it begins.
+   * @default the best checkpoint where the job stopped early, else the newest
+   */
+  readonly manifest?: string;
+  /**
+   * `same`: that of training, whose predictions are those of its evaluations, bit for bit. `auto`:
+   * the fastest that this process has, or one of the two by name; predictions may then differ in
+   * their last bits. @default "same"
+   */
+  readonly arithmetic?: "same" | "auto" | "native" | "reference";
+  /** @default the machine's own */
+  readonly disk?: Disk;
+}
+
+/**
+ * The model in a checkpoint directory, whole in memory: the run's, or one that `Model.save` wrote.
+ * @throws CheckpointMissingError, CheckpointCorruptError
+ * @throws ArithmeticMismatchError where this process has not the arithmetic of training
+ */
+export async function loadModel(directory: string, options: LoadOptions = {}): Promise<Model> {
+  const { disk = realDisk, arithmetic = "same" } = options;
+  const { store, job, manifest } = openCheckpoint(directory, options.manifest, disk);
+  const kernels = kernelsOf(arithmetic, manifest.arithmetic);
+  const { slices, optimizer, seed } = job;
+  const tables = job.model.tables.map((table) => ({ ...table, tier: "memory" as const }));
+  const model = { ...job.model, tables };
+  const idsMax = model.tables.map(() => 1);
+  const weighted = weightedOf(job.data, model.tables);
+  const input = { model, slices, idsMax, weighted, batchSize: batchSamplesMax };
+  const device = createSoloDevice({ input, recipe: { optimizer, seed }, kernels });
+  const names = manifest.parts.map(({ name }) => name);
+  for (const name of partsNeeded(device, names)) {
+    await restorePart(device, name, store.readLayers(manifest, name));
+  }
+  return new Model({ device, job, jobText: store.jobText, manifest, disk });
+}
+
+function kernelsOf(choice: NonNullable<LoadOptions["arithmetic"]>, trained: string): Kernels {
+  if (choice !== "same") return openKernels(choice);
+  const fastest = openKernels("auto");
+  if (fastest.arithmetic === trained) return fastest;
+  const reference = openKernels("reference");
+  if (reference.arithmetic === trained) return reference;
+  throw new ArithmeticMismatchError(trained, fastest.arithmetic);
+}

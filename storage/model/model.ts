@@ -1,0 +1,289 @@
+// A trained model: a checkpoint in memory that predicts, with the transforms and the forward pass
+// of training (src/data/records.ts, src/training/step/step.ts) on one device, on the caller's
+// thread.
+//
+// Invariants
+//   M1. The weights are those of the manifest, and nothing here changes them.
+//   M2. One batch at a time goes through the device: predictions asked for at once wait in a queue.
+
+import { strict as assert } from "node:assert";
+import { openCache } from "../../src/data/cache-reader.ts";
+import { checkWeights, weightedOf, wideOf } from "../../src/data/columns.ts";
+import type { Dataset } from "../../src/data/dataset.ts";
+import { type DataOptions, dataOptions } from "../../src/data/options.ts";
+import { prepareCache } from "../../src/data/prepare-cache.ts";
+import {
+  createRecordEncoder,
+  type EncodedBatch,
+  type RecordEncoder,
+  type SampleRecord,
+} from "../../src/data/records.ts";
+import { splitDataset } from "../../src/data/split.ts";
+import { InputUnusableError } from "../../src/errors/errors.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import { checkOptions, expected } from "../../src/ports/check-options.ts";
+import type { Disk } from "../../src/ports/disk.ts";
+import {
+  densePart,
+  digestOf,
+  idsOfPart,
+  type TablePart,
+  tableOfPart,
+} from "../../src/training/checkpoint/part-names.ts";
+import { partsOf } from "../../src/training/checkpoint/parts.ts";
+import { scoreBatch, withBags } from "../../src/training/loop/inference-device.ts";
+import { evaluate, type Metrics } from "../../src/training/loop/metrics.ts";
+import type { DeviceState } from "../../src/training/step/device-state.ts";
+import type { Manifest, PartRecord } from "../checkpoint-store/checkpoint-store.ts";
+import { openStore } from "../checkpoint-store/directory-checkpoint-store.ts";
+import { checkBatch, idsMaxOf, piecesOf } from "./encoded-batch.ts";
+
+/** Samples that go through the device at a time: enough for its speed, and little memory. */
+export const batchSamplesMax = 1024;
+
+/** What is evaluated on: data as a job names it. A batch size means nothing here. */
+export type EvaluationData = DataOptions | Omit<DataOptions, "batchSize">;
+
+/** What a model is made of; `loadModel` makes one. */
+export interface ModelParts {
+  readonly device: DeviceState;
+  readonly job: JobSpec;
+  readonly jobText: string;
+  readonly manifest: Manifest;
+  readonly disk: Disk;
+}
+
+/** A trained model in memory. It no longer needs the directory that it came from. Close it. */
+export class Model implements AsyncDisposable {
+  /** The job that trained it, complete. */
+  readonly job: JobSpec;
+  /** Steps that it was trained for. */
+  readonly step: number;
+  /** SHA-256 tree hash of weights and optimizer state, as a run's result has it. */
+  readonly digest: string;
+  /** The arithmetic of its predictions. */
+  readonly arithmetic: string;
+  readonly #parts: ModelParts;
+  readonly #encoder: RecordEncoder;
+  #device: DeviceState | undefined;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(parts: ModelParts) {
+    const { device, job, manifest } = parts;
+    this.job = job;
+    this.step = manifest.cut;
+    this.digest = `sha256:${manifest.modelDigest}`;
+    this.arithmetic = device.kernels.arithmetic;
+    this.#parts = parts;
+    this.#device = device;
+    this.#encoder = createRecordEncoder(job.data, job.model.tables);
+  }
+
+  /**
+   * Probabilities (B) of the label 1, one for each record. A record is an object by the job's
+   * columns, for Criteo `I1`..`I13` and `C1`..`C26`; a list is a bag of several ids; what is absent
+   * or null is missing. @throws InvalidOptionError naming the record and the column
+   */
+  async predict(records: readonly SampleRecord[]): Promise<Float32Array> {
+    const out = new Float32Array(records.length);
+    for (let first = 0; first < records.length; first += batchSamplesMax) {
+      const batch = this.#encoder.encode(records.slice(first, first + batchSamplesMax));
+      out.set(await this.predictBatch(batch), first);
+    }
+    return out;
+  }
+
+  /**
+   * Probabilities (B) of the label 1 for features as the model takes them: transformed dense values
+   * and rows of the tables. The caller keeps the batch, and leaves it alone until this resolves.
+   * @throws InvalidOptionError where its arrays do not fit together
+   * @throws IdOutOfRangeError where an id lies outside its table
+   */
+  async predictBatch(batch: EncodedBatch): Promise<Float32Array> {
+    const { dense, tables } = this.job.model;
+    const isWide = wideOf(tables).includes(true);
+    const isWeighted = weightedOf(this.job.data, tables).includes(true);
+    checkBatch(batch, { dense, features: tables.length, isWide, isWeighted });
+    const out = new Float32Array(batch.samples);
+    let first = 0;
+    for (const piece of piecesOf(batch, batchSamplesMax)) {
+      out.set((await this.#score(piece)).map(probabilityOf), first);
+      first += piece.samples;
+    }
+    return out;
+  }
+
+  /**
+   * Metrics on all samples of `data`; left out: on those that the job holds out.
+   * @throws InvalidOptionError where the data do not fit the job, or it holds nothing out
+   * @throws InputUnusableError where they cannot be read
+   */
+  async evaluate(data?: EvaluationData): Promise<Metrics> {
+    const dataset = await this.#openData(data);
+    try {
+      const logits = new Float32Array(dataset.samples);
+      const labels = new Float32Array(dataset.samples);
+      for (let first = 0; first < dataset.samples; first += batchSamplesMax) {
+        const samples = Math.min(batchSamplesMax, dataset.samples - first);
+        const at = labels.subarray(first, first + samples);
+        logits.set(await this.#score(readBatch(dataset, first, samples, at)), first);
+      }
+      return evaluate(logits, labels);
+    } finally {
+      dataset.close();
+    }
+  }
+
+  /**
+   * Writes the model into a new or empty directory, from which `loadModel` reads it again, with the
+   * same digest. @throws InputUnusableError, StoreFailedError
+   */
+  async save(directory: string): Promise<void> {
+    const { manifest, jobText, disk } = this.#parts;
+    const { jobIdentity } = manifest;
+    // A directory that holds a run is left alone: a claim on it would end that run.
+    if (disk.list(directory).length > 0) {
+      const message = `Expected ${directory} to be new or empty, as a model is saved there whole`;
+      throw new InputUnusableError(directory, `${message}; name another directory`);
+    }
+    const store = openStore({ directory, disk, jobIdentity, jobText });
+    const { generation } = store.beginGeneration();
+    const leaves = new Map<string, readonly string[]>();
+    const parts: PartRecord[] = [];
+    for (const part of partsOf(this.#live())) {
+      const writer = store.partWriter(generation, manifest.cut, part.name);
+      for await (const bytes of part.bytes()) writer.write(bytes);
+      parts.push(writer.finish());
+      leaves.set(part.name, await part.leaves());
+    }
+    const modelDigest = digestOf(leaves, this.job.model.tables);
+    // What was stored in fewer bits is another model than the one that was trained.
+    const isExact = this.job.checkpoint.bits === 32;
+    assert(!isExact || modelDigest === manifest.modelDigest, "M1");
+    store.commit({
+      ...manifest,
+      modelDigest,
+      generation,
+      parts,
+      createdBy: `Model.save of ${process.pid}`,
+    });
+  }
+
+  /**
+   * The leaves of the model's digest, formed anew from what is in memory: hex sha256 of the dense
+   * part (`dense`), of each row block's quanta and row state (`table a, block 0, quantum 1`), and
+   * of its dynamic ids, where it has some (`table a, block 0, ids`). Two models that differ differ
+   * in the leaves of the tables and blocks where they do.
+   */
+  async leaves(): Promise<Map<string, string>> {
+    const { tables } = this.job.model;
+    const leaves = new Map<string, string>();
+    for (const part of partsOf(this.#live())) {
+      const tile = tableOfPart(part.name, tables);
+      const ids = idsOfPart(part.name, tables);
+      const own = await part.leaves();
+      for (const [i, leaf] of own.entries()) {
+        const block = (ids?.firstBlock ?? 0) + i;
+        const ofIds = ids && `table ${tables[ids.table]?.name}, block ${block}, ids`;
+        leaves.set(ofIds ?? leafName(tile, own.length, i, tables), leaf);
+      }
+    }
+    return leaves;
+  }
+
+  /** Waits for predictions under way; nothing can be asked of it afterwards. Safe to call twice. */
+  async close(): Promise<void> {
+    await this.#last;
+    this.#device = undefined;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #live(): DeviceState {
+    assert(this.#device !== undefined, "the model is open");
+    return this.#device;
+  }
+
+  /** Logits (B) of a batch, once those before it have theirs. M2 */
+  #score(batch: EncodedBatch): Promise<Float32Array> {
+    const turn = this.#last.then(() => {
+      const device = roomFor(this.#live(), batch);
+      this.#device = device;
+      return scoreBatch(device, batch);
+    });
+    this.#last = turn.catch(() => {}); // Whoever asked is told; the next one is not concerned.
+    return turn;
+  }
+
+  async #openData(data: EvaluationData | undefined): Promise<Dataset> {
+    const { job } = this;
+    const { disk } = this.#parts;
+    const given = data === undefined ? undefined : { batchSize: job.data.batchSize, ...data };
+    const named =
+      given === undefined ? job.evaluation?.data : checkOptions(dataOptions, given, "data");
+    if (named === undefined && job.evaluation === undefined) {
+      throw expected("data", "named, as the job holds nothing out", data);
+    }
+    if (named !== undefined) checkWeights(named, "data", job.data, job.model.tables);
+    const { path, dense } = await prepareCache(named ?? job.data, job.model.tables, disk);
+    if (dense !== job.model.dense) {
+      throw expected("data.dense", `as many as the model's, ${job.model.dense}`, dense);
+    }
+    const dataset = openCache(path, disk);
+    if (named !== undefined) return dataset;
+    const fraction = job.evaluation?.fraction ?? 0;
+    return splitDataset(dataset, { seed: job.seed, fraction, part: "heldOut" });
+  }
+}
+
+/** What leaf `i` of the `count` of a whole table is of; `undefined` has the dense part's one. */
+function leafName(
+  tile: TablePart | undefined,
+  count: number,
+  i: number,
+  tables: JobSpec["model"]["tables"],
+): string {
+  if (tile === undefined) return densePart;
+  const perBlock = count / tile.blocks;
+  const place = i % perBlock;
+  const what = place < tile.quanta ? `quantum ${place}` : "row state";
+  return `table ${tables[tile.table]?.name}, block ${Math.floor(i / perBlock)}, ${what}`;
+}
+
+/** The device, with room for the batch's longest bags. */
+function roomFor(device: DeviceState, batch: EncodedBatch): DeviceState {
+  const { idsMax } = device.topology.input;
+  const needed = idsMaxOf(batch, idsMax.length).map((ids, i) => Math.max(ids, idsMax[i] ?? 0));
+  return needed.some((ids, i) => ids > (idsMax[i] ?? 0)) ? withBags(device, needed) : device;
+}
+
+/** Copies samples first .. first+samples-1, their labels into `labels`. */
+function readBatch(
+  dataset: Dataset,
+  first: number,
+  samples: number,
+  labels: Float32Array,
+): EncodedBatch {
+  const indices = Uint32Array.from({ length: samples }, (_, i) => first + i);
+  const idsMax = dataset.idsMax.reduce((sum, ids) => sum + ids, 0);
+  const dense = new Float32Array(samples * dataset.dense);
+  const lengths = new Int32Array(samples * dataset.features);
+  const ids = new Int32Array(samples * idsMax);
+  const highs = dataset.wide.includes(true) ? new Int32Array(ids.length) : undefined;
+  const weights = dataset.weighted.includes(true) ? new Float32Array(ids.length) : undefined;
+  const count = dataset.read(indices, { dense, labels, lengths, ids, highs, weights });
+  return {
+    samples,
+    dense,
+    lengths,
+    ids: ids.subarray(0, count),
+    highs: highs?.subarray(0, count),
+    weights: weights?.subarray(0, count),
+  };
+}
+
+function probabilityOf(logit: number): number {
+  return 1 / (1 + Math.exp(-logit));
+}

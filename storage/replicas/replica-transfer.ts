@@ -1,0 +1,114 @@
+// Copies on their way between hosts: one asks for a file, piece by piece, and another answers out
+// of its memory.
+//
+// Invariants
+//   X1. Whoever asks says how much may be on its way: `windowPieces` pieces. Nothing else is sent.
+//   X2. A piece that is lost, or damaged (its checksum is the transport's), is asked for again.
+
+import { z } from "zod";
+import { FrameCorruptError, RequestFailedError } from "../../src/errors/errors.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import { decodeBody, encodeBody } from "../../src/wire/messages/body.ts";
+import { headerOf } from "../../src/wire/messages/headers.ts";
+import { isInbox } from "../../src/wire/messages/subjects.ts";
+import type { Subscription, Transport } from "../../src/wire/messages/transport.ts";
+import type { NamedFile, PartCopy } from "./replica-cache.ts";
+
+/** Bytes of a piece, at most, and pieces on their way at once. X1 */
+const pieceBytesMax = 256 * 1024;
+const windowPieces = 8;
+/** Bytes of a frame that its headers may take. */
+const headerRoom = 1024;
+/** How long one piece is waited for, and how soon it is asked for again where nobody listens. */
+const pieceMs = 1000;
+const againMs = 50;
+
+const stateHeader = "osiris-copy";
+
+const questionSchema = z.object({
+  name: z.string(),
+  sha256: z.string(),
+  first: z.int().min(0),
+  bytes: z.int().min(1).max(pieceBytesMax),
+});
+
+/** Answers who asks on `subject`, out of what `find` finds. */
+export function serveCopies(
+  transport: Transport,
+  subject: string,
+  find: (file: Pick<NamedFile, "name" | "sha256">) => PartCopy | undefined,
+): Subscription {
+  return transport.subscribe(subject, (frame) => {
+    const question = questionSchema.safeParse(decodeBody(frame)).data;
+    if (frame.reply === undefined || !isInbox(frame.reply) || question === undefined) {
+      throw new FrameCorruptError(frame.subject, "it asks for no piece of a file");
+    }
+    const copy = find(question);
+    const { first } = question;
+    const bytes = Math.min(question.bytes, (copy?.bytes ?? 0) - first);
+    if (copy === undefined || bytes <= 0) {
+      const headers = { [stateHeader]: "none" };
+      transport.publish(frame.reply, new Uint8Array(), { headers });
+      return;
+    }
+    // Nobody writes to a copy.
+    transport.publish(frame.reply, new Uint8Array(copy.memory, first, bytes), { isLent: true });
+  });
+}
+
+/** How the fetching of a file ended: `silent`: nobody answered for as long as it has patience. */
+export type Fetched = "there" | "none" | "silent";
+
+/** Asks on `subject` for a file, into `into.memory`. `onPiece` is told of each piece. */
+export async function fetchCopy(
+  into: PartCopy,
+  options: {
+    readonly transport: Transport;
+    readonly subject: string;
+    readonly clock: Clock;
+    readonly patienceMs: number;
+    /** Whether nobody needs it any more. */
+    readonly isOver: () => boolean;
+    readonly onPiece: () => void;
+  },
+): Promise<Fetched> {
+  const { transport, subject, clock, patienceMs, isOver, onPiece } = options;
+  const memory = new Uint8Array(into.memory);
+  const pieceBytes = Math.min(pieceBytesMax, transport.frameBytesMax - headerRoom);
+  const { name, sha256 } = into;
+  let next = 0;
+  let heardMs = clock.now();
+  let fetched: Fetched = "there";
+  const fetchPiece = async (first: number): Promise<void> => {
+    const bytes = Math.min(pieceBytes, into.bytes - first);
+    const { payload, headers } = encodeBody({ name, sha256, first, bytes }, "application/json");
+    while (fetched === "there") {
+      try {
+        const answer = await transport.request(subject, payload, { headers, deadlineMs: pieceMs });
+        heardMs = clock.now();
+        if (headerOf(answer.headers, stateHeader) !== undefined) fetched = "none";
+        else if (answer.payload.length === bytes) {
+          memory.set(answer.payload, first);
+          onPiece();
+          return;
+        }
+      } catch (error) {
+        if (!(error instanceof RequestFailedError)) throw error;
+        if (isOver() || clock.now() - heardMs > patienceMs) fetched = "silent";
+        else await new Promise<void>((resume) => clock.after(againMs, resume)); // X2
+      }
+    }
+  };
+  const lane = async (): Promise<void> => {
+    while (next < into.bytes && fetched === "there") {
+      const first = next;
+      next += pieceBytes;
+      await fetchPiece(first);
+    }
+  };
+  // The first piece alone: where there is none, nobody asks for the others.
+  await fetchPiece(0);
+  next = pieceBytes;
+  await Promise.all(Array.from({ length: windowPieces }, lane));
+  return fetched;
+}

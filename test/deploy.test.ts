@@ -8,8 +8,8 @@ import test, { type ExecutionContext } from "ava";
 import { parseAllDocuments } from "yaml";
 import { connect } from "../index.ts";
 import { directoryOf, jobOf } from "./cli/jobs.ts";
-import { lastJson, runCli, startCli } from "./helpers/cli.ts";
-import { hasNatsServer, startNatsServer } from "./helpers/nats.ts";
+import { hasNatsServer, startNatsServer } from "./helpers/nats/nats.ts";
+import { lastJson, runCli, startCli } from "./helpers/processes/cli.ts";
 import { listTree } from "./helpers/tree.ts";
 
 const files = listTree().filter((path) => path.startsWith("deploy/"));

@@ -4,10 +4,10 @@
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { densePart } from "../../src/training/checkpoint/part-names.ts";
 import { decodeDense } from "../../src/training/checkpoint/parts.ts";
-import { type CheckpointRecord, recordOf } from "./list-checkpoints.ts";
-import { type OpenCheckpoint, openCheckpoint } from "./open-checkpoint.ts";
 import { type Pace, type PaceOptions, paceOf } from "../disk/progress.ts";
+import { type CheckpointRecord, recordOf } from "./list-checkpoints.ts";
 import { cursorOf, type RowCursor } from "./merged-rows.ts";
+import { type OpenCheckpoint, openCheckpoint } from "./open-checkpoint.ts";
 import { rowsOfTable, type StoredTable, storedTables } from "./table-rows.ts";
 
 /** What `diffCheckpoints` may be told. */

@@ -3,7 +3,12 @@
 import { statSync } from "node:fs";
 import { dirname } from "node:path";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
-import { bytesToRead, type Damage, type Descent, type Manifest } from "../checkpoint-store/checkpoint-store.ts";
+import {
+  bytesToRead,
+  type Damage,
+  type Descent,
+  type Manifest,
+} from "../checkpoint-store/checkpoint-store.ts";
 import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
 import { checkpointName, parseCheckpointName, pathsOf } from "../checkpoint-store/store-paths.ts";
 

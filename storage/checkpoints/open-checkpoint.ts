@@ -1,12 +1,12 @@
 // Which checkpoint of a directory is meant, and the job that it is of.
 
-import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import {
   CheckpointCorruptError,
   CheckpointMissingError,
   InputUnusableError,
 } from "../../src/errors/errors.ts";
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import type { CheckpointStore, Manifest } from "../checkpoint-store/checkpoint-store.ts";
 import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
 

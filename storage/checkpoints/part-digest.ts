@@ -2,15 +2,20 @@
 // network are, whatever their manifest says that they are.
 
 import { createHash } from "node:crypto";
-import { leavesOf, tableDigest } from "../../src/embedding/rows/digest.ts";
 import { dynamicDigest, idLeavesOfPart } from "../../src/embedding/checkpoint/ids-part.ts";
+import { leavesOf, tableDigest } from "../../src/embedding/rows/digest.ts";
 import { extentOf } from "../../src/embedding/tables/shards.ts";
 import { stateShapeOf, stateWidth } from "../../src/kernels/contract/kernels.ts";
-import { densePart, digestOf, idsOfPart, tableOfPart } from "../../src/training/checkpoint/part-names.ts";
+import {
+  densePart,
+  digestOf,
+  idsOfPart,
+  tableOfPart,
+} from "../../src/training/checkpoint/part-names.ts";
 import { denseHeaderBytes } from "../../src/training/checkpoint/parts.ts";
 import { tableOf } from "../../src/training/topology/topology.ts";
-import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import type { Pace } from "../disk/progress.ts";
+import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import { rowsOfPart } from "./part-rows.ts";
 
 /** Hex sha256 of the model, as `Manifest.modelDigest`. @throws CheckpointCorruptError */

@@ -1,11 +1,11 @@
 // The rows of one part of a checkpoint, as a stream: the one place that knows what a part rests on.
 
 import { mergeLayers, withRows } from "../../src/embedding/checkpoint/incremental-files.ts";
-import type { RowRecords } from "../../src/embedding/rows/row-store.ts";
 import { decodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
+import type { RowRecords } from "../../src/embedding/rows/row-store.ts";
 import { tableOfPart } from "../../src/training/checkpoint/part-names.ts";
-import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import type { Pace } from "../disk/progress.ts";
+import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import { idsOfTable, type TableIds } from "./part-ids.ts";
 
 /**

@@ -8,20 +8,30 @@
 //
 // Portion of lost samples: PLS += (S_now - S_checkpoint) / (S_total N), for each of N devices lost.
 
-import type { Disk } from "../../src/ports/disk.ts";
 import { encodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
 import { extentOf } from "../../src/embedding/tables/shards.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { stateWidth } from "../../src/kernels/contract/kernels.ts";
-import { densePart, digestOf, missingParts, tableOfPart } from "../../src/training/checkpoint/part-names.ts";
+import type { Disk } from "../../src/ports/disk.ts";
+import {
+  densePart,
+  digestOf,
+  missingParts,
+  tableOfPart,
+} from "../../src/training/checkpoint/part-names.ts";
 import { tableOf } from "../../src/training/topology/topology.ts";
-import type { BasePart, CheckpointStore, Manifest, PartRecord } from "../checkpoint-store/checkpoint-store.ts";
+import type {
+  BasePart,
+  CheckpointStore,
+  Manifest,
+  PartRecord,
+} from "../checkpoint-store/checkpoint-store.ts";
+import type { SavedPart } from "../checkpoint-store/part-writer.ts";
+import { pathsOf } from "../checkpoint-store/store-paths.ts";
 import { onDisk, readWhole } from "../disk/durable-files.ts";
 import { paceOf } from "../disk/progress.ts";
 import { leavesOfPart } from "./part-digest.ts";
 import { remainsCut } from "./remains-cut.ts";
-import type { SavedPart } from "../checkpoint-store/part-writer.ts";
-import { pathsOf } from "../checkpoint-store/store-paths.ts";
 
 /** What a run has lost by partial recoveries, all told. */
 export interface Lost {

@@ -6,9 +6,9 @@ import { copyFileSync, linkSync, mkdirSync, readFileSync, writeFileSync } from "
 import { dirname } from "node:path";
 import { CheckpointMissingError } from "../../src/errors/errors.ts";
 import type { Manifest } from "../checkpoint-store/checkpoint-store.ts";
-import { diskCode } from "../disk/durable-files.ts";
 import { encodeRecord, formatVersion } from "../checkpoint-store/manifest.ts";
 import { pathsOf, type StorePaths } from "../checkpoint-store/store-paths.ts";
+import { diskCode } from "../disk/durable-files.ts";
 
 /**
  * Makes `to`, which is not there yet, a checkpoint directory of the same job that goes on from

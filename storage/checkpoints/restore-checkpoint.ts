@@ -2,11 +2,11 @@
 // a new generation's record says that it goes on from there (manifest-chain.ts), and what came
 // later is off the chain from then on.
 
-import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { CheckpointCorruptError } from "../../src/errors/errors.ts";
+import { type Disk, realDisk } from "../../src/ports/disk.ts";
+import { type PaceOptions, paceOf } from "../disk/progress.ts";
 import { type CheckpointRecord, recordOf } from "./list-checkpoints.ts";
 import { openCheckpoint } from "./open-checkpoint.ts";
-import { type PaceOptions, paceOf } from "../disk/progress.ts";
 import { digestOfParts } from "./part-digest.ts";
 
 /** What going back means, before or after it was done. */

@@ -13,9 +13,9 @@ import { dirname } from "node:path";
 import { fillOrder } from "../../src/data/sample-order.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { placesOf, type Schedule } from "../../src/training/loop/schedule.ts";
-import { type Place, readGeneration } from "../checkpoint-store/manifest-chain.ts";
 import type { Manifest } from "../checkpoint-store/checkpoint-store.ts";
 import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
+import { type Place, readGeneration } from "../checkpoint-store/manifest-chain.ts";
 import { parseCheckpointName, pathsOf } from "../checkpoint-store/store-paths.ts";
 
 /** Steps `from` .. `to` - 1, trained by one generation, in what was committed. */

@@ -1,16 +1,16 @@
 // The rows of one table of a checkpoint, whole, whatever tiles it was cut into: the parts of the
 // same rows are read side by side, and their columns put together. A chunk is in memory at a time.
 
-import type { TableSpec } from "../../src/embedding/tables/options.ts";
 import type { RowRecords } from "../../src/embedding/rows/row-store.ts";
+import type { TableSpec } from "../../src/embedding/tables/options.ts";
 import { extentOf } from "../../src/embedding/tables/shards.ts";
 import { CheckpointCorruptError, InvalidOptionError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { type StateShape, stateShapeOf, stateWidth } from "../../src/kernels/contract/kernels.ts";
 import { tableOfPart } from "../../src/training/checkpoint/part-names.ts";
 import { bytesToRead, type Manifest } from "../checkpoint-store/checkpoint-store.ts";
-import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import type { Pace } from "../disk/progress.ts";
+import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import { rowsOfPart } from "./part-rows.ts";
 
 /** A table as a checkpoint holds it. */

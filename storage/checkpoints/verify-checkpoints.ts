@@ -10,8 +10,8 @@ import {
   type Manifest,
 } from "../checkpoint-store/checkpoint-store.ts";
 import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
-import { manifestOf } from "./open-checkpoint.ts";
 import { type PaceOptions, paceOf } from "../disk/progress.ts";
+import { manifestOf } from "./open-checkpoint.ts";
 import { digestOfParts } from "./part-digest.ts";
 
 /** What `verifyCheckpoints` may be told. */

@@ -3,7 +3,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { lastJson, runCli } from "../helpers/cli.ts";
+import { lastJson, runCli } from "../helpers/processes/cli.ts";
 import { directoryOf, jobOf, writeEveryKind } from "./jobs.ts";
 
 interface DemoReport {

@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import test from "ava";
-import { runCli } from "../helpers/cli.ts";
+import { runCli } from "../helpers/processes/cli.ts";
 
 /** Commands and long options of a command's help. */
 function wordsOfHelp(help: string): { commands: string[]; options: string[] } {

@@ -4,7 +4,7 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import type { JobPlan, MachineConstants } from "../../index.ts";
-import { lastJson, runCli } from "../helpers/cli.ts";
+import { lastJson, runCli } from "../helpers/processes/cli.ts";
 import { directoryOf } from "./jobs.ts";
 
 type Feasible = Extract<JobPlan, { isFeasible: true }>;

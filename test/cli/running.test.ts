@@ -6,7 +6,7 @@ import { connect } from "node:net";
 import { join, resolve } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { connect as connectNats } from "nats";
-import { lastJson, runCli, startCli, startNode } from "../helpers/cli.ts";
+import { lastJson, runCli, startCli, startNode } from "../helpers/processes/cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 
 interface Report {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import test from "ava";
 import { Cluster, type JobOptions, resolveJob, sweepOf, sweptJobsOf } from "../../index.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
-import { runCli } from "../helpers/cli.ts";
+import { runCli } from "../helpers/processes/cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 
 const job = jobOf("checkpoints");

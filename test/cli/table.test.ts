@@ -3,7 +3,7 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
-import { lastJson, runCli } from "../helpers/cli.ts";
+import { lastJson, runCli } from "../helpers/processes/cli.ts";
 import { directoryOf, jobOf } from "./jobs.ts";
 
 test.serial("the commands of `osiris table` explain themselves", async (t) => {

@@ -8,7 +8,7 @@ import { createRecordEncoder, type RecordValue } from "../../src/data/records.ts
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
-import { edges, halvesOf } from "../helpers/wide-ids.ts";
+import { edges, halvesOf } from "../helpers/batches/wide-ids.ts";
 import { prepare, readPlain, startDirectory, writeText } from "./data-files.ts";
 
 const tables = [

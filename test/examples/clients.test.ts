@@ -9,8 +9,8 @@ import { delimiter, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import test, { type ExecutionContext } from "ava";
 import { Cluster } from "../../index.ts";
-import { smallData, smallModel } from "../helpers/clusters.ts";
-import { hasNatsServer, startNatsServer } from "../helpers/nats.ts";
+import { smallData, smallModel } from "../helpers/clusters/clusters.ts";
+import { hasNatsServer, startNatsServer } from "../helpers/nats/nats.ts";
 
 const execute = promisify(execFile);
 const clients = resolve("test/examples/clients");

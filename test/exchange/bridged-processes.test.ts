@@ -4,7 +4,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import test from "ava";
 import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
-import { hasNatsServer, startNatsServer } from "../helpers/nats.ts";
+import { hasNatsServer, startNatsServer } from "../helpers/nats/nats.ts";
 import type { HostReport, HostTask } from "./bridged-process.ts";
 
 const pairs = [0, 0, 1, 1];

@@ -21,7 +21,7 @@ import {
 } from "../../src/model/dlrm.ts";
 import { type ModelOptions, modelOptions } from "../../src/model/options.ts";
 import { keyOf, purposes, RandomStream } from "../../src/ports/random.ts";
-import { gradientError, randomTensor } from "../helpers/differences.ts";
+import { gradientError, randomTensor } from "../helpers/batches/central-differences.ts";
 
 const samples = 6;
 const slices = slicesOf(0, 4, 4, samples);

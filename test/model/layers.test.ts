@@ -8,7 +8,12 @@ import { createReference } from "../../src/kernels/reference/reference.ts";
 import { backwardMlp, createMlp, forwardMlp, mlpGradients } from "../../src/model/mlp.ts";
 import { layoutParameters } from "../../src/model/parameters.ts";
 import { keyOf, purposes, RandomStream } from "../../src/ports/random.ts";
-import { gradientError, randomTensor, total, weighted } from "../helpers/differences.ts";
+import {
+  gradientError,
+  randomTensor,
+  total,
+  weighted,
+} from "../helpers/batches/central-differences.ts";
 
 const kernels: Kernels = createReference("float64");
 const tolerance = 1e-8;

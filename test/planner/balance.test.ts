@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { difference } from "../../src/planner/differencing.ts";
 import { partitionGreedily } from "../../src/planner/partition.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { near } from "../helpers/plans.ts";
+import { near } from "../helpers/stores/plans.ts";
 
 function greedy(costs: readonly number[], devices: number): number {
   const groups = costs.map((cost) => ({

@@ -19,7 +19,7 @@ import {
 import { plannedTiers } from "../../src/planner/table-tiers.ts";
 import { unmetNeeds } from "../../src/planner/unmet.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { plannedTable, settingOf } from "../helpers/plans.ts";
+import { plannedTable, settingOf } from "../helpers/stores/plans.ts";
 
 test("a curve of Zipf's law is that of a cache over drawn batches", (t) => {
   const [rows, draws] = [10_000, 800];

@@ -6,7 +6,7 @@ import { allReduceSeconds, costOf, reserveOf, type Setting } from "../../src/pla
 import { distinctIds } from "../../src/planner/popularity.ts";
 import type { PlannedTable, Scheme, Tile } from "../../src/planner/shards.ts";
 import { denseTraffic, trafficOf } from "../../src/planner/traffic.ts";
-import { near, plannedTable, settingOf } from "../helpers/plans.ts";
+import { near, plannedTable, settingOf } from "../helpers/stores/plans.ts";
 
 // W = 8, N = 2, L = 4, B = 80, so b = 10. 8-byte ids, float32 weights, 2 and 4 bytes on the wire.
 const constants = {

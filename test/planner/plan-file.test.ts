@@ -5,7 +5,7 @@ import { InputUnusableError } from "../../src/errors/errors.ts";
 import { readPlan, writePlan } from "../../src/planner/plan-file.ts";
 import { searchPlan } from "../../src/planner/search.ts";
 import type { Plan } from "../../src/planner/shards.ts";
-import { cutBy, plannedTable, settingOf } from "../helpers/plans.ts";
+import { cutBy, plannedTable, settingOf } from "../helpers/stores/plans.ts";
 
 const tables = [
   plannedTable("hot", { dim: 96, rowBlocks: 4, poolingFactor: 60 }),

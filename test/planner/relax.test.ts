@@ -7,7 +7,7 @@ import { type Relaxation, relaxations } from "../../src/planner/relax.ts";
 import { roomOf, searchPlan } from "../../src/planner/search.ts";
 import { schemes } from "../../src/planner/shards.ts";
 import { unmetNeeds } from "../../src/planner/unmet.ts";
-import { cutBy, plannedTable, settingOf } from "../helpers/plans.ts";
+import { cutBy, plannedTable, settingOf } from "../helpers/stores/plans.ts";
 
 const big = plannedTable("big", { rows: 100_000, dim: 128 });
 const small = ["a", "b", "c"].map((name) => plannedTable(name));

@@ -14,7 +14,7 @@ import {
   type Tile,
 } from "../../src/planner/shards.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { cutBy, near, plannedTable, settingOf } from "../helpers/plans.ts";
+import { cutBy, near, plannedTable, settingOf } from "../helpers/stores/plans.ts";
 
 // Everything, tried ----
 

@@ -17,10 +17,10 @@ import {
   verifyCheckpoints,
 } from "../../../index.ts";
 import { type CommonOptions, withCommon } from "../../support/arguments.ts";
-import { addNow } from "./checkpoint-now.ts";
 import { exitCodes } from "../../support/failure.ts";
 import { aligned, bytes, count, duration, plural } from "../../support/format.ts";
 import { runTask } from "../../views/task-view.ts";
+import { addNow } from "./checkpoint-now.ts";
 
 interface VerifyOptions extends CommonOptions {
   readonly manifest?: string;

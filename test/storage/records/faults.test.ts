@@ -227,7 +227,7 @@ test("rocksdb: a log that lost its end is found, before any row is read", async 
 test("rocksdb: a full disk is named, and what it did not take is not read", (t) => {
   // A process of its own, whose files may not grow: what a full disk does to a log.
   const directory = place(t);
-  const program = new URL("../../helpers/full-disk-entry.js", import.meta.url);
+  const program = new URL("../../helpers/processes/full-disk-entry.js", import.meta.url);
   const script = 'ulimit -f 64; exec "$0" "$@"';
   const words = ["-c", script, process.execPath, fileURLToPath(program), directory];
   const { stdout, stderr } = spawnSync("sh", words, { encoding: "utf8" });

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import test from "ava";
 import { csv } from "../../../index.ts";
-import { inPasses, only, play, startTestCluster } from "../../helpers/clusters.ts";
+import { inPasses, only, play, startTestCluster } from "../../helpers/clusters/clusters.ts";
 
 const rows = 1_000_000_000;
 const samples = 2000;

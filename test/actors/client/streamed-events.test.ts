@@ -1,0 +1,116 @@
+// A client while there is no root: what it reads from JetStream, and what it waits for. In virtual
+// time; the stream is a list that answers as JetStream does.
+
+import test from "ava";
+import { Client } from "../../../actors/client/client.ts";
+import type { RunEvent } from "../../../actors/run-state/run-events.ts";
+import { encodeBody } from "../../../src/wire/messages/body.ts";
+import type { Frame } from "../../../src/wire/messages/transport.ts";
+import { type SimulatedNetwork, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
+
+const event = (seq: number): RunEvent => ({ type: "run.resumed", seq, run: "r1", generation: 1 });
+const last: RunEvent = { ...event(1007), type: "run.failed", error: errorOf("over") };
+
+function errorOf(message: string) {
+  return { name: "Error", code: "X", recovery: "stop" as const, message };
+}
+
+/** Answers a subject for as long as it is not unsubscribed. */
+function answer(
+  { network }: SimulatedNetwork,
+  subject: string,
+  of: (asked: Record<string, unknown>) => { body: unknown; headers?: Record<string, string> },
+) {
+  const { transport } = network;
+  return transport.subscribe(subject, ({ payload, reply = "" }: Frame) => {
+    const { body, headers } = of(JSON.parse(new TextDecoder().decode(payload)));
+    const encoded = encodeBody(body, "application/json");
+    if (body === undefined) transport.publish(reply, new Uint8Array());
+    else transport.publish(reply, encoded.payload, { headers: { ...encoded.headers, ...headers } });
+  });
+}
+
+/** A stream that has these; as JetStream, it gives the next one from a number on. */
+function stream(simulated: SimulatedNetwork, events: readonly RunEvent[]) {
+  return answer(simulated, "$JS.API.DIRECT.GET.osiris-events-c1", (asked) => {
+    if (asked.next_by_subj !== "osiris.c1.stream.r1") return { body: undefined };
+    const place = Math.max(Number(asked.seq), 11); // The oldest are gone.
+    const headers = { "Nats-Sequence": `${place}` };
+    return { body: events[place - 11], headers };
+  });
+}
+
+function startClient() {
+  const simulated = startSimulatedNetwork();
+  const { transport, cluster, clock } = simulated.network;
+  return { simulated, run: new Client({ transport, cluster, clock }).run("r1") };
+}
+
+/** Time goes by in short steps: an answer is a promise, and asks what comes next. */
+async function pass(simulated: SimulatedNetwork, ms: number): Promise<void> {
+  for (let passed = 0; passed < ms; passed += 20) await simulated.pass(20);
+}
+
+async function collect<Item>(items: AsyncIterable<Item>, into: Item[] = []): Promise<Item[]> {
+  for await (const item of items) into.push(item);
+  return into;
+}
+
+test("events are followed without a root, and with the next one", async (t) => {
+  const { simulated, run } = startClient();
+  const kept = [event(3), event(4), event(5)];
+  stream(simulated, kept);
+  const past = collect(run.past());
+  const seen: RunEvent[] = [];
+  const following = collect(run.events({ since: 4 }), seen);
+  await pass(simulated, 5000);
+  t.deepEqual(
+    (await past).map(({ seq }) => seq),
+    [3, 4, 5],
+  );
+  t.deepEqual(
+    seen.map(({ seq }) => seq),
+    [4, 5],
+  );
+  await pass(simulated, 60_000); // It waits.
+  answer(simulated, "osiris.c1.jobs.events", () => ({ body: { events: [last] } }));
+  await pass(simulated, 12_000);
+  t.deepEqual(
+    (await following).map(({ seq }) => seq),
+    [4, 5, 1007],
+  );
+});
+
+test("without a root and without a stream it is an error, after 10 seconds as before", async (t) => {
+  const { simulated, run } = startClient();
+  const past = collect(run.past());
+  const logs = collect(run.logs({ follow: true }));
+  const refused = Promise.all([past, logs].map((one) => t.throwsAsync(one)));
+  await pass(simulated, 13_000);
+  for (const error of await refused) t.like(error, { code: "REQUEST_FAILED" });
+});
+
+test("a run that the root does not know any more is read from the stream", async (t) => {
+  const { simulated, run } = startClient();
+  stream(simulated, [event(0), last]);
+  const error = { ...errorOf("Expected `run` to be …"), code: "INVALID_OPTION" };
+  answer(simulated, "osiris.c1.jobs.events", () => ({ body: { error } }));
+  const following = collect(run.events());
+  await pass(simulated, 1000);
+  t.deepEqual(await following, [event(0), last]);
+});
+
+test("a log is followed over a time without a root", async (t) => {
+  const { simulated, run } = startClient();
+  const there = stream(simulated, [event(0)]);
+  const seen: Record<string, unknown>[] = [];
+  const following = collect(run.logs({ follow: true }), seen);
+  await pass(simulated, 60_000);
+  answer(simulated, "osiris.c1.jobs.logs", ({ after }) => {
+    return { body: { lines: after === "" ? [{ message: "on" }] : [], next: "a:1" } };
+  });
+  answer(simulated, "osiris.c1.jobs.status", () => ({ body: { run: "r1", status: "finished" } }));
+  await pass(simulated, 20_000);
+  t.deepEqual(await following, [{ message: "on" }]);
+  there.unsubscribe();
+});

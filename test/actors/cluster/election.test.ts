@@ -1,0 +1,167 @@
+// The lease in virtual time: who leads, and who knows it.
+
+import test from "ava";
+import { Leadership } from "../../../actors/cluster/election.ts";
+import { SimulatedClock } from "../../../src/ports/clock.ts";
+import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
+import type { Register, Registered } from "../../../src/wire/jetstream/register.ts";
+import { LeaseDirectory, RegisteredLease } from "../../../storage/cluster/lease.ts";
+
+const leaseMs = 1000;
+
+/** A register in memory, which answers later. */
+function createRegister() {
+  let held: Registered | undefined;
+  let revisions = 0;
+  const register: Register & { forget(): void } = {
+    async read() {
+      return held;
+    },
+    async compareAndSet(value, revision) {
+      if ((held?.revision ?? 0) !== revision) return undefined;
+      held = { value, revision: ++revisions };
+      return revisions;
+    },
+    forget() {
+      held = undefined;
+    },
+    async close() {},
+  };
+  return register;
+}
+
+/** Processes that would lead, each with a clock of its own: one not advanced stands still. */
+function startPlace(register?: Register) {
+  const disk = new SimulatedDisk();
+  const told: string[] = [];
+  const start = (name: string) => {
+    const clock = new SimulatedClock();
+    const errors: unknown[] = [];
+    const files = () => new LeaseDirectory(disk, "/lease");
+    const leadership = new Leadership({
+      clock,
+      lease: register === undefined ? files() : new RegisteredLease(register, files()),
+      leaseMs,
+      owner: name,
+      onStandby: ({ owner }) => told.push(`${name} sees ${owner}`),
+      onLeading: (term, former) => told.push(`${name} leads ${term} after ${former?.owner}`),
+      onLost: ({ message }) => told.push(`${name}: ${message.split(";")[0]}`),
+      onError: (error) => errors.push(error),
+    });
+    return { clock, leadership, errors };
+  };
+  return { disk, told, start };
+}
+
+/** Time goes by for these, in the same small pieces. */
+async function pass(ms: number, ...processes: readonly { clock: SimulatedClock }[]) {
+  for (let at = 0; at < ms; at += 50) {
+    for (const { clock } of processes) clock.advance(50);
+    await new Promise((resume) => setImmediate(resume));
+  }
+}
+
+test("the first one leads, and the others stand by as long as it renews its lease", async (t) => {
+  const { told, start } = startPlace();
+  const [a, b] = [start("a"), start("b")];
+  await pass(60_000, a, b);
+  t.deepEqual(told, ["a leads 1 after undefined", "b sees a"]);
+  t.true(a.leadership.isHeld);
+  t.false(b.leadership.isHeld);
+});
+
+test("one of two leads when the leader is gone, within a lease and a look", async (t) => {
+  const { told, start } = startPlace();
+  const [a, b, c] = [start("a"), start("b"), start("c")];
+  await pass(5000, a, b, c);
+  await pass(leaseMs + 450, b, c);
+  t.deepEqual(told.slice(1), ["b sees a", "c sees a", "b leads 2 after a", "c sees b"]);
+});
+
+test("a leader that stood still does not hold its lease, and learns that it is lost", async (t) => {
+  const { told, start } = startPlace();
+  const [a, b] = [start("a"), start("b")];
+  await pass(5000, a, b);
+  await pass(10_000, b);
+  // It wakes, and its clock with it: before it has looked, it knows that it cannot know.
+  const nowMs = a.clock.now();
+  a.clock.now = () => nowMs + 10_000;
+  t.false(a.leadership.isHeld);
+  t.throws(() => a.leadership.confirm(), { code: "LEADERSHIP_LOST" });
+  t.is(told.at(-1), "a: This process led the cluster in term 1");
+  t.true(b.leadership.isHeld);
+});
+
+test("whoever stood still itself has not heard the leader's silence", async (t) => {
+  const { told, start } = startPlace();
+  const [a, b] = [start("a"), start("b")];
+  await pass(5000, a, b);
+  await pass(60_000, a);
+  await pass(400, b); // Behind by a minute, it looks again.
+  await pass(5000, a, b);
+  t.deepEqual(told, ["a leads 1 after undefined", "b sees a"]);
+});
+
+test("a lease that is given back is taken at the next look", async (t) => {
+  const { told, start } = startPlace();
+  const [a, b] = [start("a"), start("b")];
+  await pass(5000, a, b);
+  await a.leadership.close();
+  t.false(a.leadership.isHeld);
+  await pass(250, b);
+  t.is(told.at(-1), "b leads 2 after a");
+  b.leadership.confirm();
+});
+
+test("a leader that cannot write its lease does not hold it, and holds it again", async (t) => {
+  const { disk, start } = startPlace();
+  const a = start("a");
+  await pass(1000, a);
+  const { open } = disk;
+  disk.open = () => {
+    throw Object.assign(new Error("ENOSPC: no space left"), { code: "ENOSPC", syscall: "open" });
+  };
+  await pass(1000, a);
+  t.false(a.leadership.isHeld);
+  t.true(a.errors.length > 0);
+  disk.open = open;
+  await pass(250, a);
+  t.true(a.leadership.isHeld);
+});
+
+test("in a register: one leads, its silence is heard, and what it gives back is taken", async (t) => {
+  const { told, start } = startPlace(createRegister());
+  const [a, b, c] = [start("a"), start("b"), start("c")];
+  await pass(5000, a, b, c);
+  t.deepEqual(told, ["a leads 1 after undefined", "b sees a", "c sees a"]);
+  await pass(leaseMs + 450, b, c);
+  t.deepEqual(told.slice(3), ["b leads 2 after a", "c sees b"]);
+  await pass(1000, a, b, c); // It stood still, and finds out.
+  t.is(told.at(-1), "a: This process led the cluster in term 1");
+  await b.leadership.close();
+  await pass(250, c);
+  t.is(told.at(-1), "c leads 3 after b");
+});
+
+test("a register that has forgotten its lease is given it again by whoever has it", async (t) => {
+  const register = createRegister();
+  const { told, start } = startPlace(register);
+  const [a, b] = [start("a"), start("b")];
+  for (let times = 0; times < 5; times++) {
+    await pass(5000, a, b);
+    register.forget();
+  }
+  await pass(5000, a, b);
+  t.deepEqual(
+    told.filter((line) => line.includes("leads")),
+    ["a leads 1 after undefined"],
+  );
+  t.true(a.leadership.isHeld);
+});
+
+test("of two that claim a term of a register at once, one has it", async (t) => {
+  const { told, start } = startPlace(createRegister());
+  const all = ["a", "b", "c", "d"].map(start);
+  await pass(3000, ...all);
+  t.is(told.filter((line) => line.includes("leads")).length, 1);
+});

@@ -1,0 +1,167 @@
+// A run on two hosts, while somebody with the broker's token says to every actor of it what is no
+// message, and what was said before: each is answered or counted, and no bit of the model is
+// another. With SOAK=1 there are 100,000 of them.
+
+import test from "ava";
+import { connect, headers as emptyHeaders, type NatsConnection } from "nats";
+import { jobVerbs } from "../../../actors/jobs/job-api.ts";
+import { inspectParts } from "../../../actors/observe/inspection.ts";
+import { type Cluster, Host, type Incident } from "../../../index.ts";
+import {
+  inspectSubject,
+  jobsSubject,
+  matches,
+  subjectPattern,
+} from "../../../src/wire/messages/subjects.ts";
+import {
+  calmResult,
+  inPasses,
+  only,
+  play,
+  smallSteps,
+  startTestCluster,
+} from "../../helpers/clusters/clusters.ts";
+import { type Forgery, forgeryOf, Overheard, saidAgain } from "../../helpers/nats/forgeries.ts";
+import { drawsOf, hostileFrame, oneOf } from "../../helpers/nats/hostile.ts";
+
+/** Passes in which it is said, and those after them, so that the run is there when it arrives. */
+const disturbed = process.env.SOAK === "1" ? 60 : 4;
+const passes = disturbed + 2;
+/** Frames at every checkpoint and evaluation, of which there are seven a pass. */
+const wave = process.env.SOAK === "1" ? 250 : 100;
+
+test("what is no message, said to all actors of a run, changes no bit of it", async (t) => {
+  const incidents: Incident[] = [];
+  const onIncident = (incident: Incident) => void incidents.push(incident);
+  await using place = await startTestCluster(1, { minDevices: 2, faultsAllowed: false });
+  const { cluster } = place;
+  const { url: servers, token = "" } = cluster;
+  await using host = await Host.join({ nats: servers, token, devices: 1, onIncident });
+  const client = await connect({ servers, token, noEcho: true });
+  const stranger = listenTo(client);
+  const job = inPasses(place.job(), passes);
+  const { result, events } = await play(place, job, async (event) => {
+    if (event.type !== "run.checkpointed" && event.type !== "run.evaluated") return;
+    const { run, generation, step } = event;
+    if (step > disturbed * smallSteps) return;
+    for (let one = 0; one < wave; one++) stranger.say({ cluster: cluster.name, run, generation });
+    await client.flush();
+  });
+  await settled(cluster, host, client);
+  t.is(result.digest, (await calmResult(passes)).digest, "no bit is another");
+  t.is(result.step, smallSteps * passes);
+  t.is(result.generation, 1, "and nothing of it failed");
+  t.deepEqual(only(events, "run.incident"), []);
+
+  const all = [...incidents, ...place.incidents];
+  const refused = all.filter(({ reason }) => reason.code === "FRAME_CORRUPT");
+  t.deepEqual(
+    all.filter(({ reason }) => reason.code !== "FRAME_CORRUPT").map(({ reason }) => reason.message),
+    [],
+  );
+  const counted = cluster.network.refused.frames + host.network.refused.frames;
+  t.is(counted, refused.length, "what is told is counted");
+  const { processes } = await cluster.client.inspect();
+  t.is(
+    processes.reduce((sum, one) => sum + one.refusedFrames, 0),
+    counted,
+    "and can be asked for",
+  );
+
+  // What nobody heard was answered so; what an actor heard, and was none, it counted.
+  const uncounted = stranger.heardBy(
+    (subject) => refused.filter(({ reason }) => reason.message.includes(` ${subject} `)).length,
+  );
+  t.deepEqual(uncounted, []);
+  t.log(`${stranger.told.size} frames: ${counted} counted, ${stranger.answered.size} answered`);
+  t.log(`of ${stranger.overheard.names.length} kinds: ${stranger.overheard.names.join(", ")}`);
+  t.true(stranger.told.size >= 6 * disturbed * wave);
+  for (const role of ["coordinator", "checkpoint", "host", "device", "writer", "bridge"] as const) {
+    const pattern = subjectPattern({ role });
+    const heard = [...stranger.told.values()].filter(({ subject }) => matches(pattern, subject));
+    t.true(heard.length > 20, role);
+    t.true(
+      refused.some(({ reason }) => reason.message.includes(`.${role}.`)),
+      role,
+    );
+  }
+  await client.close();
+});
+
+type Place = { readonly cluster: string; readonly run: string; readonly generation: number };
+
+/** Somebody who hears all, and says what is none. */
+function listenTo(client: NatsConnection) {
+  const overheard = new Overheard();
+  const told = new Map<number, Forgery>();
+  const answered = new Set<number>();
+  client.subscribe("osiris.>", {
+    callback: (_, { subject, data: payload, headers: given }) => {
+      const headers = Object.fromEntries(
+        [...(given ?? [])].map(([name, [value]]) => [name, value ?? ""]),
+      );
+      overheard.hear({ subject, payload, headers });
+    },
+  });
+  client.subscribe("fuzz.*", {
+    callback: (_, { subject }) => void answered.add(Number(subject.slice(5))),
+  });
+  let next = 0;
+  return {
+    overheard,
+    told,
+    answered,
+    say(place: Place): void {
+      const index = next++;
+      const isRequest = index % 10 === 0;
+      const forged = isRequest ? requestOf(index, place) : forgeryOf(index, overheard, place);
+      if (forged === undefined) return;
+      const headers = emptyHeaders();
+      for (const [name, value] of Object.entries(forged.headers)) headers.append(name, value);
+      told.set(index, forged);
+      client.publish(forged.subject, forged.payload, { headers, reply: `fuzz.${index}` });
+    },
+    /** Subjects on which more was heard that was none than `countOf` says. */
+    heardBy(countOf: (subject: string) => number): string[] {
+      const heard = new Map<string, Forgery[]>();
+      for (const [index, forged] of told) {
+        if (answered.has(index) || forged.wrong === saidAgain) continue;
+        // It listens while it asks, and what comes just after that finds nobody.
+        if (forged.subject.includes(".inspector.0.")) continue;
+        heard.set(forged.subject, [...(heard.get(forged.subject) ?? []), forged]);
+      }
+      return [...heard].flatMap(([subject, all]) => {
+        const kinds = [...new Set(all.map(({ wrong }) => wrong))];
+        const counted = countOf(subject);
+        return counted < all.length ? [`${subject}: ${all.length} but ${counted}, ${kinds}`] : [];
+      });
+    },
+  };
+}
+
+/** A request of a tenant about a run that is not its own, or of anybody with anything in it. */
+function requestOf(index: number, { cluster, run }: Place): Forgery {
+  const stream = drawsOf(index);
+  const verb = oneOf(stream, jobVerbs);
+  const asked = { run, devices: 1, job: {}, since: 0 };
+  const own = { headers: {}, payload: Buffer.from(JSON.stringify(asked)) };
+  const part = oneOf(stream, inspectParts);
+  const anything = hostileFrame(stream, asked);
+  const wrong = "the tenant";
+  switch (stream.below(3)) {
+    case 0:
+      return { ...own, subject: jobsSubject(cluster, verb, "other"), wrong };
+    case 1:
+      return { ...anything, subject: jobsSubject(cluster, verb, "other"), wrong };
+    default:
+      return { ...anything, subject: inspectSubject(cluster, part), wrong };
+  }
+}
+
+/** Waits until all that was sent to the cluster and to the host, and their answers, have come. */
+async function settled(cluster: Cluster, host: Host, client: NatsConnection): Promise<void> {
+  await client.flush();
+  await cluster.network.transport.flush();
+  await host.network.transport.flush();
+  await client.flush();
+}

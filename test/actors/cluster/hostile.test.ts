@@ -1,0 +1,173 @@
+// Malformed and hostile messages to every verb and every actor of a cluster, and to its broker's
+// parser: nothing crashes, and each is answered, or counted, or was a message after all. With
+// SOAK=1 there are 100,000 of them.
+
+import { once } from "node:events";
+import { connect as openSocket } from "node:net";
+import test from "ava";
+import { connect, headers as emptyHeaders, type NatsConnection } from "nats";
+import { Cluster } from "../../../index.ts";
+import { withoutChecksum } from "../../../src/wire/messages/checksum.ts";
+import { messages, takers } from "../../../src/wire/messages/messages.ts";
+import { parseSubject } from "../../../src/wire/messages/subjects.ts";
+import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+import {
+  drawsOf,
+  type HostileFrame,
+  hostileEnvelope,
+  hostileFrame,
+  hostileTalk,
+  oneOf,
+} from "../../helpers/nats/hostile.ts";
+
+const soak = process.env.SOAK === "1";
+const framesCount = soak ? 95_000 : 3000;
+const talksCount = soak ? 5000 : 200;
+/** Sent before the cluster is waited for. */
+const wave = 250;
+
+const actors = ["hosts", "host", "jobs", "queue", "cluster"] as const;
+const job = { model: smallModel, data: smallData, checkpoint: { directory: "none" } };
+const valid = { job, key: "k", run: "r1", since: 0, most: 10, devices: 1 };
+
+/** Whether a frame is a message to the actor that hears this subject, as far as its bytes tell. */
+function isMessage(subject: string, { payload, headers }: HostileFrame): boolean {
+  try {
+    withoutChecksum({ subject, payload, headers });
+    const { type } = messages.decode({ subject, payload });
+    const { role, verb } = parseSubject(subject) ?? {};
+    if (takers[type] !== role || verb !== type.replace(".", "-")) return false;
+    // What these carry is looked at by the host; no job of ours is one.
+    return !/^host\.(prepare|assemble)$/.test(type);
+  } catch {
+    return false;
+  }
+}
+
+test.serial("hostile messages are answered, counted, or messages; nothing crashes", async (t) => {
+  const failures: string[] = [];
+  let counted = 0;
+  await using cluster = await Cluster.start({
+    devices: 1,
+    minDevices: 2, // No run of them begins.
+    onIncident: ({ offender, reason }) => {
+      if (offender === "wire" || offender === "transport") counted++;
+      else failures.push(`${offender}: ${reason.code} ${reason.message.slice(0, 200)}`);
+    },
+  });
+  const { url: servers, token = "" } = cluster;
+  const client = await connect({ servers, token });
+  const info = await client.request(`$SRV.INFO.osiris-${cluster.name}`);
+  const { endpoints } = info.json<{ endpoints: readonly { name: string }[] }>();
+  const verbs = endpoints.map(({ name }) => name);
+  t.true(verbs.length >= 7);
+  const told = { verbs: 0, answers: 0, wanted: 0, uncounted: 0, messages: 0 };
+  client.subscribe("fuzz.*", { callback: () => void told.answers++ });
+
+  for (let index = 0; index < framesCount; index++) {
+    if (index % 2 === 0) ask(client, verbs, index, told);
+    else tellActor(client, index, told);
+    if (index % wave === wave - 1) await settled(cluster, client, told, () => counted);
+  }
+  await settled(cluster, client, told, () => counted);
+  t.log(`${framesCount} frames: ${JSON.stringify({ ...told, counted })}`);
+  t.is(told.answers, told.wanted, "every request is answered");
+  t.is(counted, told.uncounted, "what is no message is counted");
+  t.is(told.answers + counted + told.messages, framesCount);
+
+  const login = `CONNECT {"verbose":false,"auth_token":"${token}"}`;
+  let closed = 0;
+  for (let index = 0; index < talksCount; index += 50) {
+    const talks = Array.from({ length: 50 }, (_, i) => talk(servers, index + i, login));
+    closed += (await Promise.all(talks)).length;
+  }
+  t.is(closed, talksCount, "the broker has ended every one of them");
+
+  t.true(Array.isArray(await cluster.list()), "the job service still answers");
+  t.is(cluster.hosts.length, 1);
+  t.deepEqual(Object.keys(Object.prototype), []);
+  t.deepEqual(
+    failures.filter((failure) => !failure.startsWith("process ")),
+    [],
+  );
+  await client.close();
+});
+
+type Told = Record<"verbs" | "answers" | "wanted" | "uncounted" | "messages", number>;
+
+/** A request to the job service, of a tenant or of none. */
+function ask(client: NatsConnection, verbs: readonly string[], index: number, told: Told): void {
+  const stream = drawsOf(index);
+  const verb = oneOf(stream, verbs);
+  const tenant = oneOf(stream, ["", "", `tenant-${index % 97}.`, "a$b.", "__proto__."]);
+  const subject = `osiris.c1.jobs.${tenant}${verb}`;
+  const frame = hostileFrame(stream, valid);
+  const reply = stream.below(20) === 0 ? undefined : `fuzz.${index}`;
+  told.verbs++;
+  if (reply === undefined || !isWhole(subject, frame)) told.uncounted++;
+  else told.wanted++;
+  send(client, subject, frame, reply);
+}
+
+function isWhole(subject: string, { payload, headers }: HostileFrame): boolean {
+  try {
+    withoutChecksum({ subject, payload, headers });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A message to an actor that belongs to no run. */
+function tellActor(client: NatsConnection, index: number, told: Told): void {
+  const stream = drawsOf(index);
+  const frame = hostileEnvelope(stream);
+  const verb = stream.below(4) === 0 ? `f${index}` : frame.type.replace(".", "-");
+  const taker = actors.find((actor) => actor === takers[frame.type as keyof typeof takers]);
+  const actor = stream.below(4) === 0 ? oneOf(stream, actors) : (taker ?? oneOf(stream, actors));
+  const subject = `osiris.c1.cluster.0.${actor}.0.${verb}`;
+  if (isMessage(subject, frame)) told.messages++;
+  else told.uncounted++;
+  send(client, subject, frame, undefined);
+}
+
+function send(
+  client: NatsConnection,
+  subject: string,
+  { payload, headers }: HostileFrame,
+  reply: string | undefined,
+): void {
+  const all = emptyHeaders();
+  for (const [name, value] of Object.entries(headers)) all.append(name, value);
+  client.publish(subject, payload, { headers: all, ...(reply === undefined ? {} : { reply }) });
+}
+
+/** Waits until what was sent is answered or counted; for some seconds, then the counts tell. */
+async function settled(
+  cluster: Cluster,
+  client: NatsConnection,
+  told: Told,
+  counted: () => number,
+): Promise<void> {
+  await client.flush();
+  for (let look = 0; look < 500; look++) {
+    if (told.answers >= told.wanted && counted() >= told.uncounted) break;
+    await cluster.network.transport.flush();
+    await client.flush();
+    await new Promise((resume) => setTimeout(resume, 10));
+  }
+}
+
+/** Says something to the broker and hangs up; resolves when the broker has too. */
+async function talk(url: string, index: number, login: string): Promise<string> {
+  const socket = openSocket(Number(new URL(url).port), "127.0.0.1");
+  let heard = "";
+  socket.on("data", (chunk) => {
+    heard += chunk.toString("latin1");
+  });
+  socket.on("error", () => undefined);
+  const closed = once(socket, "close");
+  socket.end(hostileTalk(drawsOf(index), login));
+  await closed;
+  return heard;
+}

@@ -1,0 +1,125 @@
+// The doctor: what it finds on this machine, at brokers of both kinds, and under directories.
+
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { brokerChecks } from "../../../actors/doctor/doctor-checks.ts";
+import { type Diagnosis, diagnose, type JobOptions } from "../../../index.ts";
+import { deadlinesOf, deadlineTree } from "../../../src/ports/deadlines.ts";
+import type { ServerProbe } from "../../../src/wire/transports/probe.ts";
+import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
+import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
+
+const stateOf = ({ checks }: Pick<Diagnosis, "checks">, name: string) =>
+  checks.find((one) => one.name === name)?.state;
+
+function startJob(t: ExecutionContext, more: Partial<JobOptions> = {}) {
+  const home = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  const directory = join(home, "not", "there", "yet");
+  const job: JobOptions = {
+    model: smallModel,
+    data: smallData,
+    checkpoint: { directory },
+    ...more,
+  };
+  return { home, job };
+}
+
+test("all of a job that fits is looked at, and nothing is left behind", async (t) => {
+  const { home, job } = startJob(t, { stepDeadlineMs: 20_000 });
+  const diagnosis = await diagnose({ job, devices: 1 });
+  t.deepEqual(
+    diagnosis.checks.filter(({ state }) => state === "fail"),
+    [],
+  );
+  t.true(diagnosis.isHealthy);
+  for (const name of ["Node", "cores", "open files", "clock", "memory", "checkpoints: rename"]) {
+    t.is(stateOf(diagnosis, name), "ok", name);
+  }
+  t.is(stateOf(diagnosis, "broker JetStream"), "warn", "the embedded broker has none");
+  t.is(stateOf(diagnosis, "broker max_payload"), "ok");
+  t.true(diagnosis.checks.every(({ state, advice }) => state === "ok" || advice !== undefined));
+  t.is(diagnosis.deadlines.find(({ name }) => name === "stall")?.ms, 40_000);
+  t.deepEqual(readdirSync(home), []);
+});
+
+test("a job that is too large fails, and a directory that cannot be", async (t) => {
+  const tables = [{ name: "a", rows: 2 ** 31 - 1, dim: 1024 }];
+  const large = startJob(t, { model: { ...smallModel, tables, bottom: [1024] } });
+  const diagnosis = await diagnose({ job: large.job });
+  t.false(diagnosis.isHealthy);
+  t.is(stateOf(diagnosis, "memory"), "fail");
+  t.is(stateOf(diagnosis, "checkpoints: space"), "fail");
+
+  const { home, job } = startJob(t);
+  writeFileSync(join(home, "file"), "");
+  const checkpoint = { directory: join(home, "file", "checkpoints") };
+  t.is(stateOf(await diagnose({ job: { ...job, checkpoint } }), "checkpoints: sync"), "fail");
+});
+
+test("what a broker is like is judged", (t) => {
+  const probe: ServerProbe = {
+    ...{ address: "nats://far:4222", version: "2.12.0", payloadBytesMax: 2 ** 20 },
+    ...{ hasJetStream: true, mustLogin: true, isEncrypted: true, isLocal: false },
+    ...{ connectMs: 5, roundTripMs: 0.4, aheadMs: -3 },
+  };
+  t.true(brokerChecks(probe).every(({ state }) => state === "ok"));
+  const judge = (change: Partial<ServerProbe>) =>
+    brokerChecks({ ...probe, ...change })
+      .filter(({ state }) => state !== "ok")
+      .map(({ name, state }) => `${state} ${name}`);
+  t.deepEqual(judge({ payloadBytesMax: 65_536 }), ["fail broker max_payload"]);
+  t.deepEqual(judge({ payloadBytesMax: 64 * 2 ** 20 }), ["warn broker max_payload"]);
+  t.deepEqual(judge({ roundTripMs: 60 }), ["warn broker round trip"]);
+  t.deepEqual(judge({ roundTripMs: 300 }), ["fail broker round trip"]);
+  t.deepEqual(judge({ aheadMs: 5000 }), ["warn broker clock"]);
+  t.deepEqual(judge({ mustLogin: false, isEncrypted: false }), [
+    "warn broker login",
+    "warn broker encryption",
+  ]);
+  t.deepEqual(judge({ mustLogin: false, isEncrypted: false, isLocal: true }), []);
+});
+
+test("every deadline is a share of the step deadline, within the one that it is a part of", (t) => {
+  for (const stepDeadlineMs of [100, 2000, 30_000, 86_400_000]) {
+    const tree = deadlineTree({ stepDeadlineMs });
+    const ms = deadlinesOf({ stepDeadlineMs });
+    for (const { name, within, ms: own } of tree) {
+      t.is(own, ms[name]);
+      if (within !== undefined) t.true(own <= ms[within as keyof typeof ms], name);
+    }
+    t.is(ms.step, stepDeadlineMs);
+  }
+});
+
+const withServer = hasNatsServer() ? test : test.skip;
+
+withServer("a real nats-server is asked: JetStream, login, its clock", async (t) => {
+  const store = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(store, { recursive: true, force: true }));
+  await using server = await startNatsServer(["-js", "-sd", store, "--auth", "secret"]);
+  const diagnosis = await diagnose({ nats: server.url, token: "secret" });
+  t.is(stateOf(diagnosis, "broker JetStream"), "ok");
+  t.is(stateOf(diagnosis, "broker login"), "ok");
+  t.is(stateOf(diagnosis, "broker round trip"), "ok");
+  const refused = await diagnose({ nats: server.url, token: "wrong" });
+  t.is(stateOf(refused, "broker"), "fail");
+});
+
+test("osiris doctor tells, and its exit code says whether something fails", async (t) => {
+  const { home } = startJob(t);
+  const away = await runCli(["doctor", "--nats", "nats://127.0.0.1:1", "--json"], home);
+  t.is(away.code, 1, away.stderr);
+  t.is(stateOf(lastJson<Diagnosis>(away), "broker"), "fail");
+  const named = await startCli(["doctor"], home, ["env", "OSIRIS_NATS=nats://127.0.0.1:1"]).ended;
+  t.regex(named.stdout, /^fail +broker .*127\.0\.0\.1:1/m, "the environment names one too");
+  const here = await runCli(["doctor"], home);
+  t.is(here.code, 0, here.stdout);
+  t.regex(here.stdout, /^ok +Node/m);
+  t.regex(here.stdout, /^ok +broker +none was named/m);
+  t.regex(here.stdout, /^ +30 s {2}a device waits/m);
+  t.regex(here.stdout, /^ +60 s {2}the coordinator waits for the next step/m);
+});

@@ -1,0 +1,84 @@
+import test from "ava";
+import { hostGenerationMachine } from "../../../actors/host/host-generation.ts";
+import { Copies } from "../../../storage/replicas/replica-cache.ts";
+import {
+  createFakeLauncher,
+  smallAssembly,
+  startActor,
+  startSimulatedNetwork,
+} from "../../helpers/clusters/actors.ts";
+
+function startGeneration() {
+  const place = startSimulatedNetwork();
+  const { launcher, threads } = createFakeLauncher();
+  const copies = new Copies(0);
+  const input = { network: place.network, launcher, assembly: smallAssembly(), host: 0, copies };
+  const { actor, ends } = startActor(place, hostGenerationMachine, input);
+  const { memory } = actor.getSnapshot().context as { memory: { words: SharedArrayBuffer } };
+  const isAborted = () => Atomics.load(new Int32Array(memory.words), 0) === 1;
+  const named = (name: string) => threads.filter((thread) => thread.name === name);
+  return { ...place, actor, ends, threads, named, isAborted };
+}
+
+test("a device that ends takes the generation with it: every thread, and whoever waits", async (t) => {
+  const { named, threads, pass, ends, isAborted } = startGeneration();
+  await pass(0);
+  const names = ["device-0", "device-1", "reader-0", "writer-0", "writer-1"];
+  t.deepEqual(threads.map(({ name }) => name).sort(), names);
+  t.false(isAborted());
+  named("device-1")[0]?.end({ kind: "lost", reason: "killed" });
+  await pass(0);
+  t.like(ends.error, {
+    code: "PEER_LOST",
+    incident: { offender: "device:1", supervisor: "host:0" },
+  });
+  t.true(threads.filter(({ name }) => name !== "device-1").every(({ isKilled }) => isKilled));
+  t.true(isAborted());
+});
+
+test("a reader that ends is replaced, and only it", async (t) => {
+  const { heard, named, threads, pass, ends } = startGeneration();
+  await pass(0);
+  named("reader-0")[0]?.end({ kind: "lost", reason: "killed" });
+  await pass(100);
+  t.is(named("reader-0").length, 2);
+  t.is(threads.length, 6);
+  t.is(ends.error, undefined);
+  const mended = heard({ role: "coordinator", index: 0 }).find(
+    ({ type }) => type === "host.mended",
+  );
+  t.like(mended?.body, { actor: "reader:0", error: { code: "PEER_LOST" } });
+});
+
+test("the next reader waits until the thread before it is gone", async (t) => {
+  const { named, pass, say } = startGeneration();
+  await pass(0);
+  say({ role: "reader", index: 0 }, "chaos.throw", { reason: "thrown" });
+  await pass(1000);
+  const [first] = named("reader-0");
+  t.true(first?.isKilled);
+  t.is(named("reader-0").length, 1); // Killed, but it may still write.
+  first?.end({ kind: "lost", reason: "killed" });
+  await pass(0);
+  t.is(named("reader-0").length, 2);
+});
+
+test("readers that fail too often end the generation", async (t) => {
+  const { named, pass, ends } = startGeneration();
+  for (let i = 0; i < 11; i++) {
+    await pass(5000);
+    named("reader-0").at(-1)?.end({ kind: "lost", reason: "killed" });
+  }
+  await pass(0);
+  t.like(ends.error, { incident: { offender: "reader:0" } });
+});
+
+test("its heart beats four times a second", async (t) => {
+  const { heard, pass } = startGeneration();
+  for (let i = 0; i < 4; i++) await pass(250);
+  const beats = heard({ role: "coordinator", index: 0 });
+  t.deepEqual(
+    beats.map(({ type, body }) => [type, (body as { beat: number }).beat]),
+    [0, 1, 2, 3, 4].map((beat) => ["host.progress", beat]),
+  );
+});

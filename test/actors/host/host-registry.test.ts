@@ -1,0 +1,346 @@
+// Membership in virtual time: who is a host of the cluster, and for how long.
+
+import test from "ava";
+import { createActor } from "xstate";
+import { hostsMachine } from "../../../actors/host/host-registry.ts";
+import { joiningMachine } from "../../../actors/host/joining.ts";
+import type { Announcement, HostShare } from "../../../actors/host/membership.ts";
+import { gathering } from "../../../actors/run-control/wait-for-hosts.ts";
+import {
+  type Address,
+  clusterScope,
+  type Network,
+  openMailbox,
+  type RunScope,
+} from "../../../actors/runtime/mailbox.ts";
+import type { ErrorRecord } from "../../../src/errors/errors.ts";
+import {
+  createFakeLauncher,
+  type SimulatedNetwork,
+  scope,
+  smallAssembly,
+  startActor,
+  startMembership,
+  startSimulatedNetwork,
+} from "../../helpers/clusters/actors.ts";
+
+const announcement: Announcement = {
+  key: 1,
+  devices: 2,
+  arithmetic: "reference-1",
+  version: "1.0.0",
+  machine: "elsewhere",
+  pid: 7,
+  isLeaving: false,
+};
+
+/** Says something that belongs to a generation, or to no run. */
+function sayTo(
+  { network, clock }: SimulatedNetwork,
+  to: Address,
+  type: string,
+  body: unknown,
+  of: RunScope = clusterScope,
+) {
+  const mailbox = openMailbox(network, of, { role: "cluster", index: 1 });
+  mailbox.tell(to, type as never, body as never);
+  clock.advance(0);
+}
+
+const hosts = { role: "hosts", index: 0 } as const;
+
+function startHosts(overrides: Partial<Network> = {}) {
+  const place = startSimulatedNetwork(overrides);
+  const membership = startMembership({ devices: 2 });
+  const refused: ErrorRecord[] = [];
+  const { network } = place;
+  const onRefused = (_: Announcement, error: ErrorRecord) => refused.push(error);
+  startActor(place, hostsMachine, { network, membership, onRefused });
+  return {
+    ...place,
+    membership,
+    refused,
+    announce: (changes: Partial<Announcement> = {}) =>
+      sayTo(place, hosts, "host.announce", { ...announcement, ...changes }),
+    indices: () => membership.present().map(({ host }) => host),
+    answers: (key: number) => place.heard({ role: "joining", index: key }),
+  };
+}
+
+test("a process has one index, each has its own, and none is given twice", async (t) => {
+  const { announce, answers, indices, pass } = startHosts();
+  for (const key of [0, 1, 0]) announce({ key });
+  await pass(0);
+  const indicesOf = (key: number) =>
+    answers(key).map(({ body }) => (body as { host: number }).host);
+  t.deepEqual(indicesOf(0), [1, 1]);
+  t.deepEqual(indicesOf(1), [2]);
+  for (let beat = 0; beat < 6; beat++) {
+    announce({ key: 1 });
+    await pass(250);
+  }
+  t.deepEqual(indices(), [0, 2], "the first was silent");
+  announce({ key: 77 });
+  t.deepEqual(indices(), [0, 2, 3]);
+  announce({ key: 0 });
+  t.deepEqual(indices(), [0, 1, 2, 3], "it is back");
+});
+
+test("a host is gone with the fifth beat in which it could have been heard", async (t) => {
+  let connectedForMs = Number.POSITIVE_INFINITY;
+  const { announce, indices, membership, pass } = startHosts({
+    connectedForMs: () => connectedForMs,
+  });
+  let changes = 0;
+  membership.onChange(() => changes++);
+  announce();
+  for (let beat = 0; beat < 4; beat++) await pass(250);
+  t.deepEqual(indices(), [0, 1]);
+  connectedForMs = 0; // The broker is away.
+  for (let beat = 0; beat < 20; beat++) await pass(250);
+  t.deepEqual(indices(), [0, 1]);
+  connectedForMs = 1000;
+  await pass(250);
+  t.deepEqual(indices(), [0]);
+  t.is(changes, 2);
+});
+
+test("a host that is leaving is in no generation, and may go when none holds it", async (t) => {
+  const { announce, answers, membership, pass } = startHosts();
+  announce();
+  const letGo = membership.hold(membership.sharesFor("r", 8));
+  announce({ isLeaving: true });
+  t.deepEqual(membership.sharesFor("r", 8), [{ host: 0, devices: 2 }]);
+  t.is(membership.devices, 2);
+  t.true(membership.has(1), "it has not gone yet");
+  letGo();
+  announce({ isLeaving: true });
+  await pass(0);
+  const said = answers(announcement.key).map(
+    ({ body }) => (body as { mayLeave: boolean }).mayLeave,
+  );
+  t.deepEqual(said, [false, false, true]);
+});
+
+test("a host that leaves is gone at once, and one that is doubted until it speaks", async (t) => {
+  const place = startHosts();
+  const { announce, indices, membership } = place;
+  announce();
+  membership.doubt(1);
+  t.deepEqual(indices(), [0]);
+  announce();
+  t.deepEqual(indices(), [0, 1]);
+  sayTo(place, hosts, "host.leave", { key: 1 });
+  t.deepEqual(indices(), [0]);
+  membership.doubt(0);
+  t.deepEqual(indices(), [0], "the cluster's own host is not doubted");
+});
+
+test("a process of another version or arithmetic is refused, and both are named", async (t) => {
+  const { announce, answers, indices, pass, refused } = startHosts();
+  announce({ version: "1.0.1" });
+  announce({ arithmetic: "native-3" });
+  await pass(0);
+  const errors = answers(1).map(({ body }) => (body as { error: ErrorRecord }).error);
+  t.deepEqual(errors, refused);
+  t.like(errors[0], { name: "VersionMismatchError", code: "VERSION_MISMATCH", recovery: "stop" });
+  t.regex(errors[0]?.message ?? "", /version 1\.0\.0 .* has 1\.0\.1: install the same one/);
+  t.is(errors[1]?.code, "ARITHMETIC_MISMATCH");
+  t.regex(errors[1]?.message ?? "", /`reference-1`, this process has `native-3`/);
+  t.deepEqual(indices(), [0]);
+});
+
+test("a cluster takes 128 hosts, and forgets one that is gone for another", (t) => {
+  const membership = startMembership({ devices: 0 });
+  const join = (key: number) => membership.announce({ ...announcement, key });
+  for (let key = 0; key < 128; key++) join(key);
+  t.throws(() => join(128), { code: "INVALID_OPTION", message: /at most 128 in a cluster/ });
+  membership.doubt(5);
+  t.is(join(128), 129);
+  t.is(membership.present().length, 128);
+});
+
+test("shares are whole hosts in the order of their indices, and part of the last", (t) => {
+  const membership = startMembership({ devices: 1 });
+  membership.announce({ ...announcement, key: 1, devices: 3 });
+  membership.announce({ ...announcement, key: 2, devices: 3 });
+  t.is(membership.devices, 7);
+  t.deepEqual(membership.sharesFor("r", 5), [
+    { host: 0, devices: 1 },
+    { host: 1, devices: 3 },
+    { host: 2, devices: 1 },
+  ]);
+  t.deepEqual(membership.sharesFor("r", 1), [{ host: 0, devices: 1 }]);
+});
+
+// A process that joins ----
+
+function startJoining() {
+  const place = startSimulatedNetwork();
+  const { launcher, threads } = createFakeLauncher();
+  const told: (number | undefined)[] = [];
+  const leave = { isAsked: false, mayLeave: 0 };
+  const input = {
+    network: place.network,
+    launcher,
+    announcement: () => ({ ...announcement, isLeaving: leave.isAsked }),
+    onMayLeave: () => leave.mayLeave++,
+  };
+  const { ends } = startActor(place, joiningMachine, {
+    ...input,
+    onHost: (host: number | undefined) => told.push(host),
+  });
+  const self = { role: "joining", index: 1 } as const;
+  return {
+    ...place,
+    ends,
+    threads,
+    told,
+    leave,
+    welcome: (host: number, mayLeave = false) =>
+      sayTo(place, self, "host.welcome", { host, mayLeave }),
+    refuse: (error: ErrorRecord) => sayTo(place, self, "host.refused", { error }),
+    assemble: (host: number, generation: number) => {
+      const shares = [{ host, devices: 2 }];
+      const assembly = { ...smallAssembly(), generation, hosts: shares };
+      const to = { role: "host", index: host } as const;
+      sayTo(place, to, "host.assemble", { command: 1, assembly }, assembly);
+    },
+  };
+}
+
+test("a process announces itself at every beat, welcomed or not", async (t) => {
+  const { heard, pass, welcome } = startJoining();
+  for (let beat = 0; beat < 2; beat++) await pass(250);
+  welcome(3);
+  for (let beat = 0; beat < 2; beat++) await pass(250);
+  const announced = heard(hosts).filter(({ type }) => type === "host.announce");
+  t.is(announced.length, 5);
+  t.deepEqual(announced.at(-1)?.body, announcement);
+});
+
+test("a joined host serves under its index, and under the next one anew", async (t) => {
+  const { assemble, pass, threads, told, welcome, heard, ends } = startJoining();
+  welcome(1);
+  assemble(1, scope.generation);
+  await pass(0);
+  // It does not see what nobody has written: that is told, and it lives on.
+  const [failed] = heard({ role: "coordinator", index: 0 });
+  t.like(failed, { type: "host.failed", from: "host:1" });
+  t.like(failed?.body, { host: 1, error: { code: "PATH_NOT_SHARED" } });
+  welcome(0);
+  assemble(1, scope.generation + 1);
+  assemble(0, scope.generation + 2);
+  await pass(0);
+  t.deepEqual(threads.map(({ name }) => name).sort(), [
+    "device-0",
+    "device-1",
+    "reader-0",
+    "writer-0",
+    "writer-1",
+  ]);
+  t.deepEqual(told, [1, 0]);
+  t.is(ends.error, undefined);
+});
+
+test("a host whose cluster is silent for ten seconds ends what it runs, and waits", async (t) => {
+  const { assemble, pass, threads, told, welcome } = startJoining();
+  welcome(0);
+  assemble(0, 1);
+  await pass(9000);
+  welcome(0);
+  await pass(9990);
+  t.true(threads.length > 0 && threads.every(({ isKilled }) => !isKilled));
+  await pass(20);
+  t.true(threads.every(({ isKilled }) => isKilled));
+  t.deepEqual(told, [0, undefined]);
+  welcome(0);
+  t.deepEqual(told, [0, undefined, 0]);
+});
+
+test("a host that leaves serves until it is told that nobody needs it", async (t) => {
+  const { heard, leave, pass, welcome } = startJoining();
+  welcome(1);
+  leave.isAsked = true;
+  await pass(250);
+  t.like(heard(hosts).at(-1)?.body, { key: announcement.key, isLeaving: true });
+  welcome(1);
+  t.is(leave.mayLeave, 0);
+  welcome(1, true);
+  t.is(leave.mayLeave, 1);
+});
+
+test("a process that is refused ends with the reason", async (t) => {
+  const { ends, refuse } = startJoining();
+  refuse({
+    name: "VersionMismatchError",
+    code: "VERSION_MISMATCH",
+    recovery: "stop",
+    message: ".",
+  });
+  t.like(ends.error, { name: "VersionMismatchError", code: "VERSION_MISMATCH" });
+});
+
+// What a generation begins with ----
+
+function startGathering(options: { wanted: number; most?: number; isElastic: boolean }) {
+  const { clock, pass } = startSimulatedNetwork();
+  const membership = startMembership({ devices: 0 });
+  let waits = 0;
+  const found: { shares?: readonly HostShare[]; error?: unknown } = {};
+  const actor = createActor(gathering, {
+    input: { clock, membership, run: "r", most: 8, ...options, onWait: () => waits++ },
+  });
+  actor.subscribe({
+    next: ({ output }) => {
+      if (output !== undefined) found.shares = output;
+    },
+    error: (error) => {
+      found.error = error;
+    },
+  });
+  actor.start();
+  const join = (key: number) => membership.announce({ ...announcement, key });
+  return { pass, membership, found, join, waits: () => waits };
+}
+
+const both = [
+  { host: 1, devices: 2 },
+  { host: 2, devices: 2 },
+];
+
+test("the first generation waits for all that it wants", async (t) => {
+  const { found, join, pass, waits } = startGathering({ wanted: 4, isElastic: false });
+  join(1);
+  await pass(50_000);
+  t.deepEqual(found, {});
+  join(2);
+  await pass(0);
+  t.deepEqual(found.shares, both);
+  t.is(waits(), 1);
+});
+
+test("it gives up at its deadline, and says what was missing", async (t) => {
+  const { found, join, pass } = startGathering({ wanted: 4, isElastic: false });
+  join(1);
+  await pass(60_000);
+  t.like(found.error, { code: "HOSTS_MISSING" });
+});
+
+test("a later one waits a moment for a host to be back, then goes on without it", async (t) => {
+  const { found, join, pass } = startGathering({ wanted: 4, isElastic: true });
+  join(1);
+  await pass(1990);
+  t.deepEqual(found, {});
+  await pass(20);
+  t.deepEqual(found.shares, both.slice(0, 1));
+});
+
+test("with nobody left it waits for the first that comes", async (t) => {
+  const { found, join, pass } = startGathering({ wanted: 4, isElastic: true });
+  await pass(30_000);
+  t.deepEqual(found, {});
+  join(1);
+  await pass(0);
+  t.deepEqual(found.shares, both.slice(0, 1));
+});

@@ -1,0 +1,275 @@
+// What tenants may ask for: how often, how much, and within which directories.
+
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { connect as connectRaw } from "nats";
+import { openAdmission, tenantAsking } from "../../../actors/jobs/admission.ts";
+import { withinRoots } from "../../../actors/jobs/allowed-paths.ts";
+import { publishedSchemas } from "../../../actors/jobs/job-api.ts";
+import { Cluster, connect, type JobOptions, RemoteError, resolveJob } from "../../../index.ts";
+import {
+  JobTooLargeError,
+  PathForbiddenError,
+  TenantRefusedError,
+  TooManyRequestsError,
+} from "../../../src/errors/access.ts";
+import { InvalidOptionError } from "../../../src/errors/errors.ts";
+import { SimulatedClock } from "../../../src/ports/clock.ts";
+import { tenantsOf } from "../../../src/wire/tenancy/tenants.ts";
+import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+
+test("a tenant asks as often as it may, and the next one is not held up by it", (t) => {
+  const clock = new SimulatedClock();
+  const tenants = tenantsOf({ acme: { users: {}, requestsPerSecond: 2, requestBytesMax: 2000 } });
+  const { admit } = openAdmission(clock, tenants);
+  const refused = () => t.throws(() => admit("acme", 10), { instanceOf: TooManyRequestsError });
+  for (let asked = 0; asked < 4; asked++) admit("acme", 10);
+  refused();
+  admit("other", 10);
+  for (let asked = 0; asked < 10_000; asked++) admit(undefined, 10_000_000);
+  clock.advance(400);
+  refused(); // To be refused costs nothing, and brings nothing.
+  clock.advance(100);
+  admit("acme", 10);
+  refused();
+  clock.advance(60_000);
+  for (let asked = 0; asked < 4; asked++) admit("acme", 2000);
+  refused();
+  t.throws(() => admit("acme", 2001), { instanceOf: JobTooLargeError });
+  t.throws(() => admit("__proto__", 600_000), { instanceOf: JobTooLargeError });
+});
+
+function directoryOf(t: ExecutionContext): string {
+  const directory = realpathSync(mkdtempSync(join(tmpdir(), "osiris-test-")));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  for (const name of ["data", "kept/acme", "outside"]) {
+    mkdirSync(join(directory, name), { recursive: true });
+  }
+  return directory;
+}
+
+function jobOf(paths: readonly string[], directory: string, tiers?: string): JobOptions {
+  return {
+    model: { ...smallModel, tables: [] },
+    data: { kind: "csv", paths: [...paths], label: "y", batchSize: 8 },
+    checkpoint: { directory },
+    ...(tiers === undefined ? {} : { tiers: { directory: tiers } }),
+  };
+}
+
+test("no path of a job leads out of the roots, whatever links lie on the way", (t) => {
+  const place = directoryOf(t);
+  const roots = { data: join(place, "data"), checkpoints: join(place, "kept") };
+  symlinkSync(join(place, "outside"), join(roots.data, "link"));
+  symlinkSync(join(place, "outside", "not-yet"), join(roots.checkpoints, "acme", "dangling"));
+  symlinkSync(roots.data, join(place, "alias"));
+  const taken = (job: JobOptions) => withinRoots(resolveJob(job), { roots, tenants: {} }, "acme");
+
+  const job = taken(jobOf(["day/1.csv", join(place, "alias", "2.csv")], "run", "tiers/x"));
+  t.like(job.data, {
+    paths: [join(roots.data, "day/1.csv"), join(roots.data, "2.csv")],
+    cache: join(roots.data, ".osiris/cache"),
+  });
+  t.is(job.checkpoint.directory, join(roots.checkpoints, "acme", "run"));
+  t.is(job.tiers.directory, join(roots.checkpoints, "acme", "tiers/x"));
+
+  const wrong: readonly [JobOptions, string][] = [
+    [jobOf(["/etc/passwd"], "run"), "data.paths[0]"],
+    [jobOf(["a.csv", "../outside/x"], "run"), "data.paths[1]"],
+    [jobOf(["link/x"], "run"), "data.paths[0]"],
+    [jobOf(["a/../../b"], "run"), "data.paths[0]"],
+    [jobOf([`${roots.data}-2/x`], "run"), "data.paths[0]"],
+    [jobOf(["a"], "../other/run"), "checkpoint.directory"],
+    [jobOf(["a"], "dangling"), "checkpoint.directory"],
+    [jobOf(["a"], "run", "/tmp"), "tiers.directory"],
+    [
+      { ...jobOf(["a"], "run"), evaluation: { data: { kind: "csv", paths: ["/x"], label: "y" } } },
+      "evaluation.data.paths[0]",
+    ],
+  ];
+  for (const [one, option] of wrong) {
+    const error = t.throws(() => taken(one), { instanceOf: PathForbiddenError }, option);
+    t.is(error.option, option);
+  }
+  const several = t.throws(() => taken(jobOf(["/x", "a", "/y"], "../z")), {
+    instanceOf: PathForbiddenError,
+  });
+  t.deepEqual(
+    several.problems.map(({ option }) => option),
+    ["data.paths[0]", "data.paths[2]", "checkpoint.directory"],
+    "all of them at once",
+  );
+  t.deepEqual(withinRoots(job, { roots: {}, tenants: {} }, "acme"), job);
+  const all = { roots: { data: "/" }, tenants: {} };
+  t.is(withinRoots(job, all, undefined).data.cache, job.data.cache);
+});
+
+test("a tenant's paths stay in roots of its own, however they are written", (t) => {
+  const place = directoryOf(t);
+  const roots = { data: join(place, "data", "{tenant}", "in"), checkpoints: join(place, "kept") };
+  const [own, others] = ["acme", "other"].map((name) => join(place, "data", name, "in")) as [
+    string,
+    string,
+  ];
+  for (const directory of [own, others]) mkdirSync(directory, { recursive: true });
+  symlinkSync(others, join(own, "link"));
+  symlinkSync("link", join(own, "twice"));
+  symlinkSync("loop", join(own, "loop"));
+  const access = { roots, tenants: {} };
+  const pathOf = (path: string, tenant?: string) => {
+    const { data } = withinRoots(resolveJob(jobOf([path], "run")), access, tenant);
+    return "paths" in data ? data.paths[0] : undefined;
+  };
+  t.is(pathOf("a", "acme"), join(own, "a"));
+  t.is(pathOf("a", "other"), join(others, "a"));
+  t.is(pathOf("acme/in/a"), join(own, "a"), "whoever runs the cluster has those of all");
+  t.is(pathOf("..a/ｅ\u0301.csv", "acme"), join(own, "..a/ｅ\u0301.csv"));
+  const wrong = [
+    ...[join(others, "x"), "../../other/in/x", "link/x", "link", "twice/x", "x/../../../other/in"],
+    ...[
+      "loop/x",
+      "..",
+      "/",
+      "a\u0000b",
+      "a\u001b]0;x\u0007",
+      own.toUpperCase(),
+      `${own}/../IN/x`,
+      "x".repeat(5000),
+    ],
+    ...[`${own}\u200b/x`, `${own}.`, "link/../../../../etc/passwd", "/proc/self/cwd/x"],
+  ];
+  for (const path of wrong) {
+    const refused = { instanceOf: PathForbiddenError, message: /^Expected `data\.paths\[0\]`/ };
+    t.throws(() => pathOf(path, "acme"), refused, path);
+  }
+});
+
+test("where there is a list of tenants, each has roots of its own unless told otherwise", (t) => {
+  const tenants = tenantsOf({ acme: { users: {} } });
+  const of = (tenant?: string) =>
+    withinRoots(resolveJob(jobOf(["a"], "run")), { roots: {}, tenants }, tenant);
+  t.is(of("acme").checkpoint.directory, resolve("checkpoints/acme/run"));
+  t.like(of("acme").data, { paths: [resolve("data/acme/a")] });
+  t.is(of().checkpoint.directory, "run", "whoever runs the cluster is not one of them");
+  t.throws(() => tenantsOf({ acme: { users: {} }, Acme: { users: {} } }), { message: /apart/ });
+});
+
+test("who asks is one of the tenants, and the one that the server says", (t) => {
+  const tenants = tenantsOf({ acme: { users: {} }, other: { users: {} } });
+  const asking = (subject: string, info?: unknown) => {
+    const headers = { "Nats-Request-Info": info === undefined ? "x" : JSON.stringify(info) };
+    return tenantAsking({ subject, headers }, tenants);
+  };
+  const subject = "osiris.c1.jobs.acme.list";
+  t.is(asking(subject), "acme");
+  t.is(asking(subject, { acc: "acme" }), "acme");
+  t.is(asking(subject, { acc: "OSIRIS" }), "acme", "an admin may");
+  t.is(asking("osiris.c1.jobs.list", null), undefined);
+  const refused = { instanceOf: TenantRefusedError };
+  t.throws(() => asking(subject, { acc: "other" }), refused);
+  t.throws(() => asking("osiris.c1.jobs.list", { acc: "other" }), refused);
+  t.throws(() => asking("osiris.c1.jobs.acme2.list"), refused);
+});
+
+test("over the wire: a limit, a root and code are refused by their names", async (t) => {
+  const place = directoryOf(t);
+  await using cluster = await Cluster.start({
+    devices: 1,
+    minDevices: 2,
+    roots: { data: join(place, "data"), checkpoints: join(place, "kept") },
+    tenants: {
+      small: { users: {}, requestBytesMax: 1024 },
+      slow: { users: {}, requestsPerSecond: 1 },
+    },
+  });
+  const { url: nats, token } = cluster;
+  const clientOf = async (tenant: string) => {
+    const client = await connect({ nats, tenant, ...(token ? { token } : {}) });
+    t.teardown(() => client[Symbol.asyncDispose]());
+    return client;
+  };
+  const job: JobOptions = {
+    model: smallModel,
+    data: smallData,
+    checkpoint: { directory: "run" },
+  };
+  const small = await clientOf("small");
+  const tables = Array.from({ length: 60 }, (_, i) => ({ name: `t${i}`, rows: 10, dim: 8 }));
+  const large = { ...job, model: { ...smallModel, tables } };
+  await t.throwsAsync(small.submit(large), { instanceOf: RemoteError, code: "JOB_TOO_LARGE" });
+  const outside = { ...job, checkpoint: { directory: join(place, "outside") } };
+  await t.throwsAsync(small.submit(outside), { instanceOf: RemoteError, code: "PATH_FORBIDDEN" });
+  // Our client asks again a moment later, and is served.
+  const slow = await clientOf("slow");
+  const run = await slow.submit(job);
+  for (let asked = 0; asked < 3; asked++) t.is((await run.status()).tenant, "slow");
+
+  const raw = await connectRaw({ servers: nats, ...(token ? { token } : {}) });
+  const codes: string[] = [];
+  for (let asked = 0; asked < 3; asked++) {
+    const answer = await raw.request("osiris.c1.jobs.slow.list", "{}");
+    codes.push(answer.headers?.get("Nats-Service-Error-Code") ?? "");
+  }
+  t.is(codes.at(-1), "429");
+  const code = join(place, "outside", "job.mjs");
+  const proof = join(place, "outside", "ran");
+  const text = `require("node:fs").writeFileSync(${JSON.stringify(proof)}, "")`;
+  for (const sent of [code, text, `() => { ${text} }`, { import: code }, [text]]) {
+    const answer = await raw.request("osiris.c1.jobs.submit", JSON.stringify({ job: sent }));
+    t.like(answer.json(), { error: { code: "INVALID_OPTION" } });
+  }
+  t.false(existsSync(proof));
+  const wrongJob = async (sent: object) => {
+    const answer = await raw.request("osiris.c1.jobs.submit", JSON.stringify({ job: sent }));
+    return answer.json<{ error: { code: string; problems?: readonly unknown[] } }>().error;
+  };
+  const many = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`option${i}`, i]));
+  t.is((await wrongJob(many)).problems?.length, 100);
+  // Its answer would name the option, three times: no frame carries that.
+  t.is((await wrongJob({ ["x".repeat(900_000)]: 1 })).code, "FRAME_TOO_LARGE");
+  await raw.close();
+  await run.cancel();
+});
+
+test("a link that came while a run waited leads it nowhere else", async (t) => {
+  const place = directoryOf(t);
+  const roots = { data: join(place, "data"), checkpoints: join(place, "kept") };
+  await using cluster = await Cluster.start({ devices: 1, roots });
+  const at = { nats: cluster.url, ...(cluster.token ? { token: cluster.token } : {}) };
+  await using client = await connect({ ...at, tenant: "acme" });
+  const job = (directory: string): JobOptions => ({
+    model: smallModel,
+    data: { ...smallData, cache: "cache", passes: 1_000_000 },
+    checkpoint: { directory },
+  });
+  const first = await client.submit(job("first"));
+  const second = await client.submit(job("second"));
+  symlinkSync(join(place, "outside"), join(roots.checkpoints, "acme", "second"));
+  await first.cancel();
+  await t.throwsAsync(second.result(), { code: "PATH_FORBIDDEN" });
+  t.deepEqual(readdirSync(join(place, "outside")), []);
+});
+
+test("of very much that is wrong with a job as much is told as a person reads", (t) => {
+  const job = { model: smallModel, data: smallData };
+  const names = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`option${i}`, i]));
+  const tables = Array.from({ length: 5000 }, (_, i) => ({ name: `T${i}`, rows: -1, dim: 8 }));
+  for (const wrong of [
+    { ...job, ...names },
+    { ...job, model: { ...smallModel, tables } },
+  ]) {
+    const error = t.throws(() => resolveJob(wrong), { instanceOf: InvalidOptionError });
+    t.is(error.problems.length, 200);
+  }
+  t.is(publishedSchemas(), publishedSchemas(), "which take 20 ms, and any tenant may ask for them");
+});

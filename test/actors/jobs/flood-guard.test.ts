@@ -1,0 +1,48 @@
+// What a tenant that floods costs the others: behind a door of its own it is not heard for a while.
+
+import test from "ava";
+import { openDoors } from "../../../actors/jobs/flood-guard.ts";
+import { SimulatedClock } from "../../../src/ports/clock.ts";
+import { silentLog } from "../../../src/ports/log.ts";
+import { tenantsOf } from "../../../src/wire/tenancy/tenants.ts";
+
+test("a tenant that floods is not heard for a while, longer each time; others are", (t) => {
+  const clock = new SimulatedClock();
+  const heard = new Map<string, () => void>();
+  const told: string[] = [];
+  const log = { ...silentLog, write: (_: string, message: string) => told.push(message) };
+  const tenants = tenantsOf({ acme: { users: {}, requestsPerSecond: 20 }, other: { users: {} } });
+  const doors = openDoors({ clock, log }, tenants, (tenant, arrived) => {
+    heard.set(tenant, arrived);
+    return [{ unsubscribe: () => heard.delete(tenant) }];
+  });
+  const ask = (times: number) => {
+    for (let asked = 0; asked < times; asked++) heard.get("acme")?.();
+  };
+  const isHeard = () => heard.has("acme");
+
+  // Ten times what it may, within a second: those that are too many were refused one by one.
+  for (let second = 0; second < 3; second++) {
+    ask(200);
+    t.true(isHeard());
+    clock.advance(1000);
+  }
+  for (const shutMs of [1000, 2000, 4000]) {
+    ask(201);
+    t.false(isHeard());
+    t.true(heard.has("other"));
+    clock.advance(shutMs - 1);
+    t.false(isHeard(), `${shutMs} ms`);
+    clock.advance(1);
+    t.true(isHeard(), `${shutMs} ms`);
+  }
+  t.regex(told.join("\n"), /acme is not heard for 1000 ms.*200 times.*\n.*2000 ms.*\n.*4000 ms/);
+  clock.advance(60_000);
+  ask(201);
+  clock.advance(1000);
+  t.true(isHeard(), "another flood begins anew");
+  ask(201);
+  doors.close();
+  clock.advance(60_000);
+  t.is(heard.size, 0, "closed, it is not opened again");
+});

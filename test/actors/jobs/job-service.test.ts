@@ -1,0 +1,262 @@
+// The job service as the official client sees it: found by whoever looks for services on NATS, and
+// plain about all that is wrong with a request.
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { connect, type NatsConnection } from "nats";
+import {
+  Cluster,
+  connect as connectTo,
+  type JobOptions,
+  RemoteError,
+  type RunEvent,
+} from "../../../index.ts";
+import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+
+async function clientOf(cluster: Cluster): Promise<NatsConnection> {
+  return connect({
+    servers: cluster.url,
+    ...(cluster.token === undefined ? {} : { token: cluster.token }),
+  });
+}
+
+const wrongJob = {
+  model: {
+    kind: "dlrm",
+    dense: -1,
+    tables: [{ name: "T", rows: 0, dim: 4 }],
+    bottom: "x",
+    top: [1],
+  },
+  data: { kind: "synthetic", samples: 10, batchSize: 10, dense: 2 },
+};
+
+test("services that look for each other find the job service, and its counts", async (t) => {
+  await using cluster = await Cluster.start({ devices: 1, name: "found" });
+  const client = await clientOf(cluster);
+  const ask = async (subject: string, body?: unknown) =>
+    (await client.request(subject, JSON.stringify(body ?? {}))).json<Record<string, unknown>>();
+
+  const ping = await ask("$SRV.PING");
+  t.like(ping, { type: "io.nats.micro.v1.ping_response", name: "osiris-found" });
+  t.regex(String(ping.version), /^\d+\.\d+\.\d+/);
+  t.deepEqual(await ask("$SRV.PING.osiris-found"), ping);
+  t.deepEqual(await ask(`$SRV.PING.osiris-found.${ping.id}`), ping);
+
+  const info = await ask("$SRV.INFO.osiris-found");
+  t.like(info, { type: "io.nats.micro.v1.info_response", id: ping.id });
+  const endpoints = info.endpoints as { name: string; subject: string; queue_group: string }[];
+  const submit = endpoints.find(({ name }) => name === "submit");
+  t.like(submit, { subject: "osiris.found.jobs.submit", queue_group: "jobs" });
+
+  // As `nats request osiris.found.jobs.list ''` asks.
+  for (const nothing of ["osiris.found.jobs.list", "osiris.found.inspect.runs"]) {
+    t.deepEqual((await client.request(nothing)).json(), { runs: [] }, nothing);
+  }
+  await ask("osiris.found.jobs.submit", { job: wrongJob });
+  const stats = await ask("$SRV.STATS.osiris-found");
+  t.like(stats, { type: "io.nats.micro.v1.stats_response" });
+  t.true(Math.abs(Date.parse(String(stats.started)) - Date.now()) < 600_000);
+  const counted = stats.endpoints as { name: string; num_requests: number; num_errors: number }[];
+  const of = (verb: string) => counted.find(({ name }) => name === verb);
+  t.like(of("list"), { num_requests: 1, num_errors: 0, last_error: "" });
+  t.like(of("submit"), { num_requests: 1, num_errors: 1 });
+  t.like(of("cancel"), { num_requests: 0, average_processing_time: 0 });
+  await client.close();
+});
+
+test("a bad job gets all that is wrong with it at once", async (t) => {
+  await using cluster = await Cluster.start({ devices: 1 });
+  const client = await clientOf(cluster);
+  const reply = await client.request("osiris.c1.jobs.submit", JSON.stringify({ job: wrongJob }));
+  t.is(reply.headers?.get("Nats-Service-Error-Code"), "400");
+  t.regex(reply.headers?.get("Nats-Service-Error") ?? "", /Expected `model\.dense` to be/);
+  const { error } = reply.json<{
+    error: { code: string; message: string; problems: { option: string; message: string }[] };
+  }>();
+  t.is(error.code, "INVALID_OPTION");
+  const wrong = ["model.dense", "model.tables[0].rows", "model.bottom"];
+  t.deepEqual(new Set(error.problems.map(({ option }) => option)), new Set(wrong));
+  t.is(error.message, error.problems.map(({ message }) => message).join("; "));
+  await client.close();
+});
+
+test("a second root of a cluster is refused, whatever it keeps its queue in", async (t) => {
+  await using cluster = await Cluster.start({ devices: 1 });
+  const at = { nats: cluster.url, token: cluster.token ?? "", devices: 1 };
+  await t.throwsAsync(Cluster.start(at), { code: "CLUSTER_SERVED" });
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  await using second = await Cluster.start({ ...at, state: { directory } });
+  await t.throwsAsync(second.lost, { code: "CLUSTER_SERVED" });
+  await using other = await Cluster.start({ ...at, name: "c2" });
+  await t.notThrowsAsync(other.list());
+});
+
+test("a submission that was taken is found by its key, also when its devices are gone", async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const state = { directory: join(directory, "state") };
+  const checkpoint = { directory: join(directory, "kept") };
+  const job: JobOptions = { model: smallModel, data: smallData, devices: 2, checkpoint };
+  const submitted = async (devices: number, key: string) => {
+    await using cluster = await Cluster.start({ devices, state });
+    await cluster.leading;
+    const run = await cluster.submit(job, { key });
+    await run.cancel();
+    return run.run;
+  };
+  const first = await submitted(2, "k");
+  t.is(await submitted(1, "k"), first);
+  await t.throwsAsync(submitted(1, "other"), { message: /^Expected `devices` to be at most/ });
+});
+
+test("the schemas of a job and of the requests are published", async (t) => {
+  await using cluster = await Cluster.start({ devices: 1 });
+  const client = await clientOf(cluster);
+  const reply = await client.request("osiris.c1.jobs.schema", "{}");
+  const { version, job, requests, event } = reply.json<{
+    version: number;
+    event: { oneOf: { properties: { type: { const: string } }; required: string[] }[] };
+    job: { required: string[]; properties: Record<string, { minimum?: number }> };
+    requests: Record<string, { required?: string[] }>;
+  }>();
+  t.is(version, 1);
+  t.deepEqual(job.required, ["model", "data"]);
+  t.is(job.properties.stepDeadlineMs?.minimum, 100);
+  t.deepEqual(requests.submit?.required, ["job"]);
+  t.deepEqual(requests.status?.required, ["run"]);
+  const finished = event.oneOf.find(({ properties }) => properties.type.const === "run.finished");
+  t.deepEqual(finished?.required, ["seq", "run", "generation", "type", "result"]);
+  await client.close();
+});
+
+test("a tenant sees and touches its own runs and no others", async (t) => {
+  // There are fewer devices than it waits for: no run begins.
+  await using cluster = await Cluster.start({ devices: 1, minDevices: 2 });
+  const at = { nats: cluster.url, ...(cluster.token ? { token: cluster.token } : {}) };
+  await using acme = await connectTo({ ...at, tenant: "acme" });
+  await using other = await connectTo({ ...at, tenant: "other" });
+  await using house = await connectTo(at);
+  const job = waitingJob(t);
+  const mine = await acme.submit(job, { key: "k" });
+  const theirs = await other.submit(job, { key: "k" });
+  t.is((await acme.submit(job, { key: "k" })).run, mine.run);
+  t.not(mine.run, theirs.run, "keys of tenants are apart");
+
+  const namesOf = async (client: typeof acme) => (await client.list()).map(({ run }) => run);
+  t.deepEqual(await namesOf(acme), [mine.run]);
+  t.deepEqual(await namesOf(other), [theirs.run]);
+  t.deepEqual(await namesOf(house), [mine.run, theirs.run]);
+  const page = await house.request("list", { most: 1 });
+  t.like(page, { runs: [{ run: mine.run }], next: mine.run });
+  const rest = await house.request("list", { most: 1, after: page.next });
+  t.deepEqual([rest.runs.map(({ run }) => run), rest.next], [[theirs.run], undefined]);
+  const guessed = await acme.request("list", { after: theirs.run });
+  t.is(guessed.runs[0]?.run, mine.run, "whether another has that run is not told");
+  t.is((await house.run(theirs.run).status()).tenant, "other");
+
+  const foreign = acme.run(theirs.run);
+  const asked = [
+    () => foreign.status(),
+    () => foreign.cancel(),
+    () => foreign.scale({ devices: 1 }),
+    () => acme.request("events", { run: theirs.run }),
+  ];
+  for (const ask of asked) {
+    const error = await t.throwsAsync(ask, { instanceOf: RemoteError });
+    t.regex(error.message, /^Expected `run` to be the name of a run of this cluster, got /);
+  }
+  const heard: RunEvent[] = [];
+  const following = (async () => {
+    for await (const event of mine.events()) heard.push(event);
+  })();
+  await mine.cancel();
+  await following;
+  t.is(heard.at(-1)?.type, "run.failed");
+  t.is((await other.run(theirs.run).status()).error, undefined);
+  await theirs.cancel();
+});
+
+test("a tenant's name is one that a subject and a broker's configuration can hold", async (t) => {
+  await using cluster = await Cluster.start({ devices: 1 });
+  const client = await clientOf(cluster);
+  const reply = await client.request("osiris.c1.jobs.a$b.list", "{}");
+  t.like(reply.json(), { error: { code: "INVALID_OPTION" } });
+  await client.close();
+});
+
+function waitingJob(t: ExecutionContext): JobOptions {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return {
+    model: smallModel,
+    data: { ...smallData, cache: join(directory, "cache") },
+    checkpoint: { directory: join(directory, "checkpoints") },
+  };
+}
+
+test("a tenant's queue is bounded, and so are the devices that it may ask for", async (t) => {
+  const usual = { users: {}, requestsPerSecond: 100, requestBytesMax: 10_000, connectionsMax: 9 };
+  const tenants = { ads: { ...usual, queuedMax: 1, devicesMax: 1, priorityMax: 5 } };
+  // No device is there: one run waits for hosts, the next for its turn.
+  await using cluster = await Cluster.start({ devices: 0, minDevices: 2, tenants });
+  const client = await clientOf(cluster);
+  const submit = async (seed: number, devices = 1, priority = 5) => {
+    const job = { model: smallModel, data: smallData, seed, devices, priority };
+    const reply = await client.request("osiris.c1.jobs.ads.submit", JSON.stringify({ job }));
+    return reply.json<{ run?: string; error?: { code: string; message: string } }>();
+  };
+  const first = await submit(1);
+  const second = await submit(2);
+  t.is((await submit(2)).run, second.run, "the same job without a key is the same run");
+  t.not(first.run, second.run);
+  t.deepEqual((await submit(3)).error, {
+    code: "QUOTA_EXCEEDED",
+    message:
+      "Tenant `ads` may have at most 1 runs that wait for their turn: " +
+      "wait until a run is over, cancel one, or ask for a larger quota",
+  });
+  await client.request("osiris.c1.jobs.ads.cancel", JSON.stringify({ run: second.run }));
+  t.is((await submit(4, 2)).error?.code, "QUOTA_EXCEEDED");
+  const pressing = (await submit(4, 1, 6)).error;
+  t.is(pressing?.message, "Expected `priority` to be at most the tenant's, 5, got `6` (number)");
+  const more = JSON.stringify({ run: first.run, devices: 2 });
+  const scaled = await client.request("osiris.c1.jobs.ads.scale", more);
+  t.like(scaled.json(), { error: { code: "QUOTA_EXCEEDED" } });
+  await client.close();
+});
+
+test("a run that would take all devices has as many as its tenant may", async (t) => {
+  const tenants = { ads: { users: {}, devicesMax: 1 } };
+  const job = waitingJob(t);
+  const place = dirname(job.checkpoint?.directory ?? "");
+  const roots = { data: place, checkpoints: place };
+  await using cluster = await Cluster.start({ devices: 2, minDevices: 1, tenants, roots });
+  const at = { nats: cluster.url, ...(cluster.token ? { token: cluster.token } : {}) };
+  await using ads = await connectTo({ ...at, tenant: "ads" });
+  const run = await ads.submit({ ...job, devices: 0, checkpoint: {} });
+  const devices: number[] = [];
+  for await (const event of run.events()) {
+    if (event.type === "run.started") devices.push(event.devices);
+  }
+  t.deepEqual(devices, [1]);
+});
+
+test("what is damaged of the journal is told, and the rest is taken up", async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-damaged-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  mkdirSync(join(directory, "runs"));
+  writeFileSync(join(directory, "runs", "00000000.jsonl"), "0badcafe {}\n0badcafe {}\n\n");
+  const codes: string[] = [];
+  await using cluster = await Cluster.start({
+    devices: 1,
+    state: { directory },
+    onIncident: ({ reason }) => codes.push(reason.code),
+  });
+  await cluster.leading;
+  t.deepEqual(codes, ["JOURNAL_DAMAGED"]);
+  t.deepEqual(await cluster.list(), []);
+});

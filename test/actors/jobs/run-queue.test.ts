@@ -1,0 +1,160 @@
+// The queue of a whole cluster: runs beside each other, that make room, are paused, and outlive the
+// process that had them.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "ava";
+import { RemoteError, type Run, type RunEvent } from "../../../index.ts";
+import {
+  calmResult,
+  inPasses,
+  only,
+  startTestCluster,
+  type TestCluster,
+} from "../../helpers/clusters/clusters.ts";
+
+/** Follows a run; `on` hears every event. All of them, in order, at the end. */
+async function follow(run: Run, on: (event: RunEvent) => unknown = () => {}): Promise<RunEvent[]> {
+  const events: RunEvent[] = [];
+  for await (const event of run.events()) {
+    events.push(event);
+    await on(event);
+  }
+  return events;
+}
+
+/** The first event of a type. */
+async function first(run: Run, type: RunEvent["type"]): Promise<void> {
+  for await (const event of run.events()) if (event.type === type) return;
+}
+
+const passes = 4;
+const longJob = ({ job }: TestCluster, priority = 0, devices = 2) =>
+  inPasses(job({ priority, devices }), passes);
+
+test.serial("runs that leave devices free run beside each other, to the same bits", async (t) => {
+  await using place = await startTestCluster(2);
+  const twin = await calmResult(passes);
+  const runs = await Promise.all(
+    [1, 1].map((devices) => place.cluster.submit(longJob(place, 0, devices))),
+  );
+  const stories = await Promise.all(runs.map((run) => follow(run)));
+  const order: string[] = [];
+  for (const [at, events] of stories.entries()) {
+    const result = only(events, "run.finished")[0]?.result;
+    t.is(result?.digest, twin.digest);
+    t.deepEqual(result?.history, twin.history);
+    t.is(only(events, "run.started")[0]?.devices, 1);
+    order.push(`${at}`);
+  }
+  t.deepEqual(only(stories.flat(), "run.incident"), []);
+});
+
+test.serial("a run makes room for one of a higher priority, and goes on after it", async (t) => {
+  await using place = await startTestCluster(2);
+  const twin = await calmResult(passes);
+  const low = await place.cluster.submit(longJob(place));
+  let high: Promise<Run> | undefined;
+  const order: string[] = [];
+  const lowEvents = await follow(low, (event) => {
+    if (event.type === "run.finished") order.push("low");
+    if (event.type !== "run.checkpointed" || high !== undefined) return;
+    high = place.cluster.submit(longJob(place, 7));
+    void high.then((run) => run.result()).then(() => order.push("high"));
+  });
+  const highEvents = await follow((await high) as Run);
+  t.deepEqual(order, ["high", "low"]);
+  const [preempted] = only(lowEvents, "run.preempted");
+  t.is(preempted?.by, (await high)?.run);
+  t.deepEqual(
+    only(lowEvents, "run.started").map(({ fromStep }) => fromStep),
+    [0, preempted?.step ?? -1],
+  );
+  for (const events of [lowEvents, highEvents]) {
+    t.deepEqual(only(events, "run.incident"), []);
+    const result = only(events, "run.finished")[0]?.result;
+    t.is(result?.digest, twin.digest);
+    t.deepEqual(result?.history, twin.history);
+  }
+});
+
+test.serial("a run is saved when asked, paused, and resumed to the same bits", async (t) => {
+  await using place = await startTestCluster(2);
+  const twin = await calmResult(passes);
+  const run = await place.cluster.submit(longJob(place));
+  const other = await place.cluster.submit(inPasses(place.job(), 1));
+  await first(run, "run.progress");
+  const saved = await run.checkpoint();
+  t.true(saved.step > 0 && saved.digest.length === 64);
+  await run.pause();
+  await first(run, "run.paused");
+  t.is((await run.status()).status, "paused");
+  const refused = await t.throwsAsync(run.checkpoint(), { instanceOf: RemoteError });
+  t.is(refused?.code, "RUN_STATE");
+  t.is(
+    refused?.message,
+    `Cannot checkpoint run ${run.run}: expected it to be running, it is paused`,
+  );
+  t.is((await other.result()).status, "finished", "its devices are free meanwhile");
+  await run.resume();
+  const events = await follow(run);
+  const asked = only(events, "run.checkpointed").filter((event) => event.asked);
+  t.deepEqual(
+    asked.map(({ step, digest }) => ({ step, digest })),
+    [saved],
+  );
+  const result = await run.result();
+  t.is(result.digest, twin.digest);
+  t.deepEqual(result.history, twin.history);
+  t.is((await t.throwsAsync(run.resume(), { instanceOf: RemoteError }))?.code, "RUN_STATE");
+});
+
+for (const store of ["file", "rocksdb"] as const) {
+  test.serial(
+    `${store}: runs outlive the process: finished, running, paused and queued`,
+    async (t) => {
+      const directory = mkdtempSync(join(tmpdir(), "osiris-state-"));
+      t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+      const options = { state: { directory, store } } as const;
+      const twin = await calmResult(passes);
+      const jobs = await startTestCluster(0, { minDevices: 1 });
+      t.teardown(() => jobs[Symbol.asyncDispose]());
+      const short = inPasses(jobs.job({ devices: 2 }), 1);
+      const names: string[] = [];
+      {
+        await using before = await startTestCluster(2, options);
+        await before.cluster.leading;
+        const { cluster } = before;
+        const done = await cluster.submit(short, { key: "done" });
+        await done.result();
+        const running = await cluster.submit(longJob(jobs), { key: "running" });
+        const paused = await cluster.submit(longJob(jobs), { key: "paused" });
+        await paused.pause();
+        const queued = await cluster.submit(longJob(jobs), { key: "queued" });
+        await first(running, "run.checkpointed");
+        names.push(...[done, running, paused, queued].map(({ run }) => run));
+      }
+      await using after = await startTestCluster(2, options);
+      await after.cluster.leading;
+      const { cluster } = after;
+      const again = await cluster.submit(short, { key: "done" });
+      t.is(again.run, names[0] ?? "", "a key is known as before");
+      const other = longJob(jobs);
+      const taken = await t.throwsAsync(cluster.submit(other, { key: "done" }));
+      t.is((taken as RemoteError).code, "KEY_TAKEN");
+      const [done, running, paused, queued] = names.map((name) => cluster.client.run(name));
+      t.is((await done?.status())?.status, "finished");
+      t.is((await paused?.status())?.status, "paused");
+      for (const run of [running, queued]) t.is((await run?.result())?.digest, twin.digest);
+      t.is((await running?.result())?.generation, 2, "went on from its checkpoint");
+      t.is((await queued?.result())?.generation, 1);
+      t.deepEqual(
+        (await cluster.list()).map(({ run }) => run),
+        names,
+      );
+      await paused?.cancel();
+      t.is((await t.throwsAsync(paused?.result() ?? Promise.resolve()))?.name, "RunCancelledError");
+    },
+  );
+}

@@ -1,0 +1,183 @@
+// One run on two hosts, watched in every way: by traces, by whoever asks what it is doing, and by
+// its log.
+
+import test from "ava";
+import { topLines, treeLines } from "../../../cli/views/cluster-view.ts";
+import { type ClusterReport, Host, readRunLog } from "../../../index.ts";
+import { decodeBody } from "../../../src/wire/messages/body.ts";
+import {
+  calmResult,
+  inPasses,
+  play,
+  type Story,
+  startTestCluster,
+} from "../../helpers/clusters/clusters.ts";
+import { type CollectedSpan, startCollector } from "../../helpers/clusters/collector.ts";
+
+const passes = 4;
+let story: Story;
+let spans: readonly CollectedSpan[];
+let report: ClusterReport;
+/** What is asked for by itself, in JSON, as any client of NATS may. */
+const parts: Record<string, Record<string, unknown>> = {};
+let log: ReturnType<typeof readRunLog>;
+/** What the process of the second host writes. */
+const hostLines: string[] = [];
+
+test.before(async () => {
+  await using collector = await startCollector();
+  const tracing = { endpoint: collector.endpoint, everySteps: 10 };
+  await using place = await startTestCluster(1, { minDevices: 2, tracing });
+  const { cluster } = place;
+  await using host = await Host.join({
+    nats: cluster.url,
+    token: cluster.token ?? "",
+    devices: 1,
+    tracing,
+    log: { level: "info", write: (line) => void hostLines.push(line) },
+  });
+  const ask = async (part: string) => {
+    const subject = `osiris.c1.inspect.${part}`;
+    const { transport } = cluster.network;
+    return decodeBody(await transport.request(subject, new Uint8Array(), { deadlineMs: 5000 }));
+  };
+  story = await play(place, inPasses(place.job(), passes), async ({ type }) => {
+    if (type !== "run.started") return;
+    report = await cluster.client.inspect();
+    for (const part of ["tree", "mailboxes", "credits", "tiers", "runs", "incidents", "waits"]) {
+      parts[part] = (await ask(part)) as Record<string, unknown>;
+    }
+  });
+  log = readRunLog(story.result.directory, { run: story.run.run });
+  await host.close(); // Hands over what is left.
+  await cluster.close();
+  spans = [...collector.spans];
+});
+
+test("being watched changes no bit", async (t) => {
+  t.is(story.result.digest, (await calmResult(passes)).digest);
+});
+
+test("a step is one trace: of both hosts, their devices and readers, with every stage", (t) => {
+  const traces = [...byTrace(spans).values()];
+  const steps = traces.map(([span]) => Number(span?.attributes["osiris.step"]));
+  const traced = Array.from({ length: 17 }, (_, i) => 10 * i + 9);
+  t.deepEqual(
+    steps.sort((a, b) => a - b),
+    traced,
+  );
+  for (const own of traces) {
+    const [root, ...others] = own.filter(({ parentSpanId }) => parentSpanId === undefined);
+    t.is(others.length, 0);
+    t.like(root, { name: "step" });
+    t.like(root?.attributes, { "osiris.run": story.run.run, "osiris.generation": 1 });
+    t.is(new Set(own.map(({ spanId }) => spanId)).size, own.length);
+    const children = own.filter(({ parentSpanId }) => parentSpanId === root?.spanId);
+    const names = children.map((one) => `${one.name} ${one.attributes["osiris.actor"]}`).sort();
+    const devices = ["device device:0", "device device:1"];
+    t.deepEqual(names, [...devices, "read reader:0", "read reader:1"]);
+    for (const device of children.filter(({ name }) => name === "device")) {
+      checkStages(t.deepEqual, own, device);
+    }
+  }
+});
+
+test("a cluster tells its runs, actors, mailboxes and credits, those of other hosts too", (t) => {
+  const [run] = report.runs;
+  t.like(run, {
+    run: story.run.run,
+    status: "running",
+    generation: 1,
+    steps: 43 * passes,
+    devices: 2,
+  });
+  t.deepEqual(report.silent, []);
+  t.deepEqual(
+    report.processes.map(({ host }) => host),
+    [0, 1],
+  );
+  for (const [rank, { credits }] of report.processes.entries()) {
+    const own = credits.filter(({ actor }) => actor === `device:${rank}`);
+    t.deepEqual(
+      own.map(({ what }) => what),
+      ["batches", "saved bytes"],
+    );
+    for (const { used, most } of credits) t.true(used >= 0 && most > 0 && used <= most);
+  }
+  // The supervision tree, as the architecture draws it.
+  const lines = treeLines(report).map((line) => line.replace(/[│├└─]/g, " "));
+  const pathTo = (actor: string) => pathIn(lines, actor);
+  t.deepEqual(pathTo("device:0"), ["cluster:0", "host:0", "host:0", "device:0"]);
+  const turn = `turn:${story.run.run}`;
+  t.deepEqual(pathTo("coordinator:0"), ["cluster:0", "queue:0", turn, "job:0", "coordinator:0"]);
+  t.deepEqual(pathTo("device:1").slice(-3), ["host", "host:1", "device:1"]);
+  t.true(topLines(report).some((line) => line.includes(`${story.run.run} (`)));
+  // A device that runs a window has one thing to do, since it was told to.
+  const boxes = (parts.mailboxes?.mailboxes ?? []) as readonly Record<string, unknown>[];
+  const device = boxes.find(({ actor }) => actor === "device:1");
+  t.like(device, { host: 1, run: story.run.run, generation: 1 });
+  t.true(Number(device?.messages) >= 1);
+  t.deepEqual(Object.keys(parts.tree ?? {}), ["trees", "silent"]);
+  t.deepEqual(parts.tiers, { tiers: [], silent: [] });
+  t.deepEqual(parts.incidents, { incidents: [] });
+  t.like(parts.waits, { runs: [{ run: story.run.run }] });
+  t.like(parts.runs, { runs: [{ run: story.run.run }] });
+});
+
+test("the log of a run has the lines of both hosts", (t) => {
+  const ready = log.lines.filter(({ message }) => message === "ready");
+  t.deepEqual(ready.map(({ actor }) => actor).sort(), ["device:0", "device:1"]);
+  t.true(log.lines.some(({ event }) => event === "run.finished"));
+  const [first = "{}"] = hostLines;
+  t.like(JSON.parse(first), { level: "info", message: "joined the cluster", host: 1 });
+});
+
+/** The names above an actor in a tree of lines, and its own. */
+function pathIn(lines: readonly string[], actor: string): string[] {
+  const depthOf = (line: string) => line.search(/\S/);
+  const nameOf = (line: string) => line.trim().split(" ")[0] ?? "";
+  const at = lines.findIndex((line) => nameOf(line) === actor);
+  const path: string[] = [];
+  let depth = Number.POSITIVE_INFINITY;
+  for (const line of lines.slice(0, at + 1).reverse()) {
+    if (line.includes(": process ")) break;
+    if (depthOf(line) >= depth) continue;
+    depth = depthOf(line);
+    path.unshift(nameOf(line));
+  }
+  return path;
+}
+
+/** The stages of a device lie in its span, one after the other, each kind of them at its place. */
+function checkStages(
+  equal: (actual: unknown, expected: unknown, message?: string) => void,
+  spans: readonly CollectedSpan[],
+  device: CollectedSpan,
+): void {
+  const stages = spans.filter(({ parentSpanId }) => parentSpanId === device.spanId);
+  stages.sort((a, b) => Number(a.from - b.from));
+  equal(stages[0]?.from, device.from);
+  equal(stages.at(-1)?.to, device.to);
+  for (const [at, stage] of stages.entries()) {
+    const next = stages[at + 1];
+    equal(stage.from <= stage.to && (next === undefined || stage.to <= next.from), true);
+  }
+  // The first of each kind: what a step does, in its order. Batches were there, or not.
+  const first = [...new Set(stages.map(({ name }) => name))].filter((name) => name !== "batch");
+  equal(first, [
+    "ids",
+    "compute",
+    "tiers",
+    "lookup",
+    "exchange",
+    "update",
+    "allReduce",
+    "checkpoint",
+  ]);
+}
+
+function byTrace(spans: readonly CollectedSpan[]): Map<string, CollectedSpan[]> {
+  const traces = new Map<string, CollectedSpan[]>();
+  for (const span of spans) traces.set(span.traceId, [...(traces.get(span.traceId) ?? []), span]);
+  return traces;
+}

@@ -1,0 +1,91 @@
+// The registry: what it counts and finds as runs change, and what it forgets.
+
+import test from "ava";
+import { Registry } from "../../../actors/run-state/registry.ts";
+import type { RunRecord } from "../../../actors/run-state/run-record.ts";
+import { resolveJob } from "../../../src/job/job.ts";
+import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+
+function jobIn(directory: string) {
+  return resolveJob({ model: smallModel, data: smallData, checkpoint: { directory } });
+}
+
+function end(record: RunRecord): void {
+  const error = { name: "Error", code: "X", message: "m", recovery: "stop" as const };
+  record.append(1, { type: "run.failed", error });
+}
+
+test("of the runs that are over it remembers the last to be so, and of the others all", (t) => {
+  const forgotten: string[] = [];
+  const keeper = { keep() {}, kept: async () => {}, forget: (run: string) => forgotten.push(run) };
+  const registry = new Registry("r", () => {}, keeper, 2);
+  const records = ["a", "b", "c", "d"].map((key) => registry.add(jobIn(key), { key }));
+  for (const at of [3, 1, 0]) end(records[at] as RunRecord);
+  registry.add(jobIn("e"), { key: "e" });
+  t.deepEqual(forgotten, ["r4"], "it was over first");
+  t.deepEqual(
+    registry.all().map(({ run }) => run),
+    ["r1", "r2", "r3", "r5"],
+  );
+  t.is(registry.find(jobIn("d"), { key: "d" }), undefined, "its key is free again");
+  t.is(registry.find(jobIn("b"), { key: "b" }), records[1]);
+});
+
+test("a tenant's runs are numbered by themselves, and make nobody else's be forgotten", (t) => {
+  const forgotten: string[] = [];
+  const keeper = { keep() {}, kept: async () => {}, forget: (run: string) => forgotten.push(run) };
+  const registry = new Registry("r", () => {}, keeper, 3);
+  const add = (key: string, tenant?: string) => registry.add(jobIn(key), { key, tenant });
+  const [house, other] = [add("a"), add("b", "other")];
+  end(house);
+  end(other);
+  const mine = ["c", "d", "e", "f"].map((key) => add(key, "acme"));
+  t.deepEqual([house, other, ...mine].map(({ run }) => run).slice(0, 4), [
+    ...["r1", "rother-1", "racme-1", "racme-2"],
+  ]);
+  for (const record of mine) end(record);
+  add("g");
+  t.deepEqual(forgotten, ["racme-1", "racme-2", "racme-3"]);
+  t.is(registry.find(jobIn("b"), { key: "b", tenant: "other" }), other);
+});
+
+test("who waits is counted as it changes, and found by its job as long as it is not over", (t) => {
+  const registry = new Registry("r", () => {});
+  const { open } = registry;
+  const mine = registry.add(jobIn("a"), { tenant: "t" });
+  const other = registry.add(jobIn("a"), { key: "k" });
+  t.deepEqual([open.waiting, open.waitingOf("t"), open.waitingOf(undefined)], [2, 1, 1]);
+  t.is(registry.find(jobIn("a"), { tenant: "t" }), mine);
+  t.is(registry.find(jobIn("b"), { tenant: "t" }), undefined);
+  mine.status = "running";
+  t.deepEqual([open.waiting, open.waitingOf("t")], [1, 0]);
+  t.deepEqual([...open.inOrder()], [mine, other], "what ran comes first");
+  other.pause();
+  t.deepEqual(open.asked(), [other]);
+  other.resume();
+  end(mine);
+  t.is(registry.find(jobIn("a"), { tenant: "t" }), undefined);
+  t.deepEqual([open.asked(), [...open.inOrder()]], [[], [other]]);
+  end(other);
+  t.deepEqual([open.waiting, [...open.inOrder()]], [0, []]);
+});
+
+test("a run whose steps were made by an earlier one is listed as far as its result is", (t) => {
+  const record = new Registry("r", () => {}).add(jobIn("a"), {});
+  const { samples, batchSize } = smallData;
+  const steps = Math.ceil(samples / batchSize);
+  const data = { samples, heldOut: 0, quarantined: 0, quarantine: [] };
+  record.append(1, { type: "run.prepared", steps, ...data });
+  t.is(record.progress, undefined);
+  const model = { digest: "sha256:00", manifest: "", directory: "a", history: [], generation: 2 };
+  const figures = { samplesPerSecond: 0, arithmetic: "reference", repairedIds: [], incidents: [] };
+  const result = {
+    run: record.run,
+    status: "finished",
+    step: steps,
+    ...model,
+    ...figures,
+  } as const;
+  record.append(2, { type: "run.finished", result });
+  t.deepEqual(record.progress, { step: steps, steps });
+});

@@ -1,0 +1,16 @@
+// The events of a run, as they are published.
+
+import test from "ava";
+import { runEventSchema } from "../../../actors/run-state/run-events.ts";
+import { play, startTestCluster } from "../../helpers/clusters/clusters.ts";
+
+test("all that a run tells is as its schema says, and nothing beside it", async (t) => {
+  await using place = await startTestCluster(1);
+  const { events } = await play(place, place.job());
+  t.true(events.length > 5);
+  for (const event of events) {
+    const read = runEventSchema.safeParse(JSON.parse(JSON.stringify(event)));
+    // The schema drops what it does not name.
+    t.deepEqual(read.data, event, `${event.type}: ${read.error?.message}`);
+  }
+});

@@ -1,0 +1,84 @@
+// Mailboxes: what an actor takes for a message to itself, and what it counts and drops.
+
+import test from "ava";
+import { ask, type Network, openMailbox, type Role } from "../../../actors/runtime/mailbox.ts";
+import { messages, takers } from "../../../src/wire/messages/messages.ts";
+import { roles, subjectOf } from "../../../src/wire/messages/subjects.ts";
+import { scope, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
+
+const body = { command: 1 };
+
+/** What of frames on `subject` an actor of `role` takes. */
+function startActorOf(role: Role, overrides: Partial<Network> = {}) {
+  const refused: string[] = [];
+  const place = startSimulatedNetwork({
+    faultsAllowed: false,
+    ...overrides,
+    onCorrupt: (error) => refused.push(error.message),
+  });
+  const { network, clock } = place;
+  const mailbox = openMailbox(network, scope, { role, index: 0 });
+  const heard: string[] = [];
+  mailbox.listen(({ type }) => heard.push(type));
+  return {
+    ...place,
+    heard,
+    refused,
+    mailbox,
+    /** An envelope on a subject; both of the actor's generation, unless they say otherwise. */
+    send(type: keyof typeof messages.schemas, about: { verb?: string; generation?: number } = {}) {
+      const { verb = type.replace(".", "-"), generation = scope.generation } = about;
+      const subject = subjectOf({ cluster: "c1", ...scope, role, index: 0, verb });
+      const envelope = { type, run: scope.run, generation, from: "x:0", body } as never;
+      network.transport.publish(subject, messages.encode(envelope));
+      clock.advance(0);
+    },
+  };
+}
+
+test("an actor takes what its subject says too, and what is for its role", (t) => {
+  const inspector = startActorOf("inspector");
+  inspector.send("host.inspect");
+  inspector.send("host.inspect", { generation: scope.generation + 1 });
+  inspector.send("host.inspect", { verb: "host-inspected" });
+  inspector.send("host.release");
+  t.deepEqual(inspector.heard, ["host.inspect"]);
+  t.is(inspector.refused.length, 3);
+  t.regex(inspector.refused[2] ?? "", /`host\.release` is for a host/);
+});
+
+test("an order to fail is counted where faults are not allowed", (t) => {
+  const reader = startActorOf("reader");
+  reader.send("chaos.throw");
+  t.deepEqual(reader.heard, []);
+  t.is(reader.refused.length, 1);
+});
+
+test("every message has a taker, and every taker subjects", (t) => {
+  t.deepEqual(Object.keys(takers).sort(), Object.keys(messages.schemas).sort());
+  const known = new Set<string>([...roles, "any"]);
+  t.true(Object.values(takers).every((taker) => known.has(taker)));
+});
+
+test("an answer of somebody who was not asked is none", async (t) => {
+  const { network, mailbox, say, pass } = startActorOf("coordinator");
+  let isAnswered = false;
+  void ask({
+    ...{ network, mailbox, type: "device.evaluate", body },
+    to: [0, 1].map((index) => ({ role: "device", index })),
+    answer: (message) =>
+      message.type === "device.evaluated" ? { from: message.body.device, answer: true } : undefined,
+    deadlineMs: Number.POSITIVE_INFINITY,
+  }).then(() => {
+    isAnswered = true;
+  });
+  const answer = async (device: number) => {
+    say(mailbox.self, "device.evaluated", { command: 1, device, metrics: null });
+    await pass(0);
+  };
+  await answer(0);
+  await answer(7);
+  t.false(isAnswered);
+  await answer(1);
+  t.true(isAnswered);
+});

@@ -1,0 +1,118 @@
+import test from "ava";
+import { fromCallback } from "xstate";
+import type { Incident } from "../../../actors/runtime/incident.ts";
+import { clusterScope, openMailbox } from "../../../actors/runtime/mailbox.ts";
+import type { RestartPolicy } from "../../../actors/runtime/restart-policy.ts";
+import { supervisorMachine } from "../../../actors/runtime/supervisor.ts";
+import { NonFiniteLossError } from "../../../src/errors/errors.ts";
+import { startActor, startSimulatedNetwork } from "../../helpers/clusters/actors.ts";
+
+/** A supervisor of a, b and c, whose starts and stops are told. */
+function startSupervisor(options: Partial<RestartPolicy> = {}) {
+  const place = startSimulatedNetwork();
+  const { network } = place;
+  const told: string[] = [];
+  const incidents: string[] = [];
+  const child = (id: string) =>
+    fromCallback<{ type: string; error: unknown }>(({ receive }) => {
+      told.push(`+${id}`);
+      receive(({ error }) => {
+        throw error;
+      });
+      return () => told.push(`-${id}`);
+    });
+  const { actor, ends } = startActor(place, supervisorMachine, {
+    name: "boss",
+    strategy: "one-for-one",
+    intensity: { restartsMax: 3, windowMs: 10_000 },
+    clock: network.clock,
+    mailbox: openMailbox(network, clusterScope, { role: "cluster", index: 0 }),
+    onRestart: ({ offender, supervisor }: Incident) =>
+      incidents.push(`${offender} of ${supervisor}`),
+    children: ["a", "b", "c"].map((id) => ({
+      id,
+      restart: "permanent",
+      start: () => ({ logic: child(id), input: {} }),
+    })),
+    ...options,
+  } as never);
+  return {
+    ...place,
+    actor,
+    ends,
+    incidents,
+    /** What was told since the last look. */
+    told: () => told.splice(0),
+    fail(id: string, error: unknown = new Error(`${id} fell`)) {
+      actor.getSnapshot().children[id]?.send({ type: "fail", error });
+    },
+  };
+}
+
+test("starts its children in order, and stops them in reverse", (t) => {
+  const { actor, told } = startSupervisor();
+  actor.stop();
+  t.deepEqual(told(), ["+a", "+b", "+c", "-c", "-b", "-a"]);
+});
+
+test("one-for-one: starts the one that failed again, after a moment", (t) => {
+  const { fail, told, clock, incidents } = startSupervisor();
+  told();
+  fail("b");
+  clock.advance(49);
+  t.deepEqual(
+    told().filter((one) => one !== "-b"),
+    [],
+  );
+  clock.advance(1);
+  t.deepEqual(told(), ["+b"]);
+  t.deepEqual(incidents, ["b of boss"]);
+});
+
+test("rest-for-one: takes those along that were started after it", (t) => {
+  const { fail, told, clock } = startSupervisor({ strategy: "rest-for-one" });
+  told();
+  fail("b");
+  t.deepEqual(
+    told().filter((one) => one !== "-b"),
+    ["-c"],
+  );
+  clock.advance(50);
+  t.deepEqual(told(), ["+b", "+c"]);
+});
+
+test("hands up at once what a restart cannot mend, and leaves nobody behind", (t) => {
+  const { fail, told, ends } = startSupervisor();
+  told();
+  fail("b", new NonFiniteLossError(3, Number.NaN));
+  t.like(ends.error, { code: "NON_FINITE_LOSS", incident: { offender: "b", supervisor: "boss" } });
+  t.deepEqual(
+    told().filter((one) => one !== "-b"),
+    ["-c", "-a"],
+  );
+});
+
+test("gives up after too many restarts, with the last failure in the error", (t) => {
+  const { fail, clock, ends } = startSupervisor();
+  for (let i = 0; i < 4; i++) {
+    t.is(ends.error, undefined);
+    fail("c");
+    clock.advance(1000);
+  }
+  t.like(ends.error, { code: "RESTART_LIMIT" });
+  t.regex(String(ends.error), /boss restarted 3 times.*c fell/);
+});
+
+test("takes its children with it when it fails itself", async (t) => {
+  const { say, told, ends, network, pass } = startSupervisor();
+  told();
+  openMailbox(network, clusterScope, { role: "cluster", index: 1 }).tell(
+    { role: "cluster", index: 0 },
+    "chaos.throw",
+    { reason: "thrown here" },
+  );
+  await pass(0);
+  t.like(ends.error, { message: "thrown here" });
+  t.deepEqual(told(), ["-c", "-b", "-a"]);
+  t.notThrows(() => say({ role: "cluster", index: 0 }, "chaos.throw", { reason: "again" }));
+});

@@ -1,0 +1,120 @@
+// The waits-for graph: what threads note, what actors note, and who does not answer.
+
+import test from "ava";
+import { silentOf, type Wait, WaitBook, waitsFor } from "../../../actors/runtime/wait-graph.ts";
+import { createAtomicCells } from "../../../src/exchange/atomic-cells.ts";
+import { abortCells, cellWords } from "../../../src/exchange/cells.ts";
+import { openWaitNote, readWaitNotes, waitNotesBytes } from "../../../src/exchange/wait-notes.ts";
+import { SimulatedClock } from "../../../src/ports/clock.ts";
+
+const edge = (who: string, whom: string): Wait => ({ who, whom, what: "it", forMs: 1 });
+
+test("who is waited for and waits for nobody is silent, however long the way there", (t) => {
+  const waits = [
+    edge("device:0", "device:1"),
+    edge("device:1", "tier:1"),
+    edge("device:2", "device:1"),
+    edge("device:3", "reader:0"),
+  ];
+  t.deepEqual(silentOf(waits), ["reader:0", "tier:1"]);
+  t.deepEqual(silentOf(waits, "device:2"), ["tier:1"]);
+  t.deepEqual(silentOf(waits, "device:9"), []);
+});
+
+test("in a circle all are silent, and nobody that could not be named", (t) => {
+  const circle = [edge("device:0", "device:1"), edge("device:1", "device:0")];
+  t.deepEqual(silentOf(circle, "device:0"), ["device:0", "device:1"]);
+  t.deepEqual(silentOf([edge("device:0", "anyone")]), []);
+});
+
+test("an actor's wait is told while it lasts, with those who have not answered", (t) => {
+  const clock = new SimulatedClock();
+  const book = new WaitBook(clock);
+  const missing = ["host:0", "host:1"];
+  const wait = { run: "r1", who: "coordinator:0", what: "an answer" };
+  const close = book.open({ ...wait, whom: () => missing });
+  book.open({ ...wait, run: "r2", whom: () => ["host:0"] });
+  t.deepEqual(book.waits("r1"), [], "what has just begun is how things go");
+  clock.advance(1000);
+  missing.shift();
+  const edges = [{ who: "coordinator:0", whom: "host:1", what: "an answer", forMs: 1000 }];
+  t.deepEqual(book.waits("r1"), edges);
+  const threadWaits = [edge("device:0", "device:1")];
+  t.deepEqual(waitsFor({ waits: book }, { run: "r1", threadWaits }), {
+    waits: [...threadWaits, ...edges],
+    silent: ["device:1", "host:1"],
+  });
+  close();
+  t.deepEqual(book.waits("r1"), []);
+});
+
+function startNoting(deadlineMs: number) {
+  const clock = new SimulatedClock();
+  const words = new Int32Array(new SharedArrayBuffer(4 * cellWords(2, 1)));
+  const notes = new SharedArrayBuffer(waitNotesBytes(2));
+  const cells = createAtomicCells({
+    ...{ words, participants: 2, participant: 1, generation: 1, deadlineMs, clock },
+    sleep: async (_words, _at, _seen, ms) => {
+      await new Promise<void>((resume) => clock.after(Math.min(ms, 10), resume));
+    },
+    note: openWaitNote(notes, 1),
+  });
+  const pass = async (ms: number) => {
+    for (let left = ms; left > 0; left -= 10) {
+      clock.advance(10);
+      await new Promise<void>((resume) => setImmediate(resume));
+    }
+  };
+  return { words, notes, cells, pass };
+}
+
+test("a thread notes a wait that takes long, and takes it back when it is over", async (t) => {
+  const { notes, cells, pass } = startNoting(800);
+  let isThere = false;
+  const waited = cells.waitUntil(
+    () => "the pooled embeddings of device 0 (round 3)",
+    () => isThere,
+    0,
+  );
+  await pass(90);
+  t.deepEqual(readWaitNotes(notes), []);
+  await pass(20);
+  const what = "the pooled embeddings of device 0 (round 3)";
+  t.deepEqual(readWaitNotes(notes), [{ participant: 1, of: 0, what, sinceMs: 0 }]);
+  isThere = true;
+  await pass(10);
+  await waited;
+  t.deepEqual(readWaitNotes(notes), []);
+});
+
+test("what was waited for in vain stays noted: it says who is to blame", async (t) => {
+  const { notes, cells, pass } = startNoting(800);
+  const long = `${"x".repeat(200)}`;
+  const failed = t.throwsAsync(
+    cells.waitUntil(
+      () => long,
+      () => false,
+      0,
+    ),
+    { message: `Waited 800 ms for ${long}` },
+  );
+  await pass(900);
+  await failed;
+  t.like(readWaitNotes(notes), [{ participant: 1, of: 0 }]);
+  t.true(long.startsWith(readWaitNotes(notes)[0]?.what ?? "-"));
+});
+
+test("who idles until there is work waits for nobody", async (t) => {
+  const { words, notes, cells, pass } = startNoting(Number.POSITIVE_INFINITY);
+  const idle = cells.waitUntil(
+    () => "a command",
+    () => false,
+    0,
+  );
+  await pass(2000);
+  t.deepEqual(readWaitNotes(notes), []);
+  abortCells(words, 2);
+  const aborted = t.throwsAsync(idle, { message: "Generation 1 was aborted" });
+  await pass(10);
+  await aborted;
+});

@@ -1,0 +1,27 @@
+// Which file threads start with: the rollup, unless something was compiled after it.
+
+import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import test from "ava";
+import { threadFileIn } from "../../../actors/threads/thread-file.ts";
+
+test("threads start with the rollup, unless it is older than what was compiled last", (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-threads-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const compiled = pathToFileURL(`${directory}/`);
+  const write = (name: string, seconds: number) => {
+    writeFileSync(join(directory, name), "");
+    utimesSync(join(directory, name), seconds, seconds);
+  };
+  const chosen = () => threadFileIn(compiled).href.slice(compiled.href.length);
+  t.is(chosen(), "actors/threads/thread-entry.js", "there is no rollup");
+  mkdirSync(join(directory, "threads"));
+  write("threads/thread-entry.js", 100);
+  t.is(chosen(), "threads/thread-entry.js", "as in an installed package");
+  write(".tsbuildinfo", 90);
+  t.is(chosen(), "threads/thread-entry.js");
+  write(".tsbuildinfo", 110);
+  t.is(chosen(), "actors/threads/thread-entry.js", "compiled since the rollup");
+});

@@ -1,0 +1,162 @@
+// The proof for a run that has no twin: training from one checkpoint to another, done again.
+
+import { createHash } from "node:crypto";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import {
+  ArithmeticMismatchError,
+  type CheckpointRecord,
+  InvalidOptionError,
+  type JobOptions,
+  listCheckpoints,
+  NotReplayableError,
+  type RunProof,
+  verifyRun,
+} from "../../../index.ts";
+import type { Manifest } from "../../../storage/checkpoint-store/checkpoint-store.ts";
+import { decodeManifest, encodeRecord } from "../../../storage/checkpoint-store/manifest.ts";
+import { pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
+import {
+  inPasses,
+  play,
+  smallData,
+  smallModel,
+  smallSteps,
+  startTestCluster,
+} from "../../helpers/clusters/clusters.ts";
+import { startTrained } from "../../helpers/devices/trained.ts";
+import { runCli } from "../../helpers/processes/cli.ts";
+
+const wrongOf = ({ leaves }: RunProof) => leaves.filter(({ isEqual }) => !isEqual);
+
+test("a run that was killed and scaled is proved, while it goes on and after; a forged row is named", async (t) => {
+  await using place = await startTestCluster(2);
+  const checkpoint = { everySteps: 10, keep: 100, differential: "none" } as const;
+  const job = inPasses(place.job({ checkpoint }), 3);
+  const directory = job.checkpoint?.directory ?? "";
+  const exit = { actor: "device:1", generation: 1, step: 24, point: 3, effect: "exit" } as const;
+  place.threads.plan([exit]);
+  let isScaled = false;
+  const meanwhile: Promise<RunProof>[] = [];
+  const { result } = await play(place, job, async (event, run) => {
+    if (event.type !== "run.checkpointed" || event.step < 30 || isScaled) return;
+    isScaled = true;
+    meanwhile.push(verifyRun(directory));
+    await run.scale({ devices: 1 });
+  });
+  const [early] = await Promise.all(meanwhile);
+  t.true(early?.isEqual, JSON.stringify(early && wrongOf(early)));
+
+  const before = readdirSync(directory, { recursive: true }).sort();
+  const { checkpoints } = listCheckpoints(directory);
+  const [newest] = checkpoints as [CheckpointRecord];
+  t.is(newest.digest, result.digest);
+  // The kill came after cut 20 was taken, so that 10 was committed; the scaling after cut 30 was.
+  const begun = newest.lineage.map(({ from }) => from);
+  t.is(begun.length, 3, `${begun}`);
+  t.true(begun[0] === 0 && [10, 20].includes(begun[1] ?? -1) && (begun[2] ?? 0) >= 30, `${begun}`);
+  const whole = await verifyRun(directory, { from: "start" });
+  t.true(whole.isEqual, JSON.stringify(wrongOf(whole)));
+  t.is(whole.digest, result.digest);
+  t.is(whole.steps, 3 * smallSteps);
+  t.true(whole.leaves.some(({ name }) => name === "metrics.history"));
+  const onTwo = await verifyRun(directory, { from: checkpoints.at(-1)?.manifest, devices: 2 });
+  t.like(onTwo, { isEqual: true, devices: 2 });
+  t.deepEqual(readdirSync(directory, { recursive: true }).sort(), before, "it is only read");
+
+  forge(directory, newest, "table-00001");
+  const forged = await verifyRun(directory, { from: checkpoints[1]?.manifest });
+  t.deepEqual(
+    wrongOf(forged).map(({ name }) => name),
+    ["table b"],
+  );
+  t.regex(wrongOf(forged)[0]?.difference ?? "", /^rows that differ: 1/);
+  const ended = await runCli(["verify", directory], tmpdir());
+  t.is(ended.code, 3, ended.stderr);
+  t.regex(ended.stdout, /^! table b: rows that differ: 1/m);
+  t.regex(ended.stdout, /^Equal +dense network, table a, table c, digest/m);
+});
+
+test("a proof that is broken off leaves nothing behind", async (t) => {
+  const { directory, trained } = await startSmall(t);
+  for (const cut of [1, 2]) await trained.train({ cut });
+  const homes = () => readdirSync(tmpdir()).filter((name) => name.startsWith("osiris-verify-"));
+  const before = homes();
+  await t.throwsAsync(verifyRun(directory, { signal: AbortSignal.abort(new Error("enough")) }), {
+    message: "enough",
+  });
+  t.deepEqual(
+    homes().filter((name) => !before.includes(name)),
+    [],
+  );
+});
+
+test("what does not follow from the first checkpoint alone is refused, and says why", async (t) => {
+  const { directory, trained } = await startSmall(t);
+  const [first, second] = [await trained.train({ cut: 1 }), await trained.train({ cut: 2 })];
+  await t.throwsAsync(verifyRun(directory, { from: second.sha256, to: first.sha256 }), {
+    instanceOf: InvalidOptionError,
+    message: /before step 1/,
+  });
+  const other = await trained.train({ cut: 3, arithmetic: "abacus-1" });
+  await t.throwsAsync(verifyRun(directory), { instanceOf: ArithmeticMismatchError });
+  const lineage = [{ generation: 1, from: 0, restored: "exact" } as const];
+  t.deepEqual(other.lineage, lineage);
+  reseal(directory, second, (manifest) => ({
+    ...manifest,
+    lineage: [...lineage, { generation: 2, from: 1, restored: "partial" as const }],
+  }));
+  const to = listCheckpoints(directory).checkpoints[1]?.manifest;
+  await t.throwsAsync(verifyRun(directory, { to }), {
+    instanceOf: NotReplayableError,
+    message: /from step 1 to 2 .* generation 2 went on from step 1 without rows/,
+  });
+  const coarse = await startSmall(t, { mode: "bounded", checkpoint: { bits: 4 } });
+  await coarse.trained.train({ cut: 1 });
+  await t.throwsAsync(verifyRun(coarse.directory), {
+    instanceOf: NotReplayableError,
+    message: /its checkpoints store weights in 4 bits/,
+  });
+});
+
+async function startSmall(t: ExecutionContext, more: Partial<JobOptions> = {}) {
+  const home = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(home, { recursive: true, force: true }));
+  const directory = join(home, "checkpoints");
+  const data = { ...smallData, samples: 64, cache: join(home, "cache") };
+  const checkpoint = { ...more.checkpoint, directory };
+  const options = {
+    model: smallModel,
+    data,
+    arithmetic: "reference" as const,
+    ...more,
+    checkpoint,
+  };
+  return { directory, trained: await startTrained(options) };
+}
+
+/** Another weight of one row, with all checksums made anew: nothing but training tells. */
+function forge(directory: string, { cut, generation }: CheckpointRecord, part: string): void {
+  const paths = pathsOf(directory);
+  const path = paths.part(cut, generation, part);
+  const bytes = readFileSync(path);
+  bytes[bytes.length - 64] = (bytes[bytes.length - 64] ?? 0) ^ 1;
+  writeFileSync(path, bytes);
+  const sha256 = createHash("sha256").update(bytes).digest("hex");
+  reseal(directory, { cut, generation }, (manifest) => ({
+    ...manifest,
+    parts: manifest.parts.map((one) => (one.name === part ? { ...one, sha256 } : one)),
+  }));
+}
+
+function reseal(
+  directory: string,
+  { cut, generation }: Pick<Manifest, "cut" | "generation">,
+  change: (manifest: Omit<Manifest, "sha256">) => Omit<Manifest, "sha256">,
+): void {
+  const path = pathsOf(directory).manifest(cut, generation);
+  const { sha256: _, ...record } = decodeManifest(readFileSync(path), path);
+  writeFileSync(path, encodeRecord(change(record)).bytes);
+}

@@ -1,0 +1,85 @@
+// The disk that lies, over a real one, and what the store makes of it.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { type DiskTrouble, FaultyDisk } from "../../../chaos/faults/faulty-disk.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
+import { readWhole, replaceDurably } from "../../../storage/disk/durable-files.ts";
+
+/** A directory, and a disk that has one trouble in it. */
+function startDisk(t: ExecutionContext, what: DiskTrouble, operations = 1) {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const disk = new FaultyDisk(realDisk, { directory });
+  const told = { hits: 0, deaths: 0 };
+  const over = (hits: number) => {
+    told.hits += hits;
+  };
+  const die = () => {
+    told.deaths++;
+  };
+  disk.arm({ what, operations, over, die });
+  const path = join(directory, "manifest.json");
+  return {
+    disk,
+    path,
+    told,
+    write: (text: string) => replaceDurably(disk, path, Buffer.from(text)),
+  };
+}
+
+const textOf = (path: string) => Buffer.from(readWhole(realDisk, path)).toString();
+
+test("a full disk refuses what needs room, so often, with Node's own code", (t) => {
+  const { path, told, write } = startDisk(t, "disk-full", 2);
+  t.throws(() => write("one"), { code: "ENOSPC" });
+  t.throws(() => write("two"), { code: "ENOSPC" });
+  t.is(told.hits, 2);
+  write("three");
+  t.is(textOf(path), "three");
+});
+
+test("a write that tears leaves its first half, and ends whoever wrote", (t) => {
+  const { path, told, write } = startDisk(t, "torn-write");
+  write("12345678");
+  t.is(textOf(path), "1234");
+  t.deepEqual(told, { hits: 1, deaths: 1 });
+});
+
+test("a flipped bit is one bit of one write, and nobody is told", (t) => {
+  const { path, told, write } = startDisk(t, "flipped-bit");
+  write("aaaa");
+  t.is(textOf(path), "aa`a");
+  t.deepEqual(told, { hits: 1, deaths: 0 });
+  write("aaaa");
+  t.is(textOf(path), "aaaa");
+});
+
+test("what was not synced, as the disk had said, is gone when power fails", (t) => {
+  const { path, told, write } = startDisk(t, "lost-sync");
+  write("12345678");
+  t.is(textOf(path), "", "its name is durable, its bytes are not");
+  t.deepEqual(told, { hits: 1, deaths: 1 });
+});
+
+test("a part whose sync was lost goes with the next power cut", (t) => {
+  const { disk, path, told } = startDisk(t, "lost-sync");
+  const file = disk.open(path, "write");
+  file.write(Buffer.from("rows"), 0);
+  file.sync();
+  file.close();
+  t.is(textOf(path), "rows");
+  disk.powerFails();
+  t.is(textOf(path), "");
+  t.is(told.deaths, 1);
+});
+
+test("outside its directory nothing is wrong, whatever is armed", (t) => {
+  const { disk, told } = startDisk(t, "disk-full", 9);
+  const other = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(other, { recursive: true, force: true }));
+  replaceDurably(disk, join(other, "file"), Buffer.from("here"));
+  t.is(told.hits, 0);
+});

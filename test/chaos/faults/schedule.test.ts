@@ -1,0 +1,92 @@
+import test from "ava";
+import { drawSchedule } from "../../../chaos/faults/draw.ts";
+import {
+  checkSchedule,
+  faultGroups,
+  faultKinds,
+  sentenceOf,
+} from "../../../chaos/faults/schedule.ts";
+import { InvalidOptionError } from "../../../index.ts";
+
+const stage = { devices: 2, hosts: 2 };
+const facts = {
+  stage,
+  steps: 200,
+  everySteps: 20,
+  readers: 2,
+  hasEvaluation: true,
+  isTiered: true,
+} as const;
+
+test("the same seed draws the same schedule, and another one another", (t) => {
+  const drawn = (seed: number) => JSON.stringify(drawSchedule({ seed, ...facts }));
+  t.is(drawn(7), drawn(7));
+  t.not(drawn(7), drawn(8));
+});
+
+test("a thousand seeds draw every kind of fault, in order, and what they draw can be read back", (t) => {
+  const seen = new Set<string>();
+  for (let seed = 0; seed < 1000; seed++) {
+    const schedule = drawSchedule({ seed, ...facts });
+    for (const { what } of schedule.faults) seen.add(what);
+    t.true(schedule.faults.length > 0);
+    t.deepEqual(checkSchedule(JSON.parse(JSON.stringify(schedule))), schedule);
+  }
+  t.deepEqual([...seen].sort(), [...faultKinds].sort());
+});
+
+test("only the kinds that are asked for are drawn; a flipped bit comes with who reads it", (t) => {
+  for (let seed = 0; seed < 100; seed++) {
+    const { faults } = drawSchedule({ seed, ...facts, kinds: faultGroups.messages });
+    for (const { what } of faults)
+      t.true((faultGroups.messages as readonly string[]).includes(what));
+    const kinds = drawSchedule({ seed, ...facts, kinds: ["flipped-bit"] }).faults;
+    t.deepEqual([...new Set(kinds.map(({ what }) => what))].sort(), ["flipped-bit", "kill"]);
+  }
+});
+
+test("a fault reads as a sentence", (t) => {
+  const { faults } = checkSchedule({
+    version: 1,
+    stage,
+    faults: [
+      { what: "kill", where: "thread:device:1", when: { step: 120 } },
+      {
+        what: "pause",
+        where: "process:root",
+        when: { step: 3, during: "checkpoint" },
+        deadlines: 2,
+      },
+      { what: "drop", when: { step: 5, point: 2 }, frames: 9, from: "process:host:1" },
+      { what: "kill", where: "thread:device:0", when: { step: 0, during: "recovery" } },
+    ],
+  });
+  t.deepEqual(faults.map(sentenceOf), [
+    "kill thread:device:1 at step 120",
+    "pause process:root in the checkpoint after step 3, for 2 step deadlines",
+    "drop > (process:host:1 → *) at step 5, point 2, for 9 frames",
+    "kill thread:device:0 while it recovers",
+  ]);
+});
+
+for (const [why, fault, option] of [
+  ["of no known kind", { what: "sulk", when: { step: 1 } }, "what"],
+  ["nowhere", { what: "kill", where: "device 1", when: { step: 1 } }, "where"],
+  [
+    "in a place where it cannot strike",
+    { what: "nan", where: "process:root", when: { step: 1 } },
+    "where",
+  ],
+  [
+    "before the beginning",
+    { what: "kill", where: "process:root", when: { step: -1 } },
+    "when.step",
+  ],
+  ["without an end", { what: "partition", when: { step: 1 } }, "deadlines"],
+] as const) {
+  test(`a fault ${why} is refused, and named`, (t) => {
+    const error = t.throws(() => checkSchedule({ version: 1, stage, faults: [fault] }));
+    t.true(error instanceof InvalidOptionError);
+    t.true(error?.message.includes(`schedule.faults[0].${option}`), error?.message);
+  });
+}

@@ -1,0 +1,43 @@
+// A nats-server that nobody reaches for two step deadlines, while its connections stay open: the
+// job pauses, and goes on. With SOAK=1 for 60 s, at the usual step deadline.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import test from "ava";
+import {
+  calmResult,
+  inPasses,
+  only,
+  play,
+  startTestCluster,
+} from "../../helpers/clusters/clusters.ts";
+import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
+import { startHost } from "../../helpers/processes/host-processes.ts";
+
+const passes = 4;
+const stepDeadlineMs = process.env.SOAK === "1" ? 30_000 : 3000;
+
+(hasNatsServer() ? test.serial : test.skip)(
+  "P10: a broker that is silent for two step deadlines: the job pauses, and goes on",
+  async (t) => {
+    const calm = await calmResult(passes);
+    await using server = await startNatsServer();
+    await using place = await startTestCluster(1, { nats: server.url, minDevices: 2 });
+    await startHost(t, place.cluster, { devices: 1 });
+    let isSilent = false;
+    let pausedAt = 0;
+    let silence: Promise<void> | undefined;
+    const job = inPasses(place.job({ stepDeadlineMs }), passes);
+    const { result, events } = await play(place, job, (event) => {
+      if (event.type !== "run.checkpointed" || event.step < 60 || isSilent) return;
+      isSilent = true;
+      pausedAt = event.step;
+      server.signal("SIGSTOP");
+      silence = sleep(2 * stepDeadlineMs).then(() => server.signal("SIGCONT"));
+    });
+    await silence;
+    t.is(result.digest, calm.digest);
+    t.deepEqual(result.history, calm.history);
+    const incidents = only(events, "run.incident").map(({ error }) => error.code);
+    t.log(`silent from step ${pausedAt}; incidents: ${incidents.join(", ") || "none"}`);
+  },
+);

@@ -1,0 +1,151 @@
+// The root of a cluster dies, stands still, or is told to end: another process leads, and its runs
+// go on to the same model.
+
+import { setTimeout as sleep } from "node:timers/promises";
+import test, { type ExecutionContext } from "ava";
+import type { JobOptions, Run, RunEvent, RunResult } from "../../../index.ts";
+import { only, play, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { lastJson } from "../../helpers/processes/cli.ts";
+import { startRootPlace } from "../../helpers/processes/leader-processes.ts";
+
+/** Long enough that a root is gone in the middle of it. */
+const long = { data: { passes: 12 } as JobOptions["data"] };
+
+let calm: Promise<RunResult> | undefined;
+
+/** What the job comes to with nothing in the way; run once. */
+function calmResult(): Promise<RunResult> {
+  calm ??= (async () => {
+    await using place = await startTestCluster();
+    return (await play(place, place.job(long))).result;
+  })();
+  return calm;
+}
+
+interface Story {
+  readonly events: readonly RunEvent[];
+  readonly result: RunResult;
+  /** Seconds from `act` to the next root, and to the first step under it. */
+  readonly seconds: { taken: number; goingOn: number };
+}
+
+/** Follows a run to its end; `act` is called once, in its midst: at a commit, unless told when. */
+async function follow(
+  run: Run,
+  act: () => unknown,
+  isTime: (event: RunEvent, seen: number) => boolean = ({ type }) => type === "run.checkpointed",
+): Promise<Story> {
+  const events: RunEvent[] = [];
+  const seconds = { taken: 0, goingOn: 0 };
+  let atMs: number | undefined;
+  let acted: unknown;
+  let seen = 0;
+  for await (const event of run.events()) {
+    events.push(event);
+    const since = (performance.now() - (atMs ?? 0)) / 1000;
+    if (event.type === "run.incident") seconds.taken ||= since;
+    if (event.type === "run.recovered") seconds.goingOn ||= since;
+    if (event.type === "run.checkpointed") seen = event.step;
+    if (seen < 60 || atMs !== undefined || !isTime(event, seen)) continue;
+    atMs = performance.now();
+    acted = act();
+  }
+  await acted;
+  return { events, result: await run.result(), seconds };
+}
+
+/** The run went on under another root, once, and as if nothing had been. */
+async function assertTakenOver(t: ExecutionContext, { events, result, seconds }: Story) {
+  const twin = await calmResult();
+  t.is(result.digest, twin.digest);
+  t.deepEqual(result.history, twin.history);
+  t.is(result.generation, 2);
+  const codes = only(events, "run.incident").map(({ error }) => error.code);
+  t.deepEqual(codes, ["ROOT_LOST"]);
+  const numbers = events.map(({ seq }) => seq);
+  t.deepEqual(
+    numbers,
+    [...new Set(numbers)].sort((a, b) => a - b),
+  );
+  const { taken, goingOn } = seconds;
+  t.log(`taken over after ${taken.toFixed(1)} s, first step after ${goingOn.toFixed(1)} s`);
+  t.true(taken < 15, `${taken} s on a machine that does other things too`);
+}
+
+async function startTwo(t: ExecutionContext, devices: number) {
+  const place = await startRootPlace(t);
+  const root = await place.start(devices);
+  await root.line((line) => line.includes('"report":"leading"'));
+  const standby = await place.start(devices);
+  return { place, root, standby };
+}
+
+for (const devices of [2, 0]) {
+  const whose = devices === 0 ? "on hosts that live on" : "with devices of its own";
+  test.serial(
+    `P9: the root is killed, ${whose}: another process leads, and takes over`,
+    async (t) => {
+      const { place, root } = await startTwo(t, devices);
+      if (devices === 0) await place.startHost();
+      const run = await place.client.submit(place.job(long));
+      await assertTakenOver(t, await follow(run, () => root.kill("SIGKILL")));
+    },
+  );
+}
+
+test.serial(
+  "P8: a root that stood still in the midst of a write is none any more: it writes nothing",
+  async (t) => {
+    const place = await startRootPlace(t);
+    const slow = new URL("../../helpers/processes/slow-sync.js", import.meta.url).href;
+    const root = await place.start(2, ["--import", slow]);
+    await root.line((line) => line.includes('"report":"leading"'));
+    const standby = await place.start(2);
+    // No device of the zombie gives up before its writer is refused.
+    const run = await place.client.submit(place.job({ ...long, stepDeadlineMs: 60_000 }));
+    const stand = async () => {
+      root.kill("SIGSTOP");
+      await standby.line((line) => line.includes('"report":"leading"'));
+      await sleep(3000); // Its successor has claimed a generation.
+      root.kill("SIGCONT");
+    };
+    // Steps after a cut whose commit was not told: its parts are being written.
+    const isWriting = (event: RunEvent, seen: number) =>
+      event.type === "run.progress" && event.step > seen + 10;
+    await assertTakenOver(t, await follow(run, stand, isWriting));
+    const ended = await root.ended;
+    t.is(ended.code, 1);
+    t.regex(ended.stderr, /led the cluster in term 1; osiris on .* leads it now/);
+    t.like(lastJson(ended), { report: "error", code: "LEADERSHIP_LOST" });
+    const told = ended.stdout.split("\n").find((line) => line.includes('"report":"refused"'));
+    const refused = JSON.parse(told ?? "") as { messages: number; writes: number };
+    t.log(`refused: ${refused.messages} messages, ${refused.writes} writes`);
+    t.true(refused.writes > 0);
+  },
+);
+
+test.serial(
+  "a root that is told to end hands over what it has: runs, wishes, results",
+  async (t) => {
+    const { place, root, standby } = await startTwo(t, 2);
+    const job = place.job();
+    const first = await place.client.submit(job, { key: "first" });
+    const { digest } = await first.result();
+    const second = await place.client.submit(place.job(long));
+    const third = await place.client.submit(place.job());
+    const fourth = await place.client.submit(place.job());
+    await fourth.cancel();
+    const story = await follow(second, async () => {
+      await second.scale({ devices: 1 });
+      root.kill("SIGTERM");
+      await standby.line((line) => line.includes('"report":"leading"'));
+    });
+    t.is((await root.ended).code, 0);
+    t.is(story.result.digest, (await calmResult()).digest);
+    t.is(only(story.events, "run.started").at(-1)?.devices, 1);
+    t.is((await third.result()).digest, digest);
+    t.is((await first.result()).digest, digest);
+    t.is((await place.client.submit(job, { key: "first" })).run, first.run);
+    t.like(await fourth.status(), { status: "cancelled", error: { code: "RUN_CANCELLED" } });
+  },
+);

@@ -1,0 +1,255 @@
+// Several processes make one model: as one process does, and whatever happens to them.
+
+import { rmSync } from "node:fs";
+import test from "ava";
+import {
+  breakableLauncher,
+  type Cluster,
+  Host,
+  type HostOptions,
+  type JobOptions,
+} from "../../../index.ts";
+import {
+  calmResult,
+  inPasses,
+  only,
+  play,
+  smallModel,
+  startTestCluster,
+} from "../../helpers/clusters/clusters.ts";
+import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
+import { thinned } from "../../helpers/thinned.ts";
+
+const mixedTables: NonNullable<JobOptions["model"]["tables"]> = [
+  { name: "a", rows: 200, dim: 8 },
+  { name: "b", rows: 200, dim: 8, sharding: "data-parallel" },
+  { name: "c", rows: 200, dim: 8, pooling: "mean", rowBlocks: 4, sharding: "table-row-wise" },
+];
+
+/** Tables on one device, on all of them, and by rows on those of one host; dropout. */
+const mixed: Partial<JobOptions> = {
+  model: {
+    ...smallModel,
+    tables: mixedTables,
+    dropout: 0.1,
+  },
+};
+
+/** The same model, two of its tables in tiers that have next to no memory. */
+const below: Partial<JobOptions> = {
+  model: {
+    ...mixed.model,
+    tables: mixedTables.map((table) => ({
+      ...table,
+      tier: table.sharding === "data-parallel" ? "memory" : "cached",
+    })),
+  } as JobOptions["model"],
+  tiers: { hbmBytes: 1, ddrBytes: 1 },
+};
+
+/** A host in this very process. */
+function joinHere(cluster: Cluster, options: Partial<HostOptions>): Promise<Host> {
+  const secret = cluster.token === undefined ? {} : { token: cluster.token };
+  return Host.join({ nats: cluster.url, ...secret, ...options });
+}
+
+for (const arithmetic of thinned(["auto", "reference"] as const)) {
+  test.serial(
+    `two processes of two devices make the model of one of four, rows below memory too: ${arithmetic}`,
+    async (t) => {
+      await using one = await startTestCluster(4);
+      const job = { ...mixed, arithmetic };
+      const { result: calm } = await play(one, one.job(job));
+      await using place = await startTestCluster(0, { minDevices: 4 });
+      await startHost(t, place.cluster);
+      await startHost(t, place.cluster);
+      const { result, events } = await play(place, place.job({ ...job, ...below }));
+      t.is(result.digest, calm.digest);
+      t.deepEqual(result.history, calm.history);
+      // One generation, but where a busy machine starved a host until it was taken for lost.
+      const codes = only(events, "run.incident").map(({ error }) => error.code);
+      t.deepEqual(codes, new Array(result.generation - 1).fill("PEER_LOST"));
+      t.deepEqual(only(events, "run.started")[0]?.hosts, [
+        { host: 1, devices: 2 },
+        { host: 2, devices: 2 },
+      ]);
+    },
+  );
+}
+
+test.serial(
+  "unequal hosts, and a cluster that has a device itself, make the same model",
+  async (t) => {
+    const calm = await calmResult();
+    await using place = await startTestCluster(1, { minDevices: 6 });
+    await startHost(t, place.cluster, { devices: 3 });
+    await startHost(t, place.cluster, { devices: 2 });
+    const { result, events } = await play(place, place.job({ readers: 2, devices: 5 }));
+    t.is(result.digest, calm.digest);
+    t.deepEqual(result.history, calm.history);
+    t.deepEqual(
+      only(events, "run.started")[0]?.hosts.map(({ devices }) => devices),
+      [1, 3, 1],
+    );
+  },
+);
+
+test.serial("P2: hosts may be killed, and come back: same model, same history", async (t) => {
+  const calm = await calmResult(4);
+  await using place = await startTestCluster(0, { minDevices: 4 });
+  const { cluster } = place;
+  const first = await startHost(t, cluster);
+  const second = await startHost(t, cluster);
+  const { result, events } = await play(place, inPasses(place.job(), 4), async (event) => {
+    if (event.type === "run.checkpointed" && event.generation === 1) first.kill("SIGKILL");
+    if (event.type !== "run.recovered" || event.generation !== 2) return;
+    second.kill("SIGKILL"); // Nobody is left: the run waits for whoever comes.
+    await startHost(t, cluster);
+  });
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.deepEqual(
+    only(events, "run.started").map(({ hosts }) => hosts.map(({ host }) => host)),
+    [[1, 2], [2], [3]],
+  );
+  const incidents = only(events, "run.incident");
+  t.deepEqual(
+    incidents.map(({ offender, error }) => `${offender} ${error.code}`),
+    ["host:1 PEER_LOST", "host:2 PEER_LOST"],
+  );
+  const seconds = only(events, "run.recovered").map((event) => event.seconds.toFixed(1));
+  t.log(`recovery, s: ${seconds.join(" ")}`);
+});
+
+test.serial(
+  "a host that stands still is left behind, and serves again when it moves",
+  async (t) => {
+    const calm = await calmResult(2);
+    await using place = await startTestCluster(0, { minDevices: 4 });
+    const { cluster } = place;
+    await startHost(t, cluster);
+    const second = await startHost(t, cluster);
+    const { result, events } = await play(place, inPasses(place.job(), 2), (event) => {
+      if (event.type === "run.checkpointed" && event.generation === 1) second.kill("SIGSTOP");
+      if (event.type === "run.recovered") second.kill("SIGCONT");
+    });
+    t.is(result.digest, calm.digest);
+    t.is(only(events, "run.incident")[0]?.offender, "host:2");
+    await untilHosts(cluster, [1, 2]);
+    const again = await play(place, place.job());
+    t.is(again.result.digest, (await calmResult()).digest);
+    t.is(only(again.events, "run.started")[0]?.devices, 4);
+  },
+);
+
+test.serial("a device that ends on one host releases the other host at once", async (t) => {
+  const calm = await calmResult();
+  await using place = await startTestCluster(2, { minDevices: 4 });
+  const { cluster } = place;
+  const threads = breakableLauncher();
+  threads.plan([{ actor: "device:3", generation: 1, step: 17, point: 4, effect: "exit" }]);
+  await using host = await joinHere(cluster, { launcher: threads.launcher });
+  t.is(await host.joined, 1);
+  const { result, events } = await play(place, place.job({ stepDeadlineMs: 120_000 }));
+  t.is(result.digest, calm.digest);
+  t.is(result.generation, 2);
+  t.like(only(events, "run.incident"), [{ offender: "device:3", supervisor: "host:1" }]);
+  const [recovered] = only(events, "run.recovered");
+  t.true((recovered?.seconds ?? Number.POSITIVE_INFINITY) < 30, `${recovered?.seconds} s`);
+});
+
+test.serial("a reader of one host may end, and the thread between two", async (t) => {
+  const calm = await calmResult();
+  await using place = await startTestCluster(1, { minDevices: 2 });
+  const threads = breakableLauncher();
+  await using _host = await joinHere(place.cluster, { devices: 1, launcher: threads.launcher });
+  const { result, events } = await play(place, place.job(), (event) => {
+    if (event.type === "run.started" && event.generation === 1) threads.kill("reader:1");
+    if (event.type === "run.checkpointed" && event.generation === 1) threads.kill("bridge:1");
+  });
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.is(result.generation, 2);
+  t.deepEqual(
+    only(events, "run.incident").map(({ offender, supervisor }) => `${supervisor} ${offender}`),
+    ["host:1 reader:1", "host:1 bridge:1"],
+  );
+});
+
+test.serial("P10: the broker between two hosts may die: nothing of a step is lost", async (t) => {
+  const calm = await calmResult();
+  await using place = await startTestCluster(1, { minDevices: 2 });
+  await startHost(t, place.cluster, { devices: 1 });
+  const job = place.job({ stepDeadlineMs: 20_000 });
+  const { result, events } = await play(place, job, async (event) => {
+    if (event.type === "run.checkpointed" && event.step <= 20) await place.cluster.killBroker();
+  });
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.deepEqual(only(events, "run.incident"), []);
+});
+
+test.serial("a cluster that closes in mid-run leaves nothing running on its hosts", async (t) => {
+  await using place = await startTestCluster(0);
+  const threads = breakableLauncher();
+  await using _host = await joinHere(place.cluster, { launcher: threads.launcher });
+  const run = await place.cluster.submit(place.job({ data: { passes: 50 } as JobOptions["data"] }));
+  for await (const event of run.events()) if (event.type === "run.checkpointed") break;
+  const expected = ["device:0", "device:1", "reader:0", "writer:0", "writer:1"];
+  t.deepEqual(threads.running().sort(), expected);
+  const closedAtMs = performance.now();
+  await place.cluster.close();
+  while (threads.running().length > 0) await new Promise((resume) => setTimeout(resume, 20));
+  const afterMs = performance.now() - closedAtMs;
+  t.true(afterMs < 8000, `after ${afterMs} ms; the cluster's silence counts after 10 s`);
+});
+
+test.serial(
+  "a host that is told to end leaves in order, and the run goes on without it",
+  async (t) => {
+    const calm = await calmResult(8);
+    await using place = await startTestCluster(0, { minDevices: 4 });
+    const { cluster } = place;
+    await startHost(t, cluster);
+    const second = await startHost(t, cluster);
+    let isTold = false; // Told twice, it would end at once.
+    const { result, events } = await play(place, inPasses(place.job(), 8), (event) => {
+      if (event.type !== "run.checkpointed" || isTold) return;
+      isTold = true;
+      second.kill("SIGTERM");
+    });
+    t.is((await second.ended).code, 0);
+    t.is(result.digest, calm.digest);
+    t.deepEqual(result.history, calm.history);
+    t.deepEqual(only(events, "run.incident"), []);
+    t.like(only(events, "run.scaled"), [{ from: 4, to: 2 }]);
+    await untilHosts(cluster, [1]);
+  },
+);
+
+test.serial(
+  "a host that does not see the checkpoint directory is named, with the path",
+  async (t) => {
+    await using place = await startTestCluster(0, { minDevices: 2 });
+    await startHost(t, place.cluster, { cwd: "/" });
+    const checkpoint = { directory: `nowhere-${process.pid}` };
+    t.teardown(() => rmSync(checkpoint.directory, { recursive: true, force: true }));
+    const run = await place.cluster.submit(place.job({ checkpoint }));
+    const error = await t.throwsAsync(run.result(), { code: "PATH_NOT_SHARED" });
+    t.regex(error?.message ?? "", /^host:1 does not see \/nowhere-\d+\/generations\/0+1\.json: /);
+  },
+);
+
+test.serial("a run that waits for devices in vain says how many there are", async (t) => {
+  await using place = await startTestCluster(1, { minDevices: 3, joinDeadlineMs: 300 });
+  const run = await place.cluster.submit(place.job());
+  const error = await t.throwsAsync(run.result(), { code: "HOSTS_MISSING" });
+  t.regex(error?.message ?? "", /^Waited 300 ms for 3 devices, 1 are there: start hosts/);
+});
+
+test.serial("a run that waits for devices may be cancelled", async (t) => {
+  await using place = await startTestCluster(0);
+  const run = await place.cluster.submit(place.job());
+  for await (const event of run.events()) if (event.type === "run.waiting") await run.cancel();
+  t.like(await run.status(), { status: "cancelled", error: { code: "RUN_CANCELLED" } });
+});

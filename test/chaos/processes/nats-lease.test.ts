@@ -1,0 +1,67 @@
+// The lease of a root in NATS, with a real nats-server and its JetStream: one root is killed, and
+// before that the server, which comes back empty.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "ava";
+import { Cluster, startBroker } from "../../../index.ts";
+import { calmResult, inPasses, only } from "../../helpers/clusters/clusters.ts";
+import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
+import { startRootPlace } from "../../helpers/processes/leader-processes.ts";
+
+const passes = 8;
+
+test("a lease that is kept in NATS is not looked for in files", async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-lease-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  writeFileSync(join(directory, "kept-in"), "nats");
+  const broker = await startBroker({ auth: { token: "t" } }); // It has no JetStream.
+  t.teardown(() => broker.close());
+  const start = () => Cluster.start({ nats: broker.url, token: "t", lease: { directory } });
+  const error = await t.throwsAsync(start, { code: "INPUT_UNUSABLE" });
+  t.regex(error?.message ?? "", /is kept in NATS, and nats:.* has no JetStream: start that server/);
+});
+
+(hasNatsServer() ? test.serial : test.skip)(
+  "P9, P10: a lease in NATS, whose server forgets it: the root is killed, and another takes over",
+  async (t) => {
+    const calm = await calmResult(passes);
+    const directory = mkdtempSync(join(tmpdir(), "osiris-jetstream-"));
+    t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+    let servers = 0;
+    const start = (...flags: string[]) =>
+      startNatsServer(["-js", "-sd", join(directory, `${servers++}`), ...flags]);
+    let server = await start();
+    t.teardown(() => server.kill());
+    const { url } = server;
+    const place = await startRootPlace(t, url);
+    const root = await place.start();
+    await root.line((line) => line.includes('"report":"leading"'));
+    await place.start();
+    const run = await place.client.submit(inPasses(place.job({ stepDeadlineMs: 20_000 }), passes));
+    const at = { restartedMs: 0, killedMs: 0, takenMs: 0 };
+    const events = [];
+    for await (const event of run.events()) {
+      events.push(event);
+      if (event.type === "run.incident") at.takenMs ||= performance.now();
+      if (event.type !== "run.checkpointed") continue;
+      if (event.step >= 60 && at.restartedMs === 0) {
+        at.restartedMs = performance.now();
+        await server.kill();
+        server = await start("-p", new URL(url).port);
+      } else if (event.step >= 280 && at.killedMs === 0) {
+        at.killedMs = performance.now();
+        root.kill("SIGKILL");
+      }
+    }
+    const result = await run.result();
+    t.is(result.digest, calm.digest);
+    t.deepEqual(result.history, calm.history);
+    const codes = only(events, "run.incident").map(({ error }) => error.code);
+    t.deepEqual(codes, ["ROOT_LOST"]);
+    const seconds = (at.takenMs - at.killedMs) / 1000;
+    t.log(`taken over after ${seconds.toFixed(1)} s`);
+    t.true(seconds < 15, `${seconds} s on a machine that does other things too`);
+  },
+);

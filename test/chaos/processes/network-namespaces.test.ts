@@ -1,0 +1,42 @@
+// Hosts in network namespaces of their own, as on machines of their own: one model, also where a
+// cable is pulled out in mid-run. Skipped where there is no right to make namespaces, or no
+// nats-server: the embedded broker listens on this machine only.
+
+import test from "ava";
+import type { JobOptions } from "../../../index.ts";
+import { only, play, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
+import { hasNamespaces, startNamespace } from "../../helpers/nats/network-namespaces.ts";
+import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
+
+test("hosts on networks of their own: same model, and one that is cut off comes back", async (t) => {
+  if (!hasNamespaces() || !hasNatsServer()) {
+    t.log("skipped: needs a nats-server, and the right to make network namespaces");
+    t.pass();
+    return;
+  }
+  await using one = await startTestCluster(4);
+  const job = { data: { passes: 2 } as JobOptions["data"] };
+  const { result: calm } = await play(one, one.job(job));
+  await using server = await startNatsServer(["-a", "0.0.0.0"]);
+  const { port } = new URL(server.url);
+  const nats = `nats://127.0.0.1:${port}`;
+  await using place = await startTestCluster(0, { minDevices: 4, nats });
+  const { cluster } = place;
+  const networks = [startNamespace(t, 0), startNamespace(t, 1)] as const;
+  for (const { gateway, inside } of networks) {
+    await startHost(t, cluster, { nats: `nats://${gateway}:${port}`, inside });
+  }
+  const { result, events } = await play(place, place.job(job), (event) => {
+    if (event.type === "run.checkpointed" && event.generation === 1) networks[1].cut();
+  });
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.deepEqual(
+    only(events, "run.started").map(({ hosts }) => hosts.map(({ host }) => host)),
+    [[1, 2], [1]],
+  );
+  t.regex(only(events, "run.incident")[0]?.error.message ?? "", /^Lost host:2: /);
+  networks[1].mend();
+  await untilHosts(cluster, [1, 2]);
+});

@@ -1,0 +1,30 @@
+// The whole process is killed, as the system or a power cut does it; another one goes on.
+
+import { fork } from "node:child_process";
+import test from "ava";
+import type { JobOptions, RunEvent } from "../../../index.ts";
+import { calmResult, only, play, startTestCluster } from "../../helpers/clusters/clusters.ts";
+
+/** Runs the job in a process of its own, which is killed once step `step` is saved. */
+async function trainAndKill(job: JobOptions, step: number): Promise<void> {
+  const doomed = fork(new URL("../../helpers/processes/doomed.js", import.meta.url), [
+    JSON.stringify(job),
+  ]);
+  doomed.on("message", (event: RunEvent) => {
+    if (event.type === "run.checkpointed" && event.step >= step) doomed.kill("SIGKILL");
+  });
+  await new Promise<void>((resolve) => doomed.once("exit", () => resolve()));
+}
+
+test.serial("a process may be killed: another goes on from its last checkpoint", async (t) => {
+  await using place = await startTestCluster();
+  const calm = await calmResult();
+  const job = place.job();
+  await trainAndKill(job, 10);
+  await trainAndKill(job, 30);
+  const { result, events } = await play(place, job);
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.is(result.generation, 3);
+  t.true((only(events, "run.started")[0]?.fromStep ?? 0) >= 30);
+});

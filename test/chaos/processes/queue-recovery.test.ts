@@ -1,0 +1,70 @@
+// The machine of the root loses its disk: the directory of the queue is gone, JetStream has its
+// mirror, and the checkpoints are where they were.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "ava";
+import { Cluster, connect, type RunEvent } from "../../../index.ts";
+import { calmResult, inPasses, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
+
+const passes = 4;
+
+(hasNatsServer() ? test.serial : test.skip)(
+  "jobs whose queue is lost with its disk run once, and end as they would have",
+  async (t) => {
+    const calm = await calmResult(passes);
+    const directory = mkdtempSync(join(tmpdir(), "osiris-lost-"));
+    t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+    const server = await startNatsServer(["-js", "-sd", join(directory, "jetstream")]);
+    t.teardown(() => server.kill());
+    const { url: nats } = server;
+    const state = { directory: join(directory, "state") };
+    const lines: string[] = [];
+    const log = { level: "warn", write: (line: string) => void lines.push(line) } as const;
+    const start = () => Cluster.start({ nats, state, log, devices: 2 });
+    const job = (name: string) => ({
+      name,
+      model: smallModel,
+      data: { ...smallData, cache: join(directory, "cache") },
+      evaluation: { everySteps: 15 },
+      checkpoint: { everySteps: 10, directory: join(directory, name) },
+    });
+    await using client = await connect({ nats });
+
+    const lost = await start();
+    t.teardown(() => lost.close());
+    const first = await client.submit(inPasses(job("first"), passes));
+    const second = await client.submit(job("second"), { key: "k" });
+    let saved = 0;
+    for await (const event of first.events()) {
+      if (event.type === "run.checkpointed") saved = event.step;
+      if (saved >= 20) break;
+    }
+    await lost.close();
+    rmSync(state.directory, { recursive: true });
+    const past: RunEvent[] = [];
+    for await (const event of first.past()) past.push(event);
+    t.true(past.some((event) => event.type === "run.checkpointed" && event.step === saved));
+
+    const next = await start();
+    t.teardown(() => next.close());
+    t.is((await client.submit(job("second"), { key: "k" })).run, second.run);
+    const result = await first.result();
+    t.is(result.digest, calm.digest);
+    t.deepEqual(result.history, calm.history);
+    t.is((await second.result()).status, "finished");
+    const began: RunEvent[] = [];
+    for await (const event of first.past()) if (event.type === "run.started") began.push(event);
+    t.true(began.every((event) => event.type === "run.started" && event.fromStep >= saved));
+    t.deepEqual(
+      (await client.list()).map(({ run, status }) => [run, status]),
+      [first, second].map(({ run }) => [run, "finished"]),
+    );
+    const { mirror } = await client.inspect();
+    t.true(mirror !== null && mirror.events > 10 && mirror.refused === 0, JSON.stringify(mirror));
+    const taken = lines.filter((line) => line.includes("the jobs of a lost queue"));
+    t.is(taken.length, 1, lines.join(""));
+  },
+);

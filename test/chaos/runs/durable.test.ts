@@ -1,0 +1,236 @@
+// Durable tables on real threads: rows that stay below memory beside a checkpoint are those that
+// the next generation would have read from it, or nobody reads them.
+
+import { fork } from "node:child_process";
+import {
+  cpSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import type { JobOptions, RunEvent } from "../../../index.ts";
+import {
+  calmResult,
+  inPasses,
+  only,
+  play,
+  smallModel,
+  smallSteps,
+  startTestCluster,
+} from "../../helpers/clusters/clusters.ts";
+import { thinned } from "../../helpers/thinned.ts";
+
+const tables = smallModel.tables ?? [];
+const model: JobOptions["model"] = {
+  ...smallModel,
+  tables: tables.map((table, i) => ({
+    ...table,
+    tier: i === 0 ? "memory" : "cached",
+    keep: i === 2 ? "durable" : "spill",
+  })),
+};
+
+/** Caches of one set for each table, of 200 rows: most rows are on the disk at any time. */
+const small = { hbmBytes: 1, ddrBytes: 1 } as const;
+
+const directoryOf = ({ checkpoint }: JobOptions): string => checkpoint?.directory ?? "";
+const tiersOf = (job: JobOptions): string => join(directoryOf(job), "tiers");
+
+for (const ssd of ["file", "rocksdb"] as const) {
+  test.serial(`${ssd}: a run that goes on finds its durable rows where it left them`, async (t) => {
+    const calm = await calmResult(3);
+    await using place = await startTestCluster(1);
+    const job = place.job({ model, tiers: { ...small, ssd } });
+    const first = await play(place, inPasses(job, 1));
+    t.is(first.result.status, "finished");
+    const [kept] = only(first.events, "run.durable");
+    t.like(kept, { action: "kept", device: 0, reason: undefined });
+    t.true((kept?.rows ?? 0) > 100);
+    t.is(allAtRest(job).length, 1);
+    const second = await play(place, inPasses(job, 3));
+    t.like(only(second.events, "run.durable")[0], { action: "found", rows: kept?.rows });
+    t.is(second.result.digest, calm.digest);
+    t.is(allAtRest(job).length, 1, "laid to rest again, under the last stamp");
+    await place.cluster.close();
+    t.deepEqual(readdirSync(tiersOf(job)).length, 1);
+  });
+}
+
+/** The directories at rest. */
+function allAtRest(job: JobOptions): string[] {
+  return readdirSync(tiersOf(job))
+    .filter((name) => name.includes("-kept-"))
+    .map((name) => join(tiersOf(job), name));
+}
+
+/** The only one. */
+function atRest(job: JobOptions): string {
+  const [path, ...others] = allAtRest(job);
+  if (path === undefined || others.length > 0) throw new Error("Expected one directory at rest");
+  return path;
+}
+
+/** Turns every byte of a file into another one. */
+function garble(path: string): void {
+  writeFileSync(
+    path,
+    readFileSync(path).map((byte) => byte ^ 0x10),
+  );
+}
+
+const logOf = (directory: string): string => {
+  const folder = join(directory, "rocksdb");
+  const log = readdirSync(folder).find((name) => name.endsWith(".log"));
+  return join(folder, log ?? "");
+};
+
+/** What becomes of rows at rest, and what is told of it: why they are not taken, or an incident. */
+const damages = [
+  [
+    "file",
+    "a torn stamp",
+    /no stamp/,
+    (path: string) => truncateSync(join(path, "records.json"), 80),
+  ],
+  ["file", "a garbled stamp", /no stamp/, (path: string) => garble(join(path, "records.json"))],
+  [
+    "file",
+    "a garbled list of rows",
+    /no stamp/,
+    (path: string) => garble(join(path, "shard-0.set")),
+  ],
+  ["file", "no directory", /none are at rest/, (path: string) => rmSync(path, { recursive: true })],
+  ["file", "flipped bits", "RECORD_CORRUPT", (path: string) => garble(join(path, "shard-0.rows"))],
+  [
+    "file",
+    "a file cut short",
+    "RECORD_CORRUPT",
+    (path: string) => truncateSync(join(path, "shard-0.rows"), 40),
+  ],
+  [
+    "file",
+    "a disk that cannot be read",
+    "TIER_READ",
+    (path: string) => {
+      rmSync(join(path, "shard-0.rows"));
+      symlinkSync("/proc/self/mem", join(path, "shard-0.rows")); // Reading it is an EIO.
+    },
+  ],
+  ["rocksdb", "a log cut short", /lost its end/, (path: string) => truncateSync(logOf(path), 900)],
+  [
+    "rocksdb",
+    "no database",
+    /Cannot read rows/,
+    (path: string) => rmSync(join(path, "rocksdb"), { recursive: true }),
+  ],
+] as const;
+
+for (const [ssd, what, told, damage] of thinned(damages)) {
+  const onLinux = what.includes("read") && process.platform !== "linux" ? test.skip : test.serial;
+  onLinux(`${ssd}: ${what}, and the rows come from the checkpoint`, async (t) => {
+    const calm = await calmResult(3);
+    await using place = await startTestCluster(1);
+    const job = place.job({ model, tiers: { ...small, ssd } });
+    await play(place, inPasses(job, 1));
+    damage(atRest(job));
+    const { result, events } = await play(place, inPasses(job, 3));
+    t.is(result.digest, calm.digest);
+    const found = only(events, "run.durable").filter(({ action }) => action === "found");
+    const incidents = only(events, "run.incident");
+    if (typeof told === "string") {
+      t.true((found[0]?.rows ?? 0) > 0);
+      t.deepEqual(
+        incidents.map(({ offender, error }) => [offender, error.code]),
+        [["tier:0", told]],
+      );
+    } else {
+      t.deepEqual(incidents, []);
+      t.is(found[0]?.rows, 0);
+      t.regex(found[0]?.reason ?? "", told);
+    }
+  });
+}
+
+test.serial("rows at rest under the stamp of another checkpoint are not taken", async (t) => {
+  const calm = await calmResult(3);
+  await using place = await startTestCluster(1);
+  const job = place.job({ model, tiers: small });
+  await play(place, inPasses(job, 1));
+  const older = join(directoryOf(job), "older");
+  cpSync(atRest(job), older, { recursive: true });
+  await play(place, inPasses(job, 2));
+  const newer = atRest(job);
+  rmSync(newer, { recursive: true });
+  renameSync(older, newer);
+  const { result, events } = await play(place, inPasses(job, 3));
+  t.is(result.digest, calm.digest);
+  t.like(only(events, "run.durable")[0], {
+    action: "found",
+    rows: 0,
+    reason: "their stamp is that of another one",
+  });
+});
+
+test.serial("rows of another placement are left, and gone with the next checkpoint", async (t) => {
+  const calm = await calmResult(3);
+  await using place = await startTestCluster(2);
+  const job = place.job({ model, devices: 1, tiers: small });
+  const cached = tables.map((table) => ({ ...table, tier: "cached", keep: "durable" }) as const);
+  const wide = { ...job, model: { ...smallModel, tables: cached }, devices: 2 };
+  await play(place, inPasses(job, 1));
+  const { result, events } = await play(place, inPasses(wide, 3));
+  t.is(result.digest, calm.digest);
+  const found = only(events, "run.durable").filter(({ action }) => action === "found");
+  t.log(only(events, "run.incident").map((e) => JSON.stringify(e)));
+  t.deepEqual(
+    found.map(({ rows }) => rows),
+    [0, 0],
+  );
+  const again = await play(place, inPasses(wide, 4));
+  const rows = only(again.events, "run.durable").map((event) => event.rows);
+  t.is(rows.length, 4);
+  t.true(rows.every((count) => count > 0));
+  t.is(allAtRest(job).length, 2);
+});
+
+test.serial("a tier that dies takes its durable rows along: the checkpoint has them", async (t) => {
+  const calm = await calmResult(3);
+  await using place = await startTestCluster(1);
+  const job = place.job({ model, tiers: { ...small, prefetch: 0 } });
+  await play(place, inPasses(job, 1));
+  place.threads.plan([
+    { actor: "tier:0", generation: 2, step: smallSteps + 7, point: 0, effect: "exit" },
+  ]);
+  const { result, events } = await play(place, inPasses(job, 3));
+  t.is(result.digest, calm.digest);
+  const found = only(events, "run.durable").filter(({ action }) => action === "found");
+  t.deepEqual(
+    found.map(({ rows }) => rows > 0),
+    [true, false],
+  );
+});
+
+test.serial("a killed process leaves rows that are of no checkpoint, and they go", async (t) => {
+  const calm = await calmResult(3);
+  await using place = await startTestCluster(2);
+  const job = place.job({ model, tiers: small });
+  const doomed = fork(new URL("../../helpers/processes/doomed.js", import.meta.url), [
+    JSON.stringify(inPasses(job, 3)),
+  ]);
+  doomed.on("message", (event: RunEvent) => {
+    if (event.type === "run.checkpointed" && event.step === 20) doomed.kill("SIGKILL");
+  });
+  await new Promise<void>((resolve) => doomed.once("exit", () => resolve()));
+  t.true(readdirSync(tiersOf(job)).length > 0);
+  const { result, events } = await play(place, inPasses(job, 3));
+  t.is(result.digest, calm.digest);
+  t.is(only(events, "run.durable").find(({ action }) => action === "found")?.rows, 0);
+  await place.cluster.close();
+  t.true(readdirSync(tiersOf(job)).every((name) => name.includes("-kept-")));
+});

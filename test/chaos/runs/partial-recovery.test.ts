@@ -1,0 +1,63 @@
+// Partial recovery, of bounded jobs that ask for it: what is left of a generation goes on where it
+// was, and only the rows of lost devices go back.
+
+import test from "ava";
+import type { JobOptions } from "../../../index.ts";
+import { openExistingStore } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
+import {
+  calmResult,
+  inPasses,
+  only,
+  play,
+  startTestCluster,
+} from "../../helpers/clusters/clusters.ts";
+import { startHost } from "../../helpers/processes/host-processes.ts";
+
+const passes = 12;
+const steps = passes * 43;
+
+test.serial(
+  "P4, bounded: of lost devices alone the rows go back: rows and samples are counted, and told",
+  async (t) => {
+    const calm = await calmResult(passes);
+    await using place = await startTestCluster(1, { minDevices: 3 });
+    place.threads.plan([{ actor: "device:0", generation: 1, step: 95, point: 3, effect: "exit" }]);
+    const host = await startHost(t, place.cluster, { devices: 2 });
+    const checkpoint: JobOptions["checkpoint"] = { everySteps: 60, keep: 100, partial: {} };
+    const job = inPasses(place.job({ mode: "bounded", checkpoint }), passes);
+    let seen = 0;
+    const { result, events } = await play(place, job, (event) => {
+      if (event.type === "run.checkpointed") seen = event.step;
+      if (event.type !== "run.progress" || event.generation !== 2 || seen < 120) return;
+      if (event.step > seen + 5 && event.step < seen + 45) host.kill("SIGKILL");
+    });
+    const recoveries = only(events, "run.partial");
+    t.like(recoveries, [
+      { generation: 1, fromStep: 60, devices: [0] },
+      { generation: 2, devices: [1, 2] },
+    ]);
+    const begun = only(events, "run.started").map(({ fromStep }) => fromStep);
+    t.deepEqual(begun, [0, ...recoveries.map(({ step }) => step)]);
+    for (const { step, fromStep, rows, samples, pls, devices } of recoveries) {
+      t.true(step > fromStep && rows > 0);
+      t.is(samples, (step - fromStep) * 64);
+      t.is(pls, ((step - fromStep) / steps) * (devices.length / 3));
+    }
+    const sum = (name: "rows" | "samples" | "pls") =>
+      recoveries.reduce((all, one) => all + one[name], 0);
+    const lost = { recoveries: 2, rows: sum("rows"), samples: sum("samples"), pls: sum("pls") };
+    t.deepEqual(result.lost, lost);
+    const directory = job.checkpoint?.directory ?? "";
+    const { manifests } = openExistingStore(directory).list();
+    t.like(manifests[0]?.metrics, { lost });
+    t.true(recoveries.every(({ step }) => manifests.some(({ cut }) => cut === step)));
+    const { checkpoints, isIntact } = await verifyCheckpoints(directory);
+    t.true(isIntact, `digests are those of the rows: ${JSON.stringify(checkpoints)}`);
+    // Near the undisturbed run, and not it.
+    t.not(result.digest, calm.digest);
+    const [own = 0, other = 0] = [result.logLoss, calm.logLoss];
+    t.true(Math.abs(own / other - 1) < 0.02, `${own}, ${other}`);
+    t.log(`log loss ${own}, undisturbed ${other}; PLS ${lost.pls}`);
+  },
+);

@@ -1,0 +1,87 @@
+// Law 4: how many devices there are decides no bit, whatever the job is made of.
+
+import test from "ava";
+import type { JobOptions, RunResult } from "../../../index.ts";
+import {
+  calmResult,
+  play,
+  smallData,
+  smallModel,
+  startTestCluster,
+} from "../../helpers/clusters/clusters.ts";
+
+const tables = ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 }));
+
+const adam = { kind: "adam", learningRate: 0.01 } as const;
+
+const jobs: Record<string, Partial<JobOptions>> = {
+  "the defaults": {},
+  "dropout, L2, Adam, mean pooling, row blocks": {
+    model: {
+      ...smallModel,
+      dropout: 0.3,
+      tables: tables.map((table) => ({ ...table, pooling: "mean", rowBlocks: 4, l2: 0.01 })),
+    },
+    data: { ...smallData, idsPerBag: { min: 0, max: 5 }, passes: 2 },
+    optimizer: { dense: adam, sparse: adam },
+  },
+  "a data-parallel table with a penalty on all of it": {
+    model: {
+      ...smallModel,
+      tables: [
+        { name: "a", rows: 50, dim: 8, sharding: "data-parallel", l2: 0.1, l2Scope: "table" },
+        { name: "b", rows: 500, dim: 8, pooling: "mean" },
+        { name: "c", rows: 20, dim: 8, sharding: "data-parallel", rowBlocks: 4 },
+      ],
+    },
+    data: { ...smallData, idsPerBag: { min: 0, max: 4 } },
+    optimizer: { sparse: { kind: "adagrad" } },
+  },
+  "no tables": { model: { kind: "dlrm", dense: 4, bottom: [8], top: [8, 1] } },
+  "no dense features": {
+    model: { kind: "dlrm", dense: 0, tables, top: [8, 1], interaction: "dot+cat" },
+    data: { ...smallData, dense: 0 },
+    optimizer: { dense: { kind: "sgd" }, sparse: { kind: "sgd" } },
+  },
+};
+
+for (const [name, overrides] of Object.entries(jobs)) {
+  test.serial(`one, two and three devices make one model: ${name}`, async (t) => {
+    await using place = await startTestCluster(3);
+    const results: RunResult[] = [];
+    for (const devices of [1, 2, 3]) {
+      results.push((await play(place, place.job({ ...overrides, devices }))).result);
+    }
+    const [first, ...others] = results;
+    if (first === undefined) throw new Error("There is no result");
+    t.true((first.history.at(-1)?.trainLoss ?? 0) > 0);
+    for (const other of others) {
+      t.is(other.digest, first.digest);
+      t.deepEqual(other.history, first.history);
+    }
+  });
+}
+
+test.serial("the reference kernels agree with themselves on any number of devices", async (t) => {
+  await using place = await startTestCluster(3);
+  const digests: string[] = [];
+  for (const devices of [1, 2, 3]) {
+    const job = place.job({ ...jobs["dropout, L2, Adam, mean pooling, row blocks"], devices });
+    const { result } = await play(place, { ...job, arithmetic: "reference" });
+    t.regex(result.arithmetic, /^reference/);
+    digests.push(result.digest);
+  }
+  t.is(new Set(digests).size, 1);
+});
+
+test.serial("P7: a run that loses a device may go on with another number of them", async (t) => {
+  await using place = await startTestCluster(3);
+  const calm = await calmResult();
+  const job = place.job({ devices: 3 });
+  const cancelled = await play(place, job, (event, run) =>
+    event.type === "run.started" ? run.cancel() : undefined,
+  );
+  t.is(cancelled.result.status, "cancelled");
+  const { result } = await play(place, { ...job, devices: 2 });
+  t.is(result.digest, calm.digest);
+});

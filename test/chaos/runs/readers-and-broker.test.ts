@@ -1,0 +1,100 @@
+// What dies beside the devices: readers, the preparation, the broker. The model is the same.
+
+import test from "ava";
+import { compareWithTwin, killAt, type RunEvent, type ThreadFault } from "../../../index.ts";
+import { calmResult, only, play, startTestCluster } from "../../helpers/clusters/clusters.ts";
+
+const holdAt = (step: number, pauseMs: number): ThreadFault => ({
+  actor: "device:0",
+  generation: 1,
+  step,
+  point: 2,
+  effect: "pause",
+  pauseMs,
+});
+
+test.serial("a reader's thread may end at any time: another reads on", async (t) => {
+  await using place = await startTestCluster();
+  const calm = await calmResult();
+  place.threads.plan([holdAt(4, 200), holdAt(25, 200)]);
+  const kills: boolean[] = [];
+  const { result } = await play(place, place.job({ readers: 2 }), (event: RunEvent) => {
+    if (event.type === "run.started") kills.push(place.threads.kill("reader:0"));
+    if (event.type !== "run.checkpointed") return;
+    if (event.step === 10) kills.push(place.threads.kill("reader:1"));
+    if (event.step === 20) kills.push(place.threads.kill("reader:0"));
+  });
+  t.true(kills.filter((killed) => killed).length >= 2);
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.is(result.generation, 1);
+});
+
+test.serial("a reader's thread may end at every store and wait of its own", async (t) => {
+  await using place = await startTestCluster();
+  const calm = await calmResult();
+  for (const point of [0, 1, 2, 3]) {
+    const fault = { actor: "reader:0", generation: 1, step: 12, point, effect: "exit" } as const;
+    place.threads.plan([fault]);
+    const { result } = await play(place, place.job());
+    t.is(result.digest, calm.digest);
+    t.is(result.generation, 1);
+  }
+});
+
+test.serial("the preparation's thread may end: the data is prepared again", async (t) => {
+  await using place = await startTestCluster();
+  let killed = false;
+  const look = () => {
+    killed = place.threads.kill("prepare");
+    if (!killed) setImmediate(look);
+  };
+  look();
+  const { result, events } = await play(place, place.job());
+  const calm = await calmResult();
+  t.true(killed);
+  t.is(result.digest, calm.digest);
+  t.is(result.generation, 2);
+  t.is(only(events, "run.incident")[0]?.error.code, "PEER_LOST");
+});
+
+test.serial("the broker may die in mid-run: it comes back, and the run goes on", async (t) => {
+  await using place = await startTestCluster();
+  const calm = await calmResult();
+  place.threads.plan([holdAt(25, 400)]);
+  let killedAtMs = 0;
+  const waits: number[] = [];
+  const { result, run, events } = await play(place, place.job(), async (event) => {
+    if (killedAtMs > 0) waits.push(performance.now() - killedAtMs);
+    if (event.type !== "run.checkpointed" || event.step !== 20) return;
+    killedAtMs = performance.now();
+    await place.cluster.killBroker();
+  });
+  t.log(`the next event came after ${waits[0]?.toFixed(0)} ms`);
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.true(place.incidents.some(({ offender }) => offender === "broker"));
+  // The follower missed nothing, though the broker forgot what it carried.
+  t.deepEqual(
+    events.map(({ seq }) => seq),
+    events.map((_, i) => i),
+  );
+  t.is((await run.status()).status, "finished");
+  t.deepEqual(only(events, "run.incident"), []);
+});
+
+test.serial("the oracle holds a run that was killed at a step against its twin", async (t) => {
+  await using place = await startTestCluster();
+  place.threads.plan([holdAt(25, 400)]);
+  const job = place.job();
+  const run = await place.cluster.submit(job);
+  const killedAt = await killAt(run, "device:1", { step: 20, threads: place.threads });
+  // Progress of the steps that are done may be told before the checkpoint of step 20 is committed.
+  t.true(killedAt !== undefined && killedAt >= 20 && killedAt <= 25, `${killedAt}`);
+  const verdict = await compareWithTwin(run, job, { devices: 1 });
+  t.true(verdict.equal, `${verdict.digest} ${verdict.twinDigest}`);
+  t.is(verdict.incidents.length, 1);
+  t.is(verdict.incidents[0]?.offender, "device:1");
+  t.is(verdict.recoverySeconds.length, 1);
+  t.true(verdict.twin.generation === 1 && verdict.result.generation === 2);
+});

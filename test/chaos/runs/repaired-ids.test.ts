@@ -1,0 +1,84 @@
+// Ids that a table does not have: how many a run clamped or hashed, whatever happened on the way.
+
+import { copyFileSync } from "node:fs";
+import test from "ava";
+import type { JobOptions, TableOptions } from "../../../index.ts";
+import { openCache } from "../../../src/data/cache-reader.ts";
+import { prepareCache } from "../../../src/data/prepare-cache.ts";
+import { splitDataset } from "../../../src/data/split.ts";
+import { resolveJob } from "../../../src/job/job.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
+import { readPlain } from "../../data/data-files.ts";
+import { only, play, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+
+const passes = 2;
+
+/**
+ * A job whose data was made for larger tables than it has, as when a table was made smaller and its
+ * data kept; and how many ids of its steps lie outside, counted by hand.
+ */
+async function jobOf(place: TestCluster, tables: readonly Partial<TableOptions>[]) {
+  const job: JobOptions = place.job({ data: { passes } as never, seed: 4 });
+  const model = {
+    ...job.model,
+    tables: job.model.tables?.map((table, i) => ({ ...table, ...tables[i] })),
+  };
+  const { data, model: own } = resolveJob({ ...job, model });
+  const larger = own.tables.map((table) => ({ ...table, rows: 200 }));
+  const made = await prepareCache(data, larger, realDisk);
+  const { path } = await prepareCache(data, own.tables, realDisk);
+  copyFileSync(made.path, path);
+  const dataset = splitDataset(openCache(path, realDisk), {
+    seed: 4,
+    fraction: 0.1,
+    part: "train",
+  });
+  const bags = readPlain(dataset).map((sample) => sample.bags);
+  dataset.close();
+  const expected = own.tables.flatMap(({ name, rows }, i) => {
+    const ids = passes * bags.flatMap((bag) => bag[i] ?? []).filter((id) => id >= rows).length;
+    return ids > 0 ? [{ table: name, ids }] : [];
+  });
+  return { job: { ...job, model }, expected };
+}
+
+const tables = [
+  { rows: 150, ids: "clamp" as const },
+  { rows: 200 },
+  { rows: 90, ids: "hash" as const, sharding: "data-parallel" as const },
+];
+
+test.serial(
+  "repaired ids are counted by table, the same on any devices and after any kill",
+  async (t) => {
+    for (const devices of [1, 2, 3]) {
+      await using place = await startTestCluster(devices);
+      const { job, expected } = await jobOf(place, tables);
+      t.deepEqual(
+        expected.map(({ table }) => table),
+        ["a", "c"],
+      );
+      if (devices > 1) {
+        // Between two checkpoints, and at the first step after a restore.
+        place.threads.plan([
+          { actor: "device:1", generation: 1, step: 37, point: 5, effect: "exit" },
+          { actor: "device:0", generation: 2, step: 30, point: 3, effect: "exit" },
+        ]);
+      }
+      const { result, events } = await play(place, job);
+      t.is(result.generation, devices > 1 ? 3 : 1);
+      t.deepEqual(result.repairedIds, expected, `${devices} devices`);
+      const last = only(events, "run.progress").at(-1);
+      t.true((last?.repairedIds[0]?.ids ?? 0) <= (expected[0]?.ids ?? 0));
+      // A run that is over tells the same when it is asked for again.
+      t.deepEqual((await play(place, job)).result.repairedIds, expected);
+    }
+  },
+);
+
+test.serial("a run of whole data has repaired none", async (t) => {
+  await using place = await startTestCluster(1);
+  const { job, expected } = await jobOf(place, [{ ids: "clamp" }, { ids: "hash" }, {}]);
+  t.deepEqual(expected, []);
+  t.deepEqual((await play(place, job)).result.repairedIds, []);
+});

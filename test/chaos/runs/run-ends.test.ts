@@ -1,0 +1,226 @@
+// How runs end: early, cancelled, resumed, refused; and what a kill on the way changes: nothing.
+
+import test, { type ExecutionContext } from "ava";
+import { type JobOptions, RemoteError, readRunLog } from "../../../index.ts";
+import { jobIdentity, resolveJob } from "../../../src/job/job.ts";
+import {
+  openExistingStore,
+  openStore,
+} from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import {
+  calmResult,
+  only,
+  play,
+  smallData,
+  smallSteps,
+  startTestCluster,
+} from "../../helpers/clusters/clusters.ts";
+
+const exitAt = (step: number, generation = 1, actor = "device:1") =>
+  ({ actor, generation, step, point: 5, effect: "exit" }) as const;
+
+test.serial("early stopping returns the best checkpoint, also after a kill", async (t) => {
+  await using place = await startTestCluster();
+  const job = () =>
+    place.job({
+      data: { ...smallData, passes: 4 },
+      optimizer: { dense: { kind: "adagrad", learningRate: 0.3 } },
+      evaluation: { everySteps: 7, earlyStopping: { metric: "auc", patience: 2 } },
+    });
+  const { result: calm, events } = await play(place, job());
+  t.is(calm.status, "stopped-early");
+  const best = only(events, "run.evaluated").reduce((a, b) =>
+    b.metrics.auc > a.metrics.auc ? b : a,
+  );
+  t.is(calm.step, best.step);
+  t.is(calm.auc, best.metrics.auc);
+  // One kill in the evaluation of the best cut, and one in the last that was bad.
+  const last = calm.history.at(-1)?.step ?? 0;
+  place.threads.plan([exitAt(calm.step), exitAt(last, 2)]);
+  const { result } = await play(place, job());
+  t.is(result.generation, 3);
+  t.is(result.digest, calm.digest);
+  t.is(result.step, calm.step);
+  t.deepEqual(result.history, calm.history);
+});
+
+test.serial(
+  "a run stops where it reaches its target: on one device too, and after a kill",
+  async (t) => {
+    await using place = await startTestCluster();
+    const usual = { data: { ...smallData, passes: 2 } };
+    const job = (target: number) =>
+      place.job({
+        ...usual,
+        recoveryMs: 1,
+        evaluation: { everySteps: 7, earlyStopping: { metric: "logLoss", target } },
+      });
+    const { result: whole } = await play(place, job(0));
+    t.is(whole.status, "finished");
+    const reached = whole.history.find(
+      ({ step, evaluation }) => step > 14 && evaluation !== undefined,
+    );
+    const target = reached?.evaluation?.logLoss ?? 0;
+    const first = whole.history.find(({ evaluation }) => (evaluation?.logLoss ?? 9) <= target);
+    place.threads.plan([exitAt((first?.step ?? 0) - 2)]);
+    const two = await play(place, job(target));
+    const one = await play(place, { ...job(target), devices: 1 });
+    for (const { result } of [one, two]) {
+      t.like(result, {
+        status: "stopped-early",
+        step: first?.step,
+        logLoss: first?.evaluation?.logLoss,
+      });
+      t.is(result.digest, one.result.digest);
+    }
+    t.is(two.result.generation, 2);
+    const alerts = [one, two].map(({ events }) =>
+      only(events, "run.alert").map(({ code }) => code),
+    );
+    t.deepEqual(alerts, [[], ["RECOVERY_SLOW"]]);
+  },
+);
+
+test.serial("a cancelled run can be resumed, and ends as one that was not", async (t) => {
+  await using place = await startTestCluster();
+  const calm = await calmResult();
+  const job = place.job();
+  const hold = { actor: "device:0", generation: 1, step: 25, point: 2 } as const;
+  place.threads.plan([{ ...hold, effect: "pause", pauseMs: 300 }]);
+  const { result: cancelled } = await play(place, job, (event, run) =>
+    event.type === "run.checkpointed" && event.step === 20 ? run.cancel() : undefined,
+  );
+  t.is(cancelled.status, "cancelled");
+  t.true(cancelled.step >= 20 && cancelled.step < smallSteps, `${cancelled.step}`);
+  const { result, events } = await play(place, job);
+  t.is(only(events, "run.started")[0]?.fromStep, cancelled.step);
+  t.is(result.status, "finished");
+  t.is(result.digest, calm.digest);
+});
+
+test.serial("a run that is cancelled while it waits never starts", async (t) => {
+  await using place = await startTestCluster();
+  const first = await place.cluster.submit(place.job());
+  const second = await place.cluster.submit(place.job());
+  await second.cancel();
+  const error = await t.throwsAsync(second.result(), { instanceOf: RemoteError });
+  t.is(error?.code, "RUN_CANCELLED");
+  t.is((await second.status()).status, "cancelled");
+  t.is((await first.result()).status, "finished");
+});
+
+test.serial("a finished run, resumed, says again what it said", async (t) => {
+  await using place = await startTestCluster();
+  const job = place.job();
+  const { result: first } = await play(place, job);
+  const { result, events } = await play(place, job);
+  t.is(result.digest, first.digest);
+  t.deepEqual(result.history, first.history);
+  t.is(only(events, "run.started").length, 0);
+});
+
+/** The error of a run that must fail. */
+async function failureOf(t: ExecutionContext, played: Promise<unknown>) {
+  return await t.throwsAsync(played, { instanceOf: RemoteError });
+}
+
+test.serial("a directory of another job is refused", async (t) => {
+  await using place = await startTestCluster();
+  const job = place.job();
+  await play(place, job);
+  const error = await failureOf(t, play(place, { ...job, seed: 99 }));
+  t.is(error?.code, "CHECKPOINT_FOREIGN");
+  t.is(error?.name, "CheckpointForeignError");
+});
+
+test.serial("a run that needs too many restores is given up, with the cause in it", async (t) => {
+  await using place = await startTestCluster();
+  place.threads.plan([1, 2, 3, 4].map((generation) => exitAt(3, generation)));
+  const restarts = { restartsMax: 2, windowMs: 600_000 };
+  const job = place.job({ restarts });
+  const error = await failureOf(t, play(place, job));
+  t.is(error?.code, "RESTART_LIMIT");
+  t.regex(error?.message ?? "", /restarted 2 times.*Lost device:1/);
+  // Each time is a line of the log, though all are one incident.
+  const { lines } = readRunLog(job.checkpoint?.directory ?? "");
+  const tries = lines.filter(({ actor }) => `${actor}`.startsWith("job:"));
+  const said = tries.map(({ message }) => `${message}`.replace(/:.*/, ""));
+  t.deepEqual(
+    said.filter((message) => message !== "generation claimed"),
+    ["begins again after 50 ms", "begins again after 100 ms", "gave the run up"],
+  );
+});
+
+test.serial("a loss that is no number ends the run at once", async (t) => {
+  await using place = await startTestCluster();
+  const sgd = { kind: "sgd", learningRate: 1e30 } as const;
+  const job = place.job({ optimizer: { dense: sgd, sparse: sgd } });
+  const run = await place.cluster.submit(job);
+  const error = await failureOf(t, run.result());
+  t.is(error?.code, "NON_FINITE_LOSS");
+  t.is(error?.name, "NonFiniteLossError");
+  const incidents = [];
+  for await (const event of run.events()) if (event.type === "run.incident") incidents.push(event);
+  t.is(incidents.length, 1);
+  t.is(incidents[0]?.generation, 1);
+});
+
+test.serial("a checkpoint of other kernels is refused by name", async (t) => {
+  await using place = await startTestCluster();
+  const job: JobOptions = place.job();
+  const { result } = await play(place, { ...job, arithmetic: "reference" });
+  const { result: native } = await play(place, place.job());
+  if (native.arithmetic === result.arithmetic) {
+    t.log("There are only the reference kernels here: nothing to refuse.");
+    t.pass();
+    return;
+  }
+  const error = await failureOf(t, play(place, job));
+  t.is(error?.code, "ARITHMETIC_MISMATCH");
+  t.true(error?.message.includes(result.arithmetic));
+  t.true(error?.message.includes(native.arithmetic));
+});
+
+test.serial("an older generation that wakes up is refused by the store", async (t) => {
+  await using place = await startTestCluster();
+  const calm = await calmResult();
+  const job = place.job();
+  const directory = job.checkpoint?.directory ?? "";
+  place.threads.plan([exitAt(25)]);
+  const { result } = await play(place, job);
+  t.is(result.generation, 2);
+  const store = openExistingStore(directory);
+  const fenced = { code: "GENERATION_FENCED" };
+  t.throws(() => store.partWriter(1, 30, "dense"), fenced);
+  const [manifest] = store.list().manifests;
+  if (manifest === undefined) throw new Error("There is no checkpoint");
+  t.throws(() => store.commit({ ...manifest, cut: 44, generation: 1 }), fenced);
+  t.is(store.latest()?.modelDigest, calm.digest.replace("sha256:", ""));
+});
+
+test.serial("a run whose store was taken over by another process stops", async (t) => {
+  await using place = await startTestCluster();
+  const job = place.job();
+  const spec = resolveJob(job);
+  const run = await place.cluster.submit(job);
+  let error: unknown;
+  try {
+    for await (const event of run.events()) {
+      if (event.type !== "run.checkpointed" || event.step !== 10) continue;
+      openStore({
+        directory: spec.checkpoint.directory,
+        jobIdentity: jobIdentity(spec),
+        jobText: JSON.stringify(spec),
+      }).beginGeneration();
+    }
+    await run.result();
+  } catch (caught) {
+    error = caught;
+  }
+  t.is((error as RemoteError | undefined)?.code, "GENERATION_FENCED");
+  // Nobody is left at work for a run that is over.
+  for (let looks = 0; looks < 200 && place.threads.running().length > 0; looks++) {
+    await new Promise<void>((resume) => setTimeout(resume, 10));
+  }
+  t.deepEqual(place.threads.running(), []);
+});

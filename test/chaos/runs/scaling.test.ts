@@ -1,0 +1,186 @@
+// A run gets other devices while it trains: same model, same history, and no step done twice.
+
+import test, { type ExecutionContext } from "ava";
+import { breakableLauncher, type RunEvent } from "../../../index.ts";
+import type { Launcher } from "../../../src/ports/launcher.ts";
+import {
+  calmResult,
+  only,
+  play,
+  type Story,
+  startTestCluster,
+} from "../../helpers/clusters/clusters.ts";
+import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
+
+/** As undisturbed, in one generation for each number of devices, none of them for a failure. */
+async function assertUndisturbed(t: ExecutionContext, story: Story, devices: readonly number[]) {
+  const { result, events } = story;
+  const calm = await calmResult();
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.deepEqual(only(events, "run.incident"), []);
+  const started = only(events, "run.started");
+  t.deepEqual(
+    started.map((event) => event.devices),
+    devices,
+  );
+  const scaled = only(events, "run.scaled");
+  t.deepEqual(
+    scaled.map(({ from, to }) => [from, to]),
+    devices.slice(1).map((to, i) => [devices[i], to]),
+  );
+  // A generation begins where the one before had come to: nothing is done twice.
+  for (const { generation, fromStep } of started) {
+    const before = only(events, "run.progress").filter((one) => one.generation < generation);
+    t.true(before.every(({ step }) => step <= fromStep));
+  }
+  t.log(`scaled, s: ${scaled.map(({ seconds }) => seconds.toFixed(2)).join(" ")}`);
+}
+
+/** Stands still after so many steps, for long enough that they are told of. */
+const rest = (generation: number, step: number) =>
+  ({ actor: "device:0", generation, step, point: 3, effect: "pause", pauseMs: 600 }) as const;
+
+test.serial("1 → 4 → 2 → 3 devices in one run make the model of an undisturbed one", async (t) => {
+  await using place = await startTestCluster(4);
+  place.threads.plan([rest(1, 8), rest(2, 18), rest(3, 28)]);
+  const wishes: Record<number, number> = { 8: 4, 18: 2, 28: 3 };
+  const story = await play(place, place.job({ devices: 1 }), async (event, run) => {
+    const devices = event.type === "run.progress" ? wishes[event.step] : undefined;
+    if (devices !== undefined) await run.scale({ devices });
+  });
+  await assertUndisturbed(t, story, [1, 4, 2, 3]);
+});
+
+/** Calls `hear` when device 0 is first told to do this. */
+function launcherThatTells(command: string, hear: () => void): Launcher {
+  const { launcher } = breakableLauncher();
+  let isHeard = false;
+  return {
+    start(entry, data, name) {
+      const thread = launcher.start(entry, data, name);
+      const send: typeof thread.send = (given) => {
+        thread.send(given);
+        if (isHeard || (given as { type: string }).type !== command) return;
+        isHeard = true;
+        hear();
+      };
+      return { ...thread, send } as never;
+    },
+  };
+}
+
+for (const command of ["run", "evaluate", "save"] as const) {
+  test.serial(
+    `devices may be asked for when a device has just been told to ${command}`,
+    async (t) => {
+      let ask = () => {};
+      const launcher = launcherThatTells(command, () => ask());
+      await using place = await startTestCluster(3, { launcher });
+      const run = await place.cluster.submit(place.job({ devices: 2 }));
+      const asked = new Promise<void>((resolve) => {
+        ask = () => resolve(run.scale({ devices: 3 }));
+      });
+      const events: RunEvent[] = [];
+      for await (const event of run.events()) events.push(event);
+      await asked;
+      await assertUndisturbed(t, { run, events, result: await run.result() }, [2, 3]);
+    },
+  );
+}
+
+test.serial("asked twice in a row, the last wish counts", async (t) => {
+  await using place = await startTestCluster(4);
+  place.threads.plan([rest(1, 8)]);
+  const story = await play(place, place.job({ devices: 1 }), async (event, run) => {
+    if (event.type !== "run.progress" || event.step !== 8) return;
+    await run.scale({ devices: 4 });
+    await run.scale({ devices: 2 });
+  });
+  t.is(story.result.digest, (await calmResult()).digest);
+  t.is(only(story.events, "run.started").at(-1)?.devices, 2);
+  t.deepEqual(only(story.events, "run.incident"), []);
+});
+
+test.serial("what cannot be is refused with a sentence, and the run goes on", async (t) => {
+  await using place = await startTestCluster(4);
+  const refusals: string[] = [];
+  const story = await play(place, place.job({ devices: 1, slices: 2 }), async (event, run) => {
+    if (event.type !== "run.checkpointed" || refusals.length > 0) return;
+    for (const devices of [0, 3, 5]) {
+      await run.scale({ devices }).catch((error: Error) => refusals.push(error.message));
+    }
+  });
+  t.regex(refusals[0] ?? "", /^Expected `devices` to be .*>= ?1, got `0`/);
+  t.regex(refusals[1] ?? "", /^Expected `devices` to be at most the job's `slices`, 2, got `3`/);
+  t.regex(refusals[2] ?? "", /^Expected `devices` to be at most the cluster's, 4, got `5`/);
+  t.is(story.result.generation, 1);
+  await t.throwsAsync(story.run.scale({ devices: 2 }), { message: /one that is not over/ });
+});
+
+test.serial("a run that waits for devices starts with fewer where it is asked to", async (t) => {
+  await using place = await startTestCluster(2, { minDevices: 3 });
+  const story = await play(place, place.job({ devices: 3 }), async (event, run) => {
+    if (event.type === "run.waiting") await run.scale({ devices: 2 });
+  });
+  await assertUndisturbed(t, story, [2]);
+});
+
+for (const [when, generation] of [
+  ["that is told to pause", 1],
+  ["of the generation that begins", 2],
+] as const) {
+  test.serial(
+    `a device ${when} may die: the run has the devices that were asked for`,
+    async (t) => {
+      await using place = await startTestCluster(4);
+      const { threads } = place;
+      const held = { ...rest(1, 20), actor: "device:1" };
+      threads.plan([generation === 1 ? { ...held, effect: "stall" } : held]);
+      const story = await play(place, place.job({ devices: 2 }), async (event, run) => {
+        if (event.type !== "run.progress" || event.step !== 20 || event.generation > 1) return;
+        const end = { actor: "device:0", generation: 2, step: 27, point: 5 } as const;
+        if (generation === 2) threads.plan([{ ...end, effect: "exit" }]);
+        await run.scale({ devices: 4 });
+        if (generation === 1) threads.kill("device:1");
+      });
+      const { result, events } = story;
+      const calm = await calmResult();
+      t.is(result.digest, calm.digest);
+      t.deepEqual(result.history, calm.history);
+      t.is(only(events, "run.incident").length, 1);
+      t.is(only(events, "run.started").at(-1)?.devices, 4);
+      t.like(only(events, "run.scaled"), [{ from: 2, to: 4 }]);
+    },
+  );
+}
+
+test.serial("hosts that join and leave are taken up and let go by the run itself", async (t) => {
+  await using place = await startTestCluster(1);
+  const { cluster } = place;
+  const passes = { data: { passes: 12 } as never, stepDeadlineMs: 30_000 };
+  const job = place.job(passes);
+  const { result: calm } = await play(place, place.job(passes));
+  // The run is not over before the host has come, nor before it has left.
+  const pause = { actor: "device:0", point: 0, effect: "pause" } as const;
+  place.threads.plan([
+    { ...pause, generation: 1, step: 100, pauseMs: 4000 },
+    { ...pause, generation: 2, step: 400, pauseMs: 3000 },
+  ]);
+  let guest: Awaited<ReturnType<typeof startHost>> | undefined;
+  const { result, events } = await play(place, job, async (event) => {
+    if (event.type === "run.started" && event.generation === 1) {
+      guest = await startHost(t, cluster, { devices: 3 });
+    }
+    if (event.type === "run.scaled" && event.generation === 2) guest?.kill("SIGTERM");
+  });
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.deepEqual(only(events, "run.incident"), []);
+  t.like(only(events, "run.scaled"), [
+    { from: 1, to: 4 },
+    { from: 4, to: 1 },
+  ]);
+  t.is((await guest?.ended)?.code, 0);
+  await untilHosts(cluster, [0]);
+});

@@ -1,0 +1,71 @@
+// Stale tables in whole runs: the same bits and counts on any devices and after any kill; what a
+// pause changes is counted.
+
+import test from "ava";
+import type { JobOptions } from "../../../index.ts";
+import {
+  play,
+  smallSteps,
+  startTestCluster,
+  type TestCluster,
+} from "../../helpers/clusters/clusters.ts";
+import { startHost } from "../../helpers/processes/host-processes.ts";
+
+/** One table is stale and cut, one is stale and copied. */
+function jobOf(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOptions {
+  const job = place.job({ mode: "bounded", ...overrides });
+  const own = [{ staleness: 1, sharding: "row-wise", rowBlocks: 4 }, {}, { staleness: 1 }] as const;
+  const tables = job.model.tables?.map((table, i) => ({ ...table, ...own[i] }));
+  return { ...job, model: { ...job.model, tables } };
+}
+
+test.serial(
+  "stale tables: the same digest and counts on any devices, after any kill",
+  async (t) => {
+    await using alone = await startTestCluster(1);
+    const { result: calm } = await play(alone, jobOf(alone, { pipeline: { depth: 1 } }));
+    const late = calm.staleness?.tables.map(({ table, rows }) => ({ table, isLate: rows > 0 }));
+    t.deepEqual(late, [
+      { table: "a", isLate: true },
+      { table: "c", isLate: true },
+    ]);
+    t.is(calm.staleness?.freshSteps, 6); // Windows end at 10, 15, 20, 30, 40 and 43.
+    for (const devices of [2, 3]) {
+      await using place = await startTestCluster(devices);
+      place.threads.plan([
+        { actor: "device:1", generation: 1, step: 37, point: 5, effect: "exit" },
+        { actor: "device:0", generation: 2, step: 30, point: 3, effect: "exit" },
+      ]);
+      const { result } = await play(place, jobOf(place));
+      t.is(result.generation, 3);
+      t.is(result.digest, calm.digest, `${devices} devices`);
+      t.deepEqual(result.staleness, calm.staleness);
+    }
+  },
+);
+
+test.serial("stale tables of two processes: the same digest and counts as in one", async (t) => {
+  await using one = await startTestCluster(1);
+  const { result: calm } = await play(one, jobOf(one));
+  await using place = await startTestCluster(0, { minDevices: 4 });
+  await startHost(t, place.cluster); // Of two devices: one adds up the parts of both.
+  await startHost(t, place.cluster);
+  const { result } = await play(place, jobOf(place));
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.staleness, calm.staleness);
+});
+
+test.serial("a run that paused says that one step more read fresh rows", async (t) => {
+  await using place = await startTestCluster();
+  const job = jobOf(place);
+  const hold = { actor: "device:0", generation: 1, step: 25, point: 2 } as const;
+  place.threads.plan([{ ...hold, effect: "pause", pauseMs: 300 }]);
+  const { result: cancelled } = await play(place, job, (event, run) =>
+    event.type === "run.checkpointed" && event.step === 20 ? run.cancel() : undefined,
+  );
+  t.is(cancelled.status, "cancelled");
+  const { result } = await play(place, job);
+  t.is(result.step, smallSteps);
+  const isAtCut = [20, 30, 40, smallSteps].includes(cancelled.step);
+  t.is(result.staleness?.freshSteps, isAtCut ? 6 : 7, `${cancelled.step}`);
+});

@@ -1,0 +1,29 @@
+// A device that is slower than the others is named, and has fewer slices from then on.
+
+import test from "ava";
+import type { JobOptions } from "../../../index.ts";
+import { only, play, startTestCluster } from "../../helpers/clusters/clusters.ts";
+
+const job: Partial<JobOptions> = { data: { passes: 3 } as JobOptions["data"] };
+
+test.serial("a slow device is named, its slices are moved, and no bit of the model", async (t) => {
+  await using place = await startTestCluster(3);
+  const { result: calm } = await play(place, place.job({ ...job, devices: 1 }));
+  const slow = { actor: "device:1", step: 10, point: 0, effect: "slow", slowMs: 60 } as const;
+  place.threads.plan([1, 2, 3].map((generation) => ({ ...slow, generation })));
+  const { result, events } = await play(place, place.job(job));
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.deepEqual(only(events, "run.incident"), []);
+  const [named] = only(events, "run.straggler");
+  t.like(named, { device: 1, host: 0, generation: 1 });
+  t.true((named?.factor ?? 0) >= 2, `${named?.factor}`);
+  const [first = [], second = []] = only(events, "run.started").map(({ slices }) => slices);
+  t.deepEqual(first, [2, 3, 3]);
+  t.is(second[1], 1, `${second}`);
+  t.is(
+    second.reduce((sum, count) => sum + count, 0),
+    8,
+  );
+  t.log(`factor ${named?.factor.toFixed(1)}, slices ${first} then ${second}`);
+});

@@ -1,0 +1,157 @@
+// An error thrown inside any actor, in mid-run, ends in the model of the run undisturbed.
+
+import test from "ava";
+import { type Target, throwIn } from "../../../index.ts";
+import {
+  calmResult,
+  only,
+  play,
+  startTestCluster,
+  type TestCluster,
+} from "../../helpers/clusters/clusters.ts";
+
+/** Throws in `target` once step 20 is saved, while a device holds the run at step 25. */
+async function playAndThrow(
+  place: TestCluster,
+  target: Omit<Target, "scope">,
+  scope: "run" | "generation" | "cluster",
+) {
+  const hold = { actor: "device:0", generation: 1, step: 25, point: 2 } as const;
+  place.threads.plan([{ ...hold, effect: "pause", pauseMs: 400 }]);
+  let thrownAtMs = 0;
+  const timing: string[] = [];
+  const story = await play(place, place.job(), async (event, { run }) => {
+    const isStart = event.type === "run.started" && event.generation > 1;
+    const isTold = event.type === "run.incident" || event.type === "run.recovered";
+    if (isStart || isTold)
+      timing.push(`${event.type} after ${(performance.now() - thrownAtMs).toFixed(0)} ms`);
+    if (event.type !== "run.checkpointed" || event.step !== 20 || event.generation !== 1) return;
+    const scopes = {
+      cluster: {},
+      run: { scope: { run, generation: 0 } },
+      generation: { scope: { run, generation: 1 } },
+    };
+    thrownAtMs = performance.now();
+    await throwIn(place.cluster, { ...target, ...scopes[scope] }, `thrown in ${target.role}`);
+  });
+  return { ...story, timing: timing.join(", ") };
+}
+
+/** Those whose failure ends the generation (law 3), and how the run's record names them. */
+const participants = [
+  { role: "device", index: 1, offender: "device:1" },
+  { role: "shard", index: 0, offender: "device:0" },
+  { role: "coordinator", index: 0, offender: "training" },
+  { role: "checkpoint", index: 0, offender: "checkpoint" },
+  { role: "writer", index: 1, offender: "writer:1" },
+] as const;
+
+for (const { role, index, offender } of participants) {
+  test.serial(`a ${role} that throws costs one generation, and no bit`, async (t) => {
+    await using place = await startTestCluster();
+    const calm = await calmResult();
+    const thrown = await playAndThrow(place, { role, index }, "generation");
+    const { result, events, timing } = thrown;
+    t.is(result.digest, calm.digest);
+    t.deepEqual(result.history, calm.history);
+    t.is(result.generation, 2);
+    const [incident] = only(events, "run.incident");
+    t.is(incident?.offender, offender);
+    t.regex(incident?.error.message ?? "", new RegExp(`thrown in ${role}`));
+    const [recovered] = only(events, "run.recovered");
+    t.is(recovered?.fromStep, 20);
+    t.log(timing);
+  });
+}
+
+test.serial("a reader that throws is replaced, and the generation goes on", async (t) => {
+  await using place = await startTestCluster();
+  const calm = await calmResult();
+  const before = place.threads.started();
+  const { result, events } = await playAndThrow(place, { role: "reader" }, "generation");
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.is(result.generation, 1);
+  t.deepEqual(
+    only(events, "run.incident").map(({ offender, supervisor }) => `${offender} of ${supervisor}`),
+    ["reader:0 of host:0"],
+  );
+  // Prepare, two devices and their writers, a reader, and the reader that took its place.
+  t.is(place.threads.started() - before, 7);
+});
+
+test.serial("a job supervisor that throws is started again, and goes on", async (t) => {
+  await using place = await startTestCluster();
+  const calm = await calmResult();
+  const { result, events, timing } = await playAndThrow(place, { role: "job" }, "run");
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.is(result.generation, 2);
+  const [incident] = only(events, "run.incident");
+  t.like(incident, { offender: `job:${result.run}`, supervisor: "queue" });
+  t.log(timing);
+});
+
+test.serial("a host that throws is missed by its silence, and comes back", async (t) => {
+  await using place = await startTestCluster();
+  const calm = await calmResult();
+  const { result, events, timing } = await playAndThrow(place, { role: "host" }, "cluster");
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.is(result.generation, 2);
+  t.is(only(events, "run.incident")[0]?.error.code, "PEER_LOST");
+  t.deepEqual(
+    place.incidents.map(({ offender }) => offender),
+    ["host:0"],
+  );
+  t.log(timing);
+});
+
+test.serial("a run queue that throws takes up the run that it had", async (t) => {
+  await using place = await startTestCluster();
+  const calm = await calmResult();
+  const { result, timing } = await playAndThrow(place, { role: "queue" }, "cluster");
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.is(result.generation, 2);
+  t.deepEqual(
+    place.incidents.map(({ offender }) => offender),
+    ["queue"],
+  );
+  t.log(timing);
+});
+
+test.serial("a job service that throws is no matter to a run", async (t) => {
+  await using place = await startTestCluster();
+  const calm = await calmResult();
+  const { result, run } = await playAndThrow(place, { role: "jobs" }, "cluster");
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.is(result.generation, 1);
+  t.is((await run.status()).status, "finished");
+  t.deepEqual(
+    place.incidents.map(({ offender }) => offender),
+    ["jobs"],
+  );
+});
+
+test.serial("a cluster supervisor that throws starts its tree again, with its runs", async (t) => {
+  await using place = await startTestCluster();
+  const calm = await calmResult();
+  const { result, run, timing } = await playAndThrow(place, { role: "cluster" }, "cluster");
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.is(result.generation, 2);
+  t.is((await run.status()).status, "finished");
+  t.deepEqual(
+    place.incidents.map(({ offender }) => offender),
+    ["cluster"],
+  );
+  t.log(timing);
+});
+
+test.serial("where faults are not allowed, nobody throws", async (t) => {
+  await using place = await startTestCluster(2, { faultsAllowed: false });
+  const { result } = await playAndThrow(place, { role: "coordinator" }, "generation");
+  t.is(result.generation, 1);
+});

@@ -1,0 +1,220 @@
+// What a disk does to a run whose tables lie on it: full, slow, damaged, gone. The run goes on with
+// the bits of one in memory, or ends with the error that says what to do; nothing of the host ends.
+
+import { execFile } from "node:child_process";
+import {
+  closeSync,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import test from "ava";
+import { Cluster, type JobOptions } from "../../../index.ts";
+import { type Launcher, workerLauncher } from "../../../src/ports/launcher.ts";
+import {
+  calmResult,
+  inPasses,
+  only,
+  play,
+  smallModel,
+  smallSteps,
+  startTestCluster,
+} from "../../helpers/clusters/clusters.ts";
+
+const onLinux = process.platform === "linux" ? test.serial : test.serial.skip;
+const small = { hbmBytes: 1, ddrBytes: 1 } as const;
+const kinds = ["file", "rocksdb"] as const;
+
+/** The model of the other tests, its tables cached, with some rows. */
+function modelOf(rows: number, keep: "spill" | "durable" = "spill"): JobOptions["model"] {
+  const tables = smallModel.tables ?? [];
+  return {
+    ...smallModel,
+    tables: tables.map((table) => ({ ...table, rows, tier: "cached", keep })),
+  };
+}
+
+const directoryOf = ({ checkpoint }: JobOptions): string => checkpoint?.directory ?? "";
+
+// A full disk ----
+
+/** A run that is long enough to be caught in the middle, without a checkpoint before its end. */
+const long = {
+  data: { samples: 40_000 } as JobOptions["data"],
+  checkpoint: { everySteps: 100_000 },
+};
+
+/** A process of its own, whose files may not grow: what a full disk does. */
+async function playFull(
+  job: JobOptions,
+  room: boolean,
+): Promise<{ told: string[]; digest?: string; code?: string; pausedSeconds?: number }> {
+  // Flat files have holes: their last rows are refused. RocksDB's log grows.
+  const fileBytes = job.tiers?.ssd === "file" ? 1 << 20 : 1 << 16;
+  const program = fileURLToPath(
+    new URL("../../helpers/processes/full-disk-run.js", import.meta.url),
+  );
+  const given = JSON.stringify({ job, fileBytes, room });
+  const { stdout } = await promisify(execFile)(process.execPath, [program, given]);
+  return JSON.parse(stdout);
+}
+
+for (const ssd of kinds) {
+  onLinux(
+    `P11: ${ssd}: a full disk is waited for, and the run goes on when there is room`,
+    async (t) => {
+      await using place = await startTestCluster(1);
+      const model = modelOf(60_000);
+      const inMemory = {
+        ...model,
+        tables: model.tables?.map((table) => ({ ...table, tier: "memory" })),
+      };
+      const calm = await play(
+        place,
+        place.job({ ...long, model: inMemory as JobOptions["model"] }),
+      );
+      const job = place.job({ ...long, model, tiers: { ...small, ssd } });
+      const { told, digest, pausedSeconds } = await playFull(job, true);
+      // RocksDB takes nothing more after a refusal: the next generation begins a new database.
+      const after = ssd === "file" ? ["serving"] : ["tier:0 TIER_WRITE"];
+      t.deepEqual(told, ["paused", ...after]);
+      t.is(digest, calm.result.digest);
+      t.is((pausedSeconds ?? 0) > 0, ssd === "file");
+    },
+  );
+
+  onLinux(`P11: ${ssd}: a disk that stays full ends the run, and says what to do`, async (t) => {
+    await using place = await startTestCluster(1);
+    const job = place.job({ ...long, model: modelOf(60_000), tiers: { ...small, ssd } });
+    const { told, code } = await playFull(job, false);
+    t.deepEqual(told, ["paused", "tier:0 TIER_DISK_FULL"]);
+    t.is(code, "TIER_DISK_FULL");
+  });
+}
+
+// A slow disk ----
+
+for (const ssd of kinds) {
+  test.serial(`P11: ${ssd}: a slow disk is told of, and changes nothing`, async (t) => {
+    const calm = await calmResult();
+    const slow = new URL("../../helpers/processes/slow-tier-entry.js", import.meta.url);
+    const launcher: Launcher = {
+      start: (entry, data, name) =>
+        workerLauncher.start(name.startsWith("tier-") ? slow : entry, data, name),
+    };
+    await using place = await startTestCluster(1);
+    await using cluster = await Cluster.start({ devices: 1, launcher });
+    const job = place.job({ model: modelOf(200), tiers: { ...small, ssd } });
+    const { result, events } = await play({ ...place, cluster }, job);
+    t.is(result.digest, calm.digest);
+    const [first] = only(events, "run.tier");
+    t.like(first, { device: 0, state: "slow" });
+    t.regex(first?.message ?? "", /^Tier of device 0: its disk took more than 0.5 s for a request/);
+    t.true((result.disk?.slowSeconds ?? 0) > 0);
+  });
+}
+
+// Damage ----
+
+/** This process's open files of records, which have no name. */
+function openRecordFiles(): number[] {
+  return readdirSync("/proc/self/fd").flatMap((name) => {
+    try {
+      const isOne = readlinkSync(`/proc/self/fd/${name}`).includes("shard-");
+      return isOne ? [Number(name)] : [];
+    } catch {
+      return []; // It was closed meanwhile.
+    }
+  });
+}
+
+const damages = [
+  [
+    "flipped bits",
+    (file: number, bytes: number) =>
+      void writeSync(file, new Uint8Array(bytes).fill(7), 0, bytes, 0),
+  ],
+  ["a file that is cut short", (file: number) => ftruncateSync(file, 0)],
+] as const;
+
+for (const [what, damage] of damages) {
+  onLinux(`P11: file: ${what} under a run cost a restore, and no row is wrong`, async (t) => {
+    const calm = await calmResult();
+    await using place = await startTestCluster(1);
+    const job = place.job({ model: modelOf(200), tiers: { ...small, ssd: "file" } });
+    let isDone = false;
+    const { result, events } = await play(place, job, (event) => {
+      if (event.type !== "run.checkpointed" || isDone) return;
+      isDone = true;
+      for (const descriptor of openRecordFiles()) {
+        const file = openSync(`/proc/self/fd/${descriptor}`, "r+");
+        damage(file, fstatSync(file).size);
+        closeSync(file);
+      }
+    });
+    t.is(result.digest, calm.digest);
+    t.deepEqual(
+      only(events, "run.incident").map(({ offender, error }) => [offender, error.code]),
+      [["tier:0", "RECORD_CORRUPT"]],
+    );
+  });
+}
+
+test.serial("P11: rocksdb: a corrupt block costs a restore, and no row is wrong", async (t) => {
+  const calm = await calmResult(3);
+  await using place = await startTestCluster(1);
+  const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd: "rocksdb" } });
+  await play(place, inPasses(job, 1));
+  // To open a database makes tables of its log; and a few steps more leave most rows there.
+  const pause = { effect: "pause", pauseMs: 3000 } as const;
+  place.threads.plan([
+    { actor: "device:0", generation: 2, step: smallSteps + 5, point: 0, ...pause },
+  ]);
+  await play(place, inPasses(job, 3), (event, run) => {
+    return event.type === "run.started" ? run.cancel() : undefined;
+  });
+  const tiers = join(directoryOf(job), "tiers");
+  const [name = ""] = readdirSync(tiers).filter((one) => one.includes("-kept-"));
+  const tables = readdirSync(join(tiers, name, "rocksdb")).filter((one) => one.endsWith(".sst"));
+  t.true(tables.length > 0);
+  for (const table of tables) {
+    const path = join(tiers, name, "rocksdb", table);
+    const bytes = readFileSync(path);
+    writeFileSync(path, bytes.fill(7, 0, bytes.length >> 1));
+  }
+  const { result, events } = await play(place, inPasses(job, 3));
+  t.is(result.digest, calm.digest);
+  const [found] = only(events, "run.durable");
+  const codes = only(events, "run.incident").map(({ error }) => error.code);
+  if (found?.reason === undefined) t.deepEqual(codes, ["RECORD_CORRUPT"]);
+  else t.deepEqual(codes, [], found.reason);
+});
+
+for (const ssd of kinds) {
+  test.serial(`${ssd}: a directory that vanishes under a run changes no bit`, async (t) => {
+    const calm = await calmResult();
+    await using place = await startTestCluster(1);
+    const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd } });
+    const { result, events } = await play(place, job, (event) => {
+      if (event.type === "run.checkpointed" && event.step === 20) {
+        rmSync(join(directoryOf(job), "tiers"), { recursive: true, force: true });
+      }
+    });
+    t.is(result.status, "finished");
+    t.is(result.digest, calm.digest);
+    // Open files are there for whoever has them: only what should stay cannot.
+    t.deepEqual(only(events, "run.incident"), []);
+    const [kept] = only(events, "run.durable").filter(({ action }) => action === "kept");
+    t.is(kept?.rows, 0);
+    t.regex(kept?.reason ?? "", /^Cannot write .*ENOENT|No such file/);
+  });
+}

@@ -1,0 +1,81 @@
+// Tables that lie below device memory, on real threads: whatever lies where, whatever dies on the
+// way, the model is that of tables in memory, and nothing is left on the disk.
+
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import type { JobOptions } from "../../../index.ts";
+import {
+  calmResult,
+  only,
+  play,
+  smallModel,
+  startTestCluster,
+} from "../../helpers/clusters/clusters.ts";
+
+const tables = smallModel.tables ?? [];
+const model: JobOptions["model"] = {
+  ...smallModel,
+  tables: tables.map((table, i) => ({ ...table, tier: i === 0 ? "memory" : "cached" })),
+};
+
+/** Caches of one set for each table, of 200 rows: most rows are on the disk at any time. */
+const small = { hbmBytes: 1, ddrBytes: 1 } as const;
+
+for (const ssd of ["file", "rocksdb"] as const) {
+  test.serial(`a run whose rows lie in ${ssd} trains the bits of one in memory`, async (t) => {
+    const calm = await calmResult();
+    await using place = await startTestCluster(2);
+    const directories: string[] = [];
+    for (const [devices, prefetch] of [
+      [1, 0],
+      [2, 1],
+      [2, 3],
+    ] as const) {
+      const job = place.job({ model, devices, tiers: { ...small, ssd, prefetch } });
+      const { result } = await play(place, job);
+      t.is(result.status, "finished");
+      t.is(result.digest, calm.digest, `${devices} devices, ${prefetch} ahead`);
+      t.deepEqual(result.history.at(-1)?.evaluation, calm.history.at(-1)?.evaluation);
+      directories.push(directoryOf(job));
+    }
+    await place.cluster.close();
+    for (const directory of directories) t.deepEqual(readdirSync(join(directory, "tiers")), []);
+  });
+}
+
+test.serial("tiers that die, and devices above them, cost a restore and no bit", async (t) => {
+  const calm = await calmResult();
+  await using place = await startTestCluster(2);
+  const job = place.job({ model, tiers: { ...small, prefetch: 0 } });
+  place.threads.plan([
+    { actor: "tier:1", generation: 1, step: 17, point: 0, effect: "exit" },
+    { actor: "device:0", generation: 2, step: 23, point: 9, effect: "exit" },
+    { actor: "tier:0", generation: 3, step: 31, point: 0, effect: "exit" },
+  ]);
+  const { result, events } = await play(place, job);
+  t.is(result.digest, calm.digest);
+  t.is(result.generation, 4);
+  const causes = only(events, "run.incident").map(({ offender }) => offender);
+  t.deepEqual(causes, ["tier:1", "device:0", "tier:0"]);
+  await place.cluster.close();
+  t.deepEqual(readdirSync(join(directoryOf(job), "tiers")), []);
+});
+
+test.serial("a run goes on with its tables in memory, or below it, as it likes", async (t) => {
+  const calm = await calmResult();
+  await using place = await startTestCluster(2);
+  const directory = join(directoryOf(place.job()), "same");
+  const checkpoint = { directory };
+  const below = place.job({ model, tiers: small, checkpoint });
+  await play(place, below, (event, run) =>
+    event.type === "run.checkpointed" && event.step === 20 ? run.cancel() : undefined,
+  );
+  const { result } = await play(place, place.job({ checkpoint }));
+  t.is(result.digest, calm.digest);
+  t.false(existsSync(join(directory, "tiers")) && readdirSync(join(directory, "tiers")).length > 0);
+});
+
+function directoryOf({ checkpoint }: JobOptions): string {
+  return checkpoint?.directory ?? "";
+}

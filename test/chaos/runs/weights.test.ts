@@ -1,0 +1,133 @@
+// Weighted bags from a file to the model: its bits do not depend on who holds what, or who dies.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { csv, type JobOptions, loadModel } from "../../../index.ts";
+import { RandomStream } from "../../../src/ports/random.ts";
+import { play, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+
+const samples = 1500;
+const items = 40;
+
+/** Click logs: an item's weight decides how much it speaks for the label. */
+function writeClicks(t: ExecutionContext): { clicks: string; ones: string; plain: string } {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-weights-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const stream = new RandomStream(3, 4, 5);
+  const texts = { clicks: "y,item,user\n", ones: "y,item,user\n", plain: "y,item,user\n" };
+  for (let line = 0; line < samples; line++) {
+    const length = stream.below(4);
+    const ids = Array.from({ length }, () => stream.below(items));
+    const weights = ids.map(() => stream.below(16) / 8);
+    const score = ids.reduce((sum, id, i) => sum + (id % 2 === 0 ? 1 : -1) * (weights[i] ?? 0), 0);
+    const label = score + stream.normal() / 4 > 0 ? 1 : 0;
+    const user = stream.below(20);
+    texts.clicks += `${label},${ids.map((id, i) => `${id}:${weights[i]}`).join("|")},u${user}\n`;
+    texts.ones += `${label},${ids.map((id) => `${id}:1`).join("|")},u${user}\n`;
+    texts.plain += `${label},${ids.join("|")},u${user}\n`;
+  }
+  const paths = Object.entries(texts).map(([name, text]) => {
+    const path = join(directory, `${name}.csv`);
+    writeFileSync(path, text);
+    return [name, path];
+  });
+  return Object.fromEntries(paths);
+}
+
+function jobOn(
+  place: TestCluster,
+  path: string,
+  { isWeighted = true, sharding = "table-wise" as "table-wise" | "data-parallel", passes = 2 } = {},
+): JobOptions {
+  const item = { column: "item", ids: "integer" as const, separator: "|" };
+  const categorical = [isWeighted ? { ...item, weightSeparator: ":" } : item, "user"];
+  const tables = [
+    { name: "item", rows: items, dim: 8, sharding },
+    { name: "user", rows: 50, dim: 8 },
+  ];
+  const job = place.job({
+    model: { kind: "dlrm", tables, top: [8, 1] },
+    optimizer: { sparse: { kind: "rowWiseAdagrad", learningRate: 0.1 } },
+  });
+  const { cache } = job.data;
+  return { ...job, data: csv(path, { label: "y", categorical, batchSize: 64, passes, cache }) };
+}
+
+test.serial(
+  "a weighted run has the same model on 1, 2 and 3 devices, and after a kill",
+  async (t) => {
+    const { clicks } = writeClicks(t);
+    const digests: string[] = [];
+    for (const devices of [1, 2, 3]) {
+      await using place = await startTestCluster(devices);
+      const { result } = await play(place, jobOn(place, clicks));
+      digests.push(result.digest);
+      if (devices !== 2) continue;
+      place.threads.plan([
+        { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" },
+      ]);
+      const killed = await play(place, jobOn(place, clicks));
+      t.is(killed.result.generation, 2);
+      t.deepEqual(killed.result.history, result.history);
+      digests.push(killed.result.digest);
+      const replicated = jobOn(place, clicks, { sharding: "data-parallel" });
+      digests.push((await play(place, replicated)).result.digest);
+    }
+    t.is(new Set(digests).size, 1, digests.join("\n"));
+  },
+);
+
+test.serial("weights of 1 give the model of the file without; others teach more", async (t) => {
+  const { clicks, ones, plain } = writeClicks(t);
+  await using place = await startTestCluster(2);
+  const { result: weighted } = await play(place, jobOn(place, clicks, { passes: 5 }));
+  const { result: same } = await play(place, jobOn(place, ones, { passes: 5 }));
+  const { result: without } = await play(
+    place,
+    jobOn(place, plain, { isWeighted: false, passes: 5 }),
+  );
+  t.is(same.digest, without.digest);
+  t.deepEqual(same.history, without.history);
+  t.log(`AUC with weights ${weighted.auc}, without ${without.auc}`);
+  t.true((weighted.auc ?? 0) > (without.auc ?? 1) + 0.03);
+});
+
+test.serial(
+  "a model of weighted bags predicts as it was evaluated, and asks for weights",
+  async (t) => {
+    const { clicks, plain } = writeClicks(t);
+    await using place = await startTestCluster(2);
+    const job = jobOn(place, clicks, { passes: 5 });
+    const { result } = await play(place, job);
+    await using model = await loadModel(result.directory);
+    const { auc, logLoss } = await model.evaluate();
+    t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);
+    const [light = 0, heavy = 0] = await model.predict([
+      { item: "4:0.125", user: "u1" },
+      { item: ["4:2"], user: "u1" },
+    ]);
+    t.true(light < heavy, `${light} ${heavy}`);
+    const batch = {
+      samples: 1,
+      dense: new Float32Array(0),
+      lengths: Int32Array.of(1, 1),
+      ids: Int32Array.of(4, 1),
+    };
+    for (const [weights, message] of [
+      [undefined, /`batch\.weights` to be 2 numbers, one for each id, got nothing/],
+      [Float32Array.of(1), /`batch\.weights` to be 2 numbers/],
+      [Float32Array.of(1, Number.NaN), /`batch\.weights\[1\]` to be a finite number, got `NaN`/],
+    ] as const) {
+      await t.throwsAsync(model.predictBatch({ ...batch, weights }), { message });
+    }
+    const weights = Float32Array.of(2, 1);
+    t.is((await model.predictBatch({ ...batch, weights })).length, 1);
+    const categorical = [{ column: "item", ids: "integer" as const, separator: "|" }, "user"];
+    const unweighted = csv(plain, { label: "y", categorical, batchSize: 64 });
+    await t.throwsAsync(model.evaluate(unweighted), {
+      message: "Expected `data` to have weights for table `item`, as the training data has",
+    });
+  },
+);

@@ -1,0 +1,145 @@
+// Checkpoints are written while the devices train on: whatever dies between a cut and its commit,
+// the run goes on from the last commit to the same model, and a slow disk keeps nobody from
+// training.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "ava";
+import { Cluster, type JobOptions, type Run, type RunEvent } from "../../../index.ts";
+import { type Launcher, type Thread, workerLauncher } from "../../../src/ports/launcher.ts";
+import {
+  calmResult,
+  only,
+  play,
+  smallData,
+  smallModel,
+  startTestCluster,
+} from "../../helpers/clusters/clusters.ts";
+import { syncMs } from "../../helpers/processes/slow-disk-entry.ts";
+import { thinned } from "../../helpers/thinned.ts";
+
+test.serial("a writer may die at any point of a checkpoint", async (t) => {
+  const calm = await calmResult();
+  await using place = await startTestCluster();
+  // Of the last cut, whose writing ends the run: no step is done meanwhile.
+  const points = thinned(Array.from({ length: 18 }, (_, point) => point));
+  place.threads.plan(
+    points.map((point, i) => ({
+      actor: `writer:${i % 2}`,
+      generation: i + 1,
+      step: 43,
+      point,
+      effect: "exit" as const,
+    })),
+  );
+  const { result, events } = await play(place, place.job());
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  const incidents = only(events, "run.incident");
+  t.is(incidents.length, points.length);
+  t.true(incidents.every(({ offender }, i) => offender === `writer:${i % 2}`));
+  // The steps may be done before the cut at 40 is written: then it is that one which dies.
+  const begun = only(events, "run.started").map(({ fromStep }) => fromStep);
+  t.true(
+    begun.slice(1).every((step) => step === 30 || step === 40),
+    `${begun}`,
+  );
+});
+
+/** A run whose writers have a slow disk. `on` hears every event, and what it may kill. */
+async function playSlowly(
+  on: (event: RunEvent, run: Run, kill: (thread: string) => void) => void = () => {},
+) {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  const slow = new URL("../../helpers/processes/slow-disk-entry.js", import.meta.url);
+  const threads = new Map<string, Thread<unknown, unknown>>();
+  const launcher: Launcher = {
+    start<Command, Report>(entry: URL, data: unknown, name: string): Thread<Command, Report> {
+      const own = name.startsWith("writer-") ? slow : entry;
+      const thread = workerLauncher.start<Command, Report>(own, data, name);
+      threads.set(name, thread as Thread<unknown, unknown>);
+      return thread;
+    },
+  };
+  try {
+    await using cluster = await Cluster.start({ devices: 2, launcher });
+    const job: JobOptions = {
+      model: smallModel,
+      data: { ...smallData, cache: join(directory, "cache") },
+      evaluation: { everySteps: 15 },
+      checkpoint: { everySteps: 10, directory: join(directory, "run") },
+      restarts: { restartsMax: 100, windowMs: 1 },
+    };
+    const run = await cluster.submit(job);
+    const events: RunEvent[] = [];
+    for await (const event of run.events()) {
+      events.push(event);
+      on(event, run, (name) => threads.get(name)?.kill());
+    }
+    return { events, result: await run.result() };
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+test.serial(
+  "P12: a slow disk keeps no device from training, but only one checkpoint is on its way",
+  async (t) => {
+    const calm = await calmResult();
+    const { events, result } = await playSlowly();
+    t.is(result.digest, calm.digest);
+    t.deepEqual(result.history, calm.history);
+    const saved = only(events, "run.checkpointed");
+    t.deepEqual(
+      saved.map(({ step }) => step),
+      [10, 20, 30, 40, 43],
+    );
+    // Each part is synced, and each writer has several.
+    const stalls = saved.map(({ stallMs }) => stallMs);
+    t.true(Math.max(...stalls) < syncMs, `${stalls}`);
+    t.true(
+      saved.slice(1).every(({ waitedMs }) => waitedMs > syncMs),
+      "back-pressure",
+    );
+    // The first cut was taken, and the steps after it done, before it was on disk.
+    const [first] = saved;
+    const before = first === undefined ? [] : events.slice(0, events.indexOf(first));
+    t.true(only(before, "run.progress").some(({ step }) => step > 10));
+  },
+);
+
+test.serial("what dies between a cut and its commit costs the cut, and no bit", async (t) => {
+  const calm = await calmResult();
+  const victims = ["device-1", "writer-0", "reader-0", "writer-1", "device-0"];
+  let killed = 0;
+  let seen = 0;
+  const { events, result } = await playSlowly((event, _run, kill) => {
+    if (event.type === "run.checkpointed") seen = event.step;
+    const isBetween = event.type === "run.progress" && event.step > seen + 10;
+    const victim = victims[killed];
+    if (!isBetween || victim === undefined) return;
+    killed++;
+    kill(victim);
+  });
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  t.true(killed >= 3, `${killed} were killed`);
+  t.true(only(events, "run.incident").length >= 2);
+});
+
+test.serial(
+  "a bounded run may store 8 bits of a weight, and goes on from them near where it was",
+  async (t) => {
+    const calm = await calmResult();
+    await using place = await startTestCluster();
+    place.threads.plan([{ actor: "device:0", generation: 1, step: 35, point: 3, effect: "exit" }]);
+    const job = place.job({ mode: "bounded", checkpoint: { bits: 8 } });
+    const { result, events } = await play(place, job);
+    t.is(result.generation, 2);
+    t.is(only(events, "run.incident").length, 1);
+    t.not(result.digest, calm.digest);
+    const [own = 0, other = 0] = [result.logLoss, calm.logLoss];
+    t.true(Math.abs(own / other - 1) < 0.01, `${own}, ${other}`);
+  },
+);

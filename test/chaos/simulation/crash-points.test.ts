@@ -1,0 +1,49 @@
+// Power is lost at the operations that whole runs do on their disks, of every kind of writing, and
+// again while they recover from that. The job must end as its twin does. Every operation and every
+// pair: `osiris chaos --crash-points`, or SOAK=1.
+
+import test, { type ExecutionContext } from "ava";
+import { crashing, operationsOf } from "../../../chaos/simulation/crash-points.ts";
+import type { Scenario } from "../../../chaos/simulation/scenario.ts";
+import { simulate } from "../../../chaos/simulation/simulate.ts";
+import { crashKinds, crashPairs, crashPoints } from "../../../index.ts";
+import { thinned } from "../../helpers/thinned.ts";
+
+/** Resolves to how often power was lost. */
+async function survives(t: ExecutionContext, scenario: Scenario): Promise<number> {
+  const { failure, reason, struck } = await simulate(scenario);
+  t.is(failure, undefined, `${JSON.stringify(scenario)}: ${reason}`);
+  return struck.power ?? 0;
+}
+
+/** Of so many operations of each kind of run one is tried on every change. */
+const nth = { checkpoints: 3, tiers: 19, dynamic: 13, lease: 13 } as const;
+
+for (const kind of crashKinds) {
+  test(`P7: power lost at any operation of a run: ${kind}`, async (t) => {
+    const all = await crashPoints(kind);
+    t.true(all.length > 100, `${all.length} operations`);
+    const some = thinned(all, nth[kind]);
+    let losses = 0;
+    for (const scenario of some) losses += await survives(t, scenario);
+    // How many operations there are is a matter of the seed, too: the last ones may not come.
+    t.true(losses >= (kind === "checkpoints" ? 1 : 0.8) * some.length, `${losses}`);
+    t.log(`${all.length} operations`);
+  });
+}
+
+test("P7: power lost twice: again while a run recovers", async (t) => {
+  // Of pairs of up to 48 apart, which come at all distances by turns.
+  const all = thinned(await crashPairs("checkpoints", 48), 97);
+  let pairs = 0;
+  for (const scenario of all) if ((await survives(t, scenario)) === 2) pairs++;
+  t.true(pairs > (all.length * 2) / 3, `${pairs} of ${all.length}`);
+  t.log(`${pairs} pairs of ${await operationsOf("checkpoints")} operations`);
+});
+
+test("P7: rows that lie on the disk are laid to rest in a run, and taken up again", async (t) => {
+  const { last, failure, generations } = await simulate(crashing("tiers", []));
+  t.is(failure, undefined);
+  t.is(generations, 2);
+  t.true(last.filter((line) => line.endsWith(" run.durable")).length > 2);
+});

@@ -1,0 +1,140 @@
+// One incident, one record, first cause first (law 7): whole clusters in virtual time.
+
+import test from "ava";
+import type { IncidentRecord, RunEvent } from "../../../actors/run-state/run-events.ts";
+import { RunRecord } from "../../../actors/run-state/run-record.ts";
+import { SimulatedCluster } from "../../../chaos/simulation/cluster.ts";
+import { jobs } from "../../../chaos/simulation/jobs.ts";
+import { World } from "../../../chaos/simulation/world.ts";
+import { PeerLostError, recordError } from "../../../src/errors/errors.ts";
+import { resolveJob } from "../../../src/job/job.ts";
+
+/** Runs the first job on two hosts, and breaks it once `step` steps are done. */
+async function incidentsOf(
+  breakIt: (cluster: SimulatedCluster) => void,
+  devices: readonly number[] = [1, 1, 1],
+): Promise<readonly IncidentRecord[]> {
+  const [job] = jobs;
+  if (job === undefined) throw new RangeError("There is no job");
+  const world = new World(5);
+  const shape = { devices, speed: { turnMs: 0.5, startMs: 10 }, delayMs: [0, 1] as const };
+  const cluster = new SimulatedCluster(world, { shape, job, seed: 5 });
+  try {
+    let isBroken = false;
+    cluster.onEvent((event) => {
+      if (isBroken || event.type !== "run.checkpointed") return;
+      isBroken = true;
+      breakIt(cluster);
+    });
+    await world.run(() => cluster.ending !== undefined, 300_000);
+    if (cluster.ending?.type !== "run.finished")
+      throw new Error(`It ended: ${cluster.ending?.type}`);
+    return cluster.ending.result.incidents;
+  } finally {
+    cluster.close();
+  }
+}
+
+/** Ends a thread, `device-2` or `bridge-1`, as its host would see it. */
+function lose(cluster: SimulatedCluster, name: string): void {
+  const thread = cluster.threads.running.find((one) => one.name.endsWith(`/${name}`));
+  thread?.lose("it ended");
+}
+
+const causes: readonly {
+  readonly what: string;
+  readonly breakIt: (cluster: SimulatedCluster) => void;
+  readonly cause: Partial<IncidentRecord>;
+  readonly code: string;
+}[] = [
+  {
+    what: "a device of another host is gone",
+    breakIt: (cluster) => lose(cluster, "device-2"),
+    cause: { offender: "device:2", supervisor: "host:2", host: 2, noticedBy: undefined },
+    code: "PEER_LOST",
+  },
+  {
+    what: "a device of another host stands still: its peers only noticed",
+    breakIt: (cluster) => {
+      cluster.threads.running.find(({ name }) => name.endsWith("/device-2"))?.stop();
+    },
+    cause: { offender: "device:2", context: "device.run to step 6" },
+    code: "STEP_TIMEOUT",
+  },
+  {
+    what: "a bridge is gone",
+    breakIt: (cluster) => lose(cluster, "bridge-1"),
+    cause: { offender: "bridge:1", supervisor: "host:1" },
+    code: "PEER_LOST",
+  },
+  {
+    what: "a whole host is gone",
+    breakIt: (cluster) => cluster.kill(1),
+    cause: { offender: "host:1" },
+    code: "PEER_LOST",
+  },
+];
+
+for (const { what, breakIt, cause, code } of causes) {
+  test(`one record, first cause first: ${what}`, async (t) => {
+    const [incident, ...others] = await incidentsOf(breakIt);
+    t.is(others.length, 0);
+    t.like(incident, {
+      incident: 1,
+      generation: 1,
+      step: 3,
+      batch: { pass: 0, index: 3 },
+      ...cause,
+    });
+    t.is(incident?.error.code, code);
+    const did = incident?.actions.map((action) => action.did.replace(/host:\d/g, "H")) ?? [];
+    t.deepEqual(did, [
+      "ended generation 1, of all hosts",
+      "begins again after 50 ms",
+      "gathered the devices: 1 of H, 1 of H, 1 of H",
+      "claimed generation 2, from step 3",
+    ]);
+    t.like(incident?.end, { how: "restored", generation: 2, step: 3 });
+    t.true((incident?.end?.afterMs ?? 0) >= (incident?.actions.at(-1)?.afterMs ?? 0));
+  });
+}
+
+test("what fails in a generation after its first failure follows from it", (t) => {
+  const events: RunEvent[] = [];
+  const job = resolveJob(jobs[0]);
+  const keeper = { keep() {} };
+  const record = new RunRecord({ run: "r1", job }, (event) => events.push(event), keeper);
+  const at = (seconds: number) => new Date(1000 * seconds);
+  const lost = (offender: string) => {
+    const reason = recordError(new PeerLostError(offender, "it ended"));
+    return { offender, supervisor: "host:0", context: "device.run", reason };
+  };
+  record.fail(1, { ...lost("device:1"), noticedBy: "device:0" }, at(1));
+  for (const one of ["bridge:1", "bridge:1", "device:0"]) record.fail(1, lost(one), at(2));
+  record.incidents.act("job:r1", "ended generation 1", at(3));
+  record.fail(2, lost("device:2"), at(4)); // Another one, before the first was over.
+  record.recovered(3, { fromStep: 10, seconds: 4, memoryBytes: 0, storeBytes: 0 }, at(5));
+  t.deepEqual(
+    events.map(({ type }) => type),
+    ["run.incident", "run.incident", "run.recovered"],
+  );
+  const [first, second] = record.incidents.all();
+  t.deepEqual(
+    first?.followed.map(({ actor, afterMs }) => [actor, afterMs]),
+    [["bridge:1", 1000]],
+  );
+  t.deepEqual(first?.actions, [{ by: "job:r1", did: "ended generation 1", afterMs: 2000 }]);
+  t.like(first?.end, { how: "restored", generation: 3, step: 10, afterMs: 4000 });
+  t.like(second, { incident: 2, offender: "device:2", end: { afterMs: 1000 } });
+
+  const successor = new RunRecord({ run: "r1", job }, () => {}, keeper);
+  for (const event of events) successor.restore({ kind: "event", run: "r1", event });
+  t.deepEqual(successor.incidents.all(), record.incidents.all(), "the journal has all of it");
+});
+
+test("a reader that is replaced is an incident that ended at once", async (t) => {
+  const [incident, ...others] = await incidentsOf((cluster) => lose(cluster, "reader-1"));
+  t.is(others.length, 0);
+  t.like(incident, { offender: "reader:1", host: 1, end: { how: "mended", generation: 1 } });
+  t.is(incident?.actions.length, 1);
+});

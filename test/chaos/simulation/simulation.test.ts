@@ -1,0 +1,61 @@
+// The simulator itself: that it repeats itself, and that what it simulates is the real thing.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "ava";
+import { jobs } from "../../../chaos/simulation/jobs.ts";
+import type { Scenario } from "../../../chaos/simulation/scenario.ts";
+import { simulate, simulateSeed, twinOf } from "../../../chaos/simulation/simulate.ts";
+import { Cluster, type JobOptions, simulateSeeds } from "../../../index.ts";
+
+const calm: Scenario = {
+  seed: 7,
+  job: 0,
+  shape: { devices: [2], speed: { turnMs: 1, startMs: 100 }, delayMs: [0, 2] },
+  calmMs: 0,
+  faults: [],
+};
+
+for (const [index, job] of jobs.entries()) {
+  test(`a simulated run comes to what a real one comes to: job ${index}`, async (t) => {
+    const directory = mkdtempSync(join(tmpdir(), "osiris-simulation-"));
+    t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+    await using cluster = await Cluster.start({ devices: 2 });
+    const real = await cluster.submit({
+      ...job,
+      data: { ...job.data, cache: join(directory, "cache") } as JobOptions["data"],
+      checkpoint: { ...job.checkpoint, directory: join(directory, "run") },
+      stepDeadlineMs: 30_000,
+    });
+    const { digest, step, history } = await real.result();
+    const twin = await twinOf(index);
+    t.deepEqual(
+      [twin.result.digest, twin.result.step, twin.result.history],
+      [digest, step, history],
+    );
+    const simulated = await simulate({ ...calm, job: index });
+    t.is(simulated.failure, undefined, simulated.reason);
+    t.is(simulated.generations, 1);
+  });
+}
+
+test("the same scenario is the same run, to the last event; another seed is another", async (t) => {
+  const traces = new Map<number, string>();
+  for (const seed of [3, 11]) {
+    const [first, second] = [await simulateSeed(seed), await simulateSeed(seed)];
+    t.is(first.failure, undefined, first.reason);
+    t.is(first.trace, second.trace);
+    traces.set(seed, first.trace);
+    t.is(first.events, second.events);
+    t.deepEqual(first.last, second.last);
+  }
+  // The same in a thread that has run nothing before: nothing waits for a module.
+  await simulateSeeds({
+    seeds: [11, 3],
+    jobs: 1,
+    onVerdict: ({ scenario, trace }) => t.is(traces.get(scenario.seed), trace),
+  });
+  const [one, other] = [await simulate(calm), await simulate({ ...calm, seed: 8 })];
+  t.not(one.trace, other.trace);
+});

@@ -1,0 +1,57 @@
+// Faults drawn from a seed: which thread, at which step, at which point of it, and how. The seed is
+// told; `SEED=17 npx ava dist/test/chaos/trials/drawn-faults.test.js` draws the same ones again.
+
+import test from "ava";
+import type { ThreadFault } from "../../../index.ts";
+import { purposes, RandomStream } from "../../../src/ports/random.ts";
+import {
+  calmResult,
+  only,
+  play,
+  smallSteps,
+  startTestCluster,
+} from "../../helpers/clusters/clusters.ts";
+
+const seed = Number(process.env.SEED ?? 1);
+const generations = 6;
+
+/** In every generation a device dies; a reader may die too, or a thread take its time. */
+function drawFaults(): ThreadFault[] {
+  const random = new RandomStream(seed, purposes.faults);
+  const steps = Array.from({ length: generations }, () => random.below(smallSteps));
+  return steps
+    .sort((a, b) => a - b)
+    .flatMap((step, i) => {
+      const generation = i + 1;
+      const point = random.below(20);
+      const [one = "", other = ""] = random.below(2) === 0 ? pair : [...pair].reverse();
+      const faults: ThreadFault[] = [{ actor: one, generation, step, point, effect: "exit" }];
+      const before = Math.max(0, step - random.below(4));
+      if (random.below(2) === 0) {
+        faults.push({ actor: "reader:0", generation, step: before, point: 1, effect: "exit" });
+      }
+      if (random.below(2) === 0) {
+        const pauseMs = random.below(200);
+        const pause = { effect: "pause", pauseMs } as const;
+        faults.push({ actor: other, generation, step: before, point, ...pause });
+      }
+      return faults;
+    });
+}
+
+const pair = ["device:0", "device:1"];
+
+test.serial("whatever is drawn, the model is the same", async (t) => {
+  await using place = await startTestCluster();
+  const calm = await calmResult();
+  const faults = drawFaults();
+  t.log("seed", seed);
+  for (const fault of faults) t.log(JSON.stringify(fault));
+  place.threads.plan(faults);
+  const { result, events } = await play(place, place.job());
+  t.is(result.digest, calm.digest);
+  t.deepEqual(result.history, calm.history);
+  const lost = only(events, "run.incident").filter(({ offender }) => offender !== "reader:0");
+  t.is(lost.length, generations);
+  t.is(result.generation, generations + 1);
+});

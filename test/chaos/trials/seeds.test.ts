@@ -1,0 +1,39 @@
+// Schedules drawn from seeds, on real processes. `SEEDS=1-50 npx ava
+// dist/test/chaos/trials/seeds.test.js` carries out others; each is printed, and `osiris chaos JOB
+// --seed N` draws the same.
+
+import test from "ava";
+import { chaos, type JobOptions, sentenceOf, type Twin } from "../../../index.ts";
+import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+
+const job: JobOptions = {
+  model: smallModel,
+  data: smallData,
+  evaluation: { everySteps: 15 },
+  checkpoint: { everySteps: 10, directory: "unused" },
+  stepDeadlineMs: 5000,
+};
+
+const [first = 1, last = first] = (process.env.SEEDS ?? "1-5").split("-").map(Number);
+let twin: Promise<Twin> | undefined;
+
+for (let seed = first; seed <= last; seed++) {
+  // Two of five run on hosts that are processes of their own.
+  const stage = seed % 5 < 3 ? { devices: 2, hosts: 0 } : { devices: 1, hosts: 2 };
+  test.serial(
+    `P4, P5, P6: whatever seed ${seed} does to a run, it is its twin, bit for bit`,
+    async (t) => {
+      twin ??= chaos(job).twin();
+      const trial = await chaos(job, stage)
+        .seed(seed)
+        .verify({ twin: await twin });
+      for (const [i, fault] of trial.schedule.faults.entries()) {
+        const { struck, whyNot } = trial.faults[i] ?? {};
+        t.log(`${sentenceOf(fault)}${struck === true ? "" : `: ${whyNot}`}`);
+      }
+      t.is(trial.digest, trial.twinDigest);
+      const { samples, once } = trial.ledger[0] ?? {};
+      t.is(once, samples);
+    },
+  );
+}

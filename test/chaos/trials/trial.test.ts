@@ -1,0 +1,121 @@
+// Whole trials: real processes, real threads, a schedule, a twin, and a judge that must also be
+// able to say no.
+
+import { existsSync } from "node:fs";
+import test from "ava";
+import { type ChaosOptions, chaos, type JobOptions, PromiseBrokenError } from "../../../index.ts";
+import { smallData, smallModel, smallSteps } from "../../helpers/clusters/clusters.ts";
+
+const job = (seed = 0): JobOptions => ({
+  model: smallModel,
+  data: smallData,
+  evaluation: { everySteps: 15 },
+  checkpoint: { everySteps: 10, directory: "unused" },
+  stepDeadlineMs: 5000,
+  seed,
+});
+
+test.serial(
+  "a thread, a process and a broker die on one run: it is its twin, bit for bit",
+  async (t) => {
+    const trial = await chaos(job())
+      .kill("device:1")
+      .at({ step: 12 })
+      .broker.kill({ deadlines: 0.02 })
+      .at({ step: 17 })
+      .kill("root")
+      .at({ step: 25 })
+      .kill("device:0")
+      .at({ step: 0, during: "recovery" })
+      .exception("coordinator")
+      .at({ step: 35 })
+      .verify();
+    t.is(trial.verdict, "equal");
+    t.is(trial.digest, trial.twinDigest);
+    t.true(trial.faults.every(({ struck }) => struck));
+    t.deepEqual(
+      trial.faults.slice(0, 3).map(({ step }) => step),
+      [12, 17, 25],
+      "each at its step",
+    );
+    t.is(trial.submissions, 2, "the root's list of runs went with it");
+    t.deepEqual(trial.ledger, [{ samples: 2700, once: 2700, never: 0, twice: 0 }]);
+    t.is(trial.committedStepsLost, 0);
+    t.is(trial.incidents[0]?.offender, "device:1", "first cause first");
+    t.false(existsSync("unused"), "the job's own directory is left alone");
+  },
+);
+
+test.serial("a loss that is no number ends a run; submitted again, it is its twin", async (t) => {
+  const trial = await chaos(job()).nan("device:1").at({ step: 22 }).verify();
+  t.is(trial.submissions, 2);
+  t.deepEqual(
+    trial.incidents.map(({ reason }) => reason.code),
+    ["NON_FINITE_LOSS"],
+  );
+});
+
+test.serial("a bit that flipped on disk is found by who reads it, and passed over", async (t) => {
+  const trial = await chaos(job())
+    .disk("writer:0")
+    .flippedBit()
+    .at({ step: 12, during: "checkpoint" })
+    .kill("device:1")
+    .at({ step: 23, during: "checkpoint" })
+    .verify();
+  t.true(trial.faults.every(({ struck }) => struck));
+  t.deepEqual(
+    trial.incidents.map(({ reason }) => reason.code),
+    ["PEER_LOST", "CHECKPOINT_CORRUPT"],
+  );
+  t.is(trial.submissions, 1, "nobody has to do anything about it");
+  t.is(trial.committedStepsLost, 10, "the disk had taken them");
+});
+
+test.serial("a fault that had no occasion to strike says why", async (t) => {
+  const trial = await chaos(job())
+    .kill("tier:0")
+    .at({ step: 3 })
+    .kill("device:0")
+    .at({ step: smallSteps + 1 })
+    .kill("device:1")
+    .at({ step: 0, during: "recovery" })
+    .verify();
+  t.deepEqual(
+    trial.faults.map(({ whyNot }) => whyNot),
+    [
+      "thread:tier:0 did not come to that point of a step, or did not run",
+      "the run was over before that step",
+      "nothing was restored after an earlier fault",
+    ],
+  );
+});
+
+/** What `verify` throws. */
+async function broken(t: { is: (a: unknown, b: unknown) => void }, options: ChaosOptions) {
+  try {
+    await chaos(job()).slow("device:1", { steps: 2 }).at({ step: 5 }).verify(options);
+  } catch (error) {
+    if (error instanceof PromiseBrokenError) return error;
+    throw error;
+  }
+  t.is("no error", "PROMISE_BROKEN");
+  throw new TypeError("unreachable");
+}
+
+test.serial("another model than the twin's is told: which tables, blocks and steps", async (t) => {
+  const twin = await chaos(job(1)).twin();
+  const error = await broken(t, { twin });
+  t.is(error.verdict, "safety");
+  const text = error.differences.join("\n");
+  t.regex(text, /^The model is sha256:\w+, its twin sha256:\w+$/m);
+  t.regex(text, /^Other bits in table a, block 0, quantum 0$/m);
+  t.regex(text, /^Losses or metrics differ from step 10 on$/m);
+  t.like(error.schedule, { stage: { devices: 2, hosts: 0 }, faults: [{ what: "slow" }] });
+});
+
+test.serial("a run of which nothing is heard does not pass for one that ended", async (t) => {
+  const error = await broken(t, { twin: await chaos(job()).twin(), patienceMs: 1 });
+  t.is(error.code, "PROMISE_BROKEN");
+  t.is(error.verdict, "liveness");
+});

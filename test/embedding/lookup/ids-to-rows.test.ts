@@ -1,0 +1,73 @@
+// Ids of 32 bits as rows: what the tables' policies make of those that they do not have.
+
+import test from "ava";
+import { mix32 } from "../../../src/data/murmur-hash.ts";
+import { type BagTable, LocalRows } from "../../../src/embedding/lookup/ids-to-rows.ts";
+import { FrameCorruptError, IdOutOfRangeError } from "../../../src/errors/errors.ts";
+
+const tablesThat = (ids: BagTable["ids"]): BagTable[] => [
+  { name: "user", rows: 10, ids, idBits: 32 },
+  { name: "item", rows: 5, ids, idBits: 32 },
+];
+
+/** Two samples: users 1 2 and none; items 4 and 0 `id`. */
+function localWith(id: number) {
+  return {
+    samples: 2,
+    lengths: Int32Array.of(2, 0, 1, 2),
+    ids: Int32Array.of(1, 2, 4, 0, id),
+  };
+}
+
+test("ids of the tables' range are rows as they are, and know where each feature begins", (t) => {
+  const rows = new LocalRows().take(localWith(3), tablesThat("reject"), 0);
+  t.deepEqual([...rows.rows], [1, 2, 4, 0, 3]);
+  t.deepEqual([...rows.starts], [0, 2, 5]);
+});
+
+for (const id of [5, -1, 2 ** 31 - 1]) {
+  test(`id ${id} outside its table is refused with the table and the sample of the batch`, (t) => {
+    const take = (first: number) => () => {
+      new LocalRows().take(localWith(id), tablesThat("reject"), first);
+    };
+    const where = "Expected ids of table `item` (feature 1) to lie in 0..4";
+    const error = t.throws(take(0), { instanceOf: IdOutOfRangeError });
+    t.true(error.message.startsWith(`${where}, got ${id} in sample 1 of the batch`));
+    t.regex(t.throws(take(100)).message, /in sample 101 of the batch/);
+  });
+}
+
+test("ids are clamped to the nearest row, or hashed, where the table says so, and counted", (t) => {
+  const clamped = new LocalRows();
+  t.deepEqual([...clamped.take(localWith(7), tablesThat("clamp"), 0).rows], [1, 2, 4, 0, 4]);
+  t.deepEqual([...clamped.take(localWith(-3), tablesThat("clamp"), 0).rows], [1, 2, 4, 0, 0]);
+  t.deepEqual([...clamped.repaired], [["item", 2]]);
+  const hashed = new LocalRows();
+  const { rows } = hashed.take(localWith(-3), tablesThat("hash"), 0);
+  t.is(rows[4], mix32(-3) % 5);
+});
+
+test("the batch's own ids stay as they are, and memory is used again", (t) => {
+  const memory = new LocalRows();
+  const local = localWith(9);
+  const first = memory.take(local, tablesThat("clamp"), 0);
+  t.is(local.ids[4], 9);
+  t.is(memory.take(local, tablesThat("clamp"), 0).rows.buffer, first.rows.buffer);
+});
+
+test("lengths that do not fit the ids are refused", (t) => {
+  const local = localWith(1);
+  for (const lengths of [Int32Array.of(2, 0, 1, 3), Int32Array.of(-1, 0, 1, 2)]) {
+    t.throws(() => new LocalRows().take({ ...local, lengths }, tablesThat("clamp"), 0), {
+      instanceOf: FrameCorruptError,
+    });
+  }
+});
+
+test("upper halves and weights that are not there are missed", (t) => {
+  const [user, item] = tablesThat("hash");
+  if (user === undefined || item === undefined) return t.fail();
+  const take = (table: BagTable) => () => new LocalRows().take(localWith(1), [table, item], 0);
+  t.throws(take({ ...user, idBits: 64 }), { message: /^upper halves for a wide feature/ });
+  t.throws(take({ ...user, isWeighted: true }), { message: /^weights where a feature has them/ });
+});

@@ -1,0 +1,211 @@
+// Rows in device memory: how they take their gradients, by PyTorch's definitions written out in
+// float64, and how they travel to a checkpoint and back.
+
+import test from "ava";
+import { createSlab } from "../../../src/embedding/rows/slab.ts";
+import type { SparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import {
+  sparseOptimizerOptions,
+  type TableSpec,
+  tableOptions,
+} from "../../../src/embedding/tables/options.ts";
+import { adamNumbersOf, rowRuleOf } from "../../../src/embedding/tables/row-rule.ts";
+import { type Shard, shardsOf } from "../../../src/embedding/tables/shards.ts";
+import { slicesOf } from "../../../src/kernels/contract/slices.ts";
+import { valuesOf } from "../../../src/kernels/reference/memory.ts";
+import { createReference } from "../../../src/kernels/reference/reference.ts";
+import { keyOf } from "../../../src/ports/random.ts";
+import { allOf } from "../../helpers/devices/parts.ts";
+
+const dim = 3;
+const rate = { learningRate: 0.1 };
+
+/**
+ * Sample 0 looks up row 2 twice and row 0; sample 1 row 2 again; sample 2 nothing; sample 3 row 5.
+ */
+const bags = {
+  tables: 1,
+  samples: 4,
+  offsets: Int32Array.of(0, 3, 4, 4, 5),
+  ids: Int32Array.of(2, 0, 2, 2, 5),
+};
+const dPooled = [1, -2, 0.5, 0.25, 4, 0, 9, 9, 9, -1, 1, 1];
+
+function startSlab(options: {
+  optimizer: SparseOptimizerOptions;
+  pooling?: "sum" | "mean";
+  precision?: "float32" | "float64";
+  rows?: number;
+}) {
+  const kernels = createReference(options.precision ?? "float64");
+  const { rows = 6, pooling = "sum" } = options;
+  const specs = [
+    tableOptions.parse({ name: "other", rows: 2, dim }),
+    tableOptions.parse({ name: "a", rows, dim, pooling, initScale: 0.5 }),
+  ];
+  const optimizer = sparseOptimizerOptions.parse(options.optimizer);
+  return {
+    kernels,
+    optimizer,
+    slab: createSlab({ kernels, specs, shards: shardsOn(specs), optimizer, key: keyOf(7) }),
+  };
+}
+
+/** The second table, whole. */
+function shardsOn(specs: readonly TableSpec[]): Shard[] {
+  const tile = { firstBlock: 0, blocks: 1, firstQuantum: 0, quanta: 1 };
+  const place = { scheme: "table-wise" as const, tier: "memory" as const, device: 0 };
+  const shards = specs.map(({ name }) => ({ table: name, ...place, ...tile }));
+  return shardsOf(specs, { devices: { hosts: 1, perHost: 1 }, shards }).slice(1);
+}
+
+/** The gradient of each row, added up by hand. */
+function gradientOf(row: number, pooling: "sum" | "mean"): number[] {
+  return Array.from({ length: dim }, (_, c) => {
+    let sum = 0;
+    for (let sample = 0; sample < bags.samples; sample++) {
+      const ids = bags.ids.subarray(bags.offsets[sample], bags.offsets[sample + 1]);
+      const times = ids.filter((id) => id === row).length;
+      sum +=
+        (times * (dPooled[sample * dim + c] ?? 0)) / (pooling === "mean" ? ids.length || 1 : 1);
+    }
+    return sum;
+  });
+}
+
+type Formula = (w: readonly number[], g: readonly number[], steps: number) => number[];
+
+const adagradBy =
+  (square: (g: readonly number[], c: number) => number): Formula =>
+  (w, g, steps) =>
+    w.map((start, c) => {
+      let [now, sum] = [start, 0.2];
+      for (let step = 0; step < steps; step++) {
+        sum += square(g, c);
+        now -= (0.1 * (g[c] ?? 0)) / (Math.sqrt(sum) + 1e-3);
+      }
+      return now;
+    });
+
+const adagrad = { ...rate, epsilon: 1e-3, initialAccumulator: 0.2 };
+const cases: readonly [SparseOptimizerOptions, Formula][] = [
+  [{ kind: "sgd", ...rate }, (w, g, steps) => w.map((one, c) => one - steps * 0.1 * (g[c] ?? 0))],
+  [{ kind: "adagrad", ...adagrad }, adagradBy((g, c) => (g[c] ?? 0) ** 2)],
+  [
+    { kind: "rowWiseAdagrad", ...adagrad },
+    adagradBy((g) => g.reduce((sum, one) => sum + one * one, 0) / dim),
+  ],
+  [
+    { kind: "adam", ...rate, beta1: 0.8, beta2: 0.9, epsilon: 1e-3 },
+    (w, g, steps) =>
+      w.map((start, c) => {
+        let [now, m, v] = [start, 0, 0];
+        for (let step = 1; step <= steps; step++) {
+          m = 0.8 * m + 0.2 * (g[c] ?? 0);
+          v = 0.9 * v + 0.1 * (g[c] ?? 0) ** 2;
+          now -= (0.1 * (m / (1 - 0.8 ** step))) / (Math.sqrt(v / (1 - 0.9 ** step)) + 1e-3);
+        }
+        return now;
+      }),
+  ],
+];
+
+for (const pooling of ["sum", "mean"] as const) {
+  for (const [options, formula] of cases) {
+    test(`${options.kind} updates each touched row once, ids that repeat added up (${pooling})`, async (t) => {
+      const { kernels, slab, optimizer } = startSlab({ optimizer: options, pooling });
+      const weights = valuesOf(slab.rowsOf[0]?.weights ?? kernels.tensor([0]));
+      const before = [...weights];
+      const d = kernels.tensor([4, dim]);
+      valuesOf(d).set(dPooled);
+      for (let step = 0; step < 3; step++) {
+        slab.update(bags, d, slicesOf(0, 2, 2, 4), [rowRuleOf(optimizer, 0, step)]);
+      }
+      for (let row = 0; row < 6; row++) {
+        const start = before.slice(row * dim, (row + 1) * dim);
+        const isTouched = [0, 2, 5].includes(row);
+        const expected = isTouched ? formula(start, gradientOf(row, pooling), 3) : start;
+        for (const [c, value] of expected.entries()) {
+          const actual = weights[row * dim + c] ?? Number.NaN;
+          t.true(Math.abs(actual - value) < 1e-12, `row ${row}, ${c}: ${actual}, not ${value}`);
+        }
+      }
+      t.deepEqual(
+        (await allOf(slab.records(0))).flatMap((chunk) => [...chunk.rows]),
+        [0, 2, 5],
+      );
+    });
+  }
+}
+
+test("L2 pulls on the rows of the batch, and on no other", (t) => {
+  const { kernels, slab, optimizer } = startSlab({ optimizer: { kind: "sgd", ...rate } });
+  const weights = valuesOf(slab.rowsOf[0]?.weights ?? kernels.tensor([0]));
+  const before = [...weights];
+  const zero = kernels.tensor([4, dim]);
+  slab.update(bags, zero, slicesOf(0, 2, 2, 4), [rowRuleOf(optimizer, 0.5, 0)]);
+  for (const [i, start] of before.entries()) {
+    const isTouched = [0, 2, 5].includes(Math.floor(i / dim));
+    const expected = isTouched ? start - 0.1 * 0.5 * start : start;
+    t.true(Math.abs((weights[i] ?? 0) - expected) < 1e-12);
+  }
+});
+
+test("two phases give the bits of one, where no row is split", async (t) => {
+  const optimizer = { kind: "rowWiseAdagrad" as const, ...adagrad };
+  const after = [false, true].map((inTwoPhases) => {
+    const subject = startSlab({ optimizer, precision: "float32" });
+    const { kernels, slab } = subject;
+    const d = kernels.tensor([4, dim]);
+    kernels.write(d, Float32Array.from(dPooled));
+    const slices = slicesOf(0, 2, 2, 4);
+    const rules = [rowRuleOf(subject.optimizer, 0, 0)];
+    const squares = slab.squares(0, bags, d, slices, rules);
+    const means = kernels.rowMeans([squares], [1], dim);
+    slab.update(bags, d, slices, rules, inTwoPhases ? [{ means }] : undefined);
+    return allOf(slab.records(0));
+  });
+  t.deepEqual(await after[0], await after[1]);
+});
+
+test("born rows go to rest and come back, and no other row travels", async (t) => {
+  const optimizer = { kind: "adam" as const };
+  const rows = 9000; // Several chunks.
+  const first = startSlab({ optimizer, precision: "float32", rows });
+  const ids = Int32Array.of(0, 4095, 4096, 4097, 8999);
+  const lookups = { tables: 1, samples: 5, offsets: Int32Array.of(0, 1, 2, 3, 4, 5), ids };
+  const d = first.kernels.tensor([5, dim]);
+  first.kernels.fill(d, 0.5);
+  const rule = rowRuleOf(first.optimizer, 0, 0);
+  first.slab.update(lookups, d, slicesOf(0, 1, 1, 5), [rule]);
+  const records = await allOf(first.slab.records(0));
+  t.deepEqual(
+    records.flatMap((chunk) => [...chunk.rows]),
+    [...ids],
+  );
+  const second = startSlab({ optimizer, precision: "float32", rows });
+  const [extent] = second.slab.shards;
+  if (extent === undefined) return t.fail();
+  for (const chunk of records) await second.slab.restore(0, extent, chunk, false);
+  t.deepEqual(await allOf(second.slab.records(0)), records);
+  const weights = (slab: typeof first) => slab.kernels.read(slab.slab.rowsOf[0]?.weights ?? d);
+  t.deepEqual(weights(second), weights(first));
+});
+
+test("a row is born with a value that its table, its place and the seed decide, within its scale", (t) => {
+  const make = () => startSlab({ optimizer: { kind: "sgd" }, precision: "float32" });
+  const read = ({ kernels, slab }: ReturnType<typeof make>) => [
+    ...kernels.read(slab.rowsOf[0]?.weights ?? kernels.tensor([0])),
+  ];
+  const values = read(make());
+  t.deepEqual(read(make()), values);
+  t.true(values.every((value) => Math.abs(value) <= 0.5));
+  t.is(new Set(values).size, values.length);
+});
+
+test("Adam's corrections are powers, made by squaring, the same wherever they run", (t) => {
+  const optimizer = sparseOptimizerOptions.parse({ kind: "adam", beta1: 0.5, beta2: 0.9 });
+  if (optimizer.kind !== "adam") throw new Error("The optimizer is another one");
+  t.is(adamNumbersOf(optimizer, 9).correction1, 1 - 2 ** -10);
+  t.true(Math.abs(adamNumbersOf(optimizer, 136).correction2 - (1 - 0.9 ** 137)) < 1e-15);
+});

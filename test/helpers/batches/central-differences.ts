@@ -1,0 +1,61 @@
+// Central differences: what a gradient has to agree with, whatever formula made it.
+
+import type { Kernels, Tensor } from "../../../src/kernels/contract/kernels.ts";
+import { valuesOf } from "../../../src/kernels/reference/memory.ts";
+import type { RandomStream } from "../../../src/ports/random.ts";
+
+/** Half the distance of the two looks at the loss: in float64, far from rounding and curvature. */
+const reach = 1e-5;
+
+/**
+ * How far `gradient` is, at its worst element, from the slope of `loss` over the elements of `at`
+ * (float64), relative to the largest of the slopes or 1e-3. `at` is as it was when this returns.
+ */
+export function gradientError(at: Tensor, gradient: ArrayLike<number>, loss: () => number): number {
+  const values = valuesOf(at);
+  if (gradient.length !== values.length) return Number.POSITIVE_INFINITY;
+  let worst = 0;
+  let scale = 1e-3;
+  for (let i = 0; i < values.length; i++) {
+    const before = values[i] ?? Number.NaN;
+    values[i] = before + reach;
+    const above = loss();
+    values[i] = before - reach;
+    const below = loss();
+    values[i] = before;
+    const slope = (above - below) / (2 * reach);
+    scale = Math.max(scale, Math.abs(slope));
+    const difference = Math.abs(slope - (gradient[i] ?? Number.NaN));
+    worst = Number.isNaN(difference) ? Number.POSITIVE_INFINITY : Math.max(worst, difference);
+  }
+  return worst / scale;
+}
+
+/** A tensor of numbers in -1..1. */
+export function randomTensor(
+  kernels: Kernels,
+  stream: RandomStream,
+  shape: readonly number[],
+): Tensor {
+  const t = kernels.tensor(shape);
+  const values = valuesOf(t);
+  for (let i = 0; i < values.length; i++) values[i] = 2 * stream.uniform() - 1;
+  return t;
+}
+
+/** The sum of t times `weights`, element by element: a loss whose gradient by t is `weights`. */
+export function weighted(t: Tensor, weights: Tensor): number {
+  const [a, b] = [valuesOf(t), valuesOf(weights)];
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += (a[i] ?? 0) * (b[i] ?? 0);
+  return sum;
+}
+
+/** The elements of tensors added up: the whole gradient, from its finished subtrees. */
+export function total(parts: readonly Tensor[]): number[] {
+  const sum: number[] = [];
+  for (const part of parts) {
+    for (const [i, value] of [...valuesOf(part)].entries()) sum[i] = (sum[i] ?? 0) + value;
+  }
+  return sum;
+}

@@ -1,9 +1,0 @@
-// A process that begins generations as fast as it can, and reports their numbers to its parent.
-
-import { openStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
-import { testJob } from "./checkpoints.ts";
-
-const [directory = "", claims = "0"] = process.argv.slice(2);
-const store = openStore({ directory, ...testJob });
-const claimed = Array.from({ length: Number(claims) }, () => store.beginGeneration().generation);
-process.send?.(claimed);

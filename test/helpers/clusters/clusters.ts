@@ -1,0 +1,140 @@
+// Whole clusters for tests: small jobs on real threads, in directories that are gone afterwards.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  type BreakableLauncher,
+  breakableLauncher,
+  Cluster,
+  type ClusterOptions,
+  type Incident,
+  type JobOptions,
+  type Run,
+  type RunEvent,
+  type RunResult,
+} from "../../../index.ts";
+
+export interface TestCluster extends AsyncDisposable {
+  readonly cluster: Cluster;
+  readonly threads: BreakableLauncher;
+  /** What the cluster's supervisors mended. */
+  readonly incidents: Incident[];
+  /** A small job with a checkpoint directory of its own. */
+  job(overrides?: Partial<JobOptions>): JobOptions;
+}
+
+/** Evaluates at 15, 30 and 43, saves at 10, 20, 30, 40 and 43; the last batch has 12 samples. */
+export const smallSteps = 43;
+
+export async function startTestCluster(
+  devices = 2,
+  options: Partial<ClusterOptions> = {},
+): Promise<TestCluster> {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  const threads = breakableLauncher();
+  const incidents: Incident[] = [];
+  const cluster = await Cluster.start({
+    devices,
+    faultsAllowed: true,
+    launcher: threads.launcher,
+    ...options,
+    onIncident: (incident) => incidents.push(incident),
+  });
+  let jobs = 0;
+  return {
+    cluster,
+    threads,
+    incidents,
+    job(overrides = {}) {
+      const { data, checkpoint, ...rest } = overrides;
+      return {
+        model: smallModel,
+        data: { ...smallData, ...data, cache: join(directory, "cache") } as JobOptions["data"],
+        evaluation: { everySteps: 15 },
+        checkpoint: {
+          everySteps: 10,
+          directory: join(directory, `run-${jobs++}`),
+          ...checkpoint,
+        },
+        stepDeadlineMs: 5000,
+        restarts: { restartsMax: 100, windowMs: 1 }, // Not what these runs are about: no backoff.
+        ...rest,
+      };
+    },
+    async [Symbol.asyncDispose]() {
+      await cluster.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+export const smallModel: JobOptions["model"] = {
+  kind: "dlrm",
+  dense: 4,
+  tables: ["a", "b", "c"].map((name) => ({ name, rows: 200, dim: 8 })),
+  bottom: [8, 8],
+  top: [8, 1],
+};
+
+export const smallData = {
+  kind: "synthetic",
+  samples: 3000,
+  dense: 4,
+  batchSize: 64,
+} as const;
+
+/** A run to its end: what came of it, and all that happened. */
+export interface Story {
+  readonly run: Run;
+  readonly result: RunResult;
+  readonly events: readonly RunEvent[];
+}
+
+/** Submits a job and follows it. `on` hears every event as it comes. */
+export async function play(
+  { cluster }: TestCluster,
+  job: JobOptions,
+  on: (event: RunEvent, run: Run) => unknown = () => {},
+): Promise<Story> {
+  const run = await cluster.submit(job);
+  const events: RunEvent[] = [];
+  for await (const event of run.events()) {
+    events.push(event);
+    await on(event, run);
+  }
+  return { run, events, result: await run.result() };
+}
+
+const calm = new Map<number, Promise<RunResult>>();
+
+/**
+ * What the small job comes to with nothing in the way; run once in a process for each number of
+ * passes.
+ */
+export function calmResult(passes = 1): Promise<RunResult> {
+  const known = calm.get(passes);
+  if (known !== undefined) return known;
+  const result = (async () => {
+    await using place = await startTestCluster();
+    return (await play(place, inPasses(place.job(), passes))).result;
+  })();
+  calm.set(passes, result);
+  return result;
+}
+
+/**
+ * The job with so many passes. A run of fewer, submitted again with more, goes on: a way to end one
+ * at a step that is known.
+ */
+export function inPasses(job: JobOptions, passes: number): JobOptions {
+  return { ...job, data: { ...job.data, passes } as JobOptions["data"] };
+}
+
+/** The events of one type. */
+export function only<Type extends RunEvent["type"]>(
+  events: readonly RunEvent[],
+  type: Type,
+): Extract<RunEvent, { type: Type }>[] {
+  return events.filter((event) => event.type === type) as Extract<RunEvent, { type: Type }>[];
+}

@@ -1,0 +1,157 @@
+// Trains on D devices in one thread: the real step, exchange and kernels under simulated cells.
+
+import { strict as assert } from "node:assert";
+import type { BatchMemory } from "../../../src/data/dataset.ts";
+import type { LocalBatch } from "../../../src/exchange/batch-ring.ts";
+import { layoutOf } from "../../../src/exchange/layout.ts";
+import { createSharedMemoryExchange } from "../../../src/exchange/shared-memory.ts";
+import { createSimulatedCells } from "../../../src/exchange/simulated-cells.ts";
+import type { Kernels } from "../../../src/kernels/contract/kernels.ts";
+import { digestOf } from "../../../src/training/checkpoint/part-names.ts";
+import { type Scores, scoreAll } from "../../../src/training/loop/evaluation.ts";
+import {
+  createDeviceState,
+  type DeviceState,
+  type Recipe,
+} from "../../../src/training/step/device-state.ts";
+import { forwardStep, trainStep } from "../../../src/training/step/step.ts";
+import {
+  exchangeShapeOf,
+  samplesOf,
+  type Topology,
+  type TopologyInput,
+  topologyOf,
+} from "../../../src/training/topology/topology.ts";
+import { leavesOfParts } from "./parts.ts";
+import { belowOf } from "./tiers.ts";
+
+/** A whole batch; ids feature-major, as `BatchMemory` has them. */
+export interface WholeBatch extends BatchMemory {
+  readonly samples: number;
+}
+
+export interface LocalDevices {
+  readonly topology: Topology;
+  readonly states: readonly DeviceState[];
+  /** One step of all devices; the loss, which they agree on. */
+  train(batch: WholeBatch, step: number): Promise<number>;
+  /** Logits of a batch, in its order. */
+  score(batch: WholeBatch): Promise<Float32Array>;
+  /** The scores of an evaluation over these batches, whole ones but the last. */
+  evaluate(batches: readonly WholeBatch[]): Promise<Scores>;
+  /** Digest of the whole model. */
+  digest(): Promise<string>;
+}
+
+export function startLocalDevices(options: {
+  readonly input: TopologyInput;
+  readonly recipe: Recipe;
+  readonly devices: number;
+  /** The host of each, as the topology has it; here they share one memory. */
+  readonly hostOf?: readonly number[];
+  readonly kernels: () => Kernels;
+  readonly seed?: number;
+  readonly hasDifferences?: boolean;
+}): LocalDevices {
+  const { input, recipe, devices, seed = 1, hasDifferences = false } = options;
+  const topology = topologyOf(input, devices, options.hostOf);
+  const { hostOf, ...shape } = exchangeShapeOf(topology);
+  const layout = layoutOf(shape);
+  const memory = new SharedArrayBuffer(layout.bytes);
+  const cells = createSimulatedCells({ cells: layout.cells, seed });
+  const states = Array.from({ length: devices }, (_, rank) => {
+    const kernels = options.kernels();
+    const exchange = createSharedMemoryExchange({
+      shape,
+      rank,
+      memory,
+      cells: cells.cellsOf(rank),
+      kernels,
+    });
+    const below = belowOf(topology, rank, recipe);
+    const parts = { rank, topology, recipe, kernels, exchange, below, hasDifferences };
+    return createDeviceState(parts);
+  });
+  return {
+    topology,
+    states,
+    async train(batch, step) {
+      const losses: number[] = [];
+      await cells.run(
+        states.map((state) => async () => {
+          const local = localPart(topology, state.rank, batch);
+          losses[state.rank] = (await trainStep(state, local, step, -1)).loss;
+        }),
+      );
+      const [loss = Number.NaN] = losses;
+      if (losses.some((other) => other !== loss)) throw new Error(`Losses differ: ${losses}`);
+      return loss;
+    },
+    async score(batch) {
+      const scores = new Float32Array(batch.samples);
+      await cells.run(
+        states.map((state) => async () => {
+          const logits = await forwardStep(state, localPart(topology, state.rank, batch));
+          const { first } = samplesOf(topology, state.rank, batch.samples);
+          scores.set(state.kernels.read(logits), first);
+        }),
+      );
+      return scores;
+    },
+    async evaluate(batches) {
+      const samples = batches.reduce((sum, batch) => sum + batch.samples, 0);
+      const found: (Scores | undefined)[] = [];
+      await cells.run(
+        states.map((state) => async () => {
+          let taken = 0;
+          const next = async () => {
+            const batch = batches[taken++];
+            assert(batch !== undefined, "there are as many batches as the samples make");
+            return localPart(topology, state.rank, batch);
+          };
+          const intake = { next, release() {}, grant() {} };
+          found[state.rank] = await scoreAll(state, intake, samples);
+        }),
+      );
+      const [scores, ...others] = found;
+      assert(scores !== undefined && others.every((other) => other === undefined));
+      return scores;
+    },
+    digest: async () => digestOf(await leavesOfParts(states), input.model.tables),
+  };
+}
+
+/** The part of a batch that one device runs. */
+export function localPart(topology: Topology, rank: number, batch: WholeBatch): LocalBatch {
+  const { first, count } = samplesOf(topology, rank, batch.samples);
+  const { dense, idsMax } = { dense: topology.input.model.dense, ...topology.input };
+  const lengths: number[] = [];
+  const ids: number[] = [];
+  const highs: number[] = [];
+  const weights: number[] = [];
+  let at = 0;
+  for (let feature = 0; feature < idsMax.length; feature++) {
+    for (let sample = 0; sample < batch.samples; sample++) {
+      const length = batch.lengths[feature * batch.samples + sample] ?? 0;
+      if (sample >= first && sample < first + count) {
+        lengths.push(length);
+        ids.push(...batch.ids.subarray(at, at + length));
+        highs.push(...(batch.highs ?? []).slice(at, at + length));
+        weights.push(...(batch.weights ?? []).slice(at, at + length));
+      }
+      at += length;
+    }
+  }
+  return {
+    ticket: 0,
+    samples: count,
+    batchSamples: batch.samples,
+    idCount: ids.length,
+    dense: batch.dense.slice(first * dense, (first + count) * dense),
+    labels: batch.labels.slice(first, first + count),
+    lengths: Int32Array.from(lengths),
+    ids: Int32Array.from(ids),
+    highs: batch.highs && Int32Array.from(highs),
+    weights: batch.weights && Float32Array.from(weights),
+  };
+}

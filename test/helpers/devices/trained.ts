@@ -1,0 +1,91 @@
+// Small trained models for tests: a few real steps in one thread, committed as a run would.
+
+import { openCache } from "../../../src/data/cache-reader.ts";
+import type { TableShape } from "../../../src/data/options.ts";
+import { prepareCache } from "../../../src/data/prepare-cache.ts";
+import { type JobOptions, type JobSpec, jobIdentity, resolveJob } from "../../../src/job/job.ts";
+import { openKernels } from "../../../src/kernels/index.ts";
+import type { Plan } from "../../../src/planner/shards.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
+import type { Manifest } from "../../../storage/checkpoint-store/checkpoint-store.ts";
+import { openStore } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { type LocalDevices, startLocalDevices, type WholeBatch } from "./local-devices.ts";
+import { bytesOfParts } from "./parts.ts";
+
+/** A job that was trained for some steps on its own data, in file order. */
+export interface Trained {
+  readonly job: JobSpec;
+  readonly devices: LocalDevices;
+  readonly samples: WholeBatch;
+  /** Trains one more step on all samples, and commits; `best` and `arithmetic` as told. */
+  train(at: { cut: number; best?: boolean; arithmetic?: string }): Promise<Manifest>;
+}
+
+/**
+ * Opens the job's data and its checkpoint directory; nothing is trained yet. `plan`: for the
+ * `devices`; left out, each table's `sharding` places it.
+ */
+export async function startTrained(
+  options: JobOptions,
+  { devices = 1, plan }: { readonly devices?: number; readonly plan?: Plan } = {},
+): Promise<Trained> {
+  const job = resolveJob(options);
+  const samples = await readAll(job.data, job.model.tables);
+  const { model, slices, optimizer, seed } = job;
+  const input = { model, slices, idsMax: samples.idsMax, batchSize: samples.samples, plan };
+  const kernels = openKernels("reference");
+  const local = startLocalDevices({
+    input,
+    recipe: { optimizer, seed },
+    devices,
+    kernels: () => kernels,
+  });
+  const { directory } = job.checkpoint;
+  const store = openStore({
+    directory,
+    jobIdentity: jobIdentity(job),
+    jobText: JSON.stringify(job),
+  });
+  const { generation } = store.beginGeneration();
+  return {
+    job,
+    devices: local,
+    samples,
+    async train({ cut, best = false, arithmetic = kernels.arithmetic }) {
+      await local.train(samples, cut - 1);
+      const parts = [...(await bytesOfParts(local.states))].map(([name, bytes]) => {
+        const writer = store.partWriter(generation, cut, name);
+        writer.write(bytes);
+        return writer.finish();
+      });
+      const modelDigest = await local.digest();
+      const about = { run: "r1", metrics: null, position: null, createdBy: "test" };
+      return store.commit({ ...about, generation, cut, parts, modelDigest, arithmetic, best });
+    },
+  };
+}
+
+/** All samples of a job's data as one batch. */
+export async function readAll(
+  data: JobSpec["data"],
+  tables: readonly TableShape[],
+): Promise<WholeBatch & { readonly idsMax: readonly number[] }> {
+  const { path } = await prepareCache(data, tables, realDisk);
+  const dataset = openCache(path, realDisk);
+  const { samples, idsMax } = dataset;
+  const idsPerSample = idsMax.reduce((sum, ids) => sum + ids, 0);
+  const batch = {
+    dense: new Float32Array(samples * dataset.dense),
+    labels: new Float32Array(samples),
+    lengths: new Int32Array(samples * dataset.features),
+    ids: new Int32Array(samples * idsPerSample),
+    highs: dataset.wide.includes(true) ? new Int32Array(samples * idsPerSample) : undefined,
+  };
+  const count = dataset.read(
+    Uint32Array.from({ length: samples }, (_, i) => i),
+    batch,
+  );
+  dataset.close();
+  const [ids, highs] = [batch.ids.subarray(0, count), batch.highs?.subarray(0, count)];
+  return { samples, idsMax, ...batch, ids, highs };
+}

@@ -1,0 +1,69 @@
+// A nats-server with the configuration that `osiris nats-config` writes for two tenants, and a way
+// in for each of its users.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { ExecutionContext } from "ava";
+import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
+import { runCli } from "../processes/cli.ts";
+import { hasNatsServer, startNatsServer } from "./nats.ts";
+
+const tenants = `
+acme:
+  users:
+    ada: {}
+    board: { may: read }
+  connectionsMax: 3
+other:
+  users:
+    bob: { pass: correct-horse }
+`;
+
+/** A directory with the file of tenants. */
+export function directoryOf(t: ExecutionContext): string {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  writeFileSync(join(directory, "tenants.yaml"), tenants);
+  return directory;
+}
+
+/** A server with that configuration; undefined where there is no nats-server. */
+export async function placeOf(t: ExecutionContext) {
+  if (!hasNatsServer()) {
+    t.log("skipped: there is no nats-server on the PATH");
+    t.pass();
+    return undefined;
+  }
+  const directory = directoryOf(t);
+  const flags = ["--tenants", "tenants.yaml", "--jetstream", join(directory, "store")];
+  const written = await runCli(["nats-config", ...flags], directory);
+  t.is(written.code, 0, written.stderr);
+  const config = join(directory, "nats", "nats-server.conf");
+  const server = await startNatsServer(["-c", config]);
+  t.teardown(() => server.kill());
+  const nkeyOf = (user: string) => ({ nkey: join(directory, "nats", `${user}.nk`) });
+  const bob = { user: "other.bob", pass: "correct-horse" };
+  const as = {
+    root: nkeyOf("root"),
+    host: nkeyOf("host"),
+    admin: nkeyOf("admin"),
+    metrics: nkeyOf("metrics"),
+    ada: nkeyOf("acme.ada"),
+    board: nkeyOf("acme.board"),
+    bob,
+  } as const;
+  const dial = async (user: keyof typeof as) => {
+    const complaints: string[] = [];
+    const transport = await connectNats({
+      ...as[user],
+      servers: server.url,
+      name: user,
+      deadlineMs: 2000,
+      onError: (error) => complaints.push(String(error)),
+    });
+    t.teardown(() => transport.close());
+    return { transport, complaints };
+  };
+  return { directory, config, url: server.url, as, dial };
+}

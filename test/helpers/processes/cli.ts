@@ -1,0 +1,93 @@
+// The built command line as a child process.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+
+const main = fileURLToPath(new URL("../../../cli/main.js", import.meta.url));
+
+/** How a program ended, and all that it said. */
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A program that runs. */
+export interface Running {
+  readonly pid: number;
+  /** The first line on stdout that `wanted` accepts. Rejects if the program ends before. */
+  line(wanted: (line: string) => boolean): Promise<string>;
+  kill(signal: NodeJS.Signals): void;
+  /** Resolves when it has ended and nobody holds its output: no child of it is left either. */
+  readonly ended: Promise<Ended>;
+}
+
+/**
+ * Starts `osiris` with these arguments. `inside`: a command that runs another, as `startNode`;
+ * `flags`: those of Node.
+ */
+export function startCli(
+  args: readonly string[],
+  cwd: string,
+  inside: readonly string[] = [],
+  flags: readonly string[] = [],
+): Running {
+  return startNode([...flags, main, ...args], cwd, inside);
+}
+
+/** Runs `osiris` to its end. */
+export function runCli(args: readonly string[], cwd: string): Promise<Ended> {
+  return startCli(args, cwd).ended;
+}
+
+/** Starts a script of Node, by itself or `inside` a command that becomes it. */
+export function startNode(
+  args: readonly string[],
+  cwd: string,
+  inside: readonly string[] = [],
+): Running {
+  const [program = process.execPath, ...rest] = [...inside, process.execPath, ...args];
+  const child = spawn(program, rest, { cwd, stdio: ["ignore", "pipe", "pipe"] });
+  let stdout = "";
+  let stderr = "";
+  let isClosed = false;
+  const looks = new Set<() => void>();
+  const look = () => {
+    for (const one of [...looks]) one();
+  };
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    stdout += text;
+    look();
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text;
+  });
+  const ended = once(child, "close").then(([code]): Ended => {
+    isClosed = true;
+    look();
+    return { code: code as number | null, stdout, stderr };
+  });
+  return {
+    pid: child.pid ?? 0,
+    line: (wanted) =>
+      new Promise((resolve, reject) => {
+        const one = () => {
+          const found = stdout.split("\n").slice(0, -1).find(wanted);
+          if (found === undefined && !isClosed) return;
+          looks.delete(one);
+          if (found !== undefined) resolve(found);
+          else reject(new Error(`It ended without that line: ${stdout}${stderr}`));
+        };
+        looks.add(one);
+        one();
+      }),
+    kill: (signal) => void child.kill(signal),
+    ended,
+  };
+}
+
+/** The last line of a program's output, as JSON. */
+export function lastJson<T>(ended: Ended): T {
+  return JSON.parse(ended.stdout.trimEnd().split("\n").at(-1) ?? "") as T;
+}

@@ -1,0 +1,40 @@
+// A process whose disk is full for a while: trains the job that it is given; from step 12 on no
+// file of it may grow beyond `fileBytes`, until the tier has told so and `room` is true. Prints its
+// events of trouble, and the digest or the code of what the run came to.
+
+import { spawnSync } from "node:child_process";
+import { Cluster, type JobOptions } from "../../../index.ts";
+
+const { job, fileBytes, room } = JSON.parse(process.argv[2] ?? "{}") as {
+  readonly job: JobOptions;
+  readonly fileBytes: number;
+  readonly room: boolean;
+};
+const cluster = await Cluster.start({ devices: 1 });
+const run = await cluster.submit(job);
+const told: string[] = [];
+let isLimited = false;
+for await (const event of run.events()) {
+  if (event.type === "run.progress" && event.step >= 12 && !isLimited) {
+    isLimited = true;
+    limit(String(fileBytes));
+  }
+  if (event.type === "run.tier") {
+    told.push(event.state);
+    if (event.state === "paused" && room) limit("unlimited");
+  }
+  if (event.type === "run.incident") told.push(`${event.offender} ${event.error.code}`);
+}
+const end = await run.result().then(
+  ({ digest, disk }) => ({ digest, pausedSeconds: disk?.pausedSeconds }),
+  (error: unknown) => ({ code: error instanceof Error && "code" in error ? error.code : error }),
+);
+process.stdout.write(`${JSON.stringify({ told, ...end })}\n`);
+await cluster.close();
+
+/** The soft limit of this process: what grows beyond it is refused with EFBIG. */
+function limit(bytes: string): void {
+  const { error, status } = spawnSync("prlimit", [`--pid=${process.pid}`, `--fsize=${bytes}:`]);
+  if (error !== undefined || status !== 0)
+    throw new Error("prlimit does not work", { cause: error });
+}

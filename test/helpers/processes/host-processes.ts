@@ -1,0 +1,40 @@
+// Real host processes for tests: `osiris host` as a child, joined to a test's cluster.
+
+import type { ExecutionContext } from "ava";
+import type { Cluster, HostRecord } from "../../../index.ts";
+import { type Running, startCli } from "./cli.ts";
+
+export interface HostProcess extends Running {
+  /** Its index in the cluster. */
+  readonly host: number;
+}
+
+/** Starts a host, and waits until the cluster has it. It is killed when the test ends. */
+export async function startHost(
+  t: ExecutionContext,
+  cluster: Cluster,
+  options: {
+    readonly devices?: number;
+    readonly cwd?: string;
+    /** The broker's address as the host sees it. */
+    readonly nats?: string;
+    /** A command that runs it elsewhere. */
+    readonly inside?: readonly string[];
+  } = {},
+): Promise<HostProcess> {
+  const { devices = 2, cwd = process.cwd(), nats = cluster.url, inside = [] } = options;
+  const secret = cluster.token === undefined ? [] : ["--token", cluster.token];
+  const at = ["--nats", nats, ...secret, "--cluster", cluster.name];
+  const running = startCli(["host", ...at, "--devices", `${devices}`, "--json"], cwd, inside);
+  t.teardown(() => running.kill("SIGKILL"));
+  const line = await running.line((one) => one.includes('"report":"host"'));
+  return { ...running, host: (JSON.parse(line) as HostRecord).host };
+}
+
+/** Resolves once the cluster has exactly these hosts. */
+export async function untilHosts(cluster: Cluster, hosts: readonly number[]): Promise<void> {
+  const wanted = JSON.stringify(hosts);
+  while (JSON.stringify(cluster.hosts.map(({ host }) => host)) !== wanted) {
+    await new Promise((resume) => setTimeout(resume, 20));
+  }
+}

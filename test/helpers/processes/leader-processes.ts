@@ -1,0 +1,57 @@
+// Real root processes for tests: `osiris up --lease` as children, over a broker of the test's own.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { ExecutionContext } from "ava";
+import { type Client, connect, type JobOptions, startBroker } from "../../../index.ts";
+import { smallData, smallModel } from "../clusters/clusters.ts";
+import { type Running, startCli } from "./cli.ts";
+
+export interface RootPlace {
+  readonly client: Client;
+  /**
+   * Starts a process that leads or stands by, and waits until it does. Killed with the test.
+   * `flags`: those of Node.
+   */
+  start(devices?: number, flags?: readonly string[]): Promise<Running>;
+  /** Starts a host of two devices. */
+  startHost(): Promise<Running>;
+  job(overrides?: Partial<JobOptions>): JobOptions;
+}
+
+/** `url`: of a server that takes anybody, instead of an embedded broker. */
+export async function startRootPlace(t: ExecutionContext, url?: string): Promise<RootPlace> {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-roots-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const broker = url === undefined ? await startBroker({ auth: { token: "t" } }) : undefined;
+  t.teardown(() => broker?.close());
+  const nats = broker?.url ?? url ?? "";
+  const client = await connect({ nats, token: "t" });
+  t.teardown(() => client[Symbol.asyncDispose]());
+  const at = ["--nats", nats, "--token", "t", "--json"];
+  const start = async (args: readonly string[], report: string, flags: readonly string[] = []) => {
+    const running = startCli([...args, ...at], directory, [], flags);
+    t.teardown(() => running.kill("SIGKILL"));
+    await running.line((line) => line.includes(`"report":"${report}"`));
+    return running;
+  };
+  let jobs = 0;
+  return {
+    client,
+    start: (devices = 2, flags = []) => {
+      const few = devices === 0 ? ["--min-devices", "2"] : [];
+      const own = ["--devices", `${devices}`, ...few, "--lease", join(directory, "lease")];
+      return start(["up", ...own], "up", flags);
+    },
+    startHost: () => start(["host", "--devices", "2"], "host"),
+    job: ({ data, ...rest } = {}) => ({
+      model: smallModel,
+      data: { ...smallData, ...data, cache: join(directory, "cache") } as JobOptions["data"],
+      evaluation: { everySteps: 15 },
+      checkpoint: { everySteps: 10, directory: join(directory, `run-${jobs++}`) },
+      stepDeadlineMs: 5000,
+      ...rest,
+    }),
+  };
+}

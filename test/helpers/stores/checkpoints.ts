@@ -1,0 +1,73 @@
+// Small checkpoints for the tests of the store: two parts whose bytes follow from cut and name.
+
+import type { Disk } from "../../../src/ports/disk.ts";
+import type {
+  BasePart,
+  CheckpointStore,
+  Manifest,
+  PartRecord,
+} from "../../../storage/checkpoint-store/checkpoint-store.ts";
+
+/** Identity and text of the job that the test stores belong to. */
+export const testJob = { jobIdentity: "a".repeat(64), jobText: '{"model":"m","seed":7}' };
+
+const partNames = ["dense", "rows-0000"];
+
+/** The right bytes of a part. */
+export function contentOf(cut: number, name: string): Uint8Array {
+  const bytes = new Uint8Array(40 + cut + name.length);
+  return bytes.map((_, index) => (index * 7 + cut * 13 + name.length) % 256);
+}
+
+/**
+ * Writes the parts of `cut` in two pieces each, and commits them with the parts in `extra`. `on`:
+ * the rows rest on those of that checkpoint, and on what they rest on.
+ */
+export function commitCheckpoint(
+  store: CheckpointStore,
+  at: {
+    generation: number;
+    cut: number;
+    best?: boolean;
+    extra?: PartRecord[];
+    on?: Manifest | undefined;
+  },
+): Manifest {
+  const parts = partNames.map((name) => {
+    const bytes = contentOf(at.cut, name);
+    const writer = store.partWriter(at.generation, at.cut, name);
+    writer.write(bytes.subarray(0, 9));
+    writer.write(bytes.subarray(9));
+    const base = name === "dense" || at.on === undefined ? [] : baseOn(at.on, name);
+    return { ...writer.finish(), base };
+  });
+  return store.commit({
+    run: "r1",
+    cut: at.cut,
+    generation: at.generation,
+    parts: [...parts, ...(at.extra ?? [])],
+    modelDigest: "d".repeat(64),
+    arithmetic: "reference",
+    metrics: { auc: 0.75 },
+    position: { pass: 0, sample: at.cut * 8 },
+    best: at.best ?? false,
+    createdBy: "test",
+  });
+}
+
+function baseOn({ cut, generation, parts }: Manifest, name: string): BasePart[] {
+  return parts
+    .filter((part) => part.name === name)
+    .flatMap(({ base, bytes, sha256 }) => [...base, { cut, generation, bytes, sha256 }]);
+}
+
+/** Flips bits of one byte of a file, durably. */
+export function flipByte(disk: Disk, path: string, at: number, mask = 1): void {
+  const file = disk.open(path, "update");
+  const byte = new Uint8Array(1);
+  file.read(byte, at);
+  byte[0] = (byte[0] ?? 0) ^ mask;
+  file.write(byte, at);
+  file.sync();
+  file.close();
+}

@@ -1,0 +1,73 @@
+// docs/jobs.md against the schema of a job: each option stands there once, with its default; and
+// the jobs that the documents show are jobs.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test from "ava";
+import { loadJob, loadSweep } from "../../cli/support/job-file.ts";
+import { jobJsonSchema, resolveJob } from "../../src/job/job.ts";
+import { textOf } from "../helpers/tree.ts";
+
+interface Schema {
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly required?: readonly string[];
+  readonly items?: Schema;
+  readonly oneOf?: readonly Schema[];
+  readonly anyOf?: readonly Schema[];
+  readonly default?: unknown;
+}
+
+/** Path and default of each option below `schema`: `tables[].dim`, and JSON or "required". */
+function* optionsOf(schema: Schema, path: string): Generator<string> {
+  for (const branch of [...(schema.oneOf ?? []), ...(schema.anyOf ?? [])]) {
+    yield* optionsOf(branch, path);
+  }
+  if (schema.items !== undefined) yield* optionsOf(schema.items, `${path}[]`);
+  for (const [name, inner] of Object.entries(schema.properties ?? {})) {
+    const at = path === "" ? name : `${path}.${name}`;
+    const isRequired = schema.required?.includes(name) === true;
+    if (!hasOptions(inner)) yield `${at} = ${isRequired ? "required" : defaultOf(inner)}`;
+    yield* optionsOf(inner, at);
+  }
+}
+
+/** Whether the entry is only a section: the options in it have the defaults. */
+function hasOptions({ properties, oneOf }: Schema): boolean {
+  return properties !== undefined || oneOf?.some((branch) => branch.properties) === true;
+}
+
+function defaultOf(schema: Schema): string {
+  return schema.default === undefined ? "none" : JSON.stringify(schema.default);
+}
+
+test("docs/jobs.md lists every option of a job, with its default", (t) => {
+  const schema = jobJsonSchema() as Schema;
+  const isRepeated = (option: string) => option.startsWith("evaluation.data");
+  // A plan is a file that `osiris plan` writes: nobody reads here what stands in it.
+  const options = [...optionsOf(schema, "")].map((option) => {
+    return option.startsWith("plan.") ? "plan = none" : option;
+  });
+  const expected = [...new Set(options)].filter((option) => !isRepeated(option));
+  const rows = textOf("docs/jobs.md").matchAll(/^\| `([^`]+)` \| (?:`([^`]*)`|(\w+)) \|/gm);
+  const listed = [...rows].map(([, path, value, word]) => `${path} = ${value ?? word}`);
+  t.deepEqual(listed.sort(), expected.sort());
+});
+
+test("the job of docs/jobs.md is the same in YAML and TypeScript, and can be swept", async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const blockOf = (document: string, form: string) =>
+    new RegExp(`^\`\`\`${form}\\n(.*?)^\`\`\``, "ms").exec(textOf(document))?.[1] ?? "";
+  const fileOf = (name: string, text: string) => {
+    writeFileSync(join(directory, name), text);
+    return join(directory, name);
+  };
+  const yaml = blockOf("docs/jobs.md", "yaml");
+  const job = resolveJob(await loadJob(fileOf("job.yaml", yaml)));
+  const typed = fileOf("job.ts", blockOf("docs/jobs.md", "ts"));
+  t.deepEqual(resolveJob(await loadJob(typed)), job);
+  const base = yaml.replace(/^optimizer:\n.*\n/m, "");
+  const swept = blockOf("docs/cli.md", "yaml").replace("model: ...", base);
+  t.is((await loadSweep(fileOf("sweep.yaml", swept))).trials.length, 20);
+});

@@ -1,0 +1,243 @@
+// What lies in a checkpoint directory is listed, read back, compared, and gone back to.
+
+import { readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import test from "ava";
+import { Cluster } from "../../../actors/cluster/cluster.ts";
+import {
+  CheckpointCorruptError,
+  CheckpointMissingError,
+  GenerationFencedError,
+  InputUnusableError,
+} from "../../../src/errors/errors.ts";
+import { jobIdentity } from "../../../src/job/job.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
+import {
+  openExistingStore,
+  openStore,
+} from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { diffCheckpoints } from "../../../storage/checkpoints/diff-checkpoints.ts";
+import { listCheckpoints } from "../../../storage/checkpoints/list-checkpoints.ts";
+import { planRestore, restoreCheckpoint } from "../../../storage/checkpoints/restore-checkpoint.ts";
+import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
+import { exportTable } from "../../../storage/table-files/export-table.ts";
+import { importTable } from "../../../storage/table-files/import-table.ts";
+import { startDirectory } from "../../data/data-files.ts";
+import { startTrained } from "../../helpers/devices/trained.ts";
+import { flipByte } from "../../helpers/stores/checkpoints.ts";
+import { contentOf, dim, tables, tablesJobOf, trainedTables } from "../../helpers/stores/tables.ts";
+
+test("the chain is listed newest first, with what is damaged and what lies beside it", async (t) => {
+  const { directory, trained } = await trainedTables(t);
+  await trained.train({ cut: 3, best: true });
+  const { checkpoints, damaged, offChain } = listCheckpoints(directory);
+  const manifests = openExistingStore(directory).list().manifests;
+  t.deepEqual(
+    checkpoints.map(({ cut, best }) => ({ cut, best })),
+    [3, 2, 1].map((cut) => ({ cut, best: cut === 3 })),
+  );
+  t.deepEqual([damaged, offChain], [[], []]);
+  for (const [i, one] of checkpoints.entries()) {
+    const { sha256, modelDigest, parts } = manifests[i] ?? t.fail();
+    t.like(one, { manifest: sha256, digest: `sha256:${modelDigest}`, parts: parts.length });
+    t.is(one.parent, checkpoints[i + 1]?.manifest ?? null);
+    t.is(
+      one.bytes,
+      parts.reduce((sum, { bytes }) => sum + bytes, 0),
+    );
+    t.true(Math.abs(Date.now() - (one.committedAtMs ?? 0)) < 600_000);
+  }
+  rmSync(join(directory, "checkpoints", "000000002-g000001", "dense"));
+  realDisk.makeDirectory(join(directory, "checkpoints", "000000009-g000001"));
+  const after = listCheckpoints(directory);
+  t.deepEqual(
+    after.checkpoints.map(({ cut }) => cut),
+    [3, 1],
+  );
+  t.regex(after.damaged[0]?.path ?? "", /000000002-g000001.dense$/);
+  t.deepEqual(after.offChain, ["000000009-g000001"]);
+  t.throws(() => listCheckpoints(join(directory, "none")), { instanceOf: CheckpointMissingError });
+});
+
+test("reading back finds a flipped byte, and a digest that is not that of the parts", async (t) => {
+  const { home, directory, manifest } = await trainedTables(t);
+  const whole = await verifyCheckpoints(directory);
+  t.true(whole.isIntact);
+  t.deepEqual(
+    whole.checkpoints.map(({ cut, reason }) => ({ cut, reason })),
+    [2, 1].map((cut) => ({ cut, reason: undefined })),
+  );
+  // A manifest that promises another model than its parts hold: every file has its hash.
+  const store = openExistingStore(directory);
+  const { generation } = store.beginGeneration();
+  const parts = manifest.parts.map(({ name }) => {
+    const writer = store.partWriter(generation, 3, name);
+    writer.write(store.readWholePart(manifest, name));
+    return writer.finish();
+  });
+  const lying = { ...manifest, generation, cut: 3, parts, modelDigest: "0".repeat(64) };
+  const { sha256 } = store.commit(lying);
+  store.verify(store.latest() ?? manifest);
+  const lied = await verifyCheckpoints(directory);
+  t.false(lied.isIntact);
+  const wrong = new RegExp(`digest sha256:${manifest.modelDigest}, expected sha256:000`);
+  t.regex(lied.checkpoints[0]?.reason ?? "", wrong);
+  t.is(lied.checkpoints[1]?.reason, undefined);
+  await t.throwsAsync(restoreCheckpoint(directory, "ff"), { instanceOf: CheckpointMissingError });
+
+  const place = join(directory, "checkpoints", "000000002-g000001");
+  for (const name of ["dense", manifest.parts.at(-1)?.name ?? ""]) {
+    flipByte(realDisk, join(place, name), 30);
+    const { checkpoints, isIntact } = await verifyCheckpoints(directory, {
+      manifest: manifest.sha256,
+    });
+    t.false(isIntact);
+    t.is(checkpoints.length, 1);
+    t.regex(checkpoints[0]?.reason ?? "", /its hash is [0-9a-f]{64}, expected/);
+    const damaged = restoreCheckpoint(directory, manifest.sha256);
+    await t.throwsAsync(damaged, { instanceOf: CheckpointCorruptError });
+    flipByte(realDisk, join(place, name), 30);
+  }
+  t.true((await verifyCheckpoints(directory, { manifest: manifest.sha256 })).isIntact);
+  t.is(store.latest()?.sha256, sha256, "a restore that failed has changed nothing");
+  rmSync(join(place, "dense"));
+  const { damaged, isIntact } = await verifyCheckpoints(directory);
+  t.false(isIntact);
+  t.is(damaged.length, 1);
+  t.true(readdirSync(home).includes("checkpoints"));
+});
+
+test("two checkpoints are compared row by row", async (t) => {
+  const { home, directory, manifest } = await trainedTables(t);
+  const [newest, before] = listCheckpoints(directory).checkpoints;
+  const [from, to] = [before?.manifest ?? "", newest?.manifest ?? ""];
+  const rowsOf = async (hash: string, name: string) => {
+    const path = join(home, "rows.csv");
+    await exportTable(directory, name, path, { manifest: hash, state: true });
+    return contentOf(path);
+  };
+  const found = await diffCheckpoints(directory, from, to);
+  t.like(found, { from: { cut: 1 }, to: { cut: 2 }, isEqual: false });
+  for (const [table, { name }] of tables.entries()) {
+    const [a, b] = [await rowsOf(from, name), await rowsOf(to, name)];
+    const common = a.ids.filter((id) => b.ids.includes(id));
+    const width = dim + 1;
+    const ofRow = ({ ids, vectors, state }: typeof a, id: number) => {
+      const at = ids.indexOf(id);
+      const own = vectors.slice(at * dim, (at + 1) * dim);
+      return [...own, ...state.slice(at * width, (at + 1) * width)];
+    };
+    const changed = common.filter((id) => ofRow(a, id).join() !== ofRow(b, id).join());
+    t.true(changed.length > 0);
+    const difference = found.tables[table];
+    const gone = a.ids.length - common.length;
+    const born = b.ids.length - common.length;
+    t.like(difference, { name, common: common.length, changed: changed.length, born, gone });
+    const changes = common.map((id) => {
+      const [old, now] = [a, b].map((own) => {
+        return new Float32Array(Uint32Array.from(ofRow(own, id).slice(0, dim)).buffer);
+      });
+      return Math.max(...[...(old ?? [])].map((value, c) => Math.abs((now?.[c] ?? 0) - value)));
+    });
+    const largest = Math.max(...changes);
+    t.deepEqual(difference?.largest, { change: largest, row: common[changes.indexOf(largest)] });
+  }
+  t.true(found.dense.changed > 0 && found.dense.changed <= found.dense.weights);
+  t.true(found.dense.largest > 0 && found.dense.state > 0);
+
+  const same = await diffCheckpoints(directory, to, to);
+  t.true(same.isEqual);
+  t.true(same.tables.every(({ changed, born, gone }) => changed + born + gone === 0));
+  t.like(same.dense, { changed: 0, largest: 0, state: 0 });
+  t.deepEqual(same.tables[0]?.largest, undefined);
+
+  // Another directory: one table without its state.
+  const csv = join(home, "whole.csv");
+  await exportTable(directory, "whole", csv);
+  const out = join(home, "imported");
+  const { manifest: other } = await importTable(directory, "whole", { from: csv, out });
+  const imported = await diffCheckpoints(directory, manifest.sha256, other, { other: out });
+  t.deepEqual(
+    imported.tables.map(({ changed, common, largest }) => [changed === common, largest]),
+    tables.map(({ name }) => [name === "whole", undefined]),
+  );
+  t.false(imported.isEqual);
+
+  const { model, ...rest } = tablesJobOf(home, "smaller");
+  const smaller = { ...model, tables: model.tables?.slice(1) ?? [] };
+  const foreign = await startTrained({ ...rest, model: smaller });
+  const { sha256 } = await foreign.train({ cut: 1 });
+  const unlike = diffCheckpoints(directory, to, sha256, { other: join(home, "smaller") });
+  await t.throwsAsync(unlike, { instanceOf: InputUnusableError, message: /tables, layers/ });
+});
+
+test("going back makes a checkpoint the newest, and fences whoever still writes", async (t) => {
+  const { directory, manifest, trained } = await trainedTables(t);
+  const store = openExistingStore(directory);
+  const newest = await trained.train({ cut: 3 });
+  t.deepEqual(
+    planRestore(directory, manifest.sha256.slice(0, 10)).givenUp.map(({ cut }) => cut),
+    [3],
+  );
+  t.is(store.latest()?.sha256, newest.sha256, "a plan changes nothing");
+  const same = await restoreCheckpoint(directory, newest.sha256);
+  t.like(same, { generation: undefined, givenUp: [] });
+  const report = await restoreCheckpoint(directory, manifest.sha256);
+  t.like(report, { generation: 2, checkpoint: { cut: 2, manifest: manifest.sha256 } });
+  t.is(store.latest()?.sha256, manifest.sha256);
+  const { checkpoints, offChain } = listCheckpoints(directory);
+  t.deepEqual(
+    checkpoints.map(({ cut }) => cut),
+    [2, 1],
+  );
+  t.deepEqual(offChain, ["000000003-g000001"]);
+  await t.throwsAsync(trained.train({ cut: 4 }), { instanceOf: GenerationFencedError });
+  const first = checkpoints[1]?.manifest ?? "";
+  t.is((await restoreCheckpoint(directory, first)).generation, 3);
+  t.deepEqual(
+    listCheckpoints(directory).checkpoints.map(({ cut }) => cut),
+    [1],
+  );
+  // What was given up is not to be had again: the chain does not know it.
+  await t.throwsAsync(restoreCheckpoint(directory, newest.sha256), {
+    instanceOf: CheckpointMissingError,
+  });
+  const own = openStore({
+    directory,
+    jobIdentity: jobIdentity(trained.job),
+    jobText: JSON.stringify(trained.job),
+  });
+  t.throws(() => own.beginGeneration(newest), { instanceOf: CheckpointMissingError });
+});
+
+test("a run goes on from where it was sent back to, and ends with the same model", async (t) => {
+  const home = startDirectory(t);
+  const { data, ...rest } = tablesJobOf(home, "run");
+  const directory = join(home, "run");
+  const job = {
+    ...rest,
+    data: { ...data, batchSize: 16, passes: 3 },
+    checkpoint: { directory, everySteps: 3, keep: 9, differential: "consecutive" as const },
+  };
+  await using cluster = await Cluster.start({ devices: 2 });
+  const first = await (await cluster.submit(job)).result();
+  const chain = listCheckpoints(directory).checkpoints;
+  t.true(chain.length > 3);
+  t.true(
+    chain.some(({ baseBytes }) => baseBytes > 0),
+    "some are differences",
+  );
+  const middle = chain[2];
+  if (middle === undefined) return t.fail();
+  const { givenUp } = await restoreCheckpoint(directory, middle.manifest);
+  t.is(givenUp.length, 2);
+  const run = await cluster.submit(job);
+  const from: number[] = [];
+  for await (const event of run.events()) {
+    if (event.type === "run.started") from.push(event.fromStep);
+  }
+  const second = await run.result();
+  t.deepEqual(from, [middle.cut]);
+  t.like(second, { digest: first.digest, step: first.step });
+  t.true((await verifyCheckpoints(directory)).isIntact);
+});

@@ -1,0 +1,66 @@
+import test from "ava";
+import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
+import { scheduleOf } from "../../../src/training/loop/schedule.ts";
+import { openStore } from "../../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
+import {
+  type Stretch,
+  sampleLedger,
+  stretchesOf,
+  timesTrained,
+} from "../../../storage/checkpoints/sample-ledger.ts";
+import { commitCheckpoint, flipByte, testJob } from "../../helpers/stores/checkpoints.ts";
+
+// 25 samples in batches of 10: three steps a pass, the last one short.
+const schedule = scheduleOf({ samples: 25, batchSize: 10, passes: 2 });
+const order = { seed: 3, shuffle: true };
+const stretch = (generation: number, from: number, to: number): Stretch => ({
+  generation,
+  from,
+  to,
+});
+
+test("stretches that meet end to end train every sample of every pass once", (t) => {
+  const stretches = [stretch(1, 0, 2), stretch(2, 2, 4), stretch(2, 4, 6)];
+  t.deepEqual([...timesTrained(stretches, schedule)], [1, 1, 1, 1, 1, 1]);
+  const whole = { samples: 25, once: 25, never: 0, twice: 0 };
+  t.deepEqual(sampleLedger(stretches, schedule, order), [whole, whole]);
+});
+
+test("a generation that began too early trained samples twice, one too late left some out", (t) => {
+  const [twice] = sampleLedger([stretch(1, 0, 2), stretch(2, 1, 6)], schedule, order);
+  t.deepEqual(twice, { samples: 25, once: 15, never: 0, twice: 10 });
+  const [never] = sampleLedger([stretch(1, 0, 2), stretch(2, 3, 6)], schedule, order);
+  t.deepEqual(never, { samples: 25, once: 20, never: 5, twice: 0 }, "the short batch is missing");
+});
+
+/** Generation 1 commits 10 and 20; generation 2 goes on from the one of them that it is told. */
+function startStore(passOver20: boolean) {
+  const disk = new SimulatedDisk();
+  const store = openStore({ directory: "/run", disk, ...testJob });
+  store.beginGeneration();
+  commitCheckpoint(store, { generation: 1, cut: 10 });
+  const second = commitCheckpoint(store, { generation: 1, cut: 20 });
+  const claimed = store.beginGeneration(undefined, passOver20 ? [second.sha256] : []);
+  commitCheckpoint(store, { generation: 2, cut: 30 });
+  return { disk, claimed };
+}
+
+test("the stretches of a store are those that its generations committed, and no others", (t) => {
+  const { disk } = startStore(false);
+  const expected = [stretch(1, 0, 10), stretch(1, 10, 20), stretch(2, 20, 30)];
+  t.deepEqual(stretchesOf("/run", disk), expected);
+});
+
+test("a checkpoint that was passed over has no stretch: its steps were trained again", (t) => {
+  const { disk, claimed } = startStore(true);
+  t.is(claimed.latest?.cut, 10);
+  t.regex(claimed.damaged[0]?.path ?? "", /000000020-g000001/);
+  t.deepEqual(stretchesOf("/run", disk), [stretch(1, 0, 10), stretch(2, 10, 30)]);
+});
+
+test("where a generation's record is damaged, its first manifest says where it began", (t) => {
+  const { disk } = startStore(false);
+  flipByte(disk, pathsOf("/run").generation(2), 20);
+  t.deepEqual(stretchesOf("/run", disk).at(-1), stretch(2, 20, 30));
+});

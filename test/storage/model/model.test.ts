@@ -1,0 +1,354 @@
+// A saved model predicts what training would have computed, and says what is wrong with a record.
+
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { Cluster } from "../../../actors/cluster/cluster.ts";
+import { criteo, csv } from "../../../src/data/options.ts";
+import type { SampleRecord } from "../../../src/data/records.ts";
+import { writeSyntheticTsv } from "../../../src/data/synthetic-tsv.ts";
+import {
+  ArithmeticMismatchError,
+  CheckpointCorruptError,
+  CheckpointMissingError,
+  IdOutOfRangeError,
+  InputUnusableError,
+  InvalidOptionError,
+} from "../../../src/errors/errors.ts";
+import type { JobOptions } from "../../../src/job/job.ts";
+import { openKernels } from "../../../src/kernels/index.ts";
+import { realDisk } from "../../../src/ports/disk.ts";
+import { evaluate } from "../../../src/training/loop/metrics.ts";
+import { loadModel } from "../../../storage/model/load-model.ts";
+import { startDirectory, writeText } from "../../data/data-files.ts";
+import { startTrained, type Trained } from "../../helpers/devices/trained.ts";
+import { flipByte } from "../../helpers/stores/checkpoints.ts";
+
+const samples = 60;
+
+/** A job on Criteo text, its file's lines as records, and its directory. */
+async function trainedOnCriteo(
+  t: ExecutionContext,
+  options: Partial<JobOptions> = {},
+): Promise<{ trained: Trained; records: SampleRecord[]; directory: string; home: string }> {
+  const home = startDirectory(t);
+  const path = join(home, "data.tsv");
+  writeSyntheticTsv({ samples, rows: 50, seed: 5 }, path);
+  const text = new TextDecoder().decode(readFile(path));
+  const directory = join(home, "checkpoints");
+  const trained = await startTrained({
+    model: {
+      kind: "dlrm",
+      dense: 13,
+      tables: criteo.tables({ dim: 4, rows: 40, initScale: 0.3 }),
+      bottom: [4],
+      top: [8, 1],
+    },
+    data: criteo.tsv(path, { batchSize: 16, cache: join(home, "cache") }),
+    checkpoint: { directory },
+    ...options,
+  });
+  const records = text
+    .trimEnd()
+    .split("\n")
+    .map((line) => recordOf(line.split("\t")));
+  return { trained, records, directory, home };
+}
+
+function readFile(path: string): Uint8Array {
+  const file = realDisk.open(path, "read");
+  const bytes = new Uint8Array(file.size());
+  file.read(bytes, 0);
+  file.close();
+  return bytes;
+}
+
+/** As an owner of the data would have it: numbers for integers, nothing where nothing is. */
+function recordOf(fields: readonly string[]): SampleRecord {
+  const entries = fields.slice(1).map((field, i): [string, string | number | null] => {
+    if (i >= 13) return [`C${i - 12}`, field === "" ? null : field];
+    return [`I${i + 1}`, field === "" ? null : Number(field)];
+  });
+  return Object.fromEntries(entries);
+}
+
+/** Probabilities of the devices that trained. */
+async function expectedOf(trained: Trained): Promise<Float32Array> {
+  const logits = await trained.devices.score(trained.samples);
+  return logits.map((logit) => 1 / (1 + Math.exp(-logit)));
+}
+
+test("records give the bits that the lines of the training file gave", async (t) => {
+  const { trained, records, directory } = await trainedOnCriteo(t);
+  await trained.train({ cut: 1 });
+  const model = await loadModel(directory);
+  t.is(model.digest, `sha256:${await trained.devices.digest()}`);
+  t.is(model.step, 1);
+  t.deepEqual(model.job, trained.job);
+  t.deepEqual(await model.predict(records), await expectedOf(trained));
+});
+
+test("an evaluation is that of the training, and needs no batch size", async (t) => {
+  const { trained, directory, home } = await trainedOnCriteo(t);
+  await trained.train({ cut: 1 });
+  const model = await loadModel(directory);
+  const logits = await trained.devices.score(trained.samples);
+  const data = { kind: "criteo-tsv" as const, cache: join(home, "cache") };
+  const found = await model.evaluate({ ...data, paths: [join(home, "data.tsv")] });
+  t.deepEqual(found, evaluate(logits, trained.samples.labels));
+  const error = await t.throwsAsync(model.evaluate(), { instanceOf: InvalidOptionError });
+  t.regex(error?.message ?? "", /the job holds nothing out/);
+  const missing = { ...data, paths: [join(home, "none.tsv")] };
+  await t.throwsAsync(model.evaluate(missing), { instanceOf: InputUnusableError });
+});
+
+test("a prediction does not depend on its company, nor on others under way", async (t) => {
+  const { trained, records, directory } = await trainedOnCriteo(t);
+  await trained.train({ cut: 1 });
+  const model = await loadModel(directory);
+  const many = Array.from({ length: 1500 }, (_, i) => records[i % samples] ?? {});
+  const [all, one, few] = await Promise.all([
+    model.predict(many),
+    model.predict(many.slice(7, 8)),
+    model.predict(many.slice(1100, 1110)),
+  ]);
+  t.is(all.length, 1500);
+  t.deepEqual(all.slice(0, samples), await expectedOf(trained));
+  t.deepEqual(one, all.slice(7, 8));
+  t.deepEqual(few, all.slice(1100, 1110));
+  t.deepEqual(all.slice(1140, 1200), all.slice(0, samples));
+  t.is((await model.predict([])).length, 0);
+});
+
+test("encoded batches are cut up without a change, and bags may be longer than ever", async (t) => {
+  const { trained, directory } = await trainedOnCriteo(t);
+  await trained.train({ cut: 1 });
+  const model = await loadModel(directory);
+  const features = 26;
+  const count = 1100;
+  const lengthOf = (feature: number, sample: number) => (feature + sample) % 4;
+  const idOf = (feature: number, sample: number, i: number) => (7 * feature + sample + i) % 40;
+  const batchOf = (first: number, size: number) => {
+    const lengths: number[] = [];
+    const ids: number[] = [];
+    for (let feature = 0; feature < features; feature++) {
+      for (let sample = first; sample < first + size; sample++) {
+        lengths.push(lengthOf(feature, sample));
+        for (let i = 0; i < lengthOf(feature, sample); i++) ids.push(idOf(feature, sample, i));
+      }
+    }
+    const dense = Float32Array.from({ length: 13 * size }, (_, i) => ((first * 13 + i) % 11) / 10);
+    return { samples: size, dense, lengths: Int32Array.from(lengths), ids: Int32Array.from(ids) };
+  };
+  const all = await model.predictBatch(batchOf(0, count));
+  t.true(new Set(all).size > 300, "predictions differ");
+  for (const sample of [0, 1, 1023, 1024, 1099]) {
+    t.deepEqual(await model.predictBatch(batchOf(sample, 1)), all.slice(sample, sample + 1));
+  }
+});
+
+test("a batch whose arrays do not fit together is refused by name", async (t) => {
+  const { trained, directory } = await trainedOnCriteo(t);
+  await trained.train({ cut: 1 });
+  const model = await loadModel(directory);
+  const good = {
+    samples: 1,
+    dense: new Float32Array(13),
+    lengths: new Int32Array(26).fill(1),
+    ids: new Int32Array(26),
+  };
+  const refusals: [object, string][] = [
+    [{ samples: -1 }, "batch.samples"],
+    [{ dense: new Float32Array(12) }, "batch.dense"],
+    [{ lengths: new Int32Array(25) }, "batch.lengths"],
+    [{ lengths: new Int32Array(26).fill(-1) }, "batch.lengths[0]"],
+    [{ ids: new Int32Array(25) }, "batch.ids"],
+  ];
+  for (const [change, option] of refusals) {
+    const error = await t.throwsAsync(model.predictBatch({ ...good, ...change }), {
+      instanceOf: InvalidOptionError,
+    });
+    t.is(error?.option, option);
+  }
+  const beyond = { ...good, ids: new Int32Array(26).fill(40) };
+  await t.throwsAsync(model.predictBatch(beyond), { instanceOf: IdOutOfRangeError });
+  t.is((await model.predictBatch(good)).length, 1);
+});
+
+test("a saved model is the model, also when the run's directory is gone", async (t) => {
+  const { trained, records, directory, home } = await trainedOnCriteo(t);
+  await trained.train({ cut: 1 });
+  const model = await loadModel(directory);
+  realDisk.remove(directory);
+  const saved = join(home, "saved");
+  await model.save(saved);
+  await using again = await loadModel(saved);
+  t.is(again.digest, model.digest);
+  t.is(again.step, model.step);
+  t.deepEqual(await again.predict(records), await model.predict(records));
+  const before = readdirSync(saved, { recursive: true });
+  const error = await t.throwsAsync(model.save(saved), { instanceOf: InputUnusableError });
+  t.regex(error?.message ?? "", /to be new or empty.*name another directory/);
+  t.deepEqual(readdirSync(saved, { recursive: true }), before);
+});
+
+test("tables that are copied to every device are loaded too", async (t) => {
+  const tables = criteo.tables({ dim: 4, rows: 40, sharding: "data-parallel" as const });
+  const model = { kind: "dlrm" as const, dense: 13, tables, bottom: [4], top: [1] };
+  const { trained, records, directory, home } = await trainedOnCriteo(t, {
+    model: { ...model, tables: tables.map((table) => ({ ...table, l2: 0.1, l2Scope: "table" })) },
+    optimizer: { dense: { kind: "adam" }, sparse: { kind: "adam" } },
+  });
+  await trained.train({ cut: 1 });
+  const loaded = await loadModel(directory);
+  t.deepEqual(await loaded.predict(records), await expectedOf(trained));
+  await loaded.save(join(home, "saved"));
+  t.is((await loadModel(join(home, "saved"))).digest, loaded.digest);
+});
+
+test("the best checkpoint is loaded where the job stopped early, else the newest", async (t) => {
+  const earlyStopping = { metric: "auc" as const, patience: 1 };
+  const { trained, directory } = await trainedOnCriteo(t, { evaluation: { earlyStopping } });
+  const best = await trained.train({ cut: 1, best: true });
+  const newest = await trained.train({ cut: 2 });
+  t.is((await loadModel(directory)).step, 1);
+  t.is((await loadModel(directory, { manifest: newest.sha256 })).step, 2);
+  const other = await trainedOnCriteo(t);
+  await other.trained.train({ cut: 1, best: true });
+  await other.trained.train({ cut: 2 });
+  t.is((await loadModel(other.directory)).step, 2);
+  const unknown = { manifest: "f".repeat(64) };
+  await t.throwsAsync(loadModel(directory, unknown), { instanceOf: CheckpointMissingError });
+  t.not(best.sha256, newest.sha256);
+});
+
+test("a directory without a checkpoint, and a damaged one, are told apart", async (t) => {
+  const { trained, directory, home } = await trainedOnCriteo(t);
+  const nowhere = loadModel(join(home, "nowhere"));
+  await t.throwsAsync(nowhere, { instanceOf: CheckpointMissingError });
+  await t.throwsAsync(loadModel(directory), { instanceOf: CheckpointMissingError });
+  const { cut, generation } = await trained.train({ cut: 1 });
+  const name = `${String(cut).padStart(9, "0")}-g${String(generation).padStart(6, "0")}`;
+  const part = join(directory, "checkpoints", name, "table-00003");
+  flipByte(realDisk, part, 40);
+  const error = await t.throwsAsync(loadModel(directory), { instanceOf: CheckpointCorruptError });
+  t.true(error?.path.endsWith("table-00003"));
+  flipByte(realDisk, join(directory, "checkpoints", name, "manifest.json"), 40);
+  await t.throwsAsync(loadModel(directory), { instanceOf: CheckpointCorruptError });
+});
+
+test("another arithmetic predicts only where that was asked for", async (t) => {
+  const { trained, records, directory } = await trainedOnCriteo(t);
+  await trained.train({ cut: 1, arithmetic: "abacus" });
+  const error = await t.throwsAsync(loadModel(directory), { instanceOf: ArithmeticMismatchError });
+  t.regex(error?.message ?? "", /`abacus`/);
+  const model = await loadModel(directory, { arithmetic: "auto" });
+  t.is(model.arithmetic, openKernels("auto").arithmetic);
+  const expected = await expectedOf(trained);
+  const found = await model.predict(records);
+  t.true(found.every((value, i) => Math.abs(value - (expected[i] ?? 0)) < 1e-5));
+});
+
+test("a bad value is refused with its record and its column", async (t) => {
+  const { trained, directory } = await trainedOnCriteo(t);
+  await trained.train({ cut: 1 });
+  const model = await loadModel(directory);
+  const refusals: [unknown, RegExp][] = [
+    [{ I1: 1.5 }, /records\[1\]: expected `I1` to be an integer, got `1.5`/],
+    [{ I1: "x" }, /expected `I1` to be an integer, got `x`/],
+    [{ I1: [1] }, /expected `I1` to be one number/],
+    [{ C1: ["a", "b"] }, /expected `C1` to be one id, got a list of 2/],
+    [{ C1: true }, /expected `C1` to be one id/],
+    [{ c1: "a" }, /expected some of the columns `I1`, .*, got `c1`/],
+    [null, /expected an object, got null/],
+  ];
+  for (const [record, message] of refusals) {
+    const records = [{ C1: "a" }, record as SampleRecord];
+    const error = await t.throwsAsync(model.predict(records), { instanceOf: InvalidOptionError });
+    t.is(error?.option, "records[1]");
+    t.regex(error?.message ?? "", message);
+  }
+});
+
+test("records of a CSV job take its offsets, logs, separators and any alphabet", async (t) => {
+  const home = startDirectory(t);
+  const lines = [
+    ["1", "3.5", "103", "Zürich", "red|green|red"],
+    ["0", "", "100", "", ""],
+    ["1", "-2", "", "東京, 港区", "blue"],
+    ["0", "1e3", "109", "zürich", "green|blue"],
+  ];
+  const quoted = lines.map((fields) => fields.map((field) => `"${field}"`).join(","));
+  const text = `label,price,hour,city,tags\n${quoted.join("\n")}\n`;
+  const directory = join(home, "checkpoints");
+  const table = (name: string) => ({ name, rows: 10, dim: 4, initScale: 0.5 });
+  const trained = await startTrained({
+    model: {
+      kind: "dlrm",
+      dense: 1,
+      tables: [table("tags"), table("place"), table("hour")],
+      bottom: [4],
+      top: [4, 1],
+    },
+    data: csv(writeText(home, { name: "data.csv", text }), {
+      label: "label",
+      dense: [{ column: "price", log: true }],
+      categorical: [
+        { column: "hour", ids: "integer", offset: 100 },
+        { column: "city", table: "place" },
+        { column: "tags", separator: "|" },
+      ],
+      batchSize: 4,
+      cache: join(home, "cache"),
+    }),
+    checkpoint: { directory },
+  });
+  await trained.train({ cut: 1 });
+  const model = await loadModel(directory);
+  const found = await model.predict([
+    { price: 3.5, hour: 103, city: "Zürich", tags: ["red", "green", "red"], label: 1 },
+    { price: null, hour: "100" },
+    { price: -2, city: "東京, 港区", tags: "blue" },
+    { price: "1e3", hour: 109, city: "zürich", tags: ["green", null, "", "blue"] },
+  ]);
+  t.deepEqual(found, await expectedOf(trained));
+  const error = await t.throwsAsync(model.predict([{ hour: 110 }]));
+  t.regex(error?.message ?? "", /expected `hour` to lie in 100..109, got `110`/);
+});
+
+test("the model of a run on a cluster is the one that its result names", async (t) => {
+  const home = startDirectory(t);
+  await using cluster = await Cluster.start({ devices: 2 });
+  const run = await cluster.submit({
+    model: {
+      kind: "dlrm",
+      dense: 2,
+      tables: [{ name: "a", rows: 50, dim: 4 }],
+      bottom: [4],
+      top: [4, 1],
+      interaction: "cat",
+    },
+    data: {
+      kind: "synthetic",
+      samples: 600,
+      dense: 2,
+      batchSize: 64,
+      idsPerBag: { min: 0, max: 3 },
+      cache: join(home, "cache"),
+    },
+    evaluation: { fraction: 0.25 },
+    checkpoint: { directory: join(home, "checkpoints") },
+  });
+  const result = await run.result();
+  await using model = await run.model();
+  t.is(model.digest, result.digest);
+  t.is(model.step, result.step);
+  const { auc, logLoss, normalizedEntropy, calibration } = await model.evaluate();
+  t.like(result, { auc, logLoss, normalizedEntropy, calibration });
+  const [none, some] = await model.predict([
+    { I1: 0, I2: 0 },
+    { I1: 1, a: [3, 3, 49] },
+  ]);
+  t.true(none !== undefined && none > 0 && none < 1);
+  t.not(none, some);
+});

@@ -1,0 +1,46 @@
+import test from "ava";
+import { resolveJob } from "../../../src/job/job.ts";
+import { createReference } from "../../../src/kernels/reference/reference.ts";
+import { learnableBatch } from "../../helpers/batches/learnable-batch.ts";
+import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
+
+const batchSize = 21; // Unequal parts on three devices.
+const rows = [30, 12, 7];
+
+function startDevices(devices: number) {
+  const { model, optimizer, seed } = resolveJob({
+    model: {
+      kind: "dlrm",
+      dense: 3,
+      tables: rows.map((count, i) => ({ name: `T${i}`, rows: count, dim: 4 })),
+      bottom: [6, 4],
+      top: [7, 1],
+    },
+    data: { kind: "synthetic", samples: 100, dense: 3, batchSize },
+  });
+  return startLocalDevices({
+    input: { model, batchSize, slices: 8, idsMax: [2, 2, 2] },
+    recipe: { optimizer, seed },
+    devices,
+    kernels: createReference,
+  });
+}
+
+// The last one is short: some devices have no sample of it.
+const batches = [batchSize, batchSize, 2].map((samples, step) =>
+  learnableBatch({ samples, dense: 3, rows }, step),
+);
+
+for (const devices of [1, 2, 3, 5]) {
+  test(`device 0 has the scores of ${devices} devices in file order`, async (t) => {
+    const alone = startDevices(1);
+    const logits: number[] = [];
+    for (const batch of batches) logits.push(...(await alone.score(batch)));
+    const scores = await startDevices(devices).evaluate(batches);
+    t.deepEqual([...scores.logits], logits);
+    t.deepEqual(
+      [...scores.labels],
+      batches.flatMap((batch) => [...batch.labels]),
+    );
+  });
+}

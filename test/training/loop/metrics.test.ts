@@ -1,0 +1,106 @@
+import test from "ava";
+import { RandomStream } from "../../../src/ports/random.ts";
+import { evaluate } from "../../../src/training/loop/metrics.ts";
+
+const floats = (...values: number[]) => Float32Array.from(values);
+
+/** By definition: all pairs. */
+function aucByPairs(logits: Float32Array, labels: Float32Array): number {
+  let [wins, pairs] = [0, 0];
+  logits.forEach((a, i) => {
+    logits.forEach((b, j) => {
+      if (labels[i] !== 1 || labels[j] !== 0) return;
+      pairs++;
+      wins += a > b ? 1 : a === b ? 0.5 : 0;
+    });
+  });
+  return wins / pairs;
+}
+
+test("AUC is that of all pairs, with ties, both zeros and infinities", (t) => {
+  for (let seed = 1; seed <= 30; seed++) {
+    const random = new RandomStream(seed, 99);
+    const pool = [0, -0, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 1e-45, -1e-45];
+    const samples = 2 + random.below(200);
+    const logits = new Float32Array(samples).map(() => {
+      const kind = random.below(3);
+      if (kind === 0) return pool[random.below(pool.length)] ?? 0;
+      return kind === 1 ? random.below(5) - 2 : random.normal();
+    });
+    const labels = new Float32Array(samples).map(() => random.below(2));
+    labels.set([0, 1]);
+    t.is(evaluate(logits, labels).auc, aucByPairs(logits, labels));
+  }
+});
+
+test("perfect, reversed and blind rankings have AUC 1, 0 and one half", (t) => {
+  const labels = floats(0, 0, 1, 1);
+  t.is(evaluate(floats(-2, -1, 1, 2), labels).auc, 1);
+  t.is(evaluate(floats(2, 1, -1, -2), labels).auc, 0);
+  t.is(evaluate(floats(3, 3, 3, 3), labels).auc, 0.5);
+  // The worked example of scikit-learn's documentation of roc_auc_score.
+  t.is(evaluate(floats(0.1, 0.4, 0.35, 0.8), labels).auc, 0.75);
+});
+
+test("log loss, normalized entropy and calibration are those computed by hand", (t) => {
+  const odds = (probability: number) => Math.log(probability / (1 - probability));
+  const logits = Float64Array.from([0.25, 0.5, 0.75, 0.5], odds);
+  const found = evaluate(Float32Array.from(logits), floats(0, 0, 1, 0));
+  const logLoss = -(Math.log(0.75) + Math.log(0.5) + Math.log(0.75) + Math.log(0.5)) / 4;
+  const entropy = -(0.25 * Math.log(0.25) + 0.75 * Math.log(0.75));
+  t.is(found.samples, 4);
+  t.is(found.positives, 1);
+  t.true(Math.abs(found.logLoss - logLoss) < 1e-7);
+  t.true(Math.abs(found.normalizedEntropy - logLoss / entropy) < 1e-7);
+  t.true(Math.abs(found.calibration - 2) < 1e-7);
+});
+
+test("a model that knows only the base rate has normalized entropy 1 and calibration 1", (t) => {
+  const labels = new Float32Array(1000).map((_, index) => (index % 8 === 0 ? 1 : 0));
+  const found = evaluate(new Float32Array(1000).fill(Math.log(1 / 7)), labels);
+  t.true(Math.abs(found.normalizedEntropy - 1) < 1e-6);
+  t.true(Math.abs(found.calibration - 1) < 1e-6);
+});
+
+test("large logits neither overflow nor lose their loss", (t) => {
+  t.is(evaluate(floats(1000, -1000), floats(1, 0)).logLoss, 0);
+  t.is(evaluate(floats(1000, -1000), floats(0, 1)).logLoss, 1000);
+  const infinite = floats(Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY);
+  t.is(evaluate(infinite, floats(1, 0)).logLoss, 0);
+  t.is(evaluate(infinite, floats(0, 1)).logLoss, Number.POSITIVE_INFINITY);
+  t.is(evaluate(infinite, floats(1, 0)).calibration, 1);
+});
+
+test("what the samples do not define is NaN", (t) => {
+  const none = evaluate(floats(), floats());
+  t.deepEqual(none, {
+    samples: 0,
+    positives: 0,
+    logLoss: Number.NaN,
+    auc: Number.NaN,
+    normalizedEntropy: Number.NaN,
+    calibration: Number.NaN,
+  });
+  const negatives = evaluate(floats(0, 1), floats(0, 0));
+  t.true(negatives.logLoss > 0);
+  t.deepEqual(
+    [negatives.auc, negatives.normalizedEntropy, negatives.calibration],
+    [Number.NaN, Number.NaN, Number.NaN],
+  );
+  const positives = evaluate(floats(0, 0), floats(1, 1));
+  t.is(positives.auc, Number.NaN);
+  t.is(positives.calibration, 0.5);
+  const broken = evaluate(floats(Number.NaN, 1), floats(0, 1));
+  t.deepEqual([broken.auc, broken.logLoss], [Number.NaN, Number.NaN]);
+});
+
+test("labels other than 0 and 1, and lists of two lengths, are refused", (t) => {
+  t.throws(() => evaluate(floats(1), floats(0.5)), { message: /label 0 is 0 or 1, not 0.5/ });
+  t.throws(() => evaluate(floats(1, 2), floats(1)), { message: /one label/ });
+});
+
+test("the arguments are left as they were", (t) => {
+  const [logits, labels] = [floats(3, 1, 2), floats(1, 0, 1)];
+  evaluate(logits, labels);
+  t.deepEqual([logits, labels], [floats(3, 1, 2), floats(1, 0, 1)]);
+});

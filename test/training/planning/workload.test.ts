@@ -1,0 +1,86 @@
+// A job as the planner sees it: its tables' bytes are those that the runtime reserves.
+
+import test from "ava";
+import { csv } from "../../../src/data/options.ts";
+import { type JobOptions, resolveJob } from "../../../src/job/job.ts";
+import { stateWidth } from "../../../src/kernels/contract/kernels.ts";
+import { createReference } from "../../../src/kernels/reference/reference.ts";
+import { createDlrm } from "../../../src/model/dlrm.ts";
+import { workloadOf } from "../../../src/training/planning/workload.ts";
+
+type Change = Partial<Pick<JobOptions, "data" | "optimizer">> & { tables?: object[] };
+
+function startJob({ tables, ...change }: Change = {}) {
+  return resolveJob({
+    model: {
+      kind: "dlrm",
+      dense: 4,
+      tables: tables ?? [{ name: "A", rows: 100, dim: 48 }],
+      bottom: [8, 48],
+      top: [16, 1],
+    },
+    data: { kind: "synthetic", samples: 100, dense: 4, batchSize: 32 },
+    ...change,
+  });
+}
+
+test("weights and state have the bytes that the runtime gives them", (t) => {
+  const tables = (["float32", "float16", "int8"] as const).map((precision) => {
+    return { name: precision, rows: 100, dim: 48, precision };
+  });
+  for (const kind of ["sgd", "rowWiseAdagrad", "adam", "partialRowWiseAdam"] as const) {
+    const job = startJob({ tables, optimizer: { sparse: { kind } } });
+    const state = 4 * stateWidth(kind, 48);
+    for (const [i, planned] of workloadOf(job).tables.entries()) {
+      t.is(planned.weightBytes, [4, 2, 1][i] ?? 0);
+      const extra = planned.name === "int8" ? 2 : 1; // Touched, and int8's exponent.
+      t.is(planned.dim * planned.stateBytes + planned.rowBytes, state + extra);
+    }
+  }
+});
+
+test("a table keeps the job's scheme, unless schemes are given", (t) => {
+  const tables = [
+    { name: "A", rows: 10, dim: 48, rowBlocks: 4 },
+    { name: "B", rows: 10, dim: 48, sharding: "data-parallel" },
+  ];
+  const job = startJob({ tables });
+  const schemes = (options = {}) => workloadOf(job, options).tables.map((table) => table.schemes);
+  t.deepEqual(schemes(), [["table-wise"], ["data-parallel"]]);
+  t.deepEqual(schemes({ schemes: ["row-wise"] }), [["row-wise"], ["row-wise"]]);
+  t.deepEqual(
+    workloadOf(job).tables.map((table) => table.rowBlocks),
+    [4, 1],
+  );
+  t.deepEqual(workloadOf(job, { cache: true }).tables[0]?.tiers, ["memory", "cached"]);
+});
+
+test("optimizers that need a sum over a row say in how many rounds", (t) => {
+  for (const [kind, rounds] of [
+    ["adam", 0],
+    ["rowWiseAdagrad", 1],
+    ["lamb", 1],
+    ["partialRowWiseLamb", 2],
+  ] as const) {
+    t.is(workloadOf(startJob({ optimizer: { sparse: { kind } } })).tables[0]?.sumRounds, rounds);
+  }
+});
+
+test("bags are as long as the data says", (t) => {
+  const range = { min: 2, max: 5 };
+  const data = { kind: "synthetic", samples: 9, dense: 4, batchSize: 3, idsPerBag: range } as const;
+  const bags = workloadOf(startJob({ data: { ...data, zipf: 0.5 } })).tables[0];
+  t.like(bags, { poolingFactor: 3.5, zipf: 0.5 });
+  const text = csv(["a.csv"], { label: "y", batchSize: 3 });
+  t.is(workloadOf(startJob({ data: text })).tables[0]?.poolingFactor, 1);
+  t.is(workloadOf(startJob({ data: text }), { poolingFactor: 7 }).tables[0]?.poolingFactor, 7);
+});
+
+test("the dense layers are those of the model", (t) => {
+  const job = startJob();
+  const { denseParameters, denseFlop, batchSize } = workloadOf(job);
+  t.is(denseParameters, createDlrm(createReference(), job.model, 1).shape.layout.length);
+  // Two vectors make one pair of 48 columns.
+  t.is(denseFlop, 6 * (denseParameters + 48));
+  t.is(batchSize, 32);
+});

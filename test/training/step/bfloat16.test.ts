@@ -1,0 +1,53 @@
+// What bfloat16 layers cost in log loss: little beside what a model learns. The bench of that name
+// (`npm run bench -- accuracy`) asks the same on a million samples and five seeds.
+
+import test from "ava";
+import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import { openKernels } from "../../../src/kernels/index.ts";
+import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { generatedBatches } from "../../helpers/batches/generated-batches.ts";
+import { logLossOf } from "../../helpers/batches/log-loss.ts";
+import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
+
+const batchSize = 256;
+const steps = 240;
+const heldOut = 16;
+const tables = Array.from({ length: 4 }, (_, i) => {
+  return { name: `T${i}`, rows: 50, dim: 8, initScale: 0.05 };
+});
+
+/** Log loss before and after training, on samples that are not trained on. */
+async function train(precision: "float32" | "bfloat16", seed: number) {
+  const top = [32, 16, 1];
+  const shape = { dense: 4, tables, bottom: [16, 8], top, precision };
+  const model = modelOptions.parse({ kind: "dlrm", ...shape });
+  const optimizer = {
+    dense: denseOptimizerOptions.parse({ kind: "adagrad", learningRate: 0.02 }),
+    sparse: sparseOptimizerOptions.parse({ kind: "adagrad", learningRate: 0.05 }),
+  };
+  const local = startLocalDevices({
+    input: { model, batchSize, slices: 8, idsMax: tables.map(() => 1) },
+    recipe: { optimizer, seed },
+    devices: 1,
+    kernels: () => openKernels("auto"),
+  });
+  const batches = generatedBatches({ batchSize, batches: steps + heldOut, dense: 4, tables }, seed);
+  const logLoss = () => logLossOf(local, batches.slice(steps));
+  const before = await logLoss();
+  for (const [step, batch] of batches.slice(0, steps).entries()) await local.train(batch, step);
+  return { before, after: await logLoss() };
+}
+
+test("a model with layers in bfloat16 learns what a float32 one learns", async (t) => {
+  let [learned, lost] = [0, 0];
+  for (const seed of [1, 2, 3]) {
+    const single = await train("float32", seed);
+    const half = await train("bfloat16", seed);
+    t.not(half.after, single.after);
+    learned += single.before - single.after;
+    lost += half.after - single.after;
+  }
+  t.log(`learned ${learned / 3}, of which bfloat16 lost ${lost / 3}`);
+  t.true(learned > 0.1, `learned ${learned}`);
+  t.true(Math.abs(lost) < 0.02 * learned, `lost ${lost} of ${learned}`);
+});

@@ -1,0 +1,121 @@
+// A NaN or an infinity ends the step, and the error says where it came from.
+
+import test from "ava";
+import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
+import { NonFiniteGradientError, NonFiniteLossError } from "../../../src/errors/errors.ts";
+import { openKernels } from "../../../src/kernels/index.ts";
+import { createReference } from "../../../src/kernels/reference/reference.ts";
+import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";
+import { learnableBatch } from "../../helpers/batches/learnable-batch.ts";
+import { type LocalDevices, startLocalDevices } from "../../helpers/devices/local-devices.ts";
+
+const rows = [40, 30];
+const [samples, dense, dim] = [32, 3, 8];
+
+const arithmetics = { reference: () => createReference(), "the best": () => openKernels("auto") };
+
+function startTraining(options: {
+  devices: number;
+  arithmetic: keyof typeof arithmetics;
+  dense?: "sgd" | "adagrad" | "adam" | "lamb";
+  replicated?: boolean;
+  features?: number;
+}): LocalDevices {
+  const { devices, arithmetic, replicated = false, features = dense } = options;
+  const sharding = replicated ? ("data-parallel" as const) : ("table-wise" as const);
+  const initScale = 1e-18; // So that dot products do not overflow where the weights are large.
+  const model = modelOptions.parse({
+    kind: "dlrm",
+    dense: features,
+    tables: rows.map((count, i) => ({ name: `T${i}`, rows: count, dim, sharding, initScale })),
+    bottom: features > 0 ? [8, dim] : [],
+    top: [16, 1],
+  });
+  return startLocalDevices({
+    input: { model, batchSize: samples, slices: 8, idsMax: [1, 2] },
+    recipe: {
+      optimizer: {
+        dense: denseOptimizerOptions.parse({ kind: options.dense ?? "sgd" }),
+        sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad" }),
+      },
+      seed: 3,
+    },
+    devices,
+    kernels: arithmetics[arithmetic],
+  });
+}
+
+const batch = learnableBatch({ samples, dense, rows }, 0);
+
+/** The batch with dense features of some samples set to a value. */
+function poisoned(value: number, ...poisonedSamples: number[]) {
+  const features = batch.dense.slice();
+  for (const sample of poisonedSamples) features[sample * dense] = value;
+  return { ...batch, dense: features };
+}
+
+/** Sets the parameters whose names begin so, on all devices. */
+function setParameters(local: LocalDevices, prefix: string, value: number): void {
+  for (const { kernels, model, topology } of local.states) {
+    for (const { name, first, length } of topology.shape.layout.parameters) {
+      if (!name.startsWith(prefix)) continue;
+      kernels.fill(kernels.reshape(model.flat, [length], first), value);
+    }
+  }
+}
+
+for (const arithmetic of ["reference", "the best"] as const) {
+  for (const devices of [1, 3] as const) {
+    const where = `${devices} device(s), ${arithmetic} arithmetic`;
+
+    test(`a loss that is not a number names its samples: ${where}`, async (t) => {
+      const local = startTraining({ devices, arithmetic });
+      t.true(Number.isFinite(await local.train(batch, 0)));
+      const training = local.train(poisoned(Number.NaN, 5, 17), 1);
+      const error = await t.throwsAsync(training, { instanceOf: NonFiniteLossError });
+      t.deepEqual(error.samples, [5, 17]);
+      t.regex(error.message, /step 1 is NaN from sample 5, 17 of the batch/);
+    });
+
+    for (const kind of ["sgd", "adagrad", "adam", "lamb"] as const) {
+      const title = `a gradient that overflows behind a finite loss names its parameter`;
+      test(`${title}: ${kind}, ${where}`, async (t) => {
+        const local = startTraining({ devices, arithmetic, dense: kind });
+        for (const part of ["top.0.weight", "top.1.weight"]) setParameters(local, part, 1e20);
+        for (const part of ["bottom", "top.0.bias"]) setParameters(local, part, 0);
+        setParameters(local, "bottom.1.bias", 1e-30);
+        const training = local.train(batch, 0);
+        const error = await t.throwsAsync(training, { instanceOf: NonFiniteGradientError });
+        t.is(error.of, "parameter `bottom.1.bias`");
+        t.true(error.samples.length > 0);
+        t.is(error.recovery, "stop");
+      });
+    }
+  }
+
+  test(`an overflow in the sum of finite gradients names its parameter: ${arithmetic}`, async (t) => {
+    const local = startTraining({ devices: 2, arithmetic });
+    // Each sample gives every element of it 3e37, and there are 32 samples.
+    for (const part of ["bottom.0.weight", "top.0.weight"]) setParameters(local, part, 1);
+    setParameters(local, "bottom.1.weight", 1e-37);
+    setParameters(local, "top.1.weight", 2);
+    const large = { ...poisoned(3e37, ...batch.labels.keys()), labels: new Float32Array(samples) };
+    const training = local.train(large, 0);
+    const error = await t.throwsAsync(training, { instanceOf: NonFiniteGradientError });
+    t.deepEqual(error.samples, []);
+    t.regex(error.message, /a sum over the batch/);
+    t.is(error.of, "parameter `bottom.1.weight`");
+  });
+
+  for (const replicated of [true, false]) {
+    const kind = replicated ? "replicated" : "sharded";
+    test(`a ${kind} table whose rows take an infinity is named: ${arithmetic}`, async (t) => {
+      const local = startTraining({ devices: 2, arithmetic, replicated, features: 0 });
+      for (const part of ["top.0.weight", "top.1.weight"]) setParameters(local, part, 1e20);
+      const training = local.train({ ...batch, dense: new Float32Array(0) }, 0);
+      const error = await t.throwsAsync(training, { instanceOf: NonFiniteGradientError });
+      t.regex(error.of, /^table `T[01]`$/);
+      t.true(error.samples.length > 0);
+    });
+  }
+}

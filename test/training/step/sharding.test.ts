@@ -1,0 +1,276 @@
+// Sharding equivalence (papers.md 1.12, item 1): any plan trains the bits of the unsharded tables,
+// under every optimizer, whatever rows are stored and travel in.
+
+import test from "ava";
+import { randomPlan } from "../../../bench/random-plan.ts";
+import {
+  type SparseOptimizerOptions,
+  sparseOptimizerOptions,
+} from "../../../src/embedding/tables/options.ts";
+import {
+  cachePolicies,
+  type TiersSpec,
+  tiersOptions,
+} from "../../../src/embedding/tables/tier-options.ts";
+import type { ExchangeSpec } from "../../../src/exchange/options.ts";
+import type { Precision } from "../../../src/kernels/contract/precision.ts";
+import { openKernels } from "../../../src/kernels/index.ts";
+import { createReference } from "../../../src/kernels/reference/reference.ts";
+import {
+  adagrad,
+  adam,
+  denseOptimizerOptions,
+  ftrl,
+  lamb,
+  modelOptions,
+  partialRowWiseAdam,
+  partialRowWiseLamb,
+  rowWiseAdagrad,
+  sgd,
+} from "../../../src/model/options.ts";
+import { place } from "../../../src/planner/placement.ts";
+import { type PlacedShard, type Plan, type Scheme, schemes } from "../../../src/planner/shards.ts";
+import { RandomStream } from "../../../src/ports/random.ts";
+import { partsNeeded, restorePart } from "../../../src/training/checkpoint/parts.ts";
+import { learnableBatch } from "../../helpers/batches/learnable-batch.ts";
+import {
+  type LocalDevices,
+  startLocalDevices,
+  type WholeBatch,
+} from "../../helpers/devices/local-devices.ts";
+import { bytesOfParts } from "../../helpers/devices/parts.ts";
+
+/** The last block of the second is short, and that of the fourth empty. */
+const rows = [40, 13, 30, 9, 20];
+const blocks = [8, 4, 1, 8, 2] as const;
+const [samples, dense, dim] = [24, 3, 72];
+const steps = 3;
+
+interface Choice {
+  readonly sparse?: SparseOptimizerOptions;
+  readonly precision?: Precision;
+  readonly exchange?: ExchangeSpec;
+  readonly isWeighted?: boolean;
+  readonly isNative?: boolean;
+  readonly l2?: number;
+  /** Of each table; left out, none. */
+  readonly dedup?: readonly boolean[];
+  /** What lies below device memory, where the plan says so. */
+  readonly tiers?: TiersSpec;
+}
+
+const modelOf = ({ precision = "float32", l2 = 0, dedup = [] }: Choice) =>
+  modelOptions.parse({
+    kind: "dlrm",
+    dense,
+    tables: rows.map((count, i) => ({
+      name: `T${i}`,
+      rows: count,
+      dim,
+      rowBlocks: blocks[i],
+      pooling: i % 2 === 1 ? "mean" : "sum",
+      initScale: 0.1,
+      precision,
+      l2,
+      dedup: dedup[i] ?? false,
+    })),
+    bottom: [8, dim],
+    top: [16, 1],
+  });
+
+/** `hostOf`: left out, the plan's hosts. */
+function start(choice: Choice, plan: Plan, hostOf = hostsOf(plan)): LocalDevices {
+  const { sparse = rowWiseAdagrad({ learningRate: 0.1 }), exchange, isWeighted = false } = choice;
+  const input = { batchSize: samples, slices: 8, idsMax: rows.map(() => 2), plan };
+  return startLocalDevices({
+    input: {
+      ...input,
+      model: modelOf(choice),
+      weighted: rows.map((_, i) => isWeighted && i % 2 === 0),
+      tiers: choice.tiers,
+      ...(exchange === undefined ? {} : { exchange }),
+    },
+    recipe: {
+      optimizer: {
+        dense: denseOptimizerOptions.parse(adagrad({ learningRate: 0.05 })),
+        sparse: sparseOptimizerOptions.parse(sparse),
+      },
+      seed: 3,
+    },
+    devices: hostOf.length,
+    hostOf,
+    kernels: () => (choice.isNative === true ? openKernels("auto") : createReference()),
+  });
+}
+
+function hostsOf({ devices: { hosts, perHost } }: Plan): number[] {
+  return Array.from({ length: hosts * perHost }, (_, device) => Math.floor(device / perHost));
+}
+
+function batchOf(step: number, { isWeighted = false }: Choice): WholeBatch {
+  const batch = learnableBatch({ samples, dense, rows }, step);
+  if (!isWeighted) return batch;
+  const stream = new RandomStream(8, 9, step);
+  return { ...batch, weights: Float32Array.from(batch.ids, () => stream.uniform()) };
+}
+
+/** Losses of some steps and the digest after them. */
+async function train(local: LocalDevices, choice: Choice, from = 0, to = steps) {
+  const losses: number[] = [];
+  for (let step = from; step < to; step++)
+    losses.push(await local.train(batchOf(step, choice), step));
+  return { losses, digest: await local.digest() };
+}
+
+/**
+ * The same plan with some of what it cuts below device memory, half of the time with caches as the
+ * plan says; copies stay there.
+ */
+function tiered(plan: Plan, stream: RandomStream): Plan {
+  const below = rows.map(() => stream.below(3) > 0);
+  const isSized = stream.below(2) === 0;
+  const shards = plan.shards.map((shard): PlacedShard => {
+    const isBelow = shard.device !== "all" && below[Number(shard.table.slice(1))] === true;
+    const cache = isSized ? { hbmBytes: 1 + stream.below(9), ddrBytes: 1 } : undefined;
+    return isBelow ? { ...shard, tier: "cached", cache } : { ...shard, tier: "memory" };
+  });
+  return { ...plan, shards };
+}
+
+/** Caches of one set for each shard, or of a few of their rows. */
+const tiersOf = (stream: RandomStream): TiersSpec =>
+  tiersOptions.parse({
+    hbmBytes: stream.below(2) === 0 ? 1 : 60_000,
+    policy: cachePolicies[stream.below(2)],
+  });
+
+const planned = (choice: Choice, scheme: Scheme, hosts: number, perHost: number): Plan => {
+  const tables = modelOf(choice).tables.map((table) => ({ ...table, scheme, cost: 1 }));
+  return place(tables, { hosts, perHost });
+};
+
+const cases: Record<string, Choice> = {
+  SGD: { sparse: sgd({ learningRate: 20 }) },
+  Adagrad: { sparse: adagrad({ learningRate: 0.1 }) },
+  "row-wise Adagrad with l2": { l2: 0.01 },
+  "row-wise Adagrad with decoupled decay": {
+    sparse: rowWiseAdagrad({
+      learningRate: 0.1,
+      weightDecay: 0.01,
+      weightDecayMode: "decoupled",
+    }),
+  },
+  Adam: { sparse: adam({ learningRate: 0.01 }) },
+  "partial row-wise Adam": { sparse: partialRowWiseAdam({ learningRate: 0.01 }), l2: 0.01 },
+  LAMB: { sparse: lamb({ learningRate: 0.01, weightDecay: 0.01 }) },
+  "partial row-wise LAMB": { sparse: partialRowWiseLamb({ learningRate: 0.01 }), l2: 0.01 },
+  FTRL: { sparse: ftrl({ learningRate: 0.5, l1: 0.01 }) },
+  "weighted bags": { isWeighted: true },
+  "rows in float16": { precision: "float16" },
+  "rows in bfloat16, under Adam": { precision: "bfloat16", sparse: adam({ learningRate: 0.01 }) },
+  "rows in int8": { precision: "int8" },
+  "vectors in float16, gradients in bfloat16": {
+    exchange: { forward: "float16", backward: "bfloat16" },
+  },
+  "vectors and gradients in int8, weighted": {
+    exchange: { forward: "int8", backward: "int8" },
+    isWeighted: true,
+  },
+  "gradients alone in float16": { exchange: { forward: "float32", backward: "float16" } },
+};
+
+for (const [title, choice] of Object.entries(cases)) {
+  for (const isNative of [false, true]) {
+    test(`any plan trains the bits of whole tables on one device: ${title}${isNative ? ", native" : ""}`, async (t) => {
+      const own = { ...choice, isNative };
+      const expected = await train(start(own, planned(own, "table-wise", 1, 1)), own);
+      t.true(expected.losses.every(Number.isFinite));
+      const stream = new RandomStream(1, title.length, isNative ? 1 : 0);
+      for (const [i, hostOf] of [
+        [0, 0, 0],
+        [0, 0, 1, 1],
+        [0, 0, 0, 1, 1],
+        [0, 1, 1, 2, 2, 2],
+      ].entries()) {
+        const plan = randomPlan(modelOf(own).tables, hostOf.length, stream);
+        const what = `${hostOf} ${JSON.stringify(plan)}`;
+        t.deepEqual(await train(start(own, plan, hostOf), own), expected, what);
+        // Vectors that are rounded on their way do not travel as rows: the job would be refused.
+        const isPooled = choice.exchange !== undefined || i % 2 === 0;
+        const dedup = rows.map(() => !isPooled && stream.below(3) > 0);
+        const below = { ...own, dedup, tiers: tiersOf(stream) };
+        const through = await train(start(below, tiered(plan, stream), hostOf), below);
+        t.deepEqual(through, expected, `through tiers, ${dedup} ${what}`);
+        if (isPooled) continue;
+        const deduped = { ...own, dedup };
+        const same = await train(start(deduped, plan, hostOf), deduped);
+        t.deepEqual(same, expected, `${dedup} ${what}`);
+      }
+    });
+  }
+}
+
+for (const scheme of schemes) {
+  test(`every table ${scheme} over two hosts: the bits of one device`, async (t) => {
+    const isCutByRows = ["row-wise", "table-row-wise", "grid"].includes(scheme);
+    for (const exchange of [
+      { forward: "float32", backward: "float32" },
+      { forward: "float16", backward: "bfloat16" },
+      { forward: "int8", backward: "int8" },
+      { forward: "float32", backward: "int8" },
+    ] as const) {
+      const choice: Choice = { exchange, isNative: exchange.forward !== "float32" };
+      const expected = await train(start(choice, planned(choice, "table-wise", 1, 1)), choice);
+      for (const [hosts, perHost] of [
+        [2, 2],
+        [2, 3],
+      ] as const) {
+        const local = start(choice, planned(choice, scheme, hosts, perHost));
+        t.is(local.topology.relaysOf.flat().length > 0, isCutByRows);
+        t.deepEqual(await train(local, choice), expected);
+      }
+    }
+  });
+}
+
+for (const [title, choice] of Object.entries({
+  "row-wise Adagrad": {},
+  "partial row-wise LAMB in int8": {
+    sparse: partialRowWiseLamb({ learningRate: 0.01 }),
+    precision: "int8" as const,
+  },
+  Adam: { sparse: adam({ learningRate: 0.01 }) },
+})) {
+  test(`what one plan saved goes on under another: ${title}`, async (t) => {
+    const own: Choice = { ...choice, isNative: true };
+    const expected = await train(start(own, planned(own, "table-wise", 1, 1)), own);
+    const stream = new RandomStream(4, 2, title.length);
+    for (let i = 0; i < 4; i++) {
+      const [before, after] = [3, 2].map((devices) => {
+        const plan = randomPlan(modelOf(own).tables, devices, stream);
+        const tiers = tiersOf(stream);
+        return start({ ...own, tiers }, i % 2 === 0 ? plan : tiered(plan, stream));
+      });
+      if (before === undefined || after === undefined) return t.fail();
+      await train(before, own, 0, 2);
+      const parts = await bytesOfParts(before.states);
+      for (const state of after.states) {
+        for (const name of partsNeeded(state, [...parts.keys()])) {
+          await restorePart(state, name, [[parts.get(name) ?? new Uint8Array()]]);
+        }
+      }
+      t.is(await after.digest(), await before.digest());
+      t.is((await train(after, own, 2)).digest, expected.digest);
+    }
+  });
+}
+
+test("vectors that travel in fewer bits change the bits", async (t) => {
+  const plan = planned({}, "table-wise", 1, 1);
+  const digests = new Set<string>();
+  for (const forward of ["float32", "float16", "bfloat16", "int8"] as const) {
+    const choice: Choice = { exchange: { forward, backward: "float32" } };
+    digests.add((await train(start(choice, plan), choice)).digest);
+  }
+  t.is(digests.size, 4);
+});

@@ -1,0 +1,168 @@
+// Who we are to a real nats-server: every way that it knows, and each one refused where it is
+// wrong.
+
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import test, { type ExecutionContext } from "ava";
+import { Cluster, Host } from "../../../index.ts";
+import {
+  InputUnusableError,
+  InvalidOptionError,
+  TransportLostError,
+} from "../../../src/errors/errors.ts";
+import type { Credentials } from "../../../src/wire/transports/credentials.ts";
+import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
+import { hasNatsServer, type NatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
+import { pem, writeCredentials, writeSeed } from "../../helpers/nats/nats-identities.ts";
+import { startCli } from "../../helpers/processes/cli.ts";
+
+function directoryOf(t: ExecutionContext): string {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+async function serverOf(t: ExecutionContext, config: string): Promise<NatsServer | undefined> {
+  if (!hasNatsServer()) {
+    t.log("skipped: there is no nats-server on the PATH");
+    t.pass();
+    return undefined;
+  }
+  const file = join(directoryOf(t), "server.conf");
+  writeFileSync(file, config);
+  return startNatsServer(["-c", file]);
+}
+
+/** Connects, and hears itself. */
+async function speaks(servers: string, credentials: Credentials): Promise<boolean> {
+  const client = await connectNats({ ...credentials, servers, name: "test", deadlineMs: 1000 });
+  try {
+    const heard = new Promise<boolean>((resolve) => client.subscribe("a", () => resolve(true)));
+    client.publish("a", new Uint8Array(1));
+    return await heard;
+  } finally {
+    await client.close();
+  }
+}
+
+const tls = (verify: boolean) => `tls {
+  cert_file: "${pem("server")}"
+  key_file: "${pem("server-key")}"
+  ca_file: "${pem("ca")}"
+  verify: ${verify}
+}
+`;
+
+test("a user and a password", async (t) => {
+  await using server = (await serverOf(t, "authorization { user: ada, password: s3 }")) ?? null;
+  if (server === null) return;
+  t.true(await speaks(server.url, { user: "ada", pass: "s3" }));
+  t.true(await speaks(server.url.replace("//", "//ada:s3@"), {}));
+  for (const wrong of [{}, { user: "ada" }, { user: "ada", pass: "s4" }, { token: "s3" }]) {
+    await t.throwsAsync(speaks(server.url, wrong), { instanceOf: TransportLostError });
+  }
+});
+
+test("a password that stands in the address is in no output of `up` and `host`", async (t) => {
+  await using server = (await serverOf(t, "authorization { user: ada, password: s3cret }")) ?? null;
+  if (server === null) return;
+  const at = ["--nats", server.url.replace("//", "//ada:s3cret@"), "--devices"];
+  const up = startCli(["up", ...at, "0"], directoryOf(t));
+  t.true((await up.line((line) => line.startsWith("Submit:"))).includes(server.url));
+  const host = startCli(["host", ...at, "1"], directoryOf(t));
+  await host.line((line) => line.startsWith("Joined"));
+  const running = [host, up];
+  for (const one of running) one.kill("SIGKILL");
+  for (const { stdout, stderr } of await Promise.all(running.map(({ ended }) => ended))) {
+    t.notRegex(stdout + stderr, /s3cret/);
+  }
+});
+
+test("an nkey, whose seed never leaves this machine", async (t) => {
+  const { publicKey, file } = writeSeed(directoryOf(t));
+  const other = writeSeed(directoryOf(t));
+  const config = `authorization { users: [ { nkey: ${publicKey} } ] }`;
+  await using server = (await serverOf(t, config)) ?? null;
+  if (server === null) return;
+  t.true(await speaks(server.url, { nkey: file }));
+  await t.throwsAsync(speaks(server.url, { nkey: other.file }), {
+    instanceOf: TransportLostError,
+    message: /refused the credentials/,
+  });
+});
+
+test("a credentials file", async (t) => {
+  const { config, file } = writeCredentials(directoryOf(t));
+  const other = writeCredentials(directoryOf(t));
+  await using server = (await serverOf(t, config)) ?? null;
+  if (server === null) return;
+  t.true(await speaks(server.url, { creds: file }));
+  await t.throwsAsync(speaks(server.url, { creds: other.file }), {
+    instanceOf: TransportLostError,
+  });
+});
+
+test("TLS: the server is who it says, or there is no connection", async (t) => {
+  await using server = (await serverOf(t, tls(false))) ?? null;
+  if (server === null) return;
+  t.true(await speaks(server.url, { tls: { ca: pem("ca") } }));
+  t.true(await speaks(server.url.replace("tls://", "nats://"), { tls: { ca: pem("ca") } }));
+  for (const wrong of [{ tls: {} }, { tls: { ca: pem("other-ca") } }]) {
+    await t.throwsAsync(speaks(server.url, wrong), { instanceOf: TransportLostError });
+  }
+});
+
+test("TLS is not given up where the server has none", async (t) => {
+  await using server = (await serverOf(t, "")) ?? null;
+  if (server === null) return;
+  await t.throwsAsync(speaks(server.url, { tls: { ca: pem("ca") } }), {
+    instanceOf: TransportLostError,
+  });
+});
+
+test("mutual TLS: a whole cluster of two hosts trains behind it", async (t) => {
+  await using server = (await serverOf(t, tls(true))) ?? null;
+  if (server === null) return;
+  const [ca, cert, key] = [pem("ca"), pem("client"), pem("client-key")];
+  await t.throwsAsync(speaks(server.url, { tls: { ca } }), { instanceOf: TransportLostError });
+  const connection = { nats: server.url, tls: { ca, cert, key } };
+  const directory = directoryOf(t);
+  await using cluster = await Cluster.start({ ...connection, devices: 1, minDevices: 2 });
+  await using host = await Host.join({ ...connection, devices: 1 });
+  const table = { rows: 50, dim: 4 };
+  const run = await cluster.submit({
+    model: {
+      kind: "dlrm",
+      dense: 2,
+      tables: ["A", "B"].map((name) => ({ ...table, name })),
+      bottom: [4],
+      top: [4, 1],
+    },
+    data: { kind: "synthetic", samples: 640, dense: 2, batchSize: 64, cache: directory },
+    checkpoint: { directory: join(directory, "checkpoints") },
+  });
+  const { status, step } = await run.result();
+  t.like({ status, step, host: await host.joined }, { status: "finished", step: 10, host: 1 });
+});
+
+test("credentials that are none are refused before anything is dialled", async (t) => {
+  const directory = directoryOf(t);
+  const broken = join(directory, "broken");
+  writeFileSync(broken, "not a seed\n");
+  const refused = async (credentials: Credentials, instanceOf: typeof Error, message: RegExp) => {
+    await t.throwsAsync(speaks("nats://127.0.0.1:1", credentials), { instanceOf, message });
+  };
+  const input = InputUnusableError as unknown as typeof Error;
+  await refused({ nkey: broken }, input, /to hold the secret that `nk` or `nsc` wrote/);
+  await refused({ creds: broken }, input, /to hold the secret that `nk` or `nsc` wrote/);
+  await refused({ creds: join(directory, "none") }, input, /^Cannot read the credentials: ENOENT/);
+  await refused({ tls: { ca: join(directory, "none") } }, input, /^Cannot read the credentials/);
+  const option = InvalidOptionError as unknown as typeof Error;
+  await refused(
+    { token: "a", nkey: broken },
+    option,
+    /`nkey` to be left out where there is `token`/,
+  );
+  await refused({ tls: { cert: pem("client") } }, option, /both `cert` and `key`, or neither/);
+});

@@ -1,0 +1,200 @@
+// The NATS client beside a broker that comes, goes and fills up.
+
+import { createServer } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import test from "ava";
+import {
+  InvalidOptionError,
+  RequestFailedError,
+  TransportFullError,
+  TransportLostError,
+} from "../../../src/errors/errors.ts";
+import { startBroker } from "../../../src/wire/broker/broker.ts";
+import { startBrokerThread } from "../../../src/wire/broker/broker-thread.ts";
+import type { Transport } from "../../../src/wire/messages/transport.ts";
+import { type ConnectOptions, connectNats } from "../../../src/wire/transports/nats-transport.ts";
+
+const options = { name: "tester", deadlineMs: 10_000 } as const;
+
+function statusOf(transport: Transport, wanted: string): Promise<void> {
+  return new Promise((resolve) => {
+    transport.onStatus((status) => {
+      if (status === wanted) resolve();
+    });
+  });
+}
+
+for (const end of ["close", "kill"] as const) {
+  test(`a client outlives its broker (${end}) and is heard again on the same port`, async (t) => {
+    const first = await startBrokerThread();
+    const { url, port, auth } = first;
+    const login = auth === "open" ? {} : auth;
+    const errors: unknown[] = [];
+    const onError = (error: unknown) => errors.push(error);
+    const client = await connectNats({ ...options, ...login, servers: url, onError });
+    const seen: number[] = [];
+    client.subscribe("n.*", (frame) => seen.push(frame.payload[0] ?? -1));
+    client.subscribe("ask", (frame) => client.publish(frame.reply ?? "none", frame.payload));
+    client.publish("n.1", Uint8Array.of(1));
+    await client.flush();
+    const lost = statusOf(client, "lost");
+    const back = statusOf(client, "connected");
+    await first[end]();
+    await lost;
+    client.publish("n.2", Uint8Array.of(2)); // Lost: at most once.
+    await t.throwsAsync(client.flush(), { instanceOf: TransportLostError });
+    const error = await t.throwsAsync(
+      client.request("ask", Uint8Array.of(7), { deadlineMs: 60_000 }),
+      { instanceOf: RequestFailedError },
+    );
+    t.regex(error?.message ?? "", /not connected/);
+    await using _second = await startBrokerThread({ port, auth });
+    await back;
+    client.publish("n.3", Uint8Array.of(3));
+    const answer = await client.request("ask", Uint8Array.of(8), { deadlineMs: 10_000 });
+    t.deepEqual([seen, [...answer.payload], errors], [[1, 3], [8], []]);
+    await client.close();
+  });
+}
+
+test("a thread that ends says why, unless it was asked to end", async (t) => {
+  const asked = await startBrokerThread();
+  await asked.close();
+  await asked.close();
+  t.deepEqual(await asked.exited, {});
+  const killed = await startBrokerThread();
+  await killed.kill();
+  t.regex((await killed.exited).error?.message ?? "", /exited with code 1/);
+});
+
+test("a thread that cannot listen fails with the broker's own error", async (t) => {
+  await using broker = await startBroker();
+  await t.throwsAsync(startBrokerThread({ port: broker.port }), {
+    name: "InputUnusableError",
+    message: /Cannot listen on/,
+  });
+});
+
+test("a broker that is not there is named after the deadline", async (t) => {
+  const gone = await startBroker();
+  await gone.close();
+  const error = await t.throwsAsync(
+    connectNats({ ...options, servers: gone.url, deadlineMs: 300 }),
+    { instanceOf: TransportLostError },
+  );
+  t.regex(error?.message ?? "", /^Cannot reach the broker at nats:.*within 300 ms.*is it running/);
+});
+
+test("a broker that comes before the deadline is found", async (t) => {
+  const reserved = await startBroker({ auth: "open" });
+  const { url, port } = reserved;
+  await reserved.close();
+  const connecting = connectNats({ ...options, servers: url });
+  await sleep(150);
+  await using _broker = await startBroker({ auth: "open", port });
+  const client = await connecting;
+  t.is(client.address, url);
+  await client.close();
+});
+
+test("a server that accepts and says nothing is passed over after the deadline", async (t) => {
+  const mute = createServer((socket) => socket.on("error", () => undefined).unref());
+  await new Promise<void>((resolve) => mute.listen(0, "127.0.0.1", resolve));
+  mute.unref();
+  const bound = mute.address();
+  const port = typeof bound === "object" ? bound?.port : 0;
+  const servers = `nats://127.0.0.1:${port}`;
+  await t.throwsAsync(connectNats({ ...options, servers, deadlineMs: 100 }), {
+    instanceOf: TransportLostError,
+  });
+  mute.close();
+});
+
+test("addresses that are none are refused before anything is dialled", async (t) => {
+  for (const servers of [[], "http://127.0.0.1", "nats://"] as ConnectOptions["servers"][]) {
+    await t.throwsAsync(connectNats({ ...options, servers }), { instanceOf: InvalidOptionError });
+  }
+});
+
+test("a token may stand in the address, and is not shown", async (t) => {
+  await using broker = await startBroker({ auth: { token: "s%/t" } });
+  const servers = broker.url.replace("//", `//${encodeURIComponent("s%/t")}@`);
+  const client = await connectNats({ ...options, servers });
+  t.is(client.address, broker.url);
+  await client.close();
+});
+
+test("an address that is none is refused without its secrets", async (t) => {
+  const wrong = ["http://u:s3cret@h", "nats://u:s3cret@no host", "u:s3cret@no host", "u:s3cret%@h"];
+  for (const servers of wrong) {
+    const refused = { instanceOf: InvalidOptionError, message: /\/\/\*\*\*@/ };
+    const error = await t.throwsAsync(connectNats({ ...options, servers }), refused, servers);
+    t.notRegex(error?.message ?? "", /s3cret/);
+  }
+});
+
+test("bytes on their way are bounded: what is beyond is dropped and reported", async (t) => {
+  await using broker = await startBroker({ auth: "open" });
+  const errors: unknown[] = [];
+  const client = await connectNats({
+    ...options,
+    servers: broker.url,
+    pendingBytesMax: 100_000,
+    onError: (error) => errors.push(error),
+  });
+  let seen = 0;
+  client.subscribe("big", () => seen++);
+  await client.flush();
+  for (let index = 0; index < 15; index++) client.publish("big", new Uint8Array(10_000));
+  t.is(errors.length, 5);
+  t.true(errors[0] instanceof TransportFullError);
+  await client.flush();
+  for (let round = 0; round < 30; round++) {
+    client.publish("big", new Uint8Array(10_000));
+    await client.flush();
+  }
+  t.deepEqual([errors.length, seen], [5, 40]);
+  await client.close();
+});
+
+test("closing while the broker is gone does not wait for it", async (t) => {
+  const broker = await startBroker({ auth: "open" });
+  const client = await connectNats({ ...options, servers: broker.url });
+  const statuses: string[] = [];
+  client.onStatus((status) => statuses.push(status));
+  const lost = statusOf(client, "lost");
+  await broker.close();
+  await lost;
+  await client.close();
+  t.deepEqual(statuses, ["lost", "closed"]);
+});
+
+test("what was on its way when the connection was lost no longer counts", async (t) => {
+  await using broker = await startBroker({ auth: "open" });
+  const errors: unknown[] = [];
+  const onError = (error: unknown) => errors.push(error);
+  const settings = { ...options, servers: broker.url, pendingBytesMax: 1000, onError };
+  const client = await connectNats(settings);
+  const back = statusOf(client, "connected");
+  client.publish("a", new Uint8Array(900));
+  broker.cut("tester");
+  await back;
+  client.publish("a", new Uint8Array(900));
+  t.deepEqual(errors, []);
+  await client.close();
+});
+
+test("a listener that throws is reported, and the others are told", async (t) => {
+  await using broker = await startBroker({ auth: "open" });
+  const errors: unknown[] = [];
+  const onError = (error: unknown) => errors.push(error);
+  const client = await connectNats({ ...options, servers: broker.url, onError });
+  client.onStatus(() => {
+    throw new Error("broken listener");
+  });
+  const back = statusOf(client, "connected");
+  broker.cut("tester");
+  await back;
+  t.is(errors.length, 2);
+  await client.close();
+});

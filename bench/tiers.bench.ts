@@ -38,7 +38,7 @@ export async function benchTiers(options: TiersBenchOptions): Promise<BenchRow[]
   return rows.filter(({ name }) => name.startsWith(only));
 }
 
-/** The cases of papers.md 1.5: 300,000 accesses to 100,000 rows. */
+/** The cases of test/kernels/cache.test.ts: 300,000 accesses to 100,000 rows. */
 function benchHitRates(): BenchRow[] {
   const kernels = openKernels("auto");
   return (

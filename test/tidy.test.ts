@@ -2,7 +2,7 @@
 // what deterministic rooms may not touch, and what every file, error and document owes its reader.
 
 import { existsSync } from "node:fs";
-import { dirname, join, normalize } from "node:path";
+import { basename, dirname, join, normalize } from "node:path";
 import test from "ava";
 import { listTree, textOf } from "./helpers/tree.ts";
 
@@ -264,6 +264,16 @@ test("files that a document names are there", (t) => {
       existsSync(target) ? [] : [`${path} names ${target}`],
     ),
   );
+  t.deepEqual(missing, []);
+});
+
+test("nothing cites a document that is not in the repository", (t) => {
+  const names = new Set(documents.map((path) => basename(path)));
+  const missing = tree.flatMap((path) => {
+    if (path === "test/tidy.test.ts") return [];
+    const cited = [...textOf(path).matchAll(/[\w-]+\.md\b/g)];
+    return cited.flatMap(([name]) => (names.has(name) ? [] : [`${path} cites ${name}`]));
+  });
   t.deepEqual(missing, []);
 });
 

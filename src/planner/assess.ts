@@ -25,7 +25,7 @@ export interface DeviceAssessment {
 
 export interface Assessment {
   readonly devices: readonly DeviceAssessment[];
-  /** Seconds of the slowest device (papers.md 1.3). */
+  /** Seconds of the slowest device, as TorchRec's planner scores a plan. */
   readonly score: number;
   /** Bytes of memory that a device lacks, at most. 0: the plan fits. */
   readonly lacksBytes: number;

@@ -1,6 +1,6 @@
 // How much of its rows each table's cache holds, under a budget of bytes: the allocation of
-// papers.md 5.4. Tables differ in how many rows a batch needs of them and in how much a cache
-// helps, so that one load factor for all wastes memory.
+// TorchRec's embedding offloading ("Toward 100TB", RecSys 2024). Tables differ in how many rows a
+// batch needs of them and in how much a cache helps, so that one load factor for all wastes memory.
 
 import { distinctRows, type Setting } from "./cost.ts";
 import { type MissPoint, missRatioAt, zipfCurve } from "./miss-curve.ts";

@@ -1,5 +1,6 @@
-// What a machine can do, as numbers: the constants of the cost model. The defaults are those that
-// papers.md 1.3 gives for V100-class devices; `osiris plan --calibrate` measures this machine's.
+// What a machine can do, as numbers: the constants of the cost model. The defaults are those of
+// TorchRec's planner (constants.py, for V100-class devices); `osiris plan --calibrate` measures
+// this machine's.
 
 import { z } from "zod";
 import { checkOptions } from "../ports/check-options.ts";

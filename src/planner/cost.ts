@@ -1,7 +1,7 @@
-// What a shard costs its device in one step: the cost model of papers.md 1.3. Seconds by stage, and
-// bytes of memory. W = devices, L = devices of a host, N = hosts, b = samples of a device, P =
+// What a shard costs its device in one step, after TorchRec's shard estimators: seconds by stage,
+// and bytes of memory. W = devices, L = devices of a host, N = hosts, b = samples of a device, P =
 // pooling factor, d = columns of the shard, e = bytes of an element on the wire. A collective's
-// bandwidth counts the bytes of its whole result, as the paper's formulas do. One device alone
+// bandwidth counts the bytes of its whole result, as TorchRec's formulas do. One device alone
 // exchanges nothing.
 
 import type { MachineConstants } from "./constants.ts";
@@ -40,7 +40,7 @@ export type StageSeconds = Readonly<Record<Stage, number>>;
 /** What a shard asks of its device. */
 export interface ShardCost {
   readonly seconds: StageSeconds;
-  /** Seconds that count in a plan's score: all stages but the input exchange (papers.md 1.3). */
+  /** Seconds that count in a plan's score: all stages but the input exchange. */
   readonly cost: number;
   /** Weights, optimizer state (a cache's share of both) and buffers. */
   readonly bytes: number;

@@ -1,7 +1,7 @@
-// Partition by largest differencing (Karmarkar and Karp, for k devices; papers.md 1.4): each part
-// begins as k sums, all but one of them 0. The two tuples with the widest spread are merged, the
-// largest sums of one with the smallest of the other, until one is left. Memory plays no part: a
-// result that does not fit is dropped.
+// Partition by largest differencing (Karmarkar and Karp, for k devices; Neo places shards so too:
+// Mudigere et al., arXiv 2104.05158): each part begins as k sums, all but one of them 0. The two
+// tuples with the widest spread are merged, the largest sums of one with the smallest of the other,
+// until one is left. Memory plays no part: a result that does not fit is dropped.
 
 import {
   type Load,

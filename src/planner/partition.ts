@@ -1,6 +1,6 @@
 // Greedy partition: the largest first, each to the device with the least load that has room
-// (longest processing time first; papers.md 1.4). Ties go to the lower index, so a partition is a
-// function of its arguments.
+// (longest processing time first; Neo, Mudigere et al., arXiv 2104.05158, places shards so). Ties
+// go to the lower index, so a partition is a function of its arguments.
 
 import { type Devices, deviceCount } from "./shards.ts";
 

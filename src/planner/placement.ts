@@ -25,7 +25,7 @@ export interface PlaceableTable extends Pick<PlannedTable, "name" | "rows" | "di
 /**
  * A plan for these tables: row blocks and columns in as many parts as there are devices for them;
  * where a scheme has nothing to cut, the whole table. The costliest part first, each to the device
- * with the least load so far (papers.md 1.4); ties go to the lower index.
+ * with the least load so far (as partition.ts); ties go to the lower index.
  */
 export function place(tables: readonly PlaceableTable[], devices: Devices): Plan {
   const cut = tables.map((table) => {

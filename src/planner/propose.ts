@@ -1,5 +1,6 @@
 // Proposals: one option for each table, before anything is placed. Each proposer is a generator
-// that is told whether its last proposal could be placed (papers.md 1.4).
+// that is told whether its last proposal could be placed (after the proposers of TorchRec's
+// planner).
 
 import type { Option } from "./enumerate.ts";
 import { type Scheme, schemes } from "./shards.ts";

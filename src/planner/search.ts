@@ -1,6 +1,6 @@
 // The search for a plan: enumerate every option, propose one for each table, place it, score it,
-// tell the proposer, keep the best that fits (papers.md 1.3 and 1.4). A function of its arguments:
-// its effort is counted in placed parts, never in time.
+// tell the proposer, keep the best that fits (the loop of TorchRec's EmbeddingShardingPlanner). The
+// plan is a function of the arguments: the effort is counted in placed parts, never in time.
 
 import { reserveOf, type Setting } from "./cost.ts";
 import { partitionByDifferencing } from "./differencing.ts";

@@ -1,11 +1,12 @@
 // The planner's words: tables as it sees them, the schemes that cut them, and shards on devices.
 // All is plain data. A table is a grid of whole quanta, row blocks down and column quanta across; a
-// scheme cuts the grid into tiles, and a plan puts each tile on a device (papers.md 1.2).
+// scheme cuts the grid into tiles, and a plan puts each tile on a device (Neo: Mudigere et al.,
+// arXiv 2104.05158).
 
 import type { CachePolicy, MissPoint } from "./miss-curve.ts";
 import type { PlanFile } from "./plan-file.ts";
 
-/** How a table is cut and where its parts may lie (papers.md 1.2). */
+/** How a table is cut and where its parts may lie; the names are TorchRec's. */
 export const schemes = [
   /** The whole table on one device. */
   "table-wise",

@@ -1,7 +1,8 @@
-// Plans with caches: which tables are all in memory, which lie below it, and how much of each of
-// those a device caches (papers.md 5.4). How much memory goes to caches is searched for, after Luus
-// and Jaakola; each amount is shared out, planned with and scored, and then the caches of each
-// device are given all that is left there. A function of its arguments: its draws are seeded.
+// Plans with caches: which tables lie in memory as a whole, which lie below it, and how many rows
+// of the latter a device caches (embedding offloading of TorchRec, "Toward 100TB", RecSys 2024).
+// The memory for caches is searched for, after Luus and Jaakola: each amount is shared out, planned
+// with and scored; then the caches of a device take the memory that is left there. The result is a
+// function of the arguments: the draws are seeded.
 
 import { purposes, RandomStream } from "../ports/random.ts";
 import { assessPlan } from "./assess.ts";

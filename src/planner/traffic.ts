@@ -1,6 +1,6 @@
-// Bytes that a shard makes the devices send in one step: the table of papers.md 1.2, added up over
-// all devices. What a device sends to itself is not counted. W = devices, L = devices of a host,
-// N = hosts, b = samples of a device.
+// Bytes that a shard makes the devices send in one step, added up over all devices: the volumes of
+// Neo's four kinds of parallelism (Mudigere et al., arXiv 2104.05158). Bytes that a device sends to
+// itself do not count. W = devices, L = devices of a host, N = hosts, b = samples of a device.
 
 import type { Setting } from "./cost.ts";
 import {

@@ -1,4 +1,4 @@
-// How well the partitions balance, beside the reference figures of papers.md 1.4: largest over mean
+// How well the partitions balance, beside the reference figures of a prototype: largest over mean
 // load of lognormal(0,1) costs, mean of 20 draws.
 
 import test from "ava";

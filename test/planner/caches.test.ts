@@ -1,4 +1,5 @@
-// The planner's caches (papers.md 5.4): how much of each table lies in device memory.
+// The planner's caches (embedding offloading, "Toward 100TB", RecSys 2024): how much of each table
+// lies in device memory.
 
 import test from "ava";
 import { Zipf } from "../../src/data/zipf.ts";

@@ -1,5 +1,5 @@
-// The cost model against the formulas of papers.md 1.3 and the byte counts of 1.2, worked out by
-// hand with round numbers.
+// The cost model against the formulas of TorchRec's shard estimators, and the byte counts of Neo
+// (Mudigere et al., arXiv 2104.05158), worked out by hand with round numbers.
 
 import test from "ava";
 import { allReduceSeconds, costOf, reserveOf, type Setting } from "../../src/planner/cost.ts";
@@ -180,7 +180,7 @@ test("distinct ids of Zipf's law are those of the sum over all rows", (t) => {
   t.is(distinctIds({ rows: 10, draws: 100, zipf: 1, hot: 10 }), 0);
 });
 
-test("bytes on the wire are those of papers.md 1.2, over all devices", (t) => {
+test("bytes on the wire are those of Neo's four kinds of parallelism, over all devices", (t) => {
   const shard = { ...whole, table: "T", tier: "memory" as const, device: 0 };
   const sent = (scheme: Scheme, tile: Partial<Tile> = {}, sharers = 1) => {
     return trafficOf(setting, table, { ...shard, scheme, ...tile }, sharers);

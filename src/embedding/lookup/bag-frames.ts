@@ -1,6 +1,7 @@
 // Frames of bags: what travels from the device that has the samples to a device that has rows. A
 // shard gets the rows that it has and no others: of a table split by rows, each bag is dealt out
-// among its shards; of one split by columns, each shard gets all (papers.md 1.2).
+// among its shards; of one split by columns, each shard gets all (Neo: Mudigere et al., arXiv
+// 2104.05158).
 //
 //   int32: [stopAfter, rows, lengths (S*b, shard-major), bags (shard-major)]
 //   bags of a shard: rows of the table; then, where they have weights, those as float32

@@ -1,6 +1,7 @@
 // Staging: a batch's rows come into device memory before a step needs them, and leave it when they
 // have to. A batch is staged at its step, or some batches ahead of it, while another one computes:
-// its rows then keep their places until it is done (Bagpipe's window, papers.md 5.3).
+// its rows then keep their places until it is done (the window of Bagpipe, Agarwal et al., SOSP
+// 2023).
 
 import type { Bags, Kernels, RowSums } from "../../kernels/contract/kernels.ts";
 import { createPlacedMemory } from "../../kernels/contract/row-cache.ts";

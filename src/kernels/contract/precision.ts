@@ -8,10 +8,10 @@
 //
 // Stochastic rounding happens in the update and nowhere else: a weight between two neighbours takes
 // the upper one as often as it lies nearer to it, so that updates smaller than a step are not lost
-// (papers.md 1.5). Each weight takes 16 random bits, half c%2 of word c%8/2 of philox at counter
-// [index low, index high, step, purpose] with index = row * (D/8 rounded up) + c/8 for row and
-// column c of the whole table, D wide: a tile rounds as the table does. Of philox's rounds it takes
-// 7, the fewest in which its authors' tests found no flaw.
+// (FBGEMM rounds float16 tables so). Each weight takes 16 random bits, half c%2 of word c%8/2 of
+// philox at counter [index low, index high, step, purpose] with index = row * (D/8 rounded up) +
+// c/8 for row and column c of the whole table, D wide: a tile rounds as the table does. Of philox's
+// rounds it takes 7, the fewest in which its authors' tests found no flaw.
 
 import { type Key, philox } from "../../ports/random.ts";
 import { quantumColumns } from "./kernels.ts";

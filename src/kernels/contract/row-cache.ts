@@ -1,7 +1,8 @@
-// The index of a software-managed cache of rows (papers.md 1.5): which row lies in which place. A
-// row belongs to one set of 32 ways; a row whose set has no way for it takes a spare place and is
-// there only as long as a batch needs it. Nothing here holds weights: places are rows of a tile in
-// memory (`Rows`), and records (records.ts) carry rows from place to place.
+// The index of a software-managed cache of rows (FBGEMM's 32-way cache; Neo, Mudigere et al., arXiv
+// 2104.05158): which row lies in which place. A row belongs to one set of 32 ways; a row whose set
+// has no way for it takes a spare place and is there only as long as a batch needs it. Nothing here
+// holds weights: places are rows of a tile in memory (`Rows`), and records (records.ts) carry rows
+// from place to place.
 //
 // Invariants
 //   C1. A row has at most one place, and `rowOf` of that place is the row.

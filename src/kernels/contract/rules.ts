@@ -68,8 +68,8 @@ export interface FtrlRule extends Rounded {
 }
 
 /**
- * How a row takes its gradient g (papers.md 1.5); a dense tensor is one long row. Means and norms
- * are formed over the columns of the whole row, by quanta.
+ * How a row takes its gradient g (the optimizers of FBGEMM's table batched embeddings); a dense
+ * tensor is one long row. Means and norms are formed over the columns of the whole row, by quanta.
  */
 export type RowRule = SgdRule | MomentumRule | AdagradRule | AdamRule | FtrlRule;
 

@@ -6,12 +6,12 @@
 //             tables travel earlier, so that their rows come up in time (`tiers.prefetch`)
 //
 // It changes no bit: weights are read and changed in the computing step alone, in the order of the
-// steps (papers.md 1.6). Tables with `staleness: 1` are read one update before that: at any depth,
-// in every step but the first of a window, so that their vectors travel while the step before ends
-// ("semi-sync"). At the end of a window, and at a stop, nothing is left in flight but batches that
-// were read: a cut finds the model between two steps. A batch with an id that is refused ends the
-// run in its own step, not in the one that ran beside its reading; where tables are stale, in the
-// step before, which waits for its bags.
+// steps (as Neo's pipeline: Mudigere et al., arXiv 2104.05158). Tables with `staleness: 1` are read
+// one update before that: at any depth, in every step but the first of a window, so that their
+// vectors travel while the step before ends ("semi-sync"). At the end of a window, and at a stop,
+// nothing is left in flight but batches that were read: a cut finds the model between two steps. A
+// batch with an id that is refused ends the run in its own step, not in the one that ran beside its
+// reading; where tables are stale, in the step before, which waits for its bags.
 //
 // Where dynamic ids lose their rows, the pipeline is empty as at the end of a window: nothing that
 // comes after is staged before (dynamic-ids.ts).

@@ -1,7 +1,7 @@
 // Bundles: what devices have of a table's columns, and which way their vectors go. To devices of
 // the same host each bundle goes by itself. To other hosts the bundles of a host go as their sums,
-// by way of one of its devices, the gateway (papers.md 1.2, table-row-wise). Gradients come back
-// the same way.
+// by way of one of its devices, the gateway (table-row-wise: Neo, Mudigere et al., arXiv
+// 2104.05158). Gradients come back the same way.
 //
 //   host 0, whose devices have rows of the same columns        host 1
 //

@@ -1,5 +1,5 @@
-// Rows in fewer bits: their error, against the table of a prototype (papers.md 5.1: mean squared
-// norm of what rows of 64 Gaussian columns lose), and their size.
+// Rows in fewer bits: their error, against the table of a prototype of Check-N-Run (Eisenman et
+// al., NSDI 2022; mean squared norm of what rows of 64 Gaussian columns lose), and their size.
 
 import test from "ava";
 import { writtenBytes } from "../../../bench/recovery.bench.ts";

@@ -1,6 +1,6 @@
-// Checkpoints that hold only what changed (papers.md 5.1, check a): whatever the policy, the plan
-// and the tier, what they restore is the model at the cut, byte for byte; and the digest that is
-// kept up by what changed is the one of all rows.
+// Checkpoints that hold only what changed (Check-N-Run, Eisenman et al., NSDI 2022): whatever the
+// policy, the plan and the tier, what they restore is the model at the cut, byte for byte; and the
+// digest that is kept up by what changed is the one of all rows.
 
 import test, { type ExecutionContext } from "ava";
 import { randomPlan } from "../../../bench/random-plan.ts";

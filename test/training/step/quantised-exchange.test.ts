@@ -1,5 +1,6 @@
-// What a quantised exchange costs, and where float16 is not enough (papers.md 1.12, item 9). That
-// bytes halve is in traffic.test.ts, that no plan changes a bit in sharding.test.ts.
+// What a quantised exchange costs, and where float16 is not enough (Neo, Mudigere et al., arXiv
+// 2104.05158, sends float16 forward and bfloat16 backward). That bytes halve is in traffic.test.ts,
+// that no plan changes a bit in sharding.test.ts.
 
 import test from "ava";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";

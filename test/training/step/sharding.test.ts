@@ -1,5 +1,5 @@
-// Sharding equivalence (papers.md 1.12, item 1): any plan trains the bits of the unsharded tables,
-// under every optimizer, whatever rows are stored and travel in.
+// Sharding equivalence: any plan trains the bits of the unsharded tables, under every optimizer,
+// whatever rows are stored and travel in.
 
 import test from "ava";
 import { randomPlan } from "../../../bench/random-plan.ts";

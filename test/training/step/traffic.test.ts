@@ -271,7 +271,7 @@ for (const [title, table, columns] of [
   ] as const) {
     test(`${title} over two hosts, in ${bits} bits: added up inside them, sent once a host`, async (t) => {
       const e = Number(bits) / 8;
-      const toOne = steps * b * columns * e; // b D e of papers.md 1.2.
+      const toOne = steps * b * columns * e; // b D e, as docs/parallelism.md has it.
       const [up, out] = [((L - 1) / L) * W * toOne, (N - 1) * toOne];
       const input = inputOf(table, exchange);
       const tables = input.model.tables.map((own) => ({ ...own, scheme: own.sharding, cost: 1 }));

@@ -23,7 +23,10 @@ const built = new Set(["native/build", "node_modules", "dist"]);
 /** Paths of all files of the rooms and of the root, relative to the root, sorted. */
 export function listTree(): string[] {
   const top = readdirSync(".", { withFileTypes: true });
-  const files = top.flatMap((entry) => (entry.isFile() ? [entry.name] : []));
+  // `.git` is a file where the checkout is a worktree: it names a folder of the machine.
+  const files = top.flatMap((entry) => {
+    return entry.isFile() && entry.name !== ".git" ? [entry.name] : [];
+  });
   for (const room of rooms) {
     if (top.some(({ name }) => name === room)) files.push(...filesIn(room));
   }

@@ -54,7 +54,8 @@ export {
   sgd,
 } from "./src/model/options.ts";
 export type { TableOptions } from "./src/embedding/tables/options.ts";
-export { criteo, csv, type DataOptions, synthetic } from "./src/data/options.ts";
+export type { DataOptions } from "./src/data/options.ts";
+export { criteo, csv, synthetic } from "./src/data/sources.ts";
 
 // A trained model ----
 export { type LoadOptions, loadModel } from "./storage/model/load-model.ts";

@@ -1,7 +1,6 @@
 // The job's data section: where samples come from, as plain data that crosses threads and NATS.
 
 import { z } from "zod";
-import { criteoFeatures } from "./columns.ts";
 
 /** What every kind of data takes. */
 const common = {
@@ -155,46 +154,6 @@ export interface TableShape {
   readonly idBits?: 32 | 64 | undefined;
 }
 
-/** The Criteo display-advertising logs: label, 13 integers, 26 categoricals, by tabs. */
-export const criteo = {
-  /** Criteo text files, without header. Fields may be empty. */
-  tsv(
-    paths: string | readonly string[],
-    options: Omit<CriteoTsvOptions, "kind" | "paths">,
-  ): CriteoTsvOptions {
-    return { kind: "criteo-tsv", paths: listOf(paths), ...options };
-  },
-
-  /** The 26 tables `C1`..`C26`. Further fields are passed on to each. `rows` @default 10000 */
-  tables<Rest extends object>(
-    options: Rest & { readonly dim: number; readonly rows?: number },
-  ): (Rest & { name: string; rows: number; dim: number })[] {
-    const { rows = 10_000 } = options;
-    return Array.from({ length: criteoFeatures }, (_, index) => ({
-      ...options,
-      name: `C${index + 1}`,
-      rows,
-    }));
-  },
-};
-
-/** Text files with a header that names the columns. */
-export function csv(
-  paths: string | readonly string[],
-  options: Omit<CsvOptions, "kind" | "paths">,
-): CsvOptions {
-  return { kind: "csv", paths: listOf(paths), ...options };
-}
-
-/** Generated samples with a planted truth: popular ids, and labels that a model can learn. */
-export function synthetic(options: Omit<SyntheticOptions, "kind">): SyntheticOptions {
-  return { kind: "synthetic", ...options };
-}
-
 function isSeparator(value: string): boolean {
   return value.length === 1 && value.charCodeAt(0) < 128 && !'"\r\n'.includes(value);
-}
-
-function listOf(paths: string | readonly string[]): string[] {
-  return typeof paths === "string" ? [paths] : [...paths];
 }

@@ -4,8 +4,9 @@ import { closeSync, openSync, writeFileSync } from "node:fs";
 import { InputUnusableError } from "../errors/errors.ts";
 import { checkOptions, expected } from "../ports/check-options.ts";
 import { mix32 } from "./murmur-hash.ts";
-import { criteo, syntheticOptions } from "./options.ts";
+import { syntheticOptions } from "./options.ts";
 import type { Sample } from "./sample.ts";
+import { criteo } from "./sources.ts";
 import { type GeneratedReport, generateSamples } from "./synthetic.ts";
 
 const linesAtOnce = 4096;

@@ -1,5 +1,6 @@
 import test from "ava";
-import { criteo, csv, dataOptions, synthetic } from "../../src/data/options.ts";
+import { dataOptions } from "../../src/data/options.ts";
+import { criteo, csv, synthetic } from "../../src/data/sources.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 

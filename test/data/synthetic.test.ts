@@ -1,9 +1,10 @@
 import { join } from "node:path";
 import test from "ava";
 import { openCache } from "../../src/data/cache-reader.ts";
-import { criteo, synthetic, syntheticOptions } from "../../src/data/options.ts";
+import { syntheticOptions } from "../../src/data/options.ts";
 import { rankAuc } from "../../src/data/rank-auc.ts";
 import { Sample } from "../../src/data/sample.ts";
+import { criteo, synthetic } from "../../src/data/sources.ts";
 import { SyntheticSamples } from "../../src/data/synthetic.ts";
 import { writeSyntheticTsv } from "../../src/data/synthetic-tsv.ts";
 import { Zipf } from "../../src/data/zipf.ts";

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import test from "ava";
 import { openCache } from "../../src/data/cache-reader.ts";
 import { murmurHash3 } from "../../src/data/murmur-hash.ts";
-import { criteo, csv } from "../../src/data/options.ts";
+import { criteo, csv } from "../../src/data/sources.ts";
 import { lineBytesMax, readLines } from "../../src/data/text-lines.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";
 import { realDisk } from "../../src/ports/disk.ts";

@@ -3,8 +3,9 @@
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { openCache } from "../../src/data/cache-reader.ts";
-import { type CsvOptions, csv, dataOptions, synthetic } from "../../src/data/options.ts";
+import { type CsvOptions, dataOptions } from "../../src/data/options.ts";
 import { createRecordEncoder } from "../../src/data/records.ts";
+import { csv, synthetic } from "../../src/data/sources.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";

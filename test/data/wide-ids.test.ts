@@ -3,8 +3,9 @@
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { openCache } from "../../src/data/cache-reader.ts";
-import { csv, dataOptions, synthetic } from "../../src/data/options.ts";
+import { dataOptions } from "../../src/data/options.ts";
 import { createRecordEncoder, type RecordValue } from "../../src/data/records.ts";
+import { csv, synthetic } from "../../src/data/sources.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";

@@ -1,7 +1,7 @@
 // One case for each rule of a job: what is wrong, and the exact sentence that says so.
 
 import test from "ava";
-import { criteo, csv, synthetic } from "../../src/data/options.ts";
+import { criteo, csv, synthetic } from "../../src/data/sources.ts";
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 import { type JobOptions, jobIdentity, resolveJob } from "../../src/job/job.ts";
 import { adagrad, adam, dlrm, rowWiseAdagrad, sgd } from "../../src/model/options.ts";

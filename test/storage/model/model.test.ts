@@ -4,8 +4,8 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { Cluster } from "../../../actors/cluster/cluster.ts";
-import { criteo, csv } from "../../../src/data/options.ts";
 import type { SampleRecord } from "../../../src/data/records.ts";
+import { criteo, csv } from "../../../src/data/sources.ts";
 import { writeSyntheticTsv } from "../../../src/data/synthetic-tsv.ts";
 import {
   ArithmeticMismatchError,

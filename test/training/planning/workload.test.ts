@@ -1,7 +1,7 @@
 // A job as the planner sees it: its tables' bytes are those that the runtime reserves.
 
 import test from "ava";
-import { csv } from "../../../src/data/options.ts";
+import { csv } from "../../../src/data/sources.ts";
 import { type JobOptions, resolveJob } from "../../../src/job/job.ts";
 import { stateWidth } from "../../../src/kernels/contract/kernels.ts";
 import { createReference } from "../../../src/kernels/reference/reference.ts";

@@ -2,8 +2,8 @@
 
 import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
-import { csv } from "../../../src/data/options.ts";
 import { createRecordEncoder } from "../../../src/data/records.ts";
+import { csv } from "../../../src/data/sources.ts";
 import { type TableOptions, tableOptions } from "../../../src/embedding/tables/options.ts";
 import { InvalidOptionError } from "../../../src/errors/errors.ts";
 import { type JobOptions, resolveJob } from "../../../src/job/job.ts";

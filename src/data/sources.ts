@@ -1,0 +1,45 @@
+// How a job's author names the data: Criteo's logs, CSV files, generated samples. Each function
+// only fills in the job's data section (options.ts); the section is checked with the job.
+
+import { criteoFeatures } from "./columns.ts";
+import type { CriteoTsvOptions, CsvOptions, SyntheticOptions } from "./options.ts";
+
+/** The Criteo display-advertising logs: label, 13 integers, 26 categoricals, by tabs. */
+export const criteo = {
+  /** Criteo text files, without header. Fields may be empty. */
+  tsv(
+    paths: string | readonly string[],
+    options: Omit<CriteoTsvOptions, "kind" | "paths">,
+  ): CriteoTsvOptions {
+    return { kind: "criteo-tsv", paths: listOf(paths), ...options };
+  },
+
+  /** The 26 tables `C1`..`C26`. Further fields are passed on to each. `rows` @default 10000 */
+  tables<Rest extends object>(
+    options: Rest & { readonly dim: number; readonly rows?: number },
+  ): (Rest & { name: string; rows: number; dim: number })[] {
+    const { rows = 10_000 } = options;
+    return Array.from({ length: criteoFeatures }, (_, index) => ({
+      ...options,
+      name: `C${index + 1}`,
+      rows,
+    }));
+  },
+};
+
+/** Text files with a header that names the columns. */
+export function csv(
+  paths: string | readonly string[],
+  options: Omit<CsvOptions, "kind" | "paths">,
+): CsvOptions {
+  return { kind: "csv", paths: listOf(paths), ...options };
+}
+
+/** Generated samples with a planted truth: popular ids, and labels that a model can learn. */
+export function synthetic(options: Omit<SyntheticOptions, "kind">): SyntheticOptions {
+  return { kind: "synthetic", ...options };
+}
+
+function listOf(paths: string | readonly string[]): string[] {
+  return typeof paths === "string" ? [paths] : [...paths];
+}

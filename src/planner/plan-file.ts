@@ -7,9 +7,16 @@ import { z } from "zod";
 import { InputUnusableError, InvalidOptionError } from "../errors/errors.ts";
 import { checkOptions } from "../ports/check-options.ts";
 import { checkCover } from "./assess.ts";
-import { type PlacedShard, type Plan, type PlannedTable, planOfFile, schemes } from "./shards.ts";
+import {
+  type PlacedShard,
+  type Plan,
+  type PlanFile,
+  type PlannedTable,
+  planOfFile,
+  schemes,
+} from "./shards.ts";
 
-/** A plan as its file has it, parsed. */
+/** Schema of a plan's file. */
 export const planFileSchema = z.strictObject({
   version: z.literal(1),
   hosts: z.int().min(1).max(65_536),
@@ -28,9 +35,7 @@ export const planFileSchema = z.strictObject({
     }),
   ),
   sha256: z.string(),
-});
-
-export type PlanFile = z.output<typeof planFileSchema>;
+}) satisfies z.ZodType<PlanFile>;
 
 const tail = /"sha256": "([0-9a-f]{64})"\n\}\n$/;
 

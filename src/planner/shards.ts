@@ -4,7 +4,6 @@
 // arXiv 2104.05158).
 
 import type { CachePolicy, MissPoint } from "./miss-curve.ts";
-import type { PlanFile } from "./plan-file.ts";
 
 /** How a table is cut and where its parts may lie; the names are TorchRec's. */
 export const schemes = [
@@ -150,7 +149,25 @@ export function rowsOf(table: Pick<PlannedTable, "rows" | "rowBlocks">, tile: Ti
   return Math.max(0, end - tile.firstBlock * block);
 }
 
-/** What a plan's file means. */
+/** A plan as its file has it, parsed (plan-file.ts has the schema and the reasons). */
+export interface PlanFile {
+  readonly version: 1;
+  readonly hosts: number;
+  readonly devicesPerHost: number;
+  readonly shards: readonly PlanFileShard[];
+  readonly sha256: string;
+}
+
+/** A shard as a line of the file. */
+interface PlanFileShard extends Pick<PlacedShard, "table" | "scheme" | "tier" | "device"> {
+  /** First row block, and how many; then column quanta. */
+  readonly blocks: readonly [number, number];
+  readonly quanta: readonly [number, number];
+  /** Bytes of its cache in device memory and in host memory, where it is cached. */
+  readonly cache?: readonly [number, number] | undefined;
+}
+
+/** The plan that a file describes. */
 export function planOfFile({ hosts, devicesPerHost, shards }: PlanFile): Plan {
   return {
     devices: { hosts, perHost: devicesPerHost },

@@ -1,6 +1,6 @@
 // Rows of one table from two sources, both ascending: of a row that both have, the first one's.
 
-import type { RowRecords } from "../../src/embedding/rows/row-store.ts";
+import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 
 /** A stream of rows, and the row that it stands at. */
 export interface RowCursor {

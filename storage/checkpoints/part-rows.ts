@@ -2,7 +2,7 @@
 
 import { mergeLayers, withRows } from "../../src/embedding/checkpoint/incremental-files.ts";
 import { decodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
-import type { RowRecords } from "../../src/embedding/rows/row-store.ts";
+import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 import { tableOfPart } from "../../src/training/checkpoint/part-names.ts";
 import type { Pace } from "../disk/progress.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";

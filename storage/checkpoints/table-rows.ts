@@ -1,7 +1,7 @@
 // The rows of one table of a checkpoint, whole, whatever tiles it was cut into: the parts of the
 // same rows are read side by side, and their columns put together. A chunk is in memory at a time.
 
-import type { RowRecords } from "../../src/embedding/rows/row-store.ts";
+import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 import type { TableSpec } from "../../src/embedding/tables/options.ts";
 import { extentOf } from "../../src/embedding/tables/shards.ts";
 import { CheckpointCorruptError, InvalidOptionError } from "../../src/errors/errors.ts";

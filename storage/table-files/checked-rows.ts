@@ -1,8 +1,8 @@
 // Rows of a file as a table would have them: each is looked at before anything is written, and
 // those of a file in any order come back in ascending order, by a sparse file on disk.
 
+import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 import { createRowSet, type RowSet } from "../../src/embedding/rows/row-set.ts";
-import type { RowRecords } from "../../src/embedding/rows/row-store.ts";
 import {
   createCodes,
   createExponents,

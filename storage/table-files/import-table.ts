@@ -8,7 +8,7 @@
 
 import { join } from "node:path";
 import { encodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
-import type { RowRecords } from "../../src/embedding/rows/row-store.ts";
+import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 import { initialStateOf, quantaOf } from "../../src/embedding/rows/slab.ts";
 import type { TableSpec } from "../../src/embedding/tables/options.ts";
 import { InputUnusableError, InvalidOptionError } from "../../src/errors/errors.ts";

@@ -2,8 +2,8 @@
 // row the newest layer counts.
 
 import { recordRowsMax } from "../rows/records-in-memory.ts";
+import type { RowRecords } from "../rows/row-records.ts";
 import type { RowSet } from "../rows/row-set.ts";
-import type { RowRecords } from "../rows/row-store.ts";
 
 /** One layer of a merge, and how far it is. */
 interface Cursor {

@@ -21,7 +21,7 @@ import {
   type Precision,
   weightBytes,
 } from "../../kernels/contract/precision.ts";
-import type { RowRecords } from "../rows/row-store.ts";
+import type { RowRecords } from "../rows/row-records.ts";
 import { piecesOf } from "./pieces.ts";
 import { dequantiseRows, quantisedBytes, quantiseRows, type StoredBits } from "./quantised-rows.ts";
 

@@ -7,8 +7,8 @@ import { arriveRows, type CachedShard, reserveTile, rowsOfRecords } from "./cach
 import { marks } from "./changed-rows.ts";
 import { addSum } from "./digest.ts";
 import { recordRowsMax, restoreRecords } from "./records-in-memory.ts";
+import type { Extent, RowRecords, TakenRows } from "./row-records.ts";
 import { createRowSet, type RowSet } from "./row-set.ts";
-import type { Extent, RowRecords, TakenRows } from "./row-store.ts";
 
 const ordinals = Int32Array.from({ length: recordRowsMax }, (_, i) => i);
 

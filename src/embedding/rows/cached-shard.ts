@@ -31,7 +31,7 @@ import type { SavedRows } from "./changed-rows.ts";
 import { subtractSum } from "./digest.ts";
 import { recordRowsMax } from "./records-in-memory.ts";
 import { createReuseSampler, type ReuseSampler } from "./reuse-distance.ts";
-import type { RowRecords } from "./row-store.ts";
+import type { RowRecords } from "./row-records.ts";
 
 /** What all rows of a shard have in common. */
 export interface CacheTile extends Omit<Parameters<Kernels["rows"]>[0], "rows" | "blockRows"> {

@@ -18,8 +18,8 @@ import type { Kernels, Rows, StateShape } from "../../kernels/contract/kernels.t
 import type { Shard } from "../tables/shards.ts";
 import { addSum, leavesOfSums, type RowHashing, rowHashing, subtractSum } from "./digest.ts";
 import { recordsOf } from "./records-in-memory.ts";
+import type { RowRecords, TakenRows } from "./row-records.ts";
 import { createRowSet, type RowSet } from "./row-set.ts";
-import type { RowRecords, TakenRows } from "./row-store.ts";
 
 /** The marks of rows in memory, as drawn above. */
 export const marks = { changed: 1, different: 2, saved: 3 } as const;

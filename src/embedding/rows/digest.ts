@@ -15,7 +15,7 @@ import { quantumColumns, type StateShape } from "../../kernels/contract/kernels.
 import type { Tile } from "../../planner/shards.ts";
 import type { TableSpec } from "../tables/options.ts";
 import type { Shard } from "../tables/shards.ts";
-import type { RowRecords } from "./row-store.ts";
+import type { RowRecords } from "./row-records.ts";
 
 /**
  * The sums of one shard, hex. Of whole rows one; of columns of rows two, that of the row's own

@@ -3,7 +3,7 @@
 
 import type { Kernels, Rows, StateShape } from "../../kernels/contract/kernels.ts";
 import type { Shard } from "../tables/shards.ts";
-import type { Extent, RowRecords } from "./row-store.ts";
+import type { Extent, RowRecords } from "./row-records.ts";
 
 /** Rows that travel at a time: large enough for the disk, small beside the tables. */
 export const recordRowsMax = 4096;

@@ -14,23 +14,8 @@
 import type { Bags, RowRule, RowSums, Tensor } from "../../kernels/contract/kernels.ts";
 import type { Slices } from "../../kernels/contract/slices.ts";
 import type { Shard } from "../tables/shards.ts";
+import type { Extent, RowRecords, TakenRows } from "./row-records.ts";
 import type { StagedBags } from "./staging.ts";
-
-/** Rows of one shard as they travel to and from rest. All arrays run over the same rows. */
-export interface RowRecords {
-  /** (n), rows of the table, ascending. */
-  readonly rows: Int32Array;
-  /** (n, D) */
-  readonly weights: Float32Array;
-  /** (n, W): states of the elements, then those of the row. */
-  readonly state: Float32Array;
-}
-
-/** Which born rows of a shard a cut takes: all, or those that changed since an earlier one. */
-export type TakenRows = "whole" | "sinceBaseline" | "sinceCut";
-
-/** Where records lie in their table. */
-export type Extent = Pick<Shard, "firstRow" | "rows" | "firstColumn" | "columns">;
 
 export interface RowStore {
   /** What rests here, in the order of bags and columns. */

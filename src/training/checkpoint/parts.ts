@@ -11,8 +11,8 @@ import { encodeIds, idLeavesOf, restoreIds } from "../../embedding/checkpoint/id
 import { withoutRows, withRows } from "../../embedding/checkpoint/incremental-files.ts";
 import { decodeRows, encodeRows } from "../../embedding/checkpoint/rows-part.ts";
 import { leavesOf } from "../../embedding/rows/digest.ts";
+import type { RowRecords } from "../../embedding/rows/row-records.ts";
 import { createRowSet } from "../../embedding/rows/row-set.ts";
-import type { RowRecords } from "../../embedding/rows/row-store.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import type { SparseOptimizerSpec, TableSpec } from "../../embedding/tables/options.ts";
 import { extentOf } from "../../embedding/tables/shards.ts";
@@ -20,7 +20,8 @@ import { CheckpointCorruptError } from "../../errors/errors.ts";
 import { stateShapeOf, stateWidth } from "../../kernels/contract/kernels.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
 import type { DeviceState } from "../step/device-state.ts";
-import { type HeldShard, type Topology, tableOf } from "../topology/topology.ts";
+import type { HeldShard } from "../topology/held-shard.ts";
+import { type Topology, tableOf } from "../topology/topology.ts";
 import type { CheckpointSpec } from "./checkpoint-options.ts";
 import { densePart, idsOfPart, idsPartNameOf, partNameOf, tableOfPart } from "./part-names.ts";
 

@@ -1,8 +1,8 @@
 import test from "ava";
 import fc from "fast-check";
 import { mergeLayers, withoutRows } from "../../../src/embedding/checkpoint/incremental-files.ts";
+import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
 import { createRowSet } from "../../../src/embedding/rows/row-set.ts";
-import type { RowRecords } from "../../../src/embedding/rows/row-store.ts";
 
 /** Records of some rows in chunks, all in one memory; numbers tell row and layer. */
 function* chunksOf(rows: readonly number[], layer: number, size: number): Generator<RowRecords> {

@@ -13,7 +13,7 @@ import {
   decodeRows,
   encodeRows,
 } from "../../../src/embedding/checkpoint/rows-part.ts";
-import type { RowRecords } from "../../../src/embedding/rows/row-store.ts";
+import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
 
 const [rows, dim] = [2000, 64];

@@ -2,7 +2,7 @@ import test from "ava";
 import fc from "fast-check";
 import { decodeRows, encodeRows } from "../../../src/embedding/checkpoint/rows-part.ts";
 import { leavesOf, modelDigest, tableDigest } from "../../../src/embedding/rows/digest.ts";
-import type { RowRecords } from "../../../src/embedding/rows/row-store.ts";
+import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
 import { CheckpointCorruptError } from "../../../src/errors/errors.ts";
 import type { StateShape } from "../../../src/kernels/contract/kernels.ts";
 import { bytesOf } from "../../helpers/devices/parts.ts";

@@ -12,7 +12,7 @@
 import { waitForEach } from "./cells.ts";
 import { type AllGather, channels, type GatherName, type PartBytes } from "./exchange.ts";
 import { inboxBytes, partFirst } from "./layout.ts";
-import type { ChannelPlace } from "./shared-memory.ts";
+import type { ChannelPlace } from "./surroundings.ts";
 
 export function createAllGather(options: ChannelPlace<GatherName>): AllGather {
   const { name, rank, memory, cells, layout, around, sent } = options;

@@ -21,7 +21,7 @@ import type { Subtree } from "../kernels/contract/slices.ts";
 import { type Cells, waitForEach } from "./cells.ts";
 import type { AllReduce, ExchangeKernels, ExchangeShape, SentBytes } from "./exchange.ts";
 import type { SharedMemoryLayout } from "./layout.ts";
-import type { Surroundings } from "./shared-memory.ts";
+import type { Surroundings } from "./surroundings.ts";
 
 /** Some subtrees that are folded to one sum. */
 interface Fold {

@@ -18,7 +18,7 @@ import {
   type PartBytes,
 } from "./exchange.ts";
 import { inboxBytes, partFirst } from "./layout.ts";
-import type { ChannelPlace } from "./shared-memory.ts";
+import type { ChannelPlace } from "./surroundings.ts";
 
 export function createAllToAll(options: ChannelPlace<AllToAllName>): AllToAll {
   const { name, rank, memory, cells, layout, around, sent } = options;

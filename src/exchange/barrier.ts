@@ -4,7 +4,7 @@
 
 import { type Cells, waitForEach } from "./cells.ts";
 import type { SharedMemoryLayout } from "./layout.ts";
-import type { Surroundings } from "./shared-memory.ts";
+import type { Surroundings } from "./surroundings.ts";
 
 export function createBarrier(options: {
   readonly rank: number;

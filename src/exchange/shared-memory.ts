@@ -17,7 +17,8 @@ import {
   type ExchangeShape,
   type SentBytes,
 } from "./exchange.ts";
-import { layoutOf, type SharedMemoryLayout } from "./layout.ts";
+import { layoutOf } from "./layout.ts";
+import { surroundingsOf } from "./surroundings.ts";
 
 /**
  * The exchange of device `rank` over `memory` (of at least `layoutOf(shape).bytes`) and the cells
@@ -54,53 +55,5 @@ export function createSharedMemoryExchange(options: {
     gradients: createAllReduce(placeOf("gradients")),
     barrier: createBarrier(place),
     sent,
-  };
-}
-
-/** A channel as one device has it. */
-export interface ChannelPlace<Name extends ChannelName> {
-  readonly name: Name;
-  readonly rank: number;
-  readonly memory: ArrayBufferLike;
-  readonly cells: Cells;
-  readonly layout: SharedMemoryLayout;
-  readonly around: Surroundings;
-  readonly sent: SentBytes;
-}
-
-/** Who is where, seen from one device. */
-export interface Surroundings {
-  readonly host: number;
-  /** All other devices. */
-  readonly peers: readonly number[];
-  /** The other devices of this host. */
-  readonly neighbours: readonly number[];
-  /** Whom to wake for something that all devices wait for: neighbours, and the bridge. */
-  readonly everybody: readonly number[];
-  isLocal(rank: number): boolean;
-  /** Whom to wake for something that one device waits for: itself, or the bridge. */
-  towards(rank: number): readonly number[];
-}
-
-function surroundingsOf(
-  { hostOf, hosts }: SharedMemoryLayout,
-  rank: number,
-  bridge: number | undefined,
-): Surroundings {
-  const host = hostOf[rank] ?? 0;
-  const others = (ranks: readonly number[]) => ranks.filter((other) => other !== rank);
-  const neighbours = others(hosts[host] ?? []);
-  if (hosts.length > 1 && bridge === undefined) {
-    throw new RangeError(`Device ${rank} of ${hosts.length} hosts needs a bridge`);
-  }
-  const bridges = hosts.length > 1 && bridge !== undefined ? [bridge] : [];
-  const targets = hostOf.map((of, other) => (of === host ? [other] : bridges));
-  return {
-    host,
-    peers: others(hostOf.map((_, other) => other)),
-    neighbours,
-    everybody: [...neighbours, ...bridges],
-    isLocal: (other) => hostOf[other] === host,
-    towards: (other) => targets[other] ?? [],
   };
 }

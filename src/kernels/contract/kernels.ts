@@ -18,6 +18,7 @@ import type { CacheKernels } from "./row-cache.ts";
 import type { AdamNumbers, RowRule } from "./rules.ts";
 import type { Slices, Subtree } from "./slices.ts";
 import type { Bags, Pooling, RowSums, Rows } from "./tables.ts";
+import type { PackedAt, PooledPart, Tensor } from "./tensor.ts";
 
 export type { RecordKernels } from "./records.ts";
 export type { CacheKernels, Placed, PlacedMemory, RowCache, RowCacheSpec } from "./row-cache.ts";
@@ -36,33 +37,7 @@ export {
   takesTrust,
 } from "./rules.ts";
 export { type Bags, type Pooling, type RowSums, type Rows, rowsMax } from "./tables.ts";
-
-/**
- * A float32 array, row-major: a handle. Only src/kernels and the edge of the exchange may look
- * inside; everybody else passes it on, so that a device with memory of its own can come in.
- */
-export interface Tensor {
-  readonly shape: readonly number[];
-}
-
-/** Sums of one tile on their way to their samples' device. */
-export interface PooledPart {
-  /** (B, ·) */
-  readonly from: Tensor;
-  /** Its first column there. */
-  readonly first: number;
-  /** The row blocks that it is the sum of. */
-  readonly tree: Subtree;
-}
-
-/** Where packed columns begin: a multiple of 4 bytes. */
-export interface PackedAt {
-  readonly buffer: ArrayBufferLike;
-  readonly byteOffset: number;
-}
-
-/** Columns of one quantum: the unit of column-wise sharding and of every row-wise mean. */
-export const quantumColumns = 32;
+export { type PackedAt, type PooledPart, quantumColumns, type Tensor } from "./tensor.ts";
 
 /**
  * What the operands of a layer's products are rounded to. Sums, biases and all that a layer puts

@@ -14,7 +14,7 @@
 // rounds it takes 7, the fewest in which its authors' tests found no flaw.
 
 import { type Key, philox } from "../../ports/random.ts";
-import { quantumColumns } from "./kernels.ts";
+import { quantumColumns } from "./tensor.ts";
 
 export type Precision = "float32" | "float16" | "bfloat16" | "int8";
 

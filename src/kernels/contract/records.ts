@@ -4,9 +4,9 @@
 // back from a record has the bits that went into it.
 
 import type { Key } from "../../ports/random.ts";
-import { quantumColumns } from "./kernels.ts";
 import { type Precision, weightBytes } from "./precision.ts";
 import type { Rows } from "./tables.ts";
+import { quantumColumns } from "./tensor.ts";
 
 /** Bytes of a record's weights, padded: where its state begins. */
 export function recordWeightBytes({ dim, precision }: Pick<Rows, "dim" | "precision">): number {

@@ -1,7 +1,7 @@
 // Tables as the kernels take them: their rows or a tile of them, and the bags that look rows up.
 
-import type { Tensor } from "./kernels.ts";
 import type { Codes, Precision } from "./precision.ts";
+import type { Tensor } from "./tensor.ts";
 
 /**
  * Most rows of a table, or of a shard of one: a row is 31 bits in sort keys and bags. Places in a

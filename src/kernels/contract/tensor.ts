@@ -1,0 +1,31 @@
+// What kernels work on: the handle of a tensor, parts of one, packed bytes, and the quantum of
+// columns.
+
+import type { Subtree } from "./slices.ts";
+
+/**
+ * A float32 array, row-major: a handle. Only src/kernels and the edge of the exchange may look
+ * inside; all other rooms pass it on, so that a device with memory of its own can come in.
+ */
+export interface Tensor {
+  readonly shape: readonly number[];
+}
+
+/** Pooled sums of one tile, on their way to the device of the samples. */
+export interface PooledPart {
+  /** (B, ·) */
+  readonly from: Tensor;
+  /** First column of the sums in `from`. */
+  readonly first: number;
+  /** The row blocks that were added up. */
+  readonly tree: Subtree;
+}
+
+/** Where packed columns begin: a multiple of 4 bytes. */
+export interface PackedAt {
+  readonly buffer: ArrayBufferLike;
+  readonly byteOffset: number;
+}
+
+/** Columns of one quantum: the unit of column-wise sharding and of every row-wise mean. */
+export const quantumColumns = 32;

@@ -17,11 +17,8 @@ import { RootLostError } from "../../src/errors/leader.ts";
 import { JournalDamagedError } from "../../src/errors/service.ts";
 import type { Register } from "../../src/wire/jetstream/register.ts";
 import { LeaseDirectory, RegisteredLease, type Term } from "../../storage/cluster/lease.ts";
-import {
-  type JournalKind,
-  openRunJournal,
-  type RunJournal,
-} from "../../storage/cluster/run-journal.ts";
+import { openRunJournal } from "../../storage/cluster/open-journal.ts";
+import type { JournalKind, RunJournal } from "../../storage/cluster/run-journal.ts";
 import type { MirrorLink } from "../mirror/mirror-link.ts";
 import { mirroring, RunMirror } from "../mirror/run-mirror.ts";
 import { openRunKeeper } from "../run-state/journal-writer.ts";

@@ -1,15 +1,13 @@
-// The journal of a cluster's runs: what whoever leads next must know to take them up. One contract,
-// two implementations: lines of JSON in files (file-journal.ts), and RocksDB (rocks-journal.ts).
+// The journal of a cluster's runs: all that the next leader must know to go on with the runs. This
+// file is the contract. It has two implementations, lines of JSON in files (file-journal.ts) and
+// RocksDB (rocks-journal.ts); open-journal.ts chooses between them.
 //
 // Invariants
-//   R1. Only the leader of a term writes its journal. Its successor reads it, once, and begins its
-//       own with all that was in it: what a former leader still writes, nobody reads.
+//   R1. Only the leader of a term writes its journal. The next leader reads the journal once
+//       and begins its own with all entries. What a former leader still writes is never read.
 //   R2. Runs and wishes are on disk before they are answered, and so is a run's end; any other
 //       event may be lost with the machine.
-//   R3. It is a hint (law 6): the truth about training is in the checkpoint store.
-
-import type { Disk } from "../../src/ports/disk.ts";
-import { FileJournal } from "./file-journal.ts";
+//   R3. The journal is a hint (law 6). The truth about training is in the checkpoint store.
 
 /** One entry. `Event` is the room above's. */
 export type JournalEntry<Event> =
@@ -48,24 +46,3 @@ export interface RunJournal<Event> {
 
 /** `auto`: as the directory was begun; else RocksDB where there is a binary of it. */
 export type JournalKind = "auto" | "file" | "rocksdb";
-
-/**
- * Opens the journal of a term in `directory`.
- *
- * @throws InvalidOptionError where RocksDB is asked for and this platform has none of it
- * @throws InputUnusableError where another process has the database
- */
-export async function openRunJournal<Event>(options: {
-  readonly disk: Disk;
-  readonly directory: string;
-  readonly term: number;
-  readonly kind: JournalKind;
-}): Promise<RunJournal<Event>> {
-  const { disk, directory, term, kind } = options;
-  if (kind === "file" || (kind === "auto" && FileJournal.isThere(disk, directory))) {
-    return new FileJournal(disk, directory, term);
-  }
-  const { hasRocks, openRocksJournal } = await import("./rocks-journal.ts");
-  if (kind === "auto" && !(await hasRocks())) return new FileJournal(disk, directory, term);
-  return await openRocksJournal(disk, directory);
-}

@@ -6,7 +6,8 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { type Disk, realDisk } from "../../../src/ports/disk.ts";
 import { SimulatedDisk } from "../../../src/ports/simulated-disk.ts";
-import { type JournalEntry, openRunJournal } from "../../../storage/cluster/run-journal.ts";
+import { openRunJournal } from "../../../storage/cluster/open-journal.ts";
+import type { JournalEntry } from "../../../storage/cluster/run-journal.ts";
 
 type Entry = JournalEntry<string>;
 

@@ -1,13 +1,12 @@
-// The machine under the processes: one disk that all of them see. Each process and each thread has
-// a view of its own, which refuses it once it is dead, and which faults reach. An operation takes
-// no time, but where the disk is slow.
+// The simulated machine: one disk that all processes share. Each process and each thread has its
+// own view of the disk. A view refuses a dead owner, and faults are injected there. An operation
+// takes time only where the scenario says that the disk is slow.
 //
 // Invariants
 //   M1. When power is lost, every process is dead before anything else happens.
 
 import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 import { SimulatedCrash, SimulatedDisk } from "../../src/ports/simulated-disk.ts";
-import type { SimulatedProcess } from "./process.ts";
 import type { World } from "./world.ts";
 
 /** What a disk does to one operation. */
@@ -18,17 +17,17 @@ export interface DiskOperation {
   readonly kind: "open" | "write" | "read" | "sync" | "rename" | "remove" | "truncate" | "make";
   readonly path: string;
   readonly process: string;
-  /** When it happens, by whoever does it: a thread's own time may be ahead. */
+  /** When it happens, on the owner's clock: a thread's own time may be ahead. */
   readonly atMs: number;
 }
 
-/** Whoever has a view of the disk: a process, or one of its threads. */
+/** Owner of a view of the disk: a process, or one of its threads. */
 export interface DiskOwner {
   readonly id: string;
   readonly isOver: boolean;
-  /** Its own time. */
+  /** The owner's own time. */
   nowMs(): number;
-  /** Time that an operation took of it. */
+  /** Adds the time that an operation took to the owner's clock. */
   spend(ms: number): void;
 }
 
@@ -47,12 +46,12 @@ export class SimulatedMachine {
     this.disk = new SimulatedDisk({ seed });
   }
 
-  /** Before and after power is lost: whoever is told kills its processes, or looks what is left. */
+  /** Calls `tell` before and after power is lost: to kill processes, or to see what is left. */
   onPower(tell: (power: "lost" | "back") => void): void {
     this.#onPower.add(tell);
   }
 
-  /** Told of each operation that was done and changed something. */
+  /** Calls `tell` after each operation that changed something. */
   onDone(tell: (operation: DiskOperation) => void): void {
     this.#onDone.add(tell);
   }
@@ -65,11 +64,11 @@ export class SimulatedMachine {
   }
 
   /** The disk as `owner`, which is `process` or one of its threads, sees it. */
-  diskOf(process: SimulatedProcess, owner: DiskOwner): Disk {
+  diskOf(process: DiskOwner, owner: DiskOwner): Disk {
     const { disk } = this;
     const writer = owner.id;
     const act = <Result>(kind: DiskOperation["kind"], path: string, run: () => Result): Result => {
-      if (process.isDead || owner.isOver) throw new SimulatedCrash(`${writer} is dead`);
+      if (process.isOver || owner.isOver) throw new SimulatedCrash(`${writer} is dead`);
       const operation = { kind, path, process: process.id, atMs: owner.nowMs() };
       owner.spend(this.costOf(operation));
       const fault = this.faultOf(operation);

@@ -23,7 +23,7 @@
 import { assign, enqueueActions, fromCallback, setup } from "xstate";
 import { ringDoorbell } from "../../src/exchange/cells.ts";
 import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
-import type { HeldShard } from "../../src/training/topology/topology.ts";
+import type { HeldShard } from "../../src/training/topology/held-shard.ts";
 import { failureOf } from "../runtime/incident.ts";
 import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
 import { listening, type MessageEvent } from "../runtime/listening.ts";

@@ -4,12 +4,8 @@
 import type { SparseOptimizerSpec } from "../../src/embedding/tables/options.ts";
 import { stateWidth } from "../../src/kernels/contract/kernels.ts";
 import { recordBytesOf } from "../../src/kernels/contract/records.ts";
-import {
-  type HeldShard,
-  prefetchOf,
-  type Topology,
-  tableOf,
-} from "../../src/training/topology/topology.ts";
+import type { HeldShard } from "../../src/training/topology/held-shard.ts";
+import { prefetchOf, type Topology, tableOf } from "../../src/training/topology/topology.ts";
 import type { TierRingShape } from "./ring.ts";
 import type { TierRecordShard } from "./tier-store.ts";
 

@@ -5,8 +5,9 @@ import type { PackedAt, PooledPart, Tensor } from "../../kernels/contract/kernel
 import { type Precision, packedBytes } from "../../kernels/contract/precision.ts";
 import type { Subtree } from "../../kernels/contract/slices.ts";
 import type { ShardRange } from "../topology/fresh-and-stale.ts";
+import type { HeldShard } from "../topology/held-shard.ts";
 import type { Bundle } from "../topology/shard-groups.ts";
-import type { HeldShard, Topology } from "../topology/topology.ts";
+import type { Topology } from "../topology/topology.ts";
 import type { DeviceState } from "./device-state.ts";
 
 /** A shard's vectors among those of all shards of its device that are read together. */

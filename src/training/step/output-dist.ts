@@ -13,8 +13,9 @@ import type { Bags, PooledPart, Tensor } from "../../kernels/contract/kernels.ts
 import { packedBytes } from "../../kernels/contract/precision.ts";
 import { columnOf, columnsOf } from "../../model/dlrm.ts";
 import { type Read, rangeOf } from "../topology/fresh-and-stale.ts";
+import type { HeldShard } from "../topology/held-shard.ts";
 import { type Bundle, parcelOf, vectorBytes } from "../topology/shard-groups.ts";
-import { type HeldShard, type Topology, tableOf } from "../topology/topology.ts";
+import { type Topology, tableOf } from "../topology/topology.ts";
 import type { DeviceState } from "./device-state.ts";
 import { packSums, partIn, roundingOf, unpackGradient, unpackSums } from "./group-vectors.ts";
 import { addPartials, openPartials, packPartials, relayGradients } from "./host-reduce.ts";

@@ -14,7 +14,7 @@ import {
   takesTrust,
 } from "../../kernels/contract/kernels.ts";
 import type { Slices } from "../../kernels/contract/slices.ts";
-import type { HeldShard } from "../topology/topology.ts";
+import type { HeldShard } from "../topology/held-shard.ts";
 import type { DeviceState } from "./device-state.ts";
 import type { StepPlan } from "./step-plan.ts";
 

@@ -3,7 +3,8 @@
 // columns where they are cut, and device 0 where all have a copy.
 
 import type { Bags, Kernels, Tensor } from "../../kernels/contract/kernels.ts";
-import { type HeldShard, type Topology, tableOf } from "../topology/topology.ts";
+import type { HeldShard } from "../topology/held-shard.ts";
+import { type Topology, tableOf } from "../topology/topology.ts";
 
 /** What has been read of a step, and whether before the step before it was applied. */
 export interface StepRead {

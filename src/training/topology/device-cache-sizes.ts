@@ -10,7 +10,8 @@ import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
 import type { Shard } from "../../embedding/tables/shards.ts";
 import { stateWidth } from "../../kernels/contract/kernels.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
-import { type HeldShard, type Topology, tableOf } from "./topology.ts";
+import type { HeldShard } from "./held-shard.ts";
+import { type Topology, tableOf } from "./topology.ts";
 
 /** The cached shards of a device, in the order of its slabs, and what each asks of a cache. */
 export function cacheDemandsOf(

@@ -1,11 +1,12 @@
-// What a step reads when. Rows of most tables are read as the step before left them. Those of
-// tables with `staleness: 1` are read before the step before is applied, so that they travel while
-// it computes; only where there is no step before (the first of a window) are they read with the
-// rest. The two travel at different times, and so on channels of their own.
+// When each table is read: fresh, or one update late. Rows of most tables are read as the previous
+// step left them. Rows of tables with `staleness: 1` are read before the previous step is applied,
+// so that they travel while it computes. The first step of a window has no previous step: there
+// stale tables are read with the fresh ones. Fresh and stale rows travel at different times, so
+// each read has channels of its own.
 
 import type { TableSpec } from "../../embedding/tables/options.ts";
+import type { HeldShard } from "./held-shard.ts";
 import type { Bundles, Parcel, Ways } from "./shard-groups.ts";
-import type { HeldShard } from "./topology.ts";
 
 /** Shards of one list that lie side by side. */
 export interface ShardRange {

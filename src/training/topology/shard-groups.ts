@@ -11,7 +11,7 @@
 import type { TableSpec } from "../../embedding/tables/options.ts";
 import { type Precision, packedBytes } from "../../kernels/contract/precision.ts";
 import { type Subtree, subtreesOf } from "../../kernels/contract/slices.ts";
-import type { HeldShard } from "./topology.ts";
+import type { HeldShard } from "./held-shard.ts";
 
 /** Some columns of one table. */
 interface Columns {

@@ -2,7 +2,7 @@
 // job, the data's limits and the plan, so that each thread computes the same one.
 
 import { wideOf } from "../../data/columns.ts";
-import { type BagShard, bagFrameBytes } from "../../embedding/lookup/bag-frames.ts";
+import { bagFrameBytes } from "../../embedding/lookup/bag-frames.ts";
 import { distinctFrameBytes } from "../../embedding/lookup/dedup-rows.ts";
 import type { BagTable } from "../../embedding/lookup/ids-to-rows.ts";
 import { quantaOf } from "../../embedding/rows/slab.ts";
@@ -19,6 +19,7 @@ import type { ModelSpec } from "../../model/options.ts";
 import { place, type SliceRun, sliceRunsOf } from "../../planner/placement.ts";
 import { type Devices, deviceCount, type Plan } from "../../planner/shards.ts";
 import { type Reads, readsOf, staleLast } from "./fresh-and-stale.ts";
+import type { HeldShard } from "./held-shard.ts";
 import {
   type Bundle,
   type Bundles,
@@ -48,12 +49,6 @@ export interface TopologyInput {
   readonly sliceCounts?: readonly number[] | undefined;
   /** What lies below device memory; there where a table does. */
   readonly tiers?: TiersSpec | undefined;
-}
-
-/** A shard, and its place among those of its device (or among the copies that all have). */
-export interface HeldShard extends Shard, BagShard {
-  /** Its first column among those of its device. */
-  readonly column: number;
 }
 
 export interface Topology extends Bundles {

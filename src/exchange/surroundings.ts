@@ -1,5 +1,5 @@
-// Where one device stands in the exchange: which devices share its host's memory, whom it must wake,
-// and its end of a channel.
+// Where one device stands in the exchange: the devices that share its host's memory, the
+// participants that it wakes, and its end of a channel.
 
 import type { Cells } from "./cells.ts";
 import type { ChannelName, SentBytes } from "./exchange.ts";

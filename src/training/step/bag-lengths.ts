@@ -1,6 +1,7 @@
-// How long bags of dynamic ids are, once those without a row fell out: only the devices of the rows
-// know. Where a table has several row blocks, the device of the samples takes the mean over all of
-// them, so they tell it, beside the vectors (hop 4).
+// Stage 4 of a step, for dynamic ids: the lengths of bags travel beside the vectors. Ids without a
+// row fall out of their bags, and only the devices of the rows know how many did. Where a table has
+// several row blocks, the device of the samples takes the mean over all blocks and needs the
+// lengths.
 //
 //   int32: for each such shard of the sender, the lengths (b) of the receiver's bags
 

@@ -1,6 +1,6 @@
-// Hops 3, 4 and 6 of a step for tables with `dedup`: distinct rows travel from the devices that
-// have them to those of the samples, which pool them at home, and each row's gradient back, as
-// the sums of the sender's finished subtrees of slices.
+// Stages 4 and 6 of a step for tables with `dedup`. Forward, distinct rows travel from the devices
+// that hold the rows to the devices of the samples, which pool the rows. Backward, the gradient of
+// each row travels back, as the sums of the sender's finished subtrees of slices.
 //
 // No bit of it differs from pooling where the rows lie: the same kernels run over the same bags,
 // with places in a table of the rows that came instead of rows; and a row's gradients are added up

@@ -1,7 +1,7 @@
-// The ways of relays (shard-groups.ts) inside a host. In hop 3 devices that have parts of the same
-// columns send their vectors to the gateway, which adds them up and sends the sums to other hosts;
-// in hop 6 it passes on to each of them the gradients that come back. Both ways a part holds one
-// samples' device after the other, and of each the host's relays in their order.
+// The ways of relays (shard-groups.ts) inside a host. In stage 4 devices that have parts of the
+// same columns send their vectors to the gateway, which adds them up and sends the sums to other
+// hosts; in stage 6 it passes on to each of them the gradients that come back. Both ways a part
+// holds one samples' device after the other, and of each the host's relays in their order.
 
 import type { Region } from "../../exchange/exchange.ts";
 import type { Tensor } from "../../kernels/contract/kernels.ts";

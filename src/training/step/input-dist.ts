@@ -1,4 +1,5 @@
-// Hop 2 of a step: ids become rows where the samples are, and rows become bags where they lie.
+// Stage 2 of a step, the input dist: the device of the samples turns ids into rows and sends the
+// rows; the device that holds the rows makes bags of them. Stage 3 receives.
 
 import { writeBagFrame } from "../../embedding/lookup/bag-frames.ts";
 import {

@@ -1,5 +1,5 @@
-// Hops 3, 4 and 6 of a step: pooled vectors from the devices of the rows to those of the samples,
-// and their gradients back.
+// Stages 4 and 6 of a step, the output dist: forward, pooled vectors travel from the devices of the
+// rows to the devices of the samples; backward, the vectors' gradients travel back.
 //
 // A shard's vectors are its columns of the pooled sums over its rows. Where a table has one row
 // block they are columns of its vector; where it has more, the samples' device adds the tree over

@@ -1,5 +1,6 @@
-// Hop 3 of a step: the rows of a batch come into device memory, HBM ← DDR ← SSD, before they are
-// looked up. Of tables that are all in memory they are there already, and nothing here waits.
+// Stage 3 of a step, the prefetch: the rows of a batch come into device memory, HBM ← DDR ← SSD,
+// before the lookup. Tables that lie in memory as a whole have their rows there, and wait for
+// nothing.
 
 import type { ShardLookups } from "../../embedding/lookup/dedup-rows.ts";
 import type { StagedBags } from "../../embedding/rows/staging.ts";

@@ -1,5 +1,6 @@
-// Data-parallel tables: every device holds a copy, looks its own samples up at home, and all add up
-// one dense gradient of the whole table, behind that of the dense layers (hops 2, 6 and 7).
+// Data-parallel tables: every device holds a copy and looks its own samples up there (stage 4). The
+// gradient is a dense one of the whole table, made after the backward pass (stage 6) and added up
+// over all devices behind the gradient of the dense layers (stage 8).
 
 import { bagFrameBytes, writeBagFrame } from "../../embedding/lookup/bag-frames.ts";
 import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";

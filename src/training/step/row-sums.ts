@@ -1,6 +1,7 @@
-// Rows that lie in columns on several devices, under an optimizer that needs a sum over the whole
-// row: each device tells the others the sums of its quanta, and all add them up in the order of the
-// columns, as an update of the whole row does (docs/architecture.md, section 5).
+// Stage 7 of a step, for rows that lie in columns on several devices under an optimizer that needs
+// a sum over the whole row: each device tells the others the sums of its quanta, and all add them
+// up in the order of the columns, as an update of the whole row does (docs/architecture.md, "What
+// law 4 rests on").
 //
 // n = distinct rows of a shard in the batch: the same for all shards that have parts of these rows.
 

@@ -1,8 +1,9 @@
 // One step of hybrid-parallel training on one device: the centre of the house.
 //
-// Hops 2 to 8 of docs/architecture.md, in order. It is an async function that suspends only at the
-// exchange's named waits; kernels are ordinary calls. On a device's thread the waits block and the
-// promises are already resolved; in the simulator they park. The same code runs in both.
+// Its stages have the numbers of docs/architecture.md, "One step"; stage 1, the reading, is done by
+// readers. A step is an async function that suspends only at the exchange's named waits; kernels
+// are ordinary calls. On a device's thread the waits block and the promises are already resolved;
+// in the simulator they park. The same code runs in both.
 //
 // b = samples of this device, B = samples of the batch, F = features, D = dim.
 //
@@ -102,6 +103,7 @@ export async function beginStep(
   step: number | undefined,
   stopAfter: number,
 ): Promise<BegunStep> {
+  // Stage 2: input dist.
   device.trace.enter(step, "ids");
   const plan = planOf(device, batch, step);
   const rows = rowsOfSamples(device, batch, plan);
@@ -112,6 +114,7 @@ export async function beginStep(
 
 /** Receives the bags of a step and lets its rows come up, while another one may still compute. */
 export async function stageStep(device: DeviceState, begun: BegunStep): Promise<StagedStep> {
+  // Stage 3: prefetch.
   enter(device, begun.plan, "tiers");
   return { ...begun, staged: await stageRows(device, begun.plan) };
 }
@@ -183,11 +186,13 @@ export async function finishStep(
   const { staged, replicaBags } = arrived;
   const { bags, lookups, stopAfter } = staged;
 
+  // Stage 4: lookup and output dist.
   await sendReads(device, arrived);
   await ahead.begin(stopAfter);
   staleRows.takeRows(bags, lookups, { step, isLate });
   await receiveReads(device, arrived);
 
+  // Stage 5: interaction, top MLP and loss, forward and backward.
   enter(device, plan, "compute");
   const logits = forwardTop(model, batch.samples, plan.dropout);
   const losses = new Float64Array(plan.mine.bounds.length - 1);
@@ -196,6 +201,8 @@ export async function finishStep(
 
   await exchange.gradients.open();
   backwardTop(model, dLogits, plan.mine, device.gradients, plan.dropout);
+
+  // Stage 6: output dist, backward; and the bottom MLP.
   await sendVectorGradients(device, rows, plan);
   await sendRowGradients(device, rows, asked, plan);
   backwardBottom(model, dense, plan.mine, device.gradients); // While those travel.
@@ -208,12 +215,15 @@ export async function finishStep(
   enter(device, plan, "exchange");
   const dPooled = await receiveVectorGradients(device, plan);
   const dRows = await receiveRowGradients(device, lookups, plan);
+
+  // Stage 7: the rows take their gradients.
   const pooled = { slab, bags, dPooled, slices: plan.all };
   enter(device, plan, "update");
   const badRows = await applyRows(device, [pooled, ...dRows], plan); // S1
   await releaseRows(device, staged);
   exchange.dPooled.close();
 
+  // Stage 8: all-reduce, and the dense weights take their gradient.
   enter(device, plan, "allReduce");
   const gradient = await exchange.gradients.finish();
   enter(device, plan, "update");

@@ -149,7 +149,7 @@ test.serial("the services of compose.yaml run commands that there are", async (t
     depends_on = [],
     volumes = [],
   } of services.values()) {
-    if (image === "osiris") await checkCommand(t, command, Object.keys(environment));
+    if (image === "osiris-train") await checkCommand(t, command, Object.keys(environment));
     for (const other of depends_on) t.true(services.has(other));
     for (const volume of volumes) {
       t.true(Object.hasOwn(compose?.volumes ?? {}, volume.split(":")[0] ?? ""), volume);
@@ -235,7 +235,7 @@ test.serial("the objects of Kubernetes select, mount and run what there is", asy
     }
     for (const { image, args = [], env = [], volumeMounts = [], ...net } of pod.containers) {
       const names = env.map(({ name }) => name);
-      if (image === "osiris") await checkCommand(t, args, names);
+      if (image === "osiris-train") await checkCommand(t, args, names);
       const probed = net.readinessProbe?.httpGet.port;
       const ports = net.ports?.map(({ containerPort }) => containerPort) ?? [];
       t.true(

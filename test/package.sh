@@ -12,10 +12,10 @@ mkdir "$place/project"
 cd "$place/project"
 echo '{ "name": "empty", "private": true, "type": "module" }' >package.json
 npm install --silent --prefer-offline --no-audit --no-fund "$place/$tarball"
-test -f node_modules/osiris/dist/threads/thread-entry.js
+test -f node_modules/osiris-train/dist/threads/thread-entry.js
 # The first program of the README, as it stands there.
 sed -n '/^```js$/,/^```$/p' "$root/README.md" | sed '1d;/^```$/,$d' >program.mjs
-grep -q 'from "osiris"' program.mjs
+grep -q 'from "osiris-train"' program.mjs
 
 run() {
   node program.mjs >"$1" 2>&1 || {
@@ -29,7 +29,7 @@ run() {
 
 echo "-- on the reference kernels"
 run reference.txt
-grep -q 'npx osiris build-native' reference.txt
+grep -q 'osiris build-native' reference.txt
 rm -rf checkpoints
 if ! command -v "${CXX:-g++}" >/dev/null; then
   echo "-- there is no C++ compiler here: the native kernels were not built"

@@ -286,3 +286,29 @@ test("nothing names a place of one machine", (t) => {
   });
   t.deepEqual(wrong, []);
 });
+
+// `osiris` on the npm registry is a stranger's package; ours is `osiris-train`.
+test("nothing installs, runs or imports the package of a stranger", (t) => {
+  const { name } = JSON.parse(textOf("package.json")) as { name: string };
+  t.is(name, "osiris-train");
+  const strangers = [
+    /\bnpm (install|i|add)( -\S+)* osiris(?![\w-])/,
+    /\bnpx (-\S+ )+osiris(?![\w-])/,
+    /\b(from|import|require)\b[ (]*["']osiris["']/,
+    /node_modules\/osiris\//,
+  ];
+  const texts = tree.filter((path) => path !== "test/tidy.test.ts");
+  const wrong = texts.flatMap((path) =>
+    strangers.flatMap((stranger) => (stranger.test(textOf(path)) ? [`${path}: ${stranger}`] : [])),
+  );
+  t.deepEqual(wrong, []);
+});
+
+// A bare `npx osiris` runs a stranger's code in a folder that has not installed `osiris-train`.
+test("no message of the product says npx", (t) => {
+  const product = code.filter((path) => !/^(test|bench|examples)\//.test(path));
+  t.deepEqual(
+    product.filter((path) => textOf(path).includes("npx osiris")),
+    [],
+  );
+});

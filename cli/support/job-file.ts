@@ -1,5 +1,6 @@
-// Job files: YAML and JSON as data; JavaScript and TypeScript as modules that export the job, in
-// which `import … from "osiris"` means this very package. What reads a kind is loaded for it alone.
+// Reads job files: YAML and JSON as data; JavaScript and TypeScript as modules that export the job.
+// In a module, `import … from "osiris-train"` means the package that runs this command, wherever
+// the file lies. The parser of each kind is loaded only when a file of that kind is read.
 
 import { readFileSync } from "node:fs";
 import { extname, resolve } from "node:path";
@@ -106,7 +107,7 @@ async function importJob(path: string): Promise<Record<string, unknown>> {
   readFileSync(path); // So that a missing file is told as one, whatever its kind.
   const { createJiti } = await import("jiti");
   const jiti = createJiti(import.meta.url, {
-    virtualModules: { osiris },
+    virtualModules: { "osiris-train": osiris },
     fsCache: false,
     moduleCache: false,
     interopDefault: false,

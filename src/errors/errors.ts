@@ -173,7 +173,7 @@ export class ArithmeticMismatchError extends TrainingError {
   constructor(expected: string, actual: string) {
     super(
       `Expected the arithmetic \`${expected}\`, this process has \`${actual}\`: ` +
-        "they differ in bits. Run `npx osiris build-native`, or start a new run",
+        "they differ in bits. Run `osiris build-native`, or start a new run",
     );
   }
 }

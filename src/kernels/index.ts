@@ -21,7 +21,7 @@ export function openKernels(choice: "auto" | "native" | "reference"): Kernels {
   const path = addonPath();
   throw new InputUnusableError(
     path,
-    `The native kernels are not built (there is no ${path}); run \`npx osiris build-native\``,
+    `The native kernels are not built (there is no ${path}); run \`osiris build-native\``,
   );
 }
 
@@ -31,7 +31,7 @@ export function kernelNotice(): string | undefined {
   if (native === undefined) {
     return (
       "Using the reference kernels, which are slow, because the native ones are not built; " +
-      "run `npx osiris build-native`"
+      "run `osiris build-native`"
     );
   }
   if (!native.arithmetic.includes("portable")) return undefined;

@@ -47,7 +47,7 @@ export function writeEveryKind(directory: string): string[] {
 
 function moduleOf(exported: string, checkpoints: string, imported: string): string {
   const { model: _model, data: _data, ...rest } = jobOf(checkpoints);
-  return `import { dlrm, synthetic${imported} } from "osiris";
+  return `import { dlrm, synthetic${imported} } from "osiris-train";
 ${exported} {
   model: dlrm({
     dense: 4,

@@ -12,7 +12,7 @@ const seeds = Array.from({ length: 25 }, (_, seed) => seed + 1);
 
 function startNative(t: ExecutionContext): Kernels | undefined {
   if (createNative() !== undefined) return openKernels("native");
-  t.log("The native kernels are not built: this case was skipped. Run `npx osiris build-native`.");
+  t.log("The native kernels are not built: this case was skipped. Run `npm run build`.");
   t.pass();
   return undefined;
 }

@@ -1,22 +1,25 @@
 // The benches' door: `npm run bench -- train --config a --batch 2048 --devices 2 --json`.
 
 import { Command, InvalidArgumentError, Option } from "commander";
-import { type AccuracyBenchOptions, benchAccuracy } from "./accuracy.bench.ts";
-import { type AllocationBenchOptions, benchAllocation } from "./allocation.bench.ts";
 import { configurationNames } from "./configurations.ts";
-import { benchDedup, type DedupBenchOptions } from "./dedup.bench.ts";
-import { benchExchange, type ExchangeBenchOptions } from "./exchange.bench.ts";
-import { benchJobs, type JobsBenchOptions } from "./jobs.bench.ts";
-import { benchKernels, type KernelsBenchOptions } from "./kernels.bench.ts";
-import { benchObservability, type ObservabilityBenchOptions } from "./observability.bench.ts";
-import { benchPeers, type PeersBenchOptions } from "./peers.bench.ts";
-import { benchPlanner, type PlannerBenchOptions } from "./planner.bench.ts";
-import { benchBytes, benchCuts, type RecoveryBenchOptions } from "./recovery.bench.ts";
+import { benchExchange, type ExchangeBenchOptions } from "./exchange/exchange.bench.ts";
+import { benchKernels, type KernelsBenchOptions } from "./kernels/kernels.bench.ts";
+import { benchTiers, type TiersBenchOptions } from "./memory/tiers.bench.ts";
+import { benchPlanner, type PlannerBenchOptions } from "./planner/planner.bench.ts";
 import { printReport } from "./report.ts";
-import { benchScaling, type ScalingBenchOptions } from "./scaling.bench.ts";
-import { benchThreads } from "./threads.bench.ts";
-import { benchTiers, type TiersBenchOptions } from "./tiers.bench.ts";
-import { benchTrain, type TrainBenchOptions } from "./train.bench.ts";
+import { benchJobs, type JobsBenchOptions } from "./service/jobs.bench.ts";
+import {
+  benchObservability,
+  type ObservabilityBenchOptions,
+} from "./service/observability.bench.ts";
+import { benchBytes, benchCuts, type RecoveryBenchOptions } from "./service/recovery.bench.ts";
+import { benchThreads } from "./service/threads.bench.ts";
+import { type AccuracyBenchOptions, benchAccuracy } from "./step/accuracy.bench.ts";
+import { type AllocationBenchOptions, benchAllocation } from "./step/allocation.bench.ts";
+import { benchDedup, type DedupBenchOptions } from "./step/dedup.bench.ts";
+import { benchPeers, type PeersBenchOptions } from "./step/peers.bench.ts";
+import { benchScaling, type ScalingBenchOptions } from "./step/scaling.bench.ts";
+import { benchTrain, type TrainBenchOptions } from "./step/train.bench.ts";
 
 const program = new Command("bench").description("Measures Osiris on this machine.");
 

@@ -1,5 +1,5 @@
 import test from "ava";
-import { accesses, associativeRate, cachedRows, hitRate } from "../../bench/hit-rates.ts";
+import { accesses, associativeRate, cachedRows, hitRate } from "../../bench/memory/hit-rates.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { type CachePolicy, createPlacedMemory } from "../../src/kernels/contract/row-cache.ts";
 import { openKernels } from "../../src/kernels/index.ts";

@@ -2,7 +2,7 @@
 // al., NSDI 2022; mean squared norm of what rows of 64 Gaussian columns lose), and their size.
 
 import test from "ava";
-import { writtenBytes } from "../../../bench/recovery.bench.ts";
+import { writtenBytes } from "../../../bench/service/recovery.bench.ts";
 import {
   dequantiseRows,
   quantisedBytes,

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "ava";
 import { Cluster } from "../../../actors/cluster/cluster.ts";
-import { randomPlan } from "../../../bench/random-plan.ts";
+import { randomPlan } from "../../../bench/planner/random-plan.ts";
 import { decodeRows } from "../../../src/embedding/checkpoint/rows-part.ts";
 import type { JobOptions } from "../../../src/job/job.ts";
 import { stateWidth } from "../../../src/kernels/contract/kernels.ts";

@@ -3,7 +3,7 @@
 // digest that is kept up by what changed is the one of all rows.
 
 import test, { type ExecutionContext } from "ava";
-import { randomPlan } from "../../../bench/random-plan.ts";
+import { randomPlan } from "../../../bench/planner/random-plan.ts";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,

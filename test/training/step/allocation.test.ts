@@ -3,7 +3,7 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import test from "ava";
-import { startHeapMeter } from "../../../bench/heap.ts";
+import { startHeapMeter } from "../../../bench/step/heap.ts";
 import { sparseOptimizerOptions } from "../../../src/embedding/tables/options.ts";
 import { openKernels } from "../../../src/kernels/index.ts";
 import { denseOptimizerOptions, modelOptions } from "../../../src/model/options.ts";

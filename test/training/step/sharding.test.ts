@@ -2,7 +2,7 @@
 // whatever rows are stored and travel in.
 
 import test from "ava";
-import { randomPlan } from "../../../bench/random-plan.ts";
+import { randomPlan } from "../../../bench/planner/random-plan.ts";
 import {
   type SparseOptimizerOptions,
   sparseOptimizerOptions,

@@ -1,0 +1,93 @@
+// Runs the bare programs that measure the machine's limits (limits.cc), built when first
+// needed.
+
+import { execFile, execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, statSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+// Compiled, this file is dist/bench/limits/limits.js; the source is beside the TypeScript.
+const source = fileURLToPath(new URL("../../../bench/limits/limits.cc", import.meta.url));
+const folder = fileURLToPath(new URL("../../../native/build/", import.meta.url));
+const program = `${folder}limits`;
+
+const environment = {
+  ...process.env,
+  OMP_NUM_THREADS: "1",
+  OPENBLAS_NUM_THREADS: "1",
+  BLIS_NUM_THREADS: "1",
+};
+const options = { env: environment, encoding: "utf8" } as const;
+
+/**
+ * Shared libraries with a `cblas_sgemm`, where Debian puts them: libopenblas0-serial,
+ * libblis4-serial.
+ */
+const blasLibraries = [
+  { name: "OpenBLAS", library: "libopenblas.so.0" },
+  { name: "BLIS", library: "libblis.so.4" },
+] as const;
+
+/** One limit: its rate, in the unit that the program's comment gives. 0 where it cannot be had. */
+export function limit(...words: (string | number)[]): number {
+  build();
+  try {
+    return JSON.parse(
+      execFileSync(program, words.map(String), { ...options, stdio: ["ignore", "pipe", "ignore"] }),
+    ).rate;
+  } catch {
+    return 0;
+  }
+}
+
+/** The same of several threads at once: the sum of their rates. */
+export async function limitOf(threads: number, ...words: (string | number)[]): Promise<number> {
+  build();
+  const run = promisify(execFile);
+  const runs = Array.from({ length: threads }, () => run(program, words.map(String), options));
+  const outputs = await Promise.all(runs).catch(() => []);
+  return outputs.reduce((sum, { stdout }) => sum + JSON.parse(stdout).rate, 0);
+}
+
+/** The products of a layer's pass: their operands lie in memory in different ways. */
+export type Pass = "forward" | "dInput" | "dWeight";
+
+/** The fastest BLAS that is installed, on C (m,n) over k as the pass has it. */
+export function bestBlas(
+  pass: Pass,
+  m: number,
+  n: number,
+  k: number,
+  seconds: number,
+): { rate: number; name: string } {
+  let best = { rate: 0, name: "no BLAS is installed" };
+  for (const { name, library } of blasLibraries) {
+    const rate = limit("sgemm", library, pass, m, n, k, seconds);
+    if (rate > best.rate) best = { rate, name };
+  }
+  return best;
+}
+
+/**
+ * A limit measured by `threads` programs at once, added up: cores share memory and clock. 0 where
+ * it cannot be had.
+ */
+export async function sharedLimit(threads: number, ...words: (string | number)[]): Promise<number> {
+  try {
+    build();
+    const runs = Array.from({ length: threads }, async () => {
+      const { stdout } = await promisify(execFile)(program, words.map(String));
+      return Number(JSON.parse(stdout).rate);
+    });
+    return (await Promise.all(runs)).reduce((sum, rate) => sum + rate, 0);
+  } catch {
+    return 0;
+  }
+}
+
+function build(): void {
+  if (existsSync(program) && statSync(program).mtimeMs > statSync(source).mtimeMs) return;
+  mkdirSync(folder, { recursive: true });
+  const flags = ["-O3", "-march=native", "-ffast-math"];
+  execFileSync(process.env.CXX ?? "g++", [...flags, source, "-o", program, "-ldl", "-pthread"]);
+}

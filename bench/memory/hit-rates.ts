@@ -1,0 +1,56 @@
+// How often a row is there when it is asked for: the cache of 32 ways, and one without sets.
+
+import { Zipf } from "../../src/data/zipf.ts";
+import type { Kernels } from "../../src/kernels/contract/kernels.ts";
+import { type CachePolicy, cacheWays } from "../../src/kernels/contract/row-cache.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+
+/** Rows of the table that is cached. */
+export const cachedRows = 100_000;
+
+/** Lookups of a batch: few, so that its repeated ids hide no miss. */
+const batch = 200;
+
+/** The row of each access, by its popularity; another `shift` makes other rows popular. */
+export function accesses(exponent: number, count: number, seed: number, shift = 0): Int32Array {
+  const stream = new RandomStream(seed, 13);
+  const zipf = new Zipf(cachedRows, exponent);
+  const draw = () => (zipf.draw(() => stream.uniform()) + shift) % cachedRows;
+  return Int32Array.from({ length: count }, draw);
+}
+
+/** Sets of a cache that holds `load` of the rows. */
+const setsOf = (load: number): number => Math.ceil((load * cachedRows) / cacheWays);
+
+/** Share of the lookups, from access `from` on, whose row had not to be fetched for their batch. */
+export function hitRate(
+  kernels: Kernels,
+  policy: CachePolicy,
+  load: number,
+  rows: Int32Array,
+  from = 0,
+): number {
+  const cache = kernels.rowCache({ policy, sets: setsOf(load), spares: batch, rows: cachedRows });
+  const places = new Int32Array(batch);
+  let missed = 0;
+  for (let first = 0; first < rows.length; first += batch) {
+    const ids = rows.subarray(first, first + batch);
+    const made = kernels.placeRows(cache, places.subarray(0, ids.length), ids, 1 + first / batch);
+    if (first >= from) missed += made.missed.length;
+    kernels.freeSpares(cache, kernels.releaseRows(cache, made.placed));
+  }
+  return 1 - missed / (rows.length - from);
+}
+
+/** The same of LRU where every row may lie anywhere, access by access. */
+export function associativeRate(load: number, rows: Int32Array): number {
+  const places = setsOf(load) * cacheWays;
+  const held = new Set<number>(); // In the order in which they were asked for.
+  let hits = 0;
+  for (const row of rows) {
+    if (held.delete(row)) hits++;
+    else if (held.size === places) held.delete(held.values().next().value ?? -1);
+    held.add(row);
+  }
+  return hits / rows.length;
+}

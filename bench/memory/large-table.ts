@@ -1,0 +1,38 @@
+// Question: what memory does a table of 100 million rows of 64 columns take, 24 GiB if it were
+// dense? One device, ids uniform: nearly every lookup is of a row that was never seen.
+// Limit: 2 GiB for the whole process, its threads, batches and modules included.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { tiersOptions } from "../../src/embedding/tables/tier-options.ts";
+import { modelOptions } from "../../src/model/options.ts";
+import type { BenchRow } from "../report.ts";
+import { benchWork, runDevices } from "../step/train.bench.ts";
+
+const mib = 2 ** 20;
+const limit = 2048;
+
+export async function benchLargeTable(seconds: number): Promise<BenchRow[]> {
+  const work = benchWork({ config: "b", batch: 2048, devices: 1, seconds });
+  const table = { name: "T0", rows: 100_000_000, dim: 64, tier: "cached" as const };
+  const dense = { kind: "dlrm" as const, dense: 13, bottom: [64, 64], top: [64, 1] };
+  const input = {
+    ...work.input,
+    model: modelOptions.parse({ ...dense, tables: [table] }),
+    idsMax: [32],
+    tiers: tiersOptions.parse({ hbmBytes: 256 * mib, ddrBytes: 512 * mib }),
+  };
+  const directory = mkdtempSync(join(tmpdir(), "osiris-bench-"));
+  const below = { directory: join(directory, "tier"), pageCache: true };
+  try {
+    const [report] = await runDevices({ ...work, input, batches: 64, below });
+    const figure = process.resourceUsage().maxRSS / 1024;
+    const rows = 2048 * 32 * (report?.stepMs.length ?? 0);
+    const name = `large.peak.${Math.round(rows / 1e6)}-million-lookups`;
+    const about = { unit: "MiB", limit, limitIs: "2 GiB", ratio: figure / limit };
+    return [{ name, figure, ...about, spread: [figure, figure] }];
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,150 @@
+// Question: how much of what RocksDB's binding and the file system can do is left of the stores of
+// rows below memory? Records of 260 bytes, 64 weights and one number of optimizer state, in sorted
+// batches of random rows; in the page cache, and past it (`.cold`).
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { openFileRecords } from "../../storage/records/file-records.ts";
+import type { RecordStore, RecordStoreOptions } from "../../storage/records/record-store.ts";
+import { openRocksRecords, rocksOptions } from "../../storage/records/rocks-records.ts";
+import { openRocks } from "../../storage/records/rocksdb.ts";
+import { limit } from "../limits/limits.ts";
+import { type BenchRow, rowOf } from "../report.ts";
+
+const recordBytes = 260;
+const batchRows = 4096;
+const rounds = 15;
+const limitSeconds = 1;
+/** Rows of the file: more than any cache of the processor, and filled in seconds. */
+const fileRows = 2_000_000;
+const rocksRows = 1_000_000;
+
+/** Runs `body` in a directory of its own, on the disk of the working directory. */
+async function inDirectory<Result>(body: (path: string) => Promise<Result>): Promise<Result> {
+  const path = mkdtempSync(join(process.cwd(), ".osiris-bench-"));
+  try {
+    return await body(path);
+  } finally {
+    rmSync(path, { recursive: true, force: true });
+  }
+}
+
+/** `file.read`, `file.write`: beside bare calls of the system; cold, beside pages of the disk. */
+export function benchFileRecords(): Promise<BenchRow[]> {
+  return inDirectory(async (directory) => {
+    const rows: BenchRow[] = [];
+    for (const pageCache of [true, false]) {
+      const store = openFileRecords({ ...optionsOf(join(directory, "ours"), fileRows), pageCache });
+      fill(store, fileRows);
+      const [read, write] = measured(store, fileRows, pageCache ? rounds : 5);
+      await store.close();
+      const bytes = fileRows * (recordBytes + 4);
+      for (const [name, ours] of [
+        ["read", read],
+        ["write", write],
+      ] as const) {
+        const kind = pageCache ? name : `page${name === "read" ? "Read" : "Write"}`;
+        const path = join(directory, "bare");
+        const bare = limit("file", kind, path, bytes, limitSeconds) / 1e3;
+        const limitIs = pageCache
+          ? `bare p${name} in C`
+          : `${name}s of 4 KiB past the page cache, 64 at a time`;
+        const named = { name: `file.${name}${pageCache ? "" : ".cold"}`, unit: "krows/s", limitIs };
+        rows.push(rowOf(named, ours, [Math.max(0, bare)]));
+      }
+    }
+    return rows;
+  });
+}
+
+/** `rocksdb.multiGet`, `rocksdb.write`: beside the binding called with the same batches. */
+export function benchRocksRecords(): Promise<BenchRow[]> {
+  return inDirectory(async (directory) => {
+    const store = await openRocksRecords(optionsOf(join(directory, "ours"), rocksRows));
+    fill(store, rocksRows);
+    const db = await openRocks(join(directory, "bare"), rocksOptions);
+    const memory = new Uint8Array(batchRows * recordBytes).fill(3);
+    const values = Array.from({ length: batchRows }, (_, i) => {
+      return memory.subarray(i * recordBytes, (i + 1) * recordBytes);
+    });
+    const bareWrite = (keys: readonly Uint8Array[]) => {
+      const batch = db.batch();
+      for (const [i, key] of keys.entries()) batch._put(key, values[i] ?? memory);
+      batch._writeSync({ sync: false });
+      batch._closeSync();
+    };
+    for (const rows of allRows(rocksRows)) bareWrite(keysOf(rows));
+    const found = new Uint8Array(batchRows);
+    const ours: [number[], number[]] = [[], []];
+    const bare: [number[], number[]] = [[], []];
+    for (let round = 0; round < rounds; round++) {
+      const rows = randomRows(rocksRows, round);
+      const keys = keysOf(rows);
+      ours[0].push(rate(() => store.read(0, rows, memory, found)));
+      bare[0].push(rate(() => db._getManySync(keys, { valueEncoding: "buffer", fillCache: true })));
+      ours[1].push(rate(() => store.write(0, rows, memory)));
+      bare[1].push(rate(() => bareWrite(keys)));
+    }
+    await store.close();
+    await db.close();
+    const named = { unit: "krows/s", limitIs: "the binding, with keys and values made before" };
+    return [
+      rowOf({ name: "rocksdb.multiGet", ...named }, ours[0], bare[0]),
+      rowOf({ name: "rocksdb.write", ...named }, ours[1], bare[1]),
+    ];
+  });
+}
+
+function optionsOf(directory: string, rows: number): RecordStoreOptions {
+  return { directory, shards: [{ name: "bench", rows, recordBytes }], keep: "spill" };
+}
+
+function measured(store: RecordStore, rows: number, rounds: number): [number[], number[]] {
+  const records = new Uint8Array(batchRows * recordBytes);
+  const found = new Uint8Array(batchRows);
+  const read: number[] = [];
+  const written: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const batch = randomRows(rows, round);
+    read.push(rate(() => store.read(0, batch, records, found)));
+    written.push(rate(() => store.write(0, batch, records)));
+  }
+  return [read, written];
+}
+
+/** Thousands of rows a second. */
+function rate(body: () => unknown): number {
+  const startMs = performance.now();
+  body();
+  return batchRows / (performance.now() - startMs);
+}
+
+function fill(store: RecordStore, rows: number): void {
+  const records = new Uint8Array(batchRows * recordBytes).map((_, i) => 31 * i + (i >> 8));
+  for (const batch of allRows(rows)) store.write(0, batch, records);
+}
+
+function* allRows(rows: number): Iterable<Int32Array> {
+  for (let first = 0; first < rows; first += batchRows) {
+    const count = Math.min(batchRows, rows - first);
+    yield Int32Array.from({ length: count }, (_, i) => first + i);
+  }
+}
+
+/** Ascending, distinct rows: others in every round, the same in every run. */
+function randomRows(rows: number, round: number): Int32Array {
+  const chosen = new Set<number>();
+  for (let word = round + 1; chosen.size < batchRows; ) {
+    word = (Math.imul(word, 1_664_525) + 1_013_904_223) >>> 0;
+    chosen.add(Math.floor((word / 2 ** 32) * rows));
+  }
+  return Int32Array.from(chosen).sort();
+}
+
+function keysOf(rows: Int32Array): Uint8Array[] {
+  return Array.from(rows, (row) => {
+    const key = new Uint8Array(12);
+    new DataView(key.buffer).setUint32(8, row);
+    return key;
+  });
+}

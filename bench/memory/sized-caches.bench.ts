@@ -1,0 +1,96 @@
+// Question: what does it bring to size the caches of unlike tables, as `osiris plan` does? The
+// tables have as many rows, ids are from almost uniform to very popular; both runs in turn, in the
+// same memory, on one device with a tier beside it.
+// Limit: the same training with caches by the rule of runs without a plan, alike for these tables.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { syntheticOptions } from "../../src/data/options.ts";
+import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
+import { tiersOptions } from "../../src/embedding/tables/tier-options.ts";
+import { denseOptimizerOptions, modelOptions } from "../../src/model/options.ts";
+import { defaultConstants } from "../../src/planner/constants.ts";
+import type { Plan } from "../../src/planner/shards.ts";
+import { planWithCaches, withCurves } from "../../src/planner/size-caches.ts";
+import { workloadOf } from "../../src/training/planning/workload.ts";
+import { type BenchRow, rowOf } from "../report.ts";
+import { ratesOf, runDevices } from "../step/train.bench.ts";
+import type { TrainWork } from "../step/train-work.ts";
+
+const zipfs = [0.3, 0.5, 0.7, 0.9, 1, 1.1, 1.2, 1.4];
+const rows = 200_000;
+const dim = 32;
+const lookups = 2;
+const dense = 13;
+const batch = 2048;
+/** Rows of all tables for which a device has places, a share of them all; as many lie in DDR. */
+const share = 1 / 8;
+/** More than are trained on: none comes again. */
+const batches = 600;
+const warmUpSteps = 100;
+
+/** Samples/s, and shares of rows from HBM, of planned caches beside those by the rule. */
+export async function benchSizedCaches(options: {
+  readonly seconds: number;
+  readonly rounds: number;
+}): Promise<BenchRow[]> {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-bench-"));
+  const works = { planned: workOf(options.seconds, plan()), ruled: workOf(options.seconds) };
+  const rates = { planned: [] as number[], ruled: [] as number[] };
+  const hits = { planned: [] as number[], ruled: [] as number[] };
+  try {
+    for (let round = 0; round < options.rounds; round++) {
+      for (const name of ["planned", "ruled"] as const) {
+        const below = { directory: join(directory, name), pageCache: true };
+        const [report] = await runDevices({ ...works[name], below });
+        const sorted = ratesOf(batch, report).sort((a, b) => a - b);
+        rates[name].push(sorted[Math.floor(sorted.length / 2)] ?? 0);
+        hits[name].push(100 * (report?.times?.tiers?.hbm ?? 0));
+      }
+    }
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+  const limitIs = "the same bytes for each table";
+  return [
+    rowOf({ name: "sized.train", unit: "samples/s", limitIs }, rates.planned, rates.ruled),
+    rowOf({ name: "sized.hits", unit: "% of rows from HBM", limitIs }, hits.planned, hits.ruled),
+  ];
+}
+
+const optimizer = {
+  dense: denseOptimizerOptions.parse({ kind: "adagrad" }),
+  sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad" }),
+};
+const bytes = Math.floor(share * zipfs.length * rows * (4 * dim + 4));
+const tiers = tiersOptions.parse({ hbmBytes: bytes, ddrBytes: bytes });
+const model = modelOptions.parse({
+  kind: "dlrm",
+  dense,
+  tables: zipfs.map((_, i) => ({ name: `T${i}`, rows, dim, tier: "cached" })),
+  bottom: [64, dim],
+  top: [64, 1],
+});
+
+function workOf(seconds: number, given?: Plan): TrainWork {
+  const idsMax = zipfs.map(() => lookups);
+  return {
+    input: { model, batchSize: batch, slices: 8, idsMax, tiers, plan: given },
+    recipe: { optimizer, seed: 1 },
+    ...{ devices: 1, depth: 3, seconds, steps: batches - warmUpSteps, arithmetic: "auto" },
+    ...{ batches, warmUpSteps, zipf: zipfs },
+  };
+}
+
+function plan(): Plan {
+  const data = { kind: "synthetic", samples: batch, dense, batchSize: batch, idsPerBag: lookups };
+  const job = { model, data: syntheticOptions.parse(data), optimizer, tiers };
+  const planned = workloadOf(job);
+  const tables = planned.tables.map((table, i) => ({ ...table, zipf: zipfs[i] ?? 0 }));
+  const devices = { hosts: 1, perHost: 1 };
+  const workload = { ...planned, tables };
+  const { best } = planWithCaches(withCurves({ workload, devices, constants: defaultConstants }));
+  if (best === undefined) throw new RangeError("The tables fit no device");
+  return best.plan;
+}

@@ -1,0 +1,93 @@
+// Question: how much of its speed does training keep when its tables are eight times the memory for
+// them? Configuration b, ids by Zipf's law; both runs in turn, on one device with a tier beside it.
+// Limit: the same training with all rows in memory; of the cold run also the disk's own.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type TiersSpec, tiersOptions } from "../../src/embedding/tables/tier-options.ts";
+import { limit } from "../limits/limits.ts";
+import { type BenchRow, rowOf } from "../report.ts";
+import { benchWork, ratesOf, runDevices } from "../step/train.bench.ts";
+import type { TrainWork } from "../step/train-work.ts";
+
+const batch = 2048;
+const zipf = 1.05;
+/** Of the tables' bytes a device has this share for rows: half of it HBM, half DDR. */
+const share = 8;
+/** Enough batches that the popular rows of one are not all of the next, trained on in turn. */
+const batches = 64;
+/** Of the file in which the disk is measured: about as large as the tables. */
+const pageBytes = 2 ** 30;
+
+export interface TrainTiersOptions {
+  readonly ssd: TiersSpec["ssd"];
+  readonly seconds: number;
+  readonly rounds: number;
+}
+
+export async function benchTrainTiers(options: TrainTiersOptions): Promise<BenchRow[]> {
+  const { ssd, rounds } = options;
+  const memory = workOf(options, undefined);
+  const directory = mkdtempSync(join(tmpdir(), "osiris-bench-"));
+  const tiered = (prefetch: number, pageCache: boolean) => {
+    const below = { directory: join(directory, "tier"), pageCache };
+    return { ...workOf(options, tiersOf(memory, ssd, prefetch)), below };
+  };
+  try {
+    const contenders = {
+      prefetch: tiered(1, true),
+      "prefetch-off": tiered(0, true),
+      cold: tiered(1, false),
+    };
+    const rates = { prefetch: [], "prefetch-off": [], cold: [] } as Record<string, number[]>;
+    const limits: number[] = [];
+    const diskLimits: number[] = [];
+    for (let round = 0; round < rounds; round++) {
+      limits.push((await trained(memory)).rate);
+      for (const [name, work] of Object.entries(contenders)) {
+        const { rate, ssdRows } = await trained(work);
+        rates[name]?.push(rate);
+        if (name === "cold") diskLimits.push(batch / (ssdRows * secondsOfRow(directory)));
+      }
+    }
+    const unit = "samples/s";
+    const rows = Object.entries(rates).map(([name, ours]) => {
+      const about = { unit, limitIs: "all rows in memory" };
+      return rowOf({ name: `train.${ssd}.${name}`, ...about }, ours, limits);
+    });
+    const limitIs = "the disk: of each row from it, a page read and a page written";
+    const ofDisk = { name: `train.${ssd}.cold.disk`, unit, limitIs };
+    return [...rows, rowOf(ofDisk, rates.cold ?? [], diskLimits)];
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+function workOf({ seconds }: TrainTiersOptions, tiers: TiersSpec | undefined): TrainWork {
+  const work = benchWork({ config: "b", batch, devices: 1, seconds, optimizer: "rowWiseAdagrad" });
+  const tier = tiers === undefined ? ("memory" as const) : ("cached" as const);
+  const tables = work.input.model.tables.map((table) => ({ ...table, tier }));
+  const input = { ...work.input, model: { ...work.input.model, tables }, tiers };
+  return { ...work, input, batches, zipf, warmUpSteps: batches };
+}
+
+function tiersOf({ input }: TrainWork, ssd: TiersSpec["ssd"], prefetch: number): TiersSpec {
+  const bytes = input.model.tables.reduce((sum, { rows, dim }) => sum + rows * (4 * dim + 4), 0);
+  const half = Math.floor(bytes / share / 2);
+  return tiersOptions.parse({ hbmBytes: half, ddrBytes: half, ssd, prefetch, policy: "lfu" });
+}
+
+/** Samples/s, the median of the steps; and rows that a step took from the disk. */
+async function trained(work: TrainWork): Promise<{ rate: number; ssdRows: number }> {
+  const [report] = await runDevices(work);
+  const rates = ratesOf(batch, report).sort((a, b) => a - b);
+  const { rows = 0, ssd = 0 } = report?.times?.tiers ?? {};
+  return { rate: rates[Math.floor(rates.length / 2)] ?? 0, ssdRows: rows * ssd };
+}
+
+/** What a page up and a page down take where 64 are on their way, past the page cache. */
+function secondsOfRow(directory: string): number {
+  const rateOf = (kind: string) => limit("file", kind, join(directory, "bare"), pageBytes, 0.5);
+  return 1 / rateOf("pageRead") + 1 / rateOf("pageWrite");
+}

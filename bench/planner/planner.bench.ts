@@ -1,0 +1,68 @@
+// Question: how long does it take to plan very many tables? Limit: five seconds, after which people
+// stop asking. And how good is the plan: the mean load of its devices beside the largest.
+
+import { assessPlan } from "../../src/planner/assess.ts";
+import { defaultConstants } from "../../src/planner/constants.ts";
+import type { Setting } from "../../src/planner/cost.ts";
+import { searchPlan } from "../../src/planner/search.ts";
+import { schemes } from "../../src/planner/shards.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import { type BenchRow, quantiles } from "../report.ts";
+
+const rounds = 3;
+const secondsMax = 5;
+const perHost = 8;
+
+export interface PlannerBenchOptions {
+  readonly tables: number;
+  readonly devices: number;
+}
+
+export function benchPlanner({ tables, devices }: PlannerBenchOptions): BenchRow[] {
+  const setting = settingOf(tables, Math.ceil(devices / perHost));
+  const seconds: number[] = [];
+  let balance = 0;
+  for (let round = 0; round < rounds; round++) {
+    const startMs = performance.now();
+    const { best } = searchPlan(setting);
+    seconds.push((performance.now() - startMs) / 1000);
+    if (best === undefined) continue;
+    const loads = assessPlan(setting, best.plan).devices.map(({ cost }) => cost);
+    balance = loads.reduce((sum, load) => sum + load, 0) / loads.length / best.score;
+  }
+  const { median, spread } = quantiles(seconds);
+  const name = `planner.${tables}.${devices}`;
+  const limit = { limit: secondsMax, limitIs: "at most", ratio: median / secondsMax };
+  return [
+    { name: `${name}.search`, figure: median, unit: "s", ...limit, spread },
+    { name: `${name}.balance`, figure: balance, unit: "mean/max", spread: [balance, balance] },
+  ];
+}
+
+/** Tables whose rows and pooling factors are lognormal, of 32 to 256 columns. */
+function settingOf(tables: number, hosts: number): Setting {
+  const random = new RandomStream(1, 1);
+  return {
+    workload: {
+      tables: Array.from({ length: tables }, (_, i) => ({
+        name: `T${i}`,
+        rows: Math.ceil(Math.exp(11 + 2 * random.normal())),
+        dim: 32 * (1 + random.below(8)),
+        rowBlocks: 8,
+        poolingFactor: Math.max(1, Math.exp(1.5 + random.normal())),
+        zipf: 1.05,
+        weightBytes: 4,
+        stateBytes: 0,
+        rowBytes: 5,
+        sumRounds: 1,
+        schemes,
+        tiers: ["memory"],
+      })),
+      batchSize: 65_536,
+      denseParameters: 10_000_000,
+      denseFlop: 60_000_000,
+    },
+    devices: { hosts, perHost },
+    constants: defaultConstants,
+  };
+}

@@ -1,0 +1,61 @@
+// Plans drawn at random: any cut of any table, on any devices.
+
+import type { TableSpec } from "../../src/embedding/tables/options.ts";
+import type { PlacedShard, Plan, Scheme } from "../../src/planner/shards.ts";
+import type { RandomStream } from "../../src/ports/random.ts";
+
+/** How likely it is that a table is copied to every device, or else cut by rows and by columns. */
+export interface Chances {
+  readonly copied: number;
+  readonly rows: number;
+  readonly columns: number;
+}
+
+const usual: Chances = { copied: 1 / 6, rows: 1, columns: 1 };
+
+/** Cuts each table at random places, rows first and each run of rows by columns of its own. */
+export function randomPlan(
+  tables: readonly Pick<TableSpec, "name" | "dim" | "rowBlocks">[],
+  devices: number,
+  stream: RandomStream,
+  chances: Chances = usual,
+): Plan {
+  const shards = tables.flatMap(({ name, dim, rowBlocks }): PlacedShard[] => {
+    const quanta = Math.ceil(dim / 32);
+    const place = { table: name, tier: "memory" as const };
+    if (stream.uniform() < chances.copied) {
+      const whole = { firstBlock: 0, blocks: rowBlocks, firstQuantum: 0, quanta };
+      return [{ ...place, ...whole, scheme: "data-parallel", device: "all" }];
+    }
+    const rows = stream.uniform() < chances.rows ? runs(rowBlocks, stream) : [[0, rowBlocks]];
+    const isCut = stream.uniform() < chances.columns;
+    const tiles = rows.flatMap(([firstBlock = 0, blocks = 0]) =>
+      (isCut ? runs(quanta, stream) : [[0, quanta]]).map(([firstQuantum = 0, own = 0]) => {
+        return { firstBlock, blocks, firstQuantum, quanta: own };
+      }),
+    );
+    const scheme = schemeOf(
+      rows.length > 1,
+      tiles.some((tile) => tile.quanta < quanta),
+    );
+    return tiles.map((tile) => ({ ...place, scheme, ...tile, device: stream.below(devices) }));
+  });
+  return { devices: { hosts: 1, perHost: devices }, shards };
+}
+
+/** What a table is called that is cut so. */
+function schemeOf(byRows: boolean, byColumns: boolean): Scheme {
+  if (byRows) return byColumns ? "grid" : "row-wise";
+  return byColumns ? "column-wise" : "table-wise";
+}
+
+/** 0..count-1 in runs of any lengths. */
+function runs(count: number, stream: RandomStream): [first: number, count: number][] {
+  const cut: [number, number][] = [];
+  for (let first = 0; first < count; ) {
+    const length = 1 + stream.below(count - first);
+    cut.push([first, length]);
+    first += length;
+  }
+  return cut;
+}

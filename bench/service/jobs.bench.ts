@@ -1,0 +1,129 @@
+// Question: how long does it take until a job is acknowledged, which then is on the disk? From 50
+// clients at once, each of which submits one job after the other, over a real nats-server. The
+// first that a root takes are told apart: its code is compiled meanwhile, and the clients' too.
+
+import { type ChildProcess, fork, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { connect } from "nats";
+import { purposes, RandomStream } from "../../src/ports/random.ts";
+import type { BenchRow } from "../report.ts";
+
+export interface JobsBenchOptions {
+  /** Clients at once, each with a connection of its own. */
+  readonly clients: number;
+  /** Jobs that each of them submits. */
+  readonly jobs: number;
+  /** Mean wait of a client after an answer, milliseconds: uniform from 0 to twice of it. */
+  readonly pause: number;
+  /** Whether the server has JetStream, into which the root then copies all that it takes. */
+  readonly jetstream: boolean;
+}
+
+const subject = "osiris.c1.jobs.submit";
+/** Bounds of the median and of the 99th percentile, milliseconds. */
+const medianMsMax = 10;
+const lastMsMax = 50;
+
+/** With either kind of journal. @throws Error without a `nats-server` */
+export async function benchJobs(options: JobsBenchOptions): Promise<BenchRow[]> {
+  const rows: BenchRow[] = [];
+  for (const store of ["rocksdb", "file"]) rows.push(...(await rowsOf(store, options)));
+  return rows;
+}
+
+async function rowsOf(
+  store: string,
+  { clients, jobs, pause, jetstream }: JobsBenchOptions,
+): Promise<BenchRow[]> {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-jobs-"));
+  const ports = ["-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", directory];
+  const more = jetstream ? ["-js", "-sd", join(directory, "jetstream")] : [];
+  const server = spawn("nats-server", [...ports, "--auth", "t", ...more], { stdio: "ignore" });
+  let root: ChildProcess | undefined;
+  try {
+    const url = await urlIn(directory);
+    const program = fileURLToPath(new URL("./jobs-root.js", import.meta.url));
+    root = fork(program, [url, join(directory, "state"), store], { silent: true });
+    if (root.stdout !== null) await once(root.stdout, "data");
+    const connections = await Promise.all(
+      Array.from({ length: clients }, () => connect({ servers: url, token: "t" })),
+    );
+    const random = new RandomStream(1, purposes.faults);
+    const chance = () => random.uniform();
+    const submitAll = async (round: string, count: number) => {
+      const times: number[] = [];
+      const fromMs = performance.now();
+      const oneByOne = connections.map(async (connection, client) => {
+        for (let job = 0; job < count; job++) {
+          const payload = jobIn(directory, `${round}-${client}-${job}`);
+          const askedMs = performance.now();
+          const answer = await connection.request(subject, payload, { timeout: 10_000 });
+          times.push(performance.now() - askedMs);
+          const { error } = answer.json<{ error?: { message: string } }>();
+          if (error !== undefined) throw new Error(error.message);
+          if (pause > 0) await sleep(2 * pause * chance());
+        }
+      });
+      await Promise.all(oneByOne);
+      return { times, perSecond: (1000 * times.length) / (performance.now() - fromMs) };
+    };
+    const first = await submitAll("first", jobs);
+    const then = await submitAll("then", jobs);
+    await Promise.all(connections.map((connection) => connection.close()));
+    return [...rowsFor(`submit.${store}.first`, first), ...rowsFor(`submit.${store}.then`, then)];
+  } finally {
+    root?.kill("SIGKILL");
+    server.kill("SIGKILL");
+    await once(server, "exit");
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+function rowsFor(
+  name: string,
+  { times, perSecond }: { readonly times: readonly number[]; readonly perSecond: number },
+): BenchRow[] {
+  const at = quantilesOf(times);
+  const bounded = (what: string, figure: number, limit: number): BenchRow => ({
+    ...{ name: `${name}.${what}`, figure, unit: "ms", limit, limitIs: "bound" },
+    ...{ ratio: figure / limit, spread: [at(0.1), at(0.9)] },
+  });
+  return [
+    bounded("median", at(0.5), medianMsMax),
+    bounded("p99", at(0.99), lastMsMax),
+    {
+      ...{ name: `${name}.rate`, figure: perSecond, unit: "jobs/s" },
+      spread: [perSecond, perSecond],
+    },
+  ];
+}
+
+function quantilesOf(values: readonly number[]): (share: number) => number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return (share) => sorted[Math.round(share * (sorted.length - 1))] ?? Number.NaN;
+}
+
+/** A small job of its own directory, as JSON. */
+function jobIn(directory: string, name: string): string {
+  const tables = ["a", "b", "c"].map((table) => ({ name: table, rows: 200, dim: 8 }));
+  const model = { kind: "dlrm", dense: 4, tables, bottom: [8, 8], top: [8, 1] };
+  const data = { kind: "synthetic", samples: 256, dense: 4, batchSize: 64 };
+  const checkpoint = { directory: join(directory, name) };
+  return JSON.stringify({ job: { name, model, data, checkpoint, devices: 1 }, key: name });
+}
+
+/** Where a server that was just started listens. */
+async function urlIn(directory: string): Promise<string> {
+  for (;;) {
+    const file = readdirSync(directory).find((name) => name.endsWith(".ports"));
+    const text = file === undefined ? "" : readFileSync(join(directory, file), "utf8");
+    const url = /"(nats:\/\/[^"]+)"/.exec(text)?.[1];
+    if (url !== undefined) return url;
+    await sleep(10);
+  }
+}

@@ -1,0 +1,230 @@
+// Question: what does watching cost, as processor time over that of training? Limit: 1 %.
+//
+// `steps`: what a device does besides in each step, its meter and its trace, done over and over on
+// one thread: every wait twice, and every 100th step traced and handed over.
+// `process`: what the process does besides. A run of two devices is traced, and all that its
+// threads and its events tell is noted; then that is logged at `debug`, exported to a collector and
+// to Prometheus, which looks once a second, over and over. The processor time of all of this
+// process counts: also what sends the events and what the collector does.
+// `all`: both. Training is the time in which the devices of that run computed.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Worker } from "node:worker_threads";
+import { logEvent } from "../../actors/observe/event-lines.ts";
+import { openObserver } from "../../actors/observe/observer.ts";
+import {
+  Cluster,
+  type JobOptions,
+  openExporter,
+  type RunEvent,
+  type StepTimes,
+} from "../../index.ts";
+import type { Cells } from "../../src/exchange/cells.ts";
+import { realClock } from "../../src/ports/clock.ts";
+import {
+  type Launcher,
+  type Observation,
+  type Thread,
+  workerLauncher,
+} from "../../src/ports/launcher.ts";
+import { createStepMeter, meterWords, waitedFor } from "../../src/training/meters/step-meter.ts";
+import { createStepTrace, stepStages } from "../../src/training/meters/step-trace.ts";
+import { encodeBody } from "../../src/wire/messages/body.ts";
+import { eventsSubject } from "../../src/wire/messages/subjects.ts";
+import { configuration } from "../configurations.ts";
+import { type BenchRow, quantiles } from "../report.ts";
+
+export interface ObservabilityBenchOptions {
+  /** Rounds of each. */
+  readonly rounds: number;
+}
+
+const everySteps = 100;
+const devices = 2;
+const bound = 0.01;
+
+export async function benchObservability({
+  rounds,
+}: ObservabilityBenchOptions): Promise<BenchRow[]> {
+  await using collector = await startCollector();
+  const watched = await watchedRun(collector.endpoint);
+  const { times } = watched;
+  const stepMs = times.stepMs * (times.shares.computing + times.shares.sendingIds);
+  const trainingMs = devices * times.steps * stepMs;
+  const steps = (await stepWorkMs(rounds)).map((ms) => ms / stepMs);
+  const again = await watchAgain(watched, collector.endpoint, rounds);
+  const others = again.map((ms) => ms / trainingMs);
+  const all = others.map((share) => share + quantiles(steps).median);
+  const ratio = quantiles(all).median / bound;
+  return [
+    { ...rowOf("steps", steps), times },
+    rowOf("process", others),
+    { ...rowOf("all", all), limit: 100 * bound, limitIs: "allowed", ratio },
+  ];
+}
+
+function rowOf(name: string, shares: readonly number[]): BenchRow {
+  const { median, spread } = quantiles(shares.map((share) => 100 * share));
+  return { name: `observability.${name}`, figure: median, unit: "% of training", spread };
+}
+
+/** A collector on a thread of its own: what it does with spans is not ours. */
+async function startCollector() {
+  const code = `
+    const { createServer } = require("node:http");
+    const { parentPort } = require("node:worker_threads");
+    const server = createServer((request, response) => {
+      request.resume().on("end", () => response.end("{}"));
+    });
+    server.listen(0, "127.0.0.1", () => parentPort.postMessage(server.address().port));`;
+  const worker = new Worker(code, { eval: true });
+  const port = await new Promise<number>((resolve) => {
+    worker.once("message", resolve);
+  });
+  return {
+    endpoint: `http://127.0.0.1:${port}`,
+    [Symbol.asyncDispose]: async () => void (await worker.terminate()),
+  };
+}
+
+/** Configuration a for some seconds. */
+function jobIn(directory: string): JobOptions {
+  return {
+    model: configuration("a").model,
+    data: {
+      kind: "synthetic",
+      samples: 409_600,
+      dense: 13,
+      batchSize: 2048,
+      cache: join(directory, "cache"),
+    },
+    checkpoint: { directory: join(directory, "checkpoints"), everySteps: 100 },
+  };
+}
+
+/** What was told in a run, and how long it took. */
+interface WatchedRun {
+  readonly observations: readonly Observation[];
+  readonly events: readonly RunEvent[];
+  readonly times: StepTimes;
+  readonly seconds: number;
+}
+
+async function watchedRun(endpoint: string): Promise<WatchedRun> {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-bench-"));
+  const observations: Observation[] = [];
+  const tracing = { endpoint, everySteps };
+  const launcher = noting((observation) => observations.push(observation));
+  try {
+    await using cluster = await Cluster.start({ devices, tracing, launcher });
+    const run = await cluster.submit(jobIn(directory));
+    const events: RunEvent[] = [];
+    let fromMs = performance.now();
+    for await (const event of run.events()) {
+      if (event.type === "run.started") fromMs = performance.now();
+      events.push(event);
+    }
+    const seconds = (performance.now() - fromMs) / 1000;
+    const { times } = await run.result();
+    if (times === undefined) throw new RangeError(`Run ${run.run} has told no times`);
+    return { observations, events, times, seconds };
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** Threads of which is noted what they tell besides. */
+function noting(note: (observation: Observation) => void): Launcher {
+  return {
+    start<Command, Report>(entry: URL, data: unknown, name: string): Thread<Command, Report> {
+      const thread = workerLauncher.start<Command, Report>(entry, data, name);
+      return {
+        ...thread,
+        onObservation(receive) {
+          thread.onObservation((observation) => {
+            note(observation);
+            receive(observation);
+          });
+        },
+      };
+    },
+  };
+}
+
+/** Milliseconds of the processor for watching a run, some rounds of many. */
+async function watchAgain(
+  { observations, events, seconds }: WatchedRun,
+  endpoint: string,
+  rounds: number,
+): Promise<number[]> {
+  const tracing = { endpoint, everySteps };
+  const log = { level: "debug", write: () => {} } as const;
+  await using cluster = await Cluster.start({ devices: 0 });
+  const { url: nats, token = "" } = cluster;
+  await using exporter = await openExporter({ nats, token });
+  const { transport } = cluster.network;
+  const watchOnce = async () => {
+    const observer = await openObserver({ log, tracing }, [], () => {});
+    for (const observation of observations) observer.observe(observation);
+    for (const event of events) {
+      logEvent(observer.log, event);
+      const { payload, headers } = encodeBody(event, "application/json");
+      transport.publish(eventsSubject("c1", event.run), payload, { headers });
+    }
+    for (let second = 0; second < seconds; second++) await exporter.text();
+    await observer.close();
+    await transport.flush();
+  };
+  const msOf: number[] = [];
+  for (let round = -1; round < rounds; round++) {
+    const before = process.cpuUsage();
+    for (let i = 0; i < timesOfRound; i++) await watchOnce();
+    const { user, system } = process.cpuUsage(before);
+    if (round >= 0) msOf.push((user + system) / 1000 / timesOfRound); // The first one warms up.
+  }
+  return msOf;
+}
+
+const timesOfRound = 20;
+const stepsOfRound = 20_000;
+
+/** Milliseconds in a step of what a device does besides: some rounds. */
+async function stepWorkMs(rounds: number): Promise<number[]> {
+  const meter = createStepMeter(
+    new BigInt64Array(new SharedArrayBuffer(8 * meterWords)),
+    realClock,
+  );
+  const trace = createStepTrace({
+    everySteps,
+    clock: realClock,
+    tell: (traced) => void structuredClone(traced),
+  });
+  const there: Cells = { load: () => 0, store() {}, waitUntil: async () => {} };
+  const waits = waitedFor
+    .filter((what) => what !== "checkpoint")
+    .map((what) => meter.cellsFor(what, there));
+  const msOf: number[] = [];
+  let step = 0;
+  for (let round = 0; round < rounds; round++) {
+    const fromMs = performance.now();
+    for (let i = 0; i < stepsOfRound; i++, step++) {
+      meter.begin(3);
+      trace.begin();
+      await meter.exchangeInput(async () => trace.enter(step + 1, "ids"));
+      for (const stage of stepStages) trace.enter(step, stage);
+      for (const wait of waits) {
+        await wait.waitUntil(nothing, yes, 0);
+        await wait.waitUntil(nothing, yes, 0);
+      }
+      trace.end(step);
+      meter.end();
+    }
+    msOf.push((performance.now() - fromMs) / stepsOfRound);
+  }
+  return msOf;
+}
+
+const nothing = () => "nothing";
+const yes = () => true;

@@ -1,0 +1,186 @@
+// Question: what do checkpoints cost? How long a device stands still for a cut; the processor's
+// time for taking, writing, hashing and reading back, over that of training in the interval; and
+// the bytes that each policy writes, of a Zipf workload.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { Zipf } from "../../src/data/zipf.ts";
+import { createPartQuantiser } from "../../src/embedding/checkpoint/rows-part.ts";
+import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import { denseOptimizerOptions, modelOptions, rowWiseAdagrad } from "../../src/model/options.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import type { CheckpointSpec } from "../../src/training/checkpoint/checkpoint-options.ts";
+import { createCutter } from "../../src/training/checkpoint/parts.ts";
+import { createSoloDevice } from "../../src/training/loop/inference-device.ts";
+import type { DeviceState } from "../../src/training/step/device-state.ts";
+import type { Written } from "../../storage/checkpoint-store/checkpoint-store.ts";
+import { openStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
+import { needsBaseline, writtenAfter } from "../../storage/checkpoint-store/full-or-incremental.ts";
+import { createSaving, type SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
+import { configuration } from "../configurations.ts";
+import { type BenchRow, quantiles } from "../report.ts";
+
+export interface RecoveryBenchOptions {
+  /** Cuts of each kind that are timed. */
+  readonly rounds: number;
+  /** Share of the rows that change in an interval of the timed cuts. */
+  readonly changed: number;
+}
+
+/** Cores that train. */
+const cores = 2;
+
+/** A device that holds all of a model, as if trained; no bag of it is ever looked up. */
+function deviceOf(model: ReturnType<typeof modelOptions.parse>): DeviceState {
+  const sparse = sparseOptimizerOptions.parse(rowWiseAdagrad({ learningRate: 0.05 }));
+  const optimizer = { dense: denseOptimizerOptions.parse({ kind: "adam" }), sparse };
+  const idsMax = model.tables.map(() => 1);
+  return createSoloDevice({
+    input: { model, slices: 8, idsMax, batchSize: 8 },
+    recipe: { optimizer, seed: 1 },
+    kernels: openKernels("auto"),
+    hasDifferences: true,
+  });
+}
+
+/** As an update does: says of some rows of every table that they changed. */
+function touch(device: DeviceState, rowsOf: (rows: number) => Iterable<number>): void {
+  for (const { touched } of device.slab.rowsOf)
+    for (const row of rowsOf(touched.length)) touched[row] = 1;
+}
+
+/** `checkpoint.stall` and `checkpoint.overhead`, of configuration b on one device. */
+export async function benchCuts(options: RecoveryBenchOptions): Promise<BenchRow[]> {
+  const device = deviceOf(configuration("b").model);
+  const stream = new RandomStream(5, 6, 7);
+  const directory = mkdtempSync(join(process.cwd(), ".osiris-bench-"));
+  try {
+    const store = openStore({ directory, jobIdentity: "b", jobText: "{}" });
+    const { generation } = store.beginGeneration();
+    const differential = "one-shot";
+    const saving = createSaving({ store, generation, differential, manifest: undefined });
+    const cutter = createCutter(device, { differential, restored: [] });
+    const rows: BenchRow[] = [];
+    const memory = new Uint8Array(64 * 1024 * 1024);
+    let cut = 0;
+    /** Takes a cut into memory, as into a pipe, and then writes and commits what was taken. */
+    const take = async (isBaseline: boolean) => {
+      const startMs = performance.now();
+      const start = process.cpuUsage();
+      const parts: { part: ReturnType<typeof cutter>[number]; pieces: Uint8Array[] }[] = [];
+      let at = 0;
+      for (const part of cutter(isBaseline)) {
+        const pieces: Uint8Array[] = [];
+        for await (const bytes of part.bytes()) {
+          at = at + bytes.length > memory.length ? 0 : at;
+          memory.set(bytes, at);
+          at += bytes.length;
+          pieces.push(bytes);
+        }
+        parts.push({ part, pieces });
+      }
+      const stallMs = performance.now() - startMs;
+      cut++;
+      const saved: SavedPart[] = [];
+      for (const { part, pieces } of parts) {
+        const to = saving.begin(cut, part.name, part.isWhole);
+        for (const bytes of pieces) to.write(bytes);
+        saved.push(to.finish(await part.leaves()));
+      }
+      store.commit({
+        ...{ run: "r", cut, generation, metrics: null, position: null, best: false },
+        parts: saved.map(({ leaves: _leaves, ...part }) => part),
+        ...{ modelDigest: "d", arithmetic: "any", createdBy: "bench" },
+      });
+      store.collect({ generation, keep: 1 });
+      const { user, system } = process.cpuUsage(start);
+      return { stallMs, cpuSeconds: (user + system) / 1e6 };
+    };
+    touch(device, (count) => Array(count).keys());
+    const [stalls, seconds]: [number[], number[]] = [[], []];
+    const whole = await take(true);
+    for (let round = 0; round < options.rounds; round++) {
+      touch(device, function* (count) {
+        for (let row = 0; row < count; row++) if (stream.uniform() < options.changed) yield row;
+      });
+      const { stallMs, cpuSeconds } = await take(false);
+      stalls.push(stallMs);
+      seconds.push(cpuSeconds);
+    }
+    const row = (name: string, unit: string, values: readonly number[]) => {
+      const { median, spread } = quantiles(values);
+      rows.push({ name, figure: median, unit, spread });
+    };
+    row("checkpoint.stall.baseline", "ms", [whole.stallMs]);
+    row("checkpoint.stall", "ms", stalls);
+    for (const interval of [60, 600]) {
+      const share = (one: number) => (100 * one) / (interval * cores);
+      row(`checkpoint.overhead.${interval}s.baseline`, "%", [share(whole.cpuSeconds)]);
+      row(`checkpoint.overhead.${interval}s`, "%", seconds.map(share));
+    }
+    return rows;
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** Intervals of a run, and the share of the rows that each changes, about. */
+const intervals = 12;
+const shares = [0.1, 0.35] as const;
+
+/** `checkpoint.bytes`: what policies write, beside all rows in float32 at every cut. */
+export async function benchBytes(): Promise<BenchRow[]> {
+  const rows: BenchRow[] = [];
+  for (const share of shares) {
+    const full = await writtenBytes("none", 32, share);
+    for (const differential of ["one-shot", "consecutive", "intermittent"] as const) {
+      for (const bits of [32, 4] as const) {
+        const own = await writtenBytes(differential, bits, share);
+        const times = full.map((bytes, i) => bytes / (own[i] ?? bytes));
+        const sum = (values: readonly number[]) => values.reduce((total, one) => total + one, 0);
+        rows.push({
+          name: `checkpoint.bytes.${100 * share}.${differential}.${bits}`,
+          figure: sum(full) / sum(own),
+          unit: "times fewer bytes",
+          spread: quantiles(times).spread,
+        });
+      }
+    }
+  }
+  return rows;
+}
+
+/** Bytes of each checkpoint after the first, with which a run begins that has seen its rows. */
+export async function writtenBytes(
+  differential: CheckpointSpec["differential"],
+  bits: 32 | 4,
+  share: number,
+  count = 20_000,
+): Promise<number[]> {
+  const tables = [{ name: "T0", rows: count, dim: 64 }];
+  const device = deviceOf(
+    modelOptions.parse({ kind: "dlrm", dense: 1, tables, bottom: [64], top: [1] }),
+  );
+  const zipf = new Zipf(count, 1.05);
+  const stream = new RandomStream(2, 4, 6);
+  const cutter = createCutter(device, { differential, restored: [] });
+  let written: Written | undefined;
+  const all: number[] = [];
+  touch(device, (rows) => Array(rows).keys());
+  for (let interval = 0; interval <= intervals; interval++) {
+    const isBaseline = needsBaseline(differential, written);
+    let bytes = 0;
+    for (const part of cutter(isBaseline)) {
+      const stored = bits === 32 ? (piece: Uint8Array) => piece : createPartQuantiser(bits);
+      for await (const piece of part.bytes()) bytes += stored(piece).length;
+    }
+    const base = isBaseline ? [] : [{ cut: 0, generation: 1, bytes: 0, sha256: "" }];
+    written = writtenAfter(written, [{ name: "all", bytes, sha256: "", base }]);
+    if (interval > 0) all.push(bytes);
+    const drawn = new Set<number>();
+    while (drawn.size < share * count) drawn.add(zipf.draw(() => stream.uniform()));
+    touch(device, () => drawn);
+  }
+  return all;
+}

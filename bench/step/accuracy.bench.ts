@@ -1,0 +1,340 @@
+// Question: what does a reduced precision cost in log loss? Models of every precision are trained
+// side by side, with the same seed on the same generated samples, and scored on samples that none
+// has seen. No limit: the figure is the mean over seeds of the difference from float32 in percent.
+//
+// Training is chaotic: models that begin a little apart end as two models. How far apart is what
+// the twin shows, in float32 as well, and no difference below that means anything. Three things
+// keep it small: rates that fall to 0, so that the last batches leave no noise; tables so small
+// that a million samples say all there is to say about a row; and a log loss expected over labels.
+// What is left comes from early steps, in which a model settles what it will be: `.late` runs take
+// over float32's model half way, and from there two models stay neighbours.
+
+import { syntheticOptions } from "../../src/data/options.ts";
+import { Sample } from "../../src/data/sample.ts";
+import { SyntheticSamples } from "../../src/data/synthetic.ts";
+import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
+import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
+import { layoutOf } from "../../src/exchange/layout.ts";
+import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
+import { createSoloCells } from "../../src/exchange/solo-cells.ts";
+import type { DensePrecision } from "../../src/kernels/contract/kernels.ts";
+import type { Precision } from "../../src/kernels/contract/precision.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import { denseOptimizerOptions, type ModelSpec, modelOptions } from "../../src/model/options.ts";
+import { evaluate, type Metrics } from "../../src/training/loop/metrics.ts";
+import {
+  createDeviceState,
+  type DeviceState,
+  type Recipe,
+} from "../../src/training/step/device-state.ts";
+import { forwardStep, trainStep } from "../../src/training/step/step.ts";
+import { exchangeShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
+import type { BenchRow } from "../report.ts";
+
+const batchSize = 256;
+/** Held-out samples for each that is trained on. */
+const heldOut = 0.2;
+/** Share of the steps after which rates begin to fall, in a straight line to 0. */
+const steady = 0.5;
+
+export interface AccuracyBenchOptions {
+  readonly samples: number;
+  readonly seeds: number;
+  /** The first of the seeds. */
+  readonly first: number;
+}
+
+interface Contender {
+  readonly name: string;
+  /** What dense layers multiply. */
+  readonly layers: DensePrecision;
+  /** How rows are stored. */
+  readonly rows: Precision;
+  /** Begins with weights cut to bfloat16, and goes on in what it is told to be. */
+  readonly isTwin?: boolean;
+  /** Takes over the first one's weights and state where rates begin to fall. */
+  readonly isLate?: boolean;
+}
+
+const single: Contender = { name: "float32", layers: "float32", rows: "float32" };
+const reduced: readonly Contender[] = [
+  { ...single, name: "float32-twin", isTwin: true },
+  { ...single, name: "float16-rows", rows: "float16" },
+  { ...single, name: "bfloat16-rows", rows: "bfloat16" },
+  { ...single, name: "int8-rows", rows: "int8" },
+  { ...single, name: "bfloat16-layers", layers: "bfloat16" },
+];
+/** The first is what the others are compared with. */
+const contenders: readonly Contender[] = [
+  single,
+  ...reduced,
+  ...reduced.map((one) => ({ ...one, name: `${one.name}.late`, isLate: true })),
+];
+
+/** A model's held-out scores. */
+interface Score extends Metrics {
+  /** What log loss comes to on average over all labels that might have been drawn. */
+  readonly expected: number;
+}
+
+export async function benchAccuracy(options: AccuracyBenchOptions): Promise<BenchRow[]> {
+  const { samples, seeds, first } = options;
+  const runs: Run[] = [];
+  for (let seed = first; seed < first + seeds; seed++) runs.push(await runSeed(samples, seed));
+  const prefix = `accuracy.${samples}`;
+  return [
+    besideTruth(`${prefix}.float32.mean`, "log loss", runs, (score) => score.expected),
+    besideTruth(`${prefix}.float32.ne`, "of the base rate's", runs, (s) => s.normalizedEntropy),
+    ...contenders.slice(1).flatMap(({ name }, i) => {
+      const pairs = runs.map((run) => ({
+        seed: run.seed,
+        own: scoreOf(run, i + 1),
+        base: scoreOf(run, 0),
+      }));
+      return differenceRows(`${prefix}.${name}`, pairs);
+    }),
+  ];
+}
+
+interface Run {
+  readonly seed: number;
+  /** Of each contender. */
+  readonly scores: readonly Score[];
+  /** Of the logits that the labels were drawn by. */
+  readonly truth: Score;
+}
+
+/** Mean over seeds of what float32 reaches, beside what the planted truth itself does. */
+function besideTruth(
+  name: string,
+  unit: string,
+  runs: readonly Run[],
+  of: (score: Score) => number,
+): BenchRow {
+  const ours = runs.map((run) => of(scoreOf(run, 0)));
+  const figure = meanOf(ours);
+  const limit = meanOf(runs.map(({ truth }) => of(truth)));
+  const spread = rangeOf(ours);
+  return { name, figure, unit, limit, limitIs: "the truth", ratio: figure / limit, spread };
+}
+
+interface Pair {
+  readonly seed: number;
+  readonly own: Score;
+  readonly base: Score;
+}
+
+/** How much more than float32 one loses: by seed, their mean with its error, on drawn labels. */
+function differenceRows(name: string, pairs: readonly Pair[]): BenchRow[] {
+  const unit = "% more log loss";
+  const expected = pairs.map(({ own, base }) => 100 * (own.expected / base.expected - 1));
+  const drawn = pairs.map(({ own, base }) => 100 * (own.logLoss / base.logLoss - 1));
+  const mean = meanOf(expected);
+  const variance = meanOf(expected.map((one) => (one - mean) ** 2));
+  const error = Math.sqrt(variance / (pairs.length - 1));
+  const errorRow: BenchRow = {
+    name: `${name}.error`,
+    figure: error,
+    unit: "% standard error",
+    spread: [error, error],
+  };
+  return [
+    ...pairs.map(({ seed }, i): BenchRow => {
+      const figure = expected[i] ?? Number.NaN;
+      return { name: `${name}.seed${seed}`, figure, unit, spread: [figure, figure] };
+    }),
+    { name: `${name}.mean`, figure: mean, unit, spread: rangeOf(expected) },
+    ...(pairs.length > 1 ? [errorRow] : []),
+    { name: `${name}.drawn`, figure: meanOf(drawn), unit, spread: rangeOf(drawn) },
+  ];
+}
+
+interface Entrant {
+  readonly contender: Contender;
+  readonly device: DeviceState;
+}
+
+type Batches = (index: number) => TrueBatch;
+
+/** One pass over `samples` samples, and what all have learned from it. */
+async function runSeed(samples: number, seed: number): Promise<Run> {
+  const steps = Math.ceil(samples / batchSize);
+  const tests = Math.ceil(steps * heldOut);
+  const batchAt = startBatches((steps + tests) * batchSize, seed);
+  const entrants = contenders.map((contender) => {
+    return { contender, device: startDevice(contender, seed) };
+  });
+  await trainAll(entrants, batchAt, steps);
+  return { seed, ...(await scoreAll(entrants, (test) => batchAt(steps + test), tests)) };
+}
+
+/** Late ones wait until rates begin to fall, and then begin with what the first has learned. */
+async function trainAll(entrants: readonly Entrant[], batchAt: Batches, steps: number) {
+  const turn = Math.ceil(steps * steady);
+  const early = entrants.filter(({ contender }) => !contender.isLate);
+  for (let step = 0; step < steps; step++) {
+    if (step === turn) await takeOver(entrants);
+    const { batch } = batchAt(step);
+    const optimizer = optimizerAt(step / steps);
+    for (const { device } of step < turn ? early : entrants) {
+      const recipe = { ...device.recipe, optimizer };
+      await trainStep({ ...device, recipe }, batch, step, -1);
+    }
+  }
+}
+
+async function scoreAll(entrants: readonly Entrant[], batchAt: Batches, tests: number) {
+  const labels = new Float32Array(tests * batchSize);
+  const truth = new Float32Array(labels.length);
+  const logits = entrants.map(() => new Float32Array(labels.length));
+  for (let test = 0; test < tests; test++) {
+    const { batch, trueLogits } = batchAt(test);
+    labels.set(batch.labels, test * batchSize);
+    truth.set(trueLogits, test * batchSize);
+    for (const [i, { device }] of entrants.entries()) {
+      logits[i]?.set(device.kernels.read(await forwardStep(device, batch)), test * batchSize);
+    }
+  }
+  const score = (own: Float32Array): Score => {
+    return { ...evaluate(own, labels), expected: expectedLogLoss(own, truth) };
+  };
+  return { scores: logits.map(score), truth: score(truth) };
+}
+
+/** Mean over samples of p * log(1 + e^-x) + (1 - p) * log(1 + e^x), p = sigmoid(true logit). */
+function expectedLogLoss(logits: Float32Array, truth: Float32Array): number {
+  let sum = 0;
+  for (const [i, x] of logits.entries()) {
+    const p = 1 / (1 + Math.exp(-(truth[i] ?? Number.NaN)));
+    sum += Math.max(x, 0) - p * x + Math.log1p(Math.exp(-Math.abs(x)));
+  }
+  return sum / logits.length;
+}
+
+/** At a share of the steps. Accumulators that begin above 0 keep first steps from being signs. */
+function optimizerAt(share: number): Recipe["optimizer"] {
+  const fall = Math.min(1, (1 - share) / (1 - steady));
+  const [dense, sparse] = [0.02 * fall, 0.1 * fall];
+  return {
+    dense: denseOptimizerOptions.parse({
+      kind: "adagrad",
+      learningRate: dense,
+      initialAccumulator: 1e-4,
+    }),
+    sparse: sparseOptimizerOptions.parse({
+      kind: "rowWiseAdagrad",
+      learningRate: sparse,
+      initialAccumulator: 1e-6,
+    }),
+  };
+}
+
+/** A model that comes near the planted truth in a million samples. */
+function modelOf({ layers, rows }: Contender): ModelSpec {
+  const tables = Array.from({ length: 26 }, (_, i) => {
+    return { name: `T${i}`, rows: 100, dim: 16, initScale: 0.05, precision: rows };
+  });
+  const [bottom, top] = [
+    [128, 64, 16],
+    [128, 64, 1],
+  ];
+  return modelOptions.parse({ kind: "dlrm", dense: 13, tables, bottom, top, precision: layers });
+}
+
+/** A device that is alone. */
+function startDevice(contender: Contender, seed: number): DeviceState {
+  const model = modelOf(contender);
+  const idsMax = model.tables.map(() => 1);
+  const topology = topologyOf({ model, batchSize, slices: 8, idsMax }, 1);
+  const shape = exchangeShapeOf(topology);
+  const layout = layoutOf(shape);
+  const kernels = openKernels("auto");
+  const cells = createSoloCells(layout.cells);
+  const memory = new ArrayBuffer(layout.bytes);
+  const exchange = createSharedMemoryExchange({ shape, rank: 0, memory, cells, kernels });
+  const recipe = { optimizer: optimizerAt(0), seed };
+  const device = createDeviceState({ rank: 0, topology, recipe, kernels, exchange });
+  if (contender.isTwin) cutWeights(device);
+  return device;
+}
+
+/** Gives the late ones what the first has learned so far, rows rounded to the nearest. */
+async function takeOver([first, ...others]: readonly Entrant[]): Promise<void> {
+  for (const { contender, device } of others) {
+    if (first === undefined || !contender.isLate) continue;
+    const { kernels, model, denseState, slab } = device;
+    kernels.copy(model.flat, first.device.model.flat);
+    for (const [i, slot] of first.device.denseState.slots.entries()) {
+      const own = denseState.slots[i];
+      if (own !== undefined) kernels.copy(own, slot);
+    }
+    for (const [at, shard] of slab.shards.entries()) {
+      for await (const records of first.device.slab.records(at)) {
+        await slab.restore(at, shard, records, false);
+      }
+    }
+    if (contender.isTwin) cutWeights(device);
+  }
+}
+
+/** Leaves every weight its first 16 bits, which are a bfloat16. */
+function cutWeights({ kernels, model, slab }: DeviceState): void {
+  const cut = (weights: Float32Array) => {
+    return new Float32Array(new Uint32Array(weights.buffer).map((bits) => bits & ~0xffff).buffer);
+  };
+  kernels.write(model.flat, cut(kernels.read(model.flat)));
+  for (const rows of slab.rowsOf) {
+    kernels.writeRows(rows, 0, cut(kernels.readRows(rows, 0, rows.rows)));
+  }
+}
+
+interface TrueBatch {
+  readonly batch: LocalBatch;
+  /** (B): what its labels were drawn by. */
+  readonly trueLogits: Float32Array;
+}
+
+/** Batch by index, of generated samples. */
+function startBatches(samples: number, seed: number): Batches {
+  const { dense: width, tables } = modelOf(single);
+  const options = { kind: "synthetic", batchSize, samples, dense: width, seed };
+  const generator = new SyntheticSamples(syntheticOptions.parse(options), tables);
+  const sample = new Sample({ dense: width, features: tables.length });
+  return (index) => {
+    const dense = new Float32Array(batchSize * width);
+    const labels = new Float32Array(batchSize);
+    const trueLogits = new Float32Array(batchSize);
+    const ids = new Int32Array(tables.length * batchSize);
+    for (let s = 0; s < batchSize; s++) {
+      trueLogits[s] = generator.fill(sample, index * batchSize + s);
+      dense.set(sample.dense, s * width);
+      labels[s] = sample.label;
+      for (const table of tables.keys()) ids[table * batchSize + s] = sample.ids[table] ?? 0;
+    }
+    const batch = {
+      ticket: index,
+      samples: batchSize,
+      batchSamples: batchSize,
+      idCount: ids.length,
+      dense,
+      labels,
+      lengths: new Int32Array(ids.length).fill(1),
+      ids,
+    };
+    return { batch, trueLogits };
+  };
+}
+
+function scoreOf({ scores }: Run, contender: number): Score {
+  const score = scores[contender];
+  if (score === undefined) throw new RangeError(`The run has no contender ${contender}`);
+  return score;
+}
+
+function meanOf(values: readonly number[]): number {
+  return values.reduce((sum, one) => sum + one, 0) / values.length;
+}
+
+function rangeOf(values: readonly number[]): [number, number] {
+  return [Math.min(...values), Math.max(...values)];
+}

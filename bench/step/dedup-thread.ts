@@ -1,0 +1,113 @@
+// A device's thread of the dedup bench: the same model twice, with `dedup` and without, trained in
+// turn on the same batches over an exchange each.
+
+import { parentPort, workerData } from "node:worker_threads";
+import { Zipf } from "../../src/data/zipf.ts";
+import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
+import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
+import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
+import type { Exchange } from "../../src/exchange/exchange.ts";
+import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import { denseOptimizerOptions } from "../../src/model/options.ts";
+import { realClock } from "../../src/ports/clock.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import { createDeviceState } from "../../src/training/step/device-state.ts";
+import { trainStep } from "../../src/training/step/step.ts";
+import {
+  exchangeShapeOf,
+  samplesOf,
+  type TopologyInput,
+  topologyOf,
+} from "../../src/training/topology/topology.ts";
+
+export interface DedupThreadData {
+  readonly rank: number;
+  readonly devices: number;
+  readonly zipf: number;
+  readonly rounds: number;
+  /** With `dedup`, and without. */
+  readonly variants: readonly {
+    readonly input: TopologyInput;
+    readonly words: SharedArrayBuffer;
+    readonly exchange: SharedArrayBuffer;
+  }[];
+}
+
+/** Of each variant, in their order. */
+export type DedupThreadReport = readonly {
+  /** Milliseconds of a step, in each round. */
+  readonly stepMs: readonly number[];
+  /** Bytes that this device sent in a step. */
+  readonly sentBytes: number;
+}[];
+
+const stepsOfRound = 10;
+const batches = 8;
+
+const { rank, devices, zipf, rounds, variants } = workerData as DedupThreadData;
+const runs = variants.map(({ input, words, exchange: memory }) => {
+  const topology = topologyOf(input, devices);
+  const kernels = openKernels("auto");
+  const cells = createAtomicCells({
+    words: new Int32Array(words),
+    participants: devices,
+    participant: rank,
+    generation: 1,
+    deadlineMs: 600_000,
+    clock: realClock,
+  });
+  const place = { shape: exchangeShapeOf(topology), rank, memory, cells, kernels };
+  const exchange = createSharedMemoryExchange(place);
+  const recipe = {
+    optimizer: {
+      dense: denseOptimizerOptions.parse({ kind: "adagrad" }),
+      sparse: sparseOptimizerOptions.parse({ kind: "rowWiseAdagrad" }),
+    },
+    seed: 727,
+  };
+  const device = createDeviceState({ rank, topology, recipe, kernels, exchange });
+  const pool = Array.from({ length: batches }, (_, i) => makeBatch(input, i));
+  return { device, pool, stepMs: [] as number[], steps: 0 };
+});
+
+for (let round = -1; round < rounds; round++) {
+  for (const run of runs) {
+    const startMs = performance.now();
+    for (let i = 0; i < stepsOfRound; i++, run.steps++) {
+      const batch = run.pool[run.steps % batches];
+      if (batch !== undefined) await trainStep(run.device, batch, run.steps, -1);
+    }
+    if (round >= 0) run.stepMs.push((performance.now() - startMs) / stepsOfRound); // -1: warm-up.
+  }
+}
+const report: DedupThreadReport = runs.map(({ device, stepMs, steps }) => {
+  return { stepMs, sentBytes: sentBy(device.exchange) / steps };
+});
+parentPort?.postMessage(report);
+
+function sentBy({ sent }: Exchange): number {
+  return Object.values(sent).reduce((sum, { shared, wire }) => sum + shared + wire, 0);
+}
+
+/** Bags as long as they may be; ranks are scattered over the rows, as hashed ids would be. */
+function makeBatch(input: TopologyInput, index: number): LocalBatch {
+  const { model, idsMax, batchSize } = input;
+  const { count: samples } = samplesOf(topologyOf(input, devices), rank, batchSize);
+  const random = new RandomStream(727 + rank, index);
+  const ids = model.tables.flatMap(({ rows }, i) => {
+    const popularity = new Zipf(rows, zipf);
+    const length = samples * (idsMax[i] ?? 0);
+    return Array.from({ length }, () => (popularity.draw(() => random.uniform()) * 7919) % rows);
+  });
+  return {
+    ticket: index,
+    samples,
+    batchSamples: batchSize,
+    idCount: ids.length,
+    dense: Float32Array.from({ length: samples * model.dense }, () => random.uniform()),
+    labels: Float32Array.from({ length: samples }, () => random.below(2)),
+    lengths: Int32Array.from(idsMax.flatMap((length) => new Array<number>(samples).fill(length))),
+    ids: Int32Array.from(ids),
+  };
+}

@@ -1,0 +1,73 @@
+// Question: what do tables gain by `dedup` where ids repeat? The same model with it and without, in
+// turn on the same batches. Limit: the step without it, and the bytes that it sends.
+
+import { Worker } from "node:worker_threads";
+import { cellWords } from "../../src/exchange/cells.ts";
+import { layoutOf } from "../../src/exchange/layout.ts";
+import { modelOptions } from "../../src/model/options.ts";
+import { exchangeShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
+import { type BenchRow, rowOf } from "../report.ts";
+import type { DedupThreadData, DedupThreadReport } from "./dedup-thread.ts";
+
+export interface DedupBenchOptions {
+  readonly batch: number;
+  readonly devices: number;
+  /** Ids of every bag. */
+  readonly ids: number;
+  /** Exponent of their popularity. */
+  readonly zipf: number;
+  readonly rowWise: boolean;
+  readonly rounds: number;
+}
+
+const [tables, rows, dim, dense] = [8, 100_000, 64, 13];
+
+export async function benchDedup(options: DedupBenchOptions): Promise<BenchRow[]> {
+  const { batch, devices, ids, zipf, rowWise } = options;
+  const sharding = rowWise ? { sharding: "row-wise", rowBlocks: 8 } : {};
+  const variants = [true, false].map((dedup) => {
+    const model = modelOptions.parse({
+      kind: "dlrm",
+      dense,
+      tables: Array.from({ length: tables }, (_, i) => {
+        return { name: `T${i}`, rows, dim, dedup, ...sharding };
+      }),
+      bottom: [256, dim],
+      top: [256, 1],
+    });
+    const idsMax = new Array<number>(tables).fill(ids);
+    const input = { model, batchSize: batch, slices: 8, idsMax } as const;
+    const layout = layoutOf(exchangeShapeOf(topologyOf(input, devices)));
+    const words = new SharedArrayBuffer(4 * cellWords(devices, layout.cells));
+    return { input, words, exchange: new SharedArrayBuffer(layout.bytes) };
+  });
+  const reports = await Promise.all(
+    Array.from({ length: devices }, (_, rank) => runThread({ ...options, rank, variants })),
+  );
+  const [deduped, plain] = variants.map((_, i) => ({
+    rates: (reports[0]?.[i]?.stepMs ?? []).map((ms) => (1000 * batch) / ms),
+    sent: reports.map((report) => (report[i]?.sentBytes ?? 0) / 1e6),
+  }));
+  const name = `${ids}.${zipf}.${batch}.${devices}${rowWise ? ".rowWise" : ""}`;
+  const limitIs = "without";
+  return [
+    rowOf(
+      { name: `dedup.samples.${name}`, unit: "samples/s", limitIs },
+      deduped?.rates ?? [],
+      plain?.rates ?? [],
+    ),
+    rowOf(
+      { name: `dedup.sent.${name}`, unit: "MB a step", limitIs },
+      deduped?.sent ?? [],
+      plain?.sent ?? [],
+    ),
+  ];
+}
+
+function runThread(workerData: DedupThreadData): Promise<DedupThreadReport> {
+  const worker = new Worker(new URL("./dedup-thread.js", import.meta.url), { workerData });
+  return new Promise((resolve, reject) => {
+    worker.once("message", resolve);
+    worker.once("error", reject);
+  });
+}

@@ -1,0 +1,148 @@
+// Question: how much of a second core becomes speed, how much of a reader's time disappears behind
+// the step, and does the planner know which plan is faster? Limit: all of it.
+
+import { partBytesOf, topologyOf } from "../../src/training/topology/topology.ts";
+import { type ConfigurationName, configurationNames } from "../configurations.ts";
+import { rankOfPlans } from "../planner/plan-rank.ts";
+import { type BenchRow, quantiles } from "../report.ts";
+import { wayMs } from "./slow-link.ts";
+import { benchWork, ratesOf, runDevices } from "./train.bench.ts";
+import type { TrainThreadReport } from "./train-thread.ts";
+import type { TrainWork } from "./train-work.ts";
+
+export interface ScalingBenchOptions {
+  /** Only rows whose names begin so. */
+  readonly only: string;
+  readonly rounds: number;
+  /** How long each measures in a round. */
+  readonly seconds: number;
+}
+
+/** Samples of a device; of all devices, where the batch stays as it is. */
+const batch = 2048;
+
+export async function benchScaling(options: ScalingBenchOptions): Promise<BenchRow[]> {
+  const rows: BenchRow[] = [];
+  const isAsked = (name: string) => name.startsWith(options.only) || options.only.startsWith(name);
+  for (const config of configurationNames) {
+    const kinds = (["weak", "strong"] as const).filter((kind) => isAsked(`${kind}.${config}`));
+    if (kinds.length > 0) rows.push(...(await scaling(config, kinds, options)));
+  }
+  if (isAsked("pipeline.depth3")) rows.push(await depth(options));
+  for (const name of linkNames) {
+    if (isAsked(`semisync.${name}`)) rows.push(await semiSync(name, options));
+  }
+  if (isAsked("planner.rank")) rows.push(...(await rankOfPlans()));
+  return rows;
+}
+
+/** Two devices beside one, in turn: as a fraction of twice its speed. */
+async function scaling(
+  config: ConfigurationName,
+  kinds: readonly ("weak" | "strong")[],
+  { rounds, seconds }: ScalingBenchOptions,
+): Promise<BenchRow[]> {
+  const one: number[] = [];
+  const fractions = { weak: [] as number[], strong: [] as number[] };
+  const reports: Record<"weak" | "strong", TrainThreadReport | undefined> = {
+    weak: undefined,
+    strong: undefined,
+  };
+  const run = async (devices: number, samples: number) => {
+    const [report] = await runDevices(benchWork({ config, batch: samples, devices, seconds }));
+    return { report, rate: quantiles(ratesOf(samples, report)).median };
+  };
+  for (let round = 0; round < rounds; round++) {
+    const alone = (await run(1, batch)).rate;
+    one.push(alone);
+    for (const kind of kinds) {
+      const { rate, report } = await run(2, kind === "weak" ? 2 * batch : batch);
+      fractions[kind].push(rate / (2 * alone));
+      reports[kind] = report;
+    }
+  }
+  const rate = Math.round(quantiles(one).median);
+  return kinds.map((kind) => {
+    const { median: figure, spread } = quantiles(fractions[kind]);
+    const limits = { limit: 1, limitIs: `twice one device's ${rate} samples/s`, ratio: figure };
+    const target = kind === "weak" ? { target: [0.925, 1] as const } : {};
+    const row = { name: `${kind}.${config}`, figure, unit: "of perfect", ...limits, ...target };
+    return { ...row, spread, times: reports[kind]?.times };
+  });
+}
+
+/** What lies between the two devices of `semisync`. */
+const links = {
+  "1Gb": { bitsPerSecond: 1e9 },
+  "10Gb": { bitsPerSecond: 1e10 },
+  shared: undefined,
+} as const;
+const linkNames = Object.keys(links) as (keyof typeof links)[];
+
+/** All tables one update late beside exact ones, in turn, of two devices with a link between. */
+async function semiSync(
+  name: keyof typeof links,
+  { rounds, seconds }: ScalingBenchOptions,
+): Promise<BenchRow> {
+  const link = links[name];
+  const work = {
+    ...benchWork({ config: "b", batch: 2 * batch, devices: 2, seconds }),
+    ...(link && { link }),
+  };
+  const { model } = work.input;
+  const tables = model.tables.map((table) => ({ ...table, staleness: 1 as const }));
+  const stale = { ...work, input: { ...work.input, model: { ...model, tables } } };
+  const msOf = async (own: TrainWork) => {
+    const [report] = await runDevices(own);
+    return quantiles(report?.stepMs ?? []).median;
+  };
+  const gains: number[] = [];
+  const exactMs: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const exact = await msOf(work);
+    gains.push(exact / (await msOf(stale)));
+    exactMs.push(exact);
+  }
+  const { median: figure, spread } = quantiles(gains);
+  const ms = quantiles(exactMs).median;
+  const bytes = partBytesOf(topologyOf(work.input, 2), 2 * batch).pooled(0, 1);
+  const way = link === undefined ? 0 : wayMs(link, bytes);
+  const limit = ms / (ms - way);
+  const limitIs = `nothing seen of ${way.toPrecision(3)} ms of vectors in a step of ${ms.toPrecision(3)} ms`;
+  return {
+    name: `semisync.${name}`,
+    figure,
+    unit: "x",
+    limit,
+    limitIs,
+    ratio: figure / limit,
+    spread,
+  };
+}
+
+/** Share of a step that the reader sleeps. */
+const asleepShare = 0.8;
+
+/** Depth 3 beside depth 1, in turn, of one device whose reader sleeps. */
+async function depth({ rounds, seconds }: ScalingBenchOptions): Promise<BenchRow> {
+  const work = benchWork({ config: "a", batch, devices: 1, seconds });
+  const msOf = async (own: TrainWork, sleepMs: number) => {
+    const [report] = await runDevices(own, sleepMs);
+    return { ms: quantiles(report?.stepMs ?? []).median, report };
+  };
+  const gains: number[] = [];
+  let times: BenchRow["times"];
+  let sleepMs = 0;
+  for (let round = 0; round < rounds; round++) {
+    sleepMs = asleepShare * (await msOf({ ...work, depth: 3 }, 0)).ms;
+    const one = await msOf({ ...work, depth: 1 }, sleepMs);
+    const three = await msOf({ ...work, depth: 3 }, sleepMs);
+    gains.push(one.ms / three.ms);
+    times = three.report?.times;
+  }
+  const { median: figure, spread } = quantiles(gains);
+  const limit = 1 + asleepShare;
+  const limitIs = `nothing seen of a reader that sleeps ${sleepMs.toPrecision(3)} ms`;
+  const row = { name: "pipeline.depth3", figure, unit: "x", limit, limitIs, ratio: figure / limit };
+  return { ...row, target: [1.6 / limit, 1], spread, times };
+}

@@ -1,0 +1,96 @@
+// A link between devices, for benches: what is sent in shared memory arrives when a link of some
+// speed would have brought it. It is one that costs no processor time: nobody copies, the receiver
+// sleeps. What a device sends goes one after the other, whatever the channel.
+
+import {
+  type AllReduce,
+  type AllToAll,
+  channelNames,
+  type Exchange,
+} from "../../src/exchange/exchange.ts";
+
+export interface Link {
+  readonly bitsPerSecond: number;
+}
+
+/** Bytes of the memory in which devices tell when what they sent arrives. */
+export function linkBytes(devices: number): number {
+  return 8 * (channelNames.length + 1) * devices * devices;
+}
+
+/** Milliseconds that the bytes are on their way. */
+export function wayMs({ bitsPerSecond }: Link, bytes: number): number {
+  return (8000 * bytes) / bitsPerSecond;
+}
+
+/** The same exchange over the link; `gradientLength`: floats of the all-reduce. */
+export function overLink(
+  exchange: Exchange,
+  options: {
+    readonly link: Link;
+    readonly memory: SharedArrayBuffer;
+    readonly gradientLength: number;
+  },
+): Exchange {
+  const { rank, devices } = exchange;
+  const { link, gradientLength } = options;
+  /** [channel][from][to] */
+  const arrivals = new Float64Array(options.memory);
+  const peers = Array.from({ length: devices }, (_, peer) => peer).filter((peer) => peer !== rank);
+  let freeAtMs = 0;
+  const place = (channel: number, from: number, to: number) => {
+    return (channel * devices + from) * devices + to;
+  };
+  const send = (channel: number, bytesTo: (peer: number) => number) => {
+    for (const peer of peers) {
+      freeAtMs = Math.max(freeAtMs, nowMs()) + wayMs(link, bytesTo(peer));
+      arrivals[place(channel, rank, peer)] = freeAtMs;
+    }
+  };
+  const arrive = (channel: number) => {
+    for (const peer of peers) sleepUntil(arrivals[place(channel, peer, rank)] ?? 0);
+  };
+  const slowed = (inner: AllToAll, channel: number): AllToAll => ({
+    ...inner,
+    start(used = (to) => inner.outbox(to).byteLength) {
+      send(channel, used);
+      inner.start(used);
+    },
+    async finish() {
+      const inbox = await inner.finish();
+      arrive(channel);
+      return inbox;
+    },
+  });
+  const last = channelNames.length;
+  const inner = exchange.gradients;
+  const gradients: AllReduce = {
+    ...inner,
+    start() {
+      send(last, () => (8 * gradientLength) / devices); // Reduced and gathered: a share each.
+      inner.start();
+    },
+    async finish() {
+      const sum = await inner.finish();
+      arrive(last);
+      return sum;
+    },
+  };
+  // But for the losses: a few bytes, for which nobody waits.
+  const channels = channelNames.flatMap((name, at) =>
+    name === "losses" ? [] : [[name, slowed(exchange[name], at)]],
+  );
+  return { ...exchange, ...Object.fromEntries(channels), gradients };
+}
+
+const asleep = new Int32Array(new SharedArrayBuffer(4));
+
+/** A clock that the threads of a process share. */
+function nowMs(): number {
+  return performance.timeOrigin + performance.now();
+}
+
+function sleepUntil(dueMs: number): void {
+  const ms = dueMs - nowMs();
+  if (ms > 0) Atomics.wait(asleep, 0, 0, ms);
+}

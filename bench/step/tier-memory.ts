@@ -1,0 +1,55 @@
+// The ring between a device and its tier in the benches of whole steps, on cells of its own.
+
+import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
+import { abortCells, cellWords } from "../../src/exchange/cells.ts";
+import { realClock } from "../../src/ports/clock.ts";
+import type { Topology } from "../../src/training/topology/topology.ts";
+import { tierRingBytes, tierRingCells } from "../../storage/tiers/ring.ts";
+import { tierRingOf } from "../../storage/tiers/shape.ts";
+import type { TrainWork } from "./train-work.ts";
+
+/** What both threads see. */
+export interface TierMemory {
+  readonly words: SharedArrayBuffer;
+  readonly ring: SharedArrayBuffer;
+}
+
+const participants = 2;
+
+/** Memory for it; undefined where all rows of the device are in its memory. */
+export function tierMemoryOf(
+  work: TrainWork,
+  topology: Topology,
+  rank: number,
+): TierMemory | undefined {
+  const shape = tierRingOf(topology, rank, work.recipe.optimizer.sparse);
+  if (shape === undefined) return undefined;
+  return {
+    words: new SharedArrayBuffer(4 * cellWords(participants, tierRingCells)),
+    ring: new SharedArrayBuffer(tierRingBytes(shape)),
+  };
+}
+
+/** The place of the ring's device (0) or of its tier (1). */
+export function tierPlaceOf(
+  work: TrainWork,
+  topology: Topology,
+  rank: number,
+  { words, ring }: TierMemory,
+  participant: 0 | 1,
+) {
+  const shape = tierRingOf(topology, rank, work.recipe.optimizer.sparse);
+  if (shape === undefined) throw new RangeError(`Nothing lies below device ${rank}`);
+  const cells = createAtomicCells({
+    words: new Int32Array(words),
+    ...{ participants, participant, generation: 1 },
+    deadlineMs: Number.POSITIVE_INFINITY,
+    clock: realClock,
+  });
+  return { shape, memory: ring, cells, cellBase: 0, peer: 1 - participant };
+}
+
+/** Ends the tier. */
+export function abortTier({ words }: TierMemory): void {
+  abortCells(new Int32Array(words), participants);
+}

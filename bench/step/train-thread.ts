@@ -1,0 +1,145 @@
+// A device's thread in the benches of whole steps: the real pipeline, step and exchange, fed from
+// batches that were made before the clock starts, as its peer is; or by a reader through the ring.
+
+import { parentPort, workerData } from "node:worker_threads";
+import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
+import {
+  type BatchIntake,
+  createBatchIntake,
+  type LocalBatch,
+} from "../../src/exchange/batch-ring.ts";
+import { layoutOf } from "../../src/exchange/layout.ts";
+import { createSharedMemoryExchange } from "../../src/exchange/shared-memory.ts";
+import { openKernels } from "../../src/kernels/index.ts";
+import { realClock } from "../../src/ports/clock.ts";
+import { createPipeline } from "../../src/training/loop/pipeline.ts";
+import {
+  createStepMeter,
+  meterWords,
+  type StepTimes,
+  timesBetween,
+} from "../../src/training/meters/step-meter.ts";
+import { createDeviceState } from "../../src/training/step/device-state.ts";
+import { exchangeShapeOf, ringShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
+import { createRowsBelow } from "../../storage/tiers/ring.ts";
+import { type HeapReport, startHeapMeter } from "./heap.ts";
+import { overLink } from "./slow-link.ts";
+import { type TierMemory, tierPlaceOf } from "./tier-memory.ts";
+import { awaitTurn, endTurn, makeBatch, type TrainWork } from "./train-work.ts";
+
+export interface TrainThreadData {
+  readonly work: TrainWork;
+  readonly rank: number;
+  readonly words: SharedArrayBuffer;
+  readonly exchange: SharedArrayBuffer;
+  /** Of the link between the devices. */
+  readonly arrivals: SharedArrayBuffer;
+  /** The batch ring, where a reader fills it: the participant after the devices. */
+  readonly ring?: SharedArrayBuffer | undefined;
+  /** What lies below its memory. */
+  readonly tier?: TierMemory | undefined;
+}
+
+export interface TrainThreadReport {
+  /** Milliseconds of each step. */
+  readonly stepMs: readonly number[];
+  /** Where they went. */
+  readonly times: StepTimes | undefined;
+  /** Over all those steps. */
+  readonly heap: HeapReport;
+}
+
+/** More batches than are ever asked for. */
+const stepsMax = 2 ** 30;
+
+parentPort?.postMessage(await train(workerData as TrainThreadData));
+
+async function train(data: TrainThreadData) {
+  const { work, rank, words, exchange: memory, arrivals, ring, tier } = data;
+  const { input, devices, depth, link, warmUpSteps = 5 } = work;
+  const kernels = openKernels(work.arithmetic);
+  const topology = topologyOf(input, devices);
+  const shape = exchangeShapeOf(topology);
+  const cells = createAtomicCells({
+    words: new Int32Array(words),
+    participants: devices + 1,
+    participant: rank,
+    generation: 1,
+    deadlineMs: 600_000,
+    clock: realClock,
+  });
+  const counters = new BigInt64Array(meterWords);
+  const meter = createStepMeter(counters, realClock);
+  const cellsFor = (channel: Parameters<typeof meter.cellsFor>[0]) =>
+    meter.cellsFor(channel, cells);
+  const place = { shape, rank, memory, cells, cellsFor, kernels };
+  const direct = createSharedMemoryExchange(place);
+  const { gradientLength } = topology;
+  const exchange =
+    link === undefined ? direct : overLink(direct, { link, memory: arrivals, gradientLength });
+  const belowOf = (own: ReturnType<typeof tierPlaceOf>) =>
+    createRowsBelow({ ...own, cells: meter.cellsFor("tiers", own.cells) });
+  const { recipe } = work;
+  const below = tier && belowOf(tierPlaceOf(work, topology, rank, tier, 0));
+  const device = createDeviceState({ rank, topology, recipe, kernels, exchange, below });
+  const intake =
+    ring === undefined
+      ? poolIntake(
+          Array.from({ length: work.batches }, (_, i) => makeBatch(topology, rank, i, work.zipf)),
+        )
+      : createBatchIntake({
+          shape: ringShapeOf(topology),
+          local: { first: 0, count: devices },
+          memory: ring,
+          cells: cellsFor("batch"),
+          cellBase: layoutOf(shape).cells,
+          device: rank,
+          readers: [devices],
+        });
+  const pipeline = createPipeline({ device, intake, depth, steps: stepsMax, meter });
+
+  const { turns } = work;
+  if (turns !== undefined) awaitTurn(turns, 0, devices);
+  let step = 0;
+  for (; step < warmUpSteps; step++) await pipeline.run(step, stepsMax, () => -1);
+  const from = { devices: [Array.from(counters, Number)], reading: [] };
+  const stepMs: number[] = [];
+  const heap = startHeapMeter();
+  const startMs = performance.now();
+  // Device 0 asks for the end as it would ask for a pause: all stop after the same step, which is
+  // the next one where that has begun already.
+  const asked = () => {
+    const isOver = performance.now() - startMs > 1000 * work.seconds;
+    return rank === 0 && (isOver || stepMs.length + 2 >= work.steps) ? 0 : -1;
+  };
+  for (let isOver = false; !isOver; step++) {
+    const beginMs = performance.now();
+    const { stopAfter } = await pipeline.run(step, stepsMax, asked);
+    isOver = stopAfter >= 0;
+    stepMs.push(performance.now() - beginMs);
+    heap.look();
+    if (turns === undefined || (!isOver && stepMs.length % turns.steps > 0)) continue;
+    endTurn(turns);
+    if (!isOver) awaitTurn(turns, stepMs.length / turns.steps, devices);
+  }
+  const to = { devices: [Array.from(counters, Number)], reading: [] };
+  const times = timesBetween([{ from, to }]);
+  return { stepMs, times, heap: heap.stop() } satisfies TrainThreadReport;
+}
+
+/** Batches that are always there, in turn. */
+function poolIntake(pool: readonly LocalBatch[]): BatchIntake {
+  let given = 0;
+  const next = () => {
+    const found = pool[given++ % pool.length];
+    if (found === undefined) throw new RangeError("The pool is empty");
+    return found;
+  };
+  return {
+    next: async () => next(),
+    nextIfThere: next,
+    waiting: () => 1,
+    release() {},
+    grant() {},
+  };
+}

@@ -1,0 +1,104 @@
+// What the benches of whole steps train, and the batches for it.
+
+import { Zipf } from "../../src/data/zipf.ts";
+import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
+import { RandomStream } from "../../src/ports/random.ts";
+import type { PipelineSpec } from "../../src/training/loop/pipeline-options.ts";
+import type { Recipe } from "../../src/training/step/device-state.ts";
+import {
+  samplesOf,
+  type Topology,
+  type TopologyInput,
+} from "../../src/training/topology/topology.ts";
+import type { Link } from "./slow-link.ts";
+
+/** What is trained, on which devices. */
+export interface TrainWork {
+  /** Every bag has as many ids as its feature may have. */
+  readonly input: TopologyInput;
+  readonly devices: number;
+  readonly depth: PipelineSpec["depth"];
+  readonly recipe: Recipe;
+  /** What lies between the devices; left out, shared memory alone. */
+  readonly link?: Link;
+  /** Batches that are made beforehand, and trained on in turn. */
+  readonly batches: number;
+  /** The bench ends after so long, or after so many steps, whatever comes first. */
+  readonly seconds: number;
+  readonly steps: number;
+  readonly arithmetic: "auto" | "native" | "reference";
+  /** Where several trainings take turns, so that none has better times than another. */
+  readonly turns?: Turns;
+  /** Steps before the clock starts. @default 5 */
+  readonly warmUpSteps?: number;
+  /** Exponent of the ids' popularity, of all tables or of each; 0: uniform. @default 0 */
+  readonly zipf?: number | readonly number[];
+  /** Where what lies below device memory lies; there where a table does. */
+  readonly below?: { readonly directory: string; readonly pageCache: boolean };
+}
+
+/** Trainings that go on in turn, some steps each; all of as many devices and steps. */
+export interface Turns {
+  /** One number: how many devices' turns are over. */
+  readonly over: SharedArrayBuffer;
+  readonly trainings: number;
+  readonly index: number;
+  /** Steps of a turn. */
+  readonly steps: number;
+}
+
+/** Waits for a training's turn, counted from 0: until all devices are through with those before. */
+export function awaitTurn({ over, trainings, index }: Turns, turn: number, devices: number): void {
+  const cell = new Int32Array(over);
+  for (;;) {
+    const count = Atomics.load(cell, 0);
+    if (count >= devices * (turn * trainings + index)) return;
+    Atomics.wait(cell, 0, count);
+  }
+}
+
+/** One device's turn is over. */
+export function endTurn({ over }: Turns): void {
+  const cell = new Int32Array(over);
+  Atomics.add(cell, 0, 1);
+  Atomics.notify(cell, 0);
+}
+
+/** A device's part of batch `index`: bags as long as they may be. */
+export function makeBatch(
+  topology: Topology,
+  rank: number,
+  index: number,
+  zipfs: TrainWork["zipf"] = 0,
+): LocalBatch {
+  const { model, batchSize, idsMax } = topology.input;
+  const { count: samples } = samplesOf(topology, rank, batchSize);
+  const random = new RandomStream(727 + rank, index);
+  const uniform = () => random.uniform();
+  const idsPerSample = idsMax.reduce((sum, ids) => sum + ids, 0);
+  const ids = new Int32Array(new SharedArrayBuffer(4 * samples * idsPerSample));
+  const lengths = new Int32Array(idsMax.length * samples);
+  let at = 0;
+  for (const [feature, length] of idsMax.entries()) {
+    const rows = model.tables[feature]?.rows ?? 1;
+    const end = at + samples * length;
+    const zipf = typeof zipfs === "number" ? zipfs : (zipfs[feature] ?? 0);
+    const popular = new Zipf(rows, zipf);
+    while (at < end) ids[at++] = zipf > 0 ? popular.draw(uniform) : random.word() % rows;
+    lengths.fill(length, feature * samples, (feature + 1) * samples);
+  }
+  const dense = new Float32Array(new SharedArrayBuffer(4 * samples * model.dense));
+  for (let i = 0; i < dense.length; i++) dense[i] = random.word() / 0x1_0000_0000;
+  const labels = new Float32Array(new SharedArrayBuffer(4 * samples));
+  for (let i = 0; i < samples; i++) labels[i] = random.word() & 1;
+  return {
+    ticket: index,
+    samples,
+    batchSamples: batchSize,
+    idCount: ids.length,
+    dense,
+    labels,
+    lengths,
+    ids,
+  };
+}

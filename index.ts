@@ -143,7 +143,7 @@ export {
 } from "./chaos/faults/breakable-launcher.ts";
 export type { ThreadFault } from "./chaos/faults/breaking-cells.ts";
 export { killAt, type Target, throwIn } from "./chaos/faults/kill-at.ts";
-export { compareWithTwin, undisturbedTwin, type Verdict } from "./chaos/trials/oracle.ts";
+export { compareWithReference, referenceRun, type Verdict } from "./chaos/trials/oracle.ts";
 export { Chaos, type ChaosOptions, chaos, type MomentOptions } from "./chaos/chaos.ts";
 export {
   checkSchedule,
@@ -156,9 +156,14 @@ export {
   type ScheduleOptions,
   sentenceOf,
 } from "./chaos/faults/schedule.ts";
-export { type Judgement, playTwin, type Recovery, type Twin } from "./chaos/trials/verdict.ts";
+export {
+  type TrialVerdict,
+  runReference,
+  type Recovery,
+  type ReferenceRun,
+} from "./chaos/trials/verdict.ts";
 export { drawFor, runTrial, shrinkTrial, type Trial } from "./chaos/trials/trial.ts";
-export type { FaultOutcome, PlayOptions } from "./chaos/trials/faulted-run.ts";
+export type { FaultOutcome, FaultedRunOptions } from "./chaos/trials/faulted-run.ts";
 export {
   type ChaosFigures,
   figuresOf,

@@ -9,7 +9,7 @@
 // or drawn from a seed: `await chaos(job).seed(42).verify()`.
 
 import { type JobOptions, resolveJob } from "../src/job/job.ts";
-import type { Stage } from "./faults/draw.ts";
+import type { EnvironmentSize } from "./faults/draw.ts";
 import {
   checkSchedule,
   type FaultKind,
@@ -18,12 +18,12 @@ import {
   type Schedule,
   type ScheduleOptions,
 } from "./faults/schedule.ts";
-import type { PlayOptions } from "./trials/faulted-run.ts";
+import type { FaultedRunOptions } from "./trials/faulted-run.ts";
 import { PromiseBrokenError } from "./trials/promise-broken.ts";
 import { drawFor, runTrial, type Trial } from "./trials/trial.ts";
-import { playTwin, type Twin } from "./trials/verdict.ts";
+import { type ReferenceRun, runReference } from "./trials/verdict.ts";
 
-/** When a fault strikes; what is left out is 0, or "step". */
+/** When a fault injections; what is left out is 0, or "step". */
 export type MomentOptions = Pick<Moment, "step"> & Partial<Moment>;
 /** Shares of the job's step deadline. */
 interface Deadlines {
@@ -46,13 +46,13 @@ export interface Pending {
 }
 
 /** Chaos for a job. Every call returns a new one. */
-export interface ChaosOptions extends PlayOptions {
-  /** The twin of an earlier `verify`, so that it is not trained again. */
-  readonly twin?: Twin;
+export interface ChaosOptions extends FaultedRunOptions {
+  /** The reference run of an earlier `verify`, so that it is not trained again. */
+  readonly reference?: ReferenceRun;
 }
 
 /** Breaks `job` on a stage: 2 devices in one process unless it says otherwise. */
-export function chaos(job: JobOptions, stage: Partial<Stage> = {}): Chaos {
+export function chaos(job: JobOptions, stage: Partial<EnvironmentSize> = {}): Chaos {
   const devices = stage.devices ?? (resolveJob(job).devices || 2);
   return new Chaos(job, { devices, hosts: stage.hosts ?? 0 }, { faults: [] });
 }
@@ -64,10 +64,10 @@ type Plan =
 
 export class Chaos {
   readonly #job: JobOptions;
-  readonly #stage: Stage;
+  readonly #stage: EnvironmentSize;
   readonly #plan: Plan;
 
-  constructor(job: JobOptions, stage: Stage, plan: Plan) {
+  constructor(job: JobOptions, stage: EnvironmentSize, plan: Plan) {
     this.#job = job;
     this.#stage = stage;
     this.#plan = plan;
@@ -186,28 +186,30 @@ export class Chaos {
     }));
   }
 
-  /** The job's twin, for `verify` of several schedules. @throws RemoteError where it fails */
-  twin(): Promise<Twin> {
+  /**
+   * The job's reference run, for `verify` of several schedules. @throws RemoteError where it fails
+   */
+  reference(): Promise<ReferenceRun> {
     const { devices, hosts } = this.#stage;
-    return playTwin(this.#job, devices * Math.max(1, hosts));
+    return runReference(this.#job, devices * Math.max(1, hosts));
   }
 
   /**
    * Trains the job undisturbed and disturbed, and compares.
-   * @throws PromiseBrokenError where they differ, or the disturbed run did not come to its end
+   * @throws PromiseBrokenError where they differ, or the faulted run did not come to its end
    * @throws InvalidOptionError where there is no such fault
    */
   async verify(options: ChaosOptions = {}): Promise<Trial> {
-    const { twin = await this.twin(), ...play } = options;
-    const trial = await runTrial(this.#job, this.#scheduleFor(twin), twin, play);
+    const { reference = await this.reference(), ...play } = options;
+    const trial = await runTrial(this.#job, this.#scheduleFor(reference), reference, play);
     if (trial.verdict === "equal") return trial;
     throw new PromiseBrokenError(trial.verdict, trial.differences, trial.schedule);
   }
 
-  #scheduleFor(twin: Twin): Schedule {
+  #scheduleFor(reference: ReferenceRun): Schedule {
     const plan = this.#plan;
     if ("schedule" in plan) return plan.schedule;
-    if ("seed" in plan) return drawFor(this.#job, twin, { ...plan, stage: this.#stage });
+    if ("seed" in plan) return drawFor(this.#job, reference, { ...plan, stage: this.#stage });
     return checkSchedule({ version: 1, stage: this.#stage, faults: plan.faults });
   }
 

@@ -3,11 +3,11 @@
 // has seen. No limit: the figure is the mean over seeds of the difference from float32 in percent.
 //
 // Training is chaotic: models that begin a little apart end as two models. How far apart is what
-// the twin shows, in float32 as well, and no difference below that means anything. Three things
-// keep it small: rates that fall to 0, so that the last batches leave no noise; tables so small
-// that a million samples say all there is to say about a row; and a log loss expected over labels.
-// What is left comes from early steps, in which a model settles what it will be: `.late` runs take
-// over float32's model half way, and from there two models stay neighbours.
+// the reference run shows, in float32 as well, and no difference below that means anything. Three
+// things keep it small: rates that fall to 0, so that the last batches leave no noise; tables so
+// small that a million samples say all there is to say about a row; and a log loss expected over
+// labels. What is left comes from early steps, in which a model settles what it will be: `.late`
+// runs take over float32's model half way, and from there two models stay neighbours.
 
 import { syntheticOptions } from "../../src/data/options.ts";
 import { Sample } from "../../src/data/sample.ts";
@@ -51,14 +51,14 @@ interface Contender {
   /** How rows are stored. */
   readonly rows: Precision;
   /** Begins with weights cut to bfloat16, and goes on in what it is told to be. */
-  readonly isTwin?: boolean;
+  readonly isReference?: boolean;
   /** Takes over the first one's weights and state where rates begin to fall. */
   readonly isLate?: boolean;
 }
 
 const single: Contender = { name: "float32", layers: "float32", rows: "float32" };
 const reduced: readonly Contender[] = [
-  { ...single, name: "float32-twin", isTwin: true },
+  { ...single, name: "float32-twin", isReference: true },
   { ...single, name: "float16-rows", rows: "float16" },
   { ...single, name: "bfloat16-rows", rows: "bfloat16" },
   { ...single, name: "int8-rows", rows: "int8" },
@@ -254,7 +254,7 @@ function startDevice(contender: Contender, seed: number): DeviceState {
   const exchange = createSharedMemoryExchange({ shape, rank: 0, memory, cells, kernels });
   const recipe = { optimizer: optimizerAt(0), seed };
   const device = createDeviceState({ rank: 0, topology, recipe, kernels, exchange });
-  if (contender.isTwin) cutWeights(device);
+  if (contender.isReference) cutWeights(device);
   return device;
 }
 
@@ -273,7 +273,7 @@ async function takeOver([first, ...others]: readonly Entrant[]): Promise<void> {
         await slab.restore(at, shard, records, false);
       }
     }
-    if (contender.isTwin) cutWeights(device);
+    if (contender.isReference) cutWeights(device);
   }
 }
 

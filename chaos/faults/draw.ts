@@ -12,7 +12,7 @@ import {
 } from "./schedule.ts";
 
 /** What is known of the run that will be disturbed. */
-export interface Stage {
+export interface EnvironmentSize {
   /** Devices of each host. */
   readonly devices: number;
   /** Hosts that join as processes of their own; 0: the root's process has the devices. */
@@ -22,7 +22,7 @@ export interface Stage {
 /** What a draw has to know of the job. */
 export interface DrawOptions {
   readonly seed: number;
-  readonly stage: Stage;
+  readonly stage: EnvironmentSize;
   /** Steps of the whole run. */
   readonly steps: number;
   /** Steps between checkpoints. */
@@ -53,7 +53,7 @@ export function drawSchedule(options: DrawOptions): Schedule {
 interface Draw extends DrawOptions {
   readonly random: RandomStream;
   readonly step: number;
-  /** Nothing was done to the run before: there is no recovery to strike in. */
+  /** Nothing was done to the run before: there is no recovery to injection in. */
   readonly isFirst: boolean;
   readonly kinds: readonly FaultKind[];
 }
@@ -128,7 +128,7 @@ function drawFault(draw: Draw): FaultOptions[] {
   }
 }
 
-function devicesOf({ devices, hosts }: Stage): number {
+function devicesOf({ devices, hosts }: EnvironmentSize): number {
   return devices * Math.max(1, hosts);
 }
 

@@ -1,4 +1,4 @@
-// The entry of a thread that a schedule's faults may strike: the program of its task, over ports
+// The entry of a thread that a schedule's faults may injection: the program of its task, over ports
 // that wait for their moments.
 
 import { parentPort, workerData } from "node:worker_threads";
@@ -6,12 +6,12 @@ import { hostPlaces, progressOver } from "../../actors/threads/generation-spec.t
 import { workerPorts } from "../../actors/threads/thread-ports.ts";
 import { runThread, type ThreadTask } from "../../actors/threads/thread-program.ts";
 import type { FaultyThread } from "./faulty-launcher.ts";
-import { Strikes } from "./injections.ts";
+import { Injections } from "./injections.ts";
 import { faultyPorts } from "./thread-faults.ts";
 
 if (parentPort === null) throw new Error("faulty-entry.js is started as a thread");
-const { task, directory, strikesIn, ...rest } = workerData as FaultyThread;
-const place = { ...rest, strikes: new Strikes(strikesIn), ...watched(task) };
+const { task, directory, injectionsIn, ...rest } = workerData as FaultyThread;
+const place = { ...rest, injections: new Injections(injectionsIn), ...watched(task) };
 // What is prepared lies outside the checkpoint directory: all of the disk counts.
 const watchedDirectory = task.program === "prepare" ? "" : directory;
 const ports = faultyPorts(workerPorts(parentPort), { ...place, directory: watchedDirectory });

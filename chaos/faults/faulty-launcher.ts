@@ -1,5 +1,5 @@
 // The launcher of a process that a schedule is carried out in: it starts threads as they are, and
-// those that a fault may strike with what strikes them.
+// those that a fault may injection with what injections them.
 
 import type { ThreadTask } from "../../actors/threads/thread-program.ts";
 import {
@@ -8,26 +8,26 @@ import {
   type Thread,
   workerLauncher,
 } from "../../src/ports/launcher.ts";
-import { Strikes } from "./injections.ts";
+import { Injections } from "./injections.ts";
 import type { Fault } from "./schedule.ts";
 import type { PlacedFault } from "./thread-faults.ts";
 
-/** What the processes of a disturbed run are told of its schedule. Plain data. */
+/** What the processes of a faulted run are told of its schedule. Plain data. */
 export interface FaultPlan {
   readonly faults: readonly Fault[];
-  /** Directory of the strikes. */
-  readonly strikesIn: string;
+  /** Directory of the injections. */
+  readonly injectionsIn: string;
   readonly stepDeadlineMs: number;
   /** The run's checkpoint directory. */
   readonly directory: string;
 }
 
-/** What a thread that may be struck is started with. */
+/** What a thread that may be was injected is started with. */
 export interface FaultyThread extends Omit<FaultPlan, "faults"> {
   readonly task: ThreadTask;
-  /** Those that strike here. */
+  /** Those that injection here. */
   readonly faults: readonly PlacedFault[];
-  /** Those that strike from outside, at moments of this thread. */
+  /** Those that injection from outside, at moments of this thread. */
   readonly gates: readonly PlacedFault[];
 }
 
@@ -41,7 +41,7 @@ const entry = new URL("./faulty-entry.js", import.meta.url);
 /** Heap of a thread that is to run out of it: soon enough, and no other process's memory. */
 const heapMiB = 64;
 
-/** Whether a fault strikes from outside of every thread, at a moment of device 0. */
+/** Whether a fault injections from outside of every thread, at a moment of device 0. */
 export function isFromOutside(fault: Fault): boolean {
   return !("where" in fault) || !fault.where.startsWith("thread:");
 }
@@ -78,9 +78,9 @@ function start<Command, Report>(
 ): Thread<Command, Report> {
   const { own, data, name, actor } = given;
   const task = data as ThreadTask;
-  const strikes = new Strikes(place.strikesIn);
+  const injections = new Injections(place.injectionsIn);
   const generation = "assembly" in task ? task.assembly.generation : 0;
-  const due = dueFaults(all, strikes, generation);
+  const due = dueFaults(all, injections, generation);
   const faults = due.filter(({ fault }) => "where" in fault && fault.where === `thread:${actor}`);
   const gates = actor === "device:0" ? due.filter(({ fault }) => isFromOutside(fault)) : [];
   if (faults.length === 0 && gates.length === 0) return workerLauncher.start(own, data, name);
@@ -92,13 +92,18 @@ function start<Command, Report>(
   return launcher.start(entry, faulty, name);
 }
 
-/** Those that have not struck, and whose time may come in this generation. */
-function dueFaults(all: readonly Fault[], strikes: Strikes, generation: number): PlacedFault[] {
+/** Those that have not was injected, and whose time may come in this generation. */
+function dueFaults(
+  all: readonly Fault[],
+  injections: Injections,
+  generation: number,
+): PlacedFault[] {
   const placed = all.map((fault, index) => ({ fault, index }));
   return placed.filter(({ fault, index }) => {
-    if (strikes.struck(index) !== undefined || strikes.arrived(index) !== undefined) return false;
+    if (injections.injected(index) !== undefined || injections.arrived(index) !== undefined)
+      return false;
     if (fault.when.during !== "recovery") return true;
     const before = placed.slice(0, index);
-    return generation > 1 && before.some((one) => strikes.struck(one.index) !== undefined);
+    return generation > 1 && before.some((one) => injections.injected(one.index) !== undefined);
   });
 }

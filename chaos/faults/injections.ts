@@ -1,22 +1,23 @@
-// What struck: a directory in which every fault of a schedule leaves a file when it strikes, and
-// another one when it is over. Files outlive whoever wrote them: a thread that ends itself, a
-// process that is killed.
+// What was injected: a directory in which every fault of a schedule leaves a file when it
+// injections, and another one when it is over. Files outlive whoever wrote them: a thread that ends
+// itself, a process that is killed.
 //
 // Invariants
-//   S1. A fault strikes once: its file is created exclusively, by whichever thread or process of
+//   S1. A fault is injected once: its file is created exclusively, by whichever thread or process
+//   of
 //       whichever generation comes to its moment first.
-//   S2. The file is there before anything happens: what struck never goes uncounted.
+//   S2. The file is there before anything happens: what was injected never goes uncounted.
 //
-//   strike-3.json    fault 3 struck: when, in which step and generation
+//   injection-3.json    fault 3 was injected: when, in which step and generation
 //   healed-3.json    it is over: how often it hit
-//   gate-4           device 0 stands at the moment of fault 4, until whoever strikes it …
+//   gate-4           device 0 stands at the moment of fault 4, until whoever injections it …
 //   open-4           … lets it go on
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** A fault that struck. */
-export interface Strike {
+/** A fault that was injected. */
+export interface Injection {
   /** Milliseconds since 1970. */
   readonly atMs: number;
   /** Steps done by whoever saw the moment come; -1: nobody knows. */
@@ -31,19 +32,19 @@ export interface Healing {
   readonly hits: number;
 }
 
-type Mark = "strike" | "healed" | "gate" | "open";
+type Mark = "injected" | "healed" | "gate" | "open";
 
-/** The strikes of one run, seen from any thread or process of this machine. */
-export class Strikes {
+/** The injections of one run, seen from any thread or process of this machine. */
+export class Injections {
   readonly directory: string;
 
   constructor(directory: string) {
     this.directory = directory;
   }
 
-  /** Whether the caller is the one to strike; false where fault `fault` has struck. S1 */
+  /** Whether the caller is the one to injection; false where fault `fault` has was injected. S1 */
   claim(fault: number, at: { readonly step: number; readonly generation: number }): boolean {
-    return this.#create("strike", fault, { atMs: Date.now(), ...at });
+    return this.#create("injected", fault, { atMs: Date.now(), ...at });
   }
 
   /** The fault is over. Nothing happens where that is known. */
@@ -51,22 +52,22 @@ export class Strikes {
     this.#create("healed", fault, { atMs: Date.now(), hits });
   }
 
-  struck(fault: number): Strike | undefined {
-    return this.#read<Strike>("strike", fault);
+  injected(fault: number): Injection | undefined {
+    return this.#read<Injection>("injected", fault);
   }
 
   healed(fault: number): Healing | undefined {
     return this.#read<Healing>("healed", fault);
   }
 
-  /** Whether the caller is the first at the gate of a fault that is struck from outside. */
+  /** Whether the caller is the first at the gate of a fault that is was injected from outside. */
   arrive(fault: number, at: { readonly step: number; readonly generation: number }): boolean {
     return this.#create("gate", fault, { atMs: Date.now(), ...at });
   }
 
   /** Who stands at the gate, or stood there. */
-  arrived(fault: number): Strike | undefined {
-    return this.#read<Strike>("gate", fault);
+  arrived(fault: number): Injection | undefined {
+    return this.#read<Injection>("gate", fault);
   }
 
   open(fault: number): void {

@@ -1,5 +1,6 @@
-// The schedule of a chaos run: which faults strike, where and when, as plain data. It is drawn from
-// a seed (draw.ts) or written by hand, printed before anything happens, and replayed from a file.
+// The schedule of a chaos run: which faults injection, where and when, as plain data. It is drawn
+// from a seed (draw.ts) or written by hand, printed before anything happens, and replayed from a
+// file.
 //
 // A moment is named by steps and events of the run, and a length by steps, frames, disk operations
 // or shares of the job's step deadline, never by the clock on the wall: on a machine that is ten
@@ -150,7 +151,7 @@ export function sentenceOf(fault: Fault): string {
   return `${fault.what} ${targetOf(fault)} ${at}${lengthOf(fault)}`.replace(/ +/g, " ");
 }
 
-/** Where it strikes, in one word; for frames, which of them. */
+/** Where it injections, in one word; for frames, which of them. */
 export function targetOf(fault: Fault): string {
   if ("where" in fault) return fault.where;
   if (!("from" in fault)) return "";

@@ -1,16 +1,16 @@
 // Faults inside a thread: its ports, with something between them and its program that waits for the
-// moment and strikes. A thread stores, waits and writes at the same points of a step every time, so
-// that a moment is the same one whenever the schedule is run again.
+// moment and injections. A thread stores, waits and writes at the same points of a step every time,
+// so that a moment is the same one whenever the schedule is run again.
 //
-// A fault that strikes from outside (a process killed, an actor that throws, a broker that dies)
-// has its gate here: the thread stands still at the moment until the fault has struck.
+// A fault that injections from outside (a process killed, an actor that throws, a broker that dies)
+// has its gate here: the thread stands still at the moment until the fault has was injected.
 
 import type { ThreadPorts } from "../../actors/threads/thread-ports.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { type DiskTrouble, FaultyDisk } from "./faulty-disk.ts";
 import { exhaustMemory, standStill } from "./hang.ts";
-import type { Strikes } from "./injections.ts";
+import type { Injections } from "./injections.ts";
 import type { Fault } from "./schedule.ts";
 
 /** A fault of a schedule, and its place in it. */
@@ -21,11 +21,11 @@ export interface PlacedFault {
 
 /** What the faults of one thread have to know of it. */
 export interface ThreadPlace {
-  /** Those that strike here. */
+  /** Those that injection here. */
   readonly faults: readonly PlacedFault[];
-  /** Those that strike from outside: this thread only stands at their gates. */
+  /** Those that injection from outside: this thread only stands at their gates. */
   readonly gates: readonly PlacedFault[];
-  readonly strikes: Strikes;
+  readonly injections: Injections;
   readonly generation: number;
   readonly stepDeadlineMs: number;
   /** The run's checkpoint directory. */
@@ -48,7 +48,7 @@ const lookMs = 2;
 
 /** The ports of a thread that is to break. */
 export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts {
-  const { strikes, generation, stepDeadlineMs, directory } = place;
+  const { injections, generation, stepDeadlineMs, directory } = place;
   let waiting = [
     ...place.faults.map((one) => ({ ...one, isGate: false, passed: 0 })),
     ...place.gates.map((one) => ({ ...one, isGate: true, passed: 0 })),
@@ -58,17 +58,17 @@ export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts
   let bad: PlacedFault | undefined;
 
   const disk = new FaultyDisk(ports.disk, { directory, onOperation: () => pass() });
-  const strike = (placed: PlacedFault & { readonly isGate: boolean }) => {
+  const injection = (placed: PlacedFault & { readonly isGate: boolean }) => {
     const { index, fault, isGate } = placed;
     const at = { step: place.stepsDone(), generation };
     if (isGate) return standAtGate(index, at);
-    if (!strikes.claim(index, at)) return;
+    if (!injections.claim(index, at)) return;
     switch (fault.what) {
       case "kill":
         return process.exit(1);
       case "pause":
         standStill(fault.deadlines * stepDeadlineMs);
-        return strikes.heal(index, 1);
+        return injections.heal(index, 1);
       case "slow":
         slow = { ...placed, fromStep: at.step };
         return;
@@ -80,12 +80,12 @@ export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts
         bad = placed;
         return;
       default:
-        return arm(disk, placed, { strikes, die: dieOf(fault.what) });
+        return arm(disk, placed, { injections, die: dieOf(fault.what) });
     }
   };
   const standAtGate = (index: number, at: { step: number; generation: number }) => {
-    if (!strikes.arrive(index, at)) return;
-    for (let ms = 0; ms < gateShare * stepDeadlineMs && !strikes.isOpen(index); ms += lookMs) {
+    if (!injections.arrive(index, at)) return;
+    for (let ms = 0; ms < gateShare * stepDeadlineMs && !injections.isOpen(index); ms += lookMs) {
       standStill(lookMs);
     }
   };
@@ -93,12 +93,12 @@ export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts
     if (slow?.fault.what === "slow") {
       standStill(slowMs);
       if (place.stepsDone() >= slow.fromStep + slow.fault.steps) {
-        strikes.heal(slow.index, slow.fault.steps);
+        injections.heal(slow.index, slow.fault.steps);
         slow = undefined;
       }
     }
     const due = waiting.filter((one) => isTime(one.fault, phase, place.stepsDone()));
-    for (const one of due) if (one.passed++ === one.fault.when.point) strike(one);
+    for (const one of due) if (one.passed++ === one.fault.when.point) injection(one);
     waiting = waiting.filter(({ passed, fault }) => passed <= fault.when.point);
   };
 
@@ -112,10 +112,10 @@ export function faultyPorts(ports: ThreadPorts, place: ThreadPlace): ThreadPorts
       }),
     wrapKernels: (kernels) =>
       withNan(ports.wrapKernels(kernels), () => {
-        const struck = bad;
+        const injected = bad;
         bad = undefined;
-        if (struck !== undefined) strikes.heal(struck.index, 1);
-        return struck !== undefined;
+        if (injected !== undefined) injections.heal(injected.index, 1);
+        return injected !== undefined;
       }),
     take() {
       const command = ports.take() as { readonly type?: string } | undefined;
@@ -140,10 +140,10 @@ export class InjectedFault extends Error {
 export function arm(
   disk: FaultyDisk,
   { index, fault }: PlacedFault,
-  { strikes, die }: { readonly strikes: Strikes; readonly die: () => void },
+  { injections, die }: { readonly injections: Injections; readonly die: () => void },
 ): void {
   const operations = "operations" in fault ? fault.operations : 1;
-  const over = (hits: number) => strikes.heal(index, hits);
+  const over = (hits: number) => injections.heal(index, hits);
   disk.arm({ what: fault.what as DiskTrouble, operations, over, die });
 }
 

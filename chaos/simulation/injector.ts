@@ -16,8 +16,8 @@ import { InjectedError } from "./threads.ts";
 const zombieMs = 500;
 
 export class Injector {
-  /** How often each kind struck. */
-  readonly struck = new Map<SimulatedFault["kind"], number>();
+  /** How often each kind was injected. */
+  readonly injected = new Map<SimulatedFault["kind"], number>();
   readonly #cluster: SimulatedCluster;
   readonly #random: RandomStream;
   /** What lasts, with what takes it back. */
@@ -48,8 +48,8 @@ export class Injector {
     for (const fault of scenario.faults) {
       clock.after(fault.atMs, () => {
         if (clock.now() > calmMs) return;
-        const didStrike = fault.kind === "actor.throw" ? throwIn(fault) : this.#strike(fault);
-        if (didStrike) this.#note(fault);
+        const wasInjected = fault.kind === "actor.throw" ? throwIn(fault) : this.#injection(fault);
+        if (wasInjected) this.#note(fault);
         if (!("forMs" in fault)) return;
         clock.after(fault.forMs, () => this.#takeBack(fault));
       });
@@ -77,7 +77,7 @@ export class Injector {
 
   #note(fault: SimulatedFault): void {
     this.#cluster.world.note("chaos", JSON.stringify(fault));
-    this.struck.set(fault.kind, (this.struck.get(fault.kind) ?? 0) + 1);
+    this.injected.set(fault.kind, (this.injected.get(fault.kind) ?? 0) + 1);
   }
 
   #lasts(fault: SimulatedFault, takeBack: () => void): boolean {
@@ -93,8 +93,8 @@ export class Injector {
     takeBack();
   }
 
-  /** False where there was nothing to strike. */
-  #strike(fault: Exclude<SimulatedFault, { kind: "actor.throw" }>): boolean {
+  /** False where there was nothing to injection. */
+  #injection(fault: Exclude<SimulatedFault, { kind: "actor.throw" }>): boolean {
     const { broker, threads, places } = this.#cluster;
     const thread = "pick" in fault ? picked(threads.running, fault.pick) : undefined;
     const place = "pick" in fault ? (picked(places, fault.pick) ?? 0) : 0;
@@ -163,11 +163,11 @@ export class Injector {
         return process !== undefined;
       }
       default:
-        return this.#strikeDisk(fault);
+        return this.#injectDiskFault(fault);
     }
   }
 
-  #strikeDisk(fault: Extract<SimulatedFault, { kind: `disk.${string}` | "power" }>): boolean {
+  #injectDiskFault(fault: Extract<SimulatedFault, { kind: `disk.${string}` | "power" }>): boolean {
     switch (fault.kind) {
       case "disk.full":
       case "disk.error":
@@ -192,8 +192,8 @@ export class Injector {
   #mend(): void {
     this.#cluster.broker.heal();
     for (const fault of this.#alive.keys()) {
-      if (fault.kind === "broker.cut" || fault.kind === "broker.restart") this.#strike(fault);
-      if (fault.kind === "partition") this.#strike(fault);
+      if (fault.kind === "broker.cut" || fault.kind === "broker.restart") this.#injection(fault);
+      if (fault.kind === "partition") this.#injection(fault);
     }
   }
 

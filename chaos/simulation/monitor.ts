@@ -1,8 +1,9 @@
 // What must hold at every moment of a simulation, whatever befalls it, looked at whenever the
-// checkpoint store has changed, past all faults. The twin is the same job with nothing in the way.
+// checkpoint store has changed, past all faults. The reference run is the same job with nothing in
+// the way.
 //
 // Invariants, of the house and not of this file
-//   S1. Every checkpoint of the chain is byte for byte that of the twin at the same cut.
+//   S1. Every checkpoint of the chain is byte for byte that of the reference run at the same cut.
 //   S2. A checkpoint that was told of as committed is never lost, nor passed over for an older one;
 //       but for one with a damaged file.
 //   S3. A generation has one writer: who claimed it, and nobody else, commits under it.
@@ -29,7 +30,7 @@ import { directory } from "./jobs.ts";
 import type { DiskOperation } from "./machine.ts";
 
 /** What the job comes to with nothing in the way. */
-export interface Twin {
+export interface ReferenceRun {
   /** After each step. */
   readonly digests: ReadonlyMap<number, string>;
   readonly result: RunResult;
@@ -42,8 +43,8 @@ export class SafetyError extends Error {
 
 export class Monitor {
   readonly #cluster: SimulatedCluster;
-  /** Undefined while it is the twin itself that runs. */
-  readonly #twin: Twin | undefined;
+  /** Undefined while it is the reference run itself that runs. */
+  readonly #reference: ReferenceRun | undefined;
   readonly #writers = new Map<number, string>();
   /** Every manifest that was on the chain once, by its hash, and where its generation began. */
   readonly #lineage = new Map<string, { readonly manifest: Manifest; readonly begin: number }>();
@@ -51,9 +52,9 @@ export class Monitor {
   readonly digests = new Map<number, string>();
   #committed = 0;
 
-  constructor(cluster: SimulatedCluster, twin: Twin | undefined) {
+  constructor(cluster: SimulatedCluster, reference: ReferenceRun | undefined) {
     this.#cluster = cluster;
-    this.#twin = twin;
+    this.#reference = reference;
     const guarded = (look: () => void) => {
       try {
         look();
@@ -86,7 +87,7 @@ export class Monitor {
       throw new SafetyError(`${damaged[0].path} is damaged: ${damaged[0].reason}`);
     }
     for (const manifest of manifests) {
-      this.#sameAsTwin(manifest.cut, manifest.modelDigest); // S1
+      this.#sameAsReference(manifest.cut, manifest.modelDigest); // S1
       if (this.#lineage.has(manifest.sha256)) continue;
       const place = { disk, paths: pathsOf(directory), jobIdentity: manifest.jobIdentity };
       const begin = readGeneration(place, manifest.generation)?.from?.cut ?? 0;
@@ -101,12 +102,14 @@ export class Monitor {
   /** Looks at what the job came to. @throws SafetyError */
   checkResult(result: RunResult): void {
     this.check();
-    const twin = this.#twin?.result;
-    if (twin === undefined) return;
+    const reference = this.#reference?.result;
+    if (reference === undefined) return;
     const parts = (one: RunResult) =>
       JSON.stringify([one.status, one.step, one.digest, one.history]);
-    if (parts(result) !== parts(twin)) {
-      throw new SafetyError(`the job came to ${parts(result)}, its twin to ${parts(twin)}`);
+    if (parts(result) !== parts(reference)) {
+      throw new SafetyError(
+        `the job came to ${parts(result)}, its reference run to ${parts(reference)}`,
+      );
     }
     if (!this.#cluster.isDamaged) this.#checkLedger(result); // S4
   }
@@ -142,7 +145,7 @@ export class Monitor {
   #hear(event: RunEvent): void {
     if (event.type !== "run.checkpointed") return;
     this.digests.set(event.step, event.digest);
-    this.#sameAsTwin(event.step, event.digest);
+    this.#sameAsReference(event.step, event.digest);
     this.#committed = Math.max(this.#committed, event.step);
   }
 
@@ -173,9 +176,9 @@ export class Monitor {
     this.check();
   }
 
-  #sameAsTwin(cut: number, digest: string): void {
-    const expected = this.#twin?.digests.get(cut);
-    if (this.#twin === undefined || expected === digest) return;
+  #sameAsReference(cut: number, digest: string): void {
+    const expected = this.#reference?.digests.get(cut);
+    if (this.#reference === undefined || expected === digest) return;
     throw new SafetyError(`the digest at cut ${cut} is ${digest}, the twin's ${expected}`);
   }
 }

@@ -117,7 +117,9 @@ export function drawScenario(seed: number, among: readonly FaultKind[] = faultKi
   return { seed, job, shape, calmMs, faults };
 }
 
-/** About how long a job takes with nothing in its way: faults are to strike before it has ended. */
+/**
+ * About how long a job takes with nothing in its way: faults are to injection before it has ended.
+ */
 function undisturbedMs({ devices, speed, delayMs: [, delayMs] }: ClusterShape): number {
   const isAlone = devices.length === 1 || devices[0] === 0;
   const start = 100 + 2 * speed.startMs + 40 * delayMs;

@@ -23,7 +23,7 @@ export interface SeedsOptions extends ScenariosOptions {
 /** What many scenarios came to. */
 export interface SeedsSummary {
   readonly schedules: number;
-  /** Faults that struck, by kind. */
+  /** Faults that was injected, by kind. */
   readonly faults: Readonly<Record<string, number>>;
   readonly generations: number;
   /** Of roots under a lease. */
@@ -61,7 +61,7 @@ export async function simulateAll(
     total.terms += verdict.terms;
     total.events += verdict.events;
     total.virtualMs += verdict.virtualMs;
-    for (const [kind, count] of Object.entries(verdict.struck)) {
+    for (const [kind, count] of Object.entries(verdict.injected)) {
       faults[kind] = (faults[kind] ?? 0) + count;
     }
     const { failure, reason = "" } = verdict;

@@ -1,10 +1,11 @@
-// One seed: its scenario in a world of its own, beside the twin of its job. First the faults, while
-// everything that must always hold is looked at; then calm, in which the job must end.
+// One seed: its scenario in a world of its own, beside the reference run of its job. First the
+// faults, while everything that must always hold is looked at; then calm, in which the job must
+// end.
 
 import { SimulatedCluster } from "./cluster.ts";
 import { Injector } from "./injector.ts";
 import { jobs } from "./jobs.ts";
-import { Monitor, SafetyError, type Twin } from "./monitor.ts";
+import { Monitor, type ReferenceRun, SafetyError } from "./monitor.ts";
 import { drawScenario, type FaultKind, type Scenario } from "./scenario.ts";
 import { World } from "./world.ts";
 
@@ -16,8 +17,8 @@ export interface SimulationVerdict {
   readonly failure?: Failure;
   /** One sentence, where it failed. */
   readonly reason?: string;
-  /** Faults that struck, by kind. */
-  readonly struck: Readonly<Partial<Record<FaultKind, number>>>;
+  /** Faults that was injected, by kind. */
+  readonly injected: Readonly<Partial<Record<FaultKind, number>>>;
   /** Operations that changed the disk. */
   readonly operations: number;
   /** Generations that the job took. */
@@ -42,44 +43,45 @@ export function simulateSeed(seed: number): Promise<SimulationVerdict> {
 
 /** Runs a scenario. It repeats itself exactly. */
 export async function simulate(scenario: Scenario): Promise<SimulationVerdict> {
-  return run(scenario, await twinOf(scenario.job));
+  return run(scenario, await referenceOf(scenario.job));
 }
 
-const twins = new Map<number, Promise<Twin>>();
+const references = new Map<number, Promise<ReferenceRun>>();
 
 /** The job with nothing in the way, on one device. */
-export function twinOf(job: number): Promise<Twin> {
-  let twin = twins.get(job);
-  if (twin === undefined) {
-    twin = runTwin(job);
-    twins.set(job, twin);
+export function referenceOf(job: number): Promise<ReferenceRun> {
+  let reference = references.get(job);
+  if (reference === undefined) {
+    reference = runReference(job);
+    references.set(job, reference);
   }
-  return twin;
+  return reference;
 }
 
 /** Its result; and the digest of every step, from the same job with a checkpoint after each. */
-async function runTwin(job: number): Promise<Twin> {
+async function runReference(job: number): Promise<ReferenceRun> {
   const { result } = await undisturbed(job);
   const { digests } = await undisturbed(job, 1);
   return { digests, result };
 }
 
-async function undisturbed(job: number, everySteps?: number): Promise<Twin> {
+async function undisturbed(job: number, everySteps?: number): Promise<ReferenceRun> {
   const shape = { devices: [1], speed: { turnMs: 0.1, startMs: 1 }, delayMs: [0, 0.1] } as const;
   const scenario = { seed: 0, job, shape, calmMs: 0, faults: [] };
-  let twin: Twin | undefined;
-  const found = (one: Twin) => {
-    twin = one;
+  let reference: ReferenceRun | undefined;
+  const found = (one: ReferenceRun) => {
+    reference = one;
   };
   const verdict = await run(scenario, undefined, { found, everySteps });
-  if (twin === undefined) throw new Error(`The twin of job ${job} did not end: ${verdict.reason}`);
-  return twin;
+  if (reference === undefined)
+    throw new Error(`The twin of job ${job} did not end: ${verdict.reason}`);
+  return reference;
 }
 
 async function run(
   scenario: Scenario,
-  twin: Twin | undefined,
-  options: { readonly everySteps?: number | undefined; found?(twin: Twin): void } = {},
+  reference: ReferenceRun | undefined,
+  options: { readonly everySteps?: number | undefined; found?(reference: ReferenceRun): void } = {},
 ): Promise<SimulationVerdict> {
   const { seed, shape, calmMs } = scenario;
   const drawn = jobs[scenario.job];
@@ -93,7 +95,7 @@ async function run(
   process.on("unhandledRejection", unhandled);
   const cluster = new SimulatedCluster(world, { shape, job, seed });
   try {
-    const monitor = new Monitor(cluster, twin);
+    const monitor = new Monitor(cluster, reference);
     const injector = new Injector(cluster, scenario);
     const isOver = () => cluster.ending !== undefined;
     await world.run(isOver, calmMs);
@@ -107,7 +109,7 @@ async function run(
     return {
       scenario,
       ...failed,
-      struck: Object.fromEntries(injector.struck),
+      injected: Object.fromEntries(injector.injected),
       operations: injector.operations,
       generations: Math.max(0, ...cluster.events.map(({ generation }) => generation)),
       terms: cluster.terms,

@@ -1,4 +1,4 @@
-// A process of a disturbed run, seen from whoever disturbs it.
+// A process of a faulted run, seen from whoever disturbs it.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";

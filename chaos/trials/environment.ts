@@ -1,6 +1,6 @@
-// The stage of a disturbed run: a broker in this process, whose frames may be tampered with, the
-// root of a cluster and its hosts in processes of their own, each started again when it ends, and a
-// client that looks on.
+// The environment of a faulted run: a broker in this process, whose frames may be tampered with,
+// the root of a cluster and its hosts in processes of their own, each started again when it ends,
+// and a client that looks on.
 
 import { randomBytes } from "node:crypto";
 import { Client } from "../../actors/client/client.ts";
@@ -20,16 +20,16 @@ const heapMiB = 256;
 const failuresMax = 20;
 const restartMs = 100;
 
-export interface StageOptions {
+export interface EnvironmentOptions {
   readonly size: { readonly devices: number; readonly hosts: number };
   readonly plan: FaultPlan;
   /** Told of incidents beside the run. */
   readonly onIncident: (incident: Incident) => void;
 }
 
-export class Stage implements AsyncDisposable {
+export class Environment implements AsyncDisposable {
   readonly frames = new FrameFaults((client) => this.#processOf(client));
-  readonly #options: StageOptions;
+  readonly #options: EnvironmentOptions;
   readonly #token = randomBytes(16).toString("hex");
   readonly #processes = new Map<string, ActorProcess>();
   readonly #kept: Promise<void>[] = [];
@@ -38,18 +38,18 @@ export class Stage implements AsyncDisposable {
   #isClosed = false;
   #isBrokerAway = false;
 
-  private constructor(options: StageOptions) {
+  private constructor(options: EnvironmentOptions) {
     this.#options = options;
   }
 
   /** @throws RemoteError where a process cannot start */
-  static async open(options: StageOptions): Promise<Stage> {
-    const stage = new Stage(options);
+  static async open(options: EnvironmentOptions): Promise<Environment> {
+    const environment = new Environment(options);
     try {
-      await stage.#open();
-      return stage;
+      await environment.#open();
+      return environment;
     } catch (error) {
-      await stage.close();
+      await environment.close();
       throw error;
     }
   }

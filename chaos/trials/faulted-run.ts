@@ -1,4 +1,4 @@
-// A disturbed run: one job on a stage of its own, a schedule that is carried out on it, and
+// A faulted run: one job on an environment of its own, a schedule that is carried out on it, and
 // somebody who submits the job again where that is what an operator would do.
 
 import { mkdirSync } from "node:fs";
@@ -9,10 +9,10 @@ import type { Incident } from "../../actors/runtime/incident.ts";
 import { type ErrorRecord, RequestFailedError, recordError } from "../../src/errors/errors.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { realClock } from "../../src/ports/clock.ts";
-import { Strikes } from "../faults/injections.ts";
+import { Injections } from "../faults/injections.ts";
 import type { FaultKind, Schedule } from "../faults/schedule.ts";
-import { Stage } from "./environment.ts";
-import { Striker } from "./injector.ts";
+import { Environment } from "./environment.ts";
+import { Injector } from "./injector.ts";
 import { temporaryHome } from "./temporary-home.ts";
 
 /** An event, and when it was heard. */
@@ -23,18 +23,18 @@ export interface HeardEvent {
 
 /** What became of one fault of the schedule. */
 export interface FaultOutcome {
-  readonly struck: boolean;
+  readonly injected: boolean;
   readonly atMs?: number | undefined;
   readonly step?: number | undefined;
   readonly generation?: number | undefined;
   /** What it did: frames, operations, steps. */
   readonly hits?: number | undefined;
-  /** Why it did not strike. */
+  /** Why it did not happen. */
   readonly whyNot?: string | undefined;
 }
 
 /** A run that was disturbed, to its end. */
-export interface Played {
+export interface FaultedRun {
   /** `stuck`: it did not end, and nothing happened for `patienceMs`. */
   readonly end: "finished" | "failed" | "stuck" | "cancelled";
   readonly result: RunResult | undefined;
@@ -52,14 +52,16 @@ export interface Played {
   readonly seconds: number;
 }
 
-export interface PlayOptions {
+export interface FaultedRunOptions {
   /** Told what happens, as it happens. */
   readonly onEvent?: (event: RunEvent) => void;
   readonly signal?: AbortSignal | undefined;
   /** A run of which nothing is heard for so long is stuck. @default a minute and ten deadlines */
   readonly patienceMs?: number | undefined;
-  /** Does something to the stage beside the schedule, until the function it returns is called. */
-  readonly disturb?: (stage: Stage) => () => void;
+  /**
+   * Does something to the environment beside the schedule, until the function it returns is called.
+   */
+  readonly disturb?: (environment: Environment) => () => void;
 }
 
 /** Failures that end a run by design, and the faults that account for them. */
@@ -81,29 +83,29 @@ export function jobIn(job: JobOptions, directory: string): JobOptions {
 }
 
 /** Carries out a schedule on a job. Dispose of what comes back: its directory goes with it. */
-export async function playSchedule(
+export async function runSchedule(
   job: JobOptions,
   schedule: Schedule,
-  options: PlayOptions = {},
-): Promise<Played & Disposable> {
+  options: FaultedRunOptions = {},
+): Promise<FaultedRun & Disposable> {
   const home = temporaryHome("osiris-chaos-");
   try {
-    const played = await new Play(job, schedule, options, home.path).toItsEnd();
-    return { ...played, [Symbol.dispose]: () => home[Symbol.dispose]() };
+    const faulted = await new ScheduleRun(job, schedule, options, home.path).toItsEnd();
+    return { ...faulted, [Symbol.dispose]: () => home[Symbol.dispose]() };
   } catch (error) {
     home[Symbol.dispose]();
     throw error;
   }
 }
 
-type End = Pick<Played, "end" | "result" | "error">;
+type End = Pick<FaultedRun, "end" | "result" | "error">;
 
-class Play {
+class ScheduleRun {
   readonly #job: JobOptions;
   readonly #schedule: Schedule;
-  readonly #options: PlayOptions;
+  readonly #options: FaultedRunOptions;
   readonly #directory: string;
-  readonly #strikes: Strikes;
+  readonly #injections: Injections;
   readonly #stepDeadlineMs: number;
   readonly #patienceMs: number;
   readonly #events: HeardEvent[] = [];
@@ -112,25 +114,25 @@ class Play {
   #step = 0;
   #submissions = 0;
 
-  constructor(job: JobOptions, schedule: Schedule, options: PlayOptions, home: string) {
-    const strikesIn = join(home, "strikes");
-    mkdirSync(strikesIn);
+  constructor(job: JobOptions, schedule: Schedule, options: FaultedRunOptions, home: string) {
+    const injectionsIn = join(home, "strikes");
+    mkdirSync(injectionsIn);
     this.#directory = join(home, "checkpoints");
     this.#job = jobIn(job, this.#directory);
     this.#schedule = schedule;
     this.#options = options;
-    this.#strikes = new Strikes(strikesIn);
+    this.#injections = new Injections(injectionsIn);
     this.#stepDeadlineMs = resolveJob(this.#job).stepDeadlineMs;
     this.#patienceMs = options.patienceMs ?? 60_000 + 10 * this.#stepDeadlineMs;
   }
 
-  async toItsEnd(): Promise<Played> {
+  async toItsEnd(): Promise<FaultedRun> {
     const startedAtMs = realClock.now();
-    const stage = await Stage.open({
+    const environment = await Environment.open({
       size: this.#schedule.stage,
       plan: {
         faults: this.#schedule.faults,
-        strikesIn: this.#strikes.directory,
+        injectionsIn: this.#injections.directory,
         stepDeadlineMs: this.#stepDeadlineMs,
         directory: this.#directory,
       },
@@ -139,20 +141,20 @@ class Play {
     let end: End;
     let alive: string[] = [];
     try {
-      const striker = new Striker({
+      const injector = new Injector({
         schedule: this.#schedule,
-        strikes: this.#strikes,
-        stage,
+        injections: this.#injections,
+        environment,
         stepDeadlineMs: this.#stepDeadlineMs,
         run: () => this.#run?.run,
         step: () => this.#step,
       });
-      const calm = this.#options.disturb?.(stage) ?? (() => {});
-      end = await this.#untilOver(stage).finally(calm);
-      await striker.stop();
-      alive = stage.alive();
+      const calm = this.#options.disturb?.(environment) ?? (() => {});
+      end = await this.#untilOver(environment).finally(calm);
+      await injector.stop();
+      alive = environment.alive();
     } finally {
-      await stage.close();
+      await environment.close();
     }
     return {
       ...end,
@@ -167,11 +169,11 @@ class Play {
   }
 
   /** Submits, follows, and submits again where an operator would. */
-  async #untilOver(stage: Stage): Promise<End> {
+  async #untilOver(environment: Environment): Promise<End> {
     let stops = 0;
     for (;;) {
-      const root = stage.process("root");
-      const run = root === undefined ? undefined : await this.#submit(stage);
+      const root = environment.process("root");
+      const run = root === undefined ? undefined : await this.#submit(environment);
       if (run === undefined) {
         await sleep(50);
         continue;
@@ -187,9 +189,9 @@ class Play {
   }
 
   /** Undefined where nobody takes it now. */
-  async #submit(stage: Stage): Promise<Run | undefined> {
+  async #submit(environment: Environment): Promise<Run | undefined> {
     try {
-      const run = await stage.client.submit(this.#job);
+      const run = await environment.client.submit(this.#job);
       this.#submissions++;
       return run;
     } catch (error) {
@@ -260,15 +262,15 @@ class Play {
   #isAccountedFor(code: string): boolean {
     const kinds = accountedFor[code] ?? [];
     return this.#schedule.faults.some(
-      ({ what }, index) => kinds.includes(what) && this.#strikes.struck(index) !== undefined,
+      ({ what }, index) => kinds.includes(what) && this.#injections.injected(index) !== undefined,
     );
   }
 
   #outcomeOf(index: number): FaultOutcome {
-    const strike = this.#strikes.struck(index);
-    if (strike === undefined) return { struck: false, whyNot: this.#whyNot(index) };
-    const { atMs, step, generation } = strike;
-    return { struck: true, atMs, step, generation, hits: this.#strikes.healed(index)?.hits };
+    const injection = this.#injections.injected(index);
+    if (injection === undefined) return { injected: false, whyNot: this.#whyNot(index) };
+    const { atMs, step, generation } = injection;
+    return { injected: true, atMs, step, generation, hits: this.#injections.healed(index)?.hits };
   }
 
   #whyNot(index: number): string {

@@ -15,7 +15,7 @@ export interface Spread {
 export interface LossFigures {
   /** `device`, `reader`, `host`, `training`, `root` … */
   readonly lost: string;
-  /** From the strike to the incident; undefined where nobody could tell. */
+  /** From the injection to the incident; undefined where nobody could tell. */
   readonly detected: Spread | undefined;
   /** From the incident to the first step after the restore. */
   readonly recovered: Spread | undefined;
@@ -25,8 +25,8 @@ export interface LossFigures {
 export interface ChaosFigures {
   readonly trials: number;
   readonly equal: number;
-  /** Faults that struck, by kind. */
-  readonly strikes: Readonly<Partial<Record<FaultKind, number>>>;
+  /** Faults that was injected, by kind. */
+  readonly injections: Readonly<Partial<Record<FaultKind, number>>>;
   readonly planned: number;
   readonly losses: readonly LossFigures[];
   /** Steps that were done again, as they were in no checkpoint yet. */
@@ -35,16 +35,16 @@ export interface ChaosFigures {
   /** Over all passes of all trials that came to an end. */
   readonly samplesTwice: number;
   readonly samplesNever: number;
-  /** Of all the time that disturbed runs trained, the share that their twins needed. */
+  /** Of all the time that disturbed runs trained, the share that their reference runs needed. */
   readonly goodput: number;
 }
 
 export function figuresOf(trials: readonly Trial[]): ChaosFigures {
-  const strikes: Partial<Record<FaultKind, number>> = {};
+  const injections: Partial<Record<FaultKind, number>> = {};
   for (const { schedule, faults } of trials) {
-    for (const [i, { struck }] of faults.entries()) {
+    for (const [i, { injected }] of faults.entries()) {
       const what = schedule.faults[i]?.what;
-      if (struck && what !== undefined) strikes[what] = (strikes[what] ?? 0) + 1;
+      if (injected && what !== undefined) injections[what] = (injections[what] ?? 0) + 1;
     }
   }
   const passes = trials.flatMap(({ ledger }) => ledger);
@@ -54,7 +54,7 @@ export function figuresOf(trials: readonly Trial[]): ChaosFigures {
   return {
     trials: trials.length,
     equal: trials.filter(({ verdict }) => verdict === "equal").length,
-    strikes,
+    injections,
     planned: sum(trials.map(({ faults }) => faults.length)),
     losses: lossesOf(trials.flatMap(({ recoveries }) => recoveries)),
     redoneSteps: sum(trials.flatMap(({ recoveries }) => recoveries.map((one) => one.redoneSteps))),

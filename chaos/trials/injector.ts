@@ -1,5 +1,6 @@
-// The striker: carries out the faults that come from outside of every thread. Device 0 stands at
-// the gate of such a fault until it has struck; what lasts is healed here, and at the end at once.
+// The injector: carries out the faults that come from outside of every thread. Device 0 stands at
+// the gate of such a fault until it has was injected; what lasts is healed here, and at the end at
+// once.
 
 import {
   type Address,
@@ -10,10 +11,10 @@ import {
 import { realClock } from "../../src/ports/clock.ts";
 import { isFromOutside } from "../faults/faulty-launcher.ts";
 import type { FrameFault } from "../faults/frame-faults.ts";
-import type { Strike, Strikes } from "../faults/injections.ts";
+import type { Injection, Injections } from "../faults/injections.ts";
 import type { Fault, Schedule } from "../faults/schedule.ts";
 import type { ActorProcess } from "./actor-process.ts";
-import type { Stage } from "./environment.ts";
+import type { Environment } from "./environment.ts";
 
 /** How often gates are looked at. */
 const lookMs = 5;
@@ -22,10 +23,10 @@ const slowBeatMs = 10;
 /** Roles that belong to the cluster, not to a run. */
 const ofCluster: readonly Role[] = ["cluster", "jobs", "queue", "hosts", "host"];
 
-export interface StrikerOptions {
+export interface InjectorOptions {
   readonly schedule: Schedule;
-  readonly strikes: Strikes;
-  readonly stage: Stage;
+  readonly injections: Injections;
+  readonly environment: Environment;
   readonly stepDeadlineMs: number;
   /** The name of the run that is disturbed now. */
   run(): string | undefined;
@@ -39,14 +40,14 @@ interface Lasting {
   heal(): void;
 }
 
-export class Striker {
-  readonly #options: StrikerOptions;
+export class Injector {
+  readonly #options: InjectorOptions;
   readonly #outside: readonly { readonly fault: Fault; readonly index: number }[];
   readonly #lasting = new Set<Lasting>();
   #timer: () => void = () => {};
   #looking: Promise<void> = Promise.resolve();
 
-  constructor(options: StrikerOptions) {
+  constructor(options: InjectorOptions) {
     this.#options = options;
     this.#outside = options.schedule.faults
       .map((fault, index) => ({ fault, index }))
@@ -54,7 +55,7 @@ export class Striker {
     this.#look();
   }
 
-  /** Ends what lasts, and strikes no more. */
+  /** Ends what lasts, and injections no more. */
   async stop(): Promise<void> {
     this.#timer();
     await this.#looking;
@@ -64,25 +65,25 @@ export class Striker {
 
   #look(): void {
     this.#timer = realClock.after(lookMs, () => {
-      this.#looking = this.#strikeAll().finally(() => this.#look());
+      this.#looking = this.#injectAll().finally(() => this.#look());
     });
   }
 
-  async #strikeAll(): Promise<void> {
-    const { strikes } = this.#options;
+  async #injectAll(): Promise<void> {
+    const { injections } = this.#options;
     for (const { fault, index } of this.#outside) {
-      const at = strikes.arrived(index);
-      if (at === undefined || strikes.struck(index) !== undefined) continue;
+      const at = injections.arrived(index);
+      if (at === undefined || injections.injected(index) !== undefined) continue;
       const { step, generation } = at;
-      if (strikes.claim(index, { step, generation })) await this.#strike(fault, index, at);
-      strikes.open(index);
+      if (injections.claim(index, { step, generation })) await this.#inject(fault, index, at);
+      injections.open(index);
     }
   }
 
-  async #strike(fault: Fault, index: number, at: Strike): Promise<void> {
-    const { stepDeadlineMs, strikes } = this.#options;
+  async #inject(fault: Fault, index: number, at: Injection): Promise<void> {
+    const { stepDeadlineMs, injections } = this.#options;
     const forMs = "deadlines" in fault ? fault.deadlines * stepDeadlineMs : 0;
-    const done = () => strikes.heal(index, 1);
+    const done = () => injections.heal(index, 1);
     const process = "where" in fault ? this.#processOf(fault.where) : undefined;
     switch (fault.what) {
       case "kill":
@@ -134,23 +135,25 @@ export class Striker {
 
   /** The process that a place names; of an actor, the one in which it lives. */
   #processOf(where: string): ActorProcess | undefined {
-    const { stage } = this.#options;
+    const { environment } = this.#options;
     const [kind, role = "", index = "0"] = where.split(":");
-    if (kind === "process") return stage.process(role === "root" ? "root" : `host:${index}`);
+    if (kind === "process") return environment.process(role === "root" ? "root" : `host:${index}`);
     const isOfHosts = ["host", "device", "shard", "reader", "tier", "bridge"].includes(role);
-    return isOfHosts ? stage.processOf(role as Role, Number(index)) : stage.process("root");
+    return isOfHosts
+      ? environment.processOf(role as Role, Number(index))
+      : environment.process("root");
   }
 
   /** Until its time is over, or the run is. */
   #last(index: number, forMs: number, end: () => void): void {
-    const { strikes } = this.#options;
+    const { injections } = this.#options;
     const one: Lasting = {
       index,
       heal: () => {
         cancel();
         if (!this.#lasting.delete(one)) return;
         end();
-        strikes.heal(index, 1);
+        injections.heal(index, 1);
       },
     };
     const cancel = realClock.after(forMs, () => one.heal());
@@ -159,7 +162,7 @@ export class Striker {
 
   /** Half of the time it stands still, for so many steps of the run. */
   #slow(index: number, process: ActorProcess, steps: number): void {
-    const { step, strikes } = this.#options;
+    const { step, injections } = this.#options;
     const fromStep = step();
     let isStill = false;
     let cancel = () => {};
@@ -169,7 +172,7 @@ export class Striker {
         cancel();
         if (!this.#lasting.delete(one)) return;
         process.signal("SIGCONT");
-        strikes.heal(index, steps);
+        injections.heal(index, steps);
       },
     };
     const beat = () => {
@@ -182,8 +185,8 @@ export class Striker {
     beat();
   }
 
-  async #throwIn(where: string, fault: number, { generation }: Strike): Promise<void> {
-    const { stage, run } = this.#options;
+  async #throwIn(where: string, fault: number, { generation }: Injection): Promise<void> {
+    const { environment, run } = this.#options;
     const [, role, index] = where.split(":") as [string, Role, string];
     const to: Address = { role, index: Number(index) };
     const scope = {
@@ -191,24 +194,24 @@ export class Striker {
       generation: role === "job" ? 0 : generation,
     };
     const own = ofCluster.includes(role) ? clusterScope : scope;
-    const mailbox = openMailbox(stage.network, own, { role: "cluster", index: 1 });
+    const mailbox = openMailbox(environment.network, own, { role: "cluster", index: 1 });
     mailbox.tell(to, "chaos.throw", { reason: `fault ${fault} of the schedule` });
-    await stage.network.transport.flush();
+    await environment.network.transport.flush();
   }
 
   #restartBroker(index: number, awayMs: number): void {
-    const { stage, strikes } = this.#options;
-    void stage.restartBroker(awayMs).then(() => strikes.heal(index, 1));
+    const { environment, injections } = this.#options;
+    void environment.restartBroker(awayMs).then(() => injections.heal(index, 1));
   }
 
   #tamper(index: number, fault: FrameFault, forMs: number): void {
-    const { stage, strikes, stepDeadlineMs } = this.#options;
+    const { environment, injections, stepDeadlineMs } = this.#options;
     const over = (hits: number) => {
-      strikes.heal(index, hits);
+      injections.heal(index, hits);
       // What it had taken and not delivered is gone with it.
-      if (fault.what === "broker-forget") void stage.restartBroker(0);
+      if (fault.what === "broker-forget") void environment.restartBroker(0);
     };
-    const rule = stage.frames.begin(fault, { delayMs: forMs, over });
+    const rule = environment.frames.begin(fault, { delayMs: forMs, over });
     // Where so few frames pass, nobody waits for their number.
     const limitMs = fault.what === "partition" ? forMs : stepDeadlineMs;
     const one: Lasting = {

@@ -10,25 +10,25 @@ import type { RunResult } from "../../actors/run-state/run-events.ts";
 import type { Incident } from "../../actors/runtime/incident.ts";
 import type { JobOptions } from "../../src/job/job.ts";
 
-/** A run beside its undisturbed twin. */
+/** A run beside its undisturbed reference run. */
 export interface Verdict {
   /** Whether both came to the same model, byte for byte. */
   readonly equal: boolean;
   readonly digest: string;
-  readonly twinDigest: string;
+  readonly referenceDigest: string;
   /** What was done to the run, in order. */
   readonly incidents: readonly Incident[];
   /** Of each recovery: from the incident to the first steps after it. */
   readonly recoverySeconds: readonly number[];
   readonly result: RunResult;
-  readonly twin: RunResult;
+  readonly reference: RunResult;
 }
 
 /**
- * Waits for the end of a run and holds it against the twin of its job.
+ * Waits for the end of a run and holds it against the reference run of its job.
  * @throws RemoteError where either of them failed
  */
-export async function compareWithTwin(
+export async function compareWithReference(
   run: Run,
   job: JobOptions,
   options: { readonly devices: number },
@@ -42,18 +42,18 @@ export async function compareWithTwin(
     incidents.push({ offender, supervisor, context, reason: error });
   }
   const result = await run.result();
-  const twin = await undisturbedTwin(job, options);
-  const [{ digest }, twinDigest] = [result, twin.digest];
-  const equal = digest === twinDigest;
-  return { equal, digest, twinDigest, incidents, recoverySeconds, result, twin };
+  const reference = await referenceRun(job, options);
+  const [{ digest }, referenceDigest] = [result, reference.digest];
+  const equal = digest === referenceDigest;
+  return { equal, digest, referenceDigest, incidents, recoverySeconds, result, reference };
 }
 
 /** The job's result on a cluster and in a checkpoint directory of its own, both gone afterwards. */
-export async function undisturbedTwin(
+export async function referenceRun(
   job: JobOptions,
   options: { readonly devices: number },
 ): Promise<RunResult> {
-  const directory = mkdtempSync(join(tmpdir(), "osiris-twin-"));
+  const directory = mkdtempSync(join(tmpdir(), "osiris-reference-"));
   try {
     await using cluster = await Cluster.start({ devices: options.devices });
     const run = await cluster.submit({ ...job, checkpoint: { ...job.checkpoint, directory } });

@@ -1,5 +1,5 @@
-// The entry of a process that a disturbed run runs in: the root of a cluster, or a host of it, and
-// what strikes its main thread. It ends when whoever started it does.
+// The entry of a process that a faulted run runs in: the root of a cluster, or a host of it, and
+// what injections its main thread. It ends when whoever started it does.
 
 import { Cluster } from "../../actors/cluster/cluster.ts";
 import { Host } from "../../actors/cluster/host-process.ts";
@@ -10,7 +10,7 @@ import { realDisk } from "../../src/ports/disk.ts";
 import { FaultyDisk } from "../faults/faulty-disk.ts";
 import { type FaultPlan, faultyLauncher } from "../faults/faulty-launcher.ts";
 import { exhaustMemory, standStill } from "../faults/hang.ts";
-import { Strikes } from "../faults/injections.ts";
+import { Injections } from "../faults/injections.ts";
 import { arm } from "../faults/thread-faults.ts";
 
 /** What a process is told. */
@@ -26,7 +26,7 @@ export type ProcessOrder =
       readonly minDevices: number;
       readonly plan: FaultPlan;
     }
-  /** Fault `fault` of the schedule strikes this process's disk. */
+  /** Fault `fault` of the schedule injections this process's disk. */
   | { readonly order: "arm"; readonly fault: number }
   /** The clock jumps. */
   | { readonly order: "skew"; readonly byMs: number }
@@ -103,7 +103,7 @@ function armDisk(index: number): void {
   const fault = plan?.faults[index];
   if (plan === undefined || fault === undefined || disk === undefined) return;
   const die = () => process.kill(process.pid, "SIGKILL");
-  arm(disk, { index, fault }, { strikes: new Strikes(plan.strikesIn), die });
+  arm(disk, { index, fault }, { injections: new Injections(plan.injectionsIn), die });
 }
 
 process.on("SIGINT", () => {}); // Ctrl-C reaches all processes of a terminal; the harness decides.

@@ -2,7 +2,10 @@
 
 import { TrainingError } from "../../src/errors/errors.ts";
 
-/** A run that was disturbed is not as its twin, or did not come to its end. A bug of Osiris. */
+/**
+ * A run that was disturbed is not as its reference run, or did not come to its end. A bug of
+ * Osiris.
+ */
 export class PromiseBrokenError extends TrainingError {
   readonly code = "PROMISE_BROKEN";
   readonly recovery = "stop";

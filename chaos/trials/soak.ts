@@ -5,16 +5,16 @@
 import type { JobOptions } from "../../src/job/job.ts";
 import { realClock } from "../../src/ports/clock.ts";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
-import type { Stage as StageSize } from "../faults/draw.ts";
+import type { EnvironmentSize } from "../faults/draw.ts";
 import { checkSchedule } from "../faults/schedule.ts";
-import type { Stage } from "./environment.ts";
-import type { PlayOptions } from "./faulted-run.ts";
+import type { Environment } from "./environment.ts";
+import type { FaultedRunOptions } from "./faulted-run.ts";
 import { runTrial, type Trial } from "./trial.ts";
-import type { Twin } from "./verdict.ts";
+import type { ReferenceRun } from "./verdict.ts";
 
-export interface SoakOptions extends PlayOptions {
+export interface SoakOptions extends FaultedRunOptions {
   readonly seed: number;
-  readonly stage: StageSize;
+  readonly stage: EnvironmentSize;
   /** No run begins after so long; the one that is under way ends undisturbed. */
   readonly forMs: number;
   /** Mean time between two kills; each is drawn from half of it to one and a half. */
@@ -27,7 +27,7 @@ export interface SoakOptions extends PlayOptions {
 /** The trials of a soak, and how many kills there were. Ends at the first that fails. */
 export async function soak(
   job: JobOptions,
-  twin: Twin,
+  reference: ReferenceRun,
   options: SoakOptions,
 ): Promise<{ readonly trials: readonly Trial[]; readonly kills: number }> {
   const { seed, stage: size, forMs, onTrial, signal } = options;
@@ -44,13 +44,13 @@ export async function soak(
   let kill = draw();
   /** Until the next one: a run that ends before leaves the rest of it to the next run. */
   let leftMs = kill.afterMs;
-  const disturb = (stage: Stage) => {
+  const disturb = (stage: Environment) => {
     let armedAtMs = 0;
     let cancel = () => {};
     const arm = () => {
       armedAtMs = realClock.now();
       cancel = realClock.after(leftMs, () => {
-        if (passed() < forMs && strike(stage, kill.target)) {
+        if (passed() < forMs && inject(stage, kill.target)) {
           kills++;
           options.onKill(kill.target, kill.afterMs);
         }
@@ -66,7 +66,7 @@ export async function soak(
     };
   };
   while (passed() < forMs && signal?.aborted !== true) {
-    const trial = await runTrial(job, schedule, twin, { ...options, disturb });
+    const trial = await runTrial(job, schedule, reference, { ...options, disturb });
     trials.push(trial);
     onTrial(trial);
     if (trial.verdict !== "equal") break;
@@ -74,7 +74,7 @@ export async function soak(
   return { trials, kills };
 }
 
-function drawTarget(random: RandomStream, { devices, hosts }: StageSize): string {
+function drawTarget(random: RandomStream, { devices, hosts }: EnvironmentSize): string {
   const ranks = devices * Math.max(1, hosts);
   const place = random.below(ranks + hosts + 2);
   if (place < ranks) return `device:${place}`;
@@ -83,7 +83,7 @@ function drawTarget(random: RandomStream, { devices, hosts }: StageSize): string
 }
 
 /** False where there is nothing of that name at the moment. */
-function strike(stage: Stage, target: string): boolean {
+function inject(stage: Environment, target: string): boolean {
   const [role = "", index = "0"] = target.split(":");
   if (role === "root" || role === "host") {
     const process = stage.process(target);

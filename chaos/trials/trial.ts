@@ -6,18 +6,23 @@ import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { type DrawOptions, drawSchedule } from "../faults/draw.ts";
 import type { Fault, FaultKind, Schedule } from "../faults/schedule.ts";
 import { shrink } from "../faults/shrink.ts";
-import { type FaultOutcome, type Played, type PlayOptions, playSchedule } from "./faulted-run.ts";
-import { type Judgement, judge, type Twin } from "./verdict.ts";
+import {
+  type FaultedRun,
+  type FaultedRunOptions,
+  type FaultOutcome,
+  runSchedule,
+} from "./faulted-run.ts";
+import { type ReferenceRun, type TrialVerdict, verdictOf } from "./verdict.ts";
 
 /** What was done to a job, and what came of it. Plain data. */
-export interface Trial extends Judgement {
+export interface Trial extends TrialVerdict {
   readonly schedule: Schedule;
   /** One for each fault of the schedule. */
   readonly faults: readonly FaultOutcome[];
   /** Of the run, first cause first, each failure once. */
   readonly incidents: readonly Incident[];
   readonly digest: string | undefined;
-  readonly twinDigest: string;
+  readonly referenceDigest: string;
   readonly generations: number;
   readonly submissions: number;
   readonly seconds: number;
@@ -29,22 +34,22 @@ export interface Trial extends Judgement {
 export async function runTrial(
   job: JobOptions,
   schedule: Schedule,
-  twin: Twin,
-  options: PlayOptions = {},
+  reference: ReferenceRun,
+  options: FaultedRunOptions = {},
 ): Promise<Trial> {
-  using played = await playSchedule(job, schedule, options);
-  const judgement = await judge(job, schedule, played, twin);
+  using faulted = await runSchedule(job, schedule, options);
+  const verdict = await verdictOf(job, schedule, faulted, reference);
   return {
-    ...judgement,
+    ...verdict,
     schedule,
-    faults: played.faults,
-    incidents: incidentsOf(played),
-    digest: played.result?.digest,
-    twinDigest: twin.result.digest,
-    generations: Math.max(0, ...played.events.map(({ event }) => event.generation)),
-    submissions: played.submissions,
-    seconds: played.seconds,
-    isCancelled: played.end === "cancelled",
+    faults: faulted.faults,
+    incidents: incidentsOf(faulted),
+    digest: faulted.result?.digest,
+    referenceDigest: reference.result.digest,
+    generations: Math.max(0, ...faulted.events.map(({ event }) => event.generation)),
+    submissions: faulted.submissions,
+    seconds: faulted.seconds,
+    isCancelled: faulted.end === "cancelled",
   };
 }
 
@@ -52,29 +57,29 @@ export async function runTrial(
 export async function shrinkTrial(
   job: JobOptions,
   failed: Trial,
-  twin: Twin,
-  options: PlayOptions & { readonly onTrial?: (trial: Trial) => void } = {},
+  reference: ReferenceRun,
+  options: FaultedRunOptions & { readonly onTrial?: (trial: Trial) => void } = {},
 ): Promise<Schedule> {
   const { schedule, verdict } = failed;
   const fails = async (faults: readonly Fault[]) => {
     options.signal?.throwIfAborted();
-    const trial = await runTrial(job, { ...schedule, faults: [...faults] }, twin, options);
+    const trial = await runTrial(job, { ...schedule, faults: [...faults] }, reference, options);
     options.onTrial?.(trial);
     return trial.verdict === verdict;
   };
   return { ...schedule, faults: await shrink(schedule.faults, fails) };
 }
 
-/** What a draw has to know of a job; its twin has counted the steps. */
+/** What a draw has to know of a job; its reference run has counted the steps. */
 export function drawFor(
   job: JobOptions,
-  twin: Twin,
+  reference: ReferenceRun,
   options: Pick<DrawOptions, "seed" | "stage"> & { readonly kinds?: readonly FaultKind[] },
 ): Schedule {
   const spec = resolveJob(job);
   return drawSchedule({
     ...options,
-    steps: twin.result.step,
+    steps: reference.result.step,
     everySteps: spec.checkpoint.everySteps,
     readers: spec.readers,
     hasEvaluation: spec.evaluation !== undefined,
@@ -82,7 +87,7 @@ export function drawFor(
   });
 }
 
-function incidentsOf({ events, incidents }: Played): Incident[] {
+function incidentsOf({ events, incidents }: FaultedRun): Incident[] {
   const ofRun = events.flatMap(({ event }): Incident[] => {
     if (event.type !== "run.incident") return [];
     const { offender, supervisor, context, error } = event;

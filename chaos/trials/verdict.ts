@@ -1,7 +1,7 @@
-// The judge: holds a disturbed run against its twin, to which nothing was done. The same model to
-// the last bit of every row and optimizer slot, read back from disk; the same losses and metrics;
-// every sample trained as often as it should, by the records in the store; nothing still alive of
-// what was done to it.
+// The verdict: holds a faulted run against its reference run, to which nothing was done. The same
+// model to the last bit of every row and optimizer slot, read back from disk; the same losses and
+// metrics; every sample trained as often as it should, by the records in the store; nothing still
+// alive of what was done to it.
 
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
@@ -17,11 +17,11 @@ import {
 } from "../../storage/checkpoints/sample-ledger.ts";
 import { loadModel } from "../../storage/model/load-model.ts";
 import type { Fault, Schedule } from "../faults/schedule.ts";
-import { type HeardEvent, jobIn, type Played } from "./faulted-run.ts";
+import { type FaultedRun, type HeardEvent, jobIn } from "./faulted-run.ts";
 import { temporaryHome } from "./temporary-home.ts";
 
 /** A run to which nothing was done. */
-export interface Twin {
+export interface ReferenceRun {
   readonly result: RunResult;
   /** Hashes of all that the model is made of, by name (`Model.leaves`). */
   readonly leaves: ReadonlyMap<string, string>;
@@ -31,11 +31,11 @@ export interface Twin {
   readonly trainingSeconds: number;
 }
 
-/** What came of a disturbed run. */
-export interface Judgement {
+/** What came of a faulted run. */
+export interface TrialVerdict {
   /**
-   * `equal`: as its twin. `safety`: it ended, and is not as its twin. `liveness`: it did not end,
-   * or ended in a failure. `harness`: the harness itself left something alive.
+   * `equal`: as its reference run. `safety`: it ended, and is not as its reference run. `liveness`:
+   * it did not end, or ended in a failure. `harness`: the harness itself left something alive.
    */
   readonly verdict: "equal" | "safety" | "liveness" | "harness";
   /** What is not as it should be, one sentence each. */
@@ -47,7 +47,7 @@ export interface Judgement {
   readonly committedStepsLost: number;
   /** From its first step to its end. */
   readonly trainingSeconds: number;
-  /** The share of that time that its twin needed for the same steps. */
+  /** The share of that time that its reference run needed for the same steps. */
   readonly goodput: number;
 }
 
@@ -56,7 +56,7 @@ export interface Recovery {
   readonly offender: string;
   readonly code: string;
   readonly generation: number;
-  /** From the strike before it, where there was one, to the incident. */
+  /** From the injection before it, where there was one, to the incident. */
   readonly detectedSeconds: number | undefined;
   /** From the incident to the first step after the restore; undefined where nobody went back. */
   readonly recoverySeconds: number | undefined;
@@ -67,9 +67,9 @@ export interface Recovery {
 /** Most differing leaves that are named. */
 const namedMax = 8;
 
-/** Trains the job's twin: in this process, with nothing in its way. @throws RemoteError */
-export async function playTwin(job: JobOptions, devices: number): Promise<Twin> {
-  using home = temporaryHome("osiris-twin-");
+/** Trains the job's reference run: in this process, with nothing in its way. @throws RemoteError */
+export async function runReference(job: JobOptions, devices: number): Promise<ReferenceRun> {
+  using home = temporaryHome("osiris-reference-");
   const events: HeardEvent[] = [];
   await using cluster = await Cluster.start({ devices });
   const run = await cluster.submit(jobIn(job, join(home.path, "checkpoints")));
@@ -86,33 +86,33 @@ export async function playTwin(job: JobOptions, devices: number): Promise<Twin> 
   };
 }
 
-/** Holds a disturbed run against its twin. Its directory must still be there. */
-export async function judge(
+/** Holds a faulted run against its reference run. Its directory must still be there. */
+export async function verdictOf(
   job: JobOptions,
   schedule: Schedule,
-  played: Played,
-  twin: Twin,
-): Promise<Judgement> {
-  const { events, alive } = played;
+  faulted: FaultedRun,
+  reference: ReferenceRun,
+): Promise<TrialVerdict> {
+  const { events, alive } = faulted;
   const common = {
-    recoveries: [...recoveriesOf(played), ...rootLosses(played, schedule.faults)],
+    recoveries: [...recoveriesOf(faulted), ...rootLosses(faulted, schedule.faults)],
     committedStepsLost: committedStepsLost(events.map(({ event }) => event)),
     trainingSeconds: trainingSeconds(events),
-    goodput: Math.min(1, twin.trainingSeconds / trainingSeconds(events)),
+    goodput: Math.min(1, reference.trainingSeconds / trainingSeconds(events)),
   };
   const left = alive.map((what) => `Still alive at the end: ${what}`);
-  if (played.result === undefined) {
-    const why = played.error === undefined ? "nothing was heard of it" : played.error.message;
-    const differences = [`The run did not come to an end (${played.end}): ${why}`, ...left];
+  if (faulted.result === undefined) {
+    const why = faulted.error === undefined ? "nothing was heard of it" : faulted.error.message;
+    const differences = [`The run did not come to an end (${faulted.end}): ${why}`, ...left];
     return { ...common, verdict: "liveness", differences, ledger: [] };
   }
   const { seed, data } = resolveJob(job);
-  const stretches = stretchesOf(played.directory);
-  const ledger = sampleLedger(stretches, twin.steps, { seed, shuffle: data.shuffle });
+  const stretches = stretchesOf(faulted.directory);
+  const ledger = sampleLedger(stretches, reference.steps, { seed, shuffle: data.shuffle });
   const differences = [
-    ...(await modelDifferences(played.result, twin)),
-    ...seriesDifferences(played.result, twin.result),
-    ...ledgerDifferences(timesTrained(stretches, twin.steps)),
+    ...(await modelDifferences(faulted.result, reference)),
+    ...seriesDifferences(faulted.result, reference.result),
+    ...ledgerDifferences(timesTrained(stretches, reference.steps)),
   ];
   const verdict = differences.length > 0 ? "safety" : left.length > 0 ? "harness" : "equal";
   return { ...common, verdict, differences: [...differences, ...left], ledger };
@@ -124,27 +124,31 @@ async function leavesOf({ directory, manifest }: RunResult): Promise<Map<string,
 }
 
 /** By what the checkpoints say of themselves, and by what is in them. */
-async function modelDifferences(result: RunResult, twin: Twin): Promise<string[]> {
+async function modelDifferences(result: RunResult, reference: ReferenceRun): Promise<string[]> {
   const differences: string[] = [];
-  if (result.digest !== twin.result.digest) {
-    differences.push(`The model is ${result.digest}, its twin ${twin.result.digest}`);
+  if (result.digest !== reference.result.digest) {
+    differences.push(`The model is ${result.digest}, its reference run ${reference.result.digest}`);
   }
-  if (result.step !== twin.result.step || result.status !== twin.result.status) {
+  if (result.step !== reference.result.step || result.status !== reference.result.status) {
     const own = `${result.status} at step ${result.step}`;
-    differences.push(`It ${own}, its twin ${twin.result.status} at step ${twin.result.step}`);
+    differences.push(
+      `It ${own}, its reference run ${reference.result.status} at step ${reference.result.step}`,
+    );
   }
   const leaves = await leavesOf(result);
-  const names = [...new Set([...leaves.keys(), ...twin.leaves.keys()])];
-  const wrong = names.filter((name) => leaves.get(name) !== twin.leaves.get(name));
+  const names = [...new Set([...leaves.keys(), ...reference.leaves.keys()])];
+  const wrong = names.filter((name) => leaves.get(name) !== reference.leaves.get(name));
   const more = wrong.length > namedMax ? [`and ${wrong.length - namedMax} more leaves`] : [];
   const named = wrong.slice(0, namedMax).map((name) => `Other bits in ${name}`);
   return [...differences, ...named, ...more];
 }
 
-function seriesDifferences(result: RunResult, twin: RunResult): string[] {
-  if (isDeepStrictEqual(result.history, twin.history)) return [];
-  const at = twin.history.findIndex((point, i) => !isDeepStrictEqual(point, result.history[i]));
-  const step = twin.history[at]?.step ?? result.history.at(-1)?.step;
+function seriesDifferences(result: RunResult, reference: RunResult): string[] {
+  if (isDeepStrictEqual(result.history, reference.history)) return [];
+  const at = reference.history.findIndex(
+    (point, i) => !isDeepStrictEqual(point, result.history[i]),
+  );
+  const step = reference.history[at]?.step ?? result.history.at(-1)?.step;
   return [`Losses or metrics differ from step ${step} on`];
 }
 
@@ -156,12 +160,12 @@ function ledgerDifferences(times: Uint8Array): string[] {
   return wrong.length === 0 ? [] : [`Trained other than once: ${named.join(", ")}`];
 }
 
-function recoveriesOf({ events, faults }: Played): Recovery[] {
+function recoveriesOf({ events, faults }: FaultedRun): Recovery[] {
   const recoveries: Recovery[] = [];
   let step = 0;
   let saved = 0;
-  let struckBefore = 0;
-  const strikes = faults.flatMap(({ atMs }) => atMs ?? []).sort((a, b) => a - b);
+  let injectedBefore = 0;
+  const injections = faults.flatMap(({ atMs }) => atMs ?? []).sort((a, b) => a - b);
   for (const { atMs, event } of events) {
     if (event.type === "run.checkpointed") saved = event.step;
     if ("step" in event && event.type !== "run.incident") step = Math.max(step, event.step);
@@ -171,14 +175,14 @@ function recoveriesOf({ events, faults }: Played): Recovery[] {
       recoveries[recoveries.length - 1] = { ...last, recoverySeconds: event.seconds };
     }
     if (event.type !== "run.incident") continue;
-    // The first incident after a strike is its own, as far as anybody can tell from outside.
-    const struck = strikes.filter((one) => one > struckBefore && one <= atMs).at(-1);
-    struckBefore = struck ?? struckBefore;
+    // The first incident after an injection is its own, as far as anybody can tell from outside.
+    const injected = injections.filter((one) => one > injectedBefore && one <= atMs).at(-1);
+    injectedBefore = injected ?? injectedBefore;
     recoveries.push({
       offender: event.offender,
       code: event.error.code,
       generation: event.generation,
-      detectedSeconds: struck === undefined ? undefined : (atMs - struck) / 1000,
+      detectedSeconds: injected === undefined ? undefined : (atMs - injected) / 1000,
       recoverySeconds: undefined,
       redoneSteps: Math.max(0, step - saved),
     });
@@ -187,7 +191,7 @@ function recoveriesOf({ events, faults }: Played): Recovery[] {
 }
 
 /** The root's process is nobody's incident: how long until a step was heard of again. */
-function rootLosses({ faults, events }: Played, schedule: readonly Fault[]): Recovery[] {
+function rootLosses({ faults, events }: FaultedRun, schedule: readonly Fault[]): Recovery[] {
   return faults.flatMap((fault, i) => {
     const planned = schedule[i];
     const isRoot = planned !== undefined && "where" in planned && planned.where === "process:root";

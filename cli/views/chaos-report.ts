@@ -1,4 +1,5 @@
-// What a chaos run tells: the schedule before anything happens, then what struck, then the verdict.
+// What a chaos run tells: the schedule before anything happens, then what was injected, then the
+// verdict.
 
 import {
   type ChaosFigures,
@@ -23,13 +24,13 @@ export function scheduleLines(schedule: Schedule): string[] {
   ];
 }
 
-/** What struck, and what came of it. */
+/** What was injected, and what came of it. */
 export function trialLines(trial: Trial): string[] {
   const { faults, recoveries, schedule } = trial;
-  const struck = faults.map(({ struck, step, generation, hits, whyNot }, i) => {
-    if (!struck) return `  ${i}  did not strike: ${whyNot}`;
+  const injected = faults.map(({ injected, step, generation, hits, whyNot }, i) => {
+    if (!injected) return `  ${i}  did not happen: ${whyNot}`;
     const times = hits === undefined ? "" : `; hits: ${hits}`;
-    return `  ${i}  struck at step ${step} of generation ${generation}${times}`;
+    return `  ${i}  injected at step ${step} of generation ${generation}${times}`;
   });
   const lost = recoveries.map(({ offender, code, recoverySeconds, redoneSteps }) => {
     const again =
@@ -41,8 +42,8 @@ export function trialLines(trial: Trial): string[] {
   const submissions =
     trial.submissions > 1 ? `, submitted ${plural(trial.submissions, "time")}` : "";
   return [
-    ...(schedule.faults.length === 0 ? [] : ["What struck"]),
-    ...struck,
+    ...(schedule.faults.length === 0 ? [] : ["What was injected"]),
+    ...injected,
     ...lost,
     `${plural(trial.generations, "generation")}${submissions}, ${times}`,
     verdictLine(trial),
@@ -70,11 +71,12 @@ export function shrunkLines(schedule: Schedule, job: string): string[] {
 
 /** A trial for machines: one object. */
 export function trialRecord(trial: Trial) {
-  const { schedule, faults, verdict, differences, digest, twinDigest, ledger, recoveries } = trial;
+  const { schedule, faults, verdict, differences, digest, referenceDigest, ledger, recoveries } =
+    trial;
   return {
     report: "trial",
     seed: schedule.seed,
-    ...{ verdict, differences, digest, twinDigest, schedule, faults, ledger, recoveries },
+    ...{ verdict, differences, digest, referenceDigest, schedule, faults, ledger, recoveries },
     generations: trial.generations,
     goodput: trial.goodput,
     seconds: trial.seconds,
@@ -86,12 +88,12 @@ const bounds = { detected: 1, recovered: 5 } as const;
 
 /** The table of figures. */
 export function figureLines(figures: ChaosFigures): string[] {
-  const { trials, equal, strikes, planned, losses } = figures;
-  const struck = Object.values(strikes).reduce((sum, value) => sum + value, 0);
-  const kinds = Object.entries(strikes).map(([kind, times]) => `${kind} ${times}`);
+  const { trials, equal, injections, planned, losses } = figures;
+  const injected = Object.values(injections).reduce((sum, value) => sum + value, 0);
+  const kinds = Object.entries(injections).map(([kind, times]) => `${kind} ${times}`);
   const rows: [string, string][] = [
-    ["runs equal to their twin", `${equal} of ${trials}`],
-    ["faults that struck", `${struck} of ${planned}`],
+    ["runs equal to their reference run", `${equal} of ${trials}`],
+    ["faults injected", `${injected} of ${planned}`],
     ["committed steps lost", count(figures.committedStepsLost)],
     ["steps done again (in no checkpoint)", count(figures.redoneSteps)],
     ["samples trained twice", count(figures.samplesTwice)],

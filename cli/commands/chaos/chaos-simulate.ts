@@ -97,16 +97,16 @@ async function tellLeast(
 
 function tellSummary(summary: SeedsSummary, seconds: number, say: (line: string) => void): void {
   const { schedules, faults, generations, events, virtualSeconds, failures } = summary;
-  const struck = Object.entries(faults).sort(([a], [b]) => (a < b ? -1 : 1));
+  const injected = Object.entries(faults).sort(([a], [b]) => (a < b ? -1 : 1));
   say(
     `${plural(schedules, "schedule")}, ${plural(generations, "generation")}, ` +
       `${count(events)} events: ${duration(virtualSeconds)} of clusters in ${duration(seconds)}`,
   );
-  for (const [kind, strikes] of struck) say(`  ${kind.padEnd(20)} ${count(strikes)}`);
+  for (const [kind, injections] of injected) say(`  ${kind.padEnd(20)} ${count(injections)}`);
   const seeds = failures.map(({ seed, failure }) => `${seed} (${failure})`).join(", ");
   say(failures.length === 0 ? "All of them held." : `Failed: ${seeds}`);
 }
 
-function recordOf({ scenario, failure, reason, struck, trace }: SimulationVerdict) {
-  return { seed: scenario.seed, failure, reason, struck, trace, scenario };
+function recordOf({ scenario, failure, reason, injected, trace }: SimulationVerdict) {
+  return { seed: scenario.seed, failure, reason, injected, trace, scenario };
 }

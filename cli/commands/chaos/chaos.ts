@@ -1,6 +1,6 @@
 // osiris chaos JOB: breaks a job by a schedule drawn from a seed, with real threads and processes,
-// and compares what it comes to with its undisturbed twin, bit for bit; with --simulate, whole
-// clusters in virtual time instead.
+// and compares what it comes to with its undisturbed reference run, bit for bit; with --simulate,
+// whole clusters in virtual time instead.
 
 import { readFileSync } from "node:fs";
 import { type Command, InvalidArgumentError } from "commander";
@@ -13,13 +13,13 @@ import {
   figuresOf,
   InputUnusableError,
   type JobOptions,
-  playTwin,
+  type ReferenceRun,
+  runReference,
   runTrial,
   type Schedule,
   shrinkTrial,
   soak,
   type Trial,
-  type Twin,
 } from "../../../index.ts";
 import { type CommonOptions, integerFrom, withCommon } from "../../support/arguments.ts";
 import { exitCodes } from "../../support/failure.ts";
@@ -62,7 +62,9 @@ export function addChaos(program: Command): void {
   const command = program
     .command("chaos")
     .argument("[job]", "job file, as for `osiris train`; none with --simulate or --crash-points")
-    .description("break a job by a schedule drawn from a seed, and compare it with its twin")
+    .description(
+      "break a job by a schedule drawn from a seed, and compare it with its reference run",
+    )
     .option("--simulate", "whole clusters in one thread and virtual time, small jobs of their own")
     .option("--crash-points", "as that, with power lost at every operation of runs on their disks")
     .option("--pairs <N>", "with it: and twice, up to so many operations apart", integerFrom(0), 8)
@@ -100,7 +102,10 @@ export function addChaos(program: Command): void {
     "chaos --crash-points --pairs 48",
     "chaos job.yaml --soak 10m --every 15s --report",
   ])
-    .addHelpText("after", "\n3: another model than its twin; 4: the run did not come to its end.")
+    .addHelpText(
+      "after",
+      "\n3: another model than its reference run; 4: the run did not come to its end.",
+    )
     .action(async (path: string | undefined, options: ChaosArguments) => {
       const { simulate, crashPoints, seeds = [options.seed] } = options;
       const isSimulated = simulate === true || crashPoints === true;
@@ -152,16 +157,16 @@ async function schedules(work: Work): Promise<Trial[]> {
   const { path, job, options, say, signal } = work;
   const file = options.schedule === undefined ? undefined : scheduleIn(options.schedule);
   const stage = file?.stage ?? stageOf(work);
-  const twin = await twinOf(work, stage);
+  const reference = await referenceOf(work, stage);
   const { faults: kinds } = options;
   const drawn = (seed: number) =>
-    drawFor(job, twin, { seed, stage, ...(kinds === undefined ? {} : { kinds }) });
+    drawFor(job, reference, { seed, stage, ...(kinds === undefined ? {} : { kinds }) });
   const planned = file === undefined ? (options.seeds ?? [options.seed]).map(drawn) : [file];
   const trials: Trial[] = [];
   for (const schedule of planned) {
     if (signal.aborted) break;
     for (const line of scheduleLines(schedule)) say(line);
-    const trial = await runTrial(job, schedule, twin, { signal });
+    const trial = await runTrial(job, schedule, reference, { signal });
     if (trial.isCancelled) break;
     trials.push(trial);
     for (const line of trialLines(trial)) say(line);
@@ -170,7 +175,7 @@ async function schedules(work: Work): Promise<Trial[]> {
     say("Shrinking the schedule ...");
     const onTrial = (part: Trial) =>
       say(`  ${part.faults.length} of ${schedule.faults.length} faults: ${part.verdict}`);
-    const least = await shrinkTrial(job, trial, twin, { signal, onTrial });
+    const least = await shrinkTrial(job, trial, reference, { signal, onTrial });
     for (const line of shrunkLines(least, path)) say(line);
   }
   return trials;
@@ -180,8 +185,8 @@ async function soaking(work: Work, forMs: number): Promise<readonly Trial[]> {
   const { job, options, say, signal } = work;
   const { seed, every: everyMs } = options;
   const stage = stageOf(work);
-  const twin = await twinOf(work, stage);
-  const { trials, kills } = await soak(job, twin, {
+  const reference = await referenceOf(work, stage);
+  const { trials, kills } = await soak(job, reference, {
     ...{ seed, stage, forMs, everyMs, signal },
     onKill: (what, afterMs) => say(`  killed ${what} after ${duration(afterMs / 1000)}`),
     onTrial: (trial) => say(`${trial.trainingSeconds.toFixed(1)} s: ${verdictLine(trial)}`),
@@ -190,12 +195,15 @@ async function soaking(work: Work, forMs: number): Promise<readonly Trial[]> {
   return trials;
 }
 
-async function twinOf({ job, say }: Work, { devices, hosts }: Schedule["stage"]): Promise<Twin> {
-  say("First its twin, undisturbed ...");
-  const twin = await playTwin(job, devices * Math.max(1, hosts));
-  const { result, trainingSeconds } = twin;
+async function referenceOf(
+  { job, say }: Work,
+  { devices, hosts }: Schedule["stage"],
+): Promise<ReferenceRun> {
+  say("First its reference run, undisturbed ...");
+  const reference = await runReference(job, devices * Math.max(1, hosts));
+  const { result, trainingSeconds } = reference;
   say(`${result.step} steps in ${duration(trainingSeconds)}: ${result.digest}`);
-  return twin;
+  return reference;
 }
 
 function stageOf({ job, options }: Work): Schedule["stage"] {

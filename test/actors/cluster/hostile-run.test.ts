@@ -17,7 +17,7 @@ import {
   calmResult,
   inPasses,
   only,
-  play,
+  runJob,
   smallSteps,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
@@ -40,7 +40,7 @@ test("what is no message, said to all actors of a run, changes no bit of it", as
   const client = await connect({ servers, token, noEcho: true });
   const stranger = listenTo(client);
   const job = inPasses(place.job(), passes);
-  const { result, events } = await play(place, job, async (event) => {
+  const { result, events } = await runJob(place, job, async (event) => {
     if (event.type !== "run.checkpointed" && event.type !== "run.evaluated") return;
     const { run, generation, step } = event;
     if (step > disturbed * smallSteps) return;

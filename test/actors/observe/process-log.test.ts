@@ -9,7 +9,7 @@ import { FrameCorruptError, recordError } from "../../../src/errors/errors.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import type { Log, LogFields } from "../../../src/ports/log.ts";
 import type { TransportStatus } from "../../../src/wire/messages/transport.ts";
-import { play, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 
 interface Line {
   readonly time: string;
@@ -26,7 +26,7 @@ test("one run tells its lines: of its events, its actors and its threads, also i
   const lines: Line[] = [];
   const write = (line: string) => void lines.push(JSON.parse(line) as Line);
   await using place = await startTestCluster(2, { log: { level: "debug", write } });
-  const { run, events, result } = await play(place, place.job());
+  const { run, events, result } = await runJob(place, place.job());
   const own = lines.filter((line) => line.run === run.run);
   // Each event is a line, in the order of the events.
   t.deepEqual(

@@ -8,7 +8,7 @@ import { decodeBody } from "../../../src/wire/messages/body.ts";
 import {
   calmResult,
   inPasses,
-  play,
+  runJob,
   type Story,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
@@ -41,7 +41,7 @@ test.before(async () => {
     const { transport } = cluster.network;
     return decodeBody(await transport.request(subject, new Uint8Array(), { deadlineMs: 5000 }));
   };
-  story = await play(place, inPasses(place.job(), passes), async ({ type }) => {
+  story = await runJob(place, inPasses(place.job(), passes), async ({ type }) => {
     if (type !== "run.started") return;
     report = await cluster.client.inspect();
     for (const part of ["tree", "mailboxes", "credits", "tiers", "runs", "incidents", "waits"]) {

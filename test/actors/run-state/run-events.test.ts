@@ -2,11 +2,11 @@
 
 import test from "ava";
 import { runEventSchema } from "../../../actors/run-state/run-events.ts";
-import { play, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 
 test("all that a run tells is as its schema says, and nothing beside it", async (t) => {
   await using place = await startTestCluster(1);
-  const { events } = await play(place, place.job());
+  const { events } = await runJob(place, place.job());
   t.true(events.length > 5);
   for (const event of events) {
     const read = runEventSchema.safeParse(JSON.parse(JSON.stringify(event)));

@@ -20,7 +20,7 @@ import { decodeManifest, encodeRecord } from "../../../storage/checkpoint-store/
 import { pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
 import {
   inPasses,
-  play,
+  runJob,
   smallData,
   smallModel,
   smallSteps,
@@ -40,7 +40,7 @@ test("a run that was killed and scaled is proved, while it goes on and after; a 
   place.threads.plan([exit]);
   let isScaled = false;
   const meanwhile: Promise<RunProof>[] = [];
-  const { result } = await play(place, job, async (event, run) => {
+  const { result } = await runJob(place, job, async (event, run) => {
     if (event.type !== "run.checkpointed" || event.step < 30 || isScaled) return;
     isScaled = true;
     meanwhile.push(verifyRun(directory));

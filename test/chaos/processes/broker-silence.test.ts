@@ -7,7 +7,7 @@ import {
   calmResult,
   inPasses,
   only,
-  play,
+  runJob,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
@@ -27,7 +27,7 @@ const stepDeadlineMs = process.env.SOAK === "1" ? 30_000 : 3000;
     let pausedAt = 0;
     let silence: Promise<void> | undefined;
     const job = inPasses(place.job({ stepDeadlineMs }), passes);
-    const { result, events } = await play(place, job, (event) => {
+    const { result, events } = await runJob(place, job, (event) => {
       if (event.type !== "run.checkpointed" || event.step < 60 || isSilent) return;
       isSilent = true;
       pausedAt = event.step;

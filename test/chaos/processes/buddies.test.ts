@@ -8,7 +8,7 @@ import {
   calmResult,
   inPasses,
   only,
-  play,
+  runJob,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { startHost } from "../../helpers/processes/host-processes.ts";
@@ -42,7 +42,7 @@ test.serial(
       8,
     );
     let mend = () => {};
-    const { result, events } = await play(place, job, async (event) => {
+    const { result, events } = await runJob(place, job, async (event) => {
       if (event.type === "run.started" && event.generation === 2) mend();
       if (event.type !== "run.buddies") return;
       if (event.generation === 1 && event.step === 120) {

@@ -4,7 +4,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import test, { type ExecutionContext } from "ava";
 import type { JobOptions, Run, RunEvent, RunResult } from "../../../index.ts";
-import { only, play, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { lastJson } from "../../helpers/processes/cli.ts";
 import { startRootPlace } from "../../helpers/processes/leader-processes.ts";
 
@@ -17,7 +17,7 @@ let calm: Promise<RunResult> | undefined;
 function calmResult(): Promise<RunResult> {
   calm ??= (async () => {
     await using place = await startTestCluster();
-    return (await play(place, place.job(long))).result;
+    return (await runJob(place, place.job(long))).result;
   })();
   return calm;
 }
@@ -56,9 +56,9 @@ async function follow(
 
 /** The run went on under another root, once, and as if nothing had been. */
 async function assertTakenOver(t: ExecutionContext, { events, result, seconds }: Story) {
-  const twin = await calmResult();
-  t.is(result.digest, twin.digest);
-  t.deepEqual(result.history, twin.history);
+  const reference = await calmResult();
+  t.is(result.digest, reference.digest);
+  t.deepEqual(result.history, reference.history);
   t.is(result.generation, 2);
   const codes = only(events, "run.incident").map(({ error }) => error.code);
   t.deepEqual(codes, ["ROOT_LOST"]);

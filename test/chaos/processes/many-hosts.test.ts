@@ -13,7 +13,7 @@ import {
   calmResult,
   inPasses,
   only,
-  play,
+  runJob,
   smallModel,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
@@ -59,11 +59,11 @@ for (const arithmetic of thinned(["auto", "reference"] as const)) {
     async (t) => {
       await using one = await startTestCluster(4);
       const job = { ...mixed, arithmetic };
-      const { result: calm } = await play(one, one.job(job));
+      const { result: calm } = await runJob(one, one.job(job));
       await using place = await startTestCluster(0, { minDevices: 4 });
       await startHost(t, place.cluster);
       await startHost(t, place.cluster);
-      const { result, events } = await play(place, place.job({ ...job, ...below }));
+      const { result, events } = await runJob(place, place.job({ ...job, ...below }));
       t.is(result.digest, calm.digest);
       t.deepEqual(result.history, calm.history);
       // One generation, but where a busy machine starved a host until it was taken for lost.
@@ -84,7 +84,7 @@ test.serial(
     await using place = await startTestCluster(1, { minDevices: 6 });
     await startHost(t, place.cluster, { devices: 3 });
     await startHost(t, place.cluster, { devices: 2 });
-    const { result, events } = await play(place, place.job({ readers: 2, devices: 5 }));
+    const { result, events } = await runJob(place, place.job({ readers: 2, devices: 5 }));
     t.is(result.digest, calm.digest);
     t.deepEqual(result.history, calm.history);
     t.deepEqual(
@@ -100,7 +100,7 @@ test.serial("P2: hosts may be killed, and come back: same model, same history", 
   const { cluster } = place;
   const first = await startHost(t, cluster);
   const second = await startHost(t, cluster);
-  const { result, events } = await play(place, inPasses(place.job(), 4), async (event) => {
+  const { result, events } = await runJob(place, inPasses(place.job(), 4), async (event) => {
     if (event.type === "run.checkpointed" && event.generation === 1) first.kill("SIGKILL");
     if (event.type !== "run.recovered" || event.generation !== 2) return;
     second.kill("SIGKILL"); // Nobody is left: the run waits for whoever comes.
@@ -129,14 +129,14 @@ test.serial(
     const { cluster } = place;
     await startHost(t, cluster);
     const second = await startHost(t, cluster);
-    const { result, events } = await play(place, inPasses(place.job(), 2), (event) => {
+    const { result, events } = await runJob(place, inPasses(place.job(), 2), (event) => {
       if (event.type === "run.checkpointed" && event.generation === 1) second.kill("SIGSTOP");
       if (event.type === "run.recovered") second.kill("SIGCONT");
     });
     t.is(result.digest, calm.digest);
     t.is(only(events, "run.incident")[0]?.offender, "host:2");
     await untilHosts(cluster, [1, 2]);
-    const again = await play(place, place.job());
+    const again = await runJob(place, place.job());
     t.is(again.result.digest, (await calmResult()).digest);
     t.is(only(again.events, "run.started")[0]?.devices, 4);
   },
@@ -150,7 +150,7 @@ test.serial("a device that ends on one host releases the other host at once", as
   threads.plan([{ actor: "device:3", generation: 1, step: 17, point: 4, effect: "exit" }]);
   await using host = await joinHere(cluster, { launcher: threads.launcher });
   t.is(await host.joined, 1);
-  const { result, events } = await play(place, place.job({ stepDeadlineMs: 120_000 }));
+  const { result, events } = await runJob(place, place.job({ stepDeadlineMs: 120_000 }));
   t.is(result.digest, calm.digest);
   t.is(result.generation, 2);
   t.like(only(events, "run.incident"), [{ offender: "device:3", supervisor: "host:1" }]);
@@ -163,7 +163,7 @@ test.serial("a reader of one host may end, and the thread between two", async (t
   await using place = await startTestCluster(1, { minDevices: 2 });
   const threads = breakableLauncher();
   await using _host = await joinHere(place.cluster, { devices: 1, launcher: threads.launcher });
-  const { result, events } = await play(place, place.job(), (event) => {
+  const { result, events } = await runJob(place, place.job(), (event) => {
     if (event.type === "run.started" && event.generation === 1) threads.kill("reader:1");
     if (event.type === "run.checkpointed" && event.generation === 1) threads.kill("bridge:1");
   });
@@ -181,7 +181,7 @@ test.serial("P10: the broker between two hosts may die: nothing of a step is los
   await using place = await startTestCluster(1, { minDevices: 2 });
   await startHost(t, place.cluster, { devices: 1 });
   const job = place.job({ stepDeadlineMs: 20_000 });
-  const { result, events } = await play(place, job, async (event) => {
+  const { result, events } = await runJob(place, job, async (event) => {
     if (event.type === "run.checkpointed" && event.step <= 20) await place.cluster.killBroker();
   });
   t.is(result.digest, calm.digest);
@@ -213,7 +213,7 @@ test.serial(
     await startHost(t, cluster);
     const second = await startHost(t, cluster);
     let isTold = false; // Told twice, it would end at once.
-    const { result, events } = await play(place, inPasses(place.job(), 8), (event) => {
+    const { result, events } = await runJob(place, inPasses(place.job(), 8), (event) => {
       if (event.type !== "run.checkpointed" || isTold) return;
       isTold = true;
       second.kill("SIGTERM");

@@ -4,7 +4,7 @@
 
 import test from "ava";
 import type { JobOptions } from "../../../index.ts";
-import { only, play, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
 import { hasNamespaces, startNamespace } from "../../helpers/nats/network-namespaces.ts";
 import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
@@ -17,7 +17,7 @@ test("hosts on networks of their own: same model, and one that is cut off comes 
   }
   await using one = await startTestCluster(4);
   const job = { data: { passes: 2 } as JobOptions["data"] };
-  const { result: calm } = await play(one, one.job(job));
+  const { result: calm } = await runJob(one, one.job(job));
   await using server = await startNatsServer(["-a", "0.0.0.0"]);
   const { port } = new URL(server.url);
   const nats = `nats://127.0.0.1:${port}`;
@@ -27,7 +27,7 @@ test("hosts on networks of their own: same model, and one that is cut off comes 
   for (const { gateway, inside } of networks) {
     await startHost(t, cluster, { nats: `nats://${gateway}:${port}`, inside });
   }
-  const { result, events } = await play(place, place.job(job), (event) => {
+  const { result, events } = await runJob(place, place.job(job), (event) => {
     if (event.type === "run.checkpointed" && event.generation === 1) networks[1].cut();
   });
   t.is(result.digest, calm.digest);

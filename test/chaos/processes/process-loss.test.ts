@@ -3,7 +3,7 @@
 import { fork } from "node:child_process";
 import test from "ava";
 import type { JobOptions, RunEvent } from "../../../index.ts";
-import { calmResult, only, play, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { calmResult, only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 
 /** Runs the job in a process of its own, which is killed once step `step` is saved. */
 async function trainAndKill(job: JobOptions, step: number): Promise<void> {
@@ -22,7 +22,7 @@ test.serial("a process may be killed: another goes on from its last checkpoint",
   const job = place.job();
   await trainAndKill(job, 10);
   await trainAndKill(job, 30);
-  const { result, events } = await play(place, job);
+  const { result, events } = await runJob(place, job);
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
   t.is(result.generation, 3);

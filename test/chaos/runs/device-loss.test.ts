@@ -5,7 +5,7 @@ import type { ThreadFault } from "../../../index.ts";
 import {
   calmResult,
   only,
-  play,
+  runJob,
   smallSteps,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
@@ -28,7 +28,7 @@ test.serial(
     // Before the first checkpoint, after a cut, between two, in one (30), and in the last step.
     const steps = [0, 3, 10, 14, 29, 30, 42];
     place.threads.plan(steps.map((step, i) => exit(`device:${i % 2}`, i + 1, step)));
-    const { result, events } = await play(place, place.job());
+    const { result, events } = await runJob(place, place.job());
     t.is(result.digest, calm.digest);
     t.deepEqual(result.history, calm.history);
     t.is(result.generation, steps.length + 1);
@@ -61,11 +61,11 @@ for (const [depth, count] of [
     async (t) => {
       await using place = await startTestCluster();
       const job = () => place.job({ evaluation: { everySteps: 40 }, pipeline: { depth } });
-      const { result: calm } = await play(place, job());
+      const { result: calm } = await runJob(place, job());
       // The points of step 12, on one device or the other; the generation after them is whole.
       const points = Array.from({ length: count }, (_, point) => point);
       place.threads.plan(points.map((point) => exit(`device:${point % 2}`, point + 1, 12, point)));
-      const { result, events } = await play(place, job());
+      const { result, events } = await runJob(place, job());
       t.is(result.digest, calm.digest);
       t.deepEqual(result.history, calm.history);
       t.is(only(events, "run.incident").length, points.length);
@@ -84,7 +84,7 @@ test.serial("a device's thread may end while it evaluates, or while it saves", a
     { actor: "device:1", generation: 5, command: "evaluate" },
     { actor: "device:0", generation: 6, command: "run" },
   ]);
-  const { result, events } = await play(place, place.job());
+  const { result, events } = await runJob(place, place.job());
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
   t.deepEqual(
@@ -102,7 +102,7 @@ test.serial("all devices may go at once, again and again", async (t) => {
     exit("device:0", 2, 20, 0),
     exit("device:1", 2, 20, 0),
   ]);
-  const { result } = await play(place, place.job(), (event) => {
+  const { result } = await runJob(place, place.job(), (event) => {
     if (event.type !== "run.checkpointed" || event.step !== 40) return;
     for (const actor of place.threads.running()) place.threads.kill(actor);
   });
@@ -122,7 +122,7 @@ test.serial(
       // Within its deadline a thread may take its time.
       { actor: "device:0", generation: 2, step: 22, point: 7, effect: "pause", pauseMs: 150 },
     ]);
-    const { result, events } = await play(place, job());
+    const { result, events } = await runJob(place, job());
     t.is(result.digest, calm.digest);
     const incidents = only(events, "run.incident");
     t.is(incidents.length, 1);
@@ -165,7 +165,7 @@ test.serial("a device that stands still alone is missed by the coordinator", asy
   const job = () => place.job({ stepDeadlineMs: 800 });
   const calm = await calmResult();
   place.threads.plan([{ actor: "device:0", generation: 1, step: 17, point: 1, effect: "stall" }]);
-  const { result, events } = await play(place, job());
+  const { result, events } = await runJob(place, job());
   t.is(result.digest, calm.digest);
   const [incident] = only(events, "run.incident");
   t.is(incident?.error.code, "STEP_TIMEOUT");

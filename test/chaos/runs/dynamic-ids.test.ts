@@ -19,7 +19,7 @@ import { digestOfParts } from "../../../storage/checkpoints/part-digest.ts";
 import { paceOf } from "../../../storage/disk/progress.ts";
 import { writeText } from "../../data/data-files.ts";
 import { edges, mix64 } from "../../helpers/batches/wide-ids.ts";
-import { play, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
 
 /** Cuts at 5, 10 …; ids lose rows before steps 5, 10 … and 4, 8 … */
 const everySteps = 5;
@@ -97,7 +97,7 @@ let calm: Promise<RunResult> | undefined;
 function calmRun(): Promise<RunResult> {
   calm ??= (async () => {
     await using place = await startTestCluster(1);
-    return (await play(place, jobOf(place, "memory"))).result;
+    return (await runJob(place, jobOf(place, "memory"))).result;
   })();
   return calm;
 }
@@ -131,7 +131,7 @@ for (const tier of ["memory", "cached"] as const) {
       { actor: "device:0", generation: 4, step: 10, point: 1, effect: "exit" },
       { actor: "device:0", generation: 5, step: 26, point: 4, effect: "exit" },
     ]);
-    const { result } = await play(place, jobOf(place, tier));
+    const { result } = await runJob(place, jobOf(place, tier));
     t.is(result.generation, 6);
     t.is(result.digest, digest);
     t.is(result.logLoss, logLoss);
@@ -145,10 +145,10 @@ test.serial(
     const { digest, dynamicIds } = await calmRun();
     await using place = await startTestCluster(3);
     const checkpoint = { directory: join(home, "same"), everySteps };
-    await play(place, jobOf(place, "memory", { checkpoint, devices: 3 }), (event, run) =>
+    await runJob(place, jobOf(place, "memory", { checkpoint, devices: 3 }), (event, run) =>
       event.type === "run.checkpointed" && event.step === 20 ? run.cancel() : undefined,
     );
-    const { result } = await play(place, jobOf(place, "cached", { checkpoint, devices: 2 }));
+    const { result } = await runJob(place, jobOf(place, "cached", { checkpoint, devices: 2 }));
     t.is(result.digest, digest);
     t.deepEqual(result.dynamicIds, dynamicIds);
   },
@@ -159,7 +159,7 @@ test.serial(
   async (t) => {
     await using place = await startTestCluster(2);
     const job = jobOf(place, "cached");
-    const { result } = await play(place, job);
+    const { result } = await runJob(place, job);
     await using model = await loadModel(job.checkpoint?.directory ?? "");
     t.is(model.digest, result.digest);
     t.is((await model.evaluate()).logLoss, result.logLoss ?? Number.NaN);

@@ -9,7 +9,7 @@ import {
   calmResult,
   inPasses,
   only,
-  play,
+  runJob,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { startHost } from "../../helpers/processes/host-processes.ts";
@@ -27,7 +27,7 @@ test.serial(
     const checkpoint: JobOptions["checkpoint"] = { everySteps: 60, keep: 100, partial: {} };
     const job = inPasses(place.job({ mode: "bounded", checkpoint }), passes);
     let seen = 0;
-    const { result, events } = await play(place, job, (event) => {
+    const { result, events } = await runJob(place, job, (event) => {
       if (event.type === "run.checkpointed") seen = event.step;
       if (event.type !== "run.progress" || event.generation !== 2 || seen < 120) return;
       if (event.step > seen + 5 && event.step < seen + 45) host.kill("SIGKILL");

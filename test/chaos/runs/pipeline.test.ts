@@ -10,7 +10,7 @@ import { type Launcher, workerLauncher } from "../../../src/ports/launcher.ts";
 import {
   calmResult,
   only,
-  play,
+  runJob,
   smallData,
   smallModel,
   startTestCluster,
@@ -26,11 +26,11 @@ for (const depth of [1, 2, 3] as const) {
         const job = place.job({ devices, pipeline: { depth } });
         const actor = `device:${devices - 1}`;
         place.threads.plan([{ actor, generation: 1, step: 17, point: 6, effect: "exit" }]);
-        const { result: cancelled } = await play(place, job, (event, run) =>
+        const { result: cancelled } = await runJob(place, job, (event, run) =>
           event.type === "run.checkpointed" && event.step === 20 ? run.cancel() : undefined,
         );
         t.true(cancelled.generation >= 2, `${devices} devices`);
-        const { result } = await play(place, job);
+        const { result } = await runJob(place, job);
         t.is(result.status, "finished");
         t.is(result.digest, calm.digest);
         t.deepEqual(result.history.at(-1)?.evaluation, calm.history.at(-1)?.evaluation);
@@ -40,7 +40,7 @@ for (const depth of [1, 2, 3] as const) {
 }
 
 /** A cluster of one device whose readers are slow. */
-async function playSlowly(): Promise<readonly RunEvent[]> {
+async function runSlowly(): Promise<readonly RunEvent[]> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   const slow = new URL("../../helpers/processes/slow-reader-entry.js", import.meta.url);
   const launcher: Launcher = {
@@ -65,7 +65,7 @@ async function playSlowly(): Promise<readonly RunEvent[]> {
 test.serial(
   "a run whose devices wait for readers says so once, and how many it wants",
   async (t) => {
-    const events = await playSlowly();
+    const events = await runSlowly();
     const [alert, ...others] = only(events, "run.alert");
     t.is(others.length, 0);
     t.like(alert, { code: "PIPELINE_SERIAL", generation: 1 });

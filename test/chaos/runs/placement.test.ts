@@ -4,7 +4,7 @@ import test from "ava";
 import type { JobOptions, RunResult } from "../../../index.ts";
 import {
   calmResult,
-  play,
+  runJob,
   smallData,
   smallModel,
   startTestCluster,
@@ -50,7 +50,7 @@ for (const [name, overrides] of Object.entries(jobs)) {
     await using place = await startTestCluster(3);
     const results: RunResult[] = [];
     for (const devices of [1, 2, 3]) {
-      results.push((await play(place, place.job({ ...overrides, devices }))).result);
+      results.push((await runJob(place, place.job({ ...overrides, devices }))).result);
     }
     const [first, ...others] = results;
     if (first === undefined) throw new Error("There is no result");
@@ -67,7 +67,7 @@ test.serial("the reference kernels agree with themselves on any number of device
   const digests: string[] = [];
   for (const devices of [1, 2, 3]) {
     const job = place.job({ ...jobs["dropout, L2, Adam, mean pooling, row blocks"], devices });
-    const { result } = await play(place, { ...job, arithmetic: "reference" });
+    const { result } = await runJob(place, { ...job, arithmetic: "reference" });
     t.regex(result.arithmetic, /^reference/);
     digests.push(result.digest);
   }
@@ -78,10 +78,10 @@ test.serial("P7: a run that loses a device may go on with another number of them
   await using place = await startTestCluster(3);
   const calm = await calmResult();
   const job = place.job({ devices: 3 });
-  const cancelled = await play(place, job, (event, run) =>
+  const cancelled = await runJob(place, job, (event, run) =>
     event.type === "run.started" ? run.cancel() : undefined,
   );
   t.is(cancelled.result.status, "cancelled");
-  const { result } = await play(place, { ...job, devices: 2 });
+  const { result } = await runJob(place, { ...job, devices: 2 });
   t.is(result.digest, calm.digest);
 });

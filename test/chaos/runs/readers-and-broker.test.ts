@@ -1,8 +1,8 @@
 // What dies beside the devices: readers, the preparation, the broker. The model is the same.
 
 import test from "ava";
-import { compareWithTwin, killAt, type RunEvent, type ThreadFault } from "../../../index.ts";
-import { calmResult, only, play, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { compareWithReference, killAt, type RunEvent, type ThreadFault } from "../../../index.ts";
+import { calmResult, only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 
 const holdAt = (step: number, pauseMs: number): ThreadFault => ({
   actor: "device:0",
@@ -18,7 +18,7 @@ test.serial("a reader's thread may end at any time: another reads on", async (t)
   const calm = await calmResult();
   place.threads.plan([holdAt(4, 200), holdAt(25, 200)]);
   const kills: boolean[] = [];
-  const { result } = await play(place, place.job({ readers: 2 }), (event: RunEvent) => {
+  const { result } = await runJob(place, place.job({ readers: 2 }), (event: RunEvent) => {
     if (event.type === "run.started") kills.push(place.threads.kill("reader:0"));
     if (event.type !== "run.checkpointed") return;
     if (event.step === 10) kills.push(place.threads.kill("reader:1"));
@@ -36,7 +36,7 @@ test.serial("a reader's thread may end at every store and wait of its own", asyn
   for (const point of [0, 1, 2, 3]) {
     const fault = { actor: "reader:0", generation: 1, step: 12, point, effect: "exit" } as const;
     place.threads.plan([fault]);
-    const { result } = await play(place, place.job());
+    const { result } = await runJob(place, place.job());
     t.is(result.digest, calm.digest);
     t.is(result.generation, 1);
   }
@@ -50,7 +50,7 @@ test.serial("the preparation's thread may end: the data is prepared again", asyn
     if (!killed) setImmediate(look);
   };
   look();
-  const { result, events } = await play(place, place.job());
+  const { result, events } = await runJob(place, place.job());
   const calm = await calmResult();
   t.true(killed);
   t.is(result.digest, calm.digest);
@@ -64,7 +64,7 @@ test.serial("the broker may die in mid-run: it comes back, and the run goes on",
   place.threads.plan([holdAt(25, 400)]);
   let killedAtMs = 0;
   const waits: number[] = [];
-  const { result, run, events } = await play(place, place.job(), async (event) => {
+  const { result, run, events } = await runJob(place, place.job(), async (event) => {
     if (killedAtMs > 0) waits.push(performance.now() - killedAtMs);
     if (event.type !== "run.checkpointed" || event.step !== 20) return;
     killedAtMs = performance.now();
@@ -83,18 +83,22 @@ test.serial("the broker may die in mid-run: it comes back, and the run goes on",
   t.deepEqual(only(events, "run.incident"), []);
 });
 
-test.serial("the oracle holds a run that was killed at a step against its twin", async (t) => {
-  await using place = await startTestCluster();
-  place.threads.plan([holdAt(25, 400)]);
-  const job = place.job();
-  const run = await place.cluster.submit(job);
-  const killedAt = await killAt(run, "device:1", { step: 20, threads: place.threads });
-  // Progress of the steps that are done may be told before the checkpoint of step 20 is committed.
-  t.true(killedAt !== undefined && killedAt >= 20 && killedAt <= 25, `${killedAt}`);
-  const verdict = await compareWithTwin(run, job, { devices: 1 });
-  t.true(verdict.equal, `${verdict.digest} ${verdict.twinDigest}`);
-  t.is(verdict.incidents.length, 1);
-  t.is(verdict.incidents[0]?.offender, "device:1");
-  t.is(verdict.recoverySeconds.length, 1);
-  t.true(verdict.twin.generation === 1 && verdict.result.generation === 2);
-});
+test.serial(
+  "the oracle holds a run that was killed at a step against its reference run",
+  async (t) => {
+    await using place = await startTestCluster();
+    place.threads.plan([holdAt(25, 400)]);
+    const job = place.job();
+    const run = await place.cluster.submit(job);
+    const killedAt = await killAt(run, "device:1", { step: 20, threads: place.threads });
+    // Progress of the steps that are done may be told before the checkpoint of step 20 is
+    // committed.
+    t.true(killedAt !== undefined && killedAt >= 20 && killedAt <= 25, `${killedAt}`);
+    const verdict = await compareWithReference(run, job, { devices: 1 });
+    t.true(verdict.equal, `${verdict.digest} ${verdict.referenceDigest}`);
+    t.is(verdict.incidents.length, 1);
+    t.is(verdict.incidents[0]?.offender, "device:1");
+    t.is(verdict.recoverySeconds.length, 1);
+    t.true(verdict.reference.generation === 1 && verdict.result.generation === 2);
+  },
+);

@@ -9,7 +9,12 @@ import { splitDataset } from "../../../src/data/split.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { realDisk } from "../../../src/ports/disk.ts";
 import { readPlain } from "../../data/data-files.ts";
-import { only, play, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import {
+  only,
+  runJob,
+  startTestCluster,
+  type TestCluster,
+} from "../../helpers/clusters/clusters.ts";
 
 const passes = 2;
 
@@ -65,13 +70,13 @@ test.serial(
           { actor: "device:0", generation: 2, step: 30, point: 3, effect: "exit" },
         ]);
       }
-      const { result, events } = await play(place, job);
+      const { result, events } = await runJob(place, job);
       t.is(result.generation, devices > 1 ? 3 : 1);
       t.deepEqual(result.repairedIds, expected, `${devices} devices`);
       const last = only(events, "run.progress").at(-1);
       t.true((last?.repairedIds[0]?.ids ?? 0) <= (expected[0]?.ids ?? 0));
       // A run that is over tells the same when it is asked for again.
-      t.deepEqual((await play(place, job)).result.repairedIds, expected);
+      t.deepEqual((await runJob(place, job)).result.repairedIds, expected);
     }
   },
 );
@@ -80,5 +85,5 @@ test.serial("a run of whole data has repaired none", async (t) => {
   await using place = await startTestCluster(1);
   const { job, expected } = await jobOf(place, [{ ids: "clamp" }, { ids: "hash" }, {}]);
   t.deepEqual(expected, []);
-  t.deepEqual((await play(place, job)).result.repairedIds, []);
+  t.deepEqual((await runJob(place, job)).result.repairedIds, []);
 });

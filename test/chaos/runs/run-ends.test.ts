@@ -10,7 +10,7 @@ import {
 import {
   calmResult,
   only,
-  play,
+  runJob,
   smallData,
   smallSteps,
   startTestCluster,
@@ -27,7 +27,7 @@ test.serial("early stopping returns the best checkpoint, also after a kill", asy
       optimizer: { dense: { kind: "adagrad", learningRate: 0.3 } },
       evaluation: { everySteps: 7, earlyStopping: { metric: "auc", patience: 2 } },
     });
-  const { result: calm, events } = await play(place, job());
+  const { result: calm, events } = await runJob(place, job());
   t.is(calm.status, "stopped-early");
   const best = only(events, "run.evaluated").reduce((a, b) =>
     b.metrics.auc > a.metrics.auc ? b : a,
@@ -37,7 +37,7 @@ test.serial("early stopping returns the best checkpoint, also after a kill", asy
   // One kill in the evaluation of the best cut, and one in the last that was bad.
   const last = calm.history.at(-1)?.step ?? 0;
   place.threads.plan([exitAt(calm.step), exitAt(last, 2)]);
-  const { result } = await play(place, job());
+  const { result } = await runJob(place, job());
   t.is(result.generation, 3);
   t.is(result.digest, calm.digest);
   t.is(result.step, calm.step);
@@ -55,7 +55,7 @@ test.serial(
         recoveryMs: 1,
         evaluation: { everySteps: 7, earlyStopping: { metric: "logLoss", target } },
       });
-    const { result: whole } = await play(place, job(0));
+    const { result: whole } = await runJob(place, job(0));
     t.is(whole.status, "finished");
     const reached = whole.history.find(
       ({ step, evaluation }) => step > 14 && evaluation !== undefined,
@@ -63,8 +63,8 @@ test.serial(
     const target = reached?.evaluation?.logLoss ?? 0;
     const first = whole.history.find(({ evaluation }) => (evaluation?.logLoss ?? 9) <= target);
     place.threads.plan([exitAt((first?.step ?? 0) - 2)]);
-    const two = await play(place, job(target));
-    const one = await play(place, { ...job(target), devices: 1 });
+    const two = await runJob(place, job(target));
+    const one = await runJob(place, { ...job(target), devices: 1 });
     for (const { result } of [one, two]) {
       t.like(result, {
         status: "stopped-early",
@@ -87,12 +87,12 @@ test.serial("a cancelled run can be resumed, and ends as one that was not", asyn
   const job = place.job();
   const hold = { actor: "device:0", generation: 1, step: 25, point: 2 } as const;
   place.threads.plan([{ ...hold, effect: "pause", pauseMs: 300 }]);
-  const { result: cancelled } = await play(place, job, (event, run) =>
+  const { result: cancelled } = await runJob(place, job, (event, run) =>
     event.type === "run.checkpointed" && event.step === 20 ? run.cancel() : undefined,
   );
   t.is(cancelled.status, "cancelled");
   t.true(cancelled.step >= 20 && cancelled.step < smallSteps, `${cancelled.step}`);
-  const { result, events } = await play(place, job);
+  const { result, events } = await runJob(place, job);
   t.is(only(events, "run.started")[0]?.fromStep, cancelled.step);
   t.is(result.status, "finished");
   t.is(result.digest, calm.digest);
@@ -112,23 +112,23 @@ test.serial("a run that is cancelled while it waits never starts", async (t) => 
 test.serial("a finished run, resumed, says again what it said", async (t) => {
   await using place = await startTestCluster();
   const job = place.job();
-  const { result: first } = await play(place, job);
-  const { result, events } = await play(place, job);
+  const { result: first } = await runJob(place, job);
+  const { result, events } = await runJob(place, job);
   t.is(result.digest, first.digest);
   t.deepEqual(result.history, first.history);
   t.is(only(events, "run.started").length, 0);
 });
 
 /** The error of a run that must fail. */
-async function failureOf(t: ExecutionContext, played: Promise<unknown>) {
-  return await t.throwsAsync(played, { instanceOf: RemoteError });
+async function failureOf(t: ExecutionContext, ended: Promise<unknown>) {
+  return await t.throwsAsync(ended, { instanceOf: RemoteError });
 }
 
 test.serial("a directory of another job is refused", async (t) => {
   await using place = await startTestCluster();
   const job = place.job();
-  await play(place, job);
-  const error = await failureOf(t, play(place, { ...job, seed: 99 }));
+  await runJob(place, job);
+  const error = await failureOf(t, runJob(place, { ...job, seed: 99 }));
   t.is(error?.code, "CHECKPOINT_FOREIGN");
   t.is(error?.name, "CheckpointForeignError");
 });
@@ -138,7 +138,7 @@ test.serial("a run that needs too many restores is given up, with the cause in i
   place.threads.plan([1, 2, 3, 4].map((generation) => exitAt(3, generation)));
   const restarts = { restartsMax: 2, windowMs: 600_000 };
   const job = place.job({ restarts });
-  const error = await failureOf(t, play(place, job));
+  const error = await failureOf(t, runJob(place, job));
   t.is(error?.code, "RESTART_LIMIT");
   t.regex(error?.message ?? "", /restarted 2 times.*Lost device:1/);
   // Each time is a line of the log, though all are one incident.
@@ -168,14 +168,14 @@ test.serial("a loss that is no number ends the run at once", async (t) => {
 test.serial("a checkpoint of other kernels is refused by name", async (t) => {
   await using place = await startTestCluster();
   const job: JobOptions = place.job();
-  const { result } = await play(place, { ...job, arithmetic: "reference" });
-  const { result: native } = await play(place, place.job());
+  const { result } = await runJob(place, { ...job, arithmetic: "reference" });
+  const { result: native } = await runJob(place, place.job());
   if (native.arithmetic === result.arithmetic) {
     t.log("There are only the reference kernels here: nothing to refuse.");
     t.pass();
     return;
   }
-  const error = await failureOf(t, play(place, job));
+  const error = await failureOf(t, runJob(place, job));
   t.is(error?.code, "ARITHMETIC_MISMATCH");
   t.true(error?.message.includes(result.arithmetic));
   t.true(error?.message.includes(native.arithmetic));
@@ -187,7 +187,7 @@ test.serial("an older generation that wakes up is refused by the store", async (
   const job = place.job();
   const directory = job.checkpoint?.directory ?? "";
   place.threads.plan([exitAt(25)]);
-  const { result } = await play(place, job);
+  const { result } = await runJob(place, job);
   t.is(result.generation, 2);
   const store = openExistingStore(directory);
   const fenced = { code: "GENERATION_FENCED" };

@@ -6,7 +6,7 @@ import type { Launcher } from "../../../src/ports/launcher.ts";
 import {
   calmResult,
   only,
-  play,
+  runJob,
   type Story,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
@@ -45,7 +45,7 @@ test.serial("1 → 4 → 2 → 3 devices in one run make the model of an undistu
   await using place = await startTestCluster(4);
   place.threads.plan([rest(1, 8), rest(2, 18), rest(3, 28)]);
   const wishes: Record<number, number> = { 8: 4, 18: 2, 28: 3 };
-  const story = await play(place, place.job({ devices: 1 }), async (event, run) => {
+  const story = await runJob(place, place.job({ devices: 1 }), async (event, run) => {
     const devices = event.type === "run.progress" ? wishes[event.step] : undefined;
     if (devices !== undefined) await run.scale({ devices });
   });
@@ -92,7 +92,7 @@ for (const command of ["run", "evaluate", "save"] as const) {
 test.serial("asked twice in a row, the last wish counts", async (t) => {
   await using place = await startTestCluster(4);
   place.threads.plan([rest(1, 8)]);
-  const story = await play(place, place.job({ devices: 1 }), async (event, run) => {
+  const story = await runJob(place, place.job({ devices: 1 }), async (event, run) => {
     if (event.type !== "run.progress" || event.step !== 8) return;
     await run.scale({ devices: 4 });
     await run.scale({ devices: 2 });
@@ -105,7 +105,7 @@ test.serial("asked twice in a row, the last wish counts", async (t) => {
 test.serial("what cannot be is refused with a sentence, and the run goes on", async (t) => {
   await using place = await startTestCluster(4);
   const refusals: string[] = [];
-  const story = await play(place, place.job({ devices: 1, slices: 2 }), async (event, run) => {
+  const story = await runJob(place, place.job({ devices: 1, slices: 2 }), async (event, run) => {
     if (event.type !== "run.checkpointed" || refusals.length > 0) return;
     for (const devices of [0, 3, 5]) {
       await run.scale({ devices }).catch((error: Error) => refusals.push(error.message));
@@ -120,7 +120,7 @@ test.serial("what cannot be is refused with a sentence, and the run goes on", as
 
 test.serial("a run that waits for devices starts with fewer where it is asked to", async (t) => {
   await using place = await startTestCluster(2, { minDevices: 3 });
-  const story = await play(place, place.job({ devices: 3 }), async (event, run) => {
+  const story = await runJob(place, place.job({ devices: 3 }), async (event, run) => {
     if (event.type === "run.waiting") await run.scale({ devices: 2 });
   });
   await assertUndisturbed(t, story, [2]);
@@ -137,7 +137,7 @@ for (const [when, generation] of [
       const { threads } = place;
       const held = { ...rest(1, 20), actor: "device:1" };
       threads.plan([generation === 1 ? { ...held, effect: "stall" } : held]);
-      const story = await play(place, place.job({ devices: 2 }), async (event, run) => {
+      const story = await runJob(place, place.job({ devices: 2 }), async (event, run) => {
         if (event.type !== "run.progress" || event.step !== 20 || event.generation > 1) return;
         const end = { actor: "device:0", generation: 2, step: 27, point: 5 } as const;
         if (generation === 2) threads.plan([{ ...end, effect: "exit" }]);
@@ -160,7 +160,7 @@ test.serial("hosts that join and leave are taken up and let go by the run itself
   const { cluster } = place;
   const passes = { data: { passes: 12 } as never, stepDeadlineMs: 30_000 };
   const job = place.job(passes);
-  const { result: calm } = await play(place, place.job(passes));
+  const { result: calm } = await runJob(place, place.job(passes));
   // The run is not over before the host has come, nor before it has left.
   const pause = { actor: "device:0", point: 0, effect: "pause" } as const;
   place.threads.plan([
@@ -168,7 +168,7 @@ test.serial("hosts that join and leave are taken up and let go by the run itself
     { ...pause, generation: 2, step: 400, pauseMs: 3000 },
   ]);
   let guest: Awaited<ReturnType<typeof startHost>> | undefined;
-  const { result, events } = await play(place, job, async (event) => {
+  const { result, events } = await runJob(place, job, async (event) => {
     if (event.type === "run.started" && event.generation === 1) {
       guest = await startHost(t, cluster, { devices: 3 });
     }

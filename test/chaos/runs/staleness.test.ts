@@ -4,7 +4,7 @@
 import test from "ava";
 import type { JobOptions } from "../../../index.ts";
 import {
-  play,
+  runJob,
   smallSteps,
   startTestCluster,
   type TestCluster,
@@ -23,7 +23,7 @@ test.serial(
   "stale tables: the same digest and counts on any devices, after any kill",
   async (t) => {
     await using alone = await startTestCluster(1);
-    const { result: calm } = await play(alone, jobOf(alone, { pipeline: { depth: 1 } }));
+    const { result: calm } = await runJob(alone, jobOf(alone, { pipeline: { depth: 1 } }));
     const late = calm.staleness?.tables.map(({ table, rows }) => ({ table, isLate: rows > 0 }));
     t.deepEqual(late, [
       { table: "a", isLate: true },
@@ -36,7 +36,7 @@ test.serial(
         { actor: "device:1", generation: 1, step: 37, point: 5, effect: "exit" },
         { actor: "device:0", generation: 2, step: 30, point: 3, effect: "exit" },
       ]);
-      const { result } = await play(place, jobOf(place));
+      const { result } = await runJob(place, jobOf(place));
       t.is(result.generation, 3);
       t.is(result.digest, calm.digest, `${devices} devices`);
       t.deepEqual(result.staleness, calm.staleness);
@@ -46,11 +46,11 @@ test.serial(
 
 test.serial("stale tables of two processes: the same digest and counts as in one", async (t) => {
   await using one = await startTestCluster(1);
-  const { result: calm } = await play(one, jobOf(one));
+  const { result: calm } = await runJob(one, jobOf(one));
   await using place = await startTestCluster(0, { minDevices: 4 });
   await startHost(t, place.cluster); // Of two devices: one adds up the parts of both.
   await startHost(t, place.cluster);
-  const { result } = await play(place, jobOf(place));
+  const { result } = await runJob(place, jobOf(place));
   t.is(result.digest, calm.digest);
   t.deepEqual(result.staleness, calm.staleness);
 });
@@ -60,11 +60,11 @@ test.serial("a run that paused says that one step more read fresh rows", async (
   const job = jobOf(place);
   const hold = { actor: "device:0", generation: 1, step: 25, point: 2 } as const;
   place.threads.plan([{ ...hold, effect: "pause", pauseMs: 300 }]);
-  const { result: cancelled } = await play(place, job, (event, run) =>
+  const { result: cancelled } = await runJob(place, job, (event, run) =>
     event.type === "run.checkpointed" && event.step === 20 ? run.cancel() : undefined,
   );
   t.is(cancelled.status, "cancelled");
-  const { result } = await play(place, job);
+  const { result } = await runJob(place, job);
   t.is(result.step, smallSteps);
   const isAtCut = [20, 30, 40, smallSteps].includes(cancelled.step);
   t.is(result.staleness?.freshSteps, isAtCut ? 6 : 7, `${cancelled.step}`);

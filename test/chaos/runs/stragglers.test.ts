@@ -2,16 +2,16 @@
 
 import test from "ava";
 import type { JobOptions } from "../../../index.ts";
-import { only, play, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 
 const job: Partial<JobOptions> = { data: { passes: 3 } as JobOptions["data"] };
 
 test.serial("a slow device is named, its slices are moved, and no bit of the model", async (t) => {
   await using place = await startTestCluster(3);
-  const { result: calm } = await play(place, place.job({ ...job, devices: 1 }));
+  const { result: calm } = await runJob(place, place.job({ ...job, devices: 1 }));
   const slow = { actor: "device:1", step: 10, point: 0, effect: "slow", slowMs: 60 } as const;
   place.threads.plan([1, 2, 3].map((generation) => ({ ...slow, generation })));
-  const { result, events } = await play(place, place.job(job));
+  const { result, events } = await runJob(place, place.job(job));
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
   t.deepEqual(only(events, "run.incident"), []);

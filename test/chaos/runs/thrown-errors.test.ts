@@ -5,13 +5,13 @@ import { type Target, throwIn } from "../../../index.ts";
 import {
   calmResult,
   only,
-  play,
+  runJob,
   startTestCluster,
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
 
 /** Throws in `target` once step 20 is saved, while a device holds the run at step 25. */
-async function playAndThrow(
+async function runAndThrow(
   place: TestCluster,
   target: Omit<Target, "scope">,
   scope: "run" | "generation" | "cluster",
@@ -20,7 +20,7 @@ async function playAndThrow(
   place.threads.plan([{ ...hold, effect: "pause", pauseMs: 400 }]);
   let thrownAtMs = 0;
   const timing: string[] = [];
-  const story = await play(place, place.job(), async (event, { run }) => {
+  const story = await runJob(place, place.job(), async (event, { run }) => {
     const isStart = event.type === "run.started" && event.generation > 1;
     const isTold = event.type === "run.incident" || event.type === "run.recovered";
     if (isStart || isTold)
@@ -50,7 +50,7 @@ for (const { role, index, offender } of participants) {
   test.serial(`a ${role} that throws costs one generation, and no bit`, async (t) => {
     await using place = await startTestCluster();
     const calm = await calmResult();
-    const thrown = await playAndThrow(place, { role, index }, "generation");
+    const thrown = await runAndThrow(place, { role, index }, "generation");
     const { result, events, timing } = thrown;
     t.is(result.digest, calm.digest);
     t.deepEqual(result.history, calm.history);
@@ -68,7 +68,7 @@ test.serial("a reader that throws is replaced, and the generation goes on", asyn
   await using place = await startTestCluster();
   const calm = await calmResult();
   const before = place.threads.started();
-  const { result, events } = await playAndThrow(place, { role: "reader" }, "generation");
+  const { result, events } = await runAndThrow(place, { role: "reader" }, "generation");
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
   t.is(result.generation, 1);
@@ -83,7 +83,7 @@ test.serial("a reader that throws is replaced, and the generation goes on", asyn
 test.serial("a job supervisor that throws is started again, and goes on", async (t) => {
   await using place = await startTestCluster();
   const calm = await calmResult();
-  const { result, events, timing } = await playAndThrow(place, { role: "job" }, "run");
+  const { result, events, timing } = await runAndThrow(place, { role: "job" }, "run");
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
   t.is(result.generation, 2);
@@ -95,7 +95,7 @@ test.serial("a job supervisor that throws is started again, and goes on", async 
 test.serial("a host that throws is missed by its silence, and comes back", async (t) => {
   await using place = await startTestCluster();
   const calm = await calmResult();
-  const { result, events, timing } = await playAndThrow(place, { role: "host" }, "cluster");
+  const { result, events, timing } = await runAndThrow(place, { role: "host" }, "cluster");
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
   t.is(result.generation, 2);
@@ -110,7 +110,7 @@ test.serial("a host that throws is missed by its silence, and comes back", async
 test.serial("a run queue that throws takes up the run that it had", async (t) => {
   await using place = await startTestCluster();
   const calm = await calmResult();
-  const { result, timing } = await playAndThrow(place, { role: "queue" }, "cluster");
+  const { result, timing } = await runAndThrow(place, { role: "queue" }, "cluster");
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
   t.is(result.generation, 2);
@@ -124,7 +124,7 @@ test.serial("a run queue that throws takes up the run that it had", async (t) =>
 test.serial("a job service that throws is no matter to a run", async (t) => {
   await using place = await startTestCluster();
   const calm = await calmResult();
-  const { result, run } = await playAndThrow(place, { role: "jobs" }, "cluster");
+  const { result, run } = await runAndThrow(place, { role: "jobs" }, "cluster");
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
   t.is(result.generation, 1);
@@ -138,7 +138,7 @@ test.serial("a job service that throws is no matter to a run", async (t) => {
 test.serial("a cluster supervisor that throws starts its tree again, with its runs", async (t) => {
   await using place = await startTestCluster();
   const calm = await calmResult();
-  const { result, run, timing } = await playAndThrow(place, { role: "cluster" }, "cluster");
+  const { result, run, timing } = await runAndThrow(place, { role: "cluster" }, "cluster");
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
   t.is(result.generation, 2);
@@ -152,6 +152,6 @@ test.serial("a cluster supervisor that throws starts its tree again, with its ru
 
 test.serial("where faults are not allowed, nobody throws", async (t) => {
   await using place = await startTestCluster(2, { faultsAllowed: false });
-  const { result } = await playAndThrow(place, { role: "coordinator" }, "generation");
+  const { result } = await runAndThrow(place, { role: "coordinator" }, "generation");
   t.is(result.generation, 1);
 });

@@ -24,7 +24,7 @@ import {
   calmResult,
   inPasses,
   only,
-  play,
+  runJob,
   smallModel,
   smallSteps,
   startTestCluster,
@@ -54,7 +54,7 @@ const long = {
 };
 
 /** A process of its own, whose files may not grow: what a full disk does. */
-async function playFull(
+async function runFull(
   job: JobOptions,
   room: boolean,
 ): Promise<{ told: string[]; digest?: string; code?: string; pausedSeconds?: number }> {
@@ -78,12 +78,12 @@ for (const ssd of kinds) {
         ...model,
         tables: model.tables?.map((table) => ({ ...table, tier: "memory" })),
       };
-      const calm = await play(
+      const calm = await runJob(
         place,
         place.job({ ...long, model: inMemory as JobOptions["model"] }),
       );
       const job = place.job({ ...long, model, tiers: { ...small, ssd } });
-      const { told, digest, pausedSeconds } = await playFull(job, true);
+      const { told, digest, pausedSeconds } = await runFull(job, true);
       // RocksDB takes nothing more after a refusal: the next generation begins a new database.
       const after = ssd === "file" ? ["serving"] : ["tier:0 TIER_WRITE"];
       t.deepEqual(told, ["paused", ...after]);
@@ -95,7 +95,7 @@ for (const ssd of kinds) {
   onLinux(`P11: ${ssd}: a disk that stays full ends the run, and says what to do`, async (t) => {
     await using place = await startTestCluster(1);
     const job = place.job({ ...long, model: modelOf(60_000), tiers: { ...small, ssd } });
-    const { told, code } = await playFull(job, false);
+    const { told, code } = await runFull(job, false);
     t.deepEqual(told, ["paused", "tier:0 TIER_DISK_FULL"]);
     t.is(code, "TIER_DISK_FULL");
   });
@@ -114,7 +114,7 @@ for (const ssd of kinds) {
     await using place = await startTestCluster(1);
     await using cluster = await Cluster.start({ devices: 1, launcher });
     const job = place.job({ model: modelOf(200), tiers: { ...small, ssd } });
-    const { result, events } = await play({ ...place, cluster }, job);
+    const { result, events } = await runJob({ ...place, cluster }, job);
     t.is(result.digest, calm.digest);
     const [first] = only(events, "run.tier");
     t.like(first, { device: 0, state: "slow" });
@@ -152,7 +152,7 @@ for (const [what, damage] of damages) {
     await using place = await startTestCluster(1);
     const job = place.job({ model: modelOf(200), tiers: { ...small, ssd: "file" } });
     let isDone = false;
-    const { result, events } = await play(place, job, (event) => {
+    const { result, events } = await runJob(place, job, (event) => {
       if (event.type !== "run.checkpointed" || isDone) return;
       isDone = true;
       for (const descriptor of openRecordFiles()) {
@@ -173,13 +173,13 @@ test.serial("P11: rocksdb: a corrupt block costs a restore, and no row is wrong"
   const calm = await calmResult(3);
   await using place = await startTestCluster(1);
   const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd: "rocksdb" } });
-  await play(place, inPasses(job, 1));
+  await runJob(place, inPasses(job, 1));
   // To open a database makes tables of its log; and a few steps more leave most rows there.
   const pause = { effect: "pause", pauseMs: 3000 } as const;
   place.threads.plan([
     { actor: "device:0", generation: 2, step: smallSteps + 5, point: 0, ...pause },
   ]);
-  await play(place, inPasses(job, 3), (event, run) => {
+  await runJob(place, inPasses(job, 3), (event, run) => {
     return event.type === "run.started" ? run.cancel() : undefined;
   });
   const tiers = join(directoryOf(job), "tiers");
@@ -191,7 +191,7 @@ test.serial("P11: rocksdb: a corrupt block costs a restore, and no row is wrong"
     const bytes = readFileSync(path);
     writeFileSync(path, bytes.fill(7, 0, bytes.length >> 1));
   }
-  const { result, events } = await play(place, inPasses(job, 3));
+  const { result, events } = await runJob(place, inPasses(job, 3));
   t.is(result.digest, calm.digest);
   const [found] = only(events, "run.durable");
   const codes = only(events, "run.incident").map(({ error }) => error.code);
@@ -204,7 +204,7 @@ for (const ssd of kinds) {
     const calm = await calmResult();
     await using place = await startTestCluster(1);
     const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd } });
-    const { result, events } = await play(place, job, (event) => {
+    const { result, events } = await runJob(place, job, (event) => {
       if (event.type === "run.checkpointed" && event.step === 20) {
         rmSync(join(directoryOf(job), "tiers"), { recursive: true, force: true });
       }

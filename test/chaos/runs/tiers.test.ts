@@ -8,7 +8,7 @@ import type { JobOptions } from "../../../index.ts";
 import {
   calmResult,
   only,
-  play,
+  runJob,
   smallModel,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
@@ -33,7 +33,7 @@ for (const ssd of ["file", "rocksdb"] as const) {
       [2, 3],
     ] as const) {
       const job = place.job({ model, devices, tiers: { ...small, ssd, prefetch } });
-      const { result } = await play(place, job);
+      const { result } = await runJob(place, job);
       t.is(result.status, "finished");
       t.is(result.digest, calm.digest, `${devices} devices, ${prefetch} ahead`);
       t.deepEqual(result.history.at(-1)?.evaluation, calm.history.at(-1)?.evaluation);
@@ -53,7 +53,7 @@ test.serial("tiers that die, and devices above them, cost a restore and no bit",
     { actor: "device:0", generation: 2, step: 23, point: 9, effect: "exit" },
     { actor: "tier:0", generation: 3, step: 31, point: 0, effect: "exit" },
   ]);
-  const { result, events } = await play(place, job);
+  const { result, events } = await runJob(place, job);
   t.is(result.digest, calm.digest);
   t.is(result.generation, 4);
   const causes = only(events, "run.incident").map(({ offender }) => offender);
@@ -68,10 +68,10 @@ test.serial("a run goes on with its tables in memory, or below it, as it likes",
   const directory = join(directoryOf(place.job()), "same");
   const checkpoint = { directory };
   const below = place.job({ model, tiers: small, checkpoint });
-  await play(place, below, (event, run) =>
+  await runJob(place, below, (event, run) =>
     event.type === "run.checkpointed" && event.step === 20 ? run.cancel() : undefined,
   );
-  const { result } = await play(place, place.job({ checkpoint }));
+  const { result } = await runJob(place, place.job({ checkpoint }));
   t.is(result.digest, calm.digest);
   t.false(existsSync(join(directory, "tiers")) && readdirSync(join(directory, "tiers")).length > 0);
 });

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import test, { type ExecutionContext } from "ava";
 import { csv, type JobOptions, loadModel } from "../../../index.ts";
 import { RandomStream } from "../../../src/ports/random.ts";
-import { play, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
+import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
 
 const samples = 1500;
 const items = 40;
@@ -62,18 +62,18 @@ test.serial(
     const digests: string[] = [];
     for (const devices of [1, 2, 3]) {
       await using place = await startTestCluster(devices);
-      const { result } = await play(place, jobOn(place, clicks));
+      const { result } = await runJob(place, jobOn(place, clicks));
       digests.push(result.digest);
       if (devices !== 2) continue;
       place.threads.plan([
         { actor: "device:1", generation: 1, step: 17, point: 5, effect: "exit" },
       ]);
-      const killed = await play(place, jobOn(place, clicks));
+      const killed = await runJob(place, jobOn(place, clicks));
       t.is(killed.result.generation, 2);
       t.deepEqual(killed.result.history, result.history);
       digests.push(killed.result.digest);
       const replicated = jobOn(place, clicks, { sharding: "data-parallel" });
-      digests.push((await play(place, replicated)).result.digest);
+      digests.push((await runJob(place, replicated)).result.digest);
     }
     t.is(new Set(digests).size, 1, digests.join("\n"));
   },
@@ -82,9 +82,9 @@ test.serial(
 test.serial("weights of 1 give the model of the file without; others teach more", async (t) => {
   const { clicks, ones, plain } = writeClicks(t);
   await using place = await startTestCluster(2);
-  const { result: weighted } = await play(place, jobOn(place, clicks, { passes: 5 }));
-  const { result: same } = await play(place, jobOn(place, ones, { passes: 5 }));
-  const { result: without } = await play(
+  const { result: weighted } = await runJob(place, jobOn(place, clicks, { passes: 5 }));
+  const { result: same } = await runJob(place, jobOn(place, ones, { passes: 5 }));
+  const { result: without } = await runJob(
     place,
     jobOn(place, plain, { isWeighted: false, passes: 5 }),
   );
@@ -100,7 +100,7 @@ test.serial(
     const { clicks, plain } = writeClicks(t);
     await using place = await startTestCluster(2);
     const job = jobOn(place, clicks, { passes: 5 });
-    const { result } = await play(place, job);
+    const { result } = await runJob(place, job);
     await using model = await loadModel(result.directory);
     const { auc, logLoss } = await model.evaluate();
     t.deepEqual([auc, logLoss], [result.auc, result.logLoss]);

@@ -11,7 +11,7 @@ import { type Launcher, type Thread, workerLauncher } from "../../../src/ports/l
 import {
   calmResult,
   only,
-  play,
+  runJob,
   smallData,
   smallModel,
   startTestCluster,
@@ -33,7 +33,7 @@ test.serial("a writer may die at any point of a checkpoint", async (t) => {
       effect: "exit" as const,
     })),
   );
-  const { result, events } = await play(place, place.job());
+  const { result, events } = await runJob(place, place.job());
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
   const incidents = only(events, "run.incident");
@@ -48,7 +48,7 @@ test.serial("a writer may die at any point of a checkpoint", async (t) => {
 });
 
 /** A run whose writers have a slow disk. `on` hears every event, and what it may kill. */
-async function playSlowly(
+async function runSlowly(
   on: (event: RunEvent, run: Run, kill: (thread: string) => void) => void = () => {},
 ) {
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
@@ -87,7 +87,7 @@ test.serial(
   "P12: a slow disk keeps no device from training, but only one checkpoint is on its way",
   async (t) => {
     const calm = await calmResult();
-    const { events, result } = await playSlowly();
+    const { events, result } = await runSlowly();
     t.is(result.digest, calm.digest);
     t.deepEqual(result.history, calm.history);
     const saved = only(events, "run.checkpointed");
@@ -114,7 +114,7 @@ test.serial("what dies between a cut and its commit costs the cut, and no bit", 
   const victims = ["device-1", "writer-0", "reader-0", "writer-1", "device-0"];
   let killed = 0;
   let seen = 0;
-  const { events, result } = await playSlowly((event, _run, kill) => {
+  const { events, result } = await runSlowly((event, _run, kill) => {
     if (event.type === "run.checkpointed") seen = event.step;
     const isBetween = event.type === "run.progress" && event.step > seen + 10;
     const victim = victims[killed];
@@ -135,7 +135,7 @@ test.serial(
     await using place = await startTestCluster();
     place.threads.plan([{ actor: "device:0", generation: 1, step: 35, point: 3, effect: "exit" }]);
     const job = place.job({ mode: "bounded", checkpoint: { bits: 8 } });
-    const { result, events } = await play(place, job);
+    const { result, events } = await runJob(place, job);
     t.is(result.generation, 2);
     t.is(only(events, "run.incident").length, 1);
     t.not(result.digest, calm.digest);

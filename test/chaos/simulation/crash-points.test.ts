@@ -1,6 +1,6 @@
 // Power is lost at the operations that whole runs do on their disks, of every kind of writing, and
-// again while they recover from that. The job must end as its twin does. Every operation and every
-// pair: `osiris chaos --crash-points`, or SOAK=1.
+// again while they recover from that. The job must end as its reference run does. Every operation
+// and every pair: `osiris chaos --crash-points`, or SOAK=1.
 
 import test, { type ExecutionContext } from "ava";
 import { crashing, operationsOf } from "../../../chaos/simulation/crash-points.ts";
@@ -11,9 +11,9 @@ import { thinned } from "../../helpers/thinned.ts";
 
 /** Resolves to how often power was lost. */
 async function survives(t: ExecutionContext, scenario: Scenario): Promise<number> {
-  const { failure, reason, struck } = await simulate(scenario);
+  const { failure, reason, injected } = await simulate(scenario);
   t.is(failure, undefined, `${JSON.stringify(scenario)}: ${reason}`);
-  return struck.power ?? 0;
+  return injected.power ?? 0;
 }
 
 /** Of so many operations of each kind of run one is tried on every change. */

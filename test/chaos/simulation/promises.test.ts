@@ -1,6 +1,6 @@
 // Promises with a bound in time, in the time of a simulated cluster, where no other work makes a
 // bound loose: the waits are those of the house, and a thread takes half a second to start. What a
-// promise says of models and samples is held against the twin in the same runs.
+// promise says of models and samples is held against the reference run in the same runs.
 
 import test, { type ExecutionContext } from "ava";
 import type { ClusterShape } from "../../../chaos/simulation/cluster.ts";
@@ -10,7 +10,7 @@ import { type SimulatedFault, simulate, simulateSeeds } from "../../../index.ts"
 /** 42 steps, with two readers. */
 const job = 2;
 const deadlineMs = jobs[job]?.stepDeadlineMs ?? 0;
-/** When a fault strikes: in mid-run. */
+/** When a fault injections: in mid-run. */
 const atMs = 1500;
 
 const shape: ClusterShape = {
@@ -25,8 +25,8 @@ interface Line {
   readonly text: string;
 }
 
-/** Runs a job under one fault; it must end as its twin does. */
-async function play(
+/** Runs a job under one fault; it must end as its reference run does. */
+async function runJob(
   t: ExecutionContext,
   fault: SimulatedFault,
   changes: Partial<ClusterShape> = {},
@@ -39,7 +39,7 @@ async function play(
     faults: [fault],
   });
   t.is(verdict.failure, undefined, verdict.reason);
-  t.is(verdict.struck[fault.kind], 1, "it struck");
+  t.is(verdict.injected[fault.kind], 1, "it struck");
   return verdict.last.map((line) => {
     const [at = "", ...words] = line.split(" ");
     return { sinceMs: Number(at) - atMs, text: words.join(" ") };
@@ -52,7 +52,7 @@ const after = (lines: readonly Line[], what: RegExp): Line | undefined =>
 test("P1: what a step waits for is named within two step deadlines", async (t) => {
   // A bridge, a device, its two readers. Writers are beside the step, and have deadlines of theirs.
   for (const pick of [0, 2, 3, 4]) {
-    const lines = await play(t, { kind: "thread.pause", atMs, forMs: 60_000, pick });
+    const lines = await runJob(t, { kind: "thread.pause", atMs, forMs: 60_000, pick });
     const incident = after(lines, / run\.incident: /);
     t.regex(incident?.text ?? "", /: (device|host|reader|bridge):\d+: |: training: /);
     const moved = lines.findLast(
@@ -65,7 +65,7 @@ test("P1: what a step waits for is named within two step deadlines", async (t) =
 });
 
 test("P2, P3: a dead process is noticed within 1 s, and steps are done again within 5 s", async (t) => {
-  const lines = await play(t, { kind: "process.kill", atMs, pick: 1 });
+  const lines = await runJob(t, { kind: "process.kill", atMs, pick: 1 });
   const noticedMs = after(lines, / run\.incident: /)?.sinceMs ?? Number.POSITIVE_INFINITY;
   t.true(noticedMs <= 1000, `${noticedMs} ms`);
   const goingOnMs = after(lines, / run\.recovered/)?.sinceMs ?? Number.POSITIVE_INFINITY;
@@ -75,7 +75,7 @@ test("P2, P3: a dead process is noticed within 1 s, and steps are done again wit
 
 test("P3: a thread that is lost costs less than 5 s", async (t) => {
   for (let pick = 0; pick < 3; pick++) {
-    const lines = await play(t, { kind: "thread.kill", atMs, pick });
+    const lines = await runJob(t, { kind: "thread.kill", atMs, pick });
     const goingOnMs = after(lines, / run\.(recovered|finished)/)?.sinceMs ?? Infinity;
     t.true(goingOnMs <= 5000, `thread ${pick}: ${goingOnMs} ms`);
   }
@@ -90,13 +90,13 @@ test("P8: zombies commit nothing: what they trained is nobody's", async (t) => {
 
 test("P9: the root is lost: another process leads within 5 s, and no step is lost", async (t) => {
   const kill = { kind: "process.kill", atMs, pick: 0 } as const;
-  const lines = await play(t, kill, { leaseMs: 2500 });
+  const lines = await runJob(t, kill, { leaseMs: 2500 });
   const leadsMs = after(lines, / leads, the 2\./)?.sinceMs ?? Number.POSITIVE_INFINITY;
   t.true(leadsMs <= 5000, `${leadsMs} ms`);
 });
 
 test("P10: the broker is away for 60 s: the job stands still, and goes on", async (t) => {
-  const lines = await play(t, { kind: "broker.restart", atMs, forMs: 60_000 });
+  const lines = await runJob(t, { kind: "broker.restart", atMs, forMs: 60_000 });
   const finishedMs = after(lines, / run\.finished/)?.sinceMs ?? 0;
   t.true(finishedMs > 60_000);
   t.true(finishedMs < 60_000 + 30_000, `${finishedMs} ms`);

@@ -9,7 +9,7 @@ test("P4, P5, P6: two hundred schedules: nothing that must hold is broken, and e
   const { schedules, faults, failures } = await simulateSeeds({ seeds, jobs: 2 });
   t.deepEqual(failures, []);
   t.is(schedules, seeds.length);
-  const struck = Object.values(faults).reduce((sum, count) => sum + count, 0);
-  t.true(struck > 2 * schedules, `${struck} faults struck`);
+  const injected = Object.values(faults).reduce((sum, count) => sum + count, 0);
+  t.true(injected > 2 * schedules, `${injected} faults struck`);
   t.log(JSON.stringify(faults));
 });

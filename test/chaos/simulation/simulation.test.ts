@@ -6,7 +6,7 @@ import { join } from "node:path";
 import test from "ava";
 import { jobs } from "../../../chaos/simulation/jobs.ts";
 import type { Scenario } from "../../../chaos/simulation/scenario.ts";
-import { simulate, simulateSeed, twinOf } from "../../../chaos/simulation/simulate.ts";
+import { referenceOf, simulate, simulateSeed } from "../../../chaos/simulation/simulate.ts";
 import { Cluster, type JobOptions, simulateSeeds } from "../../../index.ts";
 
 const calm: Scenario = {
@@ -29,9 +29,9 @@ for (const [index, job] of jobs.entries()) {
       stepDeadlineMs: 30_000,
     });
     const { digest, step, history } = await real.result();
-    const twin = await twinOf(index);
+    const reference = await referenceOf(index);
     t.deepEqual(
-      [twin.result.digest, twin.result.step, twin.result.history],
+      [reference.result.digest, reference.result.step, reference.result.history],
       [digest, step, history],
     );
     const simulated = await simulate({ ...calm, job: index });

@@ -7,7 +7,7 @@ import { purposes, RandomStream } from "../../../src/ports/random.ts";
 import {
   calmResult,
   only,
-  play,
+  runJob,
   smallSteps,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
@@ -48,7 +48,7 @@ test.serial("whatever is drawn, the model is the same", async (t) => {
   t.log("seed", seed);
   for (const fault of faults) t.log(JSON.stringify(fault));
   place.threads.plan(faults);
-  const { result, events } = await play(place, place.job());
+  const { result, events } = await runJob(place, place.job());
   t.is(result.digest, calm.digest);
   t.deepEqual(result.history, calm.history);
   const lost = only(events, "run.incident").filter(({ offender }) => offender !== "reader:0");

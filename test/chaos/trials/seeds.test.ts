@@ -3,7 +3,7 @@
 // --seed N` draws the same.
 
 import test from "ava";
-import { chaos, type JobOptions, sentenceOf, type Twin } from "../../../index.ts";
+import { chaos, type JobOptions, type ReferenceRun, sentenceOf } from "../../../index.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 
 const job: JobOptions = {
@@ -15,23 +15,23 @@ const job: JobOptions = {
 };
 
 const [first = 1, last = first] = (process.env.SEEDS ?? "1-5").split("-").map(Number);
-let twin: Promise<Twin> | undefined;
+let reference: Promise<ReferenceRun> | undefined;
 
 for (let seed = first; seed <= last; seed++) {
   // Two of five run on hosts that are processes of their own.
   const stage = seed % 5 < 3 ? { devices: 2, hosts: 0 } : { devices: 1, hosts: 2 };
   test.serial(
-    `P4, P5, P6: whatever seed ${seed} does to a run, it is its twin, bit for bit`,
+    `P4, P5, P6: whatever seed ${seed} does to a run, it is its reference run, bit for bit`,
     async (t) => {
-      twin ??= chaos(job).twin();
+      reference ??= chaos(job).reference();
       const trial = await chaos(job, stage)
         .seed(seed)
-        .verify({ twin: await twin });
+        .verify({ reference: await reference });
       for (const [i, fault] of trial.schedule.faults.entries()) {
-        const { struck, whyNot } = trial.faults[i] ?? {};
-        t.log(`${sentenceOf(fault)}${struck === true ? "" : `: ${whyNot}`}`);
+        const { injected, whyNot } = trial.faults[i] ?? {};
+        t.log(`${sentenceOf(fault)}${injected === true ? "" : `: ${whyNot}`}`);
       }
-      t.is(trial.digest, trial.twinDigest);
+      t.is(trial.digest, trial.referenceDigest);
       const { samples, once } = trial.ledger[0] ?? {};
       t.is(once, samples);
     },

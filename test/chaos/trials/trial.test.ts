@@ -1,5 +1,5 @@
-// Whole trials: real processes, real threads, a schedule, a twin, and a judge that must also be
-// able to say no.
+// Whole trials: real processes, real threads, a schedule, a reference run, and a verdict that must
+// also be able to say no.
 
 import { existsSync } from "node:fs";
 import test from "ava";
@@ -16,7 +16,7 @@ const job = (seed = 0): JobOptions => ({
 });
 
 test.serial(
-  "a thread, a process and a broker die on one run: it is its twin, bit for bit",
+  "a thread, a process and a broker die on one run: it is its reference run, bit for bit",
   async (t) => {
     const trial = await chaos(job())
       .kill("device:1")
@@ -31,8 +31,8 @@ test.serial(
       .at({ step: 35 })
       .verify();
     t.is(trial.verdict, "equal");
-    t.is(trial.digest, trial.twinDigest);
-    t.true(trial.faults.every(({ struck }) => struck));
+    t.is(trial.digest, trial.referenceDigest);
+    t.true(trial.faults.every(({ injected }) => injected));
     t.deepEqual(
       trial.faults.slice(0, 3).map(({ step }) => step),
       [12, 17, 25],
@@ -46,14 +46,17 @@ test.serial(
   },
 );
 
-test.serial("a loss that is no number ends a run; submitted again, it is its twin", async (t) => {
-  const trial = await chaos(job()).nan("device:1").at({ step: 22 }).verify();
-  t.is(trial.submissions, 2);
-  t.deepEqual(
-    trial.incidents.map(({ reason }) => reason.code),
-    ["NON_FINITE_LOSS"],
-  );
-});
+test.serial(
+  "a loss that is no number ends a run; submitted again, it is its reference run",
+  async (t) => {
+    const trial = await chaos(job()).nan("device:1").at({ step: 22 }).verify();
+    t.is(trial.submissions, 2);
+    t.deepEqual(
+      trial.incidents.map(({ reason }) => reason.code),
+      ["NON_FINITE_LOSS"],
+    );
+  },
+);
 
 test.serial("a bit that flipped on disk is found by who reads it, and passed over", async (t) => {
   const trial = await chaos(job())
@@ -63,7 +66,7 @@ test.serial("a bit that flipped on disk is found by who reads it, and passed ove
     .kill("device:1")
     .at({ step: 23, during: "checkpoint" })
     .verify();
-  t.true(trial.faults.every(({ struck }) => struck));
+  t.true(trial.faults.every(({ injected }) => injected));
   t.deepEqual(
     trial.incidents.map(({ reason }) => reason.code),
     ["PEER_LOST", "CHECKPOINT_CORRUPT"],
@@ -104,18 +107,18 @@ async function broken(t: { is: (a: unknown, b: unknown) => void }, options: Chao
 }
 
 test.serial("another model than the twin's is told: which tables, blocks and steps", async (t) => {
-  const twin = await chaos(job(1)).twin();
-  const error = await broken(t, { twin });
+  const reference = await chaos(job(1)).reference();
+  const error = await broken(t, { reference });
   t.is(error.verdict, "safety");
   const text = error.differences.join("\n");
-  t.regex(text, /^The model is sha256:\w+, its twin sha256:\w+$/m);
+  t.regex(text, /^The model is sha256:\w+, its reference run sha256:\w+$/m);
   t.regex(text, /^Other bits in table a, block 0, quantum 0$/m);
   t.regex(text, /^Losses or metrics differ from step 10 on$/m);
   t.like(error.schedule, { stage: { devices: 2, hosts: 0 }, faults: [{ what: "slow" }] });
 });
 
 test.serial("a run of which nothing is heard does not pass for one that ended", async (t) => {
-  const error = await broken(t, { twin: await chaos(job()).twin(), patienceMs: 1 });
+  const error = await broken(t, { reference: await chaos(job()).reference(), patienceMs: 1 });
   t.is(error.code, "PROMISE_BROKEN");
   t.is(error.verdict, "liveness");
 });

@@ -92,7 +92,7 @@ export interface Story {
 }
 
 /** Submits a job and follows it. `on` hears every event as it comes. */
-export async function play(
+export async function runJob(
   { cluster }: TestCluster,
   job: JobOptions,
   on: (event: RunEvent, run: Run) => unknown = () => {},
@@ -117,7 +117,7 @@ export function calmResult(passes = 1): Promise<RunResult> {
   if (known !== undefined) return known;
   const result = (async () => {
     await using place = await startTestCluster();
-    return (await play(place, inPasses(place.job(), passes))).result;
+    return (await runJob(place, inPasses(place.job(), passes))).result;
   })();
   calm.set(passes, result);
   return result;

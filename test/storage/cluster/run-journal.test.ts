@@ -111,7 +111,7 @@ test("a torn last line is none; a damaged one before it is told", async (t) => {
 
 test("after a power cut at any moment, what was synced is there, and nothing that never was", async (t) => {
   const written = Array.from({ length: 6 }, (_, at) => run(`r${at}`));
-  const play = async (disk: SimulatedDisk) => {
+  const runJob = async (disk: SimulatedDisk) => {
     const synced: Entry[] = [];
     try {
       const first = await fileJournal(disk, 1);
@@ -130,11 +130,11 @@ test("after a power cut at any moment, what was synced is there, and nothing tha
     return synced;
   };
   const calm = new SimulatedDisk({ seed: 1 });
-  await play(calm);
+  await runJob(calm);
   for (let at = 0; at < calm.operations; at++) {
     const disk = new SimulatedDisk({ seed: at });
     disk.crashAt(at);
-    const synced = await play(disk);
+    const synced = await runJob(disk);
     disk.crash();
     const { entries, damaged } = (await fileJournal(disk, 9)).readFormer();
     t.deepEqual(entries.slice(0, synced.length), synced, `cut at ${at}`);

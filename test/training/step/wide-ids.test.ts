@@ -12,7 +12,7 @@ import { RandomStream } from "../../../src/ports/random.ts";
 import { loadModel } from "../../../storage/model/load-model.ts";
 import { startDirectory, writeText } from "../../data/data-files.ts";
 import { edges, rowOf } from "../../helpers/batches/wide-ids.ts";
-import { play, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { startLocalDevices } from "../../helpers/devices/local-devices.ts";
 import { readAll, startTrained } from "../../helpers/devices/trained.ts";
 
@@ -117,7 +117,7 @@ for (const sharding of ["table-wise", "data-parallel"] as const) {
 test("a run on threads reads, evaluates and predicts with ids of 64 bits", async (t) => {
   await using place = await startTestCluster(2);
   const [wide, byHand] = jobsOf(t);
-  const [run, other] = [await play(place, wide), await play(place, byHand)];
+  const [run, other] = [await runJob(place, wide), await runJob(place, byHand)];
   t.is(run.result.status, "finished");
   t.is(run.result.digest, other.result.digest);
   t.is(run.result.logLoss, other.result.logLoss);

@@ -99,7 +99,7 @@ export async function fetchCopy(
       }
     }
   };
-  const lane = async (): Promise<void> => {
+  const fetcher = async (): Promise<void> => {
     while (next < into.bytes && fetched === "there") {
       const first = next;
       next += pieceBytes;
@@ -109,6 +109,6 @@ export async function fetchCopy(
   // The first piece alone: where there is none, nobody asks for the others.
   await fetchPiece(0);
   next = pieceBytes;
-  await Promise.all(Array.from({ length: windowPieces }, lane));
+  await Promise.all(Array.from({ length: windowPieces }, fetcher));
   return fetched;
 }

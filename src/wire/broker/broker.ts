@@ -12,7 +12,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { InputUnusableError } from "../../errors/errors.ts";
 import { expected } from "../../ports/check-options.ts";
 import { type Cancel, type Clock, realClock } from "../../ports/clock.ts";
-import { Interest } from "../transports/subject-router.ts";
+import { SubjectRouter } from "../transports/subject-router.ts";
 import type { Publication } from "./parser.ts";
 import {
   type BrokerSubscription,
@@ -98,7 +98,7 @@ const overtakenMs = 50;
 class EmbeddedBroker implements Broker, SessionHost {
   readonly auth: BrokerAuth;
   readonly clock: Clock;
-  readonly interest = new Interest<BrokerSubscription>();
+  readonly router = new SubjectRouter<BrokerSubscription>();
   readonly limits: SessionLimits;
   readonly mustLogin: boolean;
   readonly #options: BrokerOptions;
@@ -193,10 +193,7 @@ class EmbeddedBroker implements Broker, SessionHost {
 
   route(from: Session, publication: Publication): void {
     const { subject, reply } = publication;
-    const targets = this.interest.match(
-      subject,
-      ({ session }) => session !== from || from.wantsEcho,
-    );
+    const targets = this.router.match(subject, ({ session }) => session !== from || from.wantsEcho);
     for (const target of targets) this.#send(from, target, publication);
     if (targets.length === 0 && reply !== undefined) from.tellNoResponders(reply);
   }

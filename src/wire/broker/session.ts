@@ -11,7 +11,7 @@ import type { Socket } from "node:net";
 import { z } from "zod";
 import type { Cancel, Clock } from "../../ports/clock.ts";
 import { isPattern, isSubject, matches } from "../messages/subjects.ts";
-import type { Interest } from "../transports/subject-router.ts";
+import type { SubjectRouter } from "../transports/subject-router.ts";
 import { Outbox } from "./outbox.ts";
 import { type CommandSink, ProtocolParser, type Publication, type Violation } from "./parser.ts";
 
@@ -29,7 +29,7 @@ export interface BrokerSubscription {
 /** What a session needs of its broker. */
 export interface SessionHost {
   readonly clock: Clock;
-  readonly interest: Interest<BrokerSubscription>;
+  readonly router: SubjectRouter<BrokerSubscription>;
   readonly limits: SessionLimits;
   /** Whether a client that must show who it is may enter. */
   readonly mustLogin: boolean;
@@ -228,7 +228,7 @@ export class Session implements CommandSink {
     }
     const subscription = { session: this, sid, pattern, queue, delivered: 0, max: undefined };
     this.#subscriptions.set(sid, subscription);
-    this.#host.interest.add(subscription);
+    this.#host.router.add(subscription);
     this.#confirm();
   }
 
@@ -287,7 +287,7 @@ export class Session implements CommandSink {
 
   #forget(subscription: BrokerSubscription): void {
     this.#subscriptions.delete(subscription.sid);
-    this.#host.interest.remove(subscription);
+    this.#host.router.remove(subscription);
   }
 
   #arm(name: "login" | "ping", delayMs: number, task: () => void): void {
@@ -307,7 +307,7 @@ export class Session implements CommandSink {
     for (const cancel of this.#timers.values()) cancel();
     this.#timers.clear();
     for (const subscription of this.#subscriptions.values()) {
-      this.#host.interest.remove(subscription);
+      this.#host.router.remove(subscription);
     }
     this.#subscriptions.clear();
     this.#host.ended(this);

@@ -1,9 +1,9 @@
-// A lane of the transport in memory: one direction of a connection, in the time of a clock.
+// A link of the transport in memory: one direction of a connection, in the time of a clock.
 
 import type { Clock } from "../../ports/clock.ts";
 
 /** One direction of a connection: tasks in order, each after its delay or that of one before. */
-export class Lane {
+export class MemoryLink {
   readonly #clock: Clock;
   readonly #queue: (() => void)[] = [];
   #isOpen = true;

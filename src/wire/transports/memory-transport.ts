@@ -1,10 +1,10 @@
 // The transport without a network: a broker and its clients in one thread, in the time of a Clock,
 // with faults drawn from a seed. The same seed and the same calls give the same run.
 //
-//   client ──up──▶ broker ──down──▶ client     each arrow a lane with a delay of its own
+//   client ──up──▶ broker ──down──▶ client     each arrow a link with a delay of its own
 //
-// A lane keeps its order, as a TCP connection does, except for frames that the fault `reorder` lets
-// overtake. Subscribing travels up the lane too: whoever needs to be heard flushes first. The
+// A link keeps its order, as a TCP connection does, except for frames that the fault `reorder` lets
+// overtake. Subscribing travels up the link too: whoever needs to be heard flushes first. The
 // faults `drop`, `duplicate` and `reorder` are drawn once for each frame and receiver.
 //
 // Invariants
@@ -34,18 +34,18 @@ import type {
   Transport,
   TransportStatus,
 } from "../messages/transport.ts";
-import { Lane } from "./memory-link.ts";
-import { Interest } from "./subject-router.ts";
+import { MemoryLink } from "./memory-link.ts";
+import { SubjectRouter } from "./subject-router.ts";
 
 /** What may happen to frames. Probabilities lie in [0, 1]; left out means never. */
 export interface MemoryFaults {
-  /** Least and largest delay of one lane, whatever the subject. @default [0, 0] */
+  /** Least and largest delay of one link, whatever the subject. @default [0, 0] */
   readonly delayMs?: readonly [number, number];
   /** What the others happen to: frames whose subject this pattern selects. @default all */
   readonly subjects?: string;
   readonly drop?: number;
   readonly duplicate?: number;
-  /** How often a frame leaves its place in the lane, up to four largest delays late. */
+  /** How often a frame leaves its place in the link, up to four largest delays late. */
   readonly reorder?: number;
   /** How often one bit of a payload is another on arrival. */
   readonly corrupt?: number;
@@ -94,7 +94,7 @@ interface Waiting {
 }
 
 class SimulatedBroker implements MemoryBroker {
-  readonly interest = new Interest<Subscriber>();
+  readonly router = new SubjectRouter<Subscriber>();
   readonly clock: Clock;
   readonly frameBytesMax: number;
   readonly onError: ((error: unknown) => void) | undefined;
@@ -147,7 +147,7 @@ class SimulatedBroker implements MemoryBroker {
 
   /** A frame has come up from `from`: it goes down to all who want it. */
   route(from: MemoryTransport, frame: Frame, answerTo: Waiting | undefined): void {
-    const targets = this.interest.match(frame.subject);
+    const targets = this.router.match(frame.subject);
     if (targets.length === 0 && answerTo !== undefined) {
       from.down.send(this.delayMs(), () =>
         answerTo.settle(new RequestFailedError(frame.subject, "nobody listens")),
@@ -212,17 +212,17 @@ class MemoryTransport implements Transport {
   #status: TransportStatus = "connected";
   #isInboxOpen = false;
   #requests = 0;
-  #up: Lane;
+  #up: MemoryLink;
   /** What comes from the broker. */
-  down: Lane;
+  down: MemoryLink;
 
   constructor(broker: SimulatedBroker, name: string, serial: number) {
     this.name = name;
     this.frameBytesMax = broker.frameBytesMax;
     this.#broker = broker;
     this.#inbox = `_INBOX.memory${serial}`;
-    this.#up = new Lane(broker.clock);
-    this.down = new Lane(broker.clock);
+    this.#up = new MemoryLink(broker.clock);
+    this.down = new MemoryLink(broker.clock);
   }
 
   publish(subject: string, payload: Uint8Array, options: PublishOptions = {}): void {
@@ -239,12 +239,12 @@ class MemoryTransport implements Transport {
     const subscriber = { pattern: subject, queue, onCorrupt, owner: this, receive };
     this.#subscribers.add(subscriber);
     this.#sendUp(() => {
-      if (this.#subscribers.has(subscriber)) this.#broker.interest.add(subscriber);
+      if (this.#subscribers.has(subscriber)) this.#broker.router.add(subscriber);
     });
     return {
       unsubscribe: () => {
         this.#subscribers.delete(subscriber);
-        this.#sendUp(() => this.#broker.interest.remove(subscriber));
+        this.#sendUp(() => this.#broker.router.remove(subscriber));
       },
     };
   }
@@ -317,12 +317,12 @@ class MemoryTransport implements Transport {
   /** The broker takes the client back, and learns its subscriptions anew. */
   join(): void {
     if (this.#status !== "lost") return;
-    this.#up = new Lane(this.#broker.clock);
-    this.down = new Lane(this.#broker.clock);
+    this.#up = new MemoryLink(this.#broker.clock);
+    this.down = new MemoryLink(this.#broker.clock);
     this.#status = "connected";
     for (const subscriber of this.#subscribers) {
       this.#sendUp(() => {
-        if (this.#subscribers.has(subscriber)) this.#broker.interest.add(subscriber);
+        if (this.#subscribers.has(subscriber)) this.#broker.router.add(subscriber);
       });
     }
     this.#tell("connected");
@@ -376,7 +376,7 @@ class MemoryTransport implements Transport {
   #end(status: "lost" | "closed"): void {
     if (status === "lost") this.#up.close(); // What was sent before a close still arrives.
     this.down.close();
-    for (const subscriber of this.#subscribers) this.#broker.interest.remove(subscriber);
+    for (const subscriber of this.#subscribers) this.#broker.router.remove(subscriber);
     this.#tell(status);
     const cause = this.#lost();
     for (const { subject, settle } of [...this.#waiting.values()]) {

@@ -43,7 +43,7 @@ import type {
   TransportStatus,
 } from "../messages/transport.ts";
 import { authenticationOf, type Credentials } from "./credentials.ts";
-import { knock } from "./reachability.ts";
+import { byReachability } from "./reachability.ts";
 import { addressOf } from "./server-address.ts";
 
 export interface ConnectOptions extends Credentials {
@@ -115,7 +115,7 @@ async function connectWithin(
     const timeout = Math.min(Math.max(1, untilMs - clock.now()), handshakeMs);
     try {
       // The client would hold on to a socket whose server says nothing: so that is asked before.
-      const ordered = await knock(servers, timeout, clock);
+      const ordered = await byReachability(servers, timeout, clock);
       return await connect({ ...settings, servers: ordered, timeout });
     } catch (cause) {
       if (cause instanceof errors.AuthorizationError) {

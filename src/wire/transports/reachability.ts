@@ -5,7 +5,7 @@ import type { Clock } from "../../ports/clock.ts";
 import { endpointOf } from "./server-address.ts";
 
 /** The servers, those that answered first. Rejects with the last reason if none did. */
-export async function knock(
+export async function byReachability(
   servers: readonly string[],
   waitMs: number,
   clock: Clock,

@@ -6,7 +6,7 @@
 //   I3. What was removed leaves nothing behind: the table is as large as what is subscribed.
 
 /** One subscription, as the table sees it. */
-export interface Interested {
+export interface RoutedSubscriber {
   readonly pattern: string;
   readonly queue?: string | undefined;
 }
@@ -28,7 +28,7 @@ interface Group {
 }
 
 /** The table: patterns in a tree of tokens, where `*` and `>` are tokens like others. */
-export class Interest<Member extends Interested> {
+export class SubjectRouter<Member extends RoutedSubscriber> {
   readonly #root: Place<Member> = emptyPlace();
   readonly #groups = new Map<string, Group>();
   #serial = 0;

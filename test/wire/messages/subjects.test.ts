@@ -16,7 +16,7 @@ import {
   tenantOf,
   tenantsPattern,
 } from "../../../src/wire/messages/subjects.ts";
-import { Interest } from "../../../src/wire/transports/subject-router.ts";
+import { SubjectRouter } from "../../../src/wire/transports/subject-router.ts";
 
 const start = {
   cluster: "c1",
@@ -119,7 +119,7 @@ test("the routing table finds what a search one by one finds, in order of subscr
     fc.array(patterns),
     subjects,
     (kept, gone, at) => {
-      const table = new Interest<{ pattern: string }>();
+      const table = new SubjectRouter<{ pattern: string }>();
       const members = kept.map((pattern) => ({ pattern }));
       const others = gone.map((pattern) => ({ pattern }));
       for (let index = 0; index < Math.max(members.length, others.length); index++) {
@@ -136,7 +136,7 @@ test("the routing table finds what a search one by one finds, in order of subscr
 });
 
 test("a queue group gets a frame once, in turn, also where its patterns differ", (t) => {
-  const table = new Interest<{ pattern: string; queue?: string }>();
+  const table = new SubjectRouter<{ pattern: string; queue?: string }>();
   const members = [
     { pattern: "a", queue: "q" },
     { pattern: "*", queue: "q" },

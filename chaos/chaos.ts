@@ -23,7 +23,7 @@ import { PromiseBrokenError } from "./trials/promise-broken.ts";
 import { drawFor, runTrial, type Trial } from "./trials/trial.ts";
 import { type ReferenceRun, runReference } from "./trials/verdict.ts";
 
-/** When a fault injections; what is left out is 0, or "step". */
+/** When a fault is injected; what is left out is 0, or "step". */
 export type MomentOptions = Pick<Moment, "step"> & Partial<Moment>;
 /** Shares of the job's step deadline. */
 interface Deadlines {

@@ -58,7 +58,7 @@ interface Contender {
 
 const single: Contender = { name: "float32", layers: "float32", rows: "float32" };
 const reduced: readonly Contender[] = [
-  { ...single, name: "float32-twin", isReference: true },
+  { ...single, name: "float32-reference", isReference: true },
   { ...single, name: "float16-rows", rows: "float16" },
   { ...single, name: "bfloat16-rows", rows: "bfloat16" },
   { ...single, name: "int8-rows", rows: "int8" },

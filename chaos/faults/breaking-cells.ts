@@ -41,7 +41,7 @@ export function breakingCells(cells: Cells, fault: ThreadFault, stepsDone: () =>
       step = now;
       point = 0;
     }
-    if (step === fault.step && point === fault.point && fault.effect !== "slow") injection(fault);
+    if (step === fault.step && point === fault.point && fault.effect !== "slow") inject(fault);
     point++;
   };
   return {
@@ -62,7 +62,7 @@ export function breakingCells(cells: Cells, fault: ThreadFault, stepsDone: () =>
   };
 }
 
-function injection(fault: Exclude<Effect, { effect: "slow" }>): void {
+function inject(fault: Exclude<Effect, { effect: "slow" }>): void {
   if (fault.effect === "exit") process.exit(1);
   standStill(fault.effect === "pause" ? fault.pauseMs : Number.POSITIVE_INFINITY);
 }

@@ -1,4 +1,4 @@
-// The entry of a thread that is to break: the program of its task, over cells that injection.
+// The entry of a thread that is to break: the program of its task, over cells that inject faults.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { progressOver } from "../../actors/threads/generation-spec.ts";

@@ -53,7 +53,7 @@ export function drawSchedule(options: DrawOptions): Schedule {
 interface Draw extends DrawOptions {
   readonly random: RandomStream;
   readonly step: number;
-  /** Nothing was done to the run before: there is no recovery to injection in. */
+  /** Nothing was done to the run before: there is no recovery to inject a fault into. */
   readonly isFirst: boolean;
   readonly kinds: readonly FaultKind[];
 }

@@ -1,4 +1,4 @@
-// The entry of a thread that a schedule's faults may injection: the program of its task, over ports
+// The entry of a thread that a schedule's faults may break: the program of its task, over ports
 // that wait for their moments.
 
 import { parentPort, workerData } from "node:worker_threads";

@@ -1,5 +1,5 @@
 // The launcher of a process that a schedule is carried out in: it starts threads as they are, and
-// those that a fault may injection with what injections them.
+// those that a fault may break, with what breaks them.
 
 import type { ThreadTask } from "../../actors/threads/thread-program.ts";
 import {
@@ -22,12 +22,12 @@ export interface FaultPlan {
   readonly directory: string;
 }
 
-/** What a thread that may be was injected is started with. */
+/** What a thread that may have faults injected is started with. */
 export interface FaultyThread extends Omit<FaultPlan, "faults"> {
   readonly task: ThreadTask;
-  /** Those that injection here. */
+  /** Faults injected here. */
   readonly faults: readonly PlacedFault[];
-  /** Those that injection from outside, at moments of this thread. */
+  /** Faults injected from outside, at moments of this thread. */
   readonly gates: readonly PlacedFault[];
 }
 
@@ -41,7 +41,7 @@ const entry = new URL("./faulty-entry.js", import.meta.url);
 /** Heap of a thread that is to run out of it: soon enough, and no other process's memory. */
 const heapMiB = 64;
 
-/** Whether a fault injections from outside of every thread, at a moment of device 0. */
+/** Whether a fault is injected from outside of every thread, at a moment of device 0. */
 export function isFromOutside(fault: Fault): boolean {
   return !("where" in fault) || !fault.where.startsWith("thread:");
 }
@@ -92,7 +92,7 @@ function start<Command, Report>(
   return launcher.start(entry, faulty, name);
 }
 
-/** Those that have not was injected, and whose time may come in this generation. */
+/** Those that were not injected yet, and whose time may come in this generation. */
 function dueFaults(
   all: readonly Fault[],
   injections: Injections,

@@ -1,5 +1,5 @@
 // What was injected: a directory in which every fault of a schedule leaves a file when it
-// injections, and another one when it is over. Files outlive whoever wrote them: a thread that ends
+// is injected, and another one when it is over. Files outlive whoever wrote them: a thread that ends
 // itself, a process that is killed.
 //
 // Invariants
@@ -10,7 +10,7 @@
 //
 //   injection-3.json    fault 3 was injected: when, in which step and generation
 //   healed-3.json    it is over: how often it hit
-//   gate-4           device 0 stands at the moment of fault 4, until whoever injections it …
+//   gate-4           device 0 stands at the moment of fault 4, until the injector has injected it …
 //   open-4           … lets it go on
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -42,7 +42,7 @@ export class Injections {
     this.directory = directory;
   }
 
-  /** Whether the caller is the one to injection; false where fault `fault` has was injected. S1 */
+  /** Whether the caller is the one to inject it; false where fault `fault` was injected. S1 */
   claim(fault: number, at: { readonly step: number; readonly generation: number }): boolean {
     return this.#create("injected", fault, { atMs: Date.now(), ...at });
   }
@@ -60,7 +60,7 @@ export class Injections {
     return this.#read<Healing>("healed", fault);
   }
 
-  /** Whether the caller is the first at the gate of a fault that is was injected from outside. */
+  /** Whether the caller is the first at the gate of a fault that is injected from outside. */
   arrive(fault: number, at: { readonly step: number; readonly generation: number }): boolean {
     return this.#create("gate", fault, { atMs: Date.now(), ...at });
   }

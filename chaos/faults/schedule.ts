@@ -1,4 +1,4 @@
-// The schedule of a chaos run: which faults injection, where and when, as plain data. It is drawn
+// The schedule of a chaos run: which faults are injected, where and when, as plain data. It is drawn
 // from a seed (draw.ts) or written by hand, printed before anything happens, and replayed from a
 // file.
 //
@@ -151,7 +151,7 @@ export function sentenceOf(fault: Fault): string {
   return `${fault.what} ${targetOf(fault)} ${at}${lengthOf(fault)}`.replace(/ +/g, " ");
 }
 
-/** Where it injections, in one word; for frames, which of them. */
+/** Where it is injected, in one word; for frames, which of them. */
 export function targetOf(fault: Fault): string {
   if ("where" in fault) return fault.where;
   if (!("from" in fault)) return "";

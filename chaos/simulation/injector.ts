@@ -48,7 +48,7 @@ export class Injector {
     for (const fault of scenario.faults) {
       clock.after(fault.atMs, () => {
         if (clock.now() > calmMs) return;
-        const wasInjected = fault.kind === "actor.throw" ? throwIn(fault) : this.#injection(fault);
+        const wasInjected = fault.kind === "actor.throw" ? throwIn(fault) : this.#inject(fault);
         if (wasInjected) this.#note(fault);
         if (!("forMs" in fault)) return;
         clock.after(fault.forMs, () => this.#takeBack(fault));
@@ -93,8 +93,8 @@ export class Injector {
     takeBack();
   }
 
-  /** False where there was nothing to injection. */
-  #injection(fault: Exclude<SimulatedFault, { kind: "actor.throw" }>): boolean {
+  /** False where there was nothing to inject into. */
+  #inject(fault: Exclude<SimulatedFault, { kind: "actor.throw" }>): boolean {
     const { broker, threads, places } = this.#cluster;
     const thread = "pick" in fault ? picked(threads.running, fault.pick) : undefined;
     const place = "pick" in fault ? (picked(places, fault.pick) ?? 0) : 0;
@@ -192,8 +192,8 @@ export class Injector {
   #mend(): void {
     this.#cluster.broker.heal();
     for (const fault of this.#alive.keys()) {
-      if (fault.kind === "broker.cut" || fault.kind === "broker.restart") this.#injection(fault);
-      if (fault.kind === "partition") this.#injection(fault);
+      if (fault.kind === "broker.cut" || fault.kind === "broker.restart") this.#inject(fault);
+      if (fault.kind === "partition") this.#inject(fault);
     }
   }
 

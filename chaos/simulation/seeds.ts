@@ -23,7 +23,7 @@ export interface SeedsOptions extends ScenariosOptions {
 /** What many scenarios came to. */
 export interface SeedsSummary {
   readonly schedules: number;
-  /** Faults that was injected, by kind. */
+  /** Faults injected, by kind. */
   readonly faults: Readonly<Record<string, number>>;
   readonly generations: number;
   /** Of roots under a lease. */

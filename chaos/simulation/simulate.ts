@@ -17,7 +17,7 @@ export interface SimulationVerdict {
   readonly failure?: Failure;
   /** One sentence, where it failed. */
   readonly reason?: string;
-  /** Faults that was injected, by kind. */
+  /** Faults injected, by kind. */
   readonly injected: Readonly<Partial<Record<FaultKind, number>>>;
   /** Operations that changed the disk. */
   readonly operations: number;

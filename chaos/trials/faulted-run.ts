@@ -115,7 +115,7 @@ class ScheduleRun {
   #submissions = 0;
 
   constructor(job: JobOptions, schedule: Schedule, options: FaultedRunOptions, home: string) {
-    const injectionsIn = join(home, "strikes");
+    const injectionsIn = join(home, "injections");
     mkdirSync(injectionsIn);
     this.#directory = join(home, "checkpoints");
     this.#job = jobIn(job, this.#directory);

@@ -25,7 +25,7 @@ export interface LossFigures {
 export interface ChaosFigures {
   readonly trials: number;
   readonly equal: number;
-  /** Faults that was injected, by kind. */
+  /** Faults injected, by kind. */
   readonly injections: Readonly<Partial<Record<FaultKind, number>>>;
   readonly planned: number;
   readonly losses: readonly LossFigures[];
@@ -35,7 +35,7 @@ export interface ChaosFigures {
   /** Over all passes of all trials that came to an end. */
   readonly samplesTwice: number;
   readonly samplesNever: number;
-  /** Of all the time that disturbed runs trained, the share that their reference runs needed. */
+  /** Of all the time that faulted runs trained, the share that their reference runs needed. */
   readonly goodput: number;
 }
 

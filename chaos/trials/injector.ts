@@ -1,5 +1,5 @@
 // The injector: carries out the faults that come from outside of every thread. Device 0 stands at
-// the gate of such a fault until it has was injected; what lasts is healed here, and at the end at
+// the gate of such a fault until it was injected; what lasts is healed here, and at the end at
 // once.
 
 import {
@@ -55,7 +55,7 @@ export class Injector {
     this.#look();
   }
 
-  /** Ends what lasts, and injections no more. */
+  /** Ends what lasts, and injects no more. */
   async stop(): Promise<void> {
     this.#timer();
     await this.#looking;

@@ -10,7 +10,7 @@ import type { RunResult } from "../../actors/run-state/run-events.ts";
 import type { Incident } from "../../actors/runtime/incident.ts";
 import type { JobOptions } from "../../src/job/job.ts";
 
-/** A run beside its undisturbed reference run. */
+/** A run beside its reference run. */
 export interface Verdict {
   /** Whether both came to the same model, byte for byte. */
   readonly equal: boolean;

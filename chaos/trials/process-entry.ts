@@ -1,5 +1,5 @@
 // The entry of a process that a faulted run runs in: the root of a cluster, or a host of it, and
-// what injections its main thread. It ends when whoever started it does.
+// what injects faults into its main thread. It ends when whoever started it does.
 
 import { Cluster } from "../../actors/cluster/cluster.ts";
 import { Host } from "../../actors/cluster/host-process.ts";
@@ -26,7 +26,7 @@ export type ProcessOrder =
       readonly minDevices: number;
       readonly plan: FaultPlan;
     }
-  /** Fault `fault` of the schedule injections this process's disk. */
+  /** Fault `fault` of the schedule breaks the disk of this process. */
   | { readonly order: "arm"; readonly fault: number }
   /** The clock jumps. */
   | { readonly order: "skew"; readonly byMs: number }

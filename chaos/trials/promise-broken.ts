@@ -3,7 +3,7 @@
 import { TrainingError } from "../../src/errors/errors.ts";
 
 /**
- * A run that was disturbed is not as its reference run, or did not come to its end. A bug of
+ * A faulted run is not as its reference run, or did not come to its end. A bug of
  * Osiris.
  */
 export class PromiseBrokenError extends TrainingError {

@@ -1,5 +1,5 @@
 // osiris chaos JOB: breaks a job by a schedule drawn from a seed, with real threads and processes,
-// and compares what it comes to with its undisturbed reference run, bit for bit; with --simulate,
+// and compares what it comes to with its reference run, bit for bit; with --simulate,
 // whole clusters in virtual time instead.
 
 import { readFileSync } from "node:fs";

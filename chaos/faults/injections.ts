@@ -1,6 +1,6 @@
 // What was injected: a directory in which every fault of a schedule leaves a file when it
-// is injected, and another one when it is over. Files outlive whoever wrote them: a thread that ends
-// itself, a process that is killed.
+// is injected, and another one when it is over. Files outlive whoever wrote them: a thread that
+// ends itself, a process that is killed.
 //
 // Invariants
 //   S1. A fault is injected once: its file is created exclusively, by whichever thread or process

@@ -1,6 +1,6 @@
-// The schedule of a chaos run: which faults are injected, where and when, as plain data. It is drawn
-// from a seed (draw.ts) or written by hand, printed before anything happens, and replayed from a
-// file.
+// The schedule of a chaos run: which faults are injected, where and when, as plain data. It is
+// drawn from a seed (draw.ts) or written by hand, printed before anything happens, and replayed
+// from a file.
 //
 // A moment is named by steps and events of the run, and a length by steps, frames, disk operations
 // or shares of the job's step deadline, never by the clock on the wall: on a machine that is ten

@@ -1,9 +1,9 @@
 // Faults inside a thread: its ports, with something between them and its program that waits for the
-// moment and injects its fault. A thread stores, waits and writes at the same points of a step every time,
-// so that a moment is the same one whenever the schedule is run again.
+// moment and injects its fault. A thread stores, waits and writes at the same points of a step
+// every time, so that a moment is the same one whenever the schedule is run again.
 //
-// A fault that is injected from outside (a process killed, an actor that throws, a broker that dies)
-// has its gate here: the thread stands still at the moment until the fault was injected.
+// A fault that is injected from outside (a process killed, an actor that throws, a broker that
+// dies) has its gate here: the thread stands still at the moment until the fault was injected.
 
 import type { ThreadPorts } from "../../actors/threads/thread-ports.ts";
 import type { Cells } from "../../src/exchange/cells.ts";

@@ -118,7 +118,8 @@ export function drawScenario(seed: number, among: readonly FaultKind[] = faultKi
 }
 
 /**
- * About how long a job takes with nothing in its way: faults are to be injected before it has ended.
+ * About how long a job takes with nothing in its way: faults are to be injected before it has
+ * ended.
  */
 function undisturbedMs({ devices, speed, delayMs: [, delayMs] }: ClusterShape): number {
   const isAlone = devices.length === 1 || devices[0] === 0;

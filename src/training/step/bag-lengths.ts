@@ -7,8 +7,14 @@
 
 import type { Bags } from "../../kernels/contract/kernels.ts";
 import { isCounted, type Topology } from "../topology/topology.ts";
-import type { DeviceState } from "./device-state.ts";
+import type { StageDevice } from "./stage-device.ts";
 import type { StepPlan } from "./step-plan.ts";
+
+/** What this exchange of lengths needs of a device. */
+export interface BagLengthsDevice extends StageDevice<"bagLengths"> {
+  /** By table, (bmax): what is left of this device's bags of dynamic ids. */
+  readonly bagLengths: ReadonlyMap<number, Int32Array>;
+}
 
 /** Room for the lengths of such tables: by table, (bmax). */
 export function createBagLengths(
@@ -20,7 +26,7 @@ export function createBagLengths(
 
 /** Tells each device how much is left of its bags. */
 export async function sendBagLengths(
-  { exchange, topology, rank }: DeviceState,
+  { exchange, topology, rank }: BagLengthsDevice,
   { samples: all, offsets }: Bags,
   plan: StepPlan,
 ): Promise<void> {
@@ -43,7 +49,7 @@ export async function sendBagLengths(
 }
 
 /** Adds up what the shards of a table tell. */
-export async function receiveBagLengths(device: DeviceState, plan: StepPlan): Promise<void> {
+export async function receiveBagLengths(device: BagLengthsDevice, plan: StepPlan): Promise<void> {
   const { exchange, topology, rank, bagLengths } = device;
   if (topology.countedTables.length === 0) return;
   for (const sums of bagLengths.values()) sums.fill(0);

@@ -12,88 +12,35 @@
 
 import { askedOf, type DistinctBags } from "../../embedding/lookup/dedup-rows.ts";
 import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
-import { poolingOf, type Slab } from "../../embedding/rows/slab.ts";
-import type { Bags, Kernels, Rows, Tensor } from "../../kernels/contract/kernels.ts";
+import type { Bags, Kernels, Rows } from "../../kernels/contract/kernels.ts";
 import type { Slices } from "../../kernels/contract/slices.ts";
 import type { Read } from "../topology/fresh-and-stale.ts";
-import { type Topology, tableOf } from "../topology/topology.ts";
-import type { DeviceState } from "./device-state.ts";
-import { copyGradient, distinctVectors } from "./output-dist.ts";
+import { type DistinctState, distinctVectors, slabAt } from "./dedup-state.ts";
 import type { StagedLookups } from "./prefetch.ts";
 import type { RowGradients } from "./row-sums.ts";
+import type { StageDevice } from "./stage-device.ts";
 import type { StepPlan } from "./step-plan.ts";
+import { copyGradient, type GradientDevice } from "./vector-gradients.ts";
 
-/** What a device has for tables with `dedup`. */
-export interface DistinctState {
-  /** One for each shard that is placed here: each has bags of its own. */
-  readonly slabs: readonly Slab[];
-  /** For each shard of the job, a table without rows: how those that came are pooled. */
-  readonly tables: readonly Rows[];
-  /** (bmax * C): vectors of all those shards, one after the other; then their gradients. */
-  readonly vectors: Tensor;
-  /** Gradients of the rows that lie here. */
-  readonly dRows: GrowingTensor;
-  /** Which rows were touched: all, so nobody reads it. */
-  readonly marks: GrowingTensor;
-}
-
-/** A tensor that grows: a steady step allocates nothing. */
-export class GrowingTensor {
-  readonly #kernels: Kernels;
-  #tensor: Tensor;
-
-  constructor(kernels: Kernels) {
-    this.#kernels = kernels;
-    this.#tensor = kernels.tensor([0]);
-  }
-
-  /** (length), of any values; valid until the next call. */
-  take(length: number): Tensor {
-    if ((this.#tensor.shape[0] ?? 0) < length) {
-      this.#tensor = this.#kernels.tensor([length + (length >> 1)]);
-    }
-    return this.#kernels.part(this.#tensor, 0, length);
-  }
-}
-
-export function createDistinctState(options: {
+/** What the dedup dist needs of a device. */
+export interface DedupDistDevice
+  extends StageDevice<"rows" | "staleRows" | "dRows">,
+    GradientDevice {
   readonly kernels: Kernels;
-  readonly topology: Topology;
-  readonly slabs: readonly Slab[];
-  readonly samplesMax: number;
-}): DistinctState {
-  const { kernels, topology, slabs, samplesMax } = options;
-  const shards = topology.distinctBy.flat();
-  const columns = shards.reduce((sum, shard) => sum + shard.columns, 0);
-  return {
-    slabs,
-    tables: shards.map(({ table, columns: dim }) => {
-      const pooling = poolingOf(tableOf(topology.input.model.tables, table));
-      return kernels.rows({ rows: 0, dim, pooling, rowBlocks: 1, stateWidth: 0 });
-    }),
-    vectors: kernels.tensor([samplesMax * columns]),
-    dRows: new GrowingTensor(kernels),
-    marks: new GrowingTensor(kernels),
-  };
+  /** Written by one step at a time. */
+  readonly distinct: DistinctState;
 }
 
 /** Whether no rows travel: all devices of a generation agree on it. */
-function isIdle({ distinct }: DeviceState): boolean {
+function isIdle({ distinct }: Pick<DedupDistDevice, "distinct">): boolean {
   return distinct.tables.length === 0;
-}
-
-/** The slab of a shard with distinct rows, among those of this device. */
-export function slabAt({ distinct, rank }: DeviceState, at: number): Slab {
-  const slab = distinct.slabs[at];
-  if (slab === undefined) throw new RangeError(`Device ${rank} has no slab of distinct rows ${at}`);
-  return slab;
 }
 
 // Rows ----
 
 /** Sends each device the rows of a read that it asked for. */
 export async function sendRows(
-  device: DeviceState,
+  device: DedupDistDevice,
   lookups: readonly StagedLookups[],
   plan: StepPlan,
   read: Read,
@@ -121,7 +68,7 @@ export async function sendRows(
 
 /** Pools the rows that came, into `distinct.vectors`. */
 export async function receiveRows(
-  device: DeviceState,
+  device: DedupDistDevice,
   asked: DistinctBags,
   plan: StepPlan,
 ): Promise<void> {
@@ -130,7 +77,7 @@ export async function receiveRows(
 }
 
 async function receiveRowsOf(
-  device: DeviceState,
+  device: DedupDistDevice,
   asked: DistinctBags,
   plan: StepPlan,
   read: Read,
@@ -158,7 +105,7 @@ async function receiveRowsOf(
 
 /** Bags of this device, and the table of rows that they are pooled from: it has no weights yet. */
 function pooledAt(
-  { distinct }: DeviceState,
+  { distinct }: Pick<DedupDistDevice, "distinct">,
   asked: DistinctBags,
   at: number,
 ): { table: Rows; bags: Bags } {
@@ -174,7 +121,7 @@ function pooledAt(
 
 /** Sends each shard the gradients of the rows that this device asked for. */
 export async function sendRowGradients(
-  device: DeviceState,
+  device: DedupDistDevice,
   rows: SampleRows,
   asked: DistinctBags,
   plan: StepPlan,
@@ -216,7 +163,7 @@ function wholeBatchOf({ mine, all, samples }: StepPlan): Slices {
  * the next call.
  */
 export async function receiveRowGradients(
-  device: DeviceState,
+  device: DedupDistDevice,
   lookups: readonly StagedLookups[],
   plan: StepPlan,
 ): Promise<RowGradients[]> {

@@ -9,10 +9,19 @@
 import { isDecision } from "../../embedding/dynamic-ids/eviction-steps.ts";
 import type { IdCounts } from "../../embedding/dynamic-ids/id-block.ts";
 import { type FindRow, ShardIds } from "../../embedding/dynamic-ids/shard-ids.ts";
+import type { RowStore } from "../../embedding/rows/row-store.ts";
 import type { Key } from "../../ports/random.ts";
 import { type Topology, tableOf } from "../topology/topology.ts";
-import type { DeviceState } from "./device-state.ts";
 import type { StepPlan } from "./step-plan.ts";
+
+/** What dynamic ids need of a device. */
+export interface DynamicIdsDevice {
+  readonly topology: Topology;
+  /** For each shard of the slab, which dynamic id has which row; undefined where ids are rows. */
+  readonly ids: readonly (ShardIds | undefined)[];
+  /** Where evicted ids lose their rows. */
+  readonly slab: Pick<RowStore, "forget">;
+}
 
 /** For each shard that a device pools, its ids; undefined where they are rows. */
 export function createShardIds(
@@ -28,14 +37,17 @@ export function createShardIds(
 
 /** How the ids of a batch, whose bags have arrived, find their rows. */
 export function findersOf(
-  { ids }: DeviceState,
+  { ids }: Pick<DynamicIdsDevice, "ids">,
   { step, isTraining }: StepPlan,
 ): (FindRow | undefined)[] {
   return ids.map((own) => (isTraining ? own?.admitting(step) : own?.reading));
 }
 
 /** Takes the decisions that come before step `step`, if any does. No batch is in flight. */
-export async function decideIds({ ids, slab, topology }: DeviceState, step: number): Promise<void> {
+export async function decideIds(
+  { ids, slab, topology }: DynamicIdsDevice,
+  step: number,
+): Promise<void> {
   const { tables } = topology.input.model;
   for (const [at, own] of ids.entries()) {
     if (own === undefined || !isDecision(tableOf(tables, own.shard.table), step)) continue;
@@ -48,7 +60,10 @@ export async function decideIds({ ids, slab, topology }: DeviceState, step: numb
 export type TableIdCounts = Readonly<Record<keyof IdCounts, readonly number[]>>;
 
 /** Since the generation began, on this device. */
-export function idCountsOf({ ids, topology }: DeviceState): TableIdCounts {
+export function idCountsOf({
+  ids,
+  topology,
+}: Pick<DynamicIdsDevice, "ids" | "topology">): TableIdCounts {
   const of = (name: keyof IdCounts) =>
     topology.input.model.tables.map((_, table) => {
       const own = ids.filter((shardIds) => shardIds?.shard.table === table);

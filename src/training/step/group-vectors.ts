@@ -1,14 +1,22 @@
 // The vectors of bundles as they travel: added up to finished subtrees of row blocks and packed;
 // where they arrive, unpacked.
 
-import type { PackedAt, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
+import type { Kernels, PackedAt, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
 import { type Precision, packedBytes } from "../../kernels/contract/precision.ts";
 import type { Subtree } from "../../kernels/contract/slices.ts";
 import type { ShardRange } from "../topology/fresh-and-stale.ts";
 import type { HeldShard } from "../topology/held-shard.ts";
 import type { Bundle } from "../topology/shard-groups.ts";
 import type { Topology } from "../topology/topology.ts";
-import type { DeviceState } from "./device-state.ts";
+import type { RoundedMemory } from "./rounded-memory.ts";
+
+/** What packing needs of a device. */
+export interface PackingDevice {
+  readonly topology: Topology;
+  readonly kernels: Kernels;
+  /** Written and read within one call of a stage. */
+  readonly rounded: RoundedMemory;
+}
 
 /** A shard's vectors among those of all shards of its device that are read together. */
 export function partIn(from: Tensor, own: ShardRange) {
@@ -21,7 +29,7 @@ export function partIn(from: Tensor, own: ShardRange) {
 
 /** Packs the finished subtrees of a bundle, of which there are these parts by rows (b,·). */
 export function packSums(
-  device: DeviceState,
+  device: PackingDevice,
   { columns, trees }: Bundle,
   parts: readonly PooledPart[],
   { buffer, byteOffset }: PackedAt,
@@ -38,7 +46,7 @@ export function packSums(
 
 /** Where the vectors of a finished subtree lie: in a part, or added up from several. */
 function sumOf(
-  { kernels, rounded, topology }: DeviceState,
+  { kernels, rounded, topology }: PackingDevice,
   columns: number,
   tree: Subtree,
   parts: readonly PooledPart[],
@@ -62,7 +70,7 @@ function sumOf(
  * unpacked into `rounded.vectors` from its float `first` on.
  */
 export function unpackSums(
-  { kernels, rounded, topology }: DeviceState,
+  { kernels, rounded, topology }: PackingDevice,
   { columns, trees }: Bundle,
   samples: number,
   { buffer, byteOffset }: PackedAt,
@@ -84,7 +92,7 @@ export function unpackSums(
 
 /** Unpacks the gradient of a bundle into the columns of each of its shards, of (b,C). */
 export function unpackGradient(
-  { kernels, topology }: DeviceState,
+  { kernels, topology }: PackingDevice,
   { columns, shards }: Bundle,
   out: Tensor,
   from: PackedAt,
@@ -99,4 +107,17 @@ export function roundingOf({
   exchange: { forward },
 }: Topology): [undefined, Precision | undefined] {
   return [undefined, forward === "float32" ? undefined : forward];
+}
+
+/** Rounds some columns as they would be on their way. */
+export function roundColumns(
+  { kernels, rounded }: Pick<PackingDevice, "kernels" | "rounded">,
+  t: Tensor,
+  column: number,
+  columns: number,
+  precision: "float16" | "bfloat16" | "int8",
+): void {
+  const place = { buffer: rounded.packed, byteOffset: 0 };
+  kernels.packColumns(place, t, column, columns, precision);
+  kernels.unpackColumns(t, column, place, columns, precision);
 }

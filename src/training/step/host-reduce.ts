@@ -15,9 +15,26 @@ import {
   vectorFloats,
   type Ways,
 } from "../topology/shard-groups.ts";
-import type { DeviceState } from "./device-state.ts";
-import { packSums, partIn, unpackGradient, unpackSums } from "./group-vectors.ts";
+import {
+  type PackingDevice,
+  packSums,
+  partIn,
+  unpackGradient,
+  unpackSums,
+} from "./group-vectors.ts";
+import type { StageDevice } from "./stage-device.ts";
 import type { StepPlan } from "./step-plan.ts";
+
+/** Channels of vectors inside a host; and between hosts, as sums are written straight to those. */
+export type HostReduceChannel =
+  | "partials"
+  | "stalePartials"
+  | "dPartials"
+  | "pooled"
+  | "stalePooled";
+
+/** What the host reduce needs of a device. */
+export interface HostReduceDevice extends StageDevice<HostReduceChannel>, PackingDevice {}
 
 /** Where the next bytes of a part lie. */
 interface Cursor {
@@ -32,7 +49,7 @@ function isIdle({ relaysOf }: Ways): boolean {
 
 /** What this device has of relays to the device of some samples, and who adds it up. */
 function partsTo(
-  { rank, topology }: DeviceState,
+  { rank, topology }: StageDevice,
   samples: number,
   ways: Ways,
 ): { part: Bundle; gateway: number }[] {
@@ -48,7 +65,7 @@ function partsTo(
 
 /** Begins a round of partial sums: where those for each gateway are to be written. */
 export async function openPartials(
-  device: DeviceState,
+  device: HostReduceDevice,
   plan: StepPlan,
   read: Read,
 ): Promise<Cursor[]> {
@@ -60,7 +77,7 @@ export async function openPartials(
 
 /** Writes what was pooled (b,C) of the samples of `peer` to the gateways to it. */
 export function packPartials(
-  device: DeviceState,
+  device: HostReduceDevice,
   peer: number,
   pooled: Tensor,
   outboxes: readonly Cursor[],
@@ -77,7 +94,11 @@ export function packPartials(
 }
 
 /** As a gateway: adds up what came, and writes it behind this device's own vectors. */
-export async function addPartials(device: DeviceState, plan: StepPlan, read: Read): Promise<void> {
+export async function addPartials(
+  device: HostReduceDevice,
+  plan: StepPlan,
+  read: Read,
+): Promise<void> {
   if (isIdle(read)) return;
   const { exchange, rank, topology } = device;
   const { forward } = topology.exchange;
@@ -116,7 +137,7 @@ export async function addPartials(device: DeviceState, plan: StepPlan, read: Rea
  * this device has of relays into `rounded.heldGradients`.
  */
 export async function relayGradients(
-  device: DeviceState,
+  device: HostReduceDevice,
   plan: StepPlan,
   dPooled: Region,
 ): Promise<void> {

@@ -13,20 +13,23 @@ import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import type { Region } from "../../exchange/exchange.ts";
 import type { Bags } from "../../kernels/contract/kernels.ts";
 import { subtreesIn } from "../topology/topology.ts";
-import type { DeviceState } from "./device-state.ts";
-import { findersOf } from "./dynamic-ids.ts";
+import { type DynamicIdsDevice, findersOf } from "./dynamic-ids.ts";
+import type { StageDevice } from "./stage-device.ts";
 import type { StepPlan } from "./step-plan.ts";
+
+/** What the input dist needs of a device. */
+export interface InputDistDevice extends StageDevice<"ids">, Pick<DynamicIdsDevice, "ids"> {}
 
 /**
  * The rows that this device's samples look up. @throws IdOutOfRangeError naming table and sample
  */
-export function rowsOfSamples(device: DeviceState, batch: LocalBatch, plan: StepPlan): SampleRows {
+export function rowsOfSamples(device: StageDevice, batch: LocalBatch, plan: StepPlan): SampleRows {
   return plan.lane.localRows.take(batch, device.topology.bagTables, plan.dropout.firstSample);
 }
 
 /** Of those, what is asked for once. */
 export function distinctOfSamples(
-  { topology, rank }: DeviceState,
+  { topology, rank }: StageDevice,
   rows: SampleRows,
   { lane, mine }: StepPlan,
 ): DistinctBags {
@@ -38,7 +41,7 @@ export function distinctOfSamples(
 
 /** Sends each device the bags of its shards; `stopAfter` travels with them. */
 export async function sendBags(
-  device: DeviceState,
+  device: InputDistDevice,
   rows: SampleRows,
   asked: DistinctBags,
   plan: StepPlan,
@@ -62,7 +65,7 @@ export async function sendBags(
  * and what device 0 said of a stop.
  */
 export async function receiveBags(
-  device: DeviceState,
+  device: InputDistDevice,
   plan: StepPlan,
 ): Promise<{ bags: Bags; lookups: ShardLookups[]; stopAfter: number }> {
   const { exchange, topology, rank } = device;

@@ -7,10 +7,18 @@ import { NonFiniteGradientError, NonFiniteLossError } from "../../errors/errors.
 import type { PartBytes } from "../../exchange/exchange.ts";
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import type { Slices } from "../../kernels/contract/slices.ts";
-import { columnsOf, logitsOf } from "../../model/dlrm.ts";
+import { columnsOf, type Dlrm, logitsOf } from "../../model/dlrm.ts";
 import { samplesOf } from "../topology/topology.ts";
-import type { DeviceState } from "./device-state.ts";
 import { receivePerSlice, sendPerSlice } from "./per-slice.ts";
+import type { StageDevice } from "./stage-device.ts";
+
+/** What the search for a value that is not finite needs of a device. */
+export interface NonFiniteDevice extends StageDevice<"losses"> {
+  readonly kernels: Kernels;
+  readonly model: Dlrm;
+  /** Told apart from slabs whose gradients come row by row. */
+  readonly slab: Slab;
+}
 
 /** What a device knows at the end of a step that went wrong. */
 export interface NonFiniteFindings {
@@ -29,7 +37,7 @@ export interface NonFiniteRows {
 }
 
 /** Of the parameters whose gradient is not finite, the one that backward met first: the last. */
-export function describeParameter(device: DeviceState, gradient: Tensor): string {
+export function describeParameter(device: NonFiniteDevice, gradient: Tensor): string {
   const { kernels, topology } = device;
   const bad = topology.shape.layout.parameters.findLast(
     ({ first, length }) => kernels.firstNonFinite(kernels.reshape(gradient, [length], first)) >= 0,
@@ -42,7 +50,7 @@ export function describeParameter(device: DeviceState, gradient: Tensor): string
  * (B,C) is not finite; none where gradients came row by row.
  */
 export function describeRows(
-  device: DeviceState,
+  device: NonFiniteDevice,
   slab: Slab,
   position: number,
   dPooled: Tensor,
@@ -64,7 +72,7 @@ export function describeRows(
  * @throws NonFiniteLossError, NonFiniteGradientError
  */
 export async function refuseNonFinite(
-  device: DeviceState,
+  device: NonFiniteDevice,
   batch: { readonly samples: number; readonly batchSamples: number },
   plan: SlicePlan,
   findings: NonFiniteFindings,
@@ -86,7 +94,7 @@ interface SlicePlan {
 
 /** The first sample of each slice whose logit or gradient is not finite, of all devices. */
 async function shareSamples(
-  device: DeviceState,
+  device: NonFiniteDevice,
   batch: { readonly samples: number; readonly batchSamples: number },
   plan: SlicePlan,
 ): Promise<number[]> {

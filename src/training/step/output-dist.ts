@@ -9,17 +9,38 @@
 // fewer bits are rounded also where they cross no device.
 
 import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
+import type { Slab } from "../../embedding/rows/slab.ts";
+import type { Exchange } from "../../exchange/exchange.ts";
 import type { Bags, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
 import { columnOf, columnsOf } from "../../model/dlrm.ts";
 import { type Read, rangeOf } from "../topology/fresh-and-stale.ts";
-import type { HeldShard } from "../topology/held-shard.ts";
-import { type Bundle, parcelOf, vectorBytes } from "../topology/shard-groups.ts";
-import { type Topology, tableOf } from "../topology/topology.ts";
-import type { DeviceState } from "./device-state.ts";
+import { parcelOf, vectorBytes } from "../topology/shard-groups.ts";
+import { tableOf } from "../topology/topology.ts";
+import { type DistinctVectorsDevice, distinctVectors } from "./dedup-state.ts";
 import { packSums, partIn, roundingOf, unpackGradient, unpackSums } from "./group-vectors.ts";
-import { addPartials, openPartials, packPartials, relayGradients } from "./host-reduce.ts";
+import {
+  addPartials,
+  type HostReduceChannel,
+  type HostReduceDevice,
+  openPartials,
+  packPartials,
+  relayGradients,
+} from "./host-reduce.ts";
+import { type ReplicaVectorsDevice, replicaVectorsOf } from "./replicas.ts";
 import type { StepPlan } from "./step-plan.ts";
+import { copyGradient, type GradientDevice, isFolded, lengthsOf } from "./vector-gradients.ts";
+
+/** What the output dist needs of a device. */
+export interface OutputDistDevice
+  extends HostReduceDevice,
+    ReplicaVectorsDevice,
+    GradientDevice,
+    DistinctVectorsDevice {
+  readonly exchange: Pick<Exchange, HostReduceChannel | "dPooled">;
+  /** Rows of the shards that are placed here and pooled here. */
+  readonly slab: Pick<Slab, "columns" | "lookup">;
+}
 
 /** Vectors of a bundle as they lie here: one part for each of its trees. */
 type BundleParts = readonly PooledPart[];
@@ -28,7 +49,7 @@ type BundleParts = readonly PooledPart[];
 
 /** Looks the rows of a read up for each device's samples and sends the vectors. */
 export async function sendVectors(
-  device: DeviceState,
+  device: OutputDistDevice,
   bags: Bags,
   plan: StepPlan,
   read: Read,
@@ -66,7 +87,7 @@ export async function sendVectors(
 
 /** Puts the vectors of all tables, those that were pooled here too, into the model's `x`. */
 export async function receiveVectors(
-  device: DeviceState,
+  device: OutputDistDevice,
   rows: SampleRows,
   plan: StepPlan,
 ): Promise<void> {
@@ -92,7 +113,7 @@ export async function receiveVectors(
 
 /** Finds the parts of a read's bundles where they came; valid until its channel is closed. */
 async function receiveParts(
-  device: DeviceState,
+  device: OutputDistDevice,
   plan: StepPlan,
   read: Read,
   parts: BundleParts[],
@@ -122,41 +143,9 @@ async function receiveParts(
   }
 }
 
-/** The vectors (b,D), or their gradients, of a shard whose rows travel. */
-export function distinctVectors(
-  { kernels, distinct }: DeviceState,
-  { column, columns }: HeldShard,
-  samples: number,
-): Tensor {
-  return kernels.reshape(distinct.vectors, [samples, columns], samples * column);
-}
-
-/** Looks up what of a read every device has a copy of. */
-export function lookupReplicas(
-  device: DeviceState,
-  bags: Bags | undefined,
-  plan: StepPlan,
-  read: Read,
-): void {
-  if (bags === undefined || read.replicated.count === 0) return;
-  const { forward } = device.topology.exchange;
-  const out = replicaVectorsOf(device, read, plan.samples);
-  device.replicas.lookup(out, bags, 0, plan.samples, read.replicated);
-  if (forward === "float32") return;
-  for (const { column, columns } of device.topology.replicated.filter(read.has)) {
-    roundColumns(device, out, column - read.replicated.column, columns, forward);
-  }
-}
-
-/** (b,C): where the vectors of a read's copies lie. */
-function replicaVectorsOf(device: DeviceState, read: Read, samples: number): Tensor {
-  const { column, columns } = read.replicated;
-  return device.kernels.reshape(device.replicaVectors, [samples, columns], samples * column);
-}
-
 /** Puts the vectors of bundles together in `x`: columns side by side, blocks added up. */
 function assemble(
-  device: DeviceState,
+  device: OutputDistDevice,
   rows: SampleRows,
   plan: StepPlan,
   parts: readonly BundleParts[],
@@ -187,16 +176,11 @@ function assemble(
   }
 }
 
-/** Whether the samples' side adds a table up, and takes its mean. */
-function isFolded({ input }: Topology, table: number): boolean {
-  return tableOf(input.model.tables, table).rowBlocks > 1;
-}
-
 // Their gradients ----
 
 /** Sends each bundle the gradient of its vectors. */
 export async function sendVectorGradients(
-  device: DeviceState,
+  device: OutputDistDevice,
   rows: SampleRows,
   plan: StepPlan,
 ): Promise<void> {
@@ -229,7 +213,10 @@ export async function sendVectorGradients(
  * The gradients (B,C) of this device's shards' vectors, of all samples in the order of the batch;
  * valid until `exchange.dPooled.close`.
  */
-export async function receiveVectorGradients(device: DeviceState, plan: StepPlan): Promise<Tensor> {
+export async function receiveVectorGradients(
+  device: OutputDistDevice,
+  plan: StepPlan,
+): Promise<Tensor> {
   const { exchange, kernels, rank, slab, topology } = device;
   const { backward } = topology.exchange;
   const inbox = await exchange.dPooled.finish();
@@ -252,65 +239,4 @@ export async function receiveVectorGradients(device: DeviceState, plan: StepPlan
     first += count;
   }
   return kernels.part(device.rounded.heldGradients, 0, samples);
-}
-
-/** The gradients (b,C) of the copied shards' vectors. */
-export function replicaVectorGradients(
-  device: DeviceState,
-  rows: SampleRows,
-  plan: StepPlan,
-): Tensor {
-  const { kernels, topology } = device;
-  const { backward } = topology.exchange;
-  const out = kernels.part(device.replicaVectors, 0, plan.samples);
-  for (const shard of topology.replicated) {
-    copyGradient(device, rows, plan, out, shard, shard.column);
-    if (backward !== "float32") {
-      roundColumns(device, out, shard.column, shard.columns, backward);
-    }
-  }
-  return out;
-}
-
-/** The gradient of columns of a table, into `out` from `column` on: of a mean, each row's share. */
-export function copyGradient(
-  device: DeviceState,
-  rows: SampleRows,
-  plan: StepPlan,
-  out: Tensor,
-  { table, firstColumn, columns }: Pick<Bundle, "table" | "firstColumn" | "columns">,
-  column: number,
-): void {
-  const { kernels, model, topology } = device;
-  const { pooling } = tableOf(topology.input.model.tables, table);
-  const dX = columnsOf(model, model.dX, plan.samples);
-  const from = columnOf(topology.shape, table) + firstColumn;
-  if (pooling === "mean" && isFolded(topology, table)) {
-    kernels.shareColumns(out, column, dX, from, columns, lengthsOf(device, rows, table));
-  } else {
-    kernels.copyColumns(out, column, dX, from, columns);
-  }
-}
-
-/** Rounds some columns as they would be on their way. */
-function roundColumns(
-  { kernels, rounded }: DeviceState,
-  t: Tensor,
-  column: number,
-  columns: number,
-  precision: "float16" | "bfloat16" | "int8",
-): void {
-  const place = { buffer: rounded.packed, byteOffset: 0 };
-  kernels.packColumns(place, t, column, columns, precision);
-  kernels.unpackColumns(t, column, place, columns, precision);
-}
-
-/** (b): lengths of the bags of a feature, or of what is left of them. */
-function lengthsOf(
-  { bagLengths }: DeviceState,
-  { lengths, samples }: SampleRows,
-  feature: number,
-): Int32Array {
-  const left = bagLengths.get(feature)?.subarray(0, samples);
-  return left ?? lengths.subarray(feature * samples, (feature + 1) * samples);
 }

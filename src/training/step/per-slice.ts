@@ -2,11 +2,11 @@
 // losses, and what is asked after a step that went wrong. Folded by everybody in the same order.
 
 import type { PartBytes } from "../../exchange/exchange.ts";
-import type { DeviceState } from "./device-state.ts";
+import type { StageDevice } from "./stage-device.ts";
 
 /** Begins a round: `values` are those of this device's slices. `bytes` as `StepBytes.losses`. */
 export async function sendPerSlice(
-  device: DeviceState,
+  device: StageDevice<"losses">,
   bytes: PartBytes,
   values: Float64Array,
 ): Promise<void> {
@@ -18,7 +18,7 @@ export async function sendPerSlice(
 }
 
 /** Ends the round: the values of all slices of the batch, in order. */
-export async function receivePerSlice(device: DeviceState): Promise<Float64Array> {
+export async function receivePerSlice(device: StageDevice<"losses">): Promise<Float64Array> {
   const { exchange, topology } = device;
   const { buffer, byteOffset } = await exchange.losses.finish();
   const values = new Float64Array(buffer, byteOffset, topology.input.slices).slice();

@@ -3,11 +3,13 @@
 // nothing.
 
 import type { ShardLookups } from "../../embedding/lookup/dedup-rows.ts";
+import type { RowsBelow } from "../../embedding/rows/backing-store.ts";
+import type { RowStore } from "../../embedding/rows/row-store.ts";
+import type { Slab } from "../../embedding/rows/slab.ts";
 import type { StagedBags } from "../../embedding/rows/staging.ts";
 import type { TierCounts } from "../meters/step-meter.ts";
-import { slabAt } from "./dedup-dist.ts";
-import type { DeviceState } from "./device-state.ts";
-import { receiveBags } from "./input-dist.ts";
+import { type DistinctState, slabAt } from "./dedup-state.ts";
+import { type InputDistDevice, receiveBags } from "./input-dist.ts";
 import type { StepPlan } from "./step-plan.ts";
 
 /** What all devices look up of one shard, by places. */
@@ -23,8 +25,23 @@ export interface StagedRows {
   readonly stopAfter: number;
 }
 
+/** What the prefetch needs of a device. */
+export interface PrefetchDevice extends InputDistDevice {
+  /** Rows of the shards that are placed here and pooled here. */
+  readonly slab: Pick<RowStore, "stage" | "arrive" | "release">;
+  /** Rows of the shards that are placed here and travel. */
+  readonly distinct: Pick<DistinctState, "slabs">;
+}
+
+/** What the count of tier accesses needs of a device. */
+interface TieredDevice {
+  readonly slab: Pick<Slab, "cached">;
+  readonly distinct: Pick<DistinctState, "slabs">;
+  readonly below: Pick<RowsBelow, "counts"> | undefined;
+}
+
 /** What this device's tiers were asked for so far; undefined where all its rows are in memory. */
-export function tierCountsOf({ slab, distinct, below }: DeviceState): TierCounts | undefined {
+export function tierCountsOf({ slab, distinct, below }: TieredDevice): TierCounts | undefined {
   if (below === undefined) return undefined;
   const counts = [slab, ...distinct.slabs].flatMap(({ cached }) => cached.map((one) => one.counts));
   const sumOf = (name: "distinct" | "missed" | "conflicts") =>
@@ -34,7 +51,7 @@ export function tierCountsOf({ slab, distinct, below }: DeviceState): TierCounts
 }
 
 /** Receives the bags of a step and asks for the rows that are not there. */
-export async function stageRows(device: DeviceState, plan: StepPlan): Promise<StagedRows> {
+export async function stageRows(device: PrefetchDevice, plan: StepPlan): Promise<StagedRows> {
   const { bags, lookups, stopAfter } = await receiveBags(device, plan);
   const staged: StagedLookups[] = [];
   const ofSlab = await device.slab.stage(bags);
@@ -45,13 +62,13 @@ export async function stageRows(device: DeviceState, plan: StepPlan): Promise<St
 }
 
 /** Waits for them: steps in the order in which they were staged. */
-export async function arriveRows(device: DeviceState, staged: StagedRows): Promise<void> {
+export async function arriveRows(device: PrefetchDevice, staged: StagedRows): Promise<void> {
   await device.slab.arrive(staged.bags);
   for (const [i, { bags }] of staged.lookups.entries()) await slabAt(device, i).arrive(bags);
 }
 
 /** The step is done with its rows. */
-export async function releaseRows(device: DeviceState, staged: StagedRows): Promise<void> {
+export async function releaseRows(device: PrefetchDevice, staged: StagedRows): Promise<void> {
   await device.slab.release(staged.bags);
   for (const [i, { bags }] of staged.lookups.entries()) await slabAt(device, i).release(bags);
 }

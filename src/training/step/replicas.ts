@@ -2,16 +2,41 @@
 // gradient is a dense one of the whole table, made after the backward pass (stage 6) and added up
 // over all devices behind the gradient of the dense layers (stage 8).
 
-import { bagFrameBytes, writeBagFrame } from "../../embedding/lookup/bag-frames.ts";
+import { type BagMemory, bagFrameBytes, writeBagFrame } from "../../embedding/lookup/bag-frames.ts";
 import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
+import type { Slab } from "../../embedding/rows/slab.ts";
 import type { Bags, RowRule, Tensor } from "../../kernels/contract/kernels.ts";
+import type { Read } from "../topology/fresh-and-stale.ts";
 import { tableOf } from "../topology/topology.ts";
-import type { DeviceState } from "./device-state.ts";
-import { replicaVectorGradients } from "./output-dist.ts";
+import { type PackingDevice, roundColumns } from "./group-vectors.ts";
 import type { StepPlan } from "./step-plan.ts";
+import { copyGradient, type GradientDevice } from "./vector-gradients.ts";
+
+/** What vectors of replicated shards need of a device. */
+export interface ReplicaVectorsDevice extends PackingDevice, GradientDevice {
+  /** Rows of the data-parallel shards. */
+  readonly replicas: Pick<Slab, "lookup">;
+  /** (bmax, columns of the replicas): vectors of the stale and the fresh read, side by side. */
+  readonly replicaVectors: Tensor;
+}
+
+/** What replicated tables need of a device. */
+export interface ReplicasDevice extends ReplicaVectorsDevice {
+  readonly replicas: Pick<Slab, "lookup" | "rowsOf">;
+  readonly replicaBags: BagMemory;
+  readonly replicaGradients: readonly ReplicaGradient[];
+}
+
+/** Finished subtrees of a replicated shard's gradient, in the memory of the dense gradient. */
+export interface ReplicaGradient {
+  /** (R,D) for each subtree. */
+  readonly dRows: readonly Tensor[];
+  /** (R) for each subtree: 1 where a sample looked the row up. */
+  readonly counts: readonly Tensor[];
+}
 
 /** Bags of this device's own samples; undefined where nothing is copied. */
-export function replicaBagsOf(device: DeviceState, rows: SampleRows): Bags | undefined {
+export function replicaBagsOf(device: ReplicasDevice, rows: SampleRows): Bags | undefined {
   const { replicated, input } = device.topology;
   if (replicated.length === 0) return undefined;
   const idsMax = replicated.map(({ table }) => input.idsMax[table] ?? 0);
@@ -20,9 +45,54 @@ export function replicaBagsOf(device: DeviceState, rows: SampleRows): Bags | und
   return device.replicaBags.gather([{ ints: frame, samples: rows.samples }], replicated);
 }
 
+/** Looks up what of a read every device has a copy of. */
+export function lookupReplicas(
+  device: ReplicaVectorsDevice,
+  bags: Bags | undefined,
+  plan: StepPlan,
+  read: Read,
+): void {
+  if (bags === undefined || read.replicated.count === 0) return;
+  const { forward } = device.topology.exchange;
+  const out = replicaVectorsOf(device, read, plan.samples);
+  device.replicas.lookup(out, bags, 0, plan.samples, read.replicated);
+  if (forward === "float32") return;
+  for (const { column, columns } of device.topology.replicated.filter(read.has)) {
+    roundColumns(device, out, column - read.replicated.column, columns, forward);
+  }
+}
+
+/** (b,C): where the vectors of a read's copies lie. */
+export function replicaVectorsOf(
+  device: ReplicaVectorsDevice,
+  read: Read,
+  samples: number,
+): Tensor {
+  const { column, columns } = read.replicated;
+  return device.kernels.reshape(device.replicaVectors, [samples, columns], samples * column);
+}
+
+/** The gradients (b,C) of the copied shards' vectors. */
+function replicaVectorGradients(
+  device: ReplicaVectorsDevice,
+  rows: SampleRows,
+  plan: StepPlan,
+): Tensor {
+  const { kernels, topology } = device;
+  const { backward } = topology.exchange;
+  const out = kernels.part(device.replicaVectors, 0, plan.samples);
+  for (const shard of topology.replicated) {
+    copyGradient(device, rows, plan, out, shard, shard.column);
+    if (backward !== "float32") {
+      roundColumns(device, out, shard.column, shard.columns, backward);
+    }
+  }
+  return out;
+}
+
 /** This device's share of the copies' gradients, subtree by subtree. */
 export function backwardReplicas(
-  device: DeviceState,
+  device: ReplicasDevice,
   rows: SampleRows,
   bags: Bags | undefined,
   plan: StepPlan,
@@ -37,7 +107,7 @@ export function backwardReplicas(
 
 /** The copies take their gradients. The table of which a row is not finite; undefined: none. */
 export function applyReplicas(
-  device: DeviceState,
+  device: ReplicasDevice,
   gradient: Tensor,
   rules: readonly RowRule[],
 ): string | undefined {

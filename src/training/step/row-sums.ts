@@ -7,7 +7,9 @@
 
 import { quantaOf, type Slab } from "../../embedding/rows/slab.ts";
 import type { StagedBags } from "../../embedding/rows/staging.ts";
+import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
 import {
+  type Kernels,
   type RowRule,
   type RowSums,
   type Tensor,
@@ -16,8 +18,14 @@ import {
 } from "../../kernels/contract/kernels.ts";
 import type { Slices } from "../../kernels/contract/slices.ts";
 import type { HeldShard } from "../topology/held-shard.ts";
-import type { DeviceState } from "./device-state.ts";
+import type { StageDevice } from "./stage-device.ts";
 import type { StepPlan } from "./step-plan.ts";
+
+/** What the exchange of row sums needs of a device. */
+export interface RowSumsDevice extends StageDevice<"rowSums"> {
+  readonly kernels: Pick<Kernels, "rowMeans" | "rowTrust">;
+  readonly recipe: { readonly optimizer: { readonly sparse: Pick<SparseOptimizerSpec, "kind"> } };
+}
 
 /** Shards that have parts of the same rows, left to right. */
 type ColumnGroup = readonly HeldShard[];
@@ -41,7 +49,7 @@ export interface RowUpdate extends RowGradients {
  * asks. Every device of the generation takes part, or none.
  */
 export async function completeRows(
-  device: DeviceState,
+  device: RowSumsDevice,
   updates: readonly RowUpdate[],
   plan: StepPlan,
 ): Promise<ReadonlyMap<number, RowSums> | undefined> {
@@ -92,7 +100,7 @@ interface SumsArray<S> {
 
 /** One round: out with the sums of this device's parts of rows, in with those of the others. */
 async function share<S extends Float32Array | Float64Array>(
-  device: DeviceState,
+  device: RowSumsDevice,
   updates: readonly RowUpdate[],
   plan: StepPlan,
   Sums: SumsArray<S>,

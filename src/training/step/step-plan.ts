@@ -1,11 +1,39 @@
 // What one step is: its sizes, equal on all devices, and this device's place in it.
 
+import { BagMemory } from "../../embedding/lookup/bag-frames.ts";
+import { DistinctMemory, LookupMemory } from "../../embedding/lookup/dedup-rows.ts";
+import { LocalRows } from "../../embedding/lookup/ids-to-rows.ts";
 import type { LocalBatch } from "../../exchange/batch-ring.ts";
 import { type Slices, slicesOf } from "../../kernels/contract/slices.ts";
 import type { Dropout } from "../../model/mlp.ts";
-import { purposes } from "../../ports/random.ts";
+import { type Key, purposes } from "../../ports/random.ts";
 import { partBytesOf, samplesOf } from "../topology/topology.ts";
-import type { DeviceState, Lane } from "./device-state.ts";
+import type { StageDevice } from "./stage-device.ts";
+
+/** What the plan of a step needs of a device. */
+export interface PlanningDevice extends StageDevice {
+  /** Of the job's seed. */
+  readonly key: Key;
+  /** A lane for each step in flight: while one computes, bags and rows of the next ones arrive. */
+  readonly lanes: readonly Lane[];
+}
+
+/** Memory for the bags of one step, as the device of samples and as the device of rows. */
+export interface Lane {
+  readonly localRows: LocalRows;
+  readonly bags: BagMemory;
+  readonly distinct: DistinctMemory;
+  readonly lookups: LookupMemory;
+}
+
+export function createLane(): Lane {
+  return {
+    localRows: new LocalRows(),
+    bags: new BagMemory(),
+    distinct: new DistinctMemory(),
+    lookups: new LookupMemory(),
+  };
+}
 
 export interface StepPlan {
   readonly step: number;
@@ -25,7 +53,7 @@ export interface StepPlan {
 
 /** The plan of a step of training; of an evaluation, where there is none. */
 export function planOf(
-  device: DeviceState,
+  device: PlanningDevice,
   batch: LocalBatch,
   trainingStep: number | undefined,
 ): StepPlan {
@@ -55,7 +83,7 @@ export function planOf(
 }
 
 /** Batches in flight are those of consecutive steps. */
-function laneOf({ lanes }: DeviceState, step: number): Lane {
+function laneOf({ lanes }: PlanningDevice, step: number): Lane {
   const lane = lanes[step % lanes.length];
   if (lane === undefined) throw new RangeError("The device has no lanes");
   return lane;

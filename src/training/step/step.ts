@@ -37,7 +37,6 @@ import {
   refuseNonFinite,
 } from "./non-finite.ts";
 import {
-  lookupReplicas,
   receiveVectorGradients,
   receiveVectors,
   sendVectorGradients,
@@ -45,7 +44,7 @@ import {
 } from "./output-dist.ts";
 import { foldSlices, receivePerSlice, sendPerSlice } from "./per-slice.ts";
 import { arriveRows, releaseRows, type StagedRows, stageRows } from "./prefetch.ts";
-import { applyReplicas, backwardReplicas, replicaBagsOf } from "./replicas.ts";
+import { applyReplicas, backwardReplicas, lookupReplicas, replicaBagsOf } from "./replicas.ts";
 import { completeRows, type RowGradients } from "./row-sums.ts";
 import { planOf, type StepPlan } from "./step-plan.ts";
 

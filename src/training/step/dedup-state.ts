@@ -1,0 +1,89 @@
+// A device's memory for tables with `dedup`, whose distinct rows travel to the samples
+// (dedup-dist.ts).
+
+import { poolingOf, type Slab } from "../../embedding/rows/slab.ts";
+import type { Kernels, Rows, Tensor } from "../../kernels/contract/kernels.ts";
+import type { HeldShard } from "../topology/held-shard.ts";
+import { type Topology, tableOf } from "../topology/topology.ts";
+
+/** A device's memory for tables with `dedup`. */
+export interface DistinctState {
+  /** One for each shard that is placed here, as each shard has bags of its own. */
+  readonly slabs: readonly Slab[];
+  /** For each shard of the job, a table without rows: how the rows that arrive are pooled. */
+  readonly tables: readonly Rows[];
+  /** (bmax * C): vectors of all those shards, one after the other; then their gradients. */
+  readonly vectors: Tensor;
+  /** Gradients of the rows that lie here. */
+  readonly dRows: GrowingTensor;
+  /** Marks of touched rows, which the kernel writes. All rows are touched, so no code reads it. */
+  readonly marks: GrowingTensor;
+}
+
+/** A tensor that grows: a steady step allocates nothing. */
+export class GrowingTensor {
+  readonly #kernels: Kernels;
+  #tensor: Tensor;
+
+  constructor(kernels: Kernels) {
+    this.#kernels = kernels;
+    this.#tensor = kernels.tensor([0]);
+  }
+
+  /** (length), of any values; valid until the next call. */
+  take(length: number): Tensor {
+    if ((this.#tensor.shape[0] ?? 0) < length) {
+      this.#tensor = this.#kernels.tensor([length + (length >> 1)]);
+    }
+    return this.#kernels.part(this.#tensor, 0, length);
+  }
+}
+
+export function createDistinctState(options: {
+  readonly kernels: Kernels;
+  readonly topology: Topology;
+  readonly slabs: readonly Slab[];
+  readonly samplesMax: number;
+}): DistinctState {
+  const { kernels, topology, slabs, samplesMax } = options;
+  const shards = topology.distinctBy.flat();
+  const columns = shards.reduce((sum, shard) => sum + shard.columns, 0);
+  return {
+    slabs,
+    tables: shards.map(({ table, columns: dim }) => {
+      const pooling = poolingOf(tableOf(topology.input.model.tables, table));
+      return kernels.rows({ rows: 0, dim, pooling, rowBlocks: 1, stateWidth: 0 });
+    }),
+    vectors: kernels.tensor([samplesMax * columns]),
+    dRows: new GrowingTensor(kernels),
+    marks: new GrowingTensor(kernels),
+  };
+}
+
+/** What finding a slab needs of a device. */
+interface SlabsDevice {
+  readonly rank: number;
+  readonly distinct: Pick<DistinctState, "slabs">;
+}
+
+/** The slab of a shard with distinct rows, among those of this device. */
+export function slabAt({ distinct, rank }: SlabsDevice, at: number): Slab {
+  const slab = distinct.slabs[at];
+  if (slab === undefined) throw new RangeError(`Device ${rank} has no slab of distinct rows ${at}`);
+  return slab;
+}
+
+/** What finding such vectors needs of a device. */
+export interface DistinctVectorsDevice {
+  readonly kernels: Kernels;
+  readonly distinct: Pick<DistinctState, "vectors">;
+}
+
+/** The vectors (b,D), or their gradients, of a shard whose rows travel. */
+export function distinctVectors(
+  { kernels, distinct }: DistinctVectorsDevice,
+  { column, columns }: HeldShard,
+  samples: number,
+): Tensor {
+  return kernels.reshape(distinct.vectors, [samples, columns], samples * column);
+}

@@ -1,0 +1,61 @@
+// Memory for pooled vectors that do not travel as they are pooled: they are rounded to fewer bits,
+// added up on the way, or lie beside other columns.
+
+import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
+import { parcelOf, vectorFloats } from "../topology/shard-groups.ts";
+import { samplesMaxOf, type Topology } from "../topology/topology.ts";
+
+/** Room for vectors that do not travel as they are pooled; empty where all do. */
+export interface RoundedMemory {
+  /** (bmax of all devices, columns of the slab) */
+  readonly held: Tensor;
+  /** (B, columns of the slab) */
+  readonly heldGradients: Tensor;
+  /** Flat: the vectors that come, bundle after bundle; for a gateway, before, those of a relay. */
+  readonly vectors: Tensor;
+  /** First float of each bundle in `vectors`. */
+  readonly firstOf: readonly number[];
+  /** Flat: the vectors of one bundle, of one device's samples; and the same, packed. */
+  readonly scratch: Tensor;
+  readonly packed: ArrayBuffer;
+}
+
+export function createRounded(kernels: Kernels, topology: Topology, rank: number): RoundedMemory {
+  const { exchange, bundlesOf, replicatedBundles, isPlain, columnsOf } = topology;
+  const isForward = exchange.forward !== "float32";
+  const isBackward = exchange.backward !== "float32";
+  const counts = samplesMaxOf(topology);
+  const samplesMax = Math.max(0, ...counts);
+  const firstOf: number[] = [];
+  let floats = 0;
+  for (const [peer] of counts.entries()) {
+    const { own, relays } = parcelOf(topology, peer, rank);
+    for (const bundle of [...own, ...relays]) {
+      firstOf[bundle.bundle] = floats;
+      floats += vectorFloats(bundle, counts[rank] ?? 0);
+    }
+  }
+  // As a gateway it adds up one relay at a time.
+  for (const { parts } of (topology.parcels[rank] ?? []).flatMap(({ relays }) => relays)) {
+    const needed = [...parts.values()].map((part) => vectorFloats(part, samplesMax));
+    floats = Math.max(
+      floats,
+      needed.reduce((sum, own) => sum + own, 0),
+    );
+  }
+  const all = [...bundlesOf.flat(), ...replicatedBundles];
+  const widest = all.reduce((most, { columns }) => Math.max(most, columns), 0);
+  const isAnyPacked = isForward || isBackward || isPlain.includes(false);
+  const own = columnsOf[rank] ?? 0;
+  const rows = (isNeeded: boolean, count: number) => {
+    return isNeeded || isPlain[rank] === false ? count : 0;
+  };
+  return {
+    held: kernels.tensor([rows(isForward, samplesMax), own]),
+    heldGradients: kernels.tensor([rows(isBackward, topology.input.batchSize), own]),
+    vectors: kernels.tensor([isForward ? floats : 0]),
+    firstOf,
+    scratch: kernels.tensor([isAnyPacked ? samplesMax * widest : 0]),
+    packed: new ArrayBuffer(isForward || isBackward ? 4 * samplesMax * (widest + 1) : 0),
+  };
+}

@@ -1,14 +1,8 @@
-// What a training coordinator knows, and what follows from it at a cut.
+// What a training coordinator knows: the data of its machine (training-coordinator.ts), and the
+// values that it begins with.
 
 import type { JobSpec } from "../../src/job/job.ts";
-import {
-  nextCut,
-  nextPlanned,
-  type Schedule,
-  scheduleOf,
-} from "../../src/training/loop/schedule.ts";
 import type { CheckpointStore, Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
-import { stepsForPls } from "../../storage/checkpoints/partial-checkpoint.ts";
 import { devicesOf, type HostShare, type Membership } from "../host/membership.ts";
 import { emptyWatch, type PipelineWatch } from "../run-state/pipeline-watch.ts";
 import { restoredMetrics } from "../run-state/run-metrics.ts";
@@ -18,131 +12,55 @@ import { noTiers, type TierWatch } from "../run-state/tier-watch.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
 import type { Wait } from "../runtime/wait-graph.ts";
-import type { DataPlan } from "../threads/generation-spec.ts";
-import type { Asking, Assembled, TakenCut } from "./coordinator-requests.ts";
+import type { Assembled, RequestInput, TakenCut } from "./coordinator-requests.ts";
+import { type RunPosition, withInterval } from "./next-action.ts";
 
 export interface TrainingCoordinatorInput {
   readonly network: Network;
   readonly scope: RunScope;
   readonly job: JobSpec;
-  /** Whose devices take part, in the order of their ranks. */
+  /** The hosts that take part, in the order of their devices' ranks. */
   readonly hosts: readonly HostShare[];
   readonly membership: Membership;
   readonly store: CheckpointStore;
   readonly record: RunRecord;
   /** The checkpoint to go on from. */
   readonly latest: Manifest | undefined;
-  /** When the failure was seen that this generation recovers from. */
+  /** When the failure was noticed that this generation recovers from; undefined: there was none. */
   readonly failedAtMs: number | undefined;
 }
 
-export interface TrainingCoordinatorContext extends TrainingCoordinatorInput, Asking {
-  readonly schedule: Schedule | undefined;
+export interface TrainingCoordinatorContext
+  extends TrainingCoordinatorInput,
+    RequestInput,
+    RunPosition {
+  readonly job: JobSpec;
+  readonly record: RunRecord;
+  readonly latest: Manifest | undefined;
+  /** Bytes of the checkpoint, by where they were read. */
   readonly restored: Assembled["restored"];
   /** When the first window began. */
   readonly startedAtMs: number;
+
+  // What heartbeats have told (heartbeat-progress.ts).
   /** Furthest step that a heartbeat has told. */
   readonly seenStep: number;
   readonly seenLoss: number;
   readonly watch: PipelineWatch;
   readonly tierWatch: TierWatch;
-  /** What the threads of each host wait for, by its last heartbeat. */
-  readonly waits: ReadonlyMap<number, readonly Wait[]>;
   readonly stragglers: StragglerWatch;
+  /** Waits of the threads of each host, by its last heartbeat. */
+  readonly waits: ReadonlyMap<number, readonly Wait[]>;
   /** Whether a step of this generation was seen. */
   readonly isGoingOn: boolean;
-  readonly isCancelAsked: boolean;
-  readonly isCancelled: boolean;
-  /** Whether the generation is to end here: for other devices, or to let go of these. */
-  readonly isScaleAsked: boolean;
-  /** Since when the last cut waited for the one before to be committed, and how long. */
+
+  /** Since when the last cut waited for the checkpoint before it, and how long. */
   readonly waitsSinceMs: number;
   readonly waitedMs: number;
   readonly failure?: unknown;
 }
 
-/** The steps of its data, as far as it goes. */
-export function scheduleFor(
-  { job, record }: TrainingCoordinatorContext,
-  { training: { samples } }: DataPlan,
-): Schedule {
-  const { batchSize, passes } = job.data;
-  const schedule = scheduleOf({ samples, batchSize, passes });
-  return { ...schedule, steps: record.cuts?.at(-1)?.step ?? schedule.steps };
-}
-
-/** The cut that comes next; undefined before the data is prepared. */
-export function cutAfter({ schedule, job, step, record: { cuts } }: TrainingCoordinatorContext) {
-  if (schedule === undefined) return undefined;
-  return cuts === undefined ? nextCut(schedule, job, step) : nextPlanned(cuts, step);
-}
-
-/** Whether nothing is left to be done for the run; otherwise a generation ends to be scaled. */
-export function isEnded({
-  schedule,
-  step,
-  metrics,
-  isCancelled,
-}: TrainingCoordinatorContext): boolean {
-  if (schedule === undefined) return false; // It was told to let go before it knew.
-  return isCancelled || step >= schedule.steps || metrics.earlyStopping.stopped;
-}
-
-/** Whether the run itself has a checkpoint here, whatever becomes of its devices. */
-export function isOwnCut({
-  cut,
-  step,
-  metrics,
-  isCancelAsked,
-}: TrainingCoordinatorContext): boolean {
-  const isDue = cut?.checkpoint === true && cut.step === step;
-  return isDue || metrics.isBest || metrics.earlyStopping.stopped || isCancelAsked;
-}
-
-/** The cut that the devices have just taken. */
-export function takenOf(
-  { metrics, waitedMs, record }: TrainingCoordinatorContext,
-  { cut, stallMs }: MessageEvent<"checkpoint.taken">["body"],
-): TakenCut {
-  const isAsked = record.isCheckpointAsked;
-  record.isCheckpointAsked = false; // This is it.
-  return { step: cut, isBest: metrics.isBest, isAsked, stallMs, waitedMs };
-}
-
-/** Whether the generation ends here. */
-export function isOver(context: TrainingCoordinatorContext): boolean {
-  return context.cut === undefined && (isEnded(context) || context.isScaleAsked);
-}
-
-/** Whether a checkpoint is made here, for the run itself or for the devices that it will have. */
-export function mustCut(context: TrainingCoordinatorContext): boolean {
-  const { metrics, step, isScaleAsked, latest } = context;
-  if (metrics.savedStep === step) return false;
-  if (isOwnCut(context) || isAskedHere(context)) return true;
-  return isScaleAsked && step > (latest?.cut ?? 0);
-}
-
-/** Whether training goes on here, up to the cut. */
-export function mustRun(context: TrainingCoordinatorContext): boolean {
-  const { cut, step, isCancelAsked, isScaleAsked } = context;
-  if (cut === undefined || step >= cut.step) return false;
-  return !isCancelAsked && !isScaleAsked && !isAskedHere(context);
-}
-
-/** Whether somebody asked for a checkpoint, and there is something to be saved. */
-function isAskedHere({ record, step, metrics }: TrainingCoordinatorContext): boolean {
-  return record.isCheckpointAsked && step > (metrics.savedStep ?? 0);
-}
-
-/** The job with the interval between its checkpoints, where that follows from what may be lost. */
-function withInterval(job: JobSpec, devices: number): JobSpec {
-  const { pls, failureSteps } = job.checkpoint.partial ?? {};
-  if (pls === undefined || failureSteps === undefined) return job;
-  const everySteps = stepsForPls(pls, devices, failureSteps);
-  return { ...job, checkpoint: { ...job.checkpoint, everySteps } };
-}
-
-/** What it knows before it has asked anybody. */
+/** What a coordinator knows before its first request. */
 export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorContext {
   return {
     ...input,
@@ -173,4 +91,14 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     waitsSinceMs: 0,
     waitedMs: 0,
   };
+}
+
+/** The cut that all devices have taken: the writers are at it now. */
+export function takenOf(
+  { metrics, waitedMs, record }: TrainingCoordinatorContext,
+  { cut, stallMs }: MessageEvent<"checkpoint.taken">["body"],
+): TakenCut {
+  const isAsked = record.isCheckpointAsked;
+  record.isCheckpointAsked = false; // This cut is the answer.
+  return { step: cut, isBest: metrics.isBest, isAsked, stallMs, waitedMs };
 }

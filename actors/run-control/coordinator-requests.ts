@@ -1,5 +1,6 @@
-// What the training coordinator asks of the others, each question until it is answered. The answers
-// are the outputs of promises; what they mean is decided in training-coordinator.ts.
+// What the training coordinator asks of hosts, devices, tiers and the checkpoint coordinator. Each
+// request is one message that is repeated until it is answered; the answers are the output of a
+// promise. The machine (training-coordinator.ts) runs one promise for each of its states.
 
 import { fromPromise } from "xstate";
 import { ArithmeticMismatchError } from "../../src/errors/errors.ts";
@@ -31,17 +32,17 @@ import {
   hostPlaces,
 } from "../threads/generation-spec.ts";
 
-/** What a question is made of. */
-export interface Asking {
+/** What requests are made of. */
+export interface RequestInput {
   readonly network: Network;
   readonly mailbox: Mailbox;
   readonly scope: RunScope;
   readonly job: JobSpec;
-  /** Whose devices take part, in the order of their ranks. */
+  /** The hosts that take part, in the order of their devices' ranks. */
   readonly hosts: readonly HostShare[];
-  /** Slices of each of them, where they are not even. */
+  /** Slices of each device; undefined: even ones. */
   readonly sliceCounts: number[] | undefined;
-  /** Number of the question. */
+  /** Number of the request: an answer to an older one is ignored. */
   readonly command: number;
   readonly plan: DataPlan | undefined;
   /** The checkpoint that the generation goes on from. */
@@ -53,7 +54,7 @@ export interface Asking {
   readonly cut: Cut | undefined;
   readonly metrics: RunMetrics;
   readonly arithmetic: string;
-  /** The cut that was taken, and is not committed yet. */
+  /** The cut that was taken and is not committed yet. */
   readonly taken: TakenCut | undefined;
 }
 
@@ -61,7 +62,7 @@ export interface Asking {
 export interface TakenCut {
   readonly step: number;
   readonly isBest: boolean;
-  /** Whether somebody asked for it. */
+  /** Whether a user asked for it. */
   readonly isAsked: boolean;
   /** The longest that a device took for it. */
   readonly stallMs: number;
@@ -72,7 +73,7 @@ export interface TakenCut {
 const checkpoint: Address = { role: "checkpoint", index: 0 };
 
 /** The data of the run, prepared by its first host. host.preparing tells how far it is. */
-export const preparing = fromPromise<DataPlan, Asking>(async ({ input, signal }) => {
+export const preparing = fromPromise<DataPlan, RequestInput>(async ({ input, signal }) => {
   const { network, mailbox, job, command } = input;
   const [plan] = await ask({
     network,
@@ -84,7 +85,8 @@ export const preparing = fromPromise<DataPlan, Asking>(async ({ input, signal })
       message.type === "host.prepared" && message.body.command === command
         ? { from: 0, answer: message.body.plan }
         : undefined,
-    deadlineMs: Number.POSITIVE_INFINITY, // Terabytes may be read: host.preparing tells of progress.
+    // Terabytes may be read; the messages host.preparing tell of progress.
+    deadlineMs: Number.POSITIVE_INFINITY,
     signal,
   });
   return dataPlanSchema.parse(plan);
@@ -103,7 +105,7 @@ type Restored = MessageEvent<"device.ready">["body"]["restored"];
  * Resolves once all devices are ready and their hosts hear each other.
  * @throws ArithmeticMismatchError where two devices have different ones
  */
-export const assembling = fromPromise<Assembled, Asking>(async ({ input, signal }) => {
+export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, signal }) => {
   const { network, mailbox, job, command } = input;
   const assembly = assemblyOf(input);
   const answers = await ask({
@@ -155,7 +157,7 @@ function everyHost(assembly: Assembly) {
 }
 
 /** The window up to the cut, as device 0 tells of it, with what all devices count. */
-export const running = fromPromise<MessageEvent<"device.reached">["body"], Asking>(
+export const running = fromPromise<MessageEvent<"device.reached">["body"], RequestInput>(
   async ({ input, signal }) => {
     const { network, mailbox, cut, command, metrics } = input;
     if (cut === undefined) throw new RangeError("There is no window to run");
@@ -184,7 +186,7 @@ export const running = fromPromise<MessageEvent<"device.reached">["body"], Askin
 );
 
 /** The metrics of this cut. */
-export const evaluating = fromPromise<Metrics, Asking>(async ({ input, signal }) => {
+export const evaluating = fromPromise<Metrics, RequestInput>(async ({ input, signal }) => {
   const { network, mailbox, job, command } = input;
   const answers = await ask({
     network,
@@ -206,7 +208,7 @@ export const evaluating = fromPromise<Metrics, Asking>(async ({ input, signal })
 });
 
 /** All devices have taken this cut, and may go on. */
-export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], Asking>(
+export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], RequestInput>(
   async ({ input, signal }) => {
     const { network, mailbox, job, metrics, step, arithmetic, command } = input;
     const [taken] = await ask({
@@ -228,7 +230,7 @@ export const cutting = fromPromise<MessageEvent<"checkpoint.taken">["body"], Ask
 );
 
 /** The checkpoint that the writers are at, once it exists. */
-export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body"], Asking>(
+export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body"], RequestInput>(
   async ({ input, signal }) => {
     const { network, mailbox, taken } = input;
     const [committed] = await ask({
@@ -249,8 +251,8 @@ export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body
   },
 );
 
-/** What of the durable tables stays beside the last checkpoint, tier by tier. */
-export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], Asking>(
+/** What durable tiers keep of their rows beside the last checkpoint, tier by tier. */
+export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], RequestInput>(
   async ({ input, signal }) => {
     const { network, mailbox, job, manifest, command } = input;
     const { topology } = derive(assemblyOf(input));
@@ -274,7 +276,7 @@ export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], Asking
 );
 
 /** Done when all hosts have let go of the generation. */
-export const releasing = fromPromise<void, Asking>(async ({ input, signal }) => {
+export const releasing = fromPromise<void, RequestInput>(async ({ input, signal }) => {
   const { network, mailbox, job, command } = input;
   await ask({
     network,
@@ -292,10 +294,10 @@ export const releasing = fromPromise<void, Asking>(async ({ input, signal }) => 
   });
 });
 
-function hostsOf({ hosts }: Asking): Address[] {
+function hostsOf({ hosts }: RequestInput): Address[] {
   return hosts.map(({ host }) => ({ role: "host", index: host }));
 }
 
-function allDevices({ hosts }: Asking): Address[] {
+function allDevices({ hosts }: RequestInput): Address[] {
   return Array.from({ length: devicesOf(hosts) }, (_, index) => ({ role: "device", index }));
 }

@@ -1,14 +1,32 @@
 // Training coordinator: the step clock of one generation: who takes part, and what they do next.
 //
-//   preparing ▶ assembling ▶ deciding ─▶ running ───▶ deciding      a window up to the next cut
-//                               │  ├───▶ evaluating ▶ deciding
-//                               │  └───▶ cutting ───▶ deciding      waits for the one before
-//                               └──────▶ resting ──▶ releasing ─▶ finished    after the last one
-//   meanwhile: cuts are committed, heartbeats watched; scaling ends the generation after a step
+//   preparing ─▶ prepared ─▶ assembling ─▶ training ─▶ finished
 //
-// Takes   host.prepared · progress · mended · failed · gone, device.ready · reached · evaluated,
-//         checkpoint.taken · committed, tier.rested, run.cancel · yield · rescale · checkpoint
-// Asks    host.prepare · assemble · release, device.run · evaluate, checkpoint.cut · commit, rest
+//   training, three regions side by side:
+//     work      deciding ─┬─▶ running ────────────▶ deciding    a window, up to the next cut
+//                         ├─▶ evaluating ─────────▶ deciding
+//                         ├─▶ waiting ▶ cutting ──▶ deciding    waits for the checkpoint before
+//                         ├─▶ cutMade ────────────▶ deciding    the next cut is chosen
+//                         └─▶ ending ▶ resting ▶ releasing      once the last one is committed
+//     writing   nothing ◀─▶ cut                                 devices train on meanwhile
+//     watch     takes heartbeats
+//
+//   state        asks                                      until it is answered by
+//   preparing    host.prepare, of the first host           host.prepared (host.preparing: how far)
+//   assembling   host.assemble, of all hosts               device.ready of all, host.progress
+//   running      device.run, of all devices                device.reached; device.pause ends it
+//   evaluating   device.evaluate, of all devices           device.evaluated
+//   cutting      checkpoint.cut, of checkpoint:0           checkpoint.taken
+//   cut          checkpoint.commit, of checkpoint:0        checkpoint.committed
+//   resting      tier.rest, of durable tiers               tier.rested
+//   releasing    host.release, of all hosts                host.released
+//
+// At any time it takes host.progress, host.mended and host.failed; run.cancel, run.rescale,
+// run.yield and run.checkpoint of its own children and of the job supervisor; host.gone.
+//
+// Where to read on: coordinator-context.ts what it knows · next-action.ts what comes next ·
+// coordinator-requests.ts what it asks · heartbeat-progress.ts what heartbeats tell ·
+// coordinator-failures.ts what ends it · coordinator-events.ts what it publishes.
 //
 // Invariants
 //   T1. Decisions follow from the checkpoint at the start and the devices' reports alone.
@@ -20,52 +38,41 @@ import { assign, enqueueActions, setup } from "xstate";
 import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import { hostWatchMachine, watchingMembership } from "../host/heartbeat-watch.ts";
 import { devicesOf } from "../host/membership.ts";
-import { timesOfAll } from "../run-state/pipeline-watch.ts";
 import type { RunResult } from "../run-state/run-events.ts";
-import {
-  afterCheckpoint,
-  afterEvaluation,
-  afterWindow,
-  resultOf,
-} from "../run-state/run-metrics.ts";
-import { troubleOf } from "../run-state/tier-watch.ts";
+import { afterCheckpoint, afterEvaluation, afterWindow } from "../run-state/run-metrics.ts";
 import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
 import { listening, type MessageEvent } from "../runtime/listening.ts";
 import { downWithChildren } from "../runtime/stop-children.ts";
 import { waiting } from "../runtime/wait-graph.ts";
 import {
   contextOf,
-  cutAfter,
-  isEnded,
-  isOver,
-  isOwnCut,
-  mustCut,
-  mustRun,
-  scheduleFor,
   type TrainingCoordinatorContext,
   type TrainingCoordinatorInput,
   takenOf,
 } from "./coordinator-context.ts";
 import {
-  failureOf,
-  goneOf,
-  stallOf,
-  stepWait,
+  resultOfRun,
   tellCheckpointed,
   tellEvaluated,
   tellGoingOn,
   tellMended,
   tellPrepared,
   tellPreparing,
-  tellProgress,
   tellRested,
   tellStarted,
-  tiersOf,
-  watchPipeline,
-  watchStragglers,
-  watchTiers,
 } from "./coordinator-events.ts";
-import * as questions from "./coordinator-requests.ts";
+import { failureOf, goneOf, stallOf, stepWait } from "./coordinator-failures.ts";
+import * as requests from "./coordinator-requests.ts";
+import { afterHeartbeat, afterProgress, findStragglers, hasMoved } from "./heartbeat-progress.ts";
+import {
+  type Action,
+  cutAfter,
+  isDueForRun,
+  isOver,
+  isRunDone,
+  nextAction,
+  scheduleFor,
+} from "./next-action.ts";
 import { watchingCheckpoint, watchingScale } from "./scaling.ts";
 
 type CoordinatorEvent =
@@ -88,7 +95,7 @@ const machine = setup({
     waiting,
     watchingCheckpoint,
     hostWatch: hostWatchMachine,
-    ...questions,
+    ...requests,
   },
   delays: { stallMs: ({ context }) => deadlinesOf(context.job).stall },
   actions: {
@@ -107,34 +114,18 @@ const machine = setup({
       const { host } = event.body;
       if (context.hosts.some((one) => one.host === host)) enqueue.sendTo(`watch:${host}`, event);
     }),
-    watch: enqueueActions(({ context, event, enqueue }) => {
-      if (event.type !== "host.progress") return;
-      const watch = watchPipeline(context, event.body);
-      const waits = new Map([...context.waits, [event.body.host, event.body.waits]]);
-      context.record.threadWaits = [...waits.values()].flat();
-      enqueue.assign({ watch, waits, tierWatch: watchTiers(context, event.body) });
-    }),
+    watch: assign(({ context, event }) =>
+      event.type === "host.progress" ? afterHeartbeat(context, event.body) : {},
+    ),
     watchStragglers: enqueueActions(({ context, enqueue }) => {
-      const { isUneven, stragglers } = watchStragglers(context);
+      const { isUneven, stragglers } = findStragglers(context);
       enqueue.assign({ stragglers });
       if (isUneven) enqueue.raise({ type: "run.rescale" });
     }),
-    // The first host tells for all: it has device 0, and steps are made together.
-    tellProgress: enqueueActions(({ context, event, enqueue }) => {
-      if (event.type !== "host.progress" || context.schedule === undefined) return;
-      if (event.body.host !== context.hosts[0]?.host) return;
-      const step = event.body.steps[0] ?? 0;
-      if (step <= context.seenStep) return;
-      const loss = event.body.losses.at(-1) ?? context.seenLoss;
-      const watch = tellProgress(context, step, loss);
-      enqueue.assign({ seenStep: step, seenLoss: loss, watch });
-    }),
-    tellGoingOn: enqueueActions(({ context, enqueue }) => {
-      const { isGoingOn, latest, step, seenStep } = context;
-      if (isGoingOn || Math.max(step, seenStep) <= (latest?.cut ?? 0)) return;
-      tellGoingOn(context);
-      enqueue.assign({ isGoingOn: true });
-    }),
+    tellProgress: assign(({ context, event }) =>
+      event.type === "host.progress" ? afterProgress(context, event.body) : {},
+    ),
+    tellGoingOn: assign(({ context }) => tellGoingOn(context)),
     tellPreparing: ({ context, event }) => {
       if (event.type === "host.preparing") tellPreparing(context, event.body);
     },
@@ -166,15 +157,12 @@ const machine = setup({
     failStalled: ({ context }) => raise(stallOf(context)),
   },
   guards: {
+    isNext: ({ context }, action: Action) => nextAction(context) === action,
     isOver: ({ context }) => isOver(context),
-    mustRun: ({ context }) => mustRun(context),
-    mustEvaluate: ({ context: { cut, metrics, step } }) =>
-      cut?.evaluate === true && step === cut.step && metrics.evaluatedStep !== step,
     isOnItsWay: ({ context }) => context.taken !== undefined,
     isCommitted: ({ context }) => context.taken === undefined,
-    mustCut: ({ context }) => mustCut(context),
     hasMoved: ({ context, event }) =>
-      event.type === "host.progress" && (event.body.steps[0] ?? 0) > context.seenStep,
+      event.type === "host.progress" && hasMoved(context, event.body),
   },
 }).createMachine({
   id: "trainingCoordinator",
@@ -197,11 +185,7 @@ const machine = setup({
     "run.yield": { actions: ["noteYield", "askPause"] },
     "run.checkpoint": { actions: "askPause" },
   },
-  output: ({ context }) => {
-    if (!isEnded(context)) return undefined;
-    const [times, tiers] = [timesOfAll(context.watch), tiersOf(context)];
-    return resultOf({ ...context, times, tiers, disk: troubleOf(context.tierWatch) });
-  },
+  output: ({ context }) => (isRunDone(context) ? resultOfRun(context) : undefined),
   initial: "preparing",
   states: {
     preparing: {
@@ -219,7 +203,7 @@ const machine = setup({
     },
     prepared: {
       entry: ["nextCommand", ({ context }) => tellPrepared(context)],
-      // A run that was finished before needs no device to say so again.
+      // A run that had ended before needs no devices.
       always: [{ guard: "isOver", target: "finished" }, { target: "assembling" }],
     },
     assembling: {
@@ -256,14 +240,14 @@ const machine = setup({
             deciding: {
               entry: ["nextCommand", "chooseCut"],
               always: [
-                { guard: "mustRun", target: "running" },
-                { guard: "mustEvaluate", target: "evaluating" }, // T2
-                { guard: "mustCut", target: "waiting" },
-                { guard: "isOver", target: "ending" },
-                { target: "cutMade" },
+                { guard: { type: "isNext", params: "run" }, target: "running" },
+                { guard: { type: "isNext", params: "evaluate" }, target: "evaluating" }, // T2
+                { guard: { type: "isNext", params: "checkpoint" }, target: "waiting" },
+                { guard: { type: "isNext", params: "end" }, target: "ending" },
+                { guard: { type: "isNext", params: "pass" }, target: "cutMade" },
               ],
             },
-            // A pass through here ends a cut: the next one is chosen.
+            // The cut is done: the next one is chosen.
             cutMade: {
               entry: assign(({ context }) => ({
                 cut: undefined,
@@ -318,16 +302,16 @@ const machine = setup({
                 },
               },
             },
-            // T4: the one before is still being written: as much back-pressure as there is.
+            // T4: the writers are at the checkpoint before. Devices stand still: the back-pressure.
             waiting: {
               entry: assign({ waitsSinceMs: ({ context }) => context.network.clock.now() }),
               always: { guard: "isCommitted", target: "cutting" },
             },
             cutting: {
-              // A checkpoint that is made for new devices alone is no point of the history.
+              // A checkpoint for other devices alone is no point of the run's history.
               entry: assign(({ context }) => ({
                 waitedMs: context.network.clock.now() - context.waitsSinceMs,
-                metrics: isOwnCut(context)
+                metrics: isDueForRun(context)
                   ? afterCheckpoint(context.metrics, context.step)
                   : { ...context.metrics, savedStep: context.step },
               })),
@@ -343,7 +327,7 @@ const machine = setup({
               },
             },
             ending: { always: { guard: "isCommitted", target: "resting" } }, // T4
-            // The checkpoint is there: a tier that cannot keep its rows beside it costs time alone.
+            // The last checkpoint is there: a tier that fails to keep its rows costs time alone.
             resting: {
               invoke: {
                 src: "resting",

@@ -1,0 +1,86 @@
+// How a generation fails, as its training coordinator sees it: a host reports a failure, a host
+// leaves the cluster, or no step is made. Each becomes one error that names the actor to blame
+// (law 7); the job supervisor decides what follows (restart-decision.ts).
+
+import {
+  PeerLostError,
+  RemoteError,
+  recordError,
+  StepTimeoutError,
+} from "../../src/errors/errors.ts";
+import { deadlinesOf } from "../../src/ports/deadlines.ts";
+import { devicesOf } from "../host/membership.ts";
+import { ActorFailedError, type Incident } from "../runtime/incident.ts";
+import type { MessageEvent } from "../runtime/listening.ts";
+import { silentOf, type Wait } from "../runtime/wait-graph.ts";
+import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
+
+/** Who waits for the devices. */
+export const coordinatorName = "coordinator:0";
+
+/**
+ * What a host told, as an incident. Who lost another, or waited for it in vain, only noticed: the
+ * one that does not answer is the offender.
+ */
+export function incidentOf(
+  context: TrainingCoordinatorContext,
+  told: MessageEvent<"host.failed">["body"],
+): Incident {
+  const { host, actor, context: doing, error, step } = told;
+  const waits = waitsOf({ ...context, waits: new Map([...context.waits, [host, told.waits]]) });
+  const isWaiting = error.code === "STEP_TIMEOUT";
+  const offender = error.actor ?? (isWaiting ? silentOf(waits, actor)[0] : undefined) ?? actor;
+  const where = { offender, supervisor: `host:${host}`, context: doing, reason: error, step };
+  return { ...where, ...(offender === actor ? { host } : { noticedBy: actor }), waits };
+}
+
+/** Who waits for whom, of all threads and actors of the generation. */
+export function waitsOf({ waits, network, scope }: TrainingCoordinatorContext): Wait[] {
+  return [...[...waits.values()].flat(), ...network.waits.waits(scope.run)];
+}
+
+/** A host failed: why the generation ends. */
+export function failureOf(
+  context: TrainingCoordinatorContext,
+  failed: MessageEvent<"host.failed">["body"],
+): ActorFailedError {
+  const incident = incidentOf(context, failed);
+  return new ActorFailedError(incident, { cause: new RemoteError(incident.reason) });
+}
+
+export function goneOf(host: number): PeerLostError {
+  return new PeerLostError(`host:${host}`, "it is not a host of the cluster any more");
+}
+
+/** No step was made for twice its deadline: whoever does not answer is to blame. */
+export function stallOf(context: TrainingCoordinatorContext): Error {
+  const { hosts, seenStep, job, scope } = context;
+  const waits = waitsOf(context);
+  const silent = silentOf(waits, coordinatorName);
+  const names = silent.length > 0 ? silent : hosts.map(({ host }) => `the devices of host:${host}`);
+  const wait = `a step after step ${seenStep} of ${names.join(", ")}`;
+  const error = new StepTimeoutError(wait, deadlinesOf(job).stall);
+  const [offender] = silent;
+  if (offender === undefined) return error;
+  return new ActorFailedError(
+    {
+      ...{ offender, noticedBy: coordinatorName, supervisor: `job:${scope.run}` },
+      ...{ context: "training", reason: recordError(error), step: seenStep, waits },
+    },
+    { cause: error },
+  );
+}
+
+/** The wait for the next step, since now. */
+export function stepWait({ network, scope, hosts, seenStep }: TrainingCoordinatorContext) {
+  const whom = Array.from({ length: devicesOf(hosts) }, (_, rank) => `device:${rank}`);
+  const what = `a step after step ${seenStep}`;
+  return {
+    network,
+    run: scope.run,
+    who: coordinatorName,
+    whom,
+    what,
+    sinceMs: network.clock.now(),
+  };
+}

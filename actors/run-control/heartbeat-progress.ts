@@ -1,0 +1,124 @@
+// What the heartbeats of hosts (host.progress) tell of a generation: the step that it is at, where
+// the time of its steps goes, what its tiers do, and which devices the others wait for. Each
+// function returns what changes in the coordinator's context, and publishes what is news.
+// Who no longer beats is found in ../host/heartbeat-watch.ts.
+
+import { sliceRunsOf } from "../../src/planner/placement.ts";
+import { devicesOf } from "../host/membership.ts";
+import {
+  afterTelling,
+  judge,
+  type PipelineWatch,
+  recentSpeed,
+  timesSinceTold,
+  withSample,
+} from "../run-state/pipeline-watch.ts";
+import { dynamicTables, repairedTables, stalenessOf } from "../run-state/run-metrics.ts";
+import { dealSlices, judgeDevices, type StragglerWatch } from "../run-state/straggler-watch.ts";
+import { type TierWatch, withTier } from "../run-state/tier-watch.ts";
+import type { MessageEvent } from "../runtime/listening.ts";
+import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
+
+type Context = TrainingCoordinatorContext;
+type Heartbeat = MessageEvent<"host.progress">["body"];
+
+/** Waits, meters and tiers of the host, whatever the generation is doing. */
+export function afterHeartbeat(
+  context: Context,
+  heartbeat: Heartbeat,
+): Pick<Context, "watch" | "waits" | "tierWatch"> {
+  const watch = watchPipeline(context, heartbeat);
+  const waits = new Map([...context.waits, [heartbeat.host, heartbeat.waits]]);
+  context.record.threadWaits = [...waits.values()].flat();
+  return { watch, waits, tierWatch: watchTiers(context, heartbeat) };
+}
+
+/** run.alert, where the host's pipeline has fallen serial. */
+function watchPipeline(
+  { watch, job, record, scope }: Context,
+  { host, steps, meters }: Heartbeat,
+): PipelineWatch {
+  const judged = judge(withSample(watch, host, meters), host, job);
+  if (judged.alert !== undefined) {
+    const step = steps[0] ?? 0;
+    const what = { type: "run.alert", code: "PIPELINE_SERIAL", step } as const;
+    record.append(scope.generation, { ...what, ...judged.alert });
+  }
+  return judged.watch;
+}
+
+/** run.tier and run.durable, where a tier's state is news. */
+function watchTiers(
+  { tierWatch, network, job, record, scope }: Context,
+  { tiers: told }: Heartbeat,
+): TierWatch {
+  let watch = tierWatch;
+  for (const one of told) {
+    const next = withTier(watch, one, network.clock.now(), job);
+    for (const news of next.events) record.append(scope.generation, news);
+    watch = next.watch;
+  }
+  return watch;
+}
+
+/** Whether the heartbeat tells of a step that no heartbeat told of before. */
+export function hasMoved({ seenStep }: Context, { steps }: Heartbeat): boolean {
+  return (steps[0] ?? 0) > seenStep;
+}
+
+/**
+ * run.progress, where a step was made. The first host tells for all hosts: it has device 0, and
+ * devices make their steps together.
+ */
+export function afterProgress(
+  context: Context,
+  heartbeat: Heartbeat,
+): Partial<Pick<Context, "seenStep" | "seenLoss" | "watch">> {
+  const { record, scope, schedule, job, metrics, watch, latest, startedAtMs } = context;
+  const { host, steps, losses } = heartbeat;
+  if (schedule === undefined || host !== context.hosts[0]?.host) return {};
+  if (!hasMoved(context, heartbeat)) return {};
+  const step = steps[0] ?? 0;
+  const loss = losses.at(-1) ?? context.seenLoss;
+  const start = { step: latest?.cut ?? 0, atMs: startedAtMs };
+  const pace = { step, atMs: context.network.clock.now() };
+  record.append(scope.generation, {
+    type: "run.progress",
+    step,
+    steps: schedule.steps,
+    loss,
+    samplesPerSecond: job.data.batchSize * recentSpeed(watch, start, pace),
+    repairedIds: repairedTables(job, metrics),
+    staleness: stalenessOf(job, metrics),
+    dynamicIds: dynamicTables(job, metrics),
+    times: timesSinceTold(watch),
+  });
+  return { seenStep: step, seenLoss: loss, watch: afterTelling(watch, pace) };
+}
+
+/**
+ * run.straggler, for each device that the others wait for. `isUneven`: such a device has more
+ * slices than its speed is worth.
+ */
+export function findStragglers(context: Context): {
+  readonly stragglers: StragglerWatch;
+  readonly isUneven: boolean;
+} {
+  const { record, scope, job, hosts, watch } = context;
+  const slices = slicesOf(context);
+  const judged = judgeDevices(context.stragglers, watch.latest, { hosts, slices });
+  for (const { name, device, host, factor, speed } of judged.stragglers) {
+    record.append(scope.generation, { type: "run.straggler", device, host, factor });
+    record.speeds.set(name, speed);
+  }
+  const deal = dealSlices(job.slices, hosts, record.speeds);
+  const isUneven = judged.stragglers.some(
+    ({ device }) => (deal?.[device] ?? 0) < (slices[device] ?? 0),
+  );
+  return { stragglers: judged.watch, isUneven };
+}
+
+/** Slices of each device, by rank. */
+export function slicesOf({ job, hosts, sliceCounts }: Context): number[] {
+  return sliceRunsOf(job.slices, devicesOf(hosts), sliceCounts).map(({ slices }) => slices);
+}

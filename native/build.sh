@@ -5,8 +5,8 @@ set -eu
 cd "$(dirname "$0")"
 addon=build/osiris.node
 if [ -f "$addon" ]; then
-  newer=$(find . -maxdepth 1 -type f \( -name '*.cc' -o -name '*.h' -o -name build.sh \) \
-    -newer "$addon")
+  newer=$(find . -path ./build -prune -o -type f \( -name '*.cc' -o -name '*.h' -o -name build.sh \) \
+    -newer "$addon" -print)
   [ -n "$newer" ] || exit 0
 fi
 compiler=${CXX:-g++}
@@ -25,7 +25,7 @@ trap 'rm -f "$built"' EXIT
 # No fused multiply-add but where the source says so, and none of the liberties of -ffast-math.
 # shellcheck disable=SC2086
 "$compiler" -O3 -shared -fPIC -std=c++17 -fno-math-errno -ffp-contract=off -fvisibility=hidden \
-  -I "$headers" kernels.cc -o "$built" $link
+  -I . -I "$headers" kernels.cc -o "$built" $link
 # Whoever loads the addon meanwhile sees the old one or the new one, whole.
 mv "$built" "$addon"
 echo "osiris: built native/$addon"

@@ -48,21 +48,21 @@ typedef int SHUFFLE_MASK __attribute__((vector_size(16)));
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")
 #endif
 namespace osiris::avx512 {
-#include "vector.h"
-#include "product.h"
-#include "dense.h"
-#include "bfloat16.h"
-#include "interaction.h"
-#include "random.h"
-#include "precision.h"
-#include "birth.h"
-#include "rules.h"
-#include "pooling.h"
-#include "row-gradients.h"
-#include "row-update.h"
-#include "exchange.h"
-#include "row-cache.h"
-#include "records.h"
+#include "simd/vector.h"
+#include "dense/product.h"
+#include "dense/dense.h"
+#include "dense/bfloat16.h"
+#include "dense/interaction.h"
+#include "simd/random.h"
+#include "simd/precision.h"
+#include "embedding/birth.h"
+#include "embedding/rules.h"
+#include "embedding/pooling.h"
+#include "embedding/row-gradients.h"
+#include "embedding/row-update.h"
+#include "exchange/exchange.h"
+#include "tiers/row-cache.h"
+#include "tiers/records.h"
 OSIRIS_KERNELS("avx512", "native-3")
 }  // namespace osiris::avx512
 #if defined(__clang__)
@@ -84,10 +84,10 @@ OSIRIS_KERNELS("avx512", "native-3")
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx512bf16,avx2,fma")
 #endif
 namespace osiris::avx512bf16 {
-#include "vector.h"
-#include "product.h"
-#include "dense.h"
-#include "bfloat16.h"
+#include "simd/vector.h"
+#include "dense/product.h"
+#include "dense/dense.h"
+#include "dense/bfloat16.h"
 }  // namespace osiris::avx512bf16
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -106,21 +106,21 @@ namespace osiris::avx512bf16 {
 #pragma GCC target("avx2,fma,f16c")
 #endif
 namespace osiris::avx2 {
-#include "vector.h"
-#include "product.h"
-#include "dense.h"
-#include "bfloat16.h"
-#include "interaction.h"
-#include "random.h"
-#include "precision.h"
-#include "birth.h"
-#include "rules.h"
-#include "pooling.h"
-#include "row-gradients.h"
-#include "row-update.h"
-#include "exchange.h"
-#include "row-cache.h"
-#include "records.h"
+#include "simd/vector.h"
+#include "dense/product.h"
+#include "dense/dense.h"
+#include "dense/bfloat16.h"
+#include "dense/interaction.h"
+#include "simd/random.h"
+#include "simd/precision.h"
+#include "embedding/birth.h"
+#include "embedding/rules.h"
+#include "embedding/pooling.h"
+#include "embedding/row-gradients.h"
+#include "embedding/row-update.h"
+#include "exchange/exchange.h"
+#include "tiers/row-cache.h"
+#include "tiers/records.h"
 OSIRIS_KERNELS("avx2", "native-3")
 }  // namespace osiris::avx2
 #if defined(__clang__)
@@ -133,21 +133,21 @@ OSIRIS_KERNELS("avx2", "native-3")
 #endif
 
 namespace osiris::portable {
-#include "vector.h"
-#include "product.h"
-#include "dense.h"
-#include "bfloat16.h"
-#include "interaction.h"
-#include "random.h"
-#include "precision.h"
-#include "birth.h"
-#include "rules.h"
-#include "pooling.h"
-#include "row-gradients.h"
-#include "row-update.h"
-#include "exchange.h"
-#include "row-cache.h"
-#include "records.h"
+#include "simd/vector.h"
+#include "dense/product.h"
+#include "dense/dense.h"
+#include "dense/bfloat16.h"
+#include "dense/interaction.h"
+#include "simd/random.h"
+#include "simd/precision.h"
+#include "embedding/birth.h"
+#include "embedding/rules.h"
+#include "embedding/pooling.h"
+#include "embedding/row-gradients.h"
+#include "embedding/row-update.h"
+#include "exchange/exchange.h"
+#include "tiers/row-cache.h"
+#include "tiers/records.h"
 #if defined(__FP_FAST_FMAF)
 OSIRIS_KERNELS("portable", "native-3-portable-fma")
 #else
@@ -227,5 +227,5 @@ inline const Kernels* bestKernels() {
 }  // namespace osiris
 
 #if !defined(OSIRIS_KERNELS_ONLY)
-#include "bindings.h"
+#include "bindings/bindings.h"
 #endif

@@ -12,8 +12,8 @@ mkdir -p build
 test=build/kernels-test.$$
 trap 'rm -f "$test"' EXIT
 headers=$(cd .. && node -p "require('node-api-headers').include_dir")
-"$compiler" -fsyntax-only -std=c++17 -Wall -Wextra -Werror -I "$headers" kernels.cc
+"$compiler" -fsyntax-only -std=c++17 -Wall -Wextra -Werror -I . -I "$headers" kernels.cc
 # Unoptimized, with lines alone of the debugger's tables: compiled in a third of the time.
 "$compiler" -O0 -g1 -std=c++17 -Wall -Wextra -Werror -fno-math-errno -ffp-contract=off \
-  -fsanitize=address,undefined -fno-sanitize-recover=all kernels-test.cc -o "$test"
+  -fsanitize=address,undefined -fno-sanitize-recover=all -I . test/kernels-test.cc -o "$test"
 "$test"

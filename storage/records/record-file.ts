@@ -1,5 +1,5 @@
-// Flat files of records, read and written in batches: native/record-file.h where it is built, or
-// calls of the disk port, many times slower. Row r of a file lies at r * stride:
+// Flat files of records, read and written in batches: by native/tiers/record-file.h where it is
+// built, or by calls of the disk port, many times slower. Row r of a file lies at r * stride:
 //
 //   CRC32C of the row's number (4 bytes) and its record, never 0 · the record · up to 4 bytes
 //

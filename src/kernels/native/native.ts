@@ -207,7 +207,10 @@ const ruleKinds: readonly RowRule["kind"][] = [
   "ftrl",
 ];
 
-/** Numbers of a rule in the order of `ruleOf` in native/call.h: after the kind, before rounding. */
+/**
+ * Numbers of a rule in the order of `ruleOf` in native/bindings/call.h: after the kind, before
+ * rounding.
+ */
 const ruleNumbers = [
   "learningRate",
   "l2",

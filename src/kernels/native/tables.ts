@@ -1,5 +1,5 @@
 // Tables as the addon takes them: typed arrays, where lines of the cache begin, and numbers, in the
-// order of native/call.h.
+// order of native/bindings/call.h.
 
 import type { Rows } from "../contract/kernels.ts";
 import type { Precision } from "../contract/precision.ts";

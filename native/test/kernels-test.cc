@@ -3,8 +3,8 @@
 
 #define OSIRIS_KERNELS_ONLY
 #include "kernels.cc"
-#include "ids.h"
-#include "record-file.h"
+#include "bindings/ids.h"
+#include "tiers/record-file.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -330,9 +330,9 @@ void testCodes(const Kernels& k, Precision precision) {
   }
 }
 
-#include "exchange-test.h"
-#include "cache-test.h"
-#include "record-file-test.h"
+#include "test/exchange-test.h"
+#include "test/cache-test.h"
+#include "test/record-file-test.h"
 
 /// Ids of 64 bits in buffers of their exact size; then one of them is no row of its table.
 void testNarrow() {

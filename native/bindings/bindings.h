@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 #endif
 
-#include "call.h"
-#include "record-file.h"
+#include "bindings/call.h"
+#include "tiers/record-file.h"
 
 // Bindings ---------------------------------------------------------------------------------------
 // Typed arrays to pointers, no arithmetic. Shapes were checked by src/kernels/checked/checked.ts; only the
@@ -283,7 +283,7 @@ napi_value applyFlat(Call& call) {
   return call.answer(running().applyFlat(ruleOf(numbers), w, state, second, g, n) ? -1 : 0);
 }
 
-#include "cache-bindings.h"
+#include "bindings/cache-bindings.h"
 
 // skewOf(t): elements of t before the first that lies on a boundary of 64 bytes.
 napi_value skewOf(Call& call) {

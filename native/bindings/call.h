@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ids.h"
+#include "bindings/ids.h"
 #include "kernels.h"
 
 namespace {

@@ -39,7 +39,7 @@ interface Slice {
   readonly name: string;
   readonly file: string;
   readonly data: (path: string, cache: string) => DataOptions;
-  readonly passes: number;
+  readonly epochs: number;
 }
 
 const slices: readonly Slice[] = [
@@ -47,7 +47,7 @@ const slices: readonly Slice[] = [
     name: "first 10,000",
     file: "criteo_kaggle_first10000_full39.tsv.gz",
     data: (path, cache) => criteo.tsv(path, { batchSize: 128, cache }),
-    passes: 10,
+    epochs: 10,
   },
   {
     name: "4,584 at random",
@@ -60,7 +60,7 @@ const slices: readonly Slice[] = [
         batchSize: 128,
         cache,
       }),
-    passes: 21,
+    epochs: 21,
   },
 ];
 
@@ -121,7 +121,7 @@ function jobOf(slice: Slice, seed: number, home: string): JobOptions {
       // One layer: with hidden ones, so few samples are learnt by heart.
       top: [1],
     }),
-    data: { ...data, passes: slice.passes },
+    data: { ...data, epochs: slice.epochs },
     optimizer: { dense: adam({ learningRate: 2e-4 }), sparse: sgd({ learningRate: 2 }) },
     evaluation: { fraction: heldOut },
     checkpoint: { directory: join(home, `${slice.file}-${seed}`), everySteps: 100_000 },

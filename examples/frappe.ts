@@ -36,8 +36,8 @@ interface Outcome {
   readonly testAuc: number;
   readonly testLogLoss: number;
   /** Passes until the best cut, and all that were made. */
-  readonly bestPass: number;
-  readonly passes: number;
+  readonly bestEpoch: number;
+  readonly epochs: number;
   readonly seconds: number;
 }
 
@@ -45,7 +45,7 @@ const { values: flags } = parseArgs({
   options: {
     data: { type: "string", default: "../shared/data/frappe" },
     seeds: { type: "string", default: "3" },
-    passes: { type: "string", default: "40" },
+    epochs: { type: "string", default: "40" },
     devices: { type: "string", default: "2" },
     json: { type: "boolean", default: false },
   },
@@ -63,7 +63,7 @@ async function trainAll(): Promise<void> {
   try {
     await using cluster = await Cluster.start({ devices: Number(flags.devices) });
     if (cluster.notice !== undefined) console.log(cluster.notice);
-    console.log(`seed  valid AUC  test AUC  test log loss  best pass  passes  seconds`);
+    console.log(`seed  valid AUC  test AUC  test log loss  best epoch  epochs  seconds`);
     const outcomes: Outcome[] = [];
     for (let seed = 1; seed <= Number(flags.seeds); seed++) {
       const outcome = await train(cluster, seed, home);
@@ -94,7 +94,7 @@ function jobOf(seed: number, home: string): JobOptions {
       top: [256, 128, 1],
       dropout: 0.5,
     }),
-    data: { ...dataOf("train", home), passes: Number(flags.passes) },
+    data: { ...dataOf("train", home), epochs: Number(flags.epochs) },
     optimizer: { dense: adam({ learningRate: 1e-3 }), sparse: adam({ learningRate: 1e-3 }) },
     evaluation: {
       data: dataOf("valid", home),
@@ -130,21 +130,21 @@ async function train(cluster: Cluster, seed: number, home: string): Promise<Outc
     validAuc: auc ?? Number.NaN,
     testAuc: test.auc,
     testLogLoss: test.logLoss,
-    bestPass: step / stepsPerPass,
-    passes: (history.at(-1)?.step ?? 0) / stepsPerPass,
+    bestEpoch: step / stepsPerPass,
+    epochs: (history.at(-1)?.step ?? 0) / stepsPerPass,
     seconds: (performance.now() - startMs) / 1000,
   };
 }
 
 function rowOf(outcome: Outcome): string {
-  const { seed, validAuc, testAuc, testLogLoss, bestPass, passes, seconds } = outcome;
+  const { seed, validAuc, testAuc, testLogLoss, bestEpoch, epochs, seconds } = outcome;
   return [
     String(seed).padStart(4),
     validAuc.toFixed(4).padStart(10),
     testAuc.toFixed(4).padStart(9),
     testLogLoss.toFixed(4).padStart(14),
-    String(bestPass).padStart(10),
-    String(passes).padStart(7),
+    String(bestEpoch).padStart(10),
+    String(epochs).padStart(7),
     seconds.toFixed(1).padStart(8),
   ].join(" ");
 }

@@ -15,7 +15,7 @@ const peekBytesMax = 64 * 1024;
  */
 export async function criteoData(
   path: string,
-  options: { readonly batchSize: number; readonly cache?: string; readonly passes?: number },
+  options: { readonly batchSize: number; readonly cache?: string; readonly epochs?: number },
 ): Promise<DataOptions> {
   const line = await firstLineOf(path);
   const tabs = line.split("\t");

@@ -7,7 +7,9 @@ const common = {
   /** Samples of one step, over all devices. */
   batchSize: z.int().min(1).max(0x100_0000),
   /** How often the data is gone through. @default 1 */
-  passes: z.int().min(1).max(1_000_000).default(1),
+  epochs: z.int().min(1).max(1_000_000).optional().meta({ default: 1 }),
+  /** @deprecated The old spelling of `epochs`; version 0.1 still accepts it. */
+  passes: z.int().min(1).max(1_000_000).optional().meta({ deprecated: true }),
   /** Another order in every pass, a function of the job's seed; else file order. @default true */
   shuffle: z.boolean().default(true),
   /** Directory of the binary cache. @default ".osiris/cache" */
@@ -83,50 +85,59 @@ const categoricalColumn = z
     return { column: entry, table: entry, ids: "hash" as const, offset: 0 };
   });
 
-const criteoTsvOptions = z.strictObject({ kind: z.literal("criteo-tsv"), ...text });
+const criteoTsvOptions = z
+  .strictObject({ kind: z.literal("criteo-tsv"), ...text })
+  .superRefine(refuseTwoSpellings)
+  .transform(withPasses);
 
-const csvOptions = z.strictObject({
-  kind: z.literal("csv"),
-  ...text,
-  /** Column of the label, 0 or 1. */
-  label: column,
-  /** Columns of the dense features. @default [] */
-  dense: z.array(denseColumn).max(65_536).default([]),
-  /** Columns of the categorical features; each feeds one table. @default [] */
-  categorical: z.array(categoricalColumn).max(65_536).default([]),
-  /** @default "," */
-  delimiter: character.default(","),
-});
+const csvOptions = z
+  .strictObject({
+    kind: z.literal("csv"),
+    ...text,
+    /** Column of the label, 0 or 1. */
+    label: column,
+    /** Columns of the dense features. @default [] */
+    dense: z.array(denseColumn).max(65_536).default([]),
+    /** Columns of the categorical features; each feeds one table. @default [] */
+    categorical: z.array(categoricalColumn).max(65_536).default([]),
+    /** @default "," */
+    delimiter: character.default(","),
+  })
+  .superRefine(refuseTwoSpellings)
+  .transform(withPasses);
 
 /** Schema of generated data alone. */
-export const syntheticOptions = z.strictObject({
-  kind: z.literal("synthetic"),
-  ...common,
-  samples: z.int().min(1).max(0xffff_ffff),
-  /** Dense features. @default 13 */
-  dense: z.int().min(0).max(65_536).default(13),
-  /** Exponent of the ids' popularity: 0 is uniform. Id 0 is the most popular. @default 1.05 */
-  zipf: z.number().min(0).max(10).default(1.05),
-  /** Ids of a bag: that many, or between `min` and `max`. @default 1 */
-  idsPerBag: z
-    .union([
-      z
-        .int()
-        .min(1)
-        .max(65_535)
-        .transform((ids) => ({ min: ids, max: ids })),
-      z
-        .strictObject({ min: z.int().min(0).max(65_535), max: z.int().min(1).max(65_535) })
-        .refine(({ min, max }) => min <= max, {
-          error: "a range whose `min` is at most its `max`",
-        }),
-    ])
-    .default({ min: 1, max: 1 }),
-  /** What each id counts in its bag: uniform between 0 and 2. @default none: weight 1 */
-  weights: z.literal("uniform").optional(),
-  /** Seed of samples and truth, apart from the job's. @default 1 */
-  seed: z.int().min(0).default(1),
-});
+export const syntheticOptions = z
+  .strictObject({
+    kind: z.literal("synthetic"),
+    ...common,
+    samples: z.int().min(1).max(0xffff_ffff),
+    /** Dense features. @default 13 */
+    dense: z.int().min(0).max(65_536).default(13),
+    /** Exponent of the ids' popularity: 0 is uniform. Id 0 is the most popular. @default 1.05 */
+    zipf: z.number().min(0).max(10).default(1.05),
+    /** Ids of a bag: that many, or between `min` and `max`. @default 1 */
+    idsPerBag: z
+      .union([
+        z
+          .int()
+          .min(1)
+          .max(65_535)
+          .transform((ids) => ({ min: ids, max: ids })),
+        z
+          .strictObject({ min: z.int().min(0).max(65_535), max: z.int().min(1).max(65_535) })
+          .refine(({ min, max }) => min <= max, {
+            error: "a range whose `min` is at most its `max`",
+          }),
+      ])
+      .default({ min: 1, max: 1 }),
+    /** What each id counts in its bag: uniform between 0 and 2. @default none: weight 1 */
+    weights: z.literal("uniform").optional(),
+    /** Seed of samples and truth, apart from the job's. @default 1 */
+    seed: z.int().min(0).default(1),
+  })
+  .superRefine(refuseTwoSpellings)
+  .transform(withPasses);
 
 /** Schema of the job's data section. */
 export const dataOptions = z.discriminatedUnion("kind", [
@@ -134,6 +145,29 @@ export const dataOptions = z.discriminatedUnion("kind", [
   csvOptions,
   syntheticOptions,
 ]);
+
+/** Both spellings of `epochs`, as a user may have written them. */
+interface Spellings {
+  readonly epochs?: number | undefined;
+  readonly passes?: number | undefined;
+}
+
+function refuseTwoSpellings({ epochs, passes }: Spellings, context: z.RefinementCtx): void {
+  if (epochs === undefined || passes === undefined || epochs === passes) return;
+  const message = `left out, as \`epochs\` is ${epochs} and \`passes\` is its old spelling`;
+  context.addIssue({ code: "custom", path: ["passes"], message, input: passes });
+}
+
+/**
+ * The section with the number of epochs under its old key, `passes`: job.json of every checkpoint
+ * and the messages between hosts have it so.
+ */
+function withPasses<Section extends Spellings>(
+  section: Section,
+): Omit<Section, "epochs" | "passes"> & { readonly passes: number } {
+  const { epochs, passes, ...rest } = section;
+  return { ...rest, passes: epochs ?? passes ?? 1 };
+}
 
 /** The data section as a user writes it. */
 export type DataOptions = z.input<typeof dataOptions>;

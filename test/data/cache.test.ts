@@ -81,8 +81,8 @@ test("a cache that is there is used again, and a changed file makes another", as
   const directory = startDirectory(t);
   const cache = join(directory, "cache");
   const path = writeText(directory, { name: "a.csv", text: "y,a\n1,x\n0,z\n" });
-  const section = (categorical: { column: string; ids: "hash" | "integer" }[], passes: number) =>
-    prepare(csv(path, { label: "y", categorical, batchSize: passes, passes, cache }), [
+  const section = (categorical: { column: string; ids: "hash" | "integer" }[], epochs: number) =>
+    prepare(csv(path, { label: "y", categorical, batchSize: epochs, epochs, cache }), [
       { name: "a", rows: 9 },
     ]);
   const first = await section([{ column: "a", ids: "hash" }], 1);

@@ -18,6 +18,16 @@ test("a Criteo section is complete after its check, and plain data", (t) => {
   t.deepEqual(checkOptions(dataOptions, JSON.parse(JSON.stringify(resolved))), resolved);
 });
 
+test("epochs are written as `epochs`, or in the old spelling as `passes`, and kept as `passes`", (t) => {
+  const section = synthetic({ samples: 10, batchSize: 5 });
+  const passesOf = (spelling: object) =>
+    checkOptions(dataOptions, { ...section, ...spelling }).passes;
+  t.is(passesOf({}), 1);
+  t.is(passesOf({ epochs: 3 }), 3);
+  t.is(passesOf({ passes: 3 }), 3);
+  t.is(passesOf({ epochs: 3, passes: 3 }), 3);
+});
+
 test("a CSV section names its columns, in short or in full", (t) => {
   const section = csv(["a.csv", "b.csv"], {
     label: "clicked",
@@ -63,7 +73,13 @@ const refusals: readonly [string, unknown, RegExp][] = [
     { batchSize: 0 },
     /Expected `data.batchSize` to be an? .* >= 1, got `0`/,
   ],
-  ["half a pass", { passes: 0.5 }, /Expected `data.passes` to be an integer/],
+  ["half an epoch", { epochs: 0.5 }, /Expected `data.epochs` to be an integer/],
+  ["half an epoch in its old spelling", { passes: 0.5 }, /Expected `data.passes` to be an integer/],
+  [
+    "two spellings that disagree",
+    { epochs: 2, passes: 3 },
+    /Expected `data.passes` to be left out, as `epochs` is 2 and `passes` is its old spelling, got `3`/,
+  ],
   ["no files", { paths: [] }, /Expected `data.paths` to be a list of >= 1 entries/],
   [
     "a delimiter of two characters",

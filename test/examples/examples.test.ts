@@ -19,7 +19,7 @@ async function resultOf(
 
 test("Frappe: after one pass the test AUC is far from chance", async (t) => {
   if (realData(t, "frappe/train.csv.gz") === undefined) return;
-  const { testAuc } = await resultOf("frappe", ["--seeds", "1", "--passes", "1"]);
+  const { testAuc } = await resultOf("frappe", ["--seeds", "1", "--epochs", "1"]);
   t.true(typeof testAuc === "number" && testAuc > 0.9, `test AUC ${testAuc}`);
 });
 

@@ -40,7 +40,7 @@ test("a run's steps, speed, incidents and end are figures", async (t) => {
     data: {
       kind: "synthetic",
       samples: 20_000,
-      passes: 4,
+      epochs: 4,
       dense: 2,
       batchSize: 64,
       cache: directory,

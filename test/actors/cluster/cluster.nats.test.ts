@@ -8,7 +8,7 @@ import test from "ava";
 import { Cluster, type JobOptions } from "../../../index.ts";
 import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
 
-function jobIn(directory: string, passes: number): JobOptions {
+function jobIn(directory: string, epochs: number): JobOptions {
   const tables = ["A", "B", "C"].map((name) => ({ name, rows: 200, dim: 8 }));
   return {
     model: { kind: "dlrm", dense: 4, tables, bottom: [16, 8], top: [16, 1] },
@@ -17,7 +17,7 @@ function jobIn(directory: string, passes: number): JobOptions {
       samples: 3000,
       dense: 4,
       batchSize: 64,
-      passes,
+      epochs,
       cache: join(directory, "cache"),
     },
     checkpoint: { directory: join(directory, "checkpoints"), everySteps: 20 },

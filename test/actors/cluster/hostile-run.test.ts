@@ -15,7 +15,7 @@ import {
 } from "../../../src/wire/messages/subjects.ts";
 import {
   calmResult,
-  inPasses,
+  inEpochs,
   only,
   runJob,
   smallSteps,
@@ -26,7 +26,7 @@ import { drawsOf, hostileFrame, oneOf } from "../../helpers/nats/hostile.ts";
 
 /** Passes in which it is said, and those after them, so that the run is there when it arrives. */
 const disturbed = process.env.SOAK === "1" ? 60 : 4;
-const passes = disturbed + 2;
+const epochs = disturbed + 2;
 /** Frames at every checkpoint and evaluation, of which there are seven a pass. */
 const wave = process.env.SOAK === "1" ? 250 : 100;
 
@@ -39,7 +39,7 @@ test("what is no message, said to all actors of a run, changes no bit of it", as
   await using host = await Host.join({ nats: servers, token, devices: 1, onIncident });
   const client = await connect({ servers, token, noEcho: true });
   const stranger = listenTo(client);
-  const job = inPasses(place.job(), passes);
+  const job = inEpochs(place.job(), epochs);
   const { result, events } = await runJob(place, job, async (event) => {
     if (event.type !== "run.checkpointed" && event.type !== "run.evaluated") return;
     const { run, generation, step } = event;
@@ -48,8 +48,8 @@ test("what is no message, said to all actors of a run, changes no bit of it", as
     await client.flush();
   });
   await settled(cluster, host, client);
-  t.is(result.digest, (await calmResult(passes)).digest, "no bit is another");
-  t.is(result.step, smallSteps * passes);
+  t.is(result.digest, (await calmResult(epochs)).digest, "no bit is another");
+  t.is(result.step, smallSteps * epochs);
   t.is(result.generation, 1, "and nothing of it failed");
   t.deepEqual(only(events, "run.incident"), []);
 

@@ -249,7 +249,7 @@ test("a link that came while a run waited leads it nowhere else", async (t) => {
   await using client = await connect({ ...at, tenant: "acme" });
   const job = (directory: string): JobOptions => ({
     model: smallModel,
-    data: { ...smallData, cache: "cache", passes: 1_000_000 },
+    data: { ...smallData, cache: "cache", epochs: 1_000_000 },
     checkpoint: { directory },
   });
   const first = await client.submit(job("first"));

@@ -8,7 +8,7 @@ import test from "ava";
 import { RemoteError, type Run, type RunEvent } from "../../../index.ts";
 import {
   calmResult,
-  inPasses,
+  inEpochs,
   only,
   startTestCluster,
   type TestCluster,
@@ -29,13 +29,13 @@ async function first(run: Run, type: RunEvent["type"]): Promise<void> {
   for await (const event of run.events()) if (event.type === type) return;
 }
 
-const passes = 4;
+const epochs = 4;
 const longJob = ({ job }: TestCluster, priority = 0, devices = 2) =>
-  inPasses(job({ priority, devices }), passes);
+  inEpochs(job({ priority, devices }), epochs);
 
 test.serial("runs that leave devices free run beside each other, to the same bits", async (t) => {
   await using place = await startTestCluster(2);
-  const twin = await calmResult(passes);
+  const twin = await calmResult(epochs);
   const runs = await Promise.all(
     [1, 1].map((devices) => place.cluster.submit(longJob(place, 0, devices))),
   );
@@ -53,7 +53,7 @@ test.serial("runs that leave devices free run beside each other, to the same bit
 
 test.serial("a run makes room for one of a higher priority, and goes on after it", async (t) => {
   await using place = await startTestCluster(2);
-  const twin = await calmResult(passes);
+  const twin = await calmResult(epochs);
   const low = await place.cluster.submit(longJob(place));
   let high: Promise<Run> | undefined;
   const order: string[] = [];
@@ -81,9 +81,9 @@ test.serial("a run makes room for one of a higher priority, and goes on after it
 
 test.serial("a run is saved when asked, paused, and resumed to the same bits", async (t) => {
   await using place = await startTestCluster(2);
-  const twin = await calmResult(passes);
+  const twin = await calmResult(epochs);
   const run = await place.cluster.submit(longJob(place));
-  const other = await place.cluster.submit(inPasses(place.job(), 1));
+  const other = await place.cluster.submit(inEpochs(place.job(), 1));
   await first(run, "run.progress");
   const saved = await run.checkpoint();
   t.true(saved.step > 0 && saved.digest.length === 64);
@@ -117,10 +117,10 @@ for (const store of ["file", "rocksdb"] as const) {
       const directory = mkdtempSync(join(tmpdir(), "osiris-state-"));
       t.teardown(() => rmSync(directory, { recursive: true, force: true }));
       const options = { state: { directory, store } } as const;
-      const twin = await calmResult(passes);
+      const twin = await calmResult(epochs);
       const jobs = await startTestCluster(0, { minDevices: 1 });
       t.teardown(() => jobs[Symbol.asyncDispose]());
-      const short = inPasses(jobs.job({ devices: 2 }), 1);
+      const short = inEpochs(jobs.job({ devices: 2 }), 1);
       const names: string[] = [];
       {
         await using before = await startTestCluster(2, options);

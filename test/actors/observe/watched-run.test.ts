@@ -7,14 +7,14 @@ import { type ClusterReport, Host, readRunLog } from "../../../index.ts";
 import { decodeBody } from "../../../src/wire/messages/body.ts";
 import {
   calmResult,
-  inPasses,
+  inEpochs,
   runJob,
   type Story,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { type CollectedSpan, startCollector } from "../../helpers/clusters/collector.ts";
 
-const passes = 4;
+const epochs = 4;
 let story: Story;
 let spans: readonly CollectedSpan[];
 let report: ClusterReport;
@@ -41,7 +41,7 @@ test.before(async () => {
     const { transport } = cluster.network;
     return decodeBody(await transport.request(subject, new Uint8Array(), { deadlineMs: 5000 }));
   };
-  story = await runJob(place, inPasses(place.job(), passes), async ({ type }) => {
+  story = await runJob(place, inEpochs(place.job(), epochs), async ({ type }) => {
     if (type !== "run.started") return;
     report = await cluster.client.inspect();
     for (const part of ["tree", "mailboxes", "credits", "tiers", "runs", "incidents", "waits"]) {
@@ -55,7 +55,7 @@ test.before(async () => {
 });
 
 test("being watched changes no bit", async (t) => {
-  t.is(story.result.digest, (await calmResult(passes)).digest);
+  t.is(story.result.digest, (await calmResult(epochs)).digest);
 });
 
 test("a step is one trace: of both hosts, their devices and readers, with every stage", (t) => {
@@ -88,7 +88,7 @@ test("a cluster tells its runs, actors, mailboxes and credits, those of other ho
     run: story.run.run,
     status: "running",
     generation: 1,
-    steps: 43 * passes,
+    steps: 43 * epochs,
     devices: 2,
   });
   t.deepEqual(report.silent, []);

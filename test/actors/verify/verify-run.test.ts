@@ -19,7 +19,7 @@ import type { Manifest } from "../../../storage/checkpoint-store/checkpoint-stor
 import { decodeManifest, encodeRecord } from "../../../storage/checkpoint-store/manifest.ts";
 import { pathsOf } from "../../../storage/checkpoint-store/store-paths.ts";
 import {
-  inPasses,
+  inEpochs,
   runJob,
   smallData,
   smallModel,
@@ -34,7 +34,7 @@ const wrongOf = ({ leaves }: RunProof) => leaves.filter(({ isEqual }) => !isEqua
 test("a run that was killed and scaled is proved, while it goes on and after; a forged row is named", async (t) => {
   await using place = await startTestCluster(2);
   const checkpoint = { everySteps: 10, keep: 100, differential: "none" } as const;
-  const job = inPasses(place.job({ checkpoint }), 3);
+  const job = inEpochs(place.job({ checkpoint }), 3);
   const directory = job.checkpoint?.directory ?? "";
   const exit = { actor: "device:1", generation: 1, step: 24, point: 3, effect: "exit" } as const;
   place.threads.plan([exit]);

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import test from "ava";
 import {
   calmResult,
-  inPasses,
+  inEpochs,
   only,
   runJob,
   startTestCluster,
@@ -13,20 +13,20 @@ import {
 import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
 import { startHost } from "../../helpers/processes/host-processes.ts";
 
-const passes = 4;
+const epochs = 4;
 const stepDeadlineMs = process.env.SOAK === "1" ? 30_000 : 3000;
 
 (hasNatsServer() ? test.serial : test.skip)(
   "P10: a broker that is silent for two step deadlines: the job pauses, and goes on",
   async (t) => {
-    const calm = await calmResult(passes);
+    const calm = await calmResult(epochs);
     await using server = await startNatsServer();
     await using place = await startTestCluster(1, { nats: server.url, minDevices: 2 });
     await startHost(t, place.cluster, { devices: 1 });
     let isSilent = false;
     let pausedAt = 0;
     let silence: Promise<void> | undefined;
-    const job = inPasses(place.job({ stepDeadlineMs }), passes);
+    const job = inEpochs(place.job({ stepDeadlineMs }), epochs);
     const { result, events } = await runJob(place, job, (event) => {
       if (event.type !== "run.checkpointed" || event.step < 60 || isSilent) return;
       isSilent = true;

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import test from "ava";
 import {
   calmResult,
-  inPasses,
+  inEpochs,
   only,
   runJob,
   startTestCluster,
@@ -37,7 +37,7 @@ test.serial(
     const { cluster } = place;
     const start = () => startHost(t, cluster, { devices: 1 });
     const [first, second, third] = await Promise.all([start(), start(), start()]);
-    const job = inPasses(
+    const job = inEpochs(
       place.job({ checkpoint: { everySteps: 60, differential: "one-shot" } }),
       8,
     );

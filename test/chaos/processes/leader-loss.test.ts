@@ -9,7 +9,7 @@ import { lastJson } from "../../helpers/processes/cli.ts";
 import { startRootPlace } from "../../helpers/processes/leader-processes.ts";
 
 /** Long enough that a root is gone in the middle of it. */
-const long = { data: { passes: 12 } as JobOptions["data"] };
+const long = { data: { epochs: 12 } as JobOptions["data"] };
 
 let calm: Promise<RunResult> | undefined;
 

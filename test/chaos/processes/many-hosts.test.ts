@@ -11,7 +11,7 @@ import {
 } from "../../../index.ts";
 import {
   calmResult,
-  inPasses,
+  inEpochs,
   only,
   runJob,
   smallModel,
@@ -100,7 +100,7 @@ test.serial("P2: hosts may be killed, and come back: same model, same history", 
   const { cluster } = place;
   const first = await startHost(t, cluster);
   const second = await startHost(t, cluster);
-  const { result, events } = await runJob(place, inPasses(place.job(), 4), async (event) => {
+  const { result, events } = await runJob(place, inEpochs(place.job(), 4), async (event) => {
     if (event.type === "run.checkpointed" && event.generation === 1) first.kill("SIGKILL");
     if (event.type !== "run.recovered" || event.generation !== 2) return;
     second.kill("SIGKILL"); // Nobody is left: the run waits for whoever comes.
@@ -129,7 +129,7 @@ test.serial(
     const { cluster } = place;
     await startHost(t, cluster);
     const second = await startHost(t, cluster);
-    const { result, events } = await runJob(place, inPasses(place.job(), 2), (event) => {
+    const { result, events } = await runJob(place, inEpochs(place.job(), 2), (event) => {
       if (event.type === "run.checkpointed" && event.generation === 1) second.kill("SIGSTOP");
       if (event.type === "run.recovered") second.kill("SIGCONT");
     });
@@ -193,7 +193,7 @@ test.serial("a cluster that closes in mid-run leaves nothing running on its host
   await using place = await startTestCluster(0);
   const threads = breakableLauncher();
   await using _host = await joinHere(place.cluster, { launcher: threads.launcher });
-  const run = await place.cluster.submit(place.job({ data: { passes: 50 } as JobOptions["data"] }));
+  const run = await place.cluster.submit(place.job({ data: { epochs: 50 } as JobOptions["data"] }));
   for await (const event of run.events()) if (event.type === "run.checkpointed") break;
   const expected = ["device:0", "device:1", "reader:0", "writer:0", "writer:1"];
   t.deepEqual(threads.running().sort(), expected);
@@ -213,7 +213,7 @@ test.serial(
     await startHost(t, cluster);
     const second = await startHost(t, cluster);
     let isTold = false; // Told twice, it would end at once.
-    const { result, events } = await runJob(place, inPasses(place.job(), 8), (event) => {
+    const { result, events } = await runJob(place, inEpochs(place.job(), 8), (event) => {
       if (event.type !== "run.checkpointed" || isTold) return;
       isTold = true;
       second.kill("SIGTERM");

@@ -6,11 +6,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { Cluster, startBroker } from "../../../index.ts";
-import { calmResult, inPasses, only } from "../../helpers/clusters/clusters.ts";
+import { calmResult, inEpochs, only } from "../../helpers/clusters/clusters.ts";
 import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
 import { startRootPlace } from "../../helpers/processes/leader-processes.ts";
 
-const passes = 8;
+const epochs = 8;
 
 test("a lease that is kept in NATS is not looked for in files", async (t) => {
   const directory = mkdtempSync(join(tmpdir(), "osiris-lease-"));
@@ -26,7 +26,7 @@ test("a lease that is kept in NATS is not looked for in files", async (t) => {
 (hasNatsServer() ? test.serial : test.skip)(
   "P9, P10: a lease in NATS, whose server forgets it: the root is killed, and another takes over",
   async (t) => {
-    const calm = await calmResult(passes);
+    const calm = await calmResult(epochs);
     const directory = mkdtempSync(join(tmpdir(), "osiris-jetstream-"));
     t.teardown(() => rmSync(directory, { recursive: true, force: true }));
     let servers = 0;
@@ -39,7 +39,7 @@ test("a lease that is kept in NATS is not looked for in files", async (t) => {
     const root = await place.start();
     await root.line((line) => line.includes('"report":"leading"'));
     await place.start();
-    const run = await place.client.submit(inPasses(place.job({ stepDeadlineMs: 20_000 }), passes));
+    const run = await place.client.submit(inEpochs(place.job({ stepDeadlineMs: 20_000 }), epochs));
     const at = { restartedMs: 0, killedMs: 0, takenMs: 0 };
     const events = [];
     for await (const event of run.events()) {

@@ -16,7 +16,7 @@ test("hosts on networks of their own: same model, and one that is cut off comes 
     return;
   }
   await using one = await startTestCluster(4);
-  const job = { data: { passes: 2 } as JobOptions["data"] };
+  const job = { data: { epochs: 2 } as JobOptions["data"] };
   const { result: calm } = await runJob(one, one.job(job));
   await using server = await startNatsServer(["-a", "0.0.0.0"]);
   const { port } = new URL(server.url);

@@ -6,15 +6,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { Cluster, connect, type RunEvent } from "../../../index.ts";
-import { calmResult, inPasses, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+import { calmResult, inEpochs, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
 
-const passes = 4;
+const epochs = 4;
 
 (hasNatsServer() ? test.serial : test.skip)(
   "jobs whose queue is lost with its disk run once, and end as they would have",
   async (t) => {
-    const calm = await calmResult(passes);
+    const calm = await calmResult(epochs);
     const directory = mkdtempSync(join(tmpdir(), "osiris-lost-"));
     t.teardown(() => rmSync(directory, { recursive: true, force: true }));
     const server = await startNatsServer(["-js", "-sd", join(directory, "jetstream")]);
@@ -35,7 +35,7 @@ const passes = 4;
 
     const lost = await start();
     t.teardown(() => lost.close());
-    const first = await client.submit(inPasses(job("first"), passes));
+    const first = await client.submit(inEpochs(job("first"), epochs));
     const second = await client.submit(job("second"), { key: "k" });
     let saved = 0;
     for await (const event of first.events()) {

@@ -17,7 +17,7 @@ import test from "ava";
 import type { JobOptions, RunEvent } from "../../../index.ts";
 import {
   calmResult,
-  inPasses,
+  inEpochs,
   only,
   runJob,
   smallModel,
@@ -47,13 +47,13 @@ for (const ssd of ["file", "rocksdb"] as const) {
     const calm = await calmResult(3);
     await using place = await startTestCluster(1);
     const job = place.job({ model, tiers: { ...small, ssd } });
-    const first = await runJob(place, inPasses(job, 1));
+    const first = await runJob(place, inEpochs(job, 1));
     t.is(first.result.status, "finished");
     const [kept] = only(first.events, "run.durable");
     t.like(kept, { action: "kept", device: 0, reason: undefined });
     t.true((kept?.rows ?? 0) > 100);
     t.is(allAtRest(job).length, 1);
-    const second = await runJob(place, inPasses(job, 3));
+    const second = await runJob(place, inEpochs(job, 3));
     t.like(only(second.events, "run.durable")[0], { action: "found", rows: kept?.rows });
     t.is(second.result.digest, calm.digest);
     t.is(allAtRest(job).length, 1, "laid to rest again, under the last stamp");
@@ -137,9 +137,9 @@ for (const [ssd, what, told, damage] of thinned(damages)) {
     const calm = await calmResult(3);
     await using place = await startTestCluster(1);
     const job = place.job({ model, tiers: { ...small, ssd } });
-    await runJob(place, inPasses(job, 1));
+    await runJob(place, inEpochs(job, 1));
     damage(atRest(job));
-    const { result, events } = await runJob(place, inPasses(job, 3));
+    const { result, events } = await runJob(place, inEpochs(job, 3));
     t.is(result.digest, calm.digest);
     const found = only(events, "run.durable").filter(({ action }) => action === "found");
     const incidents = only(events, "run.incident");
@@ -161,14 +161,14 @@ test.serial("rows at rest under the stamp of another checkpoint are not taken", 
   const calm = await calmResult(3);
   await using place = await startTestCluster(1);
   const job = place.job({ model, tiers: small });
-  await runJob(place, inPasses(job, 1));
+  await runJob(place, inEpochs(job, 1));
   const older = join(directoryOf(job), "older");
   cpSync(atRest(job), older, { recursive: true });
-  await runJob(place, inPasses(job, 2));
+  await runJob(place, inEpochs(job, 2));
   const newer = atRest(job);
   rmSync(newer, { recursive: true });
   renameSync(older, newer);
-  const { result, events } = await runJob(place, inPasses(job, 3));
+  const { result, events } = await runJob(place, inEpochs(job, 3));
   t.is(result.digest, calm.digest);
   t.like(only(events, "run.durable")[0], {
     action: "found",
@@ -183,8 +183,8 @@ test.serial("rows of another placement are left, and gone with the next checkpoi
   const job = place.job({ model, devices: 1, tiers: small });
   const cached = tables.map((table) => ({ ...table, tier: "cached", keep: "durable" }) as const);
   const wide = { ...job, model: { ...smallModel, tables: cached }, devices: 2 };
-  await runJob(place, inPasses(job, 1));
-  const { result, events } = await runJob(place, inPasses(wide, 3));
+  await runJob(place, inEpochs(job, 1));
+  const { result, events } = await runJob(place, inEpochs(wide, 3));
   t.is(result.digest, calm.digest);
   const found = only(events, "run.durable").filter(({ action }) => action === "found");
   t.log(only(events, "run.incident").map((e) => JSON.stringify(e)));
@@ -192,7 +192,7 @@ test.serial("rows of another placement are left, and gone with the next checkpoi
     found.map(({ rows }) => rows),
     [0, 0],
   );
-  const again = await runJob(place, inPasses(wide, 4));
+  const again = await runJob(place, inEpochs(wide, 4));
   const rows = only(again.events, "run.durable").map((event) => event.rows);
   t.is(rows.length, 4);
   t.true(rows.every((count) => count > 0));
@@ -203,11 +203,11 @@ test.serial("a tier that dies takes its durable rows along: the checkpoint has t
   const calm = await calmResult(3);
   await using place = await startTestCluster(1);
   const job = place.job({ model, tiers: { ...small, prefetch: 0 } });
-  await runJob(place, inPasses(job, 1));
+  await runJob(place, inEpochs(job, 1));
   place.threads.plan([
     { actor: "tier:0", generation: 2, step: smallSteps + 7, point: 0, effect: "exit" },
   ]);
-  const { result, events } = await runJob(place, inPasses(job, 3));
+  const { result, events } = await runJob(place, inEpochs(job, 3));
   t.is(result.digest, calm.digest);
   const found = only(events, "run.durable").filter(({ action }) => action === "found");
   t.deepEqual(
@@ -221,14 +221,14 @@ test.serial("a killed process leaves rows that are of no checkpoint, and they go
   await using place = await startTestCluster(2);
   const job = place.job({ model, tiers: small });
   const doomed = fork(new URL("../../helpers/processes/doomed.js", import.meta.url), [
-    JSON.stringify(inPasses(job, 3)),
+    JSON.stringify(inEpochs(job, 3)),
   ]);
   doomed.on("message", (event: RunEvent) => {
     if (event.type === "run.checkpointed" && event.step === 20) doomed.kill("SIGKILL");
   });
   await new Promise<void>((resolve) => doomed.once("exit", () => resolve()));
   t.true(readdirSync(tiersOf(job)).length > 0);
-  const { result, events } = await runJob(place, inPasses(job, 3));
+  const { result, events } = await runJob(place, inEpochs(job, 3));
   t.is(result.digest, calm.digest);
   t.is(only(events, "run.durable").find(({ action }) => action === "found")?.rows, 0);
   await place.cluster.close();

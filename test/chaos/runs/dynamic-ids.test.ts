@@ -82,7 +82,7 @@ function jobOf(place: TestCluster, tier: "memory" | "cached", more: Partial<JobO
         { column: "items", ids: "integer", separator: "|" },
       ],
       batchSize: 30,
-      passes: 2,
+      epochs: 2,
       shuffle: false,
       cache: join(home, "cache"),
     }),

@@ -7,25 +7,25 @@ import { openExistingStore } from "../../../storage/checkpoint-store/directory-c
 import { verifyCheckpoints } from "../../../storage/checkpoints/verify-checkpoints.ts";
 import {
   calmResult,
-  inPasses,
+  inEpochs,
   only,
   runJob,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { startHost } from "../../helpers/processes/host-processes.ts";
 
-const passes = 12;
-const steps = passes * 43;
+const epochs = 12;
+const steps = epochs * 43;
 
 test.serial(
   "P4, bounded: of lost devices alone the rows go back: rows and samples are counted, and told",
   async (t) => {
-    const calm = await calmResult(passes);
+    const calm = await calmResult(epochs);
     await using place = await startTestCluster(1, { minDevices: 3 });
     place.threads.plan([{ actor: "device:0", generation: 1, step: 95, point: 3, effect: "exit" }]);
     const host = await startHost(t, place.cluster, { devices: 2 });
     const checkpoint: JobOptions["checkpoint"] = { everySteps: 60, keep: 100, partial: {} };
-    const job = inPasses(place.job({ mode: "bounded", checkpoint }), passes);
+    const job = inEpochs(place.job({ mode: "bounded", checkpoint }), epochs);
     let seen = 0;
     const { result, events } = await runJob(place, job, (event) => {
       if (event.type === "run.checkpointed") seen = event.step;

@@ -22,7 +22,7 @@ const jobs: Record<string, Partial<JobOptions>> = {
       dropout: 0.3,
       tables: tables.map((table) => ({ ...table, pooling: "mean", rowBlocks: 4, l2: 0.01 })),
     },
-    data: { ...smallData, idsPerBag: { min: 0, max: 5 }, passes: 2 },
+    data: { ...smallData, idsPerBag: { min: 0, max: 5 }, epochs: 2 },
     optimizer: { dense: adam, sparse: adam },
   },
   "a data-parallel table with a penalty on all of it": {

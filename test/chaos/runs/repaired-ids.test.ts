@@ -16,14 +16,14 @@ import {
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
 
-const passes = 2;
+const epochs = 2;
 
 /**
  * A job whose data was made for larger tables than it has, as when a table was made smaller and its
  * data kept; and how many ids of its steps lie outside, counted by hand.
  */
 async function jobOf(place: TestCluster, tables: readonly Partial<TableOptions>[]) {
-  const job: JobOptions = place.job({ data: { passes } as never, seed: 4 });
+  const job: JobOptions = place.job({ data: { epochs } as never, seed: 4 });
   const model = {
     ...job.model,
     tables: job.model.tables?.map((table, i) => ({ ...table, ...tables[i] })),
@@ -41,7 +41,7 @@ async function jobOf(place: TestCluster, tables: readonly Partial<TableOptions>[
   const bags = readPlain(dataset).map((sample) => sample.bags);
   dataset.close();
   const expected = own.tables.flatMap(({ name, rows }, i) => {
-    const ids = passes * bags.flatMap((bag) => bag[i] ?? []).filter((id) => id >= rows).length;
+    const ids = epochs * bags.flatMap((bag) => bag[i] ?? []).filter((id) => id >= rows).length;
     return ids > 0 ? [{ table: name, ids }] : [];
   });
   return { job: { ...job, model }, expected };

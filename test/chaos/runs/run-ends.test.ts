@@ -23,7 +23,7 @@ test.serial("early stopping returns the best checkpoint, also after a kill", asy
   await using place = await startTestCluster();
   const job = () =>
     place.job({
-      data: { ...smallData, passes: 4 },
+      data: { ...smallData, epochs: 4 },
       optimizer: { dense: { kind: "adagrad", learningRate: 0.3 } },
       evaluation: { everySteps: 7, earlyStopping: { metric: "auc", patience: 2 } },
     });
@@ -48,7 +48,7 @@ test.serial(
   "a run stops where it reaches its target: on one device too, and after a kill",
   async (t) => {
     await using place = await startTestCluster();
-    const usual = { data: { ...smallData, passes: 2 } };
+    const usual = { data: { ...smallData, epochs: 2 } };
     const job = (target: number) =>
       place.job({
         ...usual,

@@ -158,9 +158,9 @@ for (const [when, generation] of [
 test.serial("hosts that join and leave are taken up and let go by the run itself", async (t) => {
   await using place = await startTestCluster(1);
   const { cluster } = place;
-  const passes = { data: { passes: 12 } as never, stepDeadlineMs: 30_000 };
-  const job = place.job(passes);
-  const { result: calm } = await runJob(place, place.job(passes));
+  const epochs = { data: { epochs: 12 } as never, stepDeadlineMs: 30_000 };
+  const job = place.job(epochs);
+  const { result: calm } = await runJob(place, place.job(epochs));
   // The run is not over before the host has come, nor before it has left.
   const pause = { actor: "device:0", point: 0, effect: "pause" } as const;
   place.threads.plan([

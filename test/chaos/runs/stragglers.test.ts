@@ -4,7 +4,7 @@ import test from "ava";
 import type { JobOptions } from "../../../index.ts";
 import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 
-const job: Partial<JobOptions> = { data: { passes: 3 } as JobOptions["data"] };
+const job: Partial<JobOptions> = { data: { epochs: 3 } as JobOptions["data"] };
 
 test.serial("a slow device is named, its slices are moved, and no bit of the model", async (t) => {
   await using place = await startTestCluster(3);

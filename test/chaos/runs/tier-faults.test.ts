@@ -22,7 +22,7 @@ import { Cluster, type JobOptions } from "../../../index.ts";
 import { type Launcher, workerLauncher } from "../../../src/ports/launcher.ts";
 import {
   calmResult,
-  inPasses,
+  inEpochs,
   only,
   runJob,
   smallModel,
@@ -173,13 +173,13 @@ test.serial("P11: rocksdb: a corrupt block costs a restore, and no row is wrong"
   const calm = await calmResult(3);
   await using place = await startTestCluster(1);
   const job = place.job({ model: modelOf(200, "durable"), tiers: { ...small, ssd: "rocksdb" } });
-  await runJob(place, inPasses(job, 1));
+  await runJob(place, inEpochs(job, 1));
   // To open a database makes tables of its log; and a few steps more leave most rows there.
   const pause = { effect: "pause", pauseMs: 3000 } as const;
   place.threads.plan([
     { actor: "device:0", generation: 2, step: smallSteps + 5, point: 0, ...pause },
   ]);
-  await runJob(place, inPasses(job, 3), (event, run) => {
+  await runJob(place, inEpochs(job, 3), (event, run) => {
     return event.type === "run.started" ? run.cancel() : undefined;
   });
   const tiers = join(directoryOf(job), "tiers");
@@ -191,7 +191,7 @@ test.serial("P11: rocksdb: a corrupt block costs a restore, and no row is wrong"
     const bytes = readFileSync(path);
     writeFileSync(path, bytes.fill(7, 0, bytes.length >> 1));
   }
-  const { result, events } = await runJob(place, inPasses(job, 3));
+  const { result, events } = await runJob(place, inEpochs(job, 3));
   t.is(result.digest, calm.digest);
   const [found] = only(events, "run.durable");
   const codes = only(events, "run.incident").map(({ error }) => error.code);

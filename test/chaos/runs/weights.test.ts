@@ -39,7 +39,7 @@ function writeClicks(t: ExecutionContext): { clicks: string; ones: string; plain
 function jobOn(
   place: TestCluster,
   path: string,
-  { isWeighted = true, sharding = "table-wise" as "table-wise" | "data-parallel", passes = 2 } = {},
+  { isWeighted = true, sharding = "table-wise" as "table-wise" | "data-parallel", epochs = 2 } = {},
 ): JobOptions {
   const item = { column: "item", ids: "integer" as const, separator: "|" };
   const categorical = [isWeighted ? { ...item, weightSeparator: ":" } : item, "user"];
@@ -52,7 +52,7 @@ function jobOn(
     optimizer: { sparse: { kind: "rowWiseAdagrad", learningRate: 0.1 } },
   });
   const { cache } = job.data;
-  return { ...job, data: csv(path, { label: "y", categorical, batchSize: 64, passes, cache }) };
+  return { ...job, data: csv(path, { label: "y", categorical, batchSize: 64, epochs, cache }) };
 }
 
 test.serial(
@@ -82,11 +82,11 @@ test.serial(
 test.serial("weights of 1 give the model of the file without; others teach more", async (t) => {
   const { clicks, ones, plain } = writeClicks(t);
   await using place = await startTestCluster(2);
-  const { result: weighted } = await runJob(place, jobOn(place, clicks, { passes: 5 }));
-  const { result: same } = await runJob(place, jobOn(place, ones, { passes: 5 }));
+  const { result: weighted } = await runJob(place, jobOn(place, clicks, { epochs: 5 }));
+  const { result: same } = await runJob(place, jobOn(place, ones, { epochs: 5 }));
   const { result: without } = await runJob(
     place,
-    jobOn(place, plain, { isWeighted: false, passes: 5 }),
+    jobOn(place, plain, { isWeighted: false, epochs: 5 }),
   );
   t.is(same.digest, without.digest);
   t.deepEqual(same.history, without.history);
@@ -99,7 +99,7 @@ test.serial(
   async (t) => {
     const { clicks, plain } = writeClicks(t);
     await using place = await startTestCluster(2);
-    const job = jobOn(place, clicks, { passes: 5 });
+    const job = jobOn(place, clicks, { epochs: 5 });
     const { result } = await runJob(place, job);
     await using model = await loadModel(result.directory);
     const { auc, logLoss } = await model.evaluate();

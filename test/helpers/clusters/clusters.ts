@@ -110,25 +110,25 @@ const calm = new Map<number, Promise<RunResult>>();
 
 /**
  * What the small job comes to with nothing in the way; run once in a process for each number of
- * passes.
+ * epochs.
  */
-export function calmResult(passes = 1): Promise<RunResult> {
-  const known = calm.get(passes);
+export function calmResult(epochs = 1): Promise<RunResult> {
+  const known = calm.get(epochs);
   if (known !== undefined) return known;
   const result = (async () => {
     await using place = await startTestCluster();
-    return (await runJob(place, inPasses(place.job(), passes))).result;
+    return (await runJob(place, inEpochs(place.job(), epochs))).result;
   })();
-  calm.set(passes, result);
+  calm.set(epochs, result);
   return result;
 }
 
 /**
- * The job with so many passes. A run of fewer, submitted again with more, goes on: a way to end one
+ * The job with so many epochs. A run of fewer, submitted again with more, goes on: a way to end one
  * at a step that is known.
  */
-export function inPasses(job: JobOptions, passes: number): JobOptions {
-  return { ...job, data: { ...job.data, passes } as JobOptions["data"] };
+export function inEpochs(job: JobOptions, epochs: number): JobOptions {
+  return { ...job, data: { ...job.data, epochs } as JobOptions["data"] };
 }
 
 /** The events of one type. */

@@ -216,7 +216,7 @@ test("a run goes on from where it was sent back to, and ends with the same model
   const directory = join(home, "run");
   const job = {
     ...rest,
-    data: { ...data, batchSize: 16, passes: 3 },
+    data: { ...data, batchSize: 16, epochs: 3 },
     checkpoint: { directory, everySteps: 3, keep: 9, differential: "consecutive" as const },
   };
   await using cluster = await Cluster.start({ devices: 2 });

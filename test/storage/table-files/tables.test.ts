@@ -197,10 +197,10 @@ test("numbers that a table has no bits for are rounded to the nearest, and count
 
 test("a run goes on from an imported checkpoint to the digest of one that was left alone", async (t) => {
   const home = startDirectory(t);
-  const job = (name: string, passes: number): JobOptions => {
+  const job = (name: string, epochs: number): JobOptions => {
     const { data, ...rest } = tablesJobOf(home, name);
     const checkpoint = { ...rest.checkpoint, everySteps: 1, differential: "consecutive" as const };
-    return { ...rest, checkpoint, data: { ...data, batchSize: 16, passes } };
+    return { ...rest, checkpoint, data: { ...data, batchSize: 16, epochs } };
   };
   await using cluster = await Cluster.start({ devices: 2 });
   const train = async (options: JobOptions) => {

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import test from "ava";
 import { csv } from "../../../index.ts";
-import { inPasses, only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { inEpochs, only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 
 const rows = 1_000_000_000;
 const samples = 2000;
@@ -50,7 +50,7 @@ test.serial("a table of 10⁹ rows costs nothing until used", async (t) => {
     const data = csv(path, { ...columns, categorical, batchSize: 64, cache: join(root, "cache") });
     const job = { ...common, data };
     await runJob(place, job);
-    const { result, events } = await runJob(place, inPasses(job, 2));
+    const { result, events } = await runJob(place, inEpochs(job, 2));
     t.is(result.status, "finished");
     digests.push(result.digest);
     const [kept] = only(events, "run.durable").filter(({ action }) => action === "kept");

@@ -47,7 +47,7 @@ test("a cluster of two hosts trains a tenant's job; nobody else reads or touches
   t.deepEqual(await bob.list(), []);
 
   // With rights, a run of its own and no other's; to read is not to submit, nor to cancel.
-  const long = { ...job("second"), data: { ...job("").data, passes: 1000 } };
+  const long = { ...job("second"), data: { ...job("").data, epochs: 1000 } };
   const mine = await ada.submit(long);
   await t.throwsAsync(bob.run(mine.run).cancel(), { code: "INVALID_OPTION" });
   for (const forbidden of [() => board.submit(job("third")), () => board.run(mine.run).cancel()]) {

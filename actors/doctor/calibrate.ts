@@ -11,11 +11,11 @@ import {
 } from "../../src/planner/constants.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { workerLauncher } from "../../src/ports/launcher.ts";
+import type { CalibrationTask } from "../threads/calibration-program.ts";
 import { calibrationShape, type DeviceRates } from "../threads/calibration-program.ts";
 import type { RowRates } from "../threads/calibration-rows.ts";
 import type { CalibrationSize } from "../threads/calibration-time.ts";
 import { threadFile } from "../threads/thread-file.ts";
-import type { CalibrationTask } from "../threads/thread-program.ts";
 
 export interface CalibrationOptions {
   /** Device threads that measure side by side. */

@@ -26,7 +26,7 @@ export function judged(value: number, { warn, fail }: { warn: number; fail: numb
   return value >= warn ? ("warn" as const) : ("ok" as const);
 }
 
-/** The largest message of a run that is not an exchange's frame: an assembly, a result. */
+/** The largest message of a run that is not an exchange's frame: a generation spec, a result. */
 const payloadBytesMin = 256 * 1024;
 const usualPayloadBytes = 2 ** 20;
 /** A server holds a whole payload in memory for each connection. */

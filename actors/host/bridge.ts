@@ -18,7 +18,7 @@ import { listening, type MessageEvent } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { downWithChildren } from "../runtime/stop-children.ts";
 import type { BridgeReport } from "../threads/bridge-program.ts";
-import { type Assembly, derive, type GenerationMemory } from "../threads/generation-spec.ts";
+import type { Generation } from "../threads/generation-memory.ts";
 import type { CopyCommand } from "../threads/replica-service.ts";
 import { threadFile } from "../threads/thread-file.ts";
 import { lossOf } from "./thread-end.ts";
@@ -26,8 +26,7 @@ import { lossOf } from "./thread-end.ts";
 export interface BridgeInput {
   readonly network: Network;
   readonly launcher: Launcher;
-  readonly assembly: Assembly;
-  readonly memory: GenerationMemory;
+  readonly generation: Generation;
   /** Of this host among those of the generation. */
   readonly position: number;
   /** Those of this host. Files pass through the thread's port, and through no event. */
@@ -51,9 +50,10 @@ type BridgeEvent =
 type ThreadCommand = { readonly type: "command"; readonly command: CopyCommand };
 
 const threadLogic = fromCallback<ThreadCommand, BridgeContext>(({ input, sendBack, receive }) => {
-  const { network, assembly, memory, position, launcher, name, copies } = input;
+  const { network, generation, position, launcher, name, copies } = input;
+  const { spec, layout, memory } = generation;
   const { cluster, connection } = network;
-  const place = { assembly, memory, index: position, cluster, connection };
+  const place = { spec, memory, index: position, cluster, connection };
   const task = { program: "bridge", ...place, copies: copies.all() };
   const thread = launcher.start<CopyCommand, BridgeReport>(
     threadFile,
@@ -61,10 +61,9 @@ const threadLogic = fromCallback<ThreadCommand, BridgeContext>(({ input, sendBac
     name.replace(":", "-"),
   );
   const words = new Int32Array(memory.words);
-  const { bridge } = derive(assembly);
   const send = (command: CopyCommand) => {
     thread.send(command);
-    ringDoorbell(words, bridge);
+    ringDoorbell(words, layout.bridge);
   };
   const forget = copies.onPut((copy) => send({ type: "copy", copy }));
   receive(({ command }) => send(command));
@@ -108,11 +107,12 @@ const machine = setup({
 }).createMachine({
   id: "bridge",
   context: ({ input }) => {
-    const host = input.assembly.hosts[input.position]?.host ?? 0;
+    const { spec } = input.generation;
+    const host = spec.hosts[input.position]?.host ?? 0;
     return {
       ...input,
       name: `bridge:${host}`,
-      mailbox: openMailbox(input.network, input.assembly, { role: "bridge", index: host }),
+      mailbox: openMailbox(input.network, spec, { role: "bridge", index: host }),
     };
   },
   invoke: [

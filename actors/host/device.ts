@@ -30,14 +30,8 @@ import { listening, type MessageEvent } from "../runtime/listening.ts";
 import { type Address, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { downWithChildren } from "../runtime/stop-children.ts";
 import type { DeviceCommand, DeviceReport } from "../threads/device-program.ts";
-import {
-  type Assembly,
-  abort,
-  derive,
-  type GenerationMemory,
-  hostPlaceOf,
-  progressOver,
-} from "../threads/generation-spec.ts";
+import { abort, type Generation, progressOver } from "../threads/generation-memory.ts";
+import { hostPlaceOf } from "../threads/generation-spec.ts";
 import { threadFile } from "../threads/thread-file.ts";
 import { shardMachine } from "./shard.ts";
 import { lossOf } from "./thread-end.ts";
@@ -45,8 +39,7 @@ import { lossOf } from "./thread-end.ts";
 export interface DeviceInput {
   readonly network: Network;
   readonly launcher: Launcher;
-  readonly assembly: Assembly;
-  readonly memory: GenerationMemory;
+  readonly generation: Generation;
   readonly device: number;
 }
 
@@ -91,8 +84,9 @@ type ThreadCommand = { readonly type: "command"; readonly command: DeviceCommand
 
 /** The thread, for as long as it is invoked; afterwards it is dead. */
 const threadLogic = fromCallback<ThreadCommand, DeviceInput>(({ input, sendBack, receive }) => {
-  const { assembly, memory, device, launcher } = input;
-  const task = { program: "device", assembly, memory, index: device };
+  const { generation, device, launcher } = input;
+  const { spec, memory } = generation;
+  const task = { program: "device", spec, memory, index: device };
   const name = `device-${device}`;
   const thread: Thread<DeviceCommand, DeviceReport> = launcher.start(threadFile, task, name);
   const words = new Int32Array(memory.words);
@@ -102,7 +96,7 @@ const threadLogic = fromCallback<ThreadCommand, DeviceInput>(({ input, sendBack,
   });
   receive(({ command }) => {
     thread.send(command);
-    if (command.type === "salvage") abort(assembly, memory);
+    if (command.type === "salvage") abort(generation);
     else ringDoorbell(words, device);
   });
   void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
@@ -122,9 +116,9 @@ const machine = setup({
   actions: {
     throwInjected,
     startShards: enqueueActions(({ context, enqueue }) => {
-      const { network, assembly, device } = context;
+      const { network, generation, device } = context;
       for (const { shard } of context.shards) {
-        const input = { network, scope: assembly, shard, device };
+        const input = { network, scope: generation.spec, shard, device };
         enqueue.spawnChild("shard", { id: `shard:${shard}`, input });
       }
     }),
@@ -197,10 +191,10 @@ const machine = setup({
     },
     lose: ({ context, event }) => {
       if (event.type !== "thread.ended") return;
-      const { device, assembly, doing } = context;
+      const { device, generation, doing } = context;
       const [offender, supervisor] = [
         `device:${device}`,
-        `host:${hostPlaceOf(assembly, device).host}`,
+        `host:${hostPlaceOf(generation.spec, device).host}`,
       ];
       throw failureOf(lossOf(event.end, offender), { offender, supervisor, context: doing });
     },
@@ -216,11 +210,13 @@ const machine = setup({
 }).createMachine({
   id: "device",
   context: ({ input }) => {
-    const { topology } = derive(input.assembly);
+    const { spec, layout } = input.generation;
     return {
       ...input,
-      mailbox: openMailbox(input.network, input.assembly, { role: "device", index: input.device }),
-      shards: [topology.heldBy, topology.distinctBy].flatMap((by) => by[input.device] ?? []),
+      mailbox: openMailbox(input.network, spec, { role: "device", index: input.device }),
+      shards: [layout.topology.heldBy, layout.topology.distinctBy].flatMap(
+        (by) => by[input.device] ?? [],
+      ),
       doing: "restoring",
       asked: undefined,
       askedAtMs: 0,
@@ -274,8 +270,8 @@ const machine = setup({
 export const deviceMachine = downWithChildren(machine);
 
 /** Word 0: where device 0 pauses. */
-function pauseOf({ memory, assembly }: DeviceContext): Int32Array {
-  return progressOver(memory, assembly.devices).pause;
+function pauseOf({ generation: { memory, spec } }: DeviceContext): Int32Array {
+  return progressOver(memory, spec.devices).pause;
 }
 
 function isQuestion(event: DeviceEvent): event is Question {

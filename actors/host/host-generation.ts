@@ -1,7 +1,6 @@
-// Host generation: all that one host runs of one generation: its devices and what lies below their
-// memory, the writers of their checkpoints, its readers, its bridge to the other hosts, where there
-// are any, and the memory that they share. It is made when the generation is assembled and gone
-// when it ends.
+// Host generation: supervises what one host runs of one generation: devices and their tiers, the
+// writers of their checkpoints, readers, and the bridge to the other hosts, if there are any. It
+// starts when the host assembles the generation, and owns the memory that these actors share.
 //
 //   beating ──device, tier or bridge failed──▶ error (law 3: the generation is over)
 //      │ │                                   └──▶ left, where it is to be salvaged
@@ -9,8 +8,9 @@
 //      └─ every `beatMs`: host.progress to the coordinator
 //
 // Invariants
-//   G1. Memory is allocated here and nowhere else, once a generation.
-//   G2. When it ends, however it ends, everyone who waits on its memory is released first.
+//   G1. The layout is computed and the memory allocated here and nowhere else, once a generation: a
+//       heartbeat takes both as they are.
+//   G2. When it ends, however it ends, every thread that waits on its memory is released first.
 //   G3. Nothing starts before this host is known to see what the others write.
 
 import { assign, type ErrorActorEvent, enqueueActions, fromCallback, setup } from "xstate";
@@ -25,15 +25,18 @@ import { decide, emptyHistory, type RestartHistory } from "../runtime/restart-po
 import { downWithChildren } from "../runtime/stop-children.ts";
 import { backoff } from "../runtime/supervisor.ts";
 import {
-  type Assembly,
   abort,
-  allocate,
-  type GenerationMemory,
+  createGeneration,
+  type Generation,
+  type Progress,
+  progressOver,
+} from "../threads/generation-memory.ts";
+import {
+  type GenerationSpec,
   type HostPlace,
   hasBuddies,
   hostPlaces,
   isSalvaged,
-  progressOver,
 } from "../threads/generation-spec.ts";
 import { threadWaits } from "../threads/thread-waits.ts";
 import { bridgeMachine } from "./bridge.ts";
@@ -46,7 +49,7 @@ import { writerMachine } from "./writer.ts";
 export interface HostGenerationInput {
   readonly network: Network;
   readonly launcher: Launcher;
-  readonly assembly: Assembly;
+  readonly spec: GenerationSpec;
   readonly host: number;
   /** What this host has of checkpoints in memory: it outlives the generation. */
   readonly copies: Copies;
@@ -54,7 +57,7 @@ export interface HostGenerationInput {
 
 export interface HostGenerationContext extends HostGenerationInput {
   readonly mailbox: Mailbox;
-  readonly memory: GenerationMemory;
+  readonly generation: Generation;
   readonly place: HostPlace;
   /** Whether frames of the other hosts are heard. */
   readonly isBridged: boolean;
@@ -85,7 +88,7 @@ const readerIntensity = { restartsMax: 10, windowMs: 60_000 } as const;
 const releasing = fromCallback<{ type: string }, HostGenerationContext>(
   ({ input }) =>
     () =>
-      abort(input.assembly, input.memory),
+      abort(input.generation),
 );
 
 const machine = setup({
@@ -105,18 +108,18 @@ const machine = setup({
   delays: { beatMs },
   actions: {
     startAll: enqueueActions(({ context, enqueue }) => {
-      const { network, launcher, assembly, memory, copies } = context;
+      const { network, launcher, spec, generation, copies } = context;
       const { first, count, host, position } = context.place;
-      checkShared(assembly, host, network.disk); // G3
+      checkShared(spec, host, network.disk); // G3
       tellAssembled(context);
       // Nobody keeps them up: what the devices restore from is in `memory`.
-      if (!hasBuddies(assembly)) copies.retain([], Number.POSITIVE_INFINITY);
-      const common = { network, launcher, assembly, memory, copies };
-      if (assembly.hosts.length > 1) {
+      if (!hasBuddies(spec)) copies.retain([], Number.POSITIVE_INFINITY);
+      const common = { network, launcher, generation, copies };
+      if (spec.hosts.length > 1) {
         enqueue.spawnChild("bridge", { id: `bridge:${host}`, input: { ...common, position } });
       }
       for (let device = first; device < first + count; device++) {
-        if (memory.tiers[device] !== undefined) {
+        if (generation.memory.tiers[device] !== undefined) {
           enqueue.spawnChild("tier", { id: `tier:${device}`, input: { ...common, device } });
         }
         enqueue.spawnChild("writer", { id: `writer:${device}`, input: { ...common, device } });
@@ -135,8 +138,8 @@ const machine = setup({
           : context.tiers,
     }),
     beat: enqueueActions(({ context, enqueue }) => {
-      const { assembly, memory, mailbox, toldLosses } = context;
-      const progress = progressOver(memory, assembly.devices);
+      const { generation, mailbox, toldLosses } = context;
+      const progress = progressOf(generation);
       const { host, first, count } = context.place;
       const steps = Array.from({ length: count }, (_, i) =>
         Atomics.load(progress.steps, first + i),
@@ -151,24 +154,24 @@ const machine = setup({
       const meters = {
         devices: steps.map((_, i) => sampled(progress.metersOf(first + i))),
         reading: sampled(progress.reading),
-        curves: curvesOf(context),
+        curves: curvesOf(generation),
       };
       const tiers = Object.values(context.tiers);
-      const waits = threadWaits(assembly, memory, context.place, context.network.clock);
+      const waits = threadWaits(generation, context.place, context.network.clock);
       const body = { host, beat, isBridged, tiers, steps, waits, lossFrom: from, losses, meters };
       mailbox.tell({ role: "coordinator", index: 0 }, "host.progress", body);
       enqueue.assign({ beat: beat + 1, toldLosses: Math.max(toldLosses, done) });
     }),
     childFailed: enqueueActions(({ context, event, enqueue }) => {
       if (!("error" in event) || context.failure !== undefined) return; // The first one counts.
-      const { assembly, host, network } = context;
+      const { spec, host, network } = context;
       const id = event.actorId;
       const supervisor = `host:${host}`;
-      const doing = `run ${assembly.run}, generation ${assembly.generation}`;
+      const doing = `run ${spec.run}, generation ${spec.generation}`;
       const failure = failureOf(event.error, {
         ...{ offender: id, supervisor, context: doing, host },
         step: stepOf(context, id),
-        waits: threadWaits(assembly, context.memory, context.place, network.clock),
+        waits: threadWaits(context.generation, context.place, network.clock),
       });
       if (!id.startsWith("reader:")) {
         enqueue.assign({ failure });
@@ -197,10 +200,10 @@ const machine = setup({
     }),
     restartReader: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "reader.restart") return;
-      const { network, launcher, assembly, memory } = context;
+      const { network, launcher, generation } = context;
       const reader = Number(event.id.split(":")[1]);
       const place = placeOf(context, reader);
-      const input = { network, launcher, assembly, memory, reader, place };
+      const input = { network, launcher, generation, reader, place };
       enqueue.spawnChild("reader", { id: event.id, input });
     }),
     tellFailed: ({ context: { failure, mailbox, host } }) => {
@@ -215,23 +218,23 @@ const machine = setup({
   },
   guards: {
     hasFailed: ({ context }) => context.failure !== undefined,
-    isLeft: ({ context }) => context.failure !== undefined && isSalvaged(context.assembly),
+    isLeft: ({ context }) => context.failure !== undefined && isSalvaged(context.spec),
   },
 }).createMachine({
   id: "hostGeneration",
   context: ({ input }) => ({
     ...input,
-    mailbox: openMailbox(input.network, input.assembly, { role: "host", index: input.host }),
-    memory: allocate(input.assembly, placeOfHost(input), input.copies), // G1
+    mailbox: openMailbox(input.network, input.spec, { role: "host", index: input.host }),
+    generation: createGeneration(input.spec, placeOfHost(input), input.copies), // G1
     place: placeOfHost(input),
-    isBridged: input.assembly.hosts.length === 1,
+    isBridged: input.spec.hosts.length === 1,
     tiers: {},
-    places: Array.from({ length: input.assembly.job.readers }, () => ({
+    places: Array.from({ length: input.spec.job.readers }, () => ({
       lastEnded: Promise.resolve(),
     })),
     history: emptyHistory,
     beat: 0,
-    toldLosses: input.assembly.fromStep,
+    toldLosses: input.spec.fromStep,
   }),
   entry: "startAll",
   invoke: { src: "releasing", input: ({ context }) => context },
@@ -260,21 +263,25 @@ const machine = setup({
 /** As drawn above; its children end with it. */
 export const hostGenerationMachine = downWithChildren(machine);
 
-function placeOfHost({ assembly, host }: HostGenerationInput): HostPlace {
-  const place = hostPlaces(assembly).find((one) => one.host === host);
+function placeOfHost({ spec, host }: HostGenerationInput): HostPlace {
+  const place = hostPlaces(spec).find((one) => one.host === host);
   if (place === undefined) throw new RangeError(`The generation has no host ${host}`);
   return place;
 }
 
-/** Steps that an actor has done: a device its own, others those of the host's first one. */
-function stepOf({ assembly, memory, place }: HostGenerationContext, id: string): number {
-  const { steps } = progressOver(memory, assembly.devices);
+function progressOf({ spec, memory }: Generation): Progress {
+  return progressOver(memory, spec.devices);
+}
+
+/** Steps that a device has done; for any other actor, those of the host's first device. */
+function stepOf({ generation, place }: HostGenerationContext, id: string): number {
+  const { steps } = progressOf(generation);
   const own = id.startsWith("device:") ? Number(id.slice("device:".length)) : place.first;
   return Atomics.load(steps, own);
 }
 
-function tellAssembled({ network, assembly, host, place }: HostGenerationContext): void {
-  const { run, generation, job, fromStep: step } = assembly;
+function tellAssembled({ network, spec, host, place }: HostGenerationContext): void {
+  const { run, generation, job, fromStep: step } = spec;
   network.log.keep(run, job.checkpoint.directory, `host-${host}`);
   const { first, count: devices } = place;
   const fields = { run, generation, step, host, actor: `host:${host}`, first, devices };
@@ -286,20 +293,20 @@ function sampled(words: BigInt64Array): number[] {
   return Array.from(words, (_, at) => Number(Atomics.load(words, at)));
 }
 
-/** The counts of the curves, over this host's devices; undefined where none has tiers. */
-function curvesOf({ assembly, memory }: HostGenerationContext): number[][] | undefined {
+/** The counts of the curves, over this host's devices; undefined if none of them has tiers. */
+function curvesOf({ spec, memory }: Generation): number[][] | undefined {
   const counts = Object.values(memory.curves).map((words) => new Float64Array(words));
-  return counts.length === 0 ? undefined : addCurves(counts, assembly.job.model.tables.length);
+  return counts.length === 0 ? undefined : addCurves(counts, spec.job.model.tables.length);
 }
 
 /** The readers of this host: they are counted through all hosts. */
-function readersOf({ assembly, place }: HostGenerationContext): number[] {
-  const { readers } = assembly.job;
+function readersOf({ spec, place }: HostGenerationContext): number[] {
+  const { readers } = spec.job;
   return Array.from({ length: readers }, (_, reader) => place.position * readers + reader);
 }
 
-function placeOf({ places, assembly }: HostGenerationContext, reader: number): ReaderPlace {
-  const place = places[reader % assembly.job.readers];
+function placeOf({ places, spec }: HostGenerationContext, reader: number): ReaderPlace {
+  const place = places[reader % spec.job.readers];
   if (place === undefined) throw new RangeError(`There is no reader ${reader}`);
   return place;
 }

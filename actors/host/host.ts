@@ -32,8 +32,8 @@ import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
 import { listeningAsHost, type MessageEvent } from "../runtime/listening.ts";
 import { type Address, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
 import { downWithChildren } from "../runtime/stop-children.ts";
-import { assemblySchema, jobInMessage } from "../threads/generation-schema.ts";
-import type { Assembly, DataPlan } from "../threads/generation-spec.ts";
+import { generationSpecSchema, jobInMessage } from "../threads/generation-schema.ts";
+import type { DataPlan, GenerationSpec } from "../threads/generation-spec.ts";
 import { threadFile } from "../threads/thread-file.ts";
 import { beatMs, hostGenerationMachine } from "./host-generation.ts";
 import { devicesOf } from "./membership.ts";
@@ -49,7 +49,7 @@ export interface HostInput {
 
 /** The last generation of a run here. */
 interface Served {
-  readonly assembly: Assembly;
+  readonly spec: GenerationSpec;
   readonly isServed: boolean;
   /** Of the run's newest checkpoint, from one generation to the next. */
   readonly copies: Copies;
@@ -153,41 +153,41 @@ const machine = setup({
     }),
     assemble: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "host.assemble") return;
-      const assembly = assemblySchema.parse(event.body.assembly);
+      const spec = generationSpecSchema.parse(event.body.assembly);
       const served = new Map(context.served);
       const stop = (run: string) => {
         const one = served.get(run);
         if (one?.isServed !== true) return;
-        enqueue.stopChild(generationId(one.assembly));
+        enqueue.stopChild(generationId(one.spec));
         served.set(run, { ...one, isServed: false });
       };
-      stop(assembly.run);
-      const { buddyBytes } = assembly.job.checkpoint;
-      const copies = served.get(assembly.run)?.copies ?? new Copies(buddyBytes);
-      served.delete(assembly.run); // It is the newest now.
+      stop(spec.run);
+      const { buddyBytes } = spec.job.checkpoint;
+      const copies = served.get(spec.run)?.copies ?? new Copies(buddyBytes);
+      served.delete(spec.run); // It is the newest now.
       for (const [run] of served) {
         if (
-          devicesHere(context, [...served.values(), { assembly, isServed: true, copies }]) <=
+          devicesHere(context, [...served.values(), { spec, isServed: true, copies }]) <=
           context.devices
         )
           break;
         stop(run); // H3
       }
-      served.set(assembly.run, { assembly, isServed: true, copies });
+      served.set(spec.run, { spec, isServed: true, copies });
       for (const [run, one] of served) {
         if (served.size > servedMax && !one.isServed) served.delete(run);
         if (!one.isServed) one.copies.retain([], Number.POSITIVE_INFINITY); // It may be over.
       }
       const { network, launcher, host } = context;
-      const input = { network, launcher, host, assembly, copies };
-      enqueue.spawnChild("generation", { id: generationId(assembly), input });
+      const input = { network, launcher, host, spec, copies };
+      enqueue.spawnChild("generation", { id: generationId(spec), input });
       enqueue.assign({ served });
     }),
     release: enqueueActions(({ context, event, enqueue }) => {
       if (event.type !== "host.release") return;
       const one = context.served.get(event.run);
-      if (one?.isServed !== true || one.assembly.generation !== event.generation) return;
-      enqueue.stopChild(generationId(one.assembly));
+      if (one?.isServed !== true || one.spec.generation !== event.generation) return;
+      enqueue.stopChild(generationId(one.spec));
       enqueue.assign({
         served: new Map(context.served).set(event.run, { ...one, isServed: false }),
       });
@@ -197,13 +197,13 @@ const machine = setup({
       if (!("error" in event)) return;
       const { error, actorId } = event;
       const one = [...context.served.values()].find(
-        ({ assembly, isServed }) => isServed && generationId(assembly) === actorId,
+        ({ spec, isServed }) => isServed && generationId(spec) === actorId,
       );
       if (one === undefined) throw error;
       const { host, network, served } = context;
-      const { assembly } = one;
+      const { spec } = one;
       enqueue.stopChild(actorId);
-      enqueue.assign({ served: new Map(served).set(assembly.run, { ...one, isServed: false }) });
+      enqueue.assign({ served: new Map(served).set(spec.run, { ...one, isServed: false }) });
       const offender = `host:${host}`;
       const where = { offender, supervisor: "cluster", context: "serving" };
       const {
@@ -214,9 +214,9 @@ const machine = setup({
         waits = [],
       } = failureOf(error, where).incident;
       const body = { host, actor, context: doing, error: reason, step, waits };
-      const mailbox = openMailbox(network, assembly, hostAddress(context));
+      const mailbox = openMailbox(network, spec, hostAddress(context));
       const tell = () => mailbox.tell(coordinator, "host.failed", body);
-      const id = `failed:${assembly.run}`;
+      const id = `failed:${spec.run}`;
       enqueue.stopChild(id);
       enqueue.spawnChild("tellingFailed", { id, input: { clock: network.clock, tell } });
     }),
@@ -230,15 +230,15 @@ const machine = setup({
   guards: {
     isNewer: ({ context, event }) => {
       if (event.type !== "host.assemble") return false;
-      const { data, error } = assemblySchema.safeParse(event.body.assembly);
+      const { data, error } = generationSpecSchema.safeParse(event.body.assembly);
       const isOwn = data?.run === event.run && data.generation === event.generation;
       if (error !== undefined || !isOwn) {
-        const reason = error?.message ?? "its assembly is of another generation";
+        const reason = error?.message ?? "it specifies another generation";
         context.network.onCorrupt(new FrameCorruptError("host.assemble", reason));
         return false;
       }
       const last = context.served.get(event.run);
-      return last === undefined || event.generation > last.assembly.generation; // H1
+      return last === undefined || event.generation > last.spec.generation; // H1
     },
   },
 }).createMachine({
@@ -274,6 +274,6 @@ function generationId({ run, generation }: RunScope): string {
 function devicesHere({ host }: HostContext, served: readonly Served[]): number {
   const shares = served
     .filter(({ isServed }) => isServed)
-    .flatMap(({ assembly }) => assembly.hosts.filter((share) => share.host === host));
+    .flatMap(({ spec }) => spec.hosts.filter((share) => share.host === host));
   return devicesOf(shares);
 }

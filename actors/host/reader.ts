@@ -13,15 +13,14 @@ import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
 import { listening } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { downWithChildren } from "../runtime/stop-children.ts";
-import type { Assembly, GenerationMemory } from "../threads/generation-spec.ts";
+import type { Generation } from "../threads/generation-memory.ts";
 import { threadFile } from "../threads/thread-file.ts";
 import { lossOf } from "./thread-end.ts";
 
 export interface ReaderInput {
   readonly network: Network;
   readonly launcher: Launcher;
-  readonly assembly: Assembly;
-  readonly memory: GenerationMemory;
+  readonly generation: Generation;
   readonly reader: number;
   readonly place: ReaderPlace;
 }
@@ -35,8 +34,9 @@ export interface ReaderPlace {
 type ReaderEvent = { readonly type: "thread.ended"; readonly end: ThreadEnd } | ThrowEvent;
 
 const threadLogic = fromCallback<{ type: string }, ReaderInput>(({ input, sendBack }) => {
-  const { assembly, memory, reader, launcher, place } = input;
-  const task = { program: "reader", assembly, memory, index: reader };
+  const { generation, reader, launcher, place } = input;
+  const { spec, memory } = generation;
+  const task = { program: "reader", spec, memory, index: reader };
   let thread: Thread<never, never> | undefined;
   let isStopped = false;
   void place.lastEnded.then(() => {
@@ -68,7 +68,10 @@ const machine = setup({
   id: "reader",
   context: ({ input }) => ({
     ...input,
-    mailbox: openMailbox(input.network, input.assembly, { role: "reader", index: input.reader }),
+    mailbox: openMailbox(input.network, input.generation.spec, {
+      role: "reader",
+      index: input.reader,
+    }),
   }),
   invoke: [
     { src: "listening", input: ({ context }) => context },

@@ -5,13 +5,17 @@ import { resolve } from "node:path";
 import { PathNotSharedError } from "../../src/errors/errors.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 import { pathsOf } from "../../storage/checkpoint-store/store-paths.ts";
-import type { Assembly } from "../threads/generation-spec.ts";
+import type { GenerationSpec } from "../threads/generation-spec.ts";
 
 /**
  * The record of the generation, which the cluster has just written, shows that the directory is the
  * same one. @throws PathNotSharedError naming host and path
  */
-export function checkShared({ job, data, generation }: Assembly, host: number, disk: Disk): void {
+export function checkShared(
+  { job, data, generation }: GenerationSpec,
+  host: number,
+  disk: Disk,
+): void {
   if (host === 0) return; // It is the process that wrote them.
   const record = pathsOf(job.checkpoint.directory).generation(generation);
   for (const path of [record, data.training.path, data.evaluation?.path]) {

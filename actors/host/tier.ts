@@ -23,7 +23,7 @@ import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
 import { listening, type MessageEvent } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { downWithChildren } from "../runtime/stop-children.ts";
-import { type Assembly, derive, type GenerationMemory } from "../threads/generation-spec.ts";
+import type { Generation } from "../threads/generation-memory.ts";
 import { threadFile } from "../threads/thread-file.ts";
 import { tierPlace } from "../threads/tier-program.ts";
 import { lossOf } from "./thread-end.ts";
@@ -31,8 +31,7 @@ import { lossOf } from "./thread-end.ts";
 export interface TierInput {
   readonly network: Network;
   readonly launcher: Launcher;
-  readonly assembly: Assembly;
-  readonly memory: GenerationMemory;
+  readonly generation: Generation;
   /** Whose memory it lies below. */
   readonly device: number;
 }
@@ -63,22 +62,22 @@ export interface TierContext extends TierInput {
 type ThreadCommand = { readonly type: "command"; readonly command: TierCommand };
 
 const threadLogic = fromCallback<ThreadCommand, TierInput>(({ input, sendBack, receive }) => {
-  const { network, assembly, memory, device, launcher } = input;
-  const task = { program: "tier", assembly, memory, index: device };
+  const { network, generation, device, launcher } = input;
+  const { spec, layout, memory } = generation;
+  const task = { program: "tier", spec, memory, index: device };
   const name = `tier-${device}`;
   const thread: Thread<TierCommand, TierReport> = launcher.start(threadFile, task, name);
   const words = new Int32Array(memory.words);
-  const { tierOf } = derive(assembly);
   thread.onReport((report) => {
     const type = `thread.${report.type}` as const;
     sendBack({ ...report, state: report.type, type } as ThreadEvent);
   });
   receive(({ command }) => {
     thread.send(command);
-    ringDoorbell(words, tierOf(device));
+    ringDoorbell(words, layout.tierOf(device));
   });
   void thread.ended.then((end) => {
-    removeLeftover(network.disk, tierDirectory(tierPlace(assembly, device))); // T1
+    removeLeftover(network.disk, tierDirectory(tierPlace(spec, device))); // T1
     sendBack({ type: "thread.ended", end });
   });
   return () => thread.kill();
@@ -123,7 +122,10 @@ const machine = setup({
   id: "tier",
   context: ({ input }) => ({
     ...input,
-    mailbox: openMailbox(input.network, input.assembly, { role: "tier", index: input.device }),
+    mailbox: openMailbox(input.network, input.generation.spec, {
+      role: "tier",
+      index: input.device,
+    }),
     news: { device: input.device, state: "serving" },
     asked: undefined,
     kept: undefined,

@@ -18,7 +18,7 @@ import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
 import { listening, type MessageEvent } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { downWithChildren } from "../runtime/stop-children.ts";
-import type { Assembly, GenerationMemory } from "../threads/generation-spec.ts";
+import type { Generation } from "../threads/generation-memory.ts";
 import { threadFile } from "../threads/thread-file.ts";
 import type { WriterReport } from "../threads/writer-program.ts";
 import { lossOf } from "./thread-end.ts";
@@ -26,8 +26,7 @@ import { lossOf } from "./thread-end.ts";
 export interface WriterInput {
   readonly network: Network;
   readonly launcher: Launcher;
-  readonly assembly: Assembly;
-  readonly memory: GenerationMemory;
+  readonly generation: Generation;
   /** Whose parts it writes. */
   readonly device: number;
   /** Those of the host: files pass into them, and through no event. */
@@ -44,8 +43,9 @@ type WriterEvent =
   | ThrowEvent;
 
 const threadLogic = fromCallback<{ type: string }, WriterInput>(({ input, sendBack }) => {
-  const { assembly, memory, device, launcher, copies } = input;
-  const task = { program: "writer", assembly, memory, index: device };
+  const { generation, device, launcher, copies } = input;
+  const { spec, memory } = generation;
+  const task = { program: "writer", spec, memory, index: device };
   const thread = launcher.start<never, WriterReport>(threadFile, task, `writer-${device}`);
   thread.onReport((report) => {
     if (report.type === "copy") copies.put(report.copy);
@@ -86,7 +86,10 @@ const machine = setup({
   id: "writer",
   context: ({ input }) => ({
     ...input,
-    mailbox: openMailbox(input.network, input.assembly, { role: "writer", index: input.device }),
+    mailbox: openMailbox(input.network, input.generation.spec, {
+      role: "writer",
+      index: input.device,
+    }),
     saved: undefined,
   }),
   invoke: [

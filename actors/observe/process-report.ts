@@ -13,7 +13,7 @@ import type { DeviceContext } from "../host/device.ts";
 import type { HostGenerationContext } from "../host/host-generation.ts";
 import type { TierContext, TierNews } from "../host/tier.ts";
 import type { Mailbox, Network } from "../runtime/mailbox.ts";
-import { type Assembly, derive, type GenerationMemory } from "../threads/generation-spec.ts";
+import type { Generation } from "../threads/generation-memory.ts";
 
 /** An actor, and those that it supervises. */
 export interface ActorReport {
@@ -127,9 +127,9 @@ function waitingIn(snapshot: AnyMachineSnapshot, nowMs: number) {
     if (asked !== undefined) return { depth: 1, oldestMs: nowMs - askedAtMs };
   }
   if (snapshot.machine.id === "tier") {
-    const { assembly, memory, device } = snapshot.context as TierContext;
-    const { tierCellBase } = derive(assembly);
-    const depth = tierRequests(cellsOf(assembly, memory), tierCellBase(device));
+    const { generation, device } = snapshot.context as TierContext;
+    const { tierCellBase } = generation.layout;
+    const depth = tierRequests(cellsOf(generation), tierCellBase(device));
     if (depth > 0) return { depth };
   }
   return { depth: 0, oldestMs: 0 };
@@ -149,9 +149,10 @@ function generationsIn(ref: AnyActorRef): HostGenerationContext[] {
   return [...own, ...childrenOf(snapshot).flatMap((child) => generationsIn(child))];
 }
 
-function creditsOf({ assembly, memory, place }: HostGenerationContext): CreditReport[] {
-  const { ringShape, exchangeCells, tierRings, tierCellBase, writerCellBase } = derive(assembly);
-  const cells = cellsOf(assembly, memory);
+function creditsOf({ generation, place }: HostGenerationContext): CreditReport[] {
+  const { layout, memory } = generation;
+  const { ringShape, exchangeCells, tierRings, tierCellBase, writerCellBase } = layout;
+  const cells = cellsOf(generation);
   const ring = { shape: ringShape, cells, cellBase: exchangeCells };
   const ranks = Array.from({ length: place.count }, (_, i) => place.first + i);
   return ranks.flatMap((rank): CreditReport[] => {
@@ -169,9 +170,9 @@ function creditsOf({ assembly, memory, place }: HostGenerationContext): CreditRe
   });
 }
 
-/** The cells of a generation, to look at: whoever looks is none of its participants. */
-function cellsOf(assembly: Assembly, memory: GenerationMemory): Pick<Cells, "load"> {
+/** The cells of a generation, to read only: a report takes no part in the generation. */
+function cellsOf({ layout, memory }: Generation): Pick<Cells, "load"> {
   const words = new Int32Array(memory.words);
-  const base = cellWords(derive(assembly).participants, 0);
+  const base = cellWords(layout.participants, 0);
   return { load: (cell) => Atomics.load(words, base + cell) };
 }

@@ -75,6 +75,7 @@ export function contextOf(input: TrainingCoordinatorInput): TrainingCoordinatorC
     metrics: restoredMetrics(input.latest),
     manifest: input.latest?.sha256,
     arithmetic: input.latest?.arithmetic ?? "",
+    layout: undefined,
     startedAtMs: 0,
     seenStep: input.latest?.cut ?? 0,
     seenLoss: Number.NaN,

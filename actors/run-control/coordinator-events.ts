@@ -10,7 +10,6 @@ import type { RunResult } from "../run-state/run-events.ts";
 import { resultOf } from "../run-state/run-metrics.ts";
 import { troubleOf } from "../run-state/tier-watch.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
-import { assemblyOf, derive } from "../threads/generation-spec.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 import { incidentOf } from "./coordinator-failures.ts";
 import { slicesOf } from "./heartbeat-progress.ts";
@@ -153,7 +152,6 @@ function tiersOf(context: TrainingCoordinatorContext): readonly TableTiers[] | u
   const curves = [...context.watch.latest.values()].flatMap((sample) => {
     return sample.curves === undefined ? [] : [sample.curves];
   });
-  if (curves.length === 0) return undefined;
-  const { topology } = derive(assemblyOf(context));
-  return adviseTiers(topology, context.job.optimizer.sparse, curves);
+  if (curves.length === 0 || context.layout === undefined) return undefined;
+  return adviseTiers(context.layout.topology, context.job.optimizer.sparse, curves);
 }

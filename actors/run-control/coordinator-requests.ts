@@ -21,12 +21,12 @@ import {
   type Network,
   type RunScope,
 } from "../runtime/mailbox.ts";
+import { type GenerationLayout, layoutOfGeneration } from "../threads/generation-layout.ts";
 import { dataPlanSchema } from "../threads/generation-schema.ts";
 import {
-  type Assembly,
-  assemblyOf,
   type DataPlan,
-  derive,
+  type GenerationSpec,
+  generationSpecOf,
   type HostPlace,
   hostPlaceOf,
   hostPlaces,
@@ -54,6 +54,8 @@ export interface RequestInput {
   readonly cut: Cut | undefined;
   readonly metrics: RunMetrics;
   readonly arithmetic: string;
+  /** Computed when the generation is assembled. */
+  readonly layout: GenerationLayout | undefined;
   /** The cut that was taken and is not committed yet. */
   readonly taken: TakenCut | undefined;
 }
@@ -97,6 +99,7 @@ export interface Assembled {
   readonly arithmetic: string;
   /** Where the bytes of the checkpoint came from. */
   readonly restored: Restored;
+  readonly layout: GenerationLayout;
 }
 
 type Restored = MessageEvent<"device.ready">["body"]["restored"];
@@ -107,14 +110,14 @@ type Restored = MessageEvent<"device.ready">["body"]["restored"];
  */
 export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, signal }) => {
   const { network, mailbox, job, command } = input;
-  const assembly = assemblyOf(input);
+  const spec = generationSpecOf(input);
   const answers = await ask({
     network,
     mailbox,
     to: hostsOf(input),
     type: "host.assemble",
-    body: { command, assembly },
-    answer: everyHost(assembly),
+    body: { command, assembly: spec },
+    answer: everyHost(spec),
     // Slabs are filled and checkpoints read: many steps' worth of memory and disk.
     deadlineMs: deadlinesOf(job).assembly,
     signal,
@@ -125,17 +128,17 @@ export const assembling = fromPromise<Assembled, RequestInput>(async ({ input, s
   if (other !== undefined) throw new ArithmeticMismatchError(first, other);
   const sum = (name: keyof Restored) => devices.reduce((all, one) => all + one.restored[name], 0);
   const restored = { memoryBytes: sum("memoryBytes"), storeBytes: sum("storeBytes") };
-  return { arithmetic: first, restored };
+  return { arithmetic: first, restored, layout: layoutOfGeneration(spec) };
 });
 
 /**
  * The answer of a host: what its devices are, once all have said that they are ready, and it has
  * said that it hears the other hosts, where there are any.
  */
-function everyHost(assembly: Assembly) {
-  const ready = new Map<number, Assembled>();
+function everyHost(spec: GenerationSpec) {
+  const ready = new Map<number, MessageEvent<"device.ready">["body"]>();
   const bridged = new Set<number>();
-  const places = hostPlaces(assembly);
+  const places = hostPlaces(spec);
   const answerOf = ({ host, position, first, count }: HostPlace) => {
     const ranks = Array.from({ length: count }, (_, i) => first + i);
     if (places.length > 1 && !bridged.has(host)) return undefined;
@@ -149,10 +152,9 @@ function everyHost(assembly: Assembly) {
       const place = places.find((one) => one.host === host);
       return place && answerOf(place);
     }
-    if (message.type !== "device.ready" || message.body.device >= assembly.devices)
-      return undefined;
+    if (message.type !== "device.ready" || message.body.device >= spec.devices) return undefined;
     ready.set(message.body.device, message.body);
-    return answerOf(hostPlaceOf(assembly, message.body.device));
+    return answerOf(hostPlaceOf(spec, message.body.device));
   };
 }
 
@@ -254,9 +256,8 @@ export const committing = fromPromise<MessageEvent<"checkpoint.committed">["body
 /** What durable tiers keep of their rows beside the last checkpoint, tier by tier. */
 export const resting = fromPromise<MessageEvent<"tier.rested">["body"][], RequestInput>(
   async ({ input, signal }) => {
-    const { network, mailbox, job, manifest, command } = input;
-    const { topology } = derive(assemblyOf(input));
-    const devices = durableRanks(topology);
+    const { network, mailbox, job, manifest, command, layout } = input;
+    const devices = layout === undefined ? [] : durableRanks(layout.topology);
     if (devices.length === 0 || manifest === undefined) return [];
     return await ask({
       network,

@@ -8,13 +8,8 @@ import type { Clock } from "../../src/ports/clock.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
 import type { PartCopy } from "../../storage/replicas/replica-cache.ts";
 import type { Connection } from "../runtime/mailbox.ts";
-import {
-  type Assembly,
-  abort,
-  derive,
-  type GenerationMemory,
-  hasBuddies,
-} from "./generation-spec.ts";
+import { abort, type Generation, type GenerationMemory } from "./generation-memory.ts";
+import { type GenerationSpec, hasBuddies } from "./generation-spec.ts";
 import { type CopyCommand, type CopyReport, runCopying } from "./replica-service.ts";
 
 export type BridgeReport = { readonly type: "ready" } | CopyReport;
@@ -22,7 +17,7 @@ export type BridgeReport = { readonly type: "ready" } | CopyReport;
 /** What a bridge's thread is started with. */
 export interface BridgeTask {
   readonly program: "bridge";
-  readonly assembly: Assembly;
+  readonly spec: GenerationSpec;
   readonly memory: GenerationMemory;
   /** Position of this host among those of the generation. */
   readonly index: number;
@@ -48,38 +43,38 @@ export interface BridgePorts {
  * @throws PeerLostError naming the host that is not heard, and what else ends a bridge
  */
 export async function runBridge(
-  { assembly, memory, index, cluster, connection, copies }: BridgeTask,
+  generation: Generation,
+  { index, cluster, connection, copies }: Omit<BridgeTask, "program" | "spec" | "memory">,
   { clock, cells, dial, take, tell }: BridgePorts,
 ): Promise<void> {
-  const { exchangeShape } = derive(assembly);
-  const { run, generation } = assembly;
+  const { spec, layout, memory } = generation;
   const transport = await dial(connection, `osiris-${cluster}-bridge`);
   const bridge = createBridge({
-    shape: exchangeShape,
+    shape: layout.exchangeShape,
     host: index,
     memory: memory.exchange,
     cells,
     transport,
-    place: { cluster, run, generation },
+    place: { cluster, run: spec.run, generation: spec.generation },
     clock,
-    deadlineMs: assembly.job.stepDeadlineMs,
-    abort: () => abort(assembly, memory),
+    deadlineMs: spec.job.stepDeadlineMs,
+    abort: () => abort(generation),
   });
   void bridge.ready.then(() => tell({ type: "ready" }));
-  const place = { assembly, memory, position: index, cluster, transport, clock, cells, copies };
-  const copying = hasBuddies(assembly) ? [runCopying({ ...place, take, tell })] : [];
+  const place = { generation, position: index, cluster, transport, clock, cells, copies };
+  const copying = hasBuddies(spec) ? [runCopying({ ...place, take, tell })] : [];
   try {
     await Promise.race([bridge.run(), ...copying]);
   } catch (error) {
     if (error instanceof GenerationAbortedError) return;
-    throw error instanceof PeerLostError ? named(error, assembly) : error;
+    throw error instanceof PeerLostError ? named(error, spec) : error;
   } finally {
     await transport.close();
   }
 }
 
 /** The bridge counts hosts as the generation does; people know them by their index. */
-function named(error: PeerLostError, { hosts }: Assembly): PeerLostError {
+function named(error: PeerLostError, { hosts }: GenerationSpec): PeerLostError {
   const position = Number(error.actor.slice("host:".length));
   const host = hosts[position]?.host ?? position;
   return new PeerLostError(`host:${host}`, error.reason, { cause: error });

@@ -17,7 +17,17 @@ import { sliceRunsOf } from "../../src/planner/placement.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { measureRows, type RowRates } from "./calibration-rows.ts";
 import { type CalibrationSize, least, leastSeconds } from "./calibration-time.ts";
-import type { CalibrationTask } from "./thread-program.ts";
+
+/** A thread that measures for the planner, beside `devices` - 1 others. */
+export interface CalibrationTask {
+  readonly program: "calibrate";
+  readonly rank: number;
+  readonly devices: number;
+  readonly arithmetic: "auto" | "native" | "reference";
+  readonly size: CalibrationSize;
+  readonly words: SharedArrayBuffer;
+  readonly memory: SharedArrayBuffer;
+}
 
 /** What one device measured. */
 export interface DeviceRates {

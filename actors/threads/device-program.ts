@@ -42,17 +42,8 @@ import { sendItem } from "../../storage/checkpoint-store/part-stream.ts";
 import type { SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
 import { createLayerSource, type LayerSource } from "../../storage/replicas/restore-source.ts";
 import { createRowsBelow } from "../../storage/tiers/ring.ts";
-import {
-  type Assembly,
-  type Derived,
-  derive,
-  type GenerationMemory,
-  hostPlaceOf,
-  isSalvaged,
-  type Progress,
-  pipePlaceOf,
-  progressOver,
-} from "./generation-spec.ts";
+import { type Generation, type Progress, pipePlaceOf, progressOver } from "./generation-memory.ts";
+import { type GenerationSpec, hostPlaceOf, isSalvaged } from "./generation-spec.ts";
 import { writeRemains } from "./surviving-state.ts";
 
 export type DeviceCommand =
@@ -114,15 +105,14 @@ export interface DevicePorts {
 }
 
 export async function runDevice(
-  assembly: Assembly,
-  memory: GenerationMemory,
+  generation: Generation,
   rank: number,
   ports: DevicePorts,
 ): Promise<void> {
   const { kernels, cells, tell } = ports;
-  const derived = derive(assembly);
-  const { topology, exchangeShape, exchangeCells, ringShape, readers, bridge, schedule } = derived;
-  const { job } = assembly;
+  const { spec, layout, memory } = generation;
+  const { topology, exchangeShape, exchangeCells, ringShape, readers, bridge, schedule } = layout;
+  const { job } = spec;
   const progress = progressOver(memory, topology.devices);
   const meter = createStepMeter(progress.metersOf(rank), ports.clock);
   const exchange = createSharedMemoryExchange({
@@ -135,9 +125,9 @@ export async function runDevice(
     bridge,
   });
   const recipe = { optimizer: job.optimizer, seed: job.seed };
-  const below = belowOf(derived, memory, rank, meter.cellsFor("tiers", cells));
+  const below = belowOf(generation, rank, meter.cellsFor("tiers", cells));
   const hasDifferences = job.checkpoint.differential !== "none";
-  const { tracedEvery: everySteps = 0 } = assembly;
+  const { tracedEvery: everySteps = 0 } = spec;
   const trace = createStepTrace({ everySteps, clock: ports.clock, tell: ports.traced });
   const parts = { rank, topology, recipe, kernels, exchange, below, hasDifferences, trace };
   const device = createDeviceState(parts);
@@ -146,21 +136,21 @@ export async function runDevice(
     memory: memory.ring,
     cells: meter.cellsFor("batch", cells),
     cellBase: exchangeCells,
-    local: hostPlaceOf(assembly, rank),
+    local: hostPlaceOf(spec, rank),
     device: rank,
     readers,
   });
   const restoresFromMs = ports.clock.now();
   const kept = (await below?.kept()) ?? new Set<number>();
-  const source = sourceOf(assembly, derived, memory, ports);
-  if (source !== undefined) await restore(device, assembly, source, kept);
-  const save = createSaves(device, assembly, { derived, memory, cells, kept });
-  progress.steps[rank] = assembly.fromStep;
-  const steps = schedule.steps - assembly.fromStep;
+  const source = sourceOf(generation, ports);
+  if (source !== undefined) await restore(device, spec, source, kept);
+  const save = createSaves(device, generation, cells, kept);
+  progress.steps[rank] = spec.fromStep;
+  const steps = schedule.steps - spec.fromStep;
   const { depth } = job.pipeline;
   const pipeline = createPipeline({ device, intake, depth, steps, meter });
   const curves = memory.curves[rank] && new Float64Array(memory.curves[rank]);
-  const step = assembly.fromStep;
+  const step = spec.fromStep;
   const restored = source?.restored ?? { memoryBytes: 0, storeBytes: 0 };
   const ready = { step, arithmetic: kernels.arithmetic, restored };
   const restoreMs = Math.round(ports.clock.now() - restoresFromMs);
@@ -169,14 +159,14 @@ export async function runDevice(
 
   const serving = { device, intake, pipeline, progress, meter, trace, save, curves };
   try {
-    await serve(serving, assembly, ports);
+    await serve(serving, spec, ports);
   } catch (error) {
-    if (!(error instanceof GenerationAbortedError) || !isSalvaged(assembly)) throw error;
+    if (!(error instanceof GenerationAbortedError) || !isSalvaged(spec)) throw error;
     const asked = await ports.salvage();
     if (asked === undefined) throw error;
     const done = Atomics.load(progress.steps, rank);
     const how = { step: done, isFirst: asked.isFirst, disk: ports.disk };
-    const remains = await writeRemains(device, assembly, how);
+    const remains = await writeRemains(device, generation, how);
     tell({ type: "remains", step: done, steps: schedule.steps, parts: remains });
   }
 }
@@ -184,10 +174,10 @@ export async function runDevice(
 /** Does what it is told, command after command, until it is told to end. */
 async function serve(
   { device, intake, pipeline, progress, meter, trace, save, curves }: Serving,
-  assembly: Assembly,
+  spec: GenerationSpec,
   { nextCommand, log, tell }: DevicePorts,
 ): Promise<void> {
-  let step = assembly.fromStep;
+  let step = spec.fromStep;
   for (;;) {
     const command = await nextCommand();
     switch (command.type) {
@@ -199,7 +189,7 @@ async function serve(
         break;
       }
       case "evaluate": {
-        const scores = await scoreAll(device, intake, assembly.data.evaluation?.samples ?? 0);
+        const scores = await scoreAll(device, intake, spec.data.evaluation?.samples ?? 0);
         const metrics = scores === undefined ? null : evaluate(scores.logits, scores.labels);
         tell({ type: "evaluated", metrics });
         break;
@@ -234,8 +224,7 @@ interface Serving {
 
 /** What lies below this device, at the other end of its ring; undefined: nothing. */
 function belowOf(
-  { tierRings, tierOf, tierCellBase }: Derived,
-  { tiers }: GenerationMemory,
+  { layout: { tierRings, tierOf, tierCellBase }, memory: { tiers } }: Generation,
   rank: number,
   cells: Cells,
 ): RowsBelow | undefined {
@@ -301,11 +290,10 @@ function repairedIds({ lanes, topology }: DeviceState): number[] {
 
 /** Where the checkpoint's bytes come from; undefined: there is none. */
 function sourceOf(
-  { manifest, job }: Assembly,
-  { copyCellBase: cellBase, bridge: peer }: Derived,
-  { copies: atHand }: GenerationMemory,
+  { spec: { manifest, job }, layout, memory: { copies: atHand } }: Generation,
   { disk, cells }: DevicePorts,
 ): LayerSource | undefined {
+  const { copyCellBase: cellBase, bridge: peer } = layout;
   if (manifest === undefined) return undefined;
   const store = openParts(job.checkpoint.directory, disk);
   return createLayerSource({ store, manifest, atHand, cells, cellBase, peer });
@@ -313,7 +301,7 @@ function sourceOf(
 
 async function restore(
   device: DeviceState,
-  { manifest }: Assembly,
+  { manifest }: GenerationSpec,
   source: LayerSource,
   kept: ReadonlySet<number>,
 ): Promise<void> {
@@ -327,27 +315,20 @@ async function restore(
   }
 }
 
-/** Hands the parts of this device to its writer, cut after cut. */
+/**
+ * Hands the parts of this device to its writer, cut after cut. `kept`: shards that a durable tier
+ * kept; nothing tells which of their rows changed since the baseline.
+ */
 function createSaves(
   device: DeviceState,
-  assembly: Assembly,
-  {
-    derived,
-    memory,
-    cells,
-    kept,
-  }: {
-    readonly derived: Derived;
-    readonly memory: GenerationMemory;
-    readonly cells: Cells;
-    /** Shards whose rows were there: nothing tells what of them changed since the baseline. */
-    readonly kept: ReadonlySet<number>;
-  },
+  generation: Generation,
+  cells: Cells,
+  kept: ReadonlySet<number>,
 ) {
-  const { manifest, job } = assembly;
+  const { manifest, job } = generation.spec;
   const { differential } = job.checkpoint;
   const end = { cells, isWriter: false };
-  const pipe = createPipeWriter(pipePlaceOf(assembly, derived, memory, device.rank, end));
+  const pipe = createPipeWriter(pipePlaceOf(generation, device.rank, end));
   const cutter = createCutter(device, { differential, restored: manifest?.parts ?? [], kept });
   return async (cut: number, isBaseline: boolean): Promise<void> => {
     await pipe.drained();

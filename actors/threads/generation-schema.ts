@@ -1,4 +1,4 @@
-// What an assembly looks like on its way over the wire, and how it is checked where it arrives.
+// The schema of a generation spec: how the spec looks on the wire, and how a host checks it.
 
 import { z } from "zod";
 import { resolveJob } from "../../src/job/job.ts";
@@ -10,14 +10,14 @@ const datasetPlan = z.object({
   path: z.string(),
   /** Samples of the part that is read. */
   samples: count,
-  /** Which part of the file, where it is split. */
+  /** Which part of the file, if the file is split. */
   split: z.object({ fraction: z.number(), part: z.enum(["train", "heldOut"]) }).optional(),
 });
 
 /** One dataset as the readers open it. */
 export type DatasetPlan = z.output<typeof datasetPlan>;
 
-/** Schema of `DataPlan`, for its way over the wire. */
+/** Schema of `DataPlan` on the wire. */
 export const dataPlanSchema = z.object({
   training: datasetPlan,
   evaluation: datasetPlan.optional(),
@@ -33,7 +33,7 @@ export const dataPlanSchema = z.object({
 /** The data of a run, prepared. */
 export type DataPlan = z.output<typeof dataPlanSchema>;
 
-/** A job in a message, checked as at the door: what is wrong with it makes the message none. */
+/** A job in a message, checked as a submitted job is: a wrong job makes the message invalid. */
 export const jobInMessage = z.unknown().transform((value, { addIssue }) => {
   try {
     return resolveJob(value);
@@ -43,25 +43,25 @@ export const jobInMessage = z.unknown().transform((value, { addIssue }) => {
   }
 });
 
-/** Schema of `Assembly`, for its way over the wire: the job is checked as at the door. */
-export const assemblySchema = z.object({
+/** Schema of `GenerationSpec` on the wire. */
+export const generationSpecSchema = z.object({
   run: z.string(),
   generation: count,
   job: jobInMessage,
   /** All devices, of all hosts. */
   devices: z.int().min(1),
-  /** Whose they are, in the order of their ranks. */
+  /** The hosts that have these devices, in the order of the ranks. */
   hosts: z.array(z.object({ host: count, devices: z.int().min(1) })).min(1),
-  /** Slices of each device, where they are not even. */
+  /** Slices of each device, if the devices do not have equally many. */
   sliceCounts: z.array(z.int().min(1)).optional(),
   data: dataPlanSchema,
-  /** Steps done at the cut from which it goes on; 0 where it starts. */
+  /** Steps done at the cut from which the generation goes on; 0 at the start of the run. */
   fromStep: count,
   /** The checkpoint of that cut. */
   manifest: manifestSchema.optional(),
-  /** Every so many-th step is traced on all devices; left out, none is. */
+  /** Each step that this number divides is traced on all devices; left out, no step is. */
   tracedEvery: z.int().min(1).optional(),
 });
 
-/** An assembly as it was checked. */
-export type AssemblyRecord = z.output<typeof assemblySchema>;
+/** A generation spec as the schema returns it. */
+export type GenerationSpecRecord = z.output<typeof generationSpecSchema>;

@@ -1,6 +1,6 @@
 // The program of a reader's thread: reads samples from the binary cache, in the order that the seed
-// gives them, into the slots of the devices. It is stateless: what it has to do next stands in the
-// ring, so another may take its place at any time.
+// gives them, into the slots of the devices. A reader keeps no state: the ring says what to read
+// next, so another reader may take its place at any time.
 
 import { openCache } from "../../src/data/cache-reader.ts";
 import type { Dataset } from "../../src/data/dataset.ts";
@@ -13,15 +13,12 @@ import type { Disk } from "../../src/ports/disk.ts";
 import { placesOf } from "../../src/training/loop/schedule.ts";
 import { epochClock, isTraced, type TracedStep } from "../../src/training/meters/step-trace.ts";
 import { samplesOf } from "../../src/training/topology/topology.ts";
+import { type Generation, progressOver } from "./generation-memory.ts";
 import {
-  type Assembly,
   type DatasetPlan,
-  type Derived,
-  derive,
-  type GenerationMemory,
+  type GenerationSpec,
   type HostPlace,
   hostPlaces,
-  progressOver,
 } from "./generation-spec.ts";
 
 export interface ReaderPorts {
@@ -38,29 +35,28 @@ export interface ReaderPorts {
  * GenerationAbortedError. `reader` counts through the readers of all hosts.
  */
 export async function runReader(
-  assembly: Assembly,
-  memory: GenerationMemory,
+  generation: Generation,
   reader: number,
   ports: ReaderPorts,
 ): Promise<void> {
-  const derived = derive(assembly);
+  const { spec, layout, memory } = generation;
   const outlet = createBatchOutlet({
-    shape: derived.ringShape,
+    shape: layout.ringShape,
     memory: memory.ring,
     cells: ports.cells,
-    cellBase: derived.exchangeCells,
-    local: placeOfReader(assembly, reader),
-    reader: reader % assembly.job.readers,
-    readers: assembly.job.readers,
+    cellBase: layout.exchangeCells,
+    local: placeOfReader(spec, reader),
+    reader: reader % spec.job.readers,
+    readers: spec.job.readers,
   });
-  const { training, evaluation } = assembly.data;
+  const { training, evaluation } = spec.data;
   const datasets = {
-    training: openPlan(training, assembly, ports.disk),
-    evaluation: evaluation === undefined ? undefined : openPlan(evaluation, assembly, ports.disk),
+    training: openPlan(training, spec, ports.disk),
+    evaluation: evaluation === undefined ? undefined : openPlan(evaluation, spec, ports.disk),
   };
-  const batch = new BatchSource(assembly, derived, datasets);
-  const { reading } = progressOver(memory, assembly.devices);
-  const { fromStep, tracedEvery = 0 } = assembly;
+  const batch = new BatchSource(generation, datasets);
+  const { reading } = progressOver(memory, spec.devices);
+  const { fromStep, tracedEvery = 0 } = spec;
   const now = epochClock(ports.clock);
   for (;;) {
     let next: { stream: Stream; ticket: number } | undefined;
@@ -93,30 +89,27 @@ function nextOf(outlet: BatchOutlet): { stream: Stream; ticket: number } | undef
   return undefined;
 }
 
-function placeOfReader(assembly: Assembly, reader: number): HostPlace {
-  const place = hostPlaces(assembly)[Math.floor(reader / assembly.job.readers)];
+function placeOfReader(spec: GenerationSpec, reader: number): HostPlace {
+  const place = hostPlaces(spec)[Math.floor(reader / spec.job.readers)];
   if (place === undefined) throw new RangeError(`There is no reader ${reader}`);
   return place;
 }
 
-function openPlan(plan: DatasetPlan, assembly: Assembly, disk: Disk): Dataset {
+function openPlan(plan: DatasetPlan, spec: GenerationSpec, disk: Disk): Dataset {
   const dataset = openCache(plan.path, disk);
   if (plan.split === undefined) return dataset;
-  return splitDataset(dataset, { seed: assembly.job.seed, ...plan.split });
+  return splitDataset(dataset, { seed: spec.job.seed, ...plan.split });
 }
 
 class BatchSource {
-  readonly #assembly: Assembly;
-  readonly #derived: Derived;
+  readonly #generation: Pick<Generation, "spec" | "layout">;
   readonly #datasets: { training: Dataset; evaluation: Dataset | undefined };
 
   constructor(
-    assembly: Assembly,
-    derived: Derived,
+    generation: Pick<Generation, "spec" | "layout">,
     datasets: { training: Dataset; evaluation: Dataset | undefined },
   ) {
-    this.#assembly = assembly;
-    this.#derived = derived;
+    this.#generation = generation;
     this.#datasets = datasets;
   }
 
@@ -125,7 +118,7 @@ class BatchSource {
     const indices = this.#indicesOf(stream, ticket);
     const dataset = this.#datasets[stream];
     if (dataset === undefined) throw new RangeError(`There is no ${stream} data`);
-    const { topology } = this.#derived;
+    const { topology } = this.#generation.layout;
     for (const device of outlet.devices) {
       if (!outlet.lacks(stream, device, ticket)) continue;
       const { first, count } = samplesOf(topology, device, indices.length);
@@ -138,8 +131,8 @@ class BatchSource {
 
   /** The samples of a batch, in its order. */
   #indicesOf(stream: Stream, ticket: number): Uint32Array {
-    const { job, data, fromStep } = this.#assembly;
-    const { schedule } = this.#derived;
+    const { job, data, fromStep } = this.#generation.spec;
+    const { schedule } = this.#generation.layout;
     if (stream === "training") {
       const { pass, first, count } = placesOf(schedule, fromStep + ticket);
       const indices = new Uint32Array(count);

@@ -21,13 +21,9 @@ import {
 } from "../../storage/replicas/replica-cache.ts";
 import { fetchCopy, serveCopies } from "../../storage/replicas/replica-transfer.ts";
 import { awaitedStates } from "../../storage/replicas/restore-source.ts";
-import {
-  type Assembly,
-  derive,
-  filesOfHost,
-  type GenerationMemory,
-  hostPlaces,
-} from "./generation-spec.ts";
+import { filesOfHost } from "./generation-layout.ts";
+import type { Generation } from "./generation-memory.ts";
+import { hostPlaces } from "./generation-spec.ts";
 
 /** What the thread is told. */
 export type CopyCommand =
@@ -50,9 +46,8 @@ export type CopyReport =
     };
 
 export interface CopyingOptions {
-  readonly assembly: Assembly;
-  readonly memory: GenerationMemory;
-  /** Of this host among those of the generation. */
+  readonly generation: Generation;
+  /** Index of this host among the hosts of the generation. */
   readonly position: number;
   readonly cluster: string;
   readonly transport: Transport;
@@ -92,15 +87,16 @@ class Copying {
 
   constructor(options: CopyingOptions) {
     this.#options = options;
-    const { assembly, position, transport } = options;
-    const places = hostPlaces(assembly);
+    const { generation, position, transport } = options;
+    const { spec } = generation;
+    const places = hostPlaces(spec);
     const { first = 0, count = 0 } = places[position] ?? {};
     this.#own = Array.from({ length: count }, (_, i) => first + i);
     // The ward first: it has what is not here yet.
     this.#others = places
       .slice(1)
       .map((_, i) => this.#subjectOf((position + 1 + i) % places.length));
-    this.#copies = new Copies(assembly.job.checkpoint.buddyBytes);
+    this.#copies = new Copies(spec.job.checkpoint.buddyBytes);
     for (const copy of options.copies) this.#copies.put(copy);
     this.#serving = serveCopies(transport, this.#subjectOf(position), (file) => {
       this.#takeCommands(); // What a writer has told of before it was asked for is here.
@@ -130,8 +126,9 @@ class Copying {
 
   /** P1 */
   async #gather(): Promise<void> {
-    const { memory, cells, assembly } = this.#options;
-    const base = derive(assembly).copyCellBase;
+    const { generation, cells } = this.#options;
+    const { layout, memory } = generation;
+    const base = layout.copyCellBase;
     for (const [at, copy] of memory.copies.awaited.entries()) {
       const isThere = await this.#fetch(copy, () => {
         this.#pieces++;
@@ -145,8 +142,8 @@ class Copying {
 
   /** Whether another host had it. */
   async #fetch(copy: PartCopy, onPiece: () => void = () => {}): Promise<boolean> {
-    const { transport, clock, assembly } = this.#options;
-    const patienceMs = assembly.job.stepDeadlineMs / 4;
+    const { transport, clock, generation } = this.#options;
+    const patienceMs = generation.spec.job.stepDeadlineMs / 4;
     const isOver = () => this.#isOver;
     for (const subject of this.#others) {
       const how = { transport, subject, clock, patienceMs, isOver, onPiece };
@@ -173,15 +170,15 @@ class Copying {
   }
 
   async #keep(manifest: Manifest): Promise<void> {
-    const { assembly, position, clock, tell } = this.#options;
+    const { generation, position, clock, tell } = this.#options;
+    const { spec, layout } = generation;
     this.#kept = manifest;
     this.#report = undefined;
-    const derived = derive(assembly);
-    const places = hostPlaces(assembly);
+    const places = hostPlaces(spec);
     const mine = [places[position], places[(position + 1) % places.length]];
-    const all = mine.flatMap((place) => (place ? filesOfHost(derived, place, manifest) : []));
+    const all = mine.flatMap((place) => (place ? filesOfHost(layout, place, manifest) : []));
     const files = [...new Map(all.map((file) => [keyOf(file), file])).values()];
-    const untilMs = clock.now() + assembly.job.stepDeadlineMs;
+    const untilMs = clock.now() + spec.job.stepDeadlineMs;
     let missing = files;
     for (;;) {
       missing = await this.#missingOf(missing);
@@ -214,14 +211,17 @@ class Copying {
 
   /** A file that a device of this host has read from the store. */
   #readByDevice(file: NamedFile): PartCopy | undefined {
-    const { awaited, filled } = this.#options.memory.copies;
+    const { awaited, filled } = this.#options.generation.memory.copies;
     const at = awaited.findIndex((one) => keyOf(one) === keyOf(file));
     return at >= 0 && Atomics.load(new Int32Array(filled), at) === 1 ? awaited[at] : undefined;
   }
 
   #subjectOf(position: number): string {
-    const { assembly, cluster } = this.#options;
-    const { run, generation } = assembly;
+    const {
+      generation: { spec },
+      cluster,
+    } = this.#options;
+    const { run, generation } = spec;
     return subjectOf({ cluster, run, generation, role: "copies", index: position, verb: "fetch" });
   }
 }

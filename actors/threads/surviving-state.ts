@@ -7,18 +7,18 @@ import type { DeviceState } from "../../src/training/step/device-state.ts";
 import { openParts } from "../../storage/checkpoint-store/part-files.ts";
 import { createSaving, type SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
 import { remainsCut } from "../../storage/checkpoints/remains-cut.ts";
-import { type Assembly, derive } from "./generation-spec.ts";
+import type { Generation } from "./generation-memory.ts";
 
 /** Writes all that the device has, whole. `isFirst`: the dense network and copied tables too. */
 export async function writeRemains(
   device: DeviceState,
-  assembly: Assembly,
+  { spec, layout }: Generation,
   { step, isFirst, disk }: { step: number; isFirst: boolean; disk: Disk },
 ): Promise<SavedPart[]> {
-  const { generation, job } = assembly;
+  const { generation, job } = spec;
   const store = openParts(job.checkpoint.directory, disk);
   const saving = createSaving({ store, generation, differential: "none", manifest: undefined });
-  const cut = remainsCut(derive(assembly).schedule.steps, step);
+  const cut = remainsCut(layout.schedule.steps, step);
   const parts: SavedPart[] = [];
   for (const part of remainsOf(device, isFirst)) {
     const file = saving.begin(cut, part.name, true);

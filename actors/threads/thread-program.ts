@@ -1,6 +1,6 @@
-// What runs on a thread: the program of its task, over the ports that it was given. It loads that
-// program alone, as all of them take three times as long. A device's thread never turns its event
-// loop: it waits on its doorbell.
+// What runs on a thread: the program of its task, over the ports that it was given. A thread loads
+// its own program alone: loading all of them takes three times as long. A device's thread never
+// turns its event loop: it waits on its doorbell.
 
 import { GenerationAbortedError, recordError } from "../../src/errors/errors.ts";
 import { visible } from "../../src/errors/visible.ts";
@@ -11,9 +11,15 @@ import type { Log } from "../../src/ports/log.ts";
 import type { TracedStep } from "../../src/training/meters/step-trace.ts";
 import type { TierCommand } from "../../storage/tiers/serve.ts";
 import type { BridgeTask } from "./bridge-program.ts";
-import type { CalibrationSize } from "./calibration-time.ts";
+import type { CalibrationTask } from "./calibration-program.ts";
 import type { DeviceCommand, DeviceReport } from "./device-program.ts";
-import { type Assembly, derive, type GenerationMemory, openCells } from "./generation-spec.ts";
+import {
+  type Generation,
+  type GenerationMemory,
+  openCells,
+  openGeneration,
+} from "./generation-memory.ts";
+import type { GenerationSpec } from "./generation-spec.ts";
 import type { CopyCommand } from "./replica-service.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
 
@@ -24,26 +30,15 @@ export type ThreadTask =
   | CalibrationTask
   | { readonly program: "prepare"; readonly job: JobSpec };
 
-/** A thread that measures for the planner, beside `devices` - 1 others. */
-export interface CalibrationTask {
-  readonly program: "calibrate";
-  readonly rank: number;
-  readonly devices: number;
-  readonly arithmetic: "auto" | "native" | "reference";
-  readonly size: CalibrationSize;
-  readonly words: SharedArrayBuffer;
-  readonly memory: SharedArrayBuffer;
-}
-
 /** A thread that takes part in a generation. */
 export interface ParticipantTask {
   readonly program: "device" | "reader" | "tier" | "writer";
-  readonly assembly: Assembly;
+  readonly spec: GenerationSpec;
   readonly memory: GenerationMemory;
   readonly index: number;
 }
 
-/** Runs a task to its end; where it fails, `ports` are told why. */
+/** Runs a task to its end. If the task fails, `ports.fail` is told why. */
 export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<void> {
   const { clock, disk, wrapCells, report: tell } = ports;
   const log = logOf(task, ports);
@@ -53,35 +48,39 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
       case "device":
         return await device(task, ports, log);
       case "reader": {
-        const { assembly, memory, index } = task;
-        const cells = openIdle(task, assembly.devices + (index % assembly.job.readers), ports);
+        const generation = openGeneration(task);
+        const { devices, job } = generation.spec;
+        const cells = openIdle(generation, devices + (task.index % job.readers), ports);
         const traced = tracedTo(task, ports);
         const forReader = { cells: wrapCells(cells), disk, clock, traced };
         const { runReader } = await import("./reader-program.ts");
-        return await runReader(assembly, memory, index, forReader);
+        return await runReader(generation, task.index, forReader);
       }
       case "tier": {
-        const { assembly, memory, index } = task;
-        const cells = wrapCells(openIdle(task, derive(assembly).tierOf(index), ports));
-        const kernels = openKernels(assembly.job.arithmetic);
+        const generation = openGeneration(task);
+        const { spec, layout } = generation;
+        const cells = wrapCells(openIdle(generation, layout.tierOf(task.index), ports));
+        const kernels = openKernels(spec.job.arithmetic);
         const nextCommand = () => ports.take() as TierCommand | undefined;
         const given = { kernels, cells, clock, disk, pause: ports.pause, nextCommand, tell };
         const { runTier } = await import("./tier-program.ts");
-        return await runTier(assembly, memory, index, given);
+        return await runTier(generation, task.index, given);
       }
       case "writer": {
-        const { assembly, memory, index } = task;
-        const cells = wrapCells(openIdle(task, derive(assembly).writerOf(index), ports));
+        const generation = openGeneration(task);
+        const { writerOf } = generation.layout;
+        const cells = wrapCells(openIdle(generation, writerOf(task.index), ports));
         const forWriter = { cells, disk, clock, sleep: ports.sleep, tell };
         const { runWriter } = await import("./writer-program.ts");
-        return await runWriter(assembly, memory, index, forWriter);
+        return await runWriter(generation, task.index, forWriter);
       }
       case "bridge": {
+        const generation = openGeneration(task);
         const turning = { ...ports, sleep: ports.sleepTurning };
-        const cells = wrapCells(openIdle(task, derive(task.assembly).bridge, turning));
+        const cells = wrapCells(openIdle(generation, generation.layout.bridge, turning));
         const { runBridge } = await import("./bridge-program.ts");
         const take = () => ports.take() as CopyCommand | undefined;
-        return await runBridge(task, { clock, cells, dial: ports.dial, take, tell });
+        return await runBridge(generation, task, { clock, cells, dial: ports.dial, take, tell });
       }
       case "prepare": {
         const onProgress = (fraction: number) => tell({ type: "preparing", fraction });
@@ -105,54 +104,55 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
   }
 }
 
-/** Lines about what a thread takes part in, in its own order. */
+/** Writes log lines that name the thread's actor and, if it has one, its generation. */
 function logOf(task: ThreadTask, ports: ThreadPorts): Log["write"] {
-  const { program } = task;
-  const scope =
-    "assembly" in task
-      ? {
-          run: task.assembly.run,
-          generation: task.assembly.generation,
-          actor: `${program}:${task.index}`,
-        }
-      : { actor: program };
+  const scope = scopeOf(task);
   return (level, message, fields) =>
     ports.observe({ line: { level, message, fields: { ...scope, ...fields } } });
 }
 
-/** Hands on what a thread did for a step. */
-function tracedTo({ program, assembly, index }: ParticipantTask, { observe }: ThreadPorts) {
-  const { run, generation } = assembly;
+function scopeOf(task: ThreadTask) {
+  if (!("spec" in task)) return { actor: task.program };
+  const { run, generation } = task.spec;
+  return { run, generation, actor: `${task.program}:${task.index}` };
+}
+
+/** Passes on what the thread traced of a step. */
+function tracedTo({ program, spec, index }: ParticipantTask, { observe }: ThreadPorts) {
+  const { run, generation } = spec;
   const actor = `${program}:${index}`;
   return (traced: TracedStep) => observe({ traced: { run, generation, actor, ...traced } });
 }
 
-/** Cells of a participant that may wait for ever: others count its time. */
+/** Cells of a participant that may wait for ever: other participants watch the time. */
 function openIdle(
-  { assembly, memory }: Pick<ParticipantTask, "assembly" | "memory">,
+  generation: Generation,
   participant: number,
   { clock, sleep }: Pick<ThreadPorts, "clock" | "sleep">,
 ): Cells {
   const deadlineMs = Number.POSITIVE_INFINITY;
-  return openCells(assembly, memory, participant, { clock, deadlineMs, sleep });
+  return openCells(generation, participant, { clock, deadlineMs, sleep });
 }
 
 /**
- * Share of the step deadline for which a device waits to be asked for its remains, and how often it
- * looks: one is asked after the other, and the first answer releases them all.
+ * Share of the step deadline for which a device of a failed generation waits to be asked for its
+ * remains, and how many times it looks: devices are asked one after another, and the first to
+ * answer releases the others.
  */
 const salvageShare = 0.25;
 const salvageWaits = 100;
 
 async function device(task: ParticipantTask, ports: ThreadPorts, log: Log["write"]): Promise<void> {
-  const { assembly, memory, index } = task;
+  const { index } = task;
+  const generation = openGeneration(task);
   const { clock, disk, sleep, wrapCells } = ports;
-  const { stepDeadlineMs: deadlineMs, arithmetic } = assembly.job;
-  const idle = openIdle(task, index, ports); // Between commands it is the coordinator that counts.
+  const { stepDeadlineMs: deadlineMs, arithmetic } = generation.spec.job;
+  // Between two commands the coordinator watches the time.
+  const idle = openIdle(generation, index, ports);
   const { runDevice } = await import("./device-program.ts");
-  await runDevice(assembly, memory, index, {
+  await runDevice(generation, index, {
     kernels: ports.wrapKernels(openKernels(arithmetic)),
-    cells: wrapCells(openCells(assembly, memory, index, { clock, deadlineMs, sleep })),
+    cells: wrapCells(openCells(generation, index, { clock, deadlineMs, sleep })),
     disk,
     clock,
     log,

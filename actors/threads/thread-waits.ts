@@ -1,38 +1,31 @@
-// What the threads of a host wait for, by the notes in the memory of their generation.
+// What the threads of a host wait for, read from the notes in the memory of their generation. The
+// host tells it with every heartbeat, so nothing here may compute the layout anew.
 
 import { readWaitNotes } from "../../src/exchange/wait-notes.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { anyone, type Wait } from "../runtime/wait-graph.ts";
-import {
-  type Assembly,
-  derive,
-  type GenerationMemory,
-  type HostPlace,
-  progressOver,
-} from "./generation-spec.ts";
+import { type Generation, progressOver } from "./generation-memory.ts";
+import type { HostPlace } from "./generation-spec.ts";
 
-/** What the threads of a host wait for. */
-export function threadWaits(
-  assembly: Assembly,
-  memory: GenerationMemory,
-  place: HostPlace,
-  clock: Clock,
-): Wait[] {
-  const nameOf = participantNames(assembly, place);
-  const { steps } = progressOver(memory, assembly.devices);
+/** What the threads of the host at `place` wait for. */
+export function threadWaits(generation: Generation, place: HostPlace, clock: Clock): Wait[] {
+  const { spec, memory } = generation;
+  const nameOf = participantNames(generation, place);
+  const { steps } = progressOver(memory, spec.devices);
   return readWaitNotes(memory.waits).map(({ participant, of, what, sinceMs }) => ({
     who: nameOf(participant),
     whom: nameOf(of),
     what,
     forMs: Math.max(0, clock.date().getTime() - sinceMs),
-    ...(participant < assembly.devices ? { step: Atomics.load(steps, participant) } : {}),
+    ...(participant < spec.devices ? { step: Atomics.load(steps, participant) } : {}),
   }));
 }
 
-/** The actors of the participants that a host's words know. */
-function participantNames(assembly: Assembly, place: HostPlace): (participant: number) => string {
-  const { devices, job } = assembly;
-  const { bridge, tierRings, tierOf, writerOf } = derive(assembly);
+/** The actor that each participant of a host belongs to. */
+function participantNames(
+  { spec: { devices, job }, layout: { bridge, tierRings, tierOf, writerOf } }: Generation,
+  place: HostPlace,
+): (participant: number) => string {
   const names = new Map<number, string>([[bridge, `bridge:${place.host}`]]);
   for (let reader = 0; reader < job.readers; reader++) {
     names.set(devices + reader, `reader:${place.position * job.readers + reader}`);

@@ -13,7 +13,8 @@ import { createTierEnd } from "../../storage/tiers/ring.ts";
 import { serveTier, type TierCommand, type TierReport } from "../../storage/tiers/serve.ts";
 import { recordShardsOf } from "../../storage/tiers/shape.ts";
 import type { TierPlace } from "../../storage/tiers/tier-store.ts";
-import { type Assembly, derive, type GenerationMemory } from "./generation-spec.ts";
+import type { Generation } from "./generation-memory.ts";
+import type { GenerationSpec } from "./generation-spec.ts";
 
 export interface TierPorts {
   readonly kernels: Kernels;
@@ -25,8 +26,8 @@ export interface TierPorts {
   tell(report: TierReport): void;
 }
 
-/** Where the files of one device's tiers lie. */
-export function tierPlace({ job, generation }: Assembly, device: number): TierPlace {
+/** Where the tiers of one device keep their files. */
+export function tierPlace({ job, generation }: GenerationSpec, device: number): TierPlace {
   const { directory } = job.checkpoint;
   const { directory: root = join(directory, "tiers") } = job.tiers;
   const owner = createHash("sha256").update(resolve(directory)).digest("hex").slice(0, 12);
@@ -35,13 +36,12 @@ export function tierPlace({ job, generation }: Assembly, device: number): TierPl
 
 /** Serves the device of rank `rank`. */
 export async function runTier(
-  assembly: Assembly,
-  memory: GenerationMemory,
+  { spec, layout, memory }: Generation,
   rank: number,
   { cells, ...ports }: TierPorts,
 ): Promise<void> {
-  const { topology, tierRings, tierCellBase } = derive(assembly);
-  const { tiers, stepDeadlineMs: deadlineMs } = assembly.job;
+  const { topology, tierRings, tierCellBase } = layout;
+  const { tiers, stepDeadlineMs: deadlineMs } = spec.job;
   const shape = tierRings[rank];
   const ring = memory.tiers[rank];
   if (shape === undefined || ring === undefined) {
@@ -51,8 +51,8 @@ export async function runTier(
   await serveTier({
     end: createTierEnd(place),
     shards: recordShardsOf(topology, rank, shape),
-    place: tierPlace(assembly, rank),
-    stamp: assembly.manifest?.sha256,
+    place: tierPlace(spec, rank),
+    stamp: spec.manifest?.sha256,
     ...{ tiers, deadlineMs, ...ports },
   });
 }

@@ -21,13 +21,8 @@ import {
 } from "../../storage/checkpoint-store/part-writer.ts";
 import { diskCode } from "../../storage/disk/durable-files.ts";
 import type { PartCopy } from "../../storage/replicas/replica-cache.ts";
-import {
-  type Assembly,
-  derive,
-  type GenerationMemory,
-  hasBuddies,
-  pipePlaceOf,
-} from "./generation-spec.ts";
+import { type Generation, pipePlaceOf } from "./generation-memory.ts";
+import { hasBuddies } from "./generation-spec.ts";
 
 export type WriterReport =
   /** A cut began, or goes on. */
@@ -53,22 +48,22 @@ const retryMs = 100;
 
 /** Writes for the device of rank `rank`. */
 export async function runWriter(
-  assembly: Assembly,
-  memory: GenerationMemory,
+  generation: Generation,
   rank: number,
   ports: WriterPorts,
 ): Promise<void> {
   const { cells, disk, tell } = ports;
-  const { generation, manifest, job } = assembly;
+  const { spec } = generation;
+  const { manifest, job } = spec;
   const { directory, differential, bits } = job.checkpoint;
   const end = { cells, isWriter: true };
-  const pipe = createPipeReader(pipePlaceOf(assembly, derive(assembly), memory, rank, end));
+  const pipe = createPipeReader(pipePlaceOf(generation, rank, end));
   const patiently = patience(deadlinesOf(job).disk, ports);
   let saving: Saving | undefined;
   let part: PartSaving | undefined;
   let parts: SavedPart[] = [];
   let stored = (bytes: Uint8Array) => bytes;
-  const copyBytesMax = hasBuddies(assembly) ? job.checkpoint.buddyBytes : 0;
+  const copyBytesMax = hasBuddies(spec) ? job.checkpoint.buddyBytes : 0;
   let copied = createCopier(copyBytesMax);
   let cut = 0;
   for (;;) {
@@ -77,7 +72,8 @@ export async function runWriter(
       case "part": {
         if (parts.length === 0) tell({ type: "writing" });
         const store = openParts(directory, disk);
-        const own = saving ?? createSaving({ store, generation, differential, manifest });
+        const own =
+          saving ?? createSaving({ store, generation: spec.generation, differential, manifest });
         saving = own;
         stored = bits === 32 ? (bytes) => bytes : createPartQuantiser(bits);
         part = await patiently(() => own.begin(item.cut, item.name, item.isWhole));
@@ -97,7 +93,7 @@ export async function runWriter(
           parts.push(saved);
           const memory = copied.memory();
           const { name, bytes, sha256 } = saved;
-          const copy = { name, cut, generation, bytes, sha256 };
+          const copy = { name, cut, generation: spec.generation, bytes, sha256 };
           if (memory !== undefined) tell({ type: "copy", copy: { ...copy, memory } });
         }
         break;

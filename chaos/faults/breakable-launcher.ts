@@ -39,9 +39,9 @@ export function breakableLauncher(): BreakableLauncher {
   const launcher: Launcher = {
     start<Command, Report>(entry: URL, data: unknown, name: string): Thread<Command, Report> {
       const actor = name.replace("-", ":");
-      const { assembly } = data as Partial<ParticipantTask>;
+      const { spec } = data as Partial<ParticipantTask>;
       const fault = faults.find(
-        (one) => one.actor === actor && one.generation === assembly?.generation,
+        (one) => one.actor === actor && one.generation === spec?.generation,
       );
       faults = faults.filter((one) => one !== fault);
       const start = (): Thread<Command, Report> =>

@@ -2,7 +2,8 @@
 // that wait for their moments.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { hostPlaces, progressOver } from "../../actors/threads/generation-spec.ts";
+import { progressOver } from "../../actors/threads/generation-memory.ts";
+import { hostPlaces } from "../../actors/threads/generation-spec.ts";
 import { workerPorts } from "../../actors/threads/thread-ports.ts";
 import { runThread, type ThreadTask } from "../../actors/threads/thread-program.ts";
 import type { FaultyThread } from "./faulty-launcher.ts";
@@ -20,12 +21,12 @@ await runThread(task, ports);
 /** What the thread can see of the run: the steps of its own device, or of its host's first one. */
 function watched(task: ThreadTask) {
   const isWriter = task.program === "writer";
-  if (!("assembly" in task)) return { generation: 0, isWriter, stepsDone: () => 0 };
-  const { program, assembly, memory, index } = task;
-  const { steps } = progressOver(memory, assembly.devices);
-  const position = program === "reader" ? Math.floor(index / assembly.job.readers) : index;
+  if (!("spec" in task)) return { generation: 0, isWriter, stepsDone: () => 0 };
+  const { program, spec, memory, index } = task;
+  const { steps } = progressOver(memory, spec.devices);
+  const position = program === "reader" ? Math.floor(index / spec.job.readers) : index;
   const isOfHost = program === "reader" || program === "bridge";
-  const own = isOfHost ? (hostPlaces(assembly)[position]?.first ?? 0) : index;
+  const own = isOfHost ? (hostPlaces(spec)[position]?.first ?? 0) : index;
   const stepsDone = () => Atomics.load(steps, own);
-  return { generation: assembly.generation, isWriter, stepsDone };
+  return { generation: spec.generation, isWriter, stepsDone };
 }

@@ -79,7 +79,7 @@ function start<Command, Report>(
   const { own, data, name, actor } = given;
   const task = data as ThreadTask;
   const injections = new Injections(place.injectionsIn);
-  const generation = "assembly" in task ? task.assembly.generation : 0;
+  const generation = "spec" in task ? task.spec.generation : 0;
   const due = dueFaults(all, injections, generation);
   const faults = due.filter(({ fault }) => "where" in fault && fault.where === `thread:${actor}`);
   const gates = actor === "device:0" ? due.filter(({ fault }) => isFromOutside(fault)) : [];

@@ -1,9 +1,10 @@
 import test from "ava";
 import { deviceMachine } from "../../../actors/host/device.ts";
-import { allocate, hostPlaceOf } from "../../../actors/threads/generation-spec.ts";
+import { createGeneration } from "../../../actors/threads/generation-memory.ts";
+import { hostPlaceOf } from "../../../actors/threads/generation-spec.ts";
 import {
   createFakeLauncher,
-  smallAssembly,
+  smallGenerationSpec,
   startActor,
   startSimulatedNetwork,
 } from "../../helpers/clusters/actors.ts";
@@ -14,9 +15,9 @@ const coordinator = { role: "coordinator", index: 0 } as const;
 function startDevice() {
   const place = startSimulatedNetwork();
   const { launcher, threads } = createFakeLauncher();
-  const assembly = smallAssembly();
-  const memory = allocate(assembly, hostPlaceOf(assembly, 0));
-  const input = { network: place.network, launcher, assembly, memory, device: 0 };
+  const spec = smallGenerationSpec();
+  const generation = createGeneration(spec, hostPlaceOf(spec, 0));
+  const input = { network: place.network, launcher, generation, device: 0 };
   const { actor, ends } = startActor(place, deviceMachine, input);
   const [thread] = threads;
   if (thread === undefined) throw new Error("No thread was started");

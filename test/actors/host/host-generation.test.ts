@@ -1,21 +1,26 @@
 import test from "ava";
-import { hostGenerationMachine } from "../../../actors/host/host-generation.ts";
+import {
+  type HostGenerationContext,
+  hostGenerationMachine,
+} from "../../../actors/host/host-generation.ts";
+import { reportProcess } from "../../../actors/observe/process-report.ts";
+import type { GenerationSpec } from "../../../actors/threads/generation-spec.ts";
 import { Copies } from "../../../storage/replicas/replica-cache.ts";
 import {
   createFakeLauncher,
-  smallAssembly,
+  smallGenerationSpec,
   startActor,
   startSimulatedNetwork,
 } from "../../helpers/clusters/actors.ts";
 
-function startGeneration() {
+function startGeneration(spec = smallGenerationSpec()) {
   const place = startSimulatedNetwork();
   const { launcher, threads } = createFakeLauncher();
   const copies = new Copies(0);
-  const input = { network: place.network, launcher, assembly: smallAssembly(), host: 0, copies };
+  const input = { network: place.network, launcher, spec, host: 0, copies };
   const { actor, ends } = startActor(place, hostGenerationMachine, input);
-  const { memory } = actor.getSnapshot().context as { memory: { words: SharedArrayBuffer } };
-  const isAborted = () => Atomics.load(new Int32Array(memory.words), 0) === 1;
+  const { generation } = actor.getSnapshot().context as HostGenerationContext;
+  const isAborted = () => Atomics.load(new Int32Array(generation.memory.words), 0) === 1;
   const named = (name: string) => threads.filter((thread) => thread.name === name);
   return { ...place, actor, ends, threads, named, isAborted };
 }
@@ -82,3 +87,40 @@ test("its heart beats four times a second", async (t) => {
     [0, 1, 2, 3, 4].map((beat) => ["host.progress", beat]),
   );
 });
+
+test("computes its layout once: no heartbeat, message or report computes another", async (t) => {
+  const { spec, layouts } = countingLayouts({
+    ...smallGenerationSpec(),
+    devices: 4,
+    hosts: [
+      { host: 0, devices: 2 },
+      { host: 1, devices: 2 },
+    ],
+  });
+  const { actor, named, network, pass, say, heard } = startGeneration(spec);
+  await pass(0);
+  t.is(named("bridge-0").length, 1);
+  for (let beat = 0; beat < 8; beat++) {
+    say({ role: "device", index: 0 }, "device.pause", { command: 1, afterStep: beat });
+    reportProcess(actor, network, 0);
+    await pass(250);
+  }
+  const beats = heard({ role: "coordinator", index: 0 });
+  t.is(beats.filter(({ type }) => type === "host.progress").length, 9);
+  named("reader-0")[0]?.end({ kind: "lost", reason: "killed" }); // Told with what threads wait for.
+  await pass(100);
+  t.is(layouts(), 1);
+});
+
+/** A spec that counts its layouts: only a layout asks into how many slices a batch is cut. */
+function countingLayouts(spec: GenerationSpec) {
+  let count = 0;
+  const { slices } = spec.job;
+  const job = Object.defineProperty({ ...spec.job }, "slices", {
+    get() {
+      count++;
+      return slices;
+    },
+  });
+  return { spec: { ...spec, job }, layouts: () => count };
+}

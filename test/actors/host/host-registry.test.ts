@@ -18,7 +18,7 @@ import {
   createFakeLauncher,
   type SimulatedNetwork,
   scope,
-  smallAssembly,
+  smallGenerationSpec,
   startActor,
   startMembership,
   startSimulatedNetwork,
@@ -202,9 +202,9 @@ function startJoining() {
     refuse: (error: ErrorRecord) => sayTo(place, self, "host.refused", { error }),
     assemble: (host: number, generation: number) => {
       const shares = [{ host, devices: 2 }];
-      const assembly = { ...smallAssembly(), generation, hosts: shares };
+      const spec = { ...smallGenerationSpec(), generation, hosts: shares };
       const to = { role: "host", index: host } as const;
-      sayTo(place, to, "host.assemble", { command: 1, assembly }, assembly);
+      sayTo(place, to, "host.assemble", { command: 1, assembly: spec }, spec);
     },
   };
 }

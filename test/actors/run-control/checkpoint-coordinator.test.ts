@@ -6,7 +6,7 @@ import { Registry } from "../../../actors/run-state/registry.ts";
 import { missingParts } from "../../../src/training/checkpoint/part-names.ts";
 import {
   scope,
-  smallAssembly,
+  smallGenerationSpec,
   startActor,
   startSimulatedNetwork,
 } from "../../helpers/clusters/actors.ts";
@@ -19,7 +19,7 @@ const cutOf = (command: number) => ({
 test("a cut is taken by the devices that were asked, once, and never an older one", async (t) => {
   const place = startSimulatedNetwork();
   const { network, say, heard, pass } = place;
-  const { job, hosts } = smallAssembly();
+  const { job, hosts } = smallGenerationSpec();
   const record = new Registry("r", () => {}).add(job);
   const committed = { cut: 30, modelDigest: "d", sha256: "m", parts: [] };
   const store = { commit: () => committed, collect() {} } as never;

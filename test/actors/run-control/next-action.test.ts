@@ -3,13 +3,13 @@
 import test from "ava";
 import { nextAction, type RunPosition } from "../../../actors/run-control/next-action.ts";
 import { restoredMetrics } from "../../../actors/run-state/run-metrics.ts";
-import { smallAssembly } from "../../helpers/clusters/actors.ts";
+import { smallGenerationSpec } from "../../helpers/clusters/actors.ts";
 
 const cut = { step: 10, evaluate: true, checkpoint: true, isLast: false };
 
 function positionOf(overrides: Partial<RunPosition> = {}): RunPosition {
   return {
-    job: smallAssembly().job,
+    job: smallGenerationSpec().job,
     record: { isCheckpointAsked: false, cuts: undefined },
     schedule: { batchSize: 8, samples: 160, stepsPerPass: 20, steps: 20 },
     step: 4,

@@ -4,7 +4,7 @@ import { Registry } from "../../../actors/run-state/registry.ts";
 import type { Network } from "../../../actors/runtime/mailbox.ts";
 import {
   scope,
-  smallAssembly,
+  smallGenerationSpec,
   startActor,
   startMembership,
   startSimulatedNetwork,
@@ -19,7 +19,7 @@ const devices = [0, 1].map((index) => ({ role: "device" as const, index }));
 async function startRunning(overrides: Partial<Network> = {}, { joined = 0 } = {}) {
   const place = startSimulatedNetwork(overrides);
   const { network, say, pass } = place;
-  const { job, data } = smallAssembly();
+  const { job, data } = smallGenerationSpec();
   const registry = new Registry("r", () => {});
   const membership = startMembership({ devices: 2 });
   for (let key = 0; key < joined; key++) {

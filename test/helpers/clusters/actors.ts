@@ -13,7 +13,7 @@ import {
   subscribe,
 } from "../../../actors/runtime/mailbox.ts";
 import { WaitBook } from "../../../actors/runtime/wait-graph.ts";
-import type { Assembly } from "../../../actors/threads/generation-spec.ts";
+import type { GenerationSpec } from "../../../actors/threads/generation-spec.ts";
 import { resolveJob } from "../../../src/job/job.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import type { Launcher, Thread, ThreadEnd } from "../../../src/ports/launcher.ts";
@@ -168,7 +168,7 @@ export function startMembership(options: { devices: number; minDevices?: number 
 }
 
 /** A generation of the small job on two devices. */
-export function smallAssembly(): Assembly {
+export function smallGenerationSpec(): GenerationSpec {
   const data = {
     training: { path: "nowhere", samples: 640 },
     idsMax: [1, 1, 1],

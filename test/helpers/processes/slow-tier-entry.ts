@@ -14,7 +14,7 @@ const slowMs = 800;
 
 if (parentPort === null) throw new Error("slow-tier-entry.js is started as a thread");
 const task = workerData as ParticipantTask;
-if (task.assembly.job.tiers.ssd === "file") slowDown(ownAddon(), "readRecords");
+if (task.spec.job.tiers.ssd === "file") slowDown(ownAddon(), "readRecords");
 else slowDown(await rocksPrototype(), "_getManySync");
 await runThread(task, workerPorts(parentPort));
 

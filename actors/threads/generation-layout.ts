@@ -1,0 +1,132 @@
+// The generation layout: who takes part in a generation, and which cells and rings of the shared
+// memory belong to each participant. It follows from the spec alone, so all hosts and threads agree
+// on it without a message. Computing it places every table, so a thread does it once, when its
+// generation begins, and passes the layout on.
+
+import { weightedOf } from "../../src/data/columns.ts";
+import { type RingShape, ringLayoutOf } from "../../src/exchange/batch-ring.ts";
+import { pipeCells } from "../../src/exchange/byte-pipe.ts";
+import type { ExchangeShape } from "../../src/exchange/exchange.ts";
+import { layoutOf } from "../../src/exchange/layout.ts";
+import { deviceCount, type Plan, planOfFile } from "../../src/planner/shards.ts";
+import { partsOfShards, shardsOf } from "../../src/training/checkpoint/parts.ts";
+import { type Schedule, scheduleOf } from "../../src/training/loop/schedule.ts";
+import {
+  exchangeShapeOf,
+  ringShapeOf,
+  type Topology,
+  topologyOf,
+} from "../../src/training/topology/topology.ts";
+import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
+import { filesOfParts, type NamedFile } from "../../storage/replicas/replica-cache.ts";
+import { copyCells } from "../../storage/replicas/restore-source.ts";
+import { type TierRingShape, tierRingCells } from "../../storage/tiers/ring.ts";
+import { tierRingOf } from "../../storage/tiers/shape.ts";
+import { type GenerationSpec, type HostPlace, hasBuddies, hostPlaces } from "./generation-spec.ts";
+
+/** Who takes part in a generation, and what of its memory is whose. */
+export interface GenerationLayout {
+  readonly topology: Topology;
+  readonly schedule: Schedule;
+  readonly ringShape: RingShape;
+  readonly exchangeShape: ExchangeShape;
+  readonly exchangeCells: number;
+  /**
+   * How many take part on a host: the devices of all hosts, the readers of this host, its bridge
+   * if there are other hosts, the tiers if any device has one, and a writer for each device.
+   */
+  readonly participants: number;
+  readonly readers: readonly number[];
+  readonly bridge: number;
+  /** By rank; undefined for a device that has all its rows in its own memory. */
+  readonly tierRings: readonly (TierRingShape | undefined)[];
+  readonly cells: number;
+  tierOf(rank: number): number;
+  tierCellBase(rank: number): number;
+  writerOf(rank: number): number;
+  writerCellBase(rank: number): number;
+  /** First cell of the copies that other hosts send (storage/replicas/restore-source.ts). */
+  readonly copyCellBase: number;
+}
+
+/** The layout of a generation. It places every table, so compute it once and pass it on. */
+export function layoutOfGeneration(spec: GenerationSpec): GenerationLayout {
+  const { job, devices, hosts } = spec;
+  const topology = topologyOfGeneration(spec);
+  const exchangeShape = exchangeShapeOf(topology);
+  const readers = Array.from({ length: job.readers }, (_, reader) => devices + reader);
+  const ringShape = ringShapeOf(topology);
+  const exchangeCells = layoutOf(exchangeShape).cells;
+  const tierRings = topology.sliceRuns.map((_, rank) =>
+    tierRingOf(topology, rank, job.optimizer.sparse),
+  );
+  const isTiered = tierRings.some((ring) => ring !== undefined);
+  const bridge = devices + job.readers;
+  const firstTier = bridge + (hosts.length > 1 ? 1 : 0);
+  const firstWriter = firstTier + (isTiered ? devices : 0);
+  const batchCells = exchangeCells + ringLayoutOf(ringShape).cells;
+  const writerCells = batchCells + (isTiered ? devices * tierRingCells : 0);
+  const copyCellBase = writerCells + devices * pipeCells;
+  return {
+    topology,
+    schedule: scheduleOfGeneration(spec),
+    ringShape,
+    exchangeShape,
+    exchangeCells,
+    participants: firstWriter + devices,
+    readers,
+    bridge,
+    tierRings,
+    cells: copyCellBase + copyCells(filesMax(spec)),
+    copyCellBase,
+    tierOf: (rank) => firstTier + rank,
+    tierCellBase: (rank) => batchCells + rank * tierRingCells,
+    writerOf: (rank) => firstWriter + rank,
+    writerCellBase: (rank) => writerCells + rank * pipeCells,
+  };
+}
+
+function topologyOfGeneration(spec: GenerationSpec): Topology {
+  const { job, data, devices, sliceCounts } = spec;
+  const { model, slices, exchange, tiers } = job;
+  const { batchSize } = job.data;
+  const weighted = weightedOf(job.data, model.tables);
+  const { idsMax } = data;
+  const plan = planFor(spec);
+  const input = { model, batchSize, slices, sliceCounts, idsMax, weighted, exchange, plan, tiers };
+  const hostOf = hostPlaces(spec).flatMap(({ position, count }) =>
+    new Array<number>(count).fill(position),
+  );
+  return topologyOf(input, devices, hostOf);
+}
+
+/** The job's plan, if the plan is for as many devices as the generation has. */
+function planFor({ job, devices }: GenerationSpec): Plan | undefined {
+  if (job.plan === undefined) return undefined;
+  const plan = planOfFile(job.plan);
+  return deviceCount(plan.devices) === devices ? plan : undefined;
+}
+
+function scheduleOfGeneration({ job, data }: GenerationSpec): Schedule {
+  const { batchSize, passes } = job.data;
+  return scheduleOf({ samples: data.training.samples, batchSize, passes });
+}
+
+/** Most files that devices may await from other hosts. */
+function filesMax(spec: GenerationSpec): number {
+  if (!hasBuddies(spec)) return 0;
+  const parts = spec.manifest?.parts ?? [];
+  return parts.reduce((sum, { base }) => sum + 1 + base.length, 0);
+}
+
+/** The files that the devices of a host restore from, in the order in which they read them. */
+export function filesOfHost(
+  { topology }: Pick<GenerationLayout, "topology">,
+  { first, count }: HostPlace,
+  manifest: Manifest,
+): NamedFile[] {
+  const names = manifest.parts.map(({ name }) => name);
+  const ranks = Array.from({ length: count }, (_, i) => first + i);
+  const shards = ranks.flatMap((rank) => shardsOf(topology, rank));
+  return filesOfParts(manifest, partsOfShards(topology, shards, names));
+}

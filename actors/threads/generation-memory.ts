@@ -1,0 +1,200 @@
+// The generation memory: what the threads of one generation share on one host. A generation always
+// gets new memory: what a thread of an older generation still writes, nobody reads (law 3).
+
+import { curveWords } from "../../src/embedding/rows/miss-curve.ts";
+import { createAtomicCells, type Sleep } from "../../src/exchange/atomic-cells.ts";
+import { ringLayoutOf } from "../../src/exchange/batch-ring.ts";
+import type { PipePlace } from "../../src/exchange/byte-pipe.ts";
+import { abortCells, type Cells, cellWords } from "../../src/exchange/cells.ts";
+import { layoutOf } from "../../src/exchange/layout.ts";
+import { openWaitNote, waitNotesBytes } from "../../src/exchange/wait-notes.ts";
+import type { Clock } from "../../src/ports/clock.ts";
+import { savedBytesMax } from "../../src/training/checkpoint/parts.ts";
+import { windowStepsMax } from "../../src/training/loop/schedule.ts";
+import { meterWords } from "../../src/training/meters/step-meter.ts";
+import { Copies, type NamedFile } from "../../storage/replicas/replica-cache.ts";
+import type { CopiesAtHand } from "../../storage/replicas/restore-source.ts";
+import { tierRingBytes } from "../../storage/tiers/ring.ts";
+import { filesOfHost, type GenerationLayout, layoutOfGeneration } from "./generation-layout.ts";
+import { type GenerationSpec, type HostPlace, hasBuddies } from "./generation-spec.ts";
+
+/** A generation as one thread has it: what the thread was told, the layout, and the memory. */
+export interface Generation {
+  readonly spec: GenerationSpec;
+  /** Computed once on each thread: it holds functions, which no thread can send another. */
+  readonly layout: GenerationLayout;
+  readonly memory: GenerationMemory;
+}
+
+/**
+ * Shared memory of one generation on one host. It has room for all devices: what other hosts write
+ * comes over the wire to the same place, and pages that nobody touches cost nothing.
+ */
+export interface GenerationMemory {
+  readonly words: SharedArrayBuffer;
+  readonly exchange: SharedArrayBuffer;
+  readonly ring: SharedArrayBuffer;
+  readonly progress: SharedArrayBuffer;
+  /** Notes of what its threads have waited for a while (src/exchange/wait-notes.ts). */
+  readonly waits: SharedArrayBuffer;
+  /** Tier ring of each local device that has tiers, by rank (storage/tiers). */
+  readonly tiers: Readonly<Record<number, SharedArrayBuffer>>;
+  /** Pipe from each local device to its writer, by rank. */
+  readonly saves: Readonly<Record<number, SharedArrayBuffer>>;
+  /**
+   * Counts for the miss-ratio curves of each local device that has tiers, by rank
+   * (src/training/planning/tier-advice.ts).
+   */
+  readonly curves: Readonly<Record<number, SharedArrayBuffer>>;
+  readonly copies: CopiesAtHand;
+}
+
+/** Makes a generation on its host, with new memory. `copies`: parts that the host has in memory. */
+export function createGeneration(
+  spec: GenerationSpec,
+  place: HostPlace,
+  copies: Copies = new Copies(0),
+): Generation {
+  const layout = layoutOfGeneration(spec);
+  return { spec, layout, memory: allocate(spec, layout, place, copies) };
+}
+
+/** Opens, on a thread of its own, the generation that the host has made. */
+export function openGeneration({ spec, memory }: Omit<Generation, "layout">): Generation {
+  return { spec, layout: layoutOfGeneration(spec), memory };
+}
+
+function allocate(
+  spec: GenerationSpec,
+  layout: GenerationLayout,
+  place: HostPlace,
+  copies: Copies,
+): GenerationMemory {
+  const { first, count } = place;
+  const { exchangeShape, ringShape, cells, participants, tierRings, topology } = layout;
+  const { bufferBytes } = spec.job.checkpoint;
+  const tiers: Record<number, SharedArrayBuffer> = {};
+  const saves: Record<number, SharedArrayBuffer> = {};
+  const curves: Record<number, SharedArrayBuffer> = {};
+  const curveBytes = 8 * curveWords * spec.job.model.tables.length;
+  for (let rank = first; rank < first + count; rank++) {
+    const most = savedBytesMax(topology, rank, spec.job.optimizer.sparse.kind);
+    saves[rank] = new SharedArrayBuffer(Math.min(most, bufferBytes));
+    const shape = tierRings[rank];
+    if (shape === undefined) continue;
+    tiers[rank] = new SharedArrayBuffer(tierRingBytes(shape));
+    curves[rank] = new SharedArrayBuffer(curveBytes);
+  }
+  const memory = {
+    words: new SharedArrayBuffer(4 * cellWords(participants, cells)),
+    exchange: new SharedArrayBuffer(layoutOf(exchangeShape).bytes),
+    ring: new SharedArrayBuffer(ringLayoutOf(ringShape).bytes),
+    progress: new SharedArrayBuffer(progressBytes(spec.devices)),
+    waits: new SharedArrayBuffer(waitNotesBytes(participants)),
+    tiers,
+    saves,
+    curves,
+    copies: copiesAtHand(spec, filesToRestore(spec, layout, place), copies),
+  };
+  progressOver(memory, spec.devices).pause.fill(-1);
+  return memory;
+}
+
+function filesToRestore(
+  { manifest }: GenerationSpec,
+  layout: GenerationLayout,
+  place: HostPlace,
+): readonly NamedFile[] {
+  return manifest === undefined ? [] : filesOfHost(layout, place, manifest);
+}
+
+function copiesAtHand(
+  spec: GenerationSpec,
+  files: readonly NamedFile[],
+  copies: Copies,
+): CopiesAtHand {
+  const here = files.flatMap((file) => copies.get(file) ?? []);
+  const others = files.filter((file) => copies.get(file) === undefined);
+  let room = hasBuddies(spec) ? copies.bytesMax - copies.bytes : 0;
+  const awaited = others.flatMap((file) => {
+    if (file.bytes > room) return [];
+    room -= file.bytes;
+    return [{ ...file, memory: new SharedArrayBuffer(file.bytes) }];
+  });
+  return { here, awaited, filled: new SharedArrayBuffer(4 * awaited.length) };
+}
+
+/** The pipe from a device to its writer, seen from one of its two ends. */
+export function pipePlaceOf(
+  { spec, layout, memory }: Generation,
+  rank: number,
+  end: { readonly cells: Cells; readonly isWriter: boolean },
+): PipePlace {
+  const { writerOf, writerCellBase } = layout;
+  const pipe = memory.saves[rank];
+  if (pipe === undefined) throw new RangeError(`Device ${rank} is not of this host`);
+  return {
+    memory: pipe,
+    cells: end.cells,
+    cellBase: writerCellBase(rank),
+    peer: end.isWriter ? rank : writerOf(rank),
+    what: `the parts of device ${rank} of run ${spec.run}`,
+  };
+}
+
+/** Releases every thread that waits, now or later: the generation is over. */
+export function abort({ layout, memory }: Generation): void {
+  abortCells(new Int32Array(memory.words), layout.participants);
+}
+
+/** The cells of one participant. `deadlineMs` Infinity: an idle reader may wait for ever. */
+export function openCells(
+  { spec, layout, memory }: Generation,
+  participant: number,
+  options: {
+    readonly clock: Clock;
+    readonly deadlineMs: number;
+    readonly sleep?: Sleep | undefined;
+  },
+): Cells {
+  return createAtomicCells({
+    words: new Int32Array(memory.words),
+    participants: layout.participants,
+    participant,
+    generation: spec.generation,
+    note: openWaitNote(memory.waits, participant),
+    ...options,
+  });
+}
+
+/** Progress as counters in shared memory: devices count, the host samples. */
+export interface Progress {
+  /** Steps done, one word for each device. */
+  readonly steps: Int32Array;
+  /** Word 0: pause after this step; -1: no pause is asked for. */
+  readonly pause: Int32Array;
+  /** Loss of step n at n % windowStepsMax, written by device 0. */
+  readonly losses: Float64Array;
+  /** Batches that the readers of this host have read, and the microseconds that it took. */
+  readonly reading: BigInt64Array;
+  /** The words of a device's meter (src/training/meters/step-meter.ts). */
+  metersOf(device: number): BigInt64Array;
+}
+
+function progressBytes(devices: number): number {
+  return 8 * (windowStepsMax + 2 + meterWords * devices) + 4 * (devices + 1);
+}
+
+export function progressOver(memory: GenerationMemory, devices: number): Progress {
+  const { progress } = memory;
+  const reading = 8 * windowStepsMax;
+  const meterOf = (device: number) => reading + 8 * (2 + meterWords * device);
+  const steps = meterOf(devices);
+  return {
+    losses: new Float64Array(progress, 0, windowStepsMax),
+    steps: new Int32Array(progress, steps, devices),
+    pause: new Int32Array(progress, steps + 4 * devices, 1),
+    reading: new BigInt64Array(progress, reading, 2),
+    metersOf: (device) => new BigInt64Array(progress, meterOf(device), meterWords),
+  };
+}

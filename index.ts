@@ -129,11 +129,6 @@ export { type Stage, stages } from "./src/planner/cost.ts";
 
 // Errors: compare `code`, never the message ----
 export * from "./src/errors/errors.ts";
-export * from "./src/errors/access.ts";
-export * from "./src/errors/verify.ts";
-export * from "./src/errors/leader.ts";
-export * from "./src/errors/service.ts";
-export * from "./src/errors/tiers.ts";
 
 // Chaos: ways to break a cluster, and the oracle that says whether it mattered ----
 export {
@@ -171,7 +166,6 @@ export {
   type Spread,
 } from "./chaos/trials/figures.ts";
 export { type SoakOptions, soak } from "./chaos/trials/soak.ts";
-export { PromiseBrokenError } from "./chaos/trials/promise-broken.ts";
 export { shrink } from "./chaos/faults/shrink.ts";
 export {
   type PassLedger,

@@ -8,6 +8,7 @@
 //
 // or drawn from a seed: `await chaos(job).seed(42).verify()`.
 
+import { PromiseBrokenError } from "../src/errors/errors.ts";
 import { type JobOptions, resolveJob } from "../src/job/job.ts";
 import type { EnvironmentSize } from "./faults/draw.ts";
 import {
@@ -19,7 +20,6 @@ import {
   type ScheduleOptions,
 } from "./faults/schedule.ts";
 import type { FaultedRunOptions } from "./trials/faulted-run.ts";
-import { PromiseBrokenError } from "./trials/promise-broken.ts";
 import { drawFor, runTrial, type Trial } from "./trials/trial.ts";
 import { type ReferenceRun, runReference } from "./trials/verdict.ts";
 

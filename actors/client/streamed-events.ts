@@ -1,8 +1,7 @@
 // The events of a run, read from JetStream by their numbers: what any client can do that may ask
 // $JS.API.DIRECT.GET of the stream, and no more. Nothing is kept of it on the server.
 
-import { NotPermittedError } from "../../src/errors/access.ts";
-import { RequestFailedError } from "../../src/errors/errors.ts";
+import { NotPermittedError, RequestFailedError } from "../../src/errors/errors.ts";
 import { decodeBody } from "../../src/wire/messages/body.ts";
 import { headerOf } from "../../src/wire/messages/headers.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";

@@ -12,9 +12,7 @@
 //   O3. A run or a wish is answered only if a successor will find it: it is in the journal, and
 //       nobody led by then.
 
-import { recordError } from "../../src/errors/errors.ts";
-import { RootLostError } from "../../src/errors/leader.ts";
-import { JournalDamagedError } from "../../src/errors/service.ts";
+import { JournalDamagedError, RootLostError, recordError } from "../../src/errors/errors.ts";
 import type { Register } from "../../src/wire/jetstream/register.ts";
 import { LeaseDirectory, RegisteredLease, type Term } from "../../storage/cluster/lease.ts";
 import { openRunJournal } from "../../storage/cluster/open-journal.ts";

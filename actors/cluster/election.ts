@@ -11,7 +11,7 @@
 //   E2. Whoever could not renew for most of a lease does not lead, as far as it knows (`isHeld`),
 //       before anybody else can: it says nothing and hears nothing as the root.
 
-import { LeadershipLostError } from "../../src/errors/leader.ts";
+import { LeadershipLostError } from "../../src/errors/errors.ts";
 import type { Cancel, Clock } from "../../src/ports/clock.ts";
 import type { Lease, Term } from "../../storage/cluster/lease.ts";
 

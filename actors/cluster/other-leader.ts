@@ -1,8 +1,7 @@
 // Whether another root answers for a cluster: of two over one broker, each has a queue of its own,
 // and every request comes to one of them, whichever.
 
-import { TrainingError } from "../../src/errors/errors.ts";
-import { ClusterServedError } from "../../src/errors/leader.ts";
+import { ClusterServedError, TrainingError } from "../../src/errors/errors.ts";
 import { encodeBody } from "../../src/wire/messages/body.ts";
 import { jobsSubject } from "../../src/wire/messages/subjects.ts";
 import type { Network } from "../runtime/mailbox.ts";

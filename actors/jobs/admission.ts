@@ -5,7 +5,7 @@ import {
   JobTooLargeError,
   TenantRefusedError,
   TooManyRequestsError,
-} from "../../src/errors/access.ts";
+} from "../../src/errors/errors.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import { tenantOf } from "../../src/wire/messages/subjects.ts";

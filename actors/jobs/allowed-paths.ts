@@ -5,7 +5,7 @@
 import { lstatSync, readlinkSync, realpathSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { z } from "zod";
-import { PathForbiddenError } from "../../src/errors/access.ts";
+import { PathForbiddenError } from "../../src/errors/errors.ts";
 import { visible } from "../../src/errors/visible.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import type { Tenants } from "../../src/wire/tenancy/tenants.ts";

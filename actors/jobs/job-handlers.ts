@@ -1,8 +1,7 @@
 // What the job service does for each verb (job-api.ts), on the runs of the registry. What changes
 // a run is kept where another root finds it before it is answered.
 
-import { StepTimeoutError } from "../../src/errors/errors.ts";
-import { QuotaExceededError, RunStateError } from "../../src/errors/service.ts";
+import { QuotaExceededError, RunStateError, StepTimeoutError } from "../../src/errors/errors.ts";
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";
 import { checkOptions, expected } from "../../src/ports/check-options.ts";
 import type { Clock } from "../../src/ports/clock.ts";

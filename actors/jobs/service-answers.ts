@@ -1,8 +1,12 @@
 // Answers of a service: whatever is asked, something is said. A refusal says why, in the body and
 // in the headers that services on NATS have for it; an answer that no frame carries becomes one.
 
-import { PathForbiddenError } from "../../src/errors/access.ts";
-import { type ErrorRecord, InvalidOptionError, recordError } from "../../src/errors/errors.ts";
+import {
+  type ErrorRecord,
+  InvalidOptionError,
+  PathForbiddenError,
+  recordError,
+} from "../../src/errors/errors.ts";
 import { contentTypeOf, encodeBody } from "../../src/wire/messages/body.ts";
 import type { Frame, Transport } from "../../src/wire/messages/transport.ts";
 

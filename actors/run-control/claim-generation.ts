@@ -1,8 +1,11 @@
 // How a job supervisor claims a generation, and what it makes of a claim that came to nothing.
 
 import { fromPromise } from "xstate";
-import { ArithmeticMismatchError, type ErrorRecord } from "../../src/errors/errors.ts";
-import { LeadershipLostError } from "../../src/errors/leader.ts";
+import {
+  ArithmeticMismatchError,
+  type ErrorRecord,
+  LeadershipLostError,
+} from "../../src/errors/errors.ts";
 import { type JobSpec, jobIdentity } from "../../src/job/job.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import type {

@@ -1,7 +1,7 @@
 // The registry: the runs of a cluster, in the order in which they were submitted. Plain data that
 // no actor owns, so that any of them may die and find it again.
 
-import { KeyTakenError } from "../../src/errors/service.ts";
+import { KeyTakenError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import type { JournalEntry } from "../../storage/cluster/run-journal.ts";

@@ -8,8 +8,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { ArithmeticMismatchError, CheckpointMissingError } from "../../src/errors/errors.ts";
-import { NotReplayableError } from "../../src/errors/verify.ts";
+import {
+  ArithmeticMismatchError,
+  CheckpointMissingError,
+  NotReplayableError,
+} from "../../src/errors/errors.ts";
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { expected } from "../../src/ports/check-options.ts";

@@ -1,8 +1,9 @@
-// The errors of what somebody may not do, or not so much of it.
+// Errors of access: what a user or a tenant may not do, or not so often.
 
-import { type InvalidOptionError, TrainingError } from "./errors.ts";
+import type { InvalidOptionError } from "./input.ts";
+import { TrainingError } from "./training-error.ts";
 
-/** The broker does not let this user say or hear that. */
+/** The broker does not let this user publish to a subject, or subscribe to it. */
 export class NotPermittedError extends TrainingError {
   readonly code = "NOT_PERMITTED";
   readonly recovery = "stop";
@@ -16,7 +17,7 @@ export class NotPermittedError extends TrainingError {
   }
 }
 
-/** A request with its job is larger than whoever asks may send. */
+/** A request, with its job, is larger than its tenant may send. */
 export class JobTooLargeError extends TrainingError {
   readonly code = "JOB_TOO_LARGE";
   readonly recovery = "stop";
@@ -46,9 +47,9 @@ export class TooManyRequestsError extends TrainingError {
 export class PathForbiddenError extends TrainingError {
   readonly code = "PATH_FORBIDDEN";
   readonly recovery = "stop";
-  /** The first of the job's options, for example `checkpoint.directory`. */
+  /** The first option that is wrong, for example `checkpoint.directory`. */
   readonly option: string;
-  /** All of them. */
+  /** All paths that are wrong, one problem each. */
   readonly problems: InvalidOptionError["problems"];
 
   constructor(option: string, path: string, root: string, options?: ErrorOptions) {
@@ -61,7 +62,7 @@ export class PathForbiddenError extends TrainingError {
     this.problems = [{ option, message: this.message }];
   }
 
-  /** The first, which then tells of them all. */
+  /** The first error, now with the problems of all. */
   static ofAll(first: PathForbiddenError, others: readonly PathForbiddenError[]) {
     const problems = [first, ...others].flatMap((error) => error.problems);
     const message = problems.map((problem) => problem.message).join("; ");
@@ -69,7 +70,7 @@ export class PathForbiddenError extends TrainingError {
   }
 }
 
-/** Whoever asks is not the tenant that the subject says. */
+/** The sender of a request is not the tenant that the subject names. */
 export class TenantRefusedError extends TrainingError {
   readonly code = "TENANT_REFUSED";
   readonly recovery = "stop";

@@ -1,8 +1,8 @@
-// The errors of the SSD tier: what a disk does to rows that do not fit into memory.
+// Errors of the SSD tier: a disk fails with rows that do not fit into memory.
 
-import { TrainingError } from "./errors.ts";
+import { TrainingError } from "./training-error.ts";
 
-/** There is no room for rows that have to leave memory. Replaying would need the same room. */
+/** The disk has no room for rows that must leave memory. A replay would need the same room. */
 export class TierDiskFullError extends TrainingError {
   readonly code = "TIER_DISK_FULL";
   readonly recovery = "stop";
@@ -18,7 +18,7 @@ export class TierDiskFullError extends TrainingError {
   }
 }
 
-/** The disk did not give back rows that lie on it. */
+/** The disk failed to read rows of the tier. */
 export class TierReadError extends TrainingError {
   readonly code = "TIER_READ";
   readonly recovery = "restore";
@@ -34,7 +34,7 @@ export class TierReadError extends TrainingError {
   }
 }
 
-/** The disk refused rows for another reason than that it is full. */
+/** The disk failed to write rows of the tier, and is not full. */
 export class TierWriteError extends TrainingError {
   readonly code = "TIER_WRITE";
   readonly recovery = "restore";
@@ -50,7 +50,7 @@ export class TierWriteError extends TrainingError {
   }
 }
 
-/** What lies on the disk is not the row that was written there: it was never handed out. */
+/** The bytes on the disk are not the row that was written. The row was not handed out. */
 export class RecordCorruptError extends TrainingError {
   readonly code = "RECORD_CORRUPT";
   readonly recovery = "restore";

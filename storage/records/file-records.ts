@@ -3,7 +3,7 @@
 // have no name, so that a killed process leaves nothing behind either.
 
 import { join } from "node:path";
-import { RecordCorruptError } from "../../src/errors/tiers.ts";
+import { RecordCorruptError } from "../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import { diskCode } from "../disk/durable-files.ts";
 import { ofShard, onTier, openLedger } from "./ledger.ts";

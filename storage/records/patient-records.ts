@@ -2,7 +2,7 @@
 // made some, or the time for it is over. Nothing is half there meanwhile: what failed was a whole
 // batch, which is written again (record-store.ts).
 
-import { TierDiskFullError } from "../../src/errors/tiers.ts";
+import { TierDiskFullError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { RecordStore } from "./record-store.ts";
 

@@ -1,6 +1,6 @@
 // A refusal of the disk, as the error that says what to do about it.
 
-import { TierDiskFullError, TierReadError, TierWriteError } from "../../src/errors/tiers.ts";
+import { TierDiskFullError, TierReadError, TierWriteError } from "../../src/errors/errors.ts";
 
 /** No room: on the disk, in a quota, or in the largest file that may be. */
 const fullCodes = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);

@@ -11,8 +11,7 @@
 
 import { closeSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { TrainingError } from "../../src/errors/errors.ts";
-import { RecordCorruptError } from "../../src/errors/tiers.ts";
+import { RecordCorruptError, TrainingError } from "../../src/errors/errors.ts";
 import { realDisk } from "../../src/ports/disk.ts";
 import { type Ledger, ofShard, onTier, openLedger } from "./ledger.ts";
 import { dropCached } from "./record-file.ts";

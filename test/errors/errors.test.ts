@@ -1,7 +1,8 @@
-// Errors as an API: codes, recoveries and records; and those that no room's own tests cause.
+// Errors as an API: codes, recoveries, records, exports; and errors that no other test causes.
 
 import test from "ava";
 import { ActorFailedError, failureOf } from "../../actors/runtime/incident.ts";
+import * as osiris from "../../index.ts";
 import {
   type ErrorRecord,
   InputUnusableError,
@@ -15,6 +16,7 @@ import {
 } from "../../src/errors/errors.ts";
 import { resolveJob } from "../../src/job/job.ts";
 import { smallData, smallModel, startTestCluster } from "../helpers/clusters/clusters.ts";
+import { textOf } from "../helpers/tree.ts";
 
 test.serial("a loss that is no number ends the run, and nothing is tried again", async (t) => {
   await using place = await startTestCluster(2);
@@ -41,6 +43,19 @@ test.serial("a run that is cancelled before its turn never starts, and says so",
   t.is(error?.code, "RUN_CANCELLED");
   t.is((await second.status()).status, "cancelled");
   t.is((await first.result()).status, "finished");
+});
+
+test("the package exports every error that docs/errors.md names", (t) => {
+  const names = [...textOf("docs/errors.md").matchAll(/^\| `[A-Z_]+` \| `(\w+)` \|/gm)];
+  const documented = names.map(([, name = ""]) => name);
+  t.true(documented.length >= 40, `${documented.length} errors`);
+  const exported = new Map<string, unknown>(Object.entries(osiris));
+  const isError = (value: unknown): boolean =>
+    typeof value === "function" && value.prototype instanceof TrainingError;
+  t.deepEqual(
+    documented.filter((name) => !isError(exported.get(name))),
+    [],
+  );
 });
 
 test("an error crosses threads and the wire without losing what decides", (t) => {

@@ -21,10 +21,10 @@ import {
   type NatsConnection,
   type Status,
 } from "nats";
-import { NotPermittedError } from "../../errors/access.ts";
 import {
   FrameCorruptError,
   FrameTooLargeError,
+  NotPermittedError,
   RequestFailedError,
   TransportFullError,
   TransportLostError,

@@ -18,12 +18,12 @@ import { withinRoots } from "../../../actors/jobs/allowed-paths.ts";
 import { publishedSchemas } from "../../../actors/jobs/job-api.ts";
 import { Cluster, connect, type JobOptions, RemoteError, resolveJob } from "../../../index.ts";
 import {
+  InvalidOptionError,
   JobTooLargeError,
   PathForbiddenError,
   TenantRefusedError,
   TooManyRequestsError,
-} from "../../../src/errors/access.ts";
-import { InvalidOptionError } from "../../../src/errors/errors.ts";
+} from "../../../src/errors/errors.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import { tenantsOf } from "../../../src/wire/tenancy/tenants.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";

@@ -1,18 +1,15 @@
-// The error of a chaos run that found something.
+// The error of a chaos trial that found a bug.
 
-import { TrainingError } from "../../src/errors/errors.ts";
+import { TrainingError } from "./training-error.ts";
 
-/**
- * A faulted run is not as its reference run, or did not come to its end. A bug of
- * Osiris.
- */
+/** A faulted run differs from its reference run, or did not end. It is a bug of Osiris. */
 export class PromiseBrokenError extends TrainingError {
   readonly code = "PROMISE_BROKEN";
   readonly recovery = "stop";
   readonly verdict: string;
-  /** What is not as it should be, one sentence each. */
+  /** The differences from the reference run, one sentence each. */
   readonly differences: readonly string[];
-  /** What was done to the run: plain data, to be carried out again. */
+  /** The faults that were injected: plain data, to be injected again. */
   readonly schedule: unknown;
 
   constructor(verdict: string, differences: readonly string[], schedule: unknown) {

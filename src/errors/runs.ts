@@ -1,8 +1,30 @@
-// The errors of the job service: a request that cannot be served as things are.
+// Errors of runs: how a run ends without a model, and requests that the queue refuses.
 
-import { TrainingError } from "./errors.ts";
+import { TrainingError } from "./training-error.ts";
 
-/** A submission's key belongs to a run of another job: it is not done again, and not replaced. */
+/** Children failed too often; the supervisor gives up and hands its first cause upward. */
+export class RestartLimitError extends TrainingError {
+  readonly code = "RESTART_LIMIT";
+  readonly recovery = "stop";
+
+  constructor(supervisor: string, restarts: number, withinMs: number, options?: ErrorOptions) {
+    const cause =
+      options?.cause instanceof Error ? `; the last failure: ${options.cause.message}` : "";
+    super(`${supervisor} restarted ${restarts} times within ${withinMs} ms${cause}`, options);
+  }
+}
+
+/** The run was cancelled by its owner. */
+export class RunCancelledError extends TrainingError {
+  readonly code = "RUN_CANCELLED";
+  readonly recovery = "stop";
+
+  constructor(run: string) {
+    super(`Run ${run} was cancelled; its job, submitted again, goes on from its last checkpoint`);
+  }
+}
+
+/** A submission's key belongs to a run of another job. The run is neither repeated nor replaced. */
 export class KeyTakenError extends TrainingError {
   readonly code = "KEY_TAKEN";
   readonly recovery = "stop";
@@ -12,7 +34,7 @@ export class KeyTakenError extends TrainingError {
   }
 }
 
-/** A tenant has as much as its quota allows. */
+/** A tenant has reached its quota. */
 export class QuotaExceededError extends TrainingError {
   readonly code = "QUOTA_EXCEEDED";
   readonly recovery = "stop";
@@ -26,7 +48,7 @@ export class QuotaExceededError extends TrainingError {
   }
 }
 
-/** A run is not in a state in which it can do what was asked. */
+/** A run is in a state in which it cannot do what a request asks. */
 export class RunStateError extends TrainingError {
   readonly code = "RUN_STATE";
   readonly recovery = "stop";
@@ -36,7 +58,7 @@ export class RunStateError extends TrainingError {
   }
 }
 
-/** Entries of the journal of the runs are damaged: what they told is not known any more. */
+/** Entries of the journal of runs are damaged: their runs or events are lost. */
 export class JournalDamagedError extends TrainingError {
   readonly code = "JOURNAL_DAMAGED";
   readonly recovery = "stop";

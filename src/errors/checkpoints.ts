@@ -1,0 +1,71 @@
+// Errors of checkpoints: missing, damaged, of another job, refused by the disk, or not replayable.
+
+import { TrainingError } from "./training-error.ts";
+
+/** There is no checkpoint where one was asked for. */
+export class CheckpointMissingError extends TrainingError {
+  readonly code = "CHECKPOINT_MISSING";
+  readonly recovery = "stop";
+
+  constructor(where: string, options?: ErrorOptions) {
+    super(`There is no checkpoint in ${where}`, options);
+  }
+}
+
+/** A checkpoint's bytes differ from the hashes in its manifest. */
+export class CheckpointCorruptError extends TrainingError {
+  readonly code = "CHECKPOINT_CORRUPT";
+  readonly recovery = "stop";
+  readonly path: string;
+
+  constructor(path: string, reason: string, options?: ErrorOptions) {
+    super(`Checkpoint ${path} is damaged: ${reason}`, options);
+    this.path = path;
+  }
+}
+
+/** The checkpoint belongs to another job: another model, data, optimizer or seed. */
+export class CheckpointForeignError extends TrainingError {
+  readonly code = "CHECKPOINT_FOREIGN";
+  readonly recovery = "stop";
+
+  constructor(directory: string, difference: string) {
+    super(
+      `${directory} holds a run of another job (${difference}); ` +
+        "name another directory, or delete that one",
+    );
+  }
+}
+
+/** A newer generation owns the store: this writer is a zombie and stops. */
+export class GenerationFencedError extends TrainingError {
+  readonly code = "GENERATION_FENCED";
+  readonly recovery = "stop";
+
+  constructor(generation: number, newest: number) {
+    super(`Generation ${generation} may not write: generation ${newest} has taken over`);
+  }
+}
+
+/** The disk refused a read or a write. */
+export class StoreFailedError extends TrainingError {
+  readonly code = "STORE_FAILED";
+  readonly recovery = "restore";
+  readonly path: string;
+
+  constructor(action: string, path: string, options?: ErrorOptions) {
+    const reason = options?.cause instanceof Error ? `: ${options.cause.message}` : "";
+    super(`Cannot ${action} ${path}${reason}`, options);
+    this.path = path;
+  }
+}
+
+/** The training between two checkpoints does not follow from the first checkpoint alone. */
+export class NotReplayableError extends TrainingError {
+  readonly code = "NOT_REPLAYABLE";
+  readonly recovery = "stop";
+
+  constructor(interval: string, why: string) {
+    super(`${interval} cannot be replayed bit by bit: ${why}`);
+  }
+}

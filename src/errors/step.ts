@@ -1,0 +1,111 @@
+// Errors of a training step: participants that are late or lost, and numbers that are not finite.
+
+import { TrainingError } from "./training-error.ts";
+
+/** A participant of the step was waited for beyond the step deadline. */
+export class StepTimeoutError extends TrainingError {
+  readonly code = "STEP_TIMEOUT";
+  readonly recovery = "restore";
+  /** What the participant waited for, and from where: `pooled embeddings of device 1`. */
+  readonly wait: string;
+
+  constructor(wait: string, deadlineMs: number, options?: ErrorOptions) {
+    super(`Waited ${deadlineMs} ms for ${wait}`, options);
+    this.wait = wait;
+  }
+}
+
+/** The generation was ended while this participant waited: this participant is not the cause. */
+export class GenerationAbortedError extends TrainingError {
+  readonly code = "GENERATION_ABORTED";
+  readonly recovery = "restore";
+
+  constructor(generation: number, options?: ErrorOptions) {
+    super(`Generation ${generation} was aborted`, options);
+  }
+}
+
+/** A thread or process that took part in the step has ended. */
+export class PeerLostError extends TrainingError {
+  readonly code = "PEER_LOST";
+  readonly recovery = "restore";
+  /** The actor that was lost, for example `device:1`. */
+  readonly actor: string;
+  readonly reason: string;
+
+  constructor(actor: string, reason: string, options?: ErrorOptions) {
+    super(`Lost ${actor}: ${reason}`, options);
+    this.actor = actor;
+    this.reason = reason;
+  }
+}
+
+/** An id lies outside its table. A replay would meet the same id. */
+export class IdOutOfRangeError extends TrainingError {
+  readonly code = "ID_OUT_OF_RANGE";
+  readonly recovery = "stop";
+
+  constructor(where: {
+    table: string;
+    feature: number;
+    sample: number;
+    id: number | bigint;
+    rows: number;
+  }) {
+    super(
+      `Expected ids of table \`${where.table}\` (feature ${where.feature}) to lie in ` +
+        `0..${where.rows - 1}, got ${where.id} in sample ${where.sample} of the batch; ` +
+        "the table's option `ids` can clamp or hash them",
+    );
+  }
+}
+
+/** The loss is no longer a number. A replay would repeat it. */
+export class NonFiniteLossError extends TrainingError {
+  readonly code = "NON_FINITE_LOSS";
+  readonly recovery = "stop";
+  readonly step: number;
+  /** Samples of the batch that caused it, as far as they are known. */
+  readonly samples: readonly number[];
+
+  constructor(step: number, loss: number, samples: readonly number[] = []) {
+    super(
+      `The loss of step ${step} is ${loss}${ofSamples(samples)}; ` +
+        "lower the learning rate or check the data",
+    );
+    this.step = step;
+    this.samples = samples;
+  }
+}
+
+/** A gradient holds a NaN or an infinity. The step was not committed; a replay would repeat it. */
+export class NonFiniteGradientError extends TrainingError {
+  readonly code = "NON_FINITE_GRADIENT";
+  readonly recovery = "stop";
+  readonly step: number;
+  /** What it is the gradient of: ``parameter `top.0.weight` `` or ``table `user` ``. */
+  readonly of: string;
+  /**
+   * Samples of the batch from which it came; none where finite gradients overflowed in a sum, or
+   * where a table with `dedup` knows only the sums over a device's samples.
+   */
+  readonly samples: readonly number[];
+
+  constructor(step: number, of: string, samples: readonly number[]) {
+    const origin = samples.length === 0 ? " (a sum over the batch)" : ofSamples(samples);
+    super(
+      `The gradient of ${of} in step ${step} is not finite${origin}; ` +
+        "lower the learning rate or check the data",
+    );
+    this.step = step;
+    this.of = of;
+    this.samples = samples;
+  }
+}
+
+function ofSamples(samples: readonly number[], namedMax = 8): string {
+  if (samples.length === 0) return "";
+  const named = samples.slice(0, namedMax).join(", ");
+  const others = samples.length - namedMax;
+  return ` from sample ${named}${others > 0 ? ` and ${others} more` : ""} of the batch`;
+}

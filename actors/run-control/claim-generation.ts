@@ -1,11 +1,8 @@
-// How a job supervisor claims a generation, and what it makes of a claim that came to nothing.
+// How a job supervisor claims a generation: it takes the next number in the checkpoint store, which
+// fences all older generations, and finds the checkpoint to go on from.
 
 import { fromPromise } from "xstate";
-import {
-  ArithmeticMismatchError,
-  type ErrorRecord,
-  LeadershipLostError,
-} from "../../src/errors/errors.ts";
+import { ArithmeticMismatchError } from "../../src/errors/errors.ts";
 import { type JobSpec, jobIdentity } from "../../src/job/job.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import type {
@@ -13,10 +10,11 @@ import type {
   Generation,
 } from "../../storage/checkpoint-store/checkpoint-store.ts";
 import { openStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
-import type { ActorFailedError } from "../runtime/incident.ts";
+import type { HostShare } from "../host/membership.ts";
+import type { RunRecord } from "../run-state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";
 
-/** A generation, and the store that it is of. */
+/** A generation, and the store that it was claimed in. */
 export type Claimed = Generation & { readonly store: CheckpointStore };
 
 /** All that a generation begins with (J2 of job-supervisor.ts). */
@@ -40,37 +38,18 @@ export const claiming = fromPromise<
   return { ...generation, store };
 });
 
-/**
- * What a restart mends. A damaged checkpoint is passed over (J5), but not what is damaged beside
- * them, whose directory it is; and who leads claims again what a former leader has claimed (J7).
- */
-export function mendable(network: Network, error: ErrorRecord, actorId: string): ErrorRecord {
-  const isDamaged = error.code === "CHECKPOINT_CORRUPT" && actorId !== "claiming";
-  const isMendable = isDamaged || (error.code === "GENERATION_FENCED" && isLeading(network));
-  return isMendable ? { ...error, recovery: "restore" } : error;
-}
-
-/** Whether there is a lease, and this process has it. */
-function isLeading({ assertLeading }: Network): boolean {
-  try {
-    assertLeading?.();
-    return assertLeading !== undefined;
-  } catch (error) {
-    if (error instanceof LeadershipLostError) return false;
-    throw error;
-  }
-}
-
-/**
- * Hashes of manifests to pass over after a failure (J5): the checkpoint coordinator reads what it
- * has written, everybody else what is restored.
- */
-export function passedOverAfter(
-  { claimed, passedOver }: { claimed: Claimed | undefined; passedOver: readonly string[] },
-  { code, incident }: ActorFailedError,
-): readonly string[] {
-  const { latest } = claimed ?? {};
-  const isItsOwn = incident.offender === "checkpoint";
-  if (code !== "CHECKPOINT_CORRUPT" || isItsOwn || latest === undefined) return passedOver;
-  return [...passedOver, latest.sha256];
+/** Tells the log, and the open incidents of the run, that a generation is claimed. */
+export function tellClaimed(
+  { network, record, job }: { network: Network; record: RunRecord; job: JobSpec },
+  { generation, latest, damaged }: Claimed,
+  hosts: readonly HostShare[],
+): void {
+  const { run } = record;
+  network.log.keep(run, job.checkpoint.directory, "root");
+  const from = { step: latest?.cut ?? 0, hosts: hosts.map(({ host }) => host) };
+  const fields = { run, generation, actor: `job:${run}`, ...from };
+  network.log.write("info", "generation claimed", fields);
+  const passed = damaged.map(({ path }) => `, passing over ${path}`).join("");
+  const did = `claimed generation ${generation}, from step ${from.step}${passed}`;
+  record.incidents.act(fields.actor, did, network.clock.date());
 }

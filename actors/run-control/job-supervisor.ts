@@ -1,6 +1,6 @@
-// Job supervisor: one for each running job. Every start is a generation: it claims the next number
-// in the checkpoint store, which fences all older ones, and starts both coordinators on what it
-// found.
+// Job supervisor: one for each running job. Every start is a generation: the supervisor claims the
+// next number in the checkpoint store, which fences all older ones, and starts both coordinators on
+// the checkpoint that it found.
 //
 //   gathering ──▶ claiming ──▶ running ──finished──▶ finished
 //      ▲                          │└─other devices are wanted─▶ gathering
@@ -9,18 +9,28 @@
 //      └──────────────────────── after a backoff ──────────────────────────────────┘
 //                                                  └─▶ error: a restart cannot mend it
 //
+//   state        does                                                    in
+//   gathering    waits for devices                                       wait-for-hosts.ts
+//   claiming     claims a generation in the checkpoint store             claim-generation.ts
+//   running      supervises checkpoint:0 and coordinator:0               *-coordinator.ts
+//   (decide)     restart or give up, from which checkpoint               restart-decision.ts
+//   salvaging    asks device.salvage of the devices that are left        partial-recovery.ts
+//   restarting   waits; hears of failures that follow from the first     secondary-failures.ts
+//
+// Takes   run.cancel · run.yield of its parent, run.rescale of scaling.ts
+// Tells   host.release to all hosts, however a generation ends (J3)
+//
 // Invariants
 //   J1. One-for-all: the coordinators of a generation live and die together (law 3).
-//   J2. Nothing is carried from one generation to the next but what the store holds (law 6).
+//   J2. Generations share the store and nothing else (law 6).
 //   J3. When a generation ends, however it ends, all its hosts are told at once: nobody waits for a
 //       deadline, and no device is left standing.
-//   J4. Other devices are a plan and no failure: they count as no restart.
-//   J5. A checkpoint that could not be restored, as its bytes are not those that it names, is
-//       passed over for the one before it.
-//   J6. It lets go of its devices when it is told to, with a checkpoint and without a result; what
-//       its run is then, its record says.
-//   J7. Under a lease the one who leads is in charge: a generation that a former leader claimed
-//       with its last breath is followed by another.
+//   J4. A planned change of devices is no failure: it counts as no restart.
+//   J5. A checkpoint whose bytes do not match its manifest is passed over for the one before it.
+//   J6. Told to yield, the supervisor makes a checkpoint and gives its devices up without a result;
+//       the run's record says why.
+//   J7. Under a lease the present leader is in charge: a generation that a former leader claimed in
+//       its last moment is followed by another.
 
 import {
   assign,
@@ -31,32 +41,27 @@ import {
   sendTo,
   setup,
 } from "xstate";
-import {
-  PeerLostError,
-  RemoteError,
-  RunCancelledError,
-  recordError,
-} from "../../src/errors/errors.ts";
+import { RemoteError, RunCancelledError } from "../../src/errors/errors.ts";
 import type { JobSpec } from "../../src/job/job.ts";
-import { devicesOf, type HostShare, type Membership } from "../host/membership.ts";
+import type { HostShare, Membership } from "../host/membership.ts";
 import type { RunResult } from "../run-state/run-events.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
-import { ActorFailedError, failureOf } from "../runtime/incident.ts";
+import { ActorFailedError } from "../runtime/incident.ts";
 import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
 import { listening } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
-import { decide, emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
+import { emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
 import { downWithChildren } from "../runtime/stop-children.ts";
-import { backoff } from "../runtime/supervisor.ts";
 import { waiting } from "../runtime/wait-graph.ts";
 import { isSalvaged } from "../threads/generation-spec.ts";
 import { checkpointCoordinatorMachine } from "./checkpoint-coordinator.ts";
-import { type Claimed, claiming, mendable, passedOverAfter } from "./claim-generation.ts";
+import { type Claimed, claiming, tellClaimed } from "./claim-generation.ts";
 import { salvaging } from "./partial-recovery.ts";
-import { devicesMax, holding, watchingWish } from "./scaling.ts";
+import { afterFailure } from "./restart-decision.ts";
+import { holding, watchingWish } from "./scaling.ts";
 import { hearingLate } from "./secondary-failures.ts";
 import { trainingCoordinatorMachine } from "./training-coordinator.ts";
-import { gathering } from "./wait-for-hosts.ts";
+import { devicesWanted, gathering } from "./wait-for-hosts.ts";
 
 export interface JobSupervisorInput {
   readonly network: Network;
@@ -64,14 +69,14 @@ export interface JobSupervisorInput {
   /** Hosts to run on. */
   readonly membership: Membership;
   readonly createdBy: string;
-  /** When the failure was seen that it is started after, if it is. */
+  /** When the failure was noticed that the run is started after; undefined: there was none. */
   readonly failedAtMs: number | undefined;
 }
 
 export interface JobSupervisorContext extends JobSupervisorInput {
   readonly mailbox: Mailbox;
   readonly job: JobSpec;
-  /** The hosts of this generation, or of the one before. */
+  /** The hosts of this generation; between two, of the last one. */
   readonly hosts: readonly HostShare[];
   readonly claimed: Claimed | undefined;
   readonly history: RestartHistory;
@@ -89,17 +94,6 @@ type JobSupervisorEvent =
   | ErrorActorEvent<unknown, string>
   | DoneActorEvent<unknown, string>
   | ThrowEvent;
-
-const coordinators = [
-  { id: "checkpoint", restart: "permanent" },
-  { id: "training", restart: "transient" },
-] as const;
-
-/** Who is named when what is not an actor fails. */
-const offenders: Readonly<Record<string, string>> = {
-  gathering: "membership",
-  claiming: "checkpoint store",
-};
 
 /** J3 */
 const releasing = fromCallback<{ type: string }, JobSupervisorContext>(({ input }) => () => {
@@ -150,49 +144,9 @@ const machine = setup({
       enqueue.stopChild("training");
       enqueue.stopChild("checkpoint");
     }),
-    childEnded: enqueueActions(({ context, event, enqueue }) => {
-      if (!("error" in event)) return;
-      const { network, job, record, claimed, membership } = context;
-      const lost = event.error instanceof PeerLostError ? event.error.actor : undefined;
-      if (lost?.startsWith("host:")) membership.doubt(Number(lost.slice("host:".length)));
-      const supervisor = `job:${record.run}`;
-      const generation = claimed?.generation ?? 0;
-      const offender = lost ?? offenders[event.actorId] ?? event.actorId;
-      const doing = `generation ${generation}`;
-      const failure = failureOf(event.error, { offender, supervisor, context: doing });
-      const now = network.clock.date();
-      record.fail(generation, failure.incident, now);
-      const end = {
-        child: "training",
-        atMs: network.clock.now(),
-        reason: "error" as const,
-        error: mendable(network, recordError(failure), event.actorId),
-      };
-      const intensity = job.restarts;
-      const children = coordinators;
-      const policy = { supervisor, strategy: "one-for-all" as const, children, intensity, backoff };
-      const decision = decide(policy, context.history, end); // J1
-      const act = (did: string) => record.incidents.act(supervisor, did, now);
-      if (generation > 0) act(`ended generation ${generation}, of all hosts`);
-      const did = decision.escalate
-        ? "gave the run up"
-        : `begins again after ${decision.delayMs} ms`;
-      act(did);
-      const about = { run: record.run, actor: supervisor, ...(generation > 0 && { generation }) };
-      network.log.write("warn", `${did}: ${failure.message}`, about);
-      if (decision.escalate) {
-        const isLimit = decision.cause.code === "RESTART_LIMIT";
-        enqueue.assign({ failure: isLimit ? new RemoteError(decision.cause) : failure });
-        return;
-      }
-      enqueue.assign({
-        offender: failure.incident.offender,
-        history: decision.history,
-        delayMs: decision.delayMs,
-        failedAtMs: end.atMs,
-        passedOver: passedOverAfter(context, failure),
-      });
-    }),
+    childEnded: assign(({ context, event }) =>
+      "error" in event ? afterFailure(context, event.error, event.actorId) : {},
+    ),
     tellGathered: ({ context: { record, network, hosts } }) => {
       const shares = hosts.map(({ host, devices }) => `${devices} of host:${host}`).join(", ");
       const did = `gathered the devices: ${shares}`;
@@ -225,7 +179,7 @@ const machine = setup({
   id: "jobSupervisor",
   context: ({ input }) => ({
     ...input,
-    // It outlives its generations: what is meant for the run's supervisor carries generation 0.
+    // The supervisor outlives its generations: its messages carry generation 0.
     mailbox: openMailbox(
       input.network,
       { run: input.record.run, generation: 0 },
@@ -278,7 +232,7 @@ const machine = setup({
             target: "generation",
             actions: [
               assign({ claimed: ({ event }) => event.output }),
-              ({ context }) => tellClaimed(context),
+              ({ context, event }) => tellClaimed(context, event.output, context.hosts),
             ],
           },
           onError: { target: "restarting", actions: "childEnded" },
@@ -320,7 +274,7 @@ const machine = setup({
             src: "salvaging",
             input: ({ context }) => context,
             onDone: "#jobSupervisor.restarting",
-            onError: "#jobSupervisor.restarting", // Then it is the last checkpoint that counts.
+            onError: "#jobSupervisor.restarting", // From the last checkpoint.
           },
         },
       },
@@ -338,14 +292,9 @@ const machine = setup({
 /** As drawn above; its children end with it. */
 export const jobSupervisorMachine = downWithChildren(machine);
 
-function gatheringOf({ network, membership, hosts, record, failedAtMs }: JobSupervisorContext) {
-  const { job, devicesAsked, scaling } = record;
-  const most = devicesMax(record);
-  const first = devicesAsked ?? (job.devices === 0 ? membership.minDevices : job.devices);
-  const before = devicesOf(hosts);
-  // J4: whoever is there was counted before the generation was ended.
-  const isPlanned = scaling !== undefined && failedAtMs === undefined;
-  const wanted = isPlanned ? 1 : Math.min(before === 0 ? first : before, most);
+function gatheringOf(context: JobSupervisorContext) {
+  const { network, membership, record, failedAtMs } = context;
+  const { wanted, most } = devicesWanted(context);
   return {
     clock: network.clock,
     membership,
@@ -363,18 +312,6 @@ function membersWait({ network, record }: JobSupervisorContext) {
   const { run } = record;
   const [whom, what] = [["the membership"], "devices to go on with"];
   return { network, run, who: `job:${run}`, whom, what, sinceMs: network.clock.now() };
-}
-
-function tellClaimed({ network, record, job, claimed, hosts }: JobSupervisorContext): void {
-  const { generation, latest } = claimed ?? {};
-  const { run } = record;
-  network.log.keep(run, job.checkpoint.directory, "root");
-  const from = { step: latest?.cut ?? 0, hosts: hosts.map(({ host }) => host) };
-  const fields = { run, generation: generation ?? 0, actor: `job:${run}`, ...from };
-  network.log.write("info", "generation claimed", fields);
-  const passed = claimed?.damaged.map(({ path }) => `, passing over ${path}`).join("") ?? "";
-  const did = `claimed generation ${fields.generation}, from step ${from.step}${passed}`;
-  record.incidents.act(fields.actor, did, network.clock.date());
 }
 
 function hasOutput(event: { readonly type: string }): boolean {

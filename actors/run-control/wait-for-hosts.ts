@@ -1,29 +1,54 @@
-// Gathering: the hosts that a generation begins with. The first one of a run waits until all are
-// there that it asks for; a later one waits a moment for who was lost to come back, and goes on
-// with whoever is there (the number of devices changes no bit).
+// Gathering: the hosts that a generation begins with. The first generation of a run waits for all
+// the devices that the job asks for. A later one waits a moment for a lost host to come back, then
+// goes on with the hosts that are there: the number of devices changes no bit.
 
 import { fromPromise } from "xstate";
 import { HostsMissingError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
-import type { HostShare, Membership } from "../host/membership.ts";
+import { devicesOf, type HostShare, type Membership } from "../host/membership.ts";
+import type { RunRecord } from "../run-state/run-record.ts";
+import { devicesMax } from "./scaling.ts";
 
 export interface GatheringInput {
   readonly clock: Clock;
   readonly membership: Membership;
-  /** Whose hosts they will be. */
+  /** The run that the hosts will belong to. */
   readonly run: string;
   /** Devices to wait for. */
   readonly wanted: number;
-  /** Devices that are of use. */
+  /** Devices that the run can use. */
   readonly most: number;
-  /** Whether it goes on with fewer than it wants. */
+  /** Whether the run goes on with fewer devices than wanted. */
   readonly isElastic: boolean;
-  /** Called once, where it has to wait. */
+  /** Called once, where devices are missing. */
   readonly onWait: () => void;
 }
 
-/** How long a host that was lost may take to be back: a process starts within a second. */
+/** How long a lost host may take to come back: a process starts within a second. */
 export const graceMs = 2000;
+
+/** How many devices a generation waits for, and how many it can use. */
+export function devicesWanted({
+  membership,
+  hosts,
+  record,
+  failedAtMs,
+}: {
+  readonly membership: Membership;
+  /** Hosts of the generation before; empty: there was none. */
+  readonly hosts: readonly HostShare[];
+  readonly record: RunRecord;
+  /** When the generation before failed; undefined: it did not. */
+  readonly failedAtMs: number | undefined;
+}): { readonly wanted: number; readonly most: number } {
+  const { job, devicesAsked, scaling } = record;
+  const most = devicesMax(record);
+  // A planned change counted the devices that are there before it ended the generation before.
+  if (scaling !== undefined && failedAtMs === undefined) return { wanted: 1, most };
+  const before = devicesOf(hosts);
+  const first = devicesAsked ?? (job.devices === 0 ? membership.minDevices : job.devices);
+  return { wanted: Math.min(before === 0 ? first : before, most), most };
+}
 
 /** @throws HostsMissingError after the membership's deadline */
 export const gathering = fromPromise<HostShare[], GatheringInput>(({ input, signal }) => {
@@ -46,7 +71,7 @@ export const gathering = fromPromise<HostShare[], GatheringInput>(({ input, sign
     onWait();
     const { joinDeadlineMs } = membership;
     const giveUp = () => {
-      // Other runs have them: it is their deadlines that end this wait.
+      // Enough devices are there, other runs have them: the deadlines of those runs end this wait.
       if (membership.devices >= enough)
         return void cancels.push(clock.after(joinDeadlineMs, giveUp));
       const error = new HostsMissingError(enough, membership.devices, joinDeadlineMs);

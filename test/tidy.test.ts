@@ -57,7 +57,7 @@ const layers = [
     "cli/commands/chaos",
     "cli/commands/setup",
   ],
-  ["cli", "examples", "bench"],
+  ["cli", "examples", "bench", "docs"],
   ["test"],
 ];
 
@@ -255,6 +255,27 @@ test("links between documents lead somewhere", (t) => {
   t.deepEqual(broken, []);
 });
 
+test("links to a heading find it", (t) => {
+  const headingsOf = (path: string) => {
+    const titles = textOf(path).matchAll(/^#+ (.*)$/gm);
+    return [...titles].map(([, title = ""]) => {
+      return title
+        .toLowerCase()
+        .replace(/[^\p{L}\d\s_-]/gu, "")
+        .replace(/ /g, "-");
+    });
+  };
+  const broken = documents.flatMap((path) =>
+    [...textOf(path).matchAll(/\]\(([^):\s]*)#([^)]*)\)/g)].flatMap(
+      ([link, target, heading = ""]) => {
+        const page = target ? join(dirname(path), target) : path;
+        return headingsOf(page).includes(heading) ? [] : [`${path} has ${link}`];
+      },
+    ),
+  );
+  t.deepEqual(broken, []);
+});
+
 test("files that a document names are there", (t) => {
   const named =
     /`((?:src|storage|actors|chaos|cli|examples|bench|test|native|docs)\/[\w./-]+\.\w+)`/g;
@@ -270,7 +291,8 @@ test("nothing cites a document that is not in the repository", (t) => {
   const names = new Set(documents.map((path) => basename(path)));
   const missing = tree.flatMap((path) => {
     if (path === "test/tidy.test.ts") return [];
-    const cited = [...textOf(path).matchAll(/[\w-]+\.md\b/g)];
+    const text = textOf(path).replace(/https?:\S+/g, "");
+    const cited = [...text.matchAll(/[\w-]+\.md\b/g)];
     return cited.flatMap(([name]) => (names.has(name) ? [] : [`${path} cites ${name}`]));
   });
   t.deepEqual(missing, []);

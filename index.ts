@@ -8,7 +8,8 @@
 export { Cluster, type ClusterOptions } from "./actors/cluster/cluster.ts";
 export { Host, type HostOptions } from "./actors/cluster/host-process.ts";
 export type { HostRecord } from "./actors/host/membership.ts";
-export { Client, type LogRecord, Run } from "./actors/client/client.ts";
+export { Client } from "./actors/client/client.ts";
+export { type LogRecord, Run } from "./actors/client/run.ts";
 export type { RunLine, RunSummary } from "./actors/jobs/job-api.ts";
 export { type ConnectionOptions, connect } from "./actors/client/connect.ts";
 export type {

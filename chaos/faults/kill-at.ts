@@ -1,7 +1,7 @@
 // Ways to break a running cluster from outside: end a thread once a run has come so far, and make
 // any actor throw. What breaks a thread at an exact point is breakable-launcher.ts's `plan`.
 
-import type { Run } from "../../actors/client/client.ts";
+import type { Run } from "../../actors/client/run.ts";
 import type { Cluster } from "../../actors/cluster/cluster.ts";
 import type { RunEvent } from "../../actors/run-state/run-events.ts";
 import {

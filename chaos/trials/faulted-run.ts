@@ -3,7 +3,7 @@
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Run } from "../../actors/client/client.ts";
+import type { Run } from "../../actors/client/run.ts";
 import type { RunEvent, RunResult } from "../../actors/run-state/run-events.ts";
 import type { Incident } from "../../actors/runtime/incident.ts";
 import { type ErrorRecord, RequestFailedError, recordError } from "../../src/errors/errors.ts";

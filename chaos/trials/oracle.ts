@@ -4,7 +4,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Run } from "../../actors/client/client.ts";
+import type { Run } from "../../actors/client/run.ts";
 import { Cluster } from "../../actors/cluster/cluster.ts";
 import type { RunResult } from "../../actors/run-state/run-events.ts";
 import type { Incident } from "../../actors/runtime/incident.ts";

@@ -1,0 +1,159 @@
+// The rooms of the house: which way imports point between them, and how large each may grow. The
+// tidy test (test/tidy.test.ts) holds the order, `npm run size` the budgets.
+//
+// A budget is a question, not a wall: the lines of the day it was set and a tenth more. A room that
+// outgrows its budget is read again. Make the room smaller, split it, or raise the budget and say
+// why in the commit.
+
+/** Folders, or files, each with the lines that it may have. A room in a room counts by itself. */
+type Rooms = Readonly<Record<string, number>>;
+
+/** From the bottom up. Imports point down; rooms of one layer do not import each other. */
+export const layers: readonly Rooms[] = [
+  { "src/errors": 800 },
+  { "src/ports": 1200 },
+  {
+    "src/data": 2700,
+    "src/kernels/contract": 1300,
+    "src/planner": 3050,
+    "src/wire/messages": 1000,
+    "storage/disk": 200,
+  },
+  {
+    "src/embedding/tables": 400,
+    "src/exchange": 2550,
+    "src/kernels/reference": 1800,
+    "src/wire/transports": 1400,
+  },
+  {
+    "actors/runtime": 1000,
+    "src/embedding/dynamic-ids": 550,
+    "src/embedding/rows": 2200,
+    "src/kernels/checked": 750,
+    "src/kernels/native": 550,
+    "src/model": 700,
+    "src/training/meters": 400,
+    "src/wire/broker": 1150,
+    "src/wire/jetstream": 400,
+    "src/wire/tenancy": 350,
+  },
+  {
+    "src/embedding/checkpoint": 700,
+    "src/embedding/lookup": 900,
+    "src/kernels": 50,
+    "storage/records": 1550,
+  },
+  {
+    "src/training/topology": 850,
+    "storage/cluster": 900,
+  },
+  {
+    "src/training/step": 2650,
+    "storage/tiers": 1000,
+  },
+  {
+    "src/training/checkpoint": 550,
+    "src/training/loop": 600,
+    "src/training/planning": 400,
+  },
+  {
+    "src/job": 600,
+    "storage/checkpoint-store": 1400,
+  },
+  {
+    "storage/checkpoints": 1400,
+    "storage/replicas": 400,
+  },
+  {
+    "actors/threads": 2550,
+    "storage/model": 500,
+    "storage/table-files": 1300,
+  },
+  { "actors/host": 2300 },
+  {
+    "actors/doctor": 550,
+    "actors/run-state": 2100,
+  },
+  { "actors/run-control": 2700 },
+  { "actors/jobs": 1700 },
+  { "actors/mirror": 600 },
+  { "actors/observe": 1000 },
+  { "actors/client": 850 },
+  { "actors/cluster": 1450 },
+  {
+    "actors/verify": 450,
+    "chaos/faults": 1550,
+  },
+  {
+    "chaos/simulation": 2300,
+    "chaos/trials": 1700,
+  },
+  { chaos: 300 },
+  { "index.ts": 250 },
+  { "cli/support": 1000 },
+  { "cli/views": 1100 },
+  {
+    "cli/commands/train": 700,
+    "cli/commands/runs": 400,
+    "cli/commands/cluster": 800,
+    "cli/commands/checkpoints": 650,
+    "cli/commands/chaos": 450,
+    "cli/commands/setup": 150,
+  },
+  {
+    cli: 150,
+    examples: 750,
+    bench: 5500,
+    docs: 250,
+  },
+  { test: 36_500 },
+];
+
+/** The addon, in C++: src/kernels/native loads what these rooms compile to. */
+export const nativeRooms: Rooms = {
+  native: 600,
+  "native/bindings": 900,
+  "native/dense": 950,
+  "native/embedding": 1150,
+  "native/exchange": 250,
+  "native/simd": 850,
+  "native/test": 750,
+  "native/tiers": 600,
+};
+
+const budgets: Rooms = Object.assign({}, ...layers, nativeRooms);
+// The longest names first, so that a room within a room is found before the outer one.
+const names = Object.keys(budgets).sort((one, other) => other.length - one.length);
+
+/** The room that a file lies in; undefined: none. */
+export function roomOf(path: string): string | undefined {
+  return names.find((room) => path === room || path.startsWith(`${room}/`));
+}
+
+/** The lines of a room, beside the lines that it may have. */
+export interface RoomSize {
+  readonly room: string;
+  readonly lines: number;
+  readonly linesMax: number;
+}
+
+/** The size of every room, from the bottom up. `files`: lines by path. */
+export function sizesOf(files: ReadonlyMap<string, number>): RoomSize[] {
+  const lines = new Map<string, number>();
+  for (const [path, count] of files) {
+    const room = roomOf(path);
+    if (room !== undefined) lines.set(room, (lines.get(room) ?? 0) + count);
+  }
+  return Object.entries(budgets).map(([room, linesMax]) => {
+    return { room, lines: lines.get(room) ?? 0, linesMax };
+  });
+}
+
+/** What is wrong with a room that has outgrown its budget; undefined: nothing. */
+export function excessOf({ room, lines, linesMax }: RoomSize): string | undefined {
+  if (lines <= linesMax) return undefined;
+  return (
+    `${room} has ${lines} lines, and its budget is ${linesMax}: make the room smaller, split it, ` +
+    "or raise its budget in bench/rooms.ts and say why in the commit"
+  );
+}

@@ -1,12 +1,12 @@
-// The vectors of bundles as they travel: added up to finished subtrees of row blocks and packed;
-// where they arrive, unpacked.
+// The vectors of shard groups as they travel: added up to finished subtrees of row blocks and
+// packed; where they arrive, unpacked.
 
 import type { Kernels, PackedAt, PooledPart, Tensor } from "../../kernels/contract/kernels.ts";
 import { type Precision, packedBytes } from "../../kernels/contract/precision.ts";
 import type { Subtree } from "../../kernels/contract/slices.ts";
 import type { ShardRange } from "../topology/fresh-and-stale.ts";
 import type { HeldShard } from "../topology/held-shard.ts";
-import type { Bundle } from "../topology/shard-groups.ts";
+import type { ShardGroup } from "../topology/shard-groups.ts";
 import type { Topology } from "../topology/topology.ts";
 import type { RoundedMemory } from "./rounded-memory.ts";
 
@@ -27,10 +27,10 @@ export function partIn(from: Tensor, own: ShardRange) {
   });
 }
 
-/** Packs the finished subtrees of a bundle, of which there are these parts by rows (b,·). */
+/** Packs the finished subtrees of a shard group, of which there are these parts by rows (b,·). */
 export function packSums(
   device: PackingDevice,
-  { columns, trees }: Bundle,
+  { columns, trees }: ShardGroup,
   parts: readonly PooledPart[],
   { buffer, byteOffset }: PackedAt,
 ): void {
@@ -66,12 +66,12 @@ function sumOf(
 }
 
 /**
- * The parts that `packSums` packed of a bundle, of some samples: where they lie, or, in fewer bits,
- * unpacked into `rounded.vectors` from its float `first` on.
+ * The parts that `packSums` packed of a shard group, of some samples: where they lie, or, in fewer
+ * bits, unpacked into `rounded.vectors` from its float `first` on.
  */
 export function unpackSums(
   { kernels, rounded, topology }: PackingDevice,
-  { columns, trees }: Bundle,
+  { columns, trees }: ShardGroup,
   samples: number,
   { buffer, byteOffset }: PackedAt,
   first: number,
@@ -90,10 +90,10 @@ export function unpackSums(
   });
 }
 
-/** Unpacks the gradient of a bundle into the columns of each of its shards, of (b,C). */
+/** Unpacks the gradient of a shard group into the columns of each of its shards, of (b,C). */
 export function unpackGradient(
   { kernels, topology }: PackingDevice,
-  { columns, shards }: Bundle,
+  { columns, shards }: ShardGroup,
   out: Tensor,
   from: PackedAt,
 ): void {

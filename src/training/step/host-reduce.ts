@@ -1,19 +1,19 @@
-// The ways of relays (shard-groups.ts) inside a host. In stage 4 devices that have parts of the
-// same columns send their vectors to the gateway, which adds them up and sends the sums to other
+// The ways of host sums (shard-groups.ts) inside a host. In stage 4 devices that have parts of the
+// same columns send their vectors to the aggregator, which adds them up and sends the sums to other
 // hosts; in stage 6 it passes on to each of them the gradients that come back. Both ways a part
-// holds one samples' device after the other, and of each the host's relays in their order.
+// holds one samples' device after the other, and of each the host's host sums in their order.
 
 import type { Region } from "../../exchange/exchange.ts";
 import type { Tensor } from "../../kernels/contract/kernels.ts";
 import { packedBytes } from "../../kernels/contract/precision.ts";
 import { type Read, rangeOf } from "../topology/fresh-and-stale.ts";
 import {
-  type Bundle,
-  gatewayOf,
-  parcelOf,
+  aggregatorOf,
+  type ShardGroup,
+  sendListOf,
+  type VectorRoutes,
   vectorBytes,
   vectorFloats,
-  type Ways,
 } from "../topology/shard-groups.ts";
 import {
   type PackingDevice,
@@ -42,28 +42,28 @@ interface Cursor {
   byteOffset: number;
 }
 
-/** Whether nothing is relayed: all devices of a generation agree on it. */
-function isIdle({ relaysOf }: Ways): boolean {
-  return relaysOf.every((relays) => relays.length === 0);
+/** Whether nothing is added up on a host: all devices of a generation agree on it. */
+function isIdle({ hostSumsOf }: VectorRoutes): boolean {
+  return hostSumsOf.every((hostSums) => hostSums.length === 0);
 }
 
-/** What this device has of relays to the device of some samples, and who adds it up. */
+/** What this device has of host sums to the device of some samples, and who adds it up. */
 function partsTo(
   { rank, topology }: StageDevice,
   samples: number,
-  ways: Ways,
-): { part: Bundle; gateway: number }[] {
+  routes: VectorRoutes,
+): { part: ShardGroup; aggregator: number }[] {
   if (topology.hostOf[samples] === topology.hostOf[rank]) return [];
-  return (ways.relaysOf[topology.hostOf[rank] ?? 0] ?? []).flatMap((relay) => {
-    const part = relay.parts.get(rank);
+  return (routes.hostSumsOf[topology.hostOf[rank] ?? 0] ?? []).flatMap((hostSum) => {
+    const part = hostSum.parts.get(rank);
     if (part === undefined) return [];
-    return { part, gateway: gatewayOf(relay, topology.places[samples] ?? 0) };
+    return { part, aggregator: aggregatorOf(hostSum, topology.places[samples] ?? 0) };
   });
 }
 
 // Vectors ----
 
-/** Begins a round of partial sums: where those for each gateway are to be written. */
+/** Begins a round of partial sums: where those for each aggregator are to be written. */
 export async function openPartials(
   device: HostReduceDevice,
   plan: StepPlan,
@@ -75,7 +75,7 @@ export async function openPartials(
   return plan.counts.map((_, peer) => ({ ...partials.outbox(peer) }));
 }
 
-/** Writes what was pooled (b,C) of the samples of `peer` to the gateways to it. */
+/** Writes what was pooled (b,C) of the samples of `peer` to the aggregators to it. */
 export function packPartials(
   device: HostReduceDevice,
   peer: number,
@@ -85,15 +85,15 @@ export function packPartials(
 ): void {
   const { forward } = device.topology.exchange;
   const own = rangeOf(read, device.rank);
-  for (const { part, gateway } of partsTo(device, peer, read)) {
-    const to = outboxes[gateway];
+  for (const { part, aggregator } of partsTo(device, peer, read)) {
+    const to = outboxes[aggregator];
     if (to === undefined) continue;
     packSums(device, part, part.shards.map(partIn(pooled, own)), to);
     to.byteOffset += vectorBytes(part, pooled.shape[0] ?? 0, forward);
   }
 }
 
-/** As a gateway: adds up what came, and writes it behind this device's own vectors. */
+/** As an aggregator: adds up what came, and writes it behind this device's own vectors. */
 export async function addPartials(
   device: HostReduceDevice,
   plan: StepPlan,
@@ -108,13 +108,13 @@ export async function addPartials(
   const bytes = plan.bytes[read.partials];
   const inboxes = cursorsIn(inbox, plan.counts, (holder) => bytes(holder, rank));
   for (const [peer, samples] of plan.counts.entries()) {
-    const { own, relays } = parcelOf(read, rank, peer);
-    if (relays.length === 0) continue;
+    const { own, hostSums } = sendListOf(read, rank, peer);
+    if (hostSums.length === 0) continue;
     const { buffer, byteOffset } = exchange[read.vectors].outbox(peer);
     let at = own.reduce((sum, one) => sum + vectorBytes(one, samples, forward), byteOffset);
-    for (const relay of relays) {
+    for (const hostSum of hostSums) {
       let floats = 0;
-      const sums = [...relay.parts].flatMap(([holder, part]) => {
+      const sums = [...hostSum.parts].flatMap(([holder, part]) => {
         const from = inboxes[holder];
         if (from === undefined) return [];
         const parts = unpackSums(device, part, samples, from, floats);
@@ -123,8 +123,8 @@ export async function addPartials(
         return parts;
       });
       sums.sort((a, b) => a.tree.first - b.tree.first);
-      packSums(device, relay, sums, { buffer, byteOffset: at });
-      at += vectorBytes(relay, samples, forward);
+      packSums(device, hostSum, sums, { buffer, byteOffset: at });
+      at += vectorBytes(hostSum, samples, forward);
     }
   }
   partials.close();
@@ -133,10 +133,10 @@ export async function addPartials(
 // Their gradients ----
 
 /**
- * As a gateway passes on the gradients of relays that came in `dPooled`; then puts those of what
- * this device has of relays into `rounded.heldGradients`.
+ * As an aggregator passes on the gradients of host sums that came in `dPooled`; then puts those of
+ * what this device has of host sums into `rounded.heldGradients`.
  */
-export async function relayGradients(
+export async function broadcastGradients(
   device: HostReduceDevice,
   plan: StepPlan,
   dPooled: Region,
@@ -146,14 +146,14 @@ export async function relayGradients(
   const { backward } = topology.exchange;
   await exchange.dPartials.open(plan.bytes.dPartials);
   const outboxes = plan.counts.map((_, peer): Cursor => ({ ...exchange.dPartials.outbox(peer) }));
-  const parcels = cursorsIn(dPooled, plan.counts, (peer) => plan.bytes.dPooled(peer, rank));
+  const sendLists = cursorsIn(dPooled, plan.counts, (peer) => plan.bytes.dPooled(peer, rank));
   for (const [peer, samples] of plan.counts.entries()) {
-    const { own, relays } = parcelOf(topology, rank, peer);
+    const { own, hostSums } = sendListOf(topology, rank, peer);
     let at = own.reduce(
       (sum, { columns }) => sum + packedBytes(samples, columns, backward),
-      parcels[peer]?.byteOffset ?? 0,
+      sendLists[peer]?.byteOffset ?? 0,
     );
-    for (const { columns, devices } of relays) {
+    for (const { columns, devices } of hostSums) {
       const bytes = packedBytes(samples, columns, backward);
       const gradient = new Uint8Array(dPooled.buffer, at, bytes);
       for (const holder of devices) {
@@ -170,8 +170,8 @@ export async function relayGradients(
   const inboxes = cursorsIn(inbox, plan.counts, (peer) => plan.bytes.dPartials(peer, rank));
   let first = 0;
   for (const [peer, samples] of plan.counts.entries()) {
-    for (const { part, gateway } of partsTo(device, peer, topology)) {
-      const from = inboxes[gateway];
+    for (const { part, aggregator } of partsTo(device, peer, topology)) {
+      const from = inboxes[aggregator];
       if (from === undefined) continue;
       unpackGradient(device, part, kernels.part(rounded.heldGradients, first, samples), from);
       from.byteOffset += packedBytes(samples, part.columns, backward);

@@ -4,9 +4,9 @@
 // A shard's vectors are its columns of the pooled sums over its rows. Where a table has one row
 // block they are columns of its vector; where it has more, the samples' device adds the tree over
 // blocks and takes the mean, split or not, so that no plan changes a bit. What one device has of a
-// table's columns travels as a bundle: the finished subtrees of its blocks there, one gradient
-// back. Between hosts bundles may be added up on their way (host-reduce.ts). Vectors that travel in
-// fewer bits are rounded also where they cross no device.
+// table's columns travels as a shard group: the finished subtrees of its blocks there, one gradient
+// back. Between hosts shard groups may be added up on their way (host-reduce.ts). Vectors that
+// travel in fewer bits are rounded also where they cross no device.
 
 import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
@@ -15,17 +15,17 @@ import type { Bags, PooledPart, Tensor } from "../../kernels/contract/kernels.ts
 import { packedBytes } from "../../kernels/contract/precision.ts";
 import { columnOf, columnsOf } from "../../model/dlrm.ts";
 import { type Read, rangeOf } from "../topology/fresh-and-stale.ts";
-import { parcelOf, vectorBytes } from "../topology/shard-groups.ts";
+import { sendListOf, vectorBytes } from "../topology/shard-groups.ts";
 import { tableOf } from "../topology/topology.ts";
 import { type DistinctVectorsDevice, distinctVectors } from "./dedup-state.ts";
 import { packSums, partIn, roundingOf, unpackGradient, unpackSums } from "./group-vectors.ts";
 import {
   addPartials,
+  broadcastGradients,
   type HostReduceChannel,
   type HostReduceDevice,
   openPartials,
   packPartials,
-  relayGradients,
 } from "./host-reduce.ts";
 import { type ReplicaVectorsDevice, replicaVectorsOf } from "./replicas.ts";
 import type { StepPlan } from "./step-plan.ts";
@@ -42,8 +42,8 @@ export interface OutputDistDevice
   readonly slab: Pick<Slab, "columns" | "lookup">;
 }
 
-/** Vectors of a bundle as they lie here: one part for each of its trees. */
-type BundleParts = readonly PooledPart[];
+/** Vectors of a shard group as they lie here: one part for each of its trees. */
+type ShardGroupParts = readonly PooledPart[];
 
 // Vectors of rows that lie on one device each ----
 
@@ -72,10 +72,10 @@ export async function sendVectors(
     if (range.columns > 0) slab.lookup(out, bags, first, count, range);
     if (!isDirect) {
       let at = byteOffset;
-      for (const bundle of parcelOf(read, rank, peer).own) {
-        const parts = bundle.shards.map(partIn(out, range));
-        packSums(device, bundle, parts, { buffer, byteOffset: at });
-        at += vectorBytes(bundle, count, forward);
+      for (const shardGroup of sendListOf(read, rank, peer).own) {
+        const parts = shardGroup.shards.map(partIn(out, range));
+        packSums(device, shardGroup, parts, { buffer, byteOffset: at });
+        at += vectorBytes(shardGroup, count, forward);
       }
       packPartials(device, peer, out, partials, read);
     }
@@ -94,15 +94,15 @@ export async function receiveVectors(
   const { exchange, topology } = device;
   const { fresh, stale } = topology.reads;
   const { samples } = plan;
-  const parts: BundleParts[] = [];
+  const parts: ShardGroupParts[] = [];
   for (const read of [stale, fresh]) await receiveParts(device, plan, read, parts);
-  for (const bundle of topology.replicatedBundles) {
-    const read = fresh.has(bundle) ? fresh : stale;
+  for (const shardGroup of topology.replicatedGroups) {
+    const read = fresh.has(shardGroup) ? fresh : stale;
     const from = replicaVectorsOf(device, read, samples);
-    parts[bundle.bundle] = bundle.shards.map(partIn(from, read.replicated));
+    parts[shardGroup.shardGroup] = shardGroup.shards.map(partIn(from, read.replicated));
   }
-  for (const { bundle, shards } of topology.distinctBundles) {
-    parts[bundle] = shards.map((shard) => {
+  for (const { shardGroup, shards } of topology.distinctGroups) {
+    parts[shardGroup] = shards.map((shard) => {
       const tree = { first: shard.firstBlock, count: shard.blocks };
       return { from: distinctVectors(device, shard, samples), first: 0, tree };
     });
@@ -111,12 +111,12 @@ export async function receiveVectors(
   for (const { vectors, hasVectors } of [stale, fresh]) if (hasVectors) exchange[vectors].close();
 }
 
-/** Finds the parts of a read's bundles where they came; valid until its channel is closed. */
+/** Finds the parts of a read's shard groups where they came; valid until its channel is closed. */
 async function receiveParts(
   device: OutputDistDevice,
   plan: StepPlan,
   read: Read,
-  parts: BundleParts[],
+  parts: ShardGroupParts[],
 ): Promise<void> {
   if (!read.hasVectors) return;
   const { exchange, kernels, rank, topology } = device;
@@ -125,37 +125,38 @@ async function receiveParts(
   const { buffer, byteOffset } = await exchange[read.vectors].finish();
   let start = byteOffset;
   for (const peer of plan.counts.keys()) {
-    const { own, relays } = parcelOf(read, peer, rank);
+    const { own, hostSums } = sendListOf(read, peer, rank);
     if (forward === "float32" && topology.isPlain[peer] === true) {
       const theirs = rangeOf(read, peer);
       const from = kernels.view(buffer, start, [samples, theirs.columns]);
-      for (const { bundle, shards } of own) parts[bundle] = shards.map(partIn(from, theirs));
+      for (const { shardGroup, shards } of own)
+        parts[shardGroup] = shards.map(partIn(from, theirs));
     } else {
       let at = start;
-      for (const bundle of [...own, ...relays]) {
+      for (const shardGroup of [...own, ...hostSums]) {
         const place = { buffer, byteOffset: at };
-        const first = device.rounded.firstOf[bundle.bundle] ?? 0;
-        parts[bundle.bundle] = unpackSums(device, bundle, samples, place, first);
-        at += vectorBytes(bundle, samples, forward);
+        const first = device.rounded.firstOf[shardGroup.shardGroup] ?? 0;
+        parts[shardGroup.shardGroup] = unpackSums(device, shardGroup, samples, place, first);
+        at += vectorBytes(shardGroup, samples, forward);
       }
     }
     start += plan.bytes[read.vectors](peer, rank);
   }
 }
 
-/** Puts the vectors of bundles together in `x`: columns side by side, blocks added up. */
+/** Puts the vectors of shard groups together in `x`: columns side by side, blocks added up. */
 function assemble(
   device: OutputDistDevice,
   rows: SampleRows,
   plan: StepPlan,
-  parts: readonly BundleParts[],
+  parts: readonly ShardGroupParts[],
 ): void {
   const { kernels, model, rank, topology } = device;
   const x = columnsOf(model, model.x, plan.samples);
-  const { bundlesOf, distinctBundles, replicatedBundles } = topology;
-  for (const bundles of [...bundlesOf, distinctBundles, replicatedBundles]) {
-    for (const { bundle, table, firstColumn, columns } of bundles) {
-      const [only] = parts[bundle] ?? [];
+  const { shardGroupsOf, distinctGroups, replicatedGroups } = topology;
+  for (const shardGroups of [...shardGroupsOf, distinctGroups, replicatedGroups]) {
+    for (const { shardGroup, table, firstColumn, columns } of shardGroups) {
+      const [only] = parts[shardGroup] ?? [];
       if (only === undefined || isFolded(topology, table)) continue;
       const to = columnOf(topology.shape, table) + firstColumn;
       kernels.copyColumns(x, to, only.from, only.first, columns);
@@ -165,8 +166,11 @@ function assemble(
     const { rowBlocks, pooling } = tableOf(topology.input.model.tables, table);
     const lengths = pooling === "mean" ? lengthsOf(device, rows, table) : undefined;
     for (const run of runs) {
-      const pooled = run.parts.flatMap(({ bundle, first }) =>
-        (parts[bundle.bundle] ?? []).map((part) => ({ ...part, first: part.first + first })),
+      const pooled = run.parts.flatMap(({ shardGroup, first }) =>
+        (parts[shardGroup.shardGroup] ?? []).map((part) => ({
+          ...part,
+          first: part.first + first,
+        })),
       );
       pooled.sort((a, b) => a.tree.first - b.tree.first);
       const to = columnOf(topology.shape, table) + run.firstColumn;
@@ -178,7 +182,7 @@ function assemble(
 
 // Their gradients ----
 
-/** Sends each bundle the gradient of its vectors. */
+/** Sends each shard group the gradient of its vectors. */
 export async function sendVectorGradients(
   device: OutputDistDevice,
   rows: SampleRows,
@@ -188,22 +192,22 @@ export async function sendVectorGradients(
   const { backward } = topology.exchange;
   await exchange.dPooled.open(plan.bytes.dPooled);
   for (const peer of plan.counts.keys()) {
-    const { own: bundles, relays } = parcelOf(topology, peer, rank);
+    const { own: shardGroups, hostSums } = sendListOf(topology, peer, rank);
     const { buffer, byteOffset } = exchange.dPooled.outbox(peer);
     if (backward === "float32" && topology.isPlain[peer] === true) {
       const shape = [plan.samples, topology.columnsOf[peer] ?? 0];
       const out = kernels.view(buffer, byteOffset, shape);
-      for (const { shards } of bundles) {
+      for (const { shards } of shardGroups) {
         for (const shard of shards) copyGradient(device, rows, plan, out, shard, shard.column);
       }
       continue;
     }
     let at = byteOffset;
-    for (const bundle of [...bundles, ...relays]) {
-      const own = kernels.reshape(rounded.scratch, [plan.samples, bundle.columns]);
-      copyGradient(device, rows, plan, own, bundle, 0);
-      kernels.packColumns({ buffer, byteOffset: at }, own, 0, bundle.columns, backward);
-      at += packedBytes(plan.samples, bundle.columns, backward);
+    for (const shardGroup of [...shardGroups, ...hostSums]) {
+      const own = kernels.reshape(rounded.scratch, [plan.samples, shardGroup.columns]);
+      copyGradient(device, rows, plan, own, shardGroup, 0);
+      kernels.packColumns({ buffer, byteOffset: at }, own, 0, shardGroup.columns, backward);
+      at += packedBytes(plan.samples, shardGroup.columns, backward);
     }
   }
   exchange.dPooled.start();
@@ -220,7 +224,7 @@ export async function receiveVectorGradients(
   const { exchange, kernels, rank, slab, topology } = device;
   const { backward } = topology.exchange;
   const inbox = await exchange.dPooled.finish();
-  await relayGradients(device, plan, inbox);
+  await broadcastGradients(device, plan, inbox);
   const { buffer, byteOffset } = inbox;
   const samples = plan.counts.reduce((sum, count) => sum + count, 0);
   if (backward === "float32" && topology.isPlain[rank] === true) {
@@ -231,9 +235,9 @@ export async function receiveVectorGradients(
   for (const [peer, count] of plan.counts.entries()) {
     const out = kernels.part(device.rounded.heldGradients, first, count);
     let at = start;
-    for (const bundle of parcelOf(topology, rank, peer).own) {
-      unpackGradient(device, bundle, out, { buffer, byteOffset: at });
-      at += packedBytes(count, bundle.columns, backward);
+    for (const shardGroup of sendListOf(topology, rank, peer).own) {
+      unpackGradient(device, shardGroup, out, { buffer, byteOffset: at });
+      at += packedBytes(count, shardGroup.columns, backward);
     }
     start += plan.bytes.dPooled(peer, rank);
     first += count;

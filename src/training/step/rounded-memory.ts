@@ -2,7 +2,7 @@
 // added up on the way, or lie beside other columns.
 
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
-import { parcelOf, vectorFloats } from "../topology/shard-groups.ts";
+import { sendListOf, vectorFloats } from "../topology/shard-groups.ts";
 import { samplesMaxOf, type Topology } from "../topology/topology.ts";
 
 /** Room for vectors that do not travel as they are pooled; empty where all do. */
@@ -11,17 +11,20 @@ export interface RoundedMemory {
   readonly held: Tensor;
   /** (B, columns of the slab) */
   readonly heldGradients: Tensor;
-  /** Flat: the vectors that come, bundle after bundle; for a gateway, before, those of a relay. */
+  /**
+   * Flat: the vectors that come, shard group after shard group; for an aggregator, before, those of
+   * a host sum.
+   */
   readonly vectors: Tensor;
-  /** First float of each bundle in `vectors`. */
+  /** First float of each shard group in `vectors`. */
   readonly firstOf: readonly number[];
-  /** Flat: the vectors of one bundle, of one device's samples; and the same, packed. */
+  /** Flat: the vectors of one shard group, of one device's samples; and the same, packed. */
   readonly scratch: Tensor;
   readonly packed: ArrayBuffer;
 }
 
 export function createRounded(kernels: Kernels, topology: Topology, rank: number): RoundedMemory {
-  const { exchange, bundlesOf, replicatedBundles, isPlain, columnsOf } = topology;
+  const { exchange, shardGroupsOf, replicatedGroups, isPlain, columnsOf } = topology;
   const isForward = exchange.forward !== "float32";
   const isBackward = exchange.backward !== "float32";
   const counts = samplesMaxOf(topology);
@@ -29,21 +32,21 @@ export function createRounded(kernels: Kernels, topology: Topology, rank: number
   const firstOf: number[] = [];
   let floats = 0;
   for (const [peer] of counts.entries()) {
-    const { own, relays } = parcelOf(topology, peer, rank);
-    for (const bundle of [...own, ...relays]) {
-      firstOf[bundle.bundle] = floats;
-      floats += vectorFloats(bundle, counts[rank] ?? 0);
+    const { own, hostSums } = sendListOf(topology, peer, rank);
+    for (const shardGroup of [...own, ...hostSums]) {
+      firstOf[shardGroup.shardGroup] = floats;
+      floats += vectorFloats(shardGroup, counts[rank] ?? 0);
     }
   }
-  // As a gateway it adds up one relay at a time.
-  for (const { parts } of (topology.parcels[rank] ?? []).flatMap(({ relays }) => relays)) {
+  // As an aggregator it adds up one host sum at a time.
+  for (const { parts } of (topology.sendLists[rank] ?? []).flatMap(({ hostSums }) => hostSums)) {
     const needed = [...parts.values()].map((part) => vectorFloats(part, samplesMax));
     floats = Math.max(
       floats,
       needed.reduce((sum, own) => sum + own, 0),
     );
   }
-  const all = [...bundlesOf.flat(), ...replicatedBundles];
+  const all = [...shardGroupsOf.flat(), ...replicatedGroups];
   const widest = all.reduce((most, { columns }) => Math.max(most, columns), 0);
   const isAnyPacked = isForward || isBackward || isPlain.includes(false);
   const own = columnsOf[rank] ?? 0;

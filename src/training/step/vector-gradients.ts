@@ -4,7 +4,7 @@
 import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import { columnOf, columnsOf, type Dlrm } from "../../model/dlrm.ts";
-import type { Bundle } from "../topology/shard-groups.ts";
+import type { ShardGroup } from "../topology/shard-groups.ts";
 import { type Topology, tableOf } from "../topology/topology.ts";
 import type { BagLengthsDevice } from "./bag-lengths.ts";
 import type { StepPlan } from "./step-plan.ts";
@@ -23,7 +23,7 @@ export function copyGradient(
   rows: SampleRows,
   plan: StepPlan,
   out: Tensor,
-  { table, firstColumn, columns }: Pick<Bundle, "table" | "firstColumn" | "columns">,
+  { table, firstColumn, columns }: Pick<ShardGroup, "table" | "firstColumn" | "columns">,
   column: number,
 ): void {
   const { kernels, model, topology } = device;

@@ -6,7 +6,7 @@
 
 import type { TableSpec } from "../../embedding/tables/options.ts";
 import type { HeldShard } from "./held-shard.ts";
-import type { Bundles, Parcel, Ways } from "./shard-groups.ts";
+import type { SendList, ShardGroups, VectorRoutes } from "./shard-groups.ts";
 
 /** Shards of one list that lie side by side. */
 export interface ShardRange {
@@ -17,8 +17,8 @@ export interface ShardRange {
   readonly columns: number;
 }
 
-/** What is read, and sent, at one time: its bundles and their ways. */
-export interface Read extends Ways {
+/** What is read, and sent, at one time: its shard groups and their ways. */
+export interface Read extends VectorRoutes {
   /** Where its pooled vectors travel, and their parts inside a host; where its distinct rows. */
   readonly vectors: "pooled" | "stalePooled";
   readonly partials: "partials" | "stalePartials";
@@ -44,11 +44,11 @@ export interface Reads {
 export function readsOf(options: {
   readonly tables: readonly TableSpec[];
   readonly heldBy: readonly (readonly HeldShard[])[];
-  readonly bundles: Bundles;
+  readonly shardGroups: ShardGroups;
   readonly distinct: readonly HeldShard[];
   readonly replicated: readonly HeldShard[];
 }): Reads {
-  const { tables, heldBy, bundles, distinct, replicated } = options;
+  const { tables, heldBy, shardGroups, distinct, replicated } = options;
   const isStaleTable = tables.map(({ staleness }) => staleness > 0);
   const readOf = (isStale: boolean): Omit<Read, "vectors" | "partials" | "rows"> => {
     const has = ({ table }: Pick<HeldShard, "table">) => isStaleTable[table] === isStale;
@@ -56,7 +56,7 @@ export function readsOf(options: {
     return {
       has,
       held,
-      ...waysOf(bundles, has),
+      ...routesOf(shardGroups, has),
       replicated: stretchOf(replicated, has),
       hasVectors: held.some(({ columns }) => columns > 0),
       hasRows: distinct.some(has),
@@ -81,22 +81,22 @@ export function rangeOf(read: Read, device: number): ShardRange {
   return range;
 }
 
-/** The ways of some bundles. Parcels that devices share stay shared. */
-function waysOf(
-  { relaysOf, parcels }: Bundles,
+/** The ways of some shard groups. Send lists that devices share stay shared. */
+function routesOf(
+  { hostSumsOf, sendLists }: ShardGroups,
   has: (shard: Pick<HeldShard, "table">) => boolean,
-): Ways {
-  const kept = new Map<Parcel, Parcel>();
-  const keep = (parcel: Parcel): Parcel => {
-    const known = kept.get(parcel);
+): VectorRoutes {
+  const kept = new Map<SendList, SendList>();
+  const keep = (sendList: SendList): SendList => {
+    const known = kept.get(sendList);
     if (known !== undefined) return known;
-    const own = { own: parcel.own.filter(has), relays: parcel.relays.filter(has) };
-    kept.set(parcel, own);
+    const own = { own: sendList.own.filter(has), hostSums: sendList.hostSums.filter(has) };
+    kept.set(sendList, own);
     return own;
   };
   return {
-    relaysOf: relaysOf.map((relays) => relays.filter(has)),
-    parcels: parcels.map((row) => row.map(keep)),
+    hostSumsOf: hostSumsOf.map((hostSums) => hostSums.filter(has)),
+    sendLists: sendLists.map((row) => row.map(keep)),
   };
 }
 

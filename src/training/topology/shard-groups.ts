@@ -1,7 +1,7 @@
-// Bundles: what devices have of a table's columns, and which way their vectors go. To devices of
-// the same host each bundle goes by itself. To other hosts the bundles of a host go as their sums,
-// by way of one of its devices, the gateway (table-row-wise: Neo, Mudigere et al., arXiv
-// 2104.05158). Gradients come back the same way.
+// Shard groups: what devices have of a table's columns, and which way their vectors go. To devices
+// of the same host each shard group goes by itself. To other hosts the shard groups of a host go as
+// their sums, by way of one of its devices, the aggregator (table-row-wise: Neo, Mudigere et al.,
+// arXiv 2104.05158). Gradients come back the same way.
 //
 //   host 0, whose devices have rows of the same columns        host 1
 //
@@ -21,53 +21,56 @@ interface Columns {
 }
 
 /** What one device has of a table's columns: the shards whose vectors travel as one. */
-export interface Bundle extends Columns {
-  /** Its place among all bundles and relays of the job, bundles of copies too. */
-  readonly bundle: number;
+export interface ShardGroup extends Columns {
+  /** Its place among all shard groups and host sums of the job, shard groups of copies too. */
+  readonly shardGroup: number;
   /** By rows. */
   readonly shards: readonly HeldShard[];
   /** The finished subtrees of their blocks: a vector of `columns` each. */
   readonly trees: readonly Subtree[];
 }
 
-/** The bundles that several devices of one host have of the same columns, added up. */
-export interface Relay extends Bundle {
-  /** Those devices, ascending: each is the gateway for some devices of other hosts. */
+/** The shard groups that several devices of one host have of the same columns, added up. */
+export interface HostSum extends ShardGroup {
+  /** Those devices, ascending: each is the aggregator for some devices of other hosts. */
   readonly devices: readonly number[];
-  readonly parts: ReadonlyMap<number, Bundle>;
+  readonly parts: ReadonlyMap<number, ShardGroup>;
 }
 
 /** What one device sends another of pooled vectors, and takes back of their gradients. */
-export interface Parcel {
-  /** Bundles of the sender. */
-  readonly own: readonly Bundle[];
-  /** Behind them what it adds up as a gateway. */
-  readonly relays: readonly Relay[];
+export interface SendList {
+  /** Shard groups of the sender. */
+  readonly own: readonly ShardGroup[];
+  /** Behind them what it adds up as an aggregator. */
+  readonly hostSums: readonly HostSum[];
 }
 
 /** Columns of a table with row blocks, whose tree the samples' side adds up. */
 export interface FoldedColumns {
   readonly firstColumn: number;
   readonly columns: number;
-  /** The bundles that have them, and where they begin in each. */
-  readonly parts: readonly { readonly bundle: Bundle; readonly first: number }[];
+  /** The shard groups that have them, and where they begin in each. */
+  readonly parts: readonly { readonly shardGroup: ShardGroup; readonly first: number }[];
 }
 
-/** Which way bundles go. */
-export interface Ways {
-  /** For each host its relays; none where it is alone. */
-  readonly relaysOf: readonly (readonly Relay[])[];
+/** Which way shard groups go. */
+export interface VectorRoutes {
+  /** For each host its host sums; none where it is alone. */
+  readonly hostSumsOf: readonly (readonly HostSum[])[];
   /** [from][to] */
-  readonly parcels: readonly (readonly Parcel[])[];
+  readonly sendLists: readonly (readonly SendList[])[];
 }
 
-/** The bundles of a job, and their ways. */
-export interface Bundles extends Ways {
+/** The shard groups of a job, and their ways. */
+export interface ShardGroups extends VectorRoutes {
   /** For each device those that it pools. */
-  readonly bundlesOf: readonly (readonly Bundle[])[];
-  readonly distinctBundles: readonly Bundle[];
-  readonly replicatedBundles: readonly Bundle[];
-  /** Whether each shard of a device is a bundle, and none is relayed: it pools what travels. */
+  readonly shardGroupsOf: readonly (readonly ShardGroup[])[];
+  readonly distinctGroups: readonly ShardGroup[];
+  readonly replicatedGroups: readonly ShardGroup[];
+  /**
+   * Whether each shard of a device is a shard group, and none is added up on a host: it pools what
+   * travels.
+   */
   readonly isPlain: readonly boolean[];
   /** For each device its place on its host. */
   readonly places: readonly number[];
@@ -76,7 +79,7 @@ export interface Bundles extends Ways {
 }
 
 /** `hostOf`: the host of each device; those of one host are a run. */
-export function bundlesIn(
+export function shardGroupsIn(
   tables: readonly TableSpec[],
   hostOf: readonly number[],
   held: {
@@ -84,57 +87,60 @@ export function bundlesIn(
     readonly distinctBy: readonly (readonly HeldShard[])[];
     readonly replicated: readonly HeldShard[];
   },
-): Bundles {
-  let bundles = 0;
-  const bundled = (own: readonly HeldShard[]): Bundle[] =>
-    groupsOf(own, (shard) => shard).map((shards) => bundleOf(bundles++, shards));
-  const bundlesOf = held.heldBy.map(bundled);
-  const replicatedBundles = bundled(held.replicated);
-  const distinctBundles = held.distinctBy.flatMap(bundled);
+): ShardGroups {
+  let shardGroups = 0;
+  const groupedIn = (own: readonly HeldShard[]): ShardGroup[] =>
+    groupsOf(own, (shard) => shard).map((shards) => shardGroupOf(shardGroups++, shards));
+  const shardGroupsOf = held.heldBy.map(groupedIn);
+  const replicatedGroups = groupedIn(held.replicated);
+  const distinctGroups = held.distinctBy.flatMap(groupedIn);
   const hosts = Array.from({ length: Math.max(...hostOf) + 1 }, (_, host) =>
     hostOf.flatMap((of, device) => (of === host ? device : [])),
   );
-  const relaysOf = hosts.map((devices) => {
+  const hostSumsOf = hosts.map((devices) => {
     if (hosts.length === 1) return [];
     const own = devices.flatMap((device) => {
-      return (bundlesOf[device] ?? []).map((bundle) => ({ device, bundle }));
+      return (shardGroupsOf[device] ?? []).map((shardGroup) => ({ device, shardGroup }));
     });
-    const groups = groupsOf(own, ({ bundle }) => bundle).filter(({ length }) => length > 1);
-    return groups.map((group) => relayOf(bundles++, group));
+    const groups = groupsOf(own, ({ shardGroup }) => shardGroup).filter(({ length }) => length > 1);
+    return groups.map((group) => hostSumOf(shardGroups++, group));
   });
-  const relayed = new Set(
-    relaysOf.flatMap((own) => own.flatMap(({ parts }) => [...parts.values()])),
+  const summed = new Set(
+    hostSumsOf.flatMap((own) => own.flatMap(({ parts }) => [...parts.values()])),
   );
-  const direct = bundlesOf.map((own) => own.filter((bundle) => !relayed.has(bundle)));
+  const direct = shardGroupsOf.map((own) => own.filter((shardGroup) => !summed.has(shardGroup)));
   const places = hostOf.map((host, device) => hosts[host]?.indexOf(device) ?? 0);
   return {
-    bundlesOf,
-    distinctBundles,
-    replicatedBundles,
-    isPlain: bundlesOf.map((own) =>
-      own.every((bundle) => bundle.shards.length === 1 && !relayed.has(bundle)),
+    shardGroupsOf,
+    distinctGroups,
+    replicatedGroups,
+    isPlain: shardGroupsOf.map((own) =>
+      own.every((shardGroup) => shardGroup.shards.length === 1 && !summed.has(shardGroup)),
     ),
     places,
-    relaysOf,
-    parcels: hostOf.map((host, from) => {
-      const inside: Parcel = { own: bundlesOf[from] ?? [], relays: [] };
-      const across = Array.from({ length: Math.max(...places) + 1 }, (_, place): Parcel => {
-        const relays = relaysOf[host]?.filter((relay) => gatewayOf(relay, place) === from) ?? [];
-        return { own: direct[from] ?? [], relays };
+    hostSumsOf,
+    sendLists: hostOf.map((host, from) => {
+      const inside: SendList = { own: shardGroupsOf[from] ?? [], hostSums: [] };
+      const across = Array.from({ length: Math.max(...places) + 1 }, (_, place): SendList => {
+        const hostSums =
+          hostSumsOf[host]?.filter((hostSum) => aggregatorOf(hostSum, place) === from) ?? [];
+        return { own: direct[from] ?? [], hostSums };
       });
       return hostOf.map((other, to) => (other !== host && across[places[to] ?? 0]) || inside);
     }),
     foldedOn: hosts.map((_, host) => {
-      const pooled = hostOf.map((of, device) => (of === host ? bundlesOf : direct)[device] ?? []);
-      const added = relaysOf.filter((_, other) => other !== host);
-      return foldedOf(tables, [...pooled, ...added, distinctBundles, replicatedBundles].flat());
+      const pooled = hostOf.map(
+        (of, device) => (of === host ? shardGroupsOf : direct)[device] ?? [],
+      );
+      const added = hostSumsOf.filter((_, other) => other !== host);
+      return foldedOf(tables, [...pooled, ...added, distinctGroups, replicatedGroups].flat());
     }),
   };
 }
 
-/** Bytes of the vectors that travel of a bundle, of some samples. */
+/** Bytes of the vectors that travel of a shard group, of some samples. */
 export function vectorBytes(
-  { columns, trees }: Bundle,
+  { columns, trees }: ShardGroup,
   samples: number,
   precision: Precision,
 ): number {
@@ -142,19 +148,19 @@ export function vectorBytes(
 }
 
 /** Floats of them. */
-export function vectorFloats({ columns, trees }: Bundle, samples: number): number {
+export function vectorFloats({ columns, trees }: ShardGroup, samples: number): number {
   return trees.length * samples * columns;
 }
 
-const nothing: Parcel = { own: [], relays: [] };
+const nothing: SendList = { own: [], hostSums: [] };
 
 /** What device `from` sends device `to` of pooled vectors. */
-export function parcelOf({ parcels }: Ways, from: number, to: number): Parcel {
-  return parcels[from]?.[to] ?? nothing;
+export function sendListOf({ sendLists }: VectorRoutes, from: number, to: number): SendList {
+  return sendLists[from]?.[to] ?? nothing;
 }
 
-/** The device of a relay's host that adds it up for the device at a place of another host. */
-export function gatewayOf({ devices }: Relay, place: number): number {
+/** The device of a host sum's host that adds it up for the device at a place of another host. */
+export function aggregatorOf({ devices }: HostSum, place: number): number {
   return devices[place % devices.length] ?? 0;
 }
 
@@ -171,24 +177,24 @@ function groupsOf<T>(all: readonly T[], columnsOf: (one: T) => Columns): T[][] {
   return [...groups.values()];
 }
 
-/** The bundle of shards that have the same columns. */
-function bundleOf(bundle: number, some: readonly HeldShard[]): Bundle {
+/** The shard group of shards that have the same columns. */
+function shardGroupOf(shardGroup: number, some: readonly HeldShard[]): ShardGroup {
   const shards = [...some].sort((a, b) => a.firstBlock - b.firstBlock);
   const [{ table, firstColumn, columns } = { table: 0, firstColumn: 0, columns: 0 }] = shards;
-  return { bundle, table, firstColumn, columns, shards, trees: treesOf(shards) };
+  return { shardGroup, table, firstColumn, columns, shards, trees: treesOf(shards) };
 }
 
-function relayOf(
-  bundle: number,
-  group: readonly { readonly device: number; readonly bundle: Bundle }[],
-): Relay {
+function hostSumOf(
+  shardGroup: number,
+  group: readonly { readonly device: number; readonly shardGroup: ShardGroup }[],
+): HostSum {
   return {
-    ...bundleOf(
-      bundle,
-      group.flatMap((part) => part.bundle.shards),
+    ...shardGroupOf(
+      shardGroup,
+      group.flatMap((part) => part.shardGroup.shards),
     ),
     devices: group.map(({ device }) => device),
-    parts: new Map(group.map((part) => [part.device, part.bundle])),
+    parts: new Map(group.map((part) => [part.device, part.shardGroup])),
   };
 }
 
@@ -206,25 +212,26 @@ function treesOf(shards: readonly HeldShard[]): Subtree[] {
 /** What is added up of each table with row blocks. */
 function foldedOf(
   tables: readonly TableSpec[],
-  bundles: readonly Bundle[],
+  shardGroups: readonly ShardGroup[],
 ): ReadonlyMap<number, readonly FoldedColumns[]> {
-  const byTable = new Map<number, Bundle[]>();
+  const byTable = new Map<number, ShardGroup[]>();
   for (const [table, { rowBlocks }] of tables.entries()) {
     if (rowBlocks > 1) byTable.set(table, []);
   }
-  for (const bundle of bundles) byTable.get(bundle.table)?.push(bundle);
+  for (const shardGroup of shardGroups) byTable.get(shardGroup.table)?.push(shardGroup);
   return new Map([...byTable].map(([table, own]) => [table, foldedColumnsOf(own)]));
 }
 
-/** The columns of one table's bundles, cut wherever one of them is. */
-function foldedColumnsOf(bundles: readonly Bundle[]): FoldedColumns[] {
-  const ends = bundles.flatMap((one) => [one.firstColumn, one.firstColumn + one.columns]);
+/** The columns of one table's shard groups, cut wherever one of them is. */
+function foldedColumnsOf(shardGroups: readonly ShardGroup[]): FoldedColumns[] {
+  const ends = shardGroups.flatMap((one) => [one.firstColumn, one.firstColumn + one.columns]);
   const cuts = [...new Set(ends)].sort((a, b) => a - b);
   return cuts.slice(0, -1).map((firstColumn, i) => {
     const end = cuts[i + 1] ?? firstColumn;
-    const parts = bundles.flatMap((bundle) => {
-      const isIn = bundle.firstColumn <= firstColumn && end <= bundle.firstColumn + bundle.columns;
-      return isIn ? [{ bundle, first: firstColumn - bundle.firstColumn }] : [];
+    const parts = shardGroups.flatMap((shardGroup) => {
+      const isIn =
+        shardGroup.firstColumn <= firstColumn && end <= shardGroup.firstColumn + shardGroup.columns;
+      return isIn ? [{ shardGroup, first: firstColumn - shardGroup.firstColumn }] : [];
     });
     return { firstColumn, columns: end - firstColumn, parts };
   });

@@ -21,12 +21,12 @@ import { type Devices, deviceCount, type Plan } from "../../planner/shards.ts";
 import { type Reads, readsOf, staleLast } from "./fresh-and-stale.ts";
 import type { HeldShard } from "./held-shard.ts";
 import {
-  type Bundle,
-  type Bundles,
-  bundlesIn,
-  parcelOf,
+  type ShardGroup,
+  type ShardGroups,
+  sendListOf,
+  shardGroupsIn,
+  type VectorRoutes,
   vectorBytes,
-  type Ways,
 } from "./shard-groups.ts";
 
 /** Vectors travel as they are. */
@@ -51,7 +51,7 @@ export interface TopologyInput {
   readonly tiers?: TiersSpec | undefined;
 }
 
-export interface Topology extends Bundles {
+export interface Topology extends ShardGroups {
   readonly input: TopologyInput;
   readonly exchange: ExchangeSpec;
   readonly shape: ModelShape;
@@ -129,10 +129,10 @@ export function topologyOf(
     gradientLength = counts + rows;
     return { gradient, counts };
   });
-  const bundles = bundlesIn(model.tables, hostOf, { heldBy, distinctBy, replicated });
+  const shardGroups = shardGroupsIn(model.tables, hostOf, { heldBy, distinctBy, replicated });
   return {
-    ...bundles,
-    reads: readsOf({ tables: model.tables, heldBy, bundles, distinct, replicated }),
+    ...shardGroups,
+    reads: readsOf({ tables: model.tables, heldBy, shardGroups, distinct, replicated }),
     input,
     exchange,
     shape,
@@ -214,26 +214,32 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   const count = (device: number) => counts[device] ?? 0;
   const samples = counts.reduce((sum, own) => sum + own, 0);
   const idsMax = heldBy.map((held) => held.map(({ table }) => input.idsMax[table] ?? 0));
-  /** Of a bundle, of the samples of device `of`. */
-  const vectors = (bundle: Bundle, of: number) => vectorBytes(bundle, count(of), exchange.forward);
-  const gradient = ({ columns }: Bundle, of: number) =>
+  /** Of a shard group, of the samples of device `of`. */
+  const vectors = (shardGroup: ShardGroup, of: number) =>
+    vectorBytes(shardGroup, count(of), exchange.forward);
+  const gradient = ({ columns }: ShardGroup, of: number) =>
     packedBytes(count(of), columns, exchange.backward);
-  const parcel = (from: number, to: number, bytes: typeof vectors, ways: Ways = topology) => {
-    const { own, relays } = parcelOf(ways, from, to);
-    const sum = own.reduce((all, bundle) => all + bytes(bundle, to), 0);
-    return relays.reduce((all, relay) => all + bytes(relay, to), sum);
-  };
-  /** The parts that `holder` has of what `gateway` adds up. */
-  const relayed = (
-    holder: number,
-    gateway: number,
+  const sendList = (
+    from: number,
+    to: number,
     bytes: typeof vectors,
-    { parcels }: Ways = topology,
+    routes: VectorRoutes = topology,
+  ) => {
+    const { own, hostSums } = sendListOf(routes, from, to);
+    const sum = own.reduce((all, shardGroup) => all + bytes(shardGroup, to), 0);
+    return hostSums.reduce((all, hostSum) => all + bytes(hostSum, to), sum);
+  };
+  /** The parts that `holder` has of what `aggregator` adds up. */
+  const summed = (
+    holder: number,
+    aggregator: number,
+    bytes: typeof vectors,
+    { sendLists }: VectorRoutes = topology,
   ) => {
     let sum = 0;
-    if (hostOf[holder] !== hostOf[gateway]) return sum;
-    for (const [to, { relays }] of (parcels[gateway] ?? []).entries()) {
-      for (const { parts } of relays) {
+    if (hostOf[holder] !== hostOf[aggregator]) return sum;
+    for (const [to, { hostSums }] of (sendLists[aggregator] ?? []).entries()) {
+      for (const { parts } of hostSums) {
         const part = parts.get(holder);
         if (part !== undefined) sum += bytes(part, to);
       }
@@ -250,12 +256,12 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
     ids: (from, to) =>
       distinctFrameBytes(subtreesIn(topology, from).length, rowsMax(from, to)) +
       bagFrameBytes(count(from), heldBy[to] ?? [], idsMax[to] ?? []),
-    partials: (from, to) => relayed(from, to, vectors, reads.fresh),
-    stalePartials: (from, to) => relayed(from, to, vectors, reads.stale),
-    pooled: (from, to) => parcel(from, to, vectors, reads.fresh),
-    stalePooled: (from, to) => parcel(from, to, vectors, reads.stale),
-    dPooled: (from, to) => parcel(to, from, gradient),
-    dPartials: (from, to) => relayed(to, from, gradient),
+    partials: (from, to) => summed(from, to, vectors, reads.fresh),
+    stalePartials: (from, to) => summed(from, to, vectors, reads.stale),
+    pooled: (from, to) => sendList(from, to, vectors, reads.fresh),
+    stalePooled: (from, to) => sendList(from, to, vectors, reads.stale),
+    dPooled: (from, to) => sendList(to, from, gradient),
+    dPartials: (from, to) => summed(to, from, gradient),
     rows: (from, to) => rows(to, from, reads.fresh.has),
     staleRows: (from, to) => rows(to, from, reads.stale.has),
     dRows: (from, to) => rows(from, to, () => true),

@@ -41,7 +41,9 @@ export interface ImportOptions extends PaceOptions {
   readonly from: string;
   /** Where the new checkpoint goes: a new or empty directory. */
   readonly out: string;
-  /** Whether rows stay that the file does not have; otherwise they are unborn. @default false */
+  /**
+   * Whether rows stay that the file does not have; otherwise they are uninitialised. @default false
+   */
   readonly merge?: boolean;
   /** Hash of a manifest, or how it begins. @default as `loadModel` */
   readonly manifest?: string;

@@ -118,7 +118,7 @@ export class IdBlock {
 
   /**
    * Takes the decision that comes before step `step`. The rows whose ids lost them, ascending; each
-   * is unborn from now on (B1).
+   * is uninitialised from now on (B1).
    */
   evict(step: number): Int32Array {
     const leaving = this.#leaving(step).sort();

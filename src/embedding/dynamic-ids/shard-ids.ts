@@ -90,7 +90,10 @@ export class ShardIds {
     throw new FrameCorruptError("ids", `an id of row block ${firstBlock + at} for ${has}`);
   }
 
-  /** Takes the decision before step `step`: rows of the shard that are unborn again, ascending. */
+  /**
+   * Takes the decision before step `step`: rows of the shard that are uninitialised again,
+   * ascending.
+   */
   evict(step: number): Int32Array {
     const rows = this.blocks.map((block, i) => {
       return block.evict(step).map((row) => i * this.#blockRows + row);

@@ -1,5 +1,5 @@
-// Rows of a shard become unborn again, where their ids have lost them: as if they had never been,
-// on every tier, in the next checkpoint and in the digest. Only when no batch is in flight.
+// Rows of a shard become uninitialised again, where their ids have lost them: as if they had never
+// been, on every tier, in the next checkpoint and in the digest. Only when no batch is in flight.
 
 import type { Kernels, Rows } from "../../kernels/contract/kernels.ts";
 import { findPlace } from "../../kernels/contract/row-cache.ts";
@@ -10,27 +10,27 @@ import { subtractSum } from "./digest.ts";
 import { recordRowsMax } from "./records-in-memory.ts";
 
 /** Rows of a shard that is all in memory, counted from its first. */
-export function forgetInMemory(
+export function evictInMemory(
   kernels: Kernels,
   { rows, saved, birth }: { rows: Rows; saved: SavedRows; birth: Birth },
-  forgotten: Int32Array,
+  evicted: Int32Array,
 ): void {
-  for (const row of forgotten) forgetHash(saved, row);
-  rebear(kernels, rows, birth, forgotten, forgotten);
+  for (const row of evicted) evictHash(saved, row);
+  reinitialise(kernels, rows, birth, evicted, evicted);
 }
 
 /** Rows of a shard behind a cache, counted from its first, ascending. */
-export async function forgetBelow(
+export async function evictFromBacking(
   kernels: Kernels,
   cached: CachedShard,
   below: RowsBelow,
-  forgotten: Int32Array,
+  evicted: Int32Array,
 ): Promise<void> {
   const { shard, cache, rows, birth, saved } = cached;
-  for (let first = 0; first < forgotten.length; first += recordRowsMax) {
-    const some = forgotten.subarray(first, first + recordRowsMax);
+  for (let first = 0; first < evicted.length; first += recordRowsMax) {
+    const some = evicted.subarray(first, first + recordRowsMax);
     const places = some.map((row) => findPlace(cache, row));
-    await forgetBelowHashes(
+    await evictHashesFromBacking(
       kernels,
       cached,
       below,
@@ -41,9 +41,9 @@ export async function forgetBelow(
     for (const [i, row] of here.entries()) {
       // Of a row that went down since the last cut, the former hash was taken out then.
       if (saved.sinceCut.has(row)) clearHash(saved, placesHere[i] ?? 0);
-      else forgetHash(saved, placesHere[i] ?? 0);
+      else evictHash(saved, placesHere[i] ?? 0);
     }
-    rebear(kernels, rows, birth, placesHere, here);
+    reinitialise(kernels, rows, birth, placesHere, here);
     for (const row of some) {
       saved.sinceCut.delete(row);
       saved.sinceBaseline.delete(row);
@@ -55,7 +55,7 @@ export async function forgetBelow(
 }
 
 /** What rows that lie below memory alone add to the digest is taken out. */
-async function forgetBelowHashes(
+async function evictHashesFromBacking(
   kernels: Kernels,
   cached: CachedShard,
   below: RowsBelow,
@@ -77,7 +77,7 @@ async function forgetBelowHashes(
 }
 
 /** The rows at `places` take the value of their birth. */
-function rebear(
+function reinitialise(
   kernels: Kernels,
   rows: Rows,
   { key, purpose, scale, state }: Birth,
@@ -88,7 +88,7 @@ function rebear(
 }
 
 /** Takes what the row at a place added at the last cut out of the digest. */
-function forgetHash(saved: SavedRows, place: number): void {
+function evictHash(saved: SavedRows, place: number): void {
   subtractSum(saved.sums, saved.hashes, place);
   clearHash(saved, place);
 }

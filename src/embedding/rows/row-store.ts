@@ -69,10 +69,10 @@ export interface RowStore {
     completed?: readonly (RowSums | undefined)[],
   ): number;
   /**
-   * Rows of the shard at `at`, counted from its first, ascending, are unborn again, whatever tier
-   * they rest on. No batch is in flight.
+   * Rows of the shard at `at`, counted from its first, ascending, are uninitialised again, whatever
+   * tier they rest on. No batch is in flight.
    */
-  forget(at: number, rows: Int32Array): Promise<void>;
+  evict(at: number, rows: Int32Array): Promise<void>;
   /** The born rows of the shard at `at` in ascending order, in chunks. No batch is in flight. */
   records(at: number): AsyncIterable<RowRecords>;
   /**

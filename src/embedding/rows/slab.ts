@@ -29,7 +29,7 @@ import {
   type SavedRows,
   savedLeaves,
 } from "./changed-rows.ts";
-import { forgetBelow, forgetInMemory } from "./evict-rows.ts";
+import { evictFromBacking, evictInMemory } from "./evict-rows.ts";
 import { recordsOf, restoreRecords } from "./records-in-memory.ts";
 import type { RowStore } from "./row-store.ts";
 import { byPlaces, byRows, createStaging, rowOrderOf, type StagedBags } from "./staging.ts";
@@ -122,7 +122,7 @@ export function createSlab(options: {
       });
       return kernels.updateRows(rowsOf, bags, dPooled, slices, rules, sums);
     },
-    forget: (place, rows) => forget(options, at(place), rows),
+    evict: (place, rows) => evict(options, at(place), rows),
     async *records(place) {
       const { rows, cached: one } = at(place);
       if (one === undefined || below === undefined) {
@@ -211,10 +211,10 @@ function cache(options: SlabOptions, shard: Shard, at: number): CachedShard {
 }
 
 /** See `RowStore.forget`. */
-async function forget(options: SlabOptions, own: Held, rows: Int32Array): Promise<void> {
+async function evict(options: SlabOptions, own: Held, rows: Int32Array): Promise<void> {
   const { kernels, tiers } = options;
-  if (own.cached && tiers) await forgetBelow(kernels, own.cached, tiers.below, rows);
-  else forgetInMemory(kernels, { ...own, birth: birthOf(options, own.shard) }, rows);
+  if (own.cached && tiers) await evictFromBacking(kernels, own.cached, tiers.below, rows);
+  else evictInMemory(kernels, { ...own, birth: birthOf(options, own.shard) }, rows);
 }
 
 /** What is kept of a shard of which `places` lie in device memory. */

@@ -20,7 +20,7 @@ export interface DynamicIdsDevice {
   /** For each shard of the slab, which dynamic id has which row; undefined where ids are rows. */
   readonly ids: readonly (ShardIds | undefined)[];
   /** Where evicted ids lose their rows. */
-  readonly slab: Pick<RowStore, "forget">;
+  readonly slab: Pick<RowStore, "evict">;
 }
 
 /** For each shard that a device pools, its ids; undefined where they are rows. */
@@ -52,7 +52,7 @@ export async function decideIds(
   for (const [at, own] of ids.entries()) {
     if (own === undefined || !isDecision(tableOf(tables, own.shard.table), step)) continue;
     const rows = own.evict(step);
-    if (rows.length > 0) await slab.forget(at, rows);
+    if (rows.length > 0) await slab.evict(at, rows);
   }
 }
 

@@ -126,15 +126,15 @@ test("rows in any order are taken, and replace all others or, merged, only their
   };
   const before = await exported(directory, "rows");
   const born = before.ids[3] ?? 0;
-  const unborn = Array.from({ length: 90 }, (_, row) => row).find((row) => {
+  const uninitialised = Array.from({ length: 90 }, (_, row) => row).find((row) => {
     return !before.ids.includes(row);
   });
-  if (unborn === undefined) return t.fail();
+  if (uninitialised === undefined) return t.fail();
   const from = join(home, "new.csv");
   const given: [number, number][] = [
     [89, 0.5],
     [born, -2],
-    [unborn, 4],
+    [uninitialised, 4],
   ];
   writeFileSync(from, csvOf(given));
   const bits = (value: number) => new Uint32Array(Float32Array.of(value).buffer)[0];
@@ -152,7 +152,7 @@ test("rows in any order are taken, and replace all others or, merged, only their
   const merged = await exported(join(home, "merged"), "rows");
   t.deepEqual(
     merged.ids,
-    [...new Set([...before.ids, 89, unborn])].sort((a, b) => a - b),
+    [...new Set([...before.ids, 89, uninitialised])].sort((a, b) => a - b),
   );
   for (const [at, row] of merged.ids.entries()) {
     const [, value] = given.find(([one]) => one === row) ?? [];

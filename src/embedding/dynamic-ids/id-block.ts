@@ -4,10 +4,11 @@
 // clock has a say (law 4).
 //
 // Invariants
-//   B1. A row belongs to one id at most. It is given away again only at a decision, when no batch
+//   B1. A row belongs to one id at most. It is given away again only at an eviction step, when no
+//   batch
 //       is in flight that was looked up before it.
 //   B2. An id without a row is remembered, where its occurrences are counted, until it was in no
-//       batch between two decisions: what is remembered is bounded by the lookups of these.
+//       batch between two eviction steps: what is remembered is bounded by the lookups of these.
 
 import { type Key, philox } from "../../ports/random.ts";
 import type { DynamicSpec } from "../tables/dynamic-options.ts";
@@ -117,8 +118,8 @@ export class IdBlock {
   }
 
   /**
-   * Takes the decision that comes before step `step`. The rows whose ids lost them, ascending; each
-   * is uninitialised from now on (B1).
+   * Takes the eviction step that comes before step `step`. The rows whose ids lost them, ascending;
+   * each is uninitialised from now on (B1).
    */
   evict(step: number): Int32Array {
     const leaving = this.#leaving(step).sort();

@@ -91,7 +91,7 @@ export class ShardIds {
   }
 
   /**
-   * Takes the decision before step `step`: rows of the shard that are uninitialised again,
+   * Takes the eviction step before step `step`: rows of the shard that are uninitialised again,
    * ascending.
    */
   evict(step: number): Int32Array {

@@ -12,11 +12,11 @@ const admissionOptions = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("probability"), probability: z.number().gt(0).max(1) }),
 ]);
 
-/** Which ids lose their rows at a decision. */
+/** Which ids lose their rows at an eviction step. */
 const evictionOptions = z.discriminatedUnion("kind", [
   /**
    * Those of least count, as many as it takes to leave this share of each block's rows free.
-   * Counts are halved at each decision.
+   * Counts are halved at each eviction step.
    */
   z.strictObject({ kind: z.literal("lfu"), free: z.number().min(0).lt(1).default(0.1) }),
   /** Those that were in no batch of the last `steps` steps. */

@@ -114,7 +114,7 @@ export function savedBytesMax(
     const { precision, dynamic } = tableOf(input.model.tables, table);
     const record = packedBytes(1, columns, precision) + 4 * stateWidth(kind, columns);
     const lookups = input.batchSize * (input.idsMax[table] ?? 0);
-    // Ids with rows, and those without that were seen since the decision before the last.
+    // Ids with rows, and those without that were seen since the eviction step before the last.
     const ids = dynamic === undefined ? 0 : 20 * rows + 16 * lookups * 2 * dynamic.everySteps;
     return rows * (4 + record) * 1.01 + 4096 + ids;
   });

@@ -16,7 +16,7 @@
 // Where dynamic ids lose their rows, the pipeline is empty as at the end of a window: nothing that
 // comes after is staged before (dynamic-ids.ts).
 
-import { nextDecision } from "../../embedding/dynamic-ids/eviction-steps.ts";
+import { nextEvictionStep } from "../../embedding/dynamic-ids/eviction-steps.ts";
 import { IdOutOfRangeError } from "../../errors/errors.ts";
 import type { BatchIntake, LocalBatch } from "../../exchange/batch-ring.ts";
 import type { StepMeter } from "../meters/step-meter.ts";
@@ -114,7 +114,7 @@ export function createPipeline(options: {
       const ahead = staged.length + (begun === undefined ? 0 : 1);
       meter.begin(intake.waiting("training") + ahead);
       trace.begin();
-      const toStep = Math.min(windowEnd, nextDecision(tables, step));
+      const toStep = Math.min(windowEnd, nextEvictionStep(tables, step));
       await decideIds(device, step);
       const current = await take(step, askedStop);
       let isLast = true;

@@ -2,11 +2,13 @@
 // steps some of them lose their rows.
 //
 // Invariants
-//   I1. A decision is the first thing of its step, and no batch of a later step is staged yet: the
+//   I1. A eviction step is the first thing of its step, and no batch of a later step is staged yet:
+//   the
 //       pipeline is empty. So which id has which row follows from the batches alone.
-//   I2. A cut at a decision's step holds the state before it: who goes on from the cut takes it.
+//   I2. A cut at an eviction step's step holds the state before it: who goes on from the cut takes
+//   it.
 
-import { isDecision } from "../../embedding/dynamic-ids/eviction-steps.ts";
+import { isEvictionStep } from "../../embedding/dynamic-ids/eviction-steps.ts";
 import type { IdCounts } from "../../embedding/dynamic-ids/id-block.ts";
 import { type FindRow, ShardIds } from "../../embedding/dynamic-ids/shard-ids.ts";
 import type { RowStore } from "../../embedding/rows/row-store.ts";
@@ -43,14 +45,14 @@ export function findersOf(
   return ids.map((own) => (isTraining ? own?.admitting(step) : own?.reading));
 }
 
-/** Takes the decisions that come before step `step`, if any does. No batch is in flight. */
+/** Evicts that come before step `step`, if any does. No batch is in flight. */
 export async function decideIds(
   { ids, slab, topology }: DynamicIdsDevice,
   step: number,
 ): Promise<void> {
   const { tables } = topology.input.model;
   for (const [at, own] of ids.entries()) {
-    if (own === undefined || !isDecision(tableOf(tables, own.shard.table), step)) continue;
+    if (own === undefined || !isEvictionStep(tableOf(tables, own.shard.table), step)) continue;
     const rows = own.evict(step);
     if (rows.length > 0) await slab.evict(at, rows);
   }

@@ -1,5 +1,5 @@
-// Dynamic ids on real threads: whatever dies before, at or after a decision, whatever lies where,
-// the same ids have the same rows; and the model predicts with them.
+// Dynamic ids on real threads: whatever dies before, at or after an eviction step, whatever lies
+// where, the same ids have the same rows; and the model predicts with them.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -124,7 +124,8 @@ for (const tier of ["memory", "cached"] as const) {
     const { digest, dynamicIds, logLoss } = await calmRun();
     await using place = await startTestCluster(2);
     place.threads.plan([
-      // In the step before a decision, in its first waits, behind it, and at a cut's decision.
+      // In the step before an eviction step, in its first waits, behind it, and at a cut's eviction
+      // step.
       { actor: "device:1", generation: 1, step: 7, point: 8, effect: "exit" },
       { actor: "device:0", generation: 2, step: 8, point: 0, effect: "exit" },
       { actor: "device:1", generation: 3, step: 8, point: 9, effect: "exit" },

@@ -82,7 +82,7 @@ export class PlainIds {
     return undefined;
   }
 
-  /** The decision before `step`: the rows that are free again, ascending. */
+  /** The eviction step before `step`: the rows that are free again, ascending. */
   decide(step: number): number[] {
     const gone: number[] = [];
     for (let block = 0; block < this.#table.rowBlocks; block++) {

@@ -49,7 +49,7 @@ const plainOf = (table: Partial<TableOptions>, at: number, dynamic: DynamicSpec)
 
 for (const kernels of ["reference", "native"] as const) {
   test(`ids that rows are given on the way train what rows given by hand do: ${kernels}`, async (t) => {
-    // Without decisions, as a row that is given twice would be another one by hand.
+    // Without eviction steps, as a row that is given twice would be another one by hand.
     const never = tables.map((table) => ({
       ...table,
       dynamic: { ...table.dynamic, everySteps: 99 },

@@ -203,7 +203,7 @@ test("bytes on the wire are those of Neo's four kinds of parallelism, over all d
   const hierarchical = sent("table-row-wise", { blocks: 2 }, 4);
   t.is(hierarchical.forward, ((3 / 4) * 80 + 10) * 128 * 2);
   t.is(hierarchical.acrossHosts, 4 * 10 * (6 + 4) + 10 * 128 * 6);
-  // On two of a host's four devices, each is the gateway to two of the other host's.
+  // On two of a host's four devices, each is the aggregator to two of the other host's.
   t.is(sent("table-row-wise", { blocks: 4 }, 2).acrossHosts, 4 * 10 * (12 + 4) + 20 * 128 * 6);
   const copies = sent("data-parallel");
   t.is(copies.backward, 8 * 2 * (7 / 8) * 640 * 128 * 4);

@@ -5,8 +5,8 @@
 //
 // Invariants
 //   O1. As the root it says and hears nothing while it does not hold the lease
-//   (leader-transport.ts). What its
-//       threads still write, the store refuses once its successor has claimed a generation.
+//       (leader-transport.ts). What its threads still write, the store refuses once its successor
+//       has claimed a generation.
 //   O2. Nor does it claim a generation: that would fence its successor. What it claims in the very
 //       moment in which it loses the lease costs the successor a restore.
 //   O3. A run or a wish is answered only if a successor will find it: it is in the journal, and

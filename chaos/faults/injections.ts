@@ -4,8 +4,7 @@
 //
 // Invariants
 //   S1. A fault is injected once: its file is created exclusively, by whichever thread or process
-//   of
-//       whichever generation comes to its moment first.
+//       of whichever generation comes to its moment first.
 //   S2. The file is there before anything happens: what was injected never goes uncounted.
 //
 //   injection-3.json    fault 3 was injected: when, in which step and generation

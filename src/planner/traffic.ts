@@ -47,8 +47,8 @@ export function trafficOf(
   }
   const ids = (table.poolingFactor * shard.blocks) / table.rowBlocks;
   const input = b * (ids * idBytes + lengthBytes);
-  // Vectors of b samples. Sharers take turns as the aggregator to other hosts: the rest of the time a
-  // shard's vectors go to another sharer. With L of them that is (L-1)/L W inside and N-1 across.
+  // Vectors of b samples. Sharers take turns as the aggregator to other hosts: the rest of the time
+  // a shard's vectors go to another sharer. With L of them that is (L-1)/L W inside and N-1 across.
   const across = ((N - 1) * L) / sharers;
   const inside = L - 1 + (sharers - 1) * across;
   const vector = b * columnsOf(table, shard);

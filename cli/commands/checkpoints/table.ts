@@ -80,7 +80,10 @@ function addImport(table: Command): void {
     .description("make a checkpoint in which a table has the rows of a file")
     .requiredOption("--from <FILE>", "file to read: .safetensors, .csv or .parquet")
     .requiredOption("--out <DIRECTORY>", "new directory, for the new checkpoint")
-    .option("--merge", "keep the rows that the file does not have (default: they are uninitialised)");
+    .option(
+      "--merge",
+      "keep the rows that the file does not have (default: they are uninitialised)",
+    );
   withCommon(withCheckpoint(command), [
     "table import checkpoints C1 --from C1.parquet --out imported",
     "table import checkpoints C1 --from pretrained.csv --merge --out imported",

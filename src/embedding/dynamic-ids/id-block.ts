@@ -5,8 +5,7 @@
 //
 // Invariants
 //   B1. A row belongs to one id at most. It is given away again only at an eviction step, when no
-//   batch
-//       is in flight that was looked up before it.
+//       batch is in flight that was looked up before it.
 //   B2. An id without a row is remembered, where its occurrences are counted, until it was in no
 //       batch between two eviction steps: what is remembered is bounded by the lookups of these.
 

@@ -2,11 +2,10 @@
 // steps some of them lose their rows.
 //
 // Invariants
-//   I1. A eviction step is the first thing of its step, and no batch of a later step is staged yet:
-//   the
+//   I1. Eviction is the first thing of its step, and no batch of a later step is staged yet: the
 //       pipeline is empty. So which id has which row follows from the batches alone.
-//   I2. A cut at an eviction step's step holds the state before it: who goes on from the cut takes
-//   it.
+//   I2. A cut at an eviction step holds the state before it: a run that goes on from the cut evicts
+//       it.
 
 import { isEvictionStep } from "../../embedding/dynamic-ids/eviction-steps.ts";
 import type { IdCounts } from "../../embedding/dynamic-ids/id-block.ts";
@@ -45,7 +44,7 @@ export function findersOf(
   return ids.map((own) => (isTraining ? own?.admitting(step) : own?.reading));
 }
 
-/** Evicts that come before step `step`, if any does. No batch is in flight. */
+/** Evicts the rows whose ids lose them before `step`. No batch is in flight. */
 export async function decideIds(
   { ids, slab, topology }: DynamicIdsDevice,
   step: number,

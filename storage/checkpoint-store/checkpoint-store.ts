@@ -1,19 +1,19 @@
 // The checkpoint store: where the truth about a run lives (law 6).
 //
-// A checkpoint is all parts of one cut, and it exists when its manifest does (law 2). Manifests are
-// a chain. Each restore begins a generation, which goes on from one manifest of the chain; from
-// then on nothing that an older generation still writes can join it (law 3).
+// A checkpoint is all parts of one cut. It exists when its manifest exists (law 2). Manifests form
+// a chain. Each restore begins a generation, which goes on from one manifest of the chain. From
+// then on, nothing that an older generation still writes can join the chain (law 3).
 //
 //   generation 1   10 ── 20    30            30 came after generation 2 had begun: off the chain
 //   generation 2          └─── 30 ── 40
 //
-// Every call is synchronous: whoever makes it owns its thread. A store may be open in many threads
-// and processes at once.
+// Every call is synchronous and blocks the calling thread. A store may be open in many threads and
+// processes at once.
 
 /** A file of a checkpoint. */
 export interface PartFile {
   readonly bytes: number;
-  /** Hexadecimal. */
+  /** Hash of the bytes, in hexadecimal. */
   readonly sha256: string;
 }
 
@@ -27,27 +27,29 @@ export interface BasePart extends PartFile {
 export interface PartRecord extends PartFile {
   readonly name: string;
   /**
-   * What the part rests on, where it holds only what changed: whole first, then differences, oldest
-   * first. Empty: the part is whole.
+   * The earlier files that this part needs, where it is an increment: the baseline's file first,
+   * then increments, oldest first. Empty: the part is whole.
    */
   readonly base: readonly BasePart[];
 }
 
-/** Bytes of all files that a part is made of. */
+/** Bytes of all files that a restore reads for a part. */
 export function bytesToRead({ bytes, base }: PartRecord): number {
   return base.reduce((sum, one) => sum + one.bytes, bytes);
 }
 
-/** Bytes of the parts written since the baseline, the last checkpoint that rests on no other. */
+/**
+ * Bytes of the parts written since the baseline, which is the last checkpoint that needs no other.
+ */
 export interface Written {
   readonly baseline: number;
-  /** Checkpoints since then, their bytes together, and those of the last. */
+  /** How many increments followed the baseline, their bytes together, and the bytes of the last. */
   readonly differences: number;
   readonly sum: number;
   readonly last: number;
 }
 
-/** What a committer says about its checkpoint. */
+/** What the committer states about a checkpoint. */
 export interface ManifestFields {
   /** Name of the run. */
   readonly run: string;
@@ -55,28 +57,28 @@ export interface ManifestFields {
   readonly cut: number;
   readonly generation: number;
   readonly parts: readonly PartRecord[];
-  /** Tree hash over the whole state, the same from any placement. */
+  /** Tree hash over the whole state. Placement does not change it. */
   readonly modelDigest: string;
   /** The arithmetic that the run began with. */
   readonly arithmetic: string;
   /** JSON: the metrics at this cut, and the state of early stopping. */
   readonly metrics: unknown;
-  /** JSON: where the readers go on. */
+  /** JSON: where the readers of data go on. */
   readonly position: unknown;
   /** Whether this checkpoint is the best so far. */
   readonly best: boolean;
-  /** Who wrote it: host, process and version, for people. */
+  /** The writer's host, process and version, for people. */
   readonly createdBy: string;
-  /** How its generation began, where not all was put back. @default "exact" */
+  /** How the writing generation began. `partial`: some rows were lost. @default "exact" */
   readonly restored?: Descent["restored"] | undefined;
 }
 
-/** A generation that trained a part of what a checkpoint is. */
+/** A generation that trained a part of a checkpoint's state. */
 export interface Descent {
   readonly generation: number;
-  /** The step from which it trained: that of the checkpoint that it went on from; 0: none. */
+  /** The step from which it trained, which is its first checkpoint's cut; 0: it began anew. */
   readonly from: number;
-  /** Whether all of it was put back there; `partial`: some rows were lost (bounded jobs). */
+  /** Whether the whole state was restored there. `partial`: some rows were lost (bounded jobs). */
   readonly restored: "exact" | "partial";
 }
 
@@ -86,7 +88,7 @@ export interface Manifest extends Omit<ManifestFields, "restored"> {
   /** Hash of the job's specification. */
   readonly jobIdentity: string;
   readonly written: Written;
-  /** The generations that it came from, oldest first: the newest of them, where they are many. */
+  /** The generations behind this checkpoint, oldest first. A long lineage keeps the newest ones. */
   readonly lineage: readonly Descent[];
   /** The manifest before this one on the chain; null for the first. */
   readonly parent: { readonly file: string; readonly sha256: string } | null;
@@ -94,7 +96,7 @@ export interface Manifest extends Omit<ManifestFields, "restored"> {
   readonly sha256: string;
 }
 
-/** A checkpoint of the chain that cannot be used, and why. */
+/** A checkpoint of the chain that cannot be used, and the reason. */
 export interface Damage {
   readonly path: string;
   readonly reason: string;
@@ -105,86 +107,88 @@ export interface Generation {
   readonly generation: number;
   /** The newest usable checkpoint; undefined where there is none: start from step 0. */
   readonly latest: Manifest | undefined;
-  /** Newer checkpoints that were passed over. */
+  /** Newer checkpoints of the chain that were skipped as damaged. */
   readonly damaged: readonly Damage[];
 }
 
-/** Writes one part. It is no part of any checkpoint before `finish` and a commit that names it. */
+/**
+ * Writes one part. The part belongs to no checkpoint before `finish` and a commit that names it.
+ */
 export interface PartWriter {
-  /** Appends; the caller keeps the buffer. @throws StoreFailedError, GenerationFencedError */
+  /** Appends bytes. The caller keeps the buffer. @throws StoreFailedError, GenerationFencedError */
   write(bytes: Uint8Array): void;
   /**
-   * Returns once the bytes are on disk; `base` is empty.
-   * @throws StoreFailedError, GenerationFencedError
+   * Returns the part's record once its bytes are on disk. `base` is empty. @throws
+   * StoreFailedError, GenerationFencedError
    */
   finish(): PartRecord;
-  /** Gives up an unfinished part. Nothing happens after `finish`. */
+  /** Gives up an unfinished part. After `finish` this does nothing. */
   discard(): void;
 }
 
 export interface CheckpointStore {
-  /** Where it is, as the user named it. */
+  /** The store's directory, as the user named it. */
   readonly directory: string;
-  /** The job's specification, as it was given when the store was first opened. */
+  /** The job's specification, as given when the store was first opened. */
   readonly jobText: string;
 
   /**
-   * Claims the next generation: all older ones are fenced from here on. Of two callers at once,
-   * each gets its own number, and the higher one is in charge. It goes on from the newest usable
-   * checkpoint, or from one of the chain that is named: those after it are then off the chain.
-   * Those whose manifests have the hashes `passOver` are damaged, as somebody found who read them.
-   * @throws CheckpointForeignError, InputUnusableError (the directory refuses writes),
-   * StoreFailedError, CheckpointMissingError (`from` is not of the chain)
+   * Claims the next generation and fences all older ones. Of two callers at once, each gets a
+   * number of its own, and the higher number wins. The generation goes on from the newest usable
+   * checkpoint, or from `from`, a checkpoint of the chain; later checkpoints are then off the
+   * chain. `passOver` lists hashes of manifests that a reader found damaged. @throws
+   * CheckpointForeignError, InputUnusableError (the directory refuses writes), StoreFailedError,
+   * CheckpointMissingError (`from` is not on the chain)
    */
   beginGeneration(from?: Manifest, passOver?: readonly string[]): Generation;
 
   /**
-   * Opens a part of checkpoint `cut`; `name` is a lower-case file name. From any thread.
+   * Opens a part of checkpoint `cut`; `name` is a lower-case file name. Any thread may call it.
    * @throws GenerationFencedError, StoreFailedError
    */
   partWriter(generation: number, cut: number, name: string): PartWriter;
 
   /**
    * Makes the checkpoint exist, once every part is on disk with its size. `cut` grows within a
-   * generation and does not fall below where the generation went on.
-   * @throws GenerationFencedError, StoreFailedError, CheckpointCorruptError (a part is not there)
+   * generation and is never below the cut that the generation went on from. @throws
+   * GenerationFencedError, StoreFailedError, CheckpointCorruptError (a part is missing)
    */
   commit(fields: ManifestFields): Manifest;
 
   /** The newest usable checkpoint of the chain. */
   latest(): Manifest | undefined;
 
-  /** The chain, newest first, and what is damaged in it. Parts are checked by size only. */
+  /** The chain, newest first, and its damaged checkpoints. Parts are checked by size only. */
   list(): { readonly manifests: readonly Manifest[]; readonly damaged: readonly Damage[] };
 
   /**
-   * Reads every part of a checkpoint, and what it rests on, and compares.
+   * Reads every file of a checkpoint, with the files of its base, and compares their hashes.
    * @throws CheckpointCorruptError naming the file
    */
   verify(manifest: Manifest): void;
 
   /**
-   * The bytes of a part's own file, in pieces that are overwritten by the next one. Whether they
-   * are right is known at the end: use nothing before the iteration has returned.
-   * @throws CheckpointCorruptError naming the file, CheckpointMissingError (no such part)
+   * The bytes of a part's own file, in pieces; each piece overwrites the one before. The hash is
+   * checked at the end: use nothing before the iteration has returned. @throws
+   * CheckpointCorruptError naming the file, CheckpointMissingError (no such part)
    */
   readPart(manifest: Manifest, name: string): Generator<Uint8Array, void, undefined>;
 
-  /** The same, in memory that the caller owns. Errors as `readPart`. */
+  /** As `readPart`, in memory that the caller owns. Throws the same errors. */
   readWholePart(manifest: Manifest, name: string): Uint8Array;
 
   /**
-   * All that a part is made of: its own file first, then what it rests on, newest first. Each is
-   * opened when it is iterated over. Otherwise as `readPart`.
+   * The part's own file first, then the files of its base, newest first. Each file is opened when
+   * it is iterated over. Otherwise as `readPart`.
    */
   readLayers(manifest: Manifest, name: string): Generator<Uint8Array, void, undefined>[];
 
   /**
-   * Removes all but the newest `keep` checkpoints, the best one and what those rest on, with what
-   * unfinished writers left behind. Reads the newest one back first, and removes nothing if that
-   * fails. `generation` is the caller's; what newer ones write is left alone. Returns the names
-   * removed.
-   * @throws CheckpointCorruptError, GenerationFencedError, StoreFailedError, InvalidOptionError
+   * Removes old checkpoints and the files that unfinished writers left. The newest `keep`
+   * checkpoints, the best one, and their base files stay. Reads the newest checkpoint back first
+   * and removes nothing if that fails. `generation` is the caller's; files of newer generations
+   * stay. Returns the names removed. @throws CheckpointCorruptError, GenerationFencedError,
+   * StoreFailedError, InvalidOptionError
    */
   collect(options: { readonly generation: number; readonly keep: number }): string[];
 }

@@ -4,10 +4,11 @@
 // Invariants
 //   K1. A manifest is renamed into place after its parts, and their names, are durable.
 //   K2. Nothing is removed before a newer checkpoint was read back whole.
-//   K3. A checkpoint that goes loses its manifest first, durably: there is never half of one.
-//   K4. A directory without a checkpoint is nobody's: a job that failed before its first one does
-//       not bar the way. Whoever takes it over claims a newer generation, which fences the former.
-//   K5. What a kept checkpoint rests on is kept with it.
+//   K3. Removing a checkpoint removes its manifest first, durably: half a checkpoint never exists.
+//   K4. A directory without a checkpoint has no owner: a job that failed before its first
+//       checkpoint does not bar the way. The next job claims a newer generation, which
+//       fences the failed one.
+//   K5. The base files of a kept checkpoint are kept with it.
 
 import { strict as assert } from "node:assert";
 import { dirname, join } from "node:path";
@@ -52,17 +53,17 @@ import { checkpointName, manifestName, parseCheckpointName, pathsOf } from "./st
 /** What `openStore` needs. */
 export interface StoreOptions {
   readonly directory: string;
-  /** @default the machine's own */
+  /** The file system. @default the machine's own */
   readonly disk?: Disk;
   /** Hash of the job's specification: two jobs with the same one train the same model. */
   readonly jobIdentity: string;
-  /** The specification, for people and for whoever resumes; JSON gives better refusals. */
+  /** The specification, for people and for a job that resumes; JSON gives better refusals. */
   readonly jobText: string;
 }
 
 /**
- * Opens the store of a job, and makes it where there is none yet, or none with a checkpoint.
- * @throws CheckpointForeignError (the directory has another job's checkpoints),
+ * Opens the store of a job. Makes the store where the directory has none, or none with a
+ * checkpoint. @throws CheckpointForeignError (the directory has another job's checkpoints),
  * CheckpointCorruptError, InputUnusableError (it cannot be made)
  */
 export function openStore(options: StoreOptions): CheckpointStore {
@@ -89,8 +90,8 @@ export function openStore(options: StoreOptions): CheckpointStore {
 }
 
 /**
- * Opens a store that is there, whichever job's it is.
- * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError
+ * Opens a store that exists, of any job. @throws CheckpointMissingError, CheckpointCorruptError,
+ * InputUnusableError
  */
 export function openExistingStore(directory: string, disk: Disk = realDisk): CheckpointStore {
   const paths = pathsOf(directory);
@@ -102,7 +103,7 @@ export function openExistingStore(directory: string, disk: Disk = realDisk): Che
 }
 
 function storeAt(directory: string, place: Place, jobText: string): CheckpointStore {
-  // A baseline is read back once, not with every checkpoint that rests on it.
+  // A baseline is read back once, not again with every increment on it.
   const verified = new Set<string>();
   return {
     directory,
@@ -128,14 +129,15 @@ function beginGeneration(
   passOver: readonly string[] = [],
 ): Generation {
   const { disk, paths, jobIdentity } = place;
-  // Two jobs may have opened an empty directory at the same moment; only here do they meet.
+  // Two jobs may have opened an empty directory at the same moment. Here one of them notices.
   const meet = () =>
     new CheckpointForeignError(directory, "it was started there at the same moment");
   const owner = decodeJob(readWhole(disk, paths.job), paths.job).jobIdentity;
   if (owner !== jobIdentity) throw meet();
   const before = readGeneration(place, newestGeneration(place))?.jobIdentity ?? jobIdentity;
   const claimed = claimGeneration(place, from?.sha256, passOver);
-  // Another job's generation is fenced by now; what it committed until then stays its own.
+  // The other job's generation is fenced by now. Checkpoints that it committed before remain its
+  // own.
   if (before !== jobIdentity && hasCheckpoints(place)) throw meet();
   return claimed;
 }
@@ -178,7 +180,7 @@ function commit(place: Place, fields: ManifestFields): Manifest {
   });
 }
 
-/** A lineage as long as this says nothing of how its run began any more. */
+/** A lineage as long as this no longer tells how its run began. */
 const lineageMax = 1000;
 
 function lineageAfter(
@@ -230,13 +232,13 @@ function collect(
   const removed = disk.list(paths.checkpoints).filter((name) => {
     const parsed = parseCheckpointName(name);
     if (parsed === undefined || kept.has(name) || parsed.generation > generation) return false;
-    // Parts of this generation's next checkpoint are being written.
+    // This generation may be writing parts of its next checkpoint: they stay.
     if (parsed.generation < generation) return true;
     return newest.generation === generation && parsed.cut <= newest.cut;
   });
   if (removed.length === 0) return [];
   verifyParts(place, newest, verified); // K2
-  // Newest first: what others rest on goes after them (K5).
+  // Newest first, so that a base file goes after the increments that need it (K5).
   for (const name of [...removed].reverse()) {
     const path = join(paths.checkpoints, name);
     asGeneration(place, generation, "remove", path, () => {
@@ -249,7 +251,7 @@ function collect(
   }
   asGeneration(place, generation, "tidy", directory, () => {
     disk.syncDirectory(paths.checkpoints);
-    // What an `openStore` left behind that died while it made the directory.
+    // Remove files of an `openStore` that died while it made the directory.
     for (const name of disk.list(directory)) {
       if (name.endsWith(temporarySuffix)) disk.remove(join(directory, name));
     }
@@ -265,7 +267,7 @@ function nameOf(manifest: Manifest): string {
   return `${directoryOf(manifest)}/${manifestName}`;
 }
 
-/** Runs `body`; what the disk refuses is the user's to mend, here where nothing has begun. */
+/** Runs `body`. Nothing has begun yet, so a refusal of the disk is for the user to mend. */
 function usable<Result>(directory: string, body: () => Result): Result {
   try {
     return onDisk("open", directory, body);
@@ -279,10 +281,10 @@ function usable<Result>(directory: string, body: () => Result): Result {
   }
 }
 
-/** What will not pass by itself. */
+/** Refusals that do not pass by themselves. */
 const refusals = new Set(["EACCES", "EEXIST", "ENOENT", "ENOTDIR", "EPERM", "EROFS", "EISDIR"]);
 
-/** What differs between two specifications, in the user's words where they are JSON objects. */
+/** The difference of two specifications, in the user's words where both are JSON objects. */
 function differenceOf(found: JobRecord, given: StoreOptions): string {
   const [ours, theirs] = [fieldsOf(given.jobText), fieldsOf(found.jobText)];
   const differing = [...new Set([...Object.keys(ours), ...Object.keys(theirs)])].filter(

@@ -1,5 +1,5 @@
-// The fence that keeps late writers off the chain (manifest-chain.ts): whoever is not of the newest
-// generation writes nothing that counts.
+// The fence that keeps late writers off the chain (manifest-chain.ts): only the newest generation
+// can write files that count.
 
 import { strict as assert } from "node:assert";
 import { GenerationFencedError, StoreFailedError } from "../../src/errors/errors.ts";
@@ -7,7 +7,7 @@ import type { Disk } from "../../src/ports/disk.ts";
 import { onDisk } from "../disk/durable-files.ts";
 import { parseGenerationName, type StorePaths } from "./store-paths.ts";
 
-/** A store's directory, as whoever writes parts needs it. */
+/** What a writer of parts needs to know about a store's directory. */
 export interface FencedPlace {
   readonly disk: Disk;
   readonly paths: StorePaths;
@@ -26,7 +26,7 @@ export function checkFence(place: FencedPlace, generation: number): void {
   assert.equal(newest, generation, "a generation is begun before it writes");
 }
 
-/** As `onDisk`, but where a newer generation took over, that is the cause, and the error. */
+/** As `onDisk`. If a newer generation took over, the error says so, as that is the cause. */
 export function asGeneration<Result>(
   place: FencedPlace,
   generation: number,
@@ -42,7 +42,7 @@ export function asGeneration<Result>(
   }
 }
 
-/** On a disk that has just failed: a second failure must not hide the first. */
+/** The disk has just failed: a second failure here must not hide the first. */
 function newestOrNone(place: FencedPlace): number {
   try {
     return newestGeneration(place);

@@ -1,18 +1,18 @@
-// When a checkpoint is a baseline, which rests on no other, and when it holds only what changed
-// (Check-N-Run, Eisenman et al., NSDI 2022):
+// When a checkpoint is a baseline, which needs no other, and when it is an increment, which holds
+// only the rows that changed (Check-N-Run, Eisenman et al., NSDI 2022):
 //
-//   none           every one is a baseline
-//   one-shot       the first; the others hold what changed since it
-//   consecutive    the first; the others hold what changed since the one before, and rest on all
+//   none           every checkpoint is a baseline
+//   one-shot       the first; each later one holds the changes since the first
+//   consecutive    the first; each later one holds the changes since the one before, and needs all
 //   intermittent   as one-shot, until a new baseline is expected to cost less
 
 import type { CheckpointSpec } from "../../src/training/checkpoint/checkpoint-options.ts";
 import type { PartRecord, Written } from "./checkpoint-store.ts";
 
-/** Files that a restore may have to read for one part. */
+/** Files that a restore may have to read for one part, at most. */
 const layersMax = 64;
 
-/** Whether the next checkpoint is to be a baseline; undefined: nothing was written yet. */
+/** Whether the next checkpoint is to be a baseline. `undefined`: nothing was written yet. */
 export function needsBaseline(
   policy: CheckpointSpec["differential"],
   written: Written | undefined,
@@ -21,11 +21,12 @@ export function needsBaseline(
   const { baseline, differences, sum, last } = written;
   if (policy === "one-shot" || differences === 0) return false;
   if (policy === "consecutive") return differences >= layersMax;
-  // A new baseline with the same history after it, or going on at the size of the last.
+  // Whether a new baseline with the same growth after it costs no more than further increments of
+  // the last size.
   return baseline + sum <= (differences + 1) * last;
 }
 
-/** What was written once a checkpoint of these parts is. */
+/** The bytes written so far, with a checkpoint of these parts added. */
 export function writtenAfter(before: Written | undefined, parts: readonly PartRecord[]): Written {
   const last = parts.reduce((bytes, part) => bytes + part.bytes, 0);
   const isBaseline = parts.every(({ base }) => base.length === 0);

@@ -2,12 +2,12 @@
 //
 // Invariants
 //   C1. A generation number is claimed once: its record is created exclusively.
-//   C2. The claim comes first, then the look for the newest checkpoint: what an older generation
-//       commits before the look is seen, what it commits after is off the chain.
-//   C3. A commit whose writer is still the newest after the manifest is in place is on the chain:
-//       whoever claims later looks later.
-//   C4. The chain is read from the generation records downward, never from manifests' own words, so
-//       a manifest that cannot be read hides nothing behind it.
+//   C2. The claim comes first, then the look for the newest checkpoint. A commit of an older
+//       generation before the look is seen; a commit after it is off the chain.
+//   C3. If the writer is still the newest generation after its manifest is in place, the commit is
+//       on the chain: a later claim looks later.
+//   C4. The chain is read from the generation records downward, never from the manifests' own
+//       claims, so an unreadable manifest hides nothing behind it.
 //
 //   newest record ─▶ its checkpoints, newest cut first ─▶ the one it goes on from ─▶ and so on
 
@@ -29,21 +29,21 @@ import {
 } from "./manifest.ts";
 import { parseCheckpointName } from "./store-paths.ts";
 
-/** A store's directory, and whose it is. */
+/** A store's directory, and the job that owns it. */
 export interface Place extends FencedPlace {
   readonly jobIdentity: string;
 }
 
-/** Why a checkpoint is passed over whose bytes somebody has read. */
+/** Why a checkpoint is skipped that a reader found damaged. */
 const unreadable = "a part of it is not what it names";
 
-/** Rivals that may claim a number before us in one call; more means that something loops. */
+/** Rivals that may claim a number before us in one call. More means an endless loop. */
 const claimsMax = 1000;
 
 /**
- * Claims the next generation and records where it goes on: from the newest of the chain that is
- * not among the hashes `passOver`, or from the one of it that has the hash `sha256`. The caller
- * maps the disk's errors. @throws CheckpointMissingError where the chain has none of that hash
+ * Claims the next generation and records its origin: the newest checkpoint of the chain that is not
+ * among the hashes `passOver`, or the checkpoint with the hash `sha256`. The caller maps the disk's
+ * errors. @throws CheckpointMissingError where no checkpoint of the chain has that hash
  */
 export function claimGeneration(
   place: Place,
@@ -68,7 +68,7 @@ export function claimGeneration(
         `${dirname(paths.job)} whose manifest has the hash ${sha256}`,
       );
     }
-    // Its writer may have died between renaming and syncing; from now on we rest on it.
+    // Its writer may have died between rename and sync. Sync now, as this generation needs it.
     if (latest !== undefined) {
       disk.syncDirectory(paths.checkpoint(latest.cut, latest.generation));
     }
@@ -97,7 +97,7 @@ function claim(place: Place) {
   throw new StoreFailedError("claim a generation in", place.paths.generations);
 }
 
-/** The chain from `newest` down, newest first: usable manifests, and damage where there is any. */
+/** The chain from `newest` down, newest first: usable manifests, and damage between them. */
 export function* walkChain(
   place: Place,
   newest = newestGeneration(place),
@@ -124,7 +124,7 @@ export function* walkChain(
       return;
     } else {
       ({ cut: cutMax, sha256: hashMax, generation } = record.from);
-      // Once there is a newer one, it may have been collected.
+      // A newer checkpoint of this generation exists, so the older one may have been collected.
       if (!hasUsable && !cutsOf.get(generation)?.includes(cutMax)) {
         yield { path: place.paths.manifest(cutMax, generation), reason: "it is not there" };
       }
@@ -132,7 +132,7 @@ export function* walkChain(
   }
 }
 
-/** The manifest of one checkpoint, or what is wrong with it. Parts are checked by their size. */
+/** The manifest of one checkpoint, or its damage. Parts are checked by size. */
 function look(
   place: Place,
   cut: number,
@@ -158,8 +158,8 @@ function look(
 }
 
 /**
- * @throws CheckpointCorruptError naming the first file that is missing or has another size, of the
- * parts or of what they rest on
+ * @throws CheckpointCorruptError naming the first file of the parts or their base that is missing
+ * or has another size
  */
 export function checkParts({ disk, paths }: Place, manifest: Omit<Manifest, "sha256">): void {
   const own = { cut: manifest.cut, generation: manifest.generation };
@@ -182,7 +182,7 @@ export function checkParts({ disk, paths }: Place, manifest: Omit<Manifest, "sha
   }
 }
 
-/** Whether anything was ever committed here that is still on disk, by whichever job. */
+/** Whether any committed checkpoint is still on disk, of any job. */
 export function hasCheckpoints(place: Place): boolean {
   return committedCuts(place).size > 0;
 }
@@ -215,8 +215,8 @@ export function readGeneration(place: Place, generation: number): GenerationReco
 }
 
 /**
- * Whether a checkpoint is to blame. What the disk refused once it may give the next time: passed
- * over for that, steps that were committed would be lost, and `collect` would remove them.
+ * Whether an error means that the checkpoint is damaged. A refusal of the disk may pass: skipping
+ * the checkpoint for it would lose committed steps, and `collect` would remove them.
  */
 function isDamage(error: unknown): error is CheckpointCorruptError | StoreFailedError {
   if (error instanceof CheckpointCorruptError) return true;

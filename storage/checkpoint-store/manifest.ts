@@ -1,16 +1,16 @@
-// Texts of the directory store. This file is the format, version 2; store-paths.ts has its names.
+// The file format of the directory store, version 2; store-paths.ts has the file names.
 //
-//   <directory>/job.json                              whose directory this is
+//   <directory>/job.json                              the job that owns the directory
 //   <directory>/generations/000012.json               created exclusively: the fence
 //   <directory>/checkpoints/000000400-g000012/        cut 400, written by generation 12
 //       manifest.json                                 written last
 //       dense, table-00003, ...                       the parts
 //
-// A part may hold only what changed: the manifest then names the files of earlier checkpoints that
-// it rests on, which are kept as long as it is.
+// A part may be an increment. The manifest then names the files of earlier checkpoints that it
+// needs, which are kept as long as the increment is.
 //
-// All .json are sealed (sealed-json.ts). A generation record says which checkpoint the generation
-// goes on from; a record that is not finished means that its generation did nothing.
+// All .json files are sealed (sealed-json.ts). A generation record names the checkpoint that the
+// generation goes on from. An unfinished record means that its generation did nothing.
 
 import { z } from "zod";
 import { CheckpointCorruptError, InputUnusableError } from "../../src/errors/errors.ts";
@@ -25,7 +25,7 @@ const hash = z.string().regex(/^[0-9a-f]{64}$/);
 
 const file = { bytes: nat, sha256: hash };
 
-/** A part of a checkpoint, as it stands in a manifest and as it travels. */
+/** A part of a checkpoint, in a manifest and in a message. */
 export const partSchema = z.object({
   name: z.string(),
   ...file,
@@ -47,7 +47,7 @@ const generationSchema = z.object({
   sha256: hash,
 });
 
-/** A manifest, as it stands on disk and as it travels. */
+/** A manifest, on disk and in a message. */
 export const manifestSchema = z.object({
   version: z.literal(formatVersion),
   run: z.string(),
@@ -69,12 +69,12 @@ export const manifestSchema = z.object({
   sha256: hash,
 });
 
-/** Whose directory a store is. */
+/** The job that owns a store's directory. */
 export type JobRecord = z.output<typeof jobSchema>;
-/** What a generation goes on from. */
+/** The checkpoint that a generation goes on from. */
 export type GenerationRecord = z.output<typeof generationSchema>;
 
-/** The bytes of a record, without its `sha256`, and their seal. */
+/** The bytes of a record without its `sha256`, and the seal over them. */
 export function encodeRecord(
   record: Omit<JobRecord, "sha256"> | Omit<GenerationRecord, "sha256"> | Omit<Manifest, "sha256">,
 ): { bytes: Uint8Array; sha256: string } {
@@ -101,7 +101,7 @@ function decode<Schema extends z.ZodType>(
 ): z.output<Schema> {
   const value = unseal(bytes, path);
   const version = z.object({ version: z.unknown() }).safeParse(value).data?.version;
-  // Intact, but not ours to read: passing it over would lose what another Osiris has trained.
+  // Intact, but of another version: skipping it would lose steps that another Osiris has trained.
   if (version !== formatVersion) {
     const message = `Expected version ${formatVersion} in ${path}, got ${version}`;
     throw new InputUnusableError(path, `${message}; use the Osiris that wrote it`);

@@ -1,5 +1,6 @@
-// Parts on disk: written front to back under a temporary name, hashed on the way, and read back the
-// same way. The fence is checked when a part is opened and when it gets its name.
+// Parts on disk. A part is written front to back under a temporary name, hashed on the way, and
+// read back in the same order. The fence is checked when a part is opened and when it gets its
+// name.
 
 import { strict as assert } from "node:assert";
 import { createHash } from "node:crypto";
@@ -17,15 +18,15 @@ import type {
 import { asGeneration, checkFence, type FencedPlace } from "./fence.ts";
 import { manifestName, pathsOf } from "./store-paths.ts";
 
-/** Bytes read at once: enough that the calls do not show, small beside a table. */
+/** Bytes read at once: large enough to hide the cost of the calls, small beside a table. */
 const readBytes = 1024 * 1024;
 
 const nameForm = /^[a-z0-9][a-z0-9._-]{0,199}$/;
 
-/** What threads need of a store, which read and write no records. */
+/** The part of a store that threads need, which touches no records. */
 export type PartStore = Pick<CheckpointStore, "partWriter" | "readLayers">;
 
-/** The parts of a store that is there. @throws CheckpointMissingError */
+/** The parts of an existing store. @throws CheckpointMissingError */
 export function openParts(directory: string, disk: Disk): PartStore {
   const place = { disk, paths: pathsOf(directory) };
   if (!disk.exists(place.paths.job)) throw new CheckpointMissingError(directory);
@@ -90,7 +91,7 @@ export interface PlacedPart extends BasePart {
   readonly path: string;
 }
 
-/** The file of a part, then those that it rests on, newest first. */
+/** The file of a part, then the files of its base, newest first. */
 export function layersOf(
   { paths }: FencedPlace,
   manifest: Chained,
@@ -102,7 +103,7 @@ export function layersOf(
   });
 }
 
-/** What of a manifest says where its files are. */
+/** The fields of a manifest that locate its files. */
 type Chained = Pick<Manifest, "cut" | "generation">;
 
 /** See `CheckpointStore.readPart`. */
@@ -169,7 +170,7 @@ export function readLayers(
   return layers.map((layer) => streamFile(place, layer));
 }
 
-/** See `CheckpointStore.verify`. Files in `known`, by path and hash, were read before. */
+/** See `CheckpointStore.verify`. Files in `known`, by path and hash, are not read again. */
 export function verifyParts(
   place: FencedPlace,
   manifest: Manifest,

@@ -1,4 +1,4 @@
-// What a device saves, on its way to the thread that writes it: the parts of a cut, one after the
+// Saved parts on their way from a device to its writer thread: the parts of a cut, one after the
 // other, as bytes in a pipe (src/exchange/byte-pipe.ts).
 //
 //   an item:  kind u32 | bytes u32 | bytes
@@ -12,7 +12,7 @@ export type StreamItem =
       readonly kind: "part";
       readonly cut: number;
       readonly name: string;
-      /** Otherwise it holds only what changed. */
+      /** False: the part is an increment. */
       readonly isWhole: boolean;
     }
   | { readonly kind: "bytes"; readonly bytes: Uint8Array }
@@ -22,7 +22,7 @@ export type StreamItem =
 
 const kinds = ["part", "bytes", "leaves", "cut"] as const;
 
-/** Resolves when the item is on its way; the caller keeps its buffer. */
+/** Resolves when the item is in the pipe. The caller keeps its buffer. */
 export async function sendItem(pipe: PipeWriter, item: StreamItem): Promise<void> {
   const bytes = item.kind === "bytes" ? item.bytes : new TextEncoder().encode(JSON.stringify(item));
   const head = Uint32Array.of(kinds.indexOf(item.kind), bytes.length);
@@ -30,7 +30,7 @@ export async function sendItem(pipe: PipeWriter, item: StreamItem): Promise<void
   await pipe.write(bytes);
 }
 
-/** The next item, in memory of its own. */
+/** The next item, in newly allocated memory. */
 export async function receiveItem(pipe: PipeReader): Promise<StreamItem> {
   const head = new Uint32Array(2);
   await pipe.read(new Uint8Array(head.buffer));

@@ -1,27 +1,26 @@
-// Parts of a checkpoint on their way to the store: what each rests on, where it holds only what
-// changed since an earlier cut.
+// Writes the parts of checkpoints to the store, and names the base files of each increment.
 
 import type { CheckpointSpec } from "../../src/training/checkpoint/checkpoint-options.ts";
 import type { BasePart, Manifest, PartRecord } from "./checkpoint-store.ts";
 import type { PartStore } from "./part-files.ts";
 
-/** A part on disk, and the hashes of what it means (`Part.leaves`). */
+/** A part on disk, and the hashes of its rows (`Part.leaves`). */
 export interface SavedPart extends PartRecord {
   readonly leaves: readonly string[];
 }
 
-/** One part that is being written. */
+/** One part while it is being written. */
 export interface PartSaving {
-  /** Appends; the caller keeps the buffer. Errors as `PartWriter.write`. */
+  /** Appends bytes. The caller keeps the buffer. Throws what `PartWriter.write` throws. */
   write(bytes: Uint8Array): void;
-  /** Returns once the bytes are on disk. Errors as `PartWriter.finish`. */
+  /** Returns once the bytes are on disk. Throws what `PartWriter.finish` throws. */
   finish(leaves: readonly string[]): SavedPart;
 }
 
 export interface Saving {
   /**
-   * Begins a part of checkpoint `cut`. `isWhole`: otherwise it holds what changed, since the last
-   * whole one, or where the job says `consecutive`, since the one before.
+   * Begins a part of checkpoint `cut`. `isWhole` false: the part is an increment since the last
+   * whole part, or since the part before where the job says `consecutive`.
    */
   begin(cut: number, name: string, isWhole: boolean): PartSaving;
 }
@@ -34,7 +33,7 @@ export function createSaving(options: {
   readonly manifest: Manifest | undefined;
 }): Saving {
   const { store, generation, differential, manifest } = options;
-  /** What the next difference of a part rests on, by the part's name: the oldest first. */
+  /** Base files of each part's next increment, by the part's name, oldest first. */
   const bases = new Map<string, readonly BasePart[]>();
   const note = ({ name, base, bytes, sha256 }: PartRecord, cut: number, generation: number) => {
     const own = { cut, generation, bytes, sha256 };

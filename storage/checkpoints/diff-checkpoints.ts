@@ -1,5 +1,5 @@
-// What training changed between two checkpoints of one job: rows, table by table, and the dense
-// network. Both are read as streams, row beside row.
+// The difference of two checkpoints of one job: rows, table by table, and the dense network. Both
+// checkpoints are read as streams, row beside row.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { densePart } from "../../src/training/checkpoint/part-names.ts";
@@ -10,24 +10,26 @@ import { cursorOf, type RowCursor } from "./merged-rows.ts";
 import { type OpenCheckpoint, openCheckpoint } from "./open-checkpoint.ts";
 import { rowsOfTable, type StoredTable, storedTables } from "./table-rows.ts";
 
-/** What `diffCheckpoints` may be told. */
+/** Options of `diffCheckpoints`. */
 export interface DiffOptions extends PaceOptions {
-  /** Where `to` lies. @default the same directory */
+  /** Directory of `to`. @default the same directory */
   readonly other?: string | undefined;
 }
 
-/** Rows of one table that differ, bit by bit. */
+/** Rows of one table that differ in any bit. */
 export interface TableDifference {
   readonly name: string;
-  /** Rows that both have. */
+  /** Rows that both checkpoints have. */
   readonly common: number;
-  /** Of them, those whose weights or optimizer state differ. */
+  /** Rows of `common` with other weights or other optimizer state. */
   readonly changed: number;
-  /** Rows that only the second has. */
+  /** Rows that only the second checkpoint has. */
   readonly born: number;
-  /** Rows that only the first has. */
+  /** Rows that only the first checkpoint has. */
   readonly gone: number;
-  /** Of a weight of a row that both have, and the first such row; undefined: none changed. */
+  /**
+   * The largest change of a weight in a common row, and the first such row; undefined: no change.
+   */
   readonly largest: { readonly change: number; readonly row: number } | undefined;
 }
 
@@ -35,10 +37,10 @@ export interface TableDifference {
 export interface CheckpointDifference {
   readonly from: CheckpointRecord;
   readonly to: CheckpointRecord;
-  /** Whether all weights and all optimizer state are the same, bit by bit. */
+  /** Whether all weights and all optimizer state are equal, bit by bit. */
   readonly isEqual: boolean;
   readonly tables: readonly TableDifference[];
-  /** Of the dense network: how many there are, how many differ, and by how much at most. */
+  /** Weights of the dense network: their count, how many differ, and the largest change. */
   readonly dense: {
     readonly weights: number;
     readonly changed: number;
@@ -49,8 +51,8 @@ export interface CheckpointDifference {
 }
 
 /**
- * Compares the checkpoints whose manifests' hashes begin with `from` and `to`.
- * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError (of other models)
+ * Compares two checkpoints; `from` and `to` are beginnings of their manifests' hashes. @throws
+ * CheckpointMissingError, CheckpointCorruptError, InputUnusableError (of other models)
  */
 export async function diffCheckpoints(
   directory: string,
@@ -124,7 +126,7 @@ function isSame(a: RowCursor, b: RowCursor): boolean {
   return changesOf(a.weights, b.weights) === 0 && changesOf(a.state, b.state) === 0;
 }
 
-/** How many numbers differ; -0 and 0 do. */
+/** How many numbers differ in their bits: -0 differs from 0. */
 function changesOf(a: Float32Array, b: Float32Array): number {
   let changes = 0;
   for (let i = 0; i < a.length; i++) if (!Object.is(a[i], b[i])) changes++;

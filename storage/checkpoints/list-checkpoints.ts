@@ -1,4 +1,4 @@
-// The chain of a checkpoint directory, as people want to see it.
+// Lists the chain of a checkpoint directory for people.
 
 import { statSync } from "node:fs";
 import { dirname } from "node:path";
@@ -20,36 +20,41 @@ export interface CheckpointRecord {
   readonly generation: number;
   /** Hash of its manifest. */
   readonly manifest: string;
-  /** Hash of the manifest that it follows; null for the first. */
+  /** Hash of the manifest before it on the chain; null for the first. */
   readonly parent: string | null;
-  /** The generations that it came from, oldest first. */
+  /** The generations behind the checkpoint, oldest first. */
   readonly lineage: readonly Descent[];
-  /** Of its own files. */
+  /** Bytes of its own files. */
   readonly bytes: number;
-  /** Of files of earlier checkpoints that it rests on; 0 where it is whole. */
+  /** Bytes of its base files, which belong to earlier checkpoints; 0 where it is whole. */
   readonly baseBytes: number;
   readonly parts: number;
   readonly best: boolean;
-  /** Of the model: `sha256:…`. */
+  /** Digest of the model: `sha256:…`. */
   readonly digest: string;
   readonly arithmetic: string;
-  /** Milliseconds since 1970, by the file system; undefined where that is not the machine's own. */
+  /**
+   * Milliseconds since 1970, by the file system; undefined on a disk other than the machine's own.
+   */
   readonly committedAtMs: number | undefined;
 }
 
-/** All that lies in a checkpoint directory. */
+/** The contents of a checkpoint directory. */
 export interface CheckpointList {
   /** Newest first. */
   readonly checkpoints: readonly CheckpointRecord[];
-  /** What of the chain cannot be used, and why. */
+  /** Checkpoints of the chain that cannot be used, and why. */
   readonly damaged: readonly Damage[];
-  /** Directories beside the chain: given up, or not committed. The run's next checkpoint tidies. */
+  /**
+   * Directories beside the chain: given up, or not committed. The run's next checkpoint removes
+   * them.
+   */
   readonly offChain: readonly string[];
 }
 
 /**
- * The checkpoints of a directory. Parts are looked at by their size only.
- * @throws CheckpointMissingError (no checkpoint directory), InputUnusableError
+ * The checkpoints of a directory. Parts are checked by size only. @throws CheckpointMissingError
+ * (no checkpoint directory), InputUnusableError
  */
 export function listCheckpoints(
   directory: string,
@@ -69,7 +74,7 @@ export function listCheckpoints(
   return { checkpoints, damaged, offChain };
 }
 
-/** What people are told of a checkpoint. */
+/** The public record of a manifest. */
 export function recordOf(manifest: Manifest, committedAtMs?: number): CheckpointRecord {
   const { run, cut, generation, parent, lineage, parts, best, modelDigest, arithmetic } = manifest;
   return {

@@ -1,19 +1,19 @@
-// Rows of one table from two sources, both ascending: of a row that both have, the first one's.
+// Merges the rows of one table from two ascending sources. If both have a row, the first wins.
 
 import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 
-/** A stream of rows, and the row that it stands at. */
+/** A stream of rows with a current row. */
 export interface RowCursor {
-  /** Infinity behind the last. */
+  /** The current row; Infinity behind the last. */
   readonly row: number;
-  /** (D), good until the next call. */
+  /** Weights (D) of the current row, valid until the next call. */
   readonly weights: Float32Array;
-  /** (W), good until the next call. */
+  /** Optimizer state (W) of the current row, valid until the next call. */
   readonly state: Float32Array;
   next(): Promise<void>;
 }
 
-/** Stands at the first row. */
+/** A cursor at the stream's first row. */
 export async function cursorOf(
   records: AsyncIterable<RowRecords>,
   dim: number,
@@ -46,10 +46,12 @@ export async function cursorOf(
   return cursor;
 }
 
-/** Rows of a chunk that is put together here. */
+/** Rows of a merged chunk. */
 const chunkRowsMax = 4096;
 
-/** The rows below `end` of both, in chunks; the cursors stand at those after them. */
+/**
+ * The merged rows below `end`, in chunks. Both cursors then stand at their first row from `end` on.
+ */
 export async function* mergeUntil(
   end: number,
   first: RowCursor,

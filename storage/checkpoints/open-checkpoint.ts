@@ -1,4 +1,4 @@
-// Which checkpoint of a directory is meant, and the job that it is of.
+// Finds the checkpoint of a directory that a caller means, and its job.
 
 import {
   CheckpointCorruptError,
@@ -10,7 +10,7 @@ import { type Disk, realDisk } from "../../src/ports/disk.ts";
 import type { CheckpointStore, Manifest } from "../checkpoint-store/checkpoint-store.ts";
 import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
 
-/** A checkpoint of a directory, to be read. */
+/** A checkpoint opened for reading. */
 export interface OpenCheckpoint {
   readonly store: CheckpointStore;
   readonly job: JobSpec;
@@ -18,9 +18,9 @@ export interface OpenCheckpoint {
 }
 
 /**
- * The checkpoint whose manifest's hash begins with `sha256`; left out: the best where the job
- * stopped early, else the newest.
- * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError (two begin so)
+ * Opens a checkpoint; `sha256` is the beginning of its manifest's hash. Left out: the best
+ * checkpoint where the job stopped early, else the newest. @throws CheckpointMissingError,
+ * CheckpointCorruptError, InputUnusableError (two begin so)
  */
 export function openCheckpoint(
   directory: string,

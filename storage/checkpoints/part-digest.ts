@@ -1,5 +1,5 @@
-// The digest of a checkpoint, from the parts that lie on the disk: what its rows and its dense
-// network are, whatever their manifest says that they are.
+// Computes a checkpoint's digest from its parts on disk: from the rows and the dense network
+// themselves, not from the manifest's claim about them.
 
 import { createHash } from "node:crypto";
 import { dynamicDigest, idLeavesOfPart } from "../../src/embedding/checkpoint/ids-part.ts";
@@ -24,8 +24,8 @@ export async function digestOfParts(checkpoint: OpenCheckpoint, pace: Pace): Pro
 }
 
 /**
- * Hex sha256 of the dense network, of each table's rows, and of its dynamic ids where it has any,
- * by name; the same however tables were cut into parts. @throws CheckpointCorruptError
+ * Hex sha256 by name: of the dense network, of each table's rows, and of its dynamic ids where it
+ * has any. How tables were cut into parts does not matter. @throws CheckpointCorruptError
  */
 export async function digestsByName(
   checkpoint: OpenCheckpoint,
@@ -65,7 +65,8 @@ async function leavesOfParts(
 }
 
 /**
- * The leaves of one part, as the device that wrote it told them (src/training/checkpoint/parts.ts).
+ * The leaves of one part, equal to the leaves that its device reported
+ * (src/training/checkpoint/parts.ts).
  */
 export async function leavesOfPart(
   checkpoint: OpenCheckpoint,
@@ -89,7 +90,7 @@ export async function leavesOfPart(
   return leavesOf({ ...part, columns }, spec, stateShapeOf(kind), paced(records, pace));
 }
 
-/** Of all tensors of the dense part, behind its header. */
+/** The leaf of the dense part: over all its tensors, behind the header. */
 async function leafOfDense(pieces: Iterable<Uint8Array>, pace: Pace): Promise<string> {
   const hash = createHash("sha256");
   let header = denseHeaderBytes;

@@ -1,4 +1,4 @@
-// Which dynamic id has which row, as the parts of a checkpoint say.
+// Maps rows to dynamic ids, read from the parts of a checkpoint.
 
 import { idsOfBlocks } from "../../src/embedding/checkpoint/ids-part.ts";
 import { blockRowsOf } from "../../src/embedding/tables/shards.ts";
@@ -7,7 +7,7 @@ import type { OpenCheckpoint } from "./open-checkpoint.ts";
 
 /** The ids of a table by row. */
 export interface TableIds {
-  /** Undefined where no id has the row. */
+  /** The id that has the row; undefined: none has it. */
   idOf(row: number): bigint | undefined;
 }
 
@@ -36,7 +36,7 @@ export function idsOfTable(
   };
 }
 
-/** Where ascending `rows` have `row`; -1: nowhere. */
+/** Index of `row` in ascending `rows`; -1: not there. */
 function placeOf(rows: Int32Array, row: number): number {
   let [low, high] = [0, rows.length];
   while (low < high) {

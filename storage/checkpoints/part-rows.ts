@@ -1,4 +1,4 @@
-// The rows of one part of a checkpoint, as a stream: the one place that knows what a part rests on.
+// Streams the rows of one part. Only this file knows the base files that a part needs.
 
 import { mergeLayers, withRows } from "../../src/embedding/checkpoint/incremental-files.ts";
 import { decodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
@@ -9,8 +9,8 @@ import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import { idsOfTable, type TableIds } from "./part-ids.ts";
 
 /**
- * The born rows of a tile, ascending, in chunks that are good until the next one. That they are
- * right is known at the end. @throws CheckpointCorruptError
+ * The initialised rows of a tile, ascending, in chunks; each is valid until the next one. The hash
+ * is checked at the end of the stream. @throws CheckpointCorruptError
  */
 export function rowsOfPart(
   checkpoint: OpenCheckpoint,
@@ -25,7 +25,7 @@ export function rowsOfPart(
   return ids === undefined ? rows : withIds(ids, rows);
 }
 
-/** Of the rows of a table with dynamic ids those that an id has: others lost theirs. */
+/** Drops the rows of a dynamic table that no id has: their ids were evicted. */
 function* withIds(ids: TableIds, chunks: Iterable<RowRecords>): Generator<RowRecords> {
   for (const chunk of chunks) {
     const own = withRows(chunk, (row) => ids.idOf(row) !== undefined);

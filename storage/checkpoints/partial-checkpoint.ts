@@ -1,10 +1,10 @@
-// Partial recovery (CPR, Maeng et al., MLSys 2021): of a generation that lost devices, the others'
-// rows stay as they are, and only those of the lost ones go back to the last checkpoint. What comes
-// of it is a checkpoint as any other, but for its rows being of different steps:
+// Partial recovery (CPR, Maeng et al., MLSys 2021). A generation has lost devices. The other
+// devices keep their rows; only the lost devices' rows go back to the last checkpoint. The result
+// is a checkpoint like any other, except that its rows are of different steps:
 //
-//   dense              of the first device that is left
-//   parts of the left  a difference without rows, on what the device wrote (its remains)
-//   parts of the lost  a difference without rows, on what the last checkpoint has
+//   dense                        of the first surviving device
+//   parts of surviving devices   an increment without rows, on the device's surviving state
+//   parts of lost devices        an increment without rows, on the last checkpoint's files
 //
 // Portion of lost samples: PLS += (S_now - S_checkpoint) / (S_total N), for each of N devices lost.
 
@@ -33,12 +33,12 @@ import { paceOf } from "../disk/progress.ts";
 import { leavesOfPart } from "./part-digest.ts";
 import { remainsCut } from "./remains-cut.ts";
 
-/** What a run has lost by partial recoveries, all told. */
+/** Losses of a run by all of its partial recoveries. */
 export interface Lost {
   readonly recoveries: number;
-  /** Rows of the shards that went back. Most of them, as a rule, had not changed. */
+  /** Rows of the shards that went back. Most of them had usually not changed. */
   readonly rows: number;
-  /** Samples whose updates of those rows are lost. */
+  /** Samples whose updates of these rows are lost. */
   readonly samples: number;
   /** Portion of lost samples. */
   readonly pls: number;
@@ -46,15 +46,15 @@ export interface Lost {
 
 export const nothingLost: Lost = { recoveries: 0, rows: 0, samples: 0, pls: 0 };
 
-/** What a device has left. */
+/** The surviving state of one device. */
 export interface Remains {
   readonly step: number;
   readonly parts: readonly SavedPart[];
 }
 
 /**
- * Steps between two checkpoints for which the expected portion of lost samples is `pls`:
- * T_save = 2 PLS N T_fail.
+ * Steps between two checkpoints at which the expected portion of lost samples is `pls`: T_save = 2
+ * PLS N T_fail.
  */
 export function stepsForPls(pls: number, devices: number, stepsBetweenFailures: number): number {
   return Math.max(1, Math.floor(2 * pls * devices * stepsBetweenFailures));
@@ -70,14 +70,14 @@ export interface PartialOptions {
   readonly steps: number;
   /** Devices of the generation. */
   readonly devices: number;
-  /** Of those that are left, the first one first. */
+  /** Surviving state of each device that is left, ordered by rank. */
   readonly remains: readonly Remains[];
   readonly createdBy: string;
 }
 
 /**
- * Commits what is left. Undefined: it is no whole model, or not beyond the last checkpoint.
- * @throws StoreFailedError, GenerationFencedError, CheckpointCorruptError
+ * Commits the surviving state. Undefined: it makes no whole model, or is not newer than the last
+ * checkpoint. @throws StoreFailedError, GenerationFencedError, CheckpointCorruptError
  */
 export async function commitPartial(
   options: PartialOptions,
@@ -85,7 +85,7 @@ export async function commitPartial(
   const { store, job, run, generation, steps, devices, remains, createdBy } = options;
   const { tables } = job.model;
   const latest = store.latest();
-  // Whoever did the next step, too, does it again.
+  // Devices that were one step further do that step again.
   const cut = Math.min(...remains.map(({ step }) => step));
   if (latest === undefined || cut <= latest.cut) return undefined;
   const left = new Map(
@@ -139,7 +139,7 @@ export function addLost(a: Lost, b: Lost): Lost {
   };
 }
 
-/** A difference without rows. */
+/** An increment without rows. */
 async function restOn(
   { store, generation, job }: PartialOptions,
   cut: number,
@@ -156,7 +156,7 @@ async function restOn(
   return { ...writer.finish(), base };
 }
 
-/** The dense network is one file: it is always whole. */
+/** The dense network is one file and always whole. */
 function copyDense(
   { store, disk, generation }: PartialOptions,
   cut: number,

@@ -1,6 +1,6 @@
-// A checkpoint held fast: a directory of its own in which it is the newest, made of links to its
-// files, or of copies where the file system has none. Whatever becomes of the directory it came
-// from, it stays; and nothing that is written or removed there reaches the other.
+// Pins a checkpoint: makes a second directory in which it is the newest, out of links to its files,
+// or copies where the file system has no links. The pinned checkpoint stays when the first
+// directory changes or goes, and writes in one directory never reach the other.
 
 import { copyFileSync, linkSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
@@ -11,8 +11,9 @@ import { pathsOf, type StorePaths } from "../checkpoint-store/store-paths.ts";
 import { diskCode } from "../disk/durable-files.ts";
 
 /**
- * Makes `to`, which is not there yet, a checkpoint directory of the same job that goes on from
- * this checkpoint of `from`. @throws CheckpointMissingError where it was removed meanwhile
+ * Makes `to`, which must not exist, a checkpoint directory of the same job that goes on from this
+ * checkpoint of `from`. @throws CheckpointMissingError where the checkpoint was removed during the
+ * call
  */
 export function pinCheckpoint(from: string, manifest: Manifest, to: string): void {
   const [source, target] = [pathsOf(from), pathsOf(to)];
@@ -21,7 +22,7 @@ export function pinCheckpoint(from: string, manifest: Manifest, to: string): voi
     mkdirSync(target.generations, { recursive: true });
     copyFileSync(source.job, target.job);
     for (const path of filesOf(manifest)) hold(path(source), path(target));
-    // The store may rewrite or remove a manifest: it is never a link.
+    // The store may rewrite or remove a manifest, so it is copied, never linked.
     const path = target.manifest(cut, generation);
     writeFileSync(path, readFileSync(source.manifest(cut, generation)));
   } catch (error) {
@@ -34,7 +35,7 @@ export function pinCheckpoint(from: string, manifest: Manifest, to: string): voi
   writeFileSync(target.generation(next), bytes);
 }
 
-/** The files of the parts, and of what they rest on. */
+/** The files of the parts and of their bases. */
 function filesOf({ parts, cut, generation }: Manifest): ((paths: StorePaths) => string)[] {
   return parts.flatMap(({ name, base }) =>
     [{ cut, generation }, ...base].map((one) => (paths: StorePaths) => {
@@ -53,5 +54,5 @@ function hold(from: string, to: string): void {
   }
 }
 
-/** Another file system, one without links, or files of another user. */
+/** Codes for: another file system, no links there, or files of another user. */
 const unlinkable = new Set(["EXDEV", "EPERM", "ENOTSUP", "EMLINK", "ENOSYS", "EACCES"]);

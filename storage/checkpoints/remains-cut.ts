@@ -1,6 +1,6 @@
-// Where remains lie in a checkpoint store: in directories of numbers that no cut has.
+// Where surviving state lies in a checkpoint store: in directories with numbers no cut has.
 
-/** Of what a device had after `step` steps, in a run of `steps`. */
+/** The directory number for a device's state after `step` steps, in a run of `steps`. */
 export function remainsCut(steps: number, step: number): number {
   return steps + 1 + step;
 }

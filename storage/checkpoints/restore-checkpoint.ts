@@ -1,6 +1,6 @@
-// Going back: a checkpoint of the chain becomes its newest one again. Nothing is copied or removed;
-// a new generation's record says that it goes on from there (manifest-chain.ts), and what came
-// later is off the chain from then on.
+// Makes an earlier checkpoint of the chain its newest again. Nothing is copied or removed: the
+// record of a new generation says that it goes on from there (manifest-chain.ts), and later
+// checkpoints are off the chain from then on.
 
 import { CheckpointCorruptError } from "../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
@@ -9,17 +9,22 @@ import { type CheckpointRecord, recordOf } from "./list-checkpoints.ts";
 import { openCheckpoint } from "./open-checkpoint.ts";
 import { digestOfParts } from "./part-digest.ts";
 
-/** What going back means, before or after it was done. */
+/** The effect of a restore, planned or done. */
 export interface RestoreReport {
-  /** The newest from then on. */
+  /** The newest checkpoint after the restore. */
   readonly checkpoint: CheckpointRecord;
-  /** Later ones, newest first: off the chain, and removed by the run's next checkpoints. */
+  /** Later checkpoints, newest first: off the chain, and removed by the run's next checkpoints. */
   readonly givenUp: readonly CheckpointRecord[];
-  /** The generation that was claimed for it; undefined where it is the newest already. */
+  /**
+   * The generation claimed for the restore; undefined where the checkpoint is the newest already.
+   */
   readonly generation: number | undefined;
 }
 
-/** What going back to a checkpoint would give up; nothing is changed. Errors as below. */
+/**
+ * The checkpoints that a restore would give up. Changes nothing. Throws what `restoreCheckpoint`
+ * throws.
+ */
 export function planRestore(
   directory: string,
   manifest: string,
@@ -33,10 +38,10 @@ export function planRestore(
 }
 
 /**
- * Makes the checkpoint whose manifest's hash begins with `manifest` the newest of its directory,
- * once it was read back whole: a run that is submitted there goes on from it. A run that still
- * writes there is fenced, and ends.
- * @throws CheckpointMissingError, CheckpointCorruptError, InputUnusableError
+ * Makes a checkpoint the newest of its directory, once it was read back whole. `manifest` is the
+ * beginning of its manifest's hash. A run submitted to the directory goes on from it; a run that
+ * still writes there is fenced and ends. @throws CheckpointMissingError, CheckpointCorruptError,
+ * InputUnusableError
  */
 export async function restoreCheckpoint(
   directory: string,

@@ -1,13 +1,14 @@
-// The sample ledger: how often each sample was trained in what became of a run, read from the
-// records that its generations left in the checkpoint store, and from nothing that they remember.
+// The sample ledger: how often each sample was trained in the committed part of a run. It is
+// computed from the generation records and manifests in the checkpoint store alone, not from any
+// actor's memory.
 //
-// A generation begins where its record says, and each of its manifests says how far it then was.
-// So every manifest of the chain stands for a stretch of steps that one generation trained once,
-// from the manifest before it of the same generation, or from where the generation began. Stretches
-// that meet end to end from step 0 mean: every sample of a pass once.
+// A generation's record says where it began, and each of its manifests says how far it was. So each
+// manifest of the chain stands for a stretch of steps that one generation trained once: from its
+// previous manifest of the same generation, or from the generation's begin. If the stretches meet
+// end to end from step 0, every sample of an epoch was trained once.
 //
-//   generation 1   0 ── 10 ── 20         what came after 20 is in no manifest of the chain:
-//   generation 2              20 ── 30   it was thrown away
+//   generation 1   0 ── 10 ── 20         steps after 20 are in no manifest of the chain:
+//   generation 2              20 ── 30   they were thrown away
 
 import { dirname } from "node:path";
 import { fillOrder } from "../../src/data/sample-order.ts";
@@ -18,14 +19,14 @@ import { openExistingStore } from "../checkpoint-store/directory-checkpoint-stor
 import { type Place, readGeneration } from "../checkpoint-store/manifest-chain.ts";
 import { parseCheckpointName, pathsOf } from "../checkpoint-store/store-paths.ts";
 
-/** Steps `from` .. `to` - 1, trained by one generation, in what was committed. */
+/** Steps `from` .. `to` - 1, trained by one generation and committed. */
 export interface Stretch {
   readonly generation: number;
   readonly from: number;
   readonly to: number;
 }
 
-/** How often what a pass has was trained. */
+/** How often the samples of one epoch were trained. */
 export interface PassLedger {
   readonly samples: number;
   readonly once: number;
@@ -35,8 +36,8 @@ export interface PassLedger {
 
 /**
  * The stretches of a run's checkpoint directory, oldest first. All checkpoints of the run must
- * still be there (`checkpoint.keep`): what was collected has no stretch, and counts as never.
- * @throws CheckpointMissingError, CheckpointCorruptError
+ * still exist (`checkpoint.keep`): a collected one has no stretch, and its samples count as never
+ * trained. @throws CheckpointMissingError, CheckpointCorruptError
  */
 export function stretchesOf(directory: string, disk: Disk = realDisk): Stretch[] {
   const { manifests } = openExistingStore(directory, disk).list();
@@ -51,8 +52,8 @@ export function stretchesOf(directory: string, disk: Disk = realDisk): Stretch[]
 }
 
 /**
- * The step at which the generation of its first manifest began. Where a disk has damaged the
- * generation's record, the manifest's own word counts: it names the one it goes on from.
+ * The step at which the generation of its first manifest began. If the disk has damaged the
+ * generation's record, the manifest's own `parent` counts.
  */
 function beginOf(directory: string, disk: Disk, manifest: Manifest): number {
   const { generation, jobIdentity, parent } = manifest;
@@ -62,7 +63,7 @@ function beginOf(directory: string, disk: Disk, manifest: Manifest): number {
   return parseCheckpointName(dirname(parent?.file ?? ""))?.cut ?? 0;
 }
 
-/** How often each step of a schedule was trained: one number for each, 255 at most. */
+/** How often each step of a schedule was trained: one number per step, 255 at most. */
 export function timesTrained(stretches: readonly Stretch[], { steps }: Schedule): Uint8Array {
   const times = new Uint8Array(steps);
   for (const { from, to } of stretches) {
@@ -73,7 +74,7 @@ export function timesTrained(stretches: readonly Stretch[], { steps }: Schedule)
   return times;
 }
 
-/** How often the samples of each pass were trained. `seed` and `shuffle` are those of the job. */
+/** How often the samples of each epoch were trained. `seed` and `shuffle` are the job's. */
 export function sampleLedger(
   stretches: readonly Stretch[],
   schedule: Schedule,

@@ -1,5 +1,5 @@
-// The rows of one table of a checkpoint, whole, whatever tiles it was cut into: the parts of the
-// same rows are read side by side, and their columns put together. A chunk is in memory at a time.
+// Reads whole rows of one table of a checkpoint, however the table was cut into tiles. Parts with
+// the same rows are read side by side, and their columns joined. One chunk is in memory at a time.
 
 import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 import type { TableSpec } from "../../src/embedding/tables/options.ts";
@@ -13,21 +13,21 @@ import type { Pace } from "../disk/progress.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import { rowsOfPart } from "./part-rows.ts";
 
-/** A table as a checkpoint holds it. */
+/** A table in a checkpoint. */
 export interface StoredTable {
   readonly spec: TableSpec;
-  /** Index in the job. */
+  /** Index of the table in the job. */
   readonly table: number;
   readonly state: StateShape;
   /** State floats of a whole row. */
   readonly width: number;
-  /** Its row blocks in order: those of a run lie in the same parts. */
+  /** Its row blocks in order, grouped: the blocks of one run lie in the same parts. */
   readonly runs: readonly RowRun[];
-  /** Of its parts, and of what they rest on. */
+  /** Bytes of the table's parts and of their bases. */
   readonly bytes: number;
 }
 
-/** Parts that have the same rows, and together all of their columns. */
+/** Parts that have the same rows and together all columns of them. */
 export interface RowRun {
   readonly firstBlock: number;
   readonly blocks: number;
@@ -36,7 +36,7 @@ export interface RowRun {
   readonly tiles: readonly TilePart[];
 }
 
-/** One part. */
+/** One part of a run: a tile. */
 interface TilePart {
   readonly name: string;
   readonly firstQuantum: number;
@@ -87,8 +87,8 @@ function storedAt(job: JobSpec, manifest: Manifest, table: number): StoredTable 
 }
 
 /**
- * The born rows, ascending, in chunks that are good until the next one. That they are right is
- * known at the end: what is made of them before must not count before.
+ * The initialised rows, ascending, in chunks; each is valid until the next one. The hashes are
+ * checked at the end of the stream, so output made from earlier chunks must not count before.
  * @throws CheckpointCorruptError
  */
 export async function* rowsOfTable(
@@ -120,7 +120,7 @@ function rowsOfRun(
   return joinColumns(table, tiles, streams);
 }
 
-/** Whole rows of tiles side by side, which have the same rows. */
+/** Joins rows of tiles side by side that have the same rows. */
 function* joinColumns(
   { spec: { dim }, state, width }: StoredTable,
   tiles: readonly TilePart[],
@@ -163,7 +163,7 @@ function isSame(rows: Int32Array, others: Int32Array, at: number): boolean {
   return rows.length > 0 && rows.every((row, i) => row === others[at + i]);
 }
 
-/** Row `from` of a tile's chunk becomes a part of whole row `to`. */
+/** Copies row `from` of a tile's chunk into whole row `to`. */
 function putTile(
   whole: { weights: Float32Array; states: Float32Array; dim: number; state: StateShape },
   to: number,

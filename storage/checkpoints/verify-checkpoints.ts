@@ -1,5 +1,5 @@
-// Whether checkpoints are what their manifests say: every byte is read, and the digest of the model
-// is made anew from the rows and the weights that are there.
+// Verifies that checkpoints match their manifests: reads every byte, and computes the model's
+// digest from the rows and weights on disk.
 
 import { TrainingError } from "../../src/errors/errors.ts";
 import { resolveJob } from "../../src/job/job.ts";
@@ -14,38 +14,38 @@ import { type PaceOptions, paceOf } from "../disk/progress.ts";
 import { manifestOf } from "./open-checkpoint.ts";
 import { digestOfParts } from "./part-digest.ts";
 
-/** What `verifyCheckpoints` may be told. */
+/** Options of `verifyCheckpoints`. */
 export interface VerifyOptions extends PaceOptions {
-  /** Hash of a manifest, or how it begins: this checkpoint alone. @default all of the chain */
+  /** Beginning of a manifest's hash: only this checkpoint. @default all of the chain */
   readonly manifest?: string | undefined;
 }
 
-/** One checkpoint that was read whole. */
+/** The result for one checkpoint that was read whole. */
 export interface VerifiedCheckpoint {
   readonly cut: number;
   readonly generation: number;
   /** Hash of its manifest. */
   readonly manifest: string;
-  /** That were read: of its files, and of those that it rests on. */
+  /** Bytes read: of its own files and of its base files. */
   readonly bytes: number;
-  /** What the manifest promises: `sha256:…`. */
+  /** The digest in the manifest: `sha256:…`. */
   readonly digest: string;
-  /** What is wrong with it; undefined: nothing. */
+  /** Why the checkpoint is not intact; undefined: it is. */
   readonly reason: string | undefined;
 }
 
-/** What was found. */
+/** The result of `verifyCheckpoints`. */
 export interface VerifyReport {
   /** Newest first. */
   readonly checkpoints: readonly VerifiedCheckpoint[];
-  /** What of the chain has no manifest that could be read. */
+  /** Checkpoints of the chain with an unreadable manifest. */
   readonly damaged: readonly Damage[];
   readonly isIntact: boolean;
 }
 
 /**
- * Reads checkpoints back, newest first; what is wrong is in the report.
- * @throws CheckpointMissingError, InputUnusableError
+ * Reads checkpoints back, newest first. Damage is in the report. @throws CheckpointMissingError,
+ * InputUnusableError
  */
 export async function verifyCheckpoints(
   directory: string,
@@ -79,7 +79,9 @@ export async function verifyCheckpoints(
   return { checkpoints, damaged: beside, isIntact };
 }
 
-/** A flipped byte shows in what it means before its file's hash is known: the file is to blame. */
+/**
+ * A flipped byte may raise an error of decoding before the file's hash is checked: blame the file.
+ */
 function blamedFile(store: CheckpointStore, manifest: Manifest): TrainingError | undefined {
   try {
     store.verify(manifest);

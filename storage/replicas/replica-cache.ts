@@ -1,11 +1,11 @@
-// Copies: files of the newest checkpoint's parts in the memory of a host, its own share and that of
-// the host whose buddy it is. They say nothing about which checkpoint counts (law 6): that the
-// store says, and a copy spares reading it.
+// The replica cache: files of the newest checkpoint's parts in a host's memory, for its own shards
+// and for the replica owner whose buddy it is. The checkpoint store alone says which checkpoint
+// counts (law 6); a replica only spares reading it.
 //
 // Invariants
-//   Y1. A copy is known by its part's name and the hash that the manifest has of it: one of another
-//       checkpoint, or of a writer that was fenced, is asked for by nobody.
-//   Y2. No more than `bytesMax` are held; what does not fit lies in the store alone.
+//   Y1. A replica is known by its part's name and the hash in the manifest. So a replica of another
+//       checkpoint, or of a fenced writer, is never asked for.
+//   Y2. At most `bytesMax` are held. Files without room lie in the store alone.
 
 import type { BasePart, Manifest, PartRecord } from "../checkpoint-store/checkpoint-store.ts";
 
@@ -14,12 +14,12 @@ export interface NamedFile extends BasePart {
   readonly name: string;
 }
 
-/** Its bytes. Written once, and then by nobody. */
+/** A file's bytes in memory. Written once, then never again. */
 export interface PartCopy extends NamedFile {
   readonly memory: SharedArrayBuffer;
 }
 
-/** The files that a part is made of, newest first. */
+/** The files that make up a part, newest first. */
 export function filesOfPart(
   { cut, generation }: Pick<Manifest, "cut" | "generation">,
   { name, bytes, sha256, base }: PartRecord,
@@ -28,13 +28,13 @@ export function filesOfPart(
   return [own, ...[...base].reverse().map((file) => ({ name, ...file }))];
 }
 
-/** All files that the parts of these names are made of. */
+/** The files that make up all parts of these names. */
 export function filesOfParts(manifest: Manifest, names: readonly string[]): NamedFile[] {
   const parts = manifest.parts.filter(({ name }) => names.includes(name));
   return parts.flatMap((part) => filesOfPart(manifest, part));
 }
 
-/** Y1 */
+/** Key of a replica. Y1 */
 export function keyOf({ name, sha256 }: Pick<NamedFile, "name" | "sha256">): string {
   return `${name} ${sha256}`;
 }
@@ -49,7 +49,7 @@ export class Copies {
     this.bytesMax = bytesMax;
   }
 
-  /** Bytes that are held. */
+  /** Bytes held now. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -62,12 +62,12 @@ export class Copies {
     return this.#copies.get(keyOf(file));
   }
 
-  /** Whether a file of this size has room. Y2 */
+  /** Whether a file of this size fits. Y2 */
   hasRoom({ bytes }: Pick<NamedFile, "bytes">): boolean {
     return this.#bytes + bytes <= this.bytesMax;
   }
 
-  /** Holds a copy, where it has room. */
+  /** Holds a replica, where it fits. */
   put(copy: PartCopy): void {
     if (this.#copies.has(keyOf(copy)) || !this.hasRoom(copy)) return;
     this.#copies.set(keyOf(copy), copy);
@@ -75,7 +75,7 @@ export class Copies {
     for (const listen of this.#listeners) listen(copy);
   }
 
-  /** Lets go of all but these, and of what belongs to a cut after `cut`, which is on its way. */
+  /** Drops all replicas but these files and files of cuts after `cut`, which are being written. */
   retain(files: readonly NamedFile[], cut: number): void {
     const kept = new Set(files.map(keyOf));
     for (const [key, copy] of this.#copies) {
@@ -85,7 +85,7 @@ export class Copies {
     }
   }
 
-  /** Tells of every copy that comes from now on. */
+  /** Calls `listen` for every replica held from now on. Returns the function that stops it. */
   onPut(listen: (copy: PartCopy) => void): () => void {
     this.#listeners.add(listen);
     return () => this.#listeners.delete(listen);

@@ -1,9 +1,10 @@
-// Copies on their way between hosts: one asks for a file, piece by piece, and another answers out
-// of its memory.
+// Moves replicas between hosts: one host asks for a file, piece by piece, and another answers from
+// its memory.
 //
 // Invariants
-//   X1. Whoever asks says how much may be on its way: `windowPieces` pieces. Nothing else is sent.
-//   X2. A piece that is lost, or damaged (its checksum is the transport's), is asked for again.
+//   X1. The fetching host limits what is in flight: `windowPieces` pieces. The server sends only
+//       pieces that were asked for.
+//   X2. A piece that is lost or damaged (the transport has checksums) is asked for again.
 
 import { z } from "zod";
 import { FrameCorruptError, RequestFailedError } from "../../src/errors/errors.ts";
@@ -14,12 +15,12 @@ import { isInbox } from "../../src/wire/messages/subjects.ts";
 import type { Subscription, Transport } from "../../src/wire/messages/transport.ts";
 import type { NamedFile, PartCopy } from "./replica-cache.ts";
 
-/** Bytes of a piece, at most, and pieces on their way at once. X1 */
+/** Most bytes of a piece, and most pieces in flight. X1 */
 const pieceBytesMax = 256 * 1024;
 const windowPieces = 8;
 /** Bytes of a frame that its headers may take. */
 const headerRoom = 1024;
-/** How long one piece is waited for, and how soon it is asked for again where nobody listens. */
+/** Wait for one piece, and wait before asking again where no host listens. */
 const pieceMs = 1000;
 const againMs = 50;
 
@@ -32,7 +33,7 @@ const questionSchema = z.object({
   bytes: z.int().min(1).max(pieceBytesMax),
 });
 
-/** Answers who asks on `subject`, out of what `find` finds. */
+/** Answers requests on `subject` with the bytes that `find` returns. */
 export function serveCopies(
   transport: Transport,
   subject: string,
@@ -51,15 +52,15 @@ export function serveCopies(
       transport.publish(frame.reply, new Uint8Array(), { headers });
       return;
     }
-    // Nobody writes to a copy.
+    // The replica never changes, so its memory can be lent.
     transport.publish(frame.reply, new Uint8Array(copy.memory, first, bytes), { isLent: true });
   });
 }
 
-/** How the fetching of a file ended: `silent`: nobody answered for as long as it has patience. */
+/** How a fetch ended. `silent`: no host answered for as long as the caller has patience. */
 export type Fetched = "there" | "none" | "silent";
 
-/** Asks on `subject` for a file, into `into.memory`. `onPiece` is told of each piece. */
+/** Fetches a file from `subject` into `into.memory`. Calls `onPiece` for each piece. */
 export async function fetchCopy(
   into: PartCopy,
   options: {
@@ -67,7 +68,7 @@ export async function fetchCopy(
     readonly subject: string;
     readonly clock: Clock;
     readonly patienceMs: number;
-    /** Whether nobody needs it any more. */
+    /** Whether the file is no longer needed. */
     readonly isOver: () => boolean;
     readonly onPiece: () => void;
   },
@@ -106,7 +107,7 @@ export async function fetchCopy(
       await fetchPiece(first);
     }
   };
-  // The first piece alone: where there is none, nobody asks for the others.
+  // The first piece alone: if the file does not exist there, the others are not asked for.
   await fetchPiece(0);
   next = pieceBytes;
   await Promise.all(Array.from({ length: windowPieces }, fetcher));

@@ -1,8 +1,8 @@
-// What a device restores from: copies in the memory of its host, those that come from other hosts,
-// and the checkpoint store for what nobody has a copy of.
+// Where a device restores its rows from: replicas in its host's memory, replicas fetched from other
+// hosts, and the checkpoint store for files without a replica.
 //
 // Invariants
-//   R1. A copy is used when its bytes have the hash of the manifest; otherwise the store is read.
+//   R1. A replica is used only if its bytes have the manifest's hash; otherwise the store is read.
 
 import { createHash } from "node:crypto";
 import type { Cells } from "../../src/exchange/cells.ts";
@@ -10,30 +10,32 @@ import type { Manifest } from "../checkpoint-store/checkpoint-store.ts";
 import type { PartStore } from "../checkpoint-store/part-files.ts";
 import { filesOfPart, keyOf, type NamedFile, type PartCopy } from "./replica-cache.ts";
 
-/** The copies of a generation, as the threads of a host see them. Plain data and shared memory. */
+/**
+ * The replicas of a generation, as the threads of a host see them. Plain data and shared memory.
+ */
 export interface CopiesAtHand {
-  /** Here already. */
+  /** Replicas that are in memory already. */
   readonly here: readonly PartCopy[];
-  /** Those that are asked for, and memory for them. */
+  /** Files that are being fetched, with memory for them. */
   readonly awaited: readonly PartCopy[];
   /** (awaited): 1 once a device has read the file from the store into its memory. */
   readonly filled: SharedArrayBuffer;
 }
 
-/** What the cell of an awaited file says, once it is known. */
+/** States of an awaited file's cell. */
 export const awaitedStates = { pending: 0, there: 1, nowhere: 2 } as const;
 
-/** Cells of `files` awaited files: how many pieces have come, and the state of each. */
+/** Cells for `files` awaited files: the count of pieces received, and each file's state. */
 export const copyCells = (files: number): number => 1 + files;
 
 export interface LayerSource {
-  /** See `CheckpointStore.readLayers`. Resolves once it is known where each layer comes from. */
+  /** As `CheckpointStore.readLayers`. Resolves once the source of each file is known. */
   layers(name: string): Promise<Iterable<Uint8Array>[]>;
-  /** Bytes that came from memory and from the store, so far. */
+  /** Bytes read from memory and from the store so far. */
   readonly restored: { memoryBytes: number; storeBytes: number };
 }
 
-/** Bytes handed on at once. */
+/** Bytes passed on at once. */
 const pieceBytes = 1024 * 1024;
 
 export function createLayerSource(options: {
@@ -42,7 +44,7 @@ export function createLayerSource(options: {
   readonly atHand: CopiesAtHand;
   readonly cells: Cells;
   readonly cellBase: number;
-  /** The participant that has copies come. */
+  /** The participant that fetches replicas. */
   readonly peer: number;
 }): LayerSource {
   const { store, manifest, atHand, cells, cellBase, peer } = options;
@@ -66,7 +68,7 @@ export function createLayerSource(options: {
     return state() === awaitedStates.there ? atHand.awaited[at] : undefined;
   }
 
-  /** Reads from the store, and makes a copy of it where there is memory for one. */
+  /** Reads from the store, and fills the file's replica where memory was allotted. */
   function* fromStore(file: NamedFile, pieces: Iterable<Uint8Array>): Generator<Uint8Array> {
     const at = atHand.awaited.findIndex((one) => keyOf(one) === keyOf(file));
     const awaited = atHand.awaited[at];
@@ -102,14 +104,14 @@ export function createLayerSource(options: {
   };
 }
 
-/** R1 */
+/** Whether the bytes have the manifest's hash. R1 */
 function isIntact(copy: PartCopy): boolean {
   const hash = createHash("sha256");
   for (const piece of piecesOf(copy)) hash.update(piece);
   return hash.digest("hex") === copy.sha256;
 }
 
-/** In memory that nobody shares. */
+/** The replica's bytes in unshared memory. */
 function* piecesOf({ memory, bytes }: PartCopy): Generator<Uint8Array> {
   for (let at = 0; at < bytes; at += pieceBytes) {
     yield Uint8Array.from(new Uint8Array(memory, at, Math.min(pieceBytes, bytes - at)));

@@ -175,7 +175,7 @@ function commit(place: Place, fields: ManifestFields): Manifest {
     disk.syncDirectory(paths.checkpoints);
     checkFence(place, generation);
     replaceDurably(disk, path, bytes);
-    checkFence(place, generation); // C3 of chain.ts
+    checkFence(place, generation); // C3 of manifest-chain.ts
     return { ...manifest, sha256 };
   });
 }

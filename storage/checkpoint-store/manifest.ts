@@ -57,7 +57,7 @@ export const manifestSchema = z.object({
   parent: z.object({ file: z.string(), sha256: hash }).nullable(),
   lineage: z
     .array(z.object({ generation: nat, from: nat, restored: z.enum(["exact", "partial"]) }))
-    .default([]), // Not in manifests of before.
+    .default([]), // Older manifests lack it.
   best: z.boolean(),
   modelDigest: z.string(),
   arithmetic: z.string(),

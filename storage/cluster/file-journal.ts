@@ -1,5 +1,5 @@
-// The journal of runs in files: a file for each term, a line for each entry, each sealed by its
-// CRC-32, so that a line that was torn or damaged is known for what it is.
+// The journal of runs in files: a file per term, a line per entry. Each line is sealed by its
+// CRC-32, so that a torn or damaged line is recognised.
 //
 //   runs/00000001.jsonl   5d1f0a3c { "kind": "run", … }   77ab21f0 { "kind": "event", … }   …
 
@@ -9,7 +9,7 @@ import type { Disk, DiskFile } from "../../src/ports/disk.ts";
 import { makeDurableDirectory, readWhole, replaceDurably } from "../disk/durable-files.ts";
 import type { JournalEntry, RunJournal } from "./run-journal.ts";
 
-/** Growth after which a journal is written anew, without what has been forgotten since. */
+/** Growth after which the journal is rewritten without its forgotten entries. */
 const grownBytesMax = 64 * 2 ** 20;
 
 export class FileJournal<Event> implements RunJournal<Event> {
@@ -28,12 +28,12 @@ export class FileJournal<Event> implements RunJournal<Event> {
     makeDurableDirectory(disk, this.#directory);
   }
 
-  /** Whether journals of this kind are in `directory`. */
+  /** Whether `directory` has journals of this kind. */
   static isThere(disk: Disk, directory: string): boolean {
     return disk.list(placeIn(directory)).some(isJournal);
   }
 
-  /** A torn last line is none: its machine died before it was on disk. */
+  /** A torn last line is not counted as damage: its machine died before the line was on disk. */
   readFormer(): { entries: JournalEntry<Event>[]; damaged: number } {
     const former = this.#formerPaths().at(-1);
     if (former === undefined) return { entries: [], damaged: 0 };
@@ -76,10 +76,10 @@ export class FileJournal<Event> implements RunJournal<Event> {
     await this.#syncing;
   }
 
-  forget(): void {} // When it begins anew.
+  forget(): void {} // The entries go when the journal is rewritten.
 
   async close(): Promise<void> {
-    await this.#syncing?.catch(() => {}); // Whoever waits for it is told.
+    await this.#syncing?.catch(() => {}); // The caller of `synced` gets the error.
     this.#close();
   }
 

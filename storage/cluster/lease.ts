@@ -1,17 +1,20 @@
-// The lease: who leads, as files in a directory that all who might lead can see; and where there is
-// a register (src/wire/jetstream/register.ts), in that, with the files of the terms as its fence.
+// The lease: which process leads. It is a set of files in a directory that all candidates can see.
+// Where there is a register (src/wire/jetstream/register.ts), the lease is in the register, and the
+// files of the terms are its fence.
 //
 //   terms/00000001.json   { term: 1, owner: "osiris on a, process 7", beat: 4711, … }
 //   terms/00000002.json   the newest term leads
 //
 // Invariants
 //   L1. A term is claimed once: its file is created exclusively. Terms only grow.
-//   L2. Only who claimed a term writes its file: a beat, again and again. Whoever sees it stand
-//       still for long enough, by a clock of its own, may claim the next one; no two machines'
-//       clocks are ever compared.
-//   L3. What a leader did is known to its successor, or its successor is known to it: the leader
-//       writes first and looks for a newer term then; the successor claims first and reads then.
-//   L4. A register may forget: who claimed a term in it has it when its file is there, too.
+//   L2. Only the owner of a term writes its file, again and again, with a growing beat. A candidate
+//       that sees the beat unchanged for long enough, by its own clock, may claim the next term.
+//       Clocks of two machines are never compared.
+//   L3. Either the successor knows what the leader did, or the leader learns of the successor: a
+//       leader writes first and then looks for a newer term; a successor claims first and then
+//       reads.
+//   L4. A register may forget. A term claimed in the register belongs to the claimant once its file
+//       exists, too.
 
 import { join } from "node:path";
 import { z } from "zod";
@@ -21,32 +24,32 @@ import { diskCode, makeDurableDirectory, readWhole } from "../disk/durable-files
 
 const termSchema = z.object({
   term: z.int().min(1),
-  /** Who leads, for people. */
+  /** The owner's name, for people. */
   owner: z.string(),
   beat: z.int().min(0),
-  /** Whether its owner has given it back. */
+  /** Whether the owner has released the term. */
   isReleased: z.boolean(),
 });
 
-/** A term, as its owner wrote it last. */
+/** A term, as its owner last wrote it. */
 export type Term = z.output<typeof termSchema>;
 
-/** Bytes of a term's file: written in one piece each time, so that it is never half there. */
+/** Bytes of a term's file: written in one piece each time, so that it is never torn. */
 const termBytes = 512;
 const ownerCharactersMax = 200;
 const fileName = /^(\d{8})\.json$/;
 
-/** Who leads. Terms only grow. What waits for nothing returns no promise. */
+/** The lease. Terms only grow. Methods that wait for nothing return no promise. */
 export interface Lease {
-  /** The newest term that somebody has; 0: nobody ever had one. */
+  /** The newest term that has an owner; 0: none ever had one. */
   newest(): number;
-  /** Who has or had a term, for people. */
+  /** Name of a term's owner, present or former, for people. */
   ownerOf(term: number): string | undefined;
-  /** What the owner of the newest term wrote last, where that can be read. */
+  /** The newest term, as its owner last wrote it, where it can be read. */
   look(): Awaitable<Term | undefined>;
-  /** Claims a term, durably. False: somebody else has it. */
+  /** Claims a term, durably. False: another process has it. */
   claim(term: number, owner: string): Awaitable<boolean>;
-  /** Writes a term that is the caller's. False: there is a newer one. */
+  /** Writes a term that the caller owns. False: there is a newer one. */
   renew(term: Term): Awaitable<boolean>;
 }
 
@@ -56,20 +59,20 @@ export class LeaseDirectory implements Lease {
   readonly #disk: Disk;
   readonly #terms: string;
 
-  /** Makes the directory where there is none. Errors are the disk's. */
+  /** Makes the directory where it is missing. Throws the disk's errors. */
   constructor(disk: Disk, directory: string) {
     this.#disk = disk;
     this.#terms = join(directory, "terms");
     makeDurableDirectory(disk, this.#terms);
   }
 
-  /** The newest term's number; 0: there was none yet. */
+  /** The newest term's number; 0: there is none yet. */
   newest(): number {
     const numbers = this.#disk.list(this.#terms).map((name) => Number(fileName.exec(name)?.[1]));
     return Math.max(0, ...numbers.filter((number) => number > 0));
   }
 
-  /** What the owner of a term wrote last; undefined where that cannot be read (any more). */
+  /** A term, as its owner last wrote it; undefined where it cannot be read. */
   read(term: number): Term | undefined {
     try {
       return decode(readWhole(this.#disk, this.#pathOf(term)));
@@ -88,7 +91,7 @@ export class LeaseDirectory implements Lease {
     return this.read(term)?.owner;
   }
 
-  /** Claims `term`, durably. False: somebody else has it. */
+  /** Claims `term`, durably. False: another process has it. */
   claim(term: number, owner: string): boolean {
     try {
       const file = this.#disk.open(this.#pathOf(term), "exclusive"); // L1
@@ -109,7 +112,7 @@ export class LeaseDirectory implements Lease {
     return true;
   }
 
-  /** Moves the beat of a term that is the caller's. False: there is a newer term. */
+  /** Moves the beat of a term that the caller owns. False: there is a newer term. */
   renew(term: Term): boolean {
     const file = this.#disk.open(this.#pathOf(term.term), "update");
     try {
@@ -125,7 +128,7 @@ export class LeaseDirectory implements Lease {
   }
 }
 
-/** The lease in a register. It is its owner's beat that moves there; files do not change. */
+/** The lease in a register. The owner's beat moves in the register; the files do not change. */
 export class RegisteredLease implements Lease {
   readonly #register: Register;
   readonly #fence: LeaseDirectory;
@@ -150,7 +153,7 @@ export class RegisteredLease implements Lease {
     return found === undefined ? undefined : decode(found.value);
   }
 
-  /** After a look: the register is still as it was seen then. */
+  /** Call after `look`: it succeeds only if the register is still as `look` saw it. */
   async claim(term: number, owner: string): Promise<boolean> {
     const isSet = await this.#set({ term, owner, beat: 0, isReleased: false });
     return isSet && this.#fence.claim(term, owner); // L4
@@ -163,7 +166,7 @@ export class RegisteredLease implements Lease {
     if (found !== undefined && (found.term !== term.term || found.owner !== term.owner)) {
       return false;
     }
-    // It was forgotten, or an answer was lost: nobody else has claimed it.
+    // The register forgot the term, or an answer was lost; no other process has claimed it.
     return (await this.#set(term)) && this.newest() === term.term;
   }
 

@@ -7,7 +7,7 @@ import type { JournalKind, RunJournal } from "./run-journal.ts";
 /**
  * Opens the journal of a term in `directory`.
  *
- * @throws InvalidOptionError where RocksDB is asked for and this platform has none of it
+ * @throws InvalidOptionError where RocksDB is asked for and this platform has no binary of it
  * @throws InputUnusableError where another process has the database
  */
 export async function openRunJournal<Event>(options: {

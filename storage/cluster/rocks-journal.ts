@@ -1,6 +1,6 @@
-// The journal of runs in RocksDB: an entry under a key of its run's number and its own, so that
-// runs come back in the order of submission, each with its entries in order. RocksDB checks every
-// block, replays its log after a crash, and lets one process in at a time.
+// The journal of runs in RocksDB. An entry's key is its run's number and its own, so runs come back
+// in the order of submission, each with its entries in order. RocksDB checks every block, replays
+// its log after a crash, and lets one process in at a time.
 //
 //   rocksdb/   00000007 000000000042 → { "kind": "event", … }
 
@@ -49,7 +49,7 @@ class RocksJournal<Event> implements RunJournal<Event> {
   readonly #logs = new Map<string, DiskFile>();
   readonly #numbers = new Map<string, number>();
   #syncing: Promise<void> | undefined;
-  /** Keys that were read, and not begun anew since. */
+  /** Keys read from the former journal, until `begin` replaces them. */
   #former: readonly string[] | undefined;
   #nextRun = 0;
   #nextEntry = 0;
@@ -76,7 +76,7 @@ class RocksJournal<Event> implements RunJournal<Event> {
     return { entries, damaged };
   }
 
-  /** All at once: a crash leaves what was before, or this. */
+  /** One batch: a crash leaves either the former journal or the new one. */
   begin(entries: Iterable<JournalEntry<Event>>): void {
     const former = this.#former ?? this.#rows().map(([key]) => key);
     this.#former = undefined;
@@ -111,15 +111,15 @@ class RocksJournal<Event> implements RunJournal<Event> {
   async close(): Promise<void> {
     if (!this.#isOpen) return;
     this.#isOpen = false;
-    await this.#syncing?.catch(() => {}); // Whoever waits for it is told.
+    await this.#syncing?.catch(() => {}); // The caller of `synced` gets the error.
     for (const log of this.#logs.values()) log.close();
     await this.#db.close();
   }
 
   /**
-   * RocksDB brings its log to the disk only in the thread that writes, which would stand still
-   * meanwhile. All that was written is in the files of its log, or, once RocksDB has removed one,
-   * in a table that it has synced.
+   * RocksDB syncs its log only in the writing thread, which would block. So the files of the log
+   * are synced here. All writes are in these files, or, once RocksDB has removed one, in a table
+   * that it has synced.
    */
   async #syncLogs(): Promise<void> {
     const names = this.#disk.list(this.#path).filter((name) => name.endsWith(".log"));
@@ -133,7 +133,7 @@ class RocksJournal<Event> implements RunJournal<Event> {
     if (opened.length > 0) this.#disk.syncDirectory(this.#path);
   }
 
-  /** False: RocksDB has just removed it. */
+  /** False: RocksDB has just removed the file. */
   #openLog(name: string): boolean {
     try {
       this.#logs.set(name, this.#disk.open(join(this.#path, name), "update"));
@@ -163,7 +163,7 @@ class RocksJournal<Event> implements RunJournal<Event> {
     batch._closeSync();
   }
 
-  /** Entries by key, without the mark of `sync`. */
+  /** Entries by key, without the entry that `sync` writes. */
   #rows(range: { readonly gte?: string; readonly lt?: string } = {}): [string, string][] {
     const { rows } = this.#db.querySync({ ...range, keyEncoding: "utf8", valueEncoding: "utf8" });
     const pairs: [string, string][] = [];

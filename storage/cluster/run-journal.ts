@@ -3,13 +3,13 @@
 // RocksDB (rocks-journal.ts); open-journal.ts chooses between them.
 //
 // Invariants
-//   R1. Only the leader of a term writes its journal. The next leader reads the journal once
-//       and begins its own with all entries. What a former leader still writes is never read.
+//   R1. Only the leader of a term writes its journal. The next leader reads the journal once and
+//       begins its own with all entries. What a former leader still writes is never read.
 //   R2. Runs and wishes are on disk before they are answered, and so is a run's end; any other
 //       event may be lost with the machine.
 //   R3. The journal is a hint (law 6). The truth about training is in the checkpoint store.
 
-/** One entry. `Event` is the room above's. */
+/** One entry. The caller defines `Event`. */
 export type JournalEntry<Event> =
   | {
       readonly kind: "run";
@@ -28,21 +28,21 @@ export type JournalEntry<Event> =
     };
 
 export interface RunJournal<Event> {
-  /** All that the journal before this one holds, oldest first, and how much of it was damaged. */
+  /** All entries of the former journal, oldest first, and the number of damaged ones. */
   readFormer(): { readonly entries: JournalEntry<Event>[]; readonly damaged: number };
-  /** Begins anew with these, and removes what was before. On disk on return. */
+  /** Replaces the journal's contents with these entries. They are on disk on return. */
   begin(entries: Iterable<JournalEntry<Event>>): void;
-  /** Adds entries, which then survive the process. */
+  /** Appends entries, which then survive the process. */
   append(entries: readonly JournalEntry<Event>[]): void;
-  /** Resolves once all that was added before survives the machine. R2 */
+  /** Resolves once all appended entries survive the machine. R2 */
   synced(): Promise<void>;
-  /** Drops all entries of a run; at once, or when it begins anew. */
+  /** Drops all entries of a run, at once or when the journal is next rewritten. */
   forget(run: string): void;
-  /** Whether it should begin anew, without what has been forgotten since. */
+  /** Whether the journal should be rewritten without its forgotten entries. */
   readonly isLong: boolean;
-  /** What is on its way to the disk comes there first. */
+  /** Closes the journal, after pending writes are on disk. */
   close(): Promise<void>;
 }
 
-/** `auto`: as the directory was begun; else RocksDB where there is a binary of it. */
+/** `auto`: the kind of an existing journal; else RocksDB where there is a binary of it. */
 export type JournalKind = "auto" | "file" | "rocksdb";

@@ -1,25 +1,25 @@
 // The log of a run: the lines that its processes wrote about it, beside its checkpoints, so that
-// they are there when the process is not. Bounded; for people, and no part of any truth (law 6).
+// the lines outlive the process. Bounded; for people, and no part of any truth (law 6).
 //
 //   logs/root-000000000000.jsonl        lines of JSON of one source, from this byte of them on
 //   logs/host-1-000000524301.jsonl
 //
 // Invariants
-//   L1. A source is one process at a time. A line is appended whole; a torn one is none.
-//   L2. A line that the disk refuses is lost, and nobody waits or fails for it.
+//   L1. A source is one process at a time. A line is appended whole; a torn line is ignored.
+//   L2. A line that the disk refuses is lost. The writer neither waits nor fails for it.
 
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 
-/** A file that has grown to this is followed by another. */
+/** A file of this size is followed by another. */
 const segmentBytesMax = 512 * 1024;
-/** Of each source; the oldest goes. */
+/** Files kept for each source; the oldest is removed. */
 const segmentsMax = 4;
 
 interface Segment {
   readonly path: string;
   readonly source: string;
-  /** Of its first byte, among all that the source ever wrote. */
+  /** Position of its first byte in all that the source ever wrote. */
   readonly from: number;
 }
 
@@ -36,14 +36,14 @@ export class RunLog {
     this.#source = source;
   }
 
-  /** Adds a line of JSON, without its end. L2 */
+  /** Appends a line of JSON; `append` adds the line's end. L2 */
   append(line: string): void {
     try {
       const segment = this.#room();
       appendFileSync(segment.path, `${line}\n`);
       this.#bytes += Buffer.byteLength(line) + 1;
     } catch {
-      this.#segment = undefined; // Looked for anew with the next line.
+      this.#segment = undefined; // The next line looks for it again.
     }
   }
 
@@ -78,26 +78,26 @@ export class RunLog {
 
 /** Lines of a run's log, and where to go on reading. */
 export interface RunLogPage {
-  /** As they were written: `time`, `level`, `message`, and what they are about. */
+  /** As written: `time`, `level`, `message`, and the fields that identify the subject. */
   readonly lines: readonly Readonly<Record<string, unknown>>[];
-  /** For `after` of the next page. */
+  /** `after` for the next page. */
   readonly next: string;
 }
 
 /**
- * Reads the log that lies in a checkpoint directory: lines of all sources, in the order of their
- * times, those of one source in the order in which it wrote them. No lines where there is none.
+ * Reads the log in a checkpoint directory: lines of all sources, by time; lines of one source keep
+ * the order in which it wrote them. A directory without a log has no lines.
  */
 export function readRunLog(
   directory: string,
   options: {
-    /** Of this run alone. Several may have trained in one directory. */
+    /** Only this run's lines. Several runs may have trained in one directory. */
     readonly run?: string;
-    /** `next` of the page before. @default from the first that is kept */
+    /** `next` of the previous page. @default from the first line that is kept */
     readonly after?: string;
-    /** At most so many. @default all */
+    /** At most this many lines. @default all */
     readonly most?: number;
-    /** Only the last so many of what there is; the next page goes on after them. */
+    /** Only the last lines of the log, this many; the next page goes on after them. */
     readonly last?: number;
   } = {},
 ): RunLogPage {
@@ -119,28 +119,28 @@ export function readRunLog(
   return { lines: shown, next };
 }
 
-/** The next line that is wanted of a source. */
+/** The next line of a source. */
 interface Head {
   readonly fields: Record<string, unknown>;
   take(): void;
 }
 
-/** What is read of one source: file by file, none that is not needed. */
+/** The reader of one source: it opens file by file, and only as needed. */
 interface Source {
   readonly source: string;
-  /** Files that come after this one. */
+  /** Files after the current one. */
   readonly rest: Segment[];
   bytes: Buffer;
-  /** Of their first byte, among all that the source ever wrote. */
+  /** Position of the buffer's first byte in all that the source ever wrote. */
   from: number;
-  /** Where the next line begins in them. */
+  /** Where the next line begins in the buffer. */
   at: number;
   head?: Head | undefined;
 }
 
 const newline = 0x0a;
 
-/** What there is of each source from the cursor on. */
+/** The readers of all sources, from the cursor on. */
 function sourcesIn(folder: string, cursor: ReadonlyMap<string, number>): Source[] {
   const all = segmentsIn(folder);
   return [...new Set(all.map(({ source }) => source))].map((source) => {
@@ -158,7 +158,7 @@ function sourcesIn(folder: string, cursor: ReadonlyMap<string, number>): Source[
   });
 }
 
-/** Goes on with the next file; false: there is none. */
+/** Opens the next file; false: there is none. */
 function openNext(one: Source): boolean {
   const segment = one.rest.shift();
   if (segment === undefined) return false;
@@ -168,7 +168,7 @@ function openNext(one: Source): boolean {
   return true;
 }
 
-/** Lines of other runs, and torn ones, are passed over; those of others without being parsed. */
+/** The next line. Skips torn lines and lines of other runs, the latter without parsing them. */
 function headOf(one: Source, run: string | undefined): Head | undefined {
   const name = run === undefined ? "" : JSON.stringify(run);
   while (one.head === undefined) {
@@ -188,7 +188,7 @@ function headOf(one: Source, run: string | undefined): Head | undefined {
   return one.head;
 }
 
-/** None where another process has just removed it. */
+/** Empty where another process has just removed the file. */
 function bytesOf({ path }: Segment): Buffer {
   try {
     return readFileSync(path);
@@ -214,7 +214,7 @@ function cursorOf(text: string): Map<string, number> {
   return new Map(places.map(([, source = "", at]) => [source, Number(at)]));
 }
 
-/** By source, in their order. */
+/** Files by source, in order. */
 function segmentsIn(folder: string): Segment[] {
   let names: string[];
   try {

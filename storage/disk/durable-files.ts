@@ -1,10 +1,11 @@
-// What survives a power cut: directories, whole files, and the errors of a disk as ours.
+// Durable writes, which survive a power cut: directories and whole files. Also the disk's errors as
+// ours.
 
 import { dirname } from "node:path";
 import { StoreFailedError } from "../../src/errors/errors.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 
-/** A file that was not finished; whoever finds one may remove it. */
+/** Suffix of an unfinished file. Any process that finds one may remove it. */
 export const temporarySuffix = ".temp";
 
 /** Makes a directory and its parents, all durable. */
@@ -19,8 +20,8 @@ export function makeDurableDirectory(disk: Disk, path: string): void {
 }
 
 /**
- * Puts `bytes` at `path`, whole or not at all, and durable on return. Where two may do so at once,
- * each has its own `writer` in the temporary name.
+ * Puts `bytes` at `path`, whole or not at all, and durable on return. Callers that may do so at the
+ * same time each pass their own `writer`, which goes into the temporary name.
  */
 export function replaceDurably(disk: Disk, path: string, bytes: Uint8Array, writer?: string): void {
   const temporary = `${path}${writer === undefined ? "" : `.${writer}`}${temporarySuffix}`;
@@ -46,13 +47,15 @@ export function readWhole(disk: Disk, path: string): Uint8Array {
   }
 }
 
-/** The code of an error that a disk raised; undefined for any other. */
+/** The code of a disk's error; undefined for any other error. */
 export function diskCode(error: unknown): string | undefined {
   if (!(error instanceof Error) || !("code" in error) || !("syscall" in error)) return undefined;
   return typeof error.code === "string" ? error.code : undefined;
 }
 
-/** Runs `body`; a refusal of the disk becomes a StoreFailedError that says what was tried. */
+/**
+ * Runs `body`. A refusal of the disk becomes a StoreFailedError that names the attempted action.
+ */
 export function onDisk<Result>(action: string, path: string, body: () => Result): Result {
   try {
     return body();

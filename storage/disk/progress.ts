@@ -1,12 +1,12 @@
-// The pace of long work on a checkpoint: it says how far it is, lets others have the thread between
-// two chunks, and stops there when it is asked to.
+// The progress of long work on a checkpoint: it reports bytes done, yields the thread between two
+// chunks, and stops there on request.
 
 import { setImmediate } from "node:timers/promises";
 import type { Disk } from "../../src/ports/disk.ts";
 
-/** What long work may be told. */
+/** Options of long work. */
 export interface PaceOptions {
-  /** Is told how many bytes of how many were done, often. */
+  /** Called often with the bytes done and the total. */
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
   /** Ends the work, which then throws the signal's reason and leaves nothing behind. */
   readonly signal?: AbortSignal | undefined;
@@ -15,11 +15,11 @@ export interface PaceOptions {
 }
 
 export interface Pace {
-  /** So many bytes more will have to be done, by and large. */
+  /** Adds an estimate of bytes still to be done. */
   expect(bytes: number): void;
-  /** The pieces as they come, counted. */
+  /** Passes the pieces on and counts their bytes. */
   count(pieces: Iterable<Uint8Array>): Iterable<Uint8Array>;
-  /** Between two chunks. @throws the signal's reason */
+  /** Yields the thread between two chunks. @throws the signal's reason */
   breathe(): Promise<void>;
 }
 

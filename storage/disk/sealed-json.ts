@@ -1,5 +1,5 @@
-// Sealed JSON: text that people can read and that carries the hash of itself, so that one changed
-// byte anywhere is noticed.
+// Sealed JSON: text that people can read and that carries its own hash, so that a change of any
+// byte is noticed.
 //
 //   { ...fields, "sha256": "<hash of this text with these 64 digits left out>" }
 
@@ -8,14 +8,14 @@ import { CheckpointCorruptError } from "../../src/errors/errors.ts";
 
 const tail = /"sha256": "([0-9a-f]{64})"\n\}\n$/;
 
-/** The text of `fields`, which are JSON and have no field `sha256`, with its seal. */
+/** The sealed text of `fields`, which are JSON and have no field `sha256`. */
 export function seal(fields: object): { text: string; sha256: string } {
   const open = `${JSON.stringify({ ...fields, sha256: "" }, null, 2)}\n`;
   const sha256 = hashOf(open);
   return { text: open.replace(/"sha256": ""\n\}\n$/, `"sha256": "${sha256}"\n}\n`), sha256 };
 }
 
-/** The value in a sealed text, `sha256` among its fields. @throws CheckpointCorruptError */
+/** The value of a sealed text, with its `sha256`. @throws CheckpointCorruptError */
 export function unseal(bytes: Uint8Array, path: string): unknown {
   let text: string;
   try {

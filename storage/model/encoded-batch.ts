@@ -1,4 +1,4 @@
-// Batches that a caller made: whether their arrays fit together, and how a large one is cut up.
+// Batches made by a caller: checks that their arrays fit together, and cuts a large one up.
 //
 // B = samples, T = features; (T,B) and ids are feature-major.
 
@@ -57,7 +57,7 @@ export function idsMaxOf({ samples, lengths }: EncodedBatch, features: number): 
   });
 }
 
-/** The batch in pieces of at most `samplesMax` samples, in order. A small one is its own piece. */
+/** The batch in pieces of at most `samplesMax` samples, in order. A small batch is one piece. */
 export function* piecesOf(batch: EncodedBatch, samplesMax: number): Generator<EncodedBatch> {
   const { samples, dense, lengths, ids, highs, weights } = batch;
   if (samples === 0) return;
@@ -92,7 +92,7 @@ export function* piecesOf(batch: EncodedBatch, samplesMax: number): Generator<En
   }
 }
 
-/** Where the ids of each feature begin. */
+/** Offset of each feature's first id. */
 function idStarts({ samples, lengths }: EncodedBatch, features: number): number[] {
   let total = 0;
   return Array.from({ length: features }, (_, feature) => {

@@ -1,4 +1,4 @@
-// Loading a trained model: which checkpoint of a directory, with which arithmetic, into memory.
+// Loads a trained model into memory: chooses the checkpoint of a directory and the arithmetic.
 
 import { weightedOf } from "../../src/data/columns.ts";
 import { ArithmeticMismatchError } from "../../src/errors/errors.ts";
@@ -10,27 +10,28 @@ import { createSoloDevice } from "../../src/training/loop/inference-device.ts";
 import { openCheckpoint } from "../checkpoints/open-checkpoint.ts";
 import { batchSamplesMax, Model } from "./model.ts";
 
-/** What `loadModel` may be told. */
+/** Options of `loadModel`. */
 export interface LoadOptions {
   /**
-   * Hash of the checkpoint's manifest, as a run's result names it, or how it begins.
+   * Hash of the checkpoint's manifest, as a run's result names it, or the hash's beginning.
    * @default the best checkpoint where the job stopped early, else the newest
    */
   readonly manifest?: string;
   /**
-   * `same`: that of training, whose predictions are those of its evaluations, bit for bit. `auto`:
-   * the fastest that this process has, or one of the two by name; predictions may then differ in
-   * their last bits. @default "same"
+   * `same`: the arithmetic of training, so that predictions equal the run's evaluations bit for
+   * bit. `auto`: the fastest that this process has. `native`, `reference`: this one. With another
+   * arithmetic than training's, predictions may differ in their last bits. @default "same"
    */
   readonly arithmetic?: "same" | "auto" | "native" | "reference";
-  /** @default the machine's own */
+  /** The file system. @default the machine's own */
   readonly disk?: Disk;
 }
 
 /**
- * The model in a checkpoint directory, whole in memory: the run's, or one that `Model.save` wrote.
+ * Loads the model of a checkpoint directory, of a run or written by `Model.save`, whole into
+ * memory.
  * @throws CheckpointMissingError, CheckpointCorruptError
- * @throws ArithmeticMismatchError where this process has not the arithmetic of training
+ * @throws ArithmeticMismatchError where this process does not have the arithmetic of training
  */
 export async function loadModel(directory: string, options: LoadOptions = {}): Promise<Model> {
   const { disk = realDisk, arithmetic = "same" } = options;

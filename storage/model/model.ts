@@ -1,10 +1,10 @@
-// A trained model: a checkpoint in memory that predicts, with the transforms and the forward pass
-// of training (src/data/records.ts, src/training/step/step.ts) on one device, on the caller's
+// A trained model: a checkpoint in memory that predicts. It runs the transforms and the forward
+// pass of training (src/data/records.ts, src/training/step/step.ts) on one device, on the caller's
 // thread.
 //
 // Invariants
-//   M1. The weights are those of the manifest, and nothing here changes them.
-//   M2. One batch at a time goes through the device: predictions asked for at once wait in a queue.
+//   M1. The weights equal the manifest's, and nothing here changes them.
+//   M2. The device computes one batch at a time: concurrent predictions wait in a queue.
 
 import { strict as assert } from "node:assert";
 import { openCache } from "../../src/data/cache-reader.ts";
@@ -38,13 +38,13 @@ import type { Manifest, PartRecord } from "../checkpoint-store/checkpoint-store.
 import { openStore } from "../checkpoint-store/directory-checkpoint-store.ts";
 import { checkBatch, idsMaxOf, piecesOf } from "./encoded-batch.ts";
 
-/** Samples that go through the device at a time: enough for its speed, and little memory. */
+/** Samples that go through the device at a time: enough for its speed, in little memory. */
 export const batchSamplesMax = 1024;
 
-/** What is evaluated on: data as a job names it. A batch size means nothing here. */
+/** Data to evaluate on, as a job names them. A batch size has no effect here. */
 export type EvaluationData = DataOptions | Omit<DataOptions, "batchSize">;
 
-/** What a model is made of; `loadModel` makes one. */
+/** The parts of a model; `loadModel` makes one of them. */
 export interface ModelParts {
   readonly device: DeviceState;
   readonly job: JobSpec;
@@ -53,13 +53,13 @@ export interface ModelParts {
   readonly disk: Disk;
 }
 
-/** A trained model in memory. It no longer needs the directory that it came from. Close it. */
+/** A trained model in memory. It no longer needs its directory. Close it. */
 export class Model implements AsyncDisposable {
-  /** The job that trained it, complete. */
+  /** The job that trained the model, complete with defaults. */
   readonly job: JobSpec;
-  /** Steps that it was trained for. */
+  /** Steps that the model was trained for. */
   readonly step: number;
-  /** SHA-256 tree hash of weights and optimizer state, as a run's result has it. */
+  /** SHA-256 tree hash of weights and optimizer state, equal to the digest in a run's result. */
   readonly digest: string;
   /** The arithmetic of its predictions. */
   readonly arithmetic: string;
@@ -80,9 +80,10 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * Probabilities (B) of the label 1, one for each record. A record is an object by the job's
-   * columns, for Criteo `I1`..`I13` and `C1`..`C26`; a list is a bag of several ids; what is absent
-   * or null is missing. @throws InvalidOptionError naming the record and the column
+   * Probabilities (B) of the label 1, one per record. A record is an object with the job's columns,
+   * for Criteo `I1`..`I13` and `C1`..`C26`. A list is a bag of several ids. An absent or null
+   * column is a missing value.
+   * @throws InvalidOptionError naming the record and the column
    */
   async predict(records: readonly SampleRecord[]): Promise<Float32Array> {
     const out = new Float32Array(records.length);
@@ -94,8 +95,8 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * Probabilities (B) of the label 1 for features as the model takes them: transformed dense values
-   * and rows of the tables. The caller keeps the batch, and leaves it alone until this resolves.
+   * Probabilities (B) of the label 1 for encoded features: transformed dense values and rows of the
+   * tables. The caller owns the batch and must not change it until this resolves.
    * @throws InvalidOptionError where its arrays do not fit together
    * @throws IdOutOfRangeError where an id lies outside its table
    */
@@ -114,9 +115,9 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * Metrics on all samples of `data`; left out: on those that the job holds out.
-   * @throws InvalidOptionError where the data do not fit the job, or it holds nothing out
-   * @throws InputUnusableError where they cannot be read
+   * Metrics over all samples of `data`; left out: over the samples that the job holds out.
+   * @throws InvalidOptionError where the data do not fit the job, or the job holds nothing out
+   * @throws InputUnusableError where the data cannot be read
    */
   async evaluate(data?: EvaluationData): Promise<Metrics> {
     const dataset = await this.#openData(data);
@@ -135,13 +136,14 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * Writes the model into a new or empty directory, from which `loadModel` reads it again, with the
-   * same digest. @throws InputUnusableError, StoreFailedError
+   * Writes the model into a new or empty directory. `loadModel` reads it again, with the same
+   * digest.
+   * @throws InputUnusableError, StoreFailedError
    */
   async save(directory: string): Promise<void> {
     const { manifest, jobText, disk } = this.#parts;
     const { jobIdentity } = manifest;
-    // A directory that holds a run is left alone: a claim on it would end that run.
+    // A directory that holds a run is refused: a claim on it would end that run.
     if (disk.list(directory).length > 0) {
       const message = `Expected ${directory} to be new or empty, as a model is saved there whole`;
       throw new InputUnusableError(directory, `${message}; name another directory`);
@@ -157,7 +159,7 @@ export class Model implements AsyncDisposable {
       leaves.set(part.name, await part.leaves());
     }
     const modelDigest = digestOf(leaves, this.job.model.tables);
-    // What was stored in fewer bits is another model than the one that was trained.
+    // Weights stored in fewer bits make another model than the trained one.
     const isExact = this.job.checkpoint.bits === 32;
     assert(!isExact || modelDigest === manifest.modelDigest, "M1");
     store.commit({
@@ -170,10 +172,10 @@ export class Model implements AsyncDisposable {
   }
 
   /**
-   * The leaves of the model's digest, formed anew from what is in memory: hex sha256 of the dense
+   * The leaves of the model's digest, computed from the state in memory: hex sha256 of the dense
    * part (`dense`), of each row block's quanta and row state (`table a, block 0, quantum 1`), and
-   * of its dynamic ids, where it has some (`table a, block 0, ids`). Two models that differ differ
-   * in the leaves of the tables and blocks where they do.
+   * of its dynamic ids, if it has any (`table a, block 0, ids`). Where two models differ, the
+   * leaves of these tables and blocks differ.
    */
   async leaves(): Promise<Map<string, string>> {
     const { tables } = this.job.model;
@@ -191,7 +193,7 @@ export class Model implements AsyncDisposable {
     return leaves;
   }
 
-  /** Waits for predictions under way; nothing can be asked of it afterwards. Safe to call twice. */
+  /** Waits for predictions under way and frees the model. Safe to call twice. */
   async close(): Promise<void> {
     await this.#last;
     this.#device = undefined;
@@ -206,14 +208,14 @@ export class Model implements AsyncDisposable {
     return this.#device;
   }
 
-  /** Logits (B) of a batch, once those before it have theirs. M2 */
+  /** Logits (B) of a batch, computed after the batches before it. M2 */
   #score(batch: EncodedBatch): Promise<Float32Array> {
     const turn = this.#last.then(() => {
       const device = roomFor(this.#live(), batch);
       this.#device = device;
       return scoreBatch(device, batch);
     });
-    this.#last = turn.catch(() => {}); // Whoever asked is told; the next one is not concerned.
+    this.#last = turn.catch(() => {}); // The caller gets the error; the next one does not.
     return turn;
   }
 
@@ -238,7 +240,9 @@ export class Model implements AsyncDisposable {
   }
 }
 
-/** What leaf `i` of the `count` of a whole table is of; `undefined` has the dense part's one. */
+/**
+ * The name of leaf `i` out of `count` of a whole table; `undefined` names the dense part's leaf.
+ */
 function leafName(
   tile: TablePart | undefined,
   count: number,
@@ -252,14 +256,14 @@ function leafName(
   return `table ${tables[tile.table]?.name}, block ${Math.floor(i / perBlock)}, ${what}`;
 }
 
-/** The device, with room for the batch's longest bags. */
+/** Returns the device with room for the batch's longest bags. */
 function roomFor(device: DeviceState, batch: EncodedBatch): DeviceState {
   const { idsMax } = device.topology.input;
   const needed = idsMaxOf(batch, idsMax.length).map((ids, i) => Math.max(ids, idsMax[i] ?? 0));
   return needed.some((ids, i) => ids > (idsMax[i] ?? 0)) ? withBags(device, needed) : device;
 }
 
-/** Copies samples first .. first+samples-1, their labels into `labels`. */
+/** Copies samples first .. first+samples-1, and their labels into `labels`. */
 function readBatch(
   dataset: Dataset,
   first: number,

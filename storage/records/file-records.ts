@@ -1,6 +1,6 @@
-// The SSD tier as flat files, one a shard, for tables with dense ids: a row's place is its number.
-// Files are sparse, so a table of 10⁹ rows costs nothing until used, and of a `spill` store they
-// have no name, so that a killed process leaves nothing behind either.
+// The SSD tier as flat files, one per shard, for tables with dense ids: a row's number is its
+// position. Files are sparse, so a table of 10⁹ rows costs nothing until used. Files of a `spill`
+// store have no name, so a killed process leaves none behind.
 
 import { join } from "node:path";
 import { RecordCorruptError } from "../../src/errors/errors.ts";
@@ -31,7 +31,7 @@ interface ShardFile extends RecordShard {
 /**
  * Opens the files of a store, each with `open`.
  *
- * @throws InputUnusableError where a durable store's directory holds the records of other shards
+ * @throws InputUnusableError where a durable store's directory holds records of other shards
  */
 export function openFileRecords(
   options: RecordStoreOptions,
@@ -111,7 +111,7 @@ function failure(
   return new RecordCorruptError(what, shard.path, "its checksum is another");
 }
 
-/** Removes a directory, unless others put something there. */
+/** Removes a directory if it is empty. */
 function removeEmpty(disk: Disk, directory: string): void {
   if (disk.list(directory).length > 0) return;
   try {

@@ -1,12 +1,13 @@
-// What a store knows beside its records: which rows have one, which were in a write that failed,
-// and which cut all of it equals. In memory; on disk from a `sync` to the next write.
+// The ledger of a record store: which rows have a record, which rows were in a failed write, and
+// the cut that the whole store equals. It is in memory, and on disk from a `sync` to the next
+// write.
 //
 //   records.json     sealed: the stamp, the shards, and the hash of each shard's rows
 //   shard-<n>.set    the rows of shard n that have a record
 //
 // Invariants
-//   L1. records.json is there only while the records are those of its stamp: it goes, durably,
-//       before the first write, and comes back after everything it speaks of is on disk.
+//   L1. records.json exists only while the records equal its stamp. It is removed, durably, before
+//       the first write, and written again after the records and sets are on disk.
 //   L2. A row of a failed write is refused until it was written again.
 
 import { createHash } from "node:crypto";
@@ -31,15 +32,21 @@ export interface Ledger {
   readonly stamp: string | undefined;
   /** The rows of shard `at` that have a record. */
   present(at: number): RowSet;
-  /** found[i] = 1 where rows[i] has a record, else 0. Throws what a row's write failed with. */
+  /**
+   * Sets found[i] = 1 where rows[i] has a record, else 0. Throws the error of a row's failed write.
+   */
   find(at: number, rows: Int32Array, found: Uint8Array): void;
-  /** Runs `body`, which writes `rows`, and remembers them: as there, or as in doubt. */
+  /** Runs `body`, which writes `rows`, and marks the rows: present, or in doubt if it throws. */
   write(at: number, rows: Int32Array, body: () => void): void;
-  /** Forgets the records of `rows`. What the store has of them is never read again. */
+  /**
+   * Drops the records of `rows`. The bytes that the store still has of them are never read again.
+   */
   remove(at: number, rows: Int32Array): void;
-  /** The records are no longer what the stamp says. */
+  /** Removes the stamp: the records no longer equal it. */
   distrust(): void;
-  /** Puts all on disk under a stamp: the records, which `body` does, then what the ledger knows. */
+  /**
+   * Makes everything durable under a stamp: `body` syncs the records, then the ledger is written.
+   */
   sync(stamp: string, body: () => void): void;
 }
 
@@ -49,10 +56,10 @@ interface Stamped {
 }
 
 /**
- * The ledger of a store's directory, which is made where missing: empty for a `spill` store, and
- * where a `durable` one has no valid stamp.
+ * Opens the ledger of a store's directory, and makes the directory where it is missing. The ledger
+ * is empty for a `spill` store, and for a `durable` store without a valid stamp.
  *
- * @throws InputUnusableError where the directory holds the records of other shards
+ * @throws InputUnusableError where the directory holds records of other shards
  */
 export function openLedger(options: RecordStoreOptions): Ledger {
   const { directory, shards, keep, disk = realDisk } = options;
@@ -134,7 +141,7 @@ export function ofShard<Shard>(shards: readonly Shard[], at: number): Shard {
   return shard;
 }
 
-/** Runs `body`; a refusal of the disk becomes an error of the tier. */
+/** Runs `body`. A refusal of the disk becomes a tier error. */
 export function onTier<Result>(
   action: "read" | "write",
   what: string,
@@ -150,7 +157,7 @@ export function onTier<Result>(
   }
 }
 
-/** What `sync` left, where nothing was written after it and nothing of it is damaged. */
+/** Reads the state of the last `sync`; undefined if the store was written since, or is damaged. */
 function readStamped(
   disk: Disk,
   path: string,

@@ -1,5 +1,5 @@
-// Records in this process's memory: what every other store has to equal, and the SSD tier of a
-// simulated run. Nothing of it outlives the process, so it is always a `spill` store.
+// Records in this process's memory: the reference that every other store must equal, and the SSD
+// tier of a simulated run. It ends with the process, so it is always a `spill` store.
 
 import { createRowSet } from "../../src/embedding/rows/row-set.ts";
 import { ofShard } from "./ledger.ts";

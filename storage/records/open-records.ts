@@ -1,4 +1,4 @@
-// The door of the stores of records: which there are.
+// Opens the record store of a kind.
 
 import { openFileRecords } from "./file-records.ts";
 import { createMemoryRecords } from "./memory-records.ts";

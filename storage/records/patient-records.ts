@@ -1,12 +1,12 @@
-// A store that waits for room: where the disk is full, a write is tried again until somebody has
-// made some, or the time for it is over. Nothing is half there meanwhile: what failed was a whole
-// batch, which is written again (record-store.ts).
+// A record store that waits for room. If the disk is full, it repeats the write until there is room
+// or the patience ends. No half-written batch is seen: a failed write is repeated as a whole batch
+// (record-store.ts).
 
 import { TierDiskFullError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { RecordStore } from "./record-store.ts";
 
-/** How often a full disk is asked again. */
+/** Pause between two tries on a full disk. */
 const retryMs = 100;
 
 /** Blocks the thread. */
@@ -15,8 +15,8 @@ function block(ms: number): void {
 }
 
 /**
- * The same store. It pauses its thread while it waits, for at most `patienceMs` a write; `onFull`
- * is called with true when it begins to wait, and with false when there was room.
+ * Wraps a store. It pauses its thread while it waits, for at most `patienceMs` a write. `onFull` is
+ * called with true when a wait begins, and with false when the write succeeded.
  */
 export function patient(
   store: RecordStore,
@@ -24,7 +24,7 @@ export function patient(
     readonly clock: Pick<Clock, "now">;
     readonly patienceMs: number;
     readonly onFull: (isFull: boolean) => void;
-    /** How the thread waits. @default it blocks */
+    /** Pauses the thread. @default it blocks */
     readonly pause?: ((ms: number) => void) | undefined;
   },
 ): RecordStore {

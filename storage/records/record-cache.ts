@@ -1,10 +1,10 @@
-// The DDR tier: records in host memory over a store below, a set-associative cache like that of
-// device memory, with write-back. Rows that go down from the device stay here until they have to
-// make room; what the disk is asked for is what neither tier has.
+// The DDR tier: a write-back cache of records in host memory over a backing store, set-associative
+// like the cache in device memory. Rows that a device evicts stay here until they are evicted in
+// turn; the disk is read only for rows that neither cache has.
 //
 // Invariants
-//   D1. A record that differs from what lies below is dirty, and goes down before its place is
-//       given away: the store below and what is dirty here are all records.
+//   D1. A record that differs from the backing store is dirty, and is written down before its slot
+//       is given away: the backing store and the dirty slots together are all records.
 //   D2. Nothing is pinned between two calls.
 
 import {
@@ -29,42 +29,42 @@ import {
 } from "./record-store.ts";
 import { ascending, at as elementsAt } from "./row-order.ts";
 
-/** Rows that are placed at a time: as many spare places are needed at most. */
+/** Rows placed at a time, which bounds the spare slots needed. */
 const chunkRows = 4096;
 
-/** What a place holds. Absent: the store below has no record of the row either. */
+/** States of a slot. `absent`: the backing store has no record of the row either. */
 const absent = 0;
 const clean = 1;
 const dirty = 2;
 
 type Kernels = CacheKernels & Pick<RecordKernels, "moveRecords">;
 
-/** A store whose records rest in memory as far as there is room. */
+/** A record store that caches records in memory. */
 export interface RecordCache extends RecordStore {
   stats(): RecordCacheStats;
-  /** Rows that were asked for and were here, so far. */
+  /** Rows read that were in memory, so far. */
   hits(): number;
 }
 
-/** A shard whose records are cached. */
+/** A shard with cached records. */
 export interface CachedRecordShard extends RecordShard {
-  /** Most rows that a request moves. */
+  /** Most rows that one request moves. */
   readonly rowsMax: number;
   /** See `CacheDemand`. */
   readonly plannedBytes?: number | undefined;
 }
 
 export interface RecordCacheStats extends RecordStats {
-  /** Rows that were asked for, and those of them that were here. */
+  /** Rows asked for so far; `hits` of them were in memory. */
   readonly asked: number;
   readonly hits: number;
-  /** What the store below was asked to do. */
+  /** The work of the backing store. */
   readonly below: RecordStats;
 }
 
 /**
- * Records of `below` in at most `bytes` of memory, shared out as a plan says, or by how many rows
- * of a shard a request moves. It closes the store below with itself.
+ * Caches the records of `below` in at most `bytes` of memory, shared out as a plan says, or by how
+ * many rows of a shard a request moves. Closing it closes the backing store, too.
  */
 export function createRecordCache(options: {
   readonly below: RecordStore;
@@ -136,7 +136,7 @@ class CachedRecords {
   readonly #memory: PlacedMemory;
   readonly #cache: RowCache;
   readonly #places = new Int32Array(chunkRows);
-  /** (P * recordBytes), and (P): what each place holds. */
+  /** (P * recordBytes), and (P): the record and the state of each slot. */
   readonly #records: Uint8Array;
   readonly #held: Uint8Array;
   #tick = 0;
@@ -201,7 +201,7 @@ class CachedRecords {
     }
   }
 
-  /** All that is dirty goes down. */
+  /** Writes all dirty records to the backing store. */
   flush(): void {
     const places = new Int32Array(this.#held.length);
     let count = 0;
@@ -212,7 +212,7 @@ class CachedRecords {
     this.#sendDown(all, elementsAt(this.#cache.rowOf, all));
   }
 
-  /** Gives the rows places; those that have to make room go down. */
+  /** Gives the rows slots; evicted rows are written down first. */
   #place(rows: Int32Array) {
     const places = this.#places.subarray(0, rows.length);
     this.#tick++;
@@ -223,14 +223,14 @@ class CachedRecords {
     return { places, missed, missedRows, pinned };
   }
 
-  /** D2 */
+  /** Unpins the slots of a call. D2 */
   #release(pinned: Int32Array): void {
     const spares = this.#kernels.releaseRows(this.#cache, pinned).slice();
     this.#sendDown(spares, elementsAt(this.#cache.rowOf, spares));
     this.#kernels.freeSpares(this.#cache, spares);
   }
 
-  /** Writes the dirty ones of some places into the store below. */
+  /** Writes the dirty records of some slots to the backing store. */
   #sendDown(places: Int32Array, rows: Int32Array): void {
     const leaving = Int32Array.from(places.keys()).filter((i) => {
       return this.#held[places[i] ?? 0] === dirty;
@@ -245,7 +245,7 @@ class CachedRecords {
     for (const place of from) this.#held[place] = clean;
   }
 
-  /** Brings missing rows from the store below. */
+  /** Reads missing rows from the backing store. */
   #fetch(missed: Int32Array, missedRows: Int32Array): void {
     if (missed.length === 0) return;
     const order = ascending(missedRows);

@@ -1,9 +1,9 @@
-// Flat files of records, read and written in batches: by native/tiers/record-file.h where it is
-// built, or by calls of the disk port, many times slower. Row r of a file lies at r * stride:
+// Flat files of records, read and written in batches: by native/tiers/record-file.h where the addon
+// is built, or by calls of the disk port, many times slower. Row r of a file lies at r * stride:
 //
 //   CRC32C of the row's number (4 bytes) and its record, never 0 · the record · up to 4 bytes
 //
-// Numbers have the machine's byte order, as records have. Files have holes where no row is.
+// Numbers have the machine's byte order, as records have. A row without a record is a hole.
 
 import { closeSync, fdatasyncSync, fstatSync, openSync } from "node:fs";
 import { getSystemErrorName } from "node:util";
@@ -11,29 +11,29 @@ import { loadAddon } from "../../src/kernels/native/native.ts";
 import { type Disk, type OpenMode, realDisk } from "../../src/ports/disk.ts";
 import { diskCode } from "../disk/durable-files.ts";
 
-/** What became of a batch. */
+/** The outcome of a batch. */
 export interface RecordOutcome {
   /** Index in the batch of the first row that failed; -1 where none did. */
   readonly at: number;
-  /** Why the system refused it, `ENOSPC` for example; undefined: bytes are not those written. */
+  /** The system's error code, `ENOSPC` for example. Undefined: a row's bytes are damaged. */
   readonly code?: string | undefined;
 }
 
 /** An open file's records. Rows ascend; record i of a batch is at records[i * recordBytes]. */
 export interface RecordFile {
-  /** Reads the rows that are `wanted` (1, else 0). */
+  /** Reads the rows with `wanted` 1; the others have 0. */
   read(rows: Int32Array, wanted: Uint8Array, records: Uint8Array): RecordOutcome;
   write(rows: Int32Array, records: Uint8Array): RecordOutcome;
-  /** Returns once what was written survives a power cut. */
+  /** Returns once all writes survive a power cut. */
   sync(): void;
-  /** Writes and forgets what the page cache has of it; the portable ones only write it. */
+  /** Writes the file's dirty pages and drops its page cache; the portable files only write. */
   dropCached(): void;
-  /** What it takes of the disk; of the portable ones with its holes. */
+  /** Bytes on disk. The portable files count their holes, too. */
   bytes(): number;
   close(): void;
 }
 
-/** Opens a file of records: those that are there, or none. */
+/** Opens a file of records, or makes an empty one. */
 export type OpenRecordFile = (
   path: string,
   recordBytes: number,
@@ -41,8 +41,9 @@ export type OpenRecordFile = (
 ) => RecordFile;
 
 /**
- * `auto` takes the native ones where they are built and the disk is the machine's own, which alone
- * they can reach; `native` is undefined where they are not.
+ * Chooses between native and portable files. `auto` takes the native ones where the addon is built
+ * and the disk is the machine's own, the only disk they can reach. `native` is undefined where it
+ * is not built.
  */
 export function recordFiles(choice: "auto" | "portable", disk?: Disk): OpenRecordFile;
 export function recordFiles(choice: "native"): OpenRecordFile | undefined;
@@ -55,7 +56,7 @@ export function recordFiles(
   return choice === "native" ? native : (native ?? portableFiles(disk));
 }
 
-/** Forgets what the page cache has of a file, where there are native calls; writes it otherwise. */
+/** Drops a file's page cache where there are native calls; otherwise writes its dirty pages. */
 export function dropCached(descriptor: number): void {
   (loadAddon()?.dropCached ?? fdatasyncSync)(descriptor);
 }
@@ -89,7 +90,7 @@ function nativeFiles(): OpenRecordFile | undefined {
   };
 }
 
-/** From one row's begin to the next one's. */
+/** Bytes from the start of a row to the start of the next. */
 function strideOf(recordBytes: number): number {
   return Math.ceil((4 + recordBytes) / 4) * 4;
 }
@@ -141,7 +142,7 @@ const isLittle = new Uint8Array(new Uint32Array([1]).buffer)[0] === 1;
 const number = new Int32Array(1);
 const numberBytes = new Uint8Array(number.buffer);
 
-/** The seal of a record: never 0, which is what a hole has. */
+/** The seal of a record: never 0, as holes read as 0. */
 function sealOf(row: number, record: Uint8Array): number {
   number[0] = row;
   const crc = ~crc32c(crc32c(-1, numberBytes), record) >>> 0;

@@ -1,18 +1,18 @@
-// Where rows rest below a device's memory: the contract of its stores. A record is one row's
-// weights and optimizer state, as stored: bytes that nobody here looks into.
+// The backing store of a device's memory: the contract of all record stores. A record is the bytes
+// of one row's weights and optimizer state. Record stores never interpret them.
 
 import type { RowSet } from "../../src/embedding/rows/row-set.ts";
 import type { Disk } from "../../src/ports/disk.ts";
 
 /**
- * `spill`: the records die with the store, which is a cache of the checkpoint. `durable`: those of
- * the last `sync` outlive the process, as long as nothing was written after it.
+ * `spill`: the records end with the store, which is a cache of the checkpoint. `durable`: the
+ * records of the last `sync` outlive the process, as long as nothing was written after it.
  */
 export type Keep = "spill" | "durable";
 
-/** A shard's records: all of `recordBytes`, of rows 0 … rows-1. */
+/** One shard of records: rows 0 … rows-1, each record of `recordBytes`. */
 export interface RecordShard {
-  /** As errors name it: a table's, for example. */
+  /** The name in errors, for example a table's. */
   readonly name: string;
   /** At most 2³¹ - 1. */
   readonly rows: number;
@@ -20,20 +20,20 @@ export interface RecordShard {
 }
 
 export interface RecordStoreOptions {
-  /** The store's own: made where missing. What a `spill` store finds there is removed. */
+  /** The store's own directory, made where missing. A `spill` store removes what it finds there. */
   readonly directory: string;
   readonly shards: readonly RecordShard[];
   readonly keep: Keep;
   /**
-   * False: what a batch read or wrote leaves the page cache behind it, so that each goes to the
-   * disk, as those of a table far larger than memory do. For measurements; left out: true.
+   * False: each batch drops its pages from the page cache, so that every access goes to the disk,
+   * as with a table far larger than memory. For measurements; left out: true.
    */
   readonly pageCache?: boolean;
-  /** Of stores of files. RocksDB has the machine's own. @default the machine's own */
+  /** Of stores in files; RocksDB always has the machine's own. @default the machine's own */
   readonly disk?: Disk;
 }
 
-/** What a store did since it was opened, and what it takes. Counts are records. */
+/** Counts of records since the store was opened, and the bytes it takes. */
 export interface RecordStats {
   readonly read: number;
   readonly written: number;
@@ -41,40 +41,40 @@ export interface RecordStats {
 }
 
 /**
- * Records of the shards of one device, below its memory. One thread owns it, and waits for the
- * disk in its calls. Rows are ascending and distinct, and `records` holds theirs one after the
- * other; neither is kept.
+ * The records of one device's shards, as its backing store. One thread owns the store, and every
+ * call blocks it until the disk has answered. Rows are ascending and distinct; `records` holds one
+ * record per row, in the same order. The store keeps neither array.
  *
- * A refusal of the disk is a TierDiskFullError, TierReadError or TierWriteError, bytes that are
- * not those written a RecordCorruptError. After a failed write the rows of its batch cannot be
- * read until they were written again: what is half there is never served.
+ * A refusal of the disk is a TierDiskFullError, TierReadError or TierWriteError; damaged bytes are
+ * a RecordCorruptError. After a failed write, the rows of its batch cannot be read until they were
+ * written again: half-written records are never served.
  */
 export interface RecordStore {
-  /** The `sync` that what is here equals; undefined where it equals none. */
+  /** The `sync` that the records equal; undefined where they equal none. */
   readonly stamp: string | undefined;
   /**
-   * Reads the records of `rows` (N) of shard `at`: found[i] = 1 and the record at
-   * records[i * recordBytes] where the row has one, found[i] = 0 and nothing there else.
+   * Reads the records of `rows` (N) of shard `at`. Where a row has a record, found[i] = 1 and the
+   * record is at records[i * recordBytes]; otherwise found[i] = 0 and those bytes are untouched.
    */
   read(at: number, rows: Int32Array, records: Uint8Array, found: Uint8Array): void;
-  /** Writes the records of `rows` (N), new ones or in place of those that are there. */
+  /** Writes the records of `rows` (N), new or replacing old ones. */
   write(at: number, rows: Int32Array, records: Uint8Array): void;
-  /** `rows` (N) of shard `at` have no record from now on; those that had none stay so. */
+  /** Removes the records of `rows` (N) of shard `at`. Rows without a record are left so. */
   remove(at: number, rows: Int32Array): void;
-  /** How many rows have a record. */
+  /** The number of rows with a record. */
   count(at: number): number;
   /**
-   * All records of a shard, ascending by row, in chunks of at most `rowsMax`, whose memory the
-   * next chunk reuses. Nothing may be written meanwhile.
+   * All records of a shard, ascending by row, in chunks of at most `rowsMax`. The next chunk reuses
+   * the memory of the last. Nothing may be written during a scan.
    */
   scan(at: number, rowsMax: number): Iterable<RecordChunk>;
   /**
-   * Makes everything written so far outlive the process, under a name; does nothing of a `spill`
-   * store. The first write after it takes the name away again.
+   * Makes all writes so far outlive the process, under a name; a `spill` store does nothing. The
+   * first write after it removes the name again.
    */
   sync(stamp: string): void;
   stats(): RecordStats;
-  /** Ends the store. Of a `spill` store nothing is left. */
+  /** Closes the store. A `spill` store leaves nothing behind. */
   close(): Promise<void>;
 }
 
@@ -83,7 +83,7 @@ export interface RecordChunk {
   readonly records: Uint8Array;
 }
 
-/** Throws a RangeError where a batch is not what a store takes: a bug of the caller. */
+/** Throws a RangeError where a batch breaks the contract: a bug of the caller. */
 export function checkBatch(
   shard: RecordShard,
   rows: Int32Array,
@@ -100,7 +100,7 @@ export function checkBatch(
   }
 }
 
-/** The same of rows alone. */
+/** The same check for rows without records. */
 export function checkRows(shard: RecordShard, rows: Int32Array): void {
   let before = -1;
   for (const row of rows) {
@@ -114,7 +114,7 @@ export function checkRows(shard: RecordShard, rows: Int32Array): void {
   }
 }
 
-/** `scan` by way of `read`. */
+/** Implements `scan` with `read`. */
 export function* scanRows(
   store: Pick<RecordStore, "read">,
   at: number,

@@ -1,8 +1,8 @@
-// A refusal of the disk, as the error that says what to do about it.
+// Turns a refusal of the disk into an error that says what to do about it.
 
 import { TierDiskFullError, TierReadError, TierWriteError } from "../../src/errors/errors.ts";
 
-/** No room: on the disk, in a quota, or in the largest file that may be. */
+/** Codes for no room: on the disk, in a quota, or in a file of the largest size. */
 const fullCodes = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
 
 /** The error of a call that failed with the system's `code`. */

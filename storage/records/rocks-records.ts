@@ -1,13 +1,14 @@
-// The SSD tier in RocksDB: for rows that lie thinly in a wide range, where a flat file would give
-// each a page of its own. One database holds all shards; a key is the shard and the row, both
-// big-endian, so neighbours are neighbours. RocksDB checks every block's checksum on reading.
+// The SSD tier in RocksDB, for rows that lie thinly in a wide range: a flat file would give each
+// row a page of its own. One database holds all shards. A key is the shard and the row, both
+// big-endian, so neighbouring rows have neighbouring keys. RocksDB checks every block's checksum on
+// reading.
 //
-// The write-ahead log stays on, in `spill` stores too: the binding cannot switch it off. It is
-// brought to the disk only by `sync`, whose stamp it holds under a key of its own: a log that lost
-// its end, which RocksDB takes for a crash, is noticed by that.
+// The write-ahead log stays on, in `spill` stores too: the binding cannot switch it off. Only
+// `sync` brings it to the disk, with the stamp under a key of its own. RocksDB takes a log that
+// lost its end for a crash; the missing stamp shows the loss.
 //
-// A database that met a full disk takes no more writes, whatever room there is later: that ends the
-// generation, as soon as there is room for the next one's.
+// A database that met a full disk takes no more writes, even if there is room later. That ends the
+// generation, as soon as there is room for the next one's database.
 
 import { closeSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -35,10 +36,10 @@ export const rocksOptions: RocksOpenOptions = {
   cacheIndexAndFilterBlocks: true,
   parallelism: 2,
 };
-/** The binding makes an object of each row: what a batch leaves to the collector is bounded. */
+/** Rows of a batch, at most: the binding makes a JavaScript object for each row. */
 const batchRows = 4096;
 const keyBytes = 12;
-/** What no single shard answers for. */
+/** Named in errors that concern no single shard. */
 const everything = { name: "any table" };
 const stampKey = new Uint8Array(keyBytes).fill(0xff);
 
@@ -46,7 +47,7 @@ const stampKey = new Uint8Array(keyBytes).fill(0xff);
  * Opens the database of a store.
  *
  * @throws InvalidOptionError where this platform has no binary of RocksDB
- * @throws InputUnusableError where a durable store's directory holds the records of other shards
+ * @throws InputUnusableError where a durable store's directory holds records of other shards
  */
 export async function openRocksRecords(options: RecordStoreOptions): Promise<RecordStore> {
   const { directory, shards, keep, pageCache = true } = options;
@@ -135,7 +136,7 @@ export async function openRocksRecords(options: RecordStoreOptions): Promise<Rec
   return store;
 }
 
-/** Makes the keys of rows of a shard, at most a batch, in memory that the next call reuses. */
+/** Makes the keys of a shard's rows, at most a batch, in memory that the next call reuses. */
 function createKeys(): (at: number, rows: Int32Array) => readonly Uint8Array[] {
   const keys = Array.from({ length: batchRows }, () => new Uint8Array(keyBytes));
   const views = keys.map((key) => new DataView(key.buffer));
@@ -148,7 +149,7 @@ function createKeys(): (at: number, rows: Int32Array) => readonly Uint8Array[] {
   };
 }
 
-/** The database that the ledger's stamp speaks of, or an empty one. */
+/** Opens the database that matches the ledger's stamp, or an empty one. */
 async function openDatabase(path: string, ledger: Ledger): Promise<RocksDatabase> {
   const { stamp } = ledger;
   if (stamp === undefined) {
@@ -174,7 +175,7 @@ async function closed(db: RocksDatabase, path: string): Promise<void> {
   });
 }
 
-/** Runs `body`; what RocksDB refuses becomes an error of the tier. */
+/** Runs `body`. A refusal of RocksDB becomes a tier error. */
 function attempt<Result>(
   action: "read" | "write",
   of: Pick<RecordShard, "name">,
@@ -190,7 +191,7 @@ function attempt<Result>(
   }
 }
 
-/** RocksDB's words for a disk that has no room, which have no code of their own. */
+/** RocksDB's messages for a full disk, which have no error code of their own. */
 const full = /No space left|File too large|[Qq]uota exceeded|Space limit reached/;
 
 function refused(
@@ -208,10 +209,13 @@ function refused(
   return refusal(action, what, path, code, { cause });
 }
 
-/** Room that a database begins with: its first logs and tables. */
+/** Room that an empty database needs: its first logs and tables. */
 const roomBytes = 1 << 20;
 
-/** What a write meets after one that was refused: the full disk, or that there is room again. */
+/**
+ * The error of a write after a refused one: disk full, or there is room again but a restart is
+ * needed.
+ */
 function stuck({ name }: RecordShard, directory: string, path: string): Error {
   const what = `rows of \`${name}\``;
   const probe = join(directory, "room");

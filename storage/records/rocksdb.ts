@@ -1,6 +1,6 @@
-// What we use of RocksDB's binding (`rocksdb`, which is @nxtedition/rocksdb): it has no types of
-// its own. Loaded only by who asks for it (SSD tiers, the journal of the runs), because it has
-// binaries for few platforms.
+// The part of RocksDB's binding that we use (`rocksdb`, which is @nxtedition/rocksdb): it has no
+// types of its own. Only SSD tiers and the journal of runs load it, because it has binaries for few
+// platforms.
 
 import { InvalidOptionError } from "../../src/errors/errors.ts";
 
@@ -10,13 +10,13 @@ export interface RocksOpenOptions {
   readonly walCompression: boolean;
   /** Bytes of the block cache. */
   readonly cacheSize: number;
-  /** Filters and indexes take room of the block cache, instead of as much as they like. */
+  /** Filters and indexes count against the block cache, instead of growing without a limit. */
   readonly cacheIndexAndFilterBlocks: boolean;
   /** Threads that flush and compact. */
   readonly parallelism: number;
 }
 
-/** Writes that happen together or not at all. Keys and values are copied as they come. */
+/** Writes that happen together or not at all. `put` copies keys and values. */
 export interface RocksBatch {
   _put(key: Uint8Array, value: Uint8Array): void;
   _del(key: Uint8Array): void;
@@ -27,12 +27,12 @@ export interface RocksBatch {
 /** A database. Errors have a `code`: LEVEL_CORRUPTION, LEVEL_IO_ERROR, or none. */
 export interface RocksDatabase {
   open(options: RocksOpenOptions): Promise<void>;
-  /** MultiGet: values in the order of keys; undefined where there is none. */
+  /** MultiGet: values in the order of keys; undefined for a missing key. */
   _getManySync(
     keys: readonly Uint8Array[],
     options: { readonly valueEncoding: "buffer"; readonly fillCache: boolean },
   ): (Uint8Array | undefined)[];
-  /** All keys of a range with their values, one after the other, in the order of keys. */
+  /** All keys of a range, each followed by its value, in key order. */
   querySync(options: {
     readonly gte?: string;
     readonly lt?: string;
@@ -51,7 +51,7 @@ interface RocksModule {
 }
 
 /**
- * Opens the database in `directory`. What it refuses is the `cause` of the error.
+ * Opens the database in `directory`. A refusal is the error's `cause`.
  *
  * @throws InvalidOptionError where this platform has no binary of RocksDB
  */

@@ -1,5 +1,5 @@
-// Rows of a file as a table would have them: each is looked at before anything is written, and
-// those of a file in any order come back in ascending order, by a sparse file on disk.
+// Checks the rows of a file against a table before anything is written, and yields them in
+// ascending order; a file in another order is sorted through a sparse file on disk.
 
 import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 import { createRowSet, type RowSet } from "../../src/embedding/rows/row-set.ts";
@@ -16,16 +16,16 @@ import { onDisk } from "../disk/durable-files.ts";
 import type { Pace } from "../disk/progress.ts";
 import { fileRowsMax, type RowFile, unusable } from "./row-file.ts";
 
-/** A file whose rows may go into a table. */
+/** A checked file, with rows that fit a table. */
 export interface CheckedRows {
-  /** The rows of the table that the file has. */
+  /** The table's rows that the file has. */
   readonly rows: RowSet;
-  /** Rows that the table's precision cannot hold as they are: they are rounded to the nearest. */
+  /** Rows that the table's precision cannot hold exactly: they are rounded to nearest. */
   readonly rounded: number;
   readonly isAscending: boolean;
 }
 
-/** Looks at every row. @throws InputUnusableError naming the row that the table cannot have */
+/** Checks every row. @throws InputUnusableError naming the row that does not fit */
 export async function checkRows(
   file: RowFile,
   path: string,
@@ -69,7 +69,7 @@ export async function checkRows(
   return { rows, rounded, isAscending };
 }
 
-/** A row as it comes back from rest. */
+/** A row after rounding to the stored precision. */
 function storedAs(vector: Float32Array, precision: Precision): Float32Array {
   if (precision === "float32") return vector;
   const codes = createCodes(precision, vector.length);
@@ -81,8 +81,8 @@ function storedAs(vector: Float32Array, precision: Precision): Float32Array {
 }
 
 /**
- * The rows of a checked file, ascending, with `initial` as state where it has none. `scratch`: a
- * path for a file of this call alone, made where the rows are in another order.
+ * The rows of a checked file, ascending. Rows without state get `initial`. `scratch` is the path of
+ * a temporary file, made only where the file's rows are not ascending.
  */
 export async function* ascendingRows(
   file: RowFile,

@@ -48,7 +48,7 @@ function columnsOf({ dim, width }: FileShape): string[] {
   return ["id", ...numbered("v", dim), ...numbered("s", width)];
 }
 
-/** A float32 in decimals: nine digits are enough for each to be told from its neighbours. */
+/** A float32 in decimals: nine digits distinguish it from its neighbours. */
 function show(value: number): string {
   return Object.is(value, -0) ? "-0" : String(Number(value.toPrecision(9)));
 }

@@ -1,5 +1,5 @@
-// A table of a checkpoint becomes a file. It is read as a stream, and the file has its name only
-// when all of it is right and on disk.
+// Exports a table of a checkpoint to a file. The table is read as a stream. The file gets its name
+// only when all of it is right and on disk.
 
 import { dirname } from "node:path";
 import { InputUnusableError } from "../../src/errors/errors.ts";
@@ -12,24 +12,24 @@ import { type Pace, type PaceOptions, paceOf } from "../disk/progress.ts";
 import { formatOf } from "./formats.ts";
 import type { FileNotes } from "./row-file.ts";
 
-/** What `exportTable` may be told. */
+/** Options of `exportTable`. */
 export interface ExportOptions extends PaceOptions {
-  /** Hash of a manifest, or how it begins. @default as `loadModel` */
+  /** Hash of a manifest, or the hash's beginning. @default as `loadModel` */
   readonly manifest?: string;
-  /** Whether optimizer state goes along. @default false */
+  /** Whether to export optimizer state. @default false */
   readonly state?: boolean;
 }
 
-/** What was exported. */
+/** The result of `exportTable`. */
 export interface ExportReport {
   readonly table: string;
   readonly file: string;
-  /** Born rows; the others have never been trained. */
+  /** Initialised rows; the others were never trained. */
   readonly rows: number;
   readonly dim: number;
   /** State floats of a row in the file. */
   readonly stateWidth: number;
-  /** Of the file. */
+  /** Bytes of the file. */
   readonly bytes: number;
   /** Step number of the checkpoint. */
   readonly cut: number;
@@ -38,8 +38,9 @@ export interface ExportReport {
 }
 
 /**
- * Writes the born rows of a table to `path`, whose ending says the format: `.safetensors`, `.csv`
- * or `.parquet`. A chunk of rows is in memory at a time, however large the table is.
+ * Writes the initialised rows of a table to `path`. The path's ending gives the format:
+ * `.safetensors`, `.csv` or `.parquet`. A chunk of rows is in memory at a time, however large the
+ * table is.
  * @throws InvalidOptionError (no such table), InputUnusableError (the file cannot be written),
  * CheckpointMissingError, CheckpointCorruptError
  */
@@ -84,7 +85,7 @@ async function countRows(
   return rows;
 }
 
-/** Whence the rows come, for whoever finds the file. */
+/** The origin of the rows, for people who find the file. */
 function notesOf({ job, manifest }: OpenCheckpoint, { spec }: StoredTable): FileNotes {
   return {
     table: spec.name,
@@ -96,7 +97,7 @@ function notesOf({ job, manifest }: OpenCheckpoint, { spec }: StoredTable): File
   };
 }
 
-/** Puts a file at `path`, whole or not at all; returns its bytes. */
+/** Puts a file at `path`, whole or not at all. Returns its bytes. */
 async function writeWhole(
   disk: Disk,
   path: string,

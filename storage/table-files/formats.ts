@@ -1,4 +1,4 @@
-// Which format a file of rows has: its name says. Parquet is loaded where it is asked for: its
+// Chooses the format of a file of rows by its name. Parquet is loaded only when needed, as its
 // libraries are many modules.
 
 import { InputUnusableError } from "../../src/errors/errors.ts";
@@ -6,7 +6,7 @@ import { csvTable } from "./csv.ts";
 import type { RowFormat } from "./row-file.ts";
 import { safetensors } from "./safetensors.ts";
 
-/** @throws InputUnusableError where the name ends otherwise */
+/** @throws InputUnusableError where the name has another ending */
 export async function formatOf(path: string): Promise<RowFormat> {
   if (path.endsWith(".safetensors")) return safetensors;
   if (path.endsWith(".csv")) return csvTable;

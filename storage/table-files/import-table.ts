@@ -1,10 +1,10 @@
-// A file's rows become those of a table, in a checkpoint of a directory of its own: the source is
-// left as it is, and the new one exists when its manifest does.
+// Imports a file's rows into a table of a checkpoint. The result is a new checkpoint in another
+// directory; the source stays as it is. The new checkpoint exists when its manifest does.
 //
 // Invariants
-//   I1. Every row of the file was looked at before the first byte is written.
-//   I2. The digest in the manifest is that of the parts, read back from the disk.
-//   I3. Where it fails or is ended, the new directory is as it was found: empty, or not there.
+//   I1. Every row of the file is checked before the first byte is written.
+//   I2. The digest in the manifest is computed from the parts, read back from the disk.
+//   I3. If the import fails or is ended, the new directory is as it was found: empty, or missing.
 
 import { join } from "node:path";
 import { encodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
@@ -35,43 +35,43 @@ import { type Pace, type PaceOptions, paceOf } from "../disk/progress.ts";
 import { ascendingRows, checkRows } from "./checked-rows.ts";
 import { formatOf } from "./formats.ts";
 
-/** What `importTable` is told. */
+/** Options of `importTable`. */
 export interface ImportOptions extends PaceOptions {
-  /** A file as `exportTable` writes it, its rows in any order. */
+  /** A file as `exportTable` writes it, with rows in any order. */
   readonly from: string;
-  /** Where the new checkpoint goes: a new or empty directory. */
+  /** Directory of the new checkpoint, new or empty. */
   readonly out: string;
   /**
-   * Whether rows stay that the file does not have; otherwise they are uninitialised. @default false
+   * Whether rows missing from the file keep their values; otherwise they become uninitialised.
+   * @default false
    */
   readonly merge?: boolean;
-  /** Hash of a manifest, or how it begins. @default as `loadModel` */
+  /** Hash of a manifest, or the hash's beginning. @default as `loadModel` */
   readonly manifest?: string;
 }
 
-/** What was imported. */
+/** The result of `importTable`. */
 export interface ImportReport {
   readonly table: string;
   readonly directory: string;
   /** Rows of the file. */
   readonly rows: number;
-  /** Of them, those that the table's precision does not hold as they are: rounded to nearest. */
+  /** Imported rows that the table's precision cannot hold exactly: they are rounded to nearest. */
   readonly rounded: number;
-  /** Whether they brought their optimizer state; if not, it begins anew. */
+  /** Whether the file has optimizer state; if not, the state begins anew. */
   readonly hasState: boolean;
   readonly cut: number;
   /** Hash of the new manifest. */
   readonly manifest: string;
-  /** Of the new model: `sha256:…`. */
+  /** Digest of the new model: `sha256:…`. */
   readonly digest: string;
 }
 
 /**
- * Makes a checkpoint of the same job in a new directory, in which the rows of one table are those
- * of a file. `loadModel` loads it, and a run whose `checkpoint.directory` it is goes on from it.
- * @throws InvalidOptionError (no such table, or one of dynamic ids), InputUnusableError (what is
- * wrong with the file, or the directory), CheckpointMissingError, CheckpointCorruptError,
- * StoreFailedError
+ * Makes a checkpoint of the same job in a new directory, with one table's rows taken from a file.
+ * `loadModel` loads it, and a run with this `checkpoint.directory` goes on from it.
+ * @throws InvalidOptionError (no such table, or its ids are dynamic), InputUnusableError (of the
+ * file or the directory), CheckpointMissingError, CheckpointCorruptError, StoreFailedError
  */
 export async function importTable(
   directory: string,
@@ -92,7 +92,7 @@ export async function importTable(
   }
   const wasThere = disk.exists(out);
   const pace = paceOf(options);
-  // Each part is read, written and read back.
+  // Each part is read, written, and read back.
   pace.expect(checkpoint.manifest.parts.reduce((sum, part) => sum + 2 * bytesToRead(part), 0));
   const file = await format.read(from, disk);
   try {
@@ -135,14 +135,14 @@ async function orElse<T>(body: () => Promise<T>, undo: () => void): Promise<T> {
   }
 }
 
-/** What becomes of one table. */
+/** The new rows of one table. */
 interface Replacement {
   readonly stored: StoredTable;
   readonly rows: AsyncIterable<RowRecords>;
   readonly merge: boolean;
 }
 
-/** The checkpoint again, in another directory, with other rows in one table. */
+/** Writes the checkpoint anew in another directory, with other rows in one table. */
 async function rewrite(
   checkpoint: OpenCheckpoint,
   out: string,
@@ -186,7 +186,7 @@ async function rewrite(
   return store.commit({ ...made, modelDigest, createdBy });
 }
 
-/** A run becomes one part, with all columns: any plan can load it. */
+/** A run of row blocks becomes one part, with all columns: any plan can load it. */
 function runBytes(
   { spec, width }: StoredTable,
   { firstRow, rows }: RowRun,

@@ -1,4 +1,4 @@
-// What the tables of a checkpoint look like: how much of them is there, and how long the rows are.
+// Reports on the tables of a checkpoint: how many rows are initialised, and how long they are.
 
 import type { Precision } from "../../src/kernels/contract/precision.ts";
 import { openCheckpoint } from "../checkpoints/open-checkpoint.ts";
@@ -10,31 +10,33 @@ import {
 } from "../checkpoints/table-rows.ts";
 import { type PaceOptions, paceOf } from "../disk/progress.ts";
 
-/** What `inspectTables` may be told. */
+/** Options of `inspectTables`. */
 export interface InspectOptions extends PaceOptions {
-  /** This table alone. */
+  /** Only this table. */
   readonly table?: string | undefined;
-  /** Hash of a manifest, or how it begins. @default as `loadModel` */
+  /** Hash of a manifest, or the hash's beginning. @default as `loadModel` */
   readonly manifest?: string | undefined;
 }
 
-/** One table of a checkpoint. A norm is the Euclidean one of a row's weights. */
+/** One table of a checkpoint. A norm is the Euclidean norm of a row's weights. */
 export interface TableReport {
   readonly name: string;
   readonly rows: number;
   readonly dim: number;
   readonly precision: Precision;
-  /** Rows that training has touched; the others have no place in the checkpoint. */
+  /** Initialised rows: training has touched them. The checkpoint does not store the others. */
   readonly born: number;
-  /** The parts that hold them, each a tile of the table. */
+  /** The parts that hold the rows, each a tile of the table. */
   readonly parts: readonly string[];
-  /** Of the parts and what they rest on: weights and optimizer state. */
+  /** Bytes of the parts and their bases: weights and optimizer state. */
   readonly bytes: number;
-  /** Undefined where no row is born. */
+  /** Undefined where no row is initialised. */
   readonly norm: { readonly min: number; readonly max: number; readonly mean: number } | undefined;
-  /** Born rows that are all zeros. */
+  /** Initialised rows that are all zeros. */
   readonly zeros: number;
-  /** Of the others, how many have a norm of `from` up to twice as much; ascending, without gaps. */
+  /**
+   * The other rows by norm: `rows` have a norm from `from` up to twice that; ascending, no gaps.
+   */
   readonly histogram: readonly { readonly from: number; readonly rows: number }[];
 }
 
@@ -48,7 +50,7 @@ export interface TablesReport {
 }
 
 /**
- * Reads the tables of a checkpoint, or one of them, a chunk at a time.
+ * Reads all tables of a checkpoint, or one, a chunk at a time.
  * @throws InvalidOptionError (no such table), CheckpointMissingError, CheckpointCorruptError
  */
 export async function inspectTables(
@@ -78,14 +80,14 @@ function reportOf({ spec, runs, bytes }: StoredTable, norms: Norms): TableReport
   return { name, rows, dim, precision, parts, bytes, ...norms.report() };
 }
 
-/** Norms of rows, added up. */
+/** Accumulates norms of rows. */
 class Norms {
   #born = 0;
   #zeros = 0;
   #sum = 0;
   #min = Number.POSITIVE_INFINITY;
   #max = 0;
-  /** Rows by the power of two at which their norm's octave begins. */
+  /** Rows per octave of norms; the key is the power of two where the octave begins. */
   readonly #octaves = new Map<number, number>();
 
   add(weights: Float32Array, row: number, dim: number): void {

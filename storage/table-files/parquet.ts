@@ -24,7 +24,7 @@ import {
   unusable,
 } from "./row-file.ts";
 
-/** Floats of a row group: some megabytes, as the library holds it all as numbers of JavaScript. */
+/** Floats of a row group: some megabytes, as the library holds a group as JavaScript numbers. */
 const groupFloatsMax = 2 ** 19;
 
 export const parquet: RowFormat = { isCounted: false, open: openWriter, read: openReader };
@@ -132,7 +132,7 @@ function bufferOf(file: DiskFile, path: string): AsyncBuffer {
   };
 }
 
-/** The columns that are taken. @throws InputUnusableError where one is missing, or other */
+/** The columns to read. @throws InputUnusableError where one is missing or has another type */
 function columnsOf(metadata: FileMetaData, path: string): string[] {
   const { children } = parquetSchema(metadata);
   const names = children.map(({ element }) => element.name);
@@ -165,7 +165,7 @@ function chunkOf(
       const found = `got ${lengthOf(list)}`;
       throw unusable(path, `Expected ${length} numbers in ${placeOf(row)}, ${found}`);
     }
-    // What is null, and so no number, becomes one that is refused.
+    // Nulls become NaN, which the checks refuse.
     for (const [i, value] of (list as (number | null)[]).entries()) {
       to[row * length + i] = value ?? Number.NaN;
     }
@@ -185,7 +185,7 @@ function lengthOf(list: unknown): number {
   return Array.isArray(list) || ArrayBuffer.isView(list) ? (list as Float32Array).length : 0;
 }
 
-/** What the library cannot read is the file's fault. */
+/** If the library cannot read the file, the file is to blame. */
 async function attempt<T>(path: string, body: () => Promise<T>): Promise<T> {
   try {
     return await body();

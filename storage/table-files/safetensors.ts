@@ -1,5 +1,5 @@
 // Safetensors: 8 bytes with the length of the header, the header (JSON), then the tensors, each in
-// one piece. All little-endian, which is what we run on.
+// one piece. All little-endian, as is every machine that we run on.
 //
 //   ids I64 (n) | vectors F32 (n, D) | state F32 (n, W), where there is state
 
@@ -20,7 +20,7 @@ import {
 
 /** The limit of the format's own readers. */
 const headerBytesMax = 100_000_000;
-/** The header is filled up with spaces, so that tensors lie where their numbers may be read. */
+/** The header is padded with spaces, so that the tensors are aligned for typed arrays. */
 const alignmentBytes = 8;
 
 const tensorSchema = z.object({
@@ -144,7 +144,7 @@ function readHeader(
 
 const dtypeBytes: Readonly<Record<string, number>> = { I64: 8, I32: 4, F32: 4 };
 
-/** @throws InputUnusableError where it is not there, or not as it was expected */
+/** @throws InputUnusableError where the tensor is missing, or has another type or shape */
 function tensorOf(
   tensors: Readonly<Record<string, TensorRecord>>,
   name: string,

@@ -1,18 +1,18 @@
-// What the tiers do with a request: rows go down into the store, and come up out of it.
+// Carries out a device's tier requests: moves rows down into the record store and back up.
 
 import type { RecordChunk, RecordStore } from "../records/record-store.ts";
 import { ascending, at as elementsAt } from "../records/row-order.ts";
 import type { TierEntry, TierRequest } from "./ring.ts";
 
 /**
- * Carries out requests, the entries of each one after the other; it throws what the store does.
- * `isKept`: of which shards the store has what the checkpoint has.
+ * Returns the function that carries out a request, entry by entry. It throws what the store throws.
+ * `isKept(at)`: whether the store already has the checkpoint's rows of shard `at`.
  */
 export function createCarrier(
   store: RecordStore,
   isKept: (at: number) => boolean = () => false,
 ): (request: TierRequest) => void {
-  /** The scan that is under way: its next chunk. Nothing goes down meanwhile. */
+  /** The current scan: its next chunk. Nothing is written down during a scan. */
   let scanning: Iterator<RecordChunk> | undefined;
   const scan = ({ at, rows, records }: TierEntry): number => {
     if (rows[0] === 0) scanning = store.scan(at, rows.length)[Symbol.iterator]();

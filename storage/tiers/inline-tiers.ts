@@ -1,5 +1,5 @@
-// Tiers on the device's own thread: what a request asks for is done where it is posted. For a
-// device that is alone, for tests and for the simulator; a device of a cluster has a thread for it.
+// Tiers on the device's own thread: each request is carried out where it is posted. For a device
+// without a cluster, for tests and for the simulator; in a cluster each device has a tier thread.
 
 import type { RowsBelow } from "../../src/embedding/rows/backing-store.ts";
 import { createSoloCells } from "../../src/exchange/solo-cells.ts";
@@ -13,7 +13,7 @@ import {
   tierRingCells,
 } from "./ring.ts";
 
-/** What lies below a device, in `store`, whose shards are those of the shape, in their order. */
+/** The backing store of a device, in `store`; the store's shards are the shape's, in order. */
 export function createInlineTiers(store: RecordStore, shape: TierRingShape): RowsBelow {
   const memory = new ArrayBuffer(tierRingBytes(shape));
   const cells = createSoloCells(tierRingCells);

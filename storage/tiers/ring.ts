@@ -1,12 +1,12 @@
-// The ring between a device and its tiers: requests in shared memory, carried out in their order.
-// The device writes a request into the next slot, the tier's thread reads it there and puts what
-// came beside the question. Two cells say how far they are:
+// The ring between a device and its tier thread: requests in shared memory, carried out in order.
+// The device writes a request into the next slot; the tier's thread reads the slot and writes the
+// answer beside the request. Two counters tell the progress:
 //
 //   posted   requests that the device has posted
 //   served   requests that the tier has carried out
 //
 //   a slot, int32:  [entries, rows that were in host memory, then for each entry: kind, shard,
-//                    room for rows, where they lie, rows]
+//                    room for rows, offset of its arrays, rows]
 //   arrays of an entry, each from a multiple of 8 bytes:
 //     down   rows, records                        the device writes both
 //     up     rows, found, records                 the tier writes the last two
@@ -15,7 +15,7 @@
 //     drop   rows                                 the device writes them
 //
 // Invariants
-//   T1. A slot is written again when its request was carried out and its answer given back.
+//   T1. A slot is reused only after its request was carried out and its answer was released.
 //   T2. Slots are as large as the worst batch: pages that no request reached cost nothing.
 
 import assert from "node:assert/strict";
@@ -29,24 +29,24 @@ import type { Cells } from "../../src/exchange/cells.ts";
 
 /** One cached shard of the device. */
 export interface TierShard {
-  /** Its place among all shards of the job. */
+  /** Index of the shard among all shards of the job. */
   readonly shard: number;
   readonly recordBytes: number;
   readonly rows: number;
-  /** Most of them that a batch moves one way. */
+  /** Most rows that a batch moves in one direction. */
   readonly rowsMax: number;
 }
 
 export interface TierRingShape {
   readonly shards: readonly TierShard[];
-  /** Requests that may be on their way at once. */
+  /** Most requests in flight. */
   readonly slots: number;
 }
 
 /** Cells of a ring: posted, served. */
 export const tierRingCells = 2;
 
-/** Requests that a device has posted and its tier has not carried out. */
+/** Requests that the device has posted and the tier has not carried out. */
 export function tierRequests(cells: Pick<Cells, "load">, cellBase: number): number {
   return (cells.load(cellBase) - cells.load(cellBase + 1)) | 0;
 }
@@ -55,13 +55,13 @@ const kinds = ["down", "up", "scan", "kept", "drop"] as const;
 
 type Kind = (typeof kinds)[number];
 
-/** One part of a request, as both sides see it. */
+/** One entry of a request, as both sides see it. */
 export interface TierEntry {
   readonly kind: Kind;
-  /** Its place in the shape's shards. */
+  /** Index in the shape's shards. */
   readonly at: number;
   readonly rows: Int32Array;
-  /** Of `up`. */
+  /** Of `up`: 1 where the row has a record. */
   readonly found: Uint8Array;
   readonly records: Uint8Array;
 }
@@ -81,7 +81,7 @@ function padded(bytes: number): number {
   return 8 * Math.ceil(bytes / 8);
 }
 
-/** Room for a batch, which moves rows of all shards both ways, or for an entry that is alone. */
+/** Room for a batch, which moves rows of all shards both ways, or for a request of one entry. */
 function slotBytes(shape: TierRingShape): number {
   const { shards } = shape;
   const batch = shards.reduce((sum, shard) => sum + 2 * entryBytes(shard, shard.rowsMax), 0);
@@ -93,7 +93,7 @@ function entryBytes({ recordBytes }: TierShard, rows: number): number {
   return padded(4 * rows) + padded(rows) + padded(rows * recordBytes);
 }
 
-/** Rows of one answer to a scan, and of any other request of one entry. */
+/** Rows of one answer to a scan, and of any other request with one entry. */
 function scanRows({ rows }: Pick<TierShard, "rows">): number {
   return Math.min(rows, recordRowsMax);
 }
@@ -107,7 +107,7 @@ interface RingPlace {
   readonly memory: ArrayBufferLike;
   readonly cells: Cells;
   readonly cellBase: number;
-  /** Participant at the other end. */
+  /** The participant at the other end. */
   readonly peer: number;
 }
 
@@ -165,7 +165,7 @@ class Slot {
     };
   }
 
-  /** Of the rows that were asked for, those that the disk was not asked for. */
+  /** Rows asked for that the disk was not read for. */
   get hits(): number {
     return this.#header[1] ?? 0;
   }
@@ -174,13 +174,13 @@ class Slot {
     this.#header[1] = count;
   }
 
-  /** A scan found `count` rows. */
+  /** Sets the count of a scan's answer: it found `count` rows. */
   shorten(entry: number, count: number): void {
     this.#header[headInts + entryInts * entry + 4] = count;
   }
 }
 
-/** The slot of a request, by its number. */
+/** Returns the function that finds the slot of a request by its number. */
 function slotsOf(place: RingPlace): (request: number) => Slot {
   const slots = Array.from({ length: place.shape.slots }, (_, i) => new Slot(place, i));
   return (request) => {
@@ -190,13 +190,13 @@ function slotsOf(place: RingPlace): (request: number) => Slot {
   };
 }
 
-/** The device's end. `onPost`: called after each request, where nobody else carries it out. */
+/** The device's end. `onPost` runs after each request; inline tiers carry the request out there. */
 export function createRowsBelow(place: RingPlace, onPost: () => void = () => {}): RowsBelow {
   const { shape, cells, cellBase, peer } = place;
   const [postedCell, servedCell] = [cellBase, cellBase + 1];
   const slotOf = slotsOf(place);
   const atOf = new Map(shape.shards.map(({ shard }, at) => [shard, at]));
-  /** Requests that ask for something and were not given back, oldest first. */
+  /** Requests that expect an answer and were not released, oldest first. */
   const asked: number[] = [];
   let posted = 0;
   const counts = { asked: 0, hits: 0 };
@@ -223,7 +223,7 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
     cells.store(postedCell, posted, [peer]);
     onPost();
   };
-  /** A request of one entry, answered. */
+  /** Posts a request of one entry and returns its answer. */
   const ask = async (kind: Kind, at: number, rows: number, what: string, first = 0) => {
     await open();
     slotOf(posted).add(kind, at, rows).rows[0] = first;
@@ -279,7 +279,7 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
   };
 }
 
-/** Whether a request has an answer. */
+/** Whether a request expects an answer. */
 function isAsking(slot: Slot): boolean {
   const kinds = Array.from({ length: slot.entries }, (_, i) => slot.read(i).kind);
   return kinds.some((kind) => kind !== "down" && kind !== "drop");
@@ -287,17 +287,17 @@ function isAsking(slot: Slot): boolean {
 
 /** The tier's end. */
 export interface TierEnd {
-  /** Resolves when there is a request, or `isTold` of something else. */
+  /** Resolves when there is a request, or when `isTold()` is true. */
   wait(isTold?: () => boolean): Promise<void>;
-  /** The oldest request that is not done; undefined: there is none. */
+  /** The oldest request not carried out; undefined: none. */
   next(): TierRequest | undefined;
-  /** The request is carried out; `hits` of its rows did not come from the disk. */
+  /** Marks the request as carried out; `hits` of its rows did not come from the disk. */
   done(hits: number): void;
 }
 
 export interface TierRequest {
   readonly entries: readonly TierEntry[];
-  /** The scan that is entry `entry` found `count` rows. */
+  /** Sets the count of scan entry `entry`: it found `count` rows. */
   shorten(entry: number, count: number): void;
 }
 

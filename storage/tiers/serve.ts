@@ -1,10 +1,10 @@
-// What a tier's thread does: carries out what its device asks for, one request after the other, so
-// that the disk is read and written while the device computes.
+// The work of a tier's thread: it carries out its device's requests one after the other, so that
+// the disk is read and written while the device computes.
 //
 // Invariants
 //   S1. A request is done when all of it is: a device never sees half of one.
-//   S2. What the disk refuses ends the generation, after it had time to make room: a restore puts
-//       rows where they can lie, never a wrong row (law 3).
+//   S2. A refusal of the disk ends the generation, after a wait for room. A restore then puts rows
+//       on devices where they fit; no wrong row is ever served (law 3).
 
 import type { TiersSpec } from "../../src/embedding/tables/tier-options.ts";
 import { TrainingError } from "../../src/errors/errors.ts";
@@ -25,10 +25,10 @@ import {
   type TierStore,
 } from "./tier-store.ts";
 
-/** `paused`: the disk is full, and somebody may make room; `slow`: a request takes long. */
+/** `paused`: the disk is full and the tier waits for room; `slow`: a request takes long. */
 export type TierState = "serving" | "paused" | "slow";
 
-/** Lay durable rows to rest under the stamp of a checkpoint that is committed. */
+/** Makes durable rows rest under the stamp of a committed checkpoint. */
 export interface TierCommand {
   readonly type: "rest";
   readonly stamp: string;
@@ -36,7 +36,7 @@ export interface TierCommand {
 
 export type TierReport =
   | { readonly type: TierState }
-  /** Told once, where there are durable rows and a checkpoint to go on from. */
+  /** Reported once, where there are durable rows and a checkpoint to go on from. */
   | { readonly type: "found"; readonly found: FoundRows }
   /** The answer to `rest`. */
   | { readonly type: "rested"; readonly kept: FoundRows };
@@ -46,23 +46,23 @@ export interface TierOptions {
   readonly shards: readonly TierRecordShard[];
   readonly tiers: Pick<TiersSpec, "ssd" | "ddrBytes" | "policy">;
   readonly place: TierPlace;
-  /** Of the checkpoint that the generation goes on from; undefined where it starts. */
+  /** Stamp of the checkpoint that the generation goes on from; undefined where it starts anew. */
   readonly stamp?: string | undefined;
   /** As `RecordStoreOptions.pageCache`. */
   readonly pageCache?: boolean;
   readonly kernels: Kernels;
   readonly disk: Disk;
   readonly clock: Pick<Clock, "now">;
-  /** As that of `patient`. */
+  /** As `pause` of `patient`. */
   readonly pause?: ((ms: number) => void) | undefined;
-  /** How long a request may take, the disk's making room included. */
+  /** How long a request may take, the wait for disk room included. */
   readonly deadlineMs: number;
-  /** A command, where one has come. It is taken when no request waits. */
+  /** The next command, if there is one. It is carried out when no request waits. */
   nextCommand?(): TierCommand | undefined;
   tell(report: TierReport): void;
 }
 
-/** Serves until a wait of the ring ends in an error; that, or the store's, is thrown. */
+/** Serves until the ring's wait or the store throws. Throws that error. */
 export async function serveTier(options: TierOptions): Promise<never> {
   const { end, shards, tiers, place, stamp, kernels, clock, deadlineMs, tell } = options;
   const { pageCache, disk, pause, nextCommand = () => undefined } = options;
@@ -106,12 +106,14 @@ export async function serveTier(options: TierOptions): Promise<never> {
       }
     }
   } finally {
-    // Rows of a generation that is over: what cannot be closed must not hide why it ended.
+    // The generation is over and its rows with it: an error of closing must not hide why.
     await store.close().catch(() => {});
   }
 }
 
-/** The checkpoint is committed: rows that cannot be kept beside it are a loss of time alone. */
+/**
+ * The checkpoint is committed. Failing to keep rows beside it only costs time, so it is no error.
+ */
 async function rested(
   store: Pick<RecordStore, "sync">,
   records: Pick<TierStore, "rest">,

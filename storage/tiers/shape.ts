@@ -1,5 +1,5 @@
-// What of a device lies below its memory: the shards, the size of a record of each, and how many
-// requests are on their way at once. The device and its tiers compute the same.
+// The shape of a device's tiers: its cached shards, the record size of each, and the number of
+// requests in flight. The device and its tier thread compute the same shape.
 
 import type { SparseOptimizerSpec } from "../../src/embedding/tables/options.ts";
 import { stateWidth } from "../../src/kernels/contract/kernels.ts";
@@ -9,13 +9,13 @@ import { prefetchOf, type Topology, tableOf } from "../../src/training/topology/
 import type { TierRingShape } from "./ring.ts";
 import type { TierRecordShard } from "./tier-store.ts";
 
-/** The shards of a device that lie below its memory. */
+/** The shards of a device with a backing store. */
 export function shardsBelow({ heldBy, distinctBy }: Topology, rank: number): HeldShard[] {
   const own = [heldBy, distinctBy].flatMap((by) => by[rank] ?? []);
   return own.filter(({ tier }) => tier === "cached");
 }
 
-/** The ring between a device and its tiers; undefined where all its rows are in memory. */
+/** The shape of a device's ring; undefined where all its rows are in device memory. */
 export function tierRingOf(
   topology: Topology,
   rank: number,
@@ -34,13 +34,13 @@ export function tierRingOf(
       rowsMax: Math.min(rows, batchSize * (idsMax[table] ?? 0)),
     };
   });
-  // The main slab and each of distinct rows stage a batch in a request of their own, for each batch
-  // in flight; one more lets rows go down meanwhile, and one is being written.
+  // The main slab and each slab of distinct rows stage a batch in a request of their own, for each
+  // batch in flight. One slot more lets rows go down at the same time, and one is being written.
   const slabs = 1 + (topology.distinctBy[rank]?.length ?? 0);
   return { shards, slots: (1 + prefetchOf(topology)) * slabs + 2 };
 }
 
-/** The same shards as a store takes them. */
+/** The same shards, as a record store takes them. */
 export function recordShardsOf(
   topology: Topology,
   rank: number,
@@ -58,7 +58,7 @@ export function recordShardsOf(
   });
 }
 
-/** The devices that have rows of durable tables below their memory. */
+/** The devices with rows of durable tables in their backing stores. */
 export function durableRanks(topology: Topology): number[] {
   const { tables } = topology.input.model;
   const isDurable = ({ table }: HeldShard) => tableOf(tables, table).keep === "durable";

@@ -1,14 +1,16 @@
-// The records below one device: those of `spill` tables, which die with their generation, and those
-// of `durable` ones, which outlive it under the stamp of a checkpoint.
+// The record stores of one device's tiers: `spill` tables, whose records die with their generation,
+// and `durable` tables, whose records outlive it under a checkpoint's stamp.
 //
 //   <root>/<owner>-<generation>-<device>    of one generation: spill, durable
-//   <root>/<owner>-kept-<stamp>-<shards>    at rest: of nobody
+//   <root>/<owner>-kept-<stamp>-<shards>    at rest: no generation owns it
 //
 // Invariants
-//   R1. What is at rest is whole, stamped and closed: a rename lays it there after its last byte.
-//   R2. A rename takes it from there: one generation has it, and no older one can reach it (law 3).
-//   R3. It counts only under the stamp of the checkpoint that the generation goes on from; whatever
-//       else is found is removed, and the checkpoint fills the store.
+//   R1. Records at rest are whole, stamped and closed: a rename puts them at rest after their last
+//       byte.
+//   R2. A rename takes them from rest: one generation owns them, and no older one can reach them
+//       (law 3).
+//   R3. Records at rest count only under the stamp of the checkpoint that the generation goes on
+//       from. All others are removed, and the store is filled from the checkpoint.
 
 import { createHash } from "node:crypto";
 import { endianness } from "node:os";
@@ -21,36 +23,36 @@ import { openRecords, type RecordStoreKind } from "../records/open-records.ts";
 import type { CachedRecordShard } from "../records/record-cache.ts";
 import type { Keep, RecordShard, RecordStore } from "../records/record-store.ts";
 
-/** A shard as a tier has it. */
+/** A shard in a tier. */
 export interface TierRecordShard extends CachedRecordShard {
   readonly keep: Keep;
 }
 
-/** Where the files of one device's tiers lie in one generation. */
+/** Names the directory of one device's tiers in one generation. */
 export interface TierPlace {
   readonly root: string;
-  /** Whose they are: no two checkpoint directories have the same. */
+  /** Name of the owning checkpoint directory: no two have the same. */
   readonly owner: string;
   readonly generation: number;
   readonly device: number;
 }
 
-/** What was there for the durable shards of a tier. */
+/** The records found at rest for a tier's durable shards. */
 export interface FoundRows {
   /** Rows that need not be read from the checkpoint. */
   readonly rows: number;
-  /** Why there are none. */
+  /** Why no rows were found. */
   readonly reason?: string;
 }
 
 export interface TierStore extends RecordStore {
   /** Undefined where no shard is durable, or there is no checkpoint to go on from. */
   readonly found: FoundRows | undefined;
-  /** Whether the store has all of shard `at` that the checkpoint has. */
+  /** Whether the store has all rows of shard `at` that the checkpoint has. */
   isKept(at: number): boolean;
   /**
-   * Lays the durable shards to rest under the stamp of the last `sync`; they are closed, and
-   * nothing may be asked of them afterwards. Returns how many rows they have.
+   * Puts the durable shards at rest under the stamp of the last `sync` and closes them: use them no
+   * more. Returns the number of their rows.
    */
   rest(): Promise<number>;
 }
@@ -59,28 +61,30 @@ export interface TierStoreOptions {
   readonly kind: RecordStoreKind;
   readonly shards: readonly TierRecordShard[];
   readonly place: TierPlace;
-  /** Of the checkpoint that the generation goes on from. */
+  /** Stamp of the checkpoint that the generation goes on from. */
   readonly stamp: string | undefined;
   /** As `RecordStoreOptions.pageCache`. */
   readonly pageCache?: boolean | undefined;
   readonly disk: Disk;
 }
 
-/** What one generation has of the disk, for one device. */
+/** The directory of one device's tiers in one generation. */
 export function tierDirectory({ root, owner, generation, device }: TierPlace): string {
   return join(root, `${owner}-${generation}-${device}`);
 }
 
-/** Removes what nobody needs any more; what the disk refuses now is removed another time. */
+/**
+ * Removes a leftover directory. A refusal of the disk is ignored: the next generation tries again.
+ */
 export function removeLeftover(disk: Disk, path: string): void {
   try {
     disk.remove(path);
   } catch {
-    // The next generation looks again.
+    // The next generation tries again.
   }
 }
 
-/** Opens the stores of a tier, and takes what lies at rest for it. */
+/** Opens the stores of a tier, and takes over records at rest for it. */
 export async function openTierStore(options: TierStoreOptions): Promise<TierStore> {
   const { kind, shards, place, stamp, pageCache = true, disk } = options;
   const directory = tierDirectory(place);
@@ -166,13 +170,13 @@ export async function openTierStore(options: TierStoreOptions): Promise<TierStor
   };
 }
 
-/** A durable store, and why it has not what the checkpoint has: undefined where it has. */
+/** A durable store. `reason`: why it lacks the checkpoint's rows; undefined: it has them. */
 interface Taken {
   readonly store: RecordStore;
   readonly reason: string | undefined;
 }
 
-/** The durable store: with what is at rest under the stamp, or empty. */
+/** Opens the durable store: with the records at rest under the stamp, or empty. */
 async function openTaken(
   { stamp, disk }: TierStoreOptions,
   directory: string,
@@ -192,7 +196,7 @@ async function openTaken(
     reason = "their stamp is that of another one";
     await store.close();
   } catch (error) {
-    // Damage is a reason to read the checkpoint; where the disk is at fault, that comes again.
+    // Damage is a reason to read the checkpoint. If the disk is at fault, the error comes again.
     if (!isTaken || !(error instanceof TrainingError)) throw error;
     reason = error.message;
   }
@@ -200,7 +204,7 @@ async function openTaken(
   return { store: await open(), reason };
 }
 
-/** R2 */
+/** Takes records from rest by a rename. False: there were none. R2 */
 function take(disk: Disk, atRest: string, own: string): boolean {
   return onTier("read", "durable rows", atRest, () => {
     if (!disk.exists(atRest)) return false;
@@ -209,7 +213,9 @@ function take(disk: Disk, atRest: string, own: string): boolean {
   });
 }
 
-/** What older generations left that were killed, and what rests under stamps that are over. */
+/**
+ * Removes directories of older generations that were killed, and records at rest under old stamps.
+ */
 function removeOld(
   disk: Disk,
   { root, owner, generation }: TierPlace,
@@ -223,7 +229,7 @@ function removeOld(
   }
 }
 
-/** The name has what decides whether the bytes at rest can be read as these shards. */
+/** The name contains all that decides whether the bytes at rest can be read as these shards. */
 function keptName(
   { owner }: TierPlace,
   stamp: string,

@@ -304,6 +304,18 @@ test("files that a document names are there", (t) => {
   t.deepEqual(missing, []);
 });
 
+test("tests that docs/failure.md names are there", (t) => {
+  const tests = new Set(tree.map((path) => basename(path, ".test.ts")));
+  const rows = textOf("docs/failure.md")
+    .split("\n")
+    .filter((line) => line.startsWith("| "));
+  const missing = rows.flatMap((row) => {
+    const named = [...(row.split("|").at(-2) ?? "").matchAll(/`([a-z-]+)`/g)];
+    return named.flatMap(([, name = ""]) => (tests.has(name) ? [] : [name]));
+  });
+  t.deepEqual(missing, []);
+});
+
 test("nothing cites a document that is not in the repository", (t) => {
   const names = new Set(documents.map((path) => basename(path)));
   const missing = tree.flatMap((path) => {

@@ -13,10 +13,9 @@ import { ringDoorbell } from "../../src/exchange/cells.ts";
 import type { Launcher, ThreadEnd } from "../../src/ports/launcher.ts";
 import { manifestSchema } from "../../storage/checkpoint-store/manifest.ts";
 import type { Copies } from "../../storage/replicas/replica-cache.ts";
-import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
-import { listening, type MessageEvent } from "../runtime/listening.ts";
+import { defineActor } from "../runtime/define-actor.ts";
+import type { MessageEvent } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
-import { downWithChildren } from "../runtime/stop-children.ts";
 import type { BridgeReport } from "../threads/bridge-program.ts";
 import type { Generation } from "../threads/generation-memory.ts";
 import type { CopyCommand } from "../threads/replica-service.ts";
@@ -44,8 +43,7 @@ type BridgeEvent =
   | { readonly type: "thread.ready" }
   | { readonly type: "thread.kept"; readonly kept: Pick<Kept, "manifest" | "missing"> }
   | MessageEvent<"buddy.keep">
-  | { readonly type: "thread.ended"; readonly end: ThreadEnd }
-  | ThrowEvent;
+  | { readonly type: "thread.ended"; readonly end: ThreadEnd };
 
 type ThreadCommand = { readonly type: "command"; readonly command: CopyCommand };
 
@@ -83,9 +81,8 @@ const threadLogic = fromCallback<ThreadCommand, BridgeContext>(({ input, sendBac
 
 const machine = setup({
   types: {} as { context: BridgeContext; input: BridgeInput; events: BridgeEvent },
-  actors: { listening, thread: threadLogic },
+  actors: { thread: threadLogic },
   actions: {
-    throwInjected,
     keep: enqueueActions(({ event, context, enqueue }) => {
       if (event.type !== "buddy.keep") return;
       const { data: manifest, error } = manifestSchema.safeParse(event.body.manifest);
@@ -115,15 +112,11 @@ const machine = setup({
       mailbox: openMailbox(input.network, spec, { role: "bridge", index: host }),
     };
   },
-  invoke: [
-    { src: "listening", input: ({ context }) => context },
-    { src: "thread", id: "thread", input: ({ context }) => context },
-  ],
+  invoke: { src: "thread", id: "thread", input: ({ context }) => context },
   on: {
     "thread.ended": { actions: "lose" },
     "thread.kept": { actions: "tellKept" },
     "buddy.keep": { actions: "keep" },
-    "chaos.throw": { actions: "throwInjected" },
   },
   initial: "opening",
   states: {
@@ -134,5 +127,5 @@ const machine = setup({
   },
 });
 
-/** As drawn above; its children end with it. */
-export const bridgeMachine = downWithChildren(machine);
+/** As drawn above. */
+export const bridgeMachine = defineActor(machine);

@@ -24,11 +24,10 @@ import { assign, enqueueActions, fromCallback, setup } from "xstate";
 import { ringDoorbell } from "../../src/exchange/cells.ts";
 import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
 import type { HeldShard } from "../../src/training/topology/held-shard.ts";
+import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
-import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
-import { listening, type MessageEvent } from "../runtime/listening.ts";
+import type { MessageEvent } from "../runtime/listening.ts";
 import { type Address, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
-import { downWithChildren } from "../runtime/stop-children.ts";
 import type { DeviceCommand, DeviceReport } from "../threads/device-program.ts";
 import { abort, type Generation, progressOver } from "../threads/generation-memory.ts";
 import { hostPlaceOf } from "../threads/generation-spec.ts";
@@ -54,8 +53,7 @@ type DeviceEvent =
   | { readonly type: "thread.remains"; readonly report: Remains }
   | { readonly type: "thread.reported"; readonly report: DeviceReport }
   | { readonly type: "thread.ended"; readonly end: ThreadEnd }
-  | { readonly type: "thread.kill" }
-  | ThrowEvent;
+  | { readonly type: "thread.kill" };
 
 export interface DeviceContext extends DeviceInput {
   readonly mailbox: Mailbox;
@@ -112,9 +110,8 @@ const questionTaken = [
 
 const machine = setup({
   types: {} as { context: DeviceContext; input: DeviceInput; events: DeviceEvent },
-  actors: { listening, thread: threadLogic, shard: shardMachine },
+  actors: { thread: threadLogic, shard: shardMachine },
   actions: {
-    throwInjected,
     startShards: enqueueActions(({ context, enqueue }) => {
       const { network, generation, device } = context;
       for (const { shard } of context.shards) {
@@ -227,16 +224,12 @@ const machine = setup({
     };
   },
   entry: "startShards",
-  invoke: [
-    { src: "listening", input: ({ context }) => context },
-    { src: "thread", id: "thread", input: ({ context }) => context },
-  ],
+  invoke: { src: "thread", id: "thread", input: ({ context }) => context },
   on: {
     "thread.ended": [{ guard: "isLeft" }, { actions: "lose" }],
     "thread.remains": { actions: ["noteRemains", "tellRemains"] },
     "device.salvage": [{ guard: "isLeft", actions: "tellRemains" }, { actions: "salvage" }],
     "device.pause": { actions: "pause" },
-    "chaos.throw": { actions: "throwInjected" },
   },
   initial: "starting",
   states: {
@@ -266,8 +259,8 @@ const machine = setup({
   },
 });
 
-/** As drawn above; its children end with it. */
-export const deviceMachine = downWithChildren(machine);
+/** As drawn above. */
+export const deviceMachine = defineActor(machine);
 
 /** Word 0: where device 0 pauses. */
 function pauseOf({ generation: { memory, spec } }: DeviceContext): Int32Array {

@@ -19,10 +19,10 @@ import type { Launcher } from "../../src/ports/launcher.ts";
 import { windowStepsMax } from "../../src/training/loop/schedule.ts";
 import { addCurves } from "../../src/training/planning/tier-advice.ts";
 import type { Copies } from "../../storage/replicas/replica-cache.ts";
+import { defineActor } from "../runtime/define-actor.ts";
 import { ActorFailedError, failureOf } from "../runtime/incident.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { decide, emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
-import { downWithChildren } from "../runtime/stop-children.ts";
 import { backoff } from "../runtime/supervisor.ts";
 import {
   abort,
@@ -260,8 +260,8 @@ const machine = setup({
   },
 });
 
-/** As drawn above; its children end with it. */
-export const hostGenerationMachine = downWithChildren(machine);
+/** As drawn above. */
+export const hostGenerationMachine = defineActor(machine, { hears: "nothing" });
 
 function placeOfHost({ spec, host }: HostGenerationInput): HostPlace {
   const place = hostPlaces(spec).find((one) => one.host === host);

@@ -11,10 +11,9 @@
 
 import { setup } from "xstate";
 import { type ErrorRecord, recordError } from "../../src/errors/errors.ts";
-import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
-import { listening, type MessageEvent } from "../runtime/listening.ts";
+import { defineActor } from "../runtime/define-actor.ts";
+import type { MessageEvent } from "../runtime/listening.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
-import { downWithChildren } from "../runtime/stop-children.ts";
 import { beatMs } from "./host-generation.ts";
 import type { Announcement, Membership } from "./membership.ts";
 
@@ -25,7 +24,7 @@ export interface HostsInput {
   readonly onRefused: (who: Announcement, error: ErrorRecord) => void;
 }
 
-type HostsEvent = MessageEvent<"host.announce" | "host.leave"> | ThrowEvent;
+type HostsEvent = MessageEvent<"host.announce" | "host.leave">;
 
 const machine = setup({
   types: {} as {
@@ -33,10 +32,8 @@ const machine = setup({
     input: HostsInput;
     events: HostsEvent;
   },
-  actors: { listening },
   delays: { beatMs },
   actions: {
-    throwInjected,
     answer: ({ context: { membership, mailbox, onRefused }, event }) => {
       if (event.type !== "host.announce") return;
       const to = { role: "joining" as const, index: event.body.key };
@@ -62,11 +59,9 @@ const machine = setup({
     ...input,
     mailbox: openMailbox(input.network, clusterScope, { role: "hosts", index: 0 }),
   }),
-  invoke: { src: "listening", input: ({ context }) => context },
   on: {
     "host.announce": { actions: "answer" },
     "host.leave": { actions: "leave" },
-    "chaos.throw": { actions: "throwInjected" },
   },
   initial: "listening",
   states: {
@@ -74,5 +69,5 @@ const machine = setup({
   },
 });
 
-/** As drawn above; its children end with it. */
-export const hostsMachine = downWithChildren(machine);
+/** As drawn above. */
+export const hostsMachine = defineActor(machine);

@@ -27,11 +27,10 @@ import type { JobSpec } from "../../src/job/job.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Launcher, ThreadEnd } from "../../src/ports/launcher.ts";
 import { Copies } from "../../storage/replicas/replica-cache.ts";
+import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
-import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
 import { listeningAsHost, type MessageEvent } from "../runtime/listening.ts";
 import { type Address, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
-import { downWithChildren } from "../runtime/stop-children.ts";
 import { generationSpecSchema, jobInMessage } from "../threads/generation-schema.ts";
 import type { DataPlan, GenerationSpec } from "../threads/generation-spec.ts";
 import { threadFile } from "../threads/thread-file.ts";
@@ -67,8 +66,7 @@ type HostEvent =
   | MessageEvent<"host.prepare" | "host.assemble" | "host.release">
   | { readonly type: "host.forget"; readonly id: string }
   | ErrorActorEvent<unknown, string>
-  | DoneActorEvent<unknown, string>
-  | ThrowEvent;
+  | DoneActorEvent<unknown, string>;
 
 const coordinator: Address = { role: "coordinator", index: 0 };
 /** Who is named when the preparation fails: it runs on a reader's thread. */
@@ -131,13 +129,11 @@ const preparing = fromCallback<
 const machine = setup({
   types: {} as { context: HostContext; input: HostInput; events: HostEvent },
   actors: {
-    listening: listeningAsHost,
     preparing,
     tellingFailed,
     generation: hostGenerationMachine,
   },
   actions: {
-    throwInjected,
     prepare: enqueueActions(({ context, event, self, enqueue }) => {
       if (event.type !== "host.prepare") return;
       const id = preparingId(event);
@@ -244,19 +240,17 @@ const machine = setup({
 }).createMachine({
   id: "host",
   context: ({ input }) => ({ ...input, served: new Map() }),
-  invoke: { src: "listening", input: ({ context }) => ({ ...context, index: context.host }) },
   on: {
     "host.prepare": { actions: "prepare" },
     "host.forget": { actions: "forget" },
-    "chaos.throw": { actions: "throwInjected" },
     "host.assemble": { guard: "isNewer", actions: "assemble" },
     "host.release": { actions: ["release", "tellReleased"] },
     "xstate.error.actor.*": { actions: "fail" },
   },
 });
 
-/** As drawn above; its children end with it. */
-export const hostMachine = downWithChildren(machine);
+/** As drawn above. */
+export const hostMachine = defineActor(machine, { hears: listeningAsHost });
 
 function preparingId(question: RunScope & { body: { command: number } }): string {
   return `preparing:${question.run}:${question.generation}:${question.body.command}`;

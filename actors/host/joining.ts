@@ -13,11 +13,10 @@ import { type Actor, assign, createActor, fromCallback, setup } from "xstate";
 import { RemoteError } from "../../src/errors/errors.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { actorClock } from "../runtime/actor-clock.ts";
+import { defineActor } from "../runtime/define-actor.ts";
 import type { Incident } from "../runtime/incident.ts";
-import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
-import { listening, type MessageEvent } from "../runtime/listening.ts";
+import type { MessageEvent } from "../runtime/listening.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
-import { downWithChildren } from "../runtime/stop-children.ts";
 import { type SupervisorInput, supervisorMachine } from "../runtime/supervisor.ts";
 import { hostMachine } from "./host.ts";
 import { beatMs } from "./host-generation.ts";
@@ -39,7 +38,7 @@ interface JoiningContext extends JoiningInput {
   readonly host: number | undefined;
 }
 
-type JoiningEvent = MessageEvent<"host.welcome" | "host.refused"> | ThrowEvent;
+type JoiningEvent = MessageEvent<"host.welcome" | "host.refused">;
 
 /**
  * A cluster that has not answered for so long is gone, or out of reach: its runs have gone on
@@ -61,10 +60,9 @@ const announcing = fromCallback<{ type: string }, JoiningContext>(({ input }) =>
 
 const machine = setup({
   types: {} as { context: JoiningContext; input: JoiningInput; events: JoiningEvent },
-  actors: { listening, announcing, host: hostMachine },
+  actors: { announcing, host: hostMachine },
   delays: { clusterSilenceMs },
   actions: {
-    throwInjected,
     noteHost: assign({
       host: ({ context, event }) =>
         event.type === "host.welcome" ? event.body.host : context.host,
@@ -92,13 +90,9 @@ const machine = setup({
     }),
     host: undefined,
   }),
-  invoke: [
-    { src: "listening", input: ({ context }) => context },
-    { src: "announcing", input: ({ context }) => context },
-  ],
+  invoke: { src: "announcing", input: ({ context }) => context },
   on: {
     "host.refused": { actions: "fail" },
-    "chaos.throw": { actions: "throwInjected" },
   },
   initial: "announcing",
   states: {
@@ -141,8 +135,8 @@ const machine = setup({
   },
 });
 
-/** As drawn above; its children end with it. */
-export const joiningMachine = downWithChildren(machine);
+/** As drawn above. */
+export const joiningMachine = defineActor(machine);
 
 /** The actor that joins may fail so often within a minute, then the process gives up. */
 const intensity = { restartsMax: 10, windowMs: 60_000 } as const;

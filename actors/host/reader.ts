@@ -9,10 +9,8 @@
 
 import { fromCallback, setup } from "xstate";
 import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
-import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
-import { listening } from "../runtime/listening.ts";
+import { defineActor } from "../runtime/define-actor.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
-import { downWithChildren } from "../runtime/stop-children.ts";
 import type { Generation } from "../threads/generation-memory.ts";
 import { threadFile } from "../threads/thread-file.ts";
 import { lossOf } from "./thread-end.ts";
@@ -31,7 +29,7 @@ export interface ReaderPlace {
   lastEnded: Promise<unknown>;
 }
 
-type ReaderEvent = { readonly type: "thread.ended"; readonly end: ThreadEnd } | ThrowEvent;
+type ReaderEvent = { readonly type: "thread.ended"; readonly end: ThreadEnd };
 
 const threadLogic = fromCallback<{ type: string }, ReaderInput>(({ input, sendBack }) => {
   const { generation, reader, launcher, place } = input;
@@ -57,9 +55,8 @@ const machine = setup({
     input: ReaderInput;
     events: ReaderEvent;
   },
-  actors: { listening, thread: threadLogic },
+  actors: { thread: threadLogic },
   actions: {
-    throwInjected,
     lose: ({ context, event }) => {
       if (event.type === "thread.ended") throw lossOf(event.end, `reader:${context.reader}`);
     },
@@ -73,17 +70,13 @@ const machine = setup({
       index: input.reader,
     }),
   }),
-  invoke: [
-    { src: "listening", input: ({ context }) => context },
-    { src: "thread", input: ({ context }) => context },
-  ],
+  invoke: { src: "thread", input: ({ context }) => context },
   on: {
     "thread.ended": { actions: "lose" },
-    "chaos.throw": { actions: "throwInjected" },
   },
   initial: "reading",
   states: { reading: {} },
 });
 
-/** As drawn above; its children end with it. */
-export const readerMachine = downWithChildren(machine);
+/** As drawn above. */
+export const readerMachine = defineActor(machine);

@@ -6,10 +6,8 @@
 // Fails   when told to; the device goes down with it, and with that the generation (law 3)
 
 import { setup } from "xstate";
-import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
-import { listening } from "../runtime/listening.ts";
+import { defineActor } from "../runtime/define-actor.ts";
 import { type Mailbox, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
-import { downWithChildren } from "../runtime/stop-children.ts";
 
 export interface ShardInput {
   readonly network: Network;
@@ -19,7 +17,7 @@ export interface ShardInput {
   readonly device: number;
 }
 
-type ShardEvent = { readonly type: "shard.restored" } | ThrowEvent;
+type ShardEvent = { readonly type: "shard.restored" };
 
 export interface ShardContext extends ShardInput {
   readonly mailbox: Mailbox;
@@ -27,18 +25,12 @@ export interface ShardContext extends ShardInput {
 
 const machine = setup({
   types: {} as { context: ShardContext; input: ShardInput; events: ShardEvent },
-  actors: { listening },
-  actions: {
-    throwInjected,
-  },
 }).createMachine({
   id: "shard",
   context: ({ input }) => ({
     ...input,
     mailbox: openMailbox(input.network, input.scope, { role: "shard", index: input.shard }),
   }),
-  invoke: { src: "listening", input: ({ context }) => context },
-  on: { "chaos.throw": { actions: "throwInjected" } },
   initial: "restoring",
   states: {
     restoring: { on: { "shard.restored": "serving" } },
@@ -46,5 +38,5 @@ const machine = setup({
   },
 });
 
-/** As drawn above; its children end with it. */
-export const shardMachine = downWithChildren(machine);
+/** As drawn above. */
+export const shardMachine = defineActor(machine);

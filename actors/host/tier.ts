@@ -19,10 +19,9 @@ import { ringDoorbell } from "../../src/exchange/cells.ts";
 import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
 import type { TierCommand, TierReport, TierState } from "../../storage/tiers/serve.ts";
 import { type FoundRows, removeLeftover, tierDirectory } from "../../storage/tiers/tier-store.ts";
-import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
-import { listening, type MessageEvent } from "../runtime/listening.ts";
+import { defineActor } from "../runtime/define-actor.ts";
+import type { MessageEvent } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
-import { downWithChildren } from "../runtime/stop-children.ts";
 import type { Generation } from "../threads/generation-memory.ts";
 import { threadFile } from "../threads/thread-file.ts";
 import { tierPlace } from "../threads/tier-program.ts";
@@ -42,8 +41,7 @@ export type TierNews = MessageEvent<"host.progress">["body"]["tiers"][number];
 type TierEvent =
   | MessageEvent<"tier.rest">
   | ThreadEvent
-  | { readonly type: "thread.ended"; readonly end: ThreadEnd }
-  | ThrowEvent;
+  | { readonly type: "thread.ended"; readonly end: ThreadEnd };
 
 /** What the thread reports. */
 type ThreadEvent =
@@ -85,9 +83,8 @@ const threadLogic = fromCallback<ThreadCommand, TierInput>(({ input, sendBack, r
 
 const machine = setup({
   types: {} as { context: TierContext; input: TierInput; events: TierEvent },
-  actors: { listening, thread: threadLogic },
+  actors: { thread: threadLogic },
   actions: {
-    throwInjected,
     noteFound: assign({
       news: ({ context, event }) =>
         event.type === "thread.found" ? { ...context.news, found: event.found } : context.news,
@@ -130,13 +127,9 @@ const machine = setup({
     asked: undefined,
     kept: undefined,
   }),
-  invoke: [
-    { src: "listening", input: ({ context }) => context },
-    { src: "thread", id: "thread", input: ({ context }) => context },
-  ],
+  invoke: { src: "thread", id: "thread", input: ({ context }) => context },
   on: {
     "thread.ended": { actions: "lose" },
-    "chaos.throw": { actions: "throwInjected" },
     "tier.rest": [{ guard: "isUnasked", actions: "begin" }, { actions: "tellRested" }], // T2
     "thread.found": { actions: ["noteFound", "tellNews"] },
     "thread.rested": { actions: ["noteKept", "tellRested"] },
@@ -153,5 +146,5 @@ const machine = setup({
   },
 });
 
-/** As drawn above; its children end with it. */
-export const tierMachine = downWithChildren(machine);
+/** As drawn above. */
+export const tierMachine = defineActor(machine);

@@ -14,10 +14,9 @@
 import { assign, fromCallback, setup } from "xstate";
 import type { Launcher, ThreadEnd } from "../../src/ports/launcher.ts";
 import type { Copies } from "../../storage/replicas/replica-cache.ts";
-import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
-import { listening, type MessageEvent } from "../runtime/listening.ts";
+import { defineActor } from "../runtime/define-actor.ts";
+import type { MessageEvent } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
-import { downWithChildren } from "../runtime/stop-children.ts";
 import type { Generation } from "../threads/generation-memory.ts";
 import { threadFile } from "../threads/thread-file.ts";
 import type { WriterReport } from "../threads/writer-program.ts";
@@ -39,8 +38,7 @@ type WriterEvent =
   | MessageEvent<"writer.save">
   | { readonly type: "thread.writing" | "thread.paused" }
   | { readonly type: "thread.saved"; readonly report: Saved }
-  | { readonly type: "thread.ended"; readonly end: ThreadEnd }
-  | ThrowEvent;
+  | { readonly type: "thread.ended"; readonly end: ThreadEnd };
 
 const threadLogic = fromCallback<{ type: string }, WriterInput>(({ input, sendBack }) => {
   const { generation, device, launcher, copies } = input;
@@ -61,9 +59,8 @@ const machine = setup({
     input: WriterInput;
     events: WriterEvent;
   },
-  actors: { listening, thread: threadLogic },
+  actors: { thread: threadLogic },
   actions: {
-    throwInjected,
     noteSaved: assign({
       saved: ({ context, event }) => (event.type === "thread.saved" ? event.report : context.saved),
     }),
@@ -92,13 +89,9 @@ const machine = setup({
     }),
     saved: undefined,
   }),
-  invoke: [
-    { src: "listening", input: ({ context }) => context },
-    { src: "thread", input: ({ context }) => context },
-  ],
+  invoke: { src: "thread", input: ({ context }) => context },
   on: {
     "thread.ended": { actions: "lose" },
-    "chaos.throw": { actions: "throwInjected" },
     "writer.save": { guard: "isSaved", actions: "tellSaved" },
     "thread.writing": { target: ".writing" },
     "thread.paused": { target: ".paused" },
@@ -108,5 +101,5 @@ const machine = setup({
   states: { idle: {}, writing: {}, paused: {} },
 });
 
-/** As drawn above; its children end with it. */
-export const writerMachine = downWithChildren(machine);
+/** As drawn above. */
+export const writerMachine = defineActor(machine);

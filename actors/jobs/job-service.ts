@@ -25,10 +25,8 @@ import { FrameCorruptError } from "../../src/errors/errors.ts";
 import { decodeBody } from "../../src/wire/messages/body.ts";
 import { isInbox, jobsSubject, tenantsPattern } from "../../src/wire/messages/subjects.ts";
 import type { Frame } from "../../src/wire/messages/transport.ts";
-import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
-import { listening } from "../runtime/listening.ts";
+import { defineActor } from "../runtime/define-actor.ts";
 import { clusterScope, type Mailbox, openMailbox } from "../runtime/mailbox.ts";
-import { downWithChildren } from "../runtime/stop-children.ts";
 import { packageVersion } from "../runtime/version.ts";
 import { type Admission, openAdmission, tenantAsking } from "./admission.ts";
 import { openDoors } from "./flood-guard.ts";
@@ -100,27 +98,21 @@ const machine = setup({
   types: {} as {
     context: JobServiceInput & { readonly mailbox: Mailbox };
     input: JobServiceInput;
-    events: ThrowEvent;
   },
-  actors: { listening, serving },
-  actions: { throwInjected },
+  actors: { serving },
 }).createMachine({
   id: "jobService",
   context: ({ input }) => ({
     ...input,
     mailbox: openMailbox(input.network, clusterScope, { role: "jobs", index: 0 }),
   }),
-  invoke: [
-    { src: "listening", input: ({ context }) => context },
-    { src: "serving", input: ({ context }) => context },
-  ],
-  on: { "chaos.throw": { actions: "throwInjected" } },
+  invoke: { src: "serving", input: ({ context }) => context },
   initial: "serving",
   states: { serving: {} },
 });
 
-/** As drawn above; its children end with it. */
-export const jobServiceMachine = downWithChildren(machine);
+/** As drawn above. */
+export const jobServiceMachine = defineActor(machine);
 
 /** S1 */
 async function answerOf(

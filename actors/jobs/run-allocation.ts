@@ -14,10 +14,10 @@ import { jobSupervisorMachine } from "../run-control/job-supervisor.ts";
 import type { Registry } from "../run-state/registry.ts";
 import type { RunResult } from "../run-state/run-events.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
+import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import { decide, emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
-import { downWithChildren } from "../runtime/stop-children.ts";
 import { backoff } from "../runtime/supervisor.ts";
 
 export interface RunTurnInput {
@@ -123,8 +123,8 @@ const machine = setup({
   },
 });
 
-/** As drawn above; its children end with it. */
-export const runTurnMachine = downWithChildren(machine);
+/** As drawn above. */
+export const runTurnMachine = defineActor(machine, { hears: "nothing" });
 
 /** U1 */
 function noteYielded(record: RunRecord): void {

@@ -16,10 +16,8 @@ import type { Membership } from "../host/membership.ts";
 import { devicesMax } from "../run-control/scaling.ts";
 import type { Registry } from "../run-state/registry.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
-import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
-import { listening } from "../runtime/listening.ts";
+import { defineActor } from "../runtime/define-actor.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
-import { downWithChildren } from "../runtime/stop-children.ts";
 import { type Access, withinRoots } from "./allowed-paths.ts";
 import { nextMove, quotaLeft } from "./queue-order.ts";
 import { runTurnMachine, watchingRegistry } from "./run-allocation.ts";
@@ -39,10 +37,7 @@ export interface RunQueueContext extends RunQueueInput {
   readonly turns: ReadonlySet<string>;
 }
 
-type RunQueueEvent =
-  | { readonly type: "queue.changed" }
-  | DoneActorEvent<unknown, string>
-  | ThrowEvent;
+type RunQueueEvent = { readonly type: "queue.changed" } | DoneActorEvent<unknown, string>;
 
 const watchingFree = fromCallback<{ type: string }, { membership: Membership }>(
   ({ input, sendBack }) => input.membership.onFree(() => sendBack({ type: "queue.changed" })),
@@ -50,9 +45,8 @@ const watchingFree = fromCallback<{ type: string }, { membership: Membership }>(
 
 const machine = setup({
   types: {} as { context: RunQueueContext; input: RunQueueInput; events: RunQueueEvent },
-  actors: { listening, watchingRegistry, watchingFree, turn: runTurnMachine },
+  actors: { watchingRegistry, watchingFree, turn: runTurnMachine },
   actions: {
-    throwInjected,
     // All of it in one piece: what a plain action does is done after `enqueueActions` at the start.
     move: enqueueActions(({ context, enqueue }) => {
       const { network, registry, membership, createdBy, access } = context;
@@ -109,11 +103,9 @@ const machine = setup({
     return { ...input, mailbox, turns: new Set<string>() };
   },
   invoke: [
-    { src: "listening", input: ({ context }) => context },
     { src: "watchingRegistry", input: ({ context }) => context },
     { src: "watchingFree", input: ({ context }) => context },
   ],
-  on: { "chaos.throw": { actions: "throwInjected" } },
   initial: "serving",
   states: {
     serving: {
@@ -126,8 +118,8 @@ const machine = setup({
   },
 });
 
-/** As drawn above; its children end with it. */
-export const runQueueMachine = downWithChildren(machine);
+/** As drawn above. */
+export const runQueueMachine = defineActor(machine);
 
 function turnOf({ run }: RunRecord): string {
   return `turn:${run}`;

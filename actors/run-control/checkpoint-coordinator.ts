@@ -24,10 +24,9 @@ import { needsBaseline } from "../../storage/checkpoint-store/full-or-incrementa
 import type { SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
 import { devicesOf, type HostShare } from "../host/membership.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
-import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
-import { listening, type MessageEvent } from "../runtime/listening.ts";
+import { defineActor } from "../runtime/define-actor.ts";
+import type { MessageEvent } from "../runtime/listening.ts";
 import { ask, type Mailbox, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
-import { downWithChildren } from "../runtime/stop-children.ts";
 import { waiting } from "../runtime/wait-graph.ts";
 import { hasBuddies } from "../threads/generation-spec.ts";
 
@@ -62,8 +61,7 @@ export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput
 
 type CheckpointEvent =
   | MessageEvent<"checkpoint.cut" | "checkpoint.commit" | "device.cut" | "part.saved">
-  | ErrorActorEvent<unknown, "copying">
-  | ThrowEvent;
+  | ErrorActorEvent<unknown, "copying">;
 
 /** How often devices and writers are asked again. */
 const repeatMs = 1000;
@@ -124,7 +122,7 @@ const machine = setup({
     input: CheckpointCoordinatorInput;
     events: CheckpointEvent;
   },
-  actors: { listening, committing, copying, waiting },
+  actors: { committing, copying, waiting },
   delays: {
     repeatMs,
     // A cut is many steps' worth of bytes.
@@ -133,7 +131,6 @@ const machine = setup({
     savedMs: ({ context }) => deadlinesOf(context.job).saved,
   },
   actions: {
-    throwInjected,
     copy: enqueueActions(({ context, enqueue }) => {
       if (context.latest === undefined || !hasBuddies(context)) return;
       enqueue.stopChild("copying");
@@ -226,10 +223,8 @@ const machine = setup({
     waitsSinceMs: 0,
     committed: undefined,
   }),
-  invoke: { src: "listening", input: ({ context }) => context },
   entry: "copy",
   on: {
-    "chaos.throw": { actions: "throwInjected" },
     // Copies spare reading the store, and nothing else: the next commit asks for them again.
     "xstate.error.actor.copying": {},
     "part.saved": { actions: "collect" },
@@ -328,5 +323,5 @@ function ranksOf({ devices }: CheckpointCoordinatorContext): number[] {
   return Array.from({ length: devices }, (_, rank) => rank);
 }
 
-/** As drawn above; its children end with it. */
-export const checkpointCoordinatorMachine = downWithChildren(machine);
+/** As drawn above. */
+export const checkpointCoordinatorMachine = defineActor(machine);

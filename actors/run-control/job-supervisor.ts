@@ -46,12 +46,10 @@ import type { JobSpec } from "../../src/job/job.ts";
 import type { HostShare, Membership } from "../host/membership.ts";
 import type { RunResult } from "../run-state/run-events.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
+import { defineActor } from "../runtime/define-actor.ts";
 import { ActorFailedError } from "../runtime/incident.ts";
-import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
-import { listening } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
-import { downWithChildren } from "../runtime/stop-children.ts";
 import { waiting } from "../runtime/wait-graph.ts";
 import { isSalvaged } from "../threads/generation-spec.ts";
 import { checkpointCoordinatorMachine } from "./checkpoint-coordinator.ts";
@@ -92,8 +90,7 @@ export interface JobSupervisorContext extends JobSupervisorInput {
 type JobSupervisorEvent =
   | { readonly type: "run.cancel" | "run.rescale" | "run.yield" }
   | ErrorActorEvent<unknown, string>
-  | DoneActorEvent<unknown, string>
-  | ThrowEvent;
+  | DoneActorEvent<unknown, string>;
 
 /** J3 */
 const releasing = fromCallback<{ type: string }, JobSupervisorContext>(({ input }) => () => {
@@ -114,7 +111,6 @@ const machine = setup({
     output: RunResult | undefined;
   },
   actors: {
-    listening,
     gathering,
     claiming,
     holding,
@@ -128,7 +124,6 @@ const machine = setup({
   },
   delays: { delayMs: ({ context }) => context.delayMs },
   actions: {
-    throwInjected,
     startCoordinators: enqueueActions(({ context, enqueue }) => {
       const { network, record, membership, hosts, job, claimed, failedAtMs, createdBy } = context;
       if (claimed === undefined) throw new RangeError("No generation is claimed");
@@ -195,8 +190,6 @@ const machine = setup({
     result: undefined,
   }),
   output: ({ context }) => context.result,
-  invoke: { src: "listening", input: ({ context }) => context },
-  on: { "chaos.throw": { actions: "throwInjected" } },
   initial: "gathering",
   states: {
     gathering: {
@@ -289,8 +282,8 @@ const machine = setup({
   },
 });
 
-/** As drawn above; its children end with it. */
-export const jobSupervisorMachine = downWithChildren(machine);
+/** As drawn above. */
+export const jobSupervisorMachine = defineActor(machine);
 
 function gatheringOf(context: JobSupervisorContext) {
   const { network, membership, record, failedAtMs } = context;

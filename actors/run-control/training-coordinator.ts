@@ -40,9 +40,8 @@ import { hostWatchMachine, watchingMembership } from "../host/heartbeat-watch.ts
 import { devicesOf } from "../host/membership.ts";
 import type { RunResult } from "../run-state/run-events.ts";
 import { afterCheckpoint, afterEvaluation, afterWindow } from "../run-state/run-metrics.ts";
-import { type ThrowEvent, throwInjected } from "../runtime/injected-fault.ts";
-import { listening, type MessageEvent } from "../runtime/listening.ts";
-import { downWithChildren } from "../runtime/stop-children.ts";
+import { defineActor } from "../runtime/define-actor.ts";
+import type { MessageEvent } from "../runtime/listening.ts";
 import { waiting } from "../runtime/wait-graph.ts";
 import {
   contextOf,
@@ -78,8 +77,7 @@ import { watchingCheckpoint, watchingScale } from "./scaling.ts";
 type CoordinatorEvent =
   | MessageEvent<"host.progress" | "host.mended" | "host.failed" | "host.preparing">
   | { readonly type: "host.gone"; readonly host: number }
-  | { readonly type: "run.cancel" | "run.rescale" | "run.yield" | "run.checkpoint" }
-  | ThrowEvent;
+  | { readonly type: "run.cancel" | "run.rescale" | "run.yield" | "run.checkpoint" };
 
 const machine = setup({
   types: {} as {
@@ -89,7 +87,6 @@ const machine = setup({
     output: RunResult | undefined;
   },
   actors: {
-    listening,
     watchingMembership,
     watchingScale,
     waiting,
@@ -99,7 +96,6 @@ const machine = setup({
   },
   delays: { stallMs: ({ context }) => deadlinesOf(context.job).stall },
   actions: {
-    throwInjected,
     nextCommand: assign({ command: ({ context }) => context.command + 1 }),
     chooseCut: assign({ cut: ({ context }) => context.cut ?? cutAfter(context) }),
     watchHosts: enqueueActions(({ context, enqueue }) => {
@@ -129,10 +125,7 @@ const machine = setup({
     tellPreparing: ({ context, event }) => {
       if (event.type === "host.preparing") tellPreparing(context, event.body);
     },
-    askPause: ({ context }) => {
-      const body = { command: context.command, afterStep: 0 };
-      context.mailbox.tell({ role: "device", index: 0 }, "device.pause", body);
-    },
+    askPause: ({ context }) => askPause(context),
     noteCancel: assign({ isCancelAsked: true }),
     noteScale: assign(({ context: { record, scope, hosts, network } }) => {
       const { generation } = scope;
@@ -140,9 +133,9 @@ const machine = setup({
       return { isScaleAsked: true };
     }),
     noteYield: assign({ isScaleAsked: true }),
-    askPauseToSave: enqueueActions(({ context, enqueue }) => {
-      if (context.record.isCheckpointAsked) enqueue("askPause");
-    }),
+    askPauseToSave: ({ context }) => {
+      if (context.record.isCheckpointAsked) askPause(context);
+    },
     noteFailed: assign({
       failure: ({ context, event }) => {
         if (event.type !== "host.failed") return context.failure;
@@ -168,13 +161,11 @@ const machine = setup({
   id: "trainingCoordinator",
   context: ({ input }) => contextOf(input),
   invoke: [
-    { src: "listening", input: ({ context }) => context },
     { src: "watchingMembership", input: ({ context }) => context },
     { src: "watchingCheckpoint", input: ({ context }) => context },
     { src: "watchingScale", input: ({ context }) => context },
   ],
   on: {
-    "chaos.throw": { actions: "throwInjected" },
     "host.gone": { actions: "failGone" }, // T3
     "host.failed": { actions: ["noteFailed", "fail"] }, // T3
     "host.mended": { actions: "tellMended" },
@@ -376,8 +367,14 @@ const machine = setup({
   },
 });
 
-/** As drawn above; its children end with it. */
-export const trainingCoordinatorMachine = downWithChildren(machine);
+/** As drawn above. */
+export const trainingCoordinatorMachine = defineActor(machine);
+
+/** Asks device 0 to pause after the step that it is at; the other devices pause with it. */
+function askPause({ command, mailbox }: TrainingCoordinatorContext): void {
+  const body = { command, afterStep: 0 };
+  mailbox.tell({ role: "device", index: 0 }, "device.pause", body);
+}
 
 function raise(failure: unknown): never {
   throw failure;

@@ -1,5 +1,5 @@
-// What every actor does when a test or the chaos harness tells it to throw (where faults are
-// allowed).
+// The fault that the message `chaos.throw` injects into an actor: it fails with an error that no
+// actor knows.
 
 /** Thrown on request. Its recovery is that of any unknown error: restore. */
 export class InjectedError extends Error {
@@ -9,13 +9,13 @@ export class InjectedError extends Error {
   }
 }
 
-export interface ThrowEvent {
+interface ThrowEvent {
   readonly type: "chaos.throw";
   readonly body: { readonly reason: string };
 }
 
-/** An xstate action: throws what the event asks for. */
-export function throwInjected({ event }: { event: { type: string } }): never {
-  const { body } = event as ThrowEvent;
-  throw new InjectedError(body.reason);
+/** @throws InjectedError if the event asks for it */
+export function throwInjected(event: { readonly type: string }): void {
+  if (event.type !== "chaos.throw") return;
+  throw new InjectedError((event as ThrowEvent).body.reason);
 }

@@ -1,5 +1,5 @@
 // Listening: the callback actor by which a machine hears its mailbox. A message becomes an event of
-// the same type, with the body as it came.
+// the same type, with the body as it came. `defineActor` starts it for every supervised actor.
 
 import { fromCallback } from "xstate";
 import {
@@ -13,7 +13,7 @@ import {
 /** The event of a message: `{ type: "device.run", body, from, run, generation }`. */
 export type MessageEvent<Type extends MessageType> = Extract<ActorMessage, { type: Type }>;
 
-/** Hears one actor's mailbox for as long as it is invoked. */
+/** Listens to the mailbox of one actor. */
 export const listening = fromCallback<{ type: string }, { mailbox: Mailbox }>(
   ({ input, sendBack }) => {
     const subscription = input.mailbox.listen((message) => sendBack(message));
@@ -21,10 +21,10 @@ export const listening = fromCallback<{ type: string }, { mailbox: Mailbox }>(
   },
 );
 
-/** Hears what is said to a host, whatever the run and generation. */
-export const listeningAsHost = fromCallback<{ type: string }, { network: Network; index: number }>(
+/** Listens to all messages to one host, of any run and generation. */
+export const listeningAsHost = fromCallback<{ type: string }, { network: Network; host: number }>(
   ({ input, sendBack }) => {
-    const address = { role: "host" as const, index: input.index };
+    const address = { role: "host" as const, index: input.host };
     const subscription = subscribe(input.network, address, (message) => sendBack(message));
     return () => subscription.unsubscribe();
   },

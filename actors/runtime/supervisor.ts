@@ -15,9 +15,8 @@ import {
 } from "xstate";
 import { RemoteError, recordError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
+import { defineActor } from "./define-actor.ts";
 import { failureOf, type Incident } from "./incident.ts";
-import { type ThrowEvent, throwInjected } from "./injected-fault.ts";
-import { listening } from "./listening.ts";
 import type { Mailbox } from "./mailbox.ts";
 import {
   type Child,
@@ -26,7 +25,6 @@ import {
   type RestartHistory,
   type RestartPolicy,
 } from "./restart-policy.ts";
-import { downWithChildren } from "./stop-children.ts";
 
 /** A child and how it is started, each time anew. */
 export interface ChildSpec extends Child {
@@ -54,8 +52,7 @@ interface SupervisorContext extends SupervisorInput {
 export type SupervisorEvent =
   | { readonly type: "supervisor.restart"; readonly ids: readonly string[] }
   | ErrorActorEvent<unknown, string>
-  | DoneActorEvent<unknown, string>
-  | ThrowEvent;
+  | DoneActorEvent<unknown, string>;
 
 /** The k-th restart waits 50 ms * 2^(k-1), at most 5 s: long enough for a port to be free again. */
 export const backoff = { baseMs: 50, factor: 2, maxMs: 5000 } as const;
@@ -66,9 +63,7 @@ const machine = setup({
     input: SupervisorInput;
     events: SupervisorEvent;
   },
-  actors: { listening },
   actions: {
-    throwInjected,
     startAll: enqueueActions(({ context, enqueue }) => {
       for (const { id, start } of context.children) {
         const { logic, input } = start();
@@ -121,13 +116,11 @@ const machine = setup({
   id: "supervisor",
   context: ({ input }) => ({ ...input, history: emptyHistory }),
   entry: "startAll",
-  invoke: { src: "listening", id: "listening", input: ({ context }) => context },
   initial: "supervising",
   states: {
     supervising: {
       always: { guard: "hasFailed", target: "failed" },
       on: {
-        "chaos.throw": { actions: "throwInjected" },
         "supervisor.restart": { actions: "restart" },
         "xstate.error.actor.*": { actions: "childEnded" },
         "xstate.done.actor.*": { actions: "childEnded" },
@@ -137,5 +130,5 @@ const machine = setup({
   },
 });
 
-/** As drawn above; its children end with it. */
-export const supervisorMachine = downWithChildren(machine);
+/** As drawn above. */
+export const supervisorMachine = defineActor(machine);

@@ -1,4 +1,4 @@
-// The entry of the broker's thread: listens, tells where, and ends when told to.
+// The entry of the broker's thread: it listens, reports its address, and ends on request.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { recordError } from "../../errors/errors.ts";

@@ -1,6 +1,6 @@
-// The embedded broker on a thread of its own, so that neither a busy main thread nor a step can
-// make it miss a ping. Frame faults (`intercept`) are for the broker in this thread: a function
-// does not cross. Whoever started the thread starts it again when `exited` resolves without a
+// The embedded broker on a thread of its own, so that a busy main thread or a training step cannot
+// make it miss a ping. Frame faults (`intercept`) need a broker in the caller's thread, as
+// functions do not cross threads. The caller restarts the thread when `exited` resolves without a
 // `close`.
 
 import { randomBytes } from "node:crypto";
@@ -9,7 +9,7 @@ import { type ErrorRecord, RemoteError, recordError } from "../../errors/errors.
 import { type Clock, realClock } from "../../ports/clock.ts";
 import type { BrokerAuth, BrokerSettings } from "./broker.ts";
 
-/** How a broker's thread ended. `error` is absent where it was asked to end. */
+/** How a broker's thread ended. `error` is absent where the caller ended it. */
 export interface BrokerExit {
   readonly error?: ErrorRecord;
 }
@@ -18,18 +18,18 @@ export interface BrokerExit {
 export interface BrokerThread extends AsyncDisposable {
   /** `nats://127.0.0.1:41234`, without the token. */
   readonly url: string;
-  /** To start another one in its place, where the clients find it. */
+  /** The port, so that a new broker can take this one's place where the clients find it. */
   readonly port: number;
   readonly auth: BrokerAuth;
-  /** Resolves when the thread has ended, for whatever reason. Never rejects. */
+  /** Resolves when the thread has ended, for any reason. Never rejects. */
   readonly exited: Promise<BrokerExit>;
-  /** Ends the thread in the middle of whatever it does. */
+  /** Ends the thread at once, whatever it is doing. */
   kill(): Promise<void>;
-  /** Cuts all clients and ends the thread. Safe to call twice. */
+  /** Disconnects all clients and ends the thread. Safe to call twice. */
   close(): Promise<void>;
 }
 
-/** What the thread tells once: where it listens, or why it does not. */
+/** The thread's only report: its address, or why it cannot listen. */
 export type BrokerNews =
   | { readonly kind: "listening"; readonly url: string; readonly port: number }
   | { readonly kind: "failed"; readonly error: ErrorRecord };
@@ -37,7 +37,7 @@ export type BrokerNews =
 /** How long `close` waits for the thread before it ends it. */
 const closeMs = 1000;
 
-/** A broker on a new thread, once it listens. @throws RemoteError if it cannot */
+/** Starts a broker on a new thread. Resolves once it listens. @throws RemoteError if it cannot */
 export async function startBrokerThread(
   settings: BrokerSettings = {},
   { clock = realClock }: { readonly clock?: Clock } = {},

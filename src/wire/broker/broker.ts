@@ -1,11 +1,11 @@
 // The embedded broker: a NATS server for one machine, in this thread. It carries frames between any
-// NATS clients, keeps nothing, and listens on a loopback address only.
+// NATS clients, stores nothing, and listens on a loopback address only.
 //
 // Invariants
-//   E1. A frame goes to every plain subscription that matches, and to one of each queue group.
-//   E2. The frames of one publisher on one subject reach a subscriber in the order of publishing,
-//       except where `intercept` says otherwise.
-//   E3. After `close` there is no socket and no timer left.
+//   E1. A frame goes to every matching plain subscription, and to one of each queue group.
+//   E2. The frames of one publisher on one subject reach a subscriber in publishing order, except
+//       where `intercept` says otherwise.
+//   E3. After `close` no socket and no timer is left.
 
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { createServer, type Server, type Socket } from "node:net";
@@ -22,28 +22,28 @@ import {
   type SessionLimits,
 } from "./session.ts";
 
-/** Who may come in: whoever has the token, whoever has the user and password, or anybody. */
+/** Clients that may connect: clients with the token, with the user and password, or any client. */
 export type BrokerAuth =
   | { readonly token: string }
   | { readonly user: string; readonly pass: string }
   | "open";
 
-/** What the chaos harness lets happen to a frame on its way to one client. */
+/** What the chaos harness does to a frame on its way to one client. */
 export type Verdict =
   | "deliver"
   | "drop"
   | "duplicate"
-  /** One bit of its payload is another one. */
+  /** One bit of the payload is flipped. */
   | "corrupt"
-  /** It comes after the next frame to the same subscription, or soon where there is none. */
+  /** The frame arrives after the next one of the same subscription, or soon if there is none. */
   | "reorder"
   | { readonly delayMs: number };
 
-/** The options that cross a thread. */
+/** The options that can be passed to a thread. */
 export interface BrokerSettings {
   /** A loopback address. @default "127.0.0.1" */
   readonly host?: string;
-  /** 0 takes any port that is free. @default 0 */
+  /** 0 takes any free port. @default 0 */
   readonly port?: number;
   /** @default a new random token */
   readonly auth?: BrokerAuth;
@@ -57,42 +57,45 @@ export interface BrokerSettings {
   readonly subscriptionsMax?: number;
   /** @default 2000 */
   readonly authTimeoutMs?: number;
-  /** After how long a silence a client is asked whether it lives. @default 20000 */
+  /** Silence after which a client is pinged. @default 20000 */
   readonly pingIntervalMs?: number;
 }
 
 export interface BrokerOptions extends BrokerSettings {
   /** @default realClock */
   readonly clock?: Clock;
-  /** Asked for each frame and receiver. Names are those the clients gave. @default "deliver" */
+  /** Called for each frame and receiver, with the clients' own names. @default "deliver" */
   readonly intercept?: (from: string, subject: string, to: string) => Verdict;
 }
 
-/** A broker that listens. */
+/** A listening broker. */
 export interface Broker extends AsyncDisposable {
   /** `nats://127.0.0.1:41234`, without the token. */
   readonly url: string;
   readonly port: number;
   readonly auth: BrokerAuth;
-  /** Names of the clients that are connected, in the order in which they came. */
+  /** Names of the connected clients, in the order of connection. */
   clients(): string[];
-  /** Cuts the connections of the clients of this name; how many there were. */
+  /** Disconnects the clients with this name. Returns their number. */
   cut(name: string): number;
-  /** Cuts all clients and ends. Safe to call twice. */
+  /** Disconnects all clients and ends. Safe to call twice. */
   close(): Promise<void>;
 }
 
-/** A broker in this thread. @throws InputUnusableError if it cannot listen, InvalidOptionError */
+/**
+ * Starts a broker in this thread.
+ * @throws InputUnusableError if it cannot listen, InvalidOptionError
+ */
 export async function startBroker(options: BrokerOptions = {}): Promise<Broker> {
   const broker = new EmbeddedBroker(options);
   await broker.listen();
   return broker;
 }
 
-/** Frames that `intercept` holds back at one time; more are dropped. */
+/** Frames that `intercept` may hold back at one time; further ones are dropped. */
 const delayedFramesMax = 65_536;
 const longestControlLine = 4096;
-/** How long a frame waits for another one to overtake it. */
+/** How long a reordered frame waits for the next one. */
 const overtakenMs = 50;
 
 class EmbeddedBroker implements Broker, SessionHost {
@@ -107,7 +110,7 @@ class EmbeddedBroker implements Broker, SessionHost {
   readonly #sessions = new Set<Session>();
   readonly #sockets = new Set<Socket>();
   readonly #delayed = new Set<Cancel>();
-  /** Frames that wait for the next one to overtake them, and how they go without it. */
+  /** Reordered frames that wait for the next frame, each with the function that sends it anyway. */
   readonly #overtaken = new Map<BrokerSubscription, () => void>();
   readonly #serverId = randomBytes(12).toString("hex");
   #port = 0;
@@ -183,7 +186,7 @@ class EmbeddedBroker implements Broker, SessionHost {
     return this.close();
   }
 
-  // What sessions ask of their broker ----
+  // The interface to sessions ----
 
   isKnown(login: Login): boolean {
     if (this.auth === "open") return true;
@@ -214,7 +217,10 @@ class EmbeddedBroker implements Broker, SessionHost {
     if (isFull) session.fail("maximum connections exceeded");
   }
 
-  /** The stranger who came first goes: else whoever has no token could keep out all who have. */
+  /**
+   * Drops the oldest client that has not logged in. Otherwise clients without the token could keep
+   * out clients with it.
+   */
   #makeRoom(): boolean {
     for (const session of this.#sessions) {
       if (session.isAdmitted) continue;
@@ -282,7 +288,7 @@ class EmbeddedBroker implements Broker, SessionHost {
   }
 }
 
-/** A copy of a frame with one wrong bit in the middle of its payload; the frame, if it has none. */
+/** A copy of a frame with one bit flipped in the middle of its payload; an empty frame as it is. */
 function withFlippedBit(publication: Publication): Publication {
   const { message, headerBytes } = publication;
   if (message.length === headerBytes) return publication;
@@ -297,7 +303,7 @@ function loopback(host: string): string {
   throw expected("host", "a loopback address (beyond one machine, use nats-server)", host);
 }
 
-/** Compares secrets in a time that tells nothing about them. */
+/** Compares secrets in constant time. */
 function isSame(given: string | undefined, secret: string): boolean {
   const digest = (text: string) => createHash("sha256").update(text).digest();
   return given !== undefined && timingSafeEqual(digest(given), digest(secret));

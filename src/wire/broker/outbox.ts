@@ -1,12 +1,13 @@
-// What a broker has to say to one client: gathered while it works, written at the end of its turn.
+// The bytes a broker sends to one client: gathered while the broker works, written at the end of
+// its event-loop turn.
 //
 // Invariant
-//   O1. No more than `pendingBytesMax` bytes wait, in the outbox and in the socket together:
-//       whoever would add more hears so, and cuts the client.
+//   O1. At most `pendingBytesMax` bytes wait, in the outbox and in the socket together. If more are
+//       added, `add` returns false, and the caller disconnects the client.
 
 import type { Socket } from "node:net";
 
-/** A piece up to this size is copied next to its neighbours: a write costs more than the copy. */
+/** Pieces up to this size are copied together: a write costs more than the copy. */
 const copyBytesMax = 16 * 1024;
 
 /** The bytes that wait for one socket. */
@@ -22,12 +23,12 @@ export class Outbox {
     this.#pendingBytesMax = pendingBytesMax;
   }
 
-  /** Bytes that wait. */
+  /** Bytes that wait, here and in the socket. */
   get pendingBytes(): number {
     return this.#queuedBytes + this.#socket.writableLength;
   }
 
-  /** Adds pieces, to be written soon; false, and nothing added, if that were too many bytes. */
+  /** Adds pieces to be written soon. Returns false and adds nothing if they were too many bytes. */
   add(...pieces: readonly Buffer[]): boolean {
     let bytes = 0;
     for (const piece of pieces) bytes += piece.length;
@@ -41,7 +42,7 @@ export class Outbox {
     return true;
   }
 
-  /** Hands to the socket what waits here. */
+  /** Writes the gathered pieces to the socket. */
   flush(): void {
     this.#isDue = false;
     const pieces = this.#pieces;

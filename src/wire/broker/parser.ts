@@ -1,24 +1,26 @@
-// The NATS client protocol, as a broker reads it: bytes in, commands out, however they were cut.
+// The broker's parser of the NATS client protocol: bytes in, commands out, wherever TCP cuts the
+// bytes.
 //
 //   CONNECT {json}   PUB subject [reply] bytes   HPUB subject [reply] headerBytes bytes
 //   SUB subject [queue] sid   UNSUB sid [max]   PING   PONG        each line ends with CR LF
 //
-// Text is kept as Latin-1, one character a byte: a subject in any encoding comes out as it went in.
+// Text is kept as Latin-1, one character per byte: a subject in any encoding leaves as it came.
 //
 // Invariants
 //   P1. At most one control line and one payload are held, both within their limits.
-//   P2. Bytes of a stranger never throw: they are a violation, and the parser stops.
-//   P3. A payload that arrived in one piece is a view of it; one in pieces is put together once.
+//   P2. Bytes of an unknown client never throw: they are a violation, and the parser stops.
+//   P3. A payload that arrived in one piece is a view of it; a payload in pieces is copied together
+//       once.
 
-/** What a parser tells. A verb is admitted before its payload is read. */
+/** Receives a parser's commands. A verb is admitted before its payload is read. */
 export interface CommandSink {
-  /** Whether this client may use this verb now. A refusal stops the parser. */
+  /** Whether this client may use this verb now. False stops the parser. */
   admits(verb: string): boolean;
   connect(json: string): void;
   /** `message` is the headers, `headerBytes` long, and the payload. The sink may keep it. */
   publish(command: Publication): void;
   subscribe(pattern: string, queue: string | undefined, sid: string): void;
-  /** `max`: end only after so many frames, counted from the beginning. */
+  /** `max`: end only after this many frames, counted from the subscription's beginning. */
   unsubscribe(sid: string, max: number | undefined): void;
   ping(): void;
   pong(): void;
@@ -36,7 +38,7 @@ export interface ParserLimits {
   readonly payloadBytesMax: number;
 }
 
-/** Why a client is cut, in the words of the NATS protocol. */
+/** Why a client is disconnected, in the words of the NATS protocol. */
 export type Violation =
   | "Unknown Protocol Operation"
   | "Maximum Control Line Exceeded"
@@ -54,15 +56,15 @@ interface Awaited {
   readonly messageBytes: number;
 }
 
-/** A parser of one connection. */
+/** The parser of one connection. */
 export class ProtocolParser {
   readonly #sink: CommandSink;
   readonly #limits: ParserLimits;
-  /** The beginning of a control line whose end has not come. */
+  /** The beginning of an unfinished control line. */
   #line: Buffer = nothing;
-  /** The publication whose payload has not come in full. */
+  /** The publication with an unfinished payload. */
   #awaited: Awaited | undefined;
-  /** Its payload, with CR LF, where it comes in pieces. */
+  /** The unfinished payload, with CR LF, where it comes in pieces. */
   #pieces: Buffer | undefined;
   #piecesBytes = 0;
   #isStopped = false;
@@ -72,7 +74,7 @@ export class ProtocolParser {
     this.#limits = limits;
   }
 
-  /** Takes the next bytes; tells why the client is to be cut, if it is. */
+  /** Parses the next bytes. Returns the violation that disconnects the client, if there is one. */
   push(chunk: Buffer): Violation | undefined {
     let at = 0;
     while (at < chunk.length && !this.#isStopped) {
@@ -86,7 +88,7 @@ export class ProtocolParser {
     return undefined;
   }
 
-  /** Lets go of what is held; further bytes are ignored. */
+  /** Drops held bytes and ignores further ones. */
   stop(): void {
     this.#isStopped = true;
     this.#line = nothing;
@@ -176,7 +178,7 @@ export class ProtocolParser {
     return undefined;
   }
 
-  /** Takes the payload that is awaited, and its CR LF. */
+  /** Reads the awaited payload and its CR LF. */
   #take(chunk: Buffer, at: number): number | Violation {
     const messageBytes = this.#awaited?.messageBytes ?? 0;
     const wholeBytes = messageBytes + 2;
@@ -209,7 +211,7 @@ export class ProtocolParser {
 
 const verbs = new Set(["CONNECT", "PUB", "HPUB", "SUB", "UNSUB", "PING", "PONG"]);
 
-/** A count in decimal digits; undefined for anything else. */
+/** A count in decimal digits; undefined for any other text. */
 function countOf(word: string | undefined): number | undefined {
   return word !== undefined && /^\d{1,9}$/.test(word) ? Number(word) : undefined;
 }

@@ -1,11 +1,11 @@
-// One client of the embedded broker: who it is, what it subscribed to, and whether it still lives.
+// One client of the embedded broker: its login, its subscriptions, and whether it is alive.
 //
 //   accepted ──CONNECT──▶ admitted ──fail, or the socket closes──▶ ended
 //
 // Invariants
-//   S1. Before it has shown its token or password, a client may say CONNECT and nothing else.
-//   S2. An ended session has no subscription, no timer and no buffer, and nothing reaches it.
-//   S3. A client is cut with one -ERR that names the reason, as far as its socket still takes it.
+//   S1. Before it has shown its token or password, a client may send CONNECT and nothing else.
+//   S2. An ended session has no subscription, no timer and no buffer, and no frame reaches it.
+//   S3. A client is disconnected with one -ERR that names the reason, if its socket still takes it.
 
 import type { Socket } from "node:net";
 import { z } from "zod";
@@ -22,16 +22,16 @@ export interface BrokerSubscription {
   readonly pattern: string;
   readonly queue: string | undefined;
   delivered: number;
-  /** Ends after so many frames. */
+  /** The subscription ends after this many frames. */
   max: number | undefined;
 }
 
-/** What a session needs of its broker. */
+/** The broker's interface to a session. */
 export interface SessionHost {
   readonly clock: Clock;
   readonly router: SubjectRouter<BrokerSubscription>;
   readonly limits: SessionLimits;
-  /** Whether a client that must show who it is may enter. */
+  /** Whether clients must log in. */
   readonly mustLogin: boolean;
   isKnown(login: Login): boolean;
   route(from: Session, publication: Publication): void;
@@ -60,7 +60,7 @@ const hello = z.object({
   auth_token: z.string().max(1024).optional(),
 });
 
-/** What a client shows to be let in. */
+/** The credentials that a client sends. */
 export type Login = Pick<z.output<typeof hello>, "user" | "pass" | "auth_token">;
 
 /** Why a session ends, in the words of the NATS protocol. */
@@ -72,7 +72,7 @@ export type Ending =
   | "maximum connections exceeded"
   | "maximum subscriptions exceeded";
 
-/** How long a client that was cut has to read why. */
+/** How long a disconnected client has to read the reason. */
 const lingerMs = 500;
 const lineEnd = Buffer.from("\r\n");
 const noResponders = Buffer.from("NATS/1.0 503\r\n\r\n");
@@ -84,7 +84,7 @@ export class Session implements CommandSink {
   readonly #parser: ProtocolParser;
   readonly #subscriptions = new Map<string, BrokerSubscription>();
   readonly #timers = new Map<"login" | "ping", Cancel>();
-  /** Before CONNECT a NATS server takes a client for verbose. */
+  /** Before CONNECT, a NATS server treats a client as verbose. */
   #client: z.output<typeof hello> = hello.parse({});
   #isAdmitted: boolean;
   #isEnded = false;
@@ -113,17 +113,17 @@ export class Session implements CommandSink {
     return this.#client.name;
   }
 
-  /** Whether it may say more than who it is. S1 */
+  /** Whether the client has logged in. S1 */
   get isAdmitted(): boolean {
     return this.#isAdmitted;
   }
 
-  /** Whether the client wants the frames that it published itself. */
+  /** Whether the client wants its own frames back. */
   get wantsEcho(): boolean {
     return this.#client.echo;
   }
 
-  /** Hands a frame to one of this client's subscriptions. */
+  /** Sends a frame to one of this client's subscriptions. */
   deliver(subscription: BrokerSubscription, publication: Publication): void {
     if (this.#isEnded || this.#subscriptions.get(subscription.sid) !== subscription) return;
     subscription.delivered++;
@@ -146,7 +146,7 @@ export class Session implements CommandSink {
     }
   }
 
-  /** Tells the client that nobody listens where it asked, if it wants to know. */
+  /** Tells the client that its request has no subscribers, if it wants to know. */
   tellNoResponders(reply: string): void {
     if (!this.#client.no_responders || !this.#client.headers) return;
     for (const subscription of this.#subscriptions.values()) {
@@ -162,7 +162,7 @@ export class Session implements CommandSink {
     }
   }
 
-  /** Ends the session, telling the client why. S3 */
+  /** Ends the session and tells the client why. S3 */
   fail(reason: Ending): void {
     if (this.#isEnded) return;
     this.#outbox.flush();
@@ -173,14 +173,14 @@ export class Session implements CommandSink {
     this.#socket.on("close", cancel);
   }
 
-  /** Ends the session at once, as a broker that dies does. */
+  /** Ends the session at once, as a dying broker would. */
   cut(): void {
     this.#outbox.flush();
     this.#end();
     this.#socket.destroy();
   }
 
-  // What the client says ----
+  // Commands of the client ----
 
   admits(verb: string): boolean {
     return this.#isAdmitted || verb === "CONNECT"; // S1
@@ -218,7 +218,7 @@ export class Session implements CommandSink {
       return;
     }
     if (this.#subscriptions.has(sid)) {
-      // A client that says it twice.
+      // The client sent CONNECT twice.
       this.#confirm();
       return;
     }

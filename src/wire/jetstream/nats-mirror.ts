@@ -1,14 +1,14 @@
-// A cluster's copies in JetStream, over a connection of its own: events of runs in streams, the
-// queue in a key-value bucket. What it acknowledged it may still forget (law 6): whoever writes
-// here has the truth elsewhere, and writes again what is missing.
+// The mirror of a cluster in JetStream, over a connection of its own: events of runs in streams,
+// the queue in a key-value bucket. JetStream may forget data that it acknowledged (law 6): callers
+// keep the truth elsewhere, and write missing data again.
 //
 //   stream osiris-events-<cluster>            osiris.<cluster>.stream.<run>
 //   stream osiris-events-<tenant>@<cluster>   osiris.<cluster>.stream.<tenant>.<run>
 //   bucket osiris-queue-<cluster>             a key for each run
 //
 // Invariants
-//   M1. A change names the one that it follows (compare-and-set): of two writers, one is told that
-//       it is not the last, and nothing is there twice.
+//   M1. A change names the one before it (compare-and-set). Of two writers, one learns that it is
+//       not the last, and no change is stored twice.
 
 import {
   DiscardPolicy,
@@ -27,14 +27,14 @@ import { eventStream, queueBucket, streamPattern } from "../messages/subjects.ts
 import { type ConnectOptions, dialNats } from "../transports/nats-transport.ts";
 import type { Registered } from "./register.ts";
 
-/** How long, and how much, a stream keeps; its oldest messages go first. */
+/** How long, and how much, a stream keeps. Its oldest messages go first. */
 export interface StreamLimits {
   readonly days: number;
-  /** Of each stream: those of nobody's runs, and those of each tenant. */
+  /** Bytes per stream: of runs without a tenant, and of each tenant. */
   readonly bytes: number;
-  /** Of each run. */
+  /** Messages per run. */
   readonly messages: number;
-  /** Servers of a clustered JetStream that have each message. */
+  /** Servers of a clustered JetStream that hold each message. */
   readonly replicas: number;
 }
 
@@ -45,14 +45,17 @@ export interface MirrorOptions extends ConnectOptions {
   readonly timeoutMs: number;
 }
 
-/** A message of a stream. */
+/** A message in a stream. */
 export interface Streamed {
   /** Its sequence in the stream, from 1. */
   readonly place: number;
   readonly payload: Uint8Array;
 }
 
-/** The copies of a cluster. Undefined where the server has no JetStream. @throws `connectNats`'s */
+/**
+ * Opens the mirror of a cluster. Undefined where the server has no JetStream.
+ * @throws as `connectNats`
+ */
 export async function openNatsMirror(options: MirrorOptions): Promise<NatsMirror | undefined> {
   const connection = await dialNats(options);
   if (connection.info?.jetstream === true) return new NatsMirror(connection, options);
@@ -62,7 +65,7 @@ export async function openNatsMirror(options: MirrorOptions): Promise<NatsMirror
 
 const dayMs = 24 * 60 * 60 * 1000;
 const nanosecondsPerMs = 1e6;
-/** For so long a message that comes again is known by its id. */
+/** How long JetStream remembers message ids, to drop repeated messages. */
 const repeatedMs = 120_000;
 
 export class NatsMirror {
@@ -78,14 +81,14 @@ export class NatsMirror {
     this.#stream = jetstream(connection, { timeout: options.timeoutMs });
   }
 
-  /** Bytes of the largest message, its headers aside. */
+  /** Bytes of the largest message, without its headers. */
   get messageBytesMax(): number {
     return (this.#connection.info?.max_payload ?? 1024 * 1024) - headerBytes;
   }
 
   /**
-   * Makes sure of the stream of a tenant, or of nobody, and of a consumer for each of these users.
-   * Resolves to whether it is whole: nothing that it had has gone yet.
+   * Makes the stream of a tenant, or of runs without a tenant, and a consumer for each of these
+   * users. Resolves to whether the stream is whole, having lost no message so far.
    */
   async openStream(tenant: string | undefined, users: readonly string[]): Promise<boolean> {
     const manager = await this.#managed();
@@ -115,8 +118,8 @@ export class NatsMirror {
   }
 
   /**
-   * Adds a message after the one at place `after` of its subject; 0: the first. Resolves to its
-   * place, or to undefined where another one is the last, or it is there already. M1
+   * Appends a message after the one at place `after` of its subject; 0: the first. Resolves to its
+   * place, or to undefined where another message is the last, or this one is there already. M1
    */
   async append(
     subject: string,
@@ -140,7 +143,7 @@ export class NatsMirror {
     }
   }
 
-  /** All of the queue that is there, by run. */
+  /** All entries of the queue, by run. */
   async queued(): Promise<ReadonlyMap<string, Registered>> {
     const bucket = await this.#queue();
     const entries = new Map<string, Registered>();
@@ -150,7 +153,7 @@ export class NatsMirror {
     return entries;
   }
 
-  /** As a register's: of the entry of a run. M1 */
+  /** As `Register.compareAndSet`, for the entry of a run. M1 */
   async compareAndSet(
     run: string,
     value: Uint8Array,
@@ -167,14 +170,14 @@ export class NatsMirror {
     }
   }
 
-  /** The entry of a run, as it is now. */
+  /** The current entry of a run. */
   async queuedAs(run: string): Promise<Registered | undefined> {
     const entry = await (await this.#queue()).get(run);
     if (entry === null || entry.operation !== "PUT") return undefined;
     return { value: entry.value, revision: entry.revision };
   }
 
-  /** Without a mark that it was there: nobody takes marks away. */
+  /** Purges the entry without leaving a delete marker, as markers would never be removed. */
   async remove(run: string): Promise<void> {
     await this.#queue();
     const bucket = queueBucket(this.#options.cluster);
@@ -182,13 +185,13 @@ export class NatsMirror {
     await (await this.#managed()).streams.purge(`KV_${bucket}`, { filter });
   }
 
-  /** The server may have come back empty: streams and bucket are looked for again. */
+  /** The server may have come back empty: look for streams and bucket again. */
   forget(): void {
     this.#manager = undefined;
     this.#bucket = undefined;
   }
 
-  /** Calls `tell` whenever the connection is there again, until it is closed. */
+  /** Calls `tell` each time the connection is back, until it is closed. */
   async watch(tell: () => void): Promise<void> {
     for await (const { type } of this.#connection.status()) if (type === "reconnect") tell();
   }
@@ -233,7 +236,7 @@ export class NatsMirror {
   }
 }
 
-/** More than those of a message here come to. */
+/** An upper bound for the headers of a message here. */
 const headerBytes = 1024;
 
 function codeOf(error: unknown): unknown {

@@ -1,19 +1,22 @@
-// A register in a key of a NATS key-value bucket, over a connection of its own. What JetStream
-// acknowledged it may still forget (law 6): whoever uses a register must bear that it is empty.
+// A register in a key of a NATS key-value bucket, over a connection of its own. JetStream may
+// forget data that it acknowledged (law 6), so users of a register must cope with an empty one.
 
 import { type KV, Kvm } from "@nats-io/kv";
 import { RequestFailedError } from "../../errors/errors.ts";
 import { type ConnectOptions, dialNats } from "../transports/nats-transport.ts";
 import type { Register } from "./register.ts";
 
-/** The bucket of all clusters' leases: a clustered server may have it made with replicas before. */
+/**
+ * The bucket of all clusters' leases. With a clustered server, an operator may make it beforehand,
+ * with replicas.
+ */
 const bucket = "osiris-leases";
 
-/** The code of a change that came too late: the last sequence is another. */
+/** The error code of a late change: the last sequence is another. */
 const wrongSequence = 10_071;
 
 /**
- * The register of this key. Undefined where the server has no JetStream.
+ * Opens the register of this key. Undefined where the server has no JetStream.
  * @throws as `connectNats`
  */
 export async function openNatsRegister(
@@ -27,7 +30,9 @@ export async function openNatsRegister(
   }
   const buckets = new Kvm(connection);
   let opened: KV | undefined;
-  /** A server that was restarted empty has no bucket: after a failure it is looked for again. */
+  /**
+   * A server that was restarted empty has no bucket: after a failure the bucket is opened again.
+   */
   const attempt = async <Result>(run: (kv: KV) => Promise<Result>): Promise<Result> => {
     try {
       opened ??= await buckets.create(bucket, { history: 1, timeout: timeoutMs });

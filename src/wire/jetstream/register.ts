@@ -1,5 +1,5 @@
-// A register: one value that several processes change, each only if nobody else has meanwhile
-// (compare-and-set). NATS has them where it has JetStream (nats-register.ts).
+// A register: one value that several processes change. A change succeeds only if no other came in
+// between (compare-and-set). NATS has registers where it has JetStream (nats-register.ts).
 
 /** A value, and the count of its changes. */
 export interface Registered {
@@ -8,11 +8,12 @@ export interface Registered {
 }
 
 export interface Register {
-  /** Undefined: it never had a value, or has forgotten it. Rejects where it is cut off. */
+  /** Undefined: the register never had a value, or forgot it. Rejects when disconnected. */
   read(): Promise<Registered | undefined>;
   /**
-   * Sets the value if its revision is still `revision`; 0: if there is none. Resolves to the new
-   * revision, or to undefined where it is another. Rejects where it is not known.
+   * Sets the value if its revision is still `revision`; 0: if there is no value. Resolves to the
+   * new revision, or to undefined where the revision is another. Rejects where the outcome is
+   * unknown.
    */
   compareAndSet(value: Uint8Array, revision: number): Promise<number | undefined>;
   close(): Promise<void>;

@@ -1,9 +1,9 @@
-// A value as bytes and back: msgpack between our own programs, JSON for whoever writes it by hand.
+// Encodes and decodes a value: msgpack between our own programs, JSON for people who write by hand.
 //
 // Invariants
-//   B1. Nothing is allocated for what a header only claims: before msgpack is decoded, its bytes
-//       are walked once, and a claim of more elements than there are bytes left is refused.
-//   B2. A value deeper than `depthMax` is refused, in either form.
+//   B1. A header's claim alone allocates nothing: before msgpack is decoded, its bytes are walked
+//       once, and a claim of more elements than bytes left is refused.
+//   B2. A value nested deeper than `depthMax` is refused, in either form.
 
 import { decode as decodeMsgpack, encode as encodeMsgpack } from "@msgpack/msgpack";
 import { FrameCorruptError } from "../../errors/errors.ts";
@@ -31,7 +31,7 @@ export function encodeBody(
   return { payload, headers: { "content-type": contentType } };
 }
 
-/** The form of a frame's body: what its header says, else JSON, unless no JSON begins so. */
+/** The form of a frame's body: its header's, else JSON, unless its first byte cannot begin JSON. */
 export function contentTypeOf(frame: Pick<Frame, "headers" | "payload">): ContentType {
   const named = headerOf(frame.headers, "content-type")?.split(";")[0]?.trim().toLowerCase();
   if (named === "application/json") return "application/json";
@@ -40,7 +40,7 @@ export function contentTypeOf(frame: Pick<Frame, "headers" | "payload">): Conten
   return first < 0x80 ? "application/json" : "application/msgpack"; // Lists and maps are above.
 }
 
-/** The value that a frame carries; not checked against any schema. @throws FrameCorruptError */
+/** The value in a frame, not checked against any schema. @throws FrameCorruptError */
 export function decodeBody(frame: Pick<Frame, "subject" | "headers" | "payload">): unknown {
   if (contentTypeOf(frame) === "application/msgpack") {
     return decodeValue(frame.subject, frame.payload);
@@ -56,12 +56,12 @@ export function decodeBody(frame: Pick<Frame, "subject" | "headers" | "payload">
   return value;
 }
 
-/** A value as msgpack. What is undefined is left out. */
+/** A value as msgpack. Undefined fields are left out. */
 export function encodeValue(value: unknown): Uint8Array {
   return encodeMsgpack(value, { ignoreUndefined: true, maxDepth: depthMax + 1 });
 }
 
-/** The value of msgpack bytes. Byte strings in it are views of them. @throws FrameCorruptError */
+/** The value in msgpack bytes. Its byte strings are views of them. @throws FrameCorruptError */
 export function decodeValue(subject: string, payload: Uint8Array): unknown {
   checkSize(subject, payload);
   const fault = faultOf(payload);
@@ -88,7 +88,7 @@ function isDeeper(value: unknown, levels: number): boolean {
   return Object.values(value).some((inner) => isDeeper(inner, levels - 1));
 }
 
-/** What is wrong with the shape of msgpack bytes: walked, not decoded. B1, B2 */
+/** The fault in the structure of msgpack bytes, found by walking without decoding. B1, B2 */
 function faultOf(bytes: Uint8Array): string | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const open = [1]; // elements still to come, level by level
@@ -118,7 +118,7 @@ interface Item {
   readonly isNest: boolean;
 }
 
-// Bytes that follow the first byte 0xc0 + index; the entries of -1 carry a length of their own.
+// Bytes after the first byte 0xc0 + index. Entries of -1 carry a length of their own.
 const fixedBytes = [
   0, 0, 0, 0, -1, -1, -1, -1, -1, -1, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8, 2, 3, 5, 9, 17, -1, -1, -1, -1,
   -1, -1, -1,
@@ -133,7 +133,7 @@ function itemAt(view: DataView, at: number): Item | undefined {
   const fixed = fixedBytes[first - 0xc0] ?? 0;
   if (fixed >= 0) return plain(1 + fixed);
   const widthOf = { 0: 1, 1: 2, 2: 4 } as const;
-  // bin 8..32, ext 8..32, str 8..32 come in threes; array and map have 16 and 32 bits only.
+  // bin, ext and str have lengths of 8, 16 and 32 bits; array and map of 16 and 32 bits only.
   if (first <= 0xc6) return sized(view, at, widthOf[(first - 0xc4) as 0 | 1 | 2], 0);
   if (first <= 0xc9) return sized(view, at, widthOf[(first - 0xc7) as 0 | 1 | 2], 1);
   if (first <= 0xdb) return sized(view, at, widthOf[(first - 0xd9) as 0 | 1 | 2], 0);

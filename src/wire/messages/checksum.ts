@@ -1,16 +1,16 @@
-// The checksum of a frame: a CRC-32 over its headers and its payload, in a header of its own. TCP
-// has one too, and it ends at each machine: a broker that damages what it holds would go unnoticed.
-// A damaged frame counts as lost. Frames of clients that send none are taken as they are.
+// The checksum of a frame: a CRC-32 over its headers and its payload, in a header of its own. TCP's
+// checksum ends at each machine, so damage inside a broker would go unnoticed without ours. A
+// damaged frame counts as lost. Frames without the header, from other clients, are accepted.
 
 import { crc32 } from "node:zlib";
 import { FrameCorruptError } from "../../errors/errors.ts";
 import { headerOf } from "./headers.ts";
 import type { Frame } from "./transport.ts";
 
-/** The header that has it: eight hexadecimal digits. */
+/** The header with the checksum: eight hexadecimal digits. */
 export const checksumHeader = "osiris-crc";
 
-/** Bytes that it takes in a frame, at most: the header, and the block of headers around it. */
+/** Most bytes of the checksum in a frame: the header, and the block of headers around it. */
 export const checksumBytes = `NATS/1.0\r\n${checksumHeader}: 01234567\r\n\r\n`.length;
 
 /** The headers of a frame, with its checksum. */
@@ -21,7 +21,7 @@ export function withChecksum(
   return { ...headers, [checksumHeader]: checksumOf(payload, headers) };
 }
 
-/** The headers of a frame that arrived, without its checksum. @throws FrameCorruptError */
+/** The headers of a received frame, without the checksum. @throws FrameCorruptError */
 export function withoutChecksum({
   subject,
   payload,
@@ -36,7 +36,7 @@ export function withoutChecksum({
   throw new FrameCorruptError(subject, `its checksum is ${actual}, expected ${expected}`);
 }
 
-/** A nats-server writes who asks into a request that goes from one account to another. */
+/** A nats-server adds this header to a request between accounts: it names the requester. */
 const writtenOnTheWay = "nats-request-info";
 
 function checksumOf(payload: Uint8Array, headers: Readonly<Record<string, string>>): string {

@@ -1,4 +1,4 @@
-// Messages: a catalogue says which there are, encodes them, and trusts no frame that comes in.
+// Messages: a catalogue defines and encodes them, and checks every incoming frame.
 //
 // A message on the wire is a msgpack list:
 //
@@ -10,29 +10,29 @@ import { FrameCorruptError } from "../../errors/errors.ts";
 import { decodeValue, encodeValue } from "./body.ts";
 import type { Frame } from "./transport.ts";
 
-/** The version of the envelope. A frame of another one is refused. */
+/** The version of the envelope. Frames of another version are refused. */
 export const envelopeVersion = 1;
 
-/** Which messages there are: the type, as `actor.verb`, and the schema of its body. */
+/** The messages of a catalogue: the type, as `actor.verb`, and the schema of the body. */
 export type Schemas = Readonly<Record<string, z.ZodType>>;
 
-/** A decoded frame: who sent it, in which generation of which run, and what it says. */
+/** A decoded frame: its sender, its run and generation, and its body. */
 export interface Message<Type extends string, Body> {
   readonly type: Type;
   readonly run: string;
-  /** Whoever receives it drops it if this is not its own generation. */
+  /** A receiver drops the message if this is not its own generation. */
   readonly generation: number;
   /** The sender, as `role:index`. */
   readonly from: string;
   readonly body: Body;
 }
 
-/** Any message of a catalogue, as `decode` gives it. A switch on `type` narrows `body`. */
+/** Any message of a catalogue, as `decode` returns it. A switch on `type` narrows `body`. */
 export type MessageOf<Catalogue extends Schemas> = {
   [Type in keyof Catalogue & string]: Message<Type, z.output<Catalogue[Type]>>;
 }[keyof Catalogue & string];
 
-/** Any message of a catalogue, as `encode` takes it: a body's defaults may be left out. */
+/** Any message of a catalogue, as `encode` takes it: defaults of the body may be left out. */
 export type OutgoingOf<Catalogue extends Schemas> = {
   [Type in keyof Catalogue & string]: Message<Type, z.input<Catalogue[Type]>>;
 }[keyof Catalogue & string];

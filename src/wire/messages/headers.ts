@@ -1,8 +1,8 @@
-// The headers of a frame: what may stand in one, and how many bytes they take on the wire.
+// The headers of a frame: which ones are valid, and how many bytes they take on the wire.
 
 import { expected } from "../../ports/check-options.ts";
 
-/** Bytes that `headers` take in a frame: they count against the largest frame. */
+/** Bytes of `headers` in a frame. They count against the largest frame. */
 export function headerBytesOf(headers: Readonly<Record<string, string>> | undefined): number {
   const entries = Object.entries(headers ?? {});
   if (entries.length === 0) return 0;
@@ -11,7 +11,7 @@ export function headerBytesOf(headers: Readonly<Record<string, string>> | undefi
   return bytes;
 }
 
-/** The headers as they arrive: names checked, values without blanks around them. */
+/** The headers as they arrive: names checked, values trimmed. */
 export function checkHeaders(
   headers: Readonly<Record<string, string>> | undefined,
 ): Readonly<Record<string, string>> {
@@ -26,7 +26,7 @@ export function checkHeaders(
   return checked;
 }
 
-/** The value of a header, whatever the case of its name; undefined if there is none. */
+/** The value of a header; the case of its name does not matter. Undefined: there is none. */
 export function headerOf(
   headers: Readonly<Record<string, string>>,
   name: string,

@@ -23,8 +23,9 @@
 //   root's inspector ──▶ host's   host.inspect
 //   host's inspector ──▶ root's   host.inspected
 //
-// NATS may lose or repeat any of them. Whoever asks asks again until it is answered; `command` is
-// the number of the question, an answer repeats it, and a question asked twice is carried out once.
+// NATS may lose or repeat any of them. The sender of a question repeats it until it is answered.
+// `command` numbers the question, and an answer repeats the number. A repeated question is carried
+// out once.
 
 import { z } from "zod";
 import type { ErrorRecord } from "../../errors/errors.ts";
@@ -39,7 +40,7 @@ const counts = z.array(z.int().min(0)).readonly();
 const device = z.int().min(0);
 const host = z.int().min(0);
 
-/** An error on its way (src/errors/errors.ts). */
+/** An error in a message (src/errors/errors.ts). */
 export const errorRecord: z.ZodType<ErrorRecord> = z.object({
   name: z.string(),
   code: z.string(),
@@ -78,7 +79,7 @@ const tierNews = z.object({
   found: foundRows.optional(),
 });
 
-/** Who waits for whom (actors/runtime/wait-graph.ts). */
+/** An actor that waits, and the actor it waits for (actors/runtime/wait-graph.ts). */
 const wait = z.object({
   who: z.string(),
   whom: z.string(),
@@ -95,10 +96,10 @@ export const messages = defineMessages({
   "host.release": z.object({ command }),
   "host.released": z.object({ command, host }),
   /**
-   * The heartbeat: the steps of the host's devices, and the losses of device 0 since the last one
-   * where it is here. `isBridged`: frames of other hosts are heard. `meters`: the counters of its
-   * devices' steps and of its readers (src/training/meters/step-meter.ts). `tiers`: what lies below
-   * its devices' memory, and how it is. `waits`: what its threads have been waiting for.
+   * The heartbeat: the steps of the host's devices, and the losses of device 0 since the last
+   * heartbeat if that device is here. `isBridged`: frames of other hosts are heard. `meters`: the
+   * counters of its devices' steps and of its readers (src/training/meters/step-meter.ts). `tiers`:
+   * the state of its devices' backing stores. `waits`: what its threads are waiting for.
    */
   "host.progress": z.object({
     host,
@@ -115,7 +116,7 @@ export const messages = defineMessages({
       curves: z.array(z.array(z.int().min(0))).optional(),
     }),
   }),
-  /** An actor failed, and its host's part of the generation ended; told until it is released. */
+  /** An actor failed, and its host's part of the generation ended. Repeated until the release. */
   "host.failed": z.object({
     host,
     actor: z.string(),
@@ -124,7 +125,7 @@ export const messages = defineMessages({
     step: step.optional(),
     waits: z.array(wait).readonly(),
   }),
-  /** An actor failed, and another has taken its place: for the record. */
+  /** An actor failed and was replaced: for the record. */
   "host.mended": z.object({
     host,
     actor: z.string(),
@@ -135,8 +136,8 @@ export const messages = defineMessages({
   }),
 
   /**
-   * A process would be a host, or still is one; `isLeaving`: not for longer than it is needed.
-   * `key` is its own until it has an index.
+   * A process offers to be a host, or still is one. `isLeaving`: it stays only while it is needed.
+   * `key` identifies the process until it has an index.
    */
   "host.announce": z.object({
     key: z.int().min(0),
@@ -147,23 +148,23 @@ export const messages = defineMessages({
     pid: z.int(),
     isLeaving: z.boolean(),
   }),
-  /** `mayLeave`: it said that it is leaving, and no run has devices of it any more. */
+  /** `mayLeave`: the host said that it is leaving, and no run has devices of it any more. */
   "host.welcome": z.object({ host, mayLeave: z.boolean() }),
   "host.refused": z.object({ error: errorRecord }),
   "host.leave": z.object({ key: z.int().min(0) }),
   "host.inspect": z.object({ command }),
-  /** `report`: what its process is doing (actors/observe/process-report.ts). */
+  /** `report`: the state of the process (actors/observe/process-report.ts). */
   "host.inspected": z.object({ command, host, report: z.unknown() }),
 
-  /** `lossSum`: of the steps since the last point of the history, to which these are added. */
+  /** `lossSum`: sum over the steps since the last point of the history; the device adds to it. */
   "device.run": z.object({ command, toStep: step, lossSum: figure }),
   "device.evaluate": z.object({ command }),
   "device.save": z.object({ command, cut: step, isBaseline: z.boolean() }),
   "device.pause": z.object({ command, afterStep: step }),
-  /** `restored`: where the bytes of the checkpoint came from, where there is one. */
+  /** `restored`: where the bytes of the checkpoint came from, if there is a checkpoint. */
   /**
-   * The generation has failed: the device is to write what it has, `first` also what all have. It
-   * has done `step` of the run's `steps`.
+   * The generation has failed: the device is to write its surviving state. `first` also writes the
+   * state that all devices share. The answer says that it has done `step` of the run's `steps`.
    */
   "device.salvage": z.object({ first: device }),
   "device.remains": z.object({ device, step, steps: step, parts: z.array(savedPart) }),
@@ -188,9 +189,9 @@ export const messages = defineMessages({
     best: z.boolean(),
     metrics: z.unknown(),
   }),
-  /** All devices have taken the cut, and may go on; `stallMs`: the longest of them. */
+  /** All devices have taken the cut and may go on; `stallMs`: the longest stall of a device. */
   "checkpoint.taken": z.object({ command, cut: step, stallMs: z.number().min(0) }),
-  /** Asks for the cut's `checkpoint.committed`. */
+  /** Requests the cut's `checkpoint.committed`. */
   "checkpoint.commit": z.object({ cut: step }),
   "checkpoint.committed": z.object({
     cut: step,
@@ -198,30 +199,30 @@ export const messages = defineMessages({
     manifest: z.string(),
     bytes: z.number(),
   }),
-  /** The device has taken what it saves of the cut, in `stallMs`. */
+  /** The device has copied what it saves of the cut, in `stallMs`. */
   "device.cut": z.object({ command, device, cut: step, stallMs: z.number().min(0) }),
   "writer.save": z.object({ cut: step }),
-  /** A host is to have copies of the parts of this checkpoint that are its own, and its ward's. */
+  /** Asks a host for replicas of this checkpoint's parts: its own parts and its replica owner's. */
   "buddy.keep": z.object({ manifest: z.unknown() }),
-  /** It has them, but for `missing` files; `bytes`: of all copies that it has. */
+  /** The host has the replicas, except for `missing` files; `bytes`: of all its replicas. */
   "buddy.kept": z.object({
     host,
     manifest: z.string(),
     missing: z.int().min(0),
     bytes: z.int().min(0),
   }),
-  /** The checkpoint whose manifest has this hash is committed, and no step comes after it. */
+  /** The checkpoint whose manifest has this hash is committed, and no further step comes. */
   "tier.rest": z.object({ command, manifest: z.string() }),
   "tier.rested": z.object({ command, device, kept: foundRows }),
   "part.saved": z.object({ cut: step, device, parts: z.array(savedPart) }),
 
-  /** For tests and the chaos harness: the actor throws. Taken only where faults are allowed. */
+  /** For tests and the chaos harness: the actor throws. Accepted only where faults are allowed. */
   "chaos.throw": z.object({ reason: z.string() }),
 });
 
 export type Messages = typeof messages.schemas;
 
-/** Who takes each message, and nobody else does; `any`: every actor. */
+/** The taker of each message, the only one; `any`: every actor. */
 export const takers = {
   "host.prepare": "host",
   "host.prepared": "coordinator",

@@ -1,20 +1,20 @@
-// The names under which frames travel, and the wildcards that select them:
+// The subjects of frames, and the wildcards that select them:
 //
 //   osiris.<cluster>.<run>.<generation>.<role>.<index>.<verb>   to or from one actor of a run
 //   osiris.<cluster>.jobs.<verb>                                the job service
-//   osiris.<cluster>.runs.<run>.events                          what a run tells the world
-//   osiris.<cluster>.inspect.<part>                             what a cluster is doing
+//   osiris.<cluster>.runs.<run>.events                          events of a run
+//   osiris.<cluster>.inspect.<part>                             the state of a cluster
 //   osiris.<cluster>.jobs.<tenant>.<verb>                       the job service, for a tenant
-//   osiris.<cluster>.runs.<tenant>.<run>.events                 what its runs tell it
-//   osiris.<cluster>.stream.<run>                               the same, kept in JetStream
-//   osiris.<cluster>.stream.<tenant>.<run>                      and a tenant's
+//   osiris.<cluster>.runs.<tenant>.<run>.events                 events of a tenant's run
+//   osiris.<cluster>.stream.<run>                               events, kept in JetStream
+//   osiris.<cluster>.stream.<tenant>.<run>                      the same for a tenant's run
 //
-// A tenant stands in the subject, where a broker can hold it to its own: what it may say and hear
-// is a pattern.
+// The tenant is part of the subject, so that a broker can enforce with patterns what each tenant
+// may publish and subscribe to.
 
 import { expected } from "../../ports/check-options.ts";
 
-/** Who has subjects of its own: actors, and what a bridge carries besides its messages. */
+/** The roles with subjects of their own: actors, and the other traffic of a bridge. */
 export const roles = [
   "cluster",
   "jobs",
@@ -39,7 +39,7 @@ export const roles = [
 
 export type SubjectRole = (typeof roles)[number];
 
-/** One verb of one actor: what the seven tokens of an actor's subject mean. */
+/** One verb of one actor: the parts of an actor's seven-token subject. */
 export interface ActorSubject {
   readonly cluster: string;
   readonly run: string;
@@ -49,7 +49,9 @@ export interface ActorSubject {
   readonly verb: string;
 }
 
-/** Longest token: a subject of seven stays far below a broker's control line of 4096 bytes. */
+/**
+ * Longest token: a subject of seven tokens stays far below a broker's control line of 4096 bytes.
+ */
 export const tokenCharactersMax = 128;
 
 /** Longest subject that the embedded broker and the in-memory one take. */
@@ -60,7 +62,7 @@ export function subjectOf(parts: ActorSubject): string {
   return subjectPattern(parts);
 }
 
-/** The pattern of all subjects that have these parts; a part left out may be anything. */
+/** The pattern of all subjects with these parts; a part left out matches anything. */
 export function subjectPattern(parts: Partial<ActorSubject>): string {
   return [
     "osiris",
@@ -73,7 +75,7 @@ export function subjectPattern(parts: Partial<ActorSubject>): string {
   ].join(".");
 }
 
-/** What an actor's subject says; undefined if `subject` is not one. */
+/** The parts of an actor's subject; undefined for any other subject. */
 export function parseSubject(subject: string): ActorSubject | undefined {
   const [root, cluster, run, generation, role, index, verb, ...rest] = subject.split(".");
   if (root !== "osiris" || rest.length > 0) return undefined;
@@ -83,25 +85,26 @@ export function parseSubject(subject: string): ActorSubject | undefined {
 }
 
 /**
- * The subject of one verb of the job service, as a tenant asks it; without one, as whoever runs
- * the cluster does. @throws InvalidOptionError
+ * The subject of one verb of the job service, for a tenant, or without one for the cluster's
+ * operator.
+ * @throws InvalidOptionError
  */
 export function jobsSubject(cluster: string, verb: string, tenant?: string): string {
   return `osiris.${token("cluster", cluster)}.jobs.${ofTenant(tenant)}${token("verb", verb)}`;
 }
 
-/** The pattern of one verb as all tenants ask it. @throws InvalidOptionError */
+/** The pattern of one verb for all tenants. @throws InvalidOptionError */
 export function tenantsPattern(cluster: string, verb: string): string {
   return `osiris.${token("cluster", cluster)}.jobs.*.${token("verb", verb)}`;
 }
 
-/** Who asks on a subject of the job service; undefined: whoever runs the cluster. */
+/** The tenant in a subject of the job service; undefined: the cluster's operator. */
 export function tenantOf(subject: string): string | undefined {
   const tokens = subject.split(".");
   return tokens.length === 5 ? tokens[3] : undefined;
 }
 
-/** The subject on which a run, of a tenant or of none, tells it. @throws InvalidOptionError */
+/** The subject of a run's events, with or without a tenant. @throws InvalidOptionError */
 export function eventsSubject(cluster: string, run: string, tenant?: string): string {
   return `osiris.${token("cluster", cluster)}.runs.${ofTenant(tenant)}${token("run", run)}.events`;
 }
@@ -112,19 +115,22 @@ export function eventsPatterns(cluster: string): readonly string[] {
   return [`${runs}.*.events`, `${runs}.*.*.events`];
 }
 
-/** The subject under which JetStream keeps the events of a run. @throws InvalidOptionError */
+/** The subject of a run's events in JetStream. @throws InvalidOptionError */
 export function streamSubject(cluster: string, run: string, tenant?: string): string {
   return `osiris.${token("cluster", cluster)}.stream.${ofTenant(tenant)}${token("run", run)}`;
 }
 
-/** The pattern of those of all runs of a tenant, or of nobody. @throws InvalidOptionError */
+/**
+ * The pattern of a tenant's streamed events; without a tenant, of all runs that have none.
+ * @throws InvalidOptionError
+ */
 export function streamPattern(cluster: string, tenant?: string): string {
   return `osiris.${token("cluster", cluster)}.stream.${ofTenant(tenant)}*`;
 }
 
 /**
- * JetStream's name of the stream of a tenant's events, or of nobody's. No cluster and no tenant
- * has an `@` in its name: each stream is one's own.
+ * JetStream's name for the stream of a tenant's events, or of runs without a tenant. Names of
+ * clusters and tenants have no `@`, so no two streams share a name.
  */
 export function eventStream(cluster: string, tenant?: string): string {
   return `osiris-events-${tenant === undefined ? "" : `${tenant}@`}${cluster}`;
@@ -135,25 +141,25 @@ export function queueBucket(cluster: string): string {
   return `osiris-queue-${cluster}`;
 }
 
-/** The subject on which a cluster is asked for a part of its state. @throws InvalidOptionError */
+/** The subject for questions about a part of a cluster's state. @throws InvalidOptionError */
 export function inspectSubject(cluster: string, part: string): string {
   return `osiris.${token("cluster", cluster)}.inspect.${token("part", part)}`;
 }
 
-/** Whether a frame can be sent to `subject`: tokens without blanks or wildcards, none empty. */
+/** Whether a frame can be sent to `subject`: no blanks, no wildcards, no empty token. */
 export function isSubject(subject: string): boolean {
   return isPattern(subject) && !/(^|\.)[*>](\.|$)/.test(subject);
 }
 
 /**
- * Whether a request may be answered on `subject`: an inbox of whoever asks. Who answers may say
- * more than who asks: on the cluster's or the server's own subjects an answer would be a command.
+ * Whether `subject` is an inbox, and so a valid reply subject. The service may publish more than a
+ * client: on the cluster's or the server's own subjects, its answer would be a command.
  */
 export function isInbox(subject: string): boolean {
   return isSubject(subject) && !/^(osiris\.|\$)/.test(subject);
 }
 
-/** Whether one can subscribe to `pattern`: a subject, or one with `*` tokens or a last `>`. */
+/** Whether `pattern` can be subscribed to: a subject, with `*` tokens or a final `>`. */
 export function isPattern(pattern: string): boolean {
   if (pattern.length === 0 || pattern.length > subjectCharactersMax) return false;
   if (hasBlank(pattern)) return false;
@@ -161,7 +167,7 @@ export function isPattern(pattern: string): boolean {
   return tokens.every((one, at) => one !== "" && (one !== ">" || at === tokens.length - 1));
 }
 
-/** Whether `pattern` selects `subject`: `*` stands for one token, a last `>` for one or more. */
+/** Whether `pattern` matches `subject`: `*` matches one token, a final `>` one or more. */
 export function matches(pattern: string, subject: string): boolean {
   const wanted = pattern.split(".");
   const given = subject.split(".");
@@ -173,7 +179,7 @@ export function matches(pattern: string, subject: string): boolean {
   return wanted.length === given.length;
 }
 
-/** Whether there is a blank or a control character of ASCII: it would end a token on the wire. */
+/** Whether there is a blank or an ASCII control character, which would end a token on the wire. */
 function hasBlank(text: string): boolean {
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);

@@ -1,27 +1,31 @@
-// The transport's contract: frames on subjects, as core NATS has them. At most once: a frame may be
-// lost, and whoever needs an answer asks again. Implementations: memory-transport.ts (simulated,
-// virtual time, faults) and nats-transport.ts (embedded broker or a real nats-server).
+// The contract of transports: frames on subjects, as in core NATS. Delivery is at most once: a
+// frame may be lost, and a sender that needs an answer asks again. Implementations:
+// memory-transport.ts (simulated, virtual time, faults) and nats-transport.ts (embedded broker or a
+// real nats-server).
 
-/** Bytes that arrived on a subject. The receiver may keep `payload`. */
+/** A frame received on a subject. The receiver may keep `payload`. */
 export interface Frame {
   readonly subject: string;
   readonly payload: Uint8Array;
   readonly headers: Readonly<Record<string, string>>;
-  /** Where an answer is expected, if one is. */
+  /** The subject for the answer, if one is expected. */
   readonly reply?: string;
 }
 
 export interface PublishOptions {
   readonly headers?: Readonly<Record<string, string>>;
   readonly reply?: string;
-  /** The caller leaves `payload` as it is until it has arrived or does not matter: no copy. */
+  /**
+   * The caller leaves `payload` unchanged until it has arrived or no longer matters: no copy is
+   * made.
+   */
   readonly isLent?: boolean;
 }
 
 export interface SubscribeOptions {
-  /** Of all subscriptions of a queue, one gets a frame. */
+  /** Each frame goes to one subscription of a queue. */
   readonly queue?: string;
-  /** Called for what arrived and is no frame, besides telling it as an error. */
+  /** Called for each received frame that is corrupt, in addition to the error. */
   readonly onCorrupt?: () => void;
 }
 
@@ -29,37 +33,38 @@ export interface Subscription {
   unsubscribe(): void;
 }
 
-/** What happened to the connection. `lost` is not the end: the client reconnects by itself. */
+/** State of the connection. `lost` is not the end: the client reconnects by itself. */
 export type TransportStatus = "connected" | "lost" | "closed";
 
 export interface Transport {
-  /** Where the broker is, for people: `nats://127.0.0.1:41234`. */
+  /** Address of the broker, for people: `nats://127.0.0.1:41234`. */
   readonly address: string;
-  /** Largest payload that one frame carries. */
+  /** Largest payload of one frame. */
   readonly frameBytesMax: number;
-  /** Bytes that were published and that the broker has not confirmed yet; and how many may be. */
+  /** Published bytes that the broker has not confirmed yet, and their limit. */
   pending(): { readonly bytes: number; readonly bytesMax: number };
-  /** Sends a frame and forgets it. @throws FrameTooLargeError */
+  /** Sends a frame without waiting. @throws FrameTooLargeError */
   publish(subject: string, payload: Uint8Array, options?: PublishOptions): void;
-  /** Calls `receive` for every frame on `subject` (`*` one token, `>` the rest). */
+  /** Calls `receive` for every frame that matches `subject` (`*` one token, `>` the rest). */
   subscribe(
     subject: string,
     receive: (frame: Frame) => void,
     options?: SubscribeOptions,
   ): Subscription;
   /**
-   * One answer to one frame. @throws RequestFailedError after the deadline, or if nobody listens;
-   * NotPermittedError where the broker forbids the question
+   * Sends a request and resolves to one answer.
+   * @throws RequestFailedError after the deadline, or if there is no subscriber; NotPermittedError
+   * where the broker forbids the subject
    */
   request(
     subject: string,
     payload: Uint8Array,
     options: PublishOptions & { readonly deadlineMs: number },
   ): Promise<Frame>;
-  /** Resolves when the broker has seen all that was published before. */
+  /** Resolves when the broker has received all earlier frames. */
   flush(): Promise<void>;
-  /** Called at every change of the connection. */
+  /** Calls `tell` at every change of the connection. */
   onStatus(tell: (status: TransportStatus) => void): Subscription;
-  /** Sends what is pending and ends. Safe to call twice. */
+  /** Sends pending frames and ends. Safe to call twice. */
   close(): Promise<void>;
 }

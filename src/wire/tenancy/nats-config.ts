@@ -1,17 +1,18 @@
-// The configuration of a nats-server for one cluster: who may say and hear what. The cluster has an
-// account of its own, where its actors talk; each tenant has one too, into which nothing comes but
-// what the cluster exports to it.
+// The configuration of a nats-server for one cluster: the permissions of each user. The cluster has
+// an account of its own for its actors. Each tenant has an account, too, which sees only what the
+// cluster exports to it.
 //
 //   account OSIRIS                                      account <tenant>
 //     root · host · admin · metrics   ◀─ jobs.<tenant>.* ─   users
 //                                     ─ runs.<tenant>.*.events ▶
-//       stream of a tenant's events   ◀─ what reads it ─
+//       stream of a tenant's events   ◀─ requests to read it ─
 //
-// Whoever makes a consumer says where it delivers, and the server does not hold that against what
-// it may say: a consumer could speak as the root. So the root alone makes them, one for each user
-// of a tenant; the others read a stream by its numbers, and ask for what their consumer has next.
+// The creator of a consumer chooses its delivery subject, and the server does not check the
+// creator's permissions for it: through a consumer, a tenant could publish as the leader. So only
+// the user `root` makes consumers, one for each user of a tenant. Others read a stream by message
+// number, and request the next message of their consumer.
 //
-// A server's configuration is a superset of JSON: each block is written as that.
+// A server's configuration is a superset of JSON: each block is written as JSON.
 
 import { checkOptions } from "../../ports/check-options.ts";
 import { eventStream, queueBucket } from "../messages/subjects.ts";
@@ -25,9 +26,9 @@ export interface NatsConfigOptions {
   /** `host:port`. */
   readonly listen: string;
   readonly tenants: Tenants;
-  /** Public key of the nkey of a user of a tenant, or of the cluster itself. */
+  /** Public key of the nkey of a tenant's user, or of the cluster's own user. */
   readonly keyOf: (user: string, tenant?: string) => string;
-  /** PEM files. `verify`: clients must show a certificate that `ca` has signed (mutual TLS). */
+  /** PEM files. `verify`: clients must show a certificate that `ca` signed (mutual TLS). */
   readonly tls?:
     | {
         readonly cert: string;
@@ -36,21 +37,21 @@ export interface NatsConfigOptions {
         readonly verify: boolean;
       }
     | undefined;
-  /** Directory of JetStream's store; left out: none. */
+  /** Directory of JetStream's store; left out: no JetStream. */
   readonly jetstream?: string | undefined;
-  /** `host:port` of the server's own monitoring over HTTP; left out: none. */
+  /** `host:port` of the server's own monitoring over HTTP; left out: no monitoring. */
   readonly monitor?: string | undefined;
 }
 
-/** Of one connection of a tenant: one for its inbox, and one for each run that it follows. */
+/** For each connection of a tenant: one subscription for its inbox, one for each followed run. */
 const subscriptionsMax = 1024;
 
-/** Verbs of the job service that change nothing. */
+/** Verbs of the job service that only read. */
 const readVerbs = ["status", "list", "events", "logs", "schema"] as const;
 
 /**
- * The configuration as text. It holds passwords only where `tenants` does.
- * @throws InvalidOptionError where the name of the cluster is none, or would be a wildcard
+ * The configuration as text. It contains passwords only where `tenants` does.
+ * @throws InvalidOptionError where the cluster's name is invalid or would be a wildcard
  */
 export function natsConfig(options: NatsConfigOptions): string {
   const { listen, tls, jetstream, monitor } = options;
@@ -103,9 +104,9 @@ function accountsOf(options: NatsConfigOptions): Record<string, object> {
 }
 
 /**
- * The root says and hears all of the cluster, and answers whoever asks; a host speaks with actors,
- * whose subjects have seven tokens, and takes no job and tells no event; an admin asks the job
- * service as nobody's tenant, and looks into the cluster.
+ * Permissions of the cluster's users. `root` publishes and receives all of the cluster's subjects,
+ * and answers requests. `host` reaches only actors, through subjects of seven tokens: no jobs, no
+ * events. `admin` uses the job service as the operator, and inspects the cluster.
  */
 function housePermissions(options: NatsConfigOptions): Record<(typeof houseUsers)[number], object> {
   const { cluster } = options;
@@ -116,7 +117,7 @@ function housePermissions(options: NatsConfigOptions): Record<(typeof houseUsers
   const discovery = "$SRV.>";
   const streams = ["$JS.>", "$KV.>"];
   const asked = [`osiris.${cluster}.jobs.>`, `osiris.${cluster}.inspect.>`];
-  const copies = `osiris.${cluster}.*.*.copies.>`; // Asked by hosts of hosts, and answered.
+  const copies = `osiris.${cluster}.*.*.copies.>`; // Hosts ask hosts for replicas, and answer.
   return {
     root: permissions([all, inbox, "_R_.>", ...streams], [all, inbox, discovery, "$KV.>"]),
     host: permissions([actors, copies, inbox], [actors, copies, inbox]),
@@ -161,9 +162,9 @@ function tenantPermissions(
 }
 
 /**
- * What a tenant's account may ask of its stream: a message by its number, or the last of a subject;
- * what a user's consumer has next, and that it was taken. The rest of JetStream's API answers no
- * other account.
+ * The JetStream services that a tenant's account may request: a message by its number or the last
+ * of a subject, a consumer's next message, and its acknowledgement. The rest of JetStream's API is
+ * closed to other accounts.
  */
 function streamServices(cluster: string, tenant: string, user = "*"): readonly string[] {
   const stream = eventStream(cluster, tenant);
@@ -175,7 +176,7 @@ function directReads(stream: string): readonly string[] {
   return [`$JS.API.DIRECT.GET.${stream}`, `$JS.API.DIRECT.GET.${stream}.>`];
 }
 
-/** An admin reads the streams of all, and the queue. */
+/** An admin reads all streams and the queue. */
 function adminReads({ cluster, tenants, jetstream }: NatsConfigOptions): readonly string[] {
   if (jetstream === undefined) return [];
   const streams = [undefined, ...Object.keys(tenants)].map((name) => eventStream(cluster, name));
@@ -186,7 +187,7 @@ function adminReads({ cluster, tenants, jetstream }: NatsConfigOptions): readonl
 }
 
 function permissions(publish: readonly string[], subscribe: readonly string[]): object {
-  // An empty list of what is allowed would allow everything.
+  // An empty allow list would allow everything.
   const publishes = publish.length === 0 ? { deny: [">"] } : { allow: publish };
   return { publish: publishes, subscribe: { allow: subscribe } };
 }

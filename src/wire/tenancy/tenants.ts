@@ -1,49 +1,52 @@
-// Tenants: who shares a cluster, what their users may do, and how much they may ask. Written once,
-// in a file: the broker's configuration is made from it (nats-config.ts), the job service obeys it.
+// Tenants: which tenants share a cluster, what their users may do, and their limits. All in one
+// file: the broker's configuration is made from it (nats-config.ts), and the job service obeys it.
 
 import { z } from "zod";
 import { checkOptions, expected } from "../../ports/check-options.ts";
 import { isUserKey } from "../transports/credentials.ts";
 
-/** A name that a token of a subject, a broker's configuration and a file can hold. */
+/** A name that is valid in a subject's token, a broker's configuration and a file name. */
 export const tenantName = z
   .string()
   .regex(/^[A-Za-z0-9_-]{1,64}$/, "letters, digits, - and _, at most 64");
 
 const userOptions = z.strictObject({
-  /** `everything`: submit runs and steer them; `read`: only look at them. */
+  /** `everything`: submit runs and control them; `read`: only look at them. */
   may: z.enum(["everything", "read"]).default("everything"),
-  /** Password, or its bcrypt hash. Without it and `nkey`: an nkey, its seed written to a file. */
+  /**
+   * Password, or its bcrypt hash. Without it and without `nkey`, an nkey is made and its seed
+   * written to a file.
+   */
   pass: z
     .string()
     .min(8)
     .regex(/^\P{Cc}*$/u, "a password of one line, without control characters")
     .optional(),
-  /** Public key of an nkey that the user has already, `U…`. */
+  /** Public key of an existing nkey of the user, `U…`. */
   nkey: z
     .string()
     .regex(/^U[A-Z2-7]{55}$/, "the public key of a user's nkey, U…")
     .optional(),
 });
 
-/** How much the job service takes of one tenant. */
+/** Limits of the job service for one tenant. */
 export const requestLimits = z.strictObject({
-  /** Requests a second; twice as many at once. */
+  /** Requests a second; bursts of twice as many. */
   requestsPerSecond: z.number().gt(0).max(1e6).default(100),
-  /** Largest request, with the job in it. */
+  /** Largest request, including the job. */
   requestBytesMax: z.int().min(1024).max(1_048_576).default(524_288),
 });
 
 export type RequestLimits = z.output<typeof requestLimits>;
 
-/** What a tenant may have at once; left out: as much as there is. */
+/** Limits on a tenant's use at one time; a limit left out does not apply. */
 const tenantQuota = z.strictObject({
-  /** Runs that wait for their turn, or are paused. */
+  /** Runs that are queued or paused. */
   queuedMax: z.int().min(1).optional(),
-  /** Runs that have devices, and the devices of all of them: others wait. */
+  /** Runs that have devices, and the devices of all of them; further runs wait. */
   runningMax: z.int().min(1).optional(),
   devicesMax: z.int().min(1).optional(),
-  /** Highest priority of its jobs: a higher one makes those of others wait. */
+  /** Highest priority of its jobs. A job of higher priority makes jobs of others wait. */
   priorityMax: z.int().min(-100).max(100).optional(),
 });
 
@@ -52,30 +55,32 @@ export type TenantQuota = z.output<typeof tenantQuota>;
 const tenantOptions = requestLimits.extend({
   ...tenantQuota.shape,
   users: z.record(tenantName, userOptions),
-  /** Connections that its users may have at once. */
+  /** Connections that its users may have at one time. */
   connectionsMax: z.int().min(1).default(64),
 });
 
-/** A file of tenants, by name. */
+/** The tenants of a file, by name. */
 export const tenantsOptions = z.record(tenantName, tenantOptions);
 
 export type Tenants = z.output<typeof tenantsOptions>;
 export type TenantUser = z.output<typeof userOptions>;
 
-/** By which name a user with a password comes in: no name of a tenant or a user has a `.` in it. */
+/**
+ * Login name of a user with a password. Names of tenants and users have no `.`, so it is unique.
+ */
 export function loginOf(tenant: string, user: string): string {
   return `${tenant}.${user}`;
 }
 
-/** The quota of a tenant; of one that is in no file, and of whoever runs the cluster: none. */
+/** The quota of a tenant. The operator, and tenants that the file does not name, have none. */
 export function quotaOf(tenants: Tenants, tenant: string | undefined): TenantQuota {
   return tenant !== undefined && Object.hasOwn(tenants, tenant) ? (tenants[tenant] ?? {}) : {};
 }
 
-/** Its own account in a broker's configuration: no tenant has that name. */
+/** The cluster's own account in a broker's configuration: no tenant can have this name. */
 export const houseAccount = "OSIRIS";
 
-/** The tenants that a file holds, complete. @throws InvalidOptionError */
+/** The tenants of a file, complete with defaults. @throws InvalidOptionError */
 export function tenantsOf(value: unknown): Tenants {
   const tenants = checkOptions(tenantsOptions, value, "tenants");
   const folded = new Set<string>();

@@ -1,5 +1,5 @@
-// Who we are to a broker, and how we know that it is ours. Plain data, which crosses threads:
-// secrets in files are named, and read where a connection is made.
+// The client's credentials for a broker, and the check of the broker's certificate. Plain data,
+// which crosses threads: files of secrets are named here, and read when a connection is made.
 
 import { readFileSync } from "node:fs";
 import {
@@ -14,7 +14,7 @@ import { InputUnusableError } from "../../errors/errors.ts";
 import { expected } from "../../ports/check-options.ts";
 import { secretsOf } from "./server-address.ts";
 
-/** Options of everything that connects. At most one way of saying who we are. */
+/** Connection options. At most one kind of credential may be given. */
 export const credentialOptions = {
   token: z.string().min(1).optional(),
   user: z.string().min(1).optional(),
@@ -26,9 +26,9 @@ export const credentialOptions = {
   /** The connection must be encrypted. PEM files. */
   tls: z
     .strictObject({
-      /** Whom we trust to have signed the broker's certificate. @default as the machine does */
+      /** Certificate authority that signed the broker's certificate. @default the machine's list */
       ca: z.string().min(1).optional(),
-      /** Our own certificate and its key, for brokers that ask for one (mutual TLS). */
+      /** The client's certificate and key, for brokers that require one (mutual TLS). */
       cert: z.string().min(1).optional(),
       key: z.string().min(1).optional(),
     })
@@ -40,8 +40,8 @@ const credentials = z.object(credentialOptions);
 export type Credentials = z.output<typeof credentials>;
 
 /**
- * The same for the client of NATS. Secrets in the first address count where none are given.
- * @throws InvalidOptionError (two ways at once), InputUnusableError (a file that is none)
+ * The options of the NATS client. Secrets in the first address are used where no others are given.
+ * @throws InvalidOptionError (two credentials at once), InputUnusableError (an unusable file)
  */
 export function authenticationOf(
   servers: readonly string[],
@@ -79,7 +79,7 @@ function seedIn(text: string): string {
   return /^\s*(S[A-Z0-9]+)\s*$/m.exec(text)?.[1] ?? "";
 }
 
-/** A user's nkey: the one whose seed is in `text`, or a new one. Throws where it is no seed. */
+/** A user's nkey, from the seed in `text` or new. Throws where `text` is no seed. */
 export function userKey(text?: string): { readonly seed: string; readonly publicKey: string } {
   const pair =
     text === undefined
@@ -88,7 +88,7 @@ export function userKey(text?: string): { readonly seed: string; readonly public
   return { seed: new TextDecoder().decode(pair.getSeed()), publicKey: pair.getPublicKey() };
 }
 
-/** Whether it is the public key of a user's nkey, and not only looks like one. */
+/** Whether the text is a valid public key of a user's nkey, checksum included. */
 export function isUserKey(publicKey: string): boolean {
   try {
     return publicKey.startsWith("U") && nkeys.fromPublic(publicKey).getPublicKey() === publicKey;
@@ -97,7 +97,7 @@ export function isUserKey(publicKey: string): boolean {
   }
 }
 
-/** An authenticator by a file's secret. @throws InputUnusableError */
+/** An authenticator from the secret in a file. @throws InputUnusableError */
 function byFile(path: string, open: (secret: Uint8Array) => Authenticator): Authenticator {
   const secret = read(path);
   try {

@@ -1,8 +1,8 @@
-// A link of the transport in memory: one direction of a connection, in the time of a clock.
+// One direction of a connection of the in-memory transport, in the time of a clock.
 
 import type { Clock } from "../../ports/clock.ts";
 
-/** One direction of a connection: tasks in order, each after its delay or that of one before. */
+/** A queue of tasks in order: each runs after its delay, and not before the task ahead of it. */
 export class MemoryLink {
   readonly #clock: Clock;
   readonly #queue: (() => void)[] = [];
@@ -15,7 +15,7 @@ export class MemoryLink {
   send(delayMs: number, task: () => void): void {
     if (!this.#isOpen) return;
     this.#queue.push(task);
-    // Every timer runs the oldest task, whichever set it: so delays vary, and the order stays.
+    // Each timer runs the oldest task, not its own: delays vary, and the order stays.
     this.#clock.after(delayMs, () => this.#queue.shift()?.());
   }
 

@@ -3,15 +3,15 @@
 //
 //   client ──up──▶ broker ──down──▶ client     each arrow a link with a delay of its own
 //
-// A link keeps its order, as a TCP connection does, except for frames that the fault `reorder` lets
-// overtake. Subscribing travels up the link too: whoever needs to be heard flushes first. The
-// faults `drop`, `duplicate` and `reorder` are drawn once for each frame and receiver.
+// A link keeps its order, as a TCP connection does, except for frames that the fault `reorder`
+// delays. Subscribing travels up the link, too: flush before a frame is expected. The faults
+// `drop`, `duplicate` and `reorder` are drawn once for each frame and receiver.
 //
 // Invariants
 //   M1. Nothing happens inside a call: every effect on another client is a task of the clock.
 //   M2. A receiver gets bytes of its own: neither the sender nor another receiver shares them.
-//   M3. What is in flight on a connection is gone when the connection is cut.
-//   M4. A frame whose checksum is not that of its bytes was not received: it counts as lost.
+//   M3. Frames in flight on a connection are lost when the connection is cut.
+//   M4. A frame whose checksum does not match its bytes was not received: it counts as lost.
 
 import {
   FrameCorruptError,
@@ -37,17 +37,17 @@ import type {
 import { MemoryLink } from "./memory-link.ts";
 import { SubjectRouter } from "./subject-router.ts";
 
-/** What may happen to frames. Probabilities lie in [0, 1]; left out means never. */
+/** Faults of frames. Probabilities lie in [0, 1]; left out means never. */
 export interface MemoryFaults {
-  /** Least and largest delay of one link, whatever the subject. @default [0, 0] */
+  /** Least and largest delay of one link, for all subjects. @default [0, 0] */
   readonly delayMs?: readonly [number, number];
-  /** What the others happen to: frames whose subject this pattern selects. @default all */
+  /** Pattern of the subjects that the other faults apply to. @default all */
   readonly subjects?: string;
   readonly drop?: number;
   readonly duplicate?: number;
-  /** How often a frame leaves its place in the link, up to four largest delays late. */
+  /** How often a frame is delayed past later ones, by up to four largest delays. */
   readonly reorder?: number;
-  /** How often one bit of a payload is another on arrival. */
+  /** How often one bit of a payload is flipped on arrival. */
   readonly corrupt?: number;
 }
 
@@ -57,25 +57,25 @@ export interface MemoryBrokerOptions {
   readonly faults?: MemoryFaults;
   /** @default 1 MiB, as a NATS server has it */
   readonly frameBytesMax?: number;
-  /** Told what a receiver threw. @default the error goes through whoever drives the clock */
+  /** Called with errors of receivers. @default the error reaches the driver of the clock */
   readonly onError?: (error: unknown) => void;
 }
 
-/** The simulated broker, and the hand that breaks it. */
+/** The simulated broker, and the controls of its faults. */
 export interface MemoryBroker {
-  /** A client that is connected from the start. Names may repeat. */
+  /** Makes a client that is connected from the start. Names may repeat. */
   connect(name: string): Transport;
-  /** From now on these faults, all of them; those of frames already in flight stand. */
+  /** Replaces all faults. Frames in flight keep the delays they have. */
   setFaults(...faults: readonly MemoryFaults[]): void;
-  /** Frames between a client of `some` and one of `others` are lost, both ways. */
+  /** Loses all frames between clients of `some` and clients of `others`, both ways. */
   partition(some: readonly string[], others: readonly string[]): void;
-  /** Cuts the connections of the clients of this name until `heal`. */
+  /** Disconnects the clients of this name until `heal`. */
   cut(name: string): void;
-  /** Ends all partitions, and connects again whoever was cut. */
+  /** Ends all partitions, and reconnects disconnected clients. */
   heal(): void;
 }
 
-/** A broker in this thread, in the time of `clock`. */
+/** Makes a broker in this thread, in the time of `clock`. */
 export function createMemoryBroker(options: MemoryBrokerOptions): MemoryBroker {
   return new SimulatedBroker(options);
 }
@@ -145,7 +145,7 @@ class SimulatedBroker implements MemoryBroker {
     return least + (largest - least) * this.random.uniform();
   }
 
-  /** A frame has come up from `from`: it goes down to all who want it. */
+  /** A frame has arrived from `from`: send it to all subscribers. */
   route(from: MemoryTransport, frame: Frame, answerTo: Waiting | undefined): void {
     const targets = this.router.match(frame.subject);
     if (targets.length === 0 && answerTo !== undefined) {
@@ -201,7 +201,7 @@ class MemoryTransport implements Transport {
   readonly address = "memory://broker";
   readonly name: string;
   readonly frameBytesMax: number;
-  /** Frames on their way are the broker's at once. */
+  /** Frames reach the broker at once, so none are pending. */
   readonly pending = () => ({ bytes: 0, bytesMax: 0 });
   readonly #broker: SimulatedBroker;
   readonly #subscribers = new Set<Subscriber>();
@@ -213,7 +213,7 @@ class MemoryTransport implements Transport {
   #isInboxOpen = false;
   #requests = 0;
   #up: MemoryLink;
-  /** What comes from the broker. */
+  /** The link from the broker. */
   down: MemoryLink;
 
   constructor(broker: SimulatedBroker, name: string, serial: number) {
@@ -309,12 +309,12 @@ class MemoryTransport implements Transport {
     this.#listeners.clear();
   }
 
-  /** The broker cuts the connection. */
+  /** The broker disconnects the client. */
   lose(): void {
     if (this.#status === "connected") this.#end("lost");
   }
 
-  /** The broker takes the client back, and learns its subscriptions anew. */
+  /** The broker reconnects the client, and learns its subscriptions anew. */
   join(): void {
     if (this.#status !== "lost") return;
     this.#up = new MemoryLink(this.#broker.clock);
@@ -328,7 +328,7 @@ class MemoryTransport implements Transport {
     this.#tell("connected");
   }
 
-  /** A frame has come down for one subscriber. */
+  /** A frame has arrived for one subscriber. */
   receive(subscriber: Subscriber, frame: Frame): void {
     if (!this.#subscribers.has(subscriber)) return;
     try {

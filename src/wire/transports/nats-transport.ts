@@ -1,16 +1,16 @@
 // The transport over NATS: the embedded broker or a real nats-server, by URL.
 //
-// The client outlives the broker: it dials again for ever, and its subscriptions come back with it.
-// Nothing piles up meanwhile.
+// The client outlives the broker: it reconnects for ever and restores its subscriptions. Frames do
+// not pile up while it is disconnected.
 //
 // Invariants
 //   N1. While the connection is lost, frames are dropped and requests fail at once.
-//   N2. At most `pendingBytesMax` bytes are on their way to the broker: what it has not confirmed
-//       with a PONG counts, and a frame beyond the limit is dropped and reported to `onError`.
-//   N3. What a receiver or a listener throws goes to `onError`, and the client reads on.
-//   N4. The payload given to `publish` is copied, unless it is lent: the caller may write over it
+//   N2. At most `pendingBytesMax` bytes are in flight to the broker: bytes that it has not
+//       confirmed with a PONG. A frame beyond the limit is dropped and reported to `onError`.
+//   N3. Errors of receivers and listeners go to `onError`, and the client reads on.
+//   N4. The payload given to `publish` is copied unless it is lent, so the caller may overwrite it
 //       at once.
-//   N5. A frame whose checksum is not that of its bytes was not received: it counts as lost.
+//   N5. A frame whose checksum does not match its bytes was not received: it counts as lost.
 
 import {
   type ConnectionOptions,
@@ -51,26 +51,26 @@ export interface ConnectOptions extends Credentials {
   readonly servers: string | readonly string[];
   /** The client's name, for people and for the chaos harness. */
   readonly name: string;
-  /** How long to wait for the first connection. */
+  /** Longest wait for the first connection. */
   readonly deadlineMs: number;
-  /** Told what a receiver threw and what the broker complained of. @default thrown, uncaught */
+  /** Called with errors of receivers and complaints of the broker. @default thrown, uncaught */
   readonly onError?: (error: unknown) => void;
-  /** Bytes on their way to the broker. @default 64 MiB */
+  /** Most bytes in flight to the broker. @default 64 MiB */
   readonly pendingBytesMax?: number;
   /** @default realClock */
   readonly clock?: Clock;
 }
 
 /**
- * Connected to a broker.
- * @throws TransportLostError after the deadline, or if it refuses us
- * @throws InvalidOptionError, InputUnusableError where the credentials are none
+ * Connects to a broker.
+ * @throws TransportLostError after the deadline, or if the broker refuses the client
+ * @throws InvalidOptionError, InputUnusableError where the credentials are unusable
  */
 export async function connectNats(options: ConnectOptions): Promise<Transport> {
   return new NatsTransport(await dialNats(options), addressOf(serversOf(options)), options);
 }
 
-/** The bare client, which outlives the broker too. @throws as `connectNats` */
+/** Connects the bare NATS client, which outlives the broker, too. @throws as `connectNats` */
 export async function dialNats(options: ConnectOptions): Promise<NatsConnection> {
   const servers = serversOf(options);
   if (servers.length === 0) throw expected("servers", "a list of >= 1 addresses", servers);
@@ -85,9 +85,9 @@ function serversOf({ servers }: ConnectOptions): string[] {
   return typeof servers === "string" ? [servers] : [...servers];
 }
 
-// A lost broker is noticed within 9 s where its socket does not tell, and dialled 5 times a second;
-// the jitter keeps many clients from coming at once. A broker that comes back may refuse us for a
-// moment: that does not end the client.
+// A lost broker is noticed within 9 s even if its socket stays open, and dialled 5 times a second.
+// The jitter keeps many clients from dialling at once. A broker that comes back may refuse a client
+// for a moment: that does not end the client.
 const survival = {
   reconnect: true,
   maxReconnectAttempts: -1,
@@ -101,7 +101,7 @@ const survival = {
   noAsyncTraces: true,
 } satisfies ConnectionOptions;
 
-/** Longest handshake of one dial: a broker that accepts and says nothing is passed over. */
+/** Longest handshake of one dial: a broker that accepts and then stays silent is skipped. */
 const handshakeMs = 2000;
 const redialMs = 200;
 
@@ -114,7 +114,7 @@ async function connectWithin(
   for (;;) {
     const timeout = Math.min(Math.max(1, untilMs - clock.now()), handshakeMs);
     try {
-      // The client would hold on to a socket whose server says nothing: so that is asked before.
+      // The client would hang on a socket whose server stays silent, so probe the servers first.
       const ordered = await byReachability(servers, timeout, clock);
       return await connect({ ...settings, servers: ordered, timeout });
     } catch (cause) {
@@ -132,7 +132,7 @@ async function connectWithin(
   }
 }
 
-/** How long `close` waits for the broker to confirm what is pending. */
+/** Longest wait of `close` for the broker to confirm pending frames. */
 const closeMs = 1000;
 
 class NatsTransport implements Transport {
@@ -160,7 +160,7 @@ class NatsTransport implements Transport {
   }
 
   get frameBytesMax(): number {
-    // A broker that took the place of another may have another limit.
+    // A broker that replaced another may have another limit.
     this.#payloadBytesMax = this.#connection.info?.max_payload ?? this.#payloadBytesMax;
     return this.#payloadBytesMax - checksumBytes;
   }
@@ -270,7 +270,7 @@ class NatsTransport implements Transport {
     this.#listeners.clear();
   }
 
-  /** The headers of a frame that may be sent. @throws FrameTooLargeError, InvalidOptionError */
+  /** The checked headers of a frame. @throws FrameTooLargeError, InvalidOptionError */
   #admit(payload: Uint8Array, options: PublishOptions): Pick<Msg, "headers"> {
     const checked = checkHeaders(options.headers);
     const frameBytes = payload.length + headerBytesOf(options.headers);
@@ -288,7 +288,7 @@ class NatsTransport implements Transport {
     return { bytes: this.#sentBytes - this.#confirmedBytes, bytesMax: this.#pendingBytesMax };
   }
 
-  /** Counts bytes as on their way; false if they are too many. N2 */
+  /** Counts bytes as in flight. Returns false if they are too many. N2 */
   #reserve(bytes: number): boolean {
     const { bytes: pendingBytes } = this.pending();
     if (pendingBytes + bytes > this.#pendingBytesMax) {
@@ -298,13 +298,13 @@ class NatsTransport implements Transport {
     this.#sentBytes += bytes;
     if (this.#sentBytes - this.#probedBytes > this.#pendingBytesMax / 8) {
       this.#probedBytes = this.#sentBytes;
-      // Asked after this frame was handed over. A lost connection confirms by `#watch`.
+      // Flush after this frame was handed over. A lost connection confirms in `#watch`.
       queueMicrotask(() => void this.flush().catch(() => undefined));
     }
     return true;
   }
 
-  /** Turns what the client tells into our three words, until it is closed. */
+  /** Maps the client's status events to `TransportStatus`, until the client is closed. */
   async #watch(): Promise<void> {
     for await (const event of this.#connection.status()) this.#see(event);
     this.#tell("closed");
@@ -357,7 +357,7 @@ function frameOf(message: Msg): Frame {
   return { subject, payload, headers, ...(reply ? { reply } : {}) };
 }
 
-/** Of a name that is there twice, the last one: a server writes behind what the client wrote. */
+/** If a name occurs twice, the last value counts: a server appends its headers to the client's. */
 function headersIn(message: Msg): Record<string, string> {
   try {
     const all = [...(message.headers ?? [])];
@@ -368,9 +368,10 @@ function headersIn(message: Msg): Record<string, string> {
 }
 
 /**
- * Whether it is the server's "nobody listens", which is for requests: nobody published it.
- * @throws FrameCorruptError where anything else stands in the line of the status: nobody of ours
- * writes there, and what a client leaves open there swallows what a server writes behind it
+ * Whether the frame is the server's "no responders" status, which answers requests and has no
+ * publisher.
+ * @throws FrameCorruptError where any other text stands in the status line: no client of ours
+ * writes there, and a header left open there would swallow a header that a server appends
  */
 function isStatus({ subject, data, headers }: Msg): boolean {
   if (headers === undefined || (headers.code === 0 && headers.description === "")) return false;
@@ -385,7 +386,7 @@ function reasonOf(cause: unknown, timeoutMs: number): string {
   return inner instanceof Error ? inner.message : String(inner);
 }
 
-/** The client wraps what went wrong with a request. */
+/** The cause of a failed request, which the client wraps in another error. */
 function innerOf(cause: unknown): unknown {
   return cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
 }

@@ -1,4 +1,4 @@
-// What a NATS server says of itself, and how far away it is.
+// Asks a NATS server for its description, and measures the distance to it.
 
 import { connect, type NatsConnection } from "nats";
 import { TransportLostError } from "../../errors/errors.ts";
@@ -6,7 +6,7 @@ import type { Clock } from "../../ports/clock.ts";
 import { authenticationOf, type Credentials } from "./credentials.ts";
 import { addressOf } from "./server-address.ts";
 
-/** What was found. */
+/** The result of a probe. */
 export interface ServerProbe {
   readonly address: string;
   readonly version: string;
@@ -14,24 +14,24 @@ export interface ServerProbe {
   readonly hasJetStream: boolean;
   readonly mustLogin: boolean;
   readonly isEncrypted: boolean;
-  /** Whether it is on this machine. */
+  /** Whether the server is on this machine. */
   readonly isLocal: boolean;
-  /** From the call to the connection, and the median of some round trips. */
+  /** Time to connect, and median time of some round trips. */
   readonly connectMs: number;
   readonly roundTripMs: number;
-  /** Its clock less ours; undefined where it tells no time. */
+  /** The server's clock minus ours; undefined where the server tells no time. */
   readonly aheadMs: number | undefined;
 }
 
 const roundTrips = 9;
 
-/** Longest wait for a connection, and for an answer. */
+/** Longest wait for a connection, and for each answer. */
 const answerMs = 5000;
 
 /**
- * Asks a server.
- * @throws TransportLostError where it cannot be reached or refuses us
- * @throws InvalidOptionError, InputUnusableError where the credentials are none
+ * Probes a server.
+ * @throws TransportLostError where it cannot be reached or refuses the client
+ * @throws InvalidOptionError, InputUnusableError where the credentials are unusable
  */
 export async function probeServer(
   server: string,
@@ -77,7 +77,7 @@ export async function probeServer(
   }
 }
 
-/** A server tells its time with the streams that it has. */
+/** The server's clock, read from its list of streams. */
 async function aheadOf(connection: NatsConnection, clock: Clock): Promise<number | undefined> {
   const beforeMs = clock.date().getTime();
   try {

@@ -1,10 +1,10 @@
-// Asks NATS servers whether they are there: a server speaks first, so one that is silent is not.
+// Finds the NATS servers that can be reached. A NATS server speaks first, so a silent one is down.
 
 import { connect } from "node:net";
 import type { Clock } from "../../ports/clock.ts";
 import { endpointOf } from "./server-address.ts";
 
-/** The servers, those that answered first. Rejects with the last reason if none did. */
+/** The reachable servers, by answering time. Rejects with the last reason if there are none. */
 export async function byReachability(
   servers: readonly string[],
   waitMs: number,
@@ -16,7 +16,7 @@ export async function byReachability(
   return [...present, ...servers.filter((_, index) => faults[index] !== undefined)];
 }
 
-/** Why a server is not there; undefined once it has said anything. */
+/** Why a server cannot be reached; undefined once it has sent anything. */
 function faultOf(server: string, waitMs: number, clock: Clock): Promise<Error | undefined> {
   return new Promise((resolve) => {
     const socket = connect(endpointOf(server));

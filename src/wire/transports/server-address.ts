@@ -3,19 +3,19 @@
 
 import { expected } from "../../ports/check-options.ts";
 
-/** The first address, without the secrets that stand in it. @throws InvalidOptionError */
+/** The first address, without its secrets. @throws InvalidOptionError */
 export function addressOf(servers: readonly string[]): string {
   const { protocol, host } = urlOf(servers[0] ?? "");
   return `${protocol}//${host}`;
 }
 
-/** Where to dial an address. @throws InvalidOptionError */
+/** The host and port of an address. @throws InvalidOptionError */
 export function endpointOf(server: string): { readonly host: string; readonly port: number } {
   const { hostname, port } = urlOf(server);
   return { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? 4222 : Number(port) };
 }
 
-/** The token, or the user and password, that stand in the first address. */
+/** The token, or the user and password, in the first address. */
 export function secretsOf(servers: readonly string[]): {
   readonly token?: string;
   readonly user?: string;
@@ -32,11 +32,11 @@ function urlOf(server: string): URL {
   const text = server.includes("://") ? server : `nats://${server}`;
   const url = /^(nats|tls):\/\//.test(text) && URL.canParse(text) ? new URL(text) : undefined;
   if (url !== undefined && url.hostname !== "" && isEncoded(url)) return url;
-  const shown = text.replace(/:\/\/.*@/s, "://***@"); // Secrets stand there.
+  const shown = text.replace(/:\/\/.*@/s, "://***@"); // Hides the secrets.
   throw expected("servers", "addresses like `nats://127.0.0.1:4222`", shown);
 }
 
-/** Whether what stands for a secret can be read. */
+/** Whether the secret in the address is well encoded. */
 function isEncoded({ username, password }: URL): boolean {
   try {
     decodeURIComponent(`${username}:${password}`);

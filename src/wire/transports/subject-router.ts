@@ -1,11 +1,12 @@
-// Who wants which subjects: the routing table that the embedded broker and the in-memory one share.
+// The routing table from subjects to subscribers, which the embedded broker and the in-memory one
+// share.
 //
 // Invariants
 //   I1. The members found for a subject come in the order in which they subscribed.
-//   I2. Of each queue group one member is found, in turn: no random number decides.
-//   I3. What was removed leaves nothing behind: the table is as large as what is subscribed.
+//   I2. From each queue group one member is found, in turn: no random number decides.
+//   I3. A removed subscription leaves nothing behind: the table is as large as its subscriptions.
 
-/** One subscription, as the table sees it. */
+/** One subscription in the table. */
 export interface RoutedSubscriber {
   readonly pattern: string;
   readonly queue?: string | undefined;
@@ -16,7 +17,7 @@ interface Entry<Member> {
   readonly serial: number;
 }
 
-/** A place in the tree of tokens: the members whose pattern ends here, and the tokens below. */
+/** A node in the tree of tokens: the members whose pattern ends here, and the tokens below. */
 interface Place<Member> {
   readonly entries: Entry<Member>[];
   readonly below: Map<string, Place<Member>>;
@@ -27,13 +28,13 @@ interface Group {
   turn: number;
 }
 
-/** The table: patterns in a tree of tokens, where `*` and `>` are tokens like others. */
+/** The table: patterns in a tree of tokens; `*` and `>` are tokens like others. */
 export class SubjectRouter<Member extends RoutedSubscriber> {
   readonly #root: Place<Member> = emptyPlace();
   readonly #groups = new Map<string, Group>();
   #serial = 0;
 
-  /** Adds a member. A member is added once. */
+  /** Adds a member. Add each member once. */
   add(member: Member): void {
     let place = this.#root;
     for (const token of member.pattern.split(".")) {
@@ -59,7 +60,7 @@ export class SubjectRouter<Member extends RoutedSubscriber> {
     if (group !== undefined && --group.members === 0) this.#groups.delete(member.queue); // I3
   }
 
-  /** Who gets a frame on `subject`: all plain members, one of each queue group. */
+  /** The receivers of a frame on `subject`: all plain members, and one of each queue group. */
   match(subject: string, mayReceive: (member: Member) => boolean = () => true): Member[] {
     const found: Entry<Member>[] = [];
     collect(this.#root, subject.split("."), 0, found);

@@ -6,22 +6,22 @@
 //   blocks             one for every 32 samples, from byte 64 on
 //   tail               table: words u32 and CRC-32 u32 of each block; then `CacheMeta` as JSON
 //
-//   block   words      first word of each of its samples, and of the end, counted from the block's
+//   block   words      first word of each sample, and of the end, counted from the block's start
 //   sample  words      label f32 · dense f32 (dense) · bag lengths u16 (even number) · bags
-//   bag     words      ids i32 · where the feature is wide, their upper halves i32 · where it has
-//                      weights, those of its ids f32
+//   bag     words      ids i32 · upper halves of the ids i32, if the feature is wide · weights of
+//                      the ids f32, if the feature has weights
 //
-// All little-endian, all aligned to 4 bytes. A file has this name only when it is complete: it is
-// written under another name, synced, and renamed.
+// All little-endian, all aligned to 4 bytes. A cache file is written under a temporary name,
+// synced, and renamed, so a file with the final name is complete.
 
 import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
 import { InputUnusableError, StoreFailedError, TrainingError } from "../errors/errors.ts";
 import type { DiskFile } from "../ports/disk.ts";
 
-/** Part of every cache's key: another version is another file. */
+/** Part of every cache's key: each version has files of its own. */
 export const cacheVersion = 2;
-/** Samples of a block: small, because a shuffled reader wants one sample of each. */
+/** Samples of a block: few, because a shuffled reader needs one sample from each block it reads. */
 export const blockSamples = 32;
 /** Bytes before the first block. */
 export const headerBytes = 64;
@@ -29,14 +29,14 @@ export const headerBytes = 64;
 const magic = "OSIRISDC";
 const checkedBytes = 36;
 
-/** A line that is not in the cache, and why. `line` counts from 1. */
+/** A rejected line, and why. `line` counts from 1. */
 export interface QuarantinedLine {
   readonly file: string;
   readonly line: number;
   readonly reason: string;
 }
 
-/** Everything about a cache's content that is known once it is complete. */
+/** The description of a complete cache. */
 export interface CacheMeta {
   readonly samples: number;
   /** Categorical features of a sample. */
@@ -49,13 +49,15 @@ export interface CacheMeta {
   readonly weighted: readonly boolean[];
   /** Longest bag of each feature. */
   readonly idsMax: readonly number[];
-  /** Samples whose label is 1. */
+  /** Samples with label 1. */
   readonly positives: number;
   /** `count` is exact; the first `quarantineMax` lines are `kept`. */
   readonly quarantine: { readonly count: number; readonly kept: readonly QuarantinedLine[] };
   /** SHA-256 of all samples, hex: equal digests are equal data. */
   readonly digest: string;
-  /** Of generated data: AUC of the true logits against the drawn labels, the best within reach. */
+  /**
+   * Generated data only: AUC of the true logits against the drawn labels, the best possible AUC.
+   */
   readonly bestAuc?: number;
 }
 
@@ -123,13 +125,13 @@ export function readFrame(file: DiskFile): { table: BlockTable; meta: CacheMeta;
   return { table, meta, dataEnd };
 }
 
-/** The one refusal of a cache whose bytes are not those that were written. */
+/** The error for a cache with damaged bytes. */
 export function damaged(path: string, reason: string): InputUnusableError {
   const message = `The data cache ${path} is damaged: ${reason}; delete it, and it is made anew`;
   return new InputUnusableError(path, message);
 }
 
-/** What `work` returns; what the disk throws becomes a StoreFailedError. */
+/** Runs `work`. An error of the disk becomes a StoreFailedError. */
 export function onDisk<Result>(action: string, path: string, work: () => Result): Result {
   try {
     return work();

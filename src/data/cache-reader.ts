@@ -1,5 +1,5 @@
-// Reads samples of a binary cache by index. A small cache is whole in memory, and was checked when
-// it was opened; of a larger one the blocks used last are, each checked when it is read.
+// Reads samples of a binary cache by index. A small cache is loaded whole and checked when it is
+// opened. Of a larger cache, the recently used blocks are in memory, each checked when it is read.
 
 import assert from "node:assert/strict";
 import { crc32 } from "node:zlib";
@@ -18,13 +18,13 @@ import {
 } from "./cache-format.ts";
 import type { BatchMemory, Dataset } from "./dataset.ts";
 
-/** What one open cache may hold in memory, in bytes, unless the caller says otherwise. */
+/** Default limit of one open cache's memory, in bytes. */
 export const cacheMemoryBytesMax = 0x1000_0000;
 
 /**
- * The dataset in the cache file at `path`. Close it.
- * @throws InputUnusableError where there is none, or it is damaged; `read` too
- * @throws StoreFailedError where the disk fails; `read` too
+ * Opens the dataset in the cache file at `path`. Close it.
+ * @throws InputUnusableError where the file is missing or damaged; `read` throws it, too
+ * @throws StoreFailedError where the disk fails; `read` throws it, too
  */
 export function openCache(
   path: string,
@@ -45,7 +45,7 @@ export function openCache(
   }
 }
 
-/** What is known of the cache file at `path`. @throws InputUnusableError as `openCache` does */
+/** The description in the cache file at `path`. @throws InputUnusableError as `openCache` */
 export function readCacheMeta(path: string, disk: Disk): CacheMeta {
   const file = openFile(path, disk);
   try {
@@ -62,7 +62,7 @@ function openFile(path: string, disk: Disk): DiskFile {
   return onDisk("open", path, () => disk.open(path, "read"));
 }
 
-/** Where a block is: it starts at word `at` of `words`. */
+/** The memory of a block: it starts at word `at` of `words`. */
 interface BlockPlace {
   words: Int32Array;
   at: number;
@@ -107,7 +107,7 @@ function blocksOnDisk(file: DiskFile, table: BlockTable, memoryBytesMax: number)
   };
 }
 
-/** First word of each block, counted from the first block's; and the end. */
+/** First word of each block, relative to the first block, and the end. */
 function startsOf(table: BlockTable): Float64Array {
   const starts = new Float64Array(table.length / 2 + 1);
   for (let block = 0; 2 * block < table.length; block++) {
@@ -134,10 +134,10 @@ class CachedDataset implements Dataset {
   readonly #findBlock: FindBlock;
   readonly #headWords: number;
   readonly #place: BlockPlace = { words: new Int32Array(0), at: 0 };
-  /** The batch, sample after sample: gathered here, so that a block need not outlive its copy. */
+  /** Records of the batch, sample after sample, copied here so that blocks can be dropped. */
   #words = new Int32Array(0);
   #floats = new Float32Array(0);
-  /** Where in `#words` each sample of the batch starts; then, where its next id is. */
+  /** Where each sample of the batch starts in `#words`; later, the position of its next id. */
   #starts = new Int32Array(0);
   #isOpen = true;
 
@@ -176,7 +176,7 @@ class CachedDataset implements Dataset {
     this.#file.close();
   }
 
-  /** Copies the records of a batch to `#words`; returns how many words they are. */
+  /** Copies the records of a batch to `#words`. Returns their number of words. */
   #gather(indices: Uint32Array): number {
     const place = this.#place;
     if (this.#starts.length < indices.length) this.#starts = new Int32Array(indices.length);
@@ -215,13 +215,13 @@ class CachedDataset implements Dataset {
     }
   }
 
-  /** Turns sample-major bags into feature-major ones; returns their ids, and the words read. */
+  /** Reorders sample-major bags into feature-major ones. Returns the ids and words read. */
   #copyBags(batch: BatchMemory, B: number): { ids: number; words: number } {
     const { lengths, ids, highs, weights } = batch;
     const words = this.#words;
     const floats = this.#floats;
     const starts = this.#starts;
-    // `starts` goes to the first id of each sample; the lengths lie `back` words before it.
+    // `starts` moves to the first id of each sample; its lengths lie `back` words before.
     for (let b = 0; b < B; b++) starts[b] = (starts[b] ?? 0) + this.#headWords;
     const heads = starts.slice(0, B);
     const back = Math.ceil(this.features / 2);

@@ -1,4 +1,4 @@
-// Writes a binary cache, sample by sample (cache-format.ts draws the format). Holds one block.
+// Writes a binary cache, sample by sample (cache-format.ts has the format). One block is in memory.
 
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
@@ -13,25 +13,25 @@ import {
 } from "./cache-format.ts";
 import { Sample } from "./sample.ts";
 
-/** How far the making of a cache has come. */
+/** The progress of making a cache. */
 export interface CacheProgress {
   readonly samples: number;
   readonly quarantined: number;
-  /** Of the input, 0 to 1. */
+  /** Share of the input that is done, 0 to 1. */
   readonly fraction: number;
 }
 
-/** What every sample of a cache has. */
+/** The shape of every sample in a cache. */
 export interface CacheShape {
   readonly dense: number;
   readonly features: number;
   /** Whether the ids of each feature have 64 bits. */
   readonly wide: readonly boolean[];
-  /** Whether the ids of each feature have weights; `[]`: none has. */
+  /** Whether the ids of each feature have weights; `[]`: no feature has them. */
   readonly weighted: readonly boolean[];
 }
 
-/** A cache that is being written. */
+/** A cache being written. */
 export class CacheWriter {
   readonly #file: DiskFile;
   readonly #shape: CacheShape;
@@ -39,11 +39,11 @@ export class CacheWriter {
   readonly #idsMax: number[];
   readonly #digest = createHash("sha256");
   readonly #starts = new Uint32Array(blockSamples + 1);
-  /** Words and checksum of each block that is written. */
+  /** Words and checksum of each written block. */
   #table = new Uint32Array(1024);
   #blocks = 0;
   #offset = headerBytes;
-  /** The records of the block that fills up. */
+  /** The records of the current block. */
   #words = new Int32Array(4096);
   #floats = new Float32Array(this.#words.buffer);
   #used = 0;
@@ -51,7 +51,7 @@ export class CacheWriter {
   #samples = 0;
   #positives = 0;
 
-  /** Writes to `file`, which stays the caller's to sync and close. */
+  /** Writes to `file`. The caller syncs and closes the file. */
   constructor(file: DiskFile, shape: CacheShape) {
     this.#file = file;
     this.#shape = shape;
@@ -68,7 +68,7 @@ export class CacheWriter {
     return new Sample(this.#shape);
   }
 
-  /** Samples that were appended. */
+  /** Samples appended so far. */
   get samples(): number {
     return this.#samples;
   }
@@ -90,7 +90,7 @@ export class CacheWriter {
     if (this.#inBlock === blockSamples) this.#endBlock();
   }
 
-  /** Writes the bags of a sample from word `start` on; returns where they end. */
+  /** Writes the bags of a sample from word `start` on. Returns their end. */
   #writeBags({ lengths, ids, highs, weights }: Sample, start: number): number {
     let at = start;
     let first = 0;
@@ -110,7 +110,7 @@ export class CacheWriter {
     return at;
   }
 
-  /** Completes the file, short of `sync`. @throws StoreFailedError */
+  /** Completes the file except for `sync`. @throws StoreFailedError */
   finish(rest: Pick<CacheMeta, "quarantine" | "bestAuc">): CacheMeta {
     if (this.#inBlock > 0) this.#endBlock();
     const meta: CacheMeta = {

@@ -1,5 +1,5 @@
-// Which field of a line is which feature. Features are in the order of the model's tables; a
-// categorical column feeds the table of its own name, or the one that the options name.
+// Maps the fields of a line to features. Features are in the order of the model's tables. A
+// categorical column feeds the table with its own name, or the table that the options name.
 
 import { InvalidOptionError } from "../errors/errors.ts";
 import { expected } from "../ports/check-options.ts";
@@ -15,12 +15,12 @@ export const criteoDense = 13;
 /** Categorical features of a Criteo line. */
 export const criteoFeatures = 26;
 
-/** For each table, whether the data has ids of 64 bits for it: a wide feature. */
+/** For each table, whether the data has 64-bit ids for it: a wide feature. */
 export function wideOf(tables: readonly Pick<TableShape, "idBits">[]): boolean[] {
   return tables.map(({ idBits }) => idBits === 64);
 }
 
-/** How a dense field is read: an empty one is 0. */
+/** How a dense field is read: an empty field is 0. */
 export interface DenseField {
   readonly field: number;
   readonly name: string;
@@ -33,21 +33,21 @@ export interface CategoricalField {
   readonly field: number;
   readonly name: string;
   readonly rows: number;
-  /** Whether ids have 64 bits: any may come, and the table's policy is asked. */
+  /** Whether ids have 64 bits. Any id is then valid; the table's policy decides about its row. */
   readonly isWide: boolean;
   readonly ids: "hash" | "integer";
   readonly offset: number;
   readonly separator: string | undefined;
-  /** Between an id and its weight; undefined where ids have none. */
+  /** The character between an id and its weight; undefined where ids have no weights. */
   readonly weightSeparator: string | undefined;
 }
 
-/** Where everything is in a line. */
+/** The layout of a line. */
 export interface Columns {
-  /** Fields of a good line. */
+  /** Number of fields in a valid line. */
   readonly fields: number;
   readonly delimiter: string;
-  /** Whether a field may stand in quotes. */
+  /** Whether a field may be quoted. */
   readonly hasQuotes: boolean;
   readonly label: number;
   readonly dense: readonly DenseField[];
@@ -88,7 +88,7 @@ export function criteoColumns(tables: readonly TableShape[]): Columns {
 }
 
 /**
- * The columns of a CSV file whose header is `header`.
+ * The columns of a CSV file with this header.
  * @throws InvalidOptionError where a column is missing, or tables and columns do not match
  */
 export function csvColumns(
@@ -129,7 +129,7 @@ export function csvColumns(
   };
 }
 
-/** Throws where text of these options could not feed these tables, before any file is read. */
+/** Throws where text with these options cannot feed these tables, before any file is read. */
 export function checkTables(
   options: ResolvedCriteoTsvOptions | ResolvedCsvOptions,
   tables: readonly TableShape[],
@@ -150,7 +150,7 @@ export function weightedOf(
   return tables.map(({ name }) => isWeighted(name));
 }
 
-/** Throws where other data of a job, `data` under `option`, has weights for other tables. */
+/** Throws where further data of a job, named by `option`, have weights for other tables. */
 export function checkWeights(
   data: ResolvedDataOptions,
   option: string,

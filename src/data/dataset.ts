@@ -1,9 +1,9 @@
-// A dataset: samples that can be read by index, in any order, as often as one likes. Where they
-// came from (text, generator) is forgotten: what is read is always the binary cache.
+// A dataset: samples that can be read by index, in any order, any number of times. The samples
+// always come from the binary cache, whether its source was text or a generator.
 //
 // B = samples of a batch, T = categorical features, N = ids.
 
-/** Memory for one batch. Whoever made it owns it; `read` fills it from the start. */
+/** Memory for one batch. Its creator owns it; `read` fills it from the start. */
 export interface BatchMemory {
   /** (B, dense) */
   readonly dense: Float32Array;
@@ -14,11 +14,11 @@ export interface BatchMemory {
   /** (N): ids, feature-major, then sample, then order in the bag. */
   readonly ids: Int32Array;
   /**
-   * (N): upper halves of the ids of wide features, whose lower halves are in `ids`; elsewhere
-   * undefined numbers. Left out where no feature is wide.
+   * (N): upper halves of the ids of wide features; `ids` has the lower halves. Values of other
+   * features are undefined. Left out where no feature is wide.
    */
   readonly highs?: Int32Array | undefined;
-  /** (N): what each id counts in its bag, 1 in features without weights; left out, all 1. */
+  /** (N): weight of each id in its bag, 1 in features without weights; left out: all 1. */
   readonly weights?: Float32Array | undefined;
 }
 
@@ -35,9 +35,9 @@ export interface Dataset {
   /** Longest bag of each feature. */
   readonly idsMax: readonly number[];
   /**
-   * Copies the samples `indices`, in that order, into `batch`; returns the number of ids.
-   * `batch` must have room for B samples of the longest bags, with upper halves where a feature is
-   * wide, and weights where one has some; lengths are at t*B + b with B = indices.length.
+   * Copies the samples `indices`, in that order, into `batch`. Returns the number of ids. `batch`
+   * must have room for B samples of the longest bags, with upper halves where a feature is wide,
+   * and with weights where one has them. Lengths are at t*B + b with B = indices.length.
    */
   read(indices: Uint32Array, batch: BatchMemory): number;
   close(): void;

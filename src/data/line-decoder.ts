@@ -1,4 +1,4 @@
-// A line of text becomes a sample, or a reason why it cannot.
+// Decodes a line of text into a sample, or returns the reason why it cannot.
 //
 //   integer x      log(1 + max(x, 0)); empty: 0
 //   decimal x      x, or log(1 + max(x, 0)) where the options say so; empty: 0
@@ -14,7 +14,9 @@ import type { CategoricalField, Columns, DenseField } from "./columns.ts";
 import { murmurHash3 } from "./murmur-hash.ts";
 import { bagIdsMax, type Sample } from "./sample.ts";
 
-/** Fills `sample` from a line whose characters are bytes; returns what is wrong with it, if so. */
+/**
+ * Fills `sample` from a line with one byte per character. Returns the line's fault, if it has one.
+ */
 export function decodeLine(sample: Sample, line: string, columns: Columns): string | undefined {
   const fields = splitLine(line, columns.delimiter, columns.hasQuotes);
   if (typeof fields === "string") return fields;
@@ -38,8 +40,8 @@ export function decodeLine(sample: Sample, line: string, columns: Columns): stri
 }
 
 /**
- * The fields of one line, or what is wrong with it. Every record is one line: a quoted field that
- * goes on in the next line is not closed.
+ * The fields of one line, or the line's fault. Every record is one line: a quoted field that
+ * continues on the next line counts as unclosed.
  */
 export function splitLine(line: string, delimiter: string, hasQuotes: boolean): string[] | string {
   if (!hasQuotes || !line.includes('"')) return line.split(delimiter);
@@ -51,16 +53,19 @@ export function splitLine(line: string, delimiter: string, hasQuotes: boolean): 
   }
 }
 
-/** Text whose characters are bytes, as its author meant it. */
+/** Decodes text with one byte per character as UTF-8. */
 export function decodeText(bytes: string): string {
   return Buffer.from(bytes, "latin1").toString("utf8");
 }
 
 const integer = /^[+-]?\d{1,15}$/;
-/** Enough digits for every number of 64 bits, so that one that has more is told the range. */
+/**
+ * Up to 20 digits: one more than 64-bit numbers need, so that a larger number gets a message about
+ * the range.
+ */
 const wideInteger = /^[+-]?\d{1,20}$/;
 
-/** The value of a dense field, or what is wrong with it. Characters are bytes. */
+/** The value of a dense field, or its fault. Each character is one byte. */
 export function decodeDense(text: string, { name, isInteger, log }: DenseField): number | string {
   if (text === "") return 0;
   if (isInteger && !integer.test(text)) {
@@ -71,13 +76,13 @@ export function decodeDense(text: string, { name, isInteger, log }: DenseField):
   return log ? Math.log1p(Math.max(value, 0)) : value;
 }
 
-/** The number that the text is; undefined where it is none that a float32 can hold. */
+/** The number in a text; undefined for text that is no number, or no finite float32. */
 function decimal(text: string): number | undefined {
   const value = Number(text);
   return Number.isFinite(Math.fround(value)) && text.trim() !== "" ? value : undefined;
 }
 
-/** Appends the ids of a field to a feature's bag; returns what is wrong with it, if so. */
+/** Appends the ids of a field to a feature's bag. Returns the field's fault, if it has one. */
 export function decodeBag(
   sample: Sample,
   feature: number,
@@ -96,7 +101,7 @@ export function decodeBag(
   return undefined;
 }
 
-/** Appends one id, with its weight where it has one; returns what is wrong with it, if so. */
+/** Appends one id, with its weight if it has one. Returns its fault, if it has one. */
 export function decodeEntry(
   sample: Sample,
   feature: number,
@@ -136,7 +141,7 @@ function decodeId(
     : `\`${name}\` has more than ${bagIdsMax} ids`;
 }
 
-/** Appends an id of 64 bits. One that the table does not have is its policy's affair, not ours. */
+/** Appends an id of 64 bits. Whether the table has a row for the id is for its policy to decide. */
 function decodeWideId(
   sample: Sample,
   feature: number,

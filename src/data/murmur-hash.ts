@@ -1,7 +1,7 @@
-// MurmurHash3 (Austin Appleby, public domain): how text becomes a row of a table, x86, 32 bits; and
-// how numbers do, the finalizers of 32 and 64 bits.
+// MurmurHash3 (Austin Appleby, public domain): the x86 32-bit hash, which maps text to rows of a
+// table, and the finalizers of 32 and 64 bits, which map numbers.
 
-/** The hash of a text whose every character is one byte (latin1), as an unsigned 32-bit integer. */
+/** The hash of a text with one byte per character (latin1), as an unsigned 32-bit integer. */
 export function murmurHash3(text: string, seed: number): number {
   const blocks = text.length & ~3;
   let hash = seed | 0;
@@ -25,7 +25,10 @@ function scramble(block: number): number {
   return Math.imul((product << 15) | (product >>> 17), 0x1b87_3593);
 }
 
-/** Murmur's finalizer: a permutation of the 32-bit integers in which every bit moves every bit. */
+/**
+ * Murmur's finalizer: a permutation of the 32-bit integers; every input bit affects every output
+ * bit.
+ */
 export function mix32(value: number): number {
   let bits = value;
   bits = Math.imul(bits ^ (bits >>> 16), 0x85eb_ca6b);
@@ -34,8 +37,8 @@ export function mix32(value: number): number {
 }
 
 /**
- * Murmur's finalizer of 64 bits, of the number whose halves are `low` and `high`: its remainder by
- * `modulus`, up to 2^31. In words of 32 bits, because a bigint for every id would be far slower.
+ * Murmur's 64-bit finalizer of the number with the halves `low` and `high`, modulo `modulus`, up to
+ * 2^31. It uses 32-bit words, because a bigint for every id would be far slower.
  */
 export function mix64Modulo(low: number, high: number, modulus: number): number {
   // k ^= k >> 33; k *= m1; k ^= k >> 33; k *= m2; k ^= k >> 33
@@ -49,7 +52,7 @@ export function mix64Modulo(low: number, high: number, modulus: number): number 
   return remainder(remainder(first, modulus) * 0x1_0000 + (low3 & 0xffff), modulus);
 }
 
-/** The lower half of the same finalizer, as a signed integer. */
+/** The lower half of the 64-bit finalizer, as a signed integer. */
 export function mix64Low(low: number, high: number): number {
   const low1 = low ^ (high >>> 1);
   const high2 = multiplyHigh(low1, high, 0xed55_8ccd, 0xff51_afd7);
@@ -59,18 +62,18 @@ export function mix64Low(low: number, high: number): number {
 }
 
 /**
- * value % modulus, faster, of a value below 2^47: its quotient is too far from the next integer for
- * 53 bits to round it there.
+ * value % modulus, faster, for a value below 2^47. The quotient then is so far from the next
+ * integer that its rounding to 53 bits never reaches it.
  */
 function remainder(value: number, modulus: number): number {
   return value - Math.floor(value / modulus) * modulus;
 }
 
-/** The upper half of a product of 64 bits: of (low, high) by (m, mHigh). */
+/** The upper half of the 64-bit product of (low, high) and (m, mHigh). */
 function multiplyHigh(low: number, high: number, m: number, mHigh: number): number {
   const [a0, a1] = [low & 0xffff, low >>> 16];
   const [b0, b1] = [m & 0xffff, m >>> 16];
-  // Sums of products of 16 bits are below 2^34, and exact.
+  // Sums of 16-bit products are below 2^34, and so exact.
   const middle = a1 * b0 + a0 * b1 + Math.floor((a0 * b0) / 0x1_0000);
   const carried = a1 * b1 + Math.floor(middle / 0x1_0000);
   return (carried + Math.imul(high, m) + Math.imul(low, mHigh)) | 0;

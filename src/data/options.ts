@@ -1,31 +1,33 @@
-// The job's data section: where samples come from, as plain data that crosses threads and NATS.
+// The job's data section: the source of samples, as plain data that crosses threads and NATS.
 
 import { z } from "zod";
 
-/** What every kind of data takes. */
+/** Options of every kind of data. */
 const common = {
   /** Samples of one step, over all devices. */
   batchSize: z.int().min(1).max(0x100_0000),
-  /** How often the data is gone through. @default 1 */
+  /** How often training goes through the data. @default 1 */
   epochs: z.int().min(1).max(1_000_000).optional().meta({ default: 1 }),
   /** @deprecated The old spelling of `epochs`; version 0.1 still accepts it. */
   passes: z.int().min(1).max(1_000_000).optional().meta({ deprecated: true }),
-  /** Another order in every pass, a function of the job's seed; else file order. @default true */
+  /**
+   * A different order in every epoch, a function of the job's seed; else file order. @default true
+   */
   shuffle: z.boolean().default(true),
   /** Directory of the binary cache. @default ".osiris/cache" */
   cache: z.string().min(1).default(".osiris/cache"),
 };
 
-/** What every kind of text takes. */
+/** Options of every kind of text. */
 const text = {
   ...common,
   /** Files, read in this order. Plain or gzip, told apart by their first bytes. */
   paths: z.array(z.string().min(1)).min(1).max(100_000),
-  /** Bad lines whose place and reason are kept; all are counted. @default 1000 */
+  /** Bad lines kept with position and reason; all bad lines are counted. @default 1000 */
   quarantineMax: z.int().min(0).max(100_000).default(1000),
 };
 
-/** A name that a person may read on a terminal, to which control characters are commands. */
+/** A name without control characters, which a terminal would take for commands. */
 export const visibleName = z
   .string()
   .min(1)
@@ -55,15 +57,17 @@ const categoricalColumn = z
       column,
       z.strictObject({
         column,
-        /** The model's table. @default the column's name */
+        /** The table of the model. @default the column's name */
         table: visibleName.optional(),
         /** `hash`: any text; `integer`: the field minus `offset` is the id. @default "hash" */
         ids: z.enum(["hash", "integer"]).default("hash"),
         /** Subtracted from an integer field. @default 0 */
         offset: z.int().default(0),
-        /** Splits a field into several ids. @default none: one id a field */
+        /** Splits a field into several ids. @default none: one id per field */
         separator: character.optional(),
-        /** Stands between an id and its weight, as `:` in `12:0.5`. @default none: weight 1 */
+        /**
+         * The character between an id and its weight, as `:` in `12:0.5`. @default none: weight 1
+         */
         weightSeparator: character.optional(),
       }),
     ],
@@ -106,7 +110,7 @@ const csvOptions = z
   .superRefine(refuseTwoSpellings)
   .transform(withPasses);
 
-/** Schema of generated data alone. */
+/** Schema of generated data. */
 export const syntheticOptions = z
   .strictObject({
     kind: z.literal("synthetic"),
@@ -116,7 +120,7 @@ export const syntheticOptions = z
     dense: z.int().min(0).max(65_536).default(13),
     /** Exponent of the ids' popularity: 0 is uniform. Id 0 is the most popular. @default 1.05 */
     zipf: z.number().min(0).max(10).default(1.05),
-    /** Ids of a bag: that many, or between `min` and `max`. @default 1 */
+    /** Ids of a bag: exactly this many, or between `min` and `max`. @default 1 */
     idsPerBag: z
       .union([
         z
@@ -131,9 +135,9 @@ export const syntheticOptions = z
           }),
       ])
       .default({ min: 1, max: 1 }),
-    /** What each id counts in its bag: uniform between 0 and 2. @default none: weight 1 */
+    /** Weight of each id in its bag: uniform between 0 and 2. @default none: weight 1 */
     weights: z.literal("uniform").optional(),
-    /** Seed of samples and truth, apart from the job's. @default 1 */
+    /** Seed of samples and truth, independent of the job's. @default 1 */
     seed: z.int().min(0).default(1),
   })
   .superRefine(refuseTwoSpellings)
@@ -159,8 +163,8 @@ function refuseTwoSpellings({ epochs, passes }: Spellings, context: z.Refinement
 }
 
 /**
- * The section with the number of epochs under its old key, `passes`: job.json of every checkpoint
- * and the messages between hosts have it so.
+ * The section with the number of epochs under its old key, `passes`. job.json of every checkpoint
+ * and the messages between hosts use the old key.
  */
 function withPasses<Section extends Spellings>(
   section: Section,
@@ -171,7 +175,7 @@ function withPasses<Section extends Spellings>(
 
 /** The data section as a user writes it. */
 export type DataOptions = z.input<typeof dataOptions>;
-/** The data section as it was checked: complete. */
+/** The data section after its checks: complete. */
 export type ResolvedDataOptions = z.output<typeof dataOptions>;
 export type CriteoTsvOptions = z.input<typeof criteoTsvOptions>;
 export type CsvOptions = z.input<typeof csvOptions>;
@@ -180,11 +184,11 @@ export type ResolvedCriteoTsvOptions = z.output<typeof criteoTsvOptions>;
 export type ResolvedCsvOptions = z.output<typeof csvOptions>;
 export type ResolvedSyntheticOptions = z.output<typeof syntheticOptions>;
 
-/** What the data section must know of a table of the model. */
+/** The data section's view of a table of the model. */
 export interface TableShape {
   readonly name: string;
   readonly rows: number;
-  /** Bits of the ids that the data has for it. @default 32 */
+  /** Bits of the table's ids in the data. @default 32 */
   readonly idBits?: 32 | 64 | undefined;
 }
 

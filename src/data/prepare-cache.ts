@@ -1,4 +1,5 @@
-// Turns the job's data into the binary cache, once: text through the decoder, or generated samples.
+// Makes the binary cache of the job's data, once: from text through the decoder, or from generated
+// samples.
 
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
@@ -14,7 +15,7 @@ import { generateSamples } from "./synthetic.ts";
 import { unreadable } from "./text-lines.ts";
 import { writeText } from "./text-samples.ts";
 
-/** A complete cache: its file, and what is in it. */
+/** A complete cache: its file and its description. */
 export interface CacheReport extends CacheMeta {
   readonly path: string;
 }
@@ -22,11 +23,11 @@ export interface CacheReport extends CacheMeta {
 type OnProgress = (progress: CacheProgress) => void;
 
 /**
- * The cache of this data for these tables: the file that is there, or one made now. Its name is a
+ * The cache of this data for these tables, which exists already or is made now. Its name is a
  * function of the files (path, size, time of change), the options that decide its content, and the
- * tables. Generating holds the thread; reading text awaits its files.
+ * tables. Generating blocks the thread; reading text awaits its files.
  * @throws InvalidOptionError where columns and tables do not match
- * @throws InputUnusableError where a file cannot be read, or holds no good line
+ * @throws InputUnusableError where a file cannot be read, or has no good line
  * @throws StoreFailedError where the cache cannot be written
  */
 export async function prepareCache(
@@ -57,7 +58,9 @@ export async function prepareCache(
   return { path, ...meta };
 }
 
-/** This writer may be building one already, or have left one behind: two do not share a file. */
+/**
+ * An unused temporary name: this writer may be building another cache, or have left a file behind.
+ */
 function freeName(prefix: string, disk: Disk): string {
   for (let build = 0; ; build++) {
     const name = `${prefix}-${build}`;
@@ -65,7 +68,7 @@ function freeName(prefix: string, disk: Disk): string {
   }
 }
 
-/** What the cache's name is made of: everything that decides its content. */
+/** The source of the cache's name: everything that decides its content. */
 function cacheKey(options: ResolvedDataOptions, tables: readonly TableShape[]): string {
   const { batchSize: _, passes: _passes, shuffle: _shuffle, cache: _cache, ...content } = options;
   const files = options.kind === "synthetic" ? [] : options.paths.map(identityOf);
@@ -83,7 +86,7 @@ function identityOf(path: string): [string, number, number] {
   }
 }
 
-/** The content of a cache that is there; a damaged one counts as absent, and is made anew. */
+/** The description of an existing cache. A damaged cache counts as absent, and is made anew. */
 function presentMeta(path: string, disk: Disk): CacheMeta | undefined {
   if (!disk.exists(path)) return undefined;
   try {

@@ -1,4 +1,5 @@
-// The AUC of generated data's own truth. (The metrics of training are src/training's, above us.)
+// The AUC of generated data's true logits. (src/training, above this room, has the metrics of
+// training.)
 
 /** Probability that a positive outranks a negative, ties half. Sorts both arrays in place. */
 export function rankAuc(positives: Float64Array, negatives: Float64Array): number {

@@ -1,6 +1,6 @@
-// Records in memory become ids and dense values, with exactly the transforms of the training data.
-// A record is an object keyed by the names of the job's columns. What is missing is missing: an
-// empty field in training. Fields that the job does not know, a label among them, are left alone.
+// Encodes records in memory into ids and dense values, with exactly the transforms of the training
+// data. A record is an object with the names of the job's columns as keys. A missing key is an
+// empty field of training. Keys that the job does not know, the label for example, are ignored.
 
 import { InvalidOptionError } from "../errors/errors.ts";
 import {
@@ -16,30 +16,30 @@ import { decodeBag, decodeDense, decodeEntry } from "./line-decoder.ts";
 import type { ResolvedDataOptions, ResolvedSyntheticOptions, TableShape } from "./options.ts";
 import { Sample } from "./sample.ts";
 
-/** One value of a record; null and undefined are missing. A bigint is an id of 64 bits. */
+/** One value of a record. Null and undefined are missing. A bigint is a 64-bit id. */
 export type RecordValue = string | number | bigint | null | undefined;
 
 /**
- * A sample without its label, by column. A list is the ids of a bag. Where ids have weights, each
- * is text as in training, `12:0.5` with the column's own separator, `:` for generated data.
+ * A sample without its label, by column. A list is a bag of ids. Where ids have weights, each one
+ * is text as in training: `12:0.5` with the column's own separator, `:` for generated data.
  */
 export type SampleRecord = Readonly<Record<string, RecordValue | readonly RecordValue[]>>;
 
-/** Features of some samples: as `BatchMemory`, with nothing behind the last id, and no labels. */
+/** Features of some samples: as `BatchMemory`, without space behind the last id, without labels. */
 export interface EncodedBatch extends Omit<BatchMemory, "labels"> {
   readonly samples: number;
 }
 
-/** Turns records into batches. */
+/** Encodes records into batches. */
 export interface RecordEncoder {
   /**
-   * The features of the records, in their order, in memory that is the caller's.
+   * The features of the records, in their order, in memory that the caller owns.
    * @throws InvalidOptionError naming the record and its column
    */
   encode(records: readonly SampleRecord[]): EncodedBatch;
 }
 
-/** The encoder of a job's data: the columns are those that its tables were trained on. */
+/** The encoder of a job's data, with the columns that the job's tables were trained on. */
 export function createRecordEncoder(
   data: ResolvedDataOptions,
   tables: readonly TableShape[],
@@ -132,7 +132,7 @@ function columnsOf(data: ResolvedDataOptions, tables: readonly TableShape[]): Co
   }
 }
 
-/** Generated samples have values as they are, and ids that are rows. */
+/** Columns of generated samples: dense values are used as they are, and ids are rows. */
 function syntheticColumns(
   { dense, weights }: ResolvedSyntheticOptions,
   tables: readonly TableShape[],
@@ -153,16 +153,16 @@ function syntheticColumns(
   };
 }
 
-/** Sample after sample comes in; what goes out is feature-major. */
+/** Collects samples one by one, and writes them feature-major. */
 class BatchRows {
   readonly #samples: number;
   readonly #dense: Float32Array;
   readonly #lengths: Int32Array;
   /** Ids of each feature, sample after sample. */
   readonly #ids: number[][];
-  /** Their upper halves, where some feature is wide. */
+  /** Upper halves of the ids, where a feature is wide. */
   readonly #highs: number[][] | undefined;
-  /** Their weights, where some feature has any. */
+  /** Weights of the ids, where a feature has them. */
   readonly #weights: number[][] | undefined;
   readonly #width: number;
 
@@ -214,14 +214,16 @@ class BatchRows {
   }
 }
 
-/** The field that training would have read; undefined where it is none. Characters are bytes. */
+/**
+ * The field that training would have read, one byte per character; undefined where there is none.
+ */
 function textOf(value: unknown): string | undefined {
   if (value === null || value === undefined) return "";
   if (typeof value === "number" || typeof value === "bigint") return String(value);
   return typeof value === "string" ? Buffer.from(value, "utf8").toString("latin1") : undefined;
 }
 
-/** The same of an id: a number that may have been rounded is no id of 64 bits. */
+/** As `textOf`, for an id. A number that may have been rounded is refused as a 64-bit id. */
 function idTextOf(value: unknown, { isWide }: CategoricalField): string | undefined {
   const mayBeRounded = typeof value === "number" && !Number.isSafeInteger(value);
   return isWide && mayBeRounded ? undefined : textOf(value);
@@ -237,7 +239,7 @@ function noValue(name: string, wanted: string): string {
   return `expected \`${name}\` to be ${wanted}, as text or number`;
 }
 
-/** The first of many names. */
+/** The first few of many names, for a message. */
 function listed(names: readonly string[]): string {
   const shown = names.slice(0, 6).map((name) => `\`${name}\``);
   if (names.length === 0) return "none";

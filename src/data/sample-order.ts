@@ -1,9 +1,9 @@
-// The order of samples: a permutation that is a function of (seed, pass, index), so that a reader
-// can start anywhere and nothing needs to be kept of it (law 4).
+// The order of samples: a permutation that is a function of (seed, epoch, index), so that a reader
+// can start anywhere and no state has to be kept (law 4).
 //
-// A Feistel network over the fewest bits that hold all indices, walked until it lands among them
-// (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002): less than two turns on
-// average. Philox gives the keys of its rounds, Murmur's finalizer the rounds.
+// A Feistel network over the fewest bits that hold all indices, repeated until the result is an
+// index (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002): fewer than two
+// repetitions on average. Philox gives the round keys, Murmur's finalizer is the round function.
 
 import assert from "node:assert/strict";
 import { keyOf, philox, purposes } from "../ports/random.ts";
@@ -12,14 +12,14 @@ import { mix32 } from "./murmur-hash.ts";
 const rounds = 8;
 const samplesMax = 0x1_0000_0000;
 
-/** What decides the order of a pass. */
+/** The inputs that decide the order of an epoch. */
 export interface SampleOrder {
   readonly seed: number;
   readonly pass: number;
   readonly samples: number;
 }
 
-/** The sample at place `index` of a pass. */
+/** The sample at position `index` of an epoch. */
 export function sampleAt(seed: number, pass: number, index: number, samples: number): number {
   assert(index >= 0 && index < samples, "a place in the pass");
   return new Permutation({ seed, purpose: purposes.sampleOrder, step: pass, size: samples }).at(
@@ -27,7 +27,7 @@ export function sampleAt(seed: number, pass: number, index: number, samples: num
   );
 }
 
-/** Fills `out` with the samples at the places first, first + 1, … of a pass, all within it. */
+/** Fills `out` with the samples at positions first, first + 1, … of one epoch. */
 export function fillOrder(
   out: Uint32Array,
   order: SampleOrder & { readonly first: number; readonly shuffle: boolean },
@@ -63,7 +63,7 @@ export class Permutation {
     }
   }
 
-  /** Where `index` goes. */
+  /** The image of `index`. */
   at(index: number): number {
     let place = index;
     do {
@@ -72,7 +72,10 @@ export class Permutation {
     return place;
   }
 
-  /** The halves change places after each round, and after all of them are where they were. */
+  /**
+   * One pass through the network's rounds. The halves swap after each round, and end where they
+   * began.
+   */
   #turn(place: number): number {
     let leftBits = this.#leftBits;
     let rightBits = this.#rightBits;

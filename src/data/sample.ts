@@ -1,8 +1,8 @@
-// One sample on its way from text or a generator to the cache: memory that is used again.
+// One sample between its source, text or a generator, and the cache. Its memory is reused.
 
 import assert from "node:assert/strict";
 
-/** Longest bag that the cache holds: its length has 16 bits there. */
+/** Longest bag that the cache can hold: it stores the length in 16 bits. */
 export const bagIdsMax = 65_535;
 
 /** One sample. Fill it feature by feature, in the order of the model's tables. */
@@ -28,30 +28,30 @@ export class Sample {
     return this.#ids;
   }
 
-  /** The upper halves of `ids`, meant in wide features only. Valid until the next `push`. */
+  /** Upper halves of `ids`, valid only for wide features. Valid until the next `push`. */
   get highs(): Int32Array {
     return this.#highs;
   }
 
-  /** What each of `ids` counts in its bag. Valid until the next `push`. */
+  /** Weight of each of `ids` in its bag. Valid until the next `push`. */
   get weights(): Float32Array {
     return this.#weights;
   }
 
-  /** How many of `ids` are meant. */
+  /** Number of valid `ids`. */
   get idCount(): number {
     return this.#count;
   }
 
-  /** Forgets the ids. */
+  /** Drops all ids. */
   clear(): void {
     this.#count = 0;
     this.lengths.fill(0);
   }
 
   /**
-   * Appends an id to the bag of `feature`; false where the bag is full. In a wide feature, `id` is
-   * its lower half, and `high` the upper one.
+   * Appends an id to the bag of `feature`. Returns false if the bag is full. In a wide feature,
+   * `id` is the lower half and `high` the upper half.
    */
   push(feature: number, id: number, weight = 1, high = 0): boolean {
     const length = this.lengths[feature];
@@ -70,7 +70,7 @@ export class Sample {
   }
 }
 
-/** `larger`, which begins with what is in `from`. */
+/** Copies `from` into the beginning of `larger` and returns it. */
 function grown<Elements extends Int32Array | Float32Array>(
   from: Elements,
   larger: Elements,

@@ -1,5 +1,6 @@
-// How a job's author names the data: Criteo's logs, CSV files, generated samples. Each function
-// only fills in the job's data section (options.ts); the section is checked with the job.
+// Functions with which an author of a job names the data: Criteo's logs, CSV files, generated
+// samples. Each function only fills in the job's data section (options.ts), which is checked with
+// the job.
 
 import { criteoFeatures } from "./columns.ts";
 import type { CriteoTsvOptions, CsvOptions, SyntheticOptions } from "./options.ts";
@@ -14,7 +15,7 @@ export const criteo = {
     return { kind: "criteo-tsv", paths: listOf(paths), ...options };
   },
 
-  /** The 26 tables `C1`..`C26`. Further fields are passed on to each. `rows` @default 10000 */
+  /** The 26 tables `C1`..`C26`. Other fields are copied to each table. `rows` @default 10000 */
   tables<Rest extends object>(
     options: Rest & { readonly dim: number; readonly rows?: number },
   ): (Rest & { name: string; rows: number; dim: number })[] {

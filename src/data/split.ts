@@ -1,13 +1,13 @@
-// A held-out part of a dataset, as a view: the same samples for the same seed, on every host.
+// The held-out part of a dataset, as a view: the same seed gives the same samples on every host.
 
 import { expected } from "../ports/check-options.ts";
 import { purposes } from "../ports/random.ts";
 import type { Dataset } from "./dataset.ts";
 import { Permutation } from "./sample-order.ts";
 
-/** Which part of a dataset. */
+/** Chooses a part of a dataset. */
 export interface SplitOptions {
-  /** Seed of the choice. */
+  /** Seed of the random choice. */
   readonly seed: number;
   /** Held-out share of the samples, above 0 and below 1. */
   readonly fraction: number;
@@ -15,8 +15,8 @@ export interface SplitOptions {
 }
 
 /**
- * A view of one part of `dataset`, in its order; the parts are disjoint and together whole.
- * Takes 4 bytes a sample. Closing the view closes the dataset.
+ * A view of one part of `dataset`, in its order. The two parts are disjoint and together make the
+ * whole. Takes 4 bytes per sample. Closing the view closes the dataset.
  * @throws InvalidOptionError where a part would be empty
  */
 export function splitDataset(dataset: Dataset, options: SplitOptions): Dataset {
@@ -46,7 +46,7 @@ export function splitDataset(dataset: Dataset, options: SplitOptions): Dataset {
     read(indices, batch) {
       if (scratch.length < indices.length) scratch = new Uint32Array(indices.length);
       for (let b = 0; b < indices.length; b++) {
-        // An index beyond the view becomes one beyond the dataset, which refuses it.
+        // An index beyond the view becomes an index beyond the dataset, which refuses it.
         scratch[b] = chosen[indices[b] ?? 0] ?? size;
       }
       return dataset.read(scratch.subarray(0, indices.length), batch);

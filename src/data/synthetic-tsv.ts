@@ -1,4 +1,5 @@
-// Generated samples as a Criteo text file, so that the whole way from text needs no real data.
+// Writes generated samples as a Criteo text file, to exercise the whole path from text without real
+// data.
 
 import { closeSync, openSync, writeFileSync } from "node:fs";
 import { InputUnusableError } from "../errors/errors.ts";
@@ -11,7 +12,7 @@ import { type GeneratedReport, generateSamples } from "./synthetic.ts";
 
 const linesAtOnce = 4096;
 
-/** What `writeSyntheticTsv` may be told. */
+/** Options of `writeSyntheticTsv`. */
 export interface SyntheticTsvOptions {
   readonly samples: number;
   /** Distinct ids of each of the 26 features. @default 10000 */
@@ -23,8 +24,9 @@ export interface SyntheticTsvOptions {
 }
 
 /**
- * Writes generated samples as a Criteo text file: integers from the dense features, eight hex
- * digits for each id. @throws InvalidOptionError
+ * Writes generated samples as a Criteo text file: integers from the dense features, and eight hex
+ * digits for each id.
+ * @throws InvalidOptionError
  * @throws InputUnusableError where the file cannot be written
  */
 export function writeSyntheticTsv(options: SyntheticTsvOptions, path: string): GeneratedReport {
@@ -55,7 +57,7 @@ export function writeSyntheticTsv(options: SyntheticTsvOptions, path: string): G
 
 function criteoLine(sample: Sample): string {
   const fields = [String(sample.label)];
-  // About what the reader's log(1 + x) turns back into the dense feature, moved up by one.
+  // Approximately the inverse of the reader's log(1 + x), with the dense feature shifted up by one.
   for (const value of sample.dense) {
     fields.push(String(Math.max(0, Math.round(Math.expm1(value + 1)))));
   }

@@ -1,13 +1,13 @@
-// Generated samples with a planted truth: sample i is a function of (seed, i), whatever was drawn
-// before it. Ids are Zipf-distributed, dense features normal, and
+// Generated samples with a planted truth. Sample i is a function of (seed, i) alone, not of earlier
+// draws. Ids are Zipf-distributed, dense features normal, and
 //
 //   logit = bias + sum over features of effect(id) + dense . weights
 //           + sum over feature pairs (0,1), (2,3), … (four at most) of latent(id) . latent(id')
 //   label ~ Bernoulli(sigmoid(logit))
 //
-// where a bag counts as the mean of its ids, each times its weight where they have some. A model
-// must learn every kind of term to come near the best AUC, which is that of the logit itself
-// against the drawn labels.
+// A bag counts as the mean of its ids, each multiplied by its weight where the feature has weights.
+// To come near the best AUC, a model must learn every kind of term. The best AUC is the AUC of the
+// true logit against the drawn labels.
 
 import { type Key, keyOf, philox, purposes } from "../ports/random.ts";
 import type { ResolvedSyntheticOptions, TableShape } from "./options.ts";
@@ -15,18 +15,18 @@ import { rankAuc } from "./rank-auc.ts";
 import { Sample } from "./sample.ts";
 import { Zipf } from "./zipf.ts";
 
-/** What generating came to. */
+/** The result of generating. */
 export interface GeneratedReport {
   readonly samples: number;
-  /** Samples whose label is 1: about a quarter. */
+  /** Samples with label 1: about a quarter. */
   readonly positives: number;
   /** AUC of the true logits against the drawn labels. */
   readonly bestAuc: number;
 }
 
 /**
- * Calls `take` with every sample in turn; the sample's memory is used again for the next one.
- * Takes 8 bytes a sample besides, for the best AUC.
+ * Calls `take` with every sample in turn. The next sample reuses its memory. Needs 8 bytes per
+ * sample in addition, for the best AUC.
  */
 export function generateSamples(
   options: ResolvedSyntheticOptions,
@@ -35,7 +35,7 @@ export function generateSamples(
 ): GeneratedReport {
   const generator = new SyntheticSamples(options, tables);
   const sample = new Sample({ dense: options.dense, features: tables.length });
-  // Logits of positives from the left, of negatives from the right.
+  // Logits of positive samples fill the array from the left, of negatives from the right.
   const logits = new Float64Array(options.samples);
   let positives = 0;
   for (let index = 0; index < options.samples; index++) {
@@ -49,15 +49,17 @@ export function generateSamples(
 }
 
 const positiveShare = 0.25;
-/** Samples that the bias is fitted on: the first ones, however many are asked for. */
+/** The bias is fitted on this many first samples, however many are generated. */
 const fittedSamples = 4096;
 const pairsMax = 4;
-/** Numbers of an id: its effect, then its latent vector. One Philox block. */
+/** Numbers drawn for an id: its effect, then its latent vector. One Philox block. */
 const idNumbers = 4;
-/** Standard deviations of the three parts of a logit, about: best AUCs come out at 0.8 to 0.85. */
+/**
+ * Approximate standard deviations of the logit's three parts: best AUCs come out at 0.8 to 0.85.
+ */
 const scales = { effects: 0.8, pairs: 1.1, dense: 0.7 };
 
-/** The samples of one seed, each by its index. */
+/** The samples of one seed, by index. */
 export class SyntheticSamples {
   readonly #key: Key;
   readonly #bag: { readonly min: number; readonly max: number };
@@ -68,7 +70,7 @@ export class SyntheticSamples {
   readonly #bias: number;
   readonly #words = new Uint32Array(4);
   readonly #normals = new Float64Array(4);
-  /** (features, 4): the mean over a bag of the numbers of its ids. */
+  /** (features, 4): for each feature, the mean of its bag's id numbers. */
   readonly #means: Float64Array;
 
   constructor(options: ResolvedSyntheticOptions, tables: readonly TableShape[]) {
@@ -86,7 +88,7 @@ export class SyntheticSamples {
     this.#bias = this.#fitBias(new Sample({ dense: options.dense, features: tables.length }));
   }
 
-  /** Makes `sample` the one of `index`; returns its true logit. */
+  /** Fills `sample` with the sample at `index`. Returns its true logit. */
   fill(sample: Sample, index: number): number {
     const logit = this.#bias + this.#score(sample, index);
     this.#draw(index, 0, 0, purposes.syntheticLabel);
@@ -113,7 +115,7 @@ export class SyntheticSamples {
     return score;
   }
 
-  /** Draws the bag of one feature, and the mean of its ids' numbers. */
+  /** Draws the bag of one feature, and computes the mean of its ids' numbers. */
   #fillBag(sample: Sample, feature: number, index: number): void {
     const { min, max } = this.#bag;
     const sampler = this.#samplers[feature];
@@ -154,7 +156,7 @@ export class SyntheticSamples {
     return dot * (scales.pairs / Math.sqrt(this.#pairs * (idNumbers - 1)));
   }
 
-  /** The bias at which the first samples are positive in the wanted share, by halving. */
+  /** Finds, by bisection, the bias at which the wanted share of the first samples is positive. */
   #fitBias(sample: Sample): number {
     const scores = new Float64Array(fittedSamples);
     for (let index = 0; index < fittedSamples; index++) scores[index] = this.#score(sample, index);
@@ -170,24 +172,24 @@ export class SyntheticSamples {
     return (low + high) / 2;
   }
 
-  /** Four random words of counter (index, block, lane, purpose). */
+  /** Draws four random words for the counter (index, block, lane, purpose). */
   #draw(index: number, block: number, lane: number, purpose: number): void {
     philox(this.#words, this.#key, [index >>> 0, block, lane, purpose]);
   }
 
-  /** Uniform in [0, 1), 53 bits: words `word` and the next. */
+  /** A uniform number in [0, 1) with 53 bits, from words `word` and `word` + 1. */
   #uniform(word: number): number {
     const high = (this.#words[word] ?? 0) >>> 5;
     const low = (this.#words[word + 1] ?? 0) >>> 6;
     return (high * 0x400_0000 + low) / 0x20_0000_0000_0000;
   }
 
-  /** Uniform with mean 0 and variance 1. */
+  /** A uniform number with mean 0 and variance 1. */
   #spread(word: number): number {
     return (((this.#words[word] ?? 0) + 0.5) / 0x8000_0000 - 1) * Math.sqrt(3);
   }
 
-  /** Four standard normal numbers (Box and Muller). */
+  /** Draws four standard normal numbers (Box and Muller). */
   #drawNormals(index: number, block: number): void {
     this.#draw(index, block, 0, purposes.syntheticDense);
     for (let n = 0; n < 4; n += 2) {

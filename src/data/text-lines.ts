@@ -1,23 +1,23 @@
-// Lines of a text file, as a stream: the file is never whole in memory. Characters are bytes
-// (latin1), so that what is hashed later are the file's own bytes, whatever their encoding.
+// The lines of a text file as a stream: the file is never whole in memory. Each byte becomes one
+// character (latin1), so that later hashes are over the file's own bytes, whatever the encoding.
 
 import { closeSync, createReadStream, openSync, readSync } from "node:fs";
 import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
 import { InputUnusableError } from "../errors/errors.ts";
 
-/** Longest line that is read; a longer one is bad. Bounds the memory that one file can take. */
+/** Longest line that is read; a longer line is bad. This bounds the memory for one file. */
 export const lineBytesMax = 0x10_0000;
 
 const chunkBytes = 0x4_0000;
 
-/** Some lines in a row. */
+/** A run of consecutive lines. */
 export interface LineChunk {
-  /** Number of the first of them in the file, from 1. */
+  /** Number of the first line in the file, from 1. */
   readonly firstLine: number;
-  /** Without their line break; `undefined` where a line was longer than `lineBytesMax`. */
+  /** Lines without line breaks; `undefined` for a line longer than `lineBytesMax`. */
   readonly lines: readonly (string | undefined)[];
-  /** Bytes of the file that were read so far. */
+  /** Bytes of the file read so far. */
   readonly bytesRead: number;
 }
 
@@ -57,7 +57,7 @@ function openText(path: string) {
   const isGzip = startsAsGzip(path);
   const file = createReadStream(path, { highWaterMark: chunkBytes });
   if (!isGzip) return { file, content: file };
-  // The callback is empty because whoever iterates over the content meets the same error there.
+  // The callback is empty because iterating over `content` throws the same error.
   const content = pipeline(file, createGunzip({ chunkSize: chunkBytes }), () => {});
   return { file, content };
 }
@@ -85,7 +85,7 @@ function withoutByteOrderMark(line: string): string {
   return line.startsWith("\u00ef\u00bb\u00bf") ? line.slice(3) : line;
 }
 
-/** The one refusal of a file that cannot be read. */
+/** The error for a file that cannot be read. */
 export function unreadable(path: string, cause: unknown): InputUnusableError {
   const reason = cause instanceof Error ? cause.message : String(cause);
   return new InputUnusableError(path, `Cannot read the data file ${path}: ${reason}`, { cause });

@@ -1,4 +1,4 @@
-// Text files become samples of the cache; bad lines go to the quarantine and harm no other.
+// Reads text files into the cache. Bad lines go to the quarantine and do not affect others.
 
 import assert from "node:assert/strict";
 import { statSync } from "node:fs";
@@ -11,7 +11,7 @@ import type { ResolvedCriteoTsvOptions, ResolvedCsvOptions, TableShape } from ".
 import { lineBytesMax, readLines } from "./text-lines.ts";
 
 /**
- * Appends every good line of the files, in order, to the cache; tells which were not good.
+ * Appends every good line of the files, in order, to the cache. Returns the quarantined lines.
  * @throws InvalidOptionError where columns and tables do not match
  * @throws InputUnusableError where a file cannot be read, or there is no good line
  */

@@ -1,7 +1,9 @@
 // Zipf-distributed ranks, exact and without a table: rejection-inversion (Hörmann, Derflinger,
 // "Rejection-inversion to generate variates from monotone discrete distributions", TOMACS 1996).
 
-/** A sampler of ranks 0..count-1 whose probabilities go as (rank + 1)^-exponent, exponent >= 0. */
+/**
+ * Samples ranks 0..count-1 with probabilities proportional to (rank + 1)^-exponent, exponent >= 0.
+ */
 export class Zipf {
   readonly #count: number;
   readonly #exponent: number;
@@ -17,7 +19,7 @@ export class Zipf {
     this.#shortcut = 2 - this.#inverse(this.#integral(2.5) - this.#weight(2));
   }
 
-  /** A rank, from as many uniform numbers in [0, 1) as it takes: 1.1 or so on average. */
+  /** A rank. Draws as many uniform numbers in [0, 1) as needed: about 1.1 on average. */
   draw(uniform: () => number): number {
     for (;;) {
       const area = this.#last + uniform() * (this.#first - this.#last);
@@ -32,7 +34,7 @@ export class Zipf {
     return Math.exp(-this.#exponent * Math.log(x));
   }
 
-  /** An antiderivative of the weight: (x^(1-s) - 1) / (1 - s), or log x where s is 1. */
+  /** An antiderivative of the weight: (x^(1-s) - 1) / (1 - s), or log x for s = 1. */
   #integral(x: number): number {
     const log = Math.log(x);
     const power = (1 - this.#exponent) * log;

@@ -79,7 +79,7 @@ export class LeadershipLostError extends TrainingError {
   }
 }
 
-/** Another root answers for the cluster, and has a queue of its own. */
+/** Another leader serves this cluster's name, with a queue of its own. */
 export class ClusterServedError extends TrainingError {
   readonly code = "CLUSTER_SERVED";
   readonly recovery = "stop";

@@ -65,7 +65,7 @@ export class NonFiniteLossError extends TrainingError {
   readonly code = "NON_FINITE_LOSS";
   readonly recovery = "stop";
   readonly step: number;
-  /** Samples of the batch that caused it, as far as they are known. */
+  /** Samples of the batch that caused it, where they are known. */
   readonly samples: readonly number[];
 
   constructor(step: number, loss: number, samples: readonly number[] = []) {
@@ -83,11 +83,11 @@ export class NonFiniteGradientError extends TrainingError {
   readonly code = "NON_FINITE_GRADIENT";
   readonly recovery = "stop";
   readonly step: number;
-  /** What it is the gradient of: ``parameter `top.0.weight` `` or ``table `user` ``. */
+  /** The gradient's parameter or table: ``parameter `top.0.weight` `` or ``table `user` ``. */
   readonly of: string;
   /**
-   * Samples of the batch from which it came; none where finite gradients overflowed in a sum, or
-   * where a table with `dedup` knows only the sums over a device's samples.
+   * Samples of the batch with the bad gradient. Empty where finite gradients overflowed in a sum,
+   * or where a table with `dedup` knows only the sums over a device's samples.
    */
   readonly samples: readonly number[];
 

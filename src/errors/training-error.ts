@@ -1,16 +1,16 @@
-// What all errors of Osiris have in common, and how an error crosses a thread or the wire. The
-// class of an error is the decision: a supervisor has one `switch` on `recovery`, and programs
-// compare `code`, never the message.
+// The base of all errors of Osiris, and how an error crosses a thread or the wire. The class of an
+// error decides what happens next: a supervisor has one `switch` on `recovery`. Programs compare
+// `code`, never the message.
 
 import { visible } from "./visible.ts";
 
-/** What a supervisor does about an error: go back to the last checkpoint, or end the run. */
+/** The supervisor's reaction to an error: go back to the last checkpoint, or end the run. */
 export type Recovery = "restore" | "stop";
 
 export abstract class TrainingError extends Error {
   /** Stable and documented in docs/errors.md: programs compare this, never the message. */
   abstract readonly code: string;
-  /** What the supervisor does about it. */
+  /** The supervisor's reaction. */
   abstract readonly recovery: Recovery;
 
   constructor(message: string, options?: ErrorOptions) {
@@ -19,7 +19,7 @@ export abstract class TrainingError extends Error {
   }
 }
 
-/** An error as plain data, to cross a thread or the wire without losing what decides. */
+/** An error as plain data, to cross a thread or the wire with its code and recovery. */
 export interface ErrorRecord {
   readonly name: string;
   readonly code: string;
@@ -30,7 +30,9 @@ export interface ErrorRecord {
   readonly actor?: string | undefined;
 }
 
-/** Plain data for any thrown value. An unknown error is `restore`: the restart limit ends it. */
+/**
+ * Plain data for any thrown value. An unknown error is `restore`, and the restart limit ends it.
+ */
 export function recordError(error: unknown): ErrorRecord {
   const cause = error instanceof Error ? error.cause : undefined;
   const known = error instanceof TrainingError;
@@ -45,7 +47,7 @@ export function recordError(error: unknown): ErrorRecord {
   };
 }
 
-/** An error that happened elsewhere: code and recovery are those of the original. */
+/** An error from another thread or process, with the original's code and recovery. */
 export class RemoteError extends TrainingError {
   readonly code: string;
   readonly recovery: Recovery;

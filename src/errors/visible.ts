@@ -1,8 +1,8 @@
-// Text of others as a terminal may show it.
+// Makes foreign text safe to show on a terminal.
 
 /**
- * The text with control characters as `\x1b`, but for ends of lines and tabs: names and paths of
- * others, and lines of their data, stand in messages, and a terminal would obey them.
+ * The text with control characters as `\x1b`, except line ends and tabs. Messages quote names,
+ * paths and data lines of other people, and a terminal would obey control characters in them.
  */
 export function visible(text: string): string {
   return text.replace(/[^\P{Cc}\n\t]/gu, (one) => {

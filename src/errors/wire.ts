@@ -12,7 +12,7 @@ export class FrameTooLargeError extends TrainingError {
   }
 }
 
-/** A frame does not decode to a message that we know. */
+/** A frame does not decode to a known message. */
 export class FrameCorruptError extends TrainingError {
   readonly code = "FRAME_CORRUPT";
   readonly recovery = "restore";
@@ -22,7 +22,7 @@ export class FrameCorruptError extends TrainingError {
   }
 }
 
-/** Nobody answered a request in time, or nobody listens. */
+/** A request got no answer in time, or has no subscribers. */
 export class RequestFailedError extends TrainingError {
   readonly code = "REQUEST_FAILED";
   readonly recovery = "restore";
@@ -42,7 +42,7 @@ export class TransportLostError extends TrainingError {
   }
 }
 
-/** More bytes are on their way to the broker than may be: the frame was dropped. */
+/** Too many bytes are in flight to the broker: the frame was dropped. */
 export class TransportFullError extends TrainingError {
   readonly code = "TRANSPORT_FULL";
   readonly recovery = "restore";

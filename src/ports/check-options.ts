@@ -1,10 +1,10 @@
-// Options are checked once, at the door, into a complete object. One form for every refusal:
-// "Expected `trainers` to be an integer >= 1, got `0` (number)". All that is wrong is told at once.
+// Checks options once, at the public interface, and completes them. Every refusal has one form:
+// "Expected `trainers` to be an integer >= 1, got `0` (number)". All faults are reported at once.
 
 import type { z } from "zod";
 import { InvalidOptionError } from "../errors/errors.ts";
 
-/** What `value` is under `schema`, complete and frozen. @throws InvalidOptionError */
+/** Checks `value` against `schema`. Returns it complete and frozen. @throws InvalidOptionError */
 export function checkOptions<Schema extends z.ZodType>(
   schema: Schema,
   value: unknown,
@@ -15,13 +15,13 @@ export function checkOptions<Schema extends z.ZodType>(
   const problems = new Map<string, string>();
   const told = result.error.issues.slice(0, issuesMax);
   for (const { option, message } of told.flatMap((issue) => refusals(issue, value, at))) {
-    // What an option is refused for next often follows from the first.
+    // Further faults of an option often follow from its first.
     if (!problems.has(option)) problems.set(option, message);
   }
   throw InvalidOptionError.ofAll([...problems].map(([option, message]) => ({ option, message })));
 }
 
-/** Makes every check, and throws what all of them refuse. @throws InvalidOptionError */
+/** Runs every check, and throws all of their faults as one error. @throws InvalidOptionError */
 export function checkAll(checks: readonly (() => void)[]): void {
   const problems: InvalidOptionError["problems"][number][] = [];
   for (const check of checks) {
@@ -35,7 +35,7 @@ export function checkAll(checks: readonly (() => void)[]): void {
   if (problems.length > 0) throw InvalidOptionError.ofAll(problems);
 }
 
-/** A refusal in the one form, for the checks that no schema can make. */
+/** A refusal in the one form, for checks that a schema cannot express. */
 export function expected(option: string, expectation: string, value: unknown): InvalidOptionError {
   const message = `Expected \`${option}\` to be ${expectation}, got ${show(value)}`;
   return new InvalidOptionError(option, message);
@@ -43,10 +43,10 @@ export function expected(option: string, expectation: string, value: unknown): I
 
 type Issue = z.core.$ZodIssue;
 
-/** What is told of a value at once, and of names in it that no option has: each costs a while. */
+/** Most faults reported at once, unknown names included: building each message takes time. */
 const issuesMax = 200;
 
-/** One for each option; of names that no option has, one for each name. */
+/** One refusal per option, and one per unknown name. */
 function refusals(found: Issue, root: unknown, at: string): InvalidOptionError[] {
   const issue = innermost(found);
   const option = pathOf([...(at === "" ? [] : [at]), ...issue.path]);
@@ -61,7 +61,7 @@ function refusals(found: Issue, root: unknown, at: string): InvalidOptionError[]
   return [expected(option === "" ? "options" : option, expectationOf(issue), value)];
 }
 
-/** Of a union, the branch that came furthest: its complaint is the one that helps. */
+/** Finds the branch of a union that matched furthest: its complaint helps most. */
 function innermost(issue: Issue): Issue {
   if (issue.code !== "invalid_union" || issue.errors.length === 0) return issue;
   let best: Issue | undefined;
@@ -94,14 +94,14 @@ function expectationOf(issue: Issue): string {
   }
 }
 
-/** What zod calls otherwise than whoever reads it. */
+/** Words for zod's terms that readers know. */
 const nouns: Readonly<Record<string, string>> = {
   int: "integer",
   record: "object",
   nonoptional: "value",
 };
 
-/** The sentence that a union was given, or what each of its branches expects. */
+/** The sentence given to a union, or what each of its branches expects. */
 function anyOf(issue: Issue & { code: "invalid_union" }): string {
   if (issue.message !== "Invalid input") return issue.message;
   return issue.errors.flatMap(([first]) => (first ? expectationOf(first) : [])).join(", or ");

@@ -1,14 +1,14 @@
-// Time as an argument. Control code takes a Clock; nothing that computes a weight may see one.
+// Time as an argument. Control code takes a Clock; code that computes weights must never see one.
 
-/** Cancels what a clock was asked to do. */
+/** Cancels a scheduled task. */
 export type Cancel = () => void;
 
 export interface Clock {
-  /** Milliseconds that never run backwards. Only differences mean anything. */
+  /** Milliseconds that never run backwards. Only differences have a meaning. */
   now(): number;
   /** Calls `task` once after `delayMs`. */
   after(delayMs: number, task: () => void): Cancel;
-  /** The day and its time, for people: nothing is decided by it. */
+  /** The date and time of day, for people. No decision depends on it. */
   date(): Date;
 }
 
@@ -22,7 +22,7 @@ export const realClock: Clock = {
   date: () => new Date(),
 };
 
-/** Time that moves only when told to: `advance` runs what has come due, in order. */
+/** Simulated time: `advance` moves it, and runs due tasks in order. */
 export class SimulatedClock implements Clock {
   #nowMs = 0;
   #serial = 0;
@@ -45,7 +45,7 @@ export class SimulatedClock implements Clock {
     };
   }
 
-  /** Runs the next task due, moving time to it; false when nothing is due. */
+  /** Runs the next task, moving time to it. Returns false if there is none. */
   runNext(): boolean {
     this.#due.sort((a, b) => a.atMs - b.atMs || a.serial - b.serial);
     const next = this.#due.shift();
@@ -55,7 +55,7 @@ export class SimulatedClock implements Clock {
     return true;
   }
 
-  /** Moves time forward by `byMs`, running what comes due on the way. */
+  /** Moves time forward by `byMs`, running due tasks on the way. */
   advance(byMs: number): void {
     const untilMs = this.#nowMs + byMs;
     for (;;) {

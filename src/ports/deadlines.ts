@@ -1,15 +1,15 @@
-// Every deadline of a run, derived from its one number, the step deadline (law 5). Whoever waits
-// takes its number from here; `osiris doctor` prints the tree.
+// Every deadline of a run, derived from one number, the step deadline (law 5). All waits take their
+// limits from here; `osiris doctor` prints the tree.
 
-/** A deadline, and what it is a part of. */
+/** One deadline of the tree. */
 interface Rule {
-  /** The deadline that it lies within; undefined: the root. */
+  /** The enclosing deadline; undefined: the root. */
   readonly within: string | undefined;
-  /** Who waits, for what. */
+  /** The waiting actor and what it waits for. */
   readonly what: string;
-  /** In step deadlines. */
+  /** Length, in step deadlines. */
   readonly share: number;
-  /** Where it is never longer. */
+  /** Upper limit, where there is one. */
   readonly msMax?: number;
 }
 
@@ -55,7 +55,7 @@ export type DeadlineName = keyof typeof rules;
 /** The deadlines of a run, in milliseconds. */
 export type Deadlines = Readonly<Record<DeadlineName, number>>;
 
-/** @param stepDeadlineMs that of the job */
+/** @param stepDeadlineMs the job's step deadline */
 export function deadlinesOf({ stepDeadlineMs }: { readonly stepDeadlineMs: number }): Deadlines {
   const of = ({ share, msMax = Number.POSITIVE_INFINITY }: Rule) =>
     Math.min(msMax, share * stepDeadlineMs);
@@ -63,7 +63,7 @@ export function deadlinesOf({ stepDeadlineMs }: { readonly stepDeadlineMs: numbe
   return Object.fromEntries(entries) as Deadlines;
 }
 
-/** One deadline as people see it. */
+/** One deadline for display. */
 export interface DeadlineLine {
   readonly name: DeadlineName;
   readonly within: string | undefined;
@@ -71,7 +71,7 @@ export interface DeadlineLine {
   readonly ms: number;
 }
 
-/** The tree, each deadline behind the one that it lies within. */
+/** The tree of deadlines, each one after the deadline that encloses it. */
 export function deadlineTree(job: { readonly stepDeadlineMs: number }): DeadlineLine[] {
   const ms = deadlinesOf(job);
   const names = Object.keys(rules) as DeadlineName[];

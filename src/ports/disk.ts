@@ -1,5 +1,5 @@
-// The disk as an argument: what a checkpoint store and a binary cache ask of a file system, and
-// nothing more. Calls but `synced` are synchronous, because whoever makes them owns its thread.
+// The disk as an argument: the few calls of a file system that a checkpoint store and a binary
+// cache need. All calls except `synced` are synchronous and block the calling thread.
 
 import {
   closeSync,
@@ -24,36 +24,36 @@ export interface DiskFile {
   readonly path: string;
   /** Writes all of `bytes` at `offset`. */
   write(bytes: Uint8Array, offset: number): void;
-  /** Reads into `bytes` from `offset`; returns how many bytes there were. */
+  /** Reads into `bytes` from `offset`. Returns the number of bytes read. */
   read(bytes: Uint8Array, offset: number): number;
   /** Length of the file. */
   size(): number;
   truncate(size: number): void;
-  /** Returns once what was written survives a power cut. */
+  /** Returns once all writes survive a power cut. */
   sync(): void;
-  /** The same, while the thread goes on; what is written meanwhile need not survive. */
+  /** As `sync`, without blocking the thread. Writes made during the call need not survive. */
   synced(): Promise<void>;
   close(): void;
 }
 
 /**
- * `exclusive` fails with code EEXIST where the file exists: the fence of law 3 rests on it.
- * `write` creates or truncates. `update` opens what is there for reading and writing.
+ * `exclusive` fails with code EEXIST where the file exists: the fence of law 3 needs it. `write`
+ * creates or truncates. `update` opens an existing file for reading and writing.
  */
 export type OpenMode = "read" | "write" | "exclusive" | "update";
 
 export interface Disk {
-  /** A name that nobody else has who writes at the same time: for temporary files. */
+  /** Unique among concurrent writers; for names of temporary files. */
   readonly writer: string;
   open(path: string, mode: OpenMode): DiskFile;
   exists(path: string): boolean;
-  /** Names in a directory, sorted; empty where there is no such directory. */
+  /** Names in a directory, sorted; empty where the directory does not exist. */
   list(directory: string): string[];
   /** Makes a directory and its parents. */
   makeDirectory(path: string): void;
-  /** Atomically gives `from` the name `to`. Durable after `syncDirectory` of the parent. */
+  /** Atomically renames `from` to `to`. Durable after `syncDirectory` of the parent. */
   rename(from: string, to: string): void;
-  /** Removes a file or a whole directory; nothing happens where there is none. */
+  /** Removes a file or a whole directory; does nothing where it does not exist. */
   remove(path: string): void;
   /** Returns once the names in a directory survive a power cut. */
   syncDirectory(path: string): void;

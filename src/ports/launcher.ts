@@ -1,33 +1,33 @@
-// The launcher: how an actor starts the thread that it answers for, hears from it, and kills it.
+// The launcher: how an actor starts its thread, receives its reports, and kills it.
 
 import { setFlagsFromString } from "node:v8";
 import { type ResourceLimits, Worker, type WorkerOptions } from "node:worker_threads";
 import type { ErrorRecord } from "../errors/errors.ts";
 import type { LogLine } from "./log.ts";
 
-/** Why a thread is no more. */
+/** Why a thread has ended. */
 export type ThreadEnd =
   | { readonly kind: "finished" }
   | { readonly kind: "failed"; readonly error: ErrorRecord }
-  /** It said nothing: killed, out of memory, or it left by itself. */
+  /** The thread gave no reason: killed, out of memory, or it exited by itself. */
   | { readonly kind: "lost"; readonly reason: string };
 
-/** What a thread tells whoever watches the process, beside its actor. Plain data. */
+/** What a thread reports to observers of the process, beside its actor. Plain data. */
 export type Observation =
   | { readonly line: LogLine }
-  /** When it did what for steps of training (src/training/meters/step-trace.ts). */
+  /** The intervals of its work for training steps (src/training/meters/step-trace.ts). */
   | { readonly traced: TracedActor }
-  /** A frame came to it that is none. */
+  /** The thread received a frame that does not decode. */
   | { readonly refused: ErrorRecord };
 
-/** What a thread did for a step, among those who do something for it. Plain data. */
+/** The work of one actor's thread for a step. Plain data. */
 export interface TracedActor {
   readonly run: string;
   readonly generation: number;
   readonly step: number;
   /** `device:1`, `reader:0` */
   readonly actor: string;
-  /** In milliseconds since 1970, in their order. */
+  /** In milliseconds since 1970, in order. */
   readonly intervals: readonly {
     readonly name: string;
     readonly fromMs: number;
@@ -38,13 +38,13 @@ export interface TracedActor {
 /** A running thread. Messages are structured clones; shared memory stays shared. */
 export interface Thread<Command, Report> {
   send(command: Command): void;
-  /** Resolves once the thread's exit has been seen: only then may its memory be used again. */
+  /** Resolves once the thread's exit was seen: only then may its memory be reused. */
   readonly ended: Promise<ThreadEnd>;
-  /** Ends the thread at once, wherever it is. */
+  /** Ends the thread at once, whatever it is doing. */
   kill(): void;
-  /** What to do with what it says. Set once, right after the start. */
+  /** Sets the receiver of reports. Called once, right after the start. */
   onReport(receive: (report: Report) => void): void;
-  /** What to do with what it tells besides. Set once, right after the start. */
+  /** Sets the receiver of observations. Called once, right after the start. */
   onObservation(receive: (observation: Observation) => void): void;
 }
 
@@ -56,14 +56,14 @@ export interface Launcher {
 /** Threads of this process. */
 export const workerLauncher: Launcher = launchWorkers({});
 
-/** Threads of this process that may not have more than this. */
+/** Threads of this process with limits on their resources. */
 export function launchWorkers(options: { readonly resourceLimits?: ResourceLimits }): Launcher {
   return {
     start: (entry, data, name) => startWorker(entry, { ...options, workerData: data, name }),
   };
 }
 
-/** What comes from a worker thread (actors/threads/thread-ports.ts). */
+/** A message from a worker thread (actors/threads/thread-ports.ts). */
 export interface WorkerMessage<Report> {
   readonly failed?: ErrorRecord;
   readonly report?: Report;
@@ -71,9 +71,9 @@ export interface WorkerMessage<Report> {
 }
 
 /**
- * Has every thread of this process collect its young objects alone. By itself V8 splits the work
- * among helper threads, and where devices keep all cores busy the helpers wait for one, and the
- * device for the helpers: milliseconds for a collection that takes a third of one.
+ * Makes every thread of this process collect its young objects alone. By default V8 shares the work
+ * with helper threads. Where devices keep all cores busy, the helpers wait for a core, and the
+ * device waits for the helpers: milliseconds for a collection that takes a third of one.
  */
 export function collectAlone(): void {
   setFlagsFromString("--no-parallel-scavenge");
@@ -116,15 +116,15 @@ function startWorker<Command, Report>(entry: URL, options: WorkerOptions): Threa
 }
 
 /**
- * A launcher that remembers what it started, so that whoever closes can wait until all is gone, and
- * hands on what its threads tell besides.
+ * A launcher that remembers the threads it started, so that `close` can wait for all of them, and
+ * passes on their observations.
  */
 export function rememberThreads(
   inner: Launcher,
   observe: (observation: Observation) => void,
 ): Launcher & {
   allEnded(): Promise<void>;
-  /** Threads that the checkpoint store refused a write, as their generation was over. */
+  /** Threads whose writes the checkpoint store refused because their generation was over. */
   readonly fenced: number;
 } {
   const running = new Set<Promise<ThreadEnd>>();

@@ -1,12 +1,12 @@
-// The log as an argument: where lines for people and their tools go. Nothing is decided by it, and
-// it never makes anybody wait.
+// The log as an argument: where lines for people and their tools go. No decision depends on the
+// log, and it never makes a caller wait.
 
-/** From the least to the most pressing. */
+/** From least to most urgent. */
 export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal"] as const;
 
 export type LogLevel = (typeof logLevels)[number];
 
-/** What a line is about. More fields may stand beside these; none of them is a secret. */
+/** The subject of a line. Further fields are allowed; no field may hold a secret. */
 export interface LogFields {
   readonly run?: string;
   readonly generation?: number;
@@ -18,7 +18,7 @@ export interface LogFields {
   readonly [field: string]: unknown;
 }
 
-/** One line, on its way from a thread. Plain data. */
+/** One line, sent from a thread. Plain data. */
 export interface LogLine {
   readonly level: LogLevel;
   readonly message: string;
@@ -28,9 +28,9 @@ export interface LogLine {
 export interface Log {
   /** Takes a line at once. Never throws. */
   write(level: LogLevel, message: string, fields?: LogFields): void;
-  /** From now on lines of `run` are kept in this directory too, as those of `source`. */
+  /** From now on, also keeps lines of `run` in this directory, as lines of `source`. */
   keep(run: string, directory: string, source: string): void;
 }
 
-/** Where nobody listens. */
+/** A log that drops all lines. */
 export const silentLog: Log = { write() {}, keep() {} };

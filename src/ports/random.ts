@@ -1,10 +1,10 @@
-// Counter-based randomness: a number is a function of (seed, purpose, index, step) and of nothing
-// else, so that any device, any generation and any order of calls draws the same one (law 4).
+// Counter-based randomness: a number is a function of (seed, purpose, index, step) and nothing
+// else, so that any device, any generation and any order of calls draws the same number (law 4).
 //
 // The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
 // SC'11). Key = the job's seed; counter = [index low, index high, step, purpose].
 
-/** What a random number is for. The numbers are part of the arithmetic: never renumber. */
+/** The purposes of random numbers. The codes are part of the arithmetic: never renumber. */
 export const purposes = {
   denseInit: 1,
   sampleOrder: 2,
@@ -21,7 +21,7 @@ export const purposes = {
   rowInit: 0x1000_0000,
   /** Rounding of new weights of table t, where it stores them in fewer bits: `rowRounding + t`. */
   rowRounding: 0x3000_0000,
-  /** Which ids of table t get a row, where chance decides: `admission + t`. */
+  /** Admission of ids to rows of table t, where chance decides: `admission + t`. */
   admission: 0x4000_0000,
   /** Dropout after layer l: `dropout + l`. */
   dropout: 0x2000_0000,

@@ -1,23 +1,24 @@
-// A disk in memory that can lose power. It keeps two states: what a process sees, and what survives
-// a power cut; the simulator and the store's crash tests run on it.
+// A disk in memory that can lose power. It keeps two states: the one a process sees, and the one
+// that survives a power cut. The simulator and the store's crash tests use it.
 //
 // Invariants
 //   S1. The bytes of a file survive only after `sync` of that file.
 //   S2. A creation, renaming or removal survives only after `syncDirectory` of its directory.
-//   S3. What was not synced is lost whole without a seed. With one, each write and each change of a
-//       name survives, is lost, or (a write) is torn, alone and in no order: as a real cache does.
-//   S4. Between the operation that crashed and `crash()` every call fails, so that no `finally`
-//       of the dying process can still change the disk.
+//   S3. Without a seed, all unsynced changes are lost. With a seed, each write and each change of a
+//       name survives, is lost, or (a write) is torn, independently and in no order, as in a real
+//       cache.
+//   S4. Between the crashed operation and `crash()` every call fails, so that no `finally` of the
+//       dying process can still change the disk.
 
 import type { Disk, DiskFile, OpenMode } from "./disk.ts";
 import { purposes, RandomStream } from "./random.ts";
 
-/** Thrown by the operation that lost power, and by whatever the dying process tries after it. */
+/** Thrown by the operation that lost power, and by every later call of the dying process. */
 export class SimulatedCrash extends Error {
   override readonly name = "SimulatedCrash";
 }
 
-/** One change of a file that is not on the platter yet. A truncation has no bytes. */
+/** One unsynced change of a file. A truncation has no bytes. */
 interface Change {
   readonly at: number;
   readonly bytes: Uint8Array | undefined;
@@ -39,7 +40,7 @@ interface DirectoryNode {
 
 type Node = FileNode | DirectoryNode;
 
-/** Names that change together: a renaming is one of these. No node means the name goes. */
+/** Names that change together, as in a rename. A missing node removes the name. */
 type Renaming = readonly { directory: DirectoryNode; name: string; node: Node | undefined }[];
 
 /** A `Disk` in memory that loses power on request. Errors carry Node's codes. */
@@ -54,12 +55,12 @@ export class SimulatedDisk implements Disk {
   #boot = 0;
   #isDown = false;
 
-  /** Without a seed a crash comes before its operation, and loses whatever was not synced. */
+  /** Without a seed, a crash comes before its operation and loses all unsynced changes. */
   constructor(options: { seed?: number } = {}) {
     if (options.seed !== undefined) this.#random = new RandomStream(options.seed, purposes.faults);
   }
 
-  /** Operations that changed the disk so far. */
+  /** Number of operations that changed the disk so far. */
   get operations(): number {
     return this.#operations;
   }
@@ -74,7 +75,7 @@ export class SimulatedDisk implements Disk {
     this.#failAt = { operation: this.#operations + operation, code };
   }
 
-  /** Power is cut and comes back: what was not synced is lost (S3), open files are dead. */
+  /** Cuts the power and restores it: unsynced changes are lost (S3), open files are dead. */
   crash(): void {
     for (const renaming of this.#journal) if (this.#survives()) apply(renaming, "durable");
     this.#journal = [];
@@ -84,7 +85,7 @@ export class SimulatedDisk implements Disk {
     this.#isDown = false;
   }
 
-  /** The paths of all files, in their order. */
+  /** The paths of all files, in order. */
   files(): string[] {
     const within = (path: string, { live }: DirectoryNode): string[] =>
       [...live.keys()].sort().flatMap((name) => {
@@ -95,7 +96,7 @@ export class SimulatedDisk implements Disk {
     return within("", this.#root);
   }
 
-  /** A bit of a file is another, now and after a crash; false where the file is empty. */
+  /** Flips a bit of a file, now and after a crash. Returns false where the file is empty. */
   flipBit(path: string, bit: number): boolean {
     const node = this.#find(path);
     if (node?.kind !== "file" || node.size === 0) return false;
@@ -169,7 +170,7 @@ export class SimulatedDisk implements Disk {
     this.#checkPower(this.#boot);
     const node = this.#find(path);
     if (node === undefined) return;
-    // As many operations as there are files: power can fail between any two.
+    // Count one operation per file: power can fail between any two.
     if (node.kind === "directory") {
       for (const name of [...node.live.keys()].sort()) this.remove(`${path}/${name}`);
     }
@@ -237,7 +238,7 @@ export class SimulatedDisk implements Disk {
     };
   }
 
-  /** Counts and runs one operation, or loses power in it: before it, in the middle, or after. */
+  /** Counts and runs one operation, or loses power before, in the middle of, or after it. */
   #mutate(path: string, run: () => void, tear: () => void = run): void {
     this.#operations++;
     if (this.#operations === this.#failAt.operation) {
@@ -265,7 +266,7 @@ export class SimulatedDisk implements Disk {
     this.#journal.push(renaming);
   }
 
-  /** Goes back to what survives, everywhere below `directory`. */
+  /** Goes back to the surviving state, for all of `directory`. */
   #forget(directory: DirectoryNode): void {
     directory.live = new Map(directory.durable);
     for (const node of directory.live.values()) {
@@ -325,7 +326,7 @@ function apply(renaming: Renaming, state: "live" | "durable"): void {
   }
 }
 
-/** Applies a change to what a process sees, and notes that it is not synced. */
+/** Applies a change to the visible state, and records it as unsynced. */
 function change(file: FileNode, made: Change): void {
   const end = made.at + (made.bytes?.length ?? 0);
   if (made.bytes === undefined) file.live = file.live.slice(0, Math.min(end, file.size));

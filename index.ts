@@ -1,8 +1,7 @@
 // The front door: every public name of Osiris, in sections. Nothing else is public.
 //
-// Read the code from here: Cluster (actors/cluster/cluster.ts) ─▶ the coordinators
-// (actors/run-control/) ─▶ a device's program (actors/threads/device-program.ts) ─▶ one step
-// (src/training/step/step.ts) ─▶ a kernel (src/kernels/).
+// To read the code, follow one job from `Cluster.submit` to a kernel: docs/architecture.md, "The
+// walk", names twelve files and the message at each jump.
 
 // A cluster, and what it runs ----
 export { Cluster, type ClusterOptions } from "./actors/cluster/cluster.ts";

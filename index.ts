@@ -4,7 +4,8 @@
 // walk", names twelve files and the message at each jump.
 
 // A cluster, and what it runs ----
-export { Cluster, type ClusterOptions } from "./actors/cluster/cluster.ts";
+export { Cluster } from "./actors/cluster/cluster.ts";
+export type { ClusterOptions } from "./actors/cluster/cluster-options.ts";
 export { Host, type HostOptions } from "./actors/cluster/host-process.ts";
 export type { HostRecord } from "./actors/host/membership.ts";
 export { Client } from "./actors/client/client.ts";

@@ -10,7 +10,6 @@
 //      └─ queue ── job supervisor ── coordinators
 
 import { hostname } from "node:os";
-import { z } from "zod";
 import { recordError } from "../../src/errors/errors.ts";
 import type { JobOptions } from "../../src/job/job.ts";
 import { kernelNotice, openKernels } from "../../src/kernels/index.ts";
@@ -21,99 +20,26 @@ import { type BrokerThread, startBrokerThread } from "../../src/wire/broker/brok
 import type { Register } from "../../src/wire/jetstream/register.ts";
 import { encodeBody } from "../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
-import { tenantsOptions } from "../../src/wire/tenancy/tenants.ts";
-import { credentialOptions } from "../../src/wire/transports/credentials.ts";
 import { Client } from "../client/client.ts";
 import type { Run } from "../client/run.ts";
 import { type HostRecord, Membership } from "../host/membership.ts";
-import { rootOptions } from "../jobs/allowed-paths.ts";
 import type { RunLine } from "../jobs/job-api.ts";
-import { jetstreamOptions, type MirrorLink, openMirrorLink } from "../mirror/mirror-link.ts";
+import { type MirrorLink, openMirrorLink } from "../mirror/mirror-link.ts";
 import { mirroring, RunMirror } from "../mirror/run-mirror.ts";
 import { logEvent } from "../observe/event-lines.ts";
-import { type Observer, observing, openObserver, tracingOptions } from "../observe/observer.ts";
-import type { LogOptions } from "../observe/process-log.ts";
-import { keptNowhere, Registry, usualFinishedMax } from "../run-state/registry.ts";
+import { type Observer, observing, openObserver } from "../observe/observer.ts";
+import { keptNowhere, Registry } from "../run-state/registry.ts";
 import type { PublishEvent } from "../run-state/run-record.ts";
 import type { Incident } from "../runtime/incident.ts";
 import type { Network } from "../runtime/mailbox.ts";
-import { openNetwork, type World } from "../runtime/network.ts";
+import { openNetwork } from "../runtime/network.ts";
 import { backoff } from "../runtime/supervisor.ts";
 import { packageVersion } from "../runtime/version.ts";
+import { type CheckedOptions, type ClusterOptions, clusterOptions } from "./cluster-options.ts";
 import { LeasedRoot } from "./elected-leader.ts";
 import { intensity, Root } from "./leader.ts";
 import { openLeaseRegister } from "./lease-place.ts";
 import { refuseSecondRoot } from "./other-leader.ts";
-
-const clusterOptions = z.strictObject({
-  /** Devices of this process: worker threads that compute. 0: only hosts that join. @default 2 */
-  devices: z.int().min(0).max(128).default(2),
-  /** A run waits until so many devices are there, its job's own number aside. @default devices */
-  minDevices: z.int().min(1).max(128).optional(),
-  /** Longest that a run waits for them. @default 60000 */
-  joinDeadlineMs: z.int().min(1).default(60_000),
-  /** A real nats-server instead of the embedded broker: `nats://host:4222`. */
-  nats: z.string().min(1).optional(),
-  /** Credentials for it; the embedded broker takes a token. */
-  ...credentialOptions,
-  /** Port of the embedded broker; 0: any that is free. @default 0 */
-  port: z.int().min(0).max(65535).default(0),
-  /** Name of the cluster: the second token of its subjects. @default "c1" */
-  name: z
-    .string()
-    .regex(/^[A-Za-z0-9_-]{1,64}$/)
-    .default("c1"),
-  /**
-   * Several processes may be started with the same lease: one leads, the others stand by, and one
-   * of them leads when it is gone. It has a directory that all of them see, and is kept in NATS
-   * where the server has JetStream.
-   */
-  lease: z
-    .strictObject({
-      directory: z.string().min(1),
-      /** For how long it is good when nobody renews it. @default 2500 */
-      ms: z.int().min(100).max(600_000).default(2500),
-    })
-    .optional(),
-  /**
-   * Where the queue lies, so that its runs outlive this process: whoever is started with it again
-   * has them. Left out: they end with it; under a lease they lie beside that.
-   */
-  state: z
-    .strictObject({
-      directory: z.string().min(1),
-      /** `auto`: as it was begun; else RocksDB, where there is a binary of it. @default "auto" */
-      store: z.enum(["auto", "rocksdb", "file"]).default("auto"),
-    })
-    .optional(),
-  /** Copies of events and of the queue in JetStream, where the server of `nats` has it. */
-  jetstream: jetstreamOptions.prefault({}),
-  /** Runs remembered after they are over; of more, those that were over first are forgotten. */
-  finishedMax: z.int().min(0).max(100_000).default(usualFinishedMax),
-  /** Directories that the paths of jobs must lie in. Left out: any that its processes may use. */
-  roots: rootOptions.prefault({}),
-  /** Who shares the cluster, as `osiris nats-config` takes it: here, how much each may ask. */
-  tenants: tenantsOptions.default({}),
-  /** Where traces of steps go. @default nothing is traced */
-  tracing: tracingOptions.optional(),
-  /** Whether actors may be told to throw. For tests and the chaos harness. @default false */
-  faultsAllowed: z.boolean().default(false),
-});
-
-export type ClusterOptions = z.input<typeof clusterOptions> & {
-  /** Told of each failure that a supervisor mended, and of frames that were no messages. */
-  readonly onIncident?: (incident: Incident) => void;
-  /** Told all hosts that are there, whenever one has come or gone. */
-  readonly onHosts?: (hosts: readonly HostRecord[]) => void;
-  /** Under a lease: told who leads, while that is another process. */
-  readonly onStandby?: (leader: string) => void;
-  /** What becomes of its log, besides what is kept of each run. @default nothing */
-  readonly log?: LogOptions;
-  /** How threads are started. @default worker threads */
-  readonly launcher?: Launcher;
-  /** Clock and disk of its actors. @default the machine's own */
-  readonly world?: World;
-};
 
 /** A running cluster. Close it, or declare it with `await using`. */
 export class Cluster implements AsyncDisposable {
@@ -145,7 +71,7 @@ export class Cluster implements AsyncDisposable {
 
   private constructor(parts: {
     readonly observer: Observer;
-    options: z.output<typeof clusterOptions>;
+    options: CheckedOptions;
     broker: BrokerThread | undefined;
     network: Network;
     register: Register | undefined;
@@ -330,7 +256,7 @@ export class Cluster implements AsyncDisposable {
     await this.#broker?.kill();
   }
 
-  #watchBroker(broker: BrokerThread, options: z.output<typeof clusterOptions>): void {
+  #watchBroker(broker: BrokerThread, options: CheckedOptions): void {
     void broker.exited.then(async (exit) => {
       if (this.#isClosed) return;
       const error = exit.error ?? recordError(new Error("its thread ended"));
@@ -354,7 +280,7 @@ function prefixAt(clock: Clock): string {
   return `r${clock.date().getTime().toString(36)}-`;
 }
 
-function membershipOf(options: z.output<typeof clusterOptions>): Membership {
+function membershipOf(options: CheckedOptions): Membership {
   const { devices, minDevices = Math.max(1, devices), joinDeadlineMs } = options;
   const own = { host: 0, devices, machine: hostname(), pid: process.pid };
   return new Membership({
@@ -373,7 +299,7 @@ function tokenOf(broker: BrokerThread | undefined): string | undefined {
 
 type Settings = NonNullable<Parameters<typeof startBrokerThread>[0]>;
 
-function settingsOf(options: z.output<typeof clusterOptions>): Settings {
+function settingsOf(options: CheckedOptions): Settings {
   const { port, token } = options;
   return { port, ...(token === undefined ? {} : { auth: { token } }) };
 }

@@ -22,21 +22,19 @@ import {
   fromCallback,
   setup,
 } from "xstate";
-import { FrameCorruptError, recordError } from "../../src/errors/errors.ts";
-import type { JobSpec } from "../../src/job/job.ts";
+import { FrameCorruptError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
-import type { Launcher, ThreadEnd } from "../../src/ports/launcher.ts";
+import type { Launcher } from "../../src/ports/launcher.ts";
 import { Copies } from "../../storage/replicas/replica-cache.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
 import { listeningAsHost, type MessageEvent } from "../runtime/listening.ts";
 import { type Address, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
 import { generationSpecSchema, jobInMessage } from "../threads/generation-schema.ts";
-import type { DataPlan, GenerationSpec } from "../threads/generation-spec.ts";
-import { threadFile } from "../threads/thread-file.ts";
+import type { GenerationSpec } from "../threads/generation-spec.ts";
+import { preparing, preparingId } from "./data-preparation.ts";
 import { beatMs, hostGenerationMachine } from "./host-generation.ts";
 import { devicesOf } from "./membership.ts";
-import { lossOf } from "./thread-end.ts";
 
 export interface HostInput {
   readonly network: Network;
@@ -69,12 +67,6 @@ type HostEvent =
   | DoneActorEvent<unknown, string>;
 
 const coordinator: Address = { role: "coordinator", index: 0 };
-/** Who is named when the preparation fails: it runs on a reader's thread. */
-const preparer = "reader:0";
-
-type PrepareReport =
-  | { readonly type: "preparing"; readonly fraction: number }
-  | { readonly type: "prepared"; readonly plan: DataPlan };
 
 /** A frame may be lost, and with it a first cause: it is told until its silence would tell. */
 const tellingFailed = fromCallback<
@@ -88,42 +80,6 @@ const tellingFailed = fromCallback<
   };
   again(4);
   return () => cancel();
-});
-
-/** Turns a job's data into its cache on a reader's thread, and tells who asked. */
-const preparing = fromCallback<
-  { type: string },
-  HostInput & { readonly question: MessageEvent<"host.prepare">; readonly job: JobSpec }
->(({ input, sendBack }) => {
-  const { network, launcher, host, question, job } = input;
-  const { command } = question.body;
-  const mailbox = openMailbox(network, question, { role: "host", index: host });
-  const task = { program: "prepare", job };
-  const thread = launcher.start<never, PrepareReport>(threadFile, task, "prepare");
-  let plan: DataPlan | undefined;
-  thread.onReport((report) => {
-    if (report.type === "prepared") plan = report.plan;
-    else mailbox.tell(coordinator, "host.preparing", { fraction: report.fraction });
-  });
-  const finish = (end: ThreadEnd) => {
-    if (plan !== undefined) mailbox.tell(coordinator, "host.prepared", { command, plan });
-    else {
-      // An end without a plan is a loss, also where the thread ended of its own accord.
-      const error = recordError(lossOf(end, preparer));
-      const context = "host.prepare";
-      const body = { host, actor: preparer, context, error, waits: [] };
-      mailbox.tell(coordinator, "host.failed", body);
-    }
-    sendBack({ type: "host.forget", id: preparingId(question) });
-  };
-  let isStopped = false;
-  void thread.ended.then((end) => {
-    if (!isStopped) finish(end);
-  });
-  return () => {
-    isStopped = true;
-    thread.kill();
-  };
 });
 
 const machine = setup({
@@ -251,10 +207,6 @@ const machine = setup({
 
 /** As drawn above. */
 export const hostMachine = defineActor(machine, { hears: listeningAsHost });
-
-function preparingId(question: RunScope & { body: { command: number } }): string {
-  return `preparing:${question.run}:${question.generation}:${question.body.command}`;
-}
 
 function hostAddress(context: HostContext): Address {
   return { role: "host", index: context.host };

@@ -1,0 +1,87 @@
+// The options of a cluster: what `Cluster.start` and `osiris up` take, with their defaults.
+
+import { z } from "zod";
+import type { Launcher } from "../../src/ports/launcher.ts";
+import { tenantsOptions } from "../../src/wire/tenancy/tenants.ts";
+import { credentialOptions } from "../../src/wire/transports/credentials.ts";
+import type { HostRecord } from "../host/membership.ts";
+import { rootOptions } from "../jobs/allowed-paths.ts";
+import { jetstreamOptions } from "../mirror/mirror-link.ts";
+import { tracingOptions } from "../observe/observer.ts";
+import type { LogOptions } from "../observe/process-log.ts";
+import { usualFinishedMax } from "../run-state/registry.ts";
+import type { Incident } from "../runtime/incident.ts";
+import type { World } from "../runtime/network.ts";
+
+export const clusterOptions = z.strictObject({
+  /** Devices of this process: worker threads that compute. 0: only hosts that join. @default 2 */
+  devices: z.int().min(0).max(128).default(2),
+  /** A run waits until so many devices are there, its job's own number aside. @default devices */
+  minDevices: z.int().min(1).max(128).optional(),
+  /** Longest that a run waits for them. @default 60000 */
+  joinDeadlineMs: z.int().min(1).default(60_000),
+  /** A real nats-server instead of the embedded broker: `nats://host:4222`. */
+  nats: z.string().min(1).optional(),
+  /** Credentials for it; the embedded broker takes a token. */
+  ...credentialOptions,
+  /** Port of the embedded broker; 0: any that is free. @default 0 */
+  port: z.int().min(0).max(65535).default(0),
+  /** Name of the cluster: the second token of its subjects. @default "c1" */
+  name: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,64}$/)
+    .default("c1"),
+  /**
+   * Several processes may be started with the same lease: one leads, the others stand by, and one
+   * of them leads when it is gone. It has a directory that all of them see, and is kept in NATS
+   * where the server has JetStream.
+   */
+  lease: z
+    .strictObject({
+      directory: z.string().min(1),
+      /** For how long it is good when nobody renews it. @default 2500 */
+      ms: z.int().min(100).max(600_000).default(2500),
+    })
+    .optional(),
+  /**
+   * Where the queue lies, so that its runs outlive this process: whoever is started with it again
+   * has them. Left out: they end with it; under a lease they lie beside that.
+   */
+  state: z
+    .strictObject({
+      directory: z.string().min(1),
+      /** `auto`: as it was begun; else RocksDB, where there is a binary of it. @default "auto" */
+      store: z.enum(["auto", "rocksdb", "file"]).default("auto"),
+    })
+    .optional(),
+  /** Copies of events and of the queue in JetStream, where the server of `nats` has it. */
+  jetstream: jetstreamOptions.prefault({}),
+  /** Runs remembered after they are over; of more, those that were over first are forgotten. */
+  finishedMax: z.int().min(0).max(100_000).default(usualFinishedMax),
+  /** Directories that the paths of jobs must lie in. Left out: any that its processes may use. */
+  roots: rootOptions.prefault({}),
+  /** Who shares the cluster, as `osiris nats-config` takes it: here, how much each may ask. */
+  tenants: tenantsOptions.default({}),
+  /** Where traces of steps go. @default nothing is traced */
+  tracing: tracingOptions.optional(),
+  /** Whether actors may be told to throw. For tests and the chaos harness. @default false */
+  faultsAllowed: z.boolean().default(false),
+});
+
+/** Options that were checked, defaults filled in. */
+export type CheckedOptions = z.output<typeof clusterOptions>;
+
+export type ClusterOptions = z.input<typeof clusterOptions> & {
+  /** Told of each failure that a supervisor mended, and of frames that were no messages. */
+  readonly onIncident?: (incident: Incident) => void;
+  /** Told all hosts that are there, whenever one has come or gone. */
+  readonly onHosts?: (hosts: readonly HostRecord[]) => void;
+  /** Under a lease: told who leads, while that is another process. */
+  readonly onStandby?: (leader: string) => void;
+  /** What becomes of its log, besides what is kept of each run. @default nothing */
+  readonly log?: LogOptions;
+  /** How threads are started. @default worker threads */
+  readonly launcher?: Launcher;
+  /** Clock and disk of its actors. @default the machine's own */
+  readonly world?: World;
+};

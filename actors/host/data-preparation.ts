@@ -1,0 +1,71 @@
+// Data preparation: a host turns a job's data into its cache, on a reader's thread.
+//
+// Takes   host.prepare, by way of host.ts
+// Tells   host.preparing · host.prepared; host.failed where the thread ends without a plan
+
+import { fromCallback } from "xstate";
+import { recordError } from "../../src/errors/errors.ts";
+import type { JobSpec } from "../../src/job/job.ts";
+import type { Launcher, ThreadEnd } from "../../src/ports/launcher.ts";
+import type { MessageEvent } from "../runtime/listening.ts";
+import { type Address, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
+import type { DataPlan } from "../threads/generation-spec.ts";
+import { threadFile } from "../threads/thread-file.ts";
+import { lossOf } from "./thread-end.ts";
+
+export interface PreparationInput {
+  readonly network: Network;
+  readonly launcher: Launcher;
+  readonly host: number;
+  /** The request, as it came. */
+  readonly question: MessageEvent<"host.prepare">;
+  /** The job in it, checked. */
+  readonly job: JobSpec;
+}
+
+type PrepareReport =
+  | { readonly type: "preparing"; readonly fraction: number }
+  | { readonly type: "prepared"; readonly plan: DataPlan };
+
+const coordinator: Address = { role: "coordinator", index: 0 };
+
+/** The actor that an incident names when the preparation fails: it runs on a reader's thread. */
+const preparer = "reader:0";
+
+/** Runs until the cache is there or the thread is gone; then raises host.forget in the host. */
+export const preparing = fromCallback<{ type: string }, PreparationInput>(({ input, sendBack }) => {
+  const { network, launcher, host, question, job } = input;
+  const { command } = question.body;
+  const mailbox = openMailbox(network, question, { role: "host", index: host });
+  const task = { program: "prepare", job };
+  const thread = launcher.start<never, PrepareReport>(threadFile, task, "prepare");
+  let plan: DataPlan | undefined;
+  thread.onReport((report) => {
+    if (report.type === "prepared") plan = report.plan;
+    else mailbox.tell(coordinator, "host.preparing", { fraction: report.fraction });
+  });
+  const finish = (end: ThreadEnd) => {
+    if (plan !== undefined) mailbox.tell(coordinator, "host.prepared", { command, plan });
+    else {
+      // An end without a plan is a loss, also where the thread ended of its own accord.
+      const error = recordError(lossOf(end, preparer));
+      const context = "host.prepare";
+      const body = { host, actor: preparer, context, error, waits: [] };
+      mailbox.tell(coordinator, "host.failed", body);
+    }
+    sendBack({ type: "host.forget", id: preparingId(question) });
+  };
+  let isStopped = false;
+  void thread.ended.then((end) => {
+    if (!isStopped) finish(end);
+  });
+  return () => {
+    isStopped = true;
+    thread.kill();
+  };
+});
+
+/** One for each request: a repeated request finds its preparation running. */
+export function preparingId(question: RunScope & { body: { command: number } }): string {
+  return `preparing:${question.run}:${question.generation}:${question.body.command}`;
+}

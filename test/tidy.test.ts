@@ -316,6 +316,17 @@ test("tests that docs/failure.md names are there", (t) => {
   t.deepEqual(missing, []);
 });
 
+test("the walk has at most twelve files, and names only messages that there are", (t) => {
+  const [, walk = ""] = textOf("docs/architecture.md").split(/^## The walk$|^## One step$/m);
+  const files = [...walk.matchAll(/^\| \d+ \| `([^`]+)` \|/gm)];
+  t.true(files.length > 5 && files.length <= 12, `${files.length} files`);
+  const catalogue = textOf("src/wire/messages/messages.ts");
+  const named = [...walk.matchAll(/`((?:host|device|checkpoint|tier|part)\.[a-z]+)`/g)];
+  t.true(named.length > 10);
+  const missing = named.filter(([, name]) => !catalogue.includes(`"${name}": z.`));
+  t.deepEqual(missing, []);
+});
+
 test("nothing cites a document that is not in the repository", (t) => {
   const names = new Set(documents.map((path) => basename(path)));
   const missing = tree.flatMap((path) => {

@@ -15,12 +15,12 @@ import type { MessageEvent } from "../runtime/listening.ts";
 import { silentOf, type Wait } from "../runtime/wait-graph.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 
-/** Who waits for the devices. */
+/** The coordinator's name in the graph of waits. */
 export const coordinatorName = "coordinator:0";
 
 /**
- * What a host told, as an incident. Who lost another, or waited for it in vain, only noticed: the
- * one that does not answer is the offender.
+ * What a host told, as an incident. An actor that lost another, or waited for it in vain, only
+ * noticed the failure: the offender is the actor that does not answer.
  */
 export function incidentOf(
   context: TrainingCoordinatorContext,
@@ -34,12 +34,12 @@ export function incidentOf(
   return { ...where, ...(offender === actor ? { host } : { noticedBy: actor }), waits };
 }
 
-/** Who waits for whom, of all threads and actors of the generation. */
+/** The waits of all threads and actors of the generation. */
 export function waitsOf({ waits, network, scope }: TrainingCoordinatorContext): Wait[] {
   return [...[...waits.values()].flat(), ...network.waits.waits(scope.run)];
 }
 
-/** A host failed: why the generation ends. */
+/** The error of a generation of which a host reports a failure. */
 export function failureOf(
   context: TrainingCoordinatorContext,
   failed: MessageEvent<"host.failed">["body"],
@@ -48,11 +48,12 @@ export function failureOf(
   return new ActorFailedError(incident, { cause: new RemoteError(incident.reason) });
 }
 
+/** The error of a generation of which a host left the cluster. */
 export function goneOf(host: number): PeerLostError {
   return new PeerLostError(`host:${host}`, "it is not a host of the cluster any more");
 }
 
-/** No step was made for twice its deadline: whoever does not answer is to blame. */
+/** The error of a generation that made no step for twice its deadline. */
 export function stallOf(context: TrainingCoordinatorContext): Error {
   const { hosts, seenStep, job, scope } = context;
   const waits = waitsOf(context);

@@ -1,11 +1,12 @@
-// Salvaging: what a job supervisor does with a generation that has failed, where its job allows
-// partial recovery: it has the devices that are left write what they have, and makes a checkpoint
-// of it. Where that comes to nothing, the run goes on from the last checkpoint.
+// Partial recovery: a job may allow a failed generation to leave its state behind. The job
+// supervisor then asks the devices that are left to write their parts, and makes a checkpoint of
+// the parts (CPR, Maeng et al., MLSys 2021). If that fails, the run goes on from the last
+// checkpoint.
 //
-// Asks    device.salvage, of all devices but those that are known to be gone
+// Asks    device.salvage of all devices but the lost ones, answered by device.remains
 //
 // Invariants
-//   V1. Nobody goes on in the generation: every device that answers has ended its steps.
+//   V1. The generation is over: every device that answers has ended its steps.
 
 import { fromPromise } from "xstate";
 import { StepTimeoutError } from "../../src/errors/errors.ts";
@@ -25,13 +26,13 @@ export interface SalvagingInput {
   readonly hosts: readonly HostShare[];
   readonly claimed: Claimed | undefined;
   readonly createdBy: string;
-  /** Who failed first. */
+  /** The actor that failed first. */
   readonly offender: string;
 }
 
 type Answer = MessageEvent<"device.remains">["body"];
 
-/** Share of a step deadline that devices have to write what they have left. */
+/** Share of a step deadline in which devices must have written their parts. */
 const salvageShare = 0.5;
 
 export const salvaging = fromPromise<void, SalvagingInput>(async ({ input, signal }) => {
@@ -60,7 +61,7 @@ export const salvaging = fromPromise<void, SalvagingInput>(async ({ input, signa
       signal,
     });
   } catch (error) {
-    if (!(error instanceof StepTimeoutError)) throw error; // Whoever did not answer is lost too.
+    if (!(error instanceof StepTimeoutError)) throw error; // A device that did not answer is lost too.
   }
   const remains = left.flatMap((rank) => answers.get(rank) ?? []);
   const steps = remains[0]?.steps ?? 0;
@@ -77,7 +78,7 @@ export const salvaging = fromPromise<void, SalvagingInput>(async ({ input, signa
   record.append(generation, { type: "run.partial", ...span, rows, samples, pls });
 });
 
-/** Ranks of all devices but of the one, or of the host, that failed first. */
+/** Ranks of all devices but the one that failed first, or but those of the host that did. */
 function ranksLeft(hosts: readonly HostShare[], offender: string): number[] {
   const [role, index] = offender.split(":");
   return hostPlaces({ hosts: [...hosts] }).flatMap(({ host, first, count }) => {

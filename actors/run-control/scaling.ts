@@ -1,18 +1,19 @@
-// Scaling: how many devices a run should have, and the watch that tells when it has others. The
-// membership and the run's own wish decide; the training coordinator carries it out at a cut.
+// Scaling: how many devices a run should have, and when it changes them. The membership and the
+// number of devices that a user asked for decide; the training coordinator carries the change out
+// at the end of its step.
 //
-//   asked for (`run.scale`), or a host leaves ─▶ at once
-//   hosts came, or devices are back           ─▶ when nobody has come or gone for `settleMs`
+//   a user asks for devices, or a host leaves ─▶ at once
+//   hosts join, or devices become free        ─▶ once no host has joined or left for `settleMs`
 
 import { fromCallback } from "xstate";
 import type { Clock } from "../../src/ports/clock.ts";
 import { devicesOf, type HostShare, type Membership } from "../host/membership.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
 
-/** Hosts rarely come alone: time without another after which a run grows. */
+/** Hosts rarely join alone: a run grows this long after the last one has joined. */
 const settleMs = 1000;
 
-/** Devices that a run takes where there are so many. */
+/** The most devices that a run takes. */
 export function devicesMax({ devicesAsked, job }: Pick<RunRecord, "devicesAsked" | "job">): number {
   return devicesAsked ?? (job.devices === 0 ? job.slices : job.devices);
 }
@@ -21,11 +22,11 @@ export interface ScalingInput {
   readonly network: { readonly clock: Clock };
   readonly record: RunRecord;
   readonly membership: Membership;
-  /** Whose devices the run has. */
+  /** The hosts whose devices the run has. */
   readonly hosts: readonly HostShare[];
 }
 
-/** Tells run.rescale when the run should have other devices: as of now, and from now on. */
+/** Raises run.rescale when the run should have other devices than `hosts`, now or later. */
 export const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ input, sendBack }) => {
   const { network, record, membership, hosts } = input;
   const { clock } = network;
@@ -48,7 +49,7 @@ export const watchingScale = fromCallback<{ type: string }, ScalingInput>(({ inp
   };
 });
 
-/** Tells run.rescale when other devices are asked for. */
+/** Raises run.rescale when a user asks for another number of devices. */
 export const watchingWish = fromCallback<{ type: string }, Pick<ScalingInput, "record">>(
   ({ input, sendBack }) => {
     const asked = input.record.devicesAsked;
@@ -58,7 +59,7 @@ export const watchingWish = fromCallback<{ type: string }, Pick<ScalingInput, "r
   },
 );
 
-/** Tells run.checkpoint when a checkpoint is asked for. */
+/** Raises run.checkpoint when a user asks for a checkpoint. */
 export const watchingCheckpoint = fromCallback<{ type: string }, Pick<ScalingInput, "record">>(
   ({ input: { record }, sendBack }) =>
     record.onWish(() => {
@@ -66,7 +67,7 @@ export const watchingCheckpoint = fromCallback<{ type: string }, Pick<ScalingInp
     }),
 );
 
-/** Keeps hosts that are leaving until the generation has let go of them. */
+/** Keeps leaving hosts in the membership until the generation has released them. */
 export const holding = fromCallback<{ type: string }, Pick<ScalingInput, "membership" | "hosts">>(
   ({ input }) => input.membership.hold(input.hosts),
 );

@@ -1,11 +1,12 @@
-// What fails because a generation is over: told to its coordinator, which is gone by then, and
-// noted in the record of the incident that ended it (incident-log.ts, I1).
+// Secondary failures: actors that fail because their generation is over. Their hosts tell the
+// training coordinator, which has ended by then; the job supervisor hears the messages instead and
+// notes them in the incident that ended the generation (I1 of incident-log.ts).
 
 import { fromCallback } from "xstate";
 import type { RunRecord } from "../run-state/run-record.ts";
 import { type Network, subscribe } from "../runtime/mailbox.ts";
 
-/** Hears the hosts of a generation that is over, for as long as it is invoked. */
+/** Takes host.failed of the last generation, for as long as it is invoked. */
 export const hearingLate = fromCallback<
   { type: string },
   {

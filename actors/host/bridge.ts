@@ -7,28 +7,26 @@
 // Takes   buddy.keep
 // Tells   the checkpoint coordinator: buddy.kept
 
-import { enqueueActions, fromCallback, sendParent, setup } from "xstate";
+import { enqueueActions, sendParent, setup } from "xstate";
 import { FrameCorruptError } from "../../src/errors/errors.ts";
-import { ringDoorbell } from "../../src/exchange/cells.ts";
-import type { Launcher, ThreadEnd } from "../../src/ports/launcher.ts";
+import type { Launcher } from "../../src/ports/launcher.ts";
 import { manifestSchema } from "../../storage/checkpoint-store/manifest.ts";
 import type { Copies } from "../../storage/replicas/replica-cache.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import type { BridgeReport } from "../threads/bridge-program.ts";
-import type { Generation } from "../threads/generation-memory.ts";
+import { type Generation, wake } from "../threads/generation-memory.ts";
 import type { CopyCommand } from "../threads/replica-service.ts";
-import { threadFile } from "../threads/thread-file.ts";
-import { lossOf } from "./thread-end.ts";
+import { lossOf, type ThreadEnded, threadLogic } from "./thread-actor.ts";
 
 export interface BridgeInput {
   readonly network: Network;
   readonly launcher: Launcher;
   readonly generation: Generation;
-  /** Of this host among those of the generation. */
+  /** Index of this host among the hosts of the generation. */
   readonly position: number;
-  /** Those of this host. Files pass through the thread's port, and through no event. */
+  /** The replica cache of this host. Files pass through the thread's port, and through no event. */
   readonly copies: Copies;
 }
 
@@ -43,45 +41,40 @@ type BridgeEvent =
   | { readonly type: "thread.ready" }
   | { readonly type: "thread.kept"; readonly kept: Pick<Kept, "manifest" | "missing"> }
   | MessageEvent<"buddy.keep">
-  | { readonly type: "thread.ended"; readonly end: ThreadEnd };
+  | ThreadEnded;
 
-type ThreadCommand = { readonly type: "command"; readonly command: CopyCommand };
-
-const threadLogic = fromCallback<ThreadCommand, BridgeContext>(({ input, sendBack, receive }) => {
-  const { network, generation, position, launcher, name, copies } = input;
+const thread = threadLogic<BridgeContext, CopyCommand, BridgeReport>((input) => {
+  const { network, launcher, generation, position, name, copies } = input;
   const { spec, layout, memory } = generation;
   const { cluster, connection } = network;
   const place = { spec, memory, index: position, cluster, connection };
-  const task = { program: "bridge", ...place, copies: copies.all() };
-  const thread = launcher.start<CopyCommand, BridgeReport>(
-    threadFile,
-    task,
-    name.replace(":", "-"),
-  );
-  const words = new Int32Array(memory.words);
-  const send = (command: CopyCommand) => {
-    thread.send(command);
-    ringDoorbell(words, layout.bridge);
-  };
-  const forget = copies.onPut((copy) => send({ type: "copy", copy }));
-  receive(({ command }) => send(command));
-  thread.onReport((report) => {
-    if (report.type === "ready") return sendBack({ type: "thread.ready" });
-    if (report.type === "copy") return copies.put(report.copy);
-    copies.retain(report.files, report.cut);
-    const { manifest, missing } = report;
-    sendBack({ type: "thread.kept", kept: { manifest, missing } });
-  });
-  void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
-  return () => {
-    forget();
-    thread.kill();
+  return {
+    launcher,
+    name: name.replace(":", "-"),
+    task: { program: "bridge", ...place, copies: copies.all() },
+    eventOf(report): BridgeEvent | undefined {
+      switch (report.type) {
+        case "ready":
+          return { type: "thread.ready" };
+        case "copy":
+          return void copies.put(report.copy);
+        case "kept": {
+          const { files, cut, manifest, missing } = report;
+          copies.retain(files, cut);
+          return { type: "thread.kept", kept: { manifest, missing } };
+        }
+        default:
+          return report satisfies never;
+      }
+    },
+    wake: () => wake(generation, layout.bridge),
+    feed: (send) => copies.onPut((copy) => send({ type: "copy", copy })),
   };
 });
 
 const machine = setup({
   types: {} as { context: BridgeContext; input: BridgeInput; events: BridgeEvent },
-  actors: { thread: threadLogic },
+  actors: { thread },
   actions: {
     keep: enqueueActions(({ event, context, enqueue }) => {
       if (event.type !== "buddy.keep") return;

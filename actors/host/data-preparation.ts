@@ -11,7 +11,7 @@ import type { MessageEvent } from "../runtime/listening.ts";
 import { type Address, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
 import type { DataPlan } from "../threads/generation-spec.ts";
 import { threadFile } from "../threads/thread-file.ts";
-import { lossOf } from "./thread-end.ts";
+import { lossOf } from "./thread-actor.ts";
 
 export interface PreparationInput {
   readonly network: Network;

@@ -20,20 +20,18 @@
 //   D3. A command asked twice is carried out once; its answer is told again. One that was asked
 //       before the one answered last is not carried out: it is late, and its time is over.
 
-import { assign, enqueueActions, fromCallback, setup } from "xstate";
-import { ringDoorbell } from "../../src/exchange/cells.ts";
-import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
+import { assign, enqueueActions, setup } from "xstate";
+import type { Launcher } from "../../src/ports/launcher.ts";
 import type { HeldShard } from "../../src/training/topology/held-shard.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { type Address, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import type { DeviceCommand, DeviceReport } from "../threads/device-program.ts";
-import { abort, type Generation, progressOver } from "../threads/generation-memory.ts";
+import { abort, type Generation, progressOver, wake } from "../threads/generation-memory.ts";
 import { hostPlaceOf } from "../threads/generation-spec.ts";
-import { threadFile } from "../threads/thread-file.ts";
 import { shardMachine } from "./shard.ts";
-import { lossOf } from "./thread-end.ts";
+import { lossOf, type ThreadEnded, threadLogic } from "./thread-actor.ts";
 
 export interface DeviceInput {
   readonly network: Network;
@@ -52,8 +50,7 @@ type DeviceEvent =
   | MessageEvent<"device.pause" | "device.salvage">
   | { readonly type: "thread.remains"; readonly report: Remains }
   | { readonly type: "thread.reported"; readonly report: DeviceReport }
-  | { readonly type: "thread.ended"; readonly end: ThreadEnd }
-  | { readonly type: "thread.kill" };
+  | ThreadEnded;
 
 export interface DeviceContext extends DeviceInput {
   readonly mailbox: Mailbox;
@@ -78,27 +75,23 @@ const idle = "between two commands";
 const coordinator: Address = { role: "coordinator", index: 0 };
 const checkpoint: Address = { role: "checkpoint", index: 0 };
 
-type ThreadCommand = { readonly type: "command"; readonly command: DeviceCommand };
-
-/** The thread, for as long as it is invoked; afterwards it is dead. */
-const threadLogic = fromCallback<ThreadCommand, DeviceInput>(({ input, sendBack, receive }) => {
-  const { generation, device, launcher } = input;
+const thread = threadLogic<DeviceInput, DeviceCommand, DeviceReport>((input) => {
+  const { launcher, generation, device } = input;
   const { spec, memory } = generation;
-  const task = { program: "device", spec, memory, index: device };
-  const name = `device-${device}`;
-  const thread: Thread<DeviceCommand, DeviceReport> = launcher.start(threadFile, task, name);
-  const words = new Int32Array(memory.words);
-  thread.onReport((report) => {
-    const type = report.type === "remains" ? "thread.remains" : "thread.reported";
-    sendBack({ type, report } as DeviceEvent);
-  });
-  receive(({ command }) => {
-    thread.send(command);
-    if (command.type === "salvage") abort(generation);
-    else ringDoorbell(words, device);
-  });
-  void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
-  return () => thread.kill();
+  return {
+    launcher,
+    name: `device-${device}`,
+    task: { program: "device", spec, memory, index: device },
+    eventOf: (report): DeviceEvent =>
+      report.type === "remains"
+        ? { type: "thread.remains", report }
+        : { type: "thread.reported", report },
+    wake({ type }) {
+      // A salvaged device is in the midst of a step: its wait is broken off.
+      if (type === "salvage") abort(generation);
+      else wake(generation, device);
+    },
+  };
 });
 
 /** D3 */
@@ -110,7 +103,7 @@ const questionTaken = [
 
 const machine = setup({
   types: {} as { context: DeviceContext; input: DeviceInput; events: DeviceEvent },
-  actors: { thread: threadLogic, shard: shardMachine },
+  actors: { thread, shard: shardMachine },
   actions: {
     startShards: enqueueActions(({ context, enqueue }) => {
       const { network, generation, device } = context;

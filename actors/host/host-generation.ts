@@ -41,8 +41,9 @@ import {
 import { threadWaits } from "../threads/thread-waits.ts";
 import { bridgeMachine } from "./bridge.ts";
 import { deviceMachine } from "./device.ts";
-import { type ReaderPlace, readerMachine } from "./reader.ts";
+import { readerMachine } from "./reader.ts";
 import { checkShared } from "./shared-paths.ts";
+import type { ThreadPlace } from "./thread-actor.ts";
 import { type TierNews, tierMachine } from "./tier.ts";
 import { writerMachine } from "./writer.ts";
 
@@ -64,7 +65,7 @@ export interface HostGenerationContext extends HostGenerationInput {
   /** What its tiers told last, by device. */
   readonly tiers: Readonly<Record<number, TierNews>>;
   /** One for each reader. */
-  readonly places: readonly ReaderPlace[];
+  readonly places: readonly ThreadPlace[];
   readonly history: RestartHistory;
   readonly beat: number;
   /** Steps whose losses have been told. */
@@ -305,7 +306,7 @@ function readersOf({ spec, place }: HostGenerationContext): number[] {
   return Array.from({ length: readers }, (_, reader) => place.position * readers + reader);
 }
 
-function placeOf({ places, spec }: HostGenerationContext, reader: number): ReaderPlace {
+function placeOf({ places, spec }: HostGenerationContext, reader: number): ThreadPlace {
   const place = places[reader % spec.job.readers];
   if (place === undefined) throw new RangeError(`There is no reader ${reader}`);
   return place;

@@ -14,34 +14,29 @@
 //       but for what tables with `keep: "durable"` laid to rest at a checkpoint.
 //   T2. A question asked twice is carried out once; its answer is told again.
 
-import { assign, enqueueActions, fromCallback, sendParent, setup } from "xstate";
-import { ringDoorbell } from "../../src/exchange/cells.ts";
-import type { Launcher, Thread, ThreadEnd } from "../../src/ports/launcher.ts";
+import { assign, enqueueActions, sendParent, setup } from "xstate";
+import type { Launcher } from "../../src/ports/launcher.ts";
 import type { TierCommand, TierReport, TierState } from "../../storage/tiers/serve.ts";
 import { type FoundRows, removeLeftover, tierDirectory } from "../../storage/tiers/tier-store.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
-import type { Generation } from "../threads/generation-memory.ts";
-import { threadFile } from "../threads/thread-file.ts";
+import { type Generation, wake } from "../threads/generation-memory.ts";
 import { tierPlace } from "../threads/tier-program.ts";
-import { lossOf } from "./thread-end.ts";
+import { lossOf, type ThreadEnded, threadLogic } from "./thread-actor.ts";
 
 export interface TierInput {
   readonly network: Network;
   readonly launcher: Launcher;
   readonly generation: Generation;
-  /** Whose memory it lies below. */
+  /** The device that keeps rows here. */
   readonly device: number;
 }
 
 /** What a tier tells its host generation, which tells the coordinator with each heartbeat. */
 export type TierNews = MessageEvent<"host.progress">["body"]["tiers"][number];
 
-type TierEvent =
-  | MessageEvent<"tier.rest">
-  | ThreadEvent
-  | { readonly type: "thread.ended"; readonly end: ThreadEnd };
+type TierEvent = MessageEvent<"tier.rest"> | ThreadEvent | ThreadEnded;
 
 /** What the thread reports. */
 type ThreadEvent =
@@ -57,33 +52,25 @@ export interface TierContext extends TierInput {
   readonly kept: FoundRows | undefined;
 }
 
-type ThreadCommand = { readonly type: "command"; readonly command: TierCommand };
-
-const threadLogic = fromCallback<ThreadCommand, TierInput>(({ input, sendBack, receive }) => {
-  const { network, generation, device, launcher } = input;
+const thread = threadLogic<TierInput, TierCommand, TierReport>((input) => {
+  const { network, launcher, generation, device } = input;
   const { spec, layout, memory } = generation;
-  const task = { program: "tier", spec, memory, index: device };
-  const name = `tier-${device}`;
-  const thread: Thread<TierCommand, TierReport> = launcher.start(threadFile, task, name);
-  const words = new Int32Array(memory.words);
-  thread.onReport((report) => {
-    const type = `thread.${report.type}` as const;
-    sendBack({ ...report, state: report.type, type } as ThreadEvent);
-  });
-  receive(({ command }) => {
-    thread.send(command);
-    ringDoorbell(words, layout.tierOf(device));
-  });
-  void thread.ended.then((end) => {
-    removeLeftover(network.disk, tierDirectory(tierPlace(spec, device))); // T1
-    sendBack({ type: "thread.ended", end });
-  });
-  return () => thread.kill();
+  return {
+    launcher,
+    name: `tier-${device}`,
+    task: { program: "tier", spec, memory, index: device },
+    eventOf(report) {
+      const type = `thread.${report.type}` as const;
+      return { ...report, state: report.type, type };
+    },
+    wake: () => wake(generation, layout.tierOf(device)),
+    onEnded: () => removeLeftover(network.disk, tierDirectory(tierPlace(spec, device))), // T1
+  };
 });
 
 const machine = setup({
   types: {} as { context: TierContext; input: TierInput; events: TierEvent },
-  actors: { thread: threadLogic },
+  actors: { thread },
   actions: {
     noteFound: assign({
       news: ({ context, event }) =>

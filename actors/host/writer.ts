@@ -9,26 +9,25 @@
 // Tells   the checkpoint coordinator: part.saved, also when it is asked again
 //
 // Invariants
-//   W1. A part is told when it is on disk, and its hash is known.
+//   W1. A part is told once it is on disk, and with its hash.
 
-import { assign, fromCallback, setup } from "xstate";
-import type { Launcher, ThreadEnd } from "../../src/ports/launcher.ts";
+import { assign, setup } from "xstate";
+import type { Launcher } from "../../src/ports/launcher.ts";
 import type { Copies } from "../../storage/replicas/replica-cache.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import type { Generation } from "../threads/generation-memory.ts";
-import { threadFile } from "../threads/thread-file.ts";
 import type { WriterReport } from "../threads/writer-program.ts";
-import { lossOf } from "./thread-end.ts";
+import { lossOf, type ThreadEnded, threadLogic } from "./thread-actor.ts";
 
 export interface WriterInput {
   readonly network: Network;
   readonly launcher: Launcher;
   readonly generation: Generation;
-  /** Whose parts it writes. */
+  /** The device that saves the parts. */
   readonly device: number;
-  /** Those of the host: files pass into them, and through no event. */
+  /** The replica cache of the host. Files go there directly, and through no event. */
   readonly copies: Copies;
 }
 
@@ -38,19 +37,29 @@ type WriterEvent =
   | MessageEvent<"writer.save">
   | { readonly type: "thread.writing" | "thread.paused" }
   | { readonly type: "thread.saved"; readonly report: Saved }
-  | { readonly type: "thread.ended"; readonly end: ThreadEnd };
+  | ThreadEnded;
 
-const threadLogic = fromCallback<{ type: string }, WriterInput>(({ input, sendBack }) => {
-  const { generation, device, launcher, copies } = input;
+const thread = threadLogic<WriterInput, never, WriterReport>((input) => {
+  const { launcher, generation, device, copies } = input;
   const { spec, memory } = generation;
-  const task = { program: "writer", spec, memory, index: device };
-  const thread = launcher.start<never, WriterReport>(threadFile, task, `writer-${device}`);
-  thread.onReport((report) => {
-    if (report.type === "copy") copies.put(report.copy);
-    else sendBack({ type: `thread.${report.type}`, report });
-  });
-  void thread.ended.then((end) => sendBack({ type: "thread.ended", end }));
-  return () => thread.kill();
+  return {
+    launcher,
+    name: `writer-${device}`,
+    task: { program: "writer", spec, memory, index: device },
+    eventOf(report): WriterEvent | undefined {
+      switch (report.type) {
+        case "copy":
+          return void copies.put(report.copy);
+        case "saved":
+          return { type: "thread.saved", report };
+        case "writing":
+        case "paused":
+          return { type: `thread.${report.type}` };
+        default:
+          return report satisfies never;
+      }
+    },
+  };
 });
 
 const machine = setup({
@@ -59,7 +68,7 @@ const machine = setup({
     input: WriterInput;
     events: WriterEvent;
   },
-  actors: { thread: threadLogic },
+  actors: { thread },
   actions: {
     noteSaved: assign({
       saved: ({ context, event }) => (event.type === "thread.saved" ? event.report : context.saved),

@@ -5,7 +5,7 @@ import { curveWords } from "../../src/embedding/rows/miss-curve.ts";
 import { createAtomicCells, type Sleep } from "../../src/exchange/atomic-cells.ts";
 import { ringLayoutOf } from "../../src/exchange/batch-ring.ts";
 import type { PipePlace } from "../../src/exchange/byte-pipe.ts";
-import { abortCells, type Cells, cellWords } from "../../src/exchange/cells.ts";
+import { abortCells, type Cells, cellWords, ringDoorbell } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { openWaitNote, waitNotesBytes } from "../../src/exchange/wait-notes.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -140,6 +140,11 @@ export function pipePlaceOf(
     peer: end.isWriter ? rank : writerOf(rank),
     what: `the parts of device ${rank} of run ${spec.run}`,
   };
+}
+
+/** Wakes the thread of a participant: what it waits for may be there. */
+export function wake({ memory }: Generation, participant: number): void {
+  ringDoorbell(new Int32Array(memory.words), participant);
 }
 
 /** Releases every thread that waits, now or later: the generation is over. */

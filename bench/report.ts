@@ -1,78 +1,88 @@
-// What every bench prints: a table for people, and with --json one last line for machines. The form
-// of that line is a contract: names are stable, dotted, from general to specific.
+// What a bench prints. People read a line a row as soon as it is measured. With `--json` standard
+// output has a JSON line a row, then one last line with the machine and all rows; the lines for
+// people go to standard error. The form of the JSON lines is a contract (README.md).
 
 import { arch, availableParallelism, cpus, release, type as systemType } from "node:os";
 import type { StepTimes } from "../src/training/meters/step-meter.ts";
+import type { Measurement } from "./bench.ts";
+import type { BenchRow } from "./row.ts";
 
-export interface BenchRow {
-  readonly name: string;
-  /** The median. */
-  readonly figure: number;
-  readonly unit: string;
-  /** What cannot be exceeded, or the peer; measured in the same run. */
-  readonly limit?: number;
-  readonly limitIs?: string;
-  /** figure / limit */
-  readonly ratio?: number;
-  /** Where the limit is a peer: what the ratio has to be, and what it should be. */
-  readonly target?: readonly [atLeast: number, aim: number];
-  /** Beside a peer: the machine's own limit (step-limit.ts), and figure / machine. */
-  readonly machine?: number;
-  readonly reached?: number;
-  /** Where the time of the steps went, in the last round. */
-  readonly times?: StepTimes | undefined;
-  /** 10th and 90th percentile. */
-  readonly spread: readonly [number, number];
+export interface Report {
+  /** Says what will be measured, and how long that takes. */
+  start(measurements: readonly Measurement[], isWanted: (name: string) => boolean): void;
+  /** Shows what is being measured; only on a terminal. */
+  begin(index: number): void;
+  row(row: BenchRow): void;
+  /** The last line for programs. */
+  end(isInterrupted: boolean): void;
 }
 
-/** Prints the rows of one bench. */
-export function printReport(bench: string, rows: readonly BenchRow[], json: boolean): void {
-  for (const row of rows) {
-    const limit =
-      row.limit === undefined
-        ? ""
-        : `  ${percent(row.ratio)} of ${short(row.limit)} (${row.limitIs ?? ""})`;
-    const spread = `${short(row.spread[0])} … ${short(row.spread[1])}`;
-    console.log(`${row.name.padEnd(34)} ${short(row.figure)} ${row.unit}  (${spread})${limit}`);
-    const more = [
-      row.target && `at least ${percent(row.target[0])}, aim ${percent(row.target[1])}`,
-      row.machine && `${percent(row.reached)} of the machine's ${short(row.machine)}`,
-      row.times && wayOf(row.times),
-    ].filter((part) => part !== undefined);
-    if (more.length > 0) console.log(`${" ".repeat(35)}${more.join("; ")}`);
-  }
-  if (json) console.log(JSON.stringify({ bench, machine: machine(), rows }));
+export function openReport(bench: string, json: boolean): Report {
+  const rows: BenchRow[] = [];
+  const print = json ? console.error : console.log;
+  let plan: readonly Measurement[] = [];
+  return {
+    start(measurements, isWanted) {
+      plan = measurements;
+      const count = measurements.flatMap(({ names }) => names).filter(isWanted).length;
+      const duration = durationOf(secondsOf(measurements));
+      console.error(`${bench}: ${countOf(count, "row")}, about ${duration}. Ctrl-C ends it.`);
+    },
+    begin(index) {
+      const [measurement] = plan.slice(index);
+      if (!process.stderr.isTTY || measurement === undefined) return;
+      const left = durationOf(secondsOf(plan.slice(index)));
+      const names = measurement.names.slice(0, 2).join(", ");
+      const part = `${index + 1} of ${plan.length}`;
+      process.stderr.write(`${clearLine}measuring ${names} (${part}, about ${left} left)`);
+    },
+    row(row) {
+      rows.push(row);
+      if (process.stderr.isTTY) process.stderr.write(clearLine);
+      for (const line of linesOf(row)) print(line);
+      if (json) console.log(JSON.stringify(row));
+    },
+    end(isInterrupted) {
+      if (process.stderr.isTTY) process.stderr.write(clearLine);
+      if (isInterrupted)
+        console.error(`${bench}: interrupted after ${countOf(rows.length, "row")}.`);
+      const interrupted = isInterrupted ? { interrupted: true } : {};
+      if (json) console.log(JSON.stringify({ bench, machine: machine(), rows, ...interrupted }));
+    },
+  };
 }
 
-/** Median, and the 10th and 90th percentile. */
-export function quantiles(values: readonly number[]): { median: number; spread: [number, number] } {
-  const sorted = [...values].sort((a, b) => a - b);
-  const at = (q: number) => sorted[Math.round(q * (sorted.length - 1))] ?? Number.NaN;
-  return { median: at(0.5), spread: [at(0.1), at(0.9)] };
+/** Of a terminal: back to the line's begin, and nothing on it. */
+const clearLine = "\r\u001b[K";
+
+export function secondsOf(measurements: readonly Measurement[]): number {
+  return measurements.reduce((sum, { seconds }) => sum + seconds, 0);
 }
 
-/** A row from the rounds of ours and of the limit, in turn; limits of 0 were not to be had. */
-export function rowOf(
-  { name, unit, limitIs }: Pick<BenchRow, "name" | "unit" | "limitIs">,
-  ours: readonly number[],
-  limits: readonly number[],
-): BenchRow {
-  const { median, spread } = quantiles(ours);
-  const limit = quantiles(limits).median;
-  const row = { name, figure: median, unit, spread, ...(limitIs !== undefined && { limitIs }) };
-  return limit > 0 ? { ...row, limit, ratio: median / limit } : row;
+/** For people: `40 s`, `7 min`. */
+export function durationOf(seconds: number): string {
+  return seconds < 90 ? `${Math.ceil(seconds)} s` : `${Math.round(seconds / 60)} min`;
 }
 
-/** Units a second of the fastest of the calls that fit in `seconds`, each of `work` units. */
-export function fastest(work: number, seconds: number, run: () => void): number {
-  const startMs = performance.now();
-  let best = 0;
-  do {
-    const beginMs = performance.now();
-    run();
-    best = Math.max(best, work / ((performance.now() - beginMs) / 1000));
-  } while (performance.now() - startMs < 1000 * seconds);
-  return best;
+function countOf(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}
+
+function linesOf(row: BenchRow): string[] {
+  const limit =
+    row.limit === undefined
+      ? ""
+      : `  ${percent(row.ratio)} of ${short(row.limit)} (${row.limitIs ?? ""})`;
+  const spread = `${short(row.spread[0])} … ${short(row.spread[1])}`;
+  const more = [
+    row.target && `at least ${percent(row.target[0])}, aim ${percent(row.target[1])}`,
+    row.machine && `${percent(row.reached)} of the machine's ${short(row.machine)}`,
+    row.times && sharesOf(row.times),
+  ].filter((part) => part !== undefined);
+  return [
+    `${row.name.padEnd(34)} ${short(row.figure)} ${row.unit}  (${spread})${limit}`,
+    ...(more.length > 0 ? [`${" ".repeat(35)}${more.join("; ")}`] : []),
+  ];
 }
 
 function machine() {
@@ -85,8 +95,8 @@ function machine() {
   };
 }
 
-/** What a step takes, and what of that at least a hundredth goes to. */
-function wayOf({ stepMs, shares }: StepTimes): string {
+/** How long a step takes, and the stages that take at least a hundredth of it. */
+function sharesOf({ stepMs, shares }: StepTimes): string {
   const parts = Object.entries(shares)
     .filter(([, share]) => share >= 0.01)
     .map(([stage, share]) => `${percent(share)} ${stage}`);

@@ -8,26 +8,66 @@
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
+import { Option } from "commander";
 import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
+import { type Bench, type Measurement, positive, single } from "../bench.ts";
 import { limitOf } from "../limits/limits.ts";
-import { type BenchRow, rowOf } from "../report.ts";
+import { rowOf } from "../row.ts";
 import { type HostDevices, startDevices } from "./exchange-devices.ts";
 import type { ExchangeHostCommand, ExchangeHostData } from "./exchange-host.ts";
 import { type Collective, collectives, type ExchangeWork } from "./exchange-rounds.ts";
 
-export interface ExchangeBenchOptions {
-  readonly only: string;
+interface ExchangeBenchOptions {
+  /** MiB on every device. */
+  readonly sizes: readonly number[];
+  readonly rounds: number;
+  /** A NATS server for the wire; left out, the embedded broker. */
   readonly nats?: string;
 }
 
+const smallAndLarge: readonly number[] = [8, 64];
+
+export const exchangeBench: Bench<ExchangeBenchOptions> = {
+  question: "bytes a second of the collectives: shared memory, the wire, and both",
+  options: [
+    new Option("--sizes <MiB...>", "MiB on every device")
+      .argParser((text, sizes: readonly number[]) => {
+        return [...(sizes === smallAndLarge ? [] : sizes), positive(text)];
+      })
+      .default(smallAndLarge),
+    new Option("--rounds <count>", "of ours and of the limit, in turn")
+      .argParser(positive)
+      .default(3),
+    new Option("--nats <url>", "a NATS server for the wire; left out: the embedded broker"),
+  ],
+  full: { sizes: [8, 16, 32, 64], rounds: 5 },
+  measurements(options) {
+    const broker = openBroker(options.nats);
+    return Object.entries(placements).flatMap(([placement, hostOf]) =>
+      collectives.flatMap((collective) =>
+        sizesOf(collective, options.sizes).map((size) => {
+          const name = `${placement}.${collective}${size > 0 ? `.${size}MiB` : ""}`;
+          const work = { collective, bytes: size * mebibyte, hostOf };
+          return placement === "shared"
+            ? sharedMeasurement(name, work, options.rounds)
+            : wireMeasurement(name, work, options.rounds, broker);
+        }),
+      ),
+    );
+  },
+};
+
 const mebibyte = 2 ** 20;
-/** Sizes of the two that a step is made of, and of what these are made of. */
-const sizes = [8, 16, 32, 64];
-const fewSizes = [8, 64];
-const turns = 5;
-/** Bytes that a turn moves, and so its rounds. */
-const turnBytes = { shared: 3072 * mebibyte, wire: 128 * mebibyte };
-const barrierRounds = 2000;
+/** Bytes that a round moves, and so how often the collective runs in a round. */
+const roundBytes = { shared: 3072 * mebibyte, wire: 128 * mebibyte };
+const barriersOfRound = 2000;
+
+/** The share of the limit that docs/parallelism.md asks for. */
+const targets: Readonly<Record<string, readonly [atLeast: number, aim: number]>> = {
+  "shared.allToAll": [0.7, 1],
+  "shared.allReduce": [0.6, 1],
+  "wire.allToAll": [0.8, 1],
+};
 
 const placements = { shared: [0, 0], wire: [0, 1], hierarchical: [0, 0, 1, 1] };
 
@@ -51,90 +91,98 @@ function wireBytesOf({ collective, bytes }: ExchangeWork, devicesOfHost: number)
   return [each[collective], collective === "broadcast" ? 0 : each[collective]];
 }
 
-export async function benchExchange({ only, nats }: ExchangeBenchOptions): Promise<BenchRow[]> {
-  const server = nats === undefined ? await startBrokerThread() : undefined;
-  const login = server?.auth === "open" ? {} : server?.auth;
-  const broker = { servers: nats ?? server?.url ?? "", ...login };
-  const rows: BenchRow[] = [];
-  for (const [placement, hostOf] of Object.entries(placements)) {
-    for (const collective of collectives) {
-      for (const size of sizesOf(collective)) {
-        const row = `${placement}.${collective}${size > 0 ? `.${size}MiB` : ""}`;
-        if (!row.startsWith(only)) continue;
-        const work = { collective, bytes: size * mebibyte, hostOf };
-        rows.push(
-          placement === "shared"
-            ? await sharedRow(row, work)
-            : await wireRow(row, work, broker, nats === undefined ? "embedded broker" : nats),
-        );
-      }
-    }
-  }
-  await server?.close();
-  return rows;
-}
-
-function sizesOf(collective: Collective): readonly number[] {
+/** MiB: all sizes for the two collectives of a step, the smallest and largest for the others. */
+function sizesOf(collective: Collective, sizes: readonly number[]): readonly number[] {
   if (collective === "barrier") return [0];
-  return collective === "allToAll" || collective === "allReduce" ? sizes : fewSizes;
+  if (collective === "allToAll" || collective === "allReduce") return sizes;
+  return [...new Set([Math.min(...sizes), Math.max(...sizes)])];
 }
 
-/** What a round counts as in a row, and in which unit. */
-function measureOf(work: ExchangeWork) {
-  return work.collective === "barrier"
-    ? { perRound: 1, unit: "barriers/s" }
-    : { perRound: (work.bytes * busFactor(work)) / 1e9, unit: "GB/s" };
+/** A server for the wire, started when the first row needs it. */
+interface Broker {
+  readonly login: ExchangeHostData["broker"];
+  readonly is: string;
 }
 
-async function sharedRow(name: string, work: ExchangeWork): Promise<BenchRow> {
-  const { collective, bytes, hostOf } = work;
-  const { perRound, unit } = measureOf(work);
-  const copiers = collective === "broadcast" ? 1 : hostOf.length;
-  const rounds = bytes > 0 ? turnBytes.shared / bytes : barrierRounds;
-  const devices: HostDevices = startDevices(work, 0);
-  await devices.measure(rounds); // The memory's first touch is not of interest.
-  const ours: number[] = [];
-  const limits: number[] = [];
-  for (let turn = 0; turn < turns; turn++) {
-    ours.push((1000 * rounds * perRound) / (await devices.measure(rounds)));
-    if (bytes === 0) continue;
-    const copied = await limitOf(copiers, "memcpy", bytes / copiers, 0.3);
-    limits.push(copied / copiers / 1e9);
-  }
-  await devices.stop();
-  const limitIs = copiers === 1 ? "memcpy" : `memcpy, ${copiers} threads at once, each`;
-  return rowOf({ name, unit, limitIs }, ours, limits);
+function openBroker(nats: string | undefined): () => Promise<Broker> {
+  let started: Promise<Broker> | undefined;
+  const start = async (): Promise<Broker> => {
+    if (nats !== undefined) return { login: { servers: nats }, is: nats };
+    const { url, auth } = await startBrokerThread();
+    return { login: { servers: url, ...(auth === "open" ? {} : auth) }, is: "embedded broker" };
+  };
+  return () => {
+    started ??= start();
+    return started;
+  };
 }
 
-async function wireRow(
+function sharedMeasurement(name: string, work: ExchangeWork, rounds: number): Measurement {
+  return single(name, 1 + (rounds + 1) * (work.bytes > 0 ? 1 : 0.2), async () => {
+    const { bytes, hostOf } = work;
+    const copiers = work.collective === "broadcast" ? 1 : hostOf.length;
+    const limitIs = copiers === 1 ? "memcpy" : `memcpy, ${copiers} threads at once, each`;
+    const times = bytes > 0 ? Math.ceil(roundBytes.shared / bytes) : barriersOfRound;
+    const devices: HostDevices = startDevices(work, 0);
+    await devices.measure(times); // Touches the memory for the first time.
+    const ours: number[] = [];
+    const limits: number[] = [];
+    for (let round = 0; round < rounds; round++) {
+      ours.push(rateOf(work, times, await devices.measure(times)));
+      if (bytes === 0) continue;
+      const copied = await limitOf(copiers, "memcpy", bytes / copiers, 0.3);
+      limits.push(copied / copiers / 1e9);
+    }
+    await devices.stop();
+    return rowOf(namedOf(name, work, limitIs), ours, limits);
+  });
+}
+
+function wireMeasurement(
   name: string,
   work: ExchangeWork,
-  broker: ExchangeHostData["broker"],
-  through: string,
-): Promise<BenchRow> {
-  const { bytes, hostOf } = work;
-  const { perRound, unit } = measureOf(work);
-  const wireBytes = wireBytesOf(work, hostOf.length / 2);
-  const rounds = bytes > 0 ? Math.max(4, turnBytes.wire / bytes) : barrierRounds;
-  const hosts = await Promise.all(
-    [0, 1].map((host) => startHost({ work, host, broker, wireBytes })),
-  );
-  const run = async (command: ExchangeHostCommand): Promise<number> => {
-    const times = await Promise.all(hosts.map((host) => answerOf(host, { command, rounds })));
-    return (1000 * rounds * perRound) / Math.max(...times);
-  };
-  await run("bare");
-  const ours: number[] = [];
-  const limits: number[] = [];
-  for (let turn = 0; turn < turns; turn++) {
-    ours.push(await run("exchange"));
-    limits.push(await run("bare"));
-  }
-  const exits = hosts.map((host) => once(host, "exit"));
-  for (const host of hosts) host.send({ command: "end", rounds });
-  await Promise.all(exits);
-  const limitIs = `bare NATS client, same bytes, ${through}`;
-  return rowOf({ name, unit, limitIs }, ours, limits);
+  rounds: number,
+  broker: () => Promise<Broker>,
+): Measurement {
+  const seconds = (rounds + 1) * (work.bytes > 0 ? 2 + (0.06 * work.bytes) / mebibyte : 1);
+  return single(name, seconds, async () => {
+    const { login, is } = await broker();
+    const { bytes, hostOf } = work;
+    const wireBytes = wireBytesOf(work, hostOf.length / 2);
+    const times = bytes > 0 ? Math.max(4, Math.ceil(roundBytes.wire / bytes)) : barriersOfRound;
+    const hosts = await Promise.all(
+      [0, 1].map((host) => startHost({ work, host, broker: login, wireBytes })),
+    );
+    const run = async (command: ExchangeHostCommand): Promise<number> => {
+      const question = { command, rounds: times };
+      const ms = await Promise.all(hosts.map((host) => answerOf(host, question)));
+      return rateOf(work, times, Math.max(...ms));
+    };
+    await run("bare");
+    const ours: number[] = [];
+    const limits: number[] = [];
+    for (let round = 0; round < rounds; round++) {
+      ours.push(await run("exchange"));
+      limits.push(await run("bare"));
+    }
+    const exits = hosts.map((host) => once(host, "exit"));
+    for (const host of hosts) host.send({ command: "end", rounds: times });
+    await Promise.all(exits);
+    return rowOf(namedOf(name, work, `bare NATS client, same bytes, ${is}`), ours, limits);
+  });
+}
+
+/** GB/s on the bus, or barriers a second, of collectives that ran so many times in `ms`. */
+function rateOf(work: ExchangeWork, times: number, ms: number): number {
+  const each = work.collective === "barrier" ? 1 : (work.bytes * busFactor(work)) / 1e9;
+  return (1000 * times * each) / ms;
+}
+
+function namedOf(name: string, { collective }: ExchangeWork, limitIs: string) {
+  const [placement] = name.split(".");
+  const target = targets[`${placement}.${collective}`];
+  const unit = collective === "barrier" ? "barriers/s" : "GB/s";
+  return { name, unit, limitIs, ...(target !== undefined && { target }) };
 }
 
 async function startHost(data: ExchangeHostData): Promise<ChildProcess> {
@@ -143,7 +191,7 @@ async function startHost(data: ExchangeHostData): Promise<ChildProcess> {
   return host;
 }
 
-/** Milliseconds that the host took. */
+/** Milliseconds that the host measured. */
 async function answerOf(host: ChildProcess, question: object): Promise<number> {
   const answer = once(host, "message");
   host.send(question);

@@ -2,132 +2,177 @@
 // stands beside its limit, measured in alternation in the same run: the best BLAS that is installed
 // for products, a bare prefetching loop in C for rows.
 
+import { Option } from "commander";
 import type { DensePrecision, Kernels } from "../../src/kernels/contract/kernels.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../src/kernels/index.ts";
+import { type Bench, type Measurement, positive, single } from "../bench.ts";
 import { configuration, configurationNames } from "../configurations.ts";
 import { bestBlas, limit, type Pass } from "../limits/limits.ts";
-import { type BenchRow, fastest, rowOf } from "../report.ts";
-import { benchRows } from "./rows.bench.ts";
+import { type BenchRow, fastest, rowOf } from "../row.ts";
+import { rowMeasurements } from "./rows.bench.ts";
 
-/** Rounds of ours and of the limit, in turn. */
-const rounds = 5;
 const roundSeconds = 0.15;
 const slices = 8;
 
-export interface KernelsBenchOptions {
+interface KernelsBenchOptions {
   readonly batch: number;
   /** Gibibytes of the table that rows are read from. */
   readonly tableGib: number;
-  /** What the names of the rows begin with that are wanted. */
-  readonly only: string;
+  /** Rounds of ours and of the limit, in turn. */
+  readonly rounds: number;
 }
 
-export async function benchKernels(options: KernelsBenchOptions): Promise<BenchRow[]> {
-  const { batch, tableGib, only } = options;
-  const kernels = openKernels("native");
-  const groups: Readonly<Record<string, () => BenchRow[]>> = {
-    "gemm.f32": () => gemmRows(kernels, batch, "float32", only),
-    "gemm.bf16": () => gemmRows(kernels, batch, "bfloat16", only),
-    interaction: () => interactionRows(kernels, batch),
-  };
-  const wanted = Object.entries(groups).filter(
-    ([name]) => name.startsWith(only) || only.startsWith(name),
-  );
-  return [...wanted.flatMap(([, rows]) => rows()), ...(await benchRows(tableGib, only))];
-}
+export const kernelsBench: Bench<KernelsBenchOptions> = {
+  question: "each kernel beside its limit, measured in the same run",
+  options: [
+    new Option("--batch <samples>", "samples of a batch").argParser(positive).default(2048),
+    new Option("--table-gib <size>", "gibibytes of the table that rows are read from")
+      .argParser(positive)
+      .default(2),
+    new Option("--rounds <count>", "of ours and of the limit, in turn")
+      .argParser(positive)
+      .default(3),
+  ],
+  full: { rounds: 5 },
+  measurements({ batch, tableGib, rounds }) {
+    return [
+      ...productMeasurements(batch, "float32", rounds),
+      ...productMeasurements(batch, "bfloat16", rounds),
+      ...interactionMeasurements(batch, rounds),
+      ...rowMeasurements(tableGib, rounds),
+    ];
+  },
+};
+
+type Shape = readonly [inputs: number, outputs: number];
+
+const passes = ["forward", "dInput", "dWeight"] as const;
+const shortNames = { float32: "f32", bfloat16: "bf16" } as const;
 
 /**
  * Forward, input gradient and weight gradient of every layer of configurations a, b and c. The
  * limit of float32 is the best BLAS; bfloat16 is held against our float32.
  */
-function gemmRows(
-  kernels: Kernels,
+function productMeasurements(
   batch: number,
   precision: DensePrecision,
-  only: string,
-): BenchRow[] {
-  const rows: BenchRow[] = [];
-  const shapes = new Map<string, readonly [number, number]>();
-  for (const name of configurationNames) {
-    const { layers } = configuration(name);
-    for (const [i, shape] of layers.entries()) shapes.set(`${name}.${i}`, shape);
-  }
-  shapes.set("square", [1024, 1024]);
-  for (const [name, [inputs, outputs]] of shapes) {
-    if (outputs === 1) continue; // A vector product: bound by memory, and too small to matter.
-    const x = filled(kernels, [batch, inputs]);
-    const w = filled(kernels, [outputs, inputs]);
-    const b = filled(kernels, [outputs]);
-    const out = filled(kernels, [batch, outputs]);
-    const dX = kernels.tensor([batch, inputs]);
-    const dW = kernels.tensor([outputs, inputs]);
-    const dB = kernels.tensor([outputs]);
-    const cut = slicesOf(0, slices, slices, batch);
-    const flop = 2 * batch * inputs * outputs;
-    const kind = precision === "float32" ? "f32" : "bf16";
-    const row = (
-      pass: Pass,
-      run: (precision: DensePrecision) => void,
-      ...[m, n, k]: readonly [number, number, number]
-    ) => {
-      const ours = () => run(precision);
-      const limitOf = () => {
-        if (precision === "bfloat16") {
-          return {
-            rate: fastest(flop / 1e9, roundSeconds, () => run("float32")),
-            is: "our float32, same shape",
-          };
-        }
-        const { rate, name: blas } = bestBlas(pass, m, n, k, roundSeconds);
-        return { rate, is: `${blas}, same shape` };
+  rounds: number,
+): Measurement[] {
+  // Two BLAS libraries, each in a program of its own; or our float32 in this process.
+  const seconds = rounds * (roundSeconds + (precision === "float32" ? 0.4 : roundSeconds));
+  return layerShapes().flatMap(([layer, shape]) =>
+    passes.flatMap((pass) => {
+      const name = `gemm.${shortNames[precision]}.${layer}.${pass}`;
+      const row = (rowName: string, limitOf: (product: Product) => Limit) => {
+        return single(rowName, seconds, () => {
+          const product = productOf(pass, batch, shape);
+          const ours = () => product.run(precision);
+          const work = { unit: "GFLOP/s", work: product.flop / 1e9, rounds };
+          return measured({ name: rowName, ...work }, ours, () => limitOf(product));
+        });
       };
-      const row = `gemm.${kind}.${name}.${pass}`;
-      if (!row.startsWith(only)) return;
-      rows.push(measured(row, "GFLOP/s", flop / 1e9, ours, limitOf));
-      if (name !== "square") return;
-      rows.push(measured(`${row}.peak`, "GFLOP/s", flop / 1e9, ours, () => peakOf(precision)));
-    };
-    row("forward", (p) => kernels.linear(out, x, w, b, true, p), batch, outputs, inputs);
-    row("dInput", (p) => kernels.dLinearInput(dX, out, w, p), batch, inputs, outputs);
-    const dWeight = (p: DensePrecision) => kernels.dLinearWeight([dW], [dB], out, x, cut, p);
-    row("dWeight", dWeight, outputs, inputs, batch);
+      const own = row(name, (product) => productLimit(product, pass, precision));
+      return layer === "square" ? [own, row(`${name}.peak`, () => peakOf(precision))] : [own];
+    }),
+  );
+}
+
+/** Inputs and outputs of each layer by name; and a large square product. */
+function layerShapes(): [string, Shape][] {
+  const layers = configurationNames.flatMap((name) =>
+    configuration(name).layers.map((shape, i): [string, Shape] => [`${name}.${i}`, shape]),
+  );
+  // One output is a vector product: bound by memory, and too small to matter.
+  return [...layers.filter(([, [, outputs]]) => outputs > 1), ["square", [1024, 1024]]];
+}
+
+/** A product of one pass on tensors of its own. */
+interface Product {
+  readonly flop: number;
+  /** C (m,n) over k. */
+  readonly size: readonly [m: number, n: number, k: number];
+  run(precision: DensePrecision): void;
+}
+
+function productOf(pass: Pass, batch: number, [inputs, outputs]: Shape): Product {
+  const kernels = openKernels("native");
+  const flop = 2 * batch * inputs * outputs;
+  const x = filled(kernels, [batch, inputs]);
+  const w = filled(kernels, [outputs, inputs]);
+  const out = filled(kernels, [batch, outputs]);
+  switch (pass) {
+    case "forward": {
+      const b = filled(kernels, [outputs]);
+      const run = (p: DensePrecision) => kernels.linear(out, x, w, b, true, p);
+      return { flop, size: [batch, outputs, inputs], run };
+    }
+    case "dInput": {
+      const dX = kernels.tensor([batch, inputs]);
+      const run = (p: DensePrecision) => kernels.dLinearInput(dX, out, w, p);
+      return { flop, size: [batch, inputs, outputs], run };
+    }
+    case "dWeight": {
+      const dW = kernels.tensor([outputs, inputs]);
+      const dB = kernels.tensor([outputs]);
+      const cut = slicesOf(0, slices, slices, batch);
+      const run = (p: DensePrecision) => kernels.dLinearWeight([dW], [dB], out, x, cut, p);
+      return { flop, size: [outputs, inputs, batch], run };
+    }
+    default:
+      return pass satisfies never;
   }
-  return rows;
+}
+
+interface Limit {
+  readonly rate: number;
+  readonly is: string;
+}
+
+function productLimit({ flop, size, run }: Product, pass: Pass, precision: DensePrecision): Limit {
+  if (precision === "bfloat16") {
+    const rate = fastest(flop / 1e9, roundSeconds, () => run("float32"));
+    return { rate, is: "our float32, same shape" };
+  }
+  const { rate, name } = bestBlas(pass, ...size, roundSeconds);
+  return { rate, is: `${name}, same shape` };
 }
 
 /** What the arithmetic alone would allow. */
-function peakOf(precision: DensePrecision): { rate: number; is: string } {
+function peakOf(precision: DensePrecision): Limit {
   return precision === "float32"
     ? { rate: limit("fma", roundSeconds), is: "multiply-adds from registers" }
     : { rate: limit("bf16", roundSeconds), is: "dot products of pairs from registers" };
 }
 
-function interactionRows(kernels: Kernels, batch: number): BenchRow[] {
+function interactionMeasurements(batch: number, rounds: number): Measurement[] {
+  const features = 27;
+  const pairs = (features * (features - 1)) / 2;
+  const seconds = rounds * (2 * roundSeconds + 0.05);
   return [16, 64].flatMap((dim) => {
-    const features = 27;
-    const pairs = (features * (features - 1)) / 2;
-    const x = filled(kernels, [batch, features, dim]);
-    const dX = kernels.tensor([batch, features, dim]);
-    const out = filled(kernels, [batch, dim + pairs]);
     const gflop = (2 * batch * pairs * dim) / 1e9;
-    const fma = () => peakOf("float32");
-    const forward = () => kernels.interact(out, x, 1, true);
-    const backward = () => kernels.dInteract(dX, out, x, 1, true);
-    return [
-      measured(`interaction.f32.${dim}.forward`, "GFLOP/s", gflop, forward, fma),
-      measured(`interaction.f32.${dim}.backward`, "GFLOP/s", 2 * gflop, backward, fma),
-    ];
+    const row = (pass: "forward" | "backward", work: number) => {
+      const name = `interaction.f32.${dim}.${pass}`;
+      return single(name, seconds, () => {
+        const kernels = openKernels("native");
+        const x = filled(kernels, [batch, features, dim]);
+        const dX = kernels.tensor([batch, features, dim]);
+        const out = filled(kernels, [batch, dim + pairs]);
+        const forward = () => kernels.interact(out, x, 1, true);
+        const backward = () => kernels.dInteract(dX, out, x, 1, true);
+        const run = pass === "forward" ? forward : backward;
+        return measured({ name, unit: "GFLOP/s", work, rounds }, run, () => peakOf("float32"));
+      });
+    };
+    return [row("forward", gflop), row("backward", 2 * gflop)];
   });
 }
 
 /** `work` units a call of `run`, in turn with the limit. */
 function measured(
-  name: string,
-  unit: string,
-  work: number,
+  { name, unit, work, rounds }: Pick<BenchRow, "name" | "unit"> & { work: number; rounds: number },
   run: () => void,
-  limitOf: () => { rate: number; is: string },
+  limitOf: () => Limit,
 ): BenchRow {
   const ours: number[] = [];
   const limits: number[] = [];

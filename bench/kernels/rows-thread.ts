@@ -7,9 +7,9 @@ import type { Precision } from "../../src/kernels/contract/precision.ts";
 import { slicesOf } from "../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { fastest } from "../report.ts";
+import { fastest } from "../row.ts";
 
-/** What a thread is asked to measure. `length`: lookups of a bag. */
+/** One measurement of a thread. `length`: lookups of a bag. */
 export type RowsWork = { readonly precision: Precision } & (
   | { readonly kind: "lookup"; readonly length: number }
   | { readonly kind: "update"; readonly rule: "sgd" | "rowWiseAdagrad" }
@@ -46,7 +46,7 @@ function bagsOf(samples: number, length: number, seed: number): Bags {
   return { tables: 1, samples, offsets, ids };
 }
 
-/** What is timed, and the rows that it touches. */
+/** The call that is timed, and the rows that one call touches. */
 interface Pass {
   readonly work: number;
   readonly run: () => void;

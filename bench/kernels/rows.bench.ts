@@ -1,15 +1,15 @@
 // Question: how close are lookups and updates of random rows to what memory allows, on one thread
 // and on two? The limit is a bare loop in C over a table of the same size, measured in turn; of
-// rows in fewer bits, our float32. Row-wise Adagrad stands beside a second one (its name ends in
-// `lines`), which also writes what lies on lines of its own: the row's state and its mark.
+// rows in fewer bits, our float32. Row-wise Adagrad has a second row, with `.lines` in its name:
+// its bare loop also writes the state and the mark of each row, which lie on lines of their own.
 
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
+import { type Measurement, single } from "../bench.ts";
 import { limitOf } from "../limits/limits.ts";
-import { type BenchRow, rowOf } from "../report.ts";
+import { type BenchRow, rowOf } from "../row.ts";
 import type { RowsWork } from "./rows-thread.ts";
 
-const rounds = 5;
 const roundSeconds = 0.4;
 const dim = 64;
 
@@ -31,38 +31,57 @@ function nameOf(work: RowsWork): string {
   return `${work.kind}.${shortNames[work.precision]}.${dim}.${what}`;
 }
 
-/** Rows of one thread, and of two (their names end in `.2`), whose tables add up to `gib`. */
-export async function benchRows(gib: number, only: string): Promise<BenchRow[]> {
-  const found: BenchRow[] = [];
-  for (const threads of [1, 2]) {
+/** Rows of one thread, and of two (names that end in `.2`), with tables of `gib` in all. */
+export function rowMeasurements(gib: number, rounds: number): Measurement[] {
+  const pool = openPool(gib);
+  return [1, 2].flatMap((threads) => {
     const works = threads === 1 ? [...float32, ...coded] : float32;
-    const named = works.map((work) => ({
-      work,
-      name: threads === 1 ? nameOf(work) : `${nameOf(work)}.${threads}`,
-    }));
-    const wanted = named.filter(({ name }) => name.startsWith(only));
-    if (wanted.length === 0) continue;
+    return works.flatMap((work) => {
+      const name = threads === 1 ? nameOf(work) : `${nameOf(work)}.${threads}`;
+      const row = (rowName: string, update: "update" | "updateLines") => {
+        const isCoded = work.precision !== "float32";
+        // The bare loop in C writes its whole table first: about a second a gibibyte.
+        const seconds = 3 + rounds * (2 * roundSeconds + (isCoded ? 0.1 : 0.7 * gib));
+        return single(rowName, seconds, () =>
+          measured(rowName, work, pool(threads), rounds, update),
+        );
+      };
+      const hasLines =
+        work.precision === "float32" && work.kind === "update" && work.rule !== "sgd";
+      const own = row(name, "update");
+      return hasLines ? [own, row(`${name}.lines`, "updateLines")] : [own];
+    });
+  });
+}
+
+/** Threads with tables of their own, and the rows of each table. */
+interface Pool {
+  readonly rows: number;
+  readonly workers: readonly Worker[];
+}
+
+/** Starts threads when rows first need so many, and ends others: their tables are large. */
+function openPool(gib: number): (threads: number) => Pool {
+  let open: Pool = { rows: 0, workers: [] };
+  return (threads) => {
+    if (open.workers.length === threads) return open;
+    for (const worker of open.workers) void worker.terminate();
     const rows = Math.floor((gib * 2 ** 30) / (4 * dim * threads));
     const workers = Array.from(
       { length: threads },
       () => new Worker(new URL("./rows-thread.js", import.meta.url), { workerData: { rows, dim } }),
     );
-    for (const { work, name } of wanted) {
-      found.push(await measured(name, work, rows, workers));
-      if (work.precision !== "float32" || work.kind !== "update" || work.rule === "sgd") continue;
-      found.push(await measured(`${name}.lines`, work, rows, workers, "updateLines"));
-    }
-    await Promise.all(workers.map((worker) => worker.terminate()));
-  }
-  return found;
+    open = { rows, workers };
+    return open;
+  };
 }
 
 async function measured(
   name: string,
   work: RowsWork,
-  rows: number,
-  workers: readonly Worker[],
-  update: "update" | "updateLines" = "update",
+  { rows, workers }: Pool,
+  rounds: number,
+  update: "update" | "updateLines",
 ): Promise<BenchRow> {
   const isCoded = work.precision !== "float32";
   const words =

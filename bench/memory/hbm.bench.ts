@@ -9,7 +9,8 @@ import {
 } from "../../src/kernels/contract/row-cache.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { RandomStream } from "../../src/ports/random.ts";
-import { type BenchRow, fastest, rowOf } from "../report.ts";
+import { type Measurement, together } from "../bench.ts";
+import { type BenchRow, fastest, rowOf } from "../row.ts";
 
 const rounds = 9;
 const roundSeconds = 0.25;
@@ -22,7 +23,12 @@ const lookups = samples * length;
 const cachedShare = 10;
 
 /** Lookups in a table and in a cache of `gib` gibibytes, and the probes of its index. */
-export function benchHbm(gib: number): BenchRow[] {
+export function hbmMeasurement(gib: number): Measurement {
+  const names = ["lookup", "probe.lru", "probe.lfu"].map((what) => `hbm.${what}`);
+  return together(names, 20 * gib + 4 * rounds * roundSeconds, () => hbmRows(gib));
+}
+
+function hbmRows(gib: number): BenchRow[] {
   const kernels = openKernels("native");
   const sets = Math.floor((gib * 2 ** 30) / (4 * dim * cacheWays));
   const rows = sets * cacheWays;

@@ -7,13 +7,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { tiersOptions } from "../../src/embedding/tables/tier-options.ts";
 import { modelOptions } from "../../src/model/options.ts";
-import type { BenchRow } from "../report.ts";
-import { benchWork, runDevices } from "../step/train.bench.ts";
+import { type Measurement, single } from "../bench.ts";
+import type { BenchRow } from "../row.ts";
+import { benchWork, runDevices } from "../step/device-threads.ts";
 
 const mib = 2 ** 20;
 const limit = 2048;
 
-export async function benchLargeTable(seconds: number): Promise<BenchRow[]> {
+export function largeTableMeasurement(seconds: number): Measurement {
+  return single("large.peak", seconds + 10, () => peakRow(seconds));
+}
+
+async function peakRow(seconds: number): Promise<BenchRow> {
   const work = benchWork({ config: "b", batch: 2048, devices: 1, seconds });
   const table = { name: "T0", rows: 100_000_000, dim: 64, tier: "cached" as const };
   const dense = { kind: "dlrm" as const, dense: 13, bottom: [64, 64], top: [64, 1] };
@@ -29,9 +34,9 @@ export async function benchLargeTable(seconds: number): Promise<BenchRow[]> {
     const [report] = await runDevices({ ...work, input, batches: 64, below });
     const figure = process.resourceUsage().maxRSS / 1024;
     const rows = 2048 * 32 * (report?.stepMs.length ?? 0);
-    const name = `large.peak.${Math.round(rows / 1e6)}-million-lookups`;
-    const about = { unit: "MiB", limit, limitIs: "2 GiB", ratio: figure / limit };
-    return [{ name, figure, ...about, spread: [figure, figure] }];
+    const limitIs = `2 GiB, after ${(rows / 1e6).toFixed(1)} million lookups`;
+    const about = { unit: "MiB", limit, limitIs, ratio: figure / limit };
+    return { name: "large.peak", figure, ...about, spread: [figure, figure] };
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }

@@ -3,13 +3,15 @@
 // batches of random rows; in the page cache, and past it (`.cold`).
 
 import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openFileRecords } from "../../storage/records/file-records.ts";
 import type { RecordStore, RecordStoreOptions } from "../../storage/records/record-store.ts";
 import { openRocksRecords, rocksOptions } from "../../storage/records/rocks-records.ts";
 import { openRocks } from "../../storage/records/rocksdb.ts";
+import { type Measurement, together } from "../bench.ts";
 import { limit } from "../limits/limits.ts";
-import { type BenchRow, rowOf } from "../report.ts";
+import { type BenchRow, rowOf } from "../row.ts";
 
 const recordBytes = 260;
 const batchRows = 4096;
@@ -19,9 +21,41 @@ const limitSeconds = 1;
 const fileRows = 2_000_000;
 const rocksRows = 1_000_000;
 
-/** Runs `body` in a directory of its own, on the disk of the working directory. */
+/** `file.read`, `file.write`: beside bare calls of the system; cold, beside pages of the disk. */
+export function fileMeasurement(): Measurement {
+  const names = ["file.read", "file.write", "file.read.cold", "file.write.cold"];
+  return { names, seconds: 30, measure: fileRecordRows };
+}
+
+async function* fileRecordRows(isWanted: (name: string) => boolean) {
+  for (const pageCache of [true, false]) {
+    const nameOf = (what: "read" | "write") => `file.${what}${pageCache ? "" : ".cold"}`;
+    if (!isWanted(nameOf("read")) && !isWanted(nameOf("write"))) continue;
+    yield* await inDirectory(async (directory) => {
+      const store = openFileRecords({ ...optionsOf(join(directory, "ours"), fileRows), pageCache });
+      fill(store, fileRows);
+      const [read, write] = measured(store, fileRows, pageCache ? rounds : 5);
+      await store.close();
+      const bare = (what: "read" | "write") => {
+        const kind = pageCache ? what : `page${what === "read" ? "Read" : "Write"}`;
+        const bytes = fileRows * (recordBytes + 4);
+        return limit("file", kind, join(directory, "bare"), bytes, limitSeconds) / 1e3;
+      };
+      const row = (what: "read" | "write", ours: readonly number[]) => {
+        const limitIs = pageCache
+          ? `bare p${what} in C`
+          : `${what}s of 4 KiB past the page cache, 64 at a time`;
+        const named = { name: nameOf(what), unit: "krows/s", limitIs };
+        return rowOf(named, ours, [Math.max(0, bare(what))]);
+      };
+      return [row("read", read), row("write", write)];
+    });
+  }
+}
+
+/** Runs `body` in a directory of its own. */
 async function inDirectory<Result>(body: (path: string) => Promise<Result>): Promise<Result> {
-  const path = mkdtempSync(join(process.cwd(), ".osiris-bench-"));
+  const path = mkdtempSync(join(tmpdir(), "records-"));
   try {
     return await body(path);
   } finally {
@@ -29,36 +63,12 @@ async function inDirectory<Result>(body: (path: string) => Promise<Result>): Pro
   }
 }
 
-/** `file.read`, `file.write`: beside bare calls of the system; cold, beside pages of the disk. */
-export function benchFileRecords(): Promise<BenchRow[]> {
-  return inDirectory(async (directory) => {
-    const rows: BenchRow[] = [];
-    for (const pageCache of [true, false]) {
-      const store = openFileRecords({ ...optionsOf(join(directory, "ours"), fileRows), pageCache });
-      fill(store, fileRows);
-      const [read, write] = measured(store, fileRows, pageCache ? rounds : 5);
-      await store.close();
-      const bytes = fileRows * (recordBytes + 4);
-      for (const [name, ours] of [
-        ["read", read],
-        ["write", write],
-      ] as const) {
-        const kind = pageCache ? name : `page${name === "read" ? "Read" : "Write"}`;
-        const path = join(directory, "bare");
-        const bare = limit("file", kind, path, bytes, limitSeconds) / 1e3;
-        const limitIs = pageCache
-          ? `bare p${name} in C`
-          : `${name}s of 4 KiB past the page cache, 64 at a time`;
-        const named = { name: `file.${name}${pageCache ? "" : ".cold"}`, unit: "krows/s", limitIs };
-        rows.push(rowOf(named, ours, [Math.max(0, bare)]));
-      }
-    }
-    return rows;
-  });
+/** `rocksdb.multiGet`, `rocksdb.write`: beside the binding called with the same batches. */
+export function rocksMeasurement(): Measurement {
+  return together(["rocksdb.multiGet", "rocksdb.write"], 30, rocksRecordRows);
 }
 
-/** `rocksdb.multiGet`, `rocksdb.write`: beside the binding called with the same batches. */
-export function benchRocksRecords(): Promise<BenchRow[]> {
+function rocksRecordRows(): Promise<BenchRow[]> {
   return inDirectory(async (directory) => {
     const store = await openRocksRecords(optionsOf(join(directory, "ours"), rocksRows));
     fill(store, rocksRows);

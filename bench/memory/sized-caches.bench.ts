@@ -14,8 +14,9 @@ import { defaultConstants } from "../../src/planner/constants.ts";
 import type { Plan } from "../../src/planner/shards.ts";
 import { planWithCaches, withCurves } from "../../src/planner/size-caches.ts";
 import { workloadOf } from "../../src/training/planning/workload.ts";
-import { type BenchRow, rowOf } from "../report.ts";
-import { ratesOf, runDevices } from "../step/train.bench.ts";
+import { type Measurement, together } from "../bench.ts";
+import { type BenchRow, quantiles, rowOf } from "../row.ts";
+import { ratesOf, runDevices } from "../step/device-threads.ts";
 import type { TrainWork } from "../step/train-work.ts";
 
 const zipfs = [0.3, 0.5, 0.7, 0.9, 1, 1.1, 1.2, 1.4];
@@ -30,11 +31,19 @@ const share = 1 / 8;
 const batches = 600;
 const warmUpSteps = 100;
 
-/** Samples/s, and shares of rows from HBM, of planned caches beside those by the rule. */
-export async function benchSizedCaches(options: {
+interface SizedCachesOptions {
   readonly seconds: number;
   readonly rounds: number;
-}): Promise<BenchRow[]> {
+}
+
+/** Samples/s, and shares of rows from HBM, of planned caches beside those by the rule. */
+export function sizedCachesMeasurement(options: SizedCachesOptions): Measurement {
+  const setUpSeconds = 12; // Tables, batches, and the steps that fill the caches.
+  const seconds = 5 + 2 * options.rounds * (options.seconds + setUpSeconds);
+  return together(["sized.train", "sized.hits"], seconds, () => sizedRows(options));
+}
+
+async function sizedRows(options: SizedCachesOptions): Promise<BenchRow[]> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-bench-"));
   const works = { planned: workOf(options.seconds, plan()), ruled: workOf(options.seconds) };
   const rates = { planned: [] as number[], ruled: [] as number[] };
@@ -44,8 +53,7 @@ export async function benchSizedCaches(options: {
       for (const name of ["planned", "ruled"] as const) {
         const below = { directory: join(directory, name), pageCache: true };
         const [report] = await runDevices({ ...works[name], below });
-        const sorted = ratesOf(batch, report).sort((a, b) => a - b);
-        rates[name].push(sorted[Math.floor(sorted.length / 2)] ?? 0);
+        rates[name].push(quantiles(ratesOf(batch, report)).median);
         hits[name].push(100 * (report?.times?.tiers?.hbm ?? 0));
       }
     }

@@ -6,9 +6,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TiersSpec, tiersOptions } from "../../src/embedding/tables/tier-options.ts";
+import { type Measurement, together } from "../bench.ts";
 import { limit } from "../limits/limits.ts";
-import { type BenchRow, rowOf } from "../report.ts";
-import { benchWork, ratesOf, runDevices } from "../step/train.bench.ts";
+import { type BenchRow, quantiles, rowOf } from "../row.ts";
+import { benchWork, ratesOf, runDevices } from "../step/device-threads.ts";
 import type { TrainWork } from "../step/train-work.ts";
 
 const batch = 2048;
@@ -20,13 +21,24 @@ const batches = 64;
 /** Of the file in which the disk is measured: about as large as the tables. */
 const pageBytes = 2 ** 30;
 
-export interface TrainTiersOptions {
+interface TrainTiersOptions {
   readonly ssd: TiersSpec["ssd"];
   readonly seconds: number;
   readonly rounds: number;
 }
 
-export async function benchTrainTiers(options: TrainTiersOptions): Promise<BenchRow[]> {
+export function trainTiersMeasurement(options: TrainTiersOptions): Measurement {
+  const { ssd, seconds, rounds } = options;
+  const names = ["prefetch", "prefetch-off", "cold", "cold.disk"];
+  const setUpSeconds = 12; // Tables, batches, and the steps that fill the caches.
+  return together(
+    names.map((name) => `train.${ssd}.${name}`),
+    rounds * (4 * (seconds + setUpSeconds) + 6),
+    () => trainTiersRows(options),
+  );
+}
+
+async function trainTiersRows(options: TrainTiersOptions): Promise<BenchRow[]> {
   const { ssd, rounds } = options;
   const memory = workOf(options, undefined);
   const directory = mkdtempSync(join(tmpdir(), "osiris-bench-"));
@@ -81,9 +93,8 @@ function tiersOf({ input }: TrainWork, ssd: TiersSpec["ssd"], prefetch: number):
 /** Samples/s, the median of the steps; and rows that a step took from the disk. */
 async function trained(work: TrainWork): Promise<{ rate: number; ssdRows: number }> {
   const [report] = await runDevices(work);
-  const rates = ratesOf(batch, report).sort((a, b) => a - b);
   const { rows = 0, ssd = 0 } = report?.times?.tiers ?? {};
-  return { rate: rates[Math.floor(rates.length / 2)] ?? 0, ssdRows: rows * ssd };
+  return { rate: quantiles(ratesOf(batch, report)).median, ssdRows: rows * ssd };
 }
 
 /** What a page up and a page down take where 64 are on their way, past the page cache. */

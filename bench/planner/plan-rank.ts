@@ -1,7 +1,7 @@
-// Whether the cost model knows which of two plans is faster: the step time that it predicts, with
-// constants measured just before, beside the one that is measured, over plans drawn at random. The
-// plans take turns of a few steps, as a machine has fast and slow minutes; how well the measured
-// times of every other turn agree with those of the turns between is what can be reached.
+// Whether the cost model knows which of two plans is faster: the predicted step time, with
+// constants measured just before, beside the measured one, over plans drawn at random. Plans take
+// turns of a few steps, because a machine has fast and slow minutes. The limit is how well the
+// measured times of even turns agree with the times of odd turns.
 
 import { calibrate } from "../../actors/doctor/calibrate.ts";
 import { resolveJob } from "../../src/job/job.ts";
@@ -9,8 +9,8 @@ import { type Assessment, assessPlan } from "../../src/planner/assess.ts";
 import { stages } from "../../src/planner/cost.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { workloadOf } from "../../src/training/planning/workload.ts";
-import { type BenchRow, quantiles } from "../report.ts";
-import { runDevices } from "../step/train.bench.ts";
+import { type BenchRow, quantiles } from "../row.ts";
+import { runDevices } from "../step/device-threads.ts";
 import type { TrainThreadReport } from "../step/train-thread.ts";
 import { randomPlan } from "./random-plan.ts";
 
@@ -49,6 +49,18 @@ function jobOf(random: RandomStream) {
     optimizer: { sparse: { kind: "rowWiseAdagrad" }, dense: { kind: "sgd" } },
   });
   return { job, idsMax };
+}
+
+export const planRankNames: readonly string[] = [
+  "planner.rank",
+  ...Array.from({ length: plans }, (_, i) => planName(i)),
+];
+
+/** Calibration, the memory of all plans, and their turns. */
+export const planRankSeconds = 90;
+
+function planName(index: number): string {
+  return `planner.plan.${index}`;
 }
 
 /** A row for the rank correlation, and one for each plan. */
@@ -97,7 +109,7 @@ export async function rankOfPlans(): Promise<BenchRow[]> {
   const row = { name: "planner.rank", figure, unit: "rank correlation", limit: 1, limitIs };
   return [
     { ...row, ratio: figure, target: [0.9, 1], spread: [figure, figure] },
-    ...assessed.map((own, i) => planRow(`planner.plan.${i}`, own, reports[i]?.[0])),
+    ...assessed.map((own, i) => planRow(planName(i), own, reports[i]?.[0])),
   ];
 }
 

@@ -9,11 +9,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { Option } from "commander";
 import { connect } from "nats";
 import { purposes, RandomStream } from "../../src/ports/random.ts";
-import type { BenchRow } from "../report.ts";
+import { type Bench, notNegative, positive, together } from "../bench.ts";
+import { type BenchRow, quantileOf } from "../row.ts";
 
-export interface JobsBenchOptions {
+interface JobsBenchOptions {
   /** Clients at once, each with a connection of its own. */
   readonly clients: number;
   /** Jobs that each of them submits. */
@@ -29,13 +31,36 @@ const subject = "osiris.c1.jobs.submit";
 const medianMsMax = 10;
 const lastMsMax = 50;
 
-/** With either kind of journal. @throws Error without a `nats-server` */
-export async function benchJobs(options: JobsBenchOptions): Promise<BenchRow[]> {
-  const rows: BenchRow[] = [];
-  for (const store of ["rocksdb", "file"]) rows.push(...(await rowsOf(store, options)));
-  return rows;
-}
+const stores = ["rocksdb", "file"] as const;
 
+export const jobsBench: Bench<JobsBenchOptions> = {
+  question: "how long until a job is acknowledged and kept, over a real nats-server",
+  options: [
+    new Option("--clients <count>", "that submit at once").argParser(positive).default(50),
+    new Option("--jobs <count>", "of each client, one after the other")
+      .argParser(positive)
+      .default(40),
+    new Option("--pause <ms>", "mean pause of a client between two; 0: none")
+      .argParser(notNegative)
+      .default(100),
+    new Option("--jetstream", "over a server that has it, into which runs are copied").default(
+      false,
+    ),
+  ],
+  measurements(options) {
+    const { clients, jobs, pause } = options;
+    // First and then; a job takes a few milliseconds of one core beside the pauses.
+    const seconds = 4 + 2 * jobs * Math.max(pause / 1000, 0.003 * clients);
+    return stores.map((store) => {
+      const names = ["first", "then"].flatMap((round) =>
+        ["median", "p99", "rate"].map((what) => `submit.${store}.${round}.${what}`),
+      );
+      return together(names, seconds, () => rowsOf(store, options));
+    });
+  },
+};
+
+/** @throws Error without a `nats-server` */
 async function rowsOf(
   store: string,
   { clients, jobs, pause, jetstream }: JobsBenchOptions,
@@ -46,6 +71,11 @@ async function rowsOf(
   const server = spawn("nats-server", [...ports, "--auth", "t", ...more], { stdio: "ignore" });
   let root: ChildProcess | undefined;
   try {
+    await once(server, "spawn").catch(() => {
+      throw new Error(
+        "bench jobs found no nats-server on the PATH: install one, then run it again.",
+      );
+    });
     const url = await urlIn(directory);
     const program = fileURLToPath(new URL("./jobs-root.js", import.meta.url));
     root = fork(program, [url, join(directory, "state"), store], { silent: true });
@@ -78,8 +108,7 @@ async function rowsOf(
     return [...rowsFor(`submit.${store}.first`, first), ...rowsFor(`submit.${store}.then`, then)];
   } finally {
     root?.kill("SIGKILL");
-    server.kill("SIGKILL");
-    await once(server, "exit");
+    if (server.kill("SIGKILL")) await once(server, "exit");
     rmSync(directory, { recursive: true, force: true });
   }
 }
@@ -88,7 +117,7 @@ function rowsFor(
   name: string,
   { times, perSecond }: { readonly times: readonly number[]; readonly perSecond: number },
 ): BenchRow[] {
-  const at = quantilesOf(times);
+  const at = quantileOf(times);
   const bounded = (what: string, figure: number, limit: number): BenchRow => ({
     ...{ name: `${name}.${what}`, figure, unit: "ms", limit, limitIs: "bound" },
     ...{ ratio: figure / limit, spread: [at(0.1), at(0.9)] },
@@ -101,11 +130,6 @@ function rowsFor(
       spread: [perSecond, perSecond],
     },
   ];
-}
-
-function quantilesOf(values: readonly number[]): (share: number) => number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return (share) => sorted[Math.round(share * (sorted.length - 1))] ?? Number.NaN;
 }
 
 /** A small job of its own directory, as JSON. */

@@ -12,6 +12,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
+import { Option } from "commander";
 import { logEvent } from "../../actors/observe/event-lines.ts";
 import { openObserver } from "../../actors/observe/observer.ts";
 import {
@@ -33,10 +34,11 @@ import { createStepMeter, meterWords, waitedFor } from "../../src/training/meter
 import { createStepTrace, stepStages } from "../../src/training/meters/step-trace.ts";
 import { encodeBody } from "../../src/wire/messages/body.ts";
 import { eventsSubject } from "../../src/wire/messages/subjects.ts";
+import { type Bench, positive } from "../bench.ts";
 import { configuration } from "../configurations.ts";
-import { type BenchRow, quantiles } from "../report.ts";
+import { type BenchRow, quantiles } from "../row.ts";
 
-export interface ObservabilityBenchOptions {
+interface ObservabilityBenchOptions {
   /** Rounds of each. */
   readonly rounds: number;
 }
@@ -45,24 +47,29 @@ const everySteps = 100;
 const devices = 2;
 const bound = 0.01;
 
-export async function benchObservability({
-  rounds,
-}: ObservabilityBenchOptions): Promise<BenchRow[]> {
+export const observabilityBench: Bench<ObservabilityBenchOptions> = {
+  question: "processor time of metrics, traces and logs over that of training",
+  options: [new Option("--rounds <count>", "rounds of each").argParser(positive).default(9)],
+  measurements({ rounds }) {
+    const names = ["steps", "process", "all"].map((what) => `observability.${what}`);
+    return [{ names, seconds: 12 + 3 * rounds, measure: () => shareRows(rounds) }];
+  },
+};
+
+async function* shareRows(rounds: number) {
   await using collector = await startCollector();
   const watched = await watchedRun(collector.endpoint);
   const { times } = watched;
   const stepMs = times.stepMs * (times.shares.computing + times.shares.sendingIds);
   const trainingMs = devices * times.steps * stepMs;
   const steps = (await stepWorkMs(rounds)).map((ms) => ms / stepMs);
+  yield { ...rowOf("steps", steps), times };
   const again = await watchAgain(watched, collector.endpoint, rounds);
   const others = again.map((ms) => ms / trainingMs);
+  yield rowOf("process", others);
   const all = others.map((share) => share + quantiles(steps).median);
   const ratio = quantiles(all).median / bound;
-  return [
-    { ...rowOf("steps", steps), times },
-    rowOf("process", others),
-    { ...rowOf("all", all), limit: 100 * bound, limitIs: "allowed", ratio },
-  ];
+  yield { ...rowOf("all", all), limit: 100 * bound, limitIs: "allowed", ratio };
 }
 
 function rowOf(name: string, shares: readonly number[]): BenchRow {

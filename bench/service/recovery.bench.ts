@@ -1,9 +1,11 @@
-// Question: what do checkpoints cost? How long a device stands still for a cut; the processor's
-// time for taking, writing, hashing and reading back, over that of training in the interval; and
-// the bytes that each policy writes, of a Zipf workload.
+// Question: what do checkpoints cost? How long a device stalls for a cut; the processor's time for
+// taking, writing, hashing and reading back, over that of training in the interval; and the bytes
+// that each policy writes, of a Zipf workload.
 
 import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Option } from "commander";
 import { Zipf } from "../../src/data/zipf.ts";
 import { createPartQuantiser } from "../../src/embedding/checkpoint/rows-part.ts";
 import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
@@ -18,15 +20,30 @@ import type { Written } from "../../storage/checkpoint-store/checkpoint-store.ts
 import { openStore } from "../../storage/checkpoint-store/directory-checkpoint-store.ts";
 import { needsBaseline, writtenAfter } from "../../storage/checkpoint-store/full-or-incremental.ts";
 import { createSaving, type SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
+import { type Bench, type Measurement, notNegative, positive, single, together } from "../bench.ts";
 import { configuration } from "../configurations.ts";
-import { type BenchRow, quantiles } from "../report.ts";
+import { type BenchRow, quantiles } from "../row.ts";
 
-export interface RecoveryBenchOptions {
+interface RecoveryBenchOptions {
   /** Cuts of each kind that are timed. */
   readonly rounds: number;
   /** Share of the rows that change in an interval of the timed cuts. */
   readonly changed: number;
 }
+
+export const recoveryBench: Bench<RecoveryBenchOptions> = {
+  question: "what checkpoints cost: stalls, processor time, and bytes of each policy",
+  options: [
+    new Option("--rounds <count>", "cuts that are timed").argParser(positive).default(3),
+    new Option("--changed <share>", "rows that change between them")
+      .argParser(notNegative)
+      .default(0.26),
+  ],
+  measurements(options) {
+    const cuts = together(cutNames, 15 + 5 * options.rounds, () => cutRows(options));
+    return [cuts, ...shares.flatMap((share) => bytesMeasurements(share))];
+  },
+};
 
 /** Cores that train. */
 const cores = 2;
@@ -50,11 +67,22 @@ function touch(device: DeviceState, rowsOf: (rows: number) => Iterable<number>):
     for (const row of rowsOf(touched.length)) touched[row] = 1;
 }
 
-/** `checkpoint.stall` and `checkpoint.overhead`, of configuration b on one device. */
-export async function benchCuts(options: RecoveryBenchOptions): Promise<BenchRow[]> {
+/** Seconds between two checkpoints. */
+const overheadIntervals = [60, 600] as const;
+const cutNames = [
+  "checkpoint.stall.baseline",
+  "checkpoint.stall",
+  ...overheadIntervals.flatMap((interval) => {
+    const name = `checkpoint.overhead.${interval}s`;
+    return [`${name}.baseline`, name];
+  }),
+];
+
+/** Of configuration b on one device. */
+async function cutRows(options: RecoveryBenchOptions): Promise<BenchRow[]> {
   const device = deviceOf(configuration("b").model);
   const stream = new RandomStream(5, 6, 7);
-  const directory = mkdtempSync(join(process.cwd(), ".osiris-bench-"));
+  const directory = mkdtempSync(join(tmpdir(), "cuts-"));
   try {
     const store = openStore({ directory, jobIdentity: "b", jobText: "{}" });
     const { generation } = store.beginGeneration();
@@ -114,7 +142,7 @@ export async function benchCuts(options: RecoveryBenchOptions): Promise<BenchRow
     };
     row("checkpoint.stall.baseline", "ms", [whole.stallMs]);
     row("checkpoint.stall", "ms", stalls);
-    for (const interval of [60, 600]) {
+    for (const interval of overheadIntervals) {
       const share = (one: number) => (100 * one) / (interval * cores);
       row(`checkpoint.overhead.${interval}s.baseline`, "%", [share(whole.cpuSeconds)]);
       row(`checkpoint.overhead.${interval}s`, "%", seconds.map(share));
@@ -129,26 +157,23 @@ export async function benchCuts(options: RecoveryBenchOptions): Promise<BenchRow
 const intervals = 12;
 const shares = [0.1, 0.35] as const;
 
-/** `checkpoint.bytes`: what policies write, beside all rows in float32 at every cut. */
-export async function benchBytes(): Promise<BenchRow[]> {
-  const rows: BenchRow[] = [];
-  for (const share of shares) {
-    const full = await writtenBytes("none", 32, share);
-    for (const differential of ["one-shot", "consecutive", "intermittent"] as const) {
-      for (const bits of [32, 4] as const) {
+/** `checkpoint.bytes`: what each policy writes, beside all rows in float32 at every cut. */
+function bytesMeasurements(share: number): Measurement[] {
+  let full: Promise<number[]> | undefined;
+  return (["one-shot", "consecutive", "intermittent"] as const).flatMap((differential) =>
+    ([32, 4] as const).map((bits) => {
+      const name = `checkpoint.bytes.${100 * share}.${differential}.${bits}`;
+      return single(name, 5, async () => {
+        full ??= writtenBytes("none", 32, share);
+        const whole = await full;
         const own = await writtenBytes(differential, bits, share);
-        const times = full.map((bytes, i) => bytes / (own[i] ?? bytes));
+        const times = whole.map((bytes, i) => bytes / (own[i] ?? bytes));
         const sum = (values: readonly number[]) => values.reduce((total, one) => total + one, 0);
-        rows.push({
-          name: `checkpoint.bytes.${100 * share}.${differential}.${bits}`,
-          figure: sum(full) / sum(own),
-          unit: "times fewer bytes",
-          spread: quantiles(times).spread,
-        });
-      }
-    }
-  }
-  return rows;
+        const { spread } = quantiles(times);
+        return { name, figure: sum(whole) / sum(own), unit: "times fewer bytes", spread };
+      });
+    }),
+  );
 }
 
 /** Bytes of each checkpoint after the first, with which a run begins that has seen its rows. */

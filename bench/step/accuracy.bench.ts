@@ -9,6 +9,7 @@
 // labels. What is left comes from early steps, in which a model settles what it will be: `.late`
 // runs take over float32's model half way, and from there two models stay neighbours.
 
+import { Option } from "commander";
 import { syntheticOptions } from "../../src/data/options.ts";
 import { Sample } from "../../src/data/sample.ts";
 import { SyntheticSamples } from "../../src/data/synthetic.ts";
@@ -29,7 +30,8 @@ import {
 } from "../../src/training/step/device-state.ts";
 import { forwardStep, trainStep } from "../../src/training/step/step.ts";
 import { exchangeShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
-import type { BenchRow } from "../report.ts";
+import { type Bench, positive } from "../bench.ts";
+import type { BenchRow } from "../row.ts";
 
 const batchSize = 256;
 /** Held-out samples for each that is trained on. */
@@ -37,7 +39,7 @@ const heldOut = 0.2;
 /** Share of the steps after which rates begin to fall, in a straight line to 0. */
 const steady = 0.5;
 
-export interface AccuracyBenchOptions {
+interface AccuracyBenchOptions {
   readonly samples: number;
   readonly seeds: number;
   /** The first of the seeds. */
@@ -77,23 +79,77 @@ interface Score extends Metrics {
   readonly expected: number;
 }
 
-export async function benchAccuracy(options: AccuracyBenchOptions): Promise<BenchRow[]> {
-  const { samples, seeds, first } = options;
+export const accuracyBench: Bench<AccuracyBenchOptions> = {
+  question: "what reduced precisions cost in log loss on generated samples, beside float32",
+  options: [
+    new Option("--samples <count>", "samples that a model trains on")
+      .argParser(positive)
+      .default(1_000_000),
+    new Option("--seeds <count>", "models, each with samples of its own")
+      .argParser(positive)
+      .default(3),
+    new Option("--first <seed>", "the first of the seeds, to do some and then others")
+      .argParser(positive)
+      .default(1),
+  ],
+  full: { seeds: 5 },
+  measurements({ samples, seeds: count, first }) {
+    const seeds = Array.from({ length: count }, (_, i) => first + i);
+    const prefix = `accuracy.${samples}`;
+    const names = [
+      ...truths.map(({ name }) => `${prefix}.${name}`),
+      ...contenders.slice(1).flatMap(({ name }) => [
+        ...seeds.map((seed) => `${prefix}.${name}.seed${seed}`),
+        ...[".mean", ...(count > 1 ? [".error"] : []), ".drawn"].map((end) => {
+          return `${prefix}.${name}${end}`;
+        }),
+      ]),
+    ];
+    const seconds = (count * samples * secondsOfMillion) / 1e6;
+    const measure = (isWanted: (name: string) => boolean) => {
+      const racing = contenders.filter(({ name }, i) => {
+        return (
+          i === 0 || names.some((row) => row.startsWith(`${prefix}.${name}.`) && isWanted(row))
+        );
+      });
+      return accuracyRows(prefix, samples, seeds, racing);
+    };
+    return [{ names, seconds, measure }];
+  },
+};
+
+/** For a million samples: all contenders of one seed, on one core. */
+const secondsOfMillion = 130;
+
+/** Figures that float32 reaches, beside the figures of the planted truth. */
+const truths = [
+  { name: "float32.mean", unit: "log loss", of: (score: Score) => score.expected },
+  {
+    name: "float32.ne",
+    unit: "of the base rate's",
+    of: (score: Score) => score.normalizedEntropy,
+  },
+] as const;
+
+/** Each seed's differences as soon as it has trained; means at the end. */
+async function* accuracyRows(
+  prefix: string,
+  samples: number,
+  seeds: readonly number[],
+  racing: readonly Contender[],
+) {
   const runs: Run[] = [];
-  for (let seed = first; seed < first + seeds; seed++) runs.push(await runSeed(samples, seed));
-  const prefix = `accuracy.${samples}`;
-  return [
-    besideTruth(`${prefix}.float32.mean`, "log loss", runs, (score) => score.expected),
-    besideTruth(`${prefix}.float32.ne`, "of the base rate's", runs, (s) => s.normalizedEntropy),
-    ...contenders.slice(1).flatMap(({ name }, i) => {
-      const pairs = runs.map((run) => ({
-        seed: run.seed,
-        own: scoreOf(run, i + 1),
-        base: scoreOf(run, 0),
-      }));
-      return differenceRows(`${prefix}.${name}`, pairs);
-    }),
-  ];
+  for (const seed of seeds) {
+    const run = await runSeed(samples, seed, racing);
+    runs.push(run);
+    for (const [i, { name }] of racing.entries()) {
+      if (i > 0) yield seedRow(`${prefix}.${name}.seed${seed}`, run, i);
+    }
+  }
+  for (const { name, unit, of } of truths) yield besideTruth(`${prefix}.${name}`, unit, runs, of);
+  for (const [i, { name }] of racing.entries()) {
+    if (i > 0) yield* meanRows(`${prefix}.${name}`, runs, i);
+  }
 }
 
 interface Run {
@@ -118,35 +174,36 @@ function besideTruth(
   return { name, figure, unit, limit, limitIs: "the truth", ratio: figure / limit, spread };
 }
 
-interface Pair {
-  readonly seed: number;
-  readonly own: Score;
-  readonly base: Score;
+/** How much more than float32 a contender of one seed loses, over all labels, in percent. */
+function expectedLoss(run: Run, contender: number): number {
+  return 100 * (scoreOf(run, contender).expected / scoreOf(run, 0).expected - 1);
 }
 
-/** How much more than float32 one loses: by seed, their mean with its error, on drawn labels. */
-function differenceRows(name: string, pairs: readonly Pair[]): BenchRow[] {
-  const unit = "% more log loss";
-  const expected = pairs.map(({ own, base }) => 100 * (own.expected / base.expected - 1));
-  const drawn = pairs.map(({ own, base }) => 100 * (own.logLoss / base.logLoss - 1));
+/** The same, over the labels that were drawn. */
+function drawnLoss(run: Run, contender: number): number {
+  return 100 * (scoreOf(run, contender).logLoss / scoreOf(run, 0).logLoss - 1);
+}
+
+const lossUnit = "% more log loss";
+
+function seedRow(name: string, run: Run, contender: number): BenchRow {
+  const figure = expectedLoss(run, contender);
+  return { name, figure, unit: lossUnit, spread: [figure, figure] };
+}
+
+/** The mean over seeds, its standard error, and the mean on drawn labels. */
+function* meanRows(name: string, runs: readonly Run[], contender: number): Iterable<BenchRow> {
+  const expected = runs.map((run) => expectedLoss(run, contender));
+  const drawn = runs.map((run) => drawnLoss(run, contender));
   const mean = meanOf(expected);
-  const variance = meanOf(expected.map((one) => (one - mean) ** 2));
-  const error = Math.sqrt(variance / (pairs.length - 1));
-  const errorRow: BenchRow = {
-    name: `${name}.error`,
-    figure: error,
-    unit: "% standard error",
-    spread: [error, error],
-  };
-  return [
-    ...pairs.map(({ seed }, i): BenchRow => {
-      const figure = expected[i] ?? Number.NaN;
-      return { name: `${name}.seed${seed}`, figure, unit, spread: [figure, figure] };
-    }),
-    { name: `${name}.mean`, figure: mean, unit, spread: rangeOf(expected) },
-    ...(pairs.length > 1 ? [errorRow] : []),
-    { name: `${name}.drawn`, figure: meanOf(drawn), unit, spread: rangeOf(drawn) },
-  ];
+  yield { name: `${name}.mean`, figure: mean, unit: lossUnit, spread: rangeOf(expected) };
+  if (runs.length > 1) {
+    const variance = meanOf(expected.map((one) => (one - mean) ** 2));
+    const error = Math.sqrt(variance / (runs.length - 1));
+    const spread = [error, error] as const;
+    yield { name: `${name}.error`, figure: error, unit: "% standard error", spread };
+  }
+  yield { name: `${name}.drawn`, figure: meanOf(drawn), unit: lossUnit, spread: rangeOf(drawn) };
 }
 
 interface Entrant {
@@ -156,12 +213,12 @@ interface Entrant {
 
 type Batches = (index: number) => TrueBatch;
 
-/** One pass over `samples` samples, and what all have learned from it. */
-async function runSeed(samples: number, seed: number): Promise<Run> {
+/** Trains all contenders on `samples` samples, and scores them on held-out samples. */
+async function runSeed(samples: number, seed: number, racing: readonly Contender[]): Promise<Run> {
   const steps = Math.ceil(samples / batchSize);
   const tests = Math.ceil(steps * heldOut);
   const batchAt = startBatches((steps + tests) * batchSize, seed);
-  const entrants = contenders.map((contender) => {
+  const entrants = racing.map((contender) => {
     return { contender, device: startDevice(contender, seed) };
   });
   await trainAll(entrants, batchAt, steps);

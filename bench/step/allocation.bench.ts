@@ -1,36 +1,58 @@
 // Question: what does a steady step allocate, and how long does a garbage collection stop it?
-// Limits: what a batch of the first size allocates, since no allocation may grow with the batch; a
-// pause of 5 ms.
+// Limits: what a batch of 128 allocates, because no allocation may grow with the batch; a pause of
+// 5 ms.
 
-import type { ConfigurationName } from "../configurations.ts";
-import { type BenchRow, quantiles } from "../report.ts";
+import { Option } from "commander";
+import { type Bench, positive, together } from "../bench.ts";
+import { type ConfigurationName, configurationNames } from "../configurations.ts";
+import { type BenchRow, quantiles } from "../row.ts";
+import { runSteps } from "./device-threads.ts";
 import type { HeapReport } from "./heap.ts";
-import { runSteps } from "./train.bench.ts";
 
-/** A small batch, whose bytes are the limit, and a large one. */
+/** A small batch, with the bytes that are the limit, and a large batch. */
 const batches = [128, 2048] as const;
 const pauseMaxMs = 5;
 
-export interface AllocationBenchOptions {
+interface AllocationBenchOptions {
   readonly config: ConfigurationName;
   readonly devices: number;
   readonly steps: number;
 }
 
-export async function benchAllocation(options: AllocationBenchOptions): Promise<BenchRow[]> {
-  const { config, steps } = options;
-  const rows: BenchRow[] = [];
-  let small: number | undefined;
-  for (const batch of batches) {
-    const train = { optimizer: "sgd", arithmetic: "auto", precision: "float32" } as const;
-    const until = { steps, seconds: Number.POSITIVE_INFINITY };
-    const reports = await runSteps({ ...options, ...train, ...until, batch });
-    const heaps = reports.map((report) => report.heap);
-    const allocated = allocationRow(`allocation.${config}.${batch}`, heaps, steps, small);
-    small ??= allocated.figure;
-    rows.push(allocated, pauseRow(`gc.${config}.${batch}`, heaps));
-  }
-  return rows;
+export const allocationBench: Bench<AllocationBenchOptions> = {
+  question: "bytes that a steady step allocates, and the longest garbage collection",
+  options: [
+    new Option("--config <name>", "configuration, see bench/README.md")
+      .choices(configurationNames)
+      .default("a"),
+    new Option("--devices <count>", "device threads").argParser(positive).default(2),
+    new Option("--steps <count>", "steps of each batch size").argParser(positive).default(1000),
+  ],
+  measurements(options) {
+    const { config, steps } = options;
+    let small: number | undefined;
+    return batches.map((batch) => {
+      const names = [`allocation.${config}.${batch}`, `gc.${config}.${batch}`] as const;
+      const seconds = 4 + (steps * batch * microsecondsOfSample[config]) / 1e6;
+      return together(names, seconds, async () => {
+        const heaps = await heapsOf(options, batch);
+        const allocated = allocationRow(names[0], heaps, steps, small);
+        small ??= allocated.figure;
+        return [allocated, pauseRow(names[1], heaps)];
+      });
+    });
+  },
+};
+
+const microsecondsOfSample = { a: 20, b: 32, c: 110 } as const;
+
+async function heapsOf(options: AllocationBenchOptions, batch: number): Promise<HeapReport[]> {
+  const train = { optimizer: "sgd", arithmetic: "auto", precision: "float32" } as const;
+  const reports = await runSteps({
+    ...{ ...options, ...train, batch },
+    seconds: Number.POSITIVE_INFINITY,
+  });
+  return reports.map((report) => report.heap);
 }
 
 /** Bytes of a step, heap and array buffers: median, least and most of the devices. */

@@ -2,14 +2,16 @@
 // turn on the same batches. Limit: the step without it, and the bytes that it sends.
 
 import { Worker } from "node:worker_threads";
+import { Option } from "commander";
 import { cellWords } from "../../src/exchange/cells.ts";
 import { layoutOf } from "../../src/exchange/layout.ts";
 import { modelOptions } from "../../src/model/options.ts";
 import { exchangeShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
-import { type BenchRow, rowOf } from "../report.ts";
+import { type Bench, notNegative, positive, together } from "../bench.ts";
+import { type BenchRow, rowOf } from "../row.ts";
 import type { DedupThreadData, DedupThreadReport } from "./dedup-thread.ts";
 
-export interface DedupBenchOptions {
+interface DedupBenchOptions {
   readonly batch: number;
   readonly devices: number;
   /** Ids of every bag. */
@@ -22,8 +24,35 @@ export interface DedupBenchOptions {
 
 const [tables, rows, dim, dense] = [8, 100_000, 64, 13];
 
-export async function benchDedup(options: DedupBenchOptions): Promise<BenchRow[]> {
-  const { batch, devices, ids, zipf, rowWise } = options;
+export const dedupBench: Bench<DedupBenchOptions> = {
+  question: "whole steps and their bytes, with the tables' `dedup` beside without, in turn",
+  options: [
+    new Option("--ids <count>", "ids of a bag").argParser(positive).default(20),
+    new Option("--zipf <exponent>", "how ids repeat; 0 is uniform")
+      .argParser(notNegative)
+      .default(1.05),
+    new Option("--batch <samples>", "samples of a batch").argParser(positive).default(2048),
+    new Option("--devices <count>", "device threads").argParser(positive).default(2),
+    new Option("--row-wise", "tables cut by rows, over all devices").default(false),
+    new Option("--rounds <count>", "turns of each").argParser(positive).default(15),
+  ],
+  measurements(options) {
+    const { ids, zipf, batch, devices, rowWise, rounds } = options;
+    const name = `${ids}.${zipf}.${batch}.${devices}${rowWise ? ".rowWise" : ""}`;
+    const names = [`dedup.samples.${name}`, `dedup.sent.${name}`] as const;
+    const seconds = 8 + 2 * (rounds + 1) * secondsOfTurn;
+    return [together(names, seconds, () => dedupRows(names, options))];
+  },
+};
+
+/** Ten steps. */
+const secondsOfTurn = 1;
+
+async function dedupRows(
+  [samplesName, sentName]: readonly [string, string],
+  options: DedupBenchOptions,
+): Promise<BenchRow[]> {
+  const { batch, devices, ids, rowWise } = options;
   const sharding = rowWise ? { sharding: "row-wise", rowBlocks: 8 } : {};
   const variants = [true, false].map((dedup) => {
     const model = modelOptions.parse({
@@ -48,19 +77,12 @@ export async function benchDedup(options: DedupBenchOptions): Promise<BenchRow[]
     rates: (reports[0]?.[i]?.stepMs ?? []).map((ms) => (1000 * batch) / ms),
     sent: reports.map((report) => (report[i]?.sentBytes ?? 0) / 1e6),
   }));
-  const name = `${ids}.${zipf}.${batch}.${devices}${rowWise ? ".rowWise" : ""}`;
   const limitIs = "without";
+  const samples = { name: samplesName, unit: "samples/s", limitIs };
+  const sent = { name: sentName, unit: "MB a step", limitIs };
   return [
-    rowOf(
-      { name: `dedup.samples.${name}`, unit: "samples/s", limitIs },
-      deduped?.rates ?? [],
-      plain?.rates ?? [],
-    ),
-    rowOf(
-      { name: `dedup.sent.${name}`, unit: "MB a step", limitIs },
-      deduped?.sent ?? [],
-      plain?.sent ?? [],
-    ),
+    rowOf(samples, deduped?.rates ?? [], plain?.rates ?? []),
+    rowOf(sent, deduped?.sent ?? [], plain?.sent ?? []),
   ];
 }
 

@@ -1,23 +1,31 @@
 // Question: how does a whole step compare with PyTorch's, on this machine, in this run? Ours on two
-// device threads and the peer (pytorch.py) on two threads train in alternation, each round in
-// fresh threads and processes. The peer's figure is that of its fastest variant.
+// device threads and the peer (pytorch.py) on two threads train in alternation, each round in fresh
+// threads and processes. The peer's figure is that of its fastest variant. The first round runs all
+// variants, later rounds only the fastest two of them, unless `--all-variants` is given.
+//
+// Our float32 and bfloat16 stand beside the same runs of the peer, which multiplies in float32.
 
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { Option } from "commander";
 import type { DensePrecision } from "../../src/kernels/contract/kernels.ts";
-import { type ConfigurationName, configuration } from "../configurations.ts";
-import { type BenchRow, quantiles } from "../report.ts";
+import { type Bench, type Measurement, positive } from "../bench.ts";
+import { type ConfigurationName, configuration, configurationNames } from "../configurations.ts";
+import { type BenchRow, quantiles } from "../row.ts";
+import { ratesOf, runSteps } from "./device-threads.ts";
 import { measureStepLimit } from "./step-limit.ts";
-import { ratesOf, runSteps } from "./train.bench.ts";
 
 const devices = 2;
 const run = promisify(execFile);
-/** On the path, and Debian's, where another may stand before it. */
+/** On the path, and Debian's, which another Python may hide. */
 const pythons = ["python3", "/usr/bin/python3"] as const;
 const variants = ["bags", "fused", "manual"] as const;
+/** Variants that later rounds run. */
+const laterVariants = 2;
 
-type Optimizer = "sgd" | "rowWiseAdagrad";
+const optimizers = ["sgd", "rowWiseAdagrad"] as const;
+type Optimizer = (typeof optimizers)[number];
 type Target = readonly [atLeast: number, aim: number];
 
 interface Cell {
@@ -53,40 +61,92 @@ function cellsOf(
 }
 
 /** Left out, a filter lets everything through. */
-export interface PeersBenchOptions {
+interface PeersBenchOptions {
   readonly config?: readonly ConfigurationName[];
   readonly batch?: number;
-  readonly optimizer?: Optimizer;
+  readonly optimizer?: readonly Optimizer[];
   readonly precision?: DensePrecision;
   readonly rounds: number;
   readonly seconds: number;
+  readonly allVariants: boolean;
   /** A Python that has torch; left out, the first of `pythons` that has. */
   readonly python?: string;
-  /** The peer's program: ours, or another with the same words and the same last line. */
+  /** The peer's program: ours, or another with the same command line and the same last line. */
   readonly script?: string;
 }
 
-/**
- * A row for each cell of the table of targets that the options let through. Without a PyTorch it
- * says how to get one, and measures ours alone.
- */
-export async function benchPeers(options: PeersBenchOptions): Promise<BenchRow[]> {
-  const { config, batch, optimizer, precision } = options;
-  const wanted = targets.filter(
-    (cell) =>
-      (config?.includes(cell.config) ?? true) &&
-      (batch ?? cell.batch) === cell.batch &&
-      (optimizer ?? cell.optimizer) === cell.optimizer &&
-      (precision ?? cell.precision) === cell.precision,
-  );
-  const python = await findPython(options.python === undefined ? pythons : [options.python]);
-  if (python === undefined) {
-    console.log("There is no PyTorch here: `apt-get install python3-torch libopenblas0-openmp`,");
-    console.log("or any other, named by --python.");
-  }
-  const rows: BenchRow[] = [];
-  for (const cell of wanted) rows.push(await cellRow(cell, options, python));
-  return rows;
+export const peersBench: Bench<PeersBenchOptions> = {
+  question: "whole steps beside PyTorch's, in alternation in the same run, with their targets",
+  options: [
+    new Option("--config <names...>", "only these").choices(configurationNames),
+    new Option("--batch <samples>", "only this batch").argParser(positive),
+    new Option("--optimizer <kinds...>", "only these").choices(optimizers).default(["sgd"]),
+    new Option("--precision <kind>", "only this").choices(["float32", "bfloat16"]),
+    new Option("--rounds <count>", "processes of each, in turn").argParser(positive).default(2),
+    new Option("--seconds <seconds>", "how long each measures in a round")
+      .argParser(positive)
+      .default(2),
+    new Option("--all-variants", "all of the peer's variants in every round").default(false),
+    new Option("--python <path>", "a Python that has torch"),
+    new Option("--script <path>", "another program of the peer, with the same command line"),
+  ],
+  full: { optimizer: optimizers, rounds: 3, seconds: 3, allVariants: true },
+  measurements(options) {
+    const { config, batch, optimizer, precision } = options;
+    const wanted = targets.filter(
+      (cell) =>
+        (config?.includes(cell.config) ?? true) &&
+        (batch ?? cell.batch) === cell.batch &&
+        (optimizer?.includes(cell.optimizer) ?? true) &&
+        (precision ?? cell.precision) === cell.precision,
+    );
+    const groups = new Map<string, Cell[]>();
+    for (const cell of wanted) {
+      const key = `${cell.config} ${cell.batch} ${cell.optimizer}`;
+      groups.set(key, [...(groups.get(key) ?? []), cell]);
+    }
+    const python = findOnce(options.python === undefined ? pythons : [options.python]);
+    return [...groups.values()].map((cells) => measurementOf(cells, options, python));
+  },
+};
+
+/** Cells that differ in precision alone, and share the peer's runs. */
+function measurementOf(
+  cells: readonly Cell[],
+  options: PeersBenchOptions,
+  python: () => Promise<string | undefined>,
+): Measurement {
+  const { rounds, seconds, allVariants } = options;
+  const later = (rounds - 1) * (allVariants ? variants.length : laterVariants);
+  const [{ config } = { config: "a" as const }] = cells;
+  const ours = rounds * cells.length * (seconds + ourSetUpSeconds[config]);
+  const theirs = (variants.length + later) * (seconds + peerSetUpSeconds[config]);
+  const limits = 3 * cells.length;
+  return {
+    names: cells.map(nameOf),
+    seconds: ours + theirs + limits,
+    async *measure(isWanted) {
+      const wanted = cells.filter((cell) => isWanted(nameOf(cell)));
+      yield* await rowsOfCells(wanted, options, await python());
+    },
+  };
+}
+
+/** Tables and batches; of the peer, Python and torch too. */
+const ourSetUpSeconds = { a: 2, b: 4, c: 10 } as const;
+const peerSetUpSeconds = { a: 5, b: 7, c: 12 } as const;
+
+function nameOf({ config, batch, optimizer, precision }: Cell): string {
+  return `train.${config}.${batch}.${optimizer}.${precision}`;
+}
+
+/** The first of the candidates that has torch, looked for when a row first needs it. */
+function findOnce(candidates: readonly string[]): () => Promise<string | undefined> {
+  let found: Promise<string | undefined> | undefined;
+  return () => {
+    found ??= findPython(candidates);
+    return found;
+  };
 }
 
 async function findPython(candidates: readonly string[]): Promise<string | undefined> {
@@ -97,69 +157,101 @@ async function findPython(candidates: readonly string[]): Promise<string | undef
     );
     if (hasTorch) return python;
   }
+  console.error("There is no PyTorch here: `apt-get install python3-torch libopenblas0-openmp`,");
+  console.error("or name a Python that has it by --python. Until then only ours is measured.");
   return undefined;
 }
 
-async function cellRow(
-  cell: Cell,
-  { seconds, rounds, script = ownScript }: PeersBenchOptions,
+/** A row for each cell. Without a PyTorch, of ours alone. */
+async function rowsOfCells(
+  cells: readonly Cell[],
+  { seconds, rounds, allVariants, script = ownScript }: PeersBenchOptions,
   python: string | undefined,
-): Promise<BenchRow> {
-  const { config, batch, optimizer, precision, target } = cell;
-  const ours: number[] = [];
-  const theirs = new Map<string, number[]>();
+): Promise<BenchRow[]> {
+  const ours = cells.map((): number[] => []);
+  let theirs: Peer[] = variants.map((variant) => ({ variant, is: variant, rates: [] }));
   for (let round = 0; round < rounds; round++) {
-    const until = { seconds, steps: Number.POSITIVE_INFINITY };
-    const [report] = await runSteps({ ...cell, ...until, devices, arithmetic: "auto" });
-    ours.push(quantiles(ratesOf(batch, report)).median);
-    if (python === undefined) continue;
-    for (const { peer, rate } of await runPeers(python, script, cell, seconds)) {
-      theirs.set(peer, [...(theirs.get(peer) ?? []), rate]);
+    for (const [i, cell] of cells.entries()) {
+      const until = { seconds, steps: Number.POSITIVE_INFINITY };
+      const [report] = await runSteps({ ...cell, ...until, devices, arithmetic: "auto" });
+      ours[i]?.push(quantiles(ratesOf(cell.batch, report)).median);
     }
+    const [cell] = cells;
+    if (python === undefined || cell === undefined) continue;
+    theirs = await runPeers(theirs, (variant) => runPeer(python, script, cell, variant, seconds));
+    if (!allVariants) theirs = theirs.slice(0, laterVariants);
   }
+  const [fastest] = theirs;
+  const rows: BenchRow[] = [];
+  for (const [i, cell] of cells.entries()) rows.push(await rowOfCell(cell, ours[i] ?? [], fastest));
+  return rows;
+}
+
+async function rowOfCell(
+  cell: Cell,
+  ours: readonly number[],
+  peer: Peer | undefined,
+): Promise<BenchRow> {
+  const { config, precision, target } = cell;
   const machine = await measureStepLimit(configuration(config), devices, precision);
   const { median, spread } = quantiles(ours);
   const row = {
-    name: `train.${config}.${batch}.${optimizer}.${precision}`,
+    name: nameOf(cell),
     figure: median,
     unit: "samples/s",
     spread,
     target,
     ...(machine.rate === 0 ? {} : { machine: machine.rate, reached: median / machine.rate }),
   };
-  const [fastest] = [...theirs]
-    .map(([peer, rates]) => ({ peer, rate: quantiles(rates).median }))
-    .sort((a, b) => b.rate - a.rate);
-  if (fastest === undefined) return row;
-  const limitIs = `PyTorch ${fastest.peer}, float32, ${devices} threads`;
-  return { ...row, limit: fastest.rate, limitIs, ratio: median / fastest.rate };
+  if (peer === undefined || peer.rates.length === 0) return row;
+  const limit = quantiles(peer.rates).median;
+  const limitIs = `PyTorch ${peer.is}, float32, ${devices} threads`;
+  return { ...row, limit, limitIs, ratio: median / limit };
+}
+
+/** A variant of the peer, and its samples/s in each round. */
+interface Peer {
+  readonly variant: string;
+  /** Version of torch, and the variant. */
+  readonly is: string;
+  readonly rates: readonly number[];
 }
 
 /**
- * Samples/s of the median step of every variant. One that the program does not have for this
- * optimizer is left out. @throws what the last variant's process failed with, if all fail
+ * One more round of each peer, fastest first. Leaves out a variant that the program does not have
+ * for this optimizer. @throws what the last variant's process failed with, if all fail
  */
 async function runPeers(
-  python: string,
-  script: string,
-  { config, batch, optimizer }: Cell,
-  seconds: number,
-): Promise<{ peer: string; rate: number }[]> {
-  const rule = optimizer === "sgd" ? "sgd" : "rwsadagrad";
-  const found: { peer: string; rate: number }[] = [];
+  peers: readonly Peer[],
+  runOnce: (variant: string) => Promise<{ is: string; rate: number }>,
+): Promise<Peer[]> {
+  const found: Peer[] = [];
   let failure: unknown;
-  for (const variant of variants) {
+  for (const { variant, rates } of peers) {
     try {
-      const words = [script, config, batch, devices, rule, variant, seconds];
-      const { stdout } = await run(python, words.map(String));
-      const [, torch, rate] = /torch (\S+) .*samples\/s.* median (\d+)/.exec(stdout) ?? [];
-      found.push({ peer: `${torch}, ${variant}`, rate: Number(rate) });
+      const { is, rate } = await runOnce(variant);
+      found.push({ variant, is, rates: [...rates, rate] });
     } catch (error) {
       failure = error;
     }
   }
   if (found.length === 0) throw failure;
-  return found;
+  return found.sort((a, b) => quantiles(b.rates).median - quantiles(a.rates).median);
+}
+
+/** Samples/s of the median step, in a process of its own. */
+async function runPeer(
+  python: string,
+  script: string,
+  { config, batch, optimizer }: Cell,
+  variant: string,
+  seconds: number,
+): Promise<{ is: string; rate: number }> {
+  const rule = optimizer === "sgd" ? "sgd" : "rwsadagrad";
+  const words = [script, config, batch, devices, rule, variant, seconds];
+  const { stdout } = await run(python, words.map(String));
+  const [, torch, rate] = /torch (\S+) .*samples\/s.* median (\d+)/.exec(stdout) ?? [];
+  return { is: `${torch}, ${variant}`, rate: Number(rate) };
 }
 
 // Compiled, this file is dist/bench/step/peers.bench.js; the program is beside the TypeScript.

@@ -1,18 +1,18 @@
 // Question: how much of a second core becomes speed, how much of a reader's time disappears behind
 // the step, and does the planner know which plan is faster? Limit: all of it.
 
+import { Option } from "commander";
 import { partBytesOf, topologyOf } from "../../src/training/topology/topology.ts";
+import { type Bench, type Measurement, positive, single, together } from "../bench.ts";
 import { type ConfigurationName, configurationNames } from "../configurations.ts";
-import { rankOfPlans } from "../planner/plan-rank.ts";
-import { type BenchRow, quantiles } from "../report.ts";
+import { planRankNames, planRankSeconds, rankOfPlans } from "../planner/plan-rank.ts";
+import { type BenchRow, quantiles } from "../row.ts";
+import { benchWork, ratesOf, runDevices } from "./device-threads.ts";
 import { wayMs } from "./slow-link.ts";
-import { benchWork, ratesOf, runDevices } from "./train.bench.ts";
 import type { TrainThreadReport } from "./train-thread.ts";
 import type { TrainWork } from "./train-work.ts";
 
-export interface ScalingBenchOptions {
-  /** Only rows whose names begin so. */
-  readonly only: string;
+interface ScalingBenchOptions {
   readonly rounds: number;
   /** How long each measures in a round. */
   readonly seconds: number;
@@ -21,30 +21,58 @@ export interface ScalingBenchOptions {
 /** Samples of a device; of all devices, where the batch stays as it is. */
 const batch = 2048;
 
-export async function benchScaling(options: ScalingBenchOptions): Promise<BenchRow[]> {
-  const rows: BenchRow[] = [];
-  const isAsked = (name: string) => name.startsWith(options.only) || options.only.startsWith(name);
-  for (const config of configurationNames) {
-    const kinds = (["weak", "strong"] as const).filter((kind) => isAsked(`${kind}.${config}`));
-    if (kinds.length > 0) rows.push(...(await scaling(config, kinds, options)));
-  }
-  if (isAsked("pipeline.depth3")) rows.push(await depth(options));
-  for (const name of linkNames) {
-    if (isAsked(`semisync.${name}`)) rows.push(await semiSync(name, options));
-  }
-  if (isAsked("planner.rank")) rows.push(...(await rankOfPlans()));
-  return rows;
+export const scalingBench: Bench<ScalingBenchOptions> = {
+  question: "two devices beside one, depth 3 beside depth 1, predicted beside measured plans",
+  options: [
+    new Option("--rounds <count>", "of each, in turn").argParser(positive).default(2),
+    new Option("--seconds <seconds>", "how long each measures in a round")
+      .argParser(positive)
+      .default(3),
+  ],
+  full: { rounds: 5 },
+  measurements(options) {
+    const runs = (count: number, setUp: number) => {
+      return options.rounds * count * (options.seconds + setUp);
+    };
+    return [
+      ...configurationNames.map((config) => scaling(config, options)),
+      single("pipeline.depth3", runs(3, setUpSeconds.a), () => depth(options)),
+      ...linkNames.map((name) => {
+        return single(`semisync.${name}`, runs(2, setUpSeconds.b), () => semiSync(name, options));
+      }),
+      together(planRankNames, planRankSeconds, rankOfPlans),
+    ];
+  },
+};
+
+/** Making tables and batches. */
+const setUpSeconds = { a: 2, b: 4, c: 9 } as const;
+
+const kinds = ["weak", "strong"] as const;
+type Kind = (typeof kinds)[number];
+
+function scaling(config: ConfigurationName, options: ScalingBenchOptions): Measurement {
+  const { rounds, seconds } = options;
+  const runs = rounds * (1 + kinds.length);
+  return {
+    names: kinds.map((kind) => `${kind}.${config}`),
+    seconds: runs * (seconds + setUpSeconds[config]),
+    async *measure(isWanted) {
+      const wanted = kinds.filter((kind) => isWanted(`${kind}.${config}`));
+      yield* await scalingRows(config, wanted, options);
+    },
+  };
 }
 
 /** Two devices beside one, in turn: as a fraction of twice its speed. */
-async function scaling(
+async function scalingRows(
   config: ConfigurationName,
-  kinds: readonly ("weak" | "strong")[],
+  wanted: readonly Kind[],
   { rounds, seconds }: ScalingBenchOptions,
 ): Promise<BenchRow[]> {
   const one: number[] = [];
   const fractions = { weak: [] as number[], strong: [] as number[] };
-  const reports: Record<"weak" | "strong", TrainThreadReport | undefined> = {
+  const reports: Record<Kind, TrainThreadReport | undefined> = {
     weak: undefined,
     strong: undefined,
   };
@@ -55,14 +83,14 @@ async function scaling(
   for (let round = 0; round < rounds; round++) {
     const alone = (await run(1, batch)).rate;
     one.push(alone);
-    for (const kind of kinds) {
+    for (const kind of wanted) {
       const { rate, report } = await run(2, kind === "weak" ? 2 * batch : batch);
       fractions[kind].push(rate / (2 * alone));
       reports[kind] = report;
     }
   }
   const rate = Math.round(quantiles(one).median);
-  return kinds.map((kind) => {
+  return wanted.map((kind) => {
     const { median: figure, spread } = quantiles(fractions[kind]);
     const limits = { limit: 1, limitIs: `twice one device's ${rate} samples/s`, ratio: figure };
     const target = kind === "weak" ? { target: [0.925, 1] as const } : {};

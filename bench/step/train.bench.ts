@@ -1,143 +1,49 @@
 // Question: how many samples a second does a whole step train, forward, exchange, backward and
 // update? Limit: what the processor's multiply-adds and the rows' traffic allow (step-limit.ts).
 
-import { once } from "node:events";
-import { Worker } from "node:worker_threads";
-import { sparseOptimizerOptions } from "../../src/embedding/tables/options.ts";
-import { ringLayoutOf } from "../../src/exchange/batch-ring.ts";
-import { abortCells, cellWords } from "../../src/exchange/cells.ts";
-import { layoutOf } from "../../src/exchange/layout.ts";
-import type { DensePrecision } from "../../src/kernels/contract/kernels.ts";
-import { denseOptimizerOptions } from "../../src/model/options.ts";
-import { collectAlone } from "../../src/ports/launcher.ts";
-import type { Recipe } from "../../src/training/step/device-state.ts";
-import { exchangeShapeOf, ringShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
-import { type ConfigurationName, configuration } from "../configurations.ts";
-import { type BenchRow, quantiles } from "../report.ts";
-import type { ReaderThreadData } from "./reader-thread.ts";
-import { linkBytes } from "./slow-link.ts";
+import { Option } from "commander";
+import { type Bench, positive, single } from "../bench.ts";
+import { configuration, configurationNames } from "../configurations.ts";
+import { type BenchRow, quantiles } from "../row.ts";
+import { ratesOf, runSteps, type TrainingOptions } from "./device-threads.ts";
 import { measureStepLimit } from "./step-limit.ts";
-import { abortTier, tierMemoryOf } from "./tier-memory.ts";
-import type { TierThreadData } from "./tier-thread.ts";
-import type { TrainThreadData, TrainThreadReport } from "./train-thread.ts";
-import type { TrainWork } from "./train-work.ts";
 
-export interface TrainBenchOptions {
-  readonly config: ConfigurationName;
-  readonly batch: number;
-  readonly devices: number;
-  readonly optimizer: "sgd" | "adagrad" | "rowWiseAdagrad" | "adam";
-  readonly seconds: number;
-  readonly arithmetic: "auto" | "native" | "reference";
-  readonly precision: DensePrecision;
-}
+export const trainBench: Bench<TrainingOptions> = {
+  question: "samples/s of whole training steps: median, 10th and 90th percentile",
+  options: [
+    new Option("--config <name>", "configuration, see bench/README.md")
+      .choices(configurationNames)
+      .default("a"),
+    new Option("--batch <samples>", "samples of a batch").argParser(positive).default(2048),
+    new Option("--devices <count>", "device threads").argParser(positive).default(2),
+    new Option("--optimizer <kind>", "optimizer of tables (and of dense layers)")
+      .choices(["sgd", "adagrad", "rowWiseAdagrad", "adam"])
+      .default("sgd"),
+    new Option("--arithmetic <kind>", "kernels")
+      .choices(["auto", "native", "reference"])
+      .default("auto"),
+    new Option("--precision <kind>", "what dense layers multiply")
+      .choices(["float32", "bfloat16"])
+      .default("float32"),
+    new Option("--seconds <seconds>", "how long to measure").argParser(positive).default(8),
+  ],
+  measurements(options) {
+    const { config, batch, devices, optimizer, precision, seconds } = options;
+    const suffix = precision === "float32" ? "" : `.${precision}`;
+    const name = `train.${config}.${batch}.${optimizer}.${devices}${suffix}`;
+    return [single(name, seconds + setUpSeconds[config], () => trainRow(name, options))];
+  },
+};
 
-export async function benchTrain(options: TrainBenchOptions): Promise<BenchRow> {
-  const { config, batch, devices, optimizer, precision } = options;
+/** Making tables and batches, and measuring the limit. */
+const setUpSeconds = { a: 4, b: 7, c: 15 } as const;
+
+async function trainRow(name: string, options: TrainingOptions): Promise<BenchRow> {
+  const { config, batch, devices, precision } = options;
   const [report] = await runSteps({ ...options, steps: Number.POSITIVE_INFINITY });
   const { median, spread } = quantiles(ratesOf(batch, report));
-  const suffix = precision === "float32" ? "" : `.${precision}`;
-  const name = `train.${config}.${batch}.${optimizer}.${devices}${suffix}`;
   const row = { name, figure: median, unit: "samples/s", spread };
   const limit = await measureStepLimit(configuration(config), devices, precision);
   if (limit.rate === 0) return row;
   return { ...row, limit: limit.rate, limitIs: limit.is, ratio: median / limit.rate };
-}
-
-/** Trains on device threads, until the seconds or the steps are over; a report of each device. */
-export function runSteps(
-  options: TrainBenchOptions & { readonly steps: number },
-): Promise<TrainThreadReport[]> {
-  return runDevices(benchWork(options));
-}
-
-/** A configuration's work; what is left out is as `bench -- train` has it. */
-export function benchWork(
-  options: Pick<TrainBenchOptions, "config" | "batch" | "devices" | "seconds"> &
-    Partial<TrainBenchOptions & Pick<TrainWork, "steps">>,
-): TrainWork {
-  const { config, batch, devices, seconds, optimizer = "sgd", precision = "float32" } = options;
-  const { arithmetic = "auto", steps = Number.POSITIVE_INFINITY } = options;
-  const { model, lookups } = configuration(config, precision);
-  const idsMax = model.tables.map(() => lookups);
-  return {
-    input: { model, batchSize: batch, slices: 8, idsMax },
-    recipe: recipeOf(optimizer),
-    batches: config === "c" ? 8 : 16,
-    ...{ devices, depth: 3, seconds, steps, arithmetic },
-  };
-}
-
-/**
- * The same for any model and plan. With `sleepMs` a reader feeds the devices, which sleeps so long
- * before each batch; without it batches are always there.
- */
-export async function runDevices(work: TrainWork, sleepMs?: number): Promise<TrainThreadReport[]> {
-  const topology = topologyOf(work.input, work.devices);
-  const layout = layoutOf(exchangeShapeOf(topology));
-  const ringLayout = ringLayoutOf(ringShapeOf(topology));
-  const participants = work.devices + 1;
-  const words = new SharedArrayBuffer(4 * cellWords(participants, layout.cells + ringLayout.cells));
-  const exchange = new SharedArrayBuffer(layout.bytes);
-  const arrivals = new SharedArrayBuffer(linkBytes(work.devices));
-  const ring = sleepMs === undefined ? undefined : new SharedArrayBuffer(ringLayout.bytes);
-  const readers =
-    ring === undefined || sleepMs === undefined
-      ? []
-      : [
-          startThread("./reader-thread.js", {
-            work,
-            sleepMs,
-            words,
-            ring,
-          } satisfies ReaderThreadData),
-        ];
-  const tiers = Array.from({ length: work.devices }, (_, rank) =>
-    tierMemoryOf(work, topology, rank),
-  );
-  const tierThreads = tiers.flatMap((tier, rank) =>
-    tier === undefined
-      ? []
-      : [startThread("./tier-thread.js", { work, rank, tier } satisfies TierThreadData)],
-  );
-  const devices = Array.from({ length: work.devices }, (_, rank) => {
-    const shared = { words, exchange, arrivals, ring, tier: tiers[rank] };
-    return startThread("./train-thread.js", { work, rank, ...shared } satisfies TrainThreadData);
-  });
-  const reports = await Promise.all(devices.map((worker) => reportOf(worker)));
-  const exits = [...readers, ...tierThreads].map((worker) => once(worker, "exit"));
-  abortCells(new Int32Array(words), participants);
-  for (const tier of tiers) if (tier !== undefined) abortTier(tier);
-  await Promise.all(exits);
-  return reports;
-}
-
-/** Samples/s of every step. */
-export function ratesOf(batch: number, report: TrainThreadReport | undefined): number[] {
-  return (report?.stepMs ?? []).map((ms) => (1000 * batch) / ms);
-}
-
-function startThread(entry: string, workerData: unknown): Worker {
-  collectAlone();
-  return new Worker(new URL(entry, import.meta.url), { workerData });
-}
-
-function reportOf(worker: Worker): Promise<TrainThreadReport> {
-  return new Promise((resolve, reject) => {
-    worker.once("message", resolve);
-    worker.once("error", reject);
-  });
-}
-
-function recipeOf(kind: TrainBenchOptions["optimizer"]): Recipe {
-  const isAdagrad = kind === "adagrad" || kind === "rowWiseAdagrad";
-  const rates = { learningRate: 0.01, ...(isAdagrad ? { epsilon: 1e-10 } : {}) };
-  const dense = denseOptimizerOptions.parse({
-    kind: kind === "rowWiseAdagrad" ? "adagrad" : kind,
-    ...rates,
-  });
-  return {
-    optimizer: { dense, sparse: sparseOptimizerOptions.parse({ kind, ...rates }) },
-    seed: 727,
-  };
 }

@@ -1,0 +1,84 @@
+// What a bench is: rows with names that are known before anything is measured, how long each takes,
+// and the function that measures them.
+
+import { InvalidArgumentError, type Option } from "commander";
+import type { BenchRow } from "./row.ts";
+
+export interface Bench<Options extends object = object> {
+  readonly question: string;
+  readonly options: readonly Option[];
+  /** What `--full` sets: the long run, where the default is a short one. */
+  readonly full?: Partial<Options>;
+  /** In the order of measuring. Measures nothing itself, and is cheap. */
+  measurements(options: Options): readonly Measurement[];
+}
+
+/** The rows that one part of a bench measures together. */
+export interface Measurement {
+  readonly names: readonly string[];
+  /** About how long all of it takes on two cores. */
+  readonly seconds: number;
+  /** Yields each row as soon as its figure is known; may skip rows that are not wanted. */
+  measure(isWanted: (name: string) => boolean): AsyncIterable<BenchRow>;
+}
+
+/** One row. */
+export function single(
+  name: string,
+  seconds: number,
+  measure: () => BenchRow | Promise<BenchRow>,
+): Measurement {
+  return together([name], seconds, async () => [await measure()]);
+}
+
+/** Rows that take turns in the same rounds, so that all are known only at the end. */
+export function together(
+  names: readonly string[],
+  seconds: number,
+  measure: () => readonly BenchRow[] | Promise<readonly BenchRow[]>,
+): Measurement {
+  return {
+    names,
+    seconds,
+    async *measure() {
+      yield* await measure();
+    },
+  };
+}
+
+/**
+ * Whether a row is asked for: its name begins with one of the patterns, in which `*` stands for any
+ * characters. Without patterns all rows are.
+ */
+export function wantedBy(patterns: readonly string[]): (name: string) => boolean {
+  const literal = (text: string) => text.replace(/[.+?^${}()|[\]\\]/g, "\\$&");
+  const beginnings = patterns.map((pattern) => {
+    return new RegExp(`^${pattern.split("*").map(literal).join(".*")}`);
+  });
+  return (name) => beginnings.length === 0 || beginnings.some((one) => one.test(name));
+}
+
+/** The measurements with at least one row that is asked for. */
+export function narrowed(
+  measurements: readonly Measurement[],
+  patterns: readonly string[],
+): readonly Measurement[] {
+  const isWanted = wantedBy(patterns);
+  return measurements.filter(({ names }) => names.some(isWanted));
+}
+
+/** Parses a count of an option. */
+export function positive(text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1)
+    throw new InvalidArgumentError("Expected an integer >= 1.");
+  return value;
+}
+
+/** Parses an option that may be a fraction, or 0. */
+export function notNegative(text: string): number {
+  const value = Number(text);
+  if (text.trim() === "" || !Number.isFinite(value) || value < 0)
+    throw new InvalidArgumentError("Expected a number >= 0.");
+  return value;
+}

@@ -1,0 +1,34 @@
+// All benches, by the name that the command line has for each.
+
+import type { Bench } from "./bench.ts";
+import { exchangeBench } from "./exchange/exchange.bench.ts";
+import { kernelsBench } from "./kernels/kernels.bench.ts";
+import { tiersBench } from "./memory/tiers.bench.ts";
+import { plannerBench } from "./planner/planner.bench.ts";
+import { jobsBench } from "./service/jobs.bench.ts";
+import { observabilityBench } from "./service/observability.bench.ts";
+import { recoveryBench } from "./service/recovery.bench.ts";
+import { threadsBench } from "./service/threads.bench.ts";
+import { accuracyBench } from "./step/accuracy.bench.ts";
+import { allocationBench } from "./step/allocation.bench.ts";
+import { dedupBench } from "./step/dedup.bench.ts";
+import { peersBench } from "./step/peers.bench.ts";
+import { scalingBench } from "./step/scaling.bench.ts";
+import { trainBench } from "./step/train.bench.ts";
+
+export const benches: Readonly<Record<string, Bench>> = {
+  train: trainBench,
+  peers: peersBench,
+  scaling: scalingBench,
+  allocation: allocationBench,
+  accuracy: accuracyBench,
+  dedup: dedupBench,
+  kernels: kernelsBench,
+  exchange: exchangeBench,
+  tiers: tiersBench,
+  planner: plannerBench,
+  jobs: jobsBench,
+  recovery: recoveryBench,
+  observability: observabilityBench,
+  threads: threadsBench,
+};

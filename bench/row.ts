@@ -1,0 +1,72 @@
+// A row of a bench: a figure with its spread, beside the limit or the peer that was measured in the
+// same run; and the statistics that make a row of several rounds.
+
+import type { StepTimes } from "../src/training/meters/step-meter.ts";
+
+export interface BenchRow {
+  /** Dotted, from general to specific. Programs rely on it: a name does not change. */
+  readonly name: string;
+  /** The median of the rounds. */
+  readonly figure: number;
+  readonly unit: string;
+  /** What cannot be exceeded, or the peer; measured in the same run. */
+  readonly limit?: number;
+  readonly limitIs?: string;
+  /** figure / limit */
+  readonly ratio?: number;
+  /** What the ratio has to reach, and what it aims at. */
+  readonly target?: readonly [atLeast: number, aim: number];
+  /** Beside a peer: the machine's own limit (step-limit.ts), and figure / machine. */
+  readonly machine?: number;
+  readonly reached?: number;
+  /** Where the time of the steps went, in the last round. */
+  readonly times?: StepTimes | undefined;
+  /** 10th and 90th percentile. */
+  readonly spread: readonly [number, number];
+}
+
+/**
+ * Median, 10th and 90th percentile. Between two values a quantile is interpolated: the median of an
+ * even count is the mean of the middle two, so that two rounds do not report the better one.
+ */
+export function quantiles(values: readonly number[]): { median: number; spread: [number, number] } {
+  const at = quantileOf(values);
+  return { median: at(0.5), spread: [at(0.1), at(0.9)] };
+}
+
+/** Quantile by its share of the values below it. NaN without values. */
+export function quantileOf(values: readonly number[]): (share: number) => number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return (share) => {
+    const place = share * (sorted.length - 1);
+    const below = sorted[Math.floor(place)] ?? Number.NaN;
+    const above = sorted[Math.ceil(place)] ?? Number.NaN;
+    return below + (place - Math.floor(place)) * (above - below);
+  };
+}
+
+/** A row from the rounds of ours and of the limit, in turn; a limit of 0 could not be measured. */
+export function rowOf(
+  named: Pick<BenchRow, "name" | "unit" | "limitIs" | "target">,
+  ours: readonly number[],
+  limits: readonly number[],
+): BenchRow {
+  const { name, unit, limitIs, target } = named;
+  const { median, spread } = quantiles(ours);
+  const limit = quantiles(limits).median;
+  const row = { name, figure: median, unit, spread, ...(limitIs !== undefined && { limitIs }) };
+  if (!(limit > 0)) return row;
+  return { ...row, limit, ratio: median / limit, ...(target !== undefined && { target }) };
+}
+
+/** Units a second of the fastest of the calls that fit in `seconds`, each of `work` units. */
+export function fastest(work: number, seconds: number, run: () => void): number {
+  const startMs = performance.now();
+  let best = 0;
+  do {
+    const beginMs = performance.now();
+    run();
+    best = Math.max(best, work / ((performance.now() - beginMs) / 1000));
+  } while (performance.now() - startMs < 1000 * seconds);
+  return best;
+}

@@ -1,0 +1,71 @@
+// Measures one bench in a process of its own, so that Ctrl-C works at any moment, also while a
+// kernel keeps the measuring thread busy. That process leads a process group; servers, peers and
+// hosts that it starts are members. The end of a session kills the group.
+//
+// Invariant: after `runSession` no process of the bench is left, and nothing that it wrote. All of
+// its files lie in one directory, which is TMPDIR for the group. The directory lies in the working
+// directory, because a temporary file system may be memory and no disk.
+
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import type { BenchRow } from "./row.ts";
+
+/** What the measuring process is told. */
+export interface SessionWork {
+  readonly bench: string;
+  readonly options: object;
+  /** Patterns of row names. */
+  readonly only: readonly string[];
+}
+
+/** A measurement begins, by its index among those that are asked for; or a row is known. */
+export type SessionMessage = { readonly begin: number } | { readonly row: BenchRow };
+
+const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
+const signals = Object.keys(exitCodes) as (keyof typeof exitCodes)[];
+
+/** Resolves with the exit code: 0, 1 if the bench failed, or that of the signal that ended it. */
+export async function runSession(
+  work: SessionWork,
+  receive: (message: SessionMessage) => void,
+): Promise<number> {
+  const directory = mkdtempSync(join(process.cwd(), ".osiris-bench-"));
+  const child = startProcess(work, directory);
+  child.on("message", receive);
+  let interruptedBy: keyof typeof exitCodes | undefined;
+  const interrupt = (signal: NodeJS.Signals) => {
+    interruptedBy = signal as keyof typeof exitCodes;
+    killGroup(child);
+  };
+  for (const signal of signals) process.on(signal, interrupt);
+  try {
+    const [code] = await once(child, "close");
+    if (interruptedBy !== undefined) return exitCodes[interruptedBy];
+    return code === 0 ? 0 : 1;
+  } finally {
+    killGroup(child);
+    for (const signal of signals) process.off(signal, interrupt);
+    rmSync(directory, { recursive: true, force: true, maxRetries: 10 });
+  }
+}
+
+function startProcess(work: SessionWork, directory: string): ChildProcess {
+  const program = new URL("./measure.js", import.meta.url);
+  return fork(program, [JSON.stringify(work)], {
+    detached: true, // Leads a process group, which a terminal's Ctrl-C does not reach.
+    env: { ...process.env, TMPDIR: directory },
+    stdio: ["ignore", process.stderr.fd, "inherit", "ipc"], // Standard output is for rows alone.
+    serialization: "advanced", // JSON has no NaN.
+  });
+}
+
+function killGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // The group is empty already.
+  }
+}

@@ -1,0 +1,152 @@
+// The benches' command line in processes of its own: what it prints, and what an interruption
+// leaves behind. The peer is a shell script, so that no PyTorch is needed.
+
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import test, { type ExecutionContext } from "ava";
+import type { BenchRow } from "../../bench/row.ts";
+
+const program = fileURLToPath(new URL("../../bench/run.js", import.meta.url));
+
+interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function bench(words: readonly string[], directory = process.cwd()): Promise<Ended> {
+  return new Promise((resolve) => {
+    const child = execFile(
+      process.execPath,
+      [program, ...words],
+      { cwd: directory },
+      (_, stdout, stderr) => resolve({ code: child.exitCode ?? -1, stdout, stderr }),
+    );
+  });
+}
+
+function directoryOf(t: ExecutionContext): string {
+  const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+test("--list prints names and measures nothing; --only narrows it", async (t) => {
+  const all = await bench(["exchange", "--list"]);
+  t.is(all.code, 0);
+  t.true(all.stdout.split("\n").includes("shared.allToAll.8MiB"));
+  const some = await bench(["exchange", "--list", "--only", "wire.allReduce", "*.barrier"]);
+  t.deepEqual(some.stdout.trim().split("\n"), [
+    "shared.barrier",
+    "wire.allReduce.8MiB",
+    "wire.allReduce.64MiB",
+    "wire.barrier",
+    "hierarchical.barrier",
+  ]);
+  const full = await bench(["exchange", "--list", "--full", "--only", "shared.allToAll"]);
+  t.is(full.stdout.trim().split("\n").length, 4);
+});
+
+test("a pattern that no row begins with is refused in one sentence", async (t) => {
+  const { code, stdout, stderr } = await bench(["kernels", "--only", "gemm.f64"]);
+  t.is(code, 1);
+  t.is(stdout, "");
+  t.is(stderr.trim(), 'No row of kernels begins with "gemm.f64": --list prints the names.');
+});
+
+test("each row is a line of JSON, the last line has the machine and all rows", async (t) => {
+  const directory = directoryOf(t);
+  const words = ["planner", "--tables", "40", "--devices", "8", "--rounds", "2", "--json"];
+  const { code, stdout, stderr } = await bench(words, directory);
+  t.is(code, 0);
+  const lines = stdout.trim().split("\n");
+  const rows = lines.slice(0, -1).map((line) => JSON.parse(line) as BenchRow);
+  t.deepEqual(
+    rows.map(({ name }) => name),
+    ["planner.40.8.search", "planner.40.8.balance"],
+  );
+  const [search] = rows;
+  t.deepEqual(Object.keys(search ?? {}).sort(), [
+    "figure",
+    "limit",
+    "limitIs",
+    "name",
+    "ratio",
+    "spread",
+    "unit",
+  ]);
+  const last = JSON.parse(lines.at(-1) ?? "{}");
+  t.is(last.bench, "planner");
+  t.is(typeof last.machine.cores, "number");
+  t.deepEqual(last.rows, rows);
+  t.regex(stderr, /^planner: 2 rows, about \d+ s\. Ctrl-C ends it\.$/m);
+  t.deepEqual(readdirSync(directory), []);
+});
+
+/** A Python that measures batches of 128 at once, and never ends with batches of 2048. */
+const fakePython = `#!/bin/sh
+if [ "$3" = 2048 ]; then
+  echo "$$ $PPID" > pids.part && mv pids.part pids
+  exec sleep 1000000
+fi
+echo "torch 9.9: 3 steps, samples/s p10 1 median 2 p90 3"
+`;
+
+for (const [signal, exitCode] of [
+  ["SIGINT", 130],
+  ["SIGTERM", 143],
+] as const) {
+  test(`${signal} prints the rows so far, and leaves no process and no file`, async (t) => {
+    const directory = directoryOf(t);
+    const python = join(directory, "python");
+    writeFileSync(python, fakePython, { mode: 0o755 });
+    const only = ["--only", "train.a.*.sgd.float32"];
+    const short = ["--rounds", "1", "--seconds", "1", "--python", python, "--json"];
+    const child = spawn(process.execPath, [program, "peers", ...only, ...short], {
+      cwd: directory,
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    const stdout = textOf(child);
+    const pids = join(directory, "pids");
+    while (!existsSync(pids) && child.exitCode === null) await sleep(20);
+    child.kill(signal);
+    const [code] = await once(child, "close");
+    t.is(code, exitCode);
+
+    const [row, last, ...others] = (await stdout).trim().split("\n");
+    t.deepEqual(others, []);
+    const { name, figure, unit, ratio, target } = JSON.parse(row ?? "{}") as BenchRow;
+    t.is(name, "train.a.128.sgd.float32");
+    t.is(unit, "samples/s");
+    t.is(ratio, figure / 2);
+    t.deepEqual(target, [1.3, 1.7]);
+    const summary = JSON.parse(last ?? "{}");
+    t.true(summary.interrupted);
+    t.deepEqual(summary.rows, [JSON.parse(row ?? "{}")]);
+
+    const [peer, group] = readFileSync(pids, "utf8").split(" ").map(Number);
+    while (isAlive(peer ?? 0) || isAlive(-(group ?? 0))) await sleep(20);
+    t.deepEqual(readdirSync(directory).sort(), ["pids", "python"]);
+  });
+}
+
+async function textOf({ stdout }: ChildProcess): Promise<string> {
+  let text = "";
+  for await (const piece of stdout ?? []) text += piece;
+  return text;
+}
+
+/** A process; or, by the negative number of its leader, a process group. */
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

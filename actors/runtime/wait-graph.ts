@@ -9,7 +9,6 @@
 
 import { fromCallback } from "xstate";
 import type { Clock } from "../../src/ports/clock.ts";
-import type { Network } from "./mailbox.ts";
 
 /** One edge of the graph. Plain data. */
 export interface Wait {
@@ -75,10 +74,15 @@ export class WaitBook {
   }
 }
 
+/** The part of a network (mailbox.ts) that has the book of its process. */
+export interface WithWaits {
+  readonly waits: WaitBook;
+}
+
 /** Keeps a wait in the book for as long as it is invoked. */
 export const waiting = fromCallback<
   { type: string },
-  Omit<OpenWait, "whom"> & { readonly network: Network; readonly whom: readonly string[] }
+  Omit<OpenWait, "whom"> & { readonly network: WithWaits; readonly whom: readonly string[] }
 >(({ input: { network, whom, ...wait } }) => network.waits.open({ ...wait, whom: () => whom }));
 
 /** Who does not answer, of all or of those on whom `from` waits in the end. W2 */
@@ -99,7 +103,7 @@ export function silentOf(waits: readonly Wait[], from?: string): string[] {
 
 /** The graph of a run, by the last heartbeats of its hosts. */
 export function waitsFor(
-  { waits: book }: Pick<Network, "waits">,
+  { waits: book }: WithWaits,
   { run, threadWaits }: { readonly run: string; readonly threadWaits: readonly Wait[] },
 ): WaitsFor {
   const waits = [...threadWaits, ...book.waits(run)];

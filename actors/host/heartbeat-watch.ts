@@ -1,11 +1,13 @@
-// Host watch: hears the heartbeats of one host of a generation, and fails when they stay out. A
-// host process that is gone is told by the membership too, also before its first heartbeat.
+// Host watch: fails when one host of a generation sends no more heartbeats. The coordinator passes
+// them on to the watch. The membership also tells of a host process that is gone, even before the
+// first heartbeat of that host.
 //
 //   alive ──`silenceMs`──▶ doubting ──`doubtMs`──▶ error
 //     ▲ └──host.progress─────┘  └── the broker is away: doubting, anew
 
 import { fromCallback, setup } from "xstate";
 import { PeerLostError } from "../../src/errors/errors.ts";
+import { defineActor } from "../runtime/define-actor.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import { waiting } from "../runtime/wait-graph.ts";
@@ -18,8 +20,7 @@ export interface HostWatchInput {
   readonly run: string;
 }
 
-/** As drawn above. */
-export const hostWatchMachine = setup({
+const machine = setup({
   types: {} as {
     context: HostWatchInput;
     input: HostWatchInput;
@@ -44,7 +45,7 @@ export const hostWatchMachine = setup({
       after: { silenceMs: "doubting" },
       on: { "host.progress": { target: "alive", reenter: true } },
     },
-    // What this thread was too busy to read is read before the silence counts.
+    // A busy thread first reads the heartbeats that have come; only then does the silence count.
     doubting: {
       invoke: {
         src: "waiting",
@@ -64,7 +65,10 @@ export const hostWatchMachine = setup({
   },
 });
 
-/** Tells of a host of the generation that the cluster has no more, as of now and from now on. */
+/** As drawn above. */
+export const hostWatchMachine = defineActor(machine, { hears: "nothing" });
+
+/** Raises host.gone for a host of the generation that is not in the cluster, now or later. */
 export const watchingMembership = fromCallback<
   { type: string },
   { readonly membership: Membership; readonly hosts: readonly HostShare[] }

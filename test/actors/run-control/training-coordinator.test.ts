@@ -85,6 +85,13 @@ test("a host that says nothing for a second is lost", async (t) => {
   t.like(ends.error, { code: "PEER_LOST", actor: "host:0" });
 });
 
+test("a host that is lost is waited for no more", async (t) => {
+  const { ends, network, pass } = await startRunning();
+  for (let i = 0; i < 6; i++) await pass(250);
+  t.like(ends.error, { code: "PEER_LOST" });
+  t.deepEqual(network.waits.waits("r1"), []);
+});
+
 test("silence means nothing while the broker is away, and for a while after", async (t) => {
   let connectedForMs = 0;
   const { ends, pass } = await startRunning({ connectedForMs: () => connectedForMs });

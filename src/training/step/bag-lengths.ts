@@ -3,7 +3,7 @@
 // several row blocks, the device of the samples takes the mean over all blocks and needs the
 // lengths.
 //
-//   int32: for each such shard of the sender, the lengths (b) of the receiver's bags
+//   int32: for each shard of a counted table on the sender, the lengths (b) of the receiver's bags
 
 import type { Bags } from "../../kernels/contract/kernels.ts";
 import { isCounted, type Topology } from "../topology/topology.ts";
@@ -12,11 +12,11 @@ import type { StepPlan } from "./step-plan.ts";
 
 /** What this exchange of lengths needs of a device. */
 export interface BagLengthsDevice extends StageDevice<"bagLengths"> {
-  /** By table, (bmax): what is left of this device's bags of dynamic ids. */
+  /** By table, (bmax): lengths of this device's bags, without dynamic ids that have no row. */
   readonly bagLengths: ReadonlyMap<number, Int32Array>;
 }
 
-/** Room for the lengths of such tables: by table, (bmax). */
+/** Memory for the lengths of the counted tables: by table, (bmax). */
 export function createBagLengths(
   { countedTables }: Topology,
   samplesMax: number,
@@ -24,7 +24,7 @@ export function createBagLengths(
   return new Map(countedTables.map((table) => [table, new Int32Array(samplesMax)]));
 }
 
-/** Tells each device how much is left of its bags. */
+/** Sends each device the lengths of its bags, without the ids that have no row. */
 export async function sendBagLengths(
   { exchange, topology, rank }: BagLengthsDevice,
   { samples: all, offsets }: Bags,
@@ -48,7 +48,7 @@ export async function sendBagLengths(
   exchange.bagLengths.start();
 }
 
-/** Adds up what the shards of a table tell. */
+/** Adds up the lengths that the shards of a table send. */
 export async function receiveBagLengths(device: BagLengthsDevice, plan: StepPlan): Promise<void> {
   const { exchange, topology, rank, bagLengths } = device;
   if (topology.countedTables.length === 0) return;

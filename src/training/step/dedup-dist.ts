@@ -2,13 +2,13 @@
 // that hold the rows to the devices of the samples, which pool the rows. Backward, the gradient of
 // each row travels back, as the sums of the sender's finished subtrees of slices.
 //
-// No bit of it differs from pooling where the rows lie: the same kernels run over the same bags,
-// with places in a table of the rows that came instead of rows; and a row's gradients are added up
-// by the same tree, cut where the samples' devices are. A weight of -0 comes as +0: a sum that
-// starts at +0 cannot tell them apart, unless it underflowed.
+// The bits are the same as if the rows were pooled on their own device. The same kernels run over
+// the same bags; the ids of the bags are positions in a table of the received rows. The gradients
+// of a row are added up by the same tree, cut at the devices of the samples. A weight of -0 arrives
+// as +0: a sum that starts at +0 cannot tell them apart, unless it underflowed.
 //
-// b = samples of this device, n = distinct rows of a shard that this device asks for, V = those
-// that all ask for, D = columns of the shard.
+// b = samples of this device, n = distinct rows of a shard that this device asks for, V = distinct
+// rows of a shard that all devices ask for, D = columns of the shard.
 
 import { askedOf, type DistinctBags } from "../../embedding/lookup/dedup-rows.ts";
 import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
@@ -66,7 +66,7 @@ export async function sendRows(
   channel.start((peer) => used[peer] ?? 0);
 }
 
-/** Pools the rows that came, into `distinct.vectors`. */
+/** Pools the received rows into `distinct.vectors`. */
 export async function receiveRows(
   device: DedupDistDevice,
   asked: DistinctBags,
@@ -103,7 +103,7 @@ async function receiveRowsOf(
   channel.close();
 }
 
-/** Bags of this device, and the table of rows that they are pooled from: it has no weights yet. */
+/** Bags of this device, and the table that they are pooled from, which has no weights yet. */
 function pooledAt(
   { distinct }: Pick<DedupDistDevice, "distinct">,
   asked: DistinctBags,
@@ -149,8 +149,8 @@ export async function sendRowGradients(
 }
 
 /**
- * This device's slices in the batch, the others without samples. What is asked for in one subtree
- * has that subtree's sum in the tree over the batch too: the rest adds nothing.
+ * This device's slices as slices of the batch, where all other slices are empty. The sums are those
+ * of this device's subtrees in the tree over the batch, as empty slices add nothing.
  */
 function wholeBatchOf({ mine, all, samples }: StepPlan): Slices {
   const bounds = new Int32Array(all.bounds.length).fill(samples, mine.first);
@@ -159,8 +159,8 @@ function wholeBatchOf({ mine, all, samples }: StepPlan): Slices {
 }
 
 /**
- * The gradients (V,D) of the rows of each shard here, as those of bags of one row each; valid until
- * the next call.
+ * The gradients (V,D) of the rows of each shard here, as gradients of bags of one row each. Valid
+ * until the next call.
  */
 export async function receiveRowGradients(
   device: DedupDistDevice,

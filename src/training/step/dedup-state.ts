@@ -12,9 +12,9 @@ export interface DistinctState {
   readonly slabs: readonly Slab[];
   /** For each shard of the job, a table without rows: how the rows that arrive are pooled. */
   readonly tables: readonly Rows[];
-  /** (bmax * C): vectors of all those shards, one after the other; then their gradients. */
+  /** (bmax * C): vectors of the shards in `tables`, one after the other; later their gradients. */
   readonly vectors: Tensor;
-  /** Gradients of the rows that lie here. */
+  /** Gradients of the rows of `slabs`. */
   readonly dRows: GrowingTensor;
   /** Marks of touched rows, which the kernel writes. All rows are touched, so no code reads it. */
   readonly marks: GrowingTensor;
@@ -66,20 +66,20 @@ interface SlabsDevice {
   readonly distinct: Pick<DistinctState, "slabs">;
 }
 
-/** The slab of a shard with distinct rows, among those of this device. */
+/** Slab `at` of this device's shards with distinct rows. */
 export function slabAt({ distinct, rank }: SlabsDevice, at: number): Slab {
   const slab = distinct.slabs[at];
   if (slab === undefined) throw new RangeError(`Device ${rank} has no slab of distinct rows ${at}`);
   return slab;
 }
 
-/** What finding such vectors needs of a device. */
+/** What finding vectors of travelled rows needs of a device. */
 export interface DistinctVectorsDevice {
   readonly kernels: Kernels;
   readonly distinct: Pick<DistinctState, "vectors">;
 }
 
-/** The vectors (b,D), or their gradients, of a shard whose rows travel. */
+/** The vectors (b,D) of a shard with `dedup`, or their gradients. */
 export function distinctVectors(
   { kernels, distinct }: DistinctVectorsDevice,
   { column, columns }: HeldShard,

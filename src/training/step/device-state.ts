@@ -53,11 +53,11 @@ export interface DeviceState
   readonly exchange: Exchange;
   readonly kernels: Kernels;
   readonly denseState: DenseState;
-  /** What lies below device memory; undefined where no shard of this device does. */
+  /** The tiers below device memory; undefined where this device has no cached shard. */
   readonly below: RowsBelow | undefined;
   /** Rows of the shards that are placed here and pooled here. */
   readonly slab: Slab;
-  /** Tables with `dedup`: their rows that are placed here, and what comes of others. */
+  /** Tables with `dedup`: their rows that are placed here, and memory for rows that arrive. */
   readonly distinct: DistinctState;
   /** Rows of the data-parallel shards, which every device has. */
   readonly replicas: Slab;
@@ -76,9 +76,9 @@ export function createDeviceState(options: {
   readonly recipe: Recipe;
   readonly kernels: Kernels;
   readonly exchange: Exchange;
-  /** What lies below device memory; there where a shard of this device does. */
+  /** The tiers below device memory; given where this device has a cached shard. */
   readonly below?: RowsBelow | undefined;
-  /** Whether checkpoints may hold only what changed. @default false */
+  /** Whether checkpoints may hold only changed rows. @default false */
   readonly hasDifferences?: boolean;
   /** @default nothing is traced */
   readonly trace?: StepTrace | undefined;

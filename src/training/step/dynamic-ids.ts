@@ -1,5 +1,5 @@
-// Dynamic ids in a step: they become rows where the rows lie, as the bags arrive, and at fixed
-// steps some of them lose their rows.
+// Dynamic ids in a step. As bags arrive, the device that holds the rows turns dynamic ids into
+// rows. At fixed steps some ids lose their rows.
 //
 // Invariants
 //   I1. Eviction is the first thing of its step, and no batch of a later step is staged yet: the
@@ -36,7 +36,7 @@ export function createShardIds(
   });
 }
 
-/** How the ids of a batch, whose bags have arrived, find their rows. */
+/** For each shard of the slab, how the ids of a batch find their rows. Its bags have arrived. */
 export function findersOf(
   { ids }: Pick<DynamicIdsDevice, "ids">,
   { step, isTraining }: StepPlan,
@@ -57,10 +57,10 @@ export async function decideIds(
   }
 }
 
-/** Of each table of the job, what became of its dynamic ids (id-block.ts). */
+/** Counts of each table's dynamic ids by their fate (id-block.ts). */
 export type TableIdCounts = Readonly<Record<keyof IdCounts, readonly number[]>>;
 
-/** Since the generation began, on this device. */
+/** The counts of this device since the generation began. */
 export function idCountsOf({
   ids,
   topology,

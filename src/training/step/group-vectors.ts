@@ -18,7 +18,7 @@ export interface PackingDevice {
   readonly rounded: RoundedMemory;
 }
 
-/** A shard's vectors among those of all shards of its device that are read together. */
+/** Finds a shard's vectors in `from`, the vectors of all shards of one read on its device. */
 export function partIn(from: Tensor, own: ShardRange) {
   return ({ column, firstBlock, blocks }: HeldShard): PooledPart => ({
     from,
@@ -56,7 +56,7 @@ function sumOf(
   });
   const [one] = inside;
   if (one !== undefined && one.tree.count === tree.count) return one;
-  // As a tree of its own, so that no block outside of it adds its zero.
+  // Folded as a tree of its own, so that blocks outside of it add no zeros.
   const moved = inside.map(({ from, first, tree: { first: block, count } }) => {
     return { from, first, tree: { first: block - tree.first, count } };
   });
@@ -66,8 +66,8 @@ function sumOf(
 }
 
 /**
- * The parts that `packSums` packed of a shard group, of some samples: where they lie, or, in fewer
- * bits, unpacked into `rounded.vectors` from its float `first` on.
+ * The parts of a shard group that `packSums` packed. Float32 parts stay where they are; parts in
+ * fewer bits are unpacked into `rounded.vectors`, from float `first` on.
  */
 export function unpackSums(
   { kernels, rounded, topology }: PackingDevice,
@@ -102,14 +102,14 @@ export function unpackGradient(
   for (const other of others) kernels.copyColumns(out, other, out, one ?? 0, columns);
 }
 
-/** The last arguments of `foldPooled` for a sum: no lengths, and what its nodes are rounded to. */
+/** The last arguments of `foldPooled` for a sum: no lengths, and the precision of its nodes. */
 export function roundingOf({
   exchange: { forward },
 }: Topology): [undefined, Precision | undefined] {
   return [undefined, forward === "float32" ? undefined : forward];
 }
 
-/** Rounds some columns as they would be on their way. */
+/** Rounds some columns as the exchange would round them. */
 export function roundColumns(
   { kernels, rounded }: Pick<PackingDevice, "kernels" | "rounded">,
   t: Tensor,

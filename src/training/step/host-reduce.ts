@@ -25,7 +25,7 @@ import {
 import type { StageDevice } from "./stage-device.ts";
 import type { StepPlan } from "./step-plan.ts";
 
-/** Channels of vectors inside a host; and between hosts, as sums are written straight to those. */
+/** Channels inside a host; and the channels between hosts, as sums are written straight there. */
 export type HostReduceChannel =
   | "partials"
   | "stalePartials"
@@ -47,7 +47,7 @@ function isIdle({ hostSumsOf }: VectorRoutes): boolean {
   return hostSumsOf.every((hostSums) => hostSums.length === 0);
 }
 
-/** What this device has of host sums to the device of some samples, and who adds it up. */
+/** This device's parts of the host sums for the samples of a device, and their aggregators. */
 function partsTo(
   { rank, topology }: StageDevice,
   samples: number,
@@ -63,7 +63,7 @@ function partsTo(
 
 // Vectors ----
 
-/** Begins a round of partial sums: where those for each aggregator are to be written. */
+/** Begins a round of partial sums: where to write the sums for each aggregator. */
 export async function openPartials(
   device: HostReduceDevice,
   plan: StepPlan,
@@ -75,7 +75,7 @@ export async function openPartials(
   return plan.counts.map((_, peer) => ({ ...partials.outbox(peer) }));
 }
 
-/** Writes what was pooled (b,C) of the samples of `peer` to the aggregators to it. */
+/** Writes the pooled vectors (b,C) of `peer`'s samples to the aggregators for `peer`. */
 export function packPartials(
   device: HostReduceDevice,
   peer: number,
@@ -93,7 +93,7 @@ export function packPartials(
   }
 }
 
-/** As an aggregator: adds up what came, and writes it behind this device's own vectors. */
+/** As an aggregator: adds up the received sums, and writes them behind this device's vectors. */
 export async function addPartials(
   device: HostReduceDevice,
   plan: StepPlan,
@@ -133,8 +133,8 @@ export async function addPartials(
 // Their gradients ----
 
 /**
- * As an aggregator passes on the gradients of host sums that came in `dPooled`; then puts those of
- * what this device has of host sums into `rounded.heldGradients`.
+ * As an aggregator: passes on the gradients of host sums that arrived in `dPooled`. Then puts the
+ * gradients of this device's parts of host sums into `rounded.heldGradients`.
  */
 export async function broadcastGradients(
   device: HostReduceDevice,
@@ -181,7 +181,7 @@ export async function broadcastGradients(
   exchange.dPartials.close();
 }
 
-/** Where the part of each device begins in an inbox. */
+/** The start of each device's part in an inbox. */
 function cursorsIn(
   { buffer, byteOffset }: Region,
   counts: readonly number[],

@@ -27,7 +27,7 @@ export function rowsOfSamples(device: StageDevice, batch: LocalBatch, plan: Step
   return plan.lane.localRows.take(batch, device.topology.bagTables, plan.dropout.firstSample);
 }
 
-/** Of those, what is asked for once. */
+/** The distinct rows among them, of tables with `dedup`. */
 export function distinctOfSamples(
   { topology, rank }: StageDevice,
   rows: SampleRows,
@@ -61,8 +61,8 @@ export async function sendBags(
 }
 
 /**
- * The bags of this device's shards, of all samples; what is asked for of those whose rows travel;
- * and what device 0 said of a stop.
+ * The bags of this device's shards, of all samples; the lookups of shards with `dedup`; and the
+ * step after which device 0 wants to stop.
  */
 export async function receiveBags(
   device: InputDistDevice,

@@ -1,6 +1,6 @@
-// What a step does about a NaN or an infinity: it looks for the samples and the layer or table, and
-// ends in an error. All of it is off the path of a step that is well: there, looking is a part of
-// the update's own pass over the gradient.
+// The end of a step that met a NaN or an infinity: a search for the samples and the layer or table,
+// and an error. A healthy step runs none of this: the update checks each gradient as it passes over
+// it anyway.
 
 import type { Slab } from "../../embedding/rows/slab.ts";
 import { NonFiniteGradientError, NonFiniteLossError } from "../../errors/errors.ts";
@@ -16,18 +16,18 @@ import type { StageDevice } from "./stage-device.ts";
 export interface NonFiniteDevice extends StageDevice<"losses"> {
   readonly kernels: Kernels;
   readonly model: Dlrm;
-  /** Told apart from slabs whose gradients come row by row. */
+  /** The slab of pooled tables: only its gradients name samples. */
   readonly slab: Slab;
 }
 
-/** What a device knows at the end of a step that went wrong. */
+/** What a device knows at the end of a failed step. */
 export interface NonFiniteFindings {
   readonly step: number;
-  /** Of the whole batch: the same on every device. */
+  /** Loss of the whole batch: the same on every device. */
   readonly loss: number;
   /** Parameter or replicated table: the same on every device. */
   readonly badDense: string | undefined;
-  /** A table of this device, which no other device knows of. */
+  /** A table of this device. The other devices do not know of it. */
   readonly badRows: NonFiniteRows | undefined;
 }
 
@@ -36,7 +36,7 @@ export interface NonFiniteRows {
   readonly samples: readonly number[];
 }
 
-/** Of the parameters whose gradient is not finite, the one that backward met first: the last. */
+/** The last parameter with a gradient that is not finite: the backward pass met it first. */
 export function describeParameter(device: NonFiniteDevice, gradient: Tensor): string {
   const { kernels, topology } = device;
   const bad = topology.shape.layout.parameters.findLast(
@@ -46,8 +46,8 @@ export function describeParameter(device: NonFiniteDevice, gradient: Tensor): st
 }
 
 /**
- * The table of the shard at `position` of a slab of this device, and the samples whose dPooled
- * (B,C) is not finite; none where gradients came row by row.
+ * The table of the shard at `position` of a slab of this device, and the samples with a dPooled
+ * (B,C) that is not finite; no samples where gradients arrived row by row.
  */
 export function describeRows(
   device: NonFiniteDevice,
@@ -66,9 +66,9 @@ export function describeRows(
 }
 
 /**
- * Returns where all is finite. Loss and dense gradient are the same everywhere, so on their account
- * all devices come here together and tell each other, in one more round of the losses' exchange,
- * which samples it came from: the first of each slice.
+ * Returns where all is finite. Loss and dense gradient are the same on every device, so all devices
+ * find them wrong together. Then each tells the others, in one more round of the losses' exchange,
+ * the first bad sample of each slice.
  * @throws NonFiniteLossError, NonFiniteGradientError
  */
 export async function refuseNonFinite(
@@ -86,13 +86,13 @@ export async function refuseNonFinite(
   if (badRows !== undefined) throw new NonFiniteGradientError(step, badRows.of, badRows.samples);
 }
 
-/** The slices of this device, and how much each device tells of its own. */
+/** The slices of this device, and the bytes that each device sends for its slices. */
 interface SlicePlan {
   readonly bytes: { readonly losses: PartBytes };
   readonly mine: Slices;
 }
 
-/** The first sample of each slice whose logit or gradient is not finite, of all devices. */
+/** The first sample of each slice with a logit or gradient that is not finite, of all devices. */
 async function shareSamples(
   device: NonFiniteDevice,
   batch: { readonly samples: number; readonly batchSamples: number },

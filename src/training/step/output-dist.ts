@@ -1,12 +1,13 @@
 // Stages 4 and 6 of a step, the output dist: forward, pooled vectors travel from the devices of the
 // rows to the devices of the samples; backward, the vectors' gradients travel back.
 //
-// A shard's vectors are its columns of the pooled sums over its rows. Where a table has one row
-// block they are columns of its vector; where it has more, the samples' device adds the tree over
-// blocks and takes the mean, split or not, so that no plan changes a bit. What one device has of a
-// table's columns travels as a shard group: the finished subtrees of its blocks there, one gradient
-// back. Between hosts shard groups may be added up on their way (host-reduce.ts). Vectors that
-// travel in fewer bits are rounded also where they cross no device.
+// A shard's vectors are the shard's columns of the pooled sums over its rows. Where a table has one
+// row block, the sums are columns of the table's vector. Where a table has more, the samples'
+// device adds up the tree over blocks and takes the mean, even where the table is not split, so
+// that no plan changes a bit. The shards of one device that hold the same columns of a table travel as a
+// shard group: forward the finished subtrees of its blocks, backward one gradient. Between hosts
+// shard groups may be added up on the way (host-reduce.ts). Vectors that travel in fewer bits are
+// rounded even where they stay on their device, again so that no plan changes a bit.
 
 import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
@@ -42,7 +43,7 @@ export interface OutputDistDevice
   readonly slab: Pick<Slab, "columns" | "lookup">;
 }
 
-/** Vectors of a shard group as they lie here: one part for each of its trees. */
+/** Vectors of a shard group on the samples' device: one part for each of its trees. */
 type ShardGroupParts = readonly PooledPart[];
 
 // Vectors of rows that lie on one device each ----
@@ -85,7 +86,7 @@ export async function sendVectors(
   channel.start();
 }
 
-/** Puts the vectors of all tables, those that were pooled here too, into the model's `x`. */
+/** Puts the vectors of all tables, also of tables pooled here, into the model's `x`. */
 export async function receiveVectors(
   device: OutputDistDevice,
   rows: SampleRows,
@@ -111,7 +112,7 @@ export async function receiveVectors(
   for (const { vectors, hasVectors } of [stale, fresh]) if (hasVectors) exchange[vectors].close();
 }
 
-/** Finds the parts of a read's shard groups where they came; valid until its channel is closed. */
+/** Finds the parts of a read's shard groups in the inbox; valid until its channel is closed. */
 async function receiveParts(
   device: OutputDistDevice,
   plan: StepPlan,

@@ -1,10 +1,10 @@
-// One number for each slice of the batch, told by the device that runs the slice to all others: the
-// losses, and what is asked after a step that went wrong. Folded by everybody in the same order.
+// One number for each slice of the batch, sent by the device that runs the slice to all others: its
+// loss, or the first bad sample of a failed step. Every device folds the numbers in the same order.
 
 import type { PartBytes } from "../../exchange/exchange.ts";
 import type { StageDevice } from "./stage-device.ts";
 
-/** Begins a round: `values` are those of this device's slices. `bytes` as `StepBytes.losses`. */
+/** Begins a round: `values` belong to this device's slices; `bytes` as `StepBytes.losses`. */
 export async function sendPerSlice(
   device: StageDevice<"losses">,
   bytes: PartBytes,

@@ -12,16 +12,16 @@ import { type DistinctState, slabAt } from "./dedup-state.ts";
 import { type InputDistDevice, receiveBags } from "./input-dist.ts";
 import type { StepPlan } from "./step-plan.ts";
 
-/** What all devices look up of one shard, by places. */
+/** The lookups of one shard by all devices, as slots of its cache or as rows. */
 export interface StagedLookups extends Omit<ShardLookups, "bags"> {
   readonly bags: StagedBags;
 }
 
-/** What the rows of this device are asked for in a step. */
+/** The lookups of this device's rows in a step. */
 export interface StagedRows {
   readonly bags: StagedBags;
   readonly lookups: readonly StagedLookups[];
-  /** What device 0 said of a stop. */
+  /** Step after which device 0 wants to stop; -1: none. */
   readonly stopAfter: number;
 }
 
@@ -40,7 +40,7 @@ interface TieredDevice {
   readonly below: Pick<RowsBelow, "counts"> | undefined;
 }
 
-/** What this device's tiers were asked for so far; undefined where all its rows are in memory. */
+/** Accesses of this device's tiers so far; undefined where all its rows are in memory. */
 export function tierCountsOf({ slab, distinct, below }: TieredDevice): TierCounts | undefined {
   if (below === undefined) return undefined;
   const counts = [slab, ...distinct.slabs].flatMap(({ cached }) => cached.map((one) => one.counts));
@@ -50,7 +50,7 @@ export function tierCountsOf({ slab, distinct, below }: TieredDevice): TierCount
   return { rows, missed, ddrHits: below.counts.hits, conflicts };
 }
 
-/** Receives the bags of a step and asks for the rows that are not there. */
+/** Receives the bags of a step and requests the rows that are not in device memory. */
 export async function stageRows(device: PrefetchDevice, plan: StepPlan): Promise<StagedRows> {
   const { bags, lookups, stopAfter } = await receiveBags(device, plan);
   const staged: StagedLookups[] = [];
@@ -61,13 +61,13 @@ export async function stageRows(device: PrefetchDevice, plan: StepPlan): Promise
   return { bags: ofSlab, lookups: staged, stopAfter };
 }
 
-/** Waits for them: steps in the order in which they were staged. */
+/** Waits for the requested rows. Steps arrive in the order in which they were staged. */
 export async function arriveRows(device: PrefetchDevice, staged: StagedRows): Promise<void> {
   await device.slab.arrive(staged.bags);
   for (const [i, { bags }] of staged.lookups.entries()) await slabAt(device, i).arrive(bags);
 }
 
-/** The step is done with its rows. */
+/** Releases the rows of a finished step. */
 export async function releaseRows(device: PrefetchDevice, staged: StagedRows): Promise<void> {
   await device.slab.release(staged.bags);
   for (const [i, { bags }] of staged.lookups.entries()) await slabAt(device, i).release(bags);

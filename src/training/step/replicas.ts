@@ -16,7 +16,7 @@ import { copyGradient, type GradientDevice } from "./vector-gradients.ts";
 export interface ReplicaVectorsDevice extends PackingDevice, GradientDevice {
   /** Rows of the data-parallel shards. */
   readonly replicas: Pick<Slab, "lookup">;
-  /** (bmax, columns of the replicas): vectors of the stale and the fresh read, side by side. */
+  /** (bmax, columns of the replicas): vectors of one read after those of the other. */
   readonly replicaVectors: Tensor;
 }
 
@@ -35,7 +35,7 @@ export interface ReplicaGradient {
   readonly counts: readonly Tensor[];
 }
 
-/** Bags of this device's own samples; undefined where nothing is copied. */
+/** Bags of this device's own samples; undefined where no table is replicated. */
 export function replicaBagsOf(device: ReplicasDevice, rows: SampleRows): Bags | undefined {
   const { replicated, input } = device.topology;
   if (replicated.length === 0) return undefined;
@@ -45,7 +45,7 @@ export function replicaBagsOf(device: ReplicasDevice, rows: SampleRows): Bags | 
   return device.replicaBags.gather([{ ints: frame, samples: rows.samples }], replicated);
 }
 
-/** Looks up what of a read every device has a copy of. */
+/** Looks up the replicated shards of a read. */
 export function lookupReplicas(
   device: ReplicaVectorsDevice,
   bags: Bags | undefined,
@@ -62,7 +62,7 @@ export function lookupReplicas(
   }
 }
 
-/** (b,C): where the vectors of a read's copies lie. */
+/** (b,C): memory for the vectors of a read's replicated shards. */
 export function replicaVectorsOf(
   device: ReplicaVectorsDevice,
   read: Read,
@@ -72,7 +72,7 @@ export function replicaVectorsOf(
   return device.kernels.reshape(device.replicaVectors, [samples, columns], samples * column);
 }
 
-/** The gradients (b,C) of the copied shards' vectors. */
+/** The gradients (b,C) of the replicated shards' vectors. */
 function replicaVectorGradients(
   device: ReplicaVectorsDevice,
   rows: SampleRows,
@@ -90,7 +90,7 @@ function replicaVectorGradients(
   return out;
 }
 
-/** This device's share of the copies' gradients, subtree by subtree. */
+/** This device's share of the replicated shards' gradients, subtree by subtree. */
 export function backwardReplicas(
   device: ReplicasDevice,
   rows: SampleRows,
@@ -105,7 +105,7 @@ export function backwardReplicas(
   }
 }
 
-/** The copies take their gradients. The table of which a row is not finite; undefined: none. */
+/** Updates the replicas. Returns a table with a row that is not finite; undefined: none. */
 export function applyReplicas(
   device: ReplicasDevice,
   gradient: Tensor,

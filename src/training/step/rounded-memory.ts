@@ -5,15 +5,15 @@ import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import { sendListOf, vectorFloats } from "../topology/shard-groups.ts";
 import { samplesMaxOf, type Topology } from "../topology/topology.ts";
 
-/** Room for vectors that do not travel as they are pooled; empty where all do. */
+/** Empty tensors where all vectors travel as they are pooled. */
 export interface RoundedMemory {
   /** (bmax of all devices, columns of the slab) */
   readonly held: Tensor;
   /** (B, columns of the slab) */
   readonly heldGradients: Tensor;
   /**
-   * Flat: the vectors that come, shard group after shard group; for an aggregator, before, those of
-   * a host sum.
+   * Flat: the received vectors, shard group after shard group. An aggregator uses the memory first,
+   * for the parts of a host sum.
    */
   readonly vectors: Tensor;
   /** First float of each shard group in `vectors`. */

@@ -1,7 +1,7 @@
-// Stage 7 of a step, for rows that lie in columns on several devices under an optimizer that needs
-// a sum over the whole row: each device tells the others the sums of its quanta, and all add them
-// up in the order of the columns, as an update of the whole row does (docs/architecture.md, "What
-// law 4 rests on").
+// Stage 7 of a step, for rows that are split by columns over devices, under an optimizer that
+// needs a sum over the whole row. Each device sends the others the sums of its quanta, and all
+// devices add them up in the order of the columns, as an update of the whole row does
+// (docs/architecture.md, "What law 4 rests on").
 //
 // n = distinct rows of a shard in the batch: the same for all shards that have parts of these rows.
 
@@ -30,7 +30,7 @@ export interface RowSumsDevice extends StageDevice<"rowSums"> {
 /** Shards that have parts of the same rows, left to right. */
 type ColumnGroup = readonly HeldShard[];
 
-/** What came for the rows of a slab. */
+/** The gradients of a slab's rows. */
 export interface RowGradients {
   readonly slab: Slab;
   readonly bags: StagedBags;
@@ -39,14 +39,14 @@ export interface RowGradients {
   readonly slices: Slices;
 }
 
-/** And by which rules they take it. */
+/** Gradients, and the rules by which the rows take them. */
 export interface RowUpdate extends RowGradients {
   readonly rules: readonly RowRule[];
 }
 
 /**
- * What the columns elsewhere add to shards of this device, by their index; undefined where no rule
- * asks. Every device of the generation takes part, or none.
+ * The completed sums of this device's shards, by their index; undefined where no rule needs sums of
+ * whole rows. Every device of the generation takes part, or none does.
  */
 export async function completeRows(
   device: RowSumsDevice,
@@ -98,7 +98,7 @@ interface SumsArray<S> {
   new (buffer: ArrayBufferLike, byteOffset: number, length: number): S;
 }
 
-/** One round: out with the sums of this device's parts of rows, in with those of the others. */
+/** One round: sends the sums of this device's parts of rows, and receives those of the others. */
 async function share<S extends Float32Array | Float64Array>(
   device: RowSumsDevice,
   updates: readonly RowUpdate[],
@@ -137,7 +137,7 @@ async function share<S extends Float32Array | Float64Array>(
   for (let peer = 0; peer < topology.devices; peer++) {
     let at = start;
     for (const group of groups) {
-      // A part that is here has the same rows: it tells how many there are.
+      // This device's part has the same rows, so it tells how many rows there are.
       const here = group.find((one) => one.device === rank);
       const like = sums.get(here?.shard ?? -1) ?? new Sums(0);
       for (const { shard, columns } of group.filter((one) => one.device === peer)) {
@@ -163,7 +163,7 @@ function isIn(group: ColumnGroup, device: number): boolean {
   return group.some((shard) => shard.device === device);
 }
 
-/** Columns of the rows that the group has parts of. */
+/** Columns of the group's whole rows. */
 function dimOf(group: ColumnGroup): number {
   const last = group.at(-1);
   return (last?.firstColumn ?? 0) + (last?.columns ?? 0);

@@ -1,19 +1,19 @@
-// Counts what bounded staleness is about: rows that a step read while the update of the step before
-// was pending on them. Each is counted once a step, on the device that has it: the first of its
-// columns where they are cut, and device 0 where all have a copy.
+// Counts late reads under bounded staleness: rows that a step read while the previous step's update
+// of the row was still pending. Each row counts once a step, on the device that holds it: on the
+// device of its first columns where it is split by columns, on device 0 where it is replicated.
 
 import type { Bags, Kernels, Tensor } from "../../kernels/contract/kernels.ts";
 import type { HeldShard } from "../topology/held-shard.ts";
 import { type Topology, tableOf } from "../topology/topology.ts";
 
-/** What has been read of a step, and whether before the step before it was applied. */
+/** A step's read, and whether it came before the previous step was applied. */
 export interface StepRead {
   readonly step: number;
   readonly isLate: boolean;
 }
 
 export class StaleRows {
-  /** For each table of the job, what was counted here so far. */
+  /** For each table of the job, the late reads that were counted here so far. */
   readonly counts: number[];
   readonly #topology: Topology;
   readonly #rank: number;
@@ -35,7 +35,7 @@ export class StaleRows {
     );
   }
 
-  /** Takes the rows that a step reads of shards that lie on one device each. */
+  /** Counts the rows that a step reads of shards that are placed on one device each. */
   takeRows(bags: Bags, lookups: readonly { readonly bags: Bags }[], read: StepRead): void {
     if (this.#lastSteps.size === 0) return;
     const { heldBy, distinctBy } = this.#topology;
@@ -60,7 +60,7 @@ export class StaleRows {
     if (isLate) this.counts[table] = (this.counts[table] ?? 0) + late;
   }
 
-  /** The same of what all have a copy of, from the summed gradient of the step that read it. */
+  /** The same for replicated shards, from the summed gradient of the step that read them. */
   takeReplicas(kernels: Kernels, gradient: Tensor, { step, isLate }: StepRead): void {
     const { replicated, replicatedAt, input } = this.#topology;
     for (const [i, { shard, table, rows }] of replicated.entries()) {

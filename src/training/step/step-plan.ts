@@ -12,7 +12,7 @@ import type { StageDevice } from "./stage-device.ts";
 
 /** What the plan of a step needs of a device. */
 export interface PlanningDevice extends StageDevice {
-  /** Of the job's seed. */
+  /** Random key, from the job's seed. */
   readonly key: Key;
   /** A lane for each step in flight: while one computes, bags and rows of the next ones arrive. */
   readonly lanes: readonly Lane[];
@@ -39,19 +39,19 @@ export interface StepPlan {
   readonly step: number;
   /** Whether ids may be given rows; an evaluation leaves no trace. */
   readonly isTraining: boolean;
-  /** Memory for its bags. */
+  /** Memory for the step's bags. */
   readonly lane: Lane;
   readonly bytes: ReturnType<typeof partBytesOf>;
-  /** Samples of each device, and of this one. */
+  /** Samples of each device, and of this device. */
   readonly counts: readonly number[];
   readonly samples: number;
-  /** The slices of this device, and those of the whole batch. */
+  /** The slices of this device, and of the whole batch. */
   readonly mine: Slices;
   readonly all: Slices;
   readonly dropout: Dropout;
 }
 
-/** The plan of a step of training; of an evaluation, where there is none. */
+/** The plan of a training step; of an evaluation where `trainingStep` is undefined. */
 export function planOf(
   device: PlanningDevice,
   batch: LocalBatch,
@@ -82,7 +82,7 @@ export function planOf(
   };
 }
 
-/** Batches in flight are those of consecutive steps. */
+/** Batches in flight belong to consecutive steps, so each has a lane of its own. */
 function laneOf({ lanes }: PlanningDevice, step: number): Lane {
   const lane = lanes[step % lanes.length];
   if (lane === undefined) throw new RangeError("The device has no lanes");

@@ -8,10 +8,10 @@
 // b = samples of this device, B = samples of the batch, F = features, D = dim.
 //
 // Invariants
-//   S1. Weights change only in `applyRows` and `applyDenseGradient`, after all that was sent has
-//       arrived; they are read before, and of stale tables also for the next step (`readAhead`).
-//   S2. Nothing here knows how many devices there are but by asking the topology (law 4).
-//   S3. A step whose loss or gradient is not finite ends in an error, so no cut follows it.
+//   S1. Weights change only in `applyRows` and `applyDenseGradient`, after all gradients arrived.
+//       They are read before; weights of stale tables also for the next step (`readAhead`).
+//   S2. Only the topology tells how many devices there are (law 4).
+//   S3. A step with a loss or gradient that is not finite ends in an error, so no cut follows it.
 
 import type { DistinctBags } from "../../embedding/lookup/dedup-rows.ts";
 import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
@@ -55,7 +55,7 @@ export interface StepOutcome {
   readonly stopAfter: number;
 }
 
-/** A batch whose bags are on their way to the rows. */
+/** A step that has begun: its bags are on their way to the rows. */
 export interface BegunStep {
   readonly batch: LocalBatch;
   readonly plan: StepPlan;
@@ -63,38 +63,39 @@ export interface BegunStep {
   readonly asked: DistinctBags;
 }
 
-/** And whose rows are on their way into device memory. */
+/** A step that was staged: its rows are on their way into device memory. */
 export interface StagedStep extends BegunStep {
   readonly staged: StagedRows;
 }
 
-/** And have arrived there: they may be read. */
+/** A step that arrived: its rows are in device memory and may be read. */
 interface ArrivedStep extends StagedStep {
   readonly replicaBags: Bags | undefined;
 }
 
-/** One whose stale tables were read before the update of the step before. */
+/** A step with stale tables that were read before the previous step's update. */
 export interface LateStep extends ArrivedStep {
   readonly isLate: true;
 }
 
-/** What a step lets the next one do; all devices do it, or none. */
+/** What the next steps may do during a step. Either all devices do it, or none does. */
 export interface Ahead {
   /**
-   * Where all devices agree on a stop, whenever this one has sent what others wait for: there
+   * Called when all devices agree on a stop and this device has sent what others wait for: the
    * coming steps may begin.
    */
   begin(stopAfter: number): Promise<void>;
-  /** Before the update: there its stale tables may be read (`readAhead`). */
+  /** Called before the update: the next step may read its stale tables (`readAhead`). */
   read(): Promise<void>;
 }
 
 const alone: Ahead = { begin: async () => {}, read: async () => {} };
 
 /**
- * Sends the bags of a batch, and does not wait for those of others. A step may begin while the one
- * before it computes: it reads no weight. `step`: undefined in an evaluation. `stopAfter` is read
- * on device 0 only, which carries it to all. @throws IdOutOfRangeError naming table and sample
+ * Sends the bags of a batch, and does not wait for bags of other devices. A step may begin while
+ * the previous step computes, as it reads no weight yet. `step`: undefined in an evaluation.
+ * `stopAfter` counts on device 0 only, which sends it to all.
+ * @throws IdOutOfRangeError naming table and sample
  */
 export async function beginStep(
   device: DeviceState,
@@ -111,7 +112,7 @@ export async function beginStep(
   return { batch, plan, rows, asked };
 }
 
-/** Receives the bags of a step and lets its rows come up, while another one may still compute. */
+/** Receives the bags of a step and requests its rows, while another step may still compute. */
 export async function stageStep(device: DeviceState, begun: BegunStep): Promise<StagedStep> {
   // Stage 3: prefetch.
   enter(device, begun.plan, "tiers");
@@ -128,10 +129,7 @@ async function arriveStep(
   return { ...step, replicaBags: replicaBagsOf(device, step.rows) };
 }
 
-/**
- * Reads the stale tables of a batch that has begun, while the step before it has still to be
- * applied, and sends what was read.
- */
+/** Reads stale tables of a step before the previous step is applied, and sends their vectors. */
 export async function readAhead(
   device: DeviceState,
   begun: BegunStep | StagedStep,
@@ -142,7 +140,7 @@ export async function readAhead(
   return { ...arrived, isLate: true };
 }
 
-/** Looks up what belongs to a read, and sends it. Of a step only this reads rows. */
+/** Looks up the rows of a read, and sends them. No other function of a step reads rows. */
 async function sendRead(device: DeviceState, step: ArrivedStep, read: Read): Promise<void> {
   const { staged, replicaBags, plan } = step;
   const { bags, lookups } = staged;
@@ -151,7 +149,7 @@ async function sendRead(device: DeviceState, step: ArrivedStep, read: Read): Pro
   lookupReplicas(device, replicaBags, plan, read);
 }
 
-/** Reads what `readAhead` has not. */
+/** Reads all tables that `readAhead` has not read. */
 async function sendReads(device: DeviceState, step: ArrivedStep | LateStep): Promise<void> {
   enter(device, step.plan, "lookup");
   const { fresh, stale } = device.topology.reads;
@@ -160,7 +158,7 @@ async function sendReads(device: DeviceState, step: ArrivedStep | LateStep): Pro
   await sendRead(device, step, fresh);
 }
 
-/** Puts what was read, here and elsewhere, into the model's `x`. */
+/** Receives the vectors, from this device and others, and puts them into the model's `x`. */
 async function receiveReads(device: DeviceState, { rows, asked, plan }: BegunStep): Promise<void> {
   enter(device, plan, "exchange");
   await receiveRows(device, asked, plan);
@@ -168,7 +166,7 @@ async function receiveReads(device: DeviceState, { rows, asked, plan }: BegunSte
   await receiveVectors(device, rows, plan);
 }
 
-/** Trains on a batch that has begun, and may be staged, or even read ahead. */
+/** Trains on a step that has begun, and that may be staged or read ahead. */
 export async function finishStep(
   device: DeviceState,
   current: BegunStep | StagedStep | LateStep,
@@ -237,7 +235,7 @@ export async function finishStep(
   return { loss, stopAfter };
 }
 
-/** Trains on one batch, from its beginning to its end, with fresh rows. */
+/** Trains on one batch from beginning to end, with fresh rows only. */
 export async function trainStep(
   device: DeviceState,
   batch: LocalBatch,
@@ -248,7 +246,7 @@ export async function trainStep(
   return finishStep(device, await beginStep(device, batch, step, stopAfter));
 }
 
-/** Forward only: logits (b,1) of a batch. Creates nothing, changes nothing. */
+/** Forward only: logits (b,1) of a batch. Creates no row, changes no weight. */
 export async function forwardStep(device: DeviceState, batch: LocalBatch): Promise<Tensor> {
   const begun = await beginStep(device, batch, undefined, -1);
   forwardBottom(device.model, tensorsOf(device, batch).dense);
@@ -259,7 +257,7 @@ export async function forwardStep(device: DeviceState, batch: LocalBatch): Promi
   return forwardTop(device.model, batch.samples);
 }
 
-/** What the device does from here on, for whoever traces its steps; an evaluation is not traced. */
+/** Tells the trace which stage begins. An evaluation is not traced. */
 function enter(device: DeviceState, plan: StepPlan, stage: StepStage): void {
   device.trace.enter(plan.isTraining ? plan.step : undefined, stage);
 }
@@ -274,7 +272,7 @@ function tensorsOf(device: DeviceState, batch: LocalBatch) {
   };
 }
 
-/** Each row of the batch takes its gradient. What is then not finite; undefined: all is. */
+/** Each row of the batch takes its gradient. Returns what is not finite; undefined: nothing. */
 async function applyRows(
   device: DeviceState,
   gradients: readonly RowGradients[],
@@ -294,8 +292,8 @@ async function applyRows(
 }
 
 /**
- * The dense gradient, added up, is applied: the same on every device. What of it is not finite;
- * undefined: all is.
+ * Applies the summed dense gradient, which is the same on every device. Returns a parameter or
+ * table that is not finite; undefined: none.
  */
 function applyDenseGradient(
   device: DeviceState,

@@ -1,5 +1,6 @@
 // The gradient of a table's pooled vectors on the device of the samples, before it travels to the
-// rows: columns of the model's `dX`. Of a mean that the samples' device takes, each row's share.
+// rows: columns of the model's `dX`. Where the samples' device takes the mean, each row's share of
+// them.
 
 import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
 import type { Kernels, Tensor } from "../../kernels/contract/kernels.ts";
@@ -17,7 +18,7 @@ export interface GradientDevice extends Pick<BagLengthsDevice, "bagLengths"> {
   readonly model: Dlrm;
 }
 
-/** The gradient of columns of a table, into `out` from `column` on: of a mean, each row's share. */
+/** Puts the gradient of a table's columns into `out`, from `column` on; of a mean, its shares. */
 export function copyGradient(
   device: GradientDevice,
   rows: SampleRows,
@@ -37,12 +38,12 @@ export function copyGradient(
   }
 }
 
-/** Whether the samples' side adds a table up, and takes its mean. */
+/** Whether the samples' device adds up a table's row blocks, and takes the mean. */
 export function isFolded({ input }: Topology, table: number): boolean {
   return tableOf(input.model.tables, table).rowBlocks > 1;
 }
 
-/** (b): lengths of the bags of a feature, or of what is left of them. */
+/** (b): lengths of the bags of a feature; of dynamic ids, without ids that have no row. */
 export function lengthsOf(
   { bagLengths }: Pick<BagLengthsDevice, "bagLengths">,
   { lengths, samples }: SampleRows,

@@ -4,10 +4,10 @@
 // A shard's vectors are the shard's columns of the pooled sums over its rows. Where a table has one
 // row block, the sums are columns of the table's vector. Where a table has more, the samples'
 // device adds up the tree over blocks and takes the mean, even where the table is not split, so
-// that no plan changes a bit. The shards of one device that hold the same columns of a table travel as a
-// shard group: forward the finished subtrees of its blocks, backward one gradient. Between hosts
-// shard groups may be added up on the way (host-reduce.ts). Vectors that travel in fewer bits are
-// rounded even where they stay on their device, again so that no plan changes a bit.
+// that no plan changes a bit. The shards of one device that hold the same columns of a table travel
+// as a shard group: forward the finished subtrees of its blocks, backward one gradient. Between
+// hosts shard groups may be added up on the way (host-reduce.ts). Vectors that travel in fewer bits
+// are rounded even where they stay on their device, again so that no plan changes a bit.
 
 import type { SampleRows } from "../../embedding/lookup/ids-to-rows.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";

@@ -9,12 +9,12 @@ export interface BenchRow {
   /** The median of the rounds. */
   readonly figure: number;
   readonly unit: string;
-  /** What cannot be exceeded, or the peer; measured in the same run. */
+  /** The bound that nothing can exceed, or the peer's figure; measured in the same run. */
   readonly limit?: number;
   readonly limitIs?: string;
   /** figure / limit */
   readonly ratio?: number;
-  /** What the ratio has to reach, and what it aims at. */
+  /** The ratio that a release must reach, and the ratio that we aim at. */
   readonly target?: readonly [atLeast: number, aim: number];
   /** Beside a peer: the machine's own limit (step-limit.ts), and figure / machine. */
   readonly machine?: number;

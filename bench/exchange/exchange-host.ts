@@ -1,5 +1,6 @@
 // One host of the exchange bench, a process of its own: devices and their bridge, and beside them a
-// bare NATS client that moves the same bytes. Runs what its parent says, and how long that took.
+// bare NATS client that moves the same bytes. The parent says which of the two runs, and how often;
+// this process answers how long it took.
 
 import { connect } from "nats";
 import { createAtomicCells, sleepTurning } from "../../src/exchange/atomic-cells.ts";

@@ -22,7 +22,7 @@ export const collectives = [
 
 export type Collective = (typeof collectives)[number];
 
-/** What is measured: a collective of `bytes` on every device. */
+/** One collective to measure, with `bytes` on every device. */
 export interface ExchangeWork {
   readonly collective: Collective;
   readonly bytes: number;
@@ -33,7 +33,7 @@ export interface ExchangeWork {
 const slices = 8;
 const warmUpRounds = 3;
 
-/** The exchange for it; of other collectives it has nothing. */
+/** The exchange for this collective alone: the channels of all others have no memory. */
 export function benchShape(work: ExchangeWork): ExchangeShape {
   const { collective, bytes, hostOf } = work;
   const devices = hostOf.length;
@@ -50,7 +50,7 @@ export function benchShape(work: ExchangeWork): ExchangeShape {
   };
 }
 
-/** Milliseconds of all rounds, without those that warm up. */
+/** Milliseconds of all rounds, without the rounds that warm up. */
 export async function measureRounds(
   exchange: Exchange,
   kernels: Kernels,
@@ -87,8 +87,8 @@ function roundOf(
   work: ExchangeWork,
 ): () => Promise<void> {
   const part = partBytesOf(work);
-  // In shared memory the writing of a part is its way. What the wire carries lies there already,
-  // as the bytes of the bare client do.
+  // In shared memory, writing a part sends it. Parts for the wire are in place before the round, as
+  // the bytes of the bare client are.
   const isShared = work.hostOf.every((host) => host === work.hostOf[0]);
   const own = kernels.tensor([1, part(rank, (rank + 1) % devices) / 4]);
   const write = (to: Region) => {

@@ -2,9 +2,9 @@
 // limit is a copy by as many threads at once; between hosts, the bare NATS client that moves the
 // same bytes between two processes through the same broker, in turn.
 //
-// Bus bandwidth, as others print it: bytes of a device / seconds, times the share of them that has
-// to pass, so that it can be compared with a link whatever the number of devices is. A barrier has
-// no bytes: rounds a second.
+// The figure is bus bandwidth, as nccl-tests define it: bytes of a device / seconds, times the
+// share of the bytes that must cross the bus. So it compares with a link's speed for any number of
+// devices. A barrier has no bytes: its figure is barriers a second.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";

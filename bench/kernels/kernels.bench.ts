@@ -138,7 +138,7 @@ function productLimit({ flop, size, run }: Product, pass: Pass, precision: Dense
   return { rate, is: `${name}, same shape` };
 }
 
-/** What the arithmetic alone would allow. */
+/** The limit of the arithmetic alone, without any memory traffic. */
 function peakOf(precision: DensePrecision): Limit {
   return precision === "float32"
     ? { rate: limit("fma", roundSeconds), is: "multiply-adds from registers" }

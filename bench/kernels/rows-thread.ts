@@ -1,5 +1,5 @@
 // One thread of the rows bench: a table of its own, far larger than the caches, and the kernels
-// that read and update it. Answers each work with the rows a second of its fastest pass.
+// that read and update it. Answers each measurement with the rows a second of its fastest pass.
 
 import { parentPort, workerData } from "node:worker_threads";
 import type { Bags, RowRule, Rows } from "../../src/kernels/contract/kernels.ts";
@@ -17,7 +17,7 @@ export type RowsWork = { readonly precision: Precision } & (
 
 /** Lookups of a pass: their rows are many times what the caches hold. */
 const lookups = 1 << 20;
-/** Bags whose pooled vectors are kept at a time: about what a step of training keeps. */
+/** Bags with pooled vectors in memory at a time: about as many as in a training step. */
 const window = 4096;
 
 const { rows, dim } = workerData as { rows: number; dim: number };

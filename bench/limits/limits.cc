@@ -202,7 +202,7 @@ double update(size_t rows, double seconds) {
   });
 }
 
-/// The mean: who shares a core or memory with others has to count the time that they take.
+/// The mean, not the best: a thread that shares a core or memory with others pays for their time.
 double copy(size_t bytes, double seconds) {
   const std::vector<char> from(bytes, 1);
   std::vector<char> to(bytes, 2);
@@ -216,7 +216,7 @@ double copy(size_t bytes, double seconds) {
   return copied / secondsSince(start);
 }
 
-/// What reading and writing at random places of a file can do, with nothing around it.
+/// Bare reads and writes at random places of a file.
 double file(const char *kind, const char *path, int64_t bytes, double seconds) {
   constexpr int64_t record = 264, page = 4096, calls = 4096;
   constexpr int threads = 64;

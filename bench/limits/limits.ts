@@ -49,7 +49,7 @@ export async function limitOf(threads: number, ...words: (string | number)[]): P
   return outputs.reduce((sum, { stdout }) => sum + JSON.parse(stdout).rate, 0);
 }
 
-/** The products of a layer's pass: their operands lie in memory in different ways. */
+/** The three products of a layer. Their operands have different layouts in memory. */
 export type Pass = "forward" | "dInput" | "dWeight";
 
 /** The fastest BLAS that is installed, on C (m,n) over k as the pass has it. */

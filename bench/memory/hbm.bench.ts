@@ -1,5 +1,6 @@
-// Question: what does a lookup lose when its rows are places of a cache, and what does it cost to
-// find the places? All rows are there; both lookups are in memory of the same size, on one thread.
+// Question: how much slower is a lookup in the slots of a cache than in a table, and what does it
+// cost to find the slots? All rows are cached; both lookups read memory of the same size, on one
+// thread.
 
 import type { Bags, Kernels, RowCache } from "../../src/kernels/contract/kernels.ts";
 import {
@@ -62,7 +63,7 @@ function hbmRows(gib: number): BenchRow[] {
   ];
 }
 
-/** A full cache, rows that are there, and the call that finds their places, as of one batch. */
+/** A full cache, ids of cached rows, and the probe that finds their slots, as for one batch. */
 function startProbe(kernels: Kernels, policy: CachePolicy, sets: number) {
   const cache = fullCache(kernels, policy, sets);
   const held = sets * cacheWays;

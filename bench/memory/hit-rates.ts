@@ -1,4 +1,4 @@
-// How often a row is there when it is asked for: the cache of 32 ways, and one without sets.
+// Hit rates of the cache with 32 ways, and of a fully associative cache.
 
 import { Zipf } from "../../src/data/zipf.ts";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
@@ -22,7 +22,7 @@ export function accesses(exponent: number, count: number, seed: number, shift = 
 /** Sets of a cache that holds `load` of the rows. */
 const setsOf = (load: number): number => Math.ceil((load * cachedRows) / cacheWays);
 
-/** Share of the lookups, from access `from` on, whose row had not to be fetched for their batch. */
+/** Share of lookups that hit, from access `from` on. A batch fetches each missing row once. */
 export function hitRate(
   kernels: Kernels,
   policy: CachePolicy,

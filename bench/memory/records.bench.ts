@@ -1,5 +1,5 @@
-// Question: how much of what RocksDB's binding and the file system can do is left of the stores of
-// rows below memory? Records of 260 bytes, 64 weights and one number of optimizer state, in sorted
+// Question: what share of the speed of RocksDB's binding and of the file system do the row stores
+// below memory reach? Records of 260 bytes, 64 weights and one number of optimizer state, in sorted
 // batches of random rows; in the page cache, and past it (`.cold`).
 
 import { mkdtempSync, rmSync } from "node:fs";

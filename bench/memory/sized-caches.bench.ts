@@ -1,6 +1,6 @@
-// Question: what does it bring to size the caches of unlike tables, as `osiris plan` does? The
-// tables have as many rows, ids are from almost uniform to very popular; both runs in turn, in the
-// same memory, on one device with a tier beside it.
+// Question: how much does it gain to size the caches of unlike tables, as `osiris plan` does? All
+// tables have equally many rows; their ids go from almost uniform to very skewed. Both runs take
+// turns, in the same memory, on one device with a tier.
 // Limit: the same training with caches by the rule of runs without a plan, alike for these tables.
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -25,9 +25,9 @@ const dim = 32;
 const lookups = 2;
 const dense = 13;
 const batch = 2048;
-/** Rows of all tables for which a device has places, a share of them all; as many lie in DDR. */
+/** Share of all rows that fit into a device's cache; DDR holds as many again. */
 const share = 1 / 8;
-/** More than are trained on: none comes again. */
+/** More batches than are trained on, so that no batch repeats. */
 const batches = 600;
 const warmUpSteps = 100;
 

@@ -1,4 +1,5 @@
-// Question: what do rows cost that do not all lie in device memory? Each part prints its own rows.
+// Question: what does it cost when only some rows lie in device memory? Six parts: cache lookups,
+// hit rates, training, sized caches, a very large table, and the row stores below memory.
 
 import { Option } from "commander";
 import { openKernels } from "../../src/kernels/index.ts";

@@ -97,7 +97,7 @@ async function trained(work: TrainWork): Promise<{ rate: number; ssdRows: number
   return { rate: quantiles(ratesOf(batch, report)).median, ssdRows: rows * ssd };
 }
 
-/** What a page up and a page down take where 64 are on their way, past the page cache. */
+/** Seconds to read a page and write a page past the page cache, with 64 requests in flight. */
 function secondsOfRow(directory: string): number {
   const rateOf = (kind: string) => limit("file", kind, join(directory, "bare"), pageBytes, 0.5);
   return 1 / rateOf("pageRead") + 1 / rateOf("pageWrite");

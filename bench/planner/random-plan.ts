@@ -4,7 +4,7 @@ import type { TableSpec } from "../../src/embedding/tables/options.ts";
 import type { PlacedShard, Plan, Scheme } from "../../src/planner/shards.ts";
 import type { RandomStream } from "../../src/ports/random.ts";
 
-/** How likely it is that a table is copied to every device, or else cut by rows and by columns. */
+/** Probability that a table is copied to every device; of the others, that it is cut. */
 export interface Chances {
   readonly copied: number;
   readonly rows: number;
@@ -43,7 +43,7 @@ export function randomPlan(
   return { devices: { hosts: 1, perHost: devices }, shards };
 }
 
-/** What a table is called that is cut so. */
+/** Name of the sharding scheme that cuts a table by rows, by columns, or by both. */
 function schemeOf(byRows: boolean, byColumns: boolean): Scheme {
   if (byRows) return byColumns ? "grid" : "row-wise";
   return byColumns ? "column-wise" : "table-wise";

@@ -1,6 +1,6 @@
-// Question: how long does it take until a job is acknowledged, which then is on the disk? From 50
-// clients at once, each of which submits one job after the other, over a real nats-server. The
-// first that a root takes are told apart: its code is compiled meanwhile, and the clients' too.
+// Question: how long does it take until a job is acknowledged, and so on disk? 50 clients at once
+// submit one job after the other, over a real nats-server. The first round has rows of its own:
+// V8 still compiles the code of the leader and the clients.
 
 import { type ChildProcess, fork, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -22,7 +22,7 @@ interface JobsBenchOptions {
   readonly jobs: number;
   /** Mean wait of a client after an answer, milliseconds: uniform from 0 to twice of it. */
   readonly pause: number;
-  /** Whether the server has JetStream, into which the root then copies all that it takes. */
+  /** Whether the server has JetStream; the leader then copies every accepted job into it. */
   readonly jetstream: boolean;
 }
 

@@ -1,11 +1,11 @@
 // Question: what does watching cost, as processor time over that of training? Limit: 1 %.
 //
-// `steps`: what a device does besides in each step, its meter and its trace, done over and over on
-// one thread: every wait twice, and every 100th step traced and handed over.
-// `process`: what the process does besides. A run of two devices is traced, and all that its
-// threads and its events tell is noted; then that is logged at `debug`, exported to a collector and
-// to Prometheus, which looks once a second, over and over. The processor time of all of this
-// process counts: also what sends the events and what the collector does.
+// `steps`: the meter and the trace of a device, driven over and over on one thread: every wait
+// twice, and every 100th step traced and handed over.
+// `process`: logs, traces and metrics of the whole process. A run of two devices is traced, and all
+// its observations and events are recorded. Then the record is replayed over and over: logged at
+// `debug`, exported to a collector, and scraped by Prometheus once a second. All processor time of
+// this process counts, also that of the event sender and the collector.
 // `all`: both. Training is the time in which the devices of that run computed.
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -77,7 +77,7 @@ function rowOf(name: string, shares: readonly number[]): BenchRow {
   return { name: `observability.${name}`, figure: median, unit: "% of training", spread };
 }
 
-/** A collector on a thread of its own: what it does with spans is not ours. */
+/** A collector on a thread of its own. It throws the spans away. */
 async function startCollector() {
   const code = `
     const { createServer } = require("node:http");
@@ -111,7 +111,7 @@ function jobIn(directory: string): JobOptions {
   };
 }
 
-/** What was told in a run, and how long it took. */
+/** The observations and events of a run, and how long the run took. */
 interface WatchedRun {
   readonly observations: readonly Observation[];
   readonly events: readonly RunEvent[];
@@ -142,7 +142,7 @@ async function watchedRun(endpoint: string): Promise<WatchedRun> {
   }
 }
 
-/** Threads of which is noted what they tell besides. */
+/** Real threads; `note` receives a copy of every observation. */
 function noting(note: (observation: Observation) => void): Launcher {
   return {
     start<Command, Report>(entry: URL, data: unknown, name: string): Thread<Command, Report> {
@@ -160,7 +160,7 @@ function noting(note: (observation: Observation) => void): Launcher {
   };
 }
 
-/** Milliseconds of the processor for watching a run, some rounds of many. */
+/** Processor milliseconds of observing the run once, for each round. */
 async function watchAgain(
   { observations, events, seconds }: WatchedRun,
   endpoint: string,
@@ -197,7 +197,7 @@ async function watchAgain(
 const timesOfRound = 20;
 const stepsOfRound = 20_000;
 
-/** Milliseconds in a step of what a device does besides: some rounds. */
+/** Milliseconds a step of the meter and the trace, for each round. */
 async function stepWorkMs(rounds: number): Promise<number[]> {
   const meter = createStepMeter(
     new BigInt64Array(new SharedArrayBuffer(8 * meterWords)),

@@ -1,13 +1,13 @@
-// Question: what does a reduced precision cost in log loss? Models of every precision are trained
-// side by side, with the same seed on the same generated samples, and scored on samples that none
-// has seen. No limit: the figure is the mean over seeds of the difference from float32 in percent.
+// Question: what does a reduced precision cost in log loss? Models of every precision train side by
+// side, with the same seed on the same generated samples, and are scored on held-out samples. No
+// limit: the figure is the mean over seeds of the difference from float32 in percent.
 //
-// Training is chaotic: models that begin a little apart end as two models. How far apart is what
-// the reference run shows, in float32 as well, and no difference below that means anything. Three
-// things keep it small: rates that fall to 0, so that the last batches leave no noise; tables so
-// small that a million samples say all there is to say about a row; and a log loss expected over
-// labels. What is left comes from early steps, in which a model settles what it will be: `.late`
-// runs take over float32's model half way, and from there two models stay neighbours.
+// Training is chaotic: models that begin a little apart end as two models. The rows `float32-twin`
+// show how far apart: a second float32 model begins with perturbed weights, and a difference below
+// its own means nothing. Three things keep that difference small: rates that fall to 0, so that the
+// last batches leave no noise; tables so small that a million samples train every row fully; and a
+// log loss expected over labels. The rest of the difference comes from early steps. `.late` runs
+// therefore take over float32's model half way: from there two models stay neighbours.
 
 import { Option } from "commander";
 import { syntheticOptions } from "../../src/data/options.ts";
@@ -48,19 +48,19 @@ interface AccuracyBenchOptions {
 
 interface Contender {
   readonly name: string;
-  /** What dense layers multiply. */
+  /** Precision in which dense layers multiply. */
   readonly layers: DensePrecision;
-  /** How rows are stored. */
+  /** Precision in which rows are stored. */
   readonly rows: Precision;
-  /** Begins with weights cut to bfloat16, and goes on in what it is told to be. */
-  readonly isReference?: boolean;
-  /** Takes over the first one's weights and state where rates begin to fall. */
+  /** Begins with weights cut to bfloat16, and then trains in its own precisions. */
+  readonly isPerturbed?: boolean;
+  /** Takes over the weights and state of the first contender where rates begin to fall. */
   readonly isLate?: boolean;
 }
 
 const single: Contender = { name: "float32", layers: "float32", rows: "float32" };
 const reduced: readonly Contender[] = [
-  { ...single, name: "float32-reference", isReference: true },
+  { ...single, name: "float32-twin", isPerturbed: true },
   { ...single, name: "float16-rows", rows: "float16" },
   { ...single, name: "bfloat16-rows", rows: "bfloat16" },
   { ...single, name: "int8-rows", rows: "int8" },
@@ -75,7 +75,7 @@ const contenders: readonly Contender[] = [
 
 /** A model's held-out scores. */
 interface Score extends Metrics {
-  /** What log loss comes to on average over all labels that might have been drawn. */
+  /** Log loss expected over all labels that could have been drawn. */
   readonly expected: number;
 }
 
@@ -311,7 +311,7 @@ function startDevice(contender: Contender, seed: number): DeviceState {
   const exchange = createSharedMemoryExchange({ shape, rank: 0, memory, cells, kernels });
   const recipe = { optimizer: optimizerAt(0), seed };
   const device = createDeviceState({ rank: 0, topology, recipe, kernels, exchange });
-  if (contender.isReference) cutWeights(device);
+  if (contender.isPerturbed) cutWeights(device);
   return device;
 }
 
@@ -330,7 +330,7 @@ async function takeOver([first, ...others]: readonly Entrant[]): Promise<void> {
         await slab.restore(at, shard, records, false);
       }
     }
-    if (contender.isReference) cutWeights(device);
+    if (contender.isPerturbed) cutWeights(device);
   }
 }
 

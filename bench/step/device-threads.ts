@@ -20,7 +20,7 @@ import type { TierThreadData } from "./tier-thread.ts";
 import type { TrainThreadData, TrainThreadReport } from "./train-thread.ts";
 import type { TrainWork } from "./train-work.ts";
 
-/** What a bench says of the training: configuration, size and arithmetic. */
+/** Configuration, size and arithmetic of a training. */
 export interface TrainingOptions {
   readonly config: ConfigurationName;
   readonly batch: number;

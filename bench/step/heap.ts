@@ -1,5 +1,5 @@
-// What the heap of one thread goes through: bytes that it allocates and pauses of its garbage
-// collector. Every thread has a heap of its own, so the meter runs where the work does.
+// Measures the heap of one thread: bytes that it allocates, and pauses of its garbage collector.
+// Every thread has a heap of its own, so the meter runs on the thread of the work.
 
 import { GCProfiler, getHeapStatistics } from "node:v8";
 

@@ -36,7 +36,7 @@ interface Cell {
   readonly target: Target;
 }
 
-/** What a ratio has to be, and what it should be. PyTorch multiplies in float32 in all of them. */
+/** Targets of the ratio. PyTorch multiplies in float32 in every cell. */
 const targets: readonly Cell[] = [
   ...cellsOf("a", 128, [1.3, 1.7], [1.5, 1.9]),
   ...cellsOf("a", 2048, [1.25, 1.4], [1.3, 1.5], [1.8, 2.2]),

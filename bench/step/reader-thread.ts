@@ -1,5 +1,5 @@
-// A reader's thread in the benches: hands batches that were made beforehand over through the real
-// ring, and sleeps before each as long as it is told, as one that waits for a disk does.
+// A reader's thread in the benches: hands prepared batches over through the real ring. Before each
+// batch it sleeps a given time, as a reader that waits for a disk does.
 
 import { workerData } from "node:worker_threads";
 import { GenerationAbortedError } from "../../src/errors/errors.ts";

@@ -99,7 +99,7 @@ async function scalingRows(
   });
 }
 
-/** What lies between the two devices of `semisync`. */
+/** Links between the two devices of `semisync`. */
 const links = {
   "1Gb": { bitsPerSecond: 1e9 },
   "10Gb": { bitsPerSecond: 1e10 },
@@ -151,7 +151,7 @@ async function semiSync(
 /** Share of a step that the reader sleeps. */
 const asleepShare = 0.8;
 
-/** Depth 3 beside depth 1, in turn, of one device whose reader sleeps. */
+/** Depth 3 beside depth 1, in turn, on one device with a reader that sleeps. */
 async function depth({ rounds, seconds }: ScalingBenchOptions): Promise<BenchRow> {
   const work = benchWork({ config: "a", batch, devices: 1, seconds });
   const msOf = async (own: TrainWork, sleepMs: number) => {

@@ -1,6 +1,6 @@
-// A link between devices, for benches: what is sent in shared memory arrives when a link of some
-// speed would have brought it. It is one that costs no processor time: nobody copies, the receiver
-// sleeps. What a device sends goes one after the other, whatever the channel.
+// A simulated link between devices, for benches. Bytes still move through shared memory, but the
+// receiver sleeps until a link of the given speed would have delivered them. The link costs no
+// processor time. A device's sends share its link: they go one after the other, on all channels.
 
 import {
   type AllReduce,
@@ -76,7 +76,7 @@ export function overLink(
       return sum;
     },
   };
-  // But for the losses: a few bytes, for which nobody waits.
+  // All channels but the losses: these are a few bytes, and no step waits for them.
   const channels = channelNames.flatMap((name, at) =>
     name === "losses" ? [] : [[name, slowed(exchange[name], at)]],
   );

@@ -8,7 +8,7 @@ import { tierRingBytes, tierRingCells } from "../../storage/tiers/ring.ts";
 import { tierRingOf } from "../../storage/tiers/shape.ts";
 import type { TrainWork } from "./train-work.ts";
 
-/** What both threads see. */
+/** Memory that the device's thread and its tier's thread share. */
 export interface TierMemory {
   readonly words: SharedArrayBuffer;
   readonly ring: SharedArrayBuffer;
@@ -16,7 +16,7 @@ export interface TierMemory {
 
 const participants = 2;
 
-/** Memory for it; undefined where all rows of the device are in its memory. */
+/** Memory of the ring; undefined where all rows of the device are in its memory. */
 export function tierMemoryOf(
   work: TrainWork,
   topology: Topology,

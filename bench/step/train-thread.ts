@@ -36,16 +36,16 @@ export interface TrainThreadData {
   readonly arrivals: SharedArrayBuffer;
   /** The batch ring, where a reader fills it: the participant after the devices. */
   readonly ring?: SharedArrayBuffer | undefined;
-  /** What lies below its memory. */
+  /** The memory shared with its tier thread. */
   readonly tier?: TierMemory | undefined;
 }
 
 export interface TrainThreadReport {
   /** Milliseconds of each step. */
   readonly stepMs: readonly number[];
-  /** Where they went. */
+  /** Shares of the step by stage. */
   readonly times: StepTimes | undefined;
-  /** Over all those steps. */
+  /** Over all measured steps. */
   readonly heap: HeapReport;
 }
 

@@ -1,4 +1,4 @@
-// What the benches of whole steps train, and the batches for it.
+// The model, devices and batches that the benches of whole steps train.
 
 import { Zipf } from "../../src/data/zipf.ts";
 import type { LocalBatch } from "../../src/exchange/batch-ring.ts";
@@ -12,18 +12,18 @@ import {
 } from "../../src/training/topology/topology.ts";
 import type { Link } from "./slow-link.ts";
 
-/** What is trained, on which devices. */
+/** One training: model, devices, recipe and length. */
 export interface TrainWork {
   /** Every bag has as many ids as its feature may have. */
   readonly input: TopologyInput;
   readonly devices: number;
   readonly depth: PipelineSpec["depth"];
   readonly recipe: Recipe;
-  /** What lies between the devices; left out, shared memory alone. */
+  /** The link between the devices; left out, shared memory alone. */
   readonly link?: Link;
   /** Batches that are made beforehand, and trained on in turn. */
   readonly batches: number;
-  /** The bench ends after so long, or after so many steps, whatever comes first. */
+  /** The training ends after so many seconds or so many steps, whichever comes first. */
   readonly seconds: number;
   readonly steps: number;
   readonly arithmetic: "auto" | "native" | "reference";
@@ -33,7 +33,7 @@ export interface TrainWork {
   readonly warmUpSteps?: number;
   /** Exponent of the ids' popularity, of all tables or of each; 0: uniform. @default 0 */
   readonly zipf?: number | readonly number[];
-  /** Where what lies below device memory lies; there where a table does. */
+  /** Directory of the rows below device memory; given where a table has such rows. */
   readonly below?: { readonly directory: string; readonly pageCache: boolean };
 }
 
@@ -47,7 +47,7 @@ export interface Turns {
   readonly steps: number;
 }
 
-/** Waits for a training's turn, counted from 0: until all devices are through with those before. */
+/** Waits until all devices have finished the turns before this one. Turns count from 0. */
 export function awaitTurn({ over, trainings, index }: Turns, turn: number, devices: number): void {
   const cell = new Int32Array(over);
   for (;;) {

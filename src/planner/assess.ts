@@ -1,5 +1,5 @@
-// What a plan means: load and memory of each device, bytes that travel, and the time of a step by
-// stage. Reckoned from the plan alone, so that a plan from a file is judged as one just found.
+// Assesses a plan: load and memory of each device, bytes sent, and the time of a step by stage.
+// Everything is computed from the plan alone, so a plan from a file is judged like a new one.
 
 import {
   allReduceSeconds,
@@ -18,26 +18,26 @@ import { denseTraffic, sharersOf, type Traffic, trafficOf } from "./traffic.ts";
 export interface DeviceAssessment {
   /** Seconds that count in the score. */
   readonly cost: number;
-  /** Memory: shards and the reserve. */
+  /** Bytes of shards and of the reserve. */
   readonly bytes: number;
   readonly shards: number;
 }
 
 export interface Assessment {
   readonly devices: readonly DeviceAssessment[];
-  /** Seconds of the slowest device, as TorchRec's planner scores a plan. */
+  /** Seconds of the slowest device: the score of a plan, as in TorchRec's planner. */
   readonly score: number;
-  /** Bytes of memory that a device lacks, at most. 0: the plan fits. */
+  /** Bytes of memory that the fullest device lacks. 0: the plan fits. */
   readonly lacksBytes: number;
   /** Bytes of one step, over all devices. */
   readonly traffic: Traffic & { readonly dense: number };
-  /** Seconds of each stage: those of its slowest device, as all wait for it. */
+  /** Seconds of each stage on its slowest device, as all devices wait for it. */
   readonly stages: StageSeconds;
   /** Seconds of one step, stage after stage. */
   readonly step: number;
 }
 
-/** What `plan`, which covers the tables (`checkCover`), means in this setting. */
+/** Assesses `plan` in this setting. The plan must cover the tables (`checkCover`). */
 export function assessPlan(setting: Setting, plan: Plan): Assessment {
   const { workload, constants } = setting;
   const W = deviceCount(plan.devices);
@@ -87,8 +87,8 @@ export function assessPlan(setting: Setting, plan: Plan): Assessment {
 }
 
 /**
- * What is wrong with a plan for these tables, in a sentence's end; undefined where every quantum of
- * every table lies somewhere, once.
+ * The fault of a plan for these tables, as the end of a sentence; undefined where every quantum of
+ * every table lies on exactly one device (or on all, as a copy).
  */
 export function checkCover(
   tables: readonly Pick<PlannedTable, "name" | "dim" | "rowBlocks">[],

@@ -1,20 +1,20 @@
-// How much of its rows each table's cache holds, under a budget of bytes: the allocation of
-// TorchRec's embedding offloading ("Toward 100TB", RecSys 2024). Tables differ in how many rows a
-// batch needs of them and in how much a cache helps, so that one load factor for all wastes memory.
+// Shares a budget of bytes among the caches of tables: the allocation of TorchRec's embedding
+// offloading ("Toward 100TB", RecSys 2024). Tables differ in how many rows a batch needs and in how
+// much a cache helps, so one load factor for all tables would waste memory.
 
 import { distinctRows, type Setting } from "./cost.ts";
 import { type MissPoint, missRatioAt, zipfCurve } from "./miss-curve.ts";
 import type { PlannedTable } from "./shards.ts";
 
-/** Passes in which what full caches leave is given to the others. */
+/** Most rounds in which the surplus of full caches is given to the others. */
 const passesMax = 128;
-/** Pieces of the load factor over which a curve's area is added up. */
+/** Intervals of the load factor in the sum for a curve's area. */
 const pieces = 32;
 
-/** A table that can be cached, with its curve. */
+/** A table that can be cached, with its miss-ratio curve. */
 export type CacheableTable = PlannedTable & { readonly missCurve: readonly MissPoint[] };
 
-/** The table with the curve that was counted for it, or else with that of Zipf's law. */
+/** The table with its counted curve, or with the curve of Zipf's law. */
 export function withCurve({ workload }: Setting, table: PlannedTable): CacheableTable {
   const { rows, zipf, poolingFactor, missCurve } = table;
   const draws = workload.batchSize * poolingFactor;
@@ -23,8 +23,9 @@ export function withCurve({ workload }: Setting, table: PlannedTable): Cacheable
 }
 
 /**
- * What a cache is worth to a table: the distinct rows that a batch needs of it, times its
- * cacheability, the area under its misses by load factor (0: a small cache does; 1: none helps).
+ * The value of a cache to a table: the distinct rows that a batch needs, times the table's
+ * cacheability, which is the area under its misses by load factor (0: a small cache suffices; 1: no
+ * cache helps).
  */
 export function priorityOf({ workload }: Setting, table: CacheableTable): number {
   let area = 0;
@@ -34,18 +35,18 @@ export function priorityOf({ workload }: Setting, table: CacheableTable): number
   return area * distinctRows(table, workload.batchSize);
 }
 
-/** A cache among others. */
+/** One cache's claim on the budget. */
 export interface Claim {
-  /** Bytes of the least that it can be, and with all rows. */
+  /** Bytes of its smallest useful size, and bytes with all rows. */
   readonly leastBytes: number;
   readonly wholeBytes: number;
   readonly priority: number;
 }
 
 /**
- * Bytes of each cache: its least, and of the rest of the budget a share by priority, up to all of
- * its rows; what is over then goes to the others. All together are the budget, to within a byte,
- * unless they are all whole, or all least.
+ * Bytes of each cache: its least, and a share of the remaining budget by priority, up to all of its
+ * rows; any surplus goes to the other caches. The sum is the budget, to within a byte, unless all
+ * caches are whole, or all at their least.
  */
 export function shareBytes(claims: readonly Claim[], budget: number): number[] {
   const bytes = claims.map(({ leastBytes, wholeBytes }) => Math.min(leastBytes, wholeBytes));

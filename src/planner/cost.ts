@@ -1,8 +1,8 @@
-// What a shard costs its device in one step, after TorchRec's shard estimators: seconds by stage,
-// and bytes of memory. W = devices, L = devices of a host, N = hosts, b = samples of a device, P =
-// pooling factor, d = columns of the shard, e = bytes of an element on the wire. A collective's
-// bandwidth counts the bytes of its whole result, as TorchRec's formulas do. One device alone
-// exchanges nothing.
+// The cost of a shard for its device in one step, after TorchRec's shard estimators: seconds by
+// stage, and bytes of memory. W = devices, L = devices of a host, N = hosts, b = samples of a
+// device, P = pooling factor, d = columns of the shard, e = bytes of an element on the wire. A
+// collective's bandwidth counts the bytes of its whole result, as in TorchRec's formulas. A single
+// device exchanges nothing.
 
 import type { MachineConstants } from "./constants.ts";
 import { missRatioAt } from "./miss-curve.ts";
@@ -37,23 +37,23 @@ export type Stage = (typeof stages)[number];
 /** Seconds of each stage. */
 export type StageSeconds = Readonly<Record<Stage, number>>;
 
-/** What a shard asks of its device. */
+/** The cost of a shard on its device. */
 export interface ShardCost {
   readonly seconds: StageSeconds;
-  /** Seconds that count in a plan's score: all stages but the input exchange. */
+  /** Seconds that count in a plan's score: all stages except the input exchange. */
   readonly cost: number;
-  /** Weights, optimizer state (a cache's share of both) and buffers. */
+  /** Bytes of weights, optimizer state (a cache's share of both) and buffers. */
   readonly bytes: number;
 }
 
-/** What costs are reckoned for. */
+/** The setting that costs are computed for. */
 export interface Setting {
   readonly workload: Workload;
   readonly devices: Devices;
   readonly constants: MachineConstants;
 }
 
-/** No time at all. */
+/** Zero seconds in each stage. */
 export const noSeconds: StageSeconds = {
   inputExchange: 0,
   prefetch: 0,
@@ -66,8 +66,8 @@ export const noSeconds: StageSeconds = {
 };
 
 /**
- * The cost of one shard (of one copy, where the table is replicated). `load`: the share of its rows
- * that its cache holds, where it has one.
+ * The cost of one shard; of one copy, where the table is replicated. `load`: the share of its rows
+ * that its cache holds, where it has a cache.
  */
 export function costOf(
   setting: Setting,
@@ -100,7 +100,7 @@ function secondsOf(
   const out = work.vectors * work.columns * constants.forwardBytes;
   const lookup = ((read + rows + out) * penaltyOf(constants, work.columns)) / bandwidth;
   const tableBytes = table.rows * table.dim * table.weightBytes;
-  // The gradient of each distinct row: once to update it, and once for each round of its sums.
+  // The gradient of each distinct row is read once for the update, and once per round of sums.
   const gradients = constants.backwardFactor * lookup + constants.sortSeconds * work.ids;
   return {
     ...exchangesOf(setting, scheme, work, tableBytes),
@@ -115,7 +115,7 @@ function secondsOf(
   };
 }
 
-/** Seconds of writing a batch's distinct rows, and of their sums where other columns need them. */
+/** Seconds to write a batch's distinct rows, and to sum over them where columns are split. */
 function rowsSeconds(
   { workload, constants }: Setting,
   table: PlannedTable,
@@ -131,10 +131,10 @@ function rowsSeconds(
   );
 }
 
-/** Distinct rows of a batch, by table, for the batch size asked last: a search asks each tile. */
+/** Distinct rows of a batch, by table, for the latest batch size. A search asks for each tile. */
 const distinctOf = new WeakMap<PlannedTable, { batchSize: number; rows: number }>();
 
-/** Distinct rows of a batch. */
+/** Distinct rows of a table in a batch. */
 export function distinctRows(table: PlannedTable, batchSize: number): number {
   const known = distinctOf.get(table);
   if (known?.batchSize === batchSize) return known.rows;
@@ -145,18 +145,18 @@ export function distinctRows(table: PlannedTable, batchSize: number): number {
   return rows;
 }
 
-/** What a shard does in one step. */
+/** The work of a shard in one step. */
 interface Work {
-  /** Ids that are looked up in it. */
+  /** Ids looked up in the shard. */
   readonly ids: number;
-  /** Pooled vectors, or parts of them, that it makes. */
+  /** Pooled vectors, or partial sums of them, that the shard makes. */
   readonly vectors: number;
   readonly columns: number;
-  /** Its share of the table's rows. */
+  /** The shard's share of the table's rows. */
   readonly share: number;
-  /** Ids that are looked at on their way to it: all of the table's, where others have rows. */
+  /** Ids examined on their way to the shard: all of the table's ids, where rows are split. */
   readonly dealt: number;
-  /** Rounds of sums of its rows; none where it has all columns. */
+  /** Rounds of sums over its rows; 0 where the shard has all columns. */
   readonly sumRounds: number;
 }
 
@@ -180,7 +180,7 @@ function workOf(
   };
 }
 
-/** The stages in which bytes travel. */
+/** The stages that send bytes. */
 function exchangesOf(
   { devices, constants }: Setting,
   scheme: Scheme,
@@ -232,7 +232,7 @@ function exchangesOf(
   }
 }
 
-/** Seconds of adding up `bytes` over all devices; 0 where one is alone. */
+/** Seconds of an all-reduce of `bytes`; 0 for a single device. */
 export function allReduceSeconds(
   devices: Devices,
   { insideHost, acrossHosts }: MachineConstants,
@@ -247,8 +247,8 @@ export function allReduceSeconds(
 }
 
 /**
- * Rows that the cache does not hold, fetched from below: as its curve says; where none is known,
- * distinct ids that are not popular.
+ * Rows missing in the cache and fetched from the backing store: by the curve, or, where none is
+ * known, the distinct ids that are not popular.
  */
 function prefetchOf(
   { workload, constants }: Setting,
@@ -294,12 +294,12 @@ function rowBytesOf({ weightBytes, stateBytes, rowBytes }: PlannedTable, columns
   return columns * (weightBytes + stateBytes) + rowBytes;
 }
 
-/** Bytes of a row of so many columns in a cache. */
+/** Bytes of a cached row with this many columns. */
 export function placeBytesOf({ workload }: Setting, table: PlannedTable, columns: number): number {
   return rowBytesOf(table, columns) + (workload.budgets?.indexBytes ?? 0);
 }
 
-/** The share of a shard's rows that its cache holds, where a plan says so. */
+/** The share of a shard's rows that its cache holds, where the plan gives the cache's size. */
 export function loadOf(setting: Setting, table: PlannedTable, shard: PlacedShard): number {
   const { cache } = shard;
   if (cache === undefined) return table.cacheLoad ?? setting.constants.cacheLoad;
@@ -307,7 +307,7 @@ export function loadOf(setting: Setting, table: PlannedTable, shard: PlacedShard
   return Math.min(1, cache.hbmBytes / Math.max(1, rowsOf(table, shard) * place));
 }
 
-/** Bytes that every device holds back: dense layers with all that belongs to them, and ids. */
+/** Bytes that every device holds back: dense layers with their gradients and state, and ids. */
 export function reserveOf({ workload, devices, constants }: Setting): number {
   const ids = workload.tables.reduce((sum, table) => sum + table.poolingFactor, 0);
   const samples = workload.batchSize / deviceCount(devices);

@@ -1,7 +1,7 @@
-// Partition by largest differencing (Karmarkar and Karp, for k devices; Neo places shards so too:
-// Mudigere et al., arXiv 2104.05158): each part begins as k sums, all but one of them 0. The two
-// tuples with the widest spread are merged, the largest sums of one with the smallest of the other,
-// until one is left. Memory plays no part: a result that does not fit is dropped.
+// Partition by largest differencing (Karmarkar and Karp, for k devices; Neo places shards so, too:
+// Mudigere et al., arXiv 2104.05158). Each part begins as a tuple of k sums, all but one of them 0.
+// The two tuples with the widest spread are merged, the largest sums of one with the smallest of
+// the other, until one tuple is left. Memory is ignored: a result that does not fit is dropped.
 
 import {
   type Load,
@@ -13,16 +13,16 @@ import {
   type Room,
 } from "./partition.ts";
 
-/** k sums in ascending order, and what each is made of. */
+/** k sums in ascending order, and the members of each. */
 interface Tuple {
   readonly sums: Float64Array;
-  /** Nodes of `Members`, -1: nothing. */
+  /** Nodes of `Members`; -1: empty. */
   readonly sets: Int32Array;
 }
 
 /**
- * Places the groups of level `all` and `host` greedily, and all else by differencing. undefined
- * where a device then holds more than there is room for.
+ * Places the groups of level `all` and `host` greedily, and all others by differencing. Undefined
+ * where a device lacks room for the result.
  */
 export function partitionByDifferencing(
   groups: readonly LoadGroup[],
@@ -59,12 +59,12 @@ export function partitionByDifferencing(
   return to.bytes.every((bytes) => bytes <= room.bytes) ? to : undefined;
 }
 
-/** For each device, the items that it gets on top of the load that it has. */
+/** For each device, the items added to the load that it has. */
 export function difference(costs: readonly number[], loads: Float64Array): number[][] {
   const k = loads.length;
   const members = createMembers(costs.length, k);
   const heap = createHeap();
-  // What the devices hold already is one tuple, whose sums are named by their devices.
+  // The present loads of the devices form one tuple; each sum stands for its device.
   const byLoad = [...loads.keys()].sort((a, b) => (loads[a] ?? 0) - (loads[b] ?? 0) || a - b);
   heap.push({
     sums: Float64Array.from(byLoad, (device) => loads[device] ?? 0),
@@ -85,7 +85,7 @@ export function difference(costs: readonly number[], loads: Float64Array): numbe
   }
 }
 
-/** The smallest sums of one with the largest of the other. */
+/** Merges the smallest sums of one tuple with the largest of the other. */
 function merge(a: Tuple, b: Tuple, members: Members): Tuple {
   const k = a.sums.length;
   const sums = new Float64Array(k);
@@ -94,7 +94,7 @@ function merge(a: Tuple, b: Tuple, members: Members): Tuple {
     sums[i] = (a.sums[i] ?? 0) + (b.sums[k - 1 - i] ?? 0);
     sets[i] = members.join(a.sets[i] ?? -1, b.sets[k - 1 - i] ?? -1);
   }
-  // Insertion sort: merged with a single item, a tuple is in order but for one sum.
+  // Insertion sort: after a merge with a single item, only one sum is out of order.
   for (let i = 1; i < k; i++) {
     const sum = sums[i] ?? 0;
     const set = sets[i] ?? -1;
@@ -111,14 +111,14 @@ function merge(a: Tuple, b: Tuple, members: Members): Tuple {
 
 type Members = ReturnType<typeof createMembers>;
 
-/** Sets that only grow together: items 0..items-1, devices behind them, and unions as trees. */
+/** Growing sets as trees: items 0..items-1, then devices, then unions. */
 function createMembers(items: number, devices: number) {
   const left: number[] = [];
   const right: number[] = [];
   const leaves = items + devices;
 
   return {
-    /** The union of two sets; -1 is the empty one. */
+    /** The union of two sets; -1 is the empty set. */
     join(a: number, b: number): number {
       if (a < 0) return b;
       if (b < 0) return a;
@@ -127,7 +127,7 @@ function createMembers(items: number, devices: number) {
       return leaves + left.length - 1;
     },
 
-    /** The items that lie in one set with each device. */
+    /** For each device, the items in its set. */
     byDevice(sets: Int32Array): number[][] {
       const found: number[][] = Array.from({ length: devices }, () => []);
       for (const root of sets) {
@@ -146,7 +146,7 @@ function createMembers(items: number, devices: number) {
   };
 }
 
-/** A heap whose top has the widest spread; of equals, the one that came first. */
+/** A heap with the widest spread on top; among equals, the oldest. */
 function createHeap() {
   const entries: { readonly tuple: Tuple; readonly spread: number; readonly serial: number }[] = [];
   let serial = 0;

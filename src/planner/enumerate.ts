@@ -1,5 +1,5 @@
-// Every way to cut a table that its schemes, its quanta and the devices allow, each with its cost.
-// An option is one group, or several, of parts; a group is what has to lie together.
+// Enumerates the ways to cut a table that its schemes, its quanta and the devices allow, with their
+// costs. An option is one or more groups of parts; the parts of a group are placed together.
 
 import { costOf, type Setting } from "./cost.ts";
 import type { Load, LoadGroup } from "./partition.ts";
@@ -15,7 +15,7 @@ import {
   type Tile,
 } from "./shards.ts";
 
-/** One shard that is not placed yet. */
+/** One shard without a place yet. */
 export interface Part extends Load {
   readonly tile: Tile;
 }
@@ -30,9 +30,9 @@ export interface Option {
   readonly scheme: Scheme;
   readonly tier: Tier;
   readonly groups: readonly Group[];
-  /** Seconds of all parts, of all copies. */
+  /** Seconds of all parts, copies included. */
   readonly cost: number;
-  /** Bytes of all parts, of all copies. */
+  /** Bytes of all parts, copies included. */
   readonly bytes: number;
   /** Seconds and bytes of the largest part. */
   readonly partCost: number;
@@ -53,13 +53,13 @@ export function enumerateOptions(setting: Setting, table: PlannedTable): Option[
   return options.sort((a, b) => a.cost - b.cost);
 }
 
-/** Tiles and what lies together, before their costs. */
+/** Tiles that are placed together, before their costs are known. */
 export interface TileGroup {
   readonly level: Group["level"];
   readonly tiles: readonly Tile[];
 }
 
-/** What of a table decides how it can be cut. */
+/** The fields of a table that decide how it can be cut. */
 type Cuttable = Pick<PlannedTable, "dim" | "rowBlocks">;
 
 /** For each way that the scheme can cut the table, its groups; the finest cut last. */
@@ -105,7 +105,7 @@ export function tileGroupsOf(devices: Devices, table: Cuttable, scheme: Scheme):
   }
 }
 
-/** In how many runs columns are cut: 2, 4, 8, … and single quanta; never more than `most`. */
+/** The numbers of column runs to try: 2, 4, 8, … and single quanta; never more than `most`. */
 function columnCounts(table: Cuttable, most: number): number[] {
   const quanta = Math.min(quantaOf(table), most);
   const counts: number[] = [];
@@ -113,7 +113,7 @@ function columnCounts(table: Cuttable, most: number): number[] {
   return quanta > 1 ? [...counts, quanta] : [];
 }
 
-/** The table in even runs of quanta, column after column. */
+/** Cuts the table into even runs of quanta, column after column. */
 function tilesOf(table: Cuttable, rowParts: number, columnParts: number): Tile[] {
   const rows = evenRuns(table.rowBlocks, rowParts);
   return evenRuns(quantaOf(table), columnParts).flatMap(([firstQuantum, quanta]) =>
@@ -152,7 +152,7 @@ function optionOf(
   };
 }
 
-/** Costs of tiles; those of one shape are reckoned once, as most of a table's are. */
+/** Costs of tiles. Tiles of one shape are computed once, as most tiles of a table share a shape. */
 function loadsOf(setting: Setting, table: PlannedTable, scheme: Scheme, tier: Tier) {
   let shape = "";
   let load: Load = { cost: 0, bytes: 0 };

@@ -1,13 +1,13 @@
-// Exact partition of tiny instances: every placement is tried, save those that are already as dear
-// as the best one known.
+// Exact partition of tiny instances: tries every placement, except those already as expensive as
+// the best known one.
 
 import type { LoadGroup, Partition, Room } from "./partition.ts";
 import { partStarts, put, startPartition } from "./partition.ts";
 
-/** Placements that may be tried for one proposal. */
+/** Most placements tried for one proposal. */
 const placementsMax = 20_000;
 
-/** Whether all placements of the groups can be tried. */
+/** Whether the groups have few enough placements to try all. */
 export function isTiny(groups: readonly LoadGroup[], devices: number): boolean {
   const free = groups.filter((group) => group.level !== "all");
   const parts = free.reduce((sum, group) => sum + group.parts.length, 0);
@@ -15,8 +15,8 @@ export function isTiny(groups: readonly LoadGroup[], devices: number): boolean {
 }
 
 /**
- * The placement whose largest cost on a device is least, and below `below`; undefined where there
- * is none. Of equals, the first in order of devices.
+ * The placement with the smallest maximum cost on a device, below `below`; undefined where there is
+ * none. Among equals, the first in order of devices.
  */
 export function partitionExactly(
   groups: readonly LoadGroup[],

@@ -1,22 +1,22 @@
-// Of the rows that batches need, how many a cache does not have, by its size: as a run has counted
-// it, or as Zipf's law says. An access is one distinct row of a batch, however often it is looked
-// up there.
+// Miss-ratio curves: the share of the rows that batches need which a cache of a given size lacks,
+// as counted in a run or computed by Zipf's law. An access is one distinct row of a batch, however
+// often the batch looks it up.
 
 import { distinctIds } from "./popularity.ts";
 
-/** A point of a curve; between two, ratios go as the logarithm of the size. */
+/** A point of a curve. Between two points, the ratio is linear in the logarithm of the size. */
 export interface MissPoint {
   readonly rows: number;
   readonly missRatio: number;
 }
 
-/** Which rows stay in a cache: those asked for last, or most. */
+/** The rows that stay in a cache: the most recently used, or the most frequently used. */
 export type CachePolicy = "lru" | "lfu";
 
-/** Beyond so many batches, what a cache still lacks is asked for hardly ever. */
+/** Beyond this many batches, rows that the cache still lacks are hardly ever needed. */
 const octavesMax = 60;
 
-/** The miss ratio of a cache of so many rows. */
+/** The miss ratio of a cache with this many rows. */
 export function missRatioAt(curve: readonly MissPoint[], rows: number): number {
   const above = curve.findIndex((point) => point.rows >= rows);
   if (rows < 1 || curve.length === 0) return 1;
@@ -28,11 +28,11 @@ export function missRatioAt(curve: readonly MissPoint[], rows: number): number {
 }
 
 /**
- * The curve of ids drawn by Zipf's law, `draws` in a batch.
+ * The curve of ids drawn by Zipf's law, `draws` per batch.
  *
  * LRU, by the approximation of Che et al. ("Hierarchical Web Caching Systems", JSAC 2002) for whole
- * batches: a cache holds what the last x draws asked for, distinctIds(x) rows, and lacks those that
- * the next batch asks for besides. LFU holds the most popular rows.
+ * batches: a cache holds the rows of the last x draws, distinctIds(x) rows, and lacks the other
+ * rows of the next batch. LFU holds the most popular rows.
  */
 export function zipfCurve(options: {
   readonly rows: number;

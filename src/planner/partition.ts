@@ -1,10 +1,10 @@
-// Greedy partition: the largest first, each to the device with the least load that has room
-// (longest processing time first; Neo, Mudigere et al., arXiv 2104.05158, places shards so). Ties
-// go to the lower index, so a partition is a function of its arguments.
+// Greedy partition: the largest part first, each to the least loaded device with room (longest
+// processing time first; Neo, Mudigere et al., arXiv 2104.05158, places shards so). Ties go to the
+// lower index, so a partition is a function of its arguments.
 
 import { type Devices, deviceCount } from "./shards.ts";
 
-/** What a part weighs. */
+/** The load of a part. */
 export interface Load {
   readonly cost: number;
   readonly bytes: number;
@@ -13,35 +13,35 @@ export interface Load {
 /** Parts that are placed together. */
 export interface LoadGroup {
   /**
-   * `device`: one part, anywhere. `host`: parts on different devices of one host. `all`: part i on
-   * device i, or the only part on every device.
+   * `device`: one part, on any device. `host`: parts on different devices of one host. `all`: part
+   * i on device i, or the only part on every device.
    */
   readonly level: "device" | "host" | "all";
   readonly parts: readonly Load[];
 }
 
-/** Where parts may go: `bytes` is what each device has for them. */
+/** The devices to place on; `bytes` is each one's room for parts. */
 export interface Room {
   readonly devices: Devices;
   readonly bytes: number;
 }
 
-/** Where parts went. */
+/** A finished placement. */
 export interface Partition {
-  /** Of each part, group by group: its device; -1: every device has a copy. */
+  /** The device of each part, group by group; -1: every device has a copy. */
   readonly deviceOf: Int32Array;
-  /** Of each device. */
+  /** Cost on each device. */
   readonly cost: Float64Array;
   readonly bytes: Float64Array;
 }
 
-/** By what groups are sorted, and of what a device should have least. */
+/** The sort key of groups, and the load to minimise on a device. */
 export interface Preference {
   readonly order: keyof Load;
   readonly least: keyof Load;
 }
 
-/** Parts side by side: where those of each group begin, and how many there are. */
+/** Where the parts of each group start in a flat list, and the number of parts. */
 export function partStarts(groups: readonly LoadGroup[]): { starts: number[]; parts: number } {
   let parts = 0;
   const starts = groups.map((group) => {
@@ -59,7 +59,7 @@ export function put(to: Partition, part: number, load: Load, device: number): vo
   to.bytes[device] = (to.bytes[device] ?? 0) + load.bytes;
 }
 
-/** A partition in which only those parts lie whose devices are given: groups of level `all`. */
+/** A partition with only the parts of level `all`, as their devices are given. */
 export function startPartition(groups: readonly LoadGroup[], { devices }: Room): Partition {
   const { starts, parts } = partStarts(groups);
   const W = deviceCount(devices);
@@ -81,12 +81,12 @@ export function startPartition(groups: readonly LoadGroup[], { devices }: Room):
   return to;
 }
 
-/** Whether no device holds more than there is room for. */
+/** Whether every device has room for its parts. */
 export function fits(partition: Partition, room: Room): boolean {
   return partition.bytes.every((bytes) => bytes <= room.bytes);
 }
 
-/** Places all groups greedily; undefined where one finds no room. */
+/** Places all groups greedily; undefined where a group finds no room. */
 export function partitionGreedily(
   groups: readonly LoadGroup[],
   room: Room,
@@ -107,7 +107,7 @@ export function partitionGreedily(
   return to;
 }
 
-/** Indices of the groups that are to be placed, the largest part first. */
+/** Indices of the groups to place, the largest part first. */
 function largestFirst(groups: readonly LoadGroup[], order: keyof Load): number[] {
   const size = groups.map(({ parts }) => {
     return parts.reduce((most, part) => Math.max(most, part[order]), 0);
@@ -139,7 +139,7 @@ function placeOnDevice(
   return true;
 }
 
-/** The parts on different devices of the host that has the least and has room. */
+/** Places the parts on different devices of the least loaded host with room. */
 function placeOnHost(
   to: Partition,
   loads: readonly Load[],

@@ -1,6 +1,6 @@
-// The placement of a run that was given no plan: every table cut as the job says, its parts put
-// greedily by the work that a sample costs there. It decides speed and memory, and never a bit of
-// the result (law 4). What `osiris plan` finds with a machine's constants is better (search.ts).
+// The default placement of a run without a plan: every table cut as the job says, and its parts
+// placed greedily by their work per sample. It decides speed and memory, never a bit of the result
+// (law 4). `osiris plan` finds better plans with a machine's constants (search.ts).
 
 import { tileGroupsOf } from "./enumerate.ts";
 import { partitionGreedily } from "./partition.ts";
@@ -13,7 +13,7 @@ import {
   type Tier,
 } from "./shards.ts";
 
-/** What a placement asks of a table. */
+/** The fields of a table that a placement needs. */
 export interface PlaceableTable extends Pick<PlannedTable, "name" | "rows" | "dim" | "rowBlocks"> {
   readonly scheme: Scheme;
   /** @default "memory" */
@@ -23,9 +23,9 @@ export interface PlaceableTable extends Pick<PlannedTable, "name" | "rows" | "di
 }
 
 /**
- * A plan for these tables: row blocks and columns in as many parts as there are devices for them;
- * where a scheme has nothing to cut, the whole table. The costliest part first, each to the device
- * with the least load so far (as partition.ts); ties go to the lower index.
+ * A plan for these tables: row blocks and columns in as many parts as there are devices for them,
+ * or the whole table where a scheme has nothing to cut. The most expensive part goes first, each to
+ * the least loaded device (as partition.ts); ties go to the lower index.
  */
 export function place(tables: readonly PlaceableTable[], devices: Devices): Plan {
   const cut = tables.map((table) => {
@@ -58,13 +58,13 @@ export function place(tables: readonly PlaceableTable[], devices: Devices): Plan
   return { devices, shards };
 }
 
-/** Slices of one device: a run, so that its samples are a run of the batch. */
+/** Slices of one device: consecutive, so that its samples are consecutive in the batch. */
 export interface SliceRun {
   readonly firstSlice: number;
   readonly slices: number;
 }
 
-/** The slices of a batch in runs, one for each device: of these lengths, or even ones. */
+/** The slices of a batch, one run per device, with these lengths or even ones. */
 export function sliceRunsOf(
   slices: number,
   devices: number,

@@ -1,6 +1,6 @@
-// A plan as a file: JSON that people can read and compare line by line, one line a shard, in the
-// order of the plan. Its hash is SHA-256 over the text with the 64 digits left out, so equal plans
-// have equal files and equal hashes, and one changed byte is noticed.
+// A plan as a file: JSON that people can read and compare line by line, one line per shard, in the
+// plan's order. Its hash is SHA-256 over the text with the 64 digits left out, so equal plans have
+// equal files and equal hashes, and a change of one byte is noticed.
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -26,7 +26,7 @@ export const planFileSchema = z.strictObject({
       table: z.string().min(1),
       scheme: z.enum(schemes),
       tier: z.enum(["memory", "cached"]),
-      /** First row block, and how many; then column quanta. */
+      /** First row block and number of blocks; then the same for column quanta. */
       blocks: z.tuple([z.int().min(0), z.int().min(1)]),
       quanta: z.tuple([z.int().min(0), z.int().min(1)]),
       device: z.union([z.int().min(0), z.literal("all")]),
@@ -57,8 +57,8 @@ ${lines.join(",\n")}
 }
 
 /**
- * The plan in a text, for these tables.
- * @throws InputUnusableError naming `path`: no plan, changed by hand, or not one of these tables
+ * Reads the plan in a text, for these tables.
+ * @throws InputUnusableError naming `path`: no plan, a changed plan, or a plan of other tables
  */
 export function readPlan(text: string, path: string, tables: readonly PlannedTable[]): Plan {
   const refuse = (why: string, options?: ErrorOptions) => {

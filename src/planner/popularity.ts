@@ -1,16 +1,13 @@
-// How many different rows a batch needs, where ids are popular by Zipf's law: what a cache must
-// fetch. Row k of n is drawn with p(k) ~ k^-zipf; of m draws it is missed by all with probability
-// (1 - p)^m ~ exp(-m p). Sums over all but the first rows are integrals over log(k), so that 10^9
-// rows cost no more than a thousand.
+// How many different rows a batch needs, where ids are popular by Zipf's law: the rows that a cache
+// must fetch. Row k of n is drawn with p(k) ~ k^-zipf; all of m draws miss it with probability (1 -
+// p)^m ~ exp(-m p). Sums beyond the first rows are integrals over log(k), so 10^9 rows cost no more
+// than a thousand.
 
-/** Rows that are added up one by one, and points of the integral over the rest. */
+/** Rows summed one by one, and points of the integral over the others. */
 const firstRows = 64;
 const points = 192;
 
-/**
- * Expected number of distinct ids among `draws`, of those that are less popular than the first
- * `hot` of `rows`. `hot` = 0: of all.
- */
+/** Expected number of distinct ids among `draws`, without the `hot` most popular of `rows` ids. */
 export function distinctIds(options: {
   readonly rows: number;
   readonly draws: number;
@@ -30,7 +27,7 @@ function sumOver(from: number, to: number, f: (k: number) => number): number {
   let sum = 0;
   for (let k = from + 1; k <= middle; k++) sum += f(k);
   if (middle === to) return sum;
-  // Each k stands for the stretch k-1/2 .. k+1/2.
+  // Each k stands for the interval k-1/2 .. k+1/2.
   const start = Math.log(middle + 0.5);
   const step = (Math.log(to + 0.5) - start) / points;
   for (let i = 0; i < points; i++) {

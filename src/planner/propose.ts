@@ -1,14 +1,13 @@
-// Proposals: one option for each table, before anything is placed. Each proposer is a generator
-// that is told whether its last proposal could be placed (after the proposers of TorchRec's
-// planner).
+// Proposals: one option for each table, before parts are placed. A proposer is a generator; it
+// learns whether its last proposal could be placed (after the proposers of TorchRec's planner).
 
 import type { Option } from "./enumerate.ts";
 import { type Scheme, schemes } from "./shards.ts";
 
-/** For each table, the index of an option; options are sorted by cost. */
+/** For each table, the index of an option. Options are sorted by cost. */
 export type Proposal = readonly number[];
 
-/** A proposer's name, for the report, and what it proposes. */
+/** A proposal, and the name of its proposer for the report. */
 export interface Proposed {
   readonly proposer: string;
   readonly proposal: Proposal;
@@ -19,18 +18,18 @@ type Proposals = Generator<Proposed, void, boolean>;
 /** For each table, its options. */
 export type OptionTable = readonly (readonly Option[])[];
 
-/** Rounds in which the greedy proposer gives way, a share of the tables in each. */
+/** Rounds in which the greedy proposer lowers memory, each for a share of the tables. */
 const greedyRounds = 20;
-/** Proposals of a grid that are all tried. */
+/** Largest grid of proposals that is tried whole. */
 export const gridMax = 512;
 /** Bins of memory of the dynamic programming. */
 const bins = 100;
-/** Its proposals, the cheapest first. */
+/** Proposals of the dynamic programming, cheapest first. */
 const programmedMax = 8;
-/** Largest parts that are allowed, in shares of a device's even load. */
+/** Limits on the largest part, as multiples of a device's even load. */
 const levels = [Infinity, 1, 1 / 2, 1 / 4, 1 / 8];
 
-/** All proposals, for `devices` that have `bytes` each. */
+/** All proposals for `devices` devices with `bytes` each. */
 export function* propose(options: OptionTable, devices: number, bytes: number): Proposals {
   const least = options.reduce((sum, own) => sum + (own[0]?.cost ?? 0), 0);
   for (const level of levels) {
@@ -45,8 +44,8 @@ export function* propose(options: OptionTable, devices: number, bytes: number): 
 }
 
 /**
- * Each table's cheapest option; while that cannot be placed, the tables that use most memory take
- * their next cheapest option that uses less.
+ * Each table's cheapest option. While that cannot be placed, the tables with most memory take their
+ * next cheapest option that uses less.
  */
 function* greedy(options: OptionTable, allowed: readonly boolean[][], proposer: string): Proposals {
   const proposal = options.map((own, table) => firstAllowed(own, allowed[table] ?? []));
@@ -76,7 +75,9 @@ function* greedy(options: OptionTable, allowed: readonly boolean[][], proposer: 
   }
 }
 
-/** The cheapest option whose parts are small enough; where none is, that of the smallest parts. */
+/**
+ * The cheapest option with small enough parts; where there is none, the option with the smallest.
+ */
 function firstAllowed(own: readonly Option[], allowed: readonly boolean[]): number {
   const first = allowed.indexOf(true);
   if (first >= 0) return first;
@@ -87,7 +88,7 @@ function firstAllowed(own: readonly Option[], allowed: readonly boolean[]): numb
   return smallest;
 }
 
-/** One scheme for every table that can be cut by it. */
+/** The same scheme for every table that allows it. */
 function* uniform(options: OptionTable, scheme: Scheme): Proposals {
   const proposal = options.map((own) => own.findIndex((option) => option.scheme === scheme));
   if (proposal.every((option) => option < 0)) return;
@@ -113,9 +114,9 @@ function* grid(options: OptionTable): Proposals {
 }
 
 /**
- * The cheapest sum of costs for each bin of memory over all devices:
- * best[i][m] = min over options j of best[i-1][m - bytes of j] + cost of j. A bin keeps the exact
- * bytes of its best, so that many small tables are not rounded up.
+ * The cheapest sum of costs for each bin of memory over all devices: best[i][m] = min over options
+ * j of best[i-1][m - bytes of j] + cost of j. A bin keeps the exact bytes of its best sum, so that
+ * many small tables are not rounded up.
  */
 function* programmed(
   options: OptionTable,

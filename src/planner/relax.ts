@@ -1,6 +1,6 @@
 // What would make a plan fit: the cheapest change of each kind, each verified by planning again.
-// Changes that cost nothing to buy come first; then those that change the job's arithmetic; then
-// memory, then devices.
+// Changes that cost nothing come first, then changes of the job's arithmetic, then memory, then
+// devices.
 
 import type { Setting } from "./cost.ts";
 import { enumerateOptions, type Option } from "./enumerate.ts";
@@ -10,17 +10,17 @@ import { withLeastCaches } from "./size-caches.ts";
 
 export interface Relaxation {
   readonly kind: "scheme" | "cache" | "row-blocks" | "precision" | "memory" | "devices";
-  /** One sentence that says what to change. */
+  /** The change, in one sentence. */
   readonly sentence: string;
-  /** Score in seconds of the plan that was found with it. */
+  /** Score in seconds of the plan found with the change. */
   readonly score: number;
 }
 
-/** Row blocks that a table may have at most (src/embedding/tables/options.ts). */
+/** Most row blocks of a table (src/embedding/tables/options.ts). */
 const rowBlocksMax = 64;
-/** Devices that are tried: so many times those there are. */
+/** Most devices tried, as a multiple of the present number. */
 const devicesFactor = 16;
-/** Memory that is tried: so many doublings of what a device has, then bisections between two. */
+/** Most doublings of a device's memory; bisections between two of them follow. */
 const doublings = 40;
 const bisections = 7;
 
@@ -49,7 +49,7 @@ function verified(
   return best === undefined ? [] : [{ kind, sentence, score: best.score }];
 }
 
-/** Options that are asked for again and again, of tables that do not change. */
+/** Caches the options of tables, which are asked for repeatedly and do not change. */
 function remembered(setting: Setting): Enumerate {
   const known = new Map<PlannedTable, readonly Option[]>();
   return (table) => {
@@ -64,7 +64,7 @@ function withTables(setting: Setting, change: (table: PlannedTable) => PlannedTa
   return { ...setting, workload: { ...workload, tables: workload.tables.map(change) } };
 }
 
-/** One scheme more, for every table. */
+/** Allows every table one more scheme. */
 function moreSchemes(setting: Setting): Relaxation[] {
   const missing = schemes.filter((scheme) =>
     setting.workload.tables.some((table) => !table.schemes.includes(scheme)),
@@ -89,7 +89,7 @@ function withCache(setting: Setting): Relaxation[] {
   return verified("cache", `Keep tables below memory, ${what}`, withLeastCaches(cached));
 }
 
-/** Row blocks for the largest tables, as few of them as will do, which may then be cut by rows. */
+/** Gives the largest tables row blocks, as few as possible, so that they can be cut by rows. */
 function moreRowBlocks(setting: Setting): Relaxation[] {
   return fewestTables(
     setting,
@@ -144,7 +144,7 @@ function fewestTables(
   return smallest(1, tables.length, attempt);
 }
 
-/** More memory for each device: within 1 % of the least that fits. */
+/** More memory for each device, within 1 % of the least that fits. */
 function moreMemory(setting: Setting): Relaxation[] {
   const { constants } = setting;
   const step = Math.max(2 ** 20, constants.memoryBytes);
@@ -168,7 +168,7 @@ function moreMemory(setting: Setting): Relaxation[] {
   return [];
 }
 
-/** More devices: on one host, or more hosts like those there are. */
+/** More devices: on one host, or more hosts of the present kind. */
 function moreDevices(setting: Setting): Relaxation[] {
   const { hosts, perHost } = setting.devices;
   const attempt = (factorOf: number) => {
@@ -182,8 +182,8 @@ function moreDevices(setting: Setting): Relaxation[] {
 }
 
 /**
- * What `attempt` gives for the smallest argument in first..last for which it gives anything, where
- * it gives something for all larger ones too: by doubling, then by halving.
+ * The result of `attempt` for the smallest argument in first..last that has a result, if all larger
+ * arguments have one, too. Doubles the argument first, then bisects.
  */
 function smallest(
   first: number,

@@ -1,5 +1,5 @@
-// The search for a plan: enumerate every option, propose one for each table, place it, score it,
-// tell the proposer, keep the best that fits (the loop of TorchRec's EmbeddingShardingPlanner). The
+// The search for a plan: enumerate every option, propose one per table, place it, score it, tell
+// the proposer, keep the best plan that fits (the loop of TorchRec's EmbeddingShardingPlanner). The
 // plan is a function of the arguments: the effort is counted in placed parts, never in time.
 
 import { reserveOf, type Setting } from "./cost.ts";
@@ -10,20 +10,20 @@ import { type Partition, partitionGreedily, type Room } from "./partition.ts";
 import { type OptionTable, type Proposal, propose } from "./propose.ts";
 import { deviceCount, type PlacedShard, type Plan, type PlannedTable } from "./shards.ts";
 
-/** Devices looked at over a whole search, once for each part that is placed. */
+/** Limit of a search's effort: devices examined, once per placed part. */
 const looksMax = { best: 100_000_000, first: 10_000_000 } as const;
-/** Of the candidates, how many are placed anew by differencing. */
+/** How many of the best candidates are placed again by differencing. */
 const refined = 3;
-/** What a smaller largest memory may cost, as a share of the score. */
+/** What a smaller maximum of memory may cost, as a share of the score. */
 const memoryTolerance = 0.001;
-/** Halvings of the memory that a device may use. */
+/** Bisection steps on a device's memory. */
 const halvings = 12;
 
-/** A way to plan that was tried: the best of its kind. */
+/** The best result of one kind of proposal. */
 export interface Considered {
   readonly proposer: string;
   readonly partitioner: string;
-  /** Seconds of the slowest device; undefined where nothing of the kind fits. */
+  /** Seconds of the slowest device; undefined where no plan of the kind fits. */
   readonly score: number | undefined;
 }
 
@@ -42,12 +42,12 @@ interface Candidate {
   readonly score: number;
 }
 
-/** Gives the options of a table. */
+/** Returns the options of a table. */
 export type Enumerate = (table: PlannedTable) => readonly Option[];
 
 /**
- * The best plan that fits. `effort` "first" takes the first that fits, to answer whether one does.
- * `enumerate`, where it is given, knows the options already.
+ * The best plan that fits. `effort` "first" returns the first plan that fits, to tell whether there
+ * is one. `enumerate`, if given, returns options that are known already.
  */
 export function searchPlan(
   setting: Setting,
@@ -61,7 +61,7 @@ export function searchPlan(
   const least = options.reduce((sum, own) => {
     return sum + own.reduce((fewest, option) => Math.min(fewest, option.bytes), Infinity);
   }, 0);
-  // Infinite, where a table has no option.
+  // Infinite where a table has no option.
   if (least > deviceCount(setting.devices) * room.bytes) return { best: undefined, considered: [] };
   const { candidates, considered } = tryProposals(options, room, effort);
   const first = candidates[0];
@@ -82,7 +82,7 @@ export function searchPlan(
   };
 }
 
-/** What each device has for shards. */
+/** The room for shards on each device. */
 export function roomOf(setting: Setting): Room {
   const bytes = Math.max(0, setting.constants.memoryBytes - reserveOf(setting));
   return { devices: setting.devices, bytes };
@@ -96,7 +96,7 @@ function tryProposals(
   const W = deviceCount(room.devices);
   const candidates: Candidate[] = [];
   const considered: Considered[] = [];
-  /** Whether a proposal fits, so that no two proposers have the same one placed. */
+  /** Whether each proposal fits, so that no two proposers place the same one. */
   const seen = new Map<string, boolean>();
   const proposals = propose(options, W, room.bytes);
   let looks = 0;
@@ -136,7 +136,8 @@ function placeAll(groups: readonly Group[], room: Room, bound: number) {
     if (partition !== undefined) found.push({ partitioner, partition });
     return partition !== undefined;
   };
-  // By cost balances best; by bytes leaves the small for last, where there is little room.
+  // Sorting by cost balances best; sorting by bytes helps where room is scarce: small parts go
+  // last.
   const isPlaced =
     add("greedy by cost", partitionGreedily(groups, room)) ||
     add("greedy by bytes", partitionGreedily(groups, room, { order: "bytes", least: "cost" })) ||
@@ -148,7 +149,7 @@ function placeAll(groups: readonly Group[], room: Room, bound: number) {
   return found;
 }
 
-/** Bytes of all parts, of all copies. */
+/** Bytes of all parts, copies included. */
 function bytesOf(groups: readonly Group[], devices: number): number {
   return groups.reduce((sum, { level, parts }) => {
     const copies = level === "all" && parts.length === 1 ? devices : 1;
@@ -157,8 +158,8 @@ function bytesOf(groups: readonly Group[], devices: number): number {
 }
 
 /**
- * The same options with less memory on the fullest device, where that costs next to nothing: the
- * memory that may be used is halved towards the even share.
+ * Places the same options with less memory on the fullest device, where that costs almost nothing:
+ * bisects the allowed memory towards the even share.
  */
 function levelMemory(options: OptionTable, room: Room, best: Candidate): Candidate {
   const groups = groupsOf(options, best.proposal);
@@ -193,7 +194,7 @@ function better(a: Candidate, b: Candidate): number {
   return a.score - b.score || most(a.partition) - most(b.partition);
 }
 
-/** Keeps the best of each kind. */
+/** Keeps the best result of each kind. */
 function note(
   considered: Considered[],
   one: { proposer: string; partitioner?: string; score?: number },

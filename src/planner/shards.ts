@@ -1,11 +1,10 @@
-// The planner's words: tables as it sees them, the schemes that cut them, and shards on devices.
-// All is plain data. A table is a grid of whole quanta, row blocks down and column quanta across; a
-// scheme cuts the grid into tiles, and a plan puts each tile on a device (Neo: Mudigere et al.,
-// arXiv 2104.05158).
+// The planner's data: tables, the schemes that cut them, and shards on devices. All is plain data.
+// A table is a grid of whole quanta, row blocks down and column quanta across. A scheme cuts the
+// grid into tiles, and a plan puts each tile on a device (Neo: Mudigere et al., arXiv 2104.05158).
 
 import type { CachePolicy, MissPoint } from "./miss-curve.ts";
 
-/** How a table is cut and where its parts may lie; the names are TorchRec's. */
+/** How a table is cut and where its parts may lie. The names are TorchRec's. */
 export const schemes = [
   /** The whole table on one device. */
   "table-wise",
@@ -25,7 +24,7 @@ export const schemes = [
 
 export type Scheme = (typeof schemes)[number];
 
-/** Those that leave rows whole, each on one device. */
+/** The schemes that keep rows whole, each on one device. */
 export const rowSchemes: readonly Scheme[] = ["table-wise", "row-wise", "table-row-wise"];
 
 export function isRowScheme(scheme: Scheme): boolean {
@@ -35,12 +34,12 @@ export function isRowScheme(scheme: Scheme): boolean {
 /** Columns of one quantum: the unit of every split by columns. */
 export const quantumColumns = 32;
 
-/** Where rows rest: all in the device's memory, or below it behind a cache. */
+/** Where rows rest: all in device memory, or in a backing store behind a cache. */
 export const tiers = ["memory", "cached"] as const;
 
 export type Tier = (typeof tiers)[number];
 
-/** What the planner has to know of a table. */
+/** The planner's view of a table. */
 export interface PlannedTable {
   readonly name: string;
   readonly rows: number;
@@ -50,48 +49,48 @@ export interface PlannedTable {
   readonly rowBlocks: number;
   /** Mean ids of a bag: the pooling factor. */
   readonly poolingFactor: number;
-  /** Exponent of the ids' popularity; 0: uniform. Only a cache asks. */
+  /** Exponent of the ids' popularity; 0: uniform. Used for caches only. */
   readonly zipf: number;
   /** Bytes of one stored weight. */
   readonly weightBytes: number;
   /** Bytes of optimizer state beside each weight. */
   readonly stateBytes: number;
-  /** Bytes of a row whatever its columns; every part of a row has them. */
+  /** Bytes of a row that do not depend on its columns; every part of a row has them. */
   readonly rowBytes: number;
-  /** Rounds in which parts of its rows tell each other sums, where columns are split: 0 to 2. */
+  /** Rounds in which parts of a row exchange sums, where columns are split: 0 to 2. */
   readonly sumRounds: number;
-  /** Schemes that it may be cut by. */
+  /** Schemes that may cut the table. */
   readonly schemes: readonly Scheme[];
   readonly tiers: readonly Tier[];
-  /** As a run has counted it; left out, by Zipf's law. Only a cache asks. */
+  /** The curve counted in a run; left out: by Zipf's law. Used for caches only. */
   readonly missCurve?: readonly MissPoint[] | undefined;
-  /** Share of its rows that a cache holds; left out, the constants'. */
+  /** Share of its rows that a cache holds; left out: the constants' share. */
   readonly cacheLoad?: number | undefined;
 }
 
-/** Memory for caches on each device, and how they are made. */
+/** Memory for caches on each device, and how caches are made. */
 export interface CacheBudgets extends CacheBytes {
   readonly policy: CachePolicy;
-  /** Bytes of a cached row besides what it has in memory: its place in the index. */
+  /** Bytes of a cached row in addition to its bytes in memory: its slot in the index. */
   readonly indexBytes: number;
 }
 
-/** Devices 0..hosts*perHost-1; those of one host are a run. */
+/** Devices 0..hosts*perHost-1. The devices of a host are consecutive. */
 export interface Devices {
   readonly hosts: number;
   readonly perHost: number;
 }
 
-/** What is to be planned. */
+/** What the plan is for. */
 export interface Workload {
   readonly tables: readonly PlannedTable[];
   /** Samples of one step, over all devices. */
   readonly batchSize: number;
   /** Float32 parameters of the dense layers. */
   readonly denseParameters: number;
-  /** Floating-point operations of a sample in the dense layers, forward and backward. */
+  /** Floating-point operations per sample in the dense layers, forward and backward. */
   readonly denseFlop: number;
-  /** What caches may take; left out, the constants' share of each table's rows. */
+  /** Memory for caches; left out: the constants' share of each table's rows. */
   readonly budgets?: CacheBudgets | undefined;
 }
 
@@ -103,7 +102,7 @@ export interface Tile {
   readonly quanta: number;
 }
 
-/** Bytes of a shard's caches: in device memory, and in host memory below it. */
+/** Bytes of a shard's caches: in device memory, and in host memory behind it. */
 export interface CacheBytes {
   readonly hbmBytes: number;
   readonly ddrBytes: number;
@@ -114,13 +113,13 @@ export interface PlacedShard extends Tile {
   readonly table: string;
   readonly scheme: Scheme;
   readonly tier: Tier;
-  /** A device, or `all`: a copy on each. */
+  /** A device, or `all`: a copy on each device. */
   readonly device: number | "all";
-  /** Where it is cached; left out, caches are shared out by what batches look up. */
+  /** The sizes of its caches; left out: caches share the budget by what batches look up. */
   readonly cache?: CacheBytes | undefined;
 }
 
-/** Which shard lies where: tables in the job's order, then by columns, then by rows. */
+/** The place of each shard: tables in the job's order, then by columns, then by rows. */
 export interface Plan {
   readonly devices: Devices;
   readonly shards: readonly PlacedShard[];
@@ -149,7 +148,7 @@ export function rowsOf(table: Pick<PlannedTable, "rows" | "rowBlocks">, tile: Ti
   return Math.max(0, end - tile.firstBlock * block);
 }
 
-/** A plan as its file has it, parsed (plan-file.ts has the schema and the reasons). */
+/** A plan file, parsed (plan-file.ts has the schema and the reasons). */
 export interface PlanFile {
   readonly version: 1;
   readonly hosts: number;
@@ -158,9 +157,9 @@ export interface PlanFile {
   readonly sha256: string;
 }
 
-/** A shard as a line of the file. */
+/** A shard in a line of the file. */
 interface PlanFileShard extends Pick<PlacedShard, "table" | "scheme" | "tier" | "device"> {
-  /** First row block, and how many; then column quanta. */
+  /** First row block and number of blocks; then the same for column quanta. */
   readonly blocks: readonly [number, number];
   readonly quanta: readonly [number, number];
   /** Bytes of its cache in device memory and in host memory, where it is cached. */

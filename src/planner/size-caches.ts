@@ -1,7 +1,7 @@
-// Plans with caches: which tables lie in memory as a whole, which lie below it, and how many rows
-// of the latter a device caches (embedding offloading of TorchRec, "Toward 100TB", RecSys 2024).
-// The memory for caches is searched for, after Luus and Jaakola: each amount is shared out, planned
-// with and scored; then the caches of a device take the memory that is left there. The result is a
+// Plans with caches: which tables lie in memory as a whole, which in a backing store, and how many
+// rows of the latter a device caches (embedding offloading of TorchRec, "Toward 100TB", RecSys
+// 2024). The memory for caches is searched for, after Luus and Jaakola: each amount is shared out,
+// planned with and scored. Then the caches of a device take its remaining memory. The result is a
 // function of the arguments: the draws are seeded.
 
 import { purposes, RandomStream } from "../ports/random.ts";
@@ -25,14 +25,14 @@ import {
   type Tile,
 } from "./shards.ts";
 
-/** Amounts that are planned with, those at both ends among them. */
+/** Amounts of memory tried, both ends included. */
 const amountsMax = 16;
-/** What is left of the radius of the search where a draw was no better. */
+/** Factor that narrows the search radius after a draw without improvement. */
 const narrowing = 0.75;
 /** Rows of a set: the least that a cache holds (src/kernels/contract/row-cache.ts). */
 const leastRows = 32;
 
-/** Whether a table may be cached; then it has a curve (`withCurves`). */
+/** Whether a table may be cached. If so, it has a curve (`withCurves`). */
 function isCacheable(table: PlannedTable): table is CacheableTable {
   return table.tiers.includes("cached") && table.missCurve !== undefined;
 }
@@ -44,7 +44,7 @@ export function withCurves(setting: Setting): Setting {
   );
 }
 
-/** The setting with the least caches that there can be: what fits then fits with some. */
+/** The setting with the smallest possible caches: a plan that fits then fits with some caches. */
 export function withLeastCaches(setting: Setting): Setting {
   return withTables(setting, (table) => {
     if (!table.tiers.includes("cached") || setting.workload.budgets === undefined) return table;
@@ -91,7 +91,7 @@ export function planWithCaches(setting: Setting): SearchResult {
   return { best: found.result.best, considered: firstOfEach(considered) };
 }
 
-/** Bytes that the budgets lack for the least caches of tables that have to be cached. */
+/** Bytes that the budgets lack for the least caches of tables that must be cached. */
 export function lacksOf(setting: Setting): number {
   const { tables, budgets } = setting.workload;
   if (budgets === undefined) return 0;
@@ -107,7 +107,7 @@ function hasCaches(setting: Setting): boolean {
   return setting.workload.budgets !== undefined && setting.workload.tables.some(isCacheable);
 }
 
-/** The least and the most bytes that caches of all devices together can be of use with. */
+/** The least and the most useful bytes for the caches of all devices together. */
 export function amountsOf(setting: Setting): { low: number; high: number } {
   const claims = setting.workload.tables
     .filter(isCacheable)
@@ -121,7 +121,7 @@ export function amountsOf(setting: Setting): { low: number; high: number } {
   return { low, high: Math.max(low, Math.min(free, sumOf("wholeBytes"))) };
 }
 
-/** A table's claim on the caches of all devices; or a shard's on those of its own. */
+/** The claim of a table on the caches of all devices, or of a shard on its device's caches. */
 function claimOf(setting: Setting, table: CacheableTable, tile: Tile = wholeOf(table)): Claim {
   const columns = columnsOf(table, tile);
   const rows = rowsOf(table, tile);
@@ -138,7 +138,9 @@ function wholeOf({ rowBlocks, dim }: PlannedTable): Tile {
   return { firstBlock: 0, blocks: rowBlocks, firstQuantum: 0, quanta: Math.ceil(dim / 32) };
 }
 
-/** The best plan with so many bytes of caches, which then get what is left on their devices. */
+/**
+ * The best plan with this many bytes of caches; the caches then also get what is left on devices.
+ */
 export function planAt(setting: Setting, amount: number): SearchResult {
   const cacheable = setting.workload.tables.filter(isCacheable);
   const claims = cacheable.map((table) => claimOf(setting, table));
@@ -158,7 +160,7 @@ export function planAt(setting: Setting, amount: number): SearchResult {
   return { ...result, best: { plan, score } };
 }
 
-/** A table whose cache and its buffers would be no smaller than all its rows lies in memory. */
+/** Moves a table into memory if its cache and buffers would take as much as all its rows. */
 function promoted(setting: Setting, table: PlannedTable): PlannedTable {
   if (!table.tiers.includes("memory")) return table;
   const bytes = (tier: "memory" | "cached") =>
@@ -166,7 +168,7 @@ function promoted(setting: Setting, table: PlannedTable): PlannedTable {
   return bytes("cached") < bytes("memory") ? table : { ...table, tiers: ["memory"] };
 }
 
-/** The plan with caches that take all the memory that their devices have for them. */
+/** The plan with caches that take all memory that their devices have left. */
 export function fillCaches(setting: Setting, plan: Plan): Plan {
   const { budgets } = setting.workload;
   const tables = new Map(setting.workload.tables.map((table) => [table.name, table]));
@@ -193,7 +195,7 @@ export function fillCaches(setting: Setting, plan: Plan): Plan {
   return { ...plan, shards };
 }
 
-/** Of ways that were tried with several amounts, the best of each kind. */
+/** The best of each kind, among results for several amounts. */
 function firstOfEach(considered: SearchResult["considered"]): SearchResult["considered"] {
   const sorted = [...considered].sort((a, b) => (a.score ?? Infinity) - (b.score ?? Infinity));
   const seen = new Set<string>();

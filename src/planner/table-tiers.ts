@@ -1,5 +1,5 @@
-// What a plan means for each table: where its rows rest, and why; of a cached one, how many of the
-// rows that batches need are expected from which tier, and what one more GiB would buy.
+// The effect of a plan on each table: where its rows rest, and why; for a cached table, which share
+// of the needed rows is expected from each tier, and what one more GiB would change.
 
 import { withCurve } from "./cache-share.ts";
 import { distinctRows, loadOf, type Setting } from "./cost.ts";
@@ -14,37 +14,39 @@ import {
 } from "./shards.ts";
 import { fillCaches } from "./size-caches.ts";
 
-/** Shares of the rows that batches need; they add up to 1. */
+/** Shares of the rows that batches need. They add up to 1. */
 export interface RowShares {
   readonly hbm: number;
   readonly ddr: number;
-  /** From the disk, or born. */
+  /** From the disk, or initialised. */
   readonly ssd: number;
 }
 
-/** A table as a plan has it. */
+/** A table in a plan. */
 export interface PlannedTiers {
   readonly table: string;
   readonly tier: Tier;
-  /** Why, in a sentence. */
+  /** The reason, in a sentence. */
   readonly reason: string;
-  /** Of all its rows, with their optimizer's state. */
+  /** Bytes of all its rows, with their optimizer's state. */
   readonly wholeBytes: number;
   /** Distinct rows of a batch. */
   readonly batchRows: number;
-  /** Of all its caches. Where the plan says nothing of them, as they are reckoned with. */
+  /** Bytes of all its caches; computed, where the plan does not give them. */
   readonly hbmBytes: number;
   readonly ddrBytes: number;
-  /** Left out, where it is in memory. */
+  /** Left out where the table is in memory. */
   readonly rows?: RowShares;
-  /** With one GiB more of either on every device. */
+  /** With one GiB more of HBM, or of DDR, on every device. */
   readonly moreHbm?: RowShares;
   readonly moreDdr?: RowShares;
 }
 
 const moreBytes = 2 ** 30;
 
-/** Each table of a plan that covers the setting's, where some may be cached; else none. */
+/**
+ * Each table of a plan, which must cover the setting's tables. Empty where no table may be cached.
+ */
 export function plannedTiers(setting: Setting, plan: Plan): PlannedTiers[] {
   const { tables, budgets } = setting.workload;
   const isTold = plan.shards.some(({ tier }) => tier === "cached");
@@ -89,7 +91,7 @@ function reasonOf({ tiers }: PlannedTable, tier: Tier): string {
     : "there is no memory for all rows of all tables, and it loses least";
 }
 
-/** DDR keeps much of what lies in HBM: both together are reckoned as the larger of the two. */
+/** DDR holds most rows that are in HBM, too: the larger of the two counts for both. */
 function rowSharesOf(
   setting: Setting,
   table: PlannedTable,

@@ -1,5 +1,5 @@
-// Bytes that a shard makes the devices send in one step, added up over all devices: the volumes of
-// Neo's four kinds of parallelism (Mudigere et al., arXiv 2104.05158). Bytes that a device sends to
+// Bytes that a shard makes the devices send in one step, summed over all devices: the volumes of
+// Neo's four kinds of parallelism (Mudigere et al., arXiv 2104.05158). Bytes from a device to
 // itself do not count. W = devices, L = devices of a host, N = hosts, b = samples of a device.
 
 import type { Setting } from "./cost.ts";
@@ -12,21 +12,21 @@ import {
   type PlannedTable,
 } from "./shards.ts";
 
-/** Bytes of a step, over all devices. */
+/** Bytes sent in a step, over all devices. */
 export interface Traffic {
   /** Ids and lengths, to the shards. */
   readonly input: number;
-  /** Pooled vectors, back. */
+  /** Pooled vectors, from the shards. */
   readonly forward: number;
   /** Gradients: of pooled vectors, or of a replicated table. */
   readonly backward: number;
-  /** Of all these, what travels between hosts. */
+  /** The part of all these that travels between hosts. */
   readonly acrossHosts: number;
 }
 
 /**
- * What one shard moves; all copies of it, where the table is replicated. `sharers`: devices of its
- * host that have rows of the same columns, its own among them (`sharersOf`).
+ * Bytes that one shard moves, copies included where the table is replicated. `sharers`: devices of
+ * its host with rows of the same columns, its own device included (`sharersOf`).
  */
 export function trafficOf(
   { workload, devices, constants }: Setting,
@@ -47,8 +47,8 @@ export function trafficOf(
   }
   const ids = (table.poolingFactor * shard.blocks) / table.rowBlocks;
   const input = b * (ids * idBytes + lengthBytes);
-  // Vectors of b samples. Sharers take turns as the aggregator to other hosts: the rest of the time
-  // a shard's vectors go to another sharer. With L of them that is (L-1)/L W inside and N-1 across.
+  // Vectors of b samples. Sharers take turns as the aggregator to other hosts; otherwise a shard's
+  // vectors go to another sharer. With L sharers that is (L-1)/L W inside and N-1 across.
   const across = ((N - 1) * L) / sharers;
   const inside = L - 1 + (sharers - 1) * across;
   const vector = b * columnsOf(table, shard);
@@ -61,7 +61,7 @@ export function trafficOf(
   };
 }
 
-/** For shards of a plan, how many devices of their host share their columns' rows. */
+/** For a shard of the plan, how many devices of its host share the rows of its columns. */
 export function sharersOf({ devices, shards }: Plan): (shard: PlacedShard) => number {
   const keyOf = ({ table, firstQuantum, quanta, device }: PlacedShard) => {
     const host = device === "all" ? device : Math.floor(device / devices.perHost);
@@ -75,7 +75,7 @@ export function sharersOf({ devices, shards }: Plan): (shard: PlacedShard) => nu
   return (shard) => sharers.get(keyOf(shard))?.size ?? 1;
 }
 
-/** Bytes of adding up the dense layers' gradients, over all devices; and between hosts. */
+/** Bytes of the all-reduce of the dense layers' gradients, over all devices; and between hosts. */
 export function denseTraffic({ workload, devices }: Setting) {
   return allReduceTraffic(devices, workload.denseParameters * 4);
 }

@@ -1,5 +1,5 @@
-// Why nothing fits: the smallest set of needs that are not met. What one table lacks on any device
-// comes first; else what all tables together lack; else what the fullest devices lack where whole
+// Why no plan fits: the smallest set of unmet needs. The lack of a single table on any device comes
+// first; else the lack of all tables together; else the lack of the fullest devices, where whole
 // parts do not pack.
 
 import { reserveOf, type Setting } from "./cost.ts";
@@ -13,7 +13,7 @@ export interface UnmetNeed {
   readonly kind: "reserve" | "caches" | "scheme" | "table" | "total" | "device";
   /** One sentence: who needs what, and how much there is. */
   readonly sentence: string;
-  /** Bytes that are lacking; 0 where bytes are not the matter. */
+  /** Bytes lacking; 0 where the need is not about bytes. */
   readonly lacksBytes: number;
 }
 
@@ -71,7 +71,7 @@ function tableNeed(table: PlannedTable, options: readonly Option[], bytes: numbe
   return [{ kind: "table", sentence, lacksBytes: part - bytes }];
 }
 
-/** The option of fewest bytes. */
+/** The option with the fewest bytes. */
 function leanest(options: readonly Option[]): Option | undefined {
   return options.reduce<Option | undefined>(
     (best, option) => (best === undefined || option.bytes < best.bytes ? option : best),

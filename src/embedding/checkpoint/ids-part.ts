@@ -1,11 +1,12 @@
-// The part of a checkpoint that holds the dynamic ids of one shard, block by block. Little-endian,
-// in words of 32 bits:
+// The part of a checkpoint with the dynamic ids of one shard, block by block. Little-endian, in
+// words of 32 bits:
 //
 //   "OSRI" | version | blocks
 //   then for each block:  block | n | m | rows i32 * n | ids * n | ids * m
 //
-// n ids that have a row, by row, and m that have none yet, by id; an id is the words of its entry
-// (id-table.ts). A leaf of the digest is the hash of a block's words: any plan can hash its part.
+// n ids that have a row, ordered by row, and m candidates without a row, ordered by id. An id is
+// the words of its entry (id-table.ts). A leaf of the digest is the hash of a block's words, so any
+// plan can hash its own part.
 
 import { createHash } from "node:crypto";
 import { CheckpointCorruptError } from "../../errors/errors.ts";
@@ -25,7 +26,7 @@ export function* encodeIds({ shard, blocks }: ShardIds): Generator<Uint8Array> {
   }
 }
 
-/** For each block of the shard its leaf, hex. */
+/** The leaf of each block of the shard, hex. */
 export function idLeavesOf({ shard, blocks }: ShardIds): string[] {
   return blocks.map((block, i) => {
     const leaf = createHash("sha256");
@@ -34,7 +35,9 @@ export function idLeavesOf({ shard, blocks }: ShardIds): string[] {
   });
 }
 
-/** Hex sha256 of a table with dynamic ids: its rows' digest, then the leaves of all blocks. */
+/**
+ * Hex sha256 of a table with dynamic ids: the digest of its rows, then the leaves of all blocks.
+ */
 export function dynamicDigest(rows: string, leaves: readonly string[]): string {
   const table = createHash("sha256");
   for (const one of [rows, ...leaves]) table.update(Buffer.from(one, "hex"));
@@ -42,7 +45,7 @@ export function dynamicDigest(rows: string, leaves: readonly string[]): string {
 }
 
 /**
- * For each block of a part its leaf, hex, from the bytes. `path` is for the error only.
+ * The leaf of each block of a part, hex, from the part's bytes. `path` is for the error only.
  * @throws CheckpointCorruptError where the bytes are not such a part
  */
 export function idLeavesOfPart(bytes: Uint8Array, path: string): string[] {
@@ -51,17 +54,17 @@ export function idLeavesOfPart(bytes: Uint8Array, path: string): string[] {
   });
 }
 
-/** The ids of a block that have a row. */
+/** The ids with a row in one block. */
 export interface BlockIds {
   readonly block: number;
-  /** (n), counted from the block's first, ascending. */
+  /** (n), relative to the block's first row, ascending. */
   readonly rows: Int32Array;
   /** (n) */
   readonly ids: BigInt64Array;
 }
 
 /**
- * Those of each block of a part. `path` is for the error only.
+ * The ids with a row, for each block of a part. `path` is for the error only.
  * @throws CheckpointCorruptError where the bytes are not such a part
  */
 export function* idsOfBlocks(bytes: Uint8Array, path: string): Generator<BlockIds> {
@@ -75,8 +78,9 @@ export function* idsOfBlocks(bytes: Uint8Array, path: string): Generator<BlockId
 }
 
 /**
- * Puts the ids of a part into those blocks that the shard has, which are as they were made. `path`
- * is for the error only. @throws CheckpointCorruptError where the bytes are not such a part
+ * Puts the ids of a part into the shard's blocks, which must be empty; other blocks are skipped.
+ * `path` is for the error only.
+ * @throws CheckpointCorruptError where the bytes are not such a part
  */
 export function restoreIds({ shard, blocks }: ShardIds, bytes: Uint8Array, path: string): void {
   for (const { block, rows, known, waiting } of blocksOf(bytes, path)) {
@@ -95,10 +99,10 @@ export function restoreIds({ shard, blocks }: ShardIds, bytes: Uint8Array, path:
   }
 }
 
-/** What a part says of a block. */
+/** One block of a part. */
 interface BlockWords {
   readonly block: number;
-  /** All of them, the next ones among them. */
+  /** All words of the block; the fields below are parts of them. */
   readonly words: Int32Array;
   /** (n) */
   readonly rows: Int32Array;

@@ -1,11 +1,11 @@
-// Layers: the files that a part of a checkpoint is made of where it holds only what changed. Of a
-// row the newest layer counts.
+// Merges the incremental files that make up a part of a checkpoint. The newest file with a row
+// wins.
 
 import { recordRowsMax } from "../rows/records-in-memory.ts";
 import type { RowRecords } from "../rows/row-records.ts";
 import type { RowSet } from "../rows/row-set.ts";
 
-/** One layer of a merge, and how far it is. */
+/** One file of a merge, and the current position in it. */
 interface Cursor {
   readonly chunks: Iterator<RowRecords>;
   chunk: RowRecords | undefined;
@@ -13,8 +13,8 @@ interface Cursor {
 }
 
 /**
- * The rows of all layers, ascending, each once, in chunks that are good until the next one.
- * `layers`: newest first, each ascending.
+ * The rows of all files, ascending, each once, in chunks; each is valid until the next one.
+ * `layers`: the files, newest first, each ascending.
  */
 export function* mergeLayers(layers: readonly Iterable<RowRecords>[]): Generator<RowRecords> {
   if (layers.length === 1) return yield* layers[0] ?? [];
@@ -25,7 +25,7 @@ export function* mergeLayers(layers: readonly Iterable<RowRecords>[]): Generator
     for (const cursor of cursors) advance(cursor);
     for (;;) {
       const taken: [RowRecords, number][] = [];
-      // A cursor that goes on has a new chunk in the memory of the one before.
+      // When a cursor moves on, its new chunk overwrites the memory of the old one.
       while (taken.length < recordRowsMax) {
         const row = Math.min(...cursors.map(rowOf));
         if (row === Number.POSITIVE_INFINITY) break;
@@ -68,12 +68,12 @@ function copyOf(chunk: RowRecords, i: number): RowRecords {
   };
 }
 
-/** The records of a chunk whose rows are not in `seen`. */
+/** The records of a chunk with rows that are not in `seen`. */
 export function withoutRows(chunk: RowRecords, seen: RowSet): RowRecords {
   return withRows(chunk, (row) => !seen.has(row));
 }
 
-/** The records of a chunk whose rows are wanted. */
+/** The records of a chunk with the wanted rows. */
 export function withRows(chunk: RowRecords, isWanted: (row: number) => boolean): RowRecords {
   const count = chunk.rows.length;
   const left = [...chunk.rows.keys()].filter((i) => isWanted(chunk.rows[i] ?? 0));
@@ -81,7 +81,7 @@ export function withRows(chunk: RowRecords, isWanted: (row: number) => boolean):
   return gather(left.map((i) => [chunk, i]));
 }
 
-/** The records at some places, one after the other; all as wide. */
+/** Copies the records at some places into one chunk. All have the same width. */
 function gather(places: readonly (readonly [RowRecords, number])[]): RowRecords {
   const [first] = places;
   const widthOf = (values: Float32Array | undefined) =>

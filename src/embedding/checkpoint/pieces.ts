@@ -1,23 +1,23 @@
-// Bytes that come in pieces, taken in the portions that their format has: a part of a checkpoint is
-// read front to back, and is never whole in memory.
+// Reads a stream of byte pieces in the portions that a format needs: a part of a checkpoint is read
+// front to back, and is never whole in memory.
 
 export interface Pieces {
   /**
-   * The next `count` bytes, from a multiple of 4 of their buffer: a view where one piece has them,
-   * good until the next call. Undefined where there are fewer.
+   * The next `count` bytes, aligned to 4 bytes in their buffer: a view where one piece holds them,
+   * valid until the next call. Undefined where fewer bytes are left.
    */
   take(count: number): Uint8Array | undefined;
-  /** Whether nothing follows. */
+  /** Whether no bytes are left. */
   isAtEnd(): boolean;
-  /** Ends the source, where it was not read to its end. */
+  /** Ends the source, if it was not read to its end. */
   close(): void;
 }
 
-/** Reads pieces, each of which may be overwritten by the next one. */
+/** Reads pieces; each piece may overwrite the memory of the one before. */
 export function piecesOf(pieces: Iterable<Uint8Array>): Pieces {
   const source = pieces[Symbol.iterator]();
   let piece: Uint8Array = new Uint8Array();
-  /** Moves on to the next piece that is not empty; false: there is none. */
+  /** Moves on to the next piece that is not empty. Returns false if there is none. */
   const next = () => {
     while (piece.length === 0) {
       const found = source.next();

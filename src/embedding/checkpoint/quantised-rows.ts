@@ -1,5 +1,6 @@
-// Rows in fewer bits, as a checkpoint may store them; training keeps what it has (Check-N-Run,
-// Eisenman et al., NSDI 2022, section 4.2). Each row has its own range, in equal steps:
+// Rows in fewer bits, as a checkpoint may store them; training keeps its own precision
+// (Check-N-Run, Eisenman et al., NSDI 2022, section 4.2). Each row has its own range, in equal
+// steps:
 //
 //   q = round((x - bias) / scale), x' = bias + q scale
 //
@@ -7,13 +8,13 @@
 //   4, 3, 2 bits  scale f16 | bias f16 | D codes, the lowest bits first, in whole bytes; the range
 //                 is narrowed at either end as long as that makes the error of the row smaller
 //
-// Rows follow one another; then zeros to a multiple of 4 bytes.
+// Rows follow one another, then zeros to a multiple of 4 bytes.
 
 import { decode, encode } from "../../kernels/contract/precision.ts";
 
 export type StoredBits = 8 | 4 | 3 | 2;
 
-/** Where the search stops: after so many of its steps, and at what is left of the range. */
+/** The search for a range: steps in the whole range, and the share of it where the search ends. */
 const binsOf = { 4: 45, 3: 25, 2: 25 } as const;
 const leftMin = 0.2;
 
@@ -61,7 +62,7 @@ export function quantiseRows(bits: StoredBits, weights: Float32Array, dim: numbe
   return bytes;
 }
 
-/** What the bytes of `rows` rows stand for (n,D). */
+/** Decodes `rows` rows into weights (n,D). */
 export function dequantiseRows(
   bits: StoredBits,
   bytes: Uint8Array,
@@ -102,7 +103,7 @@ function rangeOf(row: Float32Array): Range {
   return { low, high };
 }
 
-/** The range with the smallest error on the way from the whole one, one step at a time. */
+/** Narrows the whole range, one step at a time, to the range with the smallest error. */
 function narrowed(row: Float32Array, levels: number, bins: number): Range {
   let { low, high } = rangeOf(row);
   const step = (high - low) / bins;
@@ -123,7 +124,7 @@ function narrowed(row: Float32Array, levels: number, bins: number): Range {
   return best;
 }
 
-/** Sum of squares of what a row loses in this range. */
+/** Sum of squared errors of a row in this range. */
 function errorOf(row: Float32Array, low: number, high: number, levels: number): number {
   const scale = (high - low) / levels;
   let sum = 0;
@@ -143,7 +144,7 @@ function codeOf(value: number, bias: number, scale: number, levels: number): num
   return Math.max(0, Math.min(levels, Math.round((value - bias) / scale)));
 }
 
-/** The code of a float16, of the largest one for what is larger. */
+/** The code of a float16. Larger values become the largest float16. */
 function halfOf(value: number): number {
   return encode("float16", Math.max(-65_504, Math.min(65_504, value)), 0, undefined);
 }

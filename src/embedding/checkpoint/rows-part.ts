@@ -1,4 +1,4 @@
-// The part of a checkpoint that holds the born rows of one table. Little-endian:
+// The part of a checkpoint with the initialised rows of one table. Little-endian:
 //
 //   "OSRW" | version and precision u32 | dim u32 | state width u32
 //   then chunks:  n u32 | rows i32 * n | weights | state f32 * n*width
@@ -6,8 +6,8 @@
 //
 // Weights are n*dim of the table's precision: f32, or the codes of
 // src/kernels/contract/precision.ts, for int8 after the exponents of the rows' quanta; then zeros
-// to a multiple of 4 bytes. Where the third byte of the version says 8, 4, 3 or 2, float32 weights
-// are stored in so many bits (quantised-rows.ts).
+// to a multiple of 4 bytes. Where the third byte of the version is 8, 4, 3 or 2, float32 weights
+// are stored in that many bits (quantised-rows.ts).
 //
 // A part belongs to a logical shard, never to a device: any number of devices can load it.
 
@@ -27,16 +27,17 @@ import { dequantiseRows, quantisedBytes, quantiseRows, type StoredBits } from ".
 
 const magic = 0x5752_534f;
 const version = 1;
-/** More rows in a chunk are damage, which must not ask for all memory; writers put 4096. */
+/** More rows in a chunk mean damage, which must not exhaust memory; writers put 4096. */
 const chunkRowsMax = 2 ** 16;
-/** Their index stands in the second byte of the version. Never reorder. */
+/** Stored as an index in the second byte of the version. Never reorder. */
 const precisions: readonly Precision[] = ["float32", "float16", "bfloat16", "int8"];
 
 const storedBits: readonly StoredBits[] = [8, 4, 3, 2];
 
 /**
- * Stores the weights of parts in fewer bits: gets the pieces of `encodeRows` of one part, one after
- * the other, and returns each as it is to be stored. What holds no float32 weights stays as it is.
+ * Returns a function that stores the weights of parts in fewer bits. It takes the pieces of
+ * `encodeRows` of one part, in order, and returns each one in its stored form. Pieces without
+ * float32 weights are returned unchanged.
  */
 export function createPartQuantiser(bits: StoredBits): (piece: Uint8Array) => Uint8Array {
   let at = -1;
@@ -50,7 +51,7 @@ export function createPartQuantiser(bits: StoredBits): (piece: Uint8Array) => Ui
       words[1] = version | (bits << 16);
       return new Uint8Array(words.buffer);
     }
-    // Of a chunk: its number of rows, rows, weights, state.
+    // The pieces of a chunk: its number of rows, rows, weights, state.
     const isWeights = at++ % 4 === 2;
     if (dim === undefined || !isWeights) return piece;
     const floats = new Float32Array(piece.slice().buffer);
@@ -77,8 +78,8 @@ export async function* encodeRows(
 }
 
 /**
- * The rows of a part: of its bytes, whole or in pieces. Those of a part in pieces are good until
- * the next ones. `path` is for the error only.
+ * The rows of a part, from its bytes, whole or in pieces. Rows from pieces are valid until the next
+ * chunk. `path` is for the error only.
  * @throws CheckpointCorruptError where the bytes are not such a part
  */
 export function* decodeRows(
@@ -140,7 +141,7 @@ function packedBytes(precision: Precision, rows: number, dim: number): number {
   return 4 * Math.ceil((exponents + rows * dim * weightBytes(precision)) / 4);
 }
 
-/** Exact: what was decoded from codes is encoded to the same numbers again. */
+/** Encodes weights exactly: weights decoded from codes become the same codes again. */
 function pack(chunk: RowRecords, dim: number, precision: Precision): Uint8Array {
   const count = chunk.rows.length;
   const exponents = createExponents(precision, count, dim);
@@ -155,7 +156,7 @@ function pack(chunk: RowRecords, dim: number, precision: Precision): Uint8Array 
   return bytes;
 }
 
-/** Float32 weights (n,D); a view where the part holds them so. */
+/** Float32 weights (n,D); a view where the part stores float32. */
 function unpack(
   { buffer, byteOffset }: { buffer: ArrayBufferLike; byteOffset: number },
   precision: Precision,

@@ -1,18 +1,18 @@
-// The steps at which ids of a table with dynamic ids lose their rows.
+// The steps at which tables with dynamic ids evict ids from their rows.
 
 import type { DynamicSpec } from "../tables/dynamic-options.ts";
 
-/** What of a table decides when its ids lose rows. */
+/** The fields of a table that decide when it evicts. */
 interface EvictingTable {
   readonly dynamic?: DynamicSpec | undefined;
 }
 
-/** Whether ids of a table lose their rows before step `step` looks any up. */
+/** Whether a table evicts ids before step `step` looks up any id. */
 export function isEvictionStep({ dynamic }: EvictingTable, step: number): boolean {
   return dynamic !== undefined && step > 0 && step % dynamic.everySteps === 0;
 }
 
-/** The first step after `step` at which ids of some table lose their rows. */
+/** The first step after `step` at which a table evicts ids. */
 export function nextEvictionStep(tables: readonly EvictingTable[], step: number): number {
   return tables.reduce((next, { dynamic }) => {
     if (dynamic === undefined) return next;

@@ -1,28 +1,30 @@
-// The ids of one row block of a table with dynamic ids: which of them has which row, given on first
-// sight or later, and taken away at fixed steps. All of it follows from the ids of the block's bags
-// in the order of the batches, and is a part of the training state: no cache, no placement and no
-// clock has a say (law 4).
+// The ids of one row block of a table with dynamic ids: which id has which row. Ids get rows on
+// first sight or later, and lose them at fixed steps. All of this follows from the ids of the
+// block's bags in the order of the batches, and is a part of the training state: caches, placement
+// and clocks have no influence (law 4).
 //
 // Invariants
-//   B1. A row belongs to one id at most. It is given away again only at an eviction step, when no
-//       batch is in flight that was looked up before it.
-//   B2. An id without a row is remembered, where its occurrences are counted, until it was in no
+//   B1. A row belongs to one id at most. It is reassigned only at an eviction step, when no batch
+//       is in flight that was looked up before.
+//   B2. A candidate id without a row is remembered, where occurrences are counted, until it was in
+//       no batch between two eviction steps. So the lookups between two eviction steps bound the
+//       candidates.
 //       batch between two eviction steps: what is remembered is bounded by the lookups of these.
 
 import { type Key, philox } from "../../ports/random.ts";
 import type { DynamicSpec } from "../tables/dynamic-options.ts";
 import { IdTable } from "./id-table.ts";
 
-/** What became of ids so far. Counts only grow; `dropped` counts occurrences. */
+/** Counts of ids so far, which only grow. `dropped` counts occurrences. */
 export interface IdCounts {
-  /** Ids that were given a row, and those that lost theirs. */
+  /** Ids that got a row; `evicted`: ids that lost their row. */
   admitted: number;
   evicted: number;
-  /** Occurrences of ids that had no row: they count for nothing in their bags. */
+  /** Occurrences of ids without a row: they add nothing to their bags. */
   dropped: number;
 }
 
-/** Where chance comes from: the job's seed, the table's purpose and the block. */
+/** The source of random draws: the job's seed, the table's purpose and the block. */
 export interface Draw {
   readonly key: Key;
   readonly purpose: number;
@@ -32,19 +34,19 @@ export interface Draw {
 export class IdBlock {
   /** Rows of the block: the budget. */
   readonly rowsMax: number;
-  /** The ids that have a row of the block; the entry is the row. */
+  /** The ids with a row in the block; the entry is the row. */
   readonly rows: IdTable;
-  /** Under `frequency`, the ids that have none yet. */
+  /** Under `frequency`, the ids without a row. */
   readonly candidates = new IdTable(Number.POSITIVE_INFINITY);
   readonly #spec: DynamicSpec;
   readonly #draw: Draw;
   readonly #counts: IdCounts;
   readonly #words = new Uint32Array(4);
   #step = 0;
-  /** Ids of the block that the step has looked up so far. */
+  /** Ids of the block that this step has looked up so far. */
   #place = 0;
 
-  /** `counts` may be shared with others. */
+  /** `counts` may be shared with other blocks. */
   constructor(options: {
     readonly rowsMax: number;
     readonly spec: DynamicSpec;
@@ -58,13 +60,13 @@ export class IdBlock {
     this.#counts = options.counts;
   }
 
-  /** The ids of `step` are looked up next, in the order of its samples. */
+  /** Starts step `step`: its ids are looked up next, in the order of its samples. */
   begin(step: number): void {
     this.#step = step;
     this.#place = 0;
   }
 
-  /** The row of an id of the batch, which may be given it now; -1: it has none. */
+  /** The row of an id of the batch, assigned now if the id is admitted; -1: it has none. */
   admit(low: number, high: number, hash: number): number {
     const place = this.#place++;
     const row = this.rows.find(low, high, hash);
@@ -81,7 +83,7 @@ export class IdBlock {
     return this.rows.add(low, high, hash, count, this.#step);
   }
 
-  /** How often an id without a row counts as seen, if it is to have one now; 0: it is not. */
+  /** The count with which an id without a row is admitted now; 0: it is not admitted. */
   #countIfAdmitted(low: number, high: number, hash: number, place: number): number {
     const { admission } = this.#spec;
     switch (admission.kind) {
@@ -96,7 +98,7 @@ export class IdBlock {
     }
   }
 
-  /** Keyed by where the id stands among the block's ids of the step, under any plan the same. */
+  /** Draws by the id's position among the block's ids of the step, which no plan changes. */
   #isDrawn(place: number, probability: number): boolean {
     const { key, purpose, block } = this.#draw;
     philox(this.#words, key, [place, block, this.#step, purpose]);
@@ -117,8 +119,8 @@ export class IdBlock {
   }
 
   /**
-   * Takes the eviction step that comes before step `step`. The rows whose ids lost them, ascending;
-   * each is uninitialised from now on (B1).
+   * Does the eviction step before step `step`. Returns the rows that lost their ids, ascending.
+   * Each row is uninitialised from now on (B1).
    */
   evict(step: number): Int32Array {
     const leaving = this.#leaving(step).sort();

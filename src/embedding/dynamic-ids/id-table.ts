@@ -1,45 +1,46 @@
-// A table of ids of 64 bits: a hash table with open addresses over plain memory, no object an id.
-// Each id has an entry, the lowest that was free when it came, and keeps it until it is removed; in
-// a table of rows the entry is the row.
+// A table of 64-bit ids: a hash table with open addressing over plain memory, without an object per
+// id. An id gets the lowest free entry when it comes, and keeps the entry until it is removed. In a
+// table of rows the entry is the row.
 //
 //   an entry, int32:  [lower half, upper half, count, 1 + the step that it was last seen at]
 //                     a last word of 0: free
 //
-// Memory is what the highest entry so far takes, twice over: it grows, and never shrinks.
+// Memory is twice what the entries up to the highest one take. It grows, and never shrinks.
 //
 // Invariants
 //   I1. An id has one entry at most, and every entry in use can be found.
-//   I2. Which entry an id has depends on what was added and removed, in which order: on no hash.
+//   I2. The entry of an id depends only on the additions and removals and their order, not on a
+//       hash.
 
 import { mix64Low } from "../../data/murmur-hash.ts";
 
 /** Words of an entry. */
 export const entryWords = 4;
 
-/** Where counting ends. */
+/** The largest count. */
 const countMax = 0x7fff_ffff;
 const firstBits = 4;
 
-/** `mix64Low` of an id, which whoever asks for it has computed. */
+/** `mix64Low` of an id, computed by the caller. */
 type Hash = number;
 
 export class IdTable {
   readonly #entriesMax: number;
   #words = new Int32Array(entryWords * 2 ** (firstBits - 1));
-  /** 1 + entry, at or behind the hash's upper bits; 0: free. At least half of them are. */
+  /** 1 + entry, at or behind the hash's upper bits; 0: free. At least half are free. */
   #slots = new Int32Array(2 ** firstBits);
   #bits = firstBits;
   #size = 0;
-  /** No entry below it is free. */
+  /** No entry below this one is free. */
   #lowest = 0;
-  /** No entry from it on was ever used. */
+  /** No entry from this one on was ever used. */
   #end = 0;
 
   constructor(entriesMax: number) {
     this.#entriesMax = entriesMax;
   }
 
-  /** Ids in it. */
+  /** Number of ids. */
   get size(): number {
     return this.#size;
   }
@@ -48,7 +49,7 @@ export class IdTable {
     return this.#size < this.#entriesMax;
   }
 
-  /** The entry of an id; -1: it has none. */
+  /** The entry of an id; -1: the id has none. */
   find(low: number, high: number, hash: Hash): number {
     const slots = this.#slots;
     const words = this.#words;
@@ -63,7 +64,7 @@ export class IdTable {
     }
   }
 
-  /** One more occurrence of an id, at `step`. */
+  /** Counts one more occurrence of an id, at `step`. */
   see(entry: number, step: number): void {
     const at = entryWords * entry;
     const count = this.#words[at + 2] ?? 0;
@@ -80,7 +81,7 @@ export class IdTable {
     return this.#words[entryWords * entry + 2] ?? 0;
   }
 
-  /** The lowest free entry, given to an id that has none; there must be room. */
+  /** Gives the lowest free entry to a new id. There must be room. */
   add(low: number, high: number, hash: Hash, count: number, step: number): number {
     while (this.#lowest < this.#end && this.#words[entryWords * this.#lowest + 3] !== 0) {
       this.#lowest++;
@@ -95,7 +96,7 @@ export class IdTable {
     return entry;
   }
 
-  /** Puts an entry back as `words` had it; entry and id are free. */
+  /** Puts an entry back with these words. The entry must be free and the id new. */
   put(entry: number, words: Int32Array): void {
     this.#enter(entry, mix64Low(words[0] ?? 0, words[1] ?? 0));
     this.#words.set(words, entryWords * entry);
@@ -131,7 +132,7 @@ export class IdTable {
     return mix64Low(this.#words[at] ?? 0, this.#words[at + 1] ?? 0);
   }
 
-  /** Takes an id out. Those behind the gap move up, so that they are found (I1). */
+  /** Removes an id. Ids behind the gap move up, so that they are still found (I1). */
   remove(entry: number): void {
     const slots = this.#slots;
     const mask = slots.length - 1;
@@ -167,21 +168,19 @@ export class IdTable {
     return entries;
   }
 
-  /** Of those, the ids that were not seen at step `step` or later. */
+  /** The entries in use that were not seen at step `step` or later. */
   unseenSince(step: number): Int32Array {
     return this.entries().filter((entry) => (this.#words[entryWords * entry + 3] ?? 0) <= step);
   }
 
-  /**
-   * Of the entries in use the `count` first by ascending count, then step, then id; in no order.
-   */
+  /** The `count` entries in use with the lowest count, then step, then id; unordered. */
   least(count: number): Int32Array {
     const word = (i: number) => (entry: number) => this.#words[entryWords * entry + i] ?? 0;
     const low = (entry: number) => word(0)(entry) >>> 0;
     return leastBy(this.entries(), count, [word(2), word(3), word(1), low]);
   }
 
-  /** Of the entries in use, the order of their ids. */
+  /** The entries in use, ordered by id. */
   byId(): Int32Array {
     const word = (entry: number, i: number) => this.#words[entryWords * entry + i] ?? 0;
     return this.entries().sort((a, b) => {
@@ -200,7 +199,7 @@ export class IdTable {
   }
 }
 
-/** The `count` first of some entries by the first of `keys`, those that tie there by the next. */
+/** The `count` entries that come first by the first of `keys`; ties go to the next key. */
 function leastBy(
   entries: Int32Array,
   count: number,
@@ -208,7 +207,7 @@ function leastBy(
 ): Int32Array {
   if (count >= entries.length || key === undefined) return entries.slice(0, Math.max(0, count));
   if (count <= 0) return entries.slice(0, 0);
-  // Numbers are sorted without a call for every two of them.
+  // A typed array sorts numbers without calling a comparison function.
   const limit = Float64Array.from(entries, key).sort()[count - 1] ?? 0;
   const below = entries.filter((entry) => key(entry) < limit);
   const equal = entries.filter((entry) => key(entry) === limit);

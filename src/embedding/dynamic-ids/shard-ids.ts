@@ -1,5 +1,5 @@
-// The ids of one shard of a table with dynamic ids, on the device that has its rows: block by
-// block, so that any plan that deals out whole blocks gives the same table.
+// The ids of one shard of a table with dynamic ids, on the device that has its rows. They are kept
+// by block, so that any plan of whole blocks gives the same table.
 
 import { mix64Low } from "../../data/murmur-hash.ts";
 import { FrameCorruptError } from "../../errors/errors.ts";
@@ -10,19 +10,19 @@ import { blockRowsOf, extentOf, type Shard } from "../tables/shards.ts";
 import { IdBlock, type IdCounts } from "./id-block.ts";
 
 /**
- * The row of an id, counted from the shard's first; -1: it has none.
- * @throws FrameCorruptError where the id is of a block that the shard has not
+ * The row of an id, relative to the shard's first row; -1: the id has none.
+ * @throws FrameCorruptError where the id belongs to a block of another shard
  */
 export type FindRow = (low: number, high: number) => number;
 
-/** The row block of an id whose `mix64Low` is `hash`: one of a power of two. */
+/** The row block of an id with `mix64Low` equal to `hash`. `rowBlocks` is a power of two. */
 export function blockOf(hash: number, rowBlocks: number): number {
   return hash & (rowBlocks - 1);
 }
 
 export class ShardIds {
   readonly shard: Shard;
-  /** Those of the shard, in their order. */
+  /** The blocks of the shard, in order. */
   readonly blocks: readonly IdBlock[];
   readonly counts: IdCounts = { admitted: 0, evicted: 0, dropped: 0 };
   readonly #rowBlocks: number;
@@ -45,7 +45,7 @@ export class ShardIds {
     });
   }
 
-  /** Rows that ids have. */
+  /** Number of rows that have an id. */
   get size(): number {
     return this.blocks.reduce((sum, { rows }) => sum + rows.size, 0);
   }
@@ -57,13 +57,13 @@ export class ShardIds {
     return this.blocks[block]?.rows.isUsed(own - block * this.#blockRows) === true;
   }
 
-  /** How the ids of a step's batch find their rows, in the order of its samples. */
+  /** Finds rows for the ids of a step's batch, in the order of its samples, admitting new ids. */
   admitting(step: number): FindRow {
     for (const block of this.blocks) block.begin(step);
     return this.#admit;
   }
 
-  /** How ids find their rows without leaving a trace. */
+  /** Finds rows without admitting or counting ids. */
   get reading(): FindRow {
     return this.#find;
   }
@@ -91,8 +91,8 @@ export class ShardIds {
   }
 
   /**
-   * Takes the eviction step before step `step`: rows of the shard that are uninitialised again,
-   * ascending.
+   * Does the eviction step before step `step`. Returns the shard's rows that are uninitialised
+   * again, ascending.
    */
   evict(step: number): Int32Array {
     const rows = this.blocks.map((block, i) => {

@@ -1,13 +1,12 @@
-// Frames of bags: what travels from the device that has the samples to a device that has rows. A
-// shard gets the rows that it has and no others: of a table split by rows, each bag is dealt out
-// among its shards; of one split by columns, each shard gets all (Neo: Mudigere et al., arXiv
-// 2104.05158).
+// Frames of bags, from the device with the samples to a device with rows. A shard gets only ids of
+// its own rows: for a table split by rows, each bag is divided among the shards; for a table split
+// by columns, each shard gets all ids (Neo: Mudigere et al., arXiv 2104.05158).
 //
 //   int32: [stopAfter, rows, lengths (S*b, shard-major), bags (shard-major)]
-//   bags of a shard: rows of the table; then, where they have weights, those as float32
+//   bags of a shard: rows of the table; then, if the table has weights, the weights as float32
 //
-// Dynamic ids travel as they are, in two words, lower half first, to the shard that has their row
-// block, and become rows of the shard there: an id that has none falls out of its bag.
+// Dynamic ids travel unchanged, in two words, lower half first, to the shard with their row block,
+// and become rows of the shard there: an id without a row drops out of its bag.
 //
 // S = shards of the receiver, b = samples of the sender, B = samples of the batch.
 
@@ -19,17 +18,17 @@ import type { SampleRows } from "./ids-to-rows.ts";
 
 const headerInts = 2;
 
-/** What a frame has to know of a shard. */
+/** The fields of a shard that a frame needs. */
 export interface BagShard extends Pick<Shard, "table" | "firstRow" | "rows"> {
-  /** Whether it has every row of its table. */
+  /** Whether the shard has every row of its table. */
   readonly isWhole: boolean;
   /** Whether the ids of its table come with weights. */
   readonly isWeighted: boolean;
-  /** The row blocks that it has of a table with dynamic ids; left out: ids are rows. */
+  /** The shard's row blocks of a table with dynamic ids; left out: ids are rows. */
   readonly idBlocks?: { readonly first: number; readonly count: number } | undefined;
 }
 
-/** Words of an id in a frame. */
+/** Words per id in a frame. */
 function idWords({ isWeighted, idBlocks }: Pick<BagShard, "isWeighted" | "idBlocks">): number {
   return (idBlocks === undefined ? 1 : 2) + (isWeighted ? 1 : 0);
 }
@@ -46,7 +45,7 @@ export function bagFrameBytes(
   return 4 * (headerInts + samples * words);
 }
 
-/** Writes the frame for a receiver's shards; returns the bytes that it took. */
+/** Writes the frame for a receiver's shards. Returns its bytes. */
 export function writeBagFrame(
   frame: Int32Array,
   local: SampleRows,
@@ -69,7 +68,7 @@ export function writeBagFrame(
   return 4 * at;
 }
 
-/** All bags of the shard's feature, as they are. Returns their rows. */
+/** Copies all bags of the shard's feature. Returns the number of rows. */
 function copyBags(
   frame: Int32Array,
   at: number,
@@ -87,7 +86,7 @@ function copyBags(
   return to - from;
 }
 
-/** Those of the dynamic ids `from`..`to`-1 that are of some blocks; returns where they end. */
+/** Copies the dynamic ids `from`..`to`-1 of the shard's blocks. Returns where they end. */
 function writeIds(
   frame: Int32Array,
   at: number,
@@ -106,7 +105,7 @@ function writeIds(
   return next;
 }
 
-/** Of each bag, the rows that the shard has, in their order. Returns how many. */
+/** Copies from each bag the rows that the shard has, in order. Returns their number. */
 function dealBags(
   frame: Int32Array,
   at: number,
@@ -130,7 +129,7 @@ function dealBags(
   const count = (next - at) / words;
   if (!isWeighted) return count;
   const bits = bitsOf(local.weights);
-  // Of dynamic ids the block decides, of others the row itself.
+  // For dynamic ids, compare the block; for other ids, the row itself.
   const places = idBlocks === undefined ? local.rows : (local.blocks ?? local.rows);
   const [least, has] = idBlocks === undefined ? [firstRow, rows] : [idBlocks.first, idBlocks.count];
   for (from = first; from < end; from++) {
@@ -140,7 +139,7 @@ function dealBags(
   return count;
 }
 
-/** Those of the rows `from`..`to`-1 that the shard has; returns where they end. */
+/** Copies the rows `from`..`to`-1 that the shard has. Returns where they end. */
 function writeRows(
   frame: Int32Array,
   at: number,
@@ -157,7 +156,7 @@ function writeRows(
   return next;
 }
 
-/** One frame as it arrived, and how many samples its sender has. */
+/** A received frame, and the number of its sender's samples. */
 export interface BagFrame {
   readonly ints: Int32Array;
   readonly samples: number;
@@ -170,7 +169,7 @@ export class BagMemory {
   #weights = new Float32Array(0);
   #frame = new Int32Array(0);
 
-  /** Room of `bytes` for a frame that is gathered where it was written. */
+  /** Memory of `bytes` for a frame that one device both writes and gathers. */
   frame(bytes: number): Int32Array {
     const ints = bytes / 4;
     if (this.#frame.length < ints) this.#frame = new Int32Array(ints);
@@ -178,10 +177,10 @@ export class BagMemory {
   }
 
   /**
-   * The bags of the shards, samples of all senders in rank order, as rows counted from each shard's
-   * first. They have weights where a table has: 1 in the other tables. `finders`: for each shard
-   * with dynamic ids, how these find their rows; bags lack those that have none. Valid until the
-   * next call.
+   * The bags of the shards, with the samples of all senders in rank order, as rows relative to each
+   * shard's first row. They have weights where a table has them: 1 in the other tables. `finders`:
+   * for each shard with dynamic ids, the function that finds rows; ids without a row are left out
+   * of their bags. Valid until the next call.
    * @throws FrameCorruptError where lengths and rows disagree, or a row is not the shard's
    */
   gather(
@@ -232,7 +231,7 @@ export class BagMemory {
   }
 }
 
-/** Where bags are put together. */
+/** Where the bags of all senders are joined. */
 interface Gathered {
   readonly offsets: Int32Array;
   readonly ids: Int32Array;
@@ -240,7 +239,7 @@ interface Gathered {
   readonly weightBits: Int32Array;
 }
 
-/** Ids in bags of these lengths. @throws FrameCorruptError */
+/** Number of ids in bags of these lengths. @throws FrameCorruptError */
 function idsIn(lengths: Int32Array): number {
   let ids = 0;
   for (let i = 0; i < lengths.length; i++) {
@@ -282,7 +281,7 @@ function takeRows(
   return total;
 }
 
-/** The same of dynamic ids: those that have a row. */
+/** As `takeRows`, for dynamic ids: copies the rows of the ids that have one. */
 function takeIds(
   { offsets, ids, weights, weightBits }: Gathered,
   bag: number,
@@ -309,13 +308,14 @@ function takeIds(
   return total;
 }
 
-/** The same memory as whole words: floats are copied by their bits. */
+/** The same memory as int32 words: floats are copied by their bits. */
 function bitsOf(floats: Float32Array = new Float32Array(0)): Int32Array {
   return new Int32Array(floats.buffer, floats.byteOffset, floats.length);
 }
 
 /**
- * How many rows a frame says that it holds. @throws FrameCorruptError where it has no room for them
+ * The number of rows that a frame claims. @throws FrameCorruptError where the frame is too short
+ * for them
  */
 function rowsIn({ ints, samples }: BagFrame, shards: number): number {
   const count = ints[1] ?? -1;

@@ -1,12 +1,13 @@
-// Distinct rows: of a table with `dedup`, a device asks for each row once, however many of its
-// samples look it up. Once means: once for each subtree of slices that the device can finish (of
-// 2, 4, 8 … devices each has one), because the row's gradients go back as the sums of those.
+// Distinct rows: for a table with `dedup`, a device requests each row once, however many of its
+// samples look it up. Precisely: once for each subtree of slices that the device can finish (each
+// of 2, 4, 8 … devices has one), because the row's gradients go back as the sums over these
+// subtrees.
 //
 //   int32: [distinct rows (S*P, shard-major), rows of the table (shard by shard, ascending in each
 //           subtree)]
 //
 // S = dedup shards of the receiver, P = subtrees of the sender, b = samples of the sender, W =
-// devices, V = rows that all devices ask one shard for.
+// devices, V = rows that all devices request from one shard.
 
 import { FrameCorruptError } from "../../errors/errors.ts";
 import type { Bags } from "../../kernels/contract/kernels.ts";
@@ -14,31 +15,34 @@ import type { Slices, Subtree } from "../../kernels/contract/slices.ts";
 import type { BagShard } from "./bag-frames.ts";
 import type { SampleRows } from "./ids-to-rows.ts";
 
-/** Bytes of the largest frame. `rowsMax`: of each shard, distinct rows at most. */
+/** Bytes of the largest frame. `rowsMax`: most distinct rows of each shard. */
 export function distinctFrameBytes(subtrees: number, rowsMax: readonly number[]): number {
   return 4 * rowsMax.reduce((sum, rows) => sum + subtrees + rows, 0);
 }
 
-// Where the samples are ----
+// The requesting side, where the samples are ----
 
-/** What a device's samples look up of dedup shards. */
+/** The lookups of a device's samples in dedup shards. */
 export interface DistinctBags {
-  /** (1, b) for each shard: bags whose ids are places in its stretch of `rows`. */
+  /** (1, b) for each shard: bags of indices into the shard's section of `rows`. */
   readonly bags: readonly Bags<Int32Array>[];
   /** Rows of the tables: shard by shard, subtree by subtree, ascending. */
   readonly rows: Int32Array;
-  /** (S*P+1): where those of each shard and subtree begin. */
+  /** (S*P+1): where the rows of each shard and subtree begin. */
   readonly starts: Int32Array;
   /** P */
   readonly subtrees: number;
 }
 
-/** How many rows shard `shard` is asked for. */
+/** Number of rows requested from shard `shard`. */
 export function askedOf({ starts, subtrees }: DistinctBags, shard: number): number {
   return (starts[(shard + 1) * subtrees] ?? 0) - (starts[shard * subtrees] ?? 0);
 }
 
-/** Grow-only memory for them, so that a steady step allocates nothing that grows with the batch. */
+/**
+ * Grow-only memory for distinct bags, so that a steady step allocates nothing that grows with the
+ * batch.
+ */
 export class DistinctMemory {
   #offsets = new Int32Array(0);
   #ids = new Int32Array(0);
@@ -47,8 +51,8 @@ export class DistinctMemory {
   readonly #places = new RowPlaces();
 
   /**
-   * The distinct rows of a batch, valid until the next call. `ends`: the sample after the last of
-   * each subtree.
+   * The distinct rows of a batch, valid until the next call. `ends`: for each subtree, the sample
+   * after its last.
    */
   take(local: SampleRows, shards: readonly BagShard[], ends: readonly number[]): DistinctBags {
     const { samples } = local;
@@ -98,17 +102,17 @@ export class DistinctMemory {
   }
 }
 
-/** From rows to places among the distinct of them: a hash table with open addresses. */
+/** Maps rows to indices among the distinct rows: a hash table with open addressing. */
 class RowPlaces {
-  /** (slots): 1 + place; 0: free. */
+  /** (slots): 1 + index; 0: free. */
   #places = new Int32Array(0);
   #rows = new Int32Array(0);
-  /** Place in ascending order of what was met as the first, second … */
+  /** For rows in order of first sight, the index in ascending order. */
   #ascending = new Int32Array(0);
 
   /**
-   * Writes the distinct rows of `ids` to `out`, ascending, and makes of each id its place there,
-   * plus `base`. Returns how many are distinct.
+   * Writes the distinct rows of `ids` to `out`, ascending, and replaces each id by its index there,
+   * plus `base`. Returns the number of distinct rows.
    */
   take(out: Int32Array, ids: Int32Array, base: number): number {
     const bits = Math.max(4, 33 - Math.clz32(ids.length));
@@ -144,7 +148,7 @@ class RowPlaces {
     }
   }
 
-  /** The slot of a row, or the free one where it would be. At least half of them are free. */
+  /** The slot of a row, or the free slot for it. At least half of the slots are free. */
   #slotOf(row: number, bits: number): number {
     const mask = 2 ** bits - 1;
     let slot = Math.imul(row, 0x9e37_79b1) >>> (32 - bits); // The golden ratio: Knuth 6.4.
@@ -153,7 +157,7 @@ class RowPlaces {
   }
 }
 
-/** Writes what shards first .. first+count-1 are asked for; returns the bytes that it took. */
+/** Writes the requests to shards first .. first+count-1. Returns their bytes. */
 export function writeDistinctFrame(
   frame: Int32Array,
   { rows, starts, subtrees }: DistinctBags,
@@ -170,29 +174,29 @@ export function writeDistinctFrame(
   return 4 * (header + asked.length);
 }
 
-// Where the rows are ----
+// The answering side, where the rows are ----
 
-/** What all devices look up of one shard. */
+/** All devices' lookups in one shard. */
 export interface ShardLookups {
-  /** (1, V): a bag of one row for each that is asked for, in the order of devices and subtrees. */
+  /** (1, V): one bag with one row per request, in the order of devices and subtrees. */
   readonly bags: Bags<Int32Array>;
   /**
-   * Of the batch: the bags lie in the first slice of their subtree, and the others of it are empty.
-   * A subtree's sum that comes as one gradient so adds up as its slices would have.
+   * The slices of the batch. Bags lie in the first slice of their subtree; its other slices are
+   * empty. So a subtree's sum, which arrives as one gradient, adds up as its slices would have.
    */
   readonly slices: Slices;
-  /** (W): bags of each device. */
+  /** (W): number of bags of each device. */
   readonly counts: readonly number[];
 }
 
-/** A frame as it arrived, and the subtrees that its sender finishes, left to right. */
+/** A received frame, and the subtrees that its sender finishes, left to right. */
 export interface DistinctFrame {
   readonly ints: Int32Array;
   readonly subtrees: readonly Subtree[];
 }
 
 /**
- * Integers that a frame for `shards` shards takes, at the beginning of what arrived.
+ * The number of integers that a frame for `shards` shards takes, read from its beginning.
  * @throws FrameCorruptError where there is no room for its rows
  */
 export function distinctFrameInts({ ints, subtrees }: DistinctFrame, shards: number): number {
@@ -207,15 +211,15 @@ export function distinctFrameInts({ ints, subtrees }: DistinctFrame, shards: num
   return header + rows;
 }
 
-/** Grow-only memory for them. */
+/** Grow-only memory for lookups. */
 export class LookupMemory {
   #ids = new Int32Array(0);
   /** 0, 1, 2 … */
   #ordinals = new Int32Array(0);
 
   /**
-   * The lookups of each shard, from the frames of all devices in rank order, whose `slices` slices
-   * they cover. Valid until the next call.
+   * The lookups of each shard, from the frames of all devices in rank order, which cover all
+   * `slices` slices. Valid until the next call.
    * @throws FrameCorruptError where a row is not the shard's, or is not after the one before
    */
   gather(

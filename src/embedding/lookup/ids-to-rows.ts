@@ -1,6 +1,6 @@
-// Rows of the samples: where ids come in, on the device that runs the samples, they become rows of
-// their tables, once. Beyond this point a row is an address, and fits 32 bits. Dynamic ids stay
-// what they are: only the device that has their rows knows which (shard-ids.ts).
+// Turns ids into rows of their tables, once, on the device that runs the samples. Beyond this point
+// a row is an address, and fits 32 bits. Dynamic ids stay ids: only the device with their rows can
+// resolve them (shard-ids.ts).
 //
 // b = samples of the device, N = ids of all its bags.
 
@@ -10,57 +10,57 @@ import { FrameCorruptError, IdOutOfRangeError } from "../../errors/errors.ts";
 import { blockOf } from "../dynamic-ids/shard-ids.ts";
 import type { TableSpec } from "../tables/options.ts";
 
-/** The ids that one device has: all features, for its own samples. */
+/** The ids of one device: all features, for its own samples. */
 export interface LocalIds {
   readonly samples: number;
   /** (features, b) */
   readonly lengths: Int32Array;
   /** (N), feature-major. */
   readonly ids: Int32Array;
-  /** (N): upper halves; there where a feature is wide, and read only of such. */
+  /** (N): upper halves, read for wide features only; required where a feature is wide. */
   readonly highs?: Int32Array | undefined;
-  /** (N): must be there where a feature has weights; those of the other features are not read. */
+  /** (N): weights, read for features with weights only; required where a feature has them. */
   readonly weights?: Float32Array | undefined;
 }
 
-/** What ids are checked against: a table, whose index in the job is its feature's. */
+/** The table that ids are checked against. It has the same index in the job as its feature. */
 export interface BagTable
   extends Pick<TableSpec, "name" | "rows" | "ids" | "idBits">,
     Partial<Pick<TableSpec, "rowBlocks" | "dynamic">> {
-  /** Whether its ids come with weights; left out, they do not. */
+  /** Whether its ids have weights; left out, they do not. */
   readonly isWeighted?: boolean;
 }
 
-/** The same bags as rows. */
+/** The same bags, as rows. */
 export interface SampleRows {
   readonly samples: number;
   /** (features, b) */
   readonly lengths: Int32Array;
-  /** (N), feature-major; of dynamic ids the lower halves. */
+  /** (N), feature-major; for dynamic ids, the lower halves. */
   readonly rows: Int32Array;
-  /** (N): of dynamic ids the upper halves, and their row blocks; absent where there are none. */
+  /** (N): for dynamic ids, the upper halves and the row blocks; absent where there are none. */
   readonly highs?: Int32Array | undefined;
   readonly blocks?: Uint8Array | undefined;
   /** (features+1): where the rows of each feature begin. */
   readonly starts: Int32Array;
-  /** (N); absent where no feature has any. */
+  /** (N); absent where no feature has weights. */
   readonly weights: Float32Array | undefined;
 }
 
-/** Grow-only memory for them, so that a steady step allocates nothing that grows with the batch. */
+/** Grow-only memory for rows, so that a steady step allocates nothing that grows with the batch. */
 export class LocalRows {
   #rows = new Int32Array(0);
   #blocks = new Uint8Array(0);
   readonly #repaired = new Map<string, number>();
 
-  /** How many ids of each table were clamped or hashed so far; tables without any are not in it. */
+  /** How many ids of each table were clamped or hashed so far; tables without any are left out. */
   get repaired(): ReadonlyMap<string, number> {
     return this.#repaired;
   }
 
   /**
-   * The rows of a batch, valid until the next call; lengths and weights are the batch's own. The
-   * first sample is `firstSample` of the whole batch.
+   * The rows of a batch, valid until the next call; lengths and weights are the batch's own.
+   * `firstSample` is the first sample's index in the whole batch.
    * @throws IdOutOfRangeError naming table, feature and sample
    * @throws FrameCorruptError where lengths and ids disagree
    */
@@ -121,7 +121,7 @@ function featureStarts(local: LocalIds, features: number): Int32Array {
   return starts;
 }
 
-/** The row blocks of the dynamic ids at `first`..`end`-1. */
+/** Finds the row blocks of the dynamic ids at `first`..`end`-1. */
 function findBlocks(
   blocks: Uint8Array,
   lows: Int32Array,
@@ -135,8 +135,8 @@ function findBlocks(
 }
 
 /**
- * Makes rows of the ids at `first`..`end`-1: applies the table's policy to those that it does not
- * have, and returns how many. `highs` are the upper halves of ids of 64 bits, at the same places.
+ * Turns the ids at `first`..`end`-1 into rows: applies the table's policy to ids outside the table,
+ * and returns their number. `highs` are the upper halves of 64-bit ids, at the same indices.
  */
 function repairIds(
   ids: Int32Array,
@@ -158,12 +158,12 @@ function repairIds(
   return repaired;
 }
 
-/** An id of 64 bits from its halves. */
+/** The 64-bit id with these halves. */
 function wholeId(low: number, high: number): bigint {
   return (BigInt(high) << 32n) | BigInt(low >>> 0);
 }
 
-/** The sample whose bag holds the id at place `at` of a feature. */
+/** The sample with the id at index `at` of a feature in its bag. */
 function sampleOf({ samples, lengths }: LocalIds, feature: number, at: number): number {
   let left = at;
   let sample = 0;

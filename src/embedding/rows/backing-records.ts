@@ -1,5 +1,5 @@
-// Records of a shard behind a cache: what a checkpoint takes from below device memory, and puts
-// there. Between two batches only.
+// Records of a cached shard in its backing store: what a checkpoint reads from there and writes
+// there. Only between two batches.
 
 import type { Kernels, Rows, StateShape } from "../../kernels/contract/kernels.ts";
 import type { RowsBelow } from "./backing-store.ts";
@@ -12,7 +12,7 @@ import { createRowSet, type RowSet } from "./row-set.ts";
 
 const ordinals = Int32Array.from({ length: recordRowsMax }, (_, i) => i);
 
-/** All records of the shard, ascending. What its cache holds was sent down before. */
+/** All records of the shard, ascending. The cache must have been flushed. */
 export async function* recordsBelow(
   kernels: Kernels,
   cached: CachedShard,
@@ -26,7 +26,10 @@ export async function* recordsBelow(
   }
 }
 
-/** Takes rows of the shard, ascending; those count as saved. What its cache held was sent down. */
+/**
+ * Yields rows of the shard for a cut, ascending, and marks them saved. The cache must have been
+ * flushed.
+ */
 export async function* cutBelow(
   kernels: Kernels,
   cached: CachedShard,
@@ -73,7 +76,7 @@ async function* recordsAt(
   }
 }
 
-/** The rows of a set, ascending; each chunk is valid until the next. */
+/** The rows of a set, ascending. Each chunk is valid until the next. */
 function* chunksOf(set: RowSet): Generator<Int32Array> {
   const room = new Int32Array(recordRowsMax);
   for (let from = 0; ; ) {
@@ -84,7 +87,7 @@ function* chunksOf(set: RowSet): Generator<Int32Array> {
   }
 }
 
-/** Rows that changed, and lie in device memory, are there as the cut has them (C3). */
+/** Updates the hashes of changed rows that are still in device memory to the cut's values (C3). */
 function noteSaved(kernels: Kernels, { rows, cache, saved, shard }: CachedShard): void {
   const { hashing, hashes, sinceCut } = saved;
   if (hashes.length === 0) return;
@@ -103,7 +106,7 @@ function noteSaved(kernels: Kernels, { rows, cache, saved, shard }: CachedShard)
   }
 }
 
-/** Records of a checkpoint, as `RowStore.restore` gets them. */
+/** The records of a checkpoint, as `RowStore.restore` gets them. */
 interface Restored {
   readonly state: StateShape;
   readonly extent: Extent;
@@ -111,7 +114,7 @@ interface Restored {
   readonly isDifferent: boolean;
 }
 
-/** Puts records of a checkpoint below: those rows that the shard has, and of those its columns. */
+/** Writes a checkpoint's records to the backing store: the shard's rows and columns among them. */
 export async function restoreBelow(
   kernels: Kernels,
   cached: CachedShard,
@@ -148,7 +151,7 @@ export async function restoreBelow(
   }
 }
 
-/** Where a part has not all columns of the shard, the others are those of an earlier part. */
+/** Where a part lacks columns of the shard, reads the others, written by an earlier part. */
 async function fetchRows(
   kernels: Kernels,
   cached: CachedShard,
@@ -169,7 +172,7 @@ async function fetchRows(
   below.close();
 }
 
-/** The first place in ascending `rows` whose row is not below `row`. */
+/** The first index in ascending `rows` with a row of at least `row`. */
 function lowerBound(rows: Int32Array, row: number): number {
   let [low, high] = [0, rows.length];
   while (low < high) {

@@ -1,14 +1,13 @@
-// How much of each cached shard lies in device memory: the budget of a device, shared out among
-// them (docs/memory.md).
+// Sizes the caches of a device: shares its memory budget among its cached shards (docs/memory.md).
 
 import type { Shard } from "../tables/shards.ts";
 import type { CachePolicy, TiersSpec } from "../tables/tier-options.ts";
 
-/** How much of a shard lies in device memory, and which of it stays. */
+/** The size of a shard's cache, and its eviction policy. */
 export interface CacheShape {
-  /** Sets of 32 places each. */
+  /** Sets of 32 slots each. */
   readonly sets: number;
-  /** Places behind them, for rows whose set is full of pinned ones; unused ones cost nothing. */
+  /** Spare slots, for rows whose set is full of pinned rows; unused spares cost nothing. */
   readonly spares: number;
   readonly policy: CachePolicy;
 }
@@ -16,23 +15,23 @@ export interface CacheShape {
 /** What the share of a shard depends on. */
 export interface CacheDemand {
   readonly shard: Pick<Shard, "rows">;
-  /** Bytes of one row with its state, and of its place in the index. */
+  /** Bytes of one row with its state and its index entry. */
   readonly placeBytes: number;
   /** Most lookups of a batch. */
   readonly lookupsMax: number;
-  /** Bytes that a plan gives its cache, of what it gives all: shares are in that proportion. */
+  /** Bytes that a plan gives this cache: shares are in proportion to the planned bytes. */
   readonly plannedBytes?: number | undefined;
 }
 
-/** Bytes that the index of a cache takes for a place: its row, when it was asked for, its pins. */
+/** Bytes of a slot's index entry: its row, its last access, its pins. */
 export const indexBytes = 10;
 
 const ways = 32;
 
 /**
- * The caches of a device's shards, in their order: bytes in proportion to those that a plan gives
- * each, or else to what a batch looks up of it; and no more than all its rows: what one cannot use
- * goes to the others. At least one set.
+ * The caches of a device's shards, in order. Bytes are in proportion to the planned bytes, or else
+ * to a batch's lookups, and never more than all rows take: bytes that a shard cannot use go to the
+ * others. Each cache has at least one set.
  */
 export function cacheShapesOf(
   demands: readonly CacheDemand[],

@@ -1,18 +1,19 @@
-// One shard behind a cache: what of its rows lies in device memory, and where. The kernels work on
-// places of the cache as they do on rows of a table; here ids become places, rows that have to make
-// room go down, and rows that are missing come up or are born. No bit depends on which rows lie
-// where (law 4): a row is the same wherever it rests.
+// One shard behind a cache: which of its rows lie in device memory, and in which slot. The kernels
+// work on slots of the cache as on rows of a table. Here ids become slots, evicted rows are written
+// down, and missing rows are read from the backing store or initialised. No bit depends on where
+// rows lie (law 4): a row is the same wherever it rests.
 //
-//   stage      ids → places; rows that make room leave, missing ones are asked for
-//   arrive     what came is put in its place; what never was is born
-//   release    the batch is done: rows that had no way of their own leave
+//   stage      ids → slots; evicted rows leave, missing ones are requested
+//   arrive     received rows are put in their slots; rows without a record are initialised
+//   release    the batch is done: rows in spare slots leave
 //
 // Invariants
-//   C1. A place that a batch in flight needs is pinned: its row stays.
-//   C2. `touched` of a place says that its row differs from what lies below: it goes down before
-//       the place is given away.
-//   C3. Where hashes are kept, that of a place is of its row at the last cut, and 0 where the row
-//       was not born by then; of rows of `sinceCut` nobody asks any more (changed-rows.ts).
+//   C1. A slot that a batch in flight needs is pinned: its row stays.
+//   C2. `touched` of a slot says that its row differs from the backing store. The row is written
+//       down before the slot is given away.
+//   C3. Where hashes are kept, the hash of a slot is its row's hash at the last cut, or 0 if the
+//       row was uninitialised then. Hashes of rows in `sinceCut` are never read again
+//       (changed-rows.ts).
 
 import type { Kernels, Rows } from "../../kernels/contract/kernels.ts";
 import type { Precision } from "../../kernels/contract/precision.ts";
@@ -33,46 +34,46 @@ import { recordRowsMax } from "./records-in-memory.ts";
 import { createReuseSampler, type ReuseSampler } from "./reuse-distance.ts";
 import type { RowRecords } from "./row-records.ts";
 
-/** What all rows of a shard have in common. */
+/** The properties common to all rows of a shard. */
 export interface CacheTile extends Omit<Parameters<Kernels["rows"]>[0], "rows" | "blockRows"> {
   readonly precision: Precision;
 }
 
-/** How a row that was never updated comes to be. */
+/** How rows are initialised. */
 export interface Birth {
   readonly key: Key;
   readonly purpose: number;
   readonly scale: number;
-  /** What its optimizer's state starts from. */
+  /** The initial value of optimizer state. */
   readonly state: number;
 }
 
-/** What a cache was asked for, and what it had. Counts only grow. */
+/** Counts of a cache's accesses and misses, which only grow. */
 export interface CacheCounts {
   lookups: number;
-  /** Distinct rows of each batch, and those of them that were not there. */
+  /** Distinct rows of each batch; `missed`: the rows of these that were not cached. */
   distinct: number;
   missed: number;
-  /** Distinct rows that found no way in their set, and lookups of such. */
+  /** Distinct rows that found no slot in their set, and lookups of such rows. */
   conflicts: number;
   conflictLookups: number;
 }
 
 export interface CachedShard {
-  /** Its place among the shards of its store. */
+  /** Index of the shard in its store. */
   readonly at: number;
   readonly shard: Shard;
   readonly tile: CacheTile;
-  /** Its places, and which row lies in each. */
+  /** The slots, and the row in each. */
   readonly rows: Rows;
   readonly cache: RowCache;
   readonly recordBytes: number;
   readonly counts: CacheCounts;
   readonly reuse: ReuseSampler;
   readonly birth: Birth;
-  /** What checkpoints have of it. */
+  /** What checkpoints have of the shard. */
   readonly saved: SavedRows;
-  /** Room in which records become rows. */
+  /** Memory in which records are decoded to rows. */
   readonly room: Rows;
 }
 
@@ -83,7 +84,7 @@ export function createCachedShard(options: {
   readonly tile: CacheTile;
   readonly birth: Birth;
   readonly shape: CacheShape;
-  /** Of the whole table. */
+  /** Rows of the whole table. */
   readonly tableRows: number;
   savedFor(places: number): SavedRows;
 }): CachedShard {
@@ -98,22 +99,21 @@ export function createCachedShard(options: {
   return { ...rest, shard, tile, rows, cache, recordBytes, counts, reuse, saved, room };
 }
 
-/** Room for some rows of a shard. */
+/** Allocates memory for some rows of a shard. */
 export function reserveTile(kernels: Kernels, tile: CacheTile, rows: number): Rows {
   return kernels.rows({ ...tile, rows });
 }
 
-/** Rows of a batch in their places, or on their way there. */
+/** Rows of a batch, in their slots or on their way there. */
 export interface StagedRows {
-  /** Kept from batch to batch: it grows. */
+  /** Kept from batch to batch; it grows. */
   readonly memory: PlacedMemory;
   placed: Placed;
 }
 
 /**
- * Finds the places of the rows `ids` of a batch, in `places`; of those that are not there, gives
- * them away to be filled by `arriveRows`. Into the open request go the rows that make room, and the
- * question for the missing ones.
+ * Finds the slots of a batch's rows `ids`, in `places`. Missing rows get slots that `arriveRows`
+ * fills later. The open request gets the evicted rows and asks for the missing ones.
  */
 export function stageRows(
   kernels: Kernels,
@@ -136,7 +136,7 @@ export function stageRows(
   return { memory, placed };
 }
 
-/** Puts what came for the missing rows into their places; the others are born. */
+/** Puts received records into the slots of missing rows. Rows without a record are initialised. */
 export function arriveRows(
   kernels: Kernels,
   { rows, birth }: Pick<CachedShard, "rows" | "birth">,
@@ -149,7 +149,7 @@ export function arriveRows(
   kernels.bornAt(rows, pick(missed, born), pick(missedRows, born), key, purpose, scale, state);
 }
 
-/** Keeps the hashes of rows that came up as the last cut left them. C3 */
+/** Keeps the hashes of rows that came up unchanged since the last cut. C3 */
 export function noteArrived(
   kernels: Kernels,
   cached: CachedShard,
@@ -173,7 +173,10 @@ export function noteArrived(
 
 const ordinals = Int32Array.from({ length: recordRowsMax }, (_, i) => i);
 
-/** What is in the records (n <= recordRowsMax) of some rows, counted from the shard's first. */
+/**
+ * Decodes the records (n <= recordRowsMax) of some rows, which are relative to the shard's first
+ * row.
+ */
 export function rowsOfRecords(
   kernels: Kernels,
   { room, shard }: Pick<CachedShard, "room" | "shard">,
@@ -189,14 +192,14 @@ export function rowsOfRecords(
   };
 }
 
-/** A row that differs leaves its place. */
+/** Updates the sums when a changed row leaves its slot. */
 function noteChanged({ sums, hashes, sinceCut }: SavedRows, row: number, place: number): void {
   if (hashes.length === 0 || sinceCut.has(row)) return;
   sinceCut.add(row);
   subtractSum(sums, hashes, place);
 }
 
-/** Unpins the rows of a batch that is done; returns spare places, which have to be emptied now. */
+/** Unpins the rows of a finished batch. Returns the spare slots, which must be emptied now. */
 export function releaseRows(
   kernels: Kernels,
   { cache }: CachedShard,
@@ -205,7 +208,7 @@ export function releaseRows(
   return kernels.releaseRows(cache, placed.placed);
 }
 
-/** Empties those places: into the open request go the rows in them. */
+/** Empties spare slots: the open request gets their rows. */
 export function emptySpares(
   kernels: Kernels,
   cached: CachedShard,
@@ -216,14 +219,14 @@ export function emptySpares(
   kernels.freeSpares(cached.cache, spares);
 }
 
-/** The places of the rows that differ from what lies below. Only when no batch is in flight. */
+/** The slots of rows that differ from the backing store. Only when no batch is in flight. */
 export function changedPlaces({ rows }: CachedShard): Int32Array {
   return indicesOf(rows.touched, 1);
 }
 
 /**
- * Into the open request go those of the rows at `places` that differ from what lies below. `rowOf`:
- * the row in each of them; left out, as the cache has it.
+ * Adds the rows at `places` that differ from the backing store to the open request. `rowOf`: the
+ * row in each slot; left out: as the cache has it.
  */
 export function sendDown(
   kernels: Kernels,
@@ -247,7 +250,7 @@ export function sendDown(
   }
 }
 
-/** Where `values` is `value`, ascending. */
+/** The indices at which `values` is `value`, ascending. */
 function indicesOf(values: Uint8Array | Int32Array, value: number): Int32Array {
   let count = 0;
   for (const one of values) if (one === value) count++;
@@ -257,7 +260,7 @@ function indicesOf(values: Uint8Array | Int32Array, value: number): Int32Array {
   return indices;
 }
 
-/** The elements of `from` at some places. */
+/** The elements of `from` at some indices. */
 function pick(from: Int32Array, places: Int32Array): Int32Array {
   const picked = new Int32Array(places.length);
   for (let i = 0; i < places.length; i++) picked[i] = from[places[i] ?? 0] ?? 0;

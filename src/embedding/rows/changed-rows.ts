@@ -1,18 +1,20 @@
-// Which rows of a shard a checkpoint has to take, and what all of them add to the digest: kept up
-// by what changed alone. A step only says "changed", as it always did; the rest is done at cuts.
+// Tracks which rows of a shard a checkpoint has to save, and the sums of all row hashes for the
+// digest, at a cost in proportion to the changed rows. A step only marks rows as changed; cuts do
+// the rest.
 //
 // In memory the mark of a row is its `touched`:
 //
 //   0  never updated · 1  changed since the last cut · 2  changed since the baseline, and not since
 //   the last cut · 3  as the baseline has it
 //
-// Below memory it is in one of two sets, or in none: a row enters the first as it goes down.
+// In the backing store, a row is in one of two sets, or in neither: it enters the first when it
+// goes down.
 //
 // Invariants
-//   S1. `sums` are those of all rows as they were at the last cut, but for the rows of `sinceCut`
-//       below memory, whose former hashes are taken out as they enter it.
-//   S2. A hash that is kept is that of the row at the last cut. Where no difference will ever be
-//       taken, none is kept.
+//   S1. `sums` is over all rows as of the last cut, except for the rows of `sinceCut` in the
+//       backing store: a row's former hash is subtracted as it enters that set.
+//   S2. A kept hash is the row's hash at the last cut. Where no increment will ever be taken, no
+//       hash is kept.
 
 import type { Kernels, Rows, StateShape } from "../../kernels/contract/kernels.ts";
 import type { Shard } from "../tables/shards.ts";
@@ -35,15 +37,17 @@ export interface SavedRows {
   readonly hashing: RowHashing;
   /** (words of a hash): over all rows. S1 */
   readonly sums: Uint32Array;
-  /** (places, words): of each place of the shard in device memory; empty: not kept. S2 */
+  /** (slots, words): of each slot of the shard in device memory; empty: not kept. S2 */
   readonly hashes: Uint32Array;
-  /** Rows below memory, counted from the shard's first: changed since the last cut. */
+  /**
+   * Rows in the backing store that changed since the last cut, relative to the shard's first row.
+   */
   sinceCut: RowSet;
-  /** Others, changed since the baseline. */
+  /** Other rows there that changed since the baseline. */
   sinceBaseline: RowSet;
 }
 
-/** Nothing was saved yet. `places`: of which hashes are kept; 0 where only whole cuts are made. */
+/** The state before the first cut. `places`: slots with hashes; 0 where all cuts are whole. */
 export function createSavedRows(
   shard: Shard,
   options: { readonly dim: number; readonly state: StateShape; readonly places: number },
@@ -62,7 +66,7 @@ export function savedLeaves({ sums }: SavedRows): string[] {
   return leavesOfSums(sums);
 }
 
-/** Takes the rows of a shard that is all in memory, ascending; those count as saved. */
+/** Yields rows of a shard that is all in memory, ascending, and marks them saved. */
 export function* cutInMemory(
   kernels: Kernels,
   rows: Rows,
@@ -89,7 +93,7 @@ export function* cutInMemory(
   }
 }
 
-/** Rows in memory were restored: what they add to the digest is found out, so that it is known. */
+/** After rows in memory were restored: computes their sums and hashes. */
 export function resumeInMemory(kernels: Kernels, rows: Rows, saved: SavedRows): void {
   const { hashing, sums, hashes } = saved;
   sums.fill(0);

@@ -1,13 +1,13 @@
-// The digest of a table: what its born rows are, whoever holds them and wherever they rest. It is a
-// sum over rows of a hash of each, so that any plan can add up its part and move no row (law 4),
-// and a row that changed costs its own hash and no other's.
+// The digest of a table: a hash of its initialised rows that does not depend on which devices or
+// tiers hold them. It is a sum over rows of a hash of each row. So any plan can sum its own part
+// without moving a row (law 4), and a changed row costs only its own hash.
 //
 //   row hash = sum over its quanta of 32 columns: hash(row, quantum, weights, element state)
 //            + hash(row, row state)
-//   table    = sum over born rows of row hash
+//   table    = sum over initialised rows of row hash
 //
-// Sums are of two halves of 32 bits, each by itself. This tells what failures do to a model, not
-// what a forger could: files have their SHA-256.
+// Sums are of two 32-bit halves, each by itself. The digest detects what failures do to a model,
+// not forgery: files have their SHA-256.
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
@@ -18,8 +18,8 @@ import type { Shard } from "../tables/shards.ts";
 import type { RowRecords } from "./row-records.ts";
 
 /**
- * The sums of one shard, hex. Of whole rows one; of columns of rows two, that of the row's own
- * state last, as every shard with columns of these rows has it.
+ * The sums of one shard, hex: one sum if it has whole rows; two if it has some columns of rows, the
+ * second for the row's own state, which every shard with columns of these rows has.
  */
 export interface ShardLeaves extends Tile {
   readonly leaves: readonly string[];
@@ -29,14 +29,14 @@ export interface ShardLeaves extends Tile {
 export interface RowHashing {
   /** Words of a row's hash: two for each leaf. */
   readonly words: number;
-  /** The hash of record `i`; valid until the next. */
+  /** The hash of record `i`, valid until the next call. */
   of(records: RowRecords, i: number): Uint32Array;
 }
 
-/** What a digest needs to know of a shard. */
+/** The fields of a shard that its digest needs. */
 export type HashedShard = Pick<Shard, "firstQuantum" | "quanta" | "columns">;
 
-/** `dim`: that of the table. `state`: what its rows have beside weights. */
+/** `dim`: the table's columns. `state`: the state of its rows beside weights. */
 export function rowHashing(shard: HashedShard, dim: number, state: StateShape): RowHashing {
   const { firstQuantum, quanta, columns } = shard;
   const { perElement: copies, perRow } = state;
@@ -76,7 +76,7 @@ export function rowHashing(shard: HashedShard, dim: number, state: StateShape): 
   };
 }
 
-/** Stands for a row's own state where a quantum does for its columns. */
+/** Stands for the row's own state, where a quantum stands for its columns. */
 const stateQuantum = -1;
 
 function wordsOf(values: Float32Array): Uint32Array<ArrayBuffer> {
@@ -89,7 +89,7 @@ function begin(hash: Uint32Array, row: number, quantum: number): void {
   hash[1] = finish(Math.imul(row, 0x85ebca77) ^ salt ^ 0x5bd1e995);
 }
 
-/** Two hashes of MurmurHash3 (Appleby, x86_32 body), of different constants, side by side. */
+/** Two MurmurHash3 hashes (Appleby, x86_32 body) with different constants, side by side. */
 function mix(hash: Uint32Array, words: Uint32Array, first: number, count: number): void {
   let a = hash[0] ?? 0;
   let b = hash[1] ?? 0;
@@ -108,13 +108,13 @@ function mix(hash: Uint32Array, words: Uint32Array, first: number, count: number
   hash[1] = b;
 }
 
-/** Adds up the finished hash. */
+/** Adds the finished hash. */
 function addTo(sum: Uint32Array, hash: Uint32Array): void {
   sum[0] = (sum[0] ?? 0) + finish(hash[0] ?? 0);
   sum[1] = (sum[1] ?? 0) + finish(hash[1] ?? 0);
 }
 
-/** The finaliser of MurmurHash3. */
+/** The finalizer of MurmurHash3. */
 function finish(word: number): number {
   let h = word ^ (word >>> 16);
   h = Math.imul(h, 0x85ebca6b);
@@ -122,7 +122,7 @@ function finish(word: number): number {
   return h ^ (h >>> 16);
 }
 
-/** Leaves of a shard whose row hashes add up to `sums`. */
+/** The leaves of a shard from its sums of row hashes. */
 export function leavesOfSums(sums: Uint32Array): string[] {
   const bytes = Buffer.alloc(4 * sums.length);
   for (const [i, word] of sums.entries()) bytes.writeUInt32LE(word, 4 * i);
@@ -130,7 +130,7 @@ export function leavesOfSums(sums: Uint32Array): string[] {
   return Array.from({ length: sums.length / 2 }, (_, i) => hex.slice(16 * i, 16 * (i + 1)));
 }
 
-/** Leaves of a shard, from all its born rows. */
+/** The leaves of a shard, computed from all its initialised rows. */
 export async function leavesOf(
   shard: HashedShard,
   { dim }: Pick<TableSpec, "dim">,
@@ -150,13 +150,13 @@ export function addSum(sums: Uint32Array, hash: Uint32Array): void {
   for (let i = 0; i < sums.length; i++) sums[i] = (sums[i] ?? 0) + (hash[i] ?? 0);
 }
 
-/** Takes row hash `at` of (n, words) out of its shard's sums. */
+/** Subtracts row hash `at` of (n, words) from its shard's sums. */
 export function subtractSum(sums: Uint32Array, hashes: Uint32Array, at: number): void {
   const first = at * sums.length;
   for (let i = 0; i < sums.length; i++) sums[i] = (sums[i] ?? 0) - (hashes[first + i] ?? 0);
 }
 
-/** Hex sha256 of the sum of a table whose shards, which cover it, have these leaves. */
+/** Hex sha256 of a table, from the leaves of shards that cover it. */
 export function tableDigest(shards: readonly ShardLeaves[]): string {
   const sum = new Uint32Array(2);
   const stateOf = new Map<string, string>();
@@ -168,7 +168,7 @@ export function tableDigest(shards: readonly ShardLeaves[]): string {
     if (leaves[1] === undefined) continue;
     const rows = `${firstBlock}.${blocks}`;
     const other = stateOf.get(rows) ?? leaves[1];
-    // The row's state is on every device that has columns of the row: the same, or all is lost.
+    // Every device with columns of the row has the row's state. The copies must be equal.
     assert.equal(leaves[1], other, `the row states of blocks ${rows} are alike`);
     stateOf.set(rows, other);
   }

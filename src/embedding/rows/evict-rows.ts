@@ -1,5 +1,6 @@
-// Rows of a shard become uninitialised again, where their ids have lost them: as if they had never
-// been, on every tier, in the next checkpoint and in the digest. Only when no batch is in flight.
+// Makes rows of a shard uninitialised again after their ids were evicted: on every tier, in the
+// next checkpoint and in the digest, as if the rows had never been used. Only when no batch is in
+// flight.
 
 import type { Kernels, Rows } from "../../kernels/contract/kernels.ts";
 import { findPlace } from "../../kernels/contract/row-cache.ts";
@@ -9,7 +10,7 @@ import type { SavedRows } from "./changed-rows.ts";
 import { subtractSum } from "./digest.ts";
 import { recordRowsMax } from "./records-in-memory.ts";
 
-/** Rows of a shard that is all in memory, counted from its first. */
+/** Evicts rows of a shard that is all in memory; rows are relative to its first. */
 export function evictInMemory(
   kernels: Kernels,
   { rows, saved, birth }: { rows: Rows; saved: SavedRows; birth: Birth },
@@ -19,7 +20,7 @@ export function evictInMemory(
   reinitialise(kernels, rows, birth, evicted, evicted);
 }
 
-/** Rows of a shard behind a cache, counted from its first, ascending. */
+/** Evicts rows of a cached shard; rows are relative to its first, ascending. */
 export async function evictFromBacking(
   kernels: Kernels,
   cached: CachedShard,
@@ -39,7 +40,7 @@ export async function evictFromBacking(
     const here = some.filter((_, i) => (places[i] ?? -1) >= 0);
     const placesHere = places.filter((place) => place >= 0);
     for (const [i, row] of here.entries()) {
-      // Of a row that went down since the last cut, the former hash was taken out then.
+      // The former hash of a row that went down since the last cut was subtracted when it went.
       if (saved.sinceCut.has(row)) clearHash(saved, placesHere[i] ?? 0);
       else evictHash(saved, placesHere[i] ?? 0);
     }
@@ -54,7 +55,7 @@ export async function evictFromBacking(
   }
 }
 
-/** What rows that lie below memory alone add to the digest is taken out. */
+/** Subtracts the hashes of rows that lie only in the backing store. */
 async function evictHashesFromBacking(
   kernels: Kernels,
   cached: CachedShard,
@@ -76,7 +77,7 @@ async function evictHashesFromBacking(
   below.close();
 }
 
-/** The rows at `places` take the value of their birth. */
+/** Gives the rows at `places` their initial values. */
 function reinitialise(
   kernels: Kernels,
   rows: Rows,
@@ -87,7 +88,7 @@ function reinitialise(
   kernels.bornAt(rows, places, ids, key, purpose, scale, state);
 }
 
-/** Takes what the row at a place added at the last cut out of the digest. */
+/** Subtracts the hash that the row at a slot had at the last cut from the digest. */
 function evictHash(saved: SavedRows, place: number): void {
   subtractSum(saved.sums, saved.hashes, place);
   clearHash(saved, place);

@@ -1,17 +1,17 @@
-// The miss-ratio curve of a table: of its accesses, how many a cache of so many rows would not have
-// had, by the least recently used. As counts that can be added up, over shards, devices and hosts:
+// The miss-ratio curve of a table: the share of accesses that an LRU cache of a given size misses.
+// Kept as counts that can be summed over shards, devices and hosts:
 //
-//   word 0      accesses, all of them
-//   word 1      those that were the first of their row
-//   words 2..   those of a reuse distance up to each of `curveSizes`, from the one before on
+//   word 0      all accesses
+//   word 1      first accesses of a row
+//   words 2..   accesses with a reuse distance up to each of `curveSizes`, above the one before
 //
 // Words from 1 on are estimates, where distances were sampled (reuse-distance.ts): they need not
-// add up to word 0, as popular rows are sampled or not by chance. A ratio is one of what was
-// sampled.
+// add up to word 0, as popular rows are sampled or not by chance. Ratios are relative to the
+// sampled accesses.
 
 import type { MissPoint } from "../../planner/miss-curve.ts";
 
-/** Sizes for which a curve counts, in rows: two to an octave, up to the most rows of a table. */
+/** The cache sizes of a curve, in rows: two per octave, up to the most rows of a table. */
 export const curveSizes: readonly number[] = [
   ...new Set(Array.from({ length: 63 }, (_, i) => Math.round(2 ** (i / 2)))),
 ];
@@ -33,8 +33,8 @@ export function bucketOf(distance: number): number {
 }
 
 /**
- * The curve that counts make, from one row on to the size beyond which it is flat: there, what
- * misses is the first access of each row. Empty: there was no access.
+ * The curve of these counts, from one row to the size beyond which it is flat: there only first
+ * accesses miss. Empty: there was no access.
  */
 export function missCurveOf(counts: ArrayLike<number>): MissPoint[] {
   let last = firstSize;

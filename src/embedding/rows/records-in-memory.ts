@@ -1,21 +1,23 @@
-// Records and rows in memory: rows leave memory as records for a checkpoint, and records of a
-// checkpoint, whose part may have other columns, go over rows.
+// Records and rows in memory: rows become records for a checkpoint, and a checkpoint's records,
+// which may have other columns, overwrite rows.
 
 import type { Kernels, Rows, StateShape } from "../../kernels/contract/kernels.ts";
 import type { Shard } from "../tables/shards.ts";
 import type { Extent, RowRecords } from "./row-records.ts";
 
-/** Rows that travel at a time: large enough for the disk, small beside the tables. */
+/** Rows moved at a time: large enough for the disk, small beside the tables. */
 export const recordRowsMax = 4096;
 
-/** The rows of a shard, or of a stretch of its rows, as they lie in memory. */
+/** The rows of a shard, or of a range of its rows, in memory. */
 export interface HeldRows {
   readonly shard: Pick<Shard, "firstRow" | "rows" | "firstColumn" | "columns">;
   readonly rows: Rows;
   readonly state: StateShape;
 }
 
-/** The born rows of a shard that is all in memory, in chunks: those of marks 1..`lastMark`. */
+/**
+ * The initialised rows of a shard that is all in memory, in chunks: rows with marks 1..`lastMark`.
+ */
 export function* recordsOf(
   kernels: Kernels,
   rows: Rows,
@@ -49,8 +51,8 @@ function pick(all: Float32Array, width: number, born: readonly number[]): Float3
 }
 
 /**
- * Puts records over rows: those that the shard has, and of those the columns that it has. `mark`:
- * what they are touched with.
+ * Overwrites rows with records: the shard's rows and columns among them. Their `touched` becomes
+ * `mark`.
  */
 export function restoreRecords(
   kernels: Kernels,
@@ -82,7 +84,7 @@ export function restoreRecords(
   }
 }
 
-/** The same stretch of each state of the elements, and the states of the row. */
+/** The same range of each element state, and the row's own state. */
 function stateStretches(
   { perElement, perRow }: StateShape,
   { columns, to, from }: Stretch,
@@ -99,14 +101,14 @@ function stateStretches(
   return [...ofElements, place(perRow, perElement * to.width, perElement * from.width)];
 }
 
-/** Columns of two arrays of rows that stand for the same. */
+/** Corresponding columns of two arrays of rows. */
 interface Stretch {
   readonly columns: number;
   readonly to: { readonly width: number; readonly first: number };
   readonly from: { readonly width: number; readonly first: number };
 }
 
-/** Copies the stretch of rows `at`..`at`+`count`-1 of `from` over that of the rows of `to`. */
+/** Copies a column range of rows `at`..`at`+`count`-1 of `from` into the rows of `to`. */
 function overlay(
   to: Float32Array,
   from: Float32Array,
@@ -121,7 +123,7 @@ function overlay(
   }
 }
 
-/** Stretches of consecutive rows that the shard has: one copy each. */
+/** Runs of consecutive rows that the shard has: one copy per run. */
 function* runsOf(
   rows: Int32Array,
   { firstRow, rows: count }: HeldRows["shard"],

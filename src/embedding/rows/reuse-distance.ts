@@ -1,41 +1,41 @@
-// How soon the rows of a cached shard are needed again, while it trains: from it follows how often
-// a cache of any size would have had them (miss-curve.ts). No weight depends on it.
+// Measures how soon the rows of a cached shard are needed again during training. This gives the hit
+// rate of a cache of any size (miss-curve.ts). No weight depends on it.
 //
-// An access is one distinct row of one batch: a cache serves a row once a batch, however many of
-// its ids ask for it. Its reuse distance counts the distinct rows whose last batch is not older
-// than its own, itself among them; rows of one batch are in the order of their hashes, as none of
-// them came first. So the least recently used of C places hit where the distance is at most C.
+// An access is one distinct row of one batch: a cache serves a row once per batch, however many ids
+// need it. Its reuse distance counts the distinct rows accessed since the row's last batch, that
+// batch and the row itself included. Rows of one batch are ordered by their hashes, as they are
+// accessed at once. So an LRU cache of C slots hits if the distance is at most C.
 //
-// Distances are sampled as SHARDS does with a fixed size (Waldspurger et al., "Efficient MRC
-// Construction with SHARDS", FAST'15): only rows whose hash is below a threshold are looked at, and
-// count for as many as they stand for. Where they become too many the threshold is halved. A row
-// that is not sampled costs its hash.
+// Distances are sampled as in SHARDS with a fixed size (Waldspurger et al., "Efficient MRC
+// Construction with SHARDS", FAST'15): only rows with a hash below a threshold are tracked, and
+// each counts for the rows it represents. When there are too many, the threshold is halved. An
+// untracked row costs only its hash.
 //
 // Invariants
-//   S1. Rows are known by their hash, which is a permutation of 32 bits; all known ones are below
-//       the threshold, and they are `rowsMax` at most.
-//   S2. Every known row has one slot; slots are in the order of the last accesses, and the tree
-//       counts those that are taken.
+//   S1. Rows are known by their hash, which is a permutation of 32 bits. All known hashes are below
+//       the threshold, and there are at most `rowsMax`.
+//   S2. Every known row has one slot. Slots are in the order of the last accesses, and the tree
+//       counts the taken ones.
 
 import { hashRow } from "../../kernels/contract/row-cache.ts";
 import { bucketOf, curveWords } from "./miss-curve.ts";
 
-/** Rows that are known at most, of a shard. */
+/** Most tracked rows of a shard. */
 const sampledMax = 8192;
-/** A table starts with one row in so many, or with more where these would be few. */
+/** Sampling starts with one row in this many, or with more rows where these would be few. */
 const rareness = 16;
 const sampledMin = 4096;
 
 export interface ReuseSampler {
   /** (curveWords): see miss-curve.ts. They only grow. */
   readonly counts: Float64Array;
-  /** Takes a batch's distinct rows: those in `placed` of the places. */
+  /** Notes a batch's distinct rows: the rows in the slots `placed`. */
   note(rowOf: Int32Array, placed: Int32Array): void;
 }
 
 /**
- * A sampler of a shard of `rows`. `scale`: rows of its table for each of its own, as a table's
- * curve is in rows of the table. `rate`: the share of rows that it starts with, a power of two.
+ * A sampler for a shard of `rows` rows. `scale`: rows of its table per row of the shard, as a
+ * table's curve is in rows of the table. `rate`: the initial share of sampled rows, a power of two.
  */
 export function createReuseSampler({
   rows,
@@ -94,12 +94,12 @@ function rateOf(rows: number): number {
   return 2 ** Math.floor(Math.log2(Math.min(1, Math.max(1 / rareness, sampledMin / rows))));
 }
 
-/** The sampled rows, by their last access. */
+/** The sampled rows, ordered by last access. */
 class KnownRows {
   readonly #most: number;
   /** Open addressing by a hash's low bits: the slot of each row, plus one; 0: none. */
   readonly #slotAt: Int32Array;
-  /** (slots): the row in each, and whether it is taken: a row leaves its slot for a later one. */
+  /** (slots): the row in each slot, and whether the slot is taken: a row moves to a later slot. */
   readonly #rows: Uint32Array;
   readonly #taken: Uint8Array;
   /** Fenwick tree over the slots, from element 1 on. */
@@ -116,7 +116,7 @@ class KnownRows {
     this.#tree = new Int32Array(4 * most + 1);
   }
 
-  /** Rows whose last access is later; -1 where the row is not known. */
+  /** The number of rows with a later access; -1 where the row is not known. */
   laterThan(row: number): number {
     const slot = (this.#slotAt[this.#find(row)] ?? 0) - 1;
     if (slot < 0) return -1;
@@ -125,7 +125,9 @@ class KnownRows {
     return this.#count - upTo;
   }
 
-  /** The row's last access is the latest now; false where it is new, and there is no room (S1). */
+  /**
+   * Makes the row's access the latest. Returns false if the row is new and there is no room (S1).
+   */
   renew(row: number): boolean {
     const isNew = this.#slotAt[this.#find(row)] === 0;
     if (isNew && this.#count === this.#most) return false;
@@ -145,7 +147,7 @@ class KnownRows {
     return true;
   }
 
-  /** Forgets rows from the threshold on; the others move up into the first slots. */
+  /** Drops rows from the threshold on, and moves the others into the first slots. */
   keepBelow(threshold: number): void {
     const end = this.#next;
     this.#slotAt.fill(0);
@@ -165,7 +167,7 @@ class KnownRows {
     this.#count = this.#next;
   }
 
-  /** Where the row's slot is, or would be. */
+  /** The index of the row's slot, or of the free entry for it. */
   #find(row: number): number {
     const mask = this.#slotAt.length - 1;
     let at = row & mask;

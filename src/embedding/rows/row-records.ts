@@ -1,17 +1,16 @@
-// Records of rows as plain data: a row store takes them in and gives them out, and checkpoints hold
-// them.
+// Records of rows as plain data, between row stores and checkpoints.
 //
 // n = rows of the records, D = columns of a shard, W = state floats of its rows.
 
 import type { Shard } from "../tables/shards.ts";
 
-/** Rows of one shard as they travel to and from rest. All arrays run over the same rows. */
+/** Rows of one shard on their way to and from storage. All arrays run over the same rows. */
 export interface RowRecords {
   /** (n), rows of the table, ascending. */
   readonly rows: Int32Array;
   /** (n, D) */
   readonly weights: Float32Array;
-  /** (n, W): states of the elements, then those of the row. */
+  /** (n, W): per-element states, then the row's own state. */
   readonly state: Float32Array;
 }
 

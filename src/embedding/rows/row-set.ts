@@ -1,25 +1,25 @@
-// Which rows of a shard have a record: a bit a row, in pages that exist from their first row on, so
-// that a shard of 10⁹ rows costs nothing until used.
+// The set of a shard's rows that have a record: a bit per row, in pages that are allocated with
+// their first row, so that a shard of 10⁹ rows costs nothing until used.
 
 const pageBits = 15;
 const pageRows = 1 << pageBits;
 const pageWords = pageRows / 32;
-/** A page on disk: its index, then its bits; in the machine's byte order, as records are. */
+/** A page on disk: its index, then its bits, in the machine's byte order, as with records. */
 const pageBytes = 4 + pageRows / 8;
 
 export interface RowSet {
-  /** How many rows are in it. */
+  /** Number of rows in the set. */
   readonly size: number;
   has(row: number): boolean;
   add(row: number): void;
   delete(row: number): void;
-  /** Fills `out` with the rows from `from` on, ascending; returns how many there were. */
+  /** Fills `out` with the set's rows from `from` on, ascending. Returns their number. */
   list(from: number, out: Int32Array): number;
   /** The set as bytes, for `createRowSet`. */
   encode(): Uint8Array;
 }
 
-/** An empty set, or the one that `encoded` holds. */
+/** An empty set, or the decoded set. */
 export function createRowSet(encoded?: Uint8Array): RowSet {
   const pages: (Int32Array | undefined)[] = [];
   let size = encoded === undefined ? 0 : decode(encoded, pages);

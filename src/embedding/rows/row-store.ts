@@ -1,15 +1,15 @@
-// The row store's contract: where the rows of a device's shards rest, with their optimizer's state:
-// in device memory, or below it behind a cache (slab.ts).
+// The contract of row stores, which hold the rows of a device's shards and their optimizer state,
+// in device memory or in a backing store behind a cache (slab.ts).
 //
-// S = shards of the store, B = samples, C = columns of all its shards side by side, D = columns
-// of a shard, W = state floats of its rows.
+// S = shards of the store, B = samples, C = columns of all its shards side by side, D = columns of
+// a shard, W = state floats of its rows.
 //
-// An update has two phases, because a row may be split by columns over devices: `squares` (and
-// `norms`) give the sums of the part that is here, the exchange completes them, `update` applies.
-// Where whole rows are here, `update` alone does both in one pass.
+// An update has two phases, because the columns of a row may be split over devices: `squares` (and
+// `norms`) give the sums over the local columns, the exchange completes them, `update` applies
+// them. Where whole rows are local, `update` alone does both in one pass.
 //
-// A batch is staged before its rows are looked up, arrives, and is released when they were updated:
-// batches in the order in which they were staged.
+// A batch is staged before its rows are looked up, arrives, and is released after their update.
+// Batches pass through in the order of staging.
 
 import type { Bags, RowRule, RowSums, Tensor } from "../../kernels/contract/kernels.ts";
 import type { Slices } from "../../kernels/contract/slices.ts";
@@ -18,19 +18,20 @@ import type { Extent, RowRecords, TakenRows } from "./row-records.ts";
 import type { StagedBags } from "./staging.ts";
 
 export interface RowStore {
-  /** What rests here, in the order of bags and columns. */
+  /** The local shards, in the order of bags and columns. */
   readonly shards: readonly Shard[];
   /** Columns of all shards side by side. */
   readonly columns: number;
-  /** Begins to bring the rows of a batch into device memory; does not wait for them. */
+  /** Starts to bring a batch's rows into device memory, without waiting for them. */
   stage(bags: Bags): Promise<StagedBags>;
-  /** Waits for the rows of the batch that was staged longest ago and has not arrived yet. */
+  /** Waits for the rows of the oldest staged batch that has not arrived yet. */
   arrive(bags: StagedBags): Promise<void>;
   /** The batch is done: its rows may leave device memory. */
   release(bags: StagedBags): Promise<void>;
   /**
-   * out (count, C): pooled vectors of samples first .. first+count-1. Creates nothing. With `of`
-   * only those of some of its shards, side by side: C are theirs, `bags` those of all.
+   * out (count, C): pooled vectors of samples first .. first+count-1. Initialises no rows. With
+   * `of`, only the vectors of some shards, side by side: C are their columns, `bags` is still over
+   * all shards.
    */
   lookup(
     out: Tensor,
@@ -57,9 +58,9 @@ export interface RowStore {
     means?: Float32Array,
   ): Float64Array;
   /**
-   * Each touched row takes its gradient once. Rows are born here, and only here. `completed`: what
-   * other devices' columns add, for each shard; undefined where whole rows are here. Returns the
-   * place in `shards` of the first of which a row is no longer finite; -1: none.
+   * Applies each touched row's gradient once. Only this initialises rows. `completed`: the sums
+   * over all devices' columns, for each shard; undefined where whole rows are local. Returns the
+   * index in `shards` of the first shard with a row that is no longer finite; -1: none.
    */
   update(
     bags: StagedBags,
@@ -69,25 +70,27 @@ export interface RowStore {
     completed?: readonly (RowSums | undefined)[],
   ): number;
   /**
-   * Rows of the shard at `at`, counted from its first, ascending, are uninitialised again, whatever
-   * tier they rest on. No batch is in flight.
+   * Makes rows of the shard at `at` uninitialised again, on every tier. Rows are relative to its
+   * first, ascending. No batch may be in flight.
    */
   evict(at: number, rows: Int32Array): Promise<void>;
-  /** The born rows of the shard at `at` in ascending order, in chunks. No batch is in flight. */
+  /** The initialised rows of the shard at `at`, ascending, in chunks. No batch may be in flight. */
   records(at: number): AsyncIterable<RowRecords>;
   /**
-   * Some born rows of the shard at `at` in ascending order, in chunks; as they leave, they count as
-   * saved. No batch is in flight. A baseline is a cut that took the `whole`.
+   * The rows that a cut takes from the shard at `at`, ascending, in chunks; rows are marked saved
+   * as they are yielded. No batch may be in flight. A baseline is a cut with `whole`.
    */
   cut(at: number, taken: TakenRows): AsyncIterable<RowRecords>;
-  /** Leaves of the digest over all rows of the shard at `at`, as its last cut left them. */
+  /** Leaves of the digest over all rows of the shard at `at`, as of its last cut. */
   leaves(at: number): string[];
   /**
-   * Puts rows back as they were at a cut; they count as born. `extent` is that of the records: only
-   * what the shard shares with it is taken. A row comes once. `isDifferent`: the cut's baseline has
-   * it otherwise.
+   * Restores rows to a cut's values; they count as initialised. `extent` is the records' extent:
+   * only the overlap with the shard is used. Each row comes once. `isDifferent`: the row differs
+   * from the cut's baseline.
    */
   restore(at: number, extent: Extent, records: RowRecords, isDifferent: boolean): Promise<void>;
-  /** All is restored, from a checkpoint of this very shard: the next cut may be a difference. */
+  /**
+   * Everything is restored, from a checkpoint of this very shard: the next cut may be an increment.
+   */
   resume(at: number): void;
 }

@@ -1,6 +1,6 @@
-// The slab: a row store whose rows lie in device memory, all of them or those that coming batches
-// need. Where all do, they lie there from the start with the value that their birth will give them,
-// and `touched` tells which have been born; the rows of a cached shard are at rest below.
+// The slab: a row store in device memory, with all rows of a shard or the rows that coming batches
+// need. Where all rows are in memory, they have their initial values from the start, and `touched`
+// tells which ones are initialised. The other rows of a cached shard are in the backing store.
 
 import assert from "node:assert/strict";
 import {
@@ -34,17 +34,17 @@ import { recordsOf, restoreRecords } from "./records-in-memory.ts";
 import type { RowStore } from "./row-store.ts";
 import { byPlaces, byRows, createStaging, rowOrderOf, type StagedBags } from "./staging.ts";
 
-/** A slab besides what every store can do: its rows as the kernels hold them. */
+/** A slab, with its rows as the kernels hold them. */
 export interface Slab extends RowStore {
   readonly rowsOf: readonly Rows[];
-  /** What lies behind a cache. */
+  /** The cached shards. */
   readonly cached: readonly CachedShard[];
 }
 
-/** What a slab needs for shards that are not all in memory. */
+/** What a slab needs for cached shards. */
 export interface SlabTiers {
   readonly below: RowsBelow;
-  /** How much of a shard lies in device memory. */
+  /** The size of a shard's cache in device memory. */
   shapeOf(shard: Shard): CacheShape;
 }
 
@@ -65,7 +65,7 @@ export function createSlab(options: {
   readonly optimizer: SparseOptimizerSpec;
   readonly key: Key;
   readonly tiers?: SlabTiers | undefined;
-  /** Whether cuts may take less than the whole: rows are then kept track of. */
+  /** Whether cuts may be incremental: changed rows are then tracked. */
   readonly hasDifferences?: boolean | undefined;
 }): Slab {
   const { kernels, shards, optimizer } = options;
@@ -156,7 +156,7 @@ export function createSlab(options: {
   };
 }
 
-/** Some neighbouring tables of all, and their bags. */
+/** Some consecutive tables of all, and their bags. */
 function someOf(
   rowsOf: readonly Rows[],
   bags: Bags,
@@ -168,12 +168,12 @@ function someOf(
   return [rowsOf.slice(first, first + count), { ...bags, tables: count, offsets }];
 }
 
-/** How many quanta of columns a row of `dim` columns has. */
+/** Number of column quanta in a row of `dim` columns. */
 export function quantaOf(dim: number): number {
   return Math.ceil(dim / quantumColumns);
 }
 
-/** How the bags of a shard become vectors. Of row blocks, the tree over them has the mean. */
+/** How a shard's bags become vectors. With row blocks, the tree over blocks computes the mean. */
 export function poolingOf({ pooling, rowBlocks }: TableSpec): Pooling {
   return rowBlocks > 1 ? "sum" : pooling;
 }
@@ -196,7 +196,7 @@ function fill(options: SlabOptions, shard: Shard): Rows {
   return made;
 }
 
-/** Room for some rows of a shard. */
+/** A cache for some rows of a shard. */
 function cache(options: SlabOptions, shard: Shard, at: number): CachedShard {
   const { kernels, specs, optimizer, tiers } = options;
   assert(tiers !== undefined, `${shard.name} lies below memory, and the slab has no tiers`);
@@ -210,14 +210,14 @@ function cache(options: SlabOptions, shard: Shard, at: number): CachedShard {
   return createCachedShard({ kernels, at, shard, tile, birth, shape, ...whole });
 }
 
-/** See `RowStore.forget`. */
+/** See `RowStore.evict`. */
 async function evict(options: SlabOptions, own: Held, rows: Int32Array): Promise<void> {
   const { kernels, tiers } = options;
   if (own.cached && tiers) await evictFromBacking(kernels, own.cached, tiers.below, rows);
   else evictInMemory(kernels, { ...own, birth: birthOf(options, own.shard) }, rows);
 }
 
-/** What is kept of a shard of which `places` lie in device memory. */
+/** What is tracked for checkpoints of a shard with `places` slots in device memory. */
 function savedOf({ specs, optimizer, hasDifferences }: SlabOptions, shard: Shard, places: number) {
   const { dim } = specOf(specs, shard.table);
   const state = stateShapeOf(optimizer.kind);
@@ -245,7 +245,7 @@ function scaleOf({ initScale, rows }: TableSpec): number {
   return initScale > 0 ? initScale : 1 / Math.sqrt(rows);
 }
 
-/** What each state float of a row is at its birth. */
+/** The initial value of each state float of a row. */
 export function initialStateOf(optimizer: SparseOptimizerSpec): number {
   return "initialAccumulator" in optimizer ? optimizer.initialAccumulator : 0;
 }

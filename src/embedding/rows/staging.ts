@@ -1,7 +1,6 @@
-// Staging: a batch's rows come into device memory before a step needs them, and leave it when they
-// have to. A batch is staged at its step, or some batches ahead of it, while another one computes:
-// its rows then keep their places until it is done (the window of Bagpipe, Agarwal et al., SOSP
-// 2023).
+// Staging brings a batch's rows into device memory before a step needs them. A batch is staged at
+// its step, or some batches ahead while another one computes; its rows then keep their slots until
+// the batch is done (the window of Bagpipe, Agarwal et al., SOSP 2023).
 
 import type { Bags, Kernels, RowSums } from "../../kernels/contract/kernels.ts";
 import { createPlacedMemory } from "../../kernels/contract/row-cache.ts";
@@ -19,29 +18,29 @@ import {
 } from "./cached-shard.ts";
 import { recordRowsMax } from "./records-in-memory.ts";
 
-/** Bags whose rows have places in device memory. */
+/** Bags whose rows have slots in device memory. */
 export interface StagedBags extends Bags {
-  /** Where shards are behind a cache. */
+  /** Present where shards are cached. */
   readonly flight?: Flight;
 }
 
-/** What is kept of a batch until it is done. */
+/** Memory of a batch in flight. */
 export interface Flight {
-  /** For each cached shard. */
+  /** One for each cached shard. */
   readonly staged: StagedRows[];
-  /** Grow-only: ids of the bags, those of cached shards as places. */
+  /** Grow-only: ids of the bags; for cached shards, slots. */
   ids: Int32Array;
 }
 
 export interface Staging {
   readonly cached: readonly CachedShard[];
-  /** The same bags by places; their rows are on their way. */
+  /** The same bags, by slots. Their rows are on their way. */
   stage(bags: Bags): Promise<StagedBags>;
-  /** Resolves when the rows of the batch staged longest ago are in their places. */
+  /** Resolves when the rows of the oldest staged batch are in their slots. */
   arrive(bags: StagedBags): Promise<void>;
   /** The batch is done. */
   release(bags: StagedBags): Promise<void>;
-  /** All that differs from what lies below goes down. Only when no batch is in flight. */
+  /** Writes all changed rows to the backing store. Only when no batch is in flight. */
   flush(): Promise<void>;
 }
 
@@ -125,11 +124,11 @@ export function createStaging(
   };
 }
 
-// Sums over the rows of a batch, which devices exchange in the order of the rows ----
+// Sums over the rows of a batch, which devices exchange in ascending order of rows ----
 
 /**
- * For the distinct rows of a batch in the order of their places, as kernels have them: which they
- * are in ascending order, as devices agree on.
+ * The permutation from slots to ascending rows, for the distinct rows of a batch. Kernels order
+ * rows by slot; devices exchange them in ascending order.
  */
 export function rowOrderOf({ cache }: CachedShard, { placed }: StagedRows): Int32Array {
   const places = placed.placed.slice().sort();
@@ -141,7 +140,7 @@ export function rowOrderOf({ cache }: CachedShard, { placed }: StagedRows): Int3
   return order;
 }
 
-/** Sums (n, width) of rows in the order of places, as those of rows ascending. */
+/** Reorders sums (n, width) from slot order to ascending rows. */
 export function byRows<S extends Float32Array | Float64Array>(sums: S, order: Int32Array): S {
   const width = order.length === 0 ? 0 : sums.length / order.length;
   const out = sums.slice() as S;
@@ -151,7 +150,7 @@ export function byRows<S extends Float32Array | Float64Array>(sums: S, order: In
   return out;
 }
 
-/** What others completed of rows ascending, in the order of places. */
+/** Reorders completed sums from ascending rows to slot order. */
 export function byPlaces({ means, trust }: RowSums, order: Int32Array): RowSums {
   const pick = (values: Float32Array | undefined) =>
     values && Float32Array.from(order, (at) => values[at] ?? 0);

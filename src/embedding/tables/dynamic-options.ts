@@ -1,8 +1,8 @@
-// What a job says about a table with dynamic ids: which ids get a row, and which lose theirs.
+// Options of a table with dynamic ids: which ids get a row, and which lose theirs.
 
 import { z } from "zod";
 
-/** When an id that has no row is given one; until then it counts for nothing in its bag. */
+/** When an id without a row gets one; until then it adds nothing to its bag. */
 const admissionOptions = z.discriminatedUnion("kind", [
   /** On first sight. */
   z.strictObject({ kind: z.literal("all") }),
@@ -15,19 +15,19 @@ const admissionOptions = z.discriminatedUnion("kind", [
 /** Which ids lose their rows at an eviction step. */
 const evictionOptions = z.discriminatedUnion("kind", [
   /**
-   * Those of least count, as many as it takes to leave this share of each block's rows free.
-   * Counts are halved at each eviction step.
+   * The ids with the lowest counts, as many as needed to leave this share of each block's rows
+   * free. Counts are halved at each eviction step.
    */
   z.strictObject({ kind: z.literal("lfu"), free: z.number().min(0).lt(1).default(0.1) }),
-  /** Those that were in no batch of the last `steps` steps. */
+  /** The ids that were in no batch of the last `steps` steps. */
   z.strictObject({ kind: z.literal("age"), steps: z.int().min(1) }),
 ]);
 
-/** Any id gets a row of its own, as far as there are rows. */
+/** Any id gets a row of its own, while there are free rows. */
 export const dynamicOptions = z.strictObject({
   admission: admissionOptions.prefault({ kind: "all" }),
   eviction: evictionOptions.prefault({ kind: "lfu" }),
-  /** Ids lose their rows at steps that are multiples of this one, and only there. */
+  /** Eviction steps are the multiples of this number. */
   everySteps: z.int().min(1).max(1_000_000).default(100),
 });
 

@@ -1,9 +1,9 @@
-// What the kernels are told of an optimizer at one step.
+// Translates an optimizer's options into the kernels' numbers for one step.
 
 import type { AdamNumbers, RowRule } from "../../kernels/contract/kernels.ts";
 import type { AdamSpec, SparseOptimizerSpec } from "./options.ts";
 
-/** The rule of one table, whose own penalty is `l2`, at one step; `step` counts from 0. */
+/** The rule of one table with the penalty `l2`, at one step; `step` counts from 0. */
 export function rowRuleOf(optimizer: SparseOptimizerSpec, l2: number, step: number): RowRule {
   const { kind, learningRate } = optimizer;
   switch (kind) {
@@ -31,7 +31,7 @@ export function rowRuleOf(optimizer: SparseOptimizerSpec, l2: number, step: numb
   }
 }
 
-/** Adam's numbers at one step, with the corrections of its bias; `step` counts from 0. */
+/** Adam's numbers at one step, with bias corrections; `step` counts from 0. */
 export function adamNumbersOf(optimizer: AdamSpec, step: number): AdamNumbers {
   const { learningRate, beta1, beta2, epsilon, weightDecay: decay } = optimizer;
   return {
@@ -45,7 +45,7 @@ export function adamNumbersOf(optimizer: AdamSpec, step: number): AdamNumbers {
   };
 }
 
-/** base^exponent by repeated squaring: the same bits wherever it runs, unlike Math.pow. */
+/** base^exponent by repeated squaring: the same bits on every machine, unlike Math.pow. */
 function power(base: number, exponent: number): number {
   let result = 1;
   let square = base;

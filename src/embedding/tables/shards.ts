@@ -1,7 +1,7 @@
 // Logical shards: how the rows of a job are cut into parts that can be placed. A shard is a tile of
-// its table, whole row blocks by whole quanta of columns. Where the tiles lie is the plan's; that
-// their sums come out alike is settled here: what a plan cuts anywhere is cut on into aligned runs
-// of blocks, whose sums the tree over blocks knows (law 4).
+// its table, whole row blocks by whole quanta of columns. The plan says where tiles lie. This file
+// makes sums independent of the plan: tiles are cut further into aligned runs of blocks, whose sums
+// are nodes of the tree over blocks (law 4).
 
 import { type Subtree, subtreesOf } from "../../kernels/contract/slices.ts";
 import {
@@ -15,31 +15,31 @@ import {
 } from "../../planner/shards.ts";
 import type { TableSpec } from "./options.ts";
 
-/** A part of one table that one device answers for, or all have a copy of. */
+/** A part of one table that one device owns, or that all devices have a copy of. */
 export interface Shard extends Tile {
-  /** Its place among all shards of the job. */
+  /** Index of the shard among all shards of the job. */
   readonly shard: number;
-  /** Index of the table, and so of its feature, in the job. */
+  /** Index of the table in the job, and so of its feature. */
   readonly table: number;
-  /** The table's. */
+  /** Name of the table. */
   readonly name: string;
   readonly firstRow: number;
   readonly rows: number;
   readonly firstColumn: number;
   readonly columns: number;
-  /** A device, or `all`: a copy on each. */
+  /** A device, or `all`: a copy on each device. */
   readonly device: number | "all";
   /** Where its rows rest. */
   readonly tier: Tier;
-  /** Its part of what the plan gives the tile's caches. */
+  /** The shard's part of the plan's cache sizes for the tile. */
   readonly cache: CacheBytes | undefined;
 }
 
 /**
  * The shards of a plan that covers the tables: by table, then by rows, then by columns. A tile is
- * cut into aligned runs of blocks, at the same rows in every run of columns, so that the parts of a
- * row are alike. `isByBlock`: of which tables every block is a shard of its own; so it is where
- * rows lie behind a cache, whose places know no blocks.
+ * cut into aligned runs of blocks, at the same rows in every run of columns, so that all parts of a
+ * row are cut alike. `isByBlock`: the tables where every block is a shard of its own, as for cached
+ * tables: slots of a cache do not know blocks.
  */
 export function shardsOf(
   tables: readonly TableSpec[],
@@ -95,7 +95,7 @@ export function hasWholeRows(shard: Shard, { dim }: Pick<TableSpec, "dim">): boo
   return shard.columns === dim;
 }
 
-/** Aligned runs of blocks that no tile of the table is cut inside of. */
+/** Aligned runs of blocks such that every tile of the table begins and ends between two of them. */
 function runsOf(spec: TableSpec, tiles: readonly Tile[], isByBlock: boolean): Subtree[] {
   if (isByBlock) return Array.from({ length: spec.rowBlocks }, (_, first) => ({ first, count: 1 }));
   const cuts = new Set(tiles.flatMap((tile) => [tile.firstBlock, tile.firstBlock + tile.blocks]));

@@ -1,5 +1,5 @@
-// What a job says about memory below its tables, and how much of each lies in device memory: the
-// budget of a device, shared out among its cached shards (docs/memory.md).
+// Options of the memory tiers behind cached tables. The budgets of a device are shared among its
+// cached shards (docs/memory.md).
 
 import { z } from "zod";
 
@@ -7,25 +7,28 @@ export const cachePolicies = ["lru", "lfu"] as const;
 
 export type CachePolicy = (typeof cachePolicies)[number];
 
-/** Tiers of rows that are not all in device memory: it changes speed, and no bit. */
+/** Tiers of rows that are not all in device memory. They change speed, and no bit. */
 export const tiersOptions = z.strictObject({
-  /** Device memory for rows of cached tables, of each device: the HBM tier. */
+  /** Device memory for rows of cached tables, on each device: the HBM tier. */
   hbmBytes: z
     .int()
     .min(1)
     .default(256 * 2 ** 20),
-  /** Host memory for rows below it, of each device: the DDR tier. */
+  /** Host memory behind it for rows, for each device: the DDR tier. */
   ddrBytes: z
     .int()
     .min(0)
     .default(2 ** 30),
-  /** What holds all rows below that: RocksDB, or a flat file with a place for every row. */
+  /**
+   * The store of all rows behind host memory: RocksDB, or a flat file with a fixed position for
+   * every row.
+   */
   ssd: z.enum(["file", "rocksdb"]).default("file"),
-  /** Where; left out, `tiers` in the checkpoint directory. */
+  /** Its directory; left out: `tiers` in the checkpoint directory. */
   directory: z.string().min(1).optional(),
-  /** Which rows make room: those asked for longest ago, or those asked for least. */
+  /** Which rows are evicted: the least recently used, or the least frequently used. */
   policy: z.enum(cachePolicies).default("lru"),
-  /** How many batches ahead rows come up, while others compute. 0: in their own step. */
+  /** How many batches ahead rows are fetched, while others compute. 0: in their own step. */
   prefetch: z.int().min(0).max(8).default(1),
 });
 

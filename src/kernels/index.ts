@@ -1,4 +1,4 @@
-// The door of the kernels: the only file that knows there are two.
+// Opens the kernels: the only file that knows both implementations.
 
 import { InputUnusableError } from "../errors/errors.ts";
 import { checkKernels } from "./checked/checked.ts";
@@ -9,7 +9,7 @@ import { createReference } from "./reference/reference.ts";
 
 /**
  * The kernels of this process, behind their checks. `auto` takes the native ones where they are
- * built. Each call gives handles of its own; tensors may pass between them.
+ * built. Each call returns kernels of its own; tensors may be passed between them.
  *
  * @throws InputUnusableError where `native` is asked for and not built
  */
@@ -25,7 +25,9 @@ export function openKernels(choice: "auto" | "native" | "reference"): Kernels {
   );
 }
 
-/** One sentence for a run that `auto` leaves with slow kernels; undefined where it is fast. */
+/**
+ * A sentence for a run that `auto` leaves with the slow kernels; undefined if it has the fast ones.
+ */
 export function kernelNotice(): string | undefined {
   const native = createNative();
   if (native === undefined) {

@@ -1,5 +1,5 @@
-// Checks of a cache's calls and of rows on their way: included in checked.ts. Places are checked
-// one by one, because a wrong one would be another row, and that costs little beside the row.
+// Checks of the calls of a cache's index and of records, for checked.ts. Slots are checked one by
+// one, because a wrong slot would be another row, and the check costs little beside the row.
 
 import assert from "node:assert/strict";
 import type { CacheKernels, Kernels, RecordKernels } from "../contract/kernels.ts";
@@ -7,7 +7,7 @@ import { recordBytesOf } from "../contract/records.ts";
 import { cacheWays } from "../contract/row-cache.ts";
 import { type Rows, rowsMax } from "../contract/tables.ts";
 
-/** The kernels of a cache's index, with their arguments asserted. */
+/** The kernels of a cache's index, with checked arguments. */
 export function checkCache(inner: Kernels): CacheKernels {
   return {
     rowCache(spec) {
@@ -35,7 +35,7 @@ export function checkCache(inner: Kernels): CacheKernels {
   };
 }
 
-/** The kernels of records, with their arguments asserted. */
+/** The kernels of records, with checked arguments. */
 export function checkRecords(inner: Kernels): RecordKernels & Pick<Kernels, "born"> {
   return {
     born(rows, key, purpose, scale) {
@@ -76,7 +76,7 @@ function aligned(name: string, bytes: Uint8Array): void {
   assert.fail(`Expected ${name} to begin at a multiple of 4 bytes, got ${bytes.byteOffset}`);
 }
 
-/** Asserts that there are `count` records `at`, or from the first on. */
+/** Asserts that `count` records exist, at the indices `at` or from the first on. */
 function areRecords(
   at: Int32Array | undefined,
   count: number,

@@ -1,7 +1,7 @@
-// The kernels behind checks of shapes and lengths: what is believed is asserted, once, at the door
-// of the kernels. No check looks at an element, so none costs more for a larger batch, but that of
-// completed sums, which only rows in columns have. What runs for every table or layer makes its
-// message only when it fails: steps should leave no garbage.
+// The kernels behind checks of shapes and lengths: their preconditions are asserted once, where the
+// kernels are called. The checks look at no elements, so their cost does not grow with the batch,
+// except for the check of completed sums, which exist only where columns are split. Checks that run
+// for every table or layer build their message only on failure: steps should produce no garbage.
 
 import assert from "node:assert/strict";
 import {
@@ -23,7 +23,7 @@ import { checkExchange } from "./exchange.ts";
 import { columns, holds, size, within } from "./shapes.ts";
 import { completes } from "./sums.ts";
 
-/** `inner`, with every argument's shape asserted. Ids are checked where frames come in. */
+/** `inner` with the shape of every argument asserted. Ids are checked where frames arrive. */
 export function checkKernels(inner: Kernels): Kernels {
   return {
     ...inner,
@@ -37,7 +37,7 @@ export function checkKernels(inner: Kernels): Kernels {
   };
 }
 
-/** Slices that cover `samples` samples, in order. Costs something per slice, not per sample. */
+/** Asserts that slices cover `samples` samples, in order. Costs time per slice, not per sample. */
 function covers(slices: Slices, samples: number): void {
   const { first, bounds } = slices;
   const count = bounds.length - 1;
@@ -97,7 +97,7 @@ function checkMemory(
   };
 }
 
-/** A tile that lies within its table, at whole quanta. */
+/** Asserts that a tile lies within its table, at whole quanta. */
 function tileOf(spec: Parameters<Kernels["rows"]>[0]): void {
   const { rows, dim, rowBlocks, firstRow = 0, firstColumn = 0, tableDim = dim } = spec;
   const { blockRows = Math.ceil(rows / rowBlocks) } = spec;
@@ -117,7 +117,7 @@ function tileOf(spec: Parameters<Kernels["rows"]>[0]): void {
   );
 }
 
-/** Rows that are places have one row block, and a name each. */
+/** Asserts that rows which are slots have one row block, and one name each. */
 function named(rows: Pick<Rows, "rows" | "rowBlocks"> & { readonly names?: Int32Array }): void {
   const { names, rowBlocks } = rows;
   if (names === undefined) return;
@@ -296,7 +296,7 @@ function update(
 
 type FlatNames = "foldSubtrees" | "sgd" | "adagrad" | "momentum" | "adam" | "lamb";
 
-/** State of the rule's width: less would be somebody else's memory. */
+/** Asserts the state's width: a narrower state would let the rule write into other memory. */
 function holdsState(rows: Rows, rule: RowRule): void {
   const width = stateWidth(rule.kind, rows.dim);
   const actual = rows.state.shape[1] ?? 0;
@@ -340,7 +340,7 @@ function checkFlat(inner: Kernels): Pick<Kernels, FlatNames> {
   };
 }
 
-/** Aligned subtrees that follow each other from 0 to the last of `slices`. */
+/** Asserts that aligned subtrees follow each other from 0 to the last of `slices`. */
 function complete(trees: readonly Subtree[], slices: number): void {
   let at = 0;
   for (const { first, count } of trees) {

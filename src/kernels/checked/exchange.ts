@@ -1,4 +1,4 @@
-// The kernels of the exchange behind checks of shapes; see checked.ts.
+// The kernels of the exchange behind checks of shapes (see checked.ts).
 
 import assert from "node:assert/strict";
 import type { Kernels, PackedAt, PooledPart, Tensor } from "../contract/kernels.ts";
@@ -13,7 +13,7 @@ type ExchangeNames =
   | "packColumns"
   | "unpackColumns";
 
-/** The kernels of the exchange, with every argument's shape asserted. */
+/** The kernels of the exchange, with the shape of every argument asserted. */
 export function checkExchange(inner: Kernels): Pick<Kernels, ExchangeNames> {
   return {
     rowMeans(squares, quanta, dim) {
@@ -67,7 +67,7 @@ function isPowerOfTwo(count: number): boolean {
   return count >= 1 && Number.isInteger(Math.log2(count));
 }
 
-/** As many rows in every run of quanta. */
+/** Asserts that every run of quanta has as many rows. */
 function runs(sums: readonly ArrayLike<number>[], widths: readonly number[]): void {
   assert.equal(sums.length, widths.length, "Expected a count of quanta for every run");
   assert(sums.length > 0, "Expected at least one run of quanta");
@@ -76,7 +76,7 @@ function runs(sums: readonly ArrayLike<number>[], widths: readonly number[]): vo
   assert(alike, `Expected whole rows of quanta, as many in every run as the first has, ${rows}`);
 }
 
-/** Aligned runs of blocks below `blocks`, in order, none twice. */
+/** Asserts aligned runs of blocks below `blocks`, in order, without repetition. */
 function inOrder(parts: readonly PooledPart[], blocks: number): void {
   let end = 0;
   for (const { tree } of parts) {
@@ -90,7 +90,7 @@ function inOrder(parts: readonly PooledPart[], blocks: number): void {
   }
 }
 
-/** Room for the packed columns of a tensor (B, ·). */
+/** Asserts room for the packed columns of a tensor (B, ·). */
 function holdsPacked(at: PackedAt, t: Tensor, count: number, precision: Precision): void {
   const bytes = packedBytes(t.shape[0] ?? 0, count, precision);
   assert(at.byteOffset % 4 === 0, `Expected a multiple of 4 bytes, got ${at.byteOffset}`);

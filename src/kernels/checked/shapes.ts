@@ -1,10 +1,10 @@
-// What the checks of shapes assert. Messages are made only when they fail.
+// Assertions of shapes. Messages are built only on failure.
 
 import assert from "node:assert/strict";
 import type { Tensor } from "../contract/kernels.ts";
 import { valuesOf } from "../reference/memory.ts";
 
-/** How many elements a tensor has. */
+/** Number of elements of a tensor. */
 export function size(t: Tensor): number {
   return valuesOf(t).length;
 }

@@ -1,5 +1,5 @@
-// Guards of what others completed of rows: native code takes one number for each distinct row, and
-// reads no further than there are.
+// Checks sums that other devices completed: native code reads one number per distinct row without a
+// further check, so there must be as many.
 
 import { strict as assert } from "node:assert";
 import {
@@ -12,8 +12,8 @@ import {
 import type { Rows } from "../contract/tables.ts";
 
 /**
- * A tile of some columns is updated with what its rule takes of whole rows, and whatever is given
- * is given for each distinct row of the tile's bags.
+ * Asserts that a tile with some of its table's columns gets the whole-row values its rule needs,
+ * and that each value is given for every distinct row of the tile's bags.
  */
 export function completes(
   rows: Rows,
@@ -37,7 +37,7 @@ export function completes(
   }
 }
 
-/** Grow-only, zero between calls. */
+/** Grow-only, all zero between calls. */
 let marks = new Uint8Array(0);
 
 function distinctRows(rows: number, { ids, offsets, samples }: Bags, table: number): number {

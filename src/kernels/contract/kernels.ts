@@ -1,15 +1,16 @@
-// The kernels' contract: every piece of arithmetic on tensors, one signature each. `reference.ts`
-// is the definition, in plain loops; native/kernels.cc has the same names in the same order.
+// The contract of the kernels: every piece of arithmetic on tensors, one signature each.
+// `reference.ts` is the definition, in plain loops; native/kernels.cc has the same names in the
+// same order.
 //
-// B = samples, I/O = inputs/outputs of a layer, F = features, D = embedding dim, T = tables,
-// C = columns of all tables side by side, N = ids, P = subtrees of slices, R = rows of a table.
-// Output first, gradients start with `d`, each backward sits under its forward. Every kernel
-// overwrites its output. Calls are ordinary: none returns a promise, none keeps an argument.
+// B = samples, I/O = inputs/outputs of a layer, F = features, D = embedding dim, T = tables, C =
+// columns of all tables side by side, N = ids, P = subtrees of slices, R = rows of a table. Output
+// first, gradients start with `d`, each backward sits under its forward. Every kernel overwrites
+// its output. Calls are ordinary: none returns a promise, none keeps an argument.
 //
 // Bracketing (law 4): a sum over inputs, columns of a feature or ids of a bag is sequential in
 // index order, each term by a fused multiply-add; a sum over samples is sequential inside a slice,
-// then the tree over slices (slices.ts). None depends on how many samples a call holds. Layers
-// whose operands are bfloat16 take k in pairs: bfloat16.ts is their definition.
+// then the tree over slices (slices.ts). No sum depends on how many samples a call holds. Layers
+// with bfloat16 operands take k in pairs: bfloat16.ts is their definition.
 
 import type { Key } from "../../ports/random.ts";
 import type { Precision } from "./precision.ts";
@@ -40,8 +41,8 @@ export { type Bags, type Pooling, type RowSums, type Rows, rowsMax } from "./tab
 export { type PackedAt, type PooledPart, quantumColumns, type Tensor } from "./tensor.ts";
 
 /**
- * What the operands of a layer's products are rounded to. Sums, biases and all that a layer puts
- * out are float32 in both.
+ * The precision that the operands of a layer's products are rounded to. Sums, biases and outputs of
+ * a layer are float32 in both.
  */
 export type DensePrecision = "float32" | "bfloat16";
 
@@ -53,7 +54,7 @@ export interface Kernels extends CacheKernels, RecordKernels {
 
   /** A zeroed tensor in the kernels' own memory. */
   tensor(shape: readonly number[]): Tensor;
-  /** A tensor over host memory that others may see. `byteOffset` is a multiple of 4. */
+  /** A tensor over host memory that may be shared. `byteOffset` is a multiple of 4. */
   view(buffer: ArrayBufferLike, byteOffset: number, shape: readonly number[]): Tensor;
   /** Entries first .. first+count-1 of the leading dimension; shares memory. */
   part(t: Tensor, first: number, count: number): Tensor;
@@ -67,7 +68,7 @@ export interface Kernels extends CacheKernels, RecordKernels {
   fill(t: Tensor, value: number): void;
   /** Copies a whole tensor; element counts must agree. */
   copy(out: Tensor, from: Tensor): void;
-  /** Index of the first element that is NaN or infinite; -1: none. Only for what went wrong. */
+  /** Index of the first element that is NaN or infinite; -1: none. For error reports only. */
   firstNonFinite(t: Tensor): number;
   /** out[:, outFirst .. +columns] = from[:, fromFirst .. +columns]; both (B, ·). */
   copyColumns(
@@ -77,7 +78,7 @@ export interface Kernels extends CacheKernels, RecordKernels {
     fromFirst: number,
     columns: number,
   ): void;
-  /** Reserves R rows, 0 or more. `touched` starts at 0, weights and state at 0. */
+  /** Reserves R rows, 0 or more, with `touched`, weights and state all 0. */
   rows(spec: {
     rows: number;
     dim: number;
@@ -94,15 +95,17 @@ export interface Kernels extends CacheKernels, RecordKernels {
     tableDim?: number;
     /** @default "float32" */
     precision?: Precision;
-    /** Of rows that are places of a cache: see `Rows.names`. */
+    /** For rows that are slots of a cache: see `Rows.names`. */
     names?: Int32Array;
   }): Rows;
   /** Weights (count,D) of rows first .. first+count-1, as they are stored. */
   readRows(rows: Rows, first: number, count: number): Float32Array;
-  /** Sets rows from `first` on to weights (·,D), rounded to the nearest that can be stored. */
+  /**
+   * Sets rows from `first` on to weights (·,D), rounded to the nearest value that can be stored.
+   */
   writeRows(rows: Rows, first: number, weights: Float32Array): void;
 
-  // Birth ----
+  // Initialisation ----
 
   /**
    * t (n): element i = (2u-1)*scale with u the 24 high bits of philox word (first+i)%4 of counter
@@ -111,12 +114,12 @@ export interface Kernels extends CacheKernels, RecordKernels {
    */
   uniform(t: Tensor, key: Key, purpose: number, first: number, scale: number): void;
   /**
-   * Each weight of the tile becomes what `uniform` gives element row * tableDim + column of its
-   * table, rounded to the nearest that can be stored.
+   * Sets each weight of the tile to what `uniform` gives for element row * tableDim + column of its
+   * table, rounded to the nearest value that can be stored.
    */
   born(rows: Rows, key: Key, purpose: number, scale: number): void;
 
-  // Dense layers; `precision` is float32 where it is left out ----
+  // Dense layers; `precision` left out means float32 ----
 
   /** out (B,O) = x (B,I) * w (O,I)^T + b (O), then ReLU if asked. The sum starts from b. */
   linear(
@@ -133,8 +136,8 @@ export interface Kernels extends CacheKernels, RecordKernels {
   dLinearInput(dX: Tensor, dOut: Tensor, w: Tensor, precision?: DensePrecision): void;
   /**
    * Subtree p of dW[p] (O,I) = dOut^T x and dB[p] (O) = column sums of dOut, over the samples of
-   * its slices. dW and dB hold one tensor for each of `subtreesOf(slices)`, in order. dB is the sum
-   * of dOut as it is, in either precision.
+   * its slices. dW and dB hold one tensor for each of `subtreesOf(slices)`, in order. dB sums dOut
+   * unrounded, in either precision.
    */
   dLinearWeight(
     dW: readonly Tensor[],
@@ -147,7 +150,7 @@ export interface Kernels extends CacheKernels, RecordKernels {
   /**
    * x (B,C) in place: 0 with probability `rate`, else x / (1-rate). Element (b,c) draws word j%4 of
    * counter [block low, block high, step, purpose], j = (firstSample+b)*C + c, block = floor(j/4);
-   * it is dropped where the word is below floor(rate * 2^32). Its own backward: call it on d.
+   * it is dropped if the word is below floor(rate * 2^32). It is its own backward: call it on d.
    */
   dropout(
     x: Tensor,
@@ -191,13 +194,12 @@ export interface Kernels extends CacheKernels, RecordKernels {
    */
   pool(out: Tensor, tables: readonly Rows[], bags: Bags, first: number, count: number): void;
   /**
-   * Adds up each touched row's gradient, exactly once, and updates weights, state and `touched`.
-   * dPooled (B,C) as `pool` lays it out; `slices` covers the whole batch (first = 0, S slices).
-   * Row gradient: sample order inside a slice (a repeated id adds again, each lookup times its
-   * weight), then the slice tree.
-   * `completed`, where given, holds for each table what the exchange completed; undefined: its
-   * rows are whole. Returns the first table of which a row, or its state, is no longer finite, -1:
-   * none. Looking costs nothing beside the update.
+   * Sums each touched row's gradient, exactly once, and updates weights, state and `touched`.
+   * dPooled (B,C) as `pool` lays it out; `slices` covers the whole batch (first = 0, S slices). Row
+   * gradient: sample order inside a slice (a repeated id adds again, each lookup times its weight),
+   * then the slice tree. `completed`, if given, has for each table the values that the exchange
+   * completed; undefined: its rows are whole. Returns the first table with a row or a state that is
+   * no longer finite; -1: none. That check costs nothing beside the update.
    */
   updateRows(
     tables: readonly Rows[],
@@ -208,8 +210,8 @@ export interface Kernels extends CacheKernels, RecordKernels {
     completed?: readonly (RowSums | undefined)[],
   ): number;
   /**
-   * First phase of an update whose rows are split by columns: for table `table` of `bags`, per
-   * distinct row (ascending) and per quantum of 32 columns the sum of squares of its gradient, l2
+   * First phase of an update of rows that are split by columns: for table `table` of `bags`, per
+   * distinct row (ascending) and per quantum of 32 columns, the sum of squares of its gradient, l2
    * included: a pairwise tree over the quantum (lane i + lane i+16, then 8, 4, 2, 1; missing
    * columns are 0).
    */
@@ -222,15 +224,15 @@ export interface Kernels extends CacheKernels, RecordKernels {
     rules: readonly RowRule[],
   ): Float32Array;
   /**
-   * Means of squares (n) of whole rows of `dim` columns: squares[i] is (n, quanta[i]), as
-   * `rowSquares` gave them, of consecutive runs of quanta. The fold of an unsplit update: float32,
+   * Means of squares (n) of whole rows of `dim` columns. squares[i] is (n, quanta[i]) from
+   * `rowSquares`, for consecutive runs of quanta. The fold equals an unsplit update's: float32,
    * quantum by quantum from 0, then divided by `dim`.
    */
   rowMeans(squares: readonly Float32Array[], quanta: readonly number[], dim: number): Float32Array;
   /**
-   * Second phase of LAMB under a split by columns: per distinct row and quantum the sums of squares
-   * of the weights and of the u that they will take (n, quanta, 2). Changes nothing. `means`: of
-   * rows split by columns under partial row-wise LAMB.
+   * Second phase of LAMB for rows split by columns: per distinct row and quantum, the sums of
+   * squares of the weights and of their update u (n, quanta, 2). Changes nothing. `means`: for
+   * partial row-wise LAMB, the completed means of squares.
    */
   rowNorms(
     tables: readonly Rows[],
@@ -242,12 +244,12 @@ export interface Kernels extends CacheKernels, RecordKernels {
     means?: Float32Array,
   ): Float64Array;
   /**
-   * Trust ratios (n) of whole rows: norms[i] is (n, quanta[i], 2), as `rowNorms` gave them, of
-   * consecutive runs of quanta. |w|/|u|, 1 where one of them is 0; lengths add up in float64.
+   * Trust ratios (n) of whole rows. norms[i] is (n, quanta[i], 2) from `rowNorms`, for consecutive
+   * runs of quanta. |w|/|u|, 1 where one of them is 0; lengths add up in float64.
    */
   rowTrust(norms: readonly Float64Array[], quanta: readonly number[]): Float32Array;
   /**
-   * The gradient of a replicated table, dense: for each subtree p, dRows[p] (R,D) and counts[p]
+   * The gradient of a replicated table, dense: for each subtree p, dRows[p] (R,D), and counts[p]
    * (R), 1 where a sample of the subtree's slices looked the row up, else 0.
    */
   dRows(
@@ -260,9 +262,9 @@ export interface Kernels extends CacheKernels, RecordKernels {
     slices: Slices,
   ): void;
   /**
-   * Second half for a replicated table: rows with counts > 0 (all rows, if `whole`) take their row
-   * of dRows (R,D) under the same rule and bits as `updateRows`. False where a row that was
-   * updated is no longer finite.
+   * Second phase for a replicated table: rows with counts > 0 (all rows, if `whole`) are updated
+   * with their row of dRows (R,D), by the same rule and with the same bits as `updateRows`. Returns
+   * false if an updated row is no longer finite.
    */
   applyRows(rows: Rows, dRows: Tensor, counts: Tensor, rule: RowRule, whole: boolean): boolean;
 
@@ -282,13 +284,13 @@ export interface Kernels extends CacheKernels, RecordKernels {
   // Pooled vectors between devices ----
 
   /**
-   * out[:, outFirst .. +columns] = the tree over row blocks 0..blocks-1 of a table whose tiles were
-   * pooled as sums, each node left + right; blocks that no part has are +0. Parts are in the order
-   * of their blocks. Then, with `lengths` (B), divided by the length of the whole bag, below 2^24,
-   * where it is not 0. Same bits as `pool` of the whole table.
-   * `precision`: each node, from the single block to the root, is packed and unpacked, in quanta
-   * from `outFirst` on, so that it is the same wherever the tree was cut; so under a quantised
-   * exchange each row block is pooled as a tile of its own.
+   * out[:, outFirst .. +columns] = the tree over row blocks 0..blocks-1 of a table, from tiles that
+   * were pooled as sums, each node left + right; blocks without a part are +0. Parts are in the
+   * order of their blocks. Then, with `lengths` (B), divided by the length of the whole bag, below
+   * 2^24, where it is not 0. Same bits as `pool` of the whole table. `precision`: each node, from
+   * the single block to the root, is packed and unpacked, in quanta from `outFirst` on, so that its
+   * bits do not depend on where the tree was cut. So under a quantised exchange each row block is
+   * pooled as a tile of its own.
    */
   foldPooled(
     out: Tensor,
@@ -300,8 +302,8 @@ export interface Kernels extends CacheKernels, RecordKernels {
     precision?: Precision,
   ): void;
   /**
-   * `copyColumns` with each value divided by its sample's length (B), below 2^24; 0 where that is
-   * 0. The gradient of a mean, before it travels to tiles that are pooled as sums.
+   * `copyColumns` with each value divided by its sample's length (B), below 2^24; 0 for length 0.
+   * The gradient of a mean, before it travels to tiles that are pooled as sums.
    */
   shareColumns(
     out: Tensor,
@@ -313,8 +315,9 @@ export interface Kernels extends CacheKernels, RecordKernels {
   ): void;
   /**
    * Writes from[:, fromFirst .. +columns] of (B,·) to `packedBytes` bytes (precision.ts): float32
-   * as it is, else codes (B,columns), then of int8 the exponents (B, columns/32 rounded up), each
-   * rounded to the nearest. What is not finite stays so: in int8 it is code -128.
+   * unchanged; other precisions as codes (B,columns) rounded to nearest, and for int8 then the
+   * exponents (B, columns/32 rounded up). Non-finite values stay non-finite: in int8 they are code
+   * -128.
    */
   packColumns(
     to: PackedAt,
@@ -323,7 +326,10 @@ export interface Kernels extends CacheKernels, RecordKernels {
     columns: number,
     precision: Precision,
   ): void;
-  /** out[:, outFirst .. +columns] of (B,·) = what `packColumns` wrote; code -128 of int8 is NaN. */
+  /**
+   * out[:, outFirst .. +columns] of (B,·) = the columns that `packColumns` wrote; int8 code -128 is
+   * NaN.
+   */
   unpackColumns(
     out: Tensor,
     outFirst: number,
@@ -332,7 +338,7 @@ export interface Kernels extends CacheKernels, RecordKernels {
     precision: Precision,
   ): void;
 
-  // Dense optimizers, on flat tensors (n); each returns false where g was not finite ----
+  // Dense optimizers, on flat tensors (n); each returns false if g was not finite ----
 
   /** w -= lr*g */
   sgd(w: Tensor, g: Tensor, learningRate: number): boolean;
@@ -345,6 +351,6 @@ export interface Kernels extends CacheKernels, RecordKernels {
    * multiplied by 1 - lr*decay (AdamW).
    */
   adam(w: Tensor, m: Tensor, v: Tensor, g: Tensor, rule: AdamNumbers): boolean;
-  /** u = Adam's direction + decay*w; w -= lr * |w|/|u| * u. One norm for the whole of w. */
+  /** u = Adam's direction + decay*w; w -= lr * |w|/|u| * u. One norm for all of w. */
   lamb(w: Tensor, m: Tensor, v: Tensor, g: Tensor, rule: AdamNumbers): boolean;
 }

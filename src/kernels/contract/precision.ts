@@ -1,36 +1,37 @@
-// How weights of rows are stored in fewer bits: float16, bfloat16 and int8 by rows. Arithmetic is
-// float32 always; a stored weight is a float32 that its code gives back exactly, so whatever is
-// decoded (for a checkpoint, a digest, another tier) is encoded again to the same code.
+// How weights of rows are stored in fewer bits: float16, bfloat16 and int8 per row. Arithmetic is
+// always float32. A stored weight is a float32 that its code represents exactly, so decoding (for a
+// checkpoint, a digest, another tier) and encoding again gives the same code.
 //
-// int8: a quantum of 32 columns is codes -127..127 times 2^exponent, the smallest that holds its
-// largest weight (docs/decisions/0009-codes-of-int8-rows.md: why a power of two, where others keep
-// a free scale and an offset a row). By quanta, so that a row split by columns has the same codes.
+// int8: a quantum of 32 columns is codes -127..127 times 2^exponent, with the smallest exponent
+// that fits the largest weight (docs/decisions/0009-codes-of-int8-rows.md: why a power of two,
+// where others use a free scale and an offset per row). Per quantum, so that a row split by columns
+// has the same codes.
 //
-// Stochastic rounding happens in the update and nowhere else: a weight between two neighbours takes
-// the upper one as often as it lies nearer to it, so that updates smaller than a step are not lost
-// (FBGEMM rounds float16 tables so). Each weight takes 16 random bits, half c%2 of word c%8/2 of
-// philox at counter [index low, index high, step, purpose] with index = row * (D/8 rounded up) +
-// c/8 for row and column c of the whole table, D wide: a tile rounds as the table does. Of philox's
-// rounds it takes 7, the fewest in which its authors' tests found no flaw.
+// Only the update rounds stochastically: a weight between two neighbours is rounded up with a
+// probability equal to its distance from the lower one, so that updates smaller than a step are not
+// lost (FBGEMM rounds float16 tables so). Each weight takes 16 random bits: half c%2 of word c%8/2
+// of philox at counter [index low, index high, step, purpose], with index = row * (D/8 rounded up)
+// + c/8 for row and column c of the whole table, D wide. So a tile rounds as the whole table does.
+// Philox runs 7 rounds, the fewest in which its authors' tests found no flaw.
 
 import { type Key, philox } from "../../ports/random.ts";
 import { quantumColumns } from "./tensor.ts";
 
 export type Precision = "float32" | "float16" | "bfloat16" | "int8";
 
-/** Codes of stored weights, by row; none where they are float32. */
+/** Codes of stored weights, by row; empty for float32. */
 export type Codes = Uint16Array | Int8Array;
 
 const roundingRounds = 7;
 
-/** Which random numbers round: those of one table at one step. */
+/** The random numbers of rounding: of one table at one step. */
 export interface Rounding {
   readonly key: Key;
   readonly purpose: number;
   readonly step: number;
 }
 
-/** Bytes of one stored weight; an int8 row has one more for each exponent. */
+/** Bytes of one stored weight. An int8 row has one more byte for each exponent. */
 export function weightBytes(precision: Precision): number {
   switch (precision) {
     case "float32":
@@ -45,7 +46,7 @@ export function weightBytes(precision: Precision): number {
   }
 }
 
-/** Bytes of `samples` times `columns` values as `packColumns` packs them: a multiple of 4. */
+/** Bytes of `samples` times `columns` values packed by `packColumns`: a multiple of 4. */
 export function packedBytes(samples: number, columns: number, precision: Precision): number {
   const exponents = precision === "int8" ? Math.ceil(columns / quantumColumns) : 0;
   return 4 * Math.ceil((samples * (columns * weightBytes(precision) + exponents)) / 4);
@@ -57,7 +58,7 @@ export function createCodes(precision: Precision, length: number): Codes {
   return new Uint16Array(precision === "float32" ? 0 : length);
 }
 
-/** Zeroed exponents for rows of `dim` columns; none where they are not int8. */
+/** Zeroed exponents for rows of `dim` columns; empty unless int8. */
 export function createExponents(precision: Precision, rows: number, dim: number): Int8Array {
   return new Int8Array(precision === "int8" ? rows * Math.ceil(dim / quantumColumns) : 0);
 }
@@ -74,14 +75,15 @@ function fromBits(bits: number): number {
   return word.getFloat32(0);
 }
 
-/** The weight that a code stands for. `exponent`: of its quantum, in int8. */
+/** The weight of a code. `exponent`: the exponent of its quantum, for int8. */
 export function decode(precision: Precision, code: number, exponent: number): number {
   switch (precision) {
     case "bfloat16":
       return fromBits(code << 16);
     case "float16": {
       const [sign, rest] = [code & 0x8000, code & 0x7fff];
-      // Shifted into place it is too small by 2^112, subnormals too; NaN and infinity stay above.
+      // The shifted value is too small by 2^112, subnormals too. NaN and infinity are handled
+      // apart.
       const isNumber = rest < 0x7c00;
       const value = isNumber
         ? fromBits(rest << 13) * 2 ** 112
@@ -97,22 +99,22 @@ export function decode(precision: Precision, code: number, exponent: number): nu
   }
 }
 
-/** The exponent of a quantum: the smallest with which its largest weight has an int8 code. */
+/** The exponent of a quantum: the smallest that gives its largest weight an int8 code. */
 export function exponentOf(weights: ArrayLike<number>): number {
   let largest = 0;
   for (let c = 0; c < weights.length; c++) {
     const size = Math.abs(Math.fround(weights[c]!));
     if (size > largest) largest = size;
   }
-  // 127 * 2^e holds all of 2^k .. 127/64 * 2^k where e = k - 6; above, the next one.
+  // 127 * 2^e covers 2^k .. 127/64 * 2^k for e = k - 6; larger weights take the next e.
   const bits = bitsOf(largest);
   const above = (bits & 0x7f_ffff) > 0x7e_0000 ? 1 : 0;
   return Math.max(-126, Math.min(121, (bits >>> 23) - 127 - 6 + above));
 }
 
 /**
- * The code of a float32. `random` holds 16 bits: the lowest of them are the chance to take the
- * neighbour above; undefined rounds to the nearest.
+ * The code of a float32. `random` holds 16 bits, which decide whether to take the upper neighbour;
+ * undefined rounds to nearest.
  */
 export function encode(
   precision: Precision,
@@ -146,9 +148,9 @@ function encodeFloat16(value: number, random: number | undefined): number {
   if (Number.isNaN(value)) return 0x7e00;
   const sign = (bitsOf(value) >>> 16) & 0x8000;
   const exact = Math.fround(Math.abs(value));
-  // To the nearest it is rounded once: in a double of 2^28 the steps are those of small numbers.
+  // Rounding to nearest happens once: at 2^28 a double's step equals the step of small float16s.
   const size = random === undefined && exact < 2 ** -14 ? exact + 2 ** 28 - 2 ** 28 : exact;
-  // Below the normal numbers steps are as wide as those of the binade above: round there.
+  // Below the normal numbers, steps are as wide as in the binade above: round there.
   const isSmall = size < 2 ** -14;
   const bits = bitsOf(isSmall ? Math.fround(size + 2 ** -14) : size);
   const noise = random === undefined ? 0xfff + ((bits >>> 13) & 1) : random & 0x1fff;
@@ -172,7 +174,7 @@ export function decodeRow(
   }
 }
 
-/** Where rows are stored and, of a tile, where it lies in its table. */
+/** Where rows are stored and, for a tile, its position in its table. */
 interface Coded {
   readonly precision: Precision;
   readonly codes: Codes;
@@ -183,11 +185,11 @@ interface Coded {
   readonly firstColumn?: number;
   /** @default the columns of the row */
   readonly tableDim?: number;
-  /** Of a cache's places, the row that each holds. @default the place */
+  /** For a cache's slots, the row in each slot. @default the slot */
   readonly names?: Int32Array;
 }
 
-/** Encodes weights (D) as row `row`, by `rounding` or, without it, to the nearest. */
+/** Encodes weights (D) as row `row`: with `rounding`, or left out, to nearest. */
 export function encodeRow(
   to: Coded,
   row: number,
@@ -217,7 +219,7 @@ export function encodeRow(
   }
 }
 
-/** The weights of the quantum of columns that begins at column `first`. */
+/** The weights of the quantum that begins at column `first`. */
 function quantumOf(weights: ArrayLike<number>, first: number): number[] {
   const columns = Math.min(quantumColumns, weights.length - first);
   return Array.from({ length: columns }, (_, c) => weights[first + c]!);

@@ -1,14 +1,14 @@
-// Rows on their way between tiers: a record is one row's weights as they are stored, float32,
-// 16-bit codes, or int8 codes and then the exponents of their quanta (precision.ts), padded to 4
-// bytes; and then the floats of its optimizer's state. In the machine's byte order. What comes
-// back from a record has the bits that went into it.
+// Records carry rows between tiers. A record is one row's stored weights (float32, 16-bit codes, or
+// int8 codes followed by the exponents of their quanta; precision.ts), padded to 4 bytes, and then
+// its optimizer state in floats. In the machine's byte order. Reading a record gives back the bits
+// that were written.
 
 import type { Key } from "../../ports/random.ts";
 import { type Precision, weightBytes } from "./precision.ts";
 import type { Rows } from "./tables.ts";
 import { quantumColumns } from "./tensor.ts";
 
-/** Bytes of a record's weights, padded: where its state begins. */
+/** Bytes of a record's weights, padded: the offset of its state. */
 export function recordWeightBytes({ dim, precision }: Pick<Rows, "dim" | "precision">): number {
   const exponents = precision === "int8" ? Math.ceil(dim / quantumColumns) : 0;
   return 4 * Math.ceil((dim * weightBytes(precision) + exponents) / 4);
@@ -22,18 +22,18 @@ export function recordBytesOf(
   return recordWeightBytes(rows) + 4 * stateWidth;
 }
 
-/** Kernels that carry rows. In bytes of memory that begin at a multiple of 4. */
+/** Kernels that move records. Byte arrays begin at a multiple of 4. */
 export interface RecordKernels {
   /** out (n, recordBytesOf): record i = the row at places[i]. */
   gatherRecords(out: Uint8Array, rows: Rows, places: Int32Array): void;
   /**
-   * The row at places[i] (n, distinct) becomes record at[i] of `records`; left out, record i. It is
-   * no longer `touched`.
+   * Sets the row at places[i] (n, distinct) from record at[i] of `records`; `at` left out: record
+   * i. Clears the row's `touched`.
    */
   scatterRecords(rows: Rows, places: Int32Array, records: Uint8Array, at?: Int32Array): void;
   /**
-   * The row at places[i] (n) becomes what `born` makes of row ids[i], counted from the tile's
-   * first, each of its state floats `initialState`. It is no longer `touched`.
+   * Initialises the row at places[i] (n) as `born` does for row ids[i], relative to the tile's
+   * first, with every state float `initialState`. Clears the row's `touched`.
    */
   bornAt(
     rows: Rows,

@@ -1,80 +1,80 @@
 // The index of a software-managed cache of rows (FBGEMM's 32-way cache; Neo, Mudigere et al., arXiv
-// 2104.05158): which row lies in which place. A row belongs to one set of 32 ways; a row whose set
-// has no way for it takes a spare place and is there only as long as a batch needs it. Nothing here
-// holds weights: places are rows of a tile in memory (`Rows`), and records (records.ts) carry rows
-// from place to place.
+// 2104.05158): which row lies in which slot. A row belongs to one set of 32 ways. If the set has no
+// way for it, the row takes a spare slot, and stays only while a batch needs it. The index holds no
+// weights: slots are rows of a tile in memory (`Rows`), and records (records.ts) move rows from
+// slot to slot.
 //
 // Invariants
-//   C1. A row has at most one place, and `rowOf` of that place is the row.
-//   C2. A place with pins is never given to another row.
-//   C3. What a call does depends on the cache, the ids and the tick: no clock, no chance.
+//   C1. A row has at most one slot, and `rowOf` of that slot is the row.
+//   C2. A slot with pins is never given to another row.
+//   C3. A call's effect depends on the cache, the ids and the tick: not on a clock or on chance.
 
 import assert from "node:assert/strict";
 
-/** Places of a set: probed together. */
+/** Slots of a set: probed together. */
 export const cacheWays = 32;
 
 /**
- * Which way of a full set goes: the one asked for longest ago, or the one asked for least often.
- * LFU keeps it where the new row was asked for less often still.
+ * Which row of a full set is evicted: the least recently used, or the least frequently used. LFU
+ * keeps the old row if the new one was used less often.
  */
 export type CachePolicy = "lru" | "lfu";
 
-/** A set-associative cache's index. Plain memory, that both implementations share. */
+/** The index of a set-associative cache. Plain memory, shared by both implementations. */
 export interface RowCache {
   readonly policy: CachePolicy;
   readonly sets: number;
-  /** Places behind the ways, for rows whose set has no way for them: conflict misses. */
+  /** Slots behind the ways, for rows whose set has no free way: conflict misses. */
   readonly spares: number;
-  /** (sets*32 + spares) = (P): the row in each place, counted from the tile's first; -1: none. */
+  /** (sets*32 + spares) = (P): the row in each slot, relative to the tile's first; -1: none. */
   readonly rowOf: Int32Array;
-  /** (P): the tick at which each place was last asked for. */
+  /** (P): the tick of each slot's last access. */
   readonly stamps: Int32Array;
-  /** (P): batches in flight that need the place. */
+  /** (P): batches in flight that need the slot. */
   readonly pins: Uint8Array;
   /**
-   * LFU: how often each row was asked for, at `row` where there are so many, else at
-   * hash & (length - 1): rows that share a count only seem more popular. LRU: empty.
+   * LFU: how often each row was accessed: at index `row` if there are as many counts, else at hash
+   * & (length - 1): rows that share a count only seem more popular. LRU: empty.
    */
   readonly counts: Uint32Array;
-  /** Open addressing, a power of two: the spare place at or behind a row's hash; -1: none. */
+  /** Open addressing, a power of two: the spare slot at or behind a row's hash; -1: none. */
   readonly spareTable: Int32Array;
-  /** (spares): a stack of the spare places that are free, from element 0 on. */
+  /** (spares): a stack of the free spare slots, from element 0 on. */
   readonly spareFree: Int32Array;
-  /** (2): how many spare places are free, and the tick of the last call. */
+  /** (2): number of free spare slots, and the tick of the last call. */
   readonly head: Int32Array;
 }
 
-/** What one call of `placeRows` did. The arrays are views of the memory that it was given. */
+/** The result of one call of `placeRows`. The arrays are views of the call's memory. */
 export interface Placed {
   /**
-   * Distinct places of the call, each pinned once: first those that were found, in order of first
-   * sight, then those that were missed.
+   * Distinct slots of the call, each pinned once: first the hits, in order of first sight, then the
+   * misses.
    */
   readonly placed: Int32Array;
-  /** Places to be filled, and the row that each is to hold (m). */
+  /** Slots to fill, and the row for each (m). */
   readonly missed: Int32Array;
   readonly missedRows: Int32Array;
   /**
-   * Places whose former row has to go before they are filled, in the order of `missed`, and those
-   * rows (e). Places that were empty are not among them.
+   * Slots with a row that must be written down before they are filled, in the order of `missed`,
+   * and these rows (e). Slots that were empty are left out.
    */
   readonly evicted: Int32Array;
   readonly evictedRows: Int32Array;
-  /** Ids of the call; and distinct rows among them: hits are `distinct - missed.length`. */
+  /** Ids of the call, and distinct rows among them: hits are `distinct - missed.length`. */
   readonly lookups: number;
   readonly distinct: number;
-  /** Missed rows that took a spare place, and the lookups of these. */
+  /** Missed rows that took a spare slot, and the lookups of these rows. */
   readonly conflicts: number;
   readonly conflictLookups: number;
 }
 
-/** The memory of `Placed`, for one batch in flight. It grows. */
+/** Memory of `Placed` for one batch in flight. It grows. */
 export interface PlacedMemory {
   words: Int32Array;
 }
 
-/** What a cache is made of. */
+/** The shape of a cache. */
 export interface RowCacheSpec {
   readonly policy: CachePolicy;
   readonly sets: number;
@@ -85,19 +85,20 @@ export interface RowCacheSpec {
 
 /** Kernels of a cache's index. */
 export interface CacheKernels {
-  /** An empty cache (`createRowCache`), in memory where a set is two cache lines. */
+  /** An empty cache (`createRowCache`), in memory where a set takes two cache lines. */
   rowCache(spec: RowCacheSpec): RowCache;
   /**
-   * places (n): where each of ids (n), rows of the tile, lies from now on. Each distinct place is
-   * pinned once, until `releaseRows`. `tick` is above that of the last call.
+   * places (n): the slot of each of ids (n), rows of the tile, from now on. Each distinct slot is
+   * pinned once, until `releaseRows`. `tick` must be above the last call's.
    *
-   * Rows that are there are found first. Then the others, under LRU in order of first sight, under
-   * LFU by descending count, then ascending row, take an empty way of their set; or the way without
-   * pins of the lowest stamp (LRU) or count (LFU, if that is not above the row's own), of equal
-   * ones the lowest; or a spare place. LFU counts every lookup before it places the first row.
+   * Rows in the cache are found first. Then missing rows take slots, under LRU in order of first
+   * sight, under LFU by descending count, then ascending row. Each takes an empty way of its set;
+   * or the unpinned way with the lowest stamp (LRU) or count (LFU, if not above the row's own),
+   * among equals the lowest way; or a spare slot. LFU counts every lookup before it places the
+   * first row.
    *
-   * Arrays of the result lie in `memory`, new where it is left out.
-   * @throws RangeError where a row is left without a place: then the cache cannot be used any more
+   * Arrays of the result lie in `memory`; left out: in new memory.
+   * @throws RangeError where a row finds no slot: the cache cannot be used any more
    */
   placeRows(
     cache: RowCache,
@@ -107,8 +108,8 @@ export interface CacheKernels {
     memory?: PlacedMemory,
   ): Placed;
   /**
-   * Takes one pin from each of `placed`, as a call of `placeRows` gave them. Returns spare places
-   * that have none left: their rows are taken out, and the places freed, before the next call.
+   * Removes one pin from each slot of `placed`, the result of a `placeRows`. Returns spare slots
+   * without pins: move their rows out and free the slots before the next call.
    */
   releaseRows(cache: RowCache, placed: Int32Array): Int32Array;
   /** Empties spare places without pins. */
@@ -116,8 +117,8 @@ export interface CacheKernels {
 }
 
 /**
- * An empty cache in memory that `allocate` gives, zeroed; left out, wherever it lies. LFU counts
- * rows in at most 16 words a place, or one a row.
+ * An empty cache, in zeroed memory from `allocate` if it is given. LFU counts rows in at most 16
+ * words per slot, or one per row.
  */
 export function createRowCache(
   { policy, sets, spares, rows }: RowCacheSpec,
@@ -149,12 +150,12 @@ function powerAbove(count: number): number {
   return 2 ** Math.ceil(Math.log2(Math.max(1, count)));
 }
 
-/** Memory for `Placed` that has room for nothing yet. */
+/** Empty memory for `Placed`. */
 export function createPlacedMemory(): PlacedMemory {
   return { words: new Int32Array() };
 }
 
-/** Makes room for what a call of `lookups` ids may list: five lists; returns their length. */
+/** Makes room for the results of `lookups` ids: five lists. Returns their length. */
 export function growPlaced(memory: PlacedMemory, cache: RowCache, lookups: number): number {
   const room = Math.min(lookups, cache.rowOf.length);
   if (memory.words.length < 5 * room) memory.words = new Int32Array(5 * Math.ceil(1.25 * room));
@@ -162,8 +163,8 @@ export function growPlaced(memory: PlacedMemory, cache: RowCache, lookups: numbe
 }
 
 /**
- * The result of a call from the memory that it filled. `counts`: distinct, missed and evicted
- * places, conflicts, and lookups of these.
+ * The result of a call, from the memory that it filled. `counts`: distinct, missed and evicted
+ * slots, conflicts, and lookups of conflicts.
  */
 export function placedOf(memory: PlacedMemory, lookups: number, counts: Iterable<number>): Placed {
   const [distinct = 0, missed = 0, evicted = 0, conflicts = 0, conflictLookups = 0] = counts;
@@ -182,7 +183,7 @@ export function placedOf(memory: PlacedMemory, lookups: number, counts: Iterable
   };
 }
 
-/** What a call says that left a row without a place. */
+/** The error where a row finds no slot. */
 export function noSpareLeft({ spares }: RowCache): RangeError {
   return new RangeError(
     `Expected a spare place for each row whose set is full, but all ${spares} are in use; ` +
@@ -190,7 +191,7 @@ export function noSpareLeft({ spares }: RowCache): RangeError {
   );
 }
 
-/** Murmur3's finaliser of 32 bits: a permutation in which every bit of a row moves every bit. */
+/** Murmur3's 32-bit finalizer: a permutation in which every input bit affects every output bit. */
 export function hashRow(row: number): number {
   let bits = row;
   bits = Math.imul(bits ^ (bits >>> 16), 0x85eb_ca6b);
@@ -198,12 +199,15 @@ export function hashRow(row: number): number {
   return (bits ^ (bits >>> 16)) >>> 0;
 }
 
-/** Where the probing for a row's spare place begins: at the hash's upper bits, as sets take low. */
+/**
+ * Where probing for a row's spare slot begins: at the hash's upper bits, as sets use the lower
+ * ones.
+ */
 export function spareSlot({ spareTable }: RowCache, row: number): number {
   return Math.floor((hashRow(row) * spareTable.length) / 2 ** 32);
 }
 
-/** The place of a row of the tile; -1: it has none. */
+/** The slot of a row of the tile; -1: the row has none. */
 export function findPlace(cache: RowCache, row: number): number {
   const { sets, rowOf, spareTable } = cache;
   const first = (hashRow(row) % sets) * cacheWays;
@@ -217,7 +221,7 @@ export function findPlace(cache: RowCache, row: number): number {
   return -1;
 }
 
-// Few places come back at a time: one implementation serves both.
+// Few slots are released at a time, so one implementation serves both kernels.
 
 /** See `CacheKernels.releaseRows`. */
 export const releaseRows: CacheKernels["releaseRows"] = (cache, placed) => {
@@ -233,7 +237,9 @@ export const releaseRows: CacheKernels["releaseRows"] = (cache, placed) => {
   return Int32Array.from(free);
 };
 
-/** See `CacheKernels.freeSpares`. Entries behind a gap move up, so that probing finds them. */
+/**
+ * See `CacheKernels.freeSpares`. Entries behind a gap move up, so that probing still finds them.
+ */
 export const freeSpares: CacheKernels["freeSpares"] = (cache, places) => {
   const { rowOf, spareTable, spareFree, head } = cache;
   const mask = spareTable.length - 1;

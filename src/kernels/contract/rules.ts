@@ -1,4 +1,4 @@
-// The rules by which rows take their gradients: their numbers, and the state that each needs.
+// The update rules of rows: their numbers, and the state that each rule needs.
 
 import type { Rounding } from "./precision.ts";
 
@@ -7,16 +7,16 @@ interface Rounded {
   readonly rounding?: Rounding;
 }
 
-/** What every rule has but FTRL, which shrinks weights in its own way. */
+/** The options of every rule except FTRL, which shrinks weights in its own way. */
 interface Shrinking extends Rounded {
   readonly learningRate: number;
-  /** g becomes g + l2*w before anything else is done with it. */
+  /** g becomes g + l2*w before any other use of g. */
   readonly l2: number;
-  /** Decoupled weight decay: w becomes (1 - learningRate*decay)*w before it takes its step. */
+  /** Decoupled weight decay: w becomes (1 - learningRate*decay)*w before the update. */
   readonly decay: number;
 }
 
-/** The numbers of Adam and its kin. */
+/** The numbers of Adam and its variants. */
 export interface AdamNumbers {
   readonly learningRate: number;
   readonly beta1: number;
@@ -68,12 +68,13 @@ export interface FtrlRule extends Rounded {
 }
 
 /**
- * How a row takes its gradient g (the optimizers of FBGEMM's table batched embeddings); a dense
- * tensor is one long row. Means and norms are formed over the columns of the whole row, by quanta.
+ * How a row is updated with its gradient g (the optimizers of FBGEMM's table batched embeddings). A
+ * dense tensor counts as one long row. Means and norms are over the columns of the whole row, by
+ * quanta.
  */
 export type RowRule = SgdRule | MomentumRule | AdagradRule | AdamRule | FtrlRule;
 
-/** State floats of a rule: so many for each element, and then so many for the row. */
+/** State floats of a rule: a number for each element, and a number for the row. */
 export interface StateShape {
   readonly perElement: number;
   readonly perRow: number;
@@ -100,20 +101,20 @@ export function stateShapeOf(kind: RowRule["kind"]): StateShape {
   }
 }
 
-/** State floats per row of `dim` columns: those of each element first, then those of the row. */
+/** State floats per row of `dim` columns: first the states of the elements, then the row's own. */
 export function stateWidth(kind: RowRule["kind"], dim: number): number {
   const { perElement, perRow } = stateShapeOf(kind);
   return perElement * dim + perRow;
 }
 
-/** Whether the rule takes the mean of squares of a whole row. */
+/** Whether the rule needs the mean of squares of a whole row. */
 export function takesMean(kind: RowRule["kind"]): boolean {
   return (
     kind === "rowWiseAdagrad" || kind === "partialRowWiseAdam" || kind === "partialRowWiseLamb"
   );
 }
 
-/** Whether the rule takes the trust ratio of a whole row. */
+/** Whether the rule needs the trust ratio of a whole row. */
 export function takesTrust(kind: RowRule["kind"]): boolean {
   return kind === "lamb" || kind === "partialRowWiseLamb";
 }

@@ -1,12 +1,12 @@
 // Slices: the fixed parts of a batch, and the one bracketing of every sum over samples.
 //
 // A batch of B samples is cut into S slices (S is a power of two and a number of the job). Sums
-// over the batch are sample order inside a slice, then a binary tree over the slices:
+// over the batch are in sample order inside a slice, then a binary tree over the slices:
 //
 //        ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
 //
-// A device that runs slices 0..2 can finish the aligned subtrees {0,1} and {2}, no more; the rest
-// of the tree is added where the subtrees meet. So any placement gives the same bits (law 4).
+// A device with slices 0..2 can finish only the aligned subtrees {0,1} and {2}; the rest of the
+// tree is added where the subtrees meet. So any placement gives the same bits (law 4).
 
 /** The slices that one call covers. `bounds` are offsets of samples in that call's tensors. */
 export interface Slices {
@@ -16,9 +16,7 @@ export interface Slices {
   readonly bounds: Int32Array;
 }
 
-/**
- * An aligned run of slices whose sum can be finished: `count` is a power of two dividing `first`.
- */
+/** An aligned run of slices with a finished sum: `count` is a power of two dividing `first`. */
 export interface Subtree {
   readonly first: number;
   readonly count: number;
@@ -29,7 +27,7 @@ export function sliceStart(slice: number, slices: number, samples: number): numb
   return Math.floor((slice * samples) / slices);
 }
 
-/** The slices first .. first+count-1 of a batch, with bounds from the first of their samples. */
+/** The slices first .. first+count-1 of a batch, with bounds relative to their first sample. */
 export function slicesOf(first: number, count: number, slices: number, samples: number): Slices {
   const bounds = new Int32Array(count + 1);
   const base = sliceStart(first, slices, samples);

@@ -1,17 +1,17 @@
-// Tables as the kernels take them: their rows or a tile of them, and the bags that look rows up.
+// Tables as the kernels see them: rows or a tile of rows, and the bags that look rows up.
 
 import type { Codes, Precision } from "./precision.ts";
 import type { Tensor } from "./tensor.ts";
 
 /**
- * Most rows of a table, or of a shard of one: a row is 31 bits in sort keys and bags. Places in a
+ * Most rows of a table, or of a shard: a row has 31 bits in sort keys and bags. Offsets in a
  * table's memory, row * dim, have 64.
  */
 export const rowsMax = 0x7fff_ffff;
 
 /**
  * Table-major jagged ids of T tables and B samples. 32-bit ids were checked against their tables;
- * 64-bit ones are checked by the kernel. @throws RangeError naming the table and the id
+ * 64-bit ids are checked by the kernel. @throws RangeError naming the table and the id
  */
 export interface Bags<Ids extends Int32Array | BigInt64Array = Int32Array | BigInt64Array> {
   readonly tables: number;
@@ -19,23 +19,23 @@ export interface Bags<Ids extends Int32Array | BigInt64Array = Int32Array | BigI
   /** (T*B+1): the ids of bag (t,b) are ids[offsets[t*B+b]] .. ids[offsets[t*B+b+1]-1]. */
   readonly offsets: Int32Array;
   readonly ids: Ids;
-  /** (N): what each looked-up row counts in its bag; left out, 1. They take no gradient. */
+  /** (N): weight of each looked-up row in its bag; left out: 1. Weights get no gradient. */
   readonly weights?: Float32Array;
 }
 
 export type Pooling = "sum" | "mean";
 
 /**
- * Rows of one table in device memory: weights, their optimizer's state, and who was touched. They
- * may be a tile of the table: some of its row blocks (an aligned power of two of them) and some of
- * its column quanta. Rows and ids count from the tile's first; the last tile may be shorter than
- * its blocks, and empty.
+ * Rows of one table in device memory: weights, optimizer state, and `touched`. They may be a tile
+ * of the table: some of its row blocks (an aligned power of two of them) and some of its column
+ * quanta. Rows and ids are relative to the tile's first. The last tile may be shorter than its
+ * blocks, or empty.
  */
 export interface Rows {
   readonly rows: number;
   readonly dim: number;
   readonly pooling: Pooling;
-  /** Power of two. A pooled vector is the tree over blocks of sums in bag order. */
+  /** Power of two. A pooled vector is a tree over blocks, each a sum in bag order. */
   readonly rowBlocks: number;
   /** Rows of a whole block. */
   readonly blockRows: number;
@@ -45,30 +45,30 @@ export interface Rows {
   readonly tableDim: number;
   /** How weights are stored; arithmetic is float32. */
   readonly precision: Precision;
-  /** (R,D); empty where they are stored in fewer bits. */
+  /** (R,D); empty where weights are stored in fewer bits. */
   readonly weights: Tensor;
   /** (R,D): the codes of weights in fewer bits (precision.ts); else empty. */
   readonly codes: Codes;
-  /** (R, D/32 rounded up): of int8 rows, one for each quantum of columns; else empty. */
+  /** (R, D/32 rounded up): for int8 rows, one for each quantum of columns; else empty. */
   readonly exponents: Int8Array;
   /** (R,W), W = stateWidth of the rule: 0, 1 (row-wise), D, D+1 (partial row-wise) or 2D. */
   readonly state: Tensor;
-  /** (R): 1 where the row was born, that is, updated in a committed or running step. */
+  /** (R): 1 where the row is initialised: updated in a committed or running step. */
   readonly touched: Uint8Array;
   /**
-   * (R): of rows that are places of a cache, the row of the tile that each place holds; what is
-   * drawn for a row is drawn by this number. Such rows have one row block.
+   * (R): for rows that are slots of a cache, the tile's row in each slot. Random numbers for a row
+   * are drawn with this number. Such rows have one row block.
    */
   readonly names?: Int32Array;
 }
 
 /**
- * What others completed of the rows of a tile that has not all columns of its table, for each of
- * its distinct rows in ascending order.
+ * Values that the exchange completed for a tile with some of its table's columns, one per distinct
+ * row of the tile, ascending.
  */
 export interface RowSums {
-  /** (n): means of squares, as `rowMeans` gives them; of rules that take them. */
+  /** (n): means of squares from `rowMeans`, for rules that need them. */
   readonly means?: Float32Array | undefined;
-  /** (n): trust ratios, as `rowTrust` gives them; of LAMB. */
+  /** (n): trust ratios from `rowTrust`, for LAMB. */
   readonly trust?: Float32Array | undefined;
 }

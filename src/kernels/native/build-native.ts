@@ -1,4 +1,4 @@
-// Builds the native kernels where the package lies: `osiris build-native`, and nothing at install.
+// Builds the native kernels inside the package: `osiris build-native`. Installing never builds.
 
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -6,8 +6,8 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /**
- * The folder native/ of this package: from src/kernels/native or dist/src/kernels/native, the first
- * above.
+ * The folder native/ of this package: the first one above src/kernels/native or
+ * dist/src/kernels/native.
  */
 export function nativeFolder(): string {
   const here = dirname(fileURLToPath(import.meta.url));
@@ -18,14 +18,14 @@ export function nativeFolder(): string {
   return join(here, "../../../../native");
 }
 
-/** The path of the built addon, whether it is there or not. */
+/** The path of the built addon, whether it exists or not. */
 export function addonPath(): string {
   return join(nativeFolder(), "build", "osiris.node");
 }
 
 /**
- * Builds the native kernels, unless they are newer than their source. Takes some seconds of one
- * core and blocks. `message` is what to tell the user: the compiler's complaint, if there is one.
+ * Builds the native kernels, unless they are newer than their source. Uses one core for some
+ * seconds and blocks. `message` is for the user: the compiler's complaint, if there is one.
  */
 export function buildNative(): { built: boolean; message: string } {
   const script = join(nativeFolder(), "build.sh");

@@ -1,4 +1,4 @@
-// The addon's kernels of a cache's index and of records, behind the contract.
+// The addon's kernels of a cache's index and of records, with the contract's signatures.
 
 import type { CacheKernels, RecordKernels } from "../contract/kernels.ts";
 import {

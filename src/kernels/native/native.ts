@@ -1,5 +1,5 @@
-// The native kernels: the addon of native/kernels.cc behind the contract. Tensors are those of the
-// reference, typed arrays in JavaScript's memory; the addon sees them only while a call runs.
+// The native kernels: the addon of native/kernels.cc behind the contract. Tensors are the
+// reference's, typed arrays in JavaScript's memory; the addon sees them only during a call.
 
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -34,7 +34,7 @@ export function loadAddon(): Addon | undefined {
 
 /**
  * For tests and benches: limits the native kernels of this thread to one instruction set. False
- * where the processor does not have it, or where the addon is not built.
+ * where the processor lacks it, or where the addon is not built.
  */
 export function limitIsa(isa: "avx512bf16" | "avx512" | "avx2" | "portable"): boolean {
   return loadAddon()?.limitIsa?.(isa) === true;
@@ -76,7 +76,7 @@ export function createNative(): Kernels | undefined {
 
 const data = valuesOf;
 
-/** The same memory in whole words. */
+/** The same memory as float32 words. */
 function asFloats({ buffer, byteOffset, byteLength }: ArrayBufferView): Float32Array {
   return new Float32Array(buffer, byteOffset, Math.floor(byteLength / 4));
 }
@@ -182,7 +182,7 @@ function update(
 
 const none = new Float32Array();
 
-/** Means and trusts of each table; an empty array where there are none. */
+/** Means and trust ratios of each table; empty arrays where there are none. */
 function listCompleted(completed: readonly (RowSums | undefined)[]): Float32Array[][] {
   return [
     completed.map((sums) => sums?.means ?? none),
@@ -282,15 +282,15 @@ function exchange(addon: Addon): Pick<Kernels, ExchangeNames> {
   };
 }
 
-/** The columns of a tensor (B, ·) that has samples. */
+/** The columns of a tensor (B, ·) with at least one sample. */
 function widthOf(t: Tensor): number {
   return data(t).length / t.shape[0]!;
 }
 
-/** A part of a table, or the blocks that no part has. */
+/** A part of a table, or a gap: blocks without a part. */
 type PartOrGap = Omit<PooledPart, "from"> & { readonly from?: Tensor };
 
-/** Parts, and the runs of blocks between them, until they cover all blocks. */
+/** Parts, with gaps between them, that together cover all blocks. */
 function* withGaps(parts: readonly PooledPart[], blocks: number): Generator<PartOrGap> {
   let end = 0;
   for (const part of parts) {

@@ -1,14 +1,16 @@
-// Tables as the addon takes them: typed arrays, where lines of the cache begin, and numbers, in the
-// order of native/bindings/call.h.
+// Tables as the addon takes them: typed arrays aligned to cache lines, and numbers, in the order of
+// native/bindings/call.h.
 
 import type { Rows } from "../contract/kernels.ts";
 import type { Precision } from "../contract/precision.ts";
 import { valuesOf as data } from "../reference/memory.ts";
 
-/** What the addon exports: the same names as the contract, over typed arrays and numbers. */
+/** The addon's exports: the names of the contract, over typed arrays and numbers. */
 export type Addon = Record<string, (...values: unknown[]) => unknown>;
 
-/** Zeroed elements that begin where a line of the cache does: a row must not straddle one more. */
+/**
+ * Zeroed elements aligned to a cache line, so that a row never straddles one line more than needed.
+ */
 export function aligned(addon: Addon, length: number): Float32Array {
   const room = new Float32Array(length + 15);
   const first = Number(addon.skewOf!(room));
@@ -20,17 +22,17 @@ export const precisions: readonly Precision[] = ["float32", "float16", "bfloat16
 
 const unnamed = new Int32Array();
 
-/** Lists of the tables of a slab: they are asked for in every step. */
+/** Argument lists of a slab's tables, which every step needs. */
 const lists = new WeakMap<readonly Rows[], unknown[]>();
 
-/** What `listTables` makes of tables that stay together: made once. */
+/** The result of `listTables`, made once per list of tables. */
 export function listed(tables: readonly Rows[]): unknown[] {
   const known = lists.get(tables) ?? listTables(tables);
   lists.set(tables, known);
   return known;
 }
 
-/** Tables as the addon takes them: lists of memory, and ten numbers for each. */
+/** Tables as the addon takes them: lists of memory, and ten numbers for each table. */
 export function listTables(tables: readonly Rows[]): unknown[] {
   const numbers = new Int32Array(10 * tables.length);
   tables.forEach(({ rows, dim, state, pooling, rowBlocks, blockRows, precision, ...tile }, t) => {

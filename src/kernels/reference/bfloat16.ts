@@ -1,17 +1,17 @@
-// Dense layers on bfloat16 operands, in plain loops: what VDPBF16PS does, spelled out.
+// Dense layers on bfloat16 operands, in plain loops: exactly what the instruction VDPBF16PS does.
 //
-// Operands are rounded to bfloat16; k goes in pairs from the first on, the odd k of a pair before
+// Operands are rounded to bfloat16. k goes in pairs from the first on, the odd k of a pair before
 // the even one; where the last pair is half empty, its odd half is 0 times 0. Each product is added
 // to the float32 sum and rounded once: a product of two bfloat16 is exact in a double, and its sum
-// with a float32 so near that Math.fround of it is a fused multiply-add. A number smaller than the
-// smallest normal one becomes 0, as an operand, as a sum taken up and as a sum put down.
+// with a float32 is close enough that Math.fround of it is a fused multiply-add. A number smaller
+// than the smallest normal one becomes 0: as an operand, and as a sum before and after an addition.
 
 import { subtreesOf } from "../contract/slices.ts";
 import { type DenseKernels, dBias, type Round, treeSum } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
 
 const smallestNormal = 2 ** -126;
-/** What a float32 of unbounded exponent would round up to the smallest normal number. */
+/** Numbers from here on would round up to the smallest normal, if exponents were unbounded. */
 const roundsToNormal = smallestNormal * (1 - 2 ** -25);
 
 const bits = new Uint32Array(1);
@@ -27,7 +27,7 @@ export function toBfloat16(value: number): number {
   return numbers[0];
 }
 
-/** A run of numbers: element i is values[at + i*step]. */
+/** A strided vector: element i is values[at + i*step]. */
 interface Run {
   readonly values: Values;
   readonly at: number;
@@ -37,7 +37,7 @@ interface Run {
 /** start + a . b over `count` terms, by pairs; `a` and `b` hold bfloat16 numbers. */
 type Dot = (start: number, a: Run, b: Run, count: number) => number;
 
-/** How sums round; in float64 nothing is flushed. */
+/** A dot product with this rounding. In float64 nothing is flushed to zero. */
 function dotOf(round: Round): Dot {
   const isSingle = round === Math.fround;
   const taken = (sum: number) => (isSingle && Math.abs(sum) < smallestNormal ? 0 * sum : sum);
@@ -57,7 +57,7 @@ function dotOf(round: Round): Dot {
   };
 }
 
-/** `dense`, whose layers take operands in bfloat16 too. */
+/** `dense`, with layers that also take bfloat16 operands. */
 export function withBfloat16(dense: DenseKernels, round: Round): DenseKernels {
   const own = createBfloat16(round);
   return {

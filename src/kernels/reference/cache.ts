@@ -1,4 +1,4 @@
-// The placing of rows in a cache's places, in plain loops.
+// Finds slots of a cache for rows, in plain loops.
 
 import {
   type CacheKernels,
@@ -70,7 +70,7 @@ export const placeRows: CacheKernels["placeRows"] = (
   return placedOf(memory, ids.length, [distinct, missed, evicted, conflicts, conflictLookups]);
 };
 
-/** Where the count of a row lies. */
+/** Index of a row's count. */
 function countAt({ counts }: RowCache, row: number): number {
   return row < counts.length ? row : hashRow(row) & (counts.length - 1);
 }
@@ -79,7 +79,7 @@ function countOf(cache: RowCache, row: number): number {
   return cache.counts[countAt(cache, row)]!;
 }
 
-/** An empty way of the row's set, or the one whose row goes for it, or -1. */
+/** An empty way of the row's set, or the way of the row to evict, or -1. */
 function wayFor(cache: RowCache, row: number): number {
   const { policy, sets, rowOf, stamps, pins } = cache;
   const first = (hashRow(row) % sets) * cacheWays;
@@ -92,7 +92,7 @@ function wayFor(cache: RowCache, row: number): number {
   return policy === "lfu" && least > countOf(cache, row) ? -1 : victim;
 }
 
-/** A free spare place, entered as the row's. */
+/** Takes a free spare slot and enters the row there. */
 function takeSpare(cache: RowCache, row: number): number {
   const { spareTable, spareFree, head } = cache;
   if (head[0] === 0) throw noSpareLeft(cache);

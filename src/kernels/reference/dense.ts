@@ -1,5 +1,6 @@
-// Dense layers, interaction, loss, birth and sums over devices, in plain loops. In float32, `round`
-// is Math.fround: round(acc + a * b) is a fused multiply-add, because a * b is exact in a double.
+// Dense layers, interaction, loss, initialisation and sums over devices, in plain loops. In
+// float32, `round` is Math.fround: round(acc + a * b) is a fused multiply-add, because a * b is
+// exact in a double.
 
 import { type Key, philox } from "../../ports/random.ts";
 import type { Kernels, Tensor } from "../contract/kernels.ts";
@@ -10,7 +11,7 @@ import { type Values, valuesOf } from "./memory.ts";
 /** Rounds to the precision of the arithmetic. */
 export type Round = (value: number) => number;
 
-/** Folds values pushed in the order of the slices by the tree of slices.ts. */
+/** Folds values, pushed in the order of the slices, by the tree of slices.ts. */
 type Fold = (value: number, first: number, count: number) => void;
 
 /** The dense half of the reference kernels. */
@@ -147,7 +148,7 @@ export function uniform(
   }
 }
 
-/** Two neighbours become one as soon as they are siblings; `folded` hears of every new node. */
+/** Merges two neighbours as soon as they are siblings. Calls `folded` for every new node. */
 function startFold(round: Round, folded: (value: number, count: number) => void): Fold {
   const stack: { value: number; first: number; count: number }[] = [];
   return (value, first, count) => {
@@ -166,7 +167,7 @@ function startFold(round: Round, folded: (value: number, count: number) => void)
   };
 }
 
-/** The sum over the slices of `tree`: `slice` sums the samples from..to-1. */
+/** The sum over the slices of `tree`. `slice` sums the samples from..to-1. */
 export function treeSum(
   round: Round,
   tree: Subtree,

@@ -8,7 +8,9 @@ import type { Round } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
 import { applyRule, type Known, quantumNorms, quantumSquares, type RowAt } from "./rules.ts";
 
-/** The embedding half of the reference kernels, and the dense optimizers: one rule for both. */
+/**
+ * The embedding half of the reference kernels, and the dense optimizers: both use the same rules.
+ */
 export type EmbeddingKernels = Pick<
   Kernels,
   | "pool"
@@ -80,7 +82,7 @@ export function createEmbedding(
       const gradients = gradientsOf(round, allocate, tables, table, bags, dPooled, slices);
       gradients(whole, (row, gradient) => {
         const at = rowAt(tables[table]!, row, gradient, 0);
-        // The moments move in a copy.
+        // The moments are updated in a copy.
         const state = at.state.slice(at.stateAt, at.stateAt + tables[table]!.state.shape[1]!);
         const copy = { ...at, state, stateAt: 0, second: state, secondAt: at.columns };
         norms.push(...quantumNorms(round, copy, rule, means?.[index++]));
@@ -143,15 +145,15 @@ function createOptimizers(round: Round): Optimizers {
   };
 }
 
-/** Whether all of a gradient are numbers. */
+/** Whether all elements of a gradient are finite. */
 function allFinite(gradient: Values): boolean {
   return gradient.every((value: number) => Number.isFinite(value));
 }
 
-/** A dense optimizer's rule has nothing beside its own numbers. */
+/** The shrinking of dense optimizers' rules: none. */
 const plain = { l2: 0, decay: 0 };
 
-/** The weights of a row and where they begin: the table's own, or decoded into new memory. */
+/** The weights of a row and their offset: in the table's own memory, or decoded into new memory. */
 function weightsOf(rows: Rows, row: number): [Values, number] {
   if (rows.precision === "float32") return [valuesOf(rows.weights), row * rows.dim];
   const weights = new Float64Array(rows.dim);
@@ -215,7 +217,7 @@ function pool(
   });
 }
 
-/** The bags with 32-bit ids, those of table `table` filled in: rows, checked where they had 64. */
+/** The bags with 32-bit ids: 64-bit ids of table `table` are checked and become rows. */
 function narrowBags(bags: Bags, table: number, { rows }: Rows): Bags<Int32Array> {
   const { ids, offsets, samples } = bags;
   if (ids instanceof Int32Array) return { ...bags, ids };
@@ -231,7 +233,7 @@ function narrowBags(bags: Bags, table: number, { rows }: Rows): Bags<Int32Array>
   return { ...bags, ids: narrow };
 }
 
-/** Gives the weights of each row of a bag by its place in `ids`. */
+/** Returns the weights of a bag's row by its index in `ids`. */
 type BagWeights = (place: number) => [Values, number];
 
 function bagWeights(rows: Rows, bags: Bags<Int32Array>, bag: number): BagWeights {
@@ -240,7 +242,7 @@ function bagWeights(rows: Rows, bags: Bags<Int32Array>, bag: number): BagWeights
   return (place) => found[place - from]!;
 }
 
-/** The tree over row blocks of sums in bag order; ids of block k are from k * blockRows on. */
+/** The tree over row blocks, each a sum in bag order. Block k has the ids from k * blockRows on. */
 function poolColumn(
   round: Round,
   rows: Rows,
@@ -274,9 +276,9 @@ type Gradients = (tree: Subtree, visit: (row: number, gradient: Values) => void)
 
 /** The lookups of one table, stably sorted by row. */
 interface Lookups {
-  /** Positions in `bags.ids`, by row and then by position. */
+  /** Positions in `bags.ids`, ordered by row, then by position. */
   readonly sorted: Int32Array;
-  /** Sample, slice of the batch and length of the bag of a position, from the table's first. */
+  /** Sample, slice of the batch and bag length for each position, from the table's first. */
   readonly samples: Int32Array;
   readonly sliceOf: Int32Array;
   readonly lengths: Int32Array;
@@ -304,7 +306,7 @@ function lookupsOf(bags: Bags<Int32Array>, table: number, slices: Slices): Looku
   return { sorted, samples, sliceOf, lengths, start };
 }
 
-/** How the gradient of each distinct row of a table adds up: slice by slice, then the tree. */
+/** Sums the gradient of each distinct row of a table: slice by slice, then the tree. */
 function gradientsOf(
   round: Round,
   allocate: (length: number) => Values,
@@ -339,7 +341,7 @@ function gradientsOf(
   const sliceAt = (k: number): number => lookups.sliceOf[sorted[k]! - start]!;
 
   // out = the sum of lookups from..to-1, which lie in the slices of `tree`. A slice without lookups
-  // of the row adds +0, which changes nothing: no partial sum is ever -0.
+  // of the row adds +0, which changes nothing, as no partial sum is ever -0.
   const sumTree = (out: Values, level: number, tree: Subtree, from: number, to: number): void => {
     const half = tree.count / 2;
     const left = { first: tree.first, count: half };

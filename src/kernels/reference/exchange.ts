@@ -1,5 +1,5 @@
-// Pooled vectors between devices, in plain loops: folded from the tiles of a table, divided by the
-// length of their bags, and packed.
+// The exchange of pooled vectors, in plain loops: folds a table's tiles, divides by the bags'
+// lengths, packs and unpacks.
 
 import { type Kernels, type PackedAt, quantumColumns, type Tensor } from "../contract/kernels.ts";
 import { decode, encode, exponentOf, type Precision, packedBytes } from "../contract/precision.ts";
@@ -16,7 +16,7 @@ export type ExchangeKernels = Pick<
 export function createExchange(round: Round): ExchangeKernels {
   return {
     foldPooled(out, outFirst, parts, blocks, columns, lengths, precision = "float32") {
-      /** The node of `count` blocks from block `first` on, of sample b. */
+      /** The node of `count` blocks from block `first` on, for sample b. */
       const nodeOf = (b: number, first: number, count: number): number[] => {
         const inside = parts.filter(
           ({ tree }) => tree.first >= first && tree.first < first + count,
@@ -68,13 +68,13 @@ export function createExchange(round: Round): ExchangeKernels {
   };
 }
 
-/** The values of a tensor (B, ·), and where column `first` of sample b lies in them. */
+/** The values of a tensor (B, ·), and the index of column `first` of sample b. */
 function rowOf(t: Tensor, b: number, first: number) {
   const values = valuesOf(t);
   return [values, b * (values.length / t.shape[0]!) + first] as const;
 }
 
-/** What is left of values that were packed and unpacked. */
+/** Values after packing and unpacking. */
 function throughCodes(values: number[], precision: Precision): number[] {
   if (precision === "float32") return values;
   const buffer = new ArrayBuffer(packedBytes(1, values.length, precision));
@@ -102,7 +102,7 @@ function packedAt(at: PackedAt, samples: number, columns: number, precision: Pre
   const exponents = new Int8Array(buffer, byteOffset + (isInt8 ? count : 0), samples * quanta);
   return {
     write(b: number, values: number[]): void {
-      // In int8 what is not finite is one code, which does not count in the exponent.
+      // In int8, all non-finite values are one code, which does not count for the exponent.
       const numbers = isInt8 ? values.map((v) => (Number.isFinite(v) ? v : Number.NaN)) : values;
       for (let q = 0; q < quanta; q++) {
         const quantum = numbers.slice(q * quantumColumns, (q + 1) * quantumColumns);

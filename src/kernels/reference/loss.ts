@@ -1,5 +1,6 @@
-// Binary cross-entropy on logits. Both kernels use this one: exponentials differ in bits between
-// mathematical libraries, so there is one place for them (V8's own); a batch has only B of them.
+// Binary cross-entropy on logits. Both implementations use this one: exponentials differ in bits
+// between mathematical libraries, so only one library computes them (V8's own). A batch has only B
+// of them.
 
 import type { Kernels } from "../contract/kernels.ts";
 import { valuesOf } from "./memory.ts";
@@ -18,7 +19,7 @@ export const bceWithLogits: Kernels["bceWithLogits"] = (
   for (let slice = 0; slice < count; slice++) {
     let sum = 0;
     for (let s = slices.bounds[slice]!; s < slices.bounds[slice + 1]!; s++) {
-      const z = zs[s]!; // Not by destructuring: V8 would make an array for every sample.
+      const z = zs[s]!; // Destructuring would make V8 allocate an array for every sample.
       const y = ys[s]!;
       const small = Math.exp(-Math.abs(z));
       sum += Math.max(z, 0) - z * y + Math.log1p(small);

@@ -1,5 +1,5 @@
-// Tensors in JavaScript's memory: what both CPU kernels, reference and native, hold. A tensor is a
-// shape and a typed array; parts and reshapes share the array's memory.
+// Tensors in JavaScript's memory, used by both CPU implementations, reference and native. A tensor
+// is a shape and a typed array; parts and reshapes share the array's memory.
 
 import type { Kernels, Rows, Tensor } from "../contract/kernels.ts";
 import {
@@ -25,19 +25,19 @@ export class HostTensor implements Tensor {
   }
 }
 
-/** The elements of a tensor that one of the CPU kernels made. */
+/** The elements of a tensor made by one of the CPU implementations. */
 export function valuesOf(t: Tensor): Values {
   return (t as HostTensor).data;
 }
 
-/** How many elements a shape has. */
+/** Number of elements in a shape. */
 export function sizeOf(shape: readonly number[]): number {
   let size = 1;
   for (const extent of shape) size *= extent;
   return size;
 }
 
-/** The kernels that only move memory. `allocate` gives zeroed elements. */
+/** The kernels that only move memory. */
 export type MemoryKernels = Pick<
   Kernels,
   | "tensor"
@@ -61,7 +61,7 @@ export function createMemory(allocate: (length: number) => Values): MemoryKernel
     new HostTensor(shape, allocate(sizeOf(shape)));
   return {
     tensor,
-    // Others see this memory as float32, whatever the precision of the arithmetic.
+    // This memory is shared as float32, whatever the precision of the arithmetic.
     view: (buffer, byteOffset, shape) =>
       new HostTensor(shape, new Float32Array(buffer, byteOffset, sizeOf(shape))),
     part(t, first, count) {
@@ -126,7 +126,7 @@ function reserve(
   };
 }
 
-/** Codes lie where elements of tensors would. */
+/** Allocates codes instead of a tensor's elements. */
 function reserveCodes(
   tensor: (shape: readonly number[]) => Tensor,
   precision: Precision,

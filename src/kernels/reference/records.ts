@@ -1,4 +1,4 @@
-// Rows to records and back, in plain loops.
+// Converts rows to records and back, in plain loops.
 
 import type { RecordKernels } from "../contract/kernels.ts";
 import { encodeRow } from "../contract/precision.ts";
@@ -7,7 +7,7 @@ import type { Rows } from "../contract/tables.ts";
 import { type Round, uniform } from "./dense.ts";
 import { type Values, valuesOf } from "./memory.ts";
 
-/** The kernels of records; `round` as of the other reference kernels. */
+/** The kernels of records; `round` is the other reference kernels' rounding. */
 export function createRecords(round: Round): RecordKernels {
   return {
     gatherRecords(out, rows, places) {
@@ -58,7 +58,7 @@ export function createRecords(round: Round): RecordKernels {
   };
 }
 
-/** The parts of record `i`: its weights as float32 or as bytes, and its state. */
+/** The fields of record `i`: its weights as float32 or as bytes, and its state. */
 function recordAt(records: Uint8Array, rows: Rows, i: number) {
   const width = rows.state.shape[1]!;
   const weightBytes = recordWeightBytes(rows);
@@ -70,7 +70,9 @@ function recordAt(records: Uint8Array, rows: Rows, i: number) {
   };
 }
 
-/** The parts of the row at a place: its weights, or the bytes of its codes and exponents; state. */
+/**
+ * The memory of the row at a slot: its weights, or the bytes of its codes and exponents; its state.
+ */
 function rowAt(rows: Rows, place: number) {
   const { dim, precision, codes, exponents } = rows;
   const part = (values: Values, width: number): Values =>

@@ -1,5 +1,5 @@
-// The reference kernels: the definition of the arithmetic, in loops that can be read. They run
-// anywhere; the native kernels have the same names, the same bracketing, and the machine's speed.
+// The reference kernels: the definition of the arithmetic, in readable loops. They run on any
+// machine; the native kernels have the same names and the same bracketing, and are fast.
 
 import type { Kernels } from "../contract/kernels.ts";
 import { createRowCache, freeSpares, releaseRows } from "../contract/row-cache.ts";

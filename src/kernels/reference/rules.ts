@@ -1,7 +1,7 @@
-// How weights take their gradient, one row at a time; a dense tensor is one long row.
+// The update rules, one row at a time; a dense tensor is one long row.
 //
-// All numbers of a rule are rounded before they are used, and every operation rounds once, except
-// that round(a + b * c) is a fused multiply-add.
+// All numbers of a rule are rounded before use, and every operation rounds once; round(a + b * c)
+// is a fused multiply-add.
 
 import {
   type AdagradRule,
@@ -15,13 +15,13 @@ import {
 import type { Round } from "./dense.ts";
 import type { Values } from "./memory.ts";
 
-/** Where a row's weights, state and gradient begin, and its columns. */
+/** A row's memory: offsets of weights, state and gradient, and its columns. */
 export interface RowAt {
   readonly weights: Values;
   readonly weightsAt: number;
   readonly state: Values;
   readonly stateAt: number;
-  /** Second moments, one a column or one a row, and FTRL's n; elsewhere not read. */
+  /** Second moments, one per column or one per row, and FTRL's n; other rules do not read it. */
   readonly second: Values;
   readonly secondAt: number;
   readonly gradient: Values;
@@ -35,10 +35,10 @@ function gradientAt(round: Round, row: RowAt, l2: number, c: number): number {
   return l2 > 0 ? round(g + round(l2) * row.weights[row.weightsAt + c]!) : g;
 }
 
-/** A number of each column of a row, by its index. */
+/** A number for each column of a row, by index. */
 type Columns = (column: number) => number;
 
-/** The sum of squares of columns `quantum * 32` and on, as a tree. */
+/** The sum of squares of the columns from `quantum * 32` on, as a tree over one quantum. */
 function squaresOf(round: Round, values: Columns, columns: number, quantum: number): number {
   const lanes = new Float64Array(quantumColumns);
   const first = quantum * quantumColumns;
@@ -52,7 +52,7 @@ function squaresOf(round: Round, values: Columns, columns: number, quantum: numb
   return lanes[0]!;
 }
 
-/** The sum of squares of the row's gradient over columns `quantum * 32` and on, as a tree. */
+/** The sum of squares of the row's gradient over the columns of one quantum, as a tree. */
 export function quantumSquares(round: Round, row: RowAt, l2: number, quantum: number): number {
   return squaresOf(round, (c) => gradientAt(round, row, l2, c), row.columns, quantum);
 }
@@ -65,7 +65,7 @@ function meanOfSquares(round: Round, row: RowAt, l2: number): number {
   return round(sum / row.columns);
 }
 
-/** The length of a vector: its quanta's sums of squares, added up in order in float64. */
+/** The length of a vector: its quanta's sums of squares, added in order in float64. */
 function norm(round: Round, values: Columns, columns: number): number {
   let sum = 0;
   for (let quantum = 0; quantum * quantumColumns < columns; quantum++) {
@@ -74,9 +74,9 @@ function norm(round: Round, values: Columns, columns: number): number {
   return round(Math.sqrt(sum));
 }
 
-/** What others completed of a row of which they hold some columns. */
+/** Whole-row values that the exchange completed, for a row with some of its columns here. */
 export interface Known {
-  /** Of squares. */
+  /** Mean of squares. */
   readonly mean?: number | undefined;
   readonly trust?: number | undefined;
 }
@@ -112,7 +112,7 @@ export function applyRule(round: Round, row: RowAt, rule: RowRule, known: Known 
   }
 }
 
-/** Columns take their changes: w = (1 - rate*decay)*w - factor*change. */
+/** Applies the changes of the columns: w = (1 - rate*decay)*w - factor*change. */
 function take(
   round: Round,
   row: RowAt,
@@ -167,7 +167,7 @@ function applyRowWiseAdagrad(
   take(round, row, rule, rate, (c) => gradientAt(round, row, rule.l2, c));
 }
 
-/** Moves both moments, then gives factor * m / (sqrt(v / correction2) + epsilon) of each column. */
+/** Updates both moments. Returns factor * m / (sqrt(v / correction2) + epsilon) for each column. */
 function adamDirection(
   round: Round,
   row: RowAt,
@@ -200,7 +200,7 @@ function applyAdam(round: Round, row: RowAt, rule: AdamRule, mean: number | unde
   take(round, row, rule, 1, adamDirection(round, row, rule, rate, mean));
 }
 
-/** What weights will take: Adam's direction + decay * w. Moves the moments. */
+/** The update of weights: Adam's direction + decay * w. Updates the moments. */
 function lambDirection(round: Round, row: RowAt, rule: AdamRule, mean?: number): Float64Array {
   const { weights, weightsAt, columns } = row;
   const direction = adamDirection(round, row, rule, round(1 / rule.correction1), mean);
@@ -210,7 +210,7 @@ function lambDirection(round: Round, row: RowAt, rule: AdamRule, mean?: number):
   );
 }
 
-/** Sums of squares of the weights and of what they will take, of each quantum in turn. */
+/** For each quantum, the sums of squares of the weights and of their update. */
 export function quantumNorms(round: Round, row: RowAt, rule: AdamRule, mean?: number): number[] {
   const { weights, weightsAt, columns } = row;
   const u = lambDirection(round, row, rule, mean);
@@ -234,7 +234,7 @@ function applyLamb(round: Round, row: RowAt, rule: AdamRule, known: Known): void
 function trustOf(round: Round, { weights, weightsAt, columns }: RowAt, u: Float64Array): number {
   const length = norm(round, (c) => weights[weightsAt + c]!, columns);
   const uLength = norm(round, (c) => u[c]!, columns);
-  // Where one of them is 0 (a row of zeros, a gradient of zeros) their ratio says nothing.
+  // If one of them is 0 (zero weights, zero gradients), the ratio is undefined: use 1.
   return length > 0 && uLength > 0 ? round(length / uLength) : 1;
 }
 
@@ -258,7 +258,7 @@ function applyFtrl(round: Round, row: RowAt, rule: FtrlRule): void {
   }
 }
 
-/** 0 below 0; a number that is none stays so. */
+/** 0 for negative numbers; NaN stays NaN. */
 function positive(value: number): number {
   return Math.max(value, 0);
 }

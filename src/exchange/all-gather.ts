@@ -1,13 +1,13 @@
-// The all-gather of one device: parts lie side by side in one place of each host's memory, where
-// all devices read them. One cell tells that a part is there: to the neighbours, and to the bridge,
-// which carries the part once to each other host.
+// The all-gather of one device: parts lie side by side in one region of each host's memory, where
+// all devices read them. One cell announces a part to the neighbours and to the bridge, which
+// carries the part once to each other host.
 //
-//   published[from]   round whose part `from` has written
+//   published[from]   round of the part that `from` has written
 //   closed[rank]      round that `rank` has read
 //
 // Invariants
-//   G1. Nobody writes a part while anybody reads the one before.
-//   G2. Nobody reads a part before it was published.
+//   G1. A part is written only when all devices have read the one before.
+//   G2. A part is read only after it was published.
 
 import { waitForEach } from "./cells.ts";
 import { type AllGather, channels, type GatherName, type PartBytes } from "./exchange.ts";

@@ -1,20 +1,20 @@
 // The all-reduce of one device, in the order of the slice tree. Each device finishes the sum of a
-// range of elements. Inside a host it reads its neighbours' subtrees where they lie; between hosts
-// travel only finished subtrees of a whole host, and the sum once to each:
+// range of elements. Inside a host it reads its neighbours' subtrees in place. Between hosts only
+// the finished subtrees of a whole host travel, and then the sum, once to each host:
 //
 //   host 0                              host 1
 //   device 0 ─┐  fold the range         device 2 ─┐
 //   device 1 ─┴─ of device 2 ─────────▶ device 2 ─┴─ fold its range ──▶ sum, to hosts 0 and 1
 //
-//   published[rank]             round whose subtrees `rank` has written
+//   published[rank]             round of the subtrees that `rank` has written
 //   partialFolded[host][rank]   round for which `host` has folded the range of `rank`
-//   folded[rank]                round whose range of the sum is finished
+//   folded[rank]                round for which `rank` has finished its range of the sum
 //
 // Invariants
-//   A1. Each element is folded in the order of the slice tree, whatever is folded where.
-//   A2. Nobody needs to close: who publishes a round has done with the one before, so its sum may
-//       be written over; and who has a sum knows that all subtrees of its round were read. After a
-//       reduce-scatter alone a barrier says both.
+//   A1. Each element is folded in the order of the slice tree, on whichever devices and hosts.
+//   A2. No `close` is needed. A device that publishes a round has finished the one before, so the
+//       old sum may be overwritten. A device that has a sum knows that all subtrees of its round
+//       were read. After a reduce-scatter alone, a barrier gives both guarantees.
 
 import type { Tensor } from "../kernels/contract/kernels.ts";
 import type { Subtree } from "../kernels/contract/slices.ts";
@@ -23,7 +23,7 @@ import type { AllReduce, ExchangeKernels, ExchangeShape, SentBytes } from "./exc
 import type { SharedMemoryLayout } from "./layout.ts";
 import type { Surroundings } from "./surroundings.ts";
 
-/** Some subtrees that are folded to one sum. */
+/** Subtrees that are folded to one sum. */
 interface Fold {
   readonly out: Tensor;
   readonly parts: readonly Tensor[];
@@ -106,12 +106,12 @@ export function createAllReduce(options: AllReduceOptions): AllReduce {
     },
 
     close() {
-      // A2: the next round's `start` says it.
+      // A2: the next round's `start` implies it.
     },
   };
 }
 
-/** Devices of other hosts whose ranges `rank` folds for its own host. */
+/** Devices of other hosts for whose ranges `rank` folds its own host's part. */
 function foldedForOthers({ rank, layout, around }: AllReduceOptions): number[] {
   const { folder } = layout.gradients;
   return around.peers.filter((of) => !around.isLocal(of) && folder(around.host, of) === rank);
@@ -164,7 +164,7 @@ function foldsOf(options: AllReduceOptions) {
   return { forOthers, range: foldOf(mine, parts, shape.slices) };
 }
 
-/** What others read of a device's subtrees, and of its range of the sum, in a round. */
+/** Bytes that others read of a device's subtrees, and of its range of the sum, per round. */
 function sentPerRound(options: AllReduceOptions): { scatter: SentBytes; gather: SentBytes } {
   const { shape, rank, layout, around } = options;
   const { hosts, gradients: at } = layout;

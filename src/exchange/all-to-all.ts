@@ -1,13 +1,14 @@
-// The all-to-all of one device: it writes straight into the receivers' inboxes in its host's
-// memory, and two kinds of cells keep sender and receiver apart. Where the receiver is on another
-// host, the bridge of this one (bridge.ts) sees the cell and carries both to the same place there.
+// The all-to-all of one device. It writes straight into the receivers' inboxes in its host's
+// memory. Two kinds of cells keep sender and receiver apart. If the receiver is on another host,
+// this host's bridge (bridge.ts) sees the cell and carries cell and bytes to the same address
+// there.
 //
 //   published[from][to]   round that `from` has written for `to`
-//   closed[to]            round whose inbox `to` has given back
+//   closed[to]            round of the inbox that `to` has released
 //
 // Invariants
-//   E1. Nobody writes into an inbox that its owner has not closed.
-//   E2. Nobody reads a part before it was published.
+//   E1. An inbox is written only after its owner has closed it.
+//   E2. A part is read only after it was published.
 
 import { waitForEach } from "./cells.ts";
 import {

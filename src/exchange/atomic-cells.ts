@@ -1,7 +1,6 @@
-// Cells over real shared memory. A wait blocks the calling thread and returns a promise that is
-// already resolved: a device's thread runs its step loop without ever turning an event loop. The
-// bridge, which has a connection to serve, waits without blocking; so does the simulator, which has
-// all threads in one.
+// Cells over real shared memory. A wait blocks the calling thread and returns a resolved promise,
+// so a device's thread runs its step loop without turning an event loop. The bridge, which serves a
+// connection, waits without blocking; so does the simulator, which runs all threads in one.
 
 import { GenerationAbortedError, StepTimeoutError } from "../errors/errors.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -9,13 +8,16 @@ import { deadlinesOf } from "../ports/deadlines.ts";
 import type { Cells } from "./cells.ts";
 import type { WaitNote } from "./wait-notes.ts";
 
-/** Looks at memory before it sleeps: a round trip through the kernel costs 45 us, this about 5. */
+/**
+ * Polls before sleeping: sleeping costs a round trip through the kernel (45 us), polling about 5
+ * us.
+ */
 const spins = 500;
 
-/** Ends, or resolves, once `words[at]` is not `seen` any more, and after `ms` at the latest. */
+/** Returns, or resolves, once `words[at]` is no longer `seen`, and after `ms` at the latest. */
 export type Sleep = (words: Int32Array, at: number, seen: number, ms: number) => unknown;
 
-/** Sleeps without blocking: the thread's event loop turns meanwhile. */
+/** Sleeps without blocking: the thread's event loop keeps running. */
 export const sleepTurning: Sleep = (words, at, seen, ms) =>
   Atomics.waitAsync(words, at, seen, ms).value;
 
@@ -28,7 +30,7 @@ export function createAtomicCells(options: {
   readonly clock: Clock;
   /** How a wait sleeps. @default it blocks the thread */
   readonly sleep?: Sleep | undefined;
-  /** Where a wait is noted that takes long. @default nowhere */
+  /** Where long waits are noted. @default nowhere */
   readonly note?: WaitNote | undefined;
 }): Cells {
   const { words, participants, participant, generation, deadlineMs, clock } = options;
@@ -63,7 +65,7 @@ export function createAtomicCells(options: {
           return;
         }
         const waitedMs = clock.now() - startMs;
-        // What was noted stays: it says who is to blame.
+        // The wait note stays: it tells which participant was waited for.
         if (waitedMs >= deadlineMs) throw new StepTimeoutError(wait(), deadlineMs);
         if (!isNoted && waitedMs >= notedMs) {
           note?.write({ of, what: wait(), sinceMs: clock.date().getTime() - waitedMs });

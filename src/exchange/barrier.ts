@@ -1,6 +1,6 @@
-// The barrier of one device. Nothing travels but the cell.
+// The barrier of one device. Only the cell travels.
 //
-//   arrived[rank]   how often `rank` has come
+//   arrived[rank]   how often `rank` has arrived
 
 import { type Cells, waitForEach } from "./cells.ts";
 import type { SharedMemoryLayout } from "./layout.ts";

@@ -1,16 +1,16 @@
-// The batch ring: how readers hand batches to the devices of their host. Each device has a few
-// slots in shared memory for each stream (training, evaluation); a reader fills slot t % slots with
-// batch t of the stream, the device empties them in order.
+// The batch ring: readers pass batches to the devices of their host. Each device has a few slots in
+// shared memory for each stream (training, evaluation). A reader fills slot t % slots with batch t
+// of the stream; the device empties the slots in order.
 //
 //   granted[stream]          tickets that readers may fill: batches 0 .. granted-1, as the host's
 //                            first device says
-//   filled[stream][d][slot]  ticket + 1 of the batch that lies in the slot
-//   taken[stream][d]         batches that the device has given back
+//   filled[stream][d][slot]  ticket + 1 of the batch in the slot
+//   taken[stream][d]         batches that the device has released
 //
 // Invariants
-//   R1. A slot is filled only when the device has given its former batch back.
-//   R2. A filled slot is never written again before that, so a reader may be restarted at any time.
-//   R3. Credits are slots: a reader runs ahead of the devices by `slots` batches and no more.
+//   R1. A slot is filled only when the device has released its former batch.
+//   R2. A filled slot is never rewritten before that, so a reader may be restarted at any time.
+//   R3. Credits are slots: a reader runs ahead of the devices by at most `slots` batches.
 
 import type { BatchMemory } from "../data/dataset.ts";
 import { type Cells, nobody } from "./cells.ts";
@@ -19,7 +19,7 @@ export type Stream = "training" | "evaluation";
 
 /**
  * Slots where no batch is staged ahead: two batches ahead hide a reader behind the step; more would
- * only hold memory.
+ * only take memory.
  */
 export const ringSlots = 3;
 
@@ -31,17 +31,17 @@ export interface RingShape {
   readonly dense: number;
   /** Longest bag of each feature. */
   readonly idsMax: readonly number[];
-  /** Whether ids come with their upper halves, those of every feature. */
+  /** Whether ids have upper halves, for every feature. */
   readonly isWide: boolean;
-  /** Whether ids come with weights, those of every feature. */
+  /** Whether ids have weights, for every feature. */
   readonly isWeighted: boolean;
   /** Most samples of one device in a batch. */
   readonly samplesMax: readonly number[];
-  /** Batches that a device has room for. */
+  /** Number of batches that fit for a device. */
   readonly slots: number;
 }
 
-/** A batch as one device sees it: the samples of its slices. */
+/** One device's part of a batch: the samples of its slices. */
 export interface LocalBatch extends BatchMemory {
   readonly ticket: number;
   /** Samples here, and in the whole batch. */
@@ -67,7 +67,7 @@ interface SlotOffsets {
   readonly idsMax: number;
 }
 
-/** Where everything lies. A pure function of the shape. */
+/** The offsets of all arrays. A pure function of the shape. */
 export function ringLayoutOf(shape: RingShape): RingLayout {
   const features = shape.idsMax.length;
   const idsPerSample = shape.idsMax.reduce((sum, most) => sum + most, 0);
@@ -115,24 +115,26 @@ function cellsOf(shape: RingShape, cellBase: number, stream: Stream) {
 
 interface RingPlace {
   readonly shape: RingShape;
-  /** The devices of this host: readers serve no others. */
+  /** The devices of this host: readers serve only these. */
   readonly local: { readonly first: number; readonly count: number };
   readonly memory: ArrayBufferLike;
   readonly cells: Cells;
   readonly cellBase: number;
 }
 
-/** A device's end. */
+/** A device's end of the ring. */
 export interface BatchIntake {
   /** The next batch of the stream; valid until it is released. */
   next(stream: Stream): Promise<LocalBatch>;
-  /** The same, where it is there already. */
+  /** As `next`, if the batch is there already. */
   nextIfThere(stream: Stream): LocalBatch | undefined;
-  /** Batches that are there and were not asked for yet. */
+  /** Number of filled batches that were not asked for yet. */
   waiting(stream: Stream): number;
-  /** Gives the oldest batch that is held back to the readers. */
+  /** Releases the oldest held batch to the readers. */
   release(stream: Stream): void;
-  /** Lets readers fill `count` more tickets; the first device of a host does so for all of it. */
+  /**
+   * Lets readers fill `count` more tickets. The first device of a host calls it for all devices.
+   */
   grant(stream: Stream, count: number): void;
 }
 
@@ -141,7 +143,7 @@ export function createBatchIntake(
 ): BatchIntake {
   const { shape, memory, cells, device, local, readers } = place;
   const layout = ringLayoutOf(shape);
-  /** Batches that were given out, and those of them that were given back. */
+  /** Batches handed to the device, and batches that it released. */
   const given: Record<Stream, number> = { training: 0, evaluation: 0 };
   const taken: Record<Stream, number> = { training: 0, evaluation: 0 };
   const isThere = (stream: Stream, ticket: number): boolean => {
@@ -180,17 +182,17 @@ export function createBatchIntake(
   };
 }
 
-/** A reader's end. */
+/** A reader's end of the ring. */
 export interface BatchOutlet {
   /** The devices that it serves. */
   readonly devices: readonly number[];
-  /** The first ticket that is this reader's to fill on some device, if there is room for it. */
+  /** The first ticket that this reader should fill for some device, if there is room for it. */
   nextTicket(stream: Stream): number | undefined;
   /** Whether this device still lacks batch `ticket`. */
   lacks(stream: Stream, device: number, ticket: number): boolean;
-  /** Memory of the slot for `ticket`. R1 holds as `nextTicket` named it. */
+  /** Memory of the slot for `ticket`, which `nextTicket` must have named. R1 */
   slotMemory(stream: Stream, device: number, ticket: number, samples: number): BatchMemory;
-  /** Hands the batch over. */
+  /** Publishes the batch to the device. */
   publish(
     stream: Stream,
     device: number,
@@ -199,7 +201,7 @@ export interface BatchOutlet {
   ): void;
 }
 
-/** Batches of a stream that lie ready for a device, or that it holds; of `shape.slots`. */
+/** Batches of a stream that are ready for a device or held by it, out of `shape.slots`. */
 export function batchesOf(
   place: {
     readonly shape: RingShape;

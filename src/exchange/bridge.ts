@@ -1,17 +1,18 @@
-// The bridge: carries the exchange between hosts. Each host has one, on a communication thread with
-// an event loop, so that device threads need none. It sees a cell of its own host move, and sends
-// the cell with the bytes that it publishes to the bridges of the hosts that wait for it; they
-// write the bytes to the same place of their memory, then the cell, and wake their devices.
+// The bridge carries the exchange between hosts. Each host has one, on a communication thread with
+// an event loop, so that device threads need none. When a cell of its own host changes, it sends
+// the cell, with the bytes that the cell publishes, to the bridges of the hosts that wait for it.
+// They write the bytes to the same addresses of their memory, then the cell, and wake their
+// devices.
 //
 //   device 0 ──cell──▶ bridge of host 0 ══frames══▶ bridge of host 1 ──cell──▶ device 2
 //
 // The transport may lose, repeat and reorder frames: a frame without an acknowledgement is sent
-// again. Which bytes arrive, and before which cell, does not depend on any of that.
+// again. This never changes which bytes arrive, or before which cell.
 //
 // Invariants
 //   B1. A cell is stored after all bytes that it publishes were written.
 //   B2. Frames of another generation, and repeated ones, change nothing.
-//   B3. When the bridge fails, everybody who waits on this host is released.
+//   B3. When the bridge fails, all waits on this host are released.
 
 import {
   FrameCorruptError,
@@ -37,38 +38,38 @@ export interface BridgeOptions {
   readonly host: number;
   /** The exchange's memory on this host. */
   readonly memory: ArrayBufferLike;
-  /** Cells of the bridge's participant; their wait turns the event loop and has no deadline. */
+  /** Cells of the bridge's participant. Its waits turn the event loop and have no deadline. */
   readonly cells: Cells;
   /** A connection of the bridge's own. The caller closes it. */
   readonly transport: Transport;
   readonly place: { readonly cluster: string; readonly run: string; readonly generation: number };
   readonly clock: Clock;
-  /** The step deadline, from which all others here are derived. */
+  /** The step deadline. All other deadlines here are derived from it. */
   readonly deadlineMs: number;
-  /** Releases everybody who waits on this host's cells. */
+  /** Releases all waits on this host's cells. */
   abort(): void;
-  /** Bytes in flight to each other host. @default 32 MiB for all together, 8 MiB for each */
+  /** Bytes in flight to each other host. @default 32 MiB in total, at most 8 MiB for each */
   readonly windowBytes?: number;
 }
 
 export interface Bridge {
-  /** Resolves when it listens. */
+  /** Resolves when the bridge listens. */
   readonly ready: Promise<void>;
   /**
-   * Carries until the generation is aborted, then resolves.
+   * Carries frames until the generation is aborted, then resolves.
    * @throws PeerLostError naming the host that was silent for half the step deadline
-   * @throws StepTimeoutError naming what a host has not taken within the step deadline
-   * @throws TransportLostError where it was the connection that was lost
+   * @throws StepTimeoutError naming what a host has not received within the step deadline
+   * @throws TransportLostError where the connection was lost
    */
   run(): Promise<void>;
-  /** What it has sent so far. */
+  /** Bytes and frames sent so far. */
   readonly traffic: BridgeTraffic;
 }
 
 export interface BridgeTraffic {
-  /** Bytes of each channel, each counted once for each host that it goes to. */
+  /** Bytes sent on each channel, counted once for each receiving host. */
   readonly bytes: Readonly<Record<Route["channel"], number>>;
-  /** Frames that carried something, and how many of them were repeated. */
+  /** Frames with a payload, and how many of them were repeats. */
   readonly frames: number;
   readonly resent: number;
 }
@@ -85,9 +86,9 @@ class ExchangeBridge implements Bridge {
   readonly #options: BridgeOptions;
   readonly #bytes: Uint8Array;
   readonly #routes: readonly Route[];
-  /** Routes that leave from this host, and the round of each that was taken up. */
+  /** Routes that start on this host, with the last round sent on each. */
   readonly #outgoing: { readonly index: number; readonly route: Route; round: number }[];
-  /** Round of each route that is arriving, and how many bytes of it have. */
+  /** For each arriving route: its round, and the bytes received of it. */
   readonly #arriving = new Map<number, { readonly round: number; bytes: number }>();
   readonly #links: ReadonlyMap<number, Link>;
   /** Ranks of this host. */
@@ -130,7 +131,7 @@ class ExchangeBridge implements Bridge {
     const failed = new Promise<never>((_, reject) => {
       this.#fail = reject;
     });
-    failed.catch(() => undefined); // It may come after the end.
+    failed.catch(() => undefined); // It may reject after the end.
     let cancelTick = () => {};
     const tick = () => {
       cancelTick = clock.after(this.#tickMs, tick);
@@ -203,13 +204,13 @@ class ExchangeBridge implements Bridge {
     }
   }
 
-  /** Sequence 0, without pieces: only the receipt. */
+  /** Sequence 0, without pieces: only an acknowledgement. */
   #send(link: Link, sequence: number, pieces: readonly Piece[]): void {
     const { transport, place, host, clock } = this.#options;
     const { generation } = place;
     const headers = encodeFrame({ generation, from: host, sequence, ...link.receipt(), pieces });
     link.saidMs = clock.now();
-    // The devices leave the bytes as they are until the other end has them.
+    // The devices leave the bytes unchanged until the receiver has them.
     transport.publish(this.#subject(link.host), this.#payload(pieces), { headers, isLent: true });
   }
 
@@ -224,7 +225,7 @@ class ExchangeBridge implements Bridge {
     return this.#bytes.subarray(at, at + bytes);
   }
 
-  /** @throws FrameCorruptError; nothing of the frame was taken */
+  /** @throws FrameCorruptError; the frame then changed nothing */
   #receive(frame: Frame): void {
     const { clock, place } = this.#options;
     const { generation, from, sequence, seen, missing, pieces } = decodeFrame(frame);
@@ -282,7 +283,8 @@ class ExchangeBridge implements Bridge {
       const fault = this.#faultOf(link, nowMs);
       if (fault !== undefined) this.#fail(fault);
       const { oldest } = link;
-      // Doubles with the age of what waits: a frame is sent a few times, not hundreds of times.
+      // The wait doubles with the age of a frame, so that it is sent a few times, not hundreds of
+      // times.
       const ageMs = oldest === undefined ? 0 : nowMs - oldest.firstSentMs;
       const patienceMs = Math.max(bridgeResend, ageMs / 2);
       this.#sendAgain(link, link.overdue(nowMs - patienceMs));
@@ -290,7 +292,7 @@ class ExchangeBridge implements Bridge {
     }
   }
 
-  /** What is wrong with the other end; undefined: nothing. */
+  /** The fault of the other end; undefined: none. */
   #faultOf({ host, oldest, heardMs }: Link, nowMs: number): Error | undefined {
     const { transport, deadlineMs } = this.#options;
     const sinceMs = heardMs ?? oldest?.firstSentMs ?? nowMs;
@@ -307,7 +309,7 @@ class ExchangeBridge implements Bridge {
   #connection(isConnected: boolean): void {
     this.#isConnected = isConnected;
     if (!isConnected) return;
-    // What was on its way is gone.
+    // Frames in flight were lost.
     for (const link of this.#links.values())
       this.#sendAgain(link, link.overdue(Number.POSITIVE_INFINITY));
   }

@@ -1,14 +1,14 @@
-// A pipe of bytes between two threads of one host, through a ring in shared memory: one writes, one
-// reads, and neither waits while there is room and something to read. Two cells say how far they
-// are, as sums of bytes modulo 2^32:
+// A pipe of bytes between two threads of one host, through a ring in shared memory. One thread
+// writes, one reads, and each waits only for room or for bytes. Two cells tell their progress, as
+// sums of bytes modulo 2^32:
 //
 //   written   bytes that were put in
 //   read      bytes that were taken out
 //
 // Invariants
-//   P1. Bytes are overwritten when they were read.
-//   P2. After `rewind`, which both ends do where nothing is on its way, bytes go to the front of
-//       the ring again: pages that a small load never reached cost nothing.
+//   P1. Bytes are overwritten only after they were read.
+//   P2. After `rewind`, which both ends call while the pipe is empty, bytes go to the front of the
+//       ring again: pages that a small load never reaches cost nothing.
 
 import assert from "node:assert/strict";
 import type { Cells } from "./cells.ts";
@@ -17,20 +17,20 @@ import type { Cells } from "./cells.ts";
 export const pipeCells = 2;
 
 export interface PipePlace {
-  /** The ring; its size is what may be on its way at once, below 2 GiB. */
+  /** The ring. Its size, below 2 GiB, limits the bytes in flight. */
   readonly memory: ArrayBufferLike;
   readonly cells: Cells;
   readonly cellBase: number;
-  /** Participant at the other end. */
+  /** The participant at the other end. */
   readonly peer: number;
-  /** What travels, for the names of waits. */
+  /** What the bytes are, for the names of waits. */
   readonly what: string;
 }
 
 export interface PipeWriter {
-  /** Resolves when all of it is in the ring; the caller keeps the buffer. */
+  /** Resolves when all bytes are in the ring. The caller keeps the buffer. */
   write(bytes: Uint8Array): Promise<void>;
-  /** Resolves when everything was read. */
+  /** Resolves when all bytes were read. */
   drained(): Promise<void>;
   rewind(): void;
 }
@@ -41,7 +41,7 @@ export interface PipeReader {
   rewind(): void;
 }
 
-/** Bytes that are on their way through a pipe. */
+/** Bytes in flight through a pipe. */
 export function pipedBytes(cells: Pick<Cells, "load">, cellBase: number): number {
   return (cells.load(cellBase) - cells.load(cellBase + 1)) >>> 0;
 }

@@ -1,29 +1,29 @@
-// Cells: the few shared words by which threads of one host tell each other how far they are. The
+// Cells: the few shared words by which threads of one host tell each other their progress. The
 // exchange is written over this port, so that the same code runs on real atomics (atomic-cells.ts)
 // and under a seeded interleaving in one thread (simulated-cells.ts).
 //
-// A participant is a device (rank 0..D-1) or a reader (D..). Each has one doorbell: whatever it
-// waits for, it sleeps on that one word, so that an abort wakes it at one address.
+// A participant is a device (rank 0..D-1) or a reader (D..). Each has one doorbell. In every wait
+// it sleeps on that one word, so that an abort wakes it at one address.
 //
 //   word 0         the abort flag: 1 once the generation has ended
 //   words 1..P     doorbells of the participants
 //   words P+1..    cells, each written by one participant only
 
 export interface Cells {
-  /** The value of a cell; what its writer did before storing it is visible. */
+  /** The value of a cell. The writer's earlier writes are visible. */
   load(cell: number): number;
-  /** Stores into a cell that only this participant writes, and wakes `wake`. */
+  /** Stores into a cell of this participant, and wakes `wake`. */
   store(cell: number, value: number, wake: readonly number[]): void;
   /**
-   * Resolves when `isTrue`. `wait` names what is waited for; `of` is the participant who must do
-   * it, or `nobody`.
+   * Resolves when `isTrue()`. `wait` names the awaited event; `of` is the participant that must
+   * bring it about, or `nobody`.
    * @throws StepTimeoutError after the step deadline
    * @throws GenerationAbortedError once the generation has ended
    */
   waitUntil(wait: () => string, isTrue: () => boolean, of: number): Promise<void>;
 }
 
-/** Who is waited for where it may be any of several. */
+/** The participant of a wait that any of several can end. */
 export const nobody = -1;
 
 /** Resolves when each of `peers` has stored `round`, or a later one, in its cell. */
@@ -44,12 +44,12 @@ export async function waitForEach(
   }
 }
 
-/** Words that `participants` with `cells` cells need. */
+/** Words for `participants` with `cells` cells. */
 export function cellWords(participants: number, cells: number): number {
   return 1 + participants + cells;
 }
 
-/** Ends the generation for everybody who waits on these words. Any thread may call it. */
+/** Ends the generation for all waits on these words. Any thread may call it. */
 export function abortCells(words: Int32Array, participants: number): void {
   Atomics.store(words, 0, 1);
   for (let i = 0; i < participants; i++) {
@@ -58,7 +58,7 @@ export function abortCells(words: Int32Array, participants: number): void {
   }
 }
 
-/** Wakes one participant to look again, for a change that is not in a cell (a command sent). */
+/** Wakes one participant to look again, after a change that is not in a cell (a command sent). */
 export function ringDoorbell(words: Int32Array, participant: number): void {
   Atomics.add(words, 1 + participant, 1);
   Atomics.notify(words, 1 + participant);

@@ -1,5 +1,6 @@
-// The exchange's contract: the collectives of one step, in split phases, over whatever connects the
-// devices of a generation. Each collective is a channel with at most one round in flight:
+// The contract of the exchange: the collectives of one step, in split phases, over any connection
+// between the devices of a generation. Each collective is a channel with at most one round in
+// flight:
 //
 //   open ──▶ write the outbox ──▶ start ──▶ … compute … ──▶ finish ──▶ read the inbox ──▶ close
 //
@@ -9,53 +10,54 @@
 import type { Kernels, Tensor } from "../kernels/contract/kernels.ts";
 import type { Subtree } from "../kernels/contract/slices.ts";
 
-/** A stretch of memory that an exchange owns; tensors are made over it by `kernels.view`. */
+/** A range of memory that an exchange owns; `kernels.view` makes tensors over it. */
 export interface Region {
   readonly buffer: ArrayBufferLike;
   readonly byteOffset: number;
   readonly byteLength: number;
 }
 
-/** Bytes that `from` sends to `to` in a round: the same function on every device. */
+/** Bytes that `from` sends to `to` in a round. Must be the same function on every device. */
 export type PartBytes = (from: number, to: number) => number;
 
-/** Everybody sends a part to everybody. */
+/** Each device sends a part to each device. */
 export interface AllToAll {
   /** Begins a round, once the receivers have closed the one before. */
   open(bytes: PartBytes): Promise<void>;
   /** Whether `open` would not have to wait. */
   isFree(): boolean;
-  /** Where to write the part for device `to`; valid from `open` to `start`. */
+  /** Where to write the part for device `to`. Valid from `open` to `start`. */
   outbox(to: number): Region;
-  /** Sends all parts: of each the first `used` bytes; left out, all. */
+  /** Sends all parts, each with its first `used` bytes; left out: with all. */
   start(used?: (to: number) => number): void;
   /** The parts of all devices, side by side in rank order; valid until `close`. */
   finish(): Promise<Region>;
   /** Whether `finish` would not have to wait. */
   isThere(): boolean;
-  /** Gives the inbox back to the senders. */
+  /** Releases the inbox to the senders. */
   close(): void;
 }
 
 /**
- * Everybody tells everybody the same. A part lies once in each host's memory and travels once to
- * each other host, however many devices read it.
+ * Each device sends the same part to all devices. A part lies once in each host's memory and
+ * travels once to each other host, however many devices read it.
  */
 export interface AllGather {
   /**
-   * Begins a round, once everybody has closed the one before. `bytes` has for each sender the same
-   * to all. Nobody waits for a sender of none: with one sender (`broadcastOf`) it is a broadcast.
+   * Begins a round, once all devices have closed the one before. For each sender, `bytes` must be
+   * equal for all receivers. Senders of 0 bytes are not waited for: with one sender (`broadcastOf`)
+   * the round is a broadcast.
    */
   open(bytes: PartBytes): Promise<void>;
-  /** Where to write my part; valid from `open` to `start`. */
+  /** Where to write this device's part. Valid from `open` to `start`. */
   outbox(): Region;
   start(): void;
-  /** The parts of all devices, mine too, side by side in rank order; valid until `close`. */
+  /** The parts of all devices, this one's too, side by side in rank order. Valid until `close`. */
   finish(): Promise<Region>;
   close(): void;
 }
 
-/** Bytes of an all-gather in which only `root` has something to say: a broadcast. */
+/** Bytes of an all-gather in which only `root` sends: a broadcast. */
 export function broadcastOf(root: number, bytes: number): PartBytes {
   return (from) => (from === root ? bytes : 0);
 }
@@ -65,16 +67,16 @@ export function broadcastOf(root: number, bytes: number): PartBytes {
  * which each device has a range of it, and an all-gather of the ranges.
  */
 export interface AllReduce {
-  /** Begins a round, once everybody has closed the one before. */
+  /** Begins a round, once all devices have closed the one before. */
   open(): Promise<void>;
-  /** My finished subtrees, each (n), to be written between `open` and `start`. */
+  /** This device's finished subtrees, each (n), to be written between `open` and `start`. */
   readonly subtrees: readonly Tensor[];
-  /** The elements of the sum that this device adds up. */
+  /** The elements of the sum that this device folds. */
   readonly range: Elements;
   start(): void;
   /**
-   * Ends the round as a reduce-scatter: my range of the sum, valid until a barrier, which must come
-   * before the next round.
+   * Ends the round as a reduce-scatter. Returns this device's range of the sum, valid until a
+   * barrier, which must come before the next round.
    */
   scatter(): Promise<Tensor>;
   /** The sum (n), the same on every device; valid until `close`. */
@@ -82,37 +84,41 @@ export interface AllReduce {
   close(): void;
 }
 
-/** Some elements of a vector, in a row. */
+/** Consecutive elements of a vector. */
 export interface Elements {
   readonly first: number;
   readonly count: number;
 }
 
-/** The all-to-alls and all-gathers of an exchange, and what travels on each, as errors name it. */
+/** The all-to-alls and all-gathers of an exchange, with the names of their contents in errors. */
 export const channels = {
   /** Ids and bag lengths, from the slices' devices to the rows' devices. */
   ids: "the ids",
-  /** Parts of pooled embeddings, to the device of the same host that adds them up for others. */
+  /**
+   * Partial sums of pooled embeddings, to the device of the same host that adds them up for others.
+   */
   partials: "the partial sums",
-  /** Those of tables that a step reads one update late. */
+  /** Partial sums of tables that a step reads one update late. */
   stalePartials: "the stale partial sums",
-  /** What is left of bags of dynamic ids, back to the slices' devices, where these take means. */
+  /**
+   * Lengths of bags of dynamic ids without ids that have no row, to the slices' devices, for means.
+   */
   bagLengths: "the lengths of bags",
   /** Pooled embeddings, back to the slices' devices. */
   pooled: "the pooled embeddings",
-  /** Those of tables that a step reads one update late. */
+  /** Pooled embeddings of tables that a step reads one update late. */
   stalePooled: "the stale pooled embeddings",
   /** Gradients of pooled embeddings, to the rows' devices. */
   dPooled: "the gradients of pooled embeddings",
-  /** Those that one device of a host took for several, to each of these. */
+  /** Gradients that one device of a host received for several, to each of these. */
   dPartials: "the gradients of partial sums",
   /** Distinct rows of tables with `dedup`, to the slices' devices. */
   rows: "the distinct rows",
-  /** Those of tables that a step reads one update late. */
+  /** Distinct rows of tables that a step reads one update late. */
   staleRows: "the stale distinct rows",
-  /** Sums of their gradients, back to the rows' devices. */
+  /** Sums of the gradients of distinct rows, back to the rows' devices. */
   dRows: "the gradients of distinct rows",
-  /** Sums of squares of rows that lie in columns on several devices, to each of those. */
+  /** Sums of squares of rows with columns on several devices, to each of these devices. */
   rowSums: "the sums of rows in columns",
   /** Sums of losses of the slices, to all. */
   losses: "the losses",
@@ -134,14 +140,14 @@ export function isGather(name: ChannelName): name is GatherName {
 
 export const allToAllNames = channelNames.filter((name) => !isGather(name));
 
-/** Channels between devices of one host: those of others send nothing there and wait for nobody. */
+/** Channels between devices of one host: nothing crosses hosts on them, and no wait does. */
 export const insideHost: ReadonlySet<ChannelName> = new Set([
   "partials",
   "stalePartials",
   "dPartials",
 ] as const);
 
-/** What one device of a generation exchanges with the others in a step. */
+/** The exchange of one device with the others of its generation. */
 export interface Exchange extends Readonly<Record<AllToAllName, AllToAll>> {
   readonly rank: number;
   readonly devices: number;
@@ -154,18 +160,18 @@ export interface Exchange extends Readonly<Record<AllToAllName, AllToAll>> {
   readonly sent: Readonly<Record<ChannelName | "gradients", SentBytes>>;
 }
 
-/** Bytes that a device has sent to others, by the way they take. */
+/** Bytes that a device has sent to others, by path. */
 export interface SentBytes {
-  /** Left in memory for devices of the same host. */
+  /** Written to memory for devices of the same host. */
   shared: number;
   /** Handed to the bridge for devices of other hosts. */
   wire: number;
 }
 
-/** What an exchange must have room for; equal on every device of a generation. */
+/** The sizes of an exchange; equal on every device of a generation. */
 export interface ExchangeShape {
   readonly devices: number;
-  /** Host of each device; devices of one host have ranks in a row. Left out: all on one. */
+  /** Host of each device; devices of one host have consecutive ranks. Left out: all on one host. */
   readonly hostOf?: readonly number[];
   /** Largest rounds, in bytes, of the channels. */
   readonly bytesMax: Readonly<Record<ChannelName, PartBytes>>;

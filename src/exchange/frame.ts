@@ -1,15 +1,15 @@
-// Frames between bridges: what stands in their headers, so that the payload is the bytes of the
-// exchange and nothing else.
+// Frames between bridges: the contents of their headers, so that the payload is only bytes of the
+// exchange.
 //
 //   osiris-frame:  generation  sender's host  sequence (0: this frame only acknowledges)
-//   osiris-seen:   all of the receiver's sequences below this have arrived …  but for these
+//   osiris-seen:   all of the receiver's sequences below this have arrived …  except these
 //   osiris-pieces: route round first bytes total, for each piece of the payload
 
 import { FrameCorruptError } from "../errors/errors.ts";
 import { headerOf } from "../wire/messages/headers.ts";
 import type { Frame } from "../wire/messages/transport.ts";
 
-/** Bytes of one round of a route, or some of them. */
+/** All or some bytes of one round of a route. */
 export interface Piece {
   readonly route: number;
   readonly round: number;
@@ -29,7 +29,7 @@ export interface ExchangeFrame {
   readonly pieces: readonly Piece[];
 }
 
-/** Most pieces in a frame, and most sequences that it calls missing: both bound its headers. */
+/** Most pieces in a frame, and most sequences it reports missing: both bound its headers. */
 export const piecesMax = 32;
 export const missingMax = 64;
 
@@ -48,7 +48,7 @@ export function encodeFrame(frame: ExchangeFrame): Readonly<Record<string, strin
   };
 }
 
-/** What a frame's headers say; its pieces fill the payload. @throws FrameCorruptError */
+/** The contents of a frame's headers. Its pieces fill the payload. @throws FrameCorruptError */
 export function decodeFrame(frame: Frame): ExchangeFrame {
   const [generation = -1, from = -1, sequence = -1] = numbersOf(frame, "osiris-frame");
   const [seen = -1, ...missing] = numbersOf(frame, "osiris-seen");

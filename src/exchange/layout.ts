@@ -1,7 +1,7 @@
-// Where everything of an exchange lies in a host's memory, and which cell says what. A pure
-// function of the shape: every thread of every host computes the same one. A host has room for all
-// devices; what others write comes over the wire to the same place, and pages that nobody touches
-// cost nothing.
+// The layout of an exchange in a host's memory: the address of each array and the number of each
+// cell. A pure function of the shape, which every thread of every host computes alike. A host has
+// room for all devices; parts from other hosts arrive at the same addresses, and unused pages cost
+// nothing.
 
 import { type Subtree, subtreesOf } from "../kernels/contract/slices.ts";
 import {
@@ -25,17 +25,17 @@ export interface Extent {
 }
 
 export interface ChannelLayout {
-  /** Inbox of each device; of an all-gather, the one that all read. */
+  /** The inbox of each device; for an all-gather, the one inbox that all read. */
   readonly inboxes: readonly Extent[];
-  /** Round that `from` has written for `to`; of an all-gather, the same cell for all. */
+  /** Cell: the round that `from` has written for `to`; for an all-gather, the same cell for all. */
   published(from: number, to: number): number;
-  /** Round whose inbox `to` has given back. */
+  /** Cell: the round of the inbox that `to` has released. */
   closed(to: number): number;
-  /** Where the part lies, for the bridge: its first byte; in the next cell, how many bytes. */
+  /** Cell for the bridge: the part's first byte; the next cell: its number of bytes. */
   span(from: number, to: number): number;
 }
 
-/** Device `rank` finishes the sum of the elements `ranges[rank]`. */
+/** The all-reduce. Device `rank` finishes the sum of the elements `ranges[rank]`. */
 export interface AllReduceLayout {
   readonly ranges: readonly Elements[];
   /** First byte of finished subtree `index` of a device. */
@@ -44,21 +44,21 @@ export interface AllReduceLayout {
   readonly hostTrees: readonly (readonly Subtree[])[];
   /** The sums of a host's subtrees over the range of device `rank`, one after the other. */
   partial(host: number, rank: number): Extent;
-  /** The device of `host` that folds the range of device `rank` for its host. */
+  /** The device of `host` that folds its host's part of device `rank`'s range. */
   folder(host: number, rank: number): number;
   /** First byte of the sum. */
   readonly sum: number;
-  /** Round whose subtrees `rank` has written. */
+  /** Cell: the round of the subtrees that `rank` has written. */
   published(rank: number): number;
-  /** Round for which `host` has folded the range of `rank`. */
+  /** Cell: the round for which `host` has folded the range of `rank`. */
   partialFolded(host: number, rank: number): number;
-  /** Round whose range of the sum is finished. */
+  /** Cell: the round for which `rank` has finished its range of the sum. */
   folded(rank: number): number;
 }
 
 export interface SharedMemoryLayout {
   readonly bytes: number;
-  /** Cells that the exchange uses. */
+  /** Number of cells of the exchange. */
   readonly cells: number;
   /** Host of each device. */
   readonly hostOf: readonly number[];
@@ -66,7 +66,7 @@ export interface SharedMemoryLayout {
   readonly hosts: readonly (readonly number[])[];
   readonly channels: Readonly<Record<ChannelName, ChannelLayout>>;
   readonly gradients: AllReduceLayout;
-  /** How often `rank` has come to the barrier. */
+  /** Cell: how often `rank` has arrived at the barrier. */
   arrived(rank: number): number;
 }
 
@@ -90,7 +90,7 @@ export function layoutOf(shape: ExchangeShape): SharedMemoryLayout {
   return { bytes, cells: space.cells, hostOf, hosts, channels, gradients, arrived };
 }
 
-/** Memory and cells, given out from the first one on. */
+/** Allocates memory and cells in sequence. */
 class Space {
   bytes = 0;
   cells = 0;
@@ -193,7 +193,7 @@ export function inboxBytes(bytes: PartBytes, devices: number, to: number): numbe
   return partFirst(bytes, devices, to);
 }
 
-/** Where the part from `from` begins in the inbox of `to`. */
+/** The offset of the part from `from` in the inbox of `to`. */
 export function partFirst(bytes: PartBytes, from: number, to: number): number {
   let first = 0;
   for (let other = 0; other < from; other++) first += bytes(other, to);

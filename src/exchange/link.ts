@@ -1,16 +1,16 @@
-// One bridge's end of the way to another: what it has sent and not seen acknowledged, and what it
-// has received. Nothing is kept of a frame but where its bytes lie: they stay there until the
-// receiver has them all, so whatever is lost is read from memory again.
+// One bridge's link to another: frames that it has sent without an acknowledgement, and sequences
+// that it has received. For a frame only the position of its bytes is kept: they stay in memory
+// until the receiver has them, so a lost frame is read from memory again.
 //
 // Invariants
-//   L1. At most `windowBytes` and one frame are in flight: nothing new is sent above that. A frame
-//       counts as its payload and `frameCost`, so the number of frames is bounded too.
-//   L2. Each sequence is accepted once, in whatever order they come.
-//   L3. A route has one round on its way: the next one begins when the receiver has this one.
+//   L1. At most `windowBytes` and one frame are in flight. A frame counts as its payload and
+//       `frameCost`, so the number of frames is bounded too.
+//   L2. Each sequence is accepted once, in any order.
+//   L3. A route has one round in flight: the next one begins when the receiver has this one.
 
 import { missingMax, type Piece, piecesMax } from "./frame.ts";
 
-/** A round of a route that has to go out. */
+/** A round of a route to be sent. */
 export interface Outgoing {
   readonly route: number;
   readonly round: number;
@@ -19,7 +19,7 @@ export interface Outgoing {
   readonly total: number;
 }
 
-/** A frame on its way. */
+/** A frame in flight. */
 export interface Sent {
   readonly sequence: number;
   readonly pieces: readonly Piece[];
@@ -28,24 +28,24 @@ export interface Sent {
   sentMs: number;
 }
 
-/** What a frame costs beside its payload. */
+/** The cost of a frame in addition to its payload. */
 const frameCost = 4096;
-/** Pieces up to this size together go into one frame: a frame costs more than their copy. */
+/** Pieces up to this size are gathered into one frame: a frame costs more than the copy. */
 const gatheredBytesMax = 16 * 1024;
 
 export class Link {
-  /** Host at the other end. */
+  /** The host at the other end. */
   readonly host: number;
-  /** When it was heard last; undefined before the first time. */
+  /** When the host was last heard; undefined before the first time. */
   heardMs: number | undefined;
-  /** When anything was sent to it. */
+  /** When anything was last sent to the host. */
   saidMs = 0;
   readonly #windowBytes: number;
   readonly #waiting: { readonly outgoing: Outgoing; sent: number }[] = [];
   readonly #inFlight = new Map<number, Sent>();
   #inFlightBytes = 0;
   #sequence = 0;
-  /** Everything below was accepted, and these above. */
+  /** All sequences below `#seen` were accepted, and these above it. */
   #seen = 1;
   readonly #early = new Set<number>();
   #owedBytes = 0;
@@ -59,7 +59,7 @@ export class Link {
     this.#waiting.push({ outgoing, sent: 0 });
   }
 
-  /** The next new frame, if there is something to send and credit for it. L1 */
+  /** The next new frame, if there are bytes to send and credit for them. L1 */
   next(frameBytesMax: number, nowMs: number): Sent | undefined {
     if (this.#waiting.length === 0 || this.#inFlightBytes >= this.#windowBytes) return undefined;
     const gathered = Math.min(gatheredBytesMax, frameBytesMax);
@@ -84,7 +84,10 @@ export class Link {
     return sent;
   }
 
-  /** The other end has all sequences below `seen` but for `missing`: the frames of these. */
+  /**
+   * Handles a receipt: the receiver has all sequences below `seen` except `missing`. Returns the
+   * missing frames.
+   */
   acknowledge(seen: number, missing: readonly number[]): Sent[] {
     for (const sequence of this.#inFlight.keys()) {
       if (sequence >= seen) break;
@@ -99,7 +102,7 @@ export class Link {
     return undefined;
   }
 
-  /** Frames that were sent before `beforeMs` and nobody has acknowledged. */
+  /** Unacknowledged frames that were sent before `beforeMs`. */
   overdue(beforeMs: number): Sent[] {
     return [...this.#inFlight.values()].filter(({ sentMs }) => sentMs < beforeMs);
   }
@@ -108,14 +111,14 @@ export class Link {
   accept(sequence: number, bytes: number): boolean {
     this.#owedBytes += bytes + frameCost; // Of a repeated one too: its acknowledgement was lost.
     const isNew = sequence >= this.#seen && !this.#early.has(sequence);
-    // Nobody who keeps L1 is that far ahead.
+    // A sender that keeps L1 is never this far ahead.
     if (!isNew || sequence - this.#seen > this.#windowBytes / frameCost + 1) return false;
     this.#early.add(sequence);
     while (this.#early.delete(this.#seen)) this.#seen++;
     return true;
   }
 
-  /** Whether the other end ought to hear soon what has arrived: it runs out of credit. */
+  /** Whether an acknowledgement is urgent: the sender runs out of credit. */
   get owesMuch(): boolean {
     return this.#owedBytes >= this.#windowBytes / 4;
   }
@@ -124,7 +127,7 @@ export class Link {
     return this.#owedBytes > 0;
   }
 
-  /** What has arrived, for the other end. */
+  /** The acknowledgement for the other end. */
   receipt(): { readonly seen: number; readonly missing: readonly number[] } {
     this.#owedBytes = 0;
     const missing: number[] = [];

@@ -1,14 +1,14 @@
-// What a job says about the exchange: how vectors travel. Rounded on their way, they decide bits,
-// so they are rounded also where they cross no device (law 4).
+// Options of the exchange: the precision in which vectors travel. Rounding decides bits, so vectors
+// are rounded even where they do not leave their device (law 4).
 
 import { z } from "zod";
 
 const precision = z.enum(["float32", "float16", "bfloat16", "int8"]).default("float32");
 
 export const exchangeOptions = z.strictObject({
-  /** Pooled embeddings. int8 has a power of two for 32 columns of a sample. */
+  /** Pooled embeddings. int8 has a power-of-two scale per 32 columns of a sample. */
   forward: precision,
-  /** Their gradients. */
+  /** Gradients of pooled embeddings. */
   backward: precision,
 });
 

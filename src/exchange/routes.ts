@@ -1,5 +1,5 @@
-// Routes: which cells another host has to see, and which bytes each of them publishes. The same
-// list on every host, so that a frame names a route by its index.
+// Routes: the cells that other hosts must see, and the bytes that each of them publishes. The list
+// is the same on every host, so that a frame names a route by its index.
 
 import {
   type ChannelName,
@@ -13,14 +13,17 @@ import { type Extent, layoutOf, type SharedMemoryLayout } from "./layout.ts";
 
 export interface Route {
   readonly channel: ChannelName | "gradients" | "barrier";
-  /** What travels, as errors name it: "the ids of device 1 for device 2". */
+  /** The route's contents, as errors name them: "the ids of device 1 for device 2". */
   readonly what: string;
   readonly cell: number;
-  /** Where in memory its bytes lie, at most. */
+  /** The largest region of its bytes. */
   readonly region: Extent;
-  /** Cell of the first byte in the region, the next one that of how many; left out: all of it. */
+  /**
+   * Cell with the first byte in the region; the next cell has the number. Left out: the whole
+   * region.
+   */
   readonly span?: number;
-  /** The host whose device writes the cell, and those that have to see it. */
+  /** The host that writes the cell, and the hosts that must see it. */
   readonly from: number;
   readonly to: readonly number[];
   /** Devices that wait for it. */
@@ -52,7 +55,7 @@ function channelRoutes(layout: SharedMemoryLayout, channel: ChannelName): Route[
   return [...parts(layout, channel), ...closedRoutes];
 }
 
-/** Of an all-to-all: a part from each device to each of another host. */
+/** The routes of an all-to-all: a part from each device to each device of another host. */
 function partRoutes({ hostOf, channels: at }: SharedMemoryLayout, channel: ChannelName): Route[] {
   const { inboxes, published, span } = at[channel];
   return hostOf.flatMap((host, from) =>
@@ -72,7 +75,7 @@ function partRoutes({ hostOf, channels: at }: SharedMemoryLayout, channel: Chann
   );
 }
 
-/** Of an all-gather: each device's part, once to each other host. */
+/** The routes of an all-gather: each device's part, once to each other host. */
 function gatherRoutes(layout: SharedMemoryLayout, channel: ChannelName): Route[] {
   const { hostOf, hosts } = layout;
   const { inboxes, published, span } = layout.channels[channel];

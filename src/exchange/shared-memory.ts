@@ -1,5 +1,5 @@
-// The exchange of one device over its host's memory: every collective over the same cells, whose
-// bridge carries to other hosts what goes there.
+// The exchange of one device over its host's memory: all collectives over the same cells. The
+// host's bridge carries the bytes for other hosts.
 
 import { createAllGather } from "./all-gather.ts";
 import { createAllReduce } from "./all-reduce.ts";
@@ -22,14 +22,14 @@ import { surroundingsOf } from "./surroundings.ts";
 
 /**
  * The exchange of device `rank` over `memory` (of at least `layoutOf(shape).bytes`) and the cells
- * of its host. `bridge` is the participant that carries what goes to other hosts, if there are any.
+ * of its host. `bridge` is the participant that carries bytes to other hosts, if there are any.
  */
 export function createSharedMemoryExchange(options: {
   readonly shape: ExchangeShape;
   readonly rank: number;
   readonly memory: ArrayBufferLike;
   readonly cells: Cells;
-  /** The cells by channel, where waits are told apart; left out, `cells` for all. */
+  /** Cells per channel, to tell waits apart; left out: `cells` for all. */
   readonly cellsFor?: (channel: ChannelName | "gradients") => Cells;
   readonly kernels: ExchangeKernels;
   readonly bridge?: number;

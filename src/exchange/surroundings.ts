@@ -1,4 +1,4 @@
-// Where one device stands in the exchange: the devices that share its host's memory, the
+// One device's neighbourhood in the exchange: the devices that share its host's memory, the
 // participants that it wakes, and its end of a channel.
 
 import type { Cells } from "./cells.ts";

@@ -1,32 +1,32 @@
-// Wait notes: what threads of one host wait for, in shared memory, so that whoever looks from
-// outside sees who waits for whom. A thread notes only what it has waited for a while: a step that
-// goes as it should writes nothing here.
+// Wait notes: what the threads of one host wait for, in shared memory, so that other threads can
+// see which participant waits for which. A thread notes only long waits: a normal step writes
+// nothing here.
 //
-//   words 0, 1     whom, as participant + 2 (0: it does not wait); bytes of the text
+//   words 0, 1     the awaited participant + 2 (0: no wait); bytes of the text
 //   bytes 8..15    when the wait began, in milliseconds since 1970
 //   bytes 16..     what is waited for, as UTF-8
 
 const slotBytes = 160;
 const textFirst = 16;
 
-/** A wait as its thread noted it. */
+/** A wait, as its thread noted it. */
 export interface NotedWait {
-  /** Participant that waits. */
+  /** The participant that waits. */
   readonly participant: number;
-  /** Participant that it waits for, or `nobody` that it could name. */
+  /** The participant that it waits for, or `nobody`. */
   readonly of: number;
   readonly what: string;
   /** Milliseconds since 1970. */
   readonly sinceMs: number;
 }
 
-/** The note of one participant; only its own thread writes it. */
+/** The note of one participant, written by its own thread only. */
 export interface WaitNote {
   write(wait: Omit<NotedWait, "participant">): void;
   clear(): void;
 }
 
-/** Bytes for the notes of so many participants. */
+/** Bytes for the notes of this many participants. */
 export function waitNotesBytes(participants: number): number {
   return participants * slotBytes;
 }
@@ -47,7 +47,7 @@ export function openWaitNote(memory: ArrayBufferLike, participant: number): Wait
   };
 }
 
-/** All waits that are noted now. */
+/** All waits noted now. */
 export function readWaitNotes(memory: ArrayBufferLike): NotedWait[] {
   const participants = memory.byteLength / slotBytes;
   return Array.from({ length: participants }, (_, i) => i).flatMap((participant) => {

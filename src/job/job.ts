@@ -1,5 +1,6 @@
-// The job: what is asked for, as plain data that crosses threads and NATS. Each room declares its
-// own options; here they become one specification, complete and checked once.
+// The job: a user's request for a training run, as plain data that crosses threads and NATS. Each
+// room declares its own options; this file combines them into one specification, complete and
+// checked once.
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -30,11 +31,11 @@ import { earlyStoppingOptions } from "../training/loop/early-stopping.ts";
 import { pipelineOptions } from "../training/loop/pipeline-options.ts";
 
 const evaluationOptions = z.strictObject({
-  /** Held-out data. Left out: a share of the training data is held out instead. */
+  /** Held-out data. Left out: a share of the training data is held out. */
   data: dataOptions.optional(),
   /** Share of the training data that is held out, where there is no `data`. */
   fraction: z.number().gt(0).lt(1).default(0.1),
-  /** Evaluate every so many steps; 0: only at the end of each pass. */
+  /** Evaluate every this many steps; 0: only at the end of each epoch. */
   everySteps: z.int().min(0).default(0),
   /** Stop when a metric no longer improves, and return the best checkpoint. */
   earlyStopping: earlyStoppingOptions.optional(),
@@ -46,14 +47,14 @@ export const usualOptimizer = {
   sparse: { kind: "rowWiseAdagrad" },
 } as const;
 
-/** Every option of a job. docs/jobs.md has them as a table, which a test compares with this. */
+/** Every option of a job. docs/jobs.md has a table of them, which a test compares with this. */
 export const jobSchema = z.strictObject({
   name: z
     .string()
     .regex(/^[A-Za-z0-9_-]{1,64}$/, "letters, digits, - and _, at most 64")
     .default("job"),
   /**
-   * `exact`: every step reads what the one before wrote. `bounded`: tables may have `staleness`,
+   * `exact`: every step reads what the previous step wrote. `bounded`: tables may have `staleness`,
    * and checkpoints fewer bits.
    */
   mode: z.enum(["exact", "bounded"]).default("exact"),
@@ -65,35 +66,37 @@ export const jobSchema = z.strictObject({
       sparse: sparseOptimizerOptions.prefault(usualOptimizer.sparse),
     })
     .prefault({}),
-  /** How embeddings and their gradients travel; in fewer bits, a part of the arithmetic. */
+  /**
+   * The precision of embeddings and gradients in transit; fewer bits are a part of the arithmetic.
+   */
   exchange: exchangeOptions.prefault({}),
   /** Evaluation on held-out samples, at cuts. Left out: none. */
   evaluation: evaluationOptions.optional(),
   checkpoint: checkpointOptions.prefault({}),
-  /** All that is random follows from it. */
+  /** The seed of everything random. */
   seed: z.int().min(0).default(1),
   /** Fixed parts of a batch; a part of the arithmetic. At least the number of devices. */
   slices: z.literal([1, 2, 4, 8, 16, 32, 64, 128]).default(8),
-  /** Which run of those that wait goes first, and which makes room: the higher number. */
+  /** Order of waiting runs, and which running one makes room: the higher number goes first. */
   priority: z.int().min(-100).max(100).default(0),
-  /** Devices to run on; 0: all that the cluster has. Changes speed, and no bit of the result. */
+  /** Devices to run on; 0: all of the cluster. Changes speed, and no bit of the result. */
   devices: z.int().min(0).max(128).default(0),
   /**
-   * Which shard lies on which device, as `osiris plan --out` writes it; `--plan` puts it here. For
-   * its number of devices: a run that has fewer after a failure places its tables itself.
+   * The device of each shard, as written by `osiris plan --out`; `--plan` sets it. It is for its
+   * number of devices: a run that has fewer after a failure places its tables itself.
    */
   plan: planFileSchema.optional(),
-  /** How many batches are in flight at once. */
+  /** How many batches are in flight at one time. */
   pipeline: pipelineOptions.prefault({}),
-  /** Memory below device memory, for tables of `tier: "cached"`. */
+  /** The backing store of device memory, for tables of `tier: "cached"`. */
   tiers: tiersOptions.prefault({}),
   /** Reader threads. */
   readers: z.int().min(1).max(16).default(1),
   /** Which kernels: native where they are built, or one of the two by name. */
   arithmetic: z.enum(["auto", "native", "reference"]).default("auto"),
-  /** Longest that a step may take; every other timeout follows from it. */
+  /** Longest time of a step. Every other timeout follows from it. */
   stepDeadlineMs: z.int().min(100).max(86_400_000).default(30_000),
-  /** Longest that a recovery should take: a longer one is told (`run.alert`). 0: any. */
+  /** Longest time of a recovery: a longer one is reported (`run.alert`). 0: any. */
   recoveryMs: z.int().min(0).default(0),
   /** Restores that a run may need within a time before it is given up. */
   restarts: z
@@ -116,7 +119,7 @@ export interface JobOptions {
   };
   readonly exchange?: ExchangeOptions;
   readonly evaluation?: Omit<z.input<typeof evaluationOptions>, "data"> & {
-    /** As `JobOptions.data`; its batch size is that of the training data. */
+    /** As `JobOptions.data`. Its batch size is the training data's. */
     readonly data?: DataOptions | Omit<DataOptions, "batchSize">;
   };
   readonly checkpoint?: CheckpointOptions;
@@ -134,10 +137,10 @@ export interface JobOptions {
   readonly restarts?: z.input<typeof jobSchema>["restarts"];
 }
 
-/** A job as it was checked: complete and frozen. */
+/** A job after its checks: complete and frozen. */
 export type JobSpec = z.output<typeof jobSchema>;
 
-/** What a user may write, as JSON Schema: from the same definitions that check it. */
+/** The options that a user may write, as JSON Schema, made from the schemas that check them. */
 export function jobJsonSchema() {
   return z.toJSONSchema(jobSchema, { io: "input", unrepresentable: "any" });
 }
@@ -180,7 +183,7 @@ function checkData({ data, model }: JobSpec): void {
   throw expected("data.dense", `the model's, ${model.dense}`, data.dense);
 }
 
-/** @throws InvalidOptionError where a table of an exact job is stale */
+/** @throws InvalidOptionError where a table of an exact job may be stale */
 function checkStaleness({ mode, model }: JobSpec): void {
   const table = model.tables.findIndex(({ staleness }) => staleness > 0);
   if (mode === "bounded" || table < 0) return;
@@ -191,7 +194,9 @@ function checkStaleness({ mode, model }: JobSpec): void {
   );
 }
 
-/** @throws InvalidOptionError where an exact job stores less than it has */
+/**
+ * @throws InvalidOptionError where an exact job stores checkpoints in fewer bits than it trains in
+ */
 function checkBits({ mode, checkpoint }: JobSpec): void {
   if (mode === "bounded" || checkpoint.bits === 32) return;
   const why =
@@ -199,7 +204,7 @@ function checkBits({ mode, checkpoint }: JobSpec): void {
   throw expected("checkpoint.bits", why, checkpoint.bits);
 }
 
-/** @throws InvalidOptionError where rows may not, or cannot, go back by themselves */
+/** @throws InvalidOptionError where partial recovery is not allowed, or not possible */
 function checkPartial({ mode, checkpoint, model }: JobSpec): void {
   const { partial } = checkpoint;
   if (partial === undefined) return;
@@ -220,8 +225,8 @@ function checkPartial({ mode, checkpoint, model }: JobSpec): void {
 }
 
 /**
- * Gradients of repeated rows are added up before they travel, as far as a device has the slices:
- * rounded there, they would depend on how many devices there are (law 4).
+ * Gradients of repeated rows are summed on a device, over its slices, before they travel. If the
+ * exchange rounded these sums, they would depend on the number of devices (law 4).
  * @throws InvalidOptionError
  */
 function checkDedup({ model, exchange }: JobSpec): void {
@@ -248,7 +253,8 @@ function checkTiers({ model }: JobSpec): void {
 }
 
 /**
- * Dynamic ids become rows on the device that has whole rows of their blocks.
+ * Dynamic ids become rows on the device with the whole rows of their blocks, so their rows cannot
+ * be split by columns.
  * @throws InvalidOptionError
  */
 function checkDynamic({ model }: JobSpec): void {
@@ -310,9 +316,9 @@ function checkPlan({ model, devices, plan: file }: JobSpec): void {
 }
 
 /**
- * Hash of all that decides the trained bits. Two jobs that agree in it may share a checkpoint
- * directory: devices, deadlines and names are not in it, and intervals only where tables are stale,
- * whose rows are fresh after each cut.
+ * Hash of all options that decide the trained bits. Two jobs with the same hash may share a
+ * checkpoint directory: devices, deadlines and names are left out. Intervals of cuts count only
+ * where tables are stale, as stale tables are read fresh after each cut.
  */
 export function jobIdentity(job: JobSpec): string {
   const { optimizer, exchange, evaluation, checkpoint, seed, slices } = job;
@@ -330,7 +336,7 @@ export function jobIdentity(job: JobSpec): string {
   return createHash("sha256").update(canonical(parts)).digest("hex");
 }
 
-/** An evaluation's data may leave out its batch size: it is the training data's. */
+/** Completes an evaluation's data with the training data's batch size. */
 function withEvaluationBatch(options: unknown): unknown {
   if (!isRecord(options) || !isRecord(options.evaluation) || !isRecord(options.data)) {
     return options;
@@ -341,7 +347,7 @@ function withEvaluationBatch(options: unknown): unknown {
   return { ...options, evaluation: { ...evaluation, data: held } };
 }
 
-/** A model without where its rows lie and how they travel, which decides no bit. */
+/** A model without the placement of its rows and their path, which decide no bit. */
 function withoutSharding(model: JobSpec["model"]) {
   const tables = model.tables.map((table) => {
     const { sharding, dedup, tier, keep, staleness, ...rest } = table;
@@ -350,7 +356,7 @@ function withoutSharding(model: JobSpec["model"]) {
   return { ...model, tables };
 }
 
-/** Data without what decides no bit: where its cache lies, and how long one goes on. */
+/** Data without the options that decide no bit: the place of its cache, and how many epochs run. */
 function withoutPlace(data: JobSpec["data"]) {
   const { cache: _cache, passes: _passes, ...rest } = data;
   return "quarantineMax" in rest ? { ...rest, quarantineMax: undefined } : rest;

@@ -1,5 +1,5 @@
-// A sweep: a job, and which of its options take which values. Pure: the same sweep comes to the
-// same jobs, whoever asks and whenever.
+// A sweep: a job, and values for some of its options. Pure: the same sweep always makes the same
+// jobs.
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
@@ -7,7 +7,7 @@ import { checkOptions, expected } from "../ports/check-options.ts";
 import { purposes, RandomStream } from "../ports/random.ts";
 import { type JobOptions, usualOptimizer } from "./job.ts";
 
-/** Between two numbers, evenly or evenly in their logarithm; for a random search. */
+/** A range between two numbers, uniform or log-uniform, for a random search. */
 const range = z.strictObject({
   min: z.number(),
   max: z.number(),
@@ -17,13 +17,13 @@ const range = z.strictObject({
 });
 
 const sweepOptions = z.strictObject({
-  /** `grid`: every combination; `random`: so many `trials`, drawn by the `seed`. */
+  /** `grid`: every combination; `random`: `trials` random ones, drawn by the `seed`. */
   search: z.enum(["grid", "random"]).default("grid"),
   trials: z.int().min(1).max(10_000).default(20),
   seed: z.int().min(0).default(1),
-  /** What trials are sorted by: AUC is better when higher, the others when lower. */
+  /** The metric that sorts trials: AUC is better when higher, the others when lower. */
   metric: z.enum(["auc", "logLoss", "normalizedEntropy", "trainLoss"]).default("auc"),
-  /** Options of the job, as `model.tables[0].dim`; `[]` is all of a list. Their values. */
+  /** Options of the job, as `model.tables[0].dim` (`[]`: all of a list), with their values. */
   over: z.record(z.string().min(1), z.union([z.array(z.unknown()).min(1), range])),
 });
 
@@ -34,17 +34,17 @@ export interface SweptJob {
   readonly index: number;
   readonly values: Readonly<Record<string, unknown>>;
   readonly job: JobOptions;
-  /** Of its submission: the same trial again is the run that is there. */
+  /** Key of its submission: submitting the same trial again returns the existing run. */
   readonly key: string;
 }
 
-/** What each trial has of its own. */
+/** Options that differ in each trial. */
 const ownOptions = ["name", "checkpoint.directory"];
 
-/** More combinations are a mistake. */
+/** More combinations are taken for a mistake. */
 const trialsMax = 10_000;
 
-/** What a sweep says, complete. @throws InvalidOptionError */
+/** A sweep, complete with defaults. @throws InvalidOptionError */
 export function sweepOf(value: unknown): Sweep {
   const sweep = checkOptions(sweepOptions, value, "sweep");
   if (Object.keys(sweep.over).length === 0) {
@@ -66,7 +66,7 @@ export function sweepOf(value: unknown): Sweep {
   return sweep;
 }
 
-/** The jobs of a sweep, in order. @throws InvalidOptionError: the job has no place for an option */
+/** The jobs of a sweep, in order. @throws InvalidOptionError where the job has no such option */
 export function sweptJobsOf(job: JobOptions, sweep: Sweep): SweptJob[] {
   const all = sweep.search === "grid" ? gridOf(sweep) : drawnOf(sweep);
   const isOptimizer = Object.keys(sweep.over).some((option) => option.startsWith("optimizer."));
@@ -115,12 +115,14 @@ function inRange({ min, max, scale, integer }: z.output<typeof range>, share: nu
   return integer ? Math.round(value) : value;
 }
 
-/** `tables[0].dim` and `tables.0.dim`; `tables[].dim`, as the table of options says, and `*`. */
+/**
+ * Accepts `tables[0].dim` and `tables.0.dim`; `tables[].dim`, as the table of options has, and `*`.
+ */
 function partsOf(option: string): string[] {
   return option.replaceAll(/\[(\d*)\]/g, (_, at) => `.${at || "*"}`).split(".");
 }
 
-/** A copy of `before` in which the option at `path` is `value`; `*` is all of a list. */
+/** A copy of `before` with `value` at `path`; `*` stands for all entries of a list. */
 function withOption(
   before: unknown,
   path: readonly string[],

@@ -1,16 +1,16 @@
-// The optimizer of the dense parameters, over the flat tensor: every device runs it identically.
+// The optimizer of the dense parameters, over the flat tensor. Every device runs it identically.
 
 import { adamNumbersOf } from "../embedding/tables/row-rule.ts";
 import type { Kernels, Tensor } from "../kernels/contract/kernels.ts";
 import type { DenseOptimizerSpec } from "./options.ts";
 import type { ParameterLayout } from "./parameters.ts";
 
-/** The optimizer's memory: (n) tensors, none, one (momentum, Adagrad) or two (Adam, LAMB). */
+/** The optimizer's state: (n) tensors, none, one (momentum, Adagrad) or two (Adam, LAMB). */
 export interface DenseState {
   readonly slots: readonly Tensor[];
 }
 
-/** State for n parameters, as it is before the first step. */
+/** State for n parameters, before the first step. */
 export function createDenseState(
   kernels: Kernels,
   optimizer: DenseOptimizerSpec,
@@ -24,7 +24,7 @@ export function createDenseState(
   return { slots };
 }
 
-/** How many (n) tensors the optimizer keeps. */
+/** Number of (n) tensors that the optimizer keeps. */
 function denseSlots(optimizer: DenseOptimizerSpec): number {
   switch (optimizer.kind) {
     case "sgd":
@@ -40,8 +40,8 @@ function denseSlots(optimizer: DenseOptimizerSpec): number {
 }
 
 /**
- * One update of w (n), the parameters of `layout`, by its gradient g (n); `step` counts from 0.
- * False where the gradient held a NaN or an infinity: what it left behind is of no use.
+ * Updates w (n), the parameters of `layout`, with the gradient g (n); `step` counts from 0. Returns
+ * false where the gradient has a NaN or an infinity: the parameters are then unusable.
  */
 export function applyDense(
   kernels: Kernels,

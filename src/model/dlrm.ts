@@ -1,5 +1,5 @@
-// The DLRM on one device (Naumov et al., arXiv 1906.00091): everything but the rows. The vectors of
-// the tables come in, and their gradients go out, in `x` (B,F,D) and `dX`: the step moves them.
+// The DLRM on one device (Naumov et al., arXiv 1906.00091): everything except the tables' rows. The
+// step writes the tables' vectors into `x` (B,F,D), and reads their gradients from `dX`.
 //
 // B = samples, F = features with a vector (bottom output first, if there is one), D = dim.
 
@@ -23,7 +23,7 @@ export interface ModelShape {
   readonly hasDense: boolean;
   readonly features: number;
   readonly dim: number;
-  /** Leading vectors that the interaction passes through, and whether it adds dot products. */
+  /** Number of leading vectors that the interaction copies, and whether it adds dot products. */
   readonly copied: number;
   readonly dots: boolean;
   /** Widths of both MLPs, from their inputs on. */
@@ -38,7 +38,7 @@ export interface Dlrm {
   readonly flat: Tensor;
   readonly bottom: Mlp;
   readonly top: Mlp;
-  /** (Bmax,F,D): the vectors that interact; the step fills in those of the tables. */
+  /** (Bmax,F,D): the interacting vectors. The step fills in the tables' vectors. */
   readonly x: Tensor;
   readonly dX: Tensor;
   readonly interaction: Tensor;
@@ -55,7 +55,7 @@ export function shapeOf(spec: ModelSpec): ModelShape {
   const hasDense = spec.dense > 0;
   const features = spec.tables.length + (hasDense ? 1 : 0);
   const dim = spec.tables[0]?.dim ?? spec.bottom.at(-1) ?? 0;
-  // With a single vector there are no pairs: it is passed through, or the top would see nothing.
+  // With a single vector there are no pairs: copy it, or the top would get no input.
   const dots = spec.interaction !== "cat" && features > 1;
   const copied = spec.interaction === "dot" && dots ? (hasDense ? 1 : 0) : features;
   const width = copied * dim + (dots ? (features * (features - 1)) / 2 : 0);
@@ -87,7 +87,7 @@ export function createDlrm(kernels: Kernels, spec: ModelSpec, samplesMax: number
   };
 }
 
-/** The layers' places in flat gradients, one flat tensor for each finished subtree. */
+/** The layers' parts of flat gradients, one flat tensor for each finished subtree. */
 export function gradientsOf(model: Dlrm, flats: readonly Tensor[]): DlrmGradients {
   const { kernels, shape } = model;
   const of = (name: string, mlp: Mlp) =>
@@ -95,7 +95,7 @@ export function gradientsOf(model: Dlrm, flats: readonly Tensor[]): DlrmGradient
   return { bottom: of("bottom", model.bottom), top: of("top", model.top) };
 }
 
-/** Puts the bottom MLP's output (B,D) into the first feature of `x`. */
+/** Writes the bottom MLP's output (B,D) into the first feature of `x`. */
 export function forwardBottom(model: Dlrm, dense: Tensor): void {
   if (!model.shape.hasDense) return;
   const { kernels, shape } = model;
@@ -104,7 +104,7 @@ export function forwardBottom(model: Dlrm, dense: Tensor): void {
   kernels.copyColumns(columnsOf(model, model.x, samples), 0, out, 0, shape.dim);
 }
 
-/** Takes the gradient of the first feature of `dX` down to the bottom's parameters. */
+/** Backpropagates the first feature of `dX` to the bottom's parameters. */
 export function backwardBottom(
   model: Dlrm,
   dense: Tensor,

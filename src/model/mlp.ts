@@ -10,31 +10,33 @@ interface Layer {
   readonly weight: Tensor;
   readonly bias: Tensor;
   readonly relu: boolean;
-  /** (Bmax, O): what the layer put out in the last forward. */
+  /** (Bmax, O): the layer's output in the last forward pass. */
   readonly out: Tensor;
-  /** (Bmax, I): the gradient of its input. */
+  /** (Bmax, I): the gradient of the layer's input. */
   readonly dIn: Tensor;
 }
 
 export interface Mlp {
   readonly kernels: Kernels;
-  /** Of the layers' products. */
+  /** Precision of the layers' products. */
   readonly precision: DensePrecision;
   readonly layers: readonly Layer[];
   readonly widths: readonly number[];
 }
 
-/** Where the layers' gradients go: one tensor for each finished subtree of slices. */
+/** The gradients of the layers: one tensor for each finished subtree of slices. */
 export interface MlpGradients {
   readonly dWeights: readonly (readonly Tensor[])[];
   readonly dBiases: readonly (readonly Tensor[])[];
 }
 
-/** Which units are dropped: a function of seed, layer, step and the sample's place in the batch. */
+/**
+ * Selects the dropped units: a function of seed, layer, step and the sample's index in the batch.
+ */
 export interface Dropout {
   readonly rate: number;
   readonly key: Key;
-  /** Purpose of the first layer; each layer has the next. */
+  /** Purpose of the first layer; each layer has the next one. */
   readonly purpose: number;
   readonly step: number;
   readonly firstSample: number;
@@ -82,9 +84,7 @@ export function mlpGradients(
   };
 }
 
-/**
- * out (B, last width) from x (B, first width). Hidden units are dropped where `dropout` says so.
- */
+/** out (B, last width) from x (B, first width). `dropout`, if given, drops hidden units. */
 export function forwardMlp(mlp: Mlp, x: Tensor, dropout?: Dropout): Tensor {
   const { kernels, precision } = mlp;
   const samples = x.shape[0] ?? 0;
@@ -99,8 +99,8 @@ export function forwardMlp(mlp: Mlp, x: Tensor, dropout?: Dropout): Tensor {
 }
 
 /**
- * dX (B, first width) from dOut (B, last width), which it overwrites; `x` as forward saw it. The
- * layers' gradients go to `gradients`. Without `needsInput` the first layer's dX is left out.
+ * dX (B, first width) from dOut (B, last width), which it overwrites; `x` is the forward pass's.
+ * The layers' gradients go to `gradients`. Without `needsInput` the first layer's dX is left out.
  */
 export function backwardMlp(
   mlp: Mlp,

@@ -1,4 +1,4 @@
-// What a job says about its model and its dense optimizer, and the builders that users write.
+// Options of a model and its dense optimizer, and the builders for users.
 
 import { z } from "zod";
 import {
@@ -26,15 +26,15 @@ export const modelOptions = z
     /** Widths of the top MLP's layers; the last is 1. ReLU after every layer but the last. */
     top: widths.min(1),
     /**
-     * What the top MLP sees. `dot`: the bottom's output beside the dot products of all pairs of
+     * The input of the top MLP. `dot`: the bottom's output and the dot products of all pairs of
      * vectors; `cat`: all vectors side by side; `dot+cat`: both.
      */
     interaction: z.enum(["dot", "cat", "dot+cat"]).default("dot"),
     /** Probability that a hidden unit of the top MLP is dropped in training. */
     dropout: z.number().min(0).max(0.95).default(0),
     /**
-     * What inputs, weights and gradients are rounded to where layers multiply them. Sums, and the
-     * weights that the optimizer moves, are float32 in both. A part of the arithmetic.
+     * Precision of inputs, weights and gradients in the layers' products. Sums, and the weights
+     * that the optimizer updates, are always float32. A part of the arithmetic.
      */
     precision: z.enum(["float32", "bfloat16"]).default("float32"),
   })
@@ -82,12 +82,12 @@ export function dlrm(options: Omit<ModelOptions, "kind" | "tables"> & { tables?:
 
 const rate = z.number().positive();
 
-/** How dense parameters take their gradients. */
+/** The update rule of dense parameters. */
 export const denseOptimizerOptions = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("sgd"),
     learningRate: rate.default(0.01),
-    /** Share of the last step's direction that is kept; as PyTorch's, without dampening. */
+    /** Share of the last step's direction that is kept; as in PyTorch, without dampening. */
     momentum: z.number().min(0).lt(1).default(0),
   }),
   z.strictObject({
@@ -97,7 +97,7 @@ export const denseOptimizerOptions = z.discriminatedUnion("kind", [
     initialAccumulator: z.number().min(0).default(0),
   }),
   z.strictObject({ kind: z.literal("adam"), ...adamOptions }),
-  /** Its norms are those of each named parameter: a weight, a bias. */
+  /** Norms are taken per named parameter: a weight, a bias. */
   z.strictObject({ kind: z.literal("lamb"), ...adamOptions }),
 ]);
 
@@ -107,7 +107,7 @@ export type DenseOptimizerSpec = z.output<typeof denseOptimizerOptions>;
 type Rates<Kind extends string> = Omit<Extract<DenseOptimizerOptions, { kind: Kind }>, "kind">;
 type RowRates<Kind extends string> = Omit<Extract<SparseOptimizerOptions, { kind: Kind }>, "kind">;
 
-/** w -= learningRate * g; with momentum, which is for dense layers, of the directions so far. */
+/** w -= learningRate * g; with momentum (for dense layers only), of the accumulated direction. */
 export const sgd = (options: Rates<"sgd"> = {}) => ({ kind: "sgd" as const, ...options });
 
 /** Adagrad, element by element. */
@@ -122,10 +122,10 @@ export const rowWiseAdagrad = (options: RowRates<"rowWiseAdagrad"> = {}) => ({
   ...options,
 });
 
-/** Adam with bias correction; on tables, only the rows of the batch move. */
+/** Adam with bias correction; on tables, only the rows of the batch are updated. */
 export const adam = (options: Rates<"adam"> = {}) => ({ kind: "adam" as const, ...options });
 
-/** Adam with decoupled weight decay (Loshchilov and Hutter 2019), 0.01 unless told. */
+/** Adam with decoupled weight decay (Loshchilov and Hutter 2019), 0.01 by default. */
 export const adamW = (options: Rates<"adam"> = {}) => adam({ weightDecay: 0.01, ...options });
 
 /** Adam with one second moment a row (FBGEMM's PARTIAL_ROWWISE_ADAM); for tables. */
@@ -143,5 +143,5 @@ export const partialRowWiseLamb = (options: RowRates<"partialRowWiseLamb"> = {})
   ...options,
 });
 
-/** FTRL-proximal (McMahan et al. 2013), for tables: with `l1`, weights that say little are 0. */
+/** FTRL-proximal (McMahan et al. 2013), for tables: `l1` sets weights with little evidence to 0. */
 export const ftrl = (options: RowRates<"ftrl"> = {}) => ({ kind: "ftrl" as const, ...options });

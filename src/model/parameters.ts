@@ -1,17 +1,17 @@
-// Dense parameters: one flat tensor, and where each named parameter lies in it. Flat, so that the
-// exchange adds up one vector and the optimizer is one call.
+// Dense parameters: one flat tensor, and the position of each named parameter in it. Flat, so that
+// the exchange sums one vector and the optimizer is one call.
 
 import type { Kernels, Tensor } from "../kernels/contract/kernels.ts";
 import { type Key, purposes } from "../ports/random.ts";
 
 export interface Parameter {
-  /** As PyTorch's golden files name it: `bottom.0.weight`, `top.1.bias`. */
+  /** The name as in PyTorch's golden files: `bottom.0.weight`, `top.1.bias`. */
   readonly name: string;
   readonly shape: readonly number[];
   /** First element in the flat tensor. */
   readonly first: number;
   readonly length: number;
-  /** Born uniform in ±scale; 0 for biases. */
+  /** Initialised uniformly in ±scale; 0 for biases. */
   readonly scale: number;
 }
 
@@ -44,7 +44,7 @@ export function layoutParameters(
   return { parameters, length };
 }
 
-/** Fills the flat tensor with the values that the job's seed gives. */
+/** Fills the flat tensor with initial values from the job's seed. */
 export function initParameters(
   kernels: Kernels,
   flat: Tensor,

@@ -1,4 +1,5 @@
-// How much of each cached shard of a device lies in its memory, and in the host's memory below.
+// Sizes of caches: how much of each cached shard lies in device memory, and how much in the host's
+// memory below.
 
 import {
   type CacheDemand,
@@ -13,7 +14,7 @@ import { packedBytes } from "../../kernels/contract/precision.ts";
 import type { HeldShard } from "./held-shard.ts";
 import { type Topology, tableOf } from "./topology.ts";
 
-/** The cached shards of a device, in the order of its slabs, and what each asks of a cache. */
+/** The cached shards of a device, in the order of its slabs, with the demands on each cache. */
 export function cacheDemandsOf(
   { input, heldBy, distinctBy }: Topology,
   rank: number,
@@ -34,7 +35,7 @@ export function cacheDemandsOf(
     });
 }
 
-/** How much of each cached shard of a device lies in its memory. */
+/** The size of each cached shard's cache in device memory. */
 export function cachesOf(
   topology: Topology,
   rank: number,

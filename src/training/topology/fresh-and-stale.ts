@@ -8,27 +8,27 @@ import type { TableSpec } from "../../embedding/tables/options.ts";
 import type { HeldShard } from "./held-shard.ts";
 import type { SendList, ShardGroups, VectorRoutes } from "./shard-groups.ts";
 
-/** Shards of one list that lie side by side. */
+/** A run of shards in a list. */
 export interface ShardRange {
   readonly first: number;
   readonly count: number;
-  /** First column, and columns, of all of them. */
+  /** First column of the run, and its columns. */
   readonly column: number;
   readonly columns: number;
 }
 
-/** What is read, and sent, at one time: its shard groups and their ways. */
+/** The tables that are read and sent at one time, with the routes of their shard groups. */
 export interface Read extends VectorRoutes {
-  /** Where its pooled vectors travel, and their parts inside a host; where its distinct rows. */
+  /** Channels of the read: of pooled vectors, of their parts inside a host, of distinct rows. */
   readonly vectors: "pooled" | "stalePooled";
   readonly partials: "partials" | "stalePartials";
   readonly rows: "rows" | "staleRows";
   has(shard: Pick<HeldShard, "table">): boolean;
-  /** For each device, which of the shards that it pools. */
+  /** For each device, the shards of this read among the shards that the device pools. */
   readonly held: readonly ShardRange[];
-  /** Which of the shards that every device holds a copy of. */
+  /** The replicated shards of this read. */
   readonly replicated: ShardRange;
-  /** Whether any device has vectors, and distinct rows, to send. */
+  /** Whether any device has pooled vectors to send; whether any has distinct rows. */
   readonly hasVectors: boolean;
   readonly hasRows: boolean;
 }
@@ -40,7 +40,7 @@ export interface Reads {
   readonly isStale: boolean;
 }
 
-/** The two reads of a job. Stale shards lie behind the fresh ones (`staleLast`). */
+/** The two reads of a job. In each list stale shards come after fresh ones (`staleLast`). */
 export function readsOf(options: {
   readonly tables: readonly TableSpec[];
   readonly heldBy: readonly (readonly HeldShard[])[];
@@ -74,7 +74,7 @@ export function readsOf(options: {
   };
 }
 
-/** What of a device's shards belongs to a read. */
+/** The run of a device's shards that belongs to a read. */
 export function rangeOf(read: Read, device: number): ShardRange {
   const range = read.held[device];
   if (range === undefined) throw new RangeError(`The topology has no device ${device}`);
@@ -100,7 +100,7 @@ function routesOf(
   };
 }
 
-/** The same shards, those of stale tables behind the others. */
+/** The same shards, with shards of stale tables last. */
 export function staleLast<S extends Pick<HeldShard, "table">>(
   tables: readonly TableSpec[],
   shards: readonly S[],
@@ -109,7 +109,7 @@ export function staleLast<S extends Pick<HeldShard, "table">>(
   return [...shards.filter((shard) => !isStale(shard)), ...shards.filter(isStale)];
 }
 
-/** The stretch of `shards` that `has` is true of. */
+/** The run of `shards` that `has` selects. */
 function stretchOf(shards: readonly HeldShard[], has: (shard: HeldShard) => boolean): ShardRange {
   const own = shards.filter(has);
   const [first] = own;

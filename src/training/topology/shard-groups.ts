@@ -1,9 +1,10 @@
-// Shard groups: what devices have of a table's columns, and which way their vectors go. To devices
-// of the same host each shard group goes by itself. To other hosts the shard groups of a host go as
-// their sums, by way of one of its devices, the aggregator (table-row-wise: Neo, Mudigere et al.,
-// arXiv 2104.05158). Gradients come back the same way.
+// Shard groups, and the routes of their vectors. A shard group is the shards of one device that
+// hold the same columns of a table: their vectors travel as one. Inside a host each shard group
+// travels by itself. To other hosts the shard groups of a host travel as their sum, through one
+// device of the host, the aggregator (table-row-wise: Neo, Mudigere et al., arXiv 2104.05158).
+// Gradients come back on the same route.
 //
-//   host 0, whose devices have rows of the same columns        host 1
+//   host 0: its devices hold rows of the same columns          host 1
 //
 //   device 0 ── partials ──▶ device 1 ────── pooled ─────────▶ device 3
 //   device 0 ◀─ dPartials ── device 1 ◀───── dPooled ───────── device 3
@@ -20,42 +21,42 @@ interface Columns {
   readonly columns: number;
 }
 
-/** What one device has of a table's columns: the shards whose vectors travel as one. */
+/** The shards of one device that hold the same columns of a table. */
 export interface ShardGroup extends Columns {
-  /** Its place among all shard groups and host sums of the job, shard groups of copies too. */
+  /** Its index among all shard groups and host sums of the job, replicated ones included. */
   readonly shardGroup: number;
-  /** By rows. */
+  /** In the order of their rows. */
   readonly shards: readonly HeldShard[];
-  /** The finished subtrees of their blocks: a vector of `columns` each. */
+  /** The finished subtrees of the shards' row blocks: a vector of `columns` each. */
   readonly trees: readonly Subtree[];
 }
 
-/** The shard groups that several devices of one host have of the same columns, added up. */
+/** The sum of shard groups that several devices of one host have of the same columns. */
 export interface HostSum extends ShardGroup {
-  /** Those devices, ascending: each is the aggregator for some devices of other hosts. */
+  /** Those devices, ascending. Each is the aggregator for some devices of other hosts. */
   readonly devices: readonly number[];
   readonly parts: ReadonlyMap<number, ShardGroup>;
 }
 
-/** What one device sends another of pooled vectors, and takes back of their gradients. */
+/** The vectors that one device sends to another; their gradients come back. */
 export interface SendList {
   /** Shard groups of the sender. */
   readonly own: readonly ShardGroup[];
-  /** Behind them what it adds up as an aggregator. */
+  /** Host sums that the sender adds up as their aggregator; sent after `own`. */
   readonly hostSums: readonly HostSum[];
 }
 
-/** Columns of a table with row blocks, whose tree the samples' side adds up. */
+/** Columns of a table with row blocks. The samples' device adds up the tree over the blocks. */
 export interface FoldedColumns {
   readonly firstColumn: number;
   readonly columns: number;
-  /** The shard groups that have them, and where they begin in each. */
+  /** The shard groups that hold the columns, and the first of the columns in each. */
   readonly parts: readonly { readonly shardGroup: ShardGroup; readonly first: number }[];
 }
 
 /** Which way shard groups go. */
 export interface VectorRoutes {
-  /** For each host its host sums; none where it is alone. */
+  /** The host sums of each host; none where there is one host. */
   readonly hostSumsOf: readonly (readonly HostSum[])[];
   /** [from][to] */
   readonly sendLists: readonly (readonly SendList[])[];
@@ -63,22 +64,22 @@ export interface VectorRoutes {
 
 /** The shard groups of a job, and their ways. */
 export interface ShardGroups extends VectorRoutes {
-  /** For each device those that it pools. */
+  /** The shard groups that each device pools. */
   readonly shardGroupsOf: readonly (readonly ShardGroup[])[];
   readonly distinctGroups: readonly ShardGroup[];
   readonly replicatedGroups: readonly ShardGroup[];
   /**
-   * Whether each shard of a device is a shard group, and none is added up on a host: it pools what
-   * travels.
+   * For each device, whether every shard is a shard group of its own and none is part of a host
+   * sum: vectors then travel as they are pooled.
    */
   readonly isPlain: readonly boolean[];
-  /** For each device its place on its host. */
+  /** The index of each device on its host. */
   readonly places: readonly number[];
-  /** For each host, as its devices get them: tables with row blocks, in runs cut nowhere. */
+  /** For each host, the tables with row blocks as its devices receive them, in uncut runs. */
   readonly foldedOn: readonly ReadonlyMap<number, readonly FoldedColumns[]>[];
 }
 
-/** `hostOf`: the host of each device; those of one host are a run. */
+/** `hostOf`: the host of each device. The devices of one host have consecutive ranks. */
 export function shardGroupsIn(
   tables: readonly TableSpec[],
   hostOf: readonly number[],
@@ -138,7 +139,7 @@ export function shardGroupsIn(
   };
 }
 
-/** Bytes of the vectors that travel of a shard group, of some samples. */
+/** Bytes on the wire of a shard group's vectors, for some samples. */
 export function vectorBytes(
   { columns, trees }: ShardGroup,
   samples: number,
@@ -147,24 +148,24 @@ export function vectorBytes(
   return trees.length * packedBytes(samples, columns, precision);
 }
 
-/** Floats of them. */
+/** Floats of a shard group's vectors, for some samples. */
 export function vectorFloats({ columns, trees }: ShardGroup, samples: number): number {
   return trees.length * samples * columns;
 }
 
 const nothing: SendList = { own: [], hostSums: [] };
 
-/** What device `from` sends device `to` of pooled vectors. */
+/** The pooled vectors that device `from` sends to device `to`. */
 export function sendListOf({ sendLists }: VectorRoutes, from: number, to: number): SendList {
   return sendLists[from]?.[to] ?? nothing;
 }
 
-/** The device of a host sum's host that adds it up for the device at a place of another host. */
+/** The aggregator of a host sum for the device at index `place` of another host. */
 export function aggregatorOf({ devices }: HostSum, place: number): number {
   return devices[place % devices.length] ?? 0;
 }
 
-/** What has the same columns of the same table, in order of the first of each. */
+/** Groups of items with the same columns of the same table, in the order of their first items. */
 function groupsOf<T>(all: readonly T[], columnsOf: (one: T) => Columns): T[][] {
   const groups = new Map<string, T[]>();
   for (const one of all) {
@@ -209,7 +210,7 @@ function treesOf(shards: readonly HeldShard[]): Subtree[] {
   return runs.flatMap(({ first, count }) => subtreesOf(first, count));
 }
 
-/** What is added up of each table with row blocks. */
+/** The columns to add up of each table with row blocks. */
 function foldedOf(
   tables: readonly TableSpec[],
   shardGroups: readonly ShardGroup[],
@@ -222,7 +223,7 @@ function foldedOf(
   return new Map([...byTable].map(([table, own]) => [table, foldedColumnsOf(own)]));
 }
 
-/** The columns of one table's shard groups, cut wherever one of them is. */
+/** The columns of one table's shard groups, cut wherever any group begins or ends. */
 function foldedColumnsOf(shardGroups: readonly ShardGroup[]): FoldedColumns[] {
   const ends = shardGroups.flatMap((one) => [one.firstColumn, one.firstColumn + one.columns]);
   const cuts = [...new Set(ends)].sort((a, b) => a - b);

@@ -1,5 +1,5 @@
-// The topology: what every device of a generation knows of all the others. A pure function of the
-// job, the data's limits and the plan, so that each thread computes the same one.
+// The topology: everything that a device of a generation knows about the other devices. A pure
+// function of the job, the data's limits and the plan, so that each thread computes the same one.
 
 import { wideOf } from "../../data/columns.ts";
 import { bagFrameBytes } from "../../embedding/lookup/bag-frames.ts";
@@ -32,7 +32,7 @@ import {
 /** Vectors travel as they are. */
 export const exactExchange: ExchangeSpec = { forward: "float32", backward: "float32" };
 
-/** What a placement has to know of the job and its data. */
+/** The parts of the job, and of its data, that the topology depends on. */
 export interface TopologyInput {
   readonly model: ModelSpec;
   readonly batchSize: number;
@@ -43,11 +43,11 @@ export interface TopologyInput {
   readonly weighted?: readonly boolean[];
   /** How vectors travel; left out, as float32. */
   readonly exchange?: ExchangeSpec;
-  /** Where tables lie; left out, as the job says of each (`place`). */
+  /** The placement of shards; left out, each table follows its own options (`place`). */
   readonly plan?: Plan | undefined;
   /** Slices of each device, at least one; left out, even runs. */
   readonly sliceCounts?: readonly number[] | undefined;
-  /** What lies below device memory; there where a table does. */
+  /** The tiers below device memory; given where a table is cached. */
   readonly tiers?: TiersSpec | undefined;
 }
 
@@ -60,7 +60,7 @@ export interface Topology extends ShardGroups {
   readonly hostOf: readonly number[];
   /** The slices of each device. */
   readonly sliceRuns: readonly SliceRun[];
-  /** What ids are checked against, by table. */
+  /** The limits of ids, by table. */
   readonly bagTables: readonly BagTable[];
   /** For each device the model-parallel shards that it holds and pools, stale ones last. */
   readonly heldBy: readonly (readonly HeldShard[])[];
@@ -69,11 +69,11 @@ export interface Topology extends ShardGroups {
    * where the samples are. Columns are counted over all devices. None on a device alone.
    */
   readonly distinctBy: readonly (readonly HeldShard[])[];
-  /** For each device, columns of what it pools side by side. */
+  /** For each device, the columns of the shards that it pools, added up. */
   readonly columnsOf: readonly number[];
-  /** What is read when, and how it travels. */
+  /** The fresh and the stale read of a step. */
   readonly reads: Reads;
-  /** Tables of dynamic ids whose means the devices of the samples take (bag-lengths.ts). */
+  /** Tables of dynamic ids with means that the samples' devices take (bag-lengths.ts). */
   readonly countedTables: readonly number[];
   /** Shards that every device holds a copy of. */
   readonly replicated: readonly HeldShard[];
@@ -86,8 +86,8 @@ export interface Topology extends ShardGroups {
 }
 
 /**
- * `hostOf`: the host of each device, those of one host in a row; left out, all are on one.
- * @throws RangeError where the plan is one for other devices
+ * `hostOf`: the host of each device, with consecutive ranks on a host; left out, all devices are on
+ * one host. @throws RangeError where the plan is for another number of devices
  */
 export function topologyOf(
   input: TopologyInput,
@@ -157,7 +157,7 @@ export function topologyOf(
   };
 }
 
-/** Hosts and devices for what is placed here: as one host, where hosts are unequal. */
+/** Hosts and devices for the planner. Unequal hosts count as one host. */
 function evenly(hostOf: readonly number[]): Devices {
   const hosts = new Set(hostOf).size;
   const perHost = hostOf.length / hosts;
@@ -165,7 +165,7 @@ function evenly(hostOf: readonly number[]): Devices {
   return isEven ? { hosts, perHost } : { hosts: 1, perHost: hostOf.length };
 }
 
-/** The plan of a run that was given none. */
+/** The plan of a run without a plan file: each table by its own options. */
 function placeJob({ model, idsMax }: TopologyInput, devices: Devices): Plan {
   const tables = model.tables.map((table, i) => {
     const cost = table.dim * Math.max(1, idsMax[i] ?? 1);
@@ -214,7 +214,7 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   const count = (device: number) => counts[device] ?? 0;
   const samples = counts.reduce((sum, own) => sum + own, 0);
   const idsMax = heldBy.map((held) => held.map(({ table }) => input.idsMax[table] ?? 0));
-  /** Of a shard group, of the samples of device `of`. */
+  /** Bytes of a shard group's vectors, for the samples of device `of`. */
   const vectors = (shardGroup: ShardGroup, of: number) =>
     vectorBytes(shardGroup, count(of), exchange.forward);
   const gradient = ({ columns }: ShardGroup, of: number) =>
@@ -229,7 +229,7 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
     const sum = own.reduce((all, shardGroup) => all + bytes(shardGroup, to), 0);
     return hostSums.reduce((all, hostSum) => all + bytes(hostSum, to), sum);
   };
-  /** The parts that `holder` has of what `aggregator` adds up. */
+  /** Bytes that `holder` sends to `aggregator`: its parts of host sums. */
   const summed = (
     holder: number,
     aggregator: number,
@@ -275,7 +275,7 @@ function bytesOf(topology: Topology, counts: readonly number[]): StepBytes {
   };
 }
 
-/** Whether the devices of a table's rows tell how long its bags are. */
+/** Whether the devices of a table's rows send the lengths of its bags. */
 export function isCounted({ countedTables }: Topology, table: number): boolean {
   return countedTables.includes(table);
 }
@@ -300,7 +300,7 @@ function distinctMax(
 /** Bytes of sums for each quantum of a row: two float64, for LAMB's norms; others need less. */
 const sumBytes = 16;
 
-/** At most: what `from` tells `to` of the rows that both have columns of. */
+/** Most bytes of row sums that `from` sends to `to`, of rows with columns on both. */
 function rowSumBytes(topology: Topology, samples: number, from: number, to: number): number {
   if (from === to) return 0;
   let bytes = 0;
@@ -326,7 +326,7 @@ export function exchangeShapeOf(topology: Topology): ExchangeShape {
   };
 }
 
-/** Batches whose rows come up ahead of their step. */
+/** Batches with rows that are prefetched ahead of their step. */
 export function prefetchOf({ input, heldBy, distinctBy }: Topology): number {
   const isCached = [...heldBy, ...distinctBy].flat().some(({ tier }) => tier === "cached");
   return isCached ? (input.tiers?.prefetch ?? 0) : 0;

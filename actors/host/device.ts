@@ -10,15 +10,15 @@
 //         device.salvage
 // Tells   device.ready · device.reached · device.evaluated · device.cut; the job supervisor:
 //         device.remains
-// Fails   with the thread's own error, or PeerLostError where it died without a word
+// Fails   with the thread's own error, or PeerLostError if the thread died silently
 //
 // Invariants
 //   D1. Weights change only while `busy` with a run: a checkpoint taken otherwise is between two
 //       steps.
-//   D2. A command of another generation never arrives: the mailbox's subject carries the
+//   D2. A command of another generation never arrives: the subject of the mailbox names the
 //       generation.
-//   D3. A command asked twice is carried out once; its answer is told again. One that was asked
-//       before the one answered last is not carried out: it is late, and its time is over.
+//   D3. A command asked twice is carried out once; its answer is told again. A command older than
+//       the one answered last comes late, and is not carried out.
 
 import { assign, enqueueActions, setup } from "xstate";
 import type { Launcher } from "../../src/ports/launcher.ts";
@@ -55,16 +55,16 @@ type DeviceEvent =
 export interface DeviceContext extends DeviceInput {
   readonly mailbox: Mailbox;
   readonly shards: readonly HeldShard[];
-  /** What its thread is at, for whoever must know when it failed. */
+  /** The command that its thread carries out, for the incident if it fails. */
   readonly doing: string;
-  /** The question that is being answered, and the one answered last with its answer. */
+  /** Number of the question that is being answered, and the last answer. */
   readonly asked: number | undefined;
   readonly askedAtMs: number;
   readonly answered: { readonly command: number; readonly report: DeviceReport } | undefined;
-  /** The run that a pause was asked for. */
+  /** Number of the run that is asked to pause. */
   readonly paused: number | undefined;
   readonly ready: Extract<DeviceReport, { type: "ready" }> | undefined;
-  /** What it had left when the generation failed. */
+  /** State that survived the failure of the generation. */
   readonly remains: Remains | undefined;
 }
 
@@ -115,7 +115,7 @@ const machine = setup({
     begin: enqueueActions(({ context, event, enqueue }) => {
       if (!isQuestion(event)) return;
       const { command } = event.body;
-      // What was asked of an earlier one.
+      // A pause asked of an earlier command does not count here.
       if (context.paused !== command) Atomics.store(pauseOf(context), 0, -1);
       const askedAtMs = context.network.clock.now();
       enqueue.assign({ asked: command, askedAtMs, doing: doingOf(event) });

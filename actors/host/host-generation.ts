@@ -3,7 +3,7 @@
 // starts when the host assembles the generation, and owns the memory that these actors share.
 //
 //   beating ──device, tier or bridge failed──▶ error (law 3: the generation is over)
-//      │ │                                   └──▶ left, where it is to be salvaged
+//      │ │                                   └──▶ left, if it is to be salvaged
 //      │ └──reader failed──▶ beating, with another reader in its place
 //      └─ every `beatMs`: host.progress to the coordinator
 //
@@ -11,7 +11,7 @@
 //   G1. The layout is computed and the memory allocated here and nowhere else, once a generation: a
 //       heartbeat takes both as they are.
 //   G2. When it ends, however it ends, every thread that waits on its memory is released first.
-//   G3. Nothing starts before this host is known to see what the others write.
+//   G3. Nothing starts before this host has seen the files that the other hosts write.
 
 import { assign, type ErrorActorEvent, enqueueActions, fromCallback, setup } from "xstate";
 import { recordError } from "../../src/errors/errors.ts";
@@ -52,7 +52,7 @@ export interface HostGenerationInput {
   readonly launcher: Launcher;
   readonly spec: GenerationSpec;
   readonly host: number;
-  /** What this host has of checkpoints in memory: it outlives the generation. */
+  /** The replica cache of this host: it outlives the generation. */
   readonly copies: Copies;
 }
 
@@ -62,13 +62,13 @@ export interface HostGenerationContext extends HostGenerationInput {
   readonly place: HostPlace;
   /** Whether frames of the other hosts are heard. */
   readonly isBridged: boolean;
-  /** What its tiers told last, by device. */
+  /** The latest news of each tier, by device. */
   readonly tiers: Readonly<Record<number, TierNews>>;
   /** One for each reader. */
   readonly places: readonly ThreadPlace[];
   readonly history: RestartHistory;
   readonly beat: number;
-  /** Steps whose losses have been told. */
+  /** Number of steps that have told their losses. */
   readonly toldLosses: number;
   readonly failure?: unknown;
 }
@@ -82,7 +82,7 @@ type HostGenerationEvent =
 /** Heartbeat: a dead host is noticed after three of them (P2: within a second). */
 export const beatMs = 250;
 
-/** Readers that may be replaced before something else must be wrong. */
+/** Readers that may be replaced within the window; more mean that the cause lies elsewhere. */
 const readerIntensity = { restartsMax: 10, windowMs: 60_000 } as const;
 
 /** G2: runs when the machine stops, for whatever reason. */
@@ -113,7 +113,7 @@ const machine = setup({
       const { first, count, host, position } = context.place;
       checkShared(spec, host, network.disk); // G3
       tellAssembled(context);
-      // Nobody keeps them up: what the devices restore from is in `memory`.
+      // Without buddies no copy is renewed; what the devices restore from is in `memory`.
       if (!hasBuddies(spec)) copies.retain([], Number.POSITIVE_INFINITY);
       const common = { network, launcher, generation, copies };
       if (spec.hosts.length > 1) {
@@ -256,7 +256,7 @@ const machine = setup({
       after: { beatMs: { target: "beating", reenter: true } },
     },
     failed: { entry: "handUp" },
-    // It ends when its host is released, or assembles another.
+    // It ends when its host is released, or assembles another generation.
     left: { entry: "tellFailed" },
   },
 });

@@ -1,13 +1,13 @@
-// Hosts: hears processes that would be hosts of this cluster, gives them their index, and notices
-// when they are gone. The list itself is membership.ts's.
+// Host registry: hears processes that want to be hosts of this cluster, gives each its index, and
+// notices when a host is gone. The list of hosts is in membership.ts.
 //
-//   listening ──every `beatMs`──▶ listening     whoever was silent too long is gone
+//   listening ──every `beatMs`──▶ listening     a host silent for too long is gone
 //
 // Takes   host.announce · host.leave
 // Tells   the joining process host.welcome · host.refused
 //
-// A host announces itself at every beat and is answered every time: a lost message is made good by
-// the next one, and each side knows that the other is there.
+// A host announces itself at every beat and is answered every time: the next message makes up for a
+// lost one, and each side knows that the other is there.
 
 import { setup } from "xstate";
 import { type ErrorRecord, recordError } from "../../src/errors/errors.ts";

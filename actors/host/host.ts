@@ -1,5 +1,5 @@
-// Host: answers for one operating-system process: prepares data, and runs what the coordinators of
-// runs assemble here, one generation of each run, as many runs as have devices here.
+// Host: answers for one operating-system process. It prepares data, and runs one generation of each
+// run that has devices here, as the coordinator of the run asks.
 //
 //   host.assemble ──▶ a generation ──▶ host.release, or a newer one of its run: it is stopped
 //                                └───▶ it ended in an error: host.failed is told
@@ -9,11 +9,11 @@
 //         coordinator host.progress · host.mended
 //
 // Invariants
-//   H1. A generation that is not newer than the last one of its run is not assembled: its
+//   H1. A generation that is not newer than the last generation of its run is not assembled: its
 //       coordinator is gone.
 //   H2. A failure is told with the actor that failed first; the host itself lives on.
-//   H3. Of what needs more devices than there are, the oldest is stopped: nobody has told this host
-//       that it is over.
+//   H3. Generations that together need more devices than the host has are stopped, the oldest
+//       first: they are over, and the message that said so was lost.
 
 import {
   type DoneActorEvent,
@@ -53,11 +53,11 @@ interface Served {
 }
 
 export interface HostContext extends HostInput {
-  /** Of each run, the one that was assembled last at the end. */
+  /** Latest generation of each run, in the order of assembly. */
   readonly served: ReadonlyMap<string, Served>;
 }
 
-/** Runs of which the last generation is remembered. */
+/** Most runs whose last generation is remembered. */
 const servedMax = 1000;
 
 type HostEvent =
@@ -68,7 +68,7 @@ type HostEvent =
 
 const coordinator: Address = { role: "coordinator", index: 0 };
 
-/** A frame may be lost, and with it a first cause: it is told until its silence would tell. */
+/** Repeats host.failed, as a frame may be lost, until the silence of the host would tell. */
 const tellingFailed = fromCallback<
   { type: string },
   { readonly clock: Clock; readonly tell: () => void }

@@ -3,7 +3,7 @@
 //                host.welcome                          host.welcome of another index: joined, anew
 //   announcing ───────────────▶ joined ── host ──────────▶ joined
 //       ▲                         │
-//       └── the cluster was silent┘      its generation ends: nobody is there who would end it
+//       └── the cluster was silent┘      its generations end: no coordinator is there to end them
 //   any ──host.refused──▶ error
 //
 // Takes   host.welcome · host.refused
@@ -25,11 +25,11 @@ import type { Announcement } from "./membership.ts";
 export interface JoiningInput {
   readonly network: Network;
   readonly launcher: Launcher;
-  /** What it says of itself at a beat; its key stays the same. */
+  /** The announcement of this process, made anew at each beat; its key stays the same. */
   readonly announcement: () => Announcement;
   /** Told the index in the cluster, and undefined when the cluster is gone. */
   readonly onHost: (host: number | undefined) => void;
-  /** Told that no run needs this host any more, where it said that it is leaving. */
+  /** Told that no run needs this host any more, after it said that it is leaving. */
   readonly onMayLeave: () => void;
 }
 
@@ -41,12 +41,12 @@ interface JoiningContext extends JoiningInput {
 type JoiningEvent = MessageEvent<"host.welcome" | "host.refused">;
 
 /**
- * A cluster that has not answered for so long is gone, or out of reach: its runs have gone on
- * without this host long before.
+ * A cluster that has not answered for so long is gone or out of reach: its runs went on without
+ * this host long before.
  */
 const clusterSilenceMs = 10_000;
 
-/** Says who this is, at every beat. */
+/** Announces this process at every beat. */
 const announcing = fromCallback<{ type: string }, JoiningContext>(({ input }) => {
   const { network, mailbox, announcement } = input;
   let cancel = () => {};
@@ -138,7 +138,7 @@ const machine = setup({
 /** As drawn above. */
 export const joiningMachine = defineActor(machine);
 
-/** The actor that joins may fail so often within a minute, then the process gives up. */
+/** How often the joining actor may fail within a minute before the process gives up. */
 const intensity = { restartsMax: 10, windowMs: 60_000 } as const;
 
 /** The tree of a host process, not started; `onIncident` is told of each failure mended in it. */

@@ -1,13 +1,13 @@
-// The membership: the hosts of a cluster, those that joined it and its own. Plain data that no
-// actor owns, so that any of them may die and find it again.
+// The membership: the hosts of a cluster, its own and the hosts that joined. It is plain data that
+// no actor owns, so any actor may die and find it again.
 //
 // Invariants
-//   M1. An index is given to one process and never to another: what was meant for one that is gone
-//       finds nobody.
+//   M1. An index is given to one process and never to another: a message to a host that is gone
+//       reaches no other host.
 //   M2. Silence is counted in beats that this process could have heard, not in time: an event loop
-//       that stood still for a while counts one.
+//       that stalls for a while counts one beat.
 //   M3. A host that is leaving is given to no generation, and may go once none holds it.
-//   M4. What one run has taken is given to no other, until it lets go.
+//   M4. Devices that one run has taken are given to no other run until it lets go of them.
 
 import { ArithmeticMismatchError, VersionMismatchError } from "../../src/errors/errors.ts";
 import { expected } from "../../src/ports/check-options.ts";
@@ -21,17 +21,17 @@ export interface HostRecord {
   readonly pid: number;
 }
 
-/** What a process says of itself that would be a host. */
+/** What a process that wants to be a host says of itself. */
 export interface Announcement extends Omit<HostRecord, "host"> {
-  /** A random number of the process, by which it is known until it has an index, and after. */
+  /** A random number that identifies the process, before it has an index and after. */
   readonly key: number;
   readonly arithmetic: string;
   readonly version: string;
-  /** Whether it wants to go, and stays only as long as a run has devices of it. */
+  /** Whether it wants to leave, and stays only while a run has devices of it. */
   readonly isLeaving: boolean;
 }
 
-/** A part of a run's devices: those of one host, in the order of ranks. */
+/** The part of a run's devices that one host has, in the order of ranks. */
 export interface HostShare {
   readonly host: number;
   readonly devices: number;
@@ -42,11 +42,11 @@ export function devicesOf(shares: readonly Pick<HostShare, "devices">[]): number
   return shares.reduce((sum, { devices }) => sum + devices, 0);
 }
 
-/** More hosts than a run can have devices would be of no use. */
+/** As many as the most devices of a run: more hosts would be of no use. */
 const hostsMax = 128;
 /** Beats that a host may miss; with the fifth it is gone. */
 const missedMax = 4;
-/** Beats after which one that is gone is forgotten: should it come back, it is a new one. */
+/** Beats after which a host that is gone is forgotten: if it comes back, it is a new host. */
 const rememberedBeats = 1000;
 
 interface Member extends HostRecord {
@@ -72,9 +72,9 @@ export class Membership {
   constructor(options: {
     readonly minDevices: number;
     readonly joinDeadlineMs: number;
-    /** Host 0, in the cluster's own process; undefined where it has no devices. */
+    /** Host 0, in the cluster's own process; undefined if that process has no devices. */
     readonly own: HostRecord | undefined;
-    /** What every host must have. */
+    /** The arithmetic that every host must have. */
     readonly arithmetic: string;
     readonly version: string;
   }) {
@@ -118,7 +118,7 @@ export class Membership {
     return () => this.#held.delete(shares);
   }
 
-  /** Gives indices from `host` on: none that another root of the cluster gives. */
+  /** Gives indices from `host` on: no other leader of the cluster gives these. */
   countFrom(host: number): void {
     this.#nextHost = host;
   }
@@ -127,7 +127,7 @@ export class Membership {
     if (this.#members.delete(key)) this.#changed();
   }
 
-  /** A host of whose loss somebody else has heard: it is gone until it announces itself again. */
+  /** Another actor noticed that a host is lost: it is gone until it announces itself again. */
   doubt(host: number): void {
     for (const member of this.#members.values()) {
       if (member.host !== host || member.missed > missedMax) continue;
@@ -164,12 +164,12 @@ export class Membership {
     return devicesOf(this.#staying());
   }
 
-  /** Devices that a run may have: of hosts that are there and stay, and no other run's. M4 */
+  /** Devices that a run may have: on hosts that stay, and not taken by another run. M4 */
   devicesFor(run: string): number {
     return devicesOf(this.sharesFor(run, Number.POSITIVE_INFINITY));
   }
 
-  /** From now on a run has no more devices than this says whenever it is asked. */
+  /** From now on no run has more devices than `most` says when it is asked. */
   bound(boundOf: (run: string) => number): void {
     this.#boundOf = boundOf;
   }
@@ -188,14 +188,14 @@ export class Membership {
     return shares;
   }
 
-  /** These are the run's, instead of those that it had. */
+  /** The run takes these devices instead of the devices that it had. */
   take(run: string, shares: readonly HostShare[]): void {
     const before = this.takenBy(run);
     this.#taken.set(run, shares);
     if (devicesOf(shares) < before) this.#tellFree();
   }
 
-  /** Runs that have taken some. */
+  /** Runs that have taken devices. */
   get takers(): Iterable<string> {
     return this.#taken.keys();
   }
@@ -205,7 +205,7 @@ export class Membership {
     return devicesOf(this.#taken.get(run) ?? []);
   }
 
-  /** The run needs none any more. */
+  /** The run needs no devices any more. */
   letGo(run: string): void {
     if (this.#taken.delete(run)) this.#tellFree();
   }
@@ -221,13 +221,13 @@ export class Membership {
     return () => this.#listeners.delete(listen);
   }
 
-  /** Calls `listen` whenever there may be other devices for a run: as `onChange`, or let go. */
+  /** Calls `listen` as `onChange` does, and when a run lets go of devices. */
   onFree(listen: () => void): () => void {
     this.#onFree.add(listen);
     return () => this.#onFree.delete(listen);
   }
 
-  /** Forgets the host that has been gone for longest, where there are too many. */
+  /** Forgets the host that has been gone for longest, if there are too many. */
   #makeRoom(): void {
     if (this.#members.size < hostsMax) return;
     const [oldest] = [...this.#members].sort(([, a], [, b]) => b.missed - a.missed);

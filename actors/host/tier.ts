@@ -1,5 +1,5 @@
-// Tier: answers for the thread that holds what lies below one device's memory: host memory (DDR)
-// and, below that, the disk (SSD). The device's own cache (HBM) is in its thread.
+// Tier: answers for the thread that keeps the rows which one device has no room for: in host memory
+// (DDR) and, below that, on disk (SSD). The device's own cache (HBM) is in the device's thread.
 //
 //   opening ──▶ serving ◀──────────────▶ paused   the disk is full: it waits for room
 //                  ▲ └──▶ slow ──┐                the disk takes long: noted, and it goes on
@@ -10,8 +10,8 @@
 // Tells   tier.rested; its host generation tier.told
 //
 // Invariants
-//   T1. What lies here belongs to one generation: it is gone once the thread's exit has been seen,
-//       but for what tables with `keep: "durable"` laid to rest at a checkpoint.
+//   T1. The rows here belong to one generation: they are gone once the thread's exit has been seen,
+//       except for rows that tables with `keep: "durable"` laid to rest at a checkpoint.
 //   T2. A question asked twice is carried out once; its answer is told again.
 
 import { assign, enqueueActions, sendParent, setup } from "xstate";

@@ -1,6 +1,6 @@
-// What a process is doing: its actors as they supervise each other, what waits in their mailboxes,
-// what of each bounded buffer is in use, and its tiers. Read off the running actors, and nothing is
-// kept for it: a process that nobody asks does no work.
+// Process report: what a process is doing. It shows the tree of actors, the messages that wait in
+// mailboxes, the use of each bounded buffer, and the tiers. A report is read off the running actors
+// and nothing is kept for it: without a request for a report there is no work.
 
 import { hostname } from "node:os";
 import { type EventLoopUtilization, performance } from "node:perf_hooks";
@@ -15,14 +15,14 @@ import type { TierContext, TierNews } from "../host/tier.ts";
 import type { Mailbox, Network } from "../runtime/mailbox.ts";
 import type { Generation } from "../threads/generation-memory.ts";
 
-/** An actor, and those that it supervises. */
+/** An actor, and the actors that it supervises. */
 export interface ActorReport {
-  /** `device:1`; of one without a mailbox, the name that its supervisor knows it by. */
+  /** `device:1`; for an actor without a mailbox, its id at its supervisor. */
   readonly actor: string;
-  /** Its run and generation, where it has one. */
+  /** Its run and generation, if it has one. */
   readonly run?: string;
   readonly generation?: number;
-  /** Of its machine: `paused`, `training.work.running`. */
+  /** State of its machine: `paused`, `training.work.running`. */
   readonly state: string;
   readonly mailbox?: MailboxReport;
   readonly children: readonly ActorReport[];
@@ -32,15 +32,15 @@ export interface MailboxReport {
   /** Messages that have come so far, and how long ago the last of them did. */
   readonly messages: number;
   readonly lastMs: number;
-  /** What has come and is not done: a device's command, the requests to a tier. */
+  /** Work that has come and is not done: a device's command, the requests to a tier. */
   readonly depth: number;
-  /** How long the oldest of them has waited, where that is known; 0: there is none. */
+  /** How long the oldest of it has waited, if that is known; 0: there is none. */
   readonly oldestMs?: number;
 }
 
 /** A bounded buffer, and how much of it is in use. */
 export interface CreditReport {
-  /** Whose it is: `device:1`, `transport`. */
+  /** Its owner: `device:1`, `transport`. */
   readonly actor: string;
   readonly what: "batches" | "saved bytes" | "tier requests" | "pending bytes";
   readonly used: number;
@@ -65,7 +65,7 @@ export interface ProcessReport {
 
 let lastAsked: EventLoopUtilization | undefined;
 
-/** Reports of the process whose tree of actors hangs on `root`. */
+/** The report of the process whose tree of actors has this root. */
 export function reportProcess(
   root: AnyActorRef,
   network: Network,
@@ -91,7 +91,7 @@ export function reportProcess(
   };
 }
 
-/** Snapshots of machines; what an actor without one does is its supervisor's to say. */
+/** The snapshot of an actor that is a machine; other actors are reported by their supervisor. */
 function machineOf(ref: AnyActorRef): AnyMachineSnapshot | undefined {
   const snapshot = ref.getSnapshot() as Partial<AnyMachineSnapshot> | undefined;
   return snapshot?.machine === undefined ? undefined : (snapshot as AnyMachineSnapshot);
@@ -120,7 +120,7 @@ function actorOf(ref: AnyActorRef, nowMs: number): ActorReport {
   };
 }
 
-/** What has come to an actor's thread and is not done. */
+/** Work that has come to an actor's thread and is not done. */
 function waitingIn(snapshot: AnyMachineSnapshot, nowMs: number) {
   if (snapshot.machine.id === "device") {
     const { asked, askedAtMs } = snapshot.context as DeviceContext;

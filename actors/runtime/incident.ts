@@ -1,5 +1,6 @@
-// Incidents: one record for one failure, first cause first (law 7). Whoever sees a failure adds who
-// it was and what was being done; nobody replaces what was there before.
+// Incidents: one record for one failure, first cause first (law 7). Each actor that a failure
+// passes adds what the record lacks: the actor that failed, and what it was doing. No actor
+// replaces what the record has.
 
 import {
   type ErrorRecord,
@@ -9,25 +10,25 @@ import {
 } from "../../src/errors/errors.ts";
 import type { Wait } from "./wait-graph.ts";
 
-/** A failure as it is told: OTP's four fields, and where it was. */
+/** A failure as it is told: OTP's four fields, and where it happened. */
 export interface Incident {
   /** The actor that failed: `device:1`. */
   readonly offender: string;
   readonly supervisor: string;
-  /** What it was doing: the message that it was at, or the part of its life. */
+  /** What it was doing: the message that it handled, or the part of its life. */
   readonly context: string;
   readonly reason: ErrorRecord;
-  /** The host that it is on, where it takes part in a generation. */
+  /** The host of an actor that takes part in a generation. */
   readonly host?: number | undefined;
   /** Steps that were done. */
   readonly step?: number | undefined;
-  /** Who noticed, where the offender itself said nothing. */
+  /** The actor that noticed, if the offender itself said nothing. */
   readonly noticedBy?: string | undefined;
   /** Who waited for whom when it was noticed. */
   readonly waits?: readonly Wait[] | undefined;
 }
 
-/** A failure of an actor on its way up the tree. The first one that names an offender stays. */
+/** A failure of an actor on its way up the tree. The offender named first stays. */
 export class ActorFailedError extends TrainingError {
   readonly code: string;
   readonly recovery: Recovery;
@@ -41,7 +42,7 @@ export class ActorFailedError extends TrainingError {
   }
 }
 
-/** `error` as the failure of `offender`; where it names one already, with what that lacks. */
+/** `error` as the failure of `offender`; if `error` names one already, with what it lacks. */
 export function failureOf(error: unknown, at: Omit<Incident, "reason">): ActorFailedError {
   if (!(error instanceof ActorFailedError)) {
     return new ActorFailedError({ ...at, reason: recordError(error) }, { cause: error });

@@ -1,5 +1,5 @@
 // The mailbox: how an actor of a generation speaks over the transport. Its subject carries run,
-// generation, role and index, so that whatever was meant for an older generation finds nobody.
+// generation, role and index, so that a message to an older generation reaches no actor.
 
 import { FrameCorruptError, StepTimeoutError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -30,12 +30,12 @@ export interface Address {
   readonly index: number;
 }
 
-/** Where the broker is, and who asks. Plain data: it goes into threads, and over no wire. */
+/** The broker's address, and credentials. Plain data: it goes into threads, never on the wire. */
 export interface Connection extends Credentials {
   readonly servers: string;
 }
 
-/** What every actor is given of the cluster it lives in. */
+/** What every actor knows of the cluster that it lives in. */
 export interface Network {
   readonly transport: Transport;
   /** How a thread of this process makes a connection of its own. */
@@ -45,13 +45,13 @@ export interface Network {
   /** Where checkpoints and caches lie. */
   readonly disk: Disk;
   readonly log: Log;
-  /** Of the runs that are supervised here, every so many-th step is traced; undefined: none is. */
+  /** Each step that this number divides is traced, in runs supervised here; undefined: none is. */
   readonly tracedEvery?: number | undefined;
-  /** How long the broker has been within reach; 0 while it is not: silence means nothing then. */
+  /** How long the broker has been within reach; while it is not (0), silence means nothing. */
   connectedForMs(): number;
   /**
-   * Of a root under a lease: throws LeadershipLostError where another process leads by now.
-   * Undefined: there is no lease.
+   * Throws LeadershipLostError if another process leads by now. Undefined without a lease: there is
+   * one leader.
    */
   readonly assertLeading?: (() => void) | undefined;
   /** Whether `chaos.throw` is obeyed. */
@@ -60,7 +60,7 @@ export interface Network {
   readonly waits: WaitBook;
   /** Frames that were refused in this process so far. */
   readonly refused: { frames: number };
-  /** A frame that is no message: counted in `refused` and told, never obeyed. */
+  /** Counts a frame that is no message in `refused`, and tells of it. It is never obeyed. */
   onCorrupt(error: Error): void;
 }
 
@@ -76,7 +76,7 @@ export const clusterScope: RunScope = { run: "cluster", generation: 0 };
 export interface Mailbox {
   readonly scope: RunScope;
   readonly self: Address;
-  /** What it has heard, for whoever looks on. */
+  /** What it has heard, for reports (actors/observe/process-report.ts). */
   readonly heard: { messages: number; lastAtMs: number };
   tell<Type extends MessageType>(to: Address, type: Type, body: OutgoingBody<Type>): void;
   /** Calls `receive` for every message to this actor. */
@@ -112,7 +112,7 @@ export function openMailbox(
   };
 }
 
-/** Messages to every actor that `pattern` selects, from whatever run and generation. */
+/** Messages to every actor that `pattern` selects, of any run and generation. */
 export function subscribe(
   network: Network,
   pattern: Partial<RunScope> & Address,
@@ -132,8 +132,8 @@ export function subscribe(
 }
 
 /**
- * The message in a frame, where its subject says the same of it, and whom it came to is the one who
- * takes it. @throws FrameCorruptError
+ * The message in a frame. Its subject must name the same run, generation and type, and the role
+ * that takes messages of this type. @throws FrameCorruptError
  */
 function messageIn(frame: Frame, { faultsAllowed }: Network): ActorMessage {
   const message = messages.decode(frame);
@@ -156,12 +156,12 @@ function verbOf(type: MessageType): string {
   return type.replace(".", "-");
 }
 
-/** How often a question is asked again, as a share of its deadline, and at most. */
+/** A question is asked again after a quarter of its deadline, and after this time at most. */
 const repeatMsMax = 1000;
 
 /**
- * Asks until everyone in `to` has answered with a message that `answer` picks, and returns the
- * answers in that order. @throws StepTimeoutError naming who did not, after the deadline
+ * Asks until every actor in `to` has answered with a message that `answer` picks, and returns the
+ * answers in that order. @throws StepTimeoutError naming the silent actors, after the deadline
  */
 export function ask<Type extends MessageType, Answer>(options: {
   readonly network: Network;
@@ -169,9 +169,9 @@ export function ask<Type extends MessageType, Answer>(options: {
   readonly to: readonly Address[];
   readonly type: Type;
   readonly body: OutgoingBody<Type>;
-  /** The answer in a message, and who gave it (position in `to`). */
+  /** The answer in a message, and the position in `to` of the actor that gave it. */
   readonly answer: (message: ActorMessage) => { from: number; answer: Answer } | undefined;
-  /** Infinity where somebody else watches over the time that it takes. */
+  /** Infinity if another actor watches the time that the answer takes. */
   readonly deadlineMs: number;
   readonly signal?: AbortSignal;
 }): Promise<Answer[]> {
@@ -183,7 +183,7 @@ export function ask<Type extends MessageType, Answer>(options: {
     let cancel = () => {};
     const nameOf = ({ role, index }: Address) => `${role}:${index}`;
     const missing = () => to.filter((_, i) => !answers.has(i));
-    // Who may answer whenever he likes is watched by somebody else, who keeps that wait.
+    // Without a deadline, another actor watches the time and keeps the wait in the book.
     const close = Number.isFinite(deadlineMs)
       ? network.waits.open({
           run: mailbox.scope.run,
@@ -195,7 +195,7 @@ export function ask<Type extends MessageType, Answer>(options: {
     const subscription = mailbox.listen((message) => {
       const given = answer(message);
       if (given === undefined || answers.has(given.from)) return;
-      if (!(given.from in to)) return; // Nobody asked it.
+      if (!(given.from in to)) return; // It was not asked.
       answers.set(given.from, given.answer);
       if (answers.size === to.length) finish(() => resolve(inOrder(to.length, answers)));
     });

@@ -1,4 +1,4 @@
-// The network of a process: its connection to the broker, and what its actors have to know of it.
+// The network of a process: its connection to the broker, and what its actors know of the cluster.
 
 import { FrameCorruptError } from "../../src/errors/errors.ts";
 import { type Clock, realClock } from "../../src/ports/clock.ts";
@@ -12,7 +12,7 @@ import { WaitBook } from "./wait-graph.ts";
 /** Longest wait for a broker to be there. */
 const connectMs = 10_000;
 
-/** What a process has of the world, where whoever starts it gives something else. */
+/** Clock and disk of a process, if its starter replaces them. */
 export interface World {
   /** @default the machine's own */
   readonly clock?: Clock | undefined;
@@ -20,17 +20,17 @@ export interface World {
   readonly disk?: Disk | undefined;
 }
 
-/** Connects. Whoever calls closes the network's transport. @throws TransportLostError */
+/** Connects. The caller closes the transport of the network. @throws TransportLostError */
 export async function openNetwork(options: {
   readonly connection: Connection;
   readonly cluster: string;
   readonly faultsAllowed: boolean;
   readonly world?: World | undefined;
-  /** @default nobody reads it */
+  /** @default silent */
   readonly log?: Log | undefined;
   /** @default nothing is traced */
   readonly tracedEvery?: number | undefined;
-  /** Told what the broker complained of, and of frames that were no messages. */
+  /** Called with errors of the broker, and for frames that are no messages. */
   readonly onError: (offender: "transport" | "wire", error: unknown) => void;
 }): Promise<Network> {
   const { connection, cluster, faultsAllowed, log = silentLog, tracedEvery, onError } = options;
@@ -62,8 +62,9 @@ export async function openNetwork(options: {
 }
 
 /**
- * A connection of its own, as a thread needs one. Its name ends in the process's number, so that
- * whoever looks at the broker, or breaks it, knows whose it is. @throws TransportLostError
+ * A connection of its own, as a thread needs. Its name ends in the process's number: the broker's
+ * list of connections, and a test that cuts one, can tell which process it belongs to.
+ * @throws TransportLostError
  */
 export function dial(
   connection: Connection,

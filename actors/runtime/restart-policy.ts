@@ -1,5 +1,6 @@
-// What a supervisor does when a child ends, after OTP: a pure function of what it supervises, what
-// happened before, and when. The supervisor stops, waits, starts and keeps the history.
+// The restart policy: what a supervisor does when a child ends, after OTP. It is a pure function of
+// the children, the history and the time. The supervisor stops and starts the children, waits, and
+// keeps the history.
 //
 // Invariants
 //   R1. Children start in the order of the list and stop in reverse.
@@ -23,10 +24,10 @@ export interface Child {
   readonly restart: "permanent" | "transient" | "temporary";
 }
 
-/** Who restarts together: only the failed one, all, or it and those started after it. */
+/** Children that restart together: the failed one, all, or the failed one and all after it. */
 export type Strategy = "one-for-one" | "one-for-all" | "rest-for-one";
 
-/** What a supervisor was told once. */
+/** What a supervisor is told when it starts. */
 export interface RestartPolicy {
   /** Its name, for the error that it hands up. */
   readonly supervisor: string;
@@ -38,7 +39,7 @@ export interface RestartPolicy {
   readonly backoff: { readonly baseMs: number; readonly factor: number; readonly maxMs: number };
 }
 
-/** What a supervisor remembers. Plain data; begin with `emptyHistory`. */
+/** The history of a supervisor. Plain data; begin with `emptyHistory`. */
 export interface RestartHistory {
   /** When the restarts within the window were. */
   readonly restartsAtMs: readonly number[];
@@ -58,7 +59,7 @@ export type ChildEnd =
       readonly error: ErrorRecord;
     };
 
-/** What to do now. */
+/** What the supervisor does now. */
 export type Decision =
   | {
       readonly escalate: false;
@@ -74,7 +75,7 @@ export type Decision =
 /** Before anything has happened. */
 export const emptyHistory: RestartHistory = { restartsAtMs: [], streak: 0, ended: [] };
 
-/** What to do about `end`. Asserts that its child is one of the policy's, and had not ended. */
+/** What to do about `end`. Asserts that its child belongs to the policy, and had not ended. */
 export function decide(policy: RestartPolicy, history: RestartHistory, end: ChildEnd): Decision {
   const index = policy.children.findIndex((child) => child.id === end.child);
   const child = policy.children[index];

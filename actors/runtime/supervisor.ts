@@ -1,10 +1,10 @@
-// The supervisor: starts children in order, and does what the restart policy says when one ends.
+// The supervisor: starts children in order and, when a child ends, follows the restart policy.
 //
 //   supervising ──child ended──▶ (decide) ──▶ supervising     stopped and started after a backoff
 //                                   │
 //                                   └──▶ error      handed up: a restart cannot mend it
 //
-// The decision is restart-policy.ts's; here is only what it takes to carry it out in xstate.
+// restart-policy.ts decides; this file carries the decision out in xstate.
 
 import {
   type AnyActorLogic,
@@ -37,15 +37,15 @@ export interface SupervisorInput {
   readonly intensity: RestartPolicy["intensity"];
   readonly children: readonly ChildSpec[];
   readonly clock: Clock;
-  /** Told of each failure that is mended here, and when the restart begins. */
+  /** Called for each failure that is mended here, when the restart begins. */
   readonly onRestart?: (incident: Incident, children: readonly string[]) => void;
-  /** Where it hears what is said to it. */
+  /** The mailbox that it listens to. */
   readonly mailbox: Mailbox;
 }
 
 interface SupervisorContext extends SupervisorInput {
   readonly history: RestartHistory;
-  /** What cannot be mended here. */
+  /** A failure that cannot be mended here. */
   readonly failure?: unknown;
 }
 

@@ -1,33 +1,32 @@
-// The waits-for graph: who waits for whom, for what and since when. Threads note their waits in the
-// memory of their generation, hosts tell them with their heartbeats, and actors keep theirs in the
-// book of their process; the coordinator of a run sees all of them together.
+// The waits-for graph: which actor waits for which other, for what and since when. Threads note
+// their waits in the memory of their generation, and hosts tell them with their heartbeats. Actors
+// keep their waits in the book of their process. The coordinator of a run sees all waits together.
 //
 // Invariants
-//   W1. Only waits that have a deadline are in it: who idles until there is work blames nobody.
-//   W2. Who is waited for and waits for nobody is silent: the one that does not answer. In a circle
-//       all are.
+//   W1. Only waits that have a deadline are in the graph: an actor that idles blames no other.
+//   W2. An actor that others wait on, waiting on none itself, is silent. In a circle all are.
 
 import { fromCallback } from "xstate";
 import type { Clock } from "../../src/ports/clock.ts";
 
 /** One edge of the graph. Plain data. */
 export interface Wait {
-  /** Who waits: `device:0`. */
+  /** The actor that waits: `device:0`. */
   readonly who: string;
-  /** For whom: `device:1`; `anyone` where it may be any of several. */
+  /** The actor that it waits for: `device:1`; `anyone` if it may be any of several. */
   readonly whom: string;
-  /** For what: `the pooled embeddings of device 1 (round 17)`. */
+  /** What it waits for: `the pooled embeddings of device 1 (round 17)`. */
   readonly what: string;
-  /** For how long, in milliseconds. */
+  /** How long it has waited, in milliseconds. */
   readonly forMs: number;
-  /** Steps that who waits has done, where it counts any. */
+  /** Steps that the waiting actor has done, if it counts steps. */
   readonly step?: number | undefined;
 }
 
-/** The graph, and who does not answer. */
+/** The graph, and the actors that do not answer. */
 export interface WaitsFor {
   readonly waits: readonly Wait[];
-  /** Those who are waited for and wait for nobody. W2 */
+  /** Actors that others wait on, waiting on none themselves. W2 */
   readonly silent: readonly string[];
 }
 
@@ -40,10 +39,10 @@ export interface OpenWait {
   readonly sinceMs: number;
 }
 
-/** Who is waited for where it may be any of several. */
+/** Stands for the other actor in a wait for any of several. */
 export const anyone = "anyone";
 
-/** Waits younger than this are how things go. */
+/** Shorter waits are part of normal work. */
 const youngMs = 250;
 
 /** The waits of the actors of one process. */
@@ -55,14 +54,14 @@ export class WaitBook {
     this.#clock = clock;
   }
 
-  /** Notes a wait, until the returned function is called. `whom`: who has not answered yet. */
+  /** Notes a wait until the returned function is called. `whom`: actors yet to answer. */
   open(wait: Omit<OpenWait, "sinceMs"> & { readonly sinceMs?: number }): () => void {
     const entry = { sinceMs: this.#clock.now(), ...wait };
     this.#open.add(entry);
     return () => this.#open.delete(entry);
   }
 
-  /** Those of one run. */
+  /** The waits of one run. */
   waits(of: string): Wait[] {
     const nowMs = this.#clock.now();
     return [...this.#open].flatMap(({ run, who, whom, what, sinceMs }) => {
@@ -85,7 +84,7 @@ export const waiting = fromCallback<
   Omit<OpenWait, "whom"> & { readonly network: WithWaits; readonly whom: readonly string[] }
 >(({ input: { network, whom, ...wait } }) => network.waits.open({ ...wait, whom: () => whom }));
 
-/** Who does not answer, of all or of those on whom `from` waits in the end. W2 */
+/** The silent actors: of all, or of the actors that `from` waits on, at any remove. W2 */
 export function silentOf(waits: readonly Wait[], from?: string): string[] {
   const peersOf = (who: string) => waits.filter((wait) => wait.who === who).map(({ whom }) => whom);
   const reached = new Set<string>();

@@ -14,12 +14,12 @@ import { type CopyCommand, type CopyReport, runCopying } from "./replica-service
 
 export type BridgeReport = { readonly type: "ready" } | CopyReport;
 
-/** What a bridge's thread is started with. */
+/** The task of a bridge's thread. */
 export interface BridgeTask {
   readonly program: "bridge";
   readonly spec: GenerationSpec;
   readonly memory: GenerationMemory;
-  /** Position of this host among those of the generation. */
+  /** Index of this host among the hosts of the generation. */
   readonly index: number;
   readonly cluster: string;
   readonly connection: Connection;
@@ -27,7 +27,7 @@ export interface BridgeTask {
   readonly copies: readonly PartCopy[];
 }
 
-/** What a bridge's program needs of the world. */
+/** The ports of a bridge's program. */
 export interface BridgePorts {
   readonly clock: Clock;
   /** Their wait turns the event loop, and has no deadline. */
@@ -40,7 +40,7 @@ export interface BridgePorts {
 
 /**
  * Resolves when the generation was aborted on this host.
- * @throws PeerLostError naming the host that is not heard, and what else ends a bridge
+ * @throws PeerLostError naming the host that is silent; any other error that ends a bridge
  */
 export async function runBridge(
   generation: Generation,
@@ -73,7 +73,7 @@ export async function runBridge(
   }
 }
 
-/** The bridge counts hosts as the generation does; people know them by their index. */
+/** The error with the host's index in the cluster: the bridge knows hosts by position. */
 function named(error: PeerLostError, { hosts }: GenerationSpec): PeerLostError {
   const position = Number(error.actor.slice("host:".length));
   const host = hosts[position]?.host ?? position;

@@ -1,6 +1,7 @@
-// What one device's thread measures for the planner: its kernels' rates, and the exchange with the
-// others. Rates count bytes as the cost model does (src/planner/cost.ts). All devices measure the
-// same at the same time, because they share the host's memory when they train.
+// Calibration: what one device's thread measures for the planner, the rates of its kernels and of
+// the exchange with the other devices. Rates count bytes as the cost model does
+// (src/planner/cost.ts). All devices measure the same at the same time: they share the host's
+// memory when they train, too.
 
 import { createAtomicCells } from "../../src/exchange/atomic-cells.ts";
 import {
@@ -29,7 +30,7 @@ export interface CalibrationTask {
   readonly memory: SharedArrayBuffer;
 }
 
-/** What one device measured. */
+/** The rates that one device measured. */
 export interface DeviceRates {
   readonly arithmetic: string;
   readonly rows: RowRates;
@@ -106,7 +107,7 @@ function measureProduct(kernels: Kernels, clock: Clock, size: CalibrationSize): 
   return (2 * extent ** 3) / seconds;
 }
 
-/** Bytes a second of a round: every part written, and read where it arrives. */
+/** Bytes a second of a round: each part is written by its sender and read by its receiver. */
 async function measureAllToAll(
   { pooled, devices }: Exchange,
   clock: Clock,

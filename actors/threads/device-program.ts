@@ -1,4 +1,4 @@
-// The program of a device's thread: restores its part of the model, then runs what it is granted.
+// The program of a device's thread: restores its part of the model, then carries out commands.
 //
 // Takes  run { toStep, lossSum } · evaluate · save { cut } · end; of a failed generation: salvage
 // Tells  ready · reached · evaluated · cut · remains
@@ -6,8 +6,8 @@
 // Invariants
 //   D1. Weights change only in `run`, inside `trainStep`: a command finds the model between two
 //       steps.
-//   D2. A failed step is never run again here: the thread ends, and its memory with it (law 3).
-//       Where the job allows it, what it has is written before (surviving-state.ts).
+//   D2. A failed step is never run again here: the thread ends, and its memory with it (law 3). If
+//       the job allows partial recovery, the thread first writes its state (surviving-state.ts).
 
 import type { RowsBelow } from "../../src/embedding/rows/backing-store.ts";
 import {
@@ -50,7 +50,7 @@ export type DeviceCommand =
   | { readonly type: "run"; readonly toStep: number; readonly lossSum: number }
   | { readonly type: "evaluate" }
   | { readonly type: "save"; readonly cut: number; readonly isBaseline: boolean }
-  /** `isFirst`: it writes what all devices have, too. */
+  /** `isFirst`: this device also writes the state that all devices have. */
   | { readonly type: "salvage"; readonly isFirst: boolean }
   | { readonly type: "end" };
 
@@ -73,7 +73,7 @@ export type DeviceReport =
       readonly repairedIds: readonly number[];
       /** For each table, rows counted here that a step read with an update pending. */
       readonly staleRows: readonly number[];
-      /** What became of dynamic ids whose rows lie here. */
+      /** Dynamic ids with rows on this device: admitted, evicted, dropped. */
       readonly dynamicIds: TableIdCounts;
     }
   /** Only device 0 has the metrics. */
@@ -84,18 +84,18 @@ export type DeviceReport =
       readonly steps: number;
       readonly parts: readonly SavedPart[];
     }
-  /** What is to be saved was handed to the writer; that took `stallMs`. */
+  /** The device has handed its parts to the writer; training stood still for `stallMs`. */
   | { readonly type: "cut"; readonly cut: number; readonly stallMs: number };
 
-/** What a device's program needs of the world. */
+/** The ports of a device's program. */
 export interface DevicePorts {
   readonly kernels: Kernels;
   readonly cells: Cells;
   readonly disk: Disk;
-  /** For the meter of the steps alone. */
+  /** Only for the meter of the steps. */
   readonly clock: Clock;
   readonly log: Log["write"];
-  /** Takes what was traced. */
+  /** Passes on the trace of a step. */
   traced(step: TracedStep): void;
   /** The next command; waits as the cells do. */
   nextCommand(): Promise<DeviceCommand>;
@@ -171,7 +171,7 @@ export async function runDevice(
   }
 }
 
-/** Does what it is told, command after command, until it is told to end. */
+/** Carries out one command after another, until the command to end. */
 async function serve(
   { device, intake, pipeline, progress, meter, trace, save, curves }: Serving,
   spec: GenerationSpec,
@@ -210,7 +210,7 @@ async function serve(
   }
 }
 
-/** What a command needs. */
+/** What carrying out a command takes. */
 interface Serving {
   readonly device: DeviceState;
   readonly intake: BatchIntake;
@@ -222,7 +222,7 @@ interface Serving {
   readonly curves: Float64Array | undefined;
 }
 
-/** What lies below this device, at the other end of its ring; undefined: nothing. */
+/** The rows in tiers, at the other end of this device's ring; undefined: it has no tiers. */
 function belowOf(
   { layout: { tierRings, tierOf, tierCellBase }, memory: { tiers } }: Generation,
   rank: number,
@@ -281,14 +281,14 @@ function countsSince(now: TableIdCounts, before: TableIdCounts): TableIdCounts {
   };
 }
 
-/** Of each table of the job, ids that were clamped or hashed here since the generation began. */
+/** For each table of the job, ids clamped or hashed here since the generation began. */
 function repairedIds({ lanes, topology }: DeviceState): number[] {
   return topology.input.model.tables.map(({ name }) =>
     lanes.reduce((sum, { localRows }) => sum + (localRows.repaired.get(name) ?? 0), 0),
   );
 }
 
-/** Where the checkpoint's bytes come from; undefined: there is none. */
+/** Where the checkpoint's bytes come from; undefined without a checkpoint. */
 function sourceOf(
   { spec: { manifest, job }, layout, memory: { copies: atHand } }: Generation,
   { disk, cells }: DevicePorts,

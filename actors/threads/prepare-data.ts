@@ -1,4 +1,5 @@
-// Preparation: the job's data turned into the binary cache, once, and what is learned on the way.
+// Data preparation: turns a job's data into the binary cache, once, and counts what the job needs
+// to know of it.
 
 import { type CacheReport, prepareCache } from "../../src/data/prepare-cache.ts";
 import type { JobSpec } from "../../src/job/job.ts";

@@ -24,15 +24,15 @@ import {
 export interface ReaderPorts {
   readonly cells: Cells;
   readonly disk: Disk;
-  /** For the meter of what it reads alone. */
+  /** Only for the meter of reading. */
   readonly clock: Clock;
-  /** Takes what was traced. */
+  /** Passes on the trace of a step. */
   traced(step: TracedStep): void;
 }
 
 /**
- * Serves both streams of one host until the generation ends, which it learns as a
- * GenerationAbortedError. `reader` counts through the readers of all hosts.
+ * Serves both streams of one host until the generation ends, with GenerationAbortedError. `reader`
+ * counts through the readers of all hosts.
  */
 export async function runReader(
   generation: Generation,

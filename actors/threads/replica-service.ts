@@ -1,12 +1,12 @@
-// Copying: what a bridge's thread does for checkpoints in memory
-// (storage/replicas/replica-cache.ts). It answers other hosts out of the copies of its own, has
-// those come that its devices restore from, and after each commit those that this host is to have:
-// its own parts, and those of its ward, the next host of the generation, whose buddy it is.
+// Replica service: what a bridge's thread does for checkpoints in memory
+// (storage/replicas/replica-cache.ts). It answers other hosts from the copies of this host, and
+// fetches two kinds of copies: before a restore, the files that the devices of this host read;
+// after each commit, the parts of this host and of the next host of the generation, whose buddy it
+// is.
 //
 // Invariants
 //   P1. Devices are told of every file that they await, in any case: it is there, or nowhere.
-//   P2. The newest checkpoint counts: what was begun for one before it is given up, and one that
-//       comes late is not begun.
+//   P2. The newest checkpoint counts: fetching for an older one is given up, or not begun.
 
 import { type Cells, nobody } from "../../src/exchange/cells.ts";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -25,18 +25,18 @@ import { filesOfHost } from "./generation-layout.ts";
 import type { Generation } from "./generation-memory.ts";
 import { hostPlaces } from "./generation-spec.ts";
 
-/** What the thread is told. */
+/** Commands to the thread, from the bridge. */
 export type CopyCommand =
   /** A writer of this host has written a file. */
   | { readonly type: "copy"; readonly copy: PartCopy }
   /** A checkpoint was committed, or is restored from. */
   | { readonly type: "keep"; readonly manifest: Manifest };
 
-/** What it tells. */
+/** Reports of the thread to the bridge. */
 export type CopyReport =
-  /** It came from another host, or was read from the store. */
+  /** The copy came from another host, or a device read it from the store. */
   | { readonly type: "copy"; readonly copy: PartCopy }
-  /** This host has the files of a checkpoint that it is to have, but for `missing` of them. */
+  /** This host has its files of a checkpoint, except for `missing` of them. */
   | {
       readonly type: "kept";
       readonly manifest: string;
@@ -52,7 +52,7 @@ export interface CopyingOptions {
   readonly cluster: string;
   readonly transport: Transport;
   readonly clock: Clock;
-  /** Those of the bridge. */
+  /** The cells of the bridge. */
   readonly cells: Cells;
   /** Copies that this host has. */
   readonly copies: readonly PartCopy[];
@@ -60,7 +60,7 @@ export interface CopyingOptions {
   tell(report: CopyReport): void;
 }
 
-/** How soon it asks again for what nobody has yet. */
+/** How soon it asks again for a file that no host has yet. */
 const againMs = 250;
 
 /** Runs until the generation is over, and ends with GenerationAbortedError. */
@@ -92,14 +92,14 @@ class Copying {
     const places = hostPlaces(spec);
     const { first = 0, count = 0 } = places[position] ?? {};
     this.#own = Array.from({ length: count }, (_, i) => first + i);
-    // The ward first: it has what is not here yet.
+    // The next host first: its parts are the ones to fetch.
     this.#others = places
       .slice(1)
       .map((_, i) => this.#subjectOf((position + 1 + i) % places.length));
     this.#copies = new Copies(spec.job.checkpoint.buddyBytes);
     for (const copy of options.copies) this.#copies.put(copy);
     this.#serving = serveCopies(transport, this.#subjectOf(position), (file) => {
-      this.#takeCommands(); // What a writer has told of before it was asked for is here.
+      this.#takeCommands(); // Copies that a writer has reported by now count.
       return this.#copies.get(file);
     });
   }
@@ -157,7 +157,7 @@ class Copying {
     this.#options.tell({ type: "copy", copy });
   }
 
-  /** False, for whoever waits for ever. */
+  /** Always false: the wait for commands never ends by itself. */
   #takeCommands(): false {
     const { take, tell } = this.#options;
     for (let command = take(); command !== undefined; command = take()) {
@@ -192,7 +192,7 @@ class Copying {
     tell(this.#report);
   }
 
-  /** Has copies come; returns the files that could not be had. */
+  /** Fetches copies; returns the files that no host had, or that have no room here. */
   async #missingOf(files: readonly NamedFile[]): Promise<NamedFile[]> {
     const missing: NamedFile[] = [];
     for (const file of files) {

@@ -1,5 +1,5 @@
-// Remains: what a device still has when its generation has failed, for partial recovery (storage/
-// partial-checkpoint.ts). It writes them itself: its writer is gone with the generation.
+// Surviving state: what a device still has when its generation has failed, for partial recovery
+// (storage/checkpoints/partial-checkpoint.ts). The device writes it: its writer is gone by then.
 
 import type { Disk } from "../../src/ports/disk.ts";
 import { remainsOf } from "../../src/training/checkpoint/parts.ts";
@@ -9,7 +9,7 @@ import { createSaving, type SavedPart } from "../../storage/checkpoint-store/par
 import { remainsCut } from "../../storage/checkpoints/remains-cut.ts";
 import type { Generation } from "./generation-memory.ts";
 
-/** Writes all that the device has, whole. `isFirst`: the dense network and copied tables too. */
+/** Writes all parts of the device, whole. `isFirst`: the dense network and copied tables too. */
 export async function writeRemains(
   device: DeviceState,
   { spec, layout }: Generation,

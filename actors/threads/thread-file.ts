@@ -3,12 +3,12 @@
 
 import { statSync } from "node:fs";
 
-/** What the launcher starts for every thread of a generation, and for what prepares one. */
+/** The file that the launcher starts every thread with. */
 export const threadFile = threadFileIn(new URL("../..", import.meta.url));
 
 /**
- * The file in a directory of compiled modules. A rollup that is older than what was compiled last
- * is not what the sources say: it is left alone.
+ * The file in a directory of compiled modules. A rollup older than the compiled modules is stale,
+ * and is left alone.
  */
 export function threadFileIn(compiled: URL): URL {
   const rollup = new URL("threads/thread-entry.js", compiled);

@@ -1,5 +1,5 @@
-// The ports of a thread: what its program has of the world. Here are those of a worker thread; the
-// simulator has others (chaos/simulation).
+// The ports of a thread: what its program has of the outside world. This file has the ports of a
+// worker thread; the simulator has its own (chaos/simulation).
 
 import { type MessagePort, receiveMessageOnPort } from "node:worker_threads";
 import { type ErrorRecord, FrameCorruptError, recordError } from "../../src/errors/errors.ts";
@@ -15,29 +15,29 @@ import type { Connection } from "../runtime/mailbox.ts";
 export interface ThreadPorts {
   readonly clock: Clock;
   readonly disk: Disk;
-  /** How a wait sleeps that has nothing else to serve. @default it blocks the thread */
+  /** How a wait sleeps if the thread has nothing else to serve. @default it blocks the thread */
   readonly sleep?: Sleep;
   /** How the thread lets time pass in the midst of a call. @default it blocks */
   readonly pause?: (ms: number) => void;
-  /** How one sleeps that has a connection to serve. */
+  /** How a wait sleeps if the thread has a connection to serve. */
   readonly sleepTurning: Sleep;
   /** Puts something between a participant and its cells: chaos breaks threads there. */
   wrapCells(cells: Cells): Cells;
-  /** And between a device and its kernels. */
+  /** Puts something between a device and its kernels. */
   wrapKernels(kernels: Kernels): Kernels;
   /** Tells the thread's actor. */
   report(value: unknown): void;
-  /** Tells whoever watches the process. */
+  /** Tells the observers of the process: logs, traces. */
   observe(observation: Observation): void;
   /** The last word: why the program failed. */
   fail(error: ErrorRecord): void;
-  /** The oldest command that was not taken; undefined: there is none. */
+  /** The oldest command not taken yet; undefined: there is none. */
   take(): unknown;
-  /** A connection of the thread's own. What is lost on its way, the thread sends again. */
+  /** A connection of the thread's own. The thread sends lost messages again. */
   dial(connection: Connection, name: string): Promise<Transport>;
 }
 
-/** Those of a worker thread with this port to its parent. */
+/** The ports of a worker thread with this port to its parent. */
 export function workerPorts(port: MessagePort): ThreadPorts {
   return {
     clock: realClock,
@@ -49,7 +49,7 @@ export function workerPorts(port: MessagePort): ThreadPorts {
     observe: (observation) => port.postMessage({ observed: observation }),
     fail: (error) => port.postMessage({ failed: error }),
     take: () => receiveMessageOnPort(port)?.message,
-    // Loaded by those threads alone that need it: it takes as long as all the rest of a thread.
+    // Loaded only by threads that dial: loading it takes as long as all the rest of a thread.
     async dial(connection, name) {
       const { dial } = await import("../runtime/network.ts");
       return dial(connection, name, (error) => {

@@ -23,7 +23,7 @@ import type { GenerationSpec } from "./generation-spec.ts";
 import type { CopyCommand } from "./replica-service.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
 
-/** What a thread is started with. */
+/** The task that a thread is started with. */
 export type ThreadTask =
   | ParticipantTask
   | BridgeTask

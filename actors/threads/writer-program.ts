@@ -38,7 +38,7 @@ export interface WriterPorts {
   readonly cells: Cells;
   readonly disk: Disk;
   readonly clock: Clock;
-  /** How the thread sleeps where the disk is full; left out, it blocks. */
+  /** How the thread sleeps while the disk is full; left out, it blocks. */
   readonly sleep?: Sleep | undefined;
   tell(report: WriterReport): void;
 }

@@ -103,7 +103,7 @@ export const layers: readonly Rooms[] = [
   {
     cli: 150,
     examples: 750,
-    bench: 5500,
+    bench: 5800,
     docs: 250,
   },
   { test: 36_500 },

@@ -1,18 +1,24 @@
-// Checkpoint coordinator: makes a cut into a checkpoint: has the devices take it, after which they
-// train on, collects the parts that their writers report, and commits the manifest last (law 2).
+// Checkpoint coordinator: makes a cut into a checkpoint. It has the devices take the cut, after
+// which they train on; collects the parts that their writers report; and commits the manifest last
+// (law 2).
 //
 //   idle ──checkpoint.cut──▶ taking ──all devices have──▶ collecting ──all parts──▶ committing ─┐
-//    ▲                      (asks devices)  checkpoint.taken  (asks writers)                    │
+//    ▲                                checkpoint.taken                                          │
 //    └──────────────────────────────────checkpoint.committed, when it is asked for──────────────┘
+//
+//   state        asks                                      until
+//   taking       device.save, of all devices               device.cut of all; tells checkpoint.taken
+//   collecting   writer.save, of writers that are late     part.saved of every part of the job
+//   committing   (the checkpoint store)                    the manifest is on disk
+//   beside       buddy.keep (replicate-checkpoint.ts)      buddy.kept; nothing waits for it
+//
+// Takes   checkpoint.cut · checkpoint.commit of the training coordinator, device.cut, part.saved
 //
 // Invariants
 //   C1. The manifest is written when every part of the job is on disk, and only by this generation.
 //   C2. Parts of another cut are not counted, and a cut that was asked for before the last one is
 //       not made.
-//   C3. One checkpoint at a time: who asks for the next one is not answered before this is there.
-//
-// Beside this, where there are several hosts, it has them make copies of the newest checkpoint in
-// their memory (storage/replicas/replica-cache.ts): nobody waits for them.
+//   C3. One checkpoint at a time: a request for the next one is answered after this one is there.
 
 import { assign, type ErrorActorEvent, enqueueActions, fromPromise, setup } from "xstate";
 import { StepTimeoutError } from "../../src/errors/errors.ts";
@@ -26,21 +32,22 @@ import { devicesOf, type HostShare } from "../host/membership.ts";
 import type { RunRecord } from "../run-state/run-record.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
-import { ask, type Mailbox, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
+import { type Mailbox, type Network, openMailbox, type RunScope } from "../runtime/mailbox.ts";
 import { waiting } from "../runtime/wait-graph.ts";
 import { hasBuddies } from "../threads/generation-spec.ts";
+import { copying } from "./replicate-checkpoint.ts";
 
 export interface CheckpointCoordinatorInput {
   readonly network: Network;
   readonly scope: RunScope;
   readonly job: JobSpec;
-  /** Whose devices save, in the order of their ranks. */
+  /** The hosts whose devices save, in the order of their ranks. */
   readonly hosts: readonly HostShare[];
   readonly record: RunRecord;
   readonly store: CheckpointStore;
   /** The newest checkpoint of the chain. */
   readonly latest: Manifest | undefined;
-  /** Who writes, for people. */
+  /** Name of the writing process, for people. */
   readonly createdBy: string;
 }
 
@@ -53,7 +60,7 @@ export interface CheckpointCoordinatorContext extends CheckpointCoordinatorInput
   readonly parts: ReadonlyMap<string, SavedPart>;
   /** Devices whose writers have saved their parts. */
   readonly saved: ReadonlySet<number>;
-  /** Since when devices or writers are waited for. */
+  /** Since when the coordinator waits for devices or writers. */
   readonly waitsSinceMs: number;
   /** The last checkpoint. */
   readonly committed: MessageEvent<"checkpoint.committed">["body"] | undefined;
@@ -65,35 +72,6 @@ type CheckpointEvent =
 
 /** How often devices and writers are asked again. */
 const repeatMs = 1000;
-
-/** Step deadlines until the hosts must have their copies; without them, the store is read. */
-const copiedDeadlines = 10;
-
-/** Has all hosts make their copies of the newest checkpoint: run.buddies. */
-const copying = fromPromise<void, CheckpointCoordinatorContext>(async ({ input, signal }) => {
-  const { network, mailbox, hosts, latest, job, scope, record } = input;
-  if (latest === undefined) return;
-  const { sha256, cut } = latest;
-  const answers = await ask({
-    network,
-    mailbox,
-    to: hosts.map(({ host }) => ({ role: "bridge", index: host })),
-    type: "buddy.keep",
-    body: { manifest: latest },
-    answer: (message) => {
-      if (message.type !== "buddy.kept" || message.body.manifest !== sha256) return undefined;
-      const from = hosts.findIndex(({ host }) => host === message.body.host);
-      return from < 0 ? undefined : { from, answer: message.body };
-    },
-    deadlineMs: copiedDeadlines * job.stepDeadlineMs,
-    signal,
-  });
-  const sum = (of: (answer: (typeof answers)[number]) => number) =>
-    answers.reduce((total, one) => total + of(one), 0);
-  const missing = sum((one) => one.missing);
-  const bytes = sum((one) => one.bytes);
-  record.append(scope.generation, { type: "run.buddies", step: cut, missing, bytes });
-});
 
 const committing = fromPromise<Manifest, CheckpointCoordinatorContext>(async ({ input }) => {
   const { store, scope, job, cut, parts, createdBy } = input;
@@ -127,7 +105,7 @@ const machine = setup({
     repeatMs,
     // A cut is many steps' worth of bytes.
     takenMs: ({ context }) => deadlinesOf(context.job).taken,
-    // And a disk is slower than memory; nobody waits for it meanwhile.
+    // And a disk is slower than memory; the devices train on meanwhile.
     savedMs: ({ context }) => deadlinesOf(context.job).saved,
   },
   actions: {
@@ -157,7 +135,7 @@ const machine = setup({
         if (event.type !== "device.cut" || event.body.command !== context.cut?.command) {
           return context.stalls;
         }
-        if (event.body.device >= context.devices) return context.stalls; // Nobody asked it.
+        if (event.body.device >= context.devices) return context.stalls; // It was not asked.
         return new Map([...context.stalls, [event.body.device, event.body.stallMs]]);
       },
     }),

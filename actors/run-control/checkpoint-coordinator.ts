@@ -6,11 +6,11 @@
 //    ▲                                checkpoint.taken                                          │
 //    └──────────────────────────────────checkpoint.committed, when it is asked for──────────────┘
 //
-//   state        asks                                      until
-//   taking       device.save, of all devices               device.cut of all; tells checkpoint.taken
-//   collecting   writer.save, of writers that are late     part.saved of every part of the job
-//   committing   (the checkpoint store)                    the manifest is on disk
-//   beside       buddy.keep (replicate-checkpoint.ts)      buddy.kept; nothing waits for it
+//   state        asks                                    until
+//   taking       device.save, of all devices             device.cut of all: checkpoint.taken
+//   collecting   writer.save, of writers that are late   part.saved of every part of the job
+//   committing   (the checkpoint store)                  the manifest is on disk
+//   beside       buddy.keep (replicate-checkpoint.ts)    buddy.kept; nothing waits for it
 //
 // Takes   checkpoint.cut · checkpoint.commit of the training coordinator, device.cut, part.saved
 //

@@ -58,7 +58,7 @@ export function createAtomicCells(options: {
       const startMs = clock.now();
       let isNoted = !isNoting;
       for (;;) {
-        const rung = Atomics.load(words, doorbell); // Before the look: a ring in between is seen.
+        const rung = Atomics.load(words, doorbell); // Read before the check: no ring is missed.
         if (Atomics.load(words, 0) === 1) throw new GenerationAbortedError(generation);
         if (isTrue()) {
           if (isNoting && isNoted) note.clear();

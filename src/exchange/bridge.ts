@@ -236,7 +236,7 @@ class ExchangeBridge implements Bridge {
     for (const piece of pieces) this.#check(frame, from, piece);
     link.heardMs = clock.now();
     const lost = link.acknowledge(seen, missing);
-    const beforeMs = clock.now() - this.#tickMs; // Those just sent again are on their way.
+    const beforeMs = clock.now() - this.#tickMs; // Frames just sent again are in flight.
     this.#sendAgain(
       link,
       lost.filter(({ sentMs }) => sentMs <= beforeMs),
@@ -279,7 +279,7 @@ class ExchangeBridge implements Bridge {
     const hasSlept = nowMs - this.#tickedMs > this.#silenceMs / 2;
     this.#tickedMs = nowMs;
     for (const link of this.#links.values()) {
-      if (hasSlept && link.heardMs !== undefined) link.heardMs = nowMs; // It was we who were away.
+      if (hasSlept && link.heardMs !== undefined) link.heardMs = nowMs; // This host was asleep.
       const fault = this.#faultOf(link, nowMs);
       if (fault !== undefined) this.#fail(fault);
       const { oldest } = link;

@@ -109,7 +109,7 @@ export class Link {
 
   /** Whether a frame is new. L2 */
   accept(sequence: number, bytes: number): boolean {
-    this.#owedBytes += bytes + frameCost; // Of a repeated one too: its acknowledgement was lost.
+    this.#owedBytes += bytes + frameCost; // Repeats too: their receipt was lost.
     const isNew = sequence >= this.#seen && !this.#early.has(sequence);
     // A sender that keeps L1 is never this far ahead.
     if (!isNew || sequence - this.#seen > this.#windowBytes / frameCost + 1) return false;

@@ -45,10 +45,7 @@ const constantsSchema = z.strictObject({
   columnsMin: z.int().min(1).default(32),
   /** Cost factor of lookups in a shard with several row blocks, whose sums form a tree. */
   blocksFactor: factor.default(1),
-  /**
-   * Backward pass with fused update, as a multiple of forward. Next to it: seconds per id for
-   * sorting.
-   */
+  /** Backward pass with fused update, as a multiple of forward; and seconds per id to sort ids. */
   backwardFactor: factor.default(2),
   sortSeconds: factor.default(0),
   /** Further passes over the distinct rows of a batch that their update costs. */

@@ -44,7 +44,7 @@ export function enumerateOptions(setting: Setting, table: PlannedTable): Option[
   const options: Option[] = [];
   for (const tier of table.tiers) {
     for (const scheme of table.schemes) {
-      if (tier === "cached" && scheme === "data-parallel") continue; // A copy is all in memory.
+      if (tier === "cached" && scheme === "data-parallel") continue; // Copies lie whole in memory.
       for (const tiles of tileGroupsOf(setting.devices, table, scheme)) {
         options.push(optionOf(setting, table, scheme, tier, tiles));
       }

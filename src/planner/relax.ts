@@ -148,7 +148,7 @@ function fewestTables(
 function moreMemory(setting: Setting): Relaxation[] {
   const { constants } = setting;
   const step = Math.max(2 ** 20, constants.memoryBytes);
-  const enumerate = remembered(setting); // Memory changes none of them.
+  const enumerate = remembered(setting); // Options do not depend on memory.
   const attempt = (bytes: number) => {
     const changed = { ...setting, constants: { ...constants, memoryBytes: bytes } };
     const sentence = `Give each device ${bytes} bytes of memory`;

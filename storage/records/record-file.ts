@@ -106,7 +106,7 @@ function portableFiles(disk: Disk): OpenRecordFile {
       read(rows, wanted, records) {
         for (const [i, row] of rows.entries()) {
           if (wanted[i] === 0) continue;
-          span.fill(0); // Where the file ends, the rest of a row is a hole.
+          span.fill(0); // Behind the end of the file, a row is a hole.
           try {
             file.read(span, row * stride);
           } catch (error) {

@@ -61,7 +61,7 @@ export async function openRocks(
 ): Promise<RocksDatabase> {
   const { RocksLevel } = await load();
   const db = new RocksLevel(directory, { keyEncoding: "buffer", valueEncoding: "buffer" });
-  await db.open(options); // In the same turn: a database that waits opens itself, without options.
+  await db.open(options); // At once: later, the database would open itself, without options.
   return db;
 }
 

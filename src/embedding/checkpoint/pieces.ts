@@ -36,7 +36,7 @@ export function piecesOf(pieces: Iterable<Uint8Array>): Pieces {
       const parts: Uint8Array[] = [];
       for (let left = count; left > 0; ) {
         if (!next()) return undefined;
-        const part = new Uint8Array(piece.subarray(0, left)); // A copy, of a Buffer too.
+        const part = new Uint8Array(piece.subarray(0, left)); // Copies, even a Buffer.
         parts.push(part);
         piece = piece.subarray(part.length);
         left -= part.length;

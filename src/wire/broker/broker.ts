@@ -234,7 +234,7 @@ class EmbeddedBroker implements Broker, SessionHost {
     return JSON.stringify({
       server_id: this.#serverId,
       server_name: "osiris",
-      version: "2.9.0", // The version of the protocol that we speak, for clients that ask.
+      version: "2.9.0", // Version of the protocol spoken here, for clients.
       proto: 1,
       go: "",
       host: this.#host,

@@ -168,7 +168,7 @@ export class Session implements CommandSink {
     this.#outbox.flush();
     this.#end();
     if (this.#socket.writable) this.#socket.end(`-ERR '${reason}'\r\n`);
-    this.#socket.resume(); // What it still sends is read and dropped: a reset would eat the -ERR.
+    this.#socket.resume(); // Reads on and drops all bytes: a reset would lose the -ERR.
     const cancel = this.#host.clock.after(lingerMs, () => this.#socket.destroy());
     this.#socket.on("close", cancel);
   }
@@ -208,7 +208,7 @@ export class Session implements CommandSink {
       this.#complain("Invalid Publish Subject");
       return;
     }
-    this.#confirm(); // Before the frame, should it come back: so does nats-server.
+    this.#confirm(); // Before an echo of the frame, as in nats-server.
     this.#host.route(this, publication);
   }
 

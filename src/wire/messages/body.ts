@@ -37,7 +37,7 @@ export function contentTypeOf(frame: Pick<Frame, "headers" | "payload">): Conten
   if (named === "application/json") return "application/json";
   if (named === "application/msgpack") return "application/msgpack";
   const first = frame.payload[0] ?? 0;
-  return first < 0x80 ? "application/json" : "application/msgpack"; // Lists and maps are above.
+  return first < 0x80 ? "application/json" : "application/msgpack"; // msgpack lists and maps.
 }
 
 /** The value in a frame, not checked against any schema. @throws FrameCorruptError */
@@ -91,8 +91,8 @@ function isDeeper(value: unknown, levels: number): boolean {
 /** The fault in the structure of msgpack bytes, found by walking without decoding. B1, B2 */
 function faultOf(bytes: Uint8Array): string | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const open = [1]; // elements still to come, level by level
-  let elements = 1; // the sum of `open`: every one of them takes at least a byte
+  const open = [1]; // elements left, level by level
+  let elements = 1; // the sum of `open`: each element takes at least a byte
   let at = 0;
   while (elements > 0) {
     while (open[open.length - 1] === 0) open.pop();

@@ -102,7 +102,7 @@ function byFile(path: string, open: (secret: Uint8Array) => Authenticator): Auth
   const secret = read(path);
   try {
     const authenticator = open(secret);
-    authenticator("nonce"); // It signs one at once, so that a bad secret is found here.
+    authenticator("nonce"); // Signs once, to find a bad secret here.
     return authenticator;
   } catch (cause) {
     const message = `Expected ${path} to hold the secret that \`nk\` or \`nsc\` wrote`;

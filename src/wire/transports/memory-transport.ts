@@ -374,7 +374,7 @@ class MemoryTransport implements Transport {
   }
 
   #end(status: "lost" | "closed"): void {
-    if (status === "lost") this.#up.close(); // What was sent before a close still arrives.
+    if (status === "lost") this.#up.close(); // Frames sent before a close still arrive.
     this.down.close();
     for (const subscriber of this.#subscribers) this.#broker.router.remove(subscriber);
     this.#tell(status);

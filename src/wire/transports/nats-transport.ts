@@ -313,7 +313,7 @@ class NatsTransport implements Transport {
   #see(event: Status): void {
     switch (event.type) {
       case "disconnect":
-        this.#confirmedBytes = this.#sentBytes; // The client has let go of all of it.
+        this.#confirmedBytes = this.#sentBytes; // The client has dropped all pending bytes.
         this.#tell("lost");
         return;
       case "reconnect":
@@ -328,7 +328,7 @@ class NatsTransport implements Transport {
         );
         return;
       default:
-        return; // Pings, dials and news of the cluster.
+        return; // Pings, dials and cluster updates.
     }
   }
 

@@ -54,7 +54,7 @@ export async function probeServer(
     const connectMs = clock.now() - startMs;
     const trips: number[] = [];
     for (let trip = 0; trip < roundTrips; trip++) {
-      const sentMs = clock.now(); // The client's own figure is of whole milliseconds.
+      const sentMs = clock.now(); // The client measures whole milliseconds only.
       await connection.flush();
       trips.push(clock.now() - sentMs);
     }
@@ -89,6 +89,6 @@ async function aheadOf(connection: NatsConnection, clock: Clock): Promise<number
     const told = Date.parse(streams[0]?.ts ?? "");
     return Number.isNaN(told) ? undefined : told - (beforeMs + afterMs) / 2;
   } catch {
-    return undefined; // It may not be ours to ask.
+    return undefined; // The user may not have the permission.
   }
 }

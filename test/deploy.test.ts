@@ -8,7 +8,8 @@ import test, { type ExecutionContext } from "ava";
 import { parseAllDocuments } from "yaml";
 import { connect } from "../index.ts";
 import { directoryOf, jobOf } from "./cli/jobs.ts";
-import { hasNatsServer, startNatsServer } from "./helpers/nats/nats.ts";
+import { startNatsServer } from "./helpers/nats/nats.ts";
+import { lacks, natsServer } from "./helpers/needs.ts";
 import { lastJson, runCli, startCli } from "./helpers/processes/cli.ts";
 import { listTree } from "./helpers/tree.ts";
 
@@ -160,11 +161,7 @@ test.serial("the services of compose.yaml run commands that there are", async (t
 test.serial(
   "as processes, those services train a job, also if the root is restarted",
   async (t) => {
-    if (!hasNatsServer()) {
-      t.log("skipped: there is no nats-server on the PATH");
-      t.pass();
-      return;
-    }
+    if (lacks(t, natsServer)) return;
     const directory = directoryOf(t);
     const services = servicesOf("deploy/compose.yaml");
     const token = "correct-horse";

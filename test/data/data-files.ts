@@ -1,6 +1,6 @@
 // Files of a test, in a directory of its own that goes when the test ends; and the real data.
 
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -10,6 +10,7 @@ import { type DataOptions, dataOptions, type TableShape } from "../../src/data/o
 import { type CacheReport, prepareCache } from "../../src/data/prepare-cache.ts";
 import { checkOptions } from "../../src/ports/check-options.ts";
 import { realDisk } from "../../src/ports/disk.ts";
+import { lacks, sharedFile } from "../helpers/needs.ts";
 
 /** A directory that is removed after the test. */
 export function startDirectory(t: ExecutionContext): string {
@@ -83,11 +84,8 @@ export function wholeId(low: number, high = 0): bigint {
   return BigInt(high) * 2n ** 32n + BigInt(low >>> 0);
 }
 
-/** Path of a file of the real data, or undefined, and a line in the test's log that says so. */
+/** Path of a file of the real data; undefined where there is no such file: the test is skipped. */
 export function realData(t: ExecutionContext, file: string): string | undefined {
-  const path = resolve(process.cwd(), "../shared/data", file);
-  if (existsSync(path)) return path;
-  t.log(`skipped: the real data is not here (../shared/data/${file})`);
-  t.pass();
-  return undefined;
+  if (lacks(t, sharedFile(`data/${file}`))) return undefined;
+  return resolve("../shared/data", file);
 }

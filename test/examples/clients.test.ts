@@ -10,27 +10,18 @@ import { promisify } from "node:util";
 import test, { type ExecutionContext } from "ava";
 import { Cluster } from "../../index.ts";
 import { smallData, smallModel } from "../helpers/clusters/clusters.ts";
-import { hasNatsServer, startNatsServer } from "../helpers/nats/nats.ts";
+import { startNatsServer } from "../helpers/nats/nats.ts";
+import { lacks, natsPy, natsServer, noteSkipped } from "../helpers/needs.ts";
 
 const execute = promisify(execFile);
 const clients = resolve("test/examples/clients");
-
-/** Whether `import nats` is the package and not the stand-in. */
-const hasNatsPy = execute("python3", ["-c", "import nats.aio.client"]).then(
-  () => true,
-  () => false,
-);
 
 test("Python and shell submit a job, and follow it to its end", async (t) => {
   await followJobs(t, {});
 });
 
 test("so they do over a nats-server", async (t) => {
-  if (!hasNatsServer()) {
-    t.log("skipped: there is no nats-server on the PATH");
-    t.pass();
-    return;
-  }
+  if (lacks(t, natsServer)) return;
   const token = "correct-horse";
   await using server = await startNatsServer(["--auth", token]);
   await followJobs(t, { nats: server.url, token });
@@ -41,8 +32,8 @@ async function followJobs(t: ExecutionContext, broker: { nats?: string; token?: 
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   await using cluster = await Cluster.start({ devices: 1, ...broker });
   const { url, token = "" } = cluster;
-  const isReal = await hasNatsPy;
-  t.log(`Python has ${isReal ? "nats-py" : "a stand-in for nats-py, which is not installed"}`);
+  const isReal = natsPy.isMet();
+  if (!isReal) noteSkipped(t, natsPy.reason);
   const tokenFile = join(directory, "token");
   writeFileSync(tokenFile, `${token}\n`);
   const bin = join(directory, "bin");

@@ -4,7 +4,8 @@
 import { type ChildProcess, fork } from "node:child_process";
 import test from "ava";
 import { startBrokerThread } from "../../src/wire/broker/broker-thread.ts";
-import { hasNatsServer, startNatsServer } from "../helpers/nats/nats.ts";
+import { startNatsServer } from "../helpers/nats/nats.ts";
+import { lacks, natsServer } from "../helpers/needs.ts";
 import type { HostReport, HostTask } from "./bridged-process.ts";
 
 const pairs = [0, 0, 1, 1];
@@ -56,10 +57,9 @@ async function startServer(kind: "broker" | "nats-server") {
 }
 
 for (const kind of ["broker", "nats-server"] as const) {
-  const run = kind === "broker" || hasNatsServer() ? test : test.skip;
-
   for (const [title, hostOf] of Object.entries(placements)) {
-    run(`two processes, ${title}, exchange what they were told to, over a ${kind}`, async (t) => {
+    test(`two processes, ${title}, exchange what they were told to, over a ${kind}`, async (t) => {
+      if (kind === "nats-server" && lacks(t, natsServer)) return;
       const { broker, stop } = await startServer(kind);
       const hosts = await startHosts({ broker, hostOf, rounds: 40, deadlineMs: 60_000 });
       await Promise.all(hosts.map(({ done }) => done));
@@ -80,7 +80,9 @@ for (const kind of ["broker", "nats-server"] as const) {
     });
   }
 
-  run(`a process that is killed is named within the deadline, over a ${kind}`, async (t) => {
+  test(`a process that is killed is named within the deadline, over a ${kind}`, async (t) => {
+    if (kind === "nats-server" && lacks(t, natsServer)) return;
+    if (kind === "nats-server" && lacks(t, natsServer)) return;
     const { broker, stop } = await startServer(kind);
     const deadlineMs = 6000;
     const [left, lost] = await startHosts({ broker, hostOf: pairs, rounds: 1_000_000, deadlineMs });

@@ -1,6 +1,26 @@
-// Tests of many cases that are alike: some of them on every change, all of them by command.
+// Tests of many cases that are alike: some of them on every change, all of them in the soak
+// (`npm run test:soak`).
 
-/** Every third of them, or so; all with `SOAK=1`. */
-export function thinned<Case>(cases: readonly Case[], nth = 3): Case[] {
-  return cases.filter((_, i) => i % nth === 0 || process.env.SOAK === "1");
+import { note } from "../runner/notes.ts";
+
+/** Whether this is the soak. */
+export const isSoak = process.env.SOAK === "1";
+
+/** Every third case, or so; all of them in the soak. `what` names the cases. */
+export function thinned<Case>(what: string, cases: readonly Case[], nth = 3): Case[] {
+  if (isSoak) return [...cases];
+  const some = cases.filter((_, i) => i % nth === 0);
+  noteSoak(`${what}: ${some.length} of ${cases.length}`);
+  return some;
+}
+
+/** How many times something random is tried: a few on every change, many in the soak. */
+export function rounds(what: string, usual: number, soak: number): number {
+  if (!isSoak) noteSoak(`${what}: ${usual} of ${soak}`);
+  return isSoak ? soak : usual;
+}
+
+/** Notes what is left to the soak. */
+function noteSoak(title: string): void {
+  note({ kind: "skipped", title, reason: "`npm run test:soak` runs all of these:" });
 }

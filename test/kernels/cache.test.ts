@@ -3,8 +3,9 @@ import { accesses, associativeRate, cachedRows, hitRate } from "../../bench/memo
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { type CachePolicy, createPlacedMemory } from "../../src/kernels/contract/row-cache.ts";
 import { openKernels } from "../../src/kernels/index.ts";
-import { createNative, limitIsa } from "../../src/kernels/native/native.ts";
+import { limitIsa } from "../../src/kernels/native/native.ts";
 import { RandomStream } from "../../src/ports/random.ts";
+import { lacks, nativeKernels } from "../helpers/needs.ts";
 import { eachIsa } from "./instruction-sets.ts";
 
 /** Everything that a random use of a cache does and leaves behind. */
@@ -36,11 +37,7 @@ function traceOf(k: Kernels, policy: CachePolicy, seed: number): number[][] {
 test.serial(
   "every instruction set places rows as the reference does, and leaves the same cache",
   (t) => {
-    if (createNative() === undefined) {
-      t.log("The native kernels are not built: there is nothing to compare.");
-      t.pass();
-      return;
-    }
+    if (lacks(t, nativeKernels)) return;
     const reference = openKernels("reference");
     for (const policy of ["lru", "lfu"] as const) {
       for (let seed = 1; seed <= 10; seed++) {

@@ -4,11 +4,12 @@ import type { ExecutionContext } from "ava";
 import type { Kernels } from "../../src/kernels/contract/kernels.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { limitIsa } from "../../src/kernels/native/native.ts";
+import { instructionSet, noteSkipped } from "../helpers/needs.ts";
 
 /** Calls `use` with the kernels of every instruction set that is here. */
 export function eachIsa(t: ExecutionContext, use: (kernels: Kernels, isa: string) => void): void {
   for (const isa of ["portable", "avx2", "avx512", "avx512bf16"] as const) {
     if (limitIsa(isa)) use(openKernels("native"), isa);
-    else t.log(`The ${isa} kernels are not here: they were skipped.`);
+    else noteSkipped(t, instructionSet(isa).reason);
   }
 }

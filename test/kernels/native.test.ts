@@ -5,16 +5,14 @@ import { slicesOf, subtreesOf } from "../../src/kernels/contract/slices.ts";
 import { openKernels } from "../../src/kernels/index.ts";
 import { createNative, limitIsa } from "../../src/kernels/native/native.ts";
 import { RandomStream } from "../../src/ports/random.ts";
+import { instructionSet, lacks, nativeKernels } from "../helpers/needs.ts";
 import { random, scenarios } from "./scenarios.ts";
 import { kernelSuite } from "./suite.ts";
 
 const seeds = Array.from({ length: 25 }, (_, seed) => seed + 1);
 
 function startNative(t: ExecutionContext): Kernels | undefined {
-  if (createNative() !== undefined) return openKernels("native");
-  t.log("The native kernels are not built: this case was skipped. Run `npm run build`.");
-  t.pass();
-  return undefined;
+  return lacks(t, nativeKernels) ? undefined : openKernels("native");
 }
 
 /** The largest distance, relative to values of 1 and more; NaN where only one is a number. */
@@ -48,11 +46,7 @@ for (const [name, scenario] of Object.entries(scenarios)) {
   test.serial(`AVX2 and AVX-512 give the same bits: ${name}`, (t) => {
     const native = startNative(t);
     if (native === undefined) return;
-    if (!limitIsa("avx512")) {
-      t.log("This processor has no AVX-512: there is nothing to compare.");
-      t.pass();
-      return;
-    }
+    if (lacks(t, instructionSet("avx512"))) return;
     for (const seed of seeds) {
       limitIsa("avx512");
       const wide = scenario(native, new RandomStream(seed, 1));
@@ -119,11 +113,7 @@ for (const isa of ["avx512bf16", "avx512", "avx2", "portable"] as const) {
     (t) => {
       const native = startNative(t);
       if (native === undefined) return;
-      if (!limitIsa(isa)) {
-        t.log(`This processor has no ${isa}: there is nothing to compare.`);
-        t.pass();
-        return;
-      }
+      if (lacks(t, instructionSet(isa))) return;
       for (const seed of seeds) {
         const actual = bfloat16Layer(native, new RandomStream(seed, 1));
         const expected = bfloat16Layer(openKernels("reference"), new RandomStream(seed, 1));

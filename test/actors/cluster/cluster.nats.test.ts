@@ -6,7 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import test from "ava";
 import { Cluster, type JobOptions } from "../../../index.ts";
-import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
+import { startNatsServer } from "../../helpers/nats/nats.ts";
+import { lacks, natsServer } from "../../helpers/needs.ts";
 
 function jobIn(directory: string, epochs: number): JobOptions {
   const tables = ["A", "B", "C"].map((name) => ({ name, rows: 200, dim: 8 }));
@@ -34,21 +35,13 @@ async function digestOn(options: { nats?: string }): Promise<string> {
 }
 
 test("a real nats-server carries the same run to the same digest", async (t) => {
-  if (!hasNatsServer()) {
-    t.log("skipped: there is no nats-server on the PATH");
-    t.pass();
-    return;
-  }
+  if (lacks(t, natsServer)) return;
   await using server = await startNatsServer();
   t.is(await digestOn({ nats: server.url }), await digestOn({}));
 });
 
 test("a run outlives the death of its nats-server", async (t) => {
-  if (!hasNatsServer()) {
-    t.log("skipped: there is no nats-server on the PATH");
-    t.pass();
-    return;
-  }
+  if (lacks(t, natsServer)) return;
   const directory = mkdtempSync(join(tmpdir(), "osiris-test-"));
   const first = await startNatsServer();
   const port = new URL(first.url).port;

@@ -23,12 +23,13 @@ import {
 } from "../../helpers/clusters/clusters.ts";
 import { type Forgery, forgeryOf, Overheard, saidAgain } from "../../helpers/nats/forgeries.ts";
 import { drawsOf, hostileFrame, oneOf } from "../../helpers/nats/hostile.ts";
+import { rounds } from "../../helpers/thinned.ts";
 
 /** Passes in which it is said, and those after them, so that the run is there when it arrives. */
-const disturbed = process.env.SOAK === "1" ? 60 : 4;
+const disturbed = rounds("epochs under hostile frames", 4, 60);
 const epochs = disturbed + 2;
 /** Frames at every checkpoint and evaluation, of which there are seven a pass. */
-const wave = process.env.SOAK === "1" ? 250 : 100;
+const wave = rounds("hostile frames at each checkpoint", 100, 250);
 
 test("what is no message, said to all actors of a run, changes no bit of it", async (t) => {
   const incidents: Incident[] = [];

@@ -19,10 +19,10 @@ import {
   hostileTalk,
   oneOf,
 } from "../../helpers/nats/hostile.ts";
+import { rounds } from "../../helpers/thinned.ts";
 
-const soak = process.env.SOAK === "1";
-const framesCount = soak ? 95_000 : 3000;
-const talksCount = soak ? 5000 : 200;
+const framesCount = rounds("hostile frames", 3000, 95_000);
+const talksCount = rounds("hostile connections", 200, 5000);
 /** Sent before the cluster is waited for. */
 const wave = 250;
 

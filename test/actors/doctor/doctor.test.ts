@@ -9,7 +9,8 @@ import { type Diagnosis, diagnose, type JobOptions } from "../../../index.ts";
 import { deadlinesOf, deadlineTree } from "../../../src/ports/deadlines.ts";
 import type { ServerProbe } from "../../../src/wire/transports/probe.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
-import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
+import { startNatsServer } from "../../helpers/nats/nats.ts";
+import { lacks, natsServer } from "../../helpers/needs.ts";
 import { lastJson, runCli, startCli } from "../../helpers/processes/cli.ts";
 
 const stateOf = ({ checks }: Pick<Diagnosis, "checks">, name: string) =>
@@ -95,9 +96,8 @@ test("every deadline is a share of the step deadline, within the one that it is 
   }
 });
 
-const withServer = hasNatsServer() ? test : test.skip;
-
-withServer("a real nats-server is asked: JetStream, login, its clock", async (t) => {
+test("a real nats-server is asked: JetStream, login, its clock", async (t) => {
+  if (lacks(t, natsServer)) return;
   const store = mkdtempSync(join(tmpdir(), "osiris-test-"));
   t.teardown(() => rmSync(store, { recursive: true, force: true }));
   await using server = await startNatsServer(["-js", "-sd", store, "--auth", "secret"]);

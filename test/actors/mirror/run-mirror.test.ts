@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { jetstream } from "@nats-io/jetstream";
 import { Kvm } from "@nats-io/kv";
-import ava, { type ExecutionContext } from "ava";
+import test, { type ExecutionContext } from "ava";
 import { lostQueue } from "../../../actors/cluster/queue-recovery.ts";
 import { jetstreamOptions, openMirrorLink } from "../../../actors/mirror/mirror-link.ts";
 import type { QueueEntry } from "../../../actors/mirror/queue-entry.ts";
@@ -22,10 +22,8 @@ import type { Log } from "../../../src/ports/log.ts";
 import { dialNats } from "../../../src/wire/transports/nats-transport.ts";
 import type { JournalEntry } from "../../../storage/cluster/run-journal.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
-import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
-
-/** Skipped where there is no nats-server. */
-const test = hasNatsServer() ? ava : ava.skip;
+import { startNatsServer } from "../../helpers/nats/nats.ts";
+import { lacks, natsServer } from "../../helpers/needs.ts";
 
 function directoryOf(t: ExecutionContext): string {
   const directory = mkdtempSync(join(tmpdir(), "osiris-mirror-"));
@@ -126,6 +124,7 @@ async function readAll(url: string, subject: string, from = 1): Promise<RunEvent
 }
 
 test("a server that comes back empty has all events again, each once and in order", async (t) => {
+  if (lacks(t, natsServer)) return;
   const server = await startServer(t);
   const { url } = server;
   const directory = directoryOf(t);
@@ -180,6 +179,7 @@ test("a server that comes back empty has all events again, each once and in orde
 });
 
 test("two roots that both write leave nothing twice, and the one that leads has the queue", async (t) => {
+  if (lacks(t, natsServer)) return;
   const { url } = await startServer(t);
   const directory = directoryOf(t);
   const zombie = await startRoot(t, url);
@@ -222,6 +222,7 @@ test("two roots that both write leave nothing twice, and the one that leads has 
 });
 
 test("a queue that only JetStream has is taken up once, and only what may go on", async (t) => {
+  if (lacks(t, natsServer)) return;
   const { url } = await startServer(t);
   const directory = directoryOf(t);
   const lost = await startRoot(t, url);
@@ -272,6 +273,7 @@ test("a queue that only JetStream has is taken up once, and only what may go on"
 });
 
 test("a server that refuses costs a line and a count, and is asked again", async (t) => {
+  if (lacks(t, natsServer)) return;
   const directory = directoryOf(t);
   const config = join(directory, "refusing.conf");
   const user = (deny: string) => `no_auth_user: u

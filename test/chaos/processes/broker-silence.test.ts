@@ -10,15 +10,18 @@ import {
   runJob,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
-import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
+import { startNatsServer } from "../../helpers/nats/nats.ts";
+import { lacks, natsServer } from "../../helpers/needs.ts";
 import { startHost } from "../../helpers/processes/host-processes.ts";
+import { rounds } from "../../helpers/thinned.ts";
 
 const epochs = 4;
-const stepDeadlineMs = process.env.SOAK === "1" ? 30_000 : 3000;
+const stepDeadlineMs = rounds("ms of a step deadline under a silent broker", 3000, 30_000);
 
-(hasNatsServer() ? test.serial : test.skip)(
+test.serial(
   "P10: a broker that is silent for two step deadlines: the job pauses, and goes on",
   async (t) => {
+    if (lacks(t, natsServer)) return;
     const calm = await calmResult(epochs);
     await using server = await startNatsServer();
     await using place = await startTestCluster(1, { nats: server.url, minDevices: 2 });

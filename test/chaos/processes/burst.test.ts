@@ -20,8 +20,9 @@ import { scheduleOf } from "../../../src/training/loop/schedule.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
 import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
 import { type Running, startCli } from "../../helpers/processes/cli.ts";
+import { rounds } from "../../helpers/thinned.ts";
 
-const jobs = process.env.SOAK === "1" ? 1000 : 12;
+const jobs = rounds("jobs of a burst", 12, 1000);
 const kills = 3;
 const devices = 2;
 const samples = 256;

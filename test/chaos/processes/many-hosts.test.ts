@@ -53,7 +53,7 @@ function joinHere(cluster: Cluster, options: Partial<HostOptions>): Promise<Host
   return Host.join({ nats: cluster.url, ...secret, ...options });
 }
 
-for (const arithmetic of thinned(["auto", "reference"] as const)) {
+for (const arithmetic of thinned("two processes, by arithmetic", ["auto", "reference"] as const)) {
   test.serial(
     `two processes of two devices make the model of one of four, rows below memory too: ${arithmetic}`,
     async (t) => {

@@ -5,16 +5,13 @@
 import test from "ava";
 import type { JobOptions } from "../../../index.ts";
 import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
-import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
-import { hasNamespaces, startNamespace } from "../../helpers/nats/network-namespaces.ts";
+import { startNatsServer } from "../../helpers/nats/nats.ts";
+import { startNamespace } from "../../helpers/nats/network-namespaces.ts";
+import { lacks, natsServer, networkNamespaces } from "../../helpers/needs.ts";
 import { startHost, untilHosts } from "../../helpers/processes/host-processes.ts";
 
 test("hosts on networks of their own: same model, and one that is cut off comes back", async (t) => {
-  if (!hasNamespaces() || !hasNatsServer()) {
-    t.log("skipped: needs a nats-server, and the right to make network namespaces");
-    t.pass();
-    return;
-  }
+  if (lacks(t, natsServer, networkNamespaces)) return;
   await using one = await startTestCluster(4);
   const job = { data: { epochs: 2 } as JobOptions["data"] };
   const { result: calm } = await runJob(one, one.job(job));

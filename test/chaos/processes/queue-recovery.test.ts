@@ -7,13 +7,15 @@ import { join } from "node:path";
 import test from "ava";
 import { Cluster, connect, type RunEvent } from "../../../index.ts";
 import { calmResult, inEpochs, smallData, smallModel } from "../../helpers/clusters/clusters.ts";
-import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
+import { startNatsServer } from "../../helpers/nats/nats.ts";
+import { lacks, natsServer } from "../../helpers/needs.ts";
 
 const epochs = 4;
 
-(hasNatsServer() ? test.serial : test.skip)(
+test.serial(
   "jobs whose queue is lost with its disk run once, and end as they would have",
   async (t) => {
+    if (lacks(t, natsServer)) return;
     const calm = await calmResult(epochs);
     const directory = mkdtempSync(join(tmpdir(), "osiris-lost-"));
     t.teardown(() => rmSync(directory, { recursive: true, force: true }));

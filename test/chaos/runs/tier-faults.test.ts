@@ -29,8 +29,8 @@ import {
   smallSteps,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
+import { lacks, linux } from "../../helpers/needs.ts";
 
-const onLinux = process.platform === "linux" ? test.serial : test.serial.skip;
 const small = { hbmBytes: 1, ddrBytes: 1 } as const;
 const kinds = ["file", "rocksdb"] as const;
 
@@ -69,9 +69,10 @@ async function runFull(
 }
 
 for (const ssd of kinds) {
-  onLinux(
+  test.serial(
     `P11: ${ssd}: a full disk is waited for, and the run goes on when there is room`,
     async (t) => {
+      if (lacks(t, linux)) return;
       await using place = await startTestCluster(1);
       const model = modelOf(60_000);
       const inMemory = {
@@ -92,13 +93,17 @@ for (const ssd of kinds) {
     },
   );
 
-  onLinux(`P11: ${ssd}: a disk that stays full ends the run, and says what to do`, async (t) => {
-    await using place = await startTestCluster(1);
-    const job = place.job({ ...long, model: modelOf(60_000), tiers: { ...small, ssd } });
-    const { told, code } = await runFull(job, false);
-    t.deepEqual(told, ["paused", "tier:0 TIER_DISK_FULL"]);
-    t.is(code, "TIER_DISK_FULL");
-  });
+  test.serial(
+    `P11: ${ssd}: a disk that stays full ends the run, and says what to do`,
+    async (t) => {
+      if (lacks(t, linux)) return;
+      await using place = await startTestCluster(1);
+      const job = place.job({ ...long, model: modelOf(60_000), tiers: { ...small, ssd } });
+      const { told, code } = await runFull(job, false);
+      t.deepEqual(told, ["paused", "tier:0 TIER_DISK_FULL"]);
+      t.is(code, "TIER_DISK_FULL");
+    },
+  );
 }
 
 // A slow disk ----
@@ -147,7 +152,8 @@ const damages = [
 ] as const;
 
 for (const [what, damage] of damages) {
-  onLinux(`P11: file: ${what} under a run cost a restore, and no row is wrong`, async (t) => {
+  test.serial(`P11: file: ${what} under a run cost a restore, and no row is wrong`, async (t) => {
+    if (lacks(t, linux)) return;
     const calm = await calmResult();
     await using place = await startTestCluster(1);
     const job = place.job({ model: modelOf(200), tiers: { ...small, ssd: "file" } });

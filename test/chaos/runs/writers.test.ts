@@ -23,7 +23,10 @@ test.serial("a writer may die at any point of a checkpoint", async (t) => {
   const calm = await calmResult();
   await using place = await startTestCluster();
   // Of the last cut, whose writing ends the run: no step is done meanwhile.
-  const points = thinned(Array.from({ length: 18 }, (_, point) => point));
+  const points = thinned(
+    "points of a checkpoint at which a writer dies",
+    Array.from({ length: 18 }, (_, point) => point),
+  );
   place.threads.plan(
     points.map((point, i) => ({
       actor: `writer:${i % 2}`,

@@ -17,13 +17,13 @@ async function survives(t: ExecutionContext, scenario: Scenario): Promise<number
 }
 
 /** Of so many operations of each kind of run one is tried on every change. */
-const nth = { checkpoints: 3, tiers: 19, dynamic: 13, lease: 13 } as const;
+const nth = { checkpoints: 7, tiers: 37, dynamic: 29, lease: 29 } as const;
 
 for (const kind of crashKinds) {
   test(`P7: power lost at any operation of a run: ${kind}`, async (t) => {
     const all = await crashPoints(kind);
     t.true(all.length > 100, `${all.length} operations`);
-    const some = thinned(all, nth[kind]);
+    const some = thinned(`power lost at an operation: ${kind}`, all, nth[kind]);
     let losses = 0;
     for (const scenario of some) losses += await survives(t, scenario);
     // How many operations there are is a matter of the seed, too: the last ones may not come.
@@ -34,7 +34,7 @@ for (const kind of crashKinds) {
 
 test("P7: power lost twice: again while a run recovers", async (t) => {
   // Of pairs of up to 48 apart, which come at all distances by turns.
-  const all = thinned(await crashPairs("checkpoints", 48), 97);
+  const all = thinned("power lost at two operations", await crashPairs("checkpoints", 48), 194);
   let pairs = 0;
   for (const scenario of all) if ((await survives(t, scenario)) === 2) pairs++;
   t.true(pairs > (all.length * 2) / 3, `${pairs} of ${all.length}`);

@@ -6,8 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ExecutionContext } from "ava";
 import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
+import { lacks, natsServer } from "../needs.ts";
 import { runCli } from "../processes/cli.ts";
-import { hasNatsServer, startNatsServer } from "./nats.ts";
+import { startNatsServer } from "./nats.ts";
 
 const tenants = `
 acme:
@@ -30,11 +31,7 @@ export function directoryOf(t: ExecutionContext): string {
 
 /** A server with that configuration; undefined where there is no nats-server. */
 export async function placeOf(t: ExecutionContext) {
-  if (!hasNatsServer()) {
-    t.log("skipped: there is no nats-server on the PATH");
-    t.pass();
-    return undefined;
-  }
+  if (lacks(t, natsServer)) return undefined;
   const directory = directoryOf(t);
   const flags = ["--tenants", "tenants.yaml", "--jetstream", join(directory, "store")];
   const written = await runCli(["nats-config", ...flags], directory);

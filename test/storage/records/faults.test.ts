@@ -24,6 +24,7 @@ import { openFileRecords } from "../../../storage/records/file-records.ts";
 import { openRecords } from "../../../storage/records/open-records.ts";
 import { type OpenRecordFile, recordFiles } from "../../../storage/records/record-file.ts";
 import type { RecordShard } from "../../../storage/records/record-store.ts";
+import { lacks, linux } from "../../helpers/needs.ts";
 import { readRows, recordOf, recordsOf } from "../../suites/records.ts";
 
 const shard: RecordShard = { name: "user", rows: 100_000, recordBytes: 260 };
@@ -96,9 +97,8 @@ for (const [name, files] of kinds) {
     await store.close();
   });
 
-  const onLinux = process.platform === "linux" ? test : test.skip;
-
-  onLinux(`${name} file: a full disk is named, and what it did not take is not read`, async (t) => {
+  test(`${name} file: a full disk is named, and what it did not take is not read`, async (t) => {
+    if (lacks(t, linux)) return;
     const directory = place(t);
     mkdirSync(directory);
     symlinkSync("/dev/full", join(directory, "shard-0.rows"));
@@ -117,7 +117,8 @@ for (const [name, files] of kinds) {
     await store.close();
   });
 
-  onLinux(`${name} file: a disk that cannot be read is named`, async (t) => {
+  test(`${name} file: a disk that cannot be read is named`, async (t) => {
+    if (lacks(t, linux)) return;
     const directory = place(t);
     const path = await written(directory);
     rmSync(path);

@@ -11,6 +11,7 @@ import { openRecords } from "../../../storage/records/open-records.ts";
 import { createRecordCache } from "../../../storage/records/record-cache.ts";
 import { recordFiles } from "../../../storage/records/record-file.ts";
 import type { Keep } from "../../../storage/records/record-store.ts";
+import { lacks, nativeKernels } from "../../helpers/needs.ts";
 import {
   type RecordsUnderTest,
   recordShards,
@@ -60,7 +61,7 @@ for (const [name, files] of [
   ["portable file", portable],
 ] as const) {
   if (files === undefined) {
-    test(`${name}: skipped, the native kernels are not built`, (t) => t.pass());
+    test(`the suites of records: ${name}`, (t) => void lacks(t, nativeKernels));
     continue;
   }
   testRecords(test, name, fileStore("spill", files));
@@ -91,10 +92,7 @@ test("a spill store in RocksDB leaves nothing, and clears what a killed one left
 });
 
 test("files that one wrote, the other reads", async (t) => {
-  if (native === undefined) {
-    t.pass("the native kernels are not built");
-    return;
-  }
+  if (native === undefined) return void lacks(t, nativeKernels);
   const root = mkdtempSync(join(tmpdir(), "osiris-records-"));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
   const rows = Int32Array.of(0, 1, 2, 9, 400, 39_999);

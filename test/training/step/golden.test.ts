@@ -15,6 +15,7 @@ import {
   startLocalDevices,
   type WholeBatch,
 } from "../../helpers/devices/local-devices.ts";
+import { lacks, sharedFile } from "../../helpers/needs.ts";
 
 const golden = readGolden("dlrm");
 
@@ -28,7 +29,7 @@ for (const { devices, kernels } of cases) {
     const arithmetic = kernels().arithmetic;
     const title = `${optimizer.name} on ${devices} device(s), ${arithmetic}`;
     test(`follows PyTorch's curve and weights: ${title}`, async (t) => {
-      if (golden === undefined) return;
+      if (golden === undefined) return void lacks(t, goldenFile);
       const local = startGolden(golden, optimizer, devices, kernels);
       const expected = golden.tensor(`${optimizer.name}/loss_f32`);
       const lossTolerance = Math.max(1e-5, 10 * optimizer.noise_loss_dev);
@@ -58,7 +59,7 @@ for (const { devices, kernels } of cases) {
 // worth.
 for (const optimizer of golden?.optimizers ?? []) {
   test(`stays near PyTorch's float32 curve with layers in bfloat16: ${optimizer.name}`, async (t) => {
-    if (golden === undefined) return;
+    if (golden === undefined) return void lacks(t, goldenFile);
     const local = startGolden(golden, optimizer, 2, () => openKernels("auto"), "bfloat16");
     const expected = golden.tensor(`${optimizer.name}/loss_f32`);
     let sum = 0;
@@ -75,16 +76,10 @@ for (const optimizer of golden?.optimizers ?? []) {
   });
 }
 
-test("the golden is at hand, or this says that it is not", (t) => {
-  if (golden === undefined) t.log("skipped: ../shared/golden is not here");
-  t.pass();
-});
+const goldenFile = sharedFile("golden/dlrm.json");
 
 test("gives the logits and gradients of the first batch", async (t) => {
-  if (golden === undefined) {
-    t.pass();
-    return;
-  }
+  if (golden === undefined) return void lacks(t, goldenFile);
   const sgd = golden.optimizers.find((optimizer) => optimizer.kind === "sgd");
   if (sgd === undefined) {
     t.fail("the golden has no sgd");

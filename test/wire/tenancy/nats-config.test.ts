@@ -16,6 +16,7 @@ import { checkNatsConfig, hasNatsServer, startNatsServer } from "../../helpers/n
 import { pem } from "../../helpers/nats/nats-identities.ts";
 import { startRawClient } from "../../helpers/nats/raw-client.ts";
 import { directoryOf, placeOf } from "../../helpers/nats/tenants.ts";
+import { lacks, natsServer } from "../../helpers/needs.ts";
 import { runCli } from "../../helpers/processes/cli.ts";
 
 test("a cluster of two hosts trains a tenant's job; nobody else reads or touches it", async (t) => {
@@ -58,11 +59,7 @@ test("a cluster of two hosts trains a tenant's job; nobody else reads or touches
 });
 
 test("a tenant is who its account is, and reads and writes where it is at home", async (t) => {
-  if (!hasNatsServer()) {
-    t.log("skipped: there is no nats-server on the PATH");
-    t.pass();
-    return;
-  }
+  if (lacks(t, natsServer)) return;
   const directory = directoryOf(t);
   const jobsOf = (tenant: string) => ({
     service: { account: "OSIRIS", subject: `osiris.c1.jobs.${tenant}.*` },

@@ -13,8 +13,9 @@ import {
 } from "../../../src/errors/errors.ts";
 import type { Credentials } from "../../../src/wire/transports/credentials.ts";
 import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
-import { hasNatsServer, type NatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
+import { type NatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
 import { pem, writeCredentials, writeSeed } from "../../helpers/nats/nats-identities.ts";
+import { lacks, natsServer } from "../../helpers/needs.ts";
 import { startCli } from "../../helpers/processes/cli.ts";
 
 function directoryOf(t: ExecutionContext): string {
@@ -24,11 +25,7 @@ function directoryOf(t: ExecutionContext): string {
 }
 
 async function serverOf(t: ExecutionContext, config: string): Promise<NatsServer | undefined> {
-  if (!hasNatsServer()) {
-    t.log("skipped: there is no nats-server on the PATH");
-    t.pass();
-    return undefined;
-  }
+  if (lacks(t, natsServer)) return undefined;
   const file = join(directoryOf(t), "server.conf");
   writeFileSync(file, config);
   return startNatsServer(["-c", file]);

@@ -6,6 +6,7 @@ import { startBroker } from "../../../src/wire/broker/broker.ts";
 import { createMemoryBroker } from "../../../src/wire/transports/memory-transport.ts";
 import { connectNats } from "../../../src/wire/transports/nats-transport.ts";
 import { hasNatsServer, startNatsServer } from "../../helpers/nats/nats.ts";
+import { lacks, natsServer } from "../../helpers/needs.ts";
 import { type TransportBed, transportSuite } from "../../suites/transport.ts";
 
 const deadlineMs = 10_000;
@@ -43,10 +44,7 @@ if (hasNatsServer()) {
     };
   });
 } else {
-  test("nats-server: left out", (t) => {
-    t.log("nats-server is not on the PATH: its part of the transport suite was left out");
-    t.pass();
-  });
+  test("the suite of transports: nats-server", (t) => void lacks(t, natsServer));
 }
 
 /** A memory broker whose clock runs by itself: as fast as the event loop turns. */

@@ -1,0 +1,23 @@
+// What the files of tests tell the command that runs them (run.ts): lines in one file, which is
+// named by an environment variable. ava's own report says neither when a file ends nor why a test
+// was skipped. Without that variable, as in `npx ava FILE`, nothing is noted.
+
+import { appendFileSync, readFileSync } from "node:fs";
+
+export type Note =
+  | { readonly kind: "begun"; readonly file: string }
+  | { readonly kind: "ended"; readonly file: string; readonly seconds: number }
+  | { readonly kind: "skipped"; readonly title: string; readonly reason: string };
+
+export const notesVariable = "OSIRIS_TEST_NOTES";
+
+/** Appends a note. Lines are short, so that those of several processes do not mix. */
+export function note(one: Note): void {
+  const path = process.env[notesVariable];
+  if (path !== undefined) appendFileSync(path, `${JSON.stringify(one)}\n`);
+}
+
+export function readNotes(path: string): Note[] {
+  const lines = readFileSync(path, "utf8").split("\n");
+  return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as Note);
+}

@@ -1,0 +1,70 @@
+// The lines that `npm test` adds to ava's report: progress, what was skipped, the slowest files and
+// the counts.
+
+import type { Note } from "./notes.ts";
+
+export interface Counts {
+  passed: number;
+  failed: number;
+}
+
+/** Titles that are listed for one reason; the others are counted. */
+const titlesMax = 12;
+const slowestMax = 10;
+
+/** Counts a line of ava's report, if the line tells how a test ended. */
+export function countsOf(line: string, counts: Counts): void {
+  if (/^ *✔ /.test(line)) counts.passed++;
+  if (/^ *✘ /.test(line)) counts.failed++;
+}
+
+/** How far the tests are: files that ended, tests, time, and the files that are running. */
+export function progressOf(
+  notes: readonly Note[],
+  counts: Counts,
+  files: number,
+  seconds: number,
+): string {
+  const ended = new Set(notes.flatMap((one) => (one.kind === "ended" ? [one.file] : [])));
+  const running = notes.flatMap((one) => {
+    return one.kind === "begun" && !ended.has(one.file) ? [one.file] : [];
+  });
+  const tests = `${counts.passed} tests passed, ${counts.failed} failed`;
+  const now = running.length === 0 ? "" : `; running ${running.join(", ")}`;
+  return `  … ${ended.size} of ${files} files, ${tests}, ${timeOf(seconds)}${now}`;
+}
+
+/** What was skipped and why, by reason; the slowest files; the counts in the last line. */
+export function summaryOf(notes: readonly Note[], counts: Counts, seconds: number): string {
+  const byReason = new Map<string, string[]>();
+  for (const one of notes) {
+    if (one.kind !== "skipped") continue;
+    const titles = byReason.get(one.reason) ?? [];
+    if (!titles.includes(one.title)) byReason.set(one.reason, [...titles, one.title]);
+  }
+  const skipped = [...byReason.values()].reduce((sum, titles) => sum + titles.length, 0);
+  const reasons = [...byReason].flatMap(([reason, titles]) => [
+    `  ${reason}`,
+    ...titles.slice(0, titlesMax).map((title) => `    - ${title}`),
+    ...(titles.length > titlesMax ? [`    - and ${titles.length - titlesMax} more`] : []),
+  ]);
+  const slowest = notes
+    .flatMap((one) => (one.kind === "ended" ? [one] : []))
+    .sort((a, b) => b.seconds - a.seconds)
+    .slice(0, slowestMax);
+  return [
+    "",
+    skipped === 0 ? "Nothing was skipped." : "Skipped, in full or in part:",
+    ...reasons,
+    "",
+    "The slowest files:",
+    ...slowest.map((one) => `  ${one.seconds.toFixed(1).padStart(6)} s  ${one.file}`),
+    "",
+    `${counts.passed} tests passed, ${counts.failed} failed, ${skipped} skipped in full or in part, in ${timeOf(seconds)}`,
+  ].join("\n");
+}
+
+function timeOf(seconds: number): string {
+  const minutes = Math.floor(seconds / 60);
+  return minutes === 0 ? `${seconds.toFixed(0)} s` : `${minutes} min ${Math.floor(seconds % 60)} s`;
+}

@@ -6,10 +6,12 @@ import { openKernels } from "../../src/kernels/index.ts";
 import { createNative, limitIsa } from "../../src/kernels/native/native.ts";
 import { RandomStream } from "../../src/ports/random.ts";
 import { instructionSet, lacks, nativeKernels } from "../helpers/needs.ts";
+import { rounds } from "../helpers/thinned.ts";
 import { random, scenarios } from "./scenarios.ts";
 import { kernelSuite } from "./suite.ts";
 
-const seeds = Array.from({ length: 25 }, (_, seed) => seed + 1);
+const count = rounds("seeds of random kernel inputs", 8, 25);
+const seeds = Array.from({ length: count }, (_, seed) => seed + 1);
 
 function startNative(t: ExecutionContext): Kernels | undefined {
   return lacks(t, nativeKernels) ? undefined : openKernels("native");

@@ -1,4 +1,4 @@
-// Seeds of simulated clusters, as in `osiris chaos --simulate --seeds 1-60`; in the soak two hundred.
+// Seeds of simulated clusters, as `osiris chaos --simulate` runs them; two hundred in the soak.
 
 import test from "ava";
 import { simulateSeeds } from "../../../index.ts";

@@ -39,15 +39,20 @@ export async function runSession(
     interruptedBy = signal as keyof typeof exitCodes;
     killGroup(child);
   };
+  const cleanUp = () => {
+    killGroup(child);
+    rmSync(directory, { recursive: true, force: true, maxRetries: 10 });
+  };
   for (const signal of signals) process.on(signal, interrupt);
+  process.on("exit", cleanUp); // After an uncaught error, as when a pipe's reader ends.
   try {
     const [code] = await once(child, "close");
     if (interruptedBy !== undefined) return exitCodes[interruptedBy];
     return code === 0 ? 0 : 1;
   } finally {
-    killGroup(child);
     for (const signal of signals) process.off(signal, interrupt);
-    rmSync(directory, { recursive: true, force: true, maxRetries: 10 });
+    process.off("exit", cleanUp);
+    cleanUp();
   }
 }
 

@@ -1,31 +1,40 @@
 #!/bin/sh
-# Builds native/build/osiris.node, only when a source is newer. Without a compiler it says so and
-# ends well: the reference kernels are used. CXX names another compiler.
+# Builds native/build/osiris.node, only when a source is newer. Says how far it is on stdout; what
+# the compiler complains of goes to stderr. Without a compiler it says so and ends well: the
+# reference kernels are used. CXX names another compiler, OSIRIS_JOBS how many parts are compiled
+# at the same time (default: one a core).
 set -eu
 cd "$(dirname "$0")"
 addon=build/osiris.node
 if [ -f "$addon" ]; then
-  newer=$(find . -path ./build -prune -o -type f \( -name '*.cc' -o -name '*.h' -o -name build.sh \) \
-    -newer "$addon" -print)
+  newer=$(find . -path ./build -prune -o -type f \( -name '*.cc' -o -name '*.h' -o -name '*.sh' \) \
+    ! -name sanitize.sh ! -path './test/*' -newer "$addon" -print)
   [ -n "$newer" ] || exit 0
 fi
 compiler=${CXX:-g++}
 if ! command -v "$compiler" >/dev/null 2>&1; then
-  echo "osiris: there is no C++ compiler ($compiler); using the reference kernels, which are slow"
+  echo "osiris: there is no C++ compiler ($compiler); using the reference kernels, which are slow" >&2
   exit 0
 fi
-# Looked up from the package, so that it is found in another project's node_modules too.
+. ./parts.sh
+# Found from the package's own folder, so that another project's node_modules will do too.
 headers=$(cd .. && node -p "require('node-api-headers').include_dir")
 link=
 [ "$(uname)" != Darwin ] || link="-undefined dynamic_lookup"
 mkdir -p build
+objects=build/objects.$$
 built=build/osiris.$$.tmp
-trap 'rm -f "$built"' EXIT
+trap 'rm -rf "$objects" "$built"' EXIT
+mkdir "$objects"
+started=$(date +%s)
+sets=$(instruction_sets)
+echo "osiris: compiling the kernels, on $(count_cores) cores"
 # Warnings stop CI (sanitize.sh), not a user with another compiler.
 # No fused multiply-add but where the source says so, and none of the liberties of -ffast-math.
+compile_parts "$objects" "$(list_parts "$sets") bindings/addon: kernels:" \
+  -O3 -fPIC -std=c++17 -fno-math-errno -ffp-contract=off -fvisibility=hidden -I . -I "$headers"
 # shellcheck disable=SC2086
-"$compiler" -O3 -shared -fPIC -std=c++17 -fno-math-errno -ffp-contract=off -fvisibility=hidden \
-  -I . -I "$headers" kernels.cc -o "$built" $link
-# Whoever loads the addon meanwhile sees the old one or the new one, whole.
+"$compiler" -shared "$objects"/*.o -o "$built" $link
+# A process that loads the addon meanwhile sees the old file or the new one, whole.
 mv "$built" "$addon"
-echo "osiris: built native/$addon"
+echo "osiris: compiled the kernels in $(($(date +%s) - started)) s"

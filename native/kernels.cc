@@ -1,166 +1,62 @@
-// The native kernels: the arithmetic of src/kernels/reference/reference.ts at the machine's speed. Three
-// parts: kernels (plain C++ on pointers), bindings (typed arrays to pointers), exports.
+// Which kernels this processor runs. The parts (dense/dense.cc, embedding/lookup.cc ...) are compiled
+// once for each instruction set, each time into a namespace of its name. Here their kernels become
+// one table for each set, and the best set of this processor is chosen when the addon is loaded.
+// AVX-512 and AVX2 give the same bits.
 //
-// One source for every instruction set: the headers below are included once for each, and the best
-// set of this processor is chosen at load time. AVX-512 and AVX2 give the same bits.
-
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <type_traits>
-#include <utility>
+// The build defines OSIRIS_HAS_avx2 and so on for the sets that the compiler knows (parts.sh).
 
 #include "kernels.h"
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
-// Kernels ----------------------------------------------------------------------------------------
+#include <cstring>
+#include <initializer_list>
 
-#define INLINE static inline __attribute__((always_inline))
-#define INLINE_LAMBDA __attribute__((always_inline))
-#if defined(__clang__)
-#define UNROLL _Pragma("unroll")
-#define SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
-#else
-#define UNROLL _Pragma("GCC unroll 32")
-#define SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, SHUFFLE_MASK{i, j, k, l})
-typedef int SHUFFLE_MASK __attribute__((vector_size(16)));
-#endif
-
-#define OSIRIS_KERNELS(isa, bits)                                                                 \
-  const osiris::Kernels kernels = {                                                               \
-      isa,       bits,         copyColumns, uniform,     born,       linear,                       \
-      dRelu,     dLinearInput, dLinearWeight,           linearBfloat16,                           \
-      dLinearInputBfloat16,    dLinearWeightBfloat16,   dropout,   interact,                      \
-      dInteract, pool,         updateRows, rowSquares,  rowNorms,  dRows,                         \
-      applyRows, foldSubtrees, foldPooled, shareColumns, packColumns, unpackColumns,              \
-      applyFlat, placeRows, gatherRecords, scatterRecords, bornAt, moveRecords};
-
-#if defined(__x86_64__)
-
-#define OSIRIS_AVX512
-#if defined(__clang__)
-#pragma clang attribute push(                                                                     \
-    __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")
-#endif
-namespace osiris::avx512 {
-#include "simd/vector.h"
-#include "dense/product.h"
-#include "dense/dense.h"
-#include "dense/bfloat16.h"
-#include "dense/interaction.h"
-#include "simd/random.h"
-#include "simd/precision.h"
-#include "embedding/birth.h"
-#include "embedding/rules.h"
-#include "embedding/pooling.h"
-#include "embedding/row-gradients.h"
-#include "embedding/row-update.h"
-#include "exchange/exchange.h"
-#include "tiers/row-cache.h"
-#include "tiers/records.h"
-OSIRIS_KERNELS("avx512", "native-3")
-}  // namespace osiris::avx512
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
-
-// The same set with VDPBF16PS: only products differ.
-#if defined(__clang__) || __GNUC__ >= 11
-#define OSIRIS_BF16
-#define OSIRIS_PAIRS
-#if defined(__clang__)
-#pragma clang attribute push(                                                                     \
-    __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx512bf16,avx2,fma"))),            \
-    apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx512bf16,avx2,fma")
-#endif
-namespace osiris::avx512bf16 {
-#include "simd/vector.h"
-#include "dense/product.h"
-#include "dense/dense.h"
-#include "dense/bfloat16.h"
-}  // namespace osiris::avx512bf16
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
-#undef OSIRIS_PAIRS
-#endif
-#undef OSIRIS_AVX512
-
-#define OSIRIS_AVX2
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,f16c")
-#endif
-namespace osiris::avx2 {
-#include "simd/vector.h"
-#include "dense/product.h"
-#include "dense/dense.h"
-#include "dense/bfloat16.h"
-#include "dense/interaction.h"
-#include "simd/random.h"
-#include "simd/precision.h"
-#include "embedding/birth.h"
-#include "embedding/rules.h"
-#include "embedding/pooling.h"
-#include "embedding/row-gradients.h"
-#include "embedding/row-update.h"
-#include "exchange/exchange.h"
-#include "tiers/row-cache.h"
-#include "tiers/records.h"
-OSIRIS_KERNELS("avx2", "native-3")
-}  // namespace osiris::avx2
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
-#undef OSIRIS_AVX2
-
-#endif
-
-namespace osiris::portable {
-#include "simd/vector.h"
-#include "dense/product.h"
-#include "dense/dense.h"
-#include "dense/bfloat16.h"
-#include "dense/interaction.h"
-#include "simd/random.h"
-#include "simd/precision.h"
-#include "embedding/birth.h"
-#include "embedding/rules.h"
-#include "embedding/pooling.h"
-#include "embedding/row-gradients.h"
-#include "embedding/row-update.h"
-#include "exchange/exchange.h"
-#include "tiers/row-cache.h"
-#include "tiers/records.h"
-#if defined(__FP_FAST_FMAF)
-OSIRIS_KERNELS("portable", "native-3-portable-fma")
-#else
-OSIRIS_KERNELS("portable", "native-3-portable")
-#endif
-}  // namespace osiris::portable
+/// The table of an instruction set, from the parts that were compiled for it.
+#define OSIRIS_INSTRUCTION_SET(isa, bits)                                                         \
+  namespace isa {                                                                                 \
+  void addDense(Kernels& kernels);                                                                \
+  void addLookup(Kernels& kernels);                                                               \
+  void addUpdate(Kernels& kernels);                                                               \
+  void addExchange(Kernels& kernels);                                                             \
+  void addTiers(Kernels& kernels);                                                                \
+                                                                                                  \
+  static const Kernels& kernels() {                                                               \
+    static const Kernels table = [] {                                                             \
+      Kernels all{};                                                                              \
+      all.name = #isa;                                                                            \
+      all.arithmetic = bits;                                                                      \
+      addDense(all);                                                                              \
+      addLookup(all);                                                                             \
+      addUpdate(all);                                                                             \
+      addExchange(all);                                                                           \
+      addTiers(all);                                                                              \
+      return all;                                                                                 \
+    }();                                                                                          \
+    return table;                                                                                 \
+  }                                                                                               \
+  }
 
 namespace osiris {
 
-#if defined(OSIRIS_BF16)
+#if defined(__FP_FAST_FMAF)
+OSIRIS_INSTRUCTION_SET(portable, "native-3-portable-fma")
+#else
+OSIRIS_INSTRUCTION_SET(portable, "native-3-portable")
+#endif
+#if defined(OSIRIS_HAS_avx2)
+OSIRIS_INSTRUCTION_SET(avx2, "native-3")
+#endif
+#if defined(OSIRIS_HAS_avx512)
+OSIRIS_INSTRUCTION_SET(avx512, "native-3")
+#endif
+
+#if defined(OSIRIS_HAS_avx512bf16)
+
+namespace avx512bf16 {
+void addDense(Kernels& kernels);
+}
 
 /// Whether VDPBF16PS gives the bits of bfloat16.h here, numbers around the smallest ones included.
-inline bool pairsRoundAsDefined() {
+bool pairsRoundAsDefined(const Kernels& defined, const Kernels& pairs) {
   constexpr int64_t samples = 32, inputs = 65, outputs = 32;
   static float x[samples * inputs], w[outputs * inputs], b[outputs];
   static float expected[samples * outputs], actual[samples * outputs];
@@ -177,55 +73,53 @@ inline bool pairsRoundAsDefined() {
   fill(x, samples * inputs, 12);
   fill(w, outputs * inputs, 120);
   fill(b, outputs, 30);
-  avx512::linearBfloat16(expected, x, w, b, samples, inputs, outputs, false);
-  avx512bf16::linearBfloat16(actual, x, w, b, samples, inputs, outputs, false);
+  defined.linearBfloat16(expected, x, w, b, samples, inputs, outputs, false);
+  pairs.linearBfloat16(actual, x, w, b, samples, inputs, outputs, false);
   return std::memcmp(expected, actual, sizeof expected) == 0;
 }
 
-inline const Kernels* bf16Kernels() {
-  static const Kernels kernels = [] {
-    Kernels with = avx512::kernels;
-    with.name = "avx512bf16";
-    with.linearBfloat16 = avx512bf16::linearBfloat16;
-    with.dLinearInputBfloat16 = avx512bf16::dLinearInputBfloat16;
-    with.dLinearWeightBfloat16 = avx512bf16::dLinearWeightBfloat16;
-    return with;
+/// AVX-512 with products of pairs of bfloat16, or nullptr where the processor does not have them.
+static const Kernels* pairKernels() {
+  static const Kernels pairs = [] {
+    Kernels all = avx512::kernels();
+    all.name = "avx512bf16";
+    avx512bf16::addDense(all);
+    return all;
   }();
-  static const bool has = __builtin_cpu_supports("avx512bf16") && pairsRoundAsDefined();
-  return has ? &kernels : nullptr;
+  static const bool has =
+      __builtin_cpu_supports("avx512bf16") && pairsRoundAsDefined(avx512::kernels(), pairs);
+  return has ? &pairs : nullptr;
 }
 
 #endif
 
-/// The kernels of an instruction set by name, or nullptr where the processor does not have it.
-inline const Kernels* kernelsOf(const char* isa) {
+const Kernels* kernelsOf(const char* isa) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
+#endif
+#if defined(OSIRIS_HAS_avx512)
   const bool hasAvx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-#if defined(OSIRIS_BF16)
-  if (std::strcmp(isa, "avx512bf16") == 0) return hasAvx512 ? bf16Kernels() : nullptr;
+#if defined(OSIRIS_HAS_avx512bf16)
+  if (std::strcmp(isa, "avx512bf16") == 0) return hasAvx512 ? pairKernels() : nullptr;
 #endif
-  if (std::strcmp(isa, "avx512") == 0) return hasAvx512 ? &avx512::kernels : nullptr;
+  if (std::strcmp(isa, "avx512") == 0) return hasAvx512 ? &avx512::kernels() : nullptr;
+#endif
+#if defined(OSIRIS_HAS_avx2)
   if (std::strcmp(isa, "avx2") == 0) {
     const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                      __builtin_cpu_supports("f16c");
-    return has ? &avx2::kernels : nullptr;
+    return has ? &avx2::kernels() : nullptr;
   }
 #endif
-  return std::strcmp(isa, "portable") == 0 ? &portable::kernels : nullptr;
+  return std::strcmp(isa, "portable") == 0 ? &portable::kernels() : nullptr;
 }
 
-/// The fastest kernels that this processor can run.
-inline const Kernels* bestKernels() {
+const Kernels* bestKernels() {
   for (const char* isa : {"avx512bf16", "avx512", "avx2"}) {
     if (const Kernels* kernels = kernelsOf(isa)) return kernels;
   }
-  return &portable::kernels;
+  return &portable::kernels();
 }
 
 }  // namespace osiris
-
-#if !defined(OSIRIS_KERNELS_ONLY)
-#include "bindings/bindings.h"
-#endif

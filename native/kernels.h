@@ -168,7 +168,7 @@ inline Scratches& scratches() {
   return mine;
 }
 
-/// The kernels of one instruction set, in the order of kernels.ts.
+/// The kernels of one instruction set, in the order of kernels.ts. Each part adds its own.
 struct Kernels {
   const char* name;
   const char* arithmetic;
@@ -233,5 +233,11 @@ struct Kernels {
   void (*moveRecords)(char* to, const int32_t* toAt, const char* from, const int32_t* fromAt,
                       int64_t count, int64_t bytes);
 };
+
+/// The kernels of an instruction set by name, or nullptr where the processor does not have it.
+const Kernels* kernelsOf(const char* isa);
+
+/// The fastest kernels that this processor can run.
+const Kernels* bestKernels();
 
 }  // namespace osiris

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs the kernels on random shapes under the address and undefined-behaviour sanitizers. Fails
-# where one of them complains or a number is wrong. Without a compiler it says so and ends well.
+# where a sanitizer complains or a number is wrong. Without a compiler it says so and ends well. CXX names
+# another compiler, OSIRIS_JOBS how many parts are compiled at the same time (default: one a core).
 set -eu
 cd "$(dirname "$0")"
 compiler=${CXX:-g++}
@@ -8,12 +9,20 @@ if ! command -v "$compiler" >/dev/null 2>&1; then
   echo "osiris: there is no C++ compiler ($compiler); the kernels were not sanitized"
   exit 0
 fi
-mkdir -p build
-test=build/kernels-test.$$
-trap 'rm -f "$test"' EXIT
+. ./parts.sh
 headers=$(cd .. && node -p "require('node-api-headers').include_dir")
-"$compiler" -fsyntax-only -std=c++17 -Wall -Wextra -Werror -I . -I "$headers" kernels.cc
-# Unoptimized, with lines alone of the debugger's tables: compiled in a third of the time.
-"$compiler" -O0 -g1 -std=c++17 -Wall -Wextra -Werror -fno-math-errno -ffp-contract=off \
-  -fsanitize=address,undefined -fno-sanitize-recover=all -I . test/kernels-test.cc -o "$test"
-"$test"
+objects=build/sanitized.$$
+trap 'rm -rf "$objects"' EXIT
+mkdir -p "$objects"
+sets=$(instruction_sets)
+warnings="-Wall -Wextra -Werror"
+# shellcheck disable=SC2086
+"$compiler" -fsyntax-only -std=c++17 $warnings -I . -I "$headers" bindings/addon.cc
+# Unoptimized, with only the lines of the debugger's tables: compiled in a third of the time.
+# shellcheck disable=SC2086
+compile_parts "$objects" "test/kernels-test: $(list_parts "$sets") kernels:" \
+  -O0 -g1 -std=c++17 $warnings -fno-math-errno -ffp-contract=off -fsanitize=address,undefined \
+  -fno-sanitize-recover=all -I .
+"$compiler" -fsanitize=address,undefined "$objects"/*.o -o "$objects/kernels-test"
+echo "osiris: running the kernels under the sanitizers"
+"$objects/kernels-test"

@@ -1,10 +1,13 @@
 // The arguments of a call from JavaScript, as pointers and numbers. Only element types are checked
-// here, because a wrong one would be someone else's memory; shapes by src/kernels/checked/checked.ts.
+// here: with a wrong one a kernel would read and write other memory. src/kernels/checked/checked.ts
+// has checked the shapes.
 
 #pragma once
 
 #include <node_api.h>
 
+#include <cmath>
+#include <cstring>
 #include <string>
 #include <vector>
 

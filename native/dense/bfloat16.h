@@ -1,4 +1,4 @@
-// Products of bfloat16 operands in float32: included once for each instruction set, after dense.h.
+// Products of bfloat16 operands in float32. Included by dense/dense.cc for each instruction set.
 //
 // Operands are rounded to bfloat16, to nearest even, where they are packed: what is smaller than the
 // smallest normal number becomes 0. k goes in pairs (the last may be half empty, its other half 0),

@@ -1,5 +1,5 @@
 // Dense layers: products with bias and ReLU, and weight gradients over the tree of slices. Included
-// once for each instruction set.
+// by dense/dense.cc for each instruction set.
 
 /// A layer of one output has samples for columns: only one lane of a vector of outputs would work.
 template <typename Format>
@@ -27,29 +27,6 @@ inline void dLinearInput(float* dX, const float* dOut, const float* w, int64_t s
                          int64_t inputs, int64_t outputs) {
   product<Float32>(dX, {dOut, outputs, 1}, {w, inputs, 1}, nullptr, false, samples, inputs,
                    outputs);
-}
-
-/// Where slice `i` of a call stands in its subtree, and what becomes of its sum.
-struct SlicePlan {
-  int64_t subtree;  // which output
-  bool last;        // its sum finishes the subtree
-  int64_t slot;     // else where it waits, in a stack of finished left neighbours
-  int64_t lefts;    // how many of the stack's top it takes up first
-};
-
-inline int64_t planSlices(SlicePlan* plan, const Slices& slices) {
-  int64_t subtree = 0;
-  for (int64_t at = 0; at < slices.count; subtree++) {
-    const int64_t first = slices.first + at;
-    int64_t count = 1;
-    while (first % (count * 2) == 0 && at + count * 2 <= slices.count) count *= 2;
-    for (int64_t i = 0; i < count; i++, at++) {
-      const int64_t lefts = __builtin_ctzll(~static_cast<uint64_t>(i));
-      const int64_t waiting = __builtin_popcountll(static_cast<uint64_t>(i));
-      plan[at] = {subtree, i == count - 1, waiting - lefts, lefts};
-    }
-  }
-  return subtree;
 }
 
 /// Sums of columns `first` on of dOut, so many vectors of them, over the tree of slices.

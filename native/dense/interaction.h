@@ -1,4 +1,5 @@
-// Interaction of features, dropout, birth and folds: included once for each instruction set.
+// The interaction of features: dot products of all pairs, forward and backward. Included by
+// dense/dense.cc for each instruction set.
 
 /// Asks for n floats that the next sample needs: one sample's work hides the way from memory.
 INLINE void ask(const float* p, int64_t n) {
@@ -141,34 +142,5 @@ inline void dInteract(float* dX, const float* dOut, const float* x, int64_t samp
         pickDFeatures(some, dim - c > lanes, all)(sample, i0, c);
       }
     }
-  }
-}
-
-/// Chunk by chunk, so that the stack of waiting sums stays in the first cache.
-inline void foldSubtrees(float* out, const float* const* parts, const Subtree* trees,
-                         int64_t count, int64_t n) {
-  constexpr int64_t chunk = 512;
-  float* sums = scratches().fold.take<float>(64 * chunk);
-  for (int64_t at = 0; at < n; at += chunk) {
-    const int64_t size = n - at < chunk ? n - at : chunk;
-    const float* stack[64];
-    Subtree nodes[64];
-    int64_t depth = 0;
-    for (int64_t p = 0; p < count; p++) {
-      const float* value = parts[p] + at;
-      Subtree node = trees[p];
-      while (depth > 0 && nodes[depth - 1].count == node.count &&
-             nodes[depth - 1].first % (2 * node.count) == 0) {
-        depth--;
-        const float* other = stack[depth];
-        float* sum = sums + depth * chunk;
-        for (int64_t i = 0; i < size; i++) sum[i] = other[i] + value[i];
-        node = {nodes[depth].first, 2 * node.count};
-        value = sum;
-      }
-      nodes[depth] = node;
-      stack[depth++] = value;
-    }
-    std::memmove(out + at, stack[0], size * sizeof(float));
   }
 }

@@ -1,4 +1,5 @@
-// Matrix products, their packing and their formats: included once for each instruction set.
+// Matrix products, their packing and their formats. Included by dense/dense.cc for each instruction
+// set.
 //
 // Matrix products are C (M,N) = start + A (M,K) * B (K,N). Each element of C is one chain of fused
 // multiply-adds over k in ascending order, begun from `start` and, where K is blocked, taken up

@@ -1,4 +1,5 @@
-// The first weights of rows: included once for each instruction set.
+// The first weights of rows, drawn at random. Included by embedding/lookup.cc for each instruction
+// set.
 
 /// A row in fewer bits takes weights (D), each rounded to the nearest.
 template <Precision precision>

@@ -1,4 +1,5 @@
-// Embedding bags, forward: included once for each instruction set.
+// Embedding bags, forward: the rows of a bag are added up. Included by embedding/lookup.cc for each
+// instruction set.
 
 /// How many lookups ahead of the one at work the memory of a row is asked for.
 constexpr int64_t prefetchAhead = 64;
@@ -129,14 +130,6 @@ INLINE void poolPlain(const BagBlock& block, Run& run, Lookahead& lookahead) {
     case 1: return poolPlain<precision, 2, weighted, single>(block, run, lookahead);
     case 2: return poolPlain<precision, 3, weighted, single>(block, run, lookahead);
     default: return poolPlain<precision, 4, weighted, single>(block, run, lookahead);
-  }
-}
-
-/// out += row, over n columns.
-inline void addRow(float* out, const float* row, int64_t n) {
-  for (int64_t c = 0; c < n; c += lanes) {
-    const int64_t some = left(n, c);
-    storeSome(out + c, some, add(loadSome(out + c, some), loadSome(row + c, some)));
   }
 }
 

@@ -1,5 +1,5 @@
-// Embedding bags, backward: lookups sorted by row and the gradient of each row, included once for
-// each instruction set.
+// Embedding bags, backward: lookups are sorted by row, and the gradients of a row added up. Included
+// by embedding/update.cc for each instruction set.
 
 /// One lookup: its row above its sample, so that a sort by row keeps the order of samples. Where
 /// bags have weights, the lookup's place among those of its table is in the sample's stead.

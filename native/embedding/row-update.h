@@ -1,4 +1,5 @@
-// Embedding bags, backward: rows take their gradients, included once for each instruction set.
+// Embedding bags, backward: rows take their gradients. Included by embedding/update.cc for each
+// instruction set.
 
 /// How many lookups ahead of the row at work rows are asked for: into the second cache, as `pool`
 /// does. Rows that are written are asked for once more when they are close, into the first: a row's

@@ -1,5 +1,5 @@
-// How rows, and dense tensors, take their gradient: included once for each instruction set. The
-// brackets are those of src/kernels/reference/rules.ts.
+// How rows and dense tensors take their gradient. Sums are bracketed as in
+// src/kernels/reference/rules.ts. Included by embedding/update.cc for each instruction set.
 
 /// g += l2 * w
 [[gnu::noinline]] static void regularise(float* g, const float* w, float l2, int64_t n) {
@@ -256,8 +256,8 @@ struct Room {
 /// A row in fewer bits takes the gradient g by a plain rule: decoded, changed and rounded again
 /// without leaving its registers.
 template <Precision precision>
-INLINE Finite stepCodedRow(const Table& t, int64_t row, const float* g, const float* mean,
-                           const Room& room) {
+INLINE_LARGE Finite stepCodedRow(const Table& t, int64_t row, const float* g, const float* mean,
+                                 const Room& room) {
   drawRow(room.noise, t, row);  // First, so that it is on the way beside the rest.
   float* state = t.state + row * t.stateWidth;
   const Vec rate = broadcast(rateOf(t.rule, state, g, t.dim, mean));

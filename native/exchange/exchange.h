@@ -1,5 +1,6 @@
 // Pooled vectors and their gradients on their way between devices: folded from the tiles of a table,
-// divided by the length of their bags, and packed. Included once for each instruction set.
+// divided by the length of their bags, and packed. Included by exchange/exchange.cc for each
+// instruction set.
 
 // Folding ----
 
@@ -154,6 +155,35 @@ inline void shareColumns(float* out, int64_t outColumns, const float* from, int6
       const int64_t n = left(columns, c);
       storeUpTo(out + c, n, lengths[b] > 0 ? div(loadUpTo(from + c, n), length) : zero());
     }
+  }
+}
+
+/// Chunk by chunk, so that the stack of waiting sums stays in the first cache.
+inline void foldSubtrees(float* out, const float* const* parts, const Subtree* trees,
+                         int64_t count, int64_t n) {
+  constexpr int64_t chunk = 512;
+  float* sums = scratches().fold.take<float>(64 * chunk);
+  for (int64_t at = 0; at < n; at += chunk) {
+    const int64_t size = n - at < chunk ? n - at : chunk;
+    const float* stack[64];
+    Subtree nodes[64];
+    int64_t depth = 0;
+    for (int64_t p = 0; p < count; p++) {
+      const float* value = parts[p] + at;
+      Subtree node = trees[p];
+      while (depth > 0 && nodes[depth - 1].count == node.count &&
+             nodes[depth - 1].first % (2 * node.count) == 0) {
+        depth--;
+        const float* other = stack[depth];
+        float* sum = sums + depth * chunk;
+        for (int64_t i = 0; i < size; i++) sum[i] = other[i] + value[i];
+        node = {nodes[depth].first, 2 * node.count};
+        value = sum;
+      }
+      nodes[depth] = node;
+      stack[depth++] = value;
+    }
+    std::memmove(out + at, stack[0], size * sizeof(float));
   }
 }
 

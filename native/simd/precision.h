@@ -1,5 +1,6 @@
-// Weights in fewer bits: included once for each instruction set. The codes are those of
-// src/kernels/contract/precision.ts, and every set gives the same ones.
+// Weights in fewer bits, and the memory of a row. The codes are those of
+// src/kernels/contract/precision.ts, and every instruction set gives the same. Included by each part
+// that reads or writes rows.
 
 /// Lanes of 32 bits: codes on their way from and to memory, and the bits of floats.
 typedef uint32_t Words __attribute__((vector_size(4 * lanes)));
@@ -290,7 +291,7 @@ INLINE void decodeRow(float* out, const Table& t, int64_t row) {
 }
 
 /// The noise of row `row`, 16 bits for each column and for some beyond.
-INLINE void drawRow(uint16_t* noise, const Table& t, int64_t row) {
+INLINE_LARGE void drawRow(uint16_t* noise, const Table& t, int64_t row) {
   const Rule& rule = t.rule;
   const int64_t counters = (t.dim + 7) / 8, ofTable = (t.tableDim + 7) / 8;
   const int64_t own = t.firstRow + (t.names == nullptr ? row : t.names[row]);

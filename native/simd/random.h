@@ -1,5 +1,5 @@
-// Random numbers that depend on their counter only, Philox4x32 (src/ports/random.ts): included once for
-// each instruction set.
+// Random numbers that depend on their counter only, Philox4x32 (src/ports/random.ts). Included before
+// precision.h, which rounds with them.
 
 /// A word is the low half of a 64-bit lane; products do not read what stands above it.
 constexpr int wideLanes = lanes / 2;
@@ -78,7 +78,7 @@ INLINE void philox(void* words, const uint32_t* key, uint64_t block, uint32_t wo
   }
 }
 
-inline void uniform(float* t, int64_t n, const uint32_t* key, uint32_t purpose, int64_t first,
+[[gnu::noinline]] inline void uniform(float* t, int64_t n, const uint32_t* key, uint32_t purpose, int64_t first,
                     float scale) {
   uint32_t words[64];
   uint64_t block = static_cast<uint64_t>(first) / 4;

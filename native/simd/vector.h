@@ -1,5 +1,5 @@
-// Vectors of one instruction set: included once for each, inside its namespace and its target.
-// Every operation rounds once, so that all sets with a fused multiply-add give the same bits.
+// Vectors of one instruction set, included by every part inside its namespace and its target. Every
+// operation rounds once, so that all sets with a fused multiply-add give the same bits.
 
 #if defined(OSIRIS_AVX512)
 
@@ -189,6 +189,14 @@ inline void copyColumns(float* out, int64_t outStride, const float* from, int64_
       if (c + lanes <= columns) store(out + c, load(from + c));
       else storeSome(out + c, left(columns, c), loadSome(from + c, left(columns, c)));
     }
+  }
+}
+
+/// out += row, over n columns.
+inline void addRow(float* out, const float* row, int64_t n) {
+  for (int64_t c = 0; c < n; c += lanes) {
+    const int64_t some = left(n, c);
+    storeSome(out + c, some, add(loadSome(out + c, some), loadSome(row + c, some)));
   }
 }
 

@@ -1,4 +1,10 @@
-// A cache's index and records under the sanitizers: included in kernels-test.cc.
+// A cache's index, and rows that move to and from it as records.
+
+#pragma once
+
+#include "test/test-support.h"
+
+namespace osiris::test {
 
 /// A cache in buffers of their exact size, and what the test knows of it.
 struct TestCache {
@@ -32,7 +38,7 @@ struct TestCache {
 };
 
 /// Places rows, releasing all or none of them after each call, until spares run out.
-void testCache(const Kernels& k) {
+inline void testCache(const Kernels& k) {
   const int64_t sets = 1 + below(4), spares = below(100), rows = 50 + below(500);
   const int64_t counts = below(2) == 0 ? 0 : below(2) == 0 ? rows : 32;
   TestCache test(sets, spares, counts);
@@ -63,7 +69,7 @@ void testCache(const Kernels& k) {
 }
 
 /// Rows to records, through a store, and back to other places.
-void testRecords(const Kernels& k, Precision precision) {
+inline void testRecords(const Kernels& k, Precision precision) {
   const int64_t rows = 20 + below(30), dim = 1 + below(100), width = below(3), count = below(20);
   const int64_t bytes = precision == Precision::int8 ? 1 : precision == Precision::float32 ? 4 : 2;
   std::vector<char> codes(rows * dim * bytes);
@@ -104,3 +110,5 @@ void testRecords(const Kernels& k, Precision precision) {
     expect(width == 0 || state[place * width] == 0.25f, k.name, "bornAt, its state");
   }
 }
+
+}  // namespace osiris::test

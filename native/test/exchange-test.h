@@ -1,6 +1,24 @@
-// The kernels of tiles and of the exchange under the sanitizers: included in kernels-test.cc.
+// What devices send each other: columns are copied, folded and packed in buffers of the exact size.
 
-void testFold(const Kernels& k) {
+#pragma once
+
+#include "test/test-support.h"
+
+namespace osiris::test {
+
+inline void testColumns(const Kernels& k) {
+  const int64_t samples = 1 + below(30), columns = below(70);
+  const int64_t outStride = columns + below(9), fromStride = columns + below(9);
+  Buffer out((samples - 1) * outStride + columns), from((samples - 1) * fromStride + columns);
+  std::vector<float> expected(out.data(), out.data() + out.size());
+  for (int64_t s = 0; s < samples; s++) {
+    std::copy_n(from.data() + s * fromStride, columns, expected.data() + s * outStride);
+  }
+  k.copyColumns(out.data(), outStride, from.data(), fromStride, samples, columns);
+  expect(std::equal(expected.begin(), expected.end(), out.data()), k.name, "copyColumns");
+}
+
+inline void testFold(const Kernels& k) {
   const int64_t n = 1 + below(1300);
   Buffer a(n), b(n), c(n), out(n);
   const float* const parts[] = {a.data(), b.data(), c.data()};
@@ -10,7 +28,7 @@ void testFold(const Kernels& k) {
 }
 
 /// Folds three parts of eight blocks, and divides; compared with plain sums.
-void testFoldPooled(const Kernels& k) {
+inline void testFoldPooled(const Kernels& k) {
   const int64_t samples = 1 + below(9), columns = 1 + below(100);
   Buffer a(samples * (columns + 3)), b(samples * columns), out(samples * (columns + 2));
   std::vector<int32_t> lengths;
@@ -41,7 +59,7 @@ void testFoldPooled(const Kernels& k) {
 }
 
 /// Packs into memory of the exact size, and unpacks.
-void testPacking(const Kernels& k) {
+inline void testPacking(const Kernels& k) {
   const int64_t samples = 1 + below(9), columns = 1 + below(100);
   const int64_t width[] = {4, 2, 2, 1};
   for (int precision = 0; precision < 4; precision++) {
@@ -62,7 +80,7 @@ void testPacking(const Kernels& k) {
 }
 
 /// A tile of one row and some columns: born as the elements of its table that it holds.
-void testBorn(const Kernels& k) {
+inline void testBorn(const Kernels& k) {
   const int64_t rows = 1 + below(9), dim = 1 + below(100), firstRow = below(1000);
   const int64_t firstColumn = 32 * below(3), tableDim = firstColumn + dim + 32 * below(2);
   const uint32_t key[2] = {1, 2};
@@ -86,3 +104,5 @@ void testBorn(const Kernels& k) {
     }
   }
 }
+
+}  // namespace osiris::test

@@ -1,7 +1,17 @@
-// Files of records under the sanitizers: included in kernels-test.cc.
+// Files of records: what was written is read back, and a flipped bit is found.
+
+#pragma once
+
+#include <cstdlib>
+#include <string>
+
+#include "tiers/record-file.h"
+#include "test/test-support.h"
+
+namespace osiris::test {
 
 /// Records of random sizes in a file, read back in other batches; a flipped bit is found.
-void testRecordFile() {
+inline void testRecordFile() {
   const char* directory = getenv("TMPDIR");
   std::string path = std::string(directory == nullptr ? "/tmp" : directory) + "/records-XXXXXX";
   const int descriptor = mkstemp(path.data());
@@ -58,3 +68,5 @@ void testRecordFile() {
   const auto written = writeRecords(file, &row, 1, record.data());
   expect(written.at == 0 && written.error == EBADF, "any", "writeRecords, a closed file");
 }
+
+}  // namespace osiris::test

@@ -18,7 +18,7 @@
 #include <vector>
 
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include <nmmintrin.h>  // SSE4.2: CRC32C
 #endif
 
 namespace osiris {

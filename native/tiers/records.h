@@ -1,4 +1,5 @@
-// Rows on their way between tiers (src/kernels/contract/records.ts): included once for each instruction set.
+// Rows on their way between tiers (src/kernels/contract/records.ts). Included by tiers/tiers.cc for
+// each instruction set.
 
 /// Rows asked for ahead of the one that is copied.
 constexpr int64_t recordsAhead = 16;

@@ -1,6 +1,6 @@
-// The placing of rows in a cache's places (src/kernels/contract/row-cache.ts): included once for each
-// instruction set. Where rows are there, a lookup costs the lines of its set and of its stamp and
-// pins, so they are asked for ahead: first the set's, then those of the way.
+// Finds places for rows in a cache (src/kernels/contract/row-cache.ts). Included by tiers/tiers.cc
+// for each instruction set. Where a row is in the cache, its lookup reads the cache lines of its set,
+// its stamp and its pins. These are prefetched: first the set's, then those of the way.
 
 /// The way of a set that holds `row`, or -1. Of -1: the first that is empty.
 INLINE int wayOf(const int32_t* ways, int32_t row) {

@@ -11,11 +11,11 @@ export function addBuildNative(program: Command): void {
     .command("build-native")
     .description("compile the native kernels, which are many times as fast (needs a C++ compiler)");
   withCommon(command, ["build-native"]).action((options: CommonOptions) => {
-    const { built, message } = buildNative();
+    const { built, message } = buildNative({ progress: process.stderr.fd });
     if (options.json === true) {
       console.log(JSON.stringify({ report: "build-native", built, message }));
     } else if (built) {
-      console.log(message === "" ? "The native kernels are built." : message);
+      console.log(message);
     } else {
       console.error(`osiris: The native kernels could not be built: ${message}`);
     }

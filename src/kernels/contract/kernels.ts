@@ -1,5 +1,5 @@
 // The contract of the kernels: every piece of arithmetic on tensors, one signature each.
-// `reference.ts` is the definition, in plain loops; native/kernels.cc has the same names in the
+// `reference.ts` is the definition, in plain loops; native/kernels.h has the same names in the
 // same order.
 //
 // B = samples, I/O = inputs/outputs of a layer, F = features, D = embedding dim, T = tables, C =

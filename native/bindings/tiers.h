@@ -1,4 +1,13 @@
-// Bindings of a cache's index and of records: included in bindings.h.
+// Calls of the kernels of memory tiers: a cache, its records, and the files that hold records.
+
+#pragma once
+
+#include "bindings/running.h"
+#include "tiers/record-file.h"
+
+namespace {
+
+using namespace osiris;
 
 // placeRows(rowOf, stamps, pins, counts, spareTable, spareFree, head, sets, places, ids, tick, words,
 // found): 0, or -1 where a row is left without a place; found (5) is what
@@ -78,3 +87,40 @@ void moveRecords(Call& call) {
   running().moveRecords(reinterpret_cast<char*>(to), toAt, reinterpret_cast<const char*>(from),
                         fromAt, count, bytes);
 }
+
+/// Tells what became of a batch of records: first row that failed, errno, calls to the system.
+void answer(double* outcome, const RecordOutcome& of) {
+  outcome[0] = static_cast<double>(of.at);
+  outcome[1] = of.error;
+  outcome[2] = static_cast<double>(of.calls);
+}
+
+// readRecords(outcome, descriptor, recordBytes, rows, wanted, records)
+void readRecords(Call& call) {
+  double* outcome = call.doubles(0);
+  const RecordFile file{static_cast<int>(call.integer(1)), call.integer(2)};
+  const int32_t* rows = call.ints(3);
+  const uint8_t* wanted = call.bytes(4);
+  uint8_t* records = call.bytes(5);
+  const int64_t count = call.length(3);
+  if (call.valid()) answer(outcome, osiris::readRecords(file, rows, wanted, count, records));
+}
+
+// writeRecords(outcome, descriptor, recordBytes, rows, records)
+void writeRecords(Call& call) {
+  double* outcome = call.doubles(0);
+  const RecordFile file{static_cast<int>(call.integer(1)), call.integer(2)};
+  const int32_t* rows = call.ints(3);
+  const uint8_t* records = call.bytes(4);
+  const int64_t count = call.length(3);
+  if (call.valid()) answer(outcome, osiris::writeRecords(file, rows, count, records));
+}
+
+// dropCached(descriptor): an errno, 0 where it went well
+napi_value dropCached(Call& call) {
+  const int descriptor = static_cast<int>(call.integer(0));
+  if (!call.valid()) return nullptr;
+  return call.answer(osiris::dropCached(descriptor));
+}
+
+}  // namespace

@@ -1,0 +1,82 @@
+// The addon that Node loads: the functions that src/kernels/native/native.ts calls. They turn typed
+// arrays into pointers and do no arithmetic. src/kernels/checked/checked.ts has checked the shapes.
+// Only element types are checked here, because a kernel would read and write other memory with a
+// wrong one.
+
+#include "bindings/dense.h"
+#include "bindings/embedding.h"
+#include "bindings/exchange.h"
+#include "bindings/memory.h"
+#include "bindings/running.h"
+#include "bindings/tiers.h"
+
+namespace {
+
+template <void (*kernel)(Call&)>
+napi_value bound(napi_env env, napi_callback_info info) {
+  try {
+    Call call(env, info);
+    kernel(call);
+  } catch (const std::bad_alloc&) {
+    napi_throw_error(env, nullptr, "There is no memory left for the scratch of a kernel");
+  }
+  return nullptr;
+}
+
+template <napi_value (*kernel)(Call&)>
+napi_value answered(napi_env env, napi_callback_info info) {
+  try {
+    Call call(env, info);
+    return kernel(call);
+  } catch (const std::bad_alloc&) {
+    napi_throw_error(env, nullptr, "There is no memory left for the scratch of a kernel");
+  }
+  return nullptr;
+}
+
+constexpr napi_property_descriptor method(const char* name, napi_callback callback) {
+  return {name, nullptr, callback, nullptr, nullptr, nullptr, napi_enumerable, nullptr};
+}
+
+}  // namespace
+
+NAPI_MODULE_INIT() {
+  const napi_property_descriptor properties[] = {
+      method("arithmetic", answered<arithmetic>),
+      method("limitIsa", answered<limitIsa>),
+      method("useLargePages", bound<useLargePages>),
+      method("copyColumns", bound<copyColumns>),
+      method("uniform", bound<uniform>),
+      method("born", bound<born>),
+      method("linear", bound<linear>),
+      method("dRelu", bound<dRelu>),
+      method("dLinearInput", bound<dLinearInput>),
+      method("dLinearWeight", bound<dLinearWeight>),
+      method("dropout", bound<dropout>),
+      method("interact", bound<interact>),
+      method("dInteract", bound<dInteract>),
+      method("skewOf", answered<skewOf>),
+      method("pool", bound<pool>),
+      method("updateRows", answered<updateRows>),
+      method("rowSquares", answered<rowSquares>),
+      method("rowNorms", answered<rowNorms>),
+      method("dRows", bound<dRows>),
+      method("applyRows", answered<applyRows>),
+      method("foldSubtrees", bound<foldSubtrees>),
+      method("foldPooled", bound<foldPooled>),
+      method("shareColumns", bound<shareColumns>),
+      method("packColumns", bound<packColumns>),
+      method("unpackColumns", bound<unpackColumns>),
+      method("applyFlat", answered<applyFlat>),
+      method("placeRows", answered<placeRows>),
+      method("gatherRecords", bound<gatherRecords>),
+      method("scatterRecords", bound<scatterRecords>),
+      method("bornAt", bound<bornAt>),
+      method("moveRecords", bound<moveRecords>),
+      method("readRecords", bound<readRecords>),
+      method("writeRecords", bound<writeRecords>),
+      method("dropCached", answered<dropCached>),
+  };
+  napi_define_properties(env, exports, sizeof properties / sizeof properties[0], properties);
+  return exports;
+}

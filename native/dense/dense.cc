@@ -1,0 +1,33 @@
+// The part of dense layers: products in float32 and bfloat16, and the interaction of features.
+
+#include "simd/isa.h"
+#include "simd/target-begin.h"
+
+namespace osiris::OSIRIS_ISA {
+
+#include "simd/vector.h"
+#include "simd/slice-plan.h"
+#include "dense/product.h"
+#include "dense/dense.h"
+#include "dense/bfloat16.h"
+#if !defined(OSIRIS_PAIRS)
+#include "dense/interaction.h"
+#endif
+
+void addDense(Kernels& kernels) {
+#if !defined(OSIRIS_PAIRS)  // avx512bf16 is avx512, but for products of bfloat16.
+  kernels.linear = linear;
+  kernels.dRelu = dRelu;
+  kernels.dLinearInput = dLinearInput;
+  kernels.dLinearWeight = dLinearWeight;
+  kernels.interact = interact;
+  kernels.dInteract = dInteract;
+#endif
+  kernels.linearBfloat16 = linearBfloat16;
+  kernels.dLinearInputBfloat16 = dLinearInputBfloat16;
+  kernels.dLinearWeightBfloat16 = dLinearWeightBfloat16;
+}
+
+}  // namespace osiris::OSIRIS_ISA
+
+#include "simd/target-end.h"

@@ -1,0 +1,25 @@
+// The part that reads tables: bags are pooled. And first weights, and dropout: what draws random
+// numbers.
+
+#include "simd/isa.h"
+#include "simd/target-begin.h"
+
+namespace osiris::OSIRIS_ISA {
+
+#include "simd/vector.h"
+#include "simd/random.h"
+#include "simd/precision.h"
+#include "embedding/birth.h"
+#include "embedding/pooling.h"
+
+void addLookup(Kernels& kernels) {
+  kernels.uniform = uniform;
+  kernels.dropout = dropout;
+  kernels.born = born;
+  kernels.bornAt = bornAt;
+  kernels.pool = pool;
+}
+
+}  // namespace osiris::OSIRIS_ISA
+
+#include "simd/target-end.h"

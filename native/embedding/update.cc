@@ -1,0 +1,28 @@
+// The part that changes tables: gradients of rows are added up and rows take them. Dense tensors
+// take theirs by the same rules.
+
+#include "simd/isa.h"
+#include "simd/target-begin.h"
+
+namespace osiris::OSIRIS_ISA {
+
+#include "simd/vector.h"
+#include "simd/random.h"
+#include "simd/precision.h"
+#include "simd/slice-plan.h"
+#include "embedding/rules.h"
+#include "embedding/row-gradients.h"
+#include "embedding/row-update.h"
+
+void addUpdate(Kernels& kernels) {
+  kernels.updateRows = updateRows;
+  kernels.rowSquares = rowSquares;
+  kernels.rowNorms = rowNorms;
+  kernels.dRows = dRows;
+  kernels.applyRows = applyRows;
+  kernels.applyFlat = applyFlat;
+}
+
+}  // namespace osiris::OSIRIS_ISA
+
+#include "simd/target-end.h"

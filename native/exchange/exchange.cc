@@ -1,0 +1,24 @@
+// The part of what devices send each other: columns are copied, folded and packed.
+
+#include "simd/isa.h"
+#include "simd/target-begin.h"
+
+namespace osiris::OSIRIS_ISA {
+
+#include "simd/vector.h"
+#include "simd/random.h"
+#include "simd/precision.h"
+#include "exchange/exchange.h"
+
+void addExchange(Kernels& kernels) {
+  kernels.copyColumns = copyColumns;
+  kernels.foldSubtrees = foldSubtrees;
+  kernels.foldPooled = foldPooled;
+  kernels.shareColumns = shareColumns;
+  kernels.packColumns = packColumns;
+  kernels.unpackColumns = unpackColumns;
+}
+
+}  // namespace osiris::OSIRIS_ISA
+
+#include "simd/target-end.h"

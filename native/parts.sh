@@ -1,0 +1,79 @@
+# The parts that the addon is made of, and how they are compiled side by side. Sourced by build.sh
+# and sanitize.sh in native/, with `compiler` set.
+
+# The instruction sets that the compiler knows.
+instruction_sets() {
+  "$compiler" -E -P -x c++ - <<'SETS'
+portable
+#if defined(__x86_64__)
+avx2 avx512
+#if defined(__clang__) || __GNUC__ >= 11
+avx512bf16
+#endif
+#endif
+SETS
+}
+
+# SOURCE:SET of every part but kernels.cc and the bindings. The slowest to compile come first, so that
+# all cores end at the same time.
+list_parts() {
+  for source in embedding/update embedding/lookup dense/dense exchange/exchange tiers/tiers; do
+    for set in $1; do
+      # avx512bf16 is avx512, but for its products.
+      [ "$set" = avx512bf16 ] && [ "$source" != dense/dense ] || echo "$source:$set"
+    done
+  done
+}
+
+# One core for each part at most.
+count_cores() {
+  nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1
+}
+
+# compile_parts FOLDER PARTS FLAG...: an object in FOLDER for each part. Says how far it is every two
+# seconds. Fails where the compiler does, once the parts at work are done.
+compile_parts() {
+  folder=$1
+  parts=$2
+  shift 2
+  total=$(echo "$parts" | wc -w | tr -d ' ')
+  for set in $sets; do set -- "$@" "-DOSIRIS_HAS_$set"; done
+  workers=
+  while [ "$(echo "$workers" | wc -w)" -lt "${OSIRIS_JOBS:-$(count_cores)}" ]; do
+    compile_next "$@" &
+    workers="$workers $!"
+  done
+  show_progress &
+  ticker=$!
+  trap 'kill $workers $ticker 2>/dev/null; exit 130' INT TERM
+  failed=0
+  for worker in $workers; do wait "$worker" || failed=1; done
+  kill "$ticker" 2>/dev/null || true
+  wait "$ticker" 2>/dev/null || true
+  return "$failed"
+}
+
+# Compiles parts that no other worker has taken, until none is left. A folder is the sign that a part
+# is taken: only one worker can make it.
+compile_next() {
+  for part in $parts; do
+    name=$(echo "$part" | tr /: --)
+    mkdir "$folder/$name.taken" 2>/dev/null || continue
+    # In the background, because a shell that waits for it hears a signal at once.
+    "$compiler" "$@" "-DOSIRIS_ISA=${part#*:}" -c "${part%:*}.cc" -o "$folder/$name.tmp" &
+    compiling=$!
+    trap 'kill "$compiling" 2>/dev/null; exit 1' TERM
+    wait "$compiling" || return 1
+    mv "$folder/$name.tmp" "$folder/$name.o"
+  done
+}
+
+show_progress() {
+  seconds=0
+  while :; do
+    sleep 2 >/dev/null 2>&1
+    seconds=$((seconds + 2))
+    done=$(find "$folder" -name '*.o' | wc -l | tr -d ' ')
+    echo "osiris: compiling the kernels: $done of $total parts, $seconds s"
+  done
+}

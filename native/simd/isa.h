@@ -1,0 +1,57 @@
+// The first include of every part: standard headers, and the macros of the instruction set that the
+// part is compiled for. The build compiles a part several times, each time with another name:
+//
+//   c++ -DOSIRIS_ISA=avx512 -c dense/dense.cc        or avx512bf16, avx2, portable
+//
+// Standard headers come before target-begin.h. The linker keeps one copy of each of their inline
+// functions, and this copy must run on every processor.
+
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "kernels.h"
+
+// The name as a number, because #if cannot compare names.
+#define OSIRIS_NUMBER_portable 1
+#define OSIRIS_NUMBER_avx2 2
+#define OSIRIS_NUMBER_avx512 3
+#define OSIRIS_NUMBER_avx512bf16 4
+#define OSIRIS_NUMBER_OF(isa) OSIRIS_NUMBER_##isa
+#define OSIRIS_NUMBER(isa) OSIRIS_NUMBER_OF(isa)
+
+#if OSIRIS_NUMBER(OSIRIS_ISA) == 2
+#define OSIRIS_AVX2
+#elif OSIRIS_NUMBER(OSIRIS_ISA) >= 3
+#define OSIRIS_AVX512
+#elif OSIRIS_NUMBER(OSIRIS_ISA) != 1
+#error "Expected OSIRIS_ISA to be portable, avx2, avx512 or avx512bf16"
+#endif
+#if OSIRIS_NUMBER(OSIRIS_ISA) == 4
+#define OSIRIS_PAIRS  // VDPBF16PS multiplies pairs of bfloat16
+#endif
+
+#if defined(OSIRIS_AVX2) || defined(OSIRIS_AVX512)
+#include <immintrin.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+#define INLINE_LAMBDA __attribute__((always_inline))
+/// For large functions: inlined where a call would show, in the sets of fast processors. In portable
+/// code it does not show, and every copy costs the compiler more than in any other set.
+#if defined(OSIRIS_AVX2) || defined(OSIRIS_AVX512)
+#define INLINE_LARGE INLINE
+#else
+#define INLINE_LARGE inline __attribute__((noinline))
+#endif
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#define SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#else
+#define UNROLL _Pragma("GCC unroll 32")
+#define SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, SHUFFLE_MASK{i, j, k, l})
+typedef int SHUFFLE_MASK __attribute__((vector_size(16)));
+#endif

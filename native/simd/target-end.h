@@ -1,0 +1,9 @@
+// Ends what target-begin.h began.
+
+#if defined(OSIRIS_AVX2) || defined(OSIRIS_AVX512)
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif

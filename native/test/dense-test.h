@@ -1,0 +1,128 @@
+// Dense layers and the interaction, on random shapes beside plain loops in double.
+
+#pragma once
+
+#include "test/test-support.h"
+
+namespace osiris::test {
+
+inline void testLayer(const Kernels& k) {
+  const int64_t samples = 1 + below(90), inputs = someInputs(), outputs = 1 + below(100);
+  Buffer x(samples * inputs), w(outputs * inputs), b(outputs), out(samples * outputs);
+  k.linear(out.data(), x.data(), w.data(), b.data(), samples, inputs, outputs, true);
+  for (int64_t s = 0; s < samples; s++) {
+    for (int64_t o = 0; o < outputs; o++) {
+      double sum = b[o];
+      for (int64_t i = 0; i < inputs; i++) sum += 1.0 * x[s * inputs + i] * w[o * inputs + i];
+      expect(near(out[s * outputs + o], std::max(sum, 0.0)), k.name, "linear");
+    }
+  }
+  Buffer d(samples * outputs), dX(samples * inputs);
+  k.dRelu(d.data(), out.data(), d.size());
+  k.dLinearInput(dX.data(), d.data(), w.data(), samples, inputs, outputs);
+  for (int64_t s = 0; s < samples; s++) {
+    for (int64_t i = 0; i < inputs; i++) {
+      double sum = 0;
+      for (int64_t o = 0; o < outputs; o++) sum += 1.0 * d[s * outputs + o] * w[o * inputs + i];
+      expect(near(dX[s * inputs + i], sum), k.name, "dLinearInput");
+    }
+  }
+  const int64_t count = int64_t{1} << below(5);
+  const auto bounds = boundsOf(count, samples);
+  Buffer dW(outputs * inputs), dB(outputs);
+  float* const dWs[] = {dW.data()};
+  float* const dBs[] = {dB.data()};
+  k.dLinearWeight(dWs, dBs, d.data(), x.data(), inputs, outputs, {0, count, bounds.data()});
+  for (int64_t o = 0; o < outputs; o++) {
+    double bias = 0;
+    for (int64_t s = 0; s < samples; s++) bias += d[s * outputs + o];
+    expect(near(dB[o], bias), k.name, "dLinearWeight, bias");
+    for (int64_t i = 0; i < inputs; i++) {
+      double sum = 0;
+      for (int64_t s = 0; s < samples; s++) sum += 1.0 * d[s * outputs + o] * x[s * inputs + i];
+      expect(near(dW[o * inputs + i], sum), k.name, "dLinearWeight");
+    }
+  }
+}
+
+inline float toBfloat16(float v) {
+  uint32_t bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  bits = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000u;
+  std::memcpy(&v, &bits, sizeof v);
+  return v;
+}
+
+/// The three products of bfloat16 operands, on one slice.
+inline void testBfloat16(const Kernels& k) {
+  const int64_t samples = 1 + below(90), inputs = someInputs(), outputs = 1 + below(100);
+  Buffer x(samples * inputs), w(outputs * inputs), b(outputs), out(samples * outputs);
+  Buffer d(samples * outputs), dX(samples * inputs), dW(outputs * inputs), dB(outputs);
+  const int64_t count = int64_t{1} << below(5);
+  const auto bounds = boundsOf(count, samples);
+  float* const dWs[] = {dW.data()};
+  float* const dBs[] = {dB.data()};
+  k.linearBfloat16(out.data(), x.data(), w.data(), b.data(), samples, inputs, outputs, false);
+  k.dLinearInputBfloat16(dX.data(), d.data(), w.data(), samples, inputs, outputs);
+  k.dLinearWeightBfloat16(dWs, dBs, d.data(), x.data(), inputs, outputs,
+                          {0, count, bounds.data()});
+  for (Buffer* operand : {&x, &w, &d}) {
+    for (int64_t i = 0; i < operand->size(); i++) (*operand)[i] = toBfloat16((*operand)[i]);
+  }
+  const auto sum = [](double start, int64_t n, auto&& term) {
+    for (int64_t i = 0; i < n; i++) start += term(i);
+    return start;
+  };
+  for (int64_t s = 0; s < samples; s++) {
+    for (int64_t o = 0; o < outputs; o++) {
+      const auto term = [&](int64_t i) { return 1.0 * x[s * inputs + i] * w[o * inputs + i]; };
+      expect(near(out[s * outputs + o], sum(b[o], inputs, term)), k.name, "linear, bfloat16");
+    }
+    for (int64_t i = 0; i < inputs; i++) {
+      const auto term = [&](int64_t o) { return 1.0 * d[s * outputs + o] * w[o * inputs + i]; };
+      expect(near(dX[s * inputs + i], sum(0, outputs, term)), k.name, "dLinearInput, bfloat16");
+    }
+  }
+  for (int64_t o = 0; o < outputs; o++) {
+    for (int64_t i = 0; i < inputs; i++) {
+      const auto term = [&](int64_t s) { return 1.0 * d[s * outputs + o] * x[s * inputs + i]; };
+      expect(near(dW[o * inputs + i], sum(0, samples, term)), k.name, "dLinearWeight, bfloat16");
+    }
+  }
+}
+
+inline void testInteraction(const Kernels& k) {
+  const int64_t samples = 1 + below(3), features = 1 + below(40), dim = 1 + below(70);
+  const int64_t copied = below(features + 1), pairs = features * (features - 1) / 2;
+  const int64_t width = copied * dim + pairs;
+  Buffer x(samples * features * dim), out(samples * width), d(samples * width);
+  Buffer dX(samples * features * dim);
+  k.interact(out.data(), x.data(), samples, features, dim, copied, true);
+  k.dInteract(dX.data(), d.data(), x.data(), samples, features, dim, copied, true);
+  for (int64_t s = 0; s < samples; s++) {
+    const float* xs = x.data() + s * features * dim;
+    for (int64_t i = 0; i < features; i++) {
+      for (int64_t j = 0; j < i; j++) {
+        double sum = 0;
+        for (int64_t c = 0; c < dim; c++) sum += 1.0 * xs[i * dim + c] * xs[j * dim + c];
+        expect(near(out[s * width + copied * dim + i * (i - 1) / 2 + j], sum), k.name, "interact");
+      }
+      for (int64_t c = 0; c < dim; c++) {
+        double sum = i < copied ? d[s * width + i * dim + c] : 0;
+        for (int64_t j = 0; j < features; j++) {
+          if (j == i) continue;
+          const int64_t high = std::max(i, j), low = std::min(i, j);
+          const int64_t pair = s * width + copied * dim + high * (high - 1) / 2 + low;
+          sum += 1.0 * d[pair] * xs[j * dim + c];
+        }
+        expect(near(dX[(s * features + i) * dim + c], sum), k.name, "dInteract");
+      }
+    }
+  }
+  const uint32_t key[2] = {1, 2};
+  k.uniform(x.data(), x.size(), key, 3, below(1000), 0.5f);
+  for (int64_t i = 0; i < x.size(); i++) expect(std::abs(x[i]) <= 0.5f, k.name, "uniform");
+  k.dropout(d.data(), d.size(), key, 3, 4, below(1000), 0.5f, 1u << 31);
+}
+
+}  // namespace osiris::test

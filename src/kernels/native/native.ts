@@ -1,5 +1,6 @@
 // The native kernels: the addon of native/bindings/addon.cc behind the contract. Tensors are those
-// of the reference, typed arrays in JavaScript's memory; the addon sees them only while a call runs.
+// of the reference, typed arrays in JavaScript's memory. The addon sees them only while a call
+// runs.
 
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";

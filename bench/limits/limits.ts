@@ -2,7 +2,9 @@
 // needed.
 
 import { execFile, execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, statSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
@@ -89,5 +91,11 @@ function build(): void {
   if (existsSync(program) && statSync(program).mtimeMs > statSync(source).mtimeMs) return;
   mkdirSync(folder, { recursive: true });
   const flags = ["-O3", "-march=native", "-ffast-math"];
-  execFileSync(process.env.CXX ?? "g++", [...flags, source, "-o", program, "-ldl", "-pthread"]);
+  // Ctrl-C may end the compiler at any moment, and another bench may compile too: the program gets
+  // its name only when it is complete.
+  const compiled = join(mkdtempSync(join(tmpdir(), "limits-")), "limits");
+  execFileSync(process.env.CXX ?? "g++", [...flags, source, "-o", compiled, "-ldl", "-pthread"]);
+  const copied = `${program}.${process.pid}`;
+  copyFileSync(compiled, copied);
+  renameSync(copied, program);
 }

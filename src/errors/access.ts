@@ -1,4 +1,4 @@
-// Errors of access: what a user or a tenant may not do, or not so often.
+// Errors of access: requests that a user or a tenant may not make, or not so often.
 
 import type { InvalidOptionError } from "./input.ts";
 import { TrainingError } from "./training-error.ts";

@@ -1,4 +1,4 @@
-// Errors of what the user gave: options, files, addresses.
+// Errors of user input: options, files, addresses.
 
 import { TrainingError } from "./training-error.ts";
 

@@ -9,7 +9,6 @@
 //   B2. A candidate id without a row is remembered, where occurrences are counted, until it was in
 //       no batch between two eviction steps. So the lookups between two eviction steps bound the
 //       candidates.
-//       batch between two eviction steps: what is remembered is bounded by the lookups of these.
 
 import { type Key, philox } from "../../ports/random.ts";
 import type { DynamicSpec } from "../tables/dynamic-options.ts";

@@ -1,4 +1,4 @@
-// The messages between actors: who may say what to whom. Each is checked on arrival.
+// The messages between actors, with the sender and the taker of each. Each is checked on arrival.
 //
 //   coordinator ──▶ host          host.prepare · host.assemble · host.release
 //   host ──▶ coordinator          host.preparing · host.prepared · host.progress · host.mended ·

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Builds native/build/osiris.node, only when a source is newer. Says how far it is on stdout; what
-# the compiler complains of goes to stderr. Without a compiler it says so and ends well: the
-# reference kernels are used. CXX names another compiler, OSIRIS_JOBS how many parts are compiled
-# at the same time (default: one a core).
+# Builds native/build/osiris.node, only when a source is newer. Reports its progress on stdout, and
+# the compiler's complaints on stderr. Without a compiler it says so and exits with success: the
+# reference kernels are used. CXX names another compiler, OSIRIS_JOBS the number of parts compiled
+# at the same time (default: one per core).
 set -eu
 cd "$(dirname "$0")"
 addon=build/osiris.node
@@ -30,11 +30,11 @@ started=$(date +%s)
 sets=$(instruction_sets)
 echo "osiris: compiling the kernels, on $(count_cores) cores"
 # Warnings stop CI (sanitize.sh), not a user with another compiler.
-# No fused multiply-add but where the source says so, and none of the liberties of -ffast-math.
+# No fused multiply-add except where the source has one, and no liberties of -ffast-math.
 compile_parts "$objects" "$(list_parts "$sets") bindings/addon: kernels:" \
   -O3 -fPIC -std=c++17 -fno-math-errno -ffp-contract=off -fvisibility=hidden -I . -I "$headers"
 # shellcheck disable=SC2086
 "$compiler" -shared "$objects"/*.o -o "$built" $link
-# A process that loads the addon meanwhile sees the old file or the new one, whole.
+# A process that loads the addon during the build sees the old file or the new one, whole.
 mv "$built" "$addon"
 echo "osiris: compiled the kernels in $(($(date +%s) - started)) s"

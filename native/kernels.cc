@@ -1,7 +1,7 @@
-// Which kernels this processor runs. The parts (dense/dense.cc, embedding/lookup.cc ...) are compiled
-// once for each instruction set, each time into a namespace of its name. Here their kernels become
-// one table for each set, and the best set of this processor is chosen when the addon is loaded.
-// AVX-512 and AVX2 give the same bits.
+// Selects the kernels for this processor. The parts (dense/dense.cc, embedding/lookup.cc ...) are
+// compiled once for each instruction set, each time into a namespace of its name. Here their
+// kernels become one table for each set, and the best set of this processor is chosen when the
+// addon is loaded. AVX-512 and AVX2 give the same bits.
 //
 // The build defines OSIRIS_HAS_avx2 and so on for the sets that the compiler knows (parts.sh).
 
@@ -55,7 +55,7 @@ namespace avx512bf16 {
 void addDense(Kernels& kernels);
 }
 
-/// Whether VDPBF16PS gives the bits of bfloat16.h here, numbers around the smallest ones included.
+/// Whether VDPBF16PS gives the bits of bfloat16.h here, also for numbers around the smallest ones.
 bool pairsRoundAsDefined(const Kernels& defined, const Kernels& pairs) {
   constexpr int64_t samples = 32, inputs = 65, outputs = 32;
   static float x[samples * inputs], w[outputs * inputs], b[outputs];
@@ -64,7 +64,7 @@ bool pairsRoundAsDefined(const Kernels& defined, const Kernels& pairs) {
   const auto fill = [&word](float* values, int64_t count, uint32_t exponents) {
     for (int64_t i = 0; i < count; i++) {
       word = word * 1664525 + 1013904223;
-      // Exponents from 0 on, so that some are too small, or around 1.
+      // Exponents from 0 on, so that some numbers are too small, or exponents around 1.
       const uint32_t exponent = (word >> 8) % exponents + (i % 3 == 0 ? 0 : 64 - exponents / 2);
       const uint32_t bits = (word & 0x80000000u) | (exponent << 23) | (word * 2654435761u >> 9);
       std::memcpy(values + i, &bits, sizeof bits);

@@ -1,5 +1,5 @@
 // What the kernels of every instruction set share: plain views of JavaScript's memory, scratch that
-// only grows, and the table of kernels that is chosen when the addon is loaded.
+// only grows, and the table of kernels, which is chosen when the addon is loaded.
 //
 // B = samples, I/O = inputs/outputs of a layer, F = features, D = embedding dim, C = columns of all
 // tables side by side, R = rows of a table. Row-major. Output first, gradients start with `d`.
@@ -41,7 +41,7 @@ enum class RuleKind {
   ftrl
 };
 
-/// How a row takes its gradient; all numbers already rounded to float32.
+/// The update rule of rows; all numbers are already rounded to float32.
 struct Rule {
   RuleKind kind;
   float rate;   // adam: learning rate / correction1
@@ -57,7 +57,7 @@ struct Rule {
   uint32_t key[2], purpose, step;    // of the random numbers that round
 
   bool isLamb() const { return kind == RuleKind::lamb || kind == RuleKind::partialRowWiseLamb; }
-  /// Whether the rule takes the mean of squares of a row.
+  /// Whether the rule needs the mean of squares of a row.
   bool hasMean() const {
     return kind == RuleKind::rowWiseAdagrad || kind == RuleKind::partialRowWiseAdam ||
            kind == RuleKind::partialRowWiseLamb;
@@ -84,10 +84,10 @@ struct Table {
   const int32_t* names = nullptr;  // (R), of a cache's places: the row that each holds
 };
 
-/// Places of a set of a cache.
+/// Slots of a set of a cache.
 constexpr int cacheWays = 32;
 
-/// A cache's index: which row lies in which place (src/kernels/contract/row-cache.ts).
+/// A cache's index: which row lies in which slot (src/kernels/contract/row-cache.ts).
 struct RowCache {
   int64_t sets, spares;
   int32_t *rowOf, *stamps;  // (P)
@@ -100,13 +100,13 @@ struct RowCache {
   int32_t* head;            // how many are free, and the last tick
 };
 
-/// What one call of `placeRows` did.
+/// The results of one call of `placeRows`.
 struct PlacedLists {
   int32_t *placed, *missed, *missedRows, *evicted, *evictedRows;
   int64_t distinct, missedCount, evictedCount, conflicts, conflictLookups;
 };
 
-/// A lookup whose row was not there, and its place in LFU's order.
+/// A lookup of a missing row, and its rank in LFU's order.
 struct Miss {
   uint64_t key;
   int32_t lookup;
@@ -116,14 +116,14 @@ struct Subtree {
   int64_t first, count;
 };
 
-/// What others completed of rows that are split by columns, for each distinct row in ascending
-/// order; nullptr: the rows are whole.
+/// Completed sums of rows that are split by columns, for each distinct row in ascending order;
+/// nullptr: the rows are whole.
 struct Completed {
   const float* mean = nullptr;  // of squares
   const float* trust = nullptr;
 };
 
-/// The sums (B,columns) of a run of row blocks; nullptr: none, zeros.
+/// The sums (B,columns) of a run of row blocks; nullptr: no part, zeros.
 struct PooledPart {
   const float* from;
   int64_t columns;
@@ -138,7 +138,7 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() { std::free(memory_); }
 
-  /// At least `count` elements on a boundary of 64 bytes; their values are not defined.
+  /// At least `count` elements, aligned to 64 bytes, with undefined values.
   template <typename Element>
   Element* take(int64_t count) {
     const size_t bytes = (static_cast<size_t>(count) * sizeof(Element) + 127) / 64 * 64;
@@ -156,7 +156,7 @@ class Scratch {
   size_t bytes_ = 0;
 };
 
-/// One thread's scratch, by what it is for.
+/// One thread's scratch memory, by use.
 struct Scratches {
   Scratch packedA, packedB, batch, blocks, tiles, converted, features;
   Scratch narrowed, rowsA, rowsB, samples, slices, fold, gradient, direction, decoded, noise;
@@ -184,7 +184,7 @@ struct Kernels {
                        int64_t inputs, int64_t outputs);
   void (*dLinearWeight)(float* const* dW, float* const* dB, const float* dOut, const float* x,
                         int64_t inputs, int64_t outputs, const Slices& slices);
-  /// The same of operands in bfloat16.
+  /// The same with bfloat16 operands.
   decltype(linear) linearBfloat16;
   decltype(dLinearInput) dLinearInputBfloat16;
   decltype(dLinearWeight) dLinearWeightBfloat16;
@@ -196,7 +196,7 @@ struct Kernels {
                     int64_t features, int64_t dim, int64_t copied, bool dots);
   void (*pool)(float* out, const Table* tables, const Bags& bags, int64_t first, int64_t count,
                int64_t columns);
-  /// The first table that took a gradient with a NaN or an infinity, or -1.
+  /// Returns the first table with a NaN or an infinity after the update, or -1.
   int64_t (*updateRows)(const Table* tables, const Bags& bags, const float* dPooled,
                         int64_t columns, const Slices& slices, const Completed* completed);
   int64_t (*rowSquares)(float** squares, const Table& table, int64_t index, const Bags& bags,
@@ -221,11 +221,11 @@ struct Kernels {
   /// The dense optimizers: a tensor is one long row. False where g was not finite.
   bool (*applyFlat)(const Rule& rule, float* w, float* state, float* second, const float* g,
                     int64_t n);
-  /// False where a row is left without a place.
+  /// False where a row finds no slot.
   bool (*placeRows)(const RowCache& cache, int32_t* places, const int32_t* ids, int64_t n,
                     int32_t tick, PlacedLists& out);
   void (*gatherRecords)(char* out, const Table& rows, const int32_t* places, int64_t count);
-  /// `at`, and those of `moveRecords`, may be nullptr: 0, 1, 2 ...
+  /// `at`, and the indices of `moveRecords`, may be nullptr: 0, 1, 2 ...
   void (*scatterRecords)(const Table& rows, const int32_t* places, int64_t count,
                          const char* records, const int32_t* at);
   void (*bornAt)(const Table& rows, const int32_t* places, const int32_t* ids, int64_t count,

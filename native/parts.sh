@@ -1,5 +1,5 @@
-# The parts that the addon is made of, and how they are compiled side by side. Sourced by build.sh
-# and sanitize.sh in native/, with `compiler` set.
+# The parts of the addon, and how they are compiled side by side. Sourced by build.sh and
+# sanitize.sh in native/, with `compiler` set.
 
 # The instruction sets that the compiler knows.
 instruction_sets() {
@@ -14,24 +14,24 @@ avx512bf16
 SETS
 }
 
-# SOURCE:SET of every part but kernels.cc and the bindings. The slowest to compile come first, so that
-# all cores end at the same time.
+# SOURCE:SET of every part except kernels.cc and the bindings. The slowest to compile come first, so
+# that all cores end at the same time.
 list_parts() {
   for source in embedding/update embedding/lookup dense/dense exchange/exchange tiers/tiers; do
     for set in $1; do
-      # avx512bf16 is avx512, but for its products.
+      # avx512bf16 is avx512 with other products.
       [ "$set" = avx512bf16 ] && [ "$source" != dense/dense ] || echo "$source:$set"
     done
   done
 }
 
-# One core for each part at most.
+# The number of cores: by default, one part is compiled on each.
 count_cores() {
   nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1
 }
 
-# compile_parts FOLDER PARTS FLAG...: an object in FOLDER for each part. Says how far it is every two
-# seconds. Fails where the compiler does, once the parts at work are done.
+# compile_parts FOLDER PARTS FLAG...: puts an object into FOLDER for each part. Reports its progress
+# every two seconds. If the compiler fails, it fails, once running compilations are done.
 compile_parts() {
   folder=$1
   parts=$2
@@ -53,13 +53,13 @@ compile_parts() {
   return "$failed"
 }
 
-# Compiles parts that no other worker has taken, until none is left. A folder is the sign that a part
-# is taken: only one worker can make it.
+# Compiles parts that no other worker has claimed, until none is left. A worker claims a part by
+# making a folder, as only one worker can make it.
 compile_next() {
   for part in $parts; do
     name=$(echo "$part" | tr /: --)
     mkdir "$folder/$name.taken" 2>/dev/null || continue
-    # In the background, because a shell that waits for it hears a signal at once.
+    # In the background, because a shell in `wait` handles a signal at once.
     "$compiler" "$@" "-DOSIRIS_ISA=${part#*:}" -c "${part%:*}.cc" -o "$folder/$name.tmp" &
     compiling=$!
     trap 'kill "$compiling" 2>/dev/null; exit 1' TERM

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs the kernels on random shapes under the address and undefined-behaviour sanitizers. Fails
-# where a sanitizer complains or a number is wrong. Without a compiler it says so and ends well. CXX names
-# another compiler, OSIRIS_JOBS how many parts are compiled at the same time (default: one a core).
+# where a sanitizer complains or a number is wrong. Without a compiler it says so and exits with
+# success. CXX names another compiler, OSIRIS_JOBS the number of parts compiled at the same time
+# (default: one per core).
 set -eu
 cd "$(dirname "$0")"
 compiler=${CXX:-g++}
@@ -18,7 +19,7 @@ sets=$(instruction_sets)
 warnings="-Wall -Wextra -Werror"
 # shellcheck disable=SC2086
 "$compiler" -fsyntax-only -std=c++17 $warnings -I . -I "$headers" bindings/addon.cc
-# Unoptimized, with only the lines of the debugger's tables: compiled in a third of the time.
+# Unoptimized, with line tables only: this compiles in a third of the time.
 # shellcheck disable=SC2086
 compile_parts "$objects" "test/kernels-test: $(list_parts "$sets") kernels:" \
   -O0 -g1 -std=c++17 $warnings -fno-math-errno -ffp-contract=off -fsanitize=address,undefined \

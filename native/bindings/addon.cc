@@ -1,7 +1,7 @@
 // The addon that Node loads: the functions that src/kernels/native/native.ts calls. They turn typed
 // arrays into pointers and do no arithmetic. src/kernels/checked/checked.ts has checked the shapes.
-// Only element types are checked here, because a kernel would read and write other memory with a
-// wrong one.
+// Only element types are checked here: with a wrong type, a kernel would read and write other
+// memory.
 
 #include "bindings/dense.h"
 #include "bindings/embedding.h"

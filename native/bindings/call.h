@@ -1,6 +1,6 @@
 // The arguments of a call from JavaScript, as pointers and numbers. Only element types are checked
-// here: with a wrong one a kernel would read and write other memory. src/kernels/checked/checked.ts
-// has checked the shapes.
+// here: with a wrong type, a kernel would read and write other memory.
+// src/kernels/checked/checked.ts has checked the shapes.
 
 #pragma once
 
@@ -70,7 +70,7 @@ class Call {
     return type == napi_undefined;
   }
 
-  /// The elements of an array of typed arrays, of one type, or of as many as there are types.
+  /// The elements of an array of typed arrays, all of one type, or of the listed types in turn.
   template <typename Element>
   std::vector<Element*> list(size_t i, const std::vector<napi_typedarray_type>& types) {
     uint32_t count = 0;
@@ -92,14 +92,14 @@ class Call {
   }
   std::vector<float*> floatsOf(size_t i) { return list<float>(i, napi_float32_array); }
 
-  /// False, with an exception pending, where an argument was not what the kernel takes.
+  /// False, with an exception pending, where an argument is not valid for the kernel.
   bool valid() {
     if (valid_) return true;
     napi_throw_type_error(env_, nullptr, "Expected the typed arrays that this kernel takes");
     return false;
   }
 
-  /// Ends the call with a RangeError: a later exception does not take its place.
+  /// Ends the call with a RangeError. A later exception does not replace it.
   void refuse(const std::string& message) {
     napi_throw_range_error(env_, nullptr, message.c_str());
     valid_ = false;
@@ -180,8 +180,8 @@ Rule ruleOf(const double* numbers) {
 /// The numbers of a table, as src/kernels/native/native.ts lays them out.
 constexpr int64_t tableNumbers = 10;
 
-/// Tables from lists: weights or codes, states, touched, exponents and names of each, numbers; rules
-/// where there are.
+/// Tables from lists: weights or codes, states, touched, exponents and names of each, numbers;
+/// rules if there are any.
 std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
   const int32_t* numbers = call.ints(i + 4);
   std::vector<napi_typedarray_type> types;
@@ -219,7 +219,7 @@ std::vector<Table> tablesOf(Call& call, size_t i, bool rules) {
   return tables;
 }
 
-/// Ids of 64 bits as rows, in this thread's scratch; refuses the call where one is none.
+/// 64-bit ids as rows, in this thread's scratch. Refuses the call if an id is no row.
 const int32_t* narrowedIds(Call& call, const int64_t* ids, const int32_t* offsets,
                            int64_t samples, const std::vector<Table>& tables) {
   const int64_t count = static_cast<int64_t>(tables.size());
@@ -233,7 +233,7 @@ const int32_t* narrowedIds(Call& call, const int64_t* ids, const int32_t* offset
   return nullptr;
 }
 
-/// Arguments i .. i+2: offsets, ids of 32 or 64 bits, weights where there are.
+/// Arguments i .. i+2: offsets, ids of 32 or 64 bits, weights if there are any.
 Bags bagsOf(Call& call, size_t i, const std::vector<Table>& tables) {
   const int64_t count = static_cast<int64_t>(tables.size());
   const int64_t samples = count == 0 ? 0 : (call.length(i) - 1) / count;

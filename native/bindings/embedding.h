@@ -8,7 +8,8 @@ namespace {
 
 using namespace osiris;
 
-// TABLES: weights[], states[], touched[], exponents and names[], numbers. BAGS: offsets, ids, weights.
+// TABLES: weights[], states[], touched[], exponents and names[], numbers. BAGS: offsets, ids,
+// weights.
 
 // born(TABLES, key0, key1, purpose, scale)
 void born(Call& call) {
@@ -29,8 +30,8 @@ void pool(Call& call) {
   running().pool(out, tables.data(), bags, first, count, columnsOf(tables));
 }
 
-/// Arguments i, i+1: for each table what of its rows was completed, means and trusts; an empty
-/// array: nothing.
+/// Arguments i, i+1: for each table, the completed means and trust ratios of its rows; an empty
+/// array: none.
 std::vector<Completed> completedOf(Call& call, size_t i, const std::vector<Table>& tables) {
   const auto means = call.floatsOf(i), trusts = call.floatsOf(i + 1);
   std::vector<Completed> completed;
@@ -41,7 +42,7 @@ std::vector<Completed> completedOf(Call& call, size_t i, const std::vector<Table
 }
 
 // updateRows(TABLES, rules, BAGS, dPooled, firstSlice, bounds, means[], trusts[]): the first table
-// of which a row is no longer finite, or -1
+// with a row that is no longer finite, or -1
 napi_value updateRows(Call& call) {
   const auto tables = tablesOf(call, 0, true);
   const Bags bags = bagsOf(call, 6, tables);

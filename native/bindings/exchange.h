@@ -1,4 +1,4 @@
-// Calls of the kernels of what devices send each other.
+// Calls of the exchange's kernels.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// How the memory of a typed array lies: its boundaries and its pages.
+// The memory behind typed arrays: its alignment and its pages.
 
 #pragma once
 
@@ -12,14 +12,14 @@ namespace {
 
 using namespace osiris;
 
-// skewOf(t): elements of t before the first that lies on a boundary of 64 bytes.
+// skewOf(t): elements of t before the first one on a boundary of 64 bytes.
 napi_value skewOf(Call& call) {
   const uintptr_t past = reinterpret_cast<uintptr_t>(call.floats(0)) / sizeof(float) % 16;
   return call.answer(past == 0 ? 0 : 16 - static_cast<int64_t>(past));
 }
 
-// useLargePages(t): asks for pages of 2 MiB before the first touch, because lookups at random rows
-// of a large table otherwise spend their time on address translation. It may be refused.
+// useLargePages(t): asks for pages of 2 MiB before the first touch. With small pages, lookups at
+// random rows of a large table spend their time on address translation. The system may refuse.
 void useLargePages(Call& call) {
   const uintptr_t page = 2 << 20;
   const uintptr_t begin = reinterpret_cast<uintptr_t>(call.floats(0));

@@ -1,4 +1,5 @@
-// The kernels that a thread runs: the best of this processor, or those of one instruction set.
+// The kernels that a thread runs: the best of this processor, or the kernels of one instruction
+// set.
 
 #pragma once
 
@@ -20,7 +21,7 @@ napi_value arithmetic(Call& call) {
   return name;
 }
 
-// limitIsa(name): for tests and benches, the kernels of one instruction set in this thread.
+// limitIsa(name): for tests and benches, selects the kernels of one instruction set in this thread.
 napi_value limitIsa(Call& call) {
   const std::string name = call.text(0);
   if (!call.valid()) return nullptr;

@@ -9,9 +9,8 @@ namespace {
 
 using namespace osiris;
 
-// placeRows(rowOf, stamps, pins, counts, spareTable, spareFree, head, sets, places, ids, tick, words,
-// found): 0, or -1 where a row is left without a place; found (5) is what
-// `placedOf` takes.
+// placeRows(rowOf, stamps, pins, counts, spareTable, spareFree, head, sets, places, ids, tick,
+// words, found): 0, or -1 where a row finds no slot; found (5) is an argument of `placedOf`.
 napi_value placeRows(Call& call) {
   RowCache cache{};
   cache.rowOf = call.ints(0);
@@ -88,7 +87,7 @@ void moveRecords(Call& call) {
                         fromAt, count, bytes);
 }
 
-/// Tells what became of a batch of records: first row that failed, errno, calls to the system.
+/// Returns the outcome of a batch of records: first row that failed, errno, calls to the system.
 void answer(double* outcome, const RecordOutcome& of) {
   outcome[0] = static_cast<double>(of.at);
   outcome[1] = of.error;

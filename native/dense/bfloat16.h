@@ -1,9 +1,9 @@
 // Products of bfloat16 operands in float32. Included by dense/dense.cc for each instruction set.
 //
-// Operands are rounded to bfloat16, to nearest even, where they are packed: what is smaller than the
-// smallest normal number becomes 0. k goes in pairs (the last may be half empty, its other half 0),
-// and a pair is two fused multiply-adds, the odd k before the even one, whose inputs and results are
-// flushed in the same way. That is what VDPBF16PS does, so sets without it give its bits.
+// Operands are rounded to bfloat16, to nearest even, as they are packed: numbers smaller than the
+// smallest normal one become 0. k goes in pairs (the last may be half empty, its other half 0). A
+// pair is two fused multiply-adds, the odd k before the even one; their inputs and results are
+// flushed to 0 in the same way. VDPBF16PS does exactly this, so sets without it give its bits.
 
 #if defined(OSIRIS_PAIRS)
 
@@ -98,10 +98,10 @@ struct Bfloat16 {
   using Tiles = Bfloat16;
   static constexpr bool flushed = false;
 
-  /// A product of two bfloat16 is exact in a double, and its sum with a float32 so near that
-  /// rounding it twice is rounding it once.
+  /// A product of two bfloat16 is exact in a double, and its sum with a float32 is so close that
+  /// rounding it twice equals rounding it once.
   INLINE float flush(double v) {
-    constexpr double smallest = 0x1.fffffffp-127 - 0x1p-155;  // what rounds up to 2^-126
+    constexpr double smallest = 0x1.fffffffp-127 - 0x1p-155;  // from here on, rounds up to 2^-126
     return __builtin_fabs(v) < smallest ? __builtin_copysignf(0, static_cast<float>(v))
                                         : static_cast<float>(v);
   }

@@ -1,7 +1,7 @@
 // Dense layers: products with bias and ReLU, and weight gradients over the tree of slices. Included
 // by dense/dense.cc for each instruction set.
 
-/// A layer of one output has samples for columns: only one lane of a vector of outputs would work.
+/// A layer with one output takes samples as columns: otherwise one lane of each vector would work.
 template <typename Format>
 void layer(float* out, const float* x, const float* w, const float* b, int64_t samples,
            int64_t inputs, int64_t outputs, bool relu) {
@@ -29,7 +29,7 @@ inline void dLinearInput(float* dX, const float* dOut, const float* w, int64_t s
                    outputs);
 }
 
-/// Sums of columns `first` on of dOut, so many vectors of them, over the tree of slices.
+/// Column sums of dOut over the tree of slices, for `vectors` vectors of columns from `first` on.
 template <int vectors>
 void sumColumns(float* const* dB, const float* dOut, int64_t first, int64_t outputs,
                 const Slices& slices, const SlicePlan* plan) {
@@ -53,7 +53,7 @@ void sumColumns(float* const* dB, const float* dOut, int64_t first, int64_t outp
   }
 }
 
-/// dB = column sums of dOut: eight vectors at a time, as runs of memory should be long.
+/// dB = column sums of dOut: eight vectors at a time, as long runs of memory are faster.
 inline void dBias(float* const* dB, const float* dOut, int64_t outputs, const Slices& slices,
                   const SlicePlan* plan) {
   int64_t first = 0;
@@ -73,7 +73,7 @@ struct SampleBlock {
   int64_t packedDepth;  // how many they are
 };
 
-/// The blocks of k of all slices, in order: a slice has one at least. Returns how many.
+/// The blocks of k of all slices, in order: at least one for each slice. Returns their number.
 template <typename Format>
 int64_t sampleBlocks(SampleBlock* blocks, const Slices& slices) {
   int64_t count = 0, packed = 0;
@@ -90,8 +90,8 @@ int64_t sampleBlocks(SampleBlock* blocks, const Slices& slices) {
   return count;
 }
 
-/// Blocks of dW stay in the second cache while the tree over slices is folded, tile by tile. Both
-/// operands are packed once for `blockN` columns of x, and come from the third.
+/// Blocks of dW stay in the second-level cache while the tree over slices is folded, tile by tile.
+/// Both operands are packed once per `blockN` columns of x, and come from the third-level cache.
 template <typename Format>
 void weightProduct(float* const* dW, float* const* dB, const float* dOut, const float* x,
                    int64_t inputs, int64_t outputs, const Slices& slices) {
@@ -109,12 +109,13 @@ void weightProduct(float* const* dW, float* const* dB, const float* dOut, const 
   while (slices.count >> slots > 0) slots++;
   float* unfinished = scratches().tiles.take<float>((slots + 1) * slotSize);
   float* waiting = unfinished + slotSize;
-  // Few outputs use what packing would copy only once or twice: they take it where it lies.
+  // With few outputs, packed operands would be used only once or twice: read them unpacked.
   const bool isPacked = Format::together > 1 || outputs > 2 * tileRows || inputs % lanes != 0;
   const int64_t tiles = (outputs + tileRows - 1) / tileRows;
   const int64_t height = isPacked ? tileRows : (outputs + tiles - 1) / tiles;
   const int64_t columnsMax = inputs < blockN ? inputs + tileColumns : blockN;
-  // A is packed once for all blocks of columns; for one alone, into memory that is in the cache.
+  // A is packed once for all blocks of columns; for a single block, into memory that stays in
+  // cache.
   const bool isKept = inputs > blockColumns;
   float* packedA = scratches().packedA.take<float>(isPacked ? (packed + count) * blockM : 0);
   float* packedB = scratches().batch.take<float>(isPacked ? packed * columnsMax : 0);

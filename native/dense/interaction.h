@@ -1,7 +1,7 @@
 // The interaction of features: dot products of all pairs, forward and backward. Included by
 // dense/dense.cc for each instruction set.
 
-/// Asks for n floats that the next sample needs: one sample's work hides the way from memory.
+/// Prefetches n floats that the next sample needs, while this sample is computed.
 INLINE void ask(const float* p, int64_t n) {
   for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(p + i, 0, 2);
 }
@@ -55,7 +55,7 @@ inline void interact(float* out, const float* x, int64_t samples, int64_t featur
   }
 }
 
-/// One sample of `dInteract`: its pairs as they lie, x with whole vectors in each row.
+/// One sample of `dInteract`: its pairs as stored; x with whole vectors in each row.
 struct DSample {
   float* dX;
   const float* dOut;
@@ -66,7 +66,7 @@ struct DSample {
   const float* below(int64_t i) const { return dOut + copied * dim + i * (i - 1) / 2; }
 };
 
-/// acc(m) += dZ(m) * x for each m but one.
+/// acc(m) += dZ(m) * x for each m except one.
 template <int rows, int vectors, typename DZ>
 INLINE void addScaled(Vec (&acc)[rows][vectors], const float* x, int without, DZ dZ) {
   Vec xs[vectors];
@@ -78,7 +78,7 @@ INLINE void addScaled(Vec (&acc)[rows][vectors], const float* x, int without, DZ
   }
 }
 
-/// Columns c.. of rows i0.. of dX: the copied part, then ascending j, j = i left out.
+/// Columns c.. of rows i0.. of dX: the copied part, then ascending j without j = i.
 template <int rows, int vectors>
 void dFeatures(const DSample& s, int64_t i0, int64_t c) {
   Vec acc[rows][vectors];

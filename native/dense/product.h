@@ -2,18 +2,18 @@
 // set.
 //
 // Matrix products are C (M,N) = start + A (M,K) * B (K,N). Each element of C is one chain of fused
-// multiply-adds over k in ascending order, begun from `start` and, where K is blocked, taken up
-// from C again: so neither tiles nor M change a bit. A panel of B (K x 2 vectors) and a block of A
-// stay in the second cache; a tile of C (tileRows x 2 vectors) is in registers.
+// multiply-adds over k in ascending order, which begins with `start` and, where K is blocked,
+// continues from C: so neither tiles nor M change a bit. A panel of B (K x 2 vectors) and a block
+// of A stay in the second-level cache; a tile of C (tileRows x 2 vectors) is in registers.
 //
-// A format says what packing makes of the operands and how a chain takes it up: Float32 here,
-// Bfloat16 in bfloat16.h. A packed element has 32 bits and stands for one k or for a pair of them.
+// A format defines how operands are packed and how a chain reads them: Float32 here, Bfloat16 in
+// bfloat16.h. A packed element has 32 bits, for one k or for a pair of them.
 
 constexpr int64_t tileColumns = 2 * lanes;
 constexpr int64_t packedK = 512;  // packed elements of a block, along k
 constexpr int64_t blockM = 84;    // a multiple of tileRows of every set
 constexpr int64_t blockN = 1024;
-/// Rows of packed A are `stridedK` apart: no power of two, which would share a cache set.
+/// Rows of packed A are `stridedK` apart: no power of two, or they would share a cache set.
 constexpr int64_t stridedK = packedK + 16;
 
 /// Where a tile of C begins and ends.
@@ -29,7 +29,7 @@ struct Tile {
   const float* lefts[32];
   int64_t leftCount;
   int64_t leftStride;
-  bool flushed;  // in the chain, what is smaller than the smallest normal number is 0
+  bool flushed;  // in the chain, numbers below the smallest normal one are 0
 };
 
 /// acc += A * B over k: A(m,k) = a[m*rowA + k*stepA], B(k,:) = b[k*stepB ..].
@@ -47,7 +47,7 @@ INLINE void chain(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t 
 }
 
 #if defined(OSIRIS_AVX512) || defined(OSIRIS_AVX2)
-/// Keeps arithmetic on `acc` on its side of a change of the processor's mode.
+/// Keeps arithmetic on `acc` from moving across a change of the processor's mode.
 template <int rows, int vectors>
 INLINE void pin(Vec (&acc)[rows][vectors]) {
   UNROLL for (int m = 0; m < rows; m++) {
@@ -56,12 +56,12 @@ INLINE void pin(Vec (&acc)[rows][vectors]) {
 }
 #endif
 
-/// Operands as they are, one k after the other.
+/// Operands unchanged, one k after the other.
 struct Float32 {
   using Tiles = Float32;
   static constexpr bool flushed = false;
   static constexpr int64_t blockK = packedK;
-  /// k's that are packed together, and the packed elements that they make.
+  /// k's packed together, and the packed elements that they make.
   static constexpr int64_t together = 1, made = 1;
   static constexpr bool converts = false;
 
@@ -72,7 +72,7 @@ struct Float32 {
     std::memcpy(out, from, k * sizeof(float));
   }
 
-  /// The packed elements of n columns (of at most `lanes`), of k's `next` apart; 0: of the last.
+  /// Packs n columns (at most `lanes`) of k's that are `next` apart; 0: of the last k.
   INLINE void packAcross(Vec (&out)[made], const float* from, int64_t, int64_t n) {
     out[0] = n == lanes ? load(from) : loadSome(from, n);
   }
@@ -82,7 +82,7 @@ struct Float32 {
   INLINE void multiply(Vec (&acc)[rows][vectors], int64_t k, const float* a, int64_t stepA,
                        const float* b, int64_t stepB, [[maybe_unused]] bool flushed) {
 #if defined(OSIRIS_AVX512) || defined(OSIRIS_AVX2)
-    constexpr unsigned flushes = 0x8040;  // results, and what is taken up
+    constexpr unsigned flushes = 0x8040;  // of results and of inputs
     const unsigned mode = flushed ? _mm_getcsr() : 0;
     if (flushed) _mm_setcsr(mode | flushes);
     pin(acc);
@@ -152,12 +152,12 @@ struct Operand {
   const float* p;
   int64_t rowStep, columnStep;
 
-  /// Whether a run of k lies in its rows; a single k, or row, lies either way.
+  /// Whether k is contiguous in its rows; with a single k, or row, both are true.
   bool hasRows() const { return rowStep != 1; }
 };
 
-/// k's of B, packed together, into their panels: `out` is their place in the first, `step` leads to
-/// the next.
+/// Packs k's of B into their panels: `out` is their position in the first panel, `step` leads to
+/// the next one.
 template <typename Format>
 INLINE void packRows(float* out, int64_t step, const float* from, int64_t next, int64_t n) {
   for (int64_t j = 0; j < n; j += tileColumns, out += step) {
@@ -176,7 +176,7 @@ void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int6
   const float* from = b.p + k0 * b.rowStep + n0 * b.columnStep;
   const int64_t step = Format::packed(k) * tileColumns;
   if (b.columnStep == 1) {
-    // A few panels at a time: many would share the sets of the first cache.
+    // A few panels at a time: many would share the sets of the first-level cache.
     for (int64_t j = 0; j < n; j += 4 * tileColumns, out += 4 * step) {
       const int64_t columns = n - j < 4 * tileColumns ? n - j : 4 * tileColumns;
       for (int64_t p = 0; p < k; p += Format::together) {
@@ -206,8 +206,8 @@ void packB(float* out, const Operand& b, int64_t k0, int64_t k, int64_t n0, int6
   }
 }
 
-/// Panels of A: [panel][row][stridedK] where its rows are contiguous, else
-/// [panel][packed k, `depth`][tileRows], of which the last is room: a k's store is a whole vector.
+/// Panels of A: [panel][row][stridedK] where its rows are contiguous, else [panel][packed k,
+/// `depth`][tileRows] with room behind the last k, as each k is stored as a whole vector.
 template <typename Format>
 void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int64_t k,
            int64_t depth = stridedK) {
@@ -220,7 +220,8 @@ void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int6
   }
   static_assert(tileRows <= lanes, "a panel is one vector wide");
   constexpr int64_t ahead = 16;
-  // All panels of a k before the next: one panel's columns would share a set of the first cache.
+  // All panels of a k before the next k: one panel's columns would share a set of the first-level
+  // cache.
   for (int64_t p = 0; p < k; p += Format::together, from += Format::together * a.columnStep) {
     float* panel = out + Format::packed(p) * tileRows;
     if (p + ahead < k) {
@@ -230,13 +231,13 @@ void packA(float* out, const Operand& a, int64_t m0, int64_t m, int64_t k0, int6
       const int64_t rows = m - i < tileRows ? m - i : tileRows;
       Vec made[Format::made];
       Format::packAcross(made, from + i, p + 1 < k ? a.columnStep : 0, rows);
-      // Whole vectors: what lies beyond the panel's rows the next k overwrites.
+      // Stores whole vectors: the next k overwrites elements beyond the panel's rows.
       for (int64_t r = 0; r < Format::made; r++) store(panel + r * tileRows, made[r]);
     }
   }
 }
 
-/// Where tiles find an operand's elements, packed or as it is.
+/// Where tiles find an operand's elements, packed or in place.
 struct Panels {
   const float* p;
   int64_t step;  // from one k to the next
@@ -249,12 +250,12 @@ INLINE Panels panelsOfA(const float* packed, bool rowsContiguous) {
   return {packed, rowsContiguous ? 1 : tileRows, stridedK};
 }
 
-/// Packed B, of so many packed k.
+/// Packed B with k packed k's.
 INLINE Panels panelsOfB(const float* packed, int64_t k) {
   return {packed, tileColumns, k * tileColumns};
 }
 
-/// All tiles of one block: `t` is its first tile; A (m,k) times B (k,n), packed k.
+/// All tiles of one block: `t` is its first tile; A (m,k) times B (k,n), k packed.
 template <typename Format>
 void blockTiles(const Tile& t, int64_t m, int64_t n, int64_t k, const Panels& a, const Panels& b) {
   constexpr std::make_integer_sequence<int, tileRows> all{};

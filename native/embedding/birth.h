@@ -1,7 +1,7 @@
-// The first weights of rows, drawn at random. Included by embedding/lookup.cc for each instruction
+// Initial weights of rows, drawn at random. Included by embedding/lookup.cc for each instruction
 // set.
 
-/// A row in fewer bits takes weights (D), each rounded to the nearest.
+/// Writes weights (D) to a row in fewer bits, each rounded to nearest.
 template <Precision precision>
 INLINE void encodeNearest(const Table& t, int64_t row, const float* weights) {
   encodeRow<precision, true>(t, row, nullptr, [&](int64_t c, int64_t n) INLINE_LAMBDA {
@@ -15,7 +15,7 @@ inline void born(const Table& t, const uint32_t* key, uint32_t purpose, float sc
   };
   withPrecision(t.precision, [&](auto precision) INLINE_LAMBDA {
     if constexpr (precision == Precision::float32) {
-      // Whole rows follow each other as their elements do.
+      // Consecutive whole rows have consecutive elements.
       const bool whole = t.dim == t.tableDim;
       const int64_t n = whole ? t.rows * t.dim : t.dim;
       for (int64_t at = 0; at < t.rows * t.dim; at += n) {
@@ -31,7 +31,7 @@ inline void born(const Table& t, const uint32_t* key, uint32_t purpose, float sc
   });
 }
 
-/// The row at places[i] becomes what `born` makes of row ids[i], with a state of its own.
+/// Initialises the row at places[i] as `born` does for row ids[i], with its own initial state.
 inline void bornAt(const Table& t, const int32_t* places, const int32_t* ids, int64_t count,
                    const uint32_t* key, uint32_t purpose, float scale, float initialState) {
   float* decoded = scratches().decoded.take<float>(t.dim);

@@ -1,4 +1,4 @@
-// The part that reads tables: bags are pooled. And first weights, and dropout: what draws random
+// The part that reads tables: pooling of bags. Also initial weights and dropout, which draw random
 // numbers.
 
 #include "simd/isa.h"

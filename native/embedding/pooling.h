@@ -1,13 +1,13 @@
-// Embedding bags, forward: the rows of a bag are added up. Included by embedding/lookup.cc for each
+// Embedding bags, forward: sums the rows of each bag. Included by embedding/lookup.cc for each
 // instruction set.
 
-/// How many lookups ahead of the one at work the memory of a row is asked for.
+/// How many lookups ahead a row's memory is prefetched.
 constexpr int64_t prefetchAhead = 64;
 
-/// Samples whose bags are pooled table after table, so that their outputs stay in the cache.
+/// Samples per block: their bags are pooled table after table, so that the outputs stay in cache.
 constexpr int64_t poolSamples = 64;
 
-/// The lookups of one table in one block of samples that have not been asked for yet.
+/// The lookups of one table in one block of samples that were not prefetched yet.
 struct Run {
   const int32_t* next;
   const int32_t* stop;
@@ -17,7 +17,7 @@ struct Run {
   int64_t quanta;    // exponents of one, 0 where there are none
 };
 
-/// Walks the runs of a call in the order in which `pool` meets them.
+/// Walks through the runs of a call in the order of `pool`.
 struct Lookahead {
   const Table* tables;
   const Bags& bags;
@@ -25,7 +25,7 @@ struct Lookahead {
   int64_t sample;     // where the next run's block begins
   int64_t table = 0;  // of the next run
 
-  /// The next run; after the last one, one that asks for nothing.
+  /// The next run; after the last one, an empty run.
   [[gnu::noinline]] Run follow() {
     for (; sample < end; sample += poolSamples, table = 0) {
       const int64_t last = sample + poolSamples < end ? sample + poolSamples : end;
@@ -42,7 +42,7 @@ struct Lookahead {
   }
 };
 
-/// Asks for one row at every lookup, because a burst would wait for the miss buffers.
+/// Prefetches one row per lookup, because a burst would wait for the miss buffers.
 INLINE void ask(Run& run, Lookahead& lookahead) {
   if (__builtin_expect(run.next == run.stop, 0)) run = lookahead.follow();
   const int64_t row = *run.next++;
@@ -52,7 +52,7 @@ INLINE void ask(Run& run, Lookahead& lookahead) {
 
 // Pooling ----
 
-/// The bags of one table for one block of samples, and where their pooled vectors go.
+/// The bags of one table for one block of samples, and the memory of their pooled vectors.
 struct BagBlock {
   const Table& t;
   const int32_t* ids;
@@ -63,8 +63,8 @@ struct BagBlock {
   int64_t columns;
 };
 
-/// The sum over columns c.. of `count` rows in bag order, each times its weight where there are.
-/// Rows are decoded on the way. `last` = elements of the last vector.
+/// The sum over columns c.. of `count` rows in bag order, each times its weight if there are
+/// weights. Rows are decoded on the way. `last` = elements of the last vector.
 template <Precision precision, int vectors, bool weighted>
 INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids, const float* weights,
                    int64_t count, bool mean, int64_t last, Run* run, Lookahead& lookahead) {
@@ -88,8 +88,8 @@ INLINE void sumBag(float* out, const Table& t, int64_t c, const int32_t* ids, co
   storeSome(out + (vectors - 1) * lanes, last, acc[vectors - 1]);
 }
 
-/// `vectors`: of a row, after as many times four as leave 1 to 4; `single`: every bag is of one.
-/// What the loop needs is copied out of reach of the stores in it.
+/// `vectors`: a row's vectors modulo 4, as 1 to 4; groups of four come first. `single`: every bag
+/// has one id. The loop's inputs are copied to locals, so that its stores cannot alias them.
 template <Precision precision, int vectors, bool weighted, bool single>
 [[gnu::noinline]] static void poolPlain(const BagBlock& block, Run& run, Lookahead& lookahead) {
   const Table t = block.t;
@@ -142,7 +142,7 @@ inline void addWeighted(float* out, const float* row, float weight, int64_t n) {
   }
 }
 
-/// Each bag as the tree over row blocks of sums in bag order.
+/// Pools each bag as the tree over row blocks, each a sum in bag order.
 [[gnu::noinline]] static void poolBlocks(const BagBlock& block, Run& run, Lookahead& lookahead) {
   const Table& t = block.t;
   float* sums = scratches().fold.take<float>(t.blocks * t.dim);

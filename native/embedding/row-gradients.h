@@ -1,13 +1,13 @@
-// Embedding bags, backward: lookups are sorted by row, and the gradients of a row added up. Included
-// by embedding/update.cc for each instruction set.
+// Embedding bags, backward: sorts lookups by row, and sums the gradients of each row. Included by
+// embedding/update.cc for each instruction set.
 
 /// One lookup: its row above its sample, so that a sort by row keeps the order of samples. Where
-/// bags have weights, the lookup's place among those of its table is in the sample's stead.
+/// bags have weights, it holds the lookup's index in its table instead of the sample.
 using Lookup = uint64_t;
 INLINE int64_t rowOf(Lookup l) { return static_cast<int64_t>(l >> 32); }
 INLINE int64_t placeOf(Lookup l) { return static_cast<int64_t>(l & 0xffffffffu); }
 
-/// The lookups of one table and what is needed to add up their gradients.
+/// The lookups of one table, and the inputs of their gradients' sums.
 template <bool weighted>
 struct Gradients {
   const Lookup* lookups;  // sorted by row, then in the order of the bags
@@ -28,8 +28,8 @@ struct Gradients {
   int64_t slice(int64_t k) const { return sliceOf[sampleOf(k)]; }
 };
 
-/// Stable radix sort by row in so many passes, least significant digit first; all digits are
-/// counted before the first. Returns where the result lies.
+/// Stable radix sort by row in `passes` passes, least significant digit first. All digits are
+/// counted before the first pass. Returns where the result lies.
 template <int passes>
 inline Lookup* sortLookups(Lookup* from, Lookup* to, int64_t count, int width) {
   const uint64_t mask = (1u << width) - 1;
@@ -114,7 +114,7 @@ INLINE void sumLookups(float* out, const Gradients<weighted>& g, int64_t from, i
   }
 }
 
-/// The slice tree of lookups from..to-1, slices counted from `first`; returns it, in g.stack.
+/// The slice tree of lookups from..to-1, slices counted from `first`. Returns the sum, in g.stack.
 /// A slice without lookups would add +0, which changes nothing: no partial sum is ever -0.
 template <bool weighted>
 INLINE float* foldRow(const Gradients<weighted>& g, int64_t first, int64_t from, int64_t to) {

@@ -1,12 +1,12 @@
-// Embedding bags, backward: rows take their gradients. Included by embedding/update.cc for each
-// instruction set.
+// Embedding bags, backward: updates rows with their gradients. Included by embedding/update.cc for
+// each instruction set.
 
-/// How many lookups ahead of the row at work rows are asked for: into the second cache, as `pool`
-/// does. Rows that are written are asked for once more when they are close, into the first: a row's
-/// work fills the window of instructions in flight, and must not wait for the second cache in it.
+/// How many lookups ahead rows are prefetched: into the second-level cache, as in `pool`. Rows to
+/// be written are prefetched once more when they are close, into the first-level cache: updating a
+/// row fills the window of instructions in flight, so it must not wait for the second-level cache.
 constexpr int64_t updateAhead = 48, updateClose = 16;
 
-/// Asks ahead for what the lookups of a table will need: gradients, and what there is of the row.
+/// Prefetches the memory of a table's lookups: gradients, and rows with their state.
 template <bool weighted>
 INLINE void askForRows(const Table& t, const Gradients<weighted>& g, int64_t& asked, int64_t to) {
   const int64_t stop = to + updateAhead < g.count ? to + updateAhead : g.count;
@@ -21,7 +21,7 @@ INLINE void askForRows(const Table& t, const Gradients<weighted>& g, int64_t& as
   }
 }
 
-/// As many rows as a vector has lanes, and what they take.
+/// As many rows as a vector has lanes, with their gradients.
 template <int vectors>
 struct RowGroup {
   /// Quanta of 32 columns of a row.
@@ -31,11 +31,11 @@ struct RowGroup {
   int64_t n = 0;
   int64_t rows[lanes];
   const float* d[lanes];  // a row's gradient
-  float* folded;          // (lanes,D), for those that are sums
+  float* folded;          // (lanes,D), for gradients that are sums
   Vec squares[quanta][lanes];
   float rates[lanes];
 
-  /// Squares of row r's gradient, their lanes not yet added up.
+  /// Squares of row r's gradient, not yet summed over lanes.
   __attribute__((always_inline)) void square(int r) {
     for (int q = 0; q < quanta; q++) {
       Vec v[some];
@@ -44,7 +44,7 @@ struct RowGroup {
     }
   }
 
-  /// Their means, each as `meanOfSquares` has it.
+  /// Means of squares, each equal to `meanOfSquares`.
   __attribute__((always_inline)) Vec means() const {
     Vec sum = zero();
     for (int q = 0; q < quanta; q++) sum = add(sum, sumsOfLanes(squares[q]));
@@ -52,11 +52,11 @@ struct RowGroup {
   }
 };
 
-/// SGD or row-wise Adagrad, without decay, on float32 rows of so many vectors: what `foldRow` and
-/// `applyRow` do, in groups of rows whose rates are one vector. A group's rows change while the
-/// next one's squares are taken: one row is asked for, one squared and one written in every turn,
-/// so that memory always has something to do and nothing waits for a root. What the loop needs is
-/// copied out of reach of the stores in it.
+/// SGD or row-wise Adagrad, without decay, on float32 rows of `vectors` vectors. It does what
+/// `foldRow` and `applyRow` do, for groups of rows with one vector of rates. While the squares of
+/// one group are summed, the rows of the group before are written: in every turn one row is
+/// prefetched, one squared and one written, so that memory is always busy and nothing waits for a
+/// square root. The loop's inputs are copied to locals, so that its stores cannot alias them.
 template <int vectors, bool adagrad, bool weighted>
 [[gnu::noinline]] static void updatePlain(const Table& table, const Gradients<weighted>& gradients,
                                           int64_t first, const float* mean, Finite& finite) {
@@ -112,7 +112,7 @@ template <int vectors, bool adagrad, bool weighted>
     float* w = t.weights + group.rows[r] * vectors * lanes;
     const Vec rate = broadcast(adagrad ? group.rates[r] : t.rule.rate);
     UNROLL for (int v = 0; v < vectors; v++) {
-      // A gradient that was not summed may hold a -0.
+      // An unsummed gradient may hold a -0.
       const Vec share = add(zero(), load(group.d[r] + v * lanes));
       const Vec changed = fnma(rate, share, load(w + v * lanes));
       seen.look(changed);
@@ -140,7 +140,7 @@ template <int vectors, bool adagrad, bool weighted>
   finite = seen;
 }
 
-/// One table's rows in fewer bits take their gradients by a plain rule.
+/// Updates the rows of a table in fewer bits by a plain rule.
 template <Precision precision, bool weighted>
 [[gnu::noinline]] static void updateCoded(const Table& t, const Gradients<weighted>& g,
                                           int64_t first, const float* mean, Finite& finite) {
@@ -159,7 +159,7 @@ template <Precision precision, bool weighted>
   finite = seen;
 }
 
-/// One table's rows take their gradients: any rule, any rows.
+/// Updates the rows of a table: any rule, any precision.
 template <bool weighted>
 [[gnu::noinline]] static void updateTable(const Table& t, const Gradients<weighted>& g,
                                           int64_t first, const Completed& completed,
@@ -177,7 +177,7 @@ template <bool weighted>
   finite = seen;
 }
 
-/// The vectors of a row that `updatePlain` takes, or 0.
+/// The number of vectors in a row, if `updatePlain` can update it, or 0.
 inline int64_t heldVectors(const Table& t) {
   const bool held = t.precision == Precision::float32 && isPlain(t.rule);
   return held && t.dim % lanes == 0 ? t.dim / lanes : 0;
@@ -246,7 +246,7 @@ inline int64_t rowNormsOf(double** norms, const Table& t, int64_t index, const B
   double* out = scratches().squares.take<double>(g.count * quantaOf(t.dim) * 2);
   *norms = out;
   float* decoded = scratches().decoded.take<float>(t.dim);
-  // The moments move in a copy.
+  // The moments are updated in a copy.
   float* state = scratches().gradient.take<float>(t.stateWidth);
   float* second = state + t.dim;
   eachRow(g, [&](int64_t row, int64_t from, int64_t to) INLINE_LAMBDA {

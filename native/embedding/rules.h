@@ -1,4 +1,4 @@
-// How rows and dense tensors take their gradient. Sums are bracketed as in
+// The update rules of rows and of dense tensors. They have the bracketing of
 // src/kernels/reference/rules.ts. Included by embedding/update.cc for each instruction set.
 
 /// g += l2 * w
@@ -18,7 +18,7 @@
   }
 }
 
-/// w -= rate * g; whether it is finite is seen while it is in a register.
+/// w -= rate * g. Checks that w is finite while it is in a register.
 INLINE Finite applySgd(float rate, float* w, const float* g, int64_t n) {
   Finite finite;
   for (int64_t c = 0; c < n; c += lanes) {
@@ -52,8 +52,8 @@ inline void applyAdagrad(const Rule& rule, float* w, float* state, const float* 
   }
 }
 
-/// Adam's moments take g; `direction(c, some, u)` takes u = factor*m / (sqrt(v)/root2 + epsilon).
-/// `second` holds n moments, or the one of the row, which has already moved.
+/// Updates Adam's moments with g; calls `direction(c, some, u)` with u = factor*m / (sqrt(v)/root2
+/// + epsilon). `second` holds n moments, or the row's single one, which is updated already.
 template <bool partial, typename Direction>
 INLINE void adamDirection(const Rule& rule, float factor, float* state, float* second,
                           const float* g, int64_t n, const Direction& direction) {
@@ -85,7 +85,7 @@ inline void applyAdam(const Rule& rule, float* w, float* state, float* second, c
 }
 
 /// The sum of squares of one quantum of 32 columns: a pairwise tree, missing columns are 0. Its
-/// lanes are still to be added up. Takes `vectors` of them, overwritten.
+/// lanes are not yet summed. `d`, the quantum in `vectors` vectors, is overwritten.
 template <int vectors>
 INLINE Vec vectorOfSquares(Vec (&d)[vectors]) {
   for (int v = 0; v < vectors; v++) d[v] = mul(d[v], d[v]);
@@ -101,7 +101,7 @@ INLINE float quantumSquares(const float* g, int64_t n) {
   return sumOfLanes(vectorOfSquares(d));
 }
 
-/// The quanta's sums are added up in order.
+/// The sums of quanta are added in order.
 INLINE float meanOfSquares(const float* g, int64_t n) {
   float sum = 0;
   for (int64_t c = 0; c < n; c += 32) sum += quantumSquares(g + c, n - c);
@@ -115,15 +115,15 @@ inline float norm(const float* v, int64_t n) {
   return static_cast<float>(__builtin_sqrt(sum));
 }
 
-/// The second moment of a row takes its mean of squares: `mean`, or its own.
+/// Updates the second moment of a row with its mean of squares: `mean`, or the row's own.
 inline void moveSecond(const Rule& rule, float* second, const float* g, int64_t n,
                        const float* mean) {
   const float square = mean != nullptr ? *mean : meanOfSquares(g, n);
   *second = fmaOne(rule.rest2, square, rule.beta2 * *second);
 }
 
-/// What weights will take, in scratch: Adam's direction + decay * w. The moments take g. `mean`: of
-/// squares, where it is known.
+/// The update of weights, in scratch: Adam's direction + decay * w. Updates the moments with g.
+/// `mean`: mean of squares, where it was completed.
 inline float* lambDirection(const Rule& rule, const float* w, float* state, float* second,
                             const float* g, int64_t n, const float* mean) {
   float* u = scratches().direction.take<float>(n);
@@ -142,7 +142,7 @@ inline float* lambDirection(const Rule& rule, const float* w, float* state, floa
 
 inline float trustOf(const float* w, const float* u, int64_t n) {
   const float length = norm(w, n), uLength = norm(u, n);
-  // Where one of them is 0 (a row of zeros, a gradient of zeros) their ratio says nothing.
+  // If one of them is 0 (zero weights, zero gradients), the ratio is undefined: use 1.
   return length > 0 && uLength > 0 ? length / uLength : 1;
 }
 
@@ -171,7 +171,7 @@ inline void applyFtrl(const Rule& rule, float* w, float* state, float* second, c
   }
 }
 
-/// Every rule but SGD and row-wise Adagrad.
+/// Every rule except SGD and row-wise Adagrad.
 [[gnu::noinline]] static void applyOther(const Rule& rule, float* w, float* state, float* second,
                                          const float* g, int64_t n, const Completed& known) {
   switch (rule.kind) {
@@ -189,10 +189,10 @@ inline void applyFtrl(const Rule& rule, float* w, float* state, float* second, c
   }
 }
 
-/// Elements of a tensor that are looked at before they are taken, while they are in the cache.
+/// Elements of a tensor that are checked before they are applied, while they are in cache.
 constexpr int64_t flatChunk = 2048;
 
-/// One tensor takes the gradient g; false where it was not finite.
+/// Updates one tensor with the gradient g. False where g was not finite.
 inline bool applyFlat(const Rule& rule, float* w, float* state, float* second, const float* g,
                       int64_t n) {
   Finite finite;
@@ -207,25 +207,25 @@ inline bool applyFlat(const Rule& rule, float* w, float* state, float* second, c
   return finite.all();
 }
 
-/// Whether weights take rate * g, whatever the rate: the two rules of large tables.
+/// Whether the update is rate * g, for some rate: the two rules of large tables.
 INLINE bool isScaled(const Rule& rule) {
   return rule.kind == RuleKind::sgd || rule.kind == RuleKind::rowWiseAdagrad;
 }
 
-/// Whether they take nothing else.
+/// Whether the update has no other terms.
 INLINE bool isPlain(const Rule& rule) {
   return isScaled(rule) && rule.l2 == 0 && rule.kept == 1;
 }
 
-/// The rate of such a rule, whose state takes g.
+/// The rate of such a rule. Updates its state with g.
 INLINE float rateOf(const Rule& rule, float* state, const float* g, int64_t n, const float* mean) {
   if (rule.kind == RuleKind::sgd) return rule.rate;
   *state += mean != nullptr ? *mean : meanOfSquares(g, n);
   return rule.rate / (__builtin_sqrtf(*state) + rule.epsilon);
 }
 
-/// The weights and the state of a row take its gradient g, which is overwritten. Gives what became
-/// of the row.
+/// Updates the weights and the state of a row with its gradient g, which is overwritten. Returns
+/// whether the row is finite.
 INLINE Finite takeGradient(const Table& t, float* w, float* state, float* g,
                            const Completed& known) {
   const Rule& rule = t.rule;
@@ -243,7 +243,7 @@ INLINE Finite takeGradient(const Table& t, float* w, float* state, float* g,
   return finite;
 }
 
-/// Where a row in fewer bits is float32 for a while, and its noise.
+/// Scratch for a row in fewer bits: its float32 weights, and its noise.
 struct Room {
   float* weights;
   uint16_t* noise;
@@ -253,8 +253,8 @@ struct Room {
         noise(scratches().noise.take<uint16_t>(t.dim + 64)) {}
 };
 
-/// A row in fewer bits takes the gradient g by a plain rule: decoded, changed and rounded again
-/// without leaving its registers.
+/// Updates a row in fewer bits with the gradient g by a plain rule: decoded, changed and rounded
+/// again without leaving registers.
 template <Precision precision>
 INLINE_LARGE Finite stepCodedRow(const Table& t, int64_t row, const float* g, const float* mean,
                                  const Room& room) {
@@ -265,7 +265,7 @@ INLINE_LARGE Finite stepCodedRow(const Table& t, int64_t row, const float* g, co
   if (t.rule.kind == RuleKind::rowWiseAdagrad) finite.look(broadcast(*state));
   const RowView<precision> before(t, row);
   encodeRow<precision>(t, row, room.noise, [&](int64_t c, int64_t n) INLINE_LAMBDA {
-    // A gradient that was not summed may hold a -0.
+    // An unsummed gradient may hold a -0.
     const Vec w = fnma(rate, add(zero(), loadSome(g + c, n)), before.some(c, n));
     finite.look(w);
     return w;
@@ -273,7 +273,7 @@ INLINE_LARGE Finite stepCodedRow(const Table& t, int64_t row, const float* g, co
   return finite;
 }
 
-/// The same by any rule; g is overwritten.
+/// As above, by any rule; g is overwritten.
 template <Precision precision>
 [[gnu::noinline]] static Finite applyCodedRow(const Table& t, int64_t row, float* g,
                                               const Completed& known, const Room& room) {
@@ -287,7 +287,7 @@ template <Precision precision>
   return finite;
 }
 
-/// Row `row` takes its gradient g, which is overwritten; see `takeGradient`.
+/// Updates row `row` with its gradient g, which is overwritten; see `takeGradient`.
 INLINE Finite applyRow(const Table& t, int64_t row, float* g, const Completed& known,
                        const Room& room) {
   t.touched[row] = 1;

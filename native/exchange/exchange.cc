@@ -1,4 +1,4 @@
-// The part of what devices send each other: columns are copied, folded and packed.
+// The part of the exchange: copies, folds and packs columns.
 
 #include "simd/isa.h"
 #include "simd/target-begin.h"

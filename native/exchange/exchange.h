@@ -1,10 +1,9 @@
-// Pooled vectors and their gradients on their way between devices: folded from the tiles of a table,
-// divided by the length of their bags, and packed. Included by exchange/exchange.cc for each
-// instruction set.
+// The exchange of pooled vectors and their gradients: folds a table's tiles, divides by the bags'
+// lengths, and packs. Included by exchange/exchange.cc for each instruction set.
 
 // Folding ----
 
-// Whole vectors go without a mask: AVX2's are slow.
+// Whole vectors are moved without a mask: AVX2's masked moves are slow.
 INLINE Vec loadUpTo(const float* from, int64_t n) {
   return n == lanes ? load(from) : loadSome(from, n);
 }
@@ -25,17 +24,17 @@ INLINE void storeQuantum(float* out, const Vec (&v)[quantumVectors], int64_t col
   }
 }
 
-/// NaN where there is none, else the bits.
+/// NaN in the lanes of `isNone`, else the bits.
 INLINE Vec noneWhere(Signed isNone, Words bits) {
   return (Vec)(isNone ? Words{} + 0x7fc00000 : bits);
 }
 
-/// NaN where v is infinite: in int8 both are one code, which does not count in the exponent.
+/// NaN where v is infinite: in int8 both are one code, which does not count for the exponent.
 INLINE Vec numberOrNone(Vec v) {
   return noneWhere((Signed)((Words)v & 0x7fffffff) >= 0x7f800000, (Words)v);
 }
 
-/// One quantum, or `columns` of it, into codes to the nearest.
+/// Rounds one quantum, or `columns` of it, to the nearest codes.
 template <Precision precision>
 INLINE void packQuantum(typename Format<precision>::Code* codes, int8_t* exponent,
                         Vec (&v)[quantumVectors], int64_t columns) {
@@ -60,7 +59,7 @@ INLINE void unpackQuantum(Vec (&v)[quantumVectors], const typename Format<precis
   }
 }
 
-/// What is left of a vector that was packed in 16 bits and unpacked.
+/// A vector after packing to 16 bits and unpacking.
 template <Precision precision>
 INLINE Vec roundHalves(Vec v) {
   const Words size = (Words)v & 0x7fffffff, sign = (Words)v ^ size;
@@ -74,7 +73,7 @@ INLINE Vec roundHalves(Vec v) {
   return noneWhere((Signed)size > 0x7f800000, sign | near);
 }
 
-/// What is left of a quantum that was packed and unpacked, without leaving its registers.
+/// A quantum after packing and unpacking, without leaving registers.
 template <Precision precision>
 INLINE void roundQuantum(Vec (&v)[quantumVectors]) {
   if constexpr (precision == Precision::int8) {
@@ -92,7 +91,7 @@ INLINE void roundQuantum(Vec (&v)[quantumVectors]) {
   }
 }
 
-/// The parts of a table, in the order of its blocks, and after each how many nodes are complete.
+/// The parts of a table, in the order of its blocks, and how many nodes are complete after each.
 struct Parts {
   const PooledPart* parts;
   const int64_t* joins;
@@ -131,7 +130,7 @@ inline void foldPooled(float* out, int64_t outColumns, const PooledPart* parts, 
   int64_t* joins = scratches().trees.take<int64_t>(count);
   for (int64_t p = 0; p < count; p++) {
     joins[p] = 0;
-    // A right half completes its node, which may be one again.
+    // A right half completes its node, which may be a right half, too.
     for (Subtree node = parts[p].tree; node.first % (2 * node.count) != 0; joins[p]++) {
       node = {node.first - node.count, 2 * node.count};
     }
@@ -158,7 +157,7 @@ inline void shareColumns(float* out, int64_t outColumns, const float* from, int6
   }
 }
 
-/// Chunk by chunk, so that the stack of waiting sums stays in the first cache.
+/// Chunk by chunk, so that the stack of waiting sums stays in the first-level cache.
 inline void foldSubtrees(float* out, const float* const* parts, const Subtree* trees,
                          int64_t count, int64_t n) {
   constexpr int64_t chunk = 512;
@@ -189,8 +188,8 @@ inline void foldSubtrees(float* out, const float* const* parts, const Subtree* t
 
 // Packing ----
 
-/// Calls use(row, codes, exponent, columns) for each quantum of columns of each sample: the place
-/// of its first element in the tensor and in the codes.
+/// Calls use(row, codes, exponent, columns) for each quantum of columns of each sample; row and
+/// codes point to its first element.
 template <Precision precision, typename Use>
 INLINE void eachQuantum(int64_t stride, int64_t samples, int64_t columns, const Use& use) {
   const int64_t quanta = quantaOf(columns);

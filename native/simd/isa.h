@@ -40,8 +40,9 @@
 
 #define INLINE static inline __attribute__((always_inline))
 #define INLINE_LAMBDA __attribute__((always_inline))
-/// For large functions: inlined where a call would show, in the sets of fast processors. In portable
-/// code it does not show, and every copy costs the compiler more than in any other set.
+/// For large functions: inlined in the sets of fast processors, where the cost of a call would
+/// show. In portable code it would not show, and every copy costs the compiler more than in other
+/// sets.
 #if defined(OSIRIS_AVX2) || defined(OSIRIS_AVX512)
 #define INLINE_LARGE INLINE
 #else

@@ -1,8 +1,8 @@
-// Weights in fewer bits, and the memory of a row. The codes are those of
-// src/kernels/contract/precision.ts, and every instruction set gives the same. Included by each part
-// that reads or writes rows.
+// Weights in fewer bits, and the memory of a row. src/kernels/contract/precision.ts defines the
+// codes, and every instruction set gives the same ones. Included by each part that reads or writes
+// rows.
 
-/// Lanes of 32 bits: codes on their way from and to memory, and the bits of floats.
+/// Lanes of 32 bits: codes between memory and registers, and the bits of floats.
 typedef uint32_t Words __attribute__((vector_size(4 * lanes)));
 typedef int32_t Signed __attribute__((vector_size(4 * lanes)));
 
@@ -10,7 +10,7 @@ typedef int32_t Signed __attribute__((vector_size(4 * lanes)));
 
 #if defined(OSIRIS_AVX512)
 
-// Whole vectors go without a mask, because masked ones wait for stores before them.
+// Whole vectors are moved without a mask, because masked moves wait for earlier stores.
 INLINE __m256i loadWords(const uint16_t* p, int64_t n) {
   if (n == lanes) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   return _mm256_maskz_loadu_epi16(firstLanes(n), p);
@@ -44,14 +44,14 @@ INLINE Words floorOf(Vec v) {
   constexpr int down = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
   return (Words)_mm512_maskz_cvt_roundps_epi32(everyLane, v, down);
 }
-/// v where it is not above `most` or below `least`, and where it is NaN.
+/// v clamped to `least` .. `most`; NaN stays NaN.
 INLINE Vec within(Vec least, Vec v, Vec most) {
   return _mm512_maskz_max_ps(everyLane, least, _mm512_maskz_min_ps(everyLane, most, v));
 }
 
 #else
 
-/// Where a vector of codes can be read or written: at p, or in `part` where p has not so many.
+/// Where a vector of codes can be read or written: at p, or in `part` where p has too few codes.
 template <typename Code>
 INLINE const Code* source(Code (&part)[lanes], const Code* p, int64_t n) {
   if (n == lanes) return p;
@@ -86,7 +86,7 @@ INLINE __m128i narrow(Words v) {
 }
 INLINE void storeCodes(uint16_t* p, int64_t n, Words v) {
   uint16_t part[lanes];
-  // As signed numbers, so that none is cut off.
+  // As signed numbers, so that the saturation changes none.
   const __m128i codes = narrow((Words)((Signed)(v << 16) >> 16));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(n == lanes ? p : part), codes);
   finish(p, n, part);
@@ -118,7 +118,7 @@ INLINE void storeCodes(Code* p, int64_t n, Words v) {
 }
 INLINE Vec loadHalves(const uint16_t* p, int64_t n) {
   const Words code = loadCodes(p, n), rest = code & 0x7fff;
-  // Shifted into place it is too small by 2^112, subnormals too; NaN and infinity stay above.
+  // The shifted value is too small by 2^112, subnormals too. NaN and infinity are handled apart.
   const Words number = (Words)mul((Vec)(rest << 13), broadcast(0x1p112f));
   const Words bits = rest < 0x7c00 ? number : rest << 13 | 0x7f800000;
   return (Vec)(bits | (code & 0x8000) << 16);
@@ -165,28 +165,28 @@ INLINE float powerOf2(int exponent) {
   return v;
 }
 
-/// Columns that have an exponent of their own, in int8.
+/// Columns that share an exponent, in int8.
 constexpr int64_t quantumColumns = 32;
 INLINE int64_t quantaOf(int64_t dim) { return (dim + quantumColumns - 1) / quantumColumns; }
 
 /// The vectors of one quantum.
 constexpr int quantumVectors = static_cast<int>(quantumColumns) / lanes;
 
-/// The smallest exponent with which the largest weight of a quantum has a code, -126 .. 121.
+/// The smallest exponent that gives the largest weight of a quantum a code, -126 .. 121.
 INLINE int exponentOf(const Vec (&w)[quantumVectors]) {
-  // The bits of sizes are in the order of the sizes; above them is NaN.
+  // The bits of absolute values are ordered as the values are; NaN is above all.
   Signed sizes = Signed{} + (7 << 23), most = Signed{} + 0x7f7e0000;
   UNROLL for (int v = 0; v < quantumVectors; v++) {
     const Signed size = (Signed)w[v] & 0x7fffffff;
     const Signed number = size > 0x7f800000 ? 0 : size;
     sizes = number > sizes ? number : sizes;
   }
-  // 127 * 2^e holds all of 2^k .. 127/64 * 2^k where e = k - 6; above, the next one.
+  // 127 * 2^e covers 2^k .. 127/64 * 2^k for e = k - 6; larger weights take the next e.
   return ((largestOf(sizes > most ? most : sizes) + 0x1ffff) >> 23) - 127 - 6;
 }
 
-/// How weights lie in memory: `load` and `store` take n of them, 1 .. lanes, in one quantum, whose
-/// scale is 2^exponent to load and 2^-exponent to store. `random`: 16 bits of noise in each lane;
+/// How weights lie in memory: `load` and `store` move n of them, 1 .. lanes, in one quantum, with
+/// the scale 2^exponent to load and 2^-exponent to store. `random`: 16 bits of noise in each lane;
 /// `storeNearest` takes none.
 template <Precision precision>
 struct Format;
@@ -200,7 +200,7 @@ struct Format<Precision::float16> {
   /// Noise is below one step, 13 bits.
   static void store(Code* codes, int64_t n, Vec v, Vec, Words random) {
     const Words sign = (Words)v >> 16 & 0x8000, size = (Words)v & 0x7fffffff;
-    // So much smaller its bits are those of the code, then 13 of rest; subnormal where the code is.
+    // Scaled down, the bits are the code's, then 13 bits of rest; subnormal where the code is.
     const Words bits = (Words)mul((Vec)size, broadcast(0x1p-112f)) + (random & 0x1fff);
     const Signed code = (Signed)(bits >> 13), most = Signed{} + 0x7c00;
     const Words number = sign | (Words)(code < most ? code : most);
@@ -209,7 +209,7 @@ struct Format<Precision::float16> {
 
   static void storeNearest(Code* codes, int64_t n, Vec v, Vec) {
     const Words sign = (Words)v >> 16 & 0x8000, size = (Words)v & 0x7fffffff;
-    // Below the normal numbers a step is one of the floats of 0.5 .. 1: the sum rounds to it.
+    // Below the normal numbers a step equals a float's step in 0.5 .. 1: the sum rounds to it.
     const Signed small = (Signed)add((Vec)size, broadcast(0.5f)) - 0x3f000000;
     const Signed large = (Signed)((size + 0xfff + (size >> 13 & 1)) >> 13) - (112 << 10);
     const Signed code = (Signed)size < 0x38800000 ? small : large, most = Signed{} + 0x7c00;
@@ -290,7 +290,7 @@ INLINE void decodeRow(float* out, const Table& t, int64_t row) {
   }
 }
 
-/// The noise of row `row`, 16 bits for each column and for some beyond.
+/// The noise of row `row`: 16 bits for each column, and for some columns beyond.
 INLINE_LARGE void drawRow(uint16_t* noise, const Table& t, int64_t row) {
   const Rule& rule = t.rule;
   const int64_t counters = (t.dim + 7) / 8, ofTable = (t.tableDim + 7) / 8;
@@ -302,7 +302,7 @@ INLINE_LARGE void drawRow(uint16_t* noise, const Table& t, int64_t row) {
   }
 }
 
-/// Rounds one quantum, or `columns` of it, into codes and, in int8, its exponent. `nearest`: without
+/// Rounds one quantum, or `columns` of it, to codes and, in int8, its exponent. `nearest`: without
 /// noise.
 template <Precision precision, bool nearest>
 INLINE void encodeQuantum(typename Format<precision>::Code* codes, int8_t* exponent,
@@ -321,8 +321,8 @@ INLINE void encodeQuantum(typename Format<precision>::Code* codes, int8_t* expon
   }
 }
 
-/// Rounds into row `row` of a table in fewer bits what `weights(c, n)` gives: n of its weights from
-/// column c on, 0 .. lanes, all of a quantum before the first is stored.
+/// Rounds the results of `weights(c, n)` into row `row` of a table in fewer bits: n of its weights
+/// from column c on, 0 .. lanes. All of a quantum are computed before the first is stored.
 template <Precision precision, bool nearest = false, typename Weights>
 INLINE void encodeRow(const Table& t, int64_t row, const uint16_t* noise, const Weights& weights) {
   using Code = typename Format<precision>::Code;
@@ -365,7 +365,7 @@ INLINE const float* rowWeights(const Table& t, int64_t row, float* out) {
   });
 }
 
-/// Asks for memory, into the second cache: the first has too few miss buffers for rows.
+/// Prefetches memory into the second-level cache: the first has too few miss buffers for rows.
 INLINE void prefetch(const void* p, int64_t bytes) {
   const char* from = static_cast<const char*>(p);
   for (; bytes > 192; bytes -= 256, from += 256) {
@@ -376,7 +376,7 @@ INLINE void prefetch(const void* p, int64_t bytes) {
   if (bytes > 0) __builtin_prefetch(from, 0, 2);
 }
 
-/// Asks for memory that is in the second cache, into the first.
+/// Prefetches memory from the second-level cache into the first.
 INLINE void prefetchClose(const void* p, int64_t bytes) {
   const char* from = static_cast<const char*>(p);
   for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at, 0, 3);

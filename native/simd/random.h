@@ -1,7 +1,7 @@
-// Random numbers that depend on their counter only, Philox4x32 (src/ports/random.ts). Included before
-// precision.h, which rounds with them.
+// Random numbers that depend on their counter only: Philox4x32 (src/ports/random.ts). Included
+// before precision.h, which rounds with them.
 
-/// A word is the low half of a 64-bit lane; products do not read what stands above it.
+/// A word is the low half of a 64-bit lane; products ignore the high half.
 constexpr int wideLanes = lanes / 2;
 typedef uint64_t Wide __attribute__((vector_size(8 * wideLanes)));
 

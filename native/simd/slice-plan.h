@@ -1,8 +1,8 @@
-// The tree over the slices of a batch: which sums of slices are added up, and in which order. Weight
-// gradients and gradients of rows use the same tree, so that the bits of a sum do not depend on how
-// many devices share the slices.
+// The tree over the slices of a batch: which sums of slices are added, and in which order. Weight
+// gradients and gradients of rows use the same tree, so that the bits of a sum do not depend on the
+// number of devices that share the slices.
 
-/// Where slice `i` of a call stands in its subtree, and what becomes of its sum.
+/// The position of slice `i` of a call in its subtree, and what its sum is merged with.
 struct SlicePlan {
   int64_t subtree;  // which output
   bool last;        // its sum finishes the subtree

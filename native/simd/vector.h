@@ -7,7 +7,7 @@ using Vec = __m512;
 constexpr int lanes = 16;
 constexpr int tileRows = 14;  // 14 x 2 accumulators, 2 of B, 1 of A: 31 of 32 registers
 
-// GCC 12 warns about its own header where an intrinsic has no mask: maskz says the same.
+// GCC 12 warns about its own header where an intrinsic has no mask: the maskz form does the same.
 constexpr __mmask16 everyLane = 0xffff;
 INLINE __mmask16 firstLanes(int64_t n) { return static_cast<__mmask16>((1u << n) - 1); }
 INLINE Vec zero() { return _mm512_setzero_ps(); }
@@ -25,7 +25,7 @@ INLINE Vec root(Vec a) { return _mm512_maskz_sqrt_ps(everyLane, a); }
 INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 /// c - a * b, rounded once.
 INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }
-/// 0 where v < 0, else v: a number that is none stays so.
+/// 0 where v < 0, else v: NaN stays NaN.
 INLINE Vec positive(Vec v) { return _mm512_maskz_max_ps(everyLane, _mm512_setzero_ps(), v); }
 
 #elif defined(OSIRIS_AVX2)
@@ -102,8 +102,8 @@ INLINE Vec positive(Vec v) {
 
 #endif
 
-/// Finds NaN and infinities on the way: v * 0 is 0 of numbers, and NaN of others, which stays.
-/// Handed on by value: one that others could see would leave its register at every store.
+/// Detects NaN and infinities: v * 0 is 0 for finite numbers and NaN for others, and NaN stays.
+/// Passed by value: if its address were taken, it would leave its register at every store.
 struct Finite {
   Vec seen;
 
@@ -120,7 +120,8 @@ struct Finite {
   }
 };
 
-/// The sum of a vector's lanes: its halves added up until four are left, then (0 + 2) + (1 + 3).
+/// The sum of a vector's lanes: its halves are added until four lanes are left, then (0 + 2) + (1 +
+/// 3).
 INLINE float sumOfLanes(Vec v) {
   typedef float Quad __attribute__((vector_size(16)));
 #if defined(OSIRIS_AVX512)
@@ -135,10 +136,10 @@ INLINE float sumOfLanes(Vec v) {
   return (q[0] + q[2]) + (q[1] + q[3]);
 }
 
-/// The sums of lanes of as many vectors as there are lanes, each as `sumOfLanes` has it.
+/// The lane sums of as many vectors as there are lanes, each equal to `sumOfLanes`.
 INLINE Vec sumsOfLanes(const Vec (&v)[lanes]) {
 #if defined(OSIRIS_AVX512)
-  // Two vectors at a time: the halves that are added up of one beside those of the other.
+  // Two vectors at a time: the halves to add of one vector beside the halves of the other.
 #define BESIDE(shuffle, a, b, lower, upper)                                                       \
   add(shuffle(everyLane, a, b, lower), shuffle(everyLane, a, b, upper))
   Vec eight[8], four[4], two[2];
@@ -174,8 +175,8 @@ INLINE int64_t left(int64_t n, int64_t at) {
   return rest > 0 ? rest : 0;
 }
 
-/// out[b*outStride + c] = from[b*fromStride + c] for c < columns. A sample's columns are too few
-/// for the processor to see where the next ones lie: it is told.
+/// out[b*outStride + c] = from[b*fromStride + c] for c < columns. Prefetches explicitly: a sample
+/// has too few columns for the processor to predict the next addresses.
 inline void copyColumns(float* out, int64_t outStride, const float* from, int64_t fromStride,
                         int64_t samples, int64_t columns) {
   constexpr int64_t ahead = 8;
@@ -239,8 +240,8 @@ INLINE void transposeSquare(float* out, int64_t outStride, const float* in, int6
 
 #endif
 
-/// out[j*outStride + i] = in[i*inStride + j] for i < rows, j < columns, in squares; the last ones
-/// overlap their neighbours.
+/// out[j*outStride + i] = in[i*inStride + j] for i < rows, j < columns, in squares; the last
+/// squares overlap their neighbours.
 inline void transpose(float* out, int64_t outStride, const float* in, int64_t inStride,
                       int64_t rows, int64_t columns) {
   if (rows < edge || columns < edge) {

@@ -1,4 +1,4 @@
-// A cache's index, and rows that move to and from it as records.
+// Tests a cache's index, and rows that move to and from it as records.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace osiris::test {
 
-/// A cache in buffers of their exact size, and what the test knows of it.
+/// A cache in buffers of exact size, and the expected state.
 struct TestCache {
   std::vector<int32_t> rowOf, stamps, spareTable, spareFree, head;
   std::vector<uint8_t> pins;
@@ -37,7 +37,7 @@ struct TestCache {
   }
 };
 
-/// Places rows, releasing all or none of them after each call, until spares run out.
+/// Places rows, releasing all or none after each call, until the spare slots run out.
 inline void testCache(const Kernels& k) {
   const int64_t sets = 1 + below(4), spares = below(100), rows = 50 + below(500);
   const int64_t counts = below(2) == 0 ? 0 : below(2) == 0 ? rows : 32;
@@ -63,12 +63,12 @@ inline void testCache(const Kernels& k) {
       expect(test.pins[places[i]] > 0, k.name, "placeRows, its pins");
     }
     if (below(3) == 0) continue;
-    // Spare places stay with their rows: only ways may be taken again.
+    // Spare slots stay with their rows: only ways may be reassigned.
     for (int64_t i = 0; i < sets * cacheWays; i++) test.pins[i] = 0;
   }
 }
 
-/// Rows to records, through a store, and back to other places.
+/// Moves rows to records, through a store, and back to other slots.
 inline void testRecords(const Kernels& k, Precision precision) {
   const int64_t rows = 20 + below(30), dim = 1 + below(100), width = below(3), count = below(20);
   const int64_t bytes = precision == Precision::int8 ? 1 : precision == Precision::float32 ? 4 : 2;

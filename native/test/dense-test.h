@@ -1,4 +1,4 @@
-// Dense layers and the interaction, on random shapes beside plain loops in double.
+// Tests dense layers and the interaction on random shapes, against plain loops in double.
 
 #pragma once
 

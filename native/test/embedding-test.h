@@ -1,4 +1,5 @@
-// Lookups and updates of tables, on random shapes beside plain loops in double; and ids of 64 bits.
+// Tests lookups and updates of tables on random shapes, against plain loops in double; and 64-bit
+// ids.
 
 #pragma once
 
@@ -101,7 +102,8 @@ inline void testEmbedding(const Kernels& k, RuleKind kind) {
   k.applyRows(tables[0], dRows.data(), counts.data(), true);
 }
 
-/// A table in fewer bits: its float16 rows are read right, and an update moves them by its step.
+/// A table in fewer bits: its float16 rows are read exactly, and an update changes them by its
+/// step.
 inline void testCodes(const Kernels& k, Precision precision) {
   const int64_t rows = 1 + below(30), dim = 1 + below(150), samples = 1 + below(20);
   const int64_t bytes = precision == Precision::int8 ? 1 : 2;
@@ -134,12 +136,12 @@ inline void testCodes(const Kernels& k, Precision precision) {
   k.pool(after.data(), &table, bags, 0, samples, dim);
   for (int64_t i = 0; i < out.size(); i++) {
     expect(out[i] == 1, k.name, "pool of codes");
-    // 1 - 0.5 * 0.25 * 1, which all three hold exactly.
+    // 1 - 0.5 * 0.25 * 1, which all three precisions hold exactly.
     expect(after[i] == 0.875f, k.name, "updateRows of codes");
   }
 }
 
-/// Ids of 64 bits in buffers of their exact size; then one of them is no row of its table.
+/// 64-bit ids in buffers of exact size; then one of them is no row of its table.
 inline void testNarrow() {
   const int64_t samples = 1 + below(20), tableCount = 1 + below(3);
   std::vector<Table> tables(tableCount);

@@ -1,4 +1,4 @@
-// What devices send each other: columns are copied, folded and packed in buffers of the exact size.
+// Tests the exchange's kernels: copies, folds and packs columns in buffers of exact size.
 
 #pragma once
 
@@ -58,7 +58,7 @@ inline void testFoldPooled(const Kernels& k) {
   }
 }
 
-/// Packs into memory of the exact size, and unpacks.
+/// Packs into memory of exact size, and unpacks.
 inline void testPacking(const Kernels& k) {
   const int64_t samples = 1 + below(9), columns = 1 + below(100);
   const int64_t width[] = {4, 2, 2, 1};
@@ -79,7 +79,7 @@ inline void testPacking(const Kernels& k) {
   }
 }
 
-/// A tile of one row and some columns: born as the elements of its table that it holds.
+/// A tile of one row and some columns: initialised like the same elements of its table.
 inline void testBorn(const Kernels& k) {
   const int64_t rows = 1 + below(9), dim = 1 + below(100), firstRow = below(1000);
   const int64_t firstColumn = 32 * below(3), tableDim = firstColumn + dim + 32 * below(2);

@@ -1,5 +1,5 @@
-// Random shapes through every kernel of every instruction set that this processor has, under the
-// sanitizers. Arguments lie in buffers of their exact size between guard words.
+// Runs random shapes through every kernel of every instruction set of this processor, under the
+// sanitizers. Arguments lie in buffers of exact size between guard words.
 
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-// Files of records: what was written is read back, and a flipped bit is found.
+// Tests files of records: reads back what was written, and finds a flipped bit.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace osiris::test {
 
-/// Records of random sizes in a file, read back in other batches; a flipped bit is found.
+/// Writes records of random sizes, and reads them back in other batches; a flipped bit is found.
 inline void testRecordFile() {
   const char* directory = getenv("TMPDIR");
   std::string path = std::string(directory == nullptr ? "/tmp" : directory) + "/records-XXXXXX";

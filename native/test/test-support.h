@@ -1,5 +1,5 @@
-// What the tests of the kernels share: random numbers, a count of failures, and buffers that notice a
-// write beyond their end.
+// Shared by the tests of the kernels: random numbers, a count of failures, and buffers that detect
+// a write beyond their end.
 
 #pragma once
 
@@ -62,7 +62,7 @@ inline std::vector<int32_t> boundsOf(int64_t slices, int64_t samples) {
   return bounds;
 }
 
-/// A layer's inputs: mostly few, now and then more than a block of a product takes at once.
+/// A layer's inputs: mostly few, now and then more than one block of a product.
 inline int64_t someInputs() { return 1 + below(below(4) == 0 ? 1300 : 200); }
 
 }  // namespace osiris::test

@@ -1,8 +1,8 @@
-// Flat files of records: what the SSD tier reads and writes in batches. Row r of a file lies at
-// r * stride: CRC32C of its number and its bytes, then its bytes; a hole is no record. The same
+// Flat files of records, which the SSD tier reads and writes in batches. Row r of a file lies at r
+// * stride: CRC32C of its number and its bytes, then its bytes; a hole is no record. The same
 // format as storage/records/record-file.ts.
 //
-// pread and pwrite, no mapping: a disk that is full or broken must be an error, not a signal.
+// pread and pwrite, no mapping: a full or broken disk must be an error, not a signal.
 
 #pragma once
 
@@ -23,12 +23,12 @@
 
 namespace osiris {
 
-/// One read or write reaches this far at most, over neighbours and, in a read, the rows between
-/// them: as far as copying what nobody wants is cheaper than one more call.
+/// Most bytes of one read or write, over neighbouring rows and, in a read, the rows between them:
+/// up to this size, copying unneeded rows is cheaper than another call.
 constexpr int64_t spanBytesMax = 256 << 10;
 constexpr int64_t gapBytesMax = 4096;
 constexpr int64_t pageBytes = 4096;
-/// Reads that wait for the disk at the same time, per batch.
+/// Concurrent reads that wait for the disk, per batch.
 constexpr int64_t depthMax = 64;
 
 struct RecordFile {
@@ -38,8 +38,8 @@ struct RecordFile {
   int64_t stride() const { return (4 + recordBytes + 3) / 4 * 4; }
 };
 
-/// What became of a batch: `at` is the first row that failed, -1 where none did; its `error` is an
-/// errno, or 0 where the bytes are not those written.
+/// The outcome of a batch: `at` is the first row that failed, or -1; its `error` is an errno, or 0
+/// where the row's bytes are damaged.
 struct RecordOutcome {
   int64_t at = -1;
   int error = 0;
@@ -77,7 +77,7 @@ __attribute__((target("sse4.2"))) inline uint32_t hardwareCrc32c(uint32_t crc,
 }
 #endif
 
-/// The seal of a record: never 0, which is what a hole has.
+/// The seal of a record: never 0, as holes read as 0.
 inline uint32_t sealOf(int32_t row, const uint8_t* record, int64_t count) {
   uint8_t number[4];
   std::memcpy(number, &row, 4);
@@ -93,7 +93,7 @@ inline uint32_t sealOf(int32_t row, const uint8_t* record, int64_t count) {
   return crc == 0 ? 1 : crc;
 }
 
-/// Reads `count` bytes, less where the file ends: the rest is zeros. Returns an errno.
+/// Reads `count` bytes; behind the end of the file the rest is zeros. Returns an errno.
 inline int readSpan(int descriptor, uint8_t* bytes, int64_t count, int64_t offset,
                     RecordOutcome& outcome) {
   int64_t done = 0;
@@ -109,7 +109,7 @@ inline int readSpan(int descriptor, uint8_t* bytes, int64_t count, int64_t offse
   return 0;
 }
 
-/// Reads what is in the page cache; false where some of it is not, and then has the disk fetch it.
+/// Reads from the page cache; false where some bytes are not there, which the disk then fetches.
 inline bool readCached(int descriptor, uint8_t* bytes, int64_t count, int64_t offset,
                        RecordOutcome& outcome) {
 #if defined(__linux__) && defined(RWF_NOWAIT)
@@ -125,7 +125,7 @@ inline bool readCached(int descriptor, uint8_t* bytes, int64_t count, int64_t of
   return false;
 }
 
-/// Checks and hands out the rows of a span that were asked for; false at the first that is damaged.
+/// Checks and copies the requested rows of a span; false at the first damaged one.
 inline bool unpackSpan(const RecordFile& file, const uint8_t* span, const int32_t* rows,
                        const uint8_t* wanted, int64_t begin, int64_t end, uint8_t* records,
                        RecordOutcome& outcome) {
@@ -143,8 +143,8 @@ inline bool unpackSpan(const RecordFile& file, const uint8_t* span, const int32_
   return true;
 }
 
-/// Reads the records of those of `rows` (count, ascending) that are `wanted`, record i to
-/// records + i * recordBytes. Spans that are not in the page cache are fetched many at a time.
+/// Reads the records of the `wanted` rows among `rows` (count, ascending), record i to records + i
+/// * recordBytes. Spans that are not in the page cache are fetched many at a time.
 inline RecordOutcome readRecords(const RecordFile& file, const int32_t* rows,
                                  const uint8_t* wanted, int64_t count, uint8_t* records) {
   static thread_local std::vector<uint8_t> span;
@@ -210,9 +210,9 @@ inline bool writeSpan(int descriptor, const uint8_t* bytes, int64_t count, int64
   return true;
 }
 
-/// Writes the records of `rows` (count, ascending), neighbours in one call. Where it fails, rows
-/// before outcome.at are written, those from it on may be, or in part. A row is less than a page,
-/// which has to be there before: those that are not are fetched many at a time.
+/// Writes the records of `rows` (count, ascending), neighbours in one call. If it fails, rows
+/// before outcome.at are written; later rows may be written, or in part. A row is less than a page,
+/// and its page must be read before: missing pages are fetched many at a time.
 inline RecordOutcome writeRecords(const RecordFile& file, const int32_t* rows, int64_t count,
                                   const uint8_t* records) {
   static thread_local std::vector<uint8_t> span;
@@ -246,7 +246,7 @@ inline RecordOutcome writeRecords(const RecordFile& file, const int32_t* rows, i
   return outcome;
 }
 
-/// Has what is cached of a file written and forgotten, so that the next read is the disk's.
+/// Writes a file's dirty pages and drops its page cache, so that the next read goes to the disk.
 /// Returns an errno.
 inline int dropCached(int descriptor) {
 #if defined(__linux__)

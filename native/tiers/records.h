@@ -1,10 +1,10 @@
-// Rows on their way between tiers (src/kernels/contract/records.ts). Included by tiers/tiers.cc for
-// each instruction set.
+// Moves rows between tiers (src/kernels/contract/records.ts). Included by tiers/tiers.cc for each
+// instruction set.
 
-/// Rows asked for ahead of the one that is copied.
+/// How many rows ahead of the copied one are prefetched.
 constexpr int64_t recordsAhead = 16;
 
-/// Where the parts of a record begin: codes or weights from 0 on, then exponents, then zeros.
+/// Offsets of a record's parts: codes or weights from 0 on, then exponents, then zeros.
 struct RecordShape {
   int64_t weights, exponents, state, bytes;
 
@@ -14,7 +14,7 @@ struct RecordShape {
         bytes(state + t.stateWidth * static_cast<int64_t>(sizeof(float))) {}
 };
 
-/// Asks for a row and its state.
+/// Prefetches a row and its state.
 INLINE void askForRow(const Table& t, int64_t place) {
   prefetch(rowsOf(t) + place * rowBytes(t), rowBytes(t));
   if (t.precision == Precision::int8) prefetch(t.exponents + place * quantaOf(t.dim), 1);

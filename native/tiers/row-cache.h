@@ -1,8 +1,8 @@
-// Finds places for rows in a cache (src/kernels/contract/row-cache.ts). Included by tiers/tiers.cc
-// for each instruction set. Where a row is in the cache, its lookup reads the cache lines of its set,
-// its stamp and its pins. These are prefetched: first the set's, then those of the way.
+// Finds slots of a cache for rows (src/kernels/contract/row-cache.ts). Included by tiers/tiers.cc
+// for each instruction set. A lookup of a cached row reads the cache lines of its set, its stamp
+// and its pins, so they are prefetched: the set's lines first, then the way's.
 
-/// The way of a set that holds `row`, or -1. Of -1: the first that is empty.
+/// The way of a set that holds `row`, or -1. `row` -1: the first empty way.
 INLINE int wayOf(const int32_t* ways, int32_t row) {
 #if defined(OSIRIS_AVX512)
   const __m512i wanted = _mm512_set1_epi32(row);
@@ -24,7 +24,7 @@ INLINE int wayOf(const int32_t* ways, int32_t row) {
   return found == 0 ? -1 : __builtin_ctz(found);
 }
 
-/// Murmur3's finaliser of 32 bits.
+/// Murmur3's 32-bit finalizer.
 INLINE uint32_t hashRow(int32_t row) {
   uint32_t bits = static_cast<uint32_t>(row);
   bits = (bits ^ bits >> 16) * 0x85ebca6bu;
@@ -37,17 +37,17 @@ INLINE int64_t firstWay(const RowCache& c, uint32_t hash) {
   return hash % static_cast<uint32_t>(c.sets) * int64_t{cacheWays};
 }
 
-/// Where the count of a row lies.
+/// Address of a row's count.
 INLINE uint32_t* countOf(const RowCache& c, int32_t row) {
   return c.counts + (row < c.countsLength ? row : hashRow(row) & (c.countsLength - 1));
 }
 
-/// Where the probing for a row's spare place begins.
+/// Where probing for a row's spare slot begins.
 INLINE int64_t spareSlot(const RowCache& c, uint32_t hash) {
   return static_cast<int64_t>(static_cast<uint64_t>(hash) * c.spareTableLength >> 32);
 }
 
-/// The place of a row, or -1.
+/// The slot of a row, or -1.
 INLINE int32_t placeOf(const RowCache& c, int32_t row, uint32_t hash, int64_t first) {
   const int way = wayOf(c.rowOf + first, row);
   if (way >= 0) return static_cast<int32_t>(first + way);
@@ -59,7 +59,7 @@ INLINE int32_t placeOf(const RowCache& c, int32_t row, uint32_t hash, int64_t fi
   return -1;
 }
 
-/// An empty way of the row's set, or the one whose row goes for it, or -1.
+/// An empty way of the row's set, or the way of the row to evict, or -1.
 INLINE int64_t wayFor(const RowCache& c, int32_t row, int64_t first) {
   const int empty = wayOf(c.rowOf + first, -1);
   if (empty >= 0) return first + empty;
@@ -75,7 +75,7 @@ INLINE int64_t wayFor(const RowCache& c, int32_t row, int64_t first) {
   return lfu && victim >= 0 && least > *countOf(c, row) ? -1 : victim;
 }
 
-/// A free spare place, entered as the row's, or -1.
+/// Takes a free spare slot and enters the row there; -1: none is free.
 INLINE int64_t takeSpare(const RowCache& c, uint32_t hash) {
   if (c.head[0] == 0) return -1;
   const int32_t place = c.spareFree[--c.head[0]];
@@ -85,7 +85,7 @@ INLINE int64_t takeSpare(const RowCache& c, uint32_t hash) {
   return place;
 }
 
-/// The first time in this call, the place is stamped, pinned and listed.
+/// On first sight in this call, stamps, pins and lists the slot.
 INLINE void see(const RowCache& c, int64_t place, int32_t tick, PlacedLists& out) {
   if (c.stamps[place] == tick) return;
   c.stamps[place] = tick;
@@ -93,7 +93,7 @@ INLINE void see(const RowCache& c, int64_t place, int32_t tick, PlacedLists& out
   out.placed[out.distinct++] = static_cast<int32_t>(place);
 }
 
-/// Finds and stamps the rows that are there; returns how many lookups missed, in `misses`.
+/// Finds and stamps the cached rows. Returns the number of missed lookups, listed in `misses`.
 inline int64_t findRows(const RowCache& c, int32_t* places, const int32_t* ids, int64_t n,
                         int32_t tick, PlacedLists& out, Miss* misses) {
   constexpr int64_t setsAhead = 64, stampsAhead = 32;
@@ -102,7 +102,7 @@ inline int64_t findRows(const RowCache& c, int32_t* places, const int32_t* ids, 
   int64_t firsts[setsAhead], missed = 0;
   for (int64_t k = -setsAhead; k < n; k++) {
     const int64_t asked = k + setsAhead, probed = k + stampsAhead;
-    // The slot of lookup k is lookup `asked`'s from here on: k was probed before.
+    // Lookup k was probed before, so lookup `asked` takes its entry in `hashes` and `firsts`.
     if (asked < n) {
       const uint32_t hash = hashRow(ids[asked]);
       hashes[asked % setsAhead] = hash;
@@ -140,7 +140,7 @@ inline void sortMisses(const RowCache& c, const int32_t* ids, Miss* misses, int6
   });
 }
 
-/// Asks ahead for what placing a row in its set will look at; LFU's counts once the set is there.
+/// Prefetches the memory for placing a row in its set; LFU's counts once the set is there.
 INLINE void askForMiss(const RowCache& c, const int32_t* ids, const Miss* misses, int64_t missed,
                        int64_t i) {
   constexpr int64_t setsAhead = 16, countsAhead = 8;
@@ -158,7 +158,7 @@ INLINE void askForMiss(const RowCache& c, const int32_t* ids, const Miss* misses
   }
 }
 
-/// False where a row is left without a place.
+/// False where a row finds no slot.
 inline bool placeRows(const RowCache& c, int32_t* places, const int32_t* ids, int64_t n,
                       int32_t tick, PlacedLists& out) {
   c.head[1] = tick;

@@ -1,4 +1,5 @@
-// The part of memory tiers: rows find their places in a cache, and move to and from it as records.
+// The part of memory tiers: finds slots of a cache for rows, and moves rows to and from it as
+// records.
 
 #include <algorithm>
 

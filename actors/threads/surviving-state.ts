@@ -6,7 +6,7 @@ import { remainsOf } from "../../src/training/checkpoint/parts.ts";
 import type { DeviceState } from "../../src/training/step/device-state.ts";
 import { openParts } from "../../storage/checkpoint-store/part-files.ts";
 import { createSaving, type SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
-import { remainsCut } from "../../storage/checkpoints/remains-cut.ts";
+import { remainsCut } from "../../storage/checkpoints/surviving-cut.ts";
 import type { Generation } from "./generation-memory.ts";
 
 /** Writes all parts of the device, whole. `isFirst`: the dense network and copied tables too. */

@@ -31,7 +31,7 @@ import { pathsOf } from "../checkpoint-store/store-paths.ts";
 import { onDisk, readWhole } from "../disk/durable-files.ts";
 import { paceOf } from "../disk/progress.ts";
 import { leavesOfPart } from "./part-digest.ts";
-import { remainsCut } from "./remains-cut.ts";
+import { remainsCut } from "./surviving-cut.ts";
 
 /** Losses of a run by all of its partial recoveries. */
 export interface Lost {

@@ -9,7 +9,7 @@
 //   D2. A failed step is never run again here: the thread ends, and its memory with it (law 3). If
 //       the job allows partial recovery, the thread first writes its state (surviving-state.ts).
 
-import type { RowsBelow } from "../../src/embedding/rows/backing-store.ts";
+import type { BackingStore } from "../../src/embedding/rows/backing-store.ts";
 import {
   ArithmeticMismatchError,
   GenerationAbortedError,
@@ -41,7 +41,7 @@ import { openParts } from "../../storage/checkpoint-store/part-files.ts";
 import { sendItem } from "../../storage/checkpoint-store/part-stream.ts";
 import type { SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
 import { createLayerSource, type LayerSource } from "../../storage/replicas/restore-source.ts";
-import { createRowsBelow } from "../../storage/tiers/ring.ts";
+import { createBackingStore } from "../../storage/tiers/ring.ts";
 import { type Generation, type Progress, pipePlaceOf, progressOver } from "./generation-memory.ts";
 import { type GenerationSpec, hostPlaceOf, isSalvaged } from "./generation-spec.ts";
 import { writeRemains } from "./surviving-state.ts";
@@ -125,11 +125,11 @@ export async function runDevice(
     bridge,
   });
   const recipe = { optimizer: job.optimizer, seed: job.seed };
-  const below = belowOf(generation, rank, meter.cellsFor("tiers", cells));
+  const backing = backingOf(generation, rank, meter.cellsFor("tiers", cells));
   const hasDifferences = job.checkpoint.differential !== "none";
   const { tracedEvery: everySteps = 0 } = spec;
   const trace = createStepTrace({ everySteps, clock: ports.clock, tell: ports.traced });
-  const parts = { rank, topology, recipe, kernels, exchange, below, hasDifferences, trace };
+  const parts = { rank, topology, recipe, kernels, exchange, backing, hasDifferences, trace };
   const device = createDeviceState(parts);
   const intake = createBatchIntake({
     shape: ringShape,
@@ -141,7 +141,7 @@ export async function runDevice(
     readers,
   });
   const restoresFromMs = ports.clock.now();
-  const kept = (await below?.kept()) ?? new Set<number>();
+  const kept = (await backing?.kept()) ?? new Set<number>();
   const source = sourceOf(generation, ports);
   if (source !== undefined) await restore(device, spec, source, kept);
   const save = createSaves(device, generation, cells, kept);
@@ -223,15 +223,15 @@ interface Serving {
 }
 
 /** The rows in tiers, at the other end of this device's ring; undefined: it has no tiers. */
-function belowOf(
+function backingOf(
   { layout: { tierRings, tierOf, tierCellBase }, memory: { tiers } }: Generation,
   rank: number,
   cells: Cells,
-): RowsBelow | undefined {
+): BackingStore | undefined {
   const [shape, memory] = [tierRings[rank], tiers[rank]];
   if (shape === undefined || memory === undefined) return undefined;
   const place = { shape, memory, cells, cellBase: tierCellBase(rank), peer: tierOf(rank) };
-  return createRowsBelow(place);
+  return createBackingStore(place);
 }
 
 /** Trains from `from` to `toStep`, or to where a pause was asked for. */

@@ -29,9 +29,9 @@ async function peakRow(seconds: number): Promise<BenchRow> {
     tiers: tiersOptions.parse({ hbmBytes: 256 * mib, ddrBytes: 512 * mib }),
   };
   const directory = mkdtempSync(join(tmpdir(), "osiris-bench-"));
-  const below = { directory: join(directory, "tier"), pageCache: true };
+  const backing = { directory: join(directory, "tier"), pageCache: true };
   try {
-    const [report] = await runDevices({ ...work, input, batches: 64, below });
+    const [report] = await runDevices({ ...work, input, batches: 64, backing });
     const figure = process.resourceUsage().maxRSS / 1024;
     const rows = 2048 * 32 * (report?.stepMs.length ?? 0);
     const limitIs = `2 GiB, after ${(rows / 1e6).toFixed(1)} million lookups`;

@@ -51,8 +51,8 @@ async function sizedRows(options: SizedCachesOptions): Promise<BenchRow[]> {
   try {
     for (let round = 0; round < options.rounds; round++) {
       for (const name of ["planned", "ruled"] as const) {
-        const below = { directory: join(directory, name), pageCache: true };
-        const [report] = await runDevices({ ...works[name], below });
+        const backing = { directory: join(directory, name), pageCache: true };
+        const [report] = await runDevices({ ...works[name], backing });
         rates[name].push(quantiles(ratesOf(batch, report)).median);
         hits[name].push(100 * (report?.times?.tiers?.hbm ?? 0));
       }

@@ -43,8 +43,8 @@ async function trainTiersRows(options: TrainTiersOptions): Promise<BenchRow[]> {
   const memory = workOf(options, undefined);
   const directory = mkdtempSync(join(tmpdir(), "osiris-bench-"));
   const tiered = (prefetch: number, pageCache: boolean) => {
-    const below = { directory: join(directory, "tier"), pageCache };
-    return { ...workOf(options, tiersOf(memory, ssd, prefetch)), below };
+    const backing = { directory: join(directory, "tier"), pageCache };
+    return { ...workOf(options, tiersOf(memory, ssd, prefetch)), backing };
   };
   try {
     const contenders = {

@@ -22,13 +22,13 @@ const { work, rank, tier } = workerData as TierThreadData;
 const topology = topologyOf(work.input, work.devices);
 const place = tierPlaceOf(work, topology, rank, tier, 1);
 const { tiers } = work.input;
-if (tiers === undefined || work.below === undefined) throw new RangeError("There are no tiers");
+if (tiers === undefined || work.backing === undefined) throw new RangeError("There are no tiers");
 try {
   await serveTier({
     end: createTierEnd(place),
     shards: recordShardsOf(topology, rank, place.shape),
-    place: { root: work.below.directory, owner: "bench", generation: 1, device: rank },
-    pageCache: work.below.pageCache,
+    place: { root: work.backing.directory, owner: "bench", generation: 1, device: rank },
+    pageCache: work.backing.pageCache,
     ...{ tiers, kernels: openKernels("auto"), clock: realClock, disk: realDisk },
     deadlineMs: 600_000,
     tell: () => {},

@@ -21,7 +21,7 @@ import {
 } from "../../src/training/meters/step-meter.ts";
 import { createDeviceState } from "../../src/training/step/device-state.ts";
 import { exchangeShapeOf, ringShapeOf, topologyOf } from "../../src/training/topology/topology.ts";
-import { createRowsBelow } from "../../storage/tiers/ring.ts";
+import { createBackingStore } from "../../storage/tiers/ring.ts";
 import { type HeapReport, startHeapMeter } from "./heap.ts";
 import { overLink } from "./slow-link.ts";
 import { type TierMemory, tierPlaceOf } from "./tier-memory.ts";
@@ -78,10 +78,10 @@ async function train(data: TrainThreadData) {
   const exchange =
     link === undefined ? direct : overLink(direct, { link, memory: arrivals, gradientLength });
   const belowOf = (own: ReturnType<typeof tierPlaceOf>) =>
-    createRowsBelow({ ...own, cells: meter.cellsFor("tiers", own.cells) });
+    createBackingStore({ ...own, cells: meter.cellsFor("tiers", own.cells) });
   const { recipe } = work;
-  const below = tier && belowOf(tierPlaceOf(work, topology, rank, tier, 0));
-  const device = createDeviceState({ rank, topology, recipe, kernels, exchange, below });
+  const backing = tier && belowOf(tierPlaceOf(work, topology, rank, tier, 0));
+  const device = createDeviceState({ rank, topology, recipe, kernels, exchange, backing });
   const intake =
     ring === undefined
       ? poolIntake(

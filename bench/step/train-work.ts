@@ -34,7 +34,7 @@ export interface TrainWork {
   /** Exponent of the ids' popularity, of all tables or of each; 0: uniform. @default 0 */
   readonly zipf?: number | readonly number[];
   /** Directory of the rows below device memory; given where a table has such rows. */
-  readonly below?: { readonly directory: string; readonly pageCache: boolean };
+  readonly backing?: { readonly directory: string; readonly pageCache: boolean };
 }
 
 /** Trainings that go on in turn, some steps each; all of as many devices and steps. */

@@ -59,21 +59,21 @@ export interface RecordCacheStats extends RecordStats {
   readonly asked: number;
   readonly hits: number;
   /** The work of the backing store. */
-  readonly below: RecordStats;
+  readonly backing: RecordStats;
 }
 
 /**
- * Caches the records of `below` in at most `bytes` of memory, shared out as a plan says, or by how
- * many rows of a shard a request moves. Closing it closes the backing store, too.
+ * Caches the records of `backing` in at most `bytes` of memory, shared out as a plan says, or by
+ * how many rows of a shard a request moves. Closing it closes the backing store, too.
  */
 export function createRecordCache(options: {
-  readonly below: RecordStore;
+  readonly backing: RecordStore;
   readonly shards: readonly CachedRecordShard[];
   readonly bytes: number;
   readonly policy: CacheShape["policy"];
   readonly kernels: Kernels;
 }): RecordCache {
-  const { below, bytes: hbmBytes, policy, kernels } = options;
+  const { backing, bytes: hbmBytes, policy, kernels } = options;
   const demands = options.shards.map((shard) => {
     const { recordBytes, rowsMax: lookupsMax, plannedBytes } = shard;
     return { shard, placeBytes: recordBytes + indexBytes, lookupsMax, plannedBytes };
@@ -83,7 +83,7 @@ export function createRecordCache(options: {
   const shards = options.shards.map((shard, at) => {
     const spares = Math.min(chunkRows, shard.rows);
     const shape = { policy, sets: shapes[at]?.sets ?? 1, spares };
-    return new CachedRecords({ at, shard, shape, below, kernels, memory });
+    return new CachedRecords({ at, shard, shape, backing, kernels, memory });
   });
   const ofShard = (at: number): CachedRecords => {
     const found = shards[at];
@@ -92,33 +92,33 @@ export function createRecordCache(options: {
   };
   return {
     get stamp() {
-      return below.stamp;
+      return backing.stamp;
     },
     read: (at, rows, records, found) => ofShard(at).readRows(rows, records, found),
     write: (at, rows, records) => ofShard(at).writeRows(rows, records),
     remove: (at, rows) => ofShard(at).removeRows(rows),
     count(at) {
       ofShard(at).flush();
-      return below.count(at);
+      return backing.count(at);
     },
     scan(at, rowsMax) {
       ofShard(at).flush();
-      return below.scan(at, rowsMax);
+      return backing.scan(at, rowsMax);
     },
     sync(stamp) {
       for (const shard of shards) shard.flush();
-      below.sync(stamp);
+      backing.sync(stamp);
     },
     stats() {
       const sumOf = (count: "asked" | "hits" | "read" | "written") =>
         shards.reduce((sum, shard) => sum + shard[count], 0);
       const [read, written] = [sumOf("read"), sumOf("written")];
-      const stats = below.stats();
+      const stats = backing.stats();
       const { diskBytes } = stats;
-      return { read, written, diskBytes, asked: sumOf("asked"), hits: sumOf("hits"), below: stats };
+      return { read, written, diskBytes, asked: sumOf("asked"), hits: sumOf("hits"), backing: stats };
     },
     hits: () => shards.reduce((sum, { hits }) => sum + hits, 0),
-    close: () => below.close(),
+    close: () => backing.close(),
   };
 }
 
@@ -131,7 +131,7 @@ class CachedRecords {
   readonly #at: number;
   readonly #shard: RecordShard;
   readonly #bytes: number;
-  readonly #below: RecordStore;
+  readonly #backing: RecordStore;
   readonly #kernels: Kernels;
   readonly #memory: PlacedMemory;
   readonly #cache: RowCache;
@@ -145,15 +145,15 @@ class CachedRecords {
     readonly at: number;
     readonly shard: RecordShard;
     readonly shape: CacheShape;
-    readonly below: RecordStore;
+    readonly backing: RecordStore;
     readonly kernels: Kernels;
     readonly memory: PlacedMemory;
   }) {
-    const { at, shard, shape, below, kernels, memory } = options;
+    const { at, shard, shape, backing, kernels, memory } = options;
     this.#at = at;
     this.#shard = shard;
     this.#bytes = shard.recordBytes;
-    this.#below = below;
+    this.#backing = backing;
     this.#kernels = kernels;
     this.#memory = memory;
     this.#cache = createRowCache({ ...shape, rows: shard.rows });
@@ -194,7 +194,7 @@ class CachedRecords {
   }
 
   removeRows(rows: Int32Array): void {
-    this.#below.remove(this.#at, rows);
+    this.#backing.remove(this.#at, rows);
     for (const row of rows) {
       const place = findPlace(this.#cache, row);
       if (place >= 0) this.#held[place] = absent;
@@ -241,7 +241,7 @@ class CachedRecords {
     const from = elementsAt(places, sorted);
     const records = new Uint8Array(sorted.length * this.#bytes);
     this.#move(records, undefined, this.#records, from, sorted.length);
-    this.#below.write(this.#at, elementsAt(rows, sorted), records);
+    this.#backing.write(this.#at, elementsAt(rows, sorted), records);
     for (const place of from) this.#held[place] = clean;
   }
 
@@ -253,7 +253,7 @@ class CachedRecords {
     const rows = order === undefined ? missedRows : elementsAt(missedRows, order);
     const records = new Uint8Array(rows.length * this.#bytes);
     const found = new Uint8Array(rows.length);
-    this.#below.read(this.#at, rows, records, found);
+    this.#backing.read(this.#at, rows, records, found);
     this.#move(this.#records, to, records, undefined, rows.length);
     for (let i = 0; i < to.length; i++) this.#held[to[i] ?? 0] = found[i] === 1 ? clean : absent;
   }

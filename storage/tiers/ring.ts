@@ -20,9 +20,9 @@
 
 import assert from "node:assert/strict";
 import type {
-  FoundRecords,
+  FetchedRecords,
   MovingRecords,
-  RowsBelow,
+  BackingStore,
 } from "../../src/embedding/rows/backing-store.ts";
 import { recordRowsMax } from "../../src/embedding/rows/records-in-memory.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
@@ -191,7 +191,7 @@ function slotsOf(place: RingPlace): (request: number) => Slot {
 }
 
 /** The device's end. `onPost` runs after each request; inline tiers carry the request out there. */
-export function createRowsBelow(place: RingPlace, onPost: () => void = () => {}): RowsBelow {
+export function createBackingStore(place: RingPlace, onPost: () => void = () => {}): BackingStore {
   const { shape, cells, cellBase, peer } = place;
   const [postedCell, servedCell] = [cellBase, cellBase + 1];
   const slotOf = slotsOf(place);
@@ -250,7 +250,7 @@ export function createRowsBelow(place: RingPlace, onPost: () => void = () => {})
     },
     post,
     counts,
-    async answer(): Promise<readonly FoundRecords[]> {
+    async answer(): Promise<readonly FetchedRecords[]> {
       const found = (await oldest("bring rows up")).filter(({ kind }) => kind === "up");
       counts.asked += found.reduce((sum, { rows }) => sum + rows.length, 0);
       counts.hits += slotOf(asked[0] ?? 0).hits;

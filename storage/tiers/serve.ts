@@ -70,7 +70,7 @@ export async function serveTier(options: TierOptions): Promise<never> {
   const records = await openTierStore({ kind: tiers.ssd, shards, place, stamp, pageCache, disk });
   if (records.found !== undefined) tell({ type: "found", found: records.found });
   const onState = (type: TierState) => tell({ type });
-  const below = patient(records, {
+  const backing = patient(records, {
     clock,
     pause,
     patienceMs: deadlines.disk,
@@ -78,8 +78,8 @@ export async function serveTier(options: TierOptions): Promise<never> {
   });
   const { ddrBytes: bytes, policy } = tiers;
   const cache =
-    bytes === 0 ? undefined : createRecordCache({ below, shards, bytes, policy, kernels });
-  const store = cache ?? below;
+    bytes === 0 ? undefined : createRecordCache({ backing, shards, bytes, policy, kernels });
+  const store = cache ?? backing;
   const carry = createCarrier(store, records.isKept);
   let isSlow = false;
   let command: TierCommand | undefined;

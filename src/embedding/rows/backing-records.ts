@@ -2,7 +2,7 @@
 // there. Only between two batches.
 
 import type { Kernels, Rows, StateShape } from "../../kernels/contract/kernels.ts";
-import type { RowsBelow } from "./backing-store.ts";
+import type { BackingStore } from "./backing-store.ts";
 import { arriveRows, type CachedShard, reserveTile, rowsOfRecords } from "./cached-shard.ts";
 import { marks } from "./changed-rows.ts";
 import { addSum } from "./digest.ts";
@@ -13,12 +13,12 @@ import { createRowSet, type RowSet } from "./row-set.ts";
 const ordinals = Int32Array.from({ length: recordRowsMax }, (_, i) => i);
 
 /** All records of the shard, ascending. The cache must have been flushed. */
-export async function* recordsBelow(
+export async function* backingRecords(
   kernels: Kernels,
   cached: CachedShard,
-  below: RowsBelow,
+  backing: BackingStore,
 ): AsyncGenerator<RowRecords> {
-  for await (const { rows, records } of below.scan(cached.shard.shard)) {
+  for await (const { rows, records } of backing.scan(cached.shard.shard)) {
     for (let first = 0; first < rows.length; first += recordRowsMax) {
       const some = rows.subarray(first, first + recordRowsMax);
       yield rowsOfRecords(kernels, cached, some, records.subarray(first * cached.recordBytes));
@@ -30,10 +30,10 @@ export async function* recordsBelow(
  * Yields rows of the shard for a cut, ascending, and marks them saved. The cache must have been
  * flushed.
  */
-export async function* cutBelow(
+export async function* cutBacking(
   kernels: Kernels,
   cached: CachedShard,
-  below: RowsBelow,
+  backing: BackingStore,
   taken: TakenRows,
 ): AsyncGenerator<RowRecords> {
   const { saved, shard } = cached;
@@ -43,8 +43,8 @@ export async function* cutBelow(
   else for (const rows of chunksOf(sinceCut)) for (const row of rows) sinceBaseline.add(row);
   const some = taken === "sinceCut" ? sinceCut : sinceBaseline;
   const chunks = isWhole
-    ? recordsBelow(kernels, cached, below)
-    : recordsAt(kernels, cached, below, some);
+    ? backingRecords(kernels, cached, backing)
+    : recordsAt(kernels, cached, backing, some);
   for await (const chunk of chunks) {
     for (let i = 0; i < chunk.rows.length; i++) {
       const isChanged = isWhole || sinceCut.has((chunk.rows[i] ?? 0) - shard.firstRow);
@@ -61,17 +61,17 @@ export async function* cutBelow(
 async function* recordsAt(
   kernels: Kernels,
   cached: CachedShard,
-  below: RowsBelow,
+  backing: BackingStore,
   some: RowSet,
 ): AsyncGenerator<RowRecords> {
   for (const rows of chunksOf(some)) {
-    await below.open();
-    below.up(cached.shard.shard, rows);
-    below.post();
-    const [answer] = await below.answer();
+    await backing.open();
+    backing.up(cached.shard.shard, rows);
+    backing.post();
+    const [answer] = await backing.answer();
     if (answer === undefined) throw new RangeError(`No answer for ${cached.shard.name}`);
     const chunk = rowsOfRecords(kernels, cached, rows, answer.records);
-    below.close();
+    backing.close();
     yield chunk;
   }
 }
@@ -115,10 +115,10 @@ interface Restored {
 }
 
 /** Writes a checkpoint's records to the backing store: the shard's rows and columns among them. */
-export async function restoreBelow(
+export async function restoreBacking(
   kernels: Kernels,
   cached: CachedShard,
-  below: RowsBelow,
+  backing: BackingStore,
   { state, extent, records, isDifferent }: Restored,
 ): Promise<void> {
   const { shard, saved } = cached;
@@ -135,7 +135,7 @@ export async function restoreBelow(
       if (isDifferent) for (const row of own) saved.sinceBaseline.add(row);
     }
     const places = ordinals.subarray(0, own.length);
-    await fetchRows(kernels, cached, below, room, own, extent);
+    await fetchRows(kernels, cached, backing, room, own, extent);
     const held = { shard: { ...shard, firstRow: 0, rows: own.length }, rows: room, state };
     const part = {
       rows: places,
@@ -143,11 +143,11 @@ export async function restoreBelow(
       state: states.subarray(first * width, last * width),
     };
     restoreRecords(kernels, held, extent, part, marks.changed);
-    await below.open();
-    const down = below.down(shard.shard, own.length);
+    await backing.open();
+    const down = backing.down(shard.shard, own.length);
     down.rows.set(own);
     kernels.gatherRecords(down.records, room, places);
-    below.post();
+    backing.post();
   }
 }
 
@@ -155,7 +155,7 @@ export async function restoreBelow(
 async function fetchRows(
   kernels: Kernels,
   cached: CachedShard,
-  below: RowsBelow,
+  backing: BackingStore,
   room: Rows,
   rows: Int32Array,
   { firstColumn, columns }: Extent,
@@ -163,13 +163,13 @@ async function fetchRows(
   const { shard } = cached;
   const end = shard.firstColumn + shard.columns;
   if (firstColumn <= shard.firstColumn && end <= firstColumn + columns) return;
-  await below.open();
-  below.up(shard.shard, rows);
-  below.post();
-  const [found] = await below.answer();
+  await backing.open();
+  backing.up(shard.shard, rows);
+  backing.post();
+  const [found] = await backing.answer();
   const missed = ordinals.subarray(0, rows.length);
   if (found) arriveRows(kernels, { ...cached, rows: room }, { missed, missedRows: rows }, found);
-  below.close();
+  backing.close();
 }
 
 /** The first index in ascending `rows` with a row of at least `row`. */

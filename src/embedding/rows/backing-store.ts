@@ -15,14 +15,14 @@ export interface MovingRecords {
 }
 
 /** The answer for requested rows, in the order of the request. */
-export interface FoundRecords {
+export interface FetchedRecords {
   /** (n): 1 where the row has a record; 0: it was never written. */
   readonly found: Uint8Array;
   /** n records; arbitrary bytes for a row without one. */
   readonly records: Uint8Array;
 }
 
-export interface RowsBelow {
+export interface BackingStore {
   /** Rows requested so far; `hits` of them lay in host memory. They only grow. */
   readonly counts: { readonly asked: number; readonly hits: number };
   /** Begins a request. Waits until there is room for one. */
@@ -38,7 +38,7 @@ export interface RowsBelow {
    * The answer to the oldest unanswered request for rows: one entry for each `up`, in their order.
    * Valid until `close`.
    */
-  answer(): Promise<readonly FoundRecords[]>;
+  answer(): Promise<readonly FetchedRecords[]>;
   /** Releases the memory of the answer. */
   close(): void;
   /** The shards with all rows of the checkpoint to go on from already in the backing store. */

@@ -26,7 +26,7 @@ import {
 } from "../../kernels/contract/row-cache.ts";
 import type { Key } from "../../ports/random.ts";
 import type { Shard } from "../tables/shards.ts";
-import type { FoundRecords, RowsBelow } from "./backing-store.ts";
+import type { FetchedRecords, BackingStore } from "./backing-store.ts";
 import type { CacheShape } from "./cache-sizes.ts";
 import type { SavedRows } from "./changed-rows.ts";
 import { subtractSum } from "./digest.ts";
@@ -118,15 +118,15 @@ export interface StagedRows {
 export function stageRows(
   kernels: Kernels,
   cached: CachedShard,
-  below: RowsBelow,
+  backing: BackingStore,
   batch: { readonly places: Int32Array; readonly ids: Int32Array; readonly tick: number },
   memory: PlacedMemory,
 ): StagedRows {
   const { cache, rows, counts } = cached;
   const placed = kernels.placeRows(cache, batch.places, batch.ids, batch.tick, memory);
-  sendDown(kernels, cached, below, placed.evicted, placed.evictedRows); // C2
+  sendDown(kernels, cached, backing, placed.evicted, placed.evictedRows); // C2
   for (const place of placed.missed) rows.touched[place] = 0;
-  if (placed.missed.length > 0) below.up(cached.shard.shard, placed.missedRows);
+  if (placed.missed.length > 0) backing.up(cached.shard.shard, placed.missedRows);
   counts.lookups += placed.lookups;
   counts.distinct += placed.distinct;
   counts.missed += placed.missed.length;
@@ -141,7 +141,7 @@ export function arriveRows(
   kernels: Kernels,
   { rows, birth }: Pick<CachedShard, "rows" | "birth">,
   { missed, missedRows }: Pick<Placed, "missed" | "missedRows">,
-  { found, records }: FoundRecords,
+  { found, records }: FetchedRecords,
 ): void {
   const [came, born] = [indicesOf(found, 1), indicesOf(found, 0)];
   kernels.scatterRecords(rows, pick(missed, came), records, came);
@@ -154,7 +154,7 @@ export function noteArrived(
   kernels: Kernels,
   cached: CachedShard,
   { missed, missedRows }: Pick<Placed, "missed" | "missedRows">,
-  { found, records }: FoundRecords,
+  { found, records }: FetchedRecords,
 ): void {
   const { saved, recordBytes } = cached;
   const { hashing, hashes } = saved;
@@ -212,10 +212,10 @@ export function releaseRows(
 export function emptySpares(
   kernels: Kernels,
   cached: CachedShard,
-  below: RowsBelow,
+  backing: BackingStore,
   spares: Int32Array,
 ): void {
-  sendDown(kernels, cached, below, spares);
+  sendDown(kernels, cached, backing, spares);
   kernels.freeSpares(cached.cache, spares);
 }
 
@@ -231,7 +231,7 @@ export function changedPlaces({ rows }: CachedShard): Int32Array {
 export function sendDown(
   kernels: Kernels,
   { shard, cache, rows, recordBytes, saved }: CachedShard,
-  below: RowsBelow,
+  backing: BackingStore,
   places: Int32Array,
   rowOf: Int32Array = pick(cache.rowOf, places),
 ): void {
@@ -240,7 +240,7 @@ export function sendDown(
     1,
   );
   if (changed.length === 0) return;
-  const down = below.down(shard.shard, changed.length);
+  const down = backing.down(shard.shard, changed.length);
   down.rows.set(pick(rowOf, changed));
   const leaving = pick(places, changed);
   kernels.gatherRecords(down.records.subarray(0, changed.length * recordBytes), rows, leaving);

@@ -4,7 +4,7 @@
 
 import type { Kernels, Rows } from "../../kernels/contract/kernels.ts";
 import { findPlace } from "../../kernels/contract/row-cache.ts";
-import type { RowsBelow } from "./backing-store.ts";
+import type { BackingStore } from "./backing-store.ts";
 import { type Birth, type CachedShard, rowsOfRecords } from "./cached-shard.ts";
 import type { SavedRows } from "./changed-rows.ts";
 import { subtractSum } from "./digest.ts";
@@ -24,7 +24,7 @@ export function evictInMemory(
 export async function evictFromBacking(
   kernels: Kernels,
   cached: CachedShard,
-  below: RowsBelow,
+  backing: BackingStore,
   evicted: Int32Array,
 ): Promise<void> {
   const { shard, cache, rows, birth, saved } = cached;
@@ -34,7 +34,7 @@ export async function evictFromBacking(
     await evictHashesFromBacking(
       kernels,
       cached,
-      below,
+      backing,
       some.filter((_, i) => (places[i] ?? -1) < 0),
     );
     const here = some.filter((_, i) => (places[i] ?? -1) >= 0);
@@ -49,9 +49,9 @@ export async function evictFromBacking(
       saved.sinceCut.delete(row);
       saved.sinceBaseline.delete(row);
     }
-    await below.open();
-    below.drop(shard.shard, some);
-    below.post();
+    await backing.open();
+    backing.drop(shard.shard, some);
+    backing.post();
   }
 }
 
@@ -59,22 +59,22 @@ export async function evictFromBacking(
 async function evictHashesFromBacking(
   kernels: Kernels,
   cached: CachedShard,
-  below: RowsBelow,
+  backing: BackingStore,
   rows: Int32Array,
 ): Promise<void> {
   const { saved, shard } = cached;
   const asked = rows.filter((row) => !saved.sinceCut.has(row));
   if (saved.hashes.length === 0 || asked.length === 0) return;
-  await below.open();
-  below.up(shard.shard, asked);
-  below.post();
-  const [answer] = await below.answer();
+  await backing.open();
+  backing.up(shard.shard, asked);
+  backing.post();
+  const [answer] = await backing.answer();
   if (answer === undefined) throw new RangeError(`No answer for ${shard.name}`);
   const chunk = rowsOfRecords(kernels, cached, asked, answer.records);
   for (let i = 0; i < asked.length; i++) {
     if (answer.found[i] === 1) subtractSum(saved.sums, saved.hashing.of(chunk, i), 0);
   }
-  below.close();
+  backing.close();
 }
 
 /** Gives the rows at `places` their initial values. */

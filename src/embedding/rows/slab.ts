@@ -17,8 +17,8 @@ import {
 import { type Key, purposes } from "../../ports/random.ts";
 import type { SparseOptimizerSpec, TableSpec } from "../tables/options.ts";
 import { blockRowsOf, type Shard } from "../tables/shards.ts";
-import { cutBelow, recordsBelow, restoreBelow } from "./backing-records.ts";
-import type { RowsBelow } from "./backing-store.ts";
+import { cutBacking, backingRecords, restoreBacking } from "./backing-records.ts";
+import type { BackingStore } from "./backing-store.ts";
 import type { CacheShape } from "./cache-sizes.ts";
 import { type Birth, type CachedShard, createCachedShard } from "./cached-shard.ts";
 import {
@@ -43,7 +43,7 @@ export interface Slab extends RowStore {
 
 /** What a slab needs for cached shards. */
 export interface SlabTiers {
-  readonly below: RowsBelow;
+  readonly backing: BackingStore;
   /** The size of a shard's cache in device memory. */
   shapeOf(shard: Shard): CacheShape;
 }
@@ -81,8 +81,8 @@ export function createSlab(options: {
   const rowsOf = held.map(({ rows }) => rows);
   const columns = rowsOf.reduce((sum, rows) => sum + rows.dim, 0);
   const cached = held.flatMap((one) => one.cached ?? []);
-  const below = options.tiers?.below;
-  const staging = below && cached.length > 0 ? createStaging(kernels, cached, below) : undefined;
+  const backing = options.tiers?.backing;
+  const staging = backing && cached.length > 0 ? createStaging(kernels, cached, backing) : undefined;
   const at = (place: number) => {
     const found = held[place];
     if (found === undefined) throw new RangeError(`The slab has no shard at ${place}`);
@@ -125,28 +125,28 @@ export function createSlab(options: {
     evict: (place, rows) => evict(options, at(place), rows),
     async *records(place) {
       const { rows, cached: one } = at(place);
-      if (one === undefined || below === undefined) {
+      if (one === undefined || backing === undefined) {
         yield* recordsOf(kernels, rows);
         return;
       }
       await staging?.flush();
-      yield* recordsBelow(kernels, one, below);
+      yield* backingRecords(kernels, one, backing);
     },
     async *cut(place, taken) {
       const { rows, saved, cached: one } = at(place);
-      if (one === undefined || below === undefined) {
+      if (one === undefined || backing === undefined) {
         yield* cutInMemory(kernels, rows, saved, taken);
         return;
       }
       await staging?.flush();
-      yield* cutBelow(kernels, one, below, taken);
+      yield* cutBacking(kernels, one, backing, taken);
     },
     leaves: (place) => savedLeaves(at(place).saved),
     async restore(place, extent, records, isDifferent) {
       const own = at(place);
       const mark = isDifferent ? marks.different : marks.saved;
       const restored = { state, extent, records, isDifferent };
-      if (own.cached && below) await restoreBelow(kernels, own.cached, below, restored);
+      if (own.cached && backing) await restoreBacking(kernels, own.cached, backing, restored);
       else restoreRecords(kernels, own, extent, records, mark);
     },
     resume(place) {
@@ -213,7 +213,7 @@ function cache(options: SlabOptions, shard: Shard, at: number): CachedShard {
 /** See `RowStore.evict`. */
 async function evict(options: SlabOptions, own: Held, rows: Int32Array): Promise<void> {
   const { kernels, tiers } = options;
-  if (own.cached && tiers) await evictFromBacking(kernels, own.cached, tiers.below, rows);
+  if (own.cached && tiers) await evictFromBacking(kernels, own.cached, tiers.backing, rows);
   else evictInMemory(kernels, { ...own, birth: birthOf(options, own.shard) }, rows);
 }
 

@@ -4,7 +4,7 @@
 
 import type { Bags, Kernels, RowSums } from "../../kernels/contract/kernels.ts";
 import { createPlacedMemory } from "../../kernels/contract/row-cache.ts";
-import type { RowsBelow } from "./backing-store.ts";
+import type { BackingStore } from "./backing-store.ts";
 import {
   arriveRows,
   type CachedShard,
@@ -47,7 +47,7 @@ export interface Staging {
 export function createStaging(
   kernels: Kernels,
   cached: readonly CachedShard[],
-  below: RowsBelow,
+  backing: BackingStore,
 ): Staging {
   const free: Flight[] = [];
   let tick = 0;
@@ -69,14 +69,14 @@ export function createStaging(
       }
       const ids = flight.ids.subarray(0, from.length);
       ids.set(from);
-      await below.open();
+      await backing.open();
       for (const [i, one] of cached.entries()) {
         const [first, end] = [offsets[one.at * samples], offsets[(one.at + 1) * samples]];
         const batch = { places: ids.subarray(first, end), ids: from.subarray(first, end), tick };
         const memory = flight.staged[i]?.memory ?? createPlacedMemory();
-        flight.staged[i] = stageRows(kernels, one, below, batch, memory);
+        flight.staged[i] = stageRows(kernels, one, backing, batch, memory);
       }
-      below.post();
+      backing.post();
       return { ...bags, ids, flight };
     },
 
@@ -87,14 +87,14 @@ export function createStaging(
         return placed.missed.length > 0 ? [{ one, placed }] : [];
       });
       if (waiting.length === 0) return;
-      const answer = await below.answer();
+      const answer = await backing.answer();
       for (const [i, { one, placed }] of waiting.entries()) {
         const found = answer[i];
         if (found === undefined) throw new RangeError(`No answer for shard ${one.at}`);
         arriveRows(kernels, one, placed, found);
         noteArrived(kernels, one, placed, found);
       }
-      below.close();
+      backing.close();
     },
 
     async release({ flight }) {
@@ -105,9 +105,9 @@ export function createStaging(
       });
       free.push(flight);
       if (leaving.length === 0) return;
-      await below.open();
-      for (const { one, spares } of leaving) emptySpares(kernels, one, below, spares);
-      below.post();
+      await backing.open();
+      for (const { one, spares } of leaving) emptySpares(kernels, one, backing, spares);
+      backing.post();
     },
 
     async flush() {
@@ -115,9 +115,9 @@ export function createStaging(
         const places = changedPlaces(one);
         for (let first = 0; first < places.length; first += recordRowsMax) {
           const some = places.subarray(first, first + recordRowsMax);
-          await below.open();
-          sendDown(kernels, one, below, some);
-          below.post();
+          await backing.open();
+          sendDown(kernels, one, backing, some);
+          backing.post();
         }
       }
     },

@@ -3,7 +3,7 @@
 // changes it. Each stage of the step declares the part that it needs; this file joins the parts.
 
 import { BagMemory } from "../../embedding/lookup/bag-frames.ts";
-import type { RowsBelow } from "../../embedding/rows/backing-store.ts";
+import type { BackingStore } from "../../embedding/rows/backing-store.ts";
 import { createSlab, type Slab } from "../../embedding/rows/slab.ts";
 import type { SparseOptimizerSpec } from "../../embedding/tables/options.ts";
 import type { Exchange } from "../../exchange/exchange.ts";
@@ -54,7 +54,7 @@ export interface DeviceState
   readonly kernels: Kernels;
   readonly denseState: DenseState;
   /** The tiers below device memory; undefined where this device has no cached shard. */
-  readonly below: RowsBelow | undefined;
+  readonly backing: BackingStore | undefined;
   /** Rows of the shards that are placed here and pooled here. */
   readonly slab: Slab;
   /** Tables with `dedup`: their rows that are placed here, and memory for rows that arrive. */
@@ -77,13 +77,13 @@ export function createDeviceState(options: {
   readonly kernels: Kernels;
   readonly exchange: Exchange;
   /** The tiers below device memory; given where this device has a cached shard. */
-  readonly below?: RowsBelow | undefined;
+  readonly backing?: BackingStore | undefined;
   /** Whether checkpoints may hold only changed rows. @default false */
   readonly hasDifferences?: boolean;
   /** @default nothing is traced */
   readonly trace?: StepTrace | undefined;
 }): DeviceState {
-  const { rank, topology, recipe, kernels, exchange, below, hasDifferences } = options;
+  const { rank, topology, recipe, kernels, exchange, backing, hasDifferences } = options;
   const { shape, replicated, heldBy } = topology;
   const { model: spec } = topology.input;
   const key = keyOf(recipe.seed);
@@ -91,7 +91,7 @@ export function createDeviceState(options: {
   const model = createDlrm(kernels, spec, samplesMax);
   initParameters(kernels, model.flat, shape.layout, key);
   const { sparse: optimizer } = recipe.optimizer;
-  const tiers = below && { below, shapeOf: cachesOf(topology, rank, optimizer) };
+  const tiers = backing && { backing, shapeOf: cachesOf(topology, rank, optimizer) };
   const slabOf = (shards: readonly HeldShard[]) =>
     createSlab({ kernels, specs: spec.tables, shards, optimizer, key, tiers, hasDifferences });
   const slab = slabOf(heldBy[rank] ?? []);
@@ -100,7 +100,7 @@ export function createDeviceState(options: {
   const flats = exchange.gradients.subtrees;
   return {
     ...options,
-    below,
+    backing,
     trace: options.trace ?? noTrace,
     key,
     model,

@@ -3,7 +3,7 @@
 // nothing.
 
 import type { ShardLookups } from "../../embedding/lookup/dedup-rows.ts";
-import type { RowsBelow } from "../../embedding/rows/backing-store.ts";
+import type { BackingStore } from "../../embedding/rows/backing-store.ts";
 import type { RowStore } from "../../embedding/rows/row-store.ts";
 import type { Slab } from "../../embedding/rows/slab.ts";
 import type { StagedBags } from "../../embedding/rows/staging.ts";
@@ -37,17 +37,17 @@ export interface PrefetchDevice extends InputDistDevice {
 interface TieredDevice {
   readonly slab: Pick<Slab, "cached">;
   readonly distinct: Pick<DistinctState, "slabs">;
-  readonly below: Pick<RowsBelow, "counts"> | undefined;
+  readonly backing: Pick<BackingStore, "counts"> | undefined;
 }
 
 /** Accesses of this device's tiers so far; undefined where all its rows are in memory. */
-export function tierCountsOf({ slab, distinct, below }: TieredDevice): TierCounts | undefined {
-  if (below === undefined) return undefined;
+export function tierCountsOf({ slab, distinct, backing }: TieredDevice): TierCounts | undefined {
+  if (backing === undefined) return undefined;
   const counts = [slab, ...distinct.slabs].flatMap(({ cached }) => cached.map((one) => one.counts));
   const sumOf = (name: "distinct" | "missed" | "conflicts") =>
     counts.reduce((sum, own) => sum + own[name], 0);
   const [rows, missed, conflicts] = [sumOf("distinct"), sumOf("missed"), sumOf("conflicts")];
-  return { rows, missed, ddrHits: below.counts.hits, conflicts };
+  return { rows, missed, ddrHits: backing.counts.hits, conflicts };
 }
 
 /** Receives the bags of a step and requests the rows that are not in device memory. */

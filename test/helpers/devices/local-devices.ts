@@ -68,8 +68,8 @@ export function startLocalDevices(options: {
       cells: cells.cellsOf(rank),
       kernels,
     });
-    const below = belowOf(topology, rank, recipe);
-    const parts = { rank, topology, recipe, kernels, exchange, below, hasDifferences };
+    const backing = belowOf(topology, rank, recipe);
+    const parts = { rank, topology, recipe, kernels, exchange, backing, hasDifferences };
     return createDeviceState(parts);
   });
   return {

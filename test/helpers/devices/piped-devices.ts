@@ -88,8 +88,8 @@ export function startPipedDevices(options: {
       cellsFor: (channel) => meter.cellsFor(channel, cells),
       kernels,
     });
-    const below = belowOf(topology, rank, recipe);
-    const state = createDeviceState({ rank, topology, recipe, kernels, exchange, below });
+    const backing = belowOf(topology, rank, recipe);
+    const state = createDeviceState({ rank, topology, recipe, kernels, exchange, backing });
     const own = { ...ring, cells: meter.cellsFor("batch", cells), device: rank };
     return { state, intake: createBatchIntake({ ...own, readers: [reader] }) };
   });

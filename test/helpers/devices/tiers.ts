@@ -1,6 +1,6 @@
 // What lies below the devices of a test: records in this process's memory.
 
-import type { RowsBelow } from "../../../src/embedding/rows/backing-store.ts";
+import type { BackingStore } from "../../../src/embedding/rows/backing-store.ts";
 import type { Recipe } from "../../../src/training/step/device-state.ts";
 import type { Topology } from "../../../src/training/topology/topology.ts";
 import { createMemoryRecords } from "../../../storage/records/memory-records.ts";
@@ -8,7 +8,7 @@ import { createInlineTiers } from "../../../storage/tiers/inline-tiers.ts";
 import { recordShardsOf, tierRingOf } from "../../../storage/tiers/shape.ts";
 
 /** The tiers of one device; undefined where all its rows are in memory. */
-export function belowOf(topology: Topology, rank: number, recipe: Recipe): RowsBelow | undefined {
+export function belowOf(topology: Topology, rank: number, recipe: Recipe): BackingStore | undefined {
   const shape = tierRingOf(topology, rank, recipe.optimizer.sparse);
   if (shape === undefined) return undefined;
   const store = createMemoryRecords({ shards: recordShardsOf(topology, rank, shape) });

@@ -45,9 +45,9 @@ testRecords(test, "memory", () => ({
 testRecords(test, "a cache of one set for each shard, over memory", () => ({
   open: async (all) => {
     const shards = all.map((shard) => ({ ...shard, rowsMax: shard.rows }));
-    const below = createMemoryRecords({ shards });
+    const backing = createMemoryRecords({ shards });
     return createRecordCache({
-      below,
+      backing,
       shards,
       bytes: 1,
       policy: "lru",

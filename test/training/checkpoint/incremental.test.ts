@@ -72,9 +72,9 @@ const names = rows.map((_, i) => ({ name: `T${i}`, dim, rowBlocks: blocks[i] ?? 
 /** A plan of its own, with some of what it cuts below memory, in caches of a set or of more. */
 function placeOf(stream: RandomStream, devices: number): { plan: Plan; tiers: TiersSpec } {
   const plan = randomPlan(names, devices, stream);
-  const below = rows.map(() => stream.below(2) > 0);
+  const backing = rows.map(() => stream.below(2) > 0);
   const shards = plan.shards.map((shard): PlacedShard => {
-    const isBelow = shard.device !== "all" && below[Number(shard.table.slice(1))] === true;
+    const isBelow = shard.device !== "all" && backing[Number(shard.table.slice(1))] === true;
     return { ...shard, tier: isBelow ? "cached" : "memory" };
   });
   const hbmBytes = stream.below(2) === 0 ? 1 : 60_000;

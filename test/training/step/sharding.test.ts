@@ -127,10 +127,10 @@ async function train(local: LocalDevices, choice: Choice, from = 0, to = steps) 
  * plan says; copies stay there.
  */
 function tiered(plan: Plan, stream: RandomStream): Plan {
-  const below = rows.map(() => stream.below(3) > 0);
+  const backing = rows.map(() => stream.below(3) > 0);
   const isSized = stream.below(2) === 0;
   const shards = plan.shards.map((shard): PlacedShard => {
-    const isBelow = shard.device !== "all" && below[Number(shard.table.slice(1))] === true;
+    const isBelow = shard.device !== "all" && backing[Number(shard.table.slice(1))] === true;
     const cache = isSized ? { hbmBytes: 1 + stream.below(9), ddrBytes: 1 } : undefined;
     return isBelow ? { ...shard, tier: "cached", cache } : { ...shard, tier: "memory" };
   });
@@ -198,8 +198,8 @@ for (const [title, choice] of Object.entries(cases)) {
         // Vectors that are rounded on their way do not travel as rows: the job would be refused.
         const isPooled = choice.exchange !== undefined || i % 2 === 0;
         const dedup = rows.map(() => !isPooled && stream.below(3) > 0);
-        const below = { ...own, dedup, tiers: tiersOf(stream) };
-        const through = await train(start(below, tiered(plan, stream), hostOf), below);
+        const backing = { ...own, dedup, tiers: tiersOf(stream) };
+        const through = await train(start(backing, tiered(plan, stream), hostOf), backing);
         t.deepEqual(through, expected, `through tiers, ${dedup} ${what}`);
         if (isPooled) continue;
         const deduped = { ...own, dedup };

@@ -40,7 +40,7 @@ import { idCountsOf, type TableIdCounts } from "../../src/training/step/dynamic-
 import { openParts } from "../../storage/checkpoint-store/part-files.ts";
 import { sendItem } from "../../storage/checkpoint-store/part-stream.ts";
 import type { SavedPart } from "../../storage/checkpoint-store/part-writer.ts";
-import { createLayerSource, type LayerSource } from "../../storage/replicas/restore-source.ts";
+import { createRestoreSource, type RestoreSource } from "../../storage/replicas/restore-source.ts";
 import { createBackingStore } from "../../storage/tiers/ring.ts";
 import { type Generation, type Progress, pipePlaceOf, progressOver } from "./generation-memory.ts";
 import { type GenerationSpec, hostPlaceOf, isSalvaged } from "./generation-spec.ts";
@@ -60,7 +60,7 @@ export type DeviceReport =
       readonly step: number;
       readonly arithmetic: string;
       /** Bytes of the checkpoint that came from the memory of hosts, and from the store. */
-      readonly restored: LayerSource["restored"];
+      readonly restored: RestoreSource["restored"];
     }
   | {
       readonly type: "reached";
@@ -126,10 +126,10 @@ export async function runDevice(
   });
   const recipe = { optimizer: job.optimizer, seed: job.seed };
   const backing = backingOf(generation, rank, meter.cellsFor("tiers", cells));
-  const hasDifferences = job.checkpoint.differential !== "none";
+  const hasIncrements = job.checkpoint.differential !== "none";
   const { tracedEvery: everySteps = 0 } = spec;
   const trace = createStepTrace({ everySteps, clock: ports.clock, tell: ports.traced });
-  const parts = { rank, topology, recipe, kernels, exchange, backing, hasDifferences, trace };
+  const parts = { rank, topology, recipe, kernels, exchange, backing, hasIncrements, trace };
   const device = createDeviceState(parts);
   const intake = createBatchIntake({
     shape: ringShape,
@@ -292,17 +292,17 @@ function repairedIds({ lanes, topology }: DeviceState): number[] {
 function sourceOf(
   { spec: { manifest, job }, layout, memory: { copies: atHand } }: Generation,
   { disk, cells }: DevicePorts,
-): LayerSource | undefined {
+): RestoreSource | undefined {
   const { copyCellBase: cellBase, bridge: peer } = layout;
   if (manifest === undefined) return undefined;
   const store = openParts(job.checkpoint.directory, disk);
-  return createLayerSource({ store, manifest, atHand, cells, cellBase, peer });
+  return createRestoreSource({ store, manifest, atHand, cells, cellBase, peer });
 }
 
 async function restore(
   device: DeviceState,
   { manifest }: GenerationSpec,
-  source: LayerSource,
+  source: RestoreSource,
   kept: ReadonlySet<number>,
 ): Promise<void> {
   const { arithmetic } = device.kernels;
@@ -311,7 +311,7 @@ async function restore(
   }
   const names = (manifest?.parts ?? []).map(({ name }) => name);
   for (const name of partsNeeded(device, names, kept)) {
-    await restorePart(device, name, await source.layers(name), kept);
+    await restorePart(device, name, await source.files(name), kept);
   }
 }
 

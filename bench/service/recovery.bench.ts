@@ -57,7 +57,7 @@ function deviceOf(model: ReturnType<typeof modelOptions.parse>): DeviceState {
     input: { model, slices: 8, idsMax, batchSize: 8 },
     recipe: { optimizer, seed: 1 },
     kernels: openKernels("auto"),
-    hasDifferences: true,
+    hasIncrements: true,
   });
 }
 

@@ -181,7 +181,7 @@ export interface CheckpointStore {
    * The part's own file first, then the files of its base, newest first. Each file is opened when
    * it is iterated over. Otherwise as `readPart`.
    */
-  readLayers(manifest: Manifest, name: string): Generator<Uint8Array, void, undefined>[];
+  readFiles(manifest: Manifest, name: string): Generator<Uint8Array, void, undefined>[];
 
   /**
    * Removes old checkpoints and the files that unfinished writers left. The newest `keep`

@@ -47,7 +47,7 @@ import {
   readGeneration,
   walkChain,
 } from "./manifest-chain.ts";
-import { openPart, readLayers, readWholePart, streamPart, verifyParts } from "./part-files.ts";
+import { openPart, readFiles, readWholePart, streamPart, verifyParts } from "./part-files.ts";
 import { checkpointName, manifestName, parseCheckpointName, pathsOf } from "./store-paths.ts";
 
 /** What `openStore` needs. */
@@ -117,7 +117,7 @@ function storeAt(directory: string, place: Place, jobText: string): CheckpointSt
     verify: (manifest) => verifyParts(place, manifest),
     readPart: (manifest, name) => streamPart(place, manifest, name),
     readWholePart: (manifest, name) => readWholePart(place, manifest, name),
-    readLayers: (manifest, name) => readLayers(place, manifest, name),
+    readFiles: (manifest, name) => readFiles(place, manifest, name),
     collect: (options) => collect(place, options, verified),
   };
 }
@@ -284,7 +284,7 @@ function usable<Result>(directory: string, body: () => Result): Result {
 /** Refusals that do not pass by themselves. */
 const refusals = new Set(["EACCES", "EEXIST", "ENOENT", "ENOTDIR", "EPERM", "EROFS", "EISDIR"]);
 
-/** The difference of two specifications, in the user's words where both are JSON objects. */
+/** The increment of two specifications, in the user's words where both are JSON objects. */
 function differenceOf(found: JobRecord, given: StoreOptions): string {
   const [ours, theirs] = [fieldsOf(given.jobText), fieldsOf(found.jobText)];
   const differing = [...new Set([...Object.keys(ours), ...Object.keys(theirs)])].filter(

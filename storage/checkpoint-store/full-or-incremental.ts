@@ -10,7 +10,7 @@ import type { CheckpointSpec } from "../../src/training/checkpoint/checkpoint-op
 import type { PartRecord, Written } from "./checkpoint-store.ts";
 
 /** Files that a restore may have to read for one part, at most. */
-const layersMax = 64;
+const incrementsMax = 64;
 
 /** Whether the next checkpoint is to be a baseline. `undefined`: nothing was written yet. */
 export function needsBaseline(
@@ -20,7 +20,7 @@ export function needsBaseline(
   if (policy === "none" || written === undefined) return true;
   const { baseline, differences, sum, last } = written;
   if (policy === "one-shot" || differences === 0) return false;
-  if (policy === "consecutive") return differences >= layersMax;
+  if (policy === "consecutive") return differences >= incrementsMax;
   // Whether a new baseline with the same growth after it costs no more than further increments of
   // the last size.
   return baseline + sum <= (differences + 1) * last;

@@ -24,7 +24,7 @@ const readBytes = 1024 * 1024;
 const nameForm = /^[a-z0-9][a-z0-9._-]{0,199}$/;
 
 /** The part of a store that threads need, which touches no records. */
-export type PartStore = Pick<CheckpointStore, "partWriter" | "readLayers">;
+export type PartStore = Pick<CheckpointStore, "partWriter" | "readFiles">;
 
 /** The parts of an existing store. @throws CheckpointMissingError */
 export function openParts(directory: string, disk: Disk): PartStore {
@@ -32,7 +32,7 @@ export function openParts(directory: string, disk: Disk): PartStore {
   if (!disk.exists(place.paths.job)) throw new CheckpointMissingError(directory);
   return {
     partWriter: (generation, cut, name) => openPart(place, generation, cut, name),
-    readLayers: (manifest, name) => readLayers(place, manifest, name),
+    readFiles: (manifest, name) => readFiles(place, manifest, name),
   };
 }
 
@@ -92,7 +92,7 @@ export interface PlacedPart extends BasePart {
 }
 
 /** The file of a part, then the files of its base, newest first. */
-export function layersOf(
+export function filesOf(
   { paths }: FencedPlace,
   manifest: Chained,
   part: PartRecord,
@@ -160,14 +160,14 @@ export function readWholePart(place: FencedPlace, manifest: Manifest, name: stri
   return whole;
 }
 
-/** See `CheckpointStore.readLayers`. */
-export function readLayers(
+/** See `CheckpointStore.readFiles`. */
+export function readFiles(
   place: FencedPlace,
   manifest: Manifest,
   name: string,
 ): Generator<Uint8Array, void, undefined>[] {
-  const layers = layersOf(place, manifest, recordOf(manifest, name));
-  return layers.map((layer) => streamFile(place, layer));
+  const files = filesOf(place, manifest, recordOf(manifest, name));
+  return files.map((file) => streamFile(place, file));
 }
 
 /** See `CheckpointStore.verify`. Files in `known`, by path and hash, are not read again. */
@@ -176,10 +176,10 @@ export function verifyParts(
   manifest: Manifest,
   known = new Set<string>(),
 ): void {
-  for (const layer of manifest.parts.flatMap((part) => layersOf(place, manifest, part))) {
-    const key = `${layer.path} ${layer.sha256}`;
+  for (const file of manifest.parts.flatMap((part) => filesOf(place, manifest, part))) {
+    const key = `${file.path} ${file.sha256}`;
     if (known.has(key)) continue;
-    for (const _ of streamFile(place, layer));
+    for (const _ of streamFile(place, file));
     known.add(key);
   }
 }

@@ -1,6 +1,6 @@
 // Streams the rows of one part. Only this file knows the base files that a part needs.
 
-import { mergeLayers, withRows } from "../../src/embedding/checkpoint/incremental-files.ts";
+import { mergeFiles, withRows } from "../../src/embedding/checkpoint/incremental-files.ts";
 import { decodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
 import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 import { tableOfPart } from "../../src/training/checkpoint/part-names.ts";
@@ -18,9 +18,9 @@ export function rowsOfPart(
   pace: Pace,
 ): Generator<RowRecords> {
   const { store, manifest, job } = checkpoint;
-  const layers = store.readLayers(manifest, name);
+  const files = store.readFiles(manifest, name);
   const expect = { dim, width, path: name };
-  const rows = mergeLayers(layers.map((pieces) => decodeRows(pace.count(pieces), expect)));
+  const rows = mergeFiles(files.map((pieces) => decodeRows(pace.count(pieces), expect)));
   const ids = idsOfTable(checkpoint, tableOfPart(name, job.model.tables)?.table ?? -1);
   return ids === undefined ? rows : withIds(ids, rows);
 }

@@ -46,7 +46,7 @@ export async function loadModel(directory: string, options: LoadOptions = {}): P
   const device = createSoloDevice({ input, recipe: { optimizer, seed }, kernels });
   const names = manifest.parts.map(({ name }) => name);
   for (const name of partsNeeded(device, names)) {
-    await restorePart(device, name, store.readLayers(manifest, name));
+    await restorePart(device, name, store.readFiles(manifest, name));
   }
   return new Model({ device, job, jobText: store.jobText, manifest, disk });
 }

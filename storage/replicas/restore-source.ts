@@ -28,9 +28,9 @@ export const awaitedStates = { pending: 0, there: 1, nowhere: 2 } as const;
 /** Cells for `files` awaited files: the count of pieces received, and each file's state. */
 export const copyCells = (files: number): number => 1 + files;
 
-export interface LayerSource {
-  /** As `CheckpointStore.readLayers`. Resolves once the source of each file is known. */
-  layers(name: string): Promise<Iterable<Uint8Array>[]>;
+export interface RestoreSource {
+  /** As `CheckpointStore.readFiles`. Resolves once the source of each file is known. */
+  files(name: string): Promise<Iterable<Uint8Array>[]>;
   /** Bytes read from memory and from the store so far. */
   readonly restored: { memoryBytes: number; storeBytes: number };
 }
@@ -38,15 +38,15 @@ export interface LayerSource {
 /** Bytes passed on at once. */
 const pieceBytes = 1024 * 1024;
 
-export function createLayerSource(options: {
-  readonly store: Pick<PartStore, "readLayers">;
+export function createRestoreSource(options: {
+  readonly store: Pick<PartStore, "readFiles">;
   readonly manifest: Manifest;
   readonly atHand: CopiesAtHand;
   readonly cells: Cells;
   readonly cellBase: number;
   /** The participant that fetches replicas. */
   readonly peer: number;
-}): LayerSource {
+}): RestoreSource {
   const { store, manifest, atHand, cells, cellBase, peer } = options;
   const here = new Map(atHand.here.map((copy) => [keyOf(copy), copy]));
   const filled = new Int32Array(atHand.filled);
@@ -85,21 +85,21 @@ export function createLayerSource(options: {
 
   return {
     restored,
-    async layers(name) {
+    async files(name) {
       const part = manifest.parts.find((one) => one.name === name);
       if (part === undefined) throw new RangeError(`Cut ${manifest.cut} has no part ${name}`);
-      const stored = store.readLayers(manifest, name);
-      const layers: Iterable<Uint8Array>[] = [];
+      const stored = store.readFiles(manifest, name);
+      const files: Iterable<Uint8Array>[] = [];
       for (const [i, file] of filesOfPart(manifest, part).entries()) {
         const copy = await copyOf(file);
         if (copy !== undefined && isIntact(copy)) {
           restored.memoryBytes += file.bytes;
-          layers.push(piecesOf(copy));
+          files.push(piecesOf(copy));
         } else {
-          layers.push(fromStore(file, stored[i] ?? []));
+          files.push(fromStore(file, stored[i] ?? []));
         }
       }
-      return layers;
+      return files;
     },
   };
 }

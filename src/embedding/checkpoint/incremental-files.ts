@@ -14,11 +14,11 @@ interface Cursor {
 
 /**
  * The rows of all files, ascending, each once, in chunks; each is valid until the next one.
- * `layers`: the files, newest first, each ascending.
+ * `files`: the files, newest first, each ascending.
  */
-export function* mergeLayers(layers: readonly Iterable<RowRecords>[]): Generator<RowRecords> {
-  if (layers.length === 1) return yield* layers[0] ?? [];
-  const cursors = layers.map((layer): Cursor => {
+export function* mergeFiles(files: readonly Iterable<RowRecords>[]): Generator<RowRecords> {
+  if (files.length === 1) return yield* files[0] ?? [];
+  const cursors = files.map((layer): Cursor => {
     return { chunks: layer[Symbol.iterator](), chunk: undefined, at: 0 };
   });
   try {

@@ -66,7 +66,7 @@ export function createSlab(options: {
   readonly key: Key;
   readonly tiers?: SlabTiers | undefined;
   /** Whether cuts may be incremental: changed rows are then tracked. */
-  readonly hasDifferences?: boolean | undefined;
+  readonly hasIncrements?: boolean | undefined;
 }): Slab {
   const { kernels, shards, optimizer } = options;
   const state = stateShapeOf(optimizer.kind);
@@ -218,10 +218,10 @@ async function evict(options: SlabOptions, own: Held, rows: Int32Array): Promise
 }
 
 /** What is tracked for checkpoints of a shard with `places` slots in device memory. */
-function savedOf({ specs, optimizer, hasDifferences }: SlabOptions, shard: Shard, places: number) {
+function savedOf({ specs, optimizer, hasIncrements }: SlabOptions, shard: Shard, places: number) {
   const { dim } = specOf(specs, shard.table);
   const state = stateShapeOf(optimizer.kind);
-  return createSavedRows(shard, { dim, state, places: hasDifferences === true ? places : 0 });
+  return createSavedRows(shard, { dim, state, places: hasIncrements === true ? places : 0 });
 }
 
 function birthOf({ specs, optimizer, key }: SlabOptions, { table }: Shard): Birth {

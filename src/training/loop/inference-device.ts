@@ -17,7 +17,7 @@ export function createSoloDevice(options: {
   readonly recipe: Recipe;
   readonly kernels: Kernels;
   /** As of `createDeviceState`. */
-  readonly hasDifferences?: boolean;
+  readonly hasIncrements?: boolean;
 }): DeviceState {
   return createDeviceState({ rank: 0, ...options, ...placeOf(options.input, options.kernels) });
 }

@@ -79,11 +79,11 @@ export function createDeviceState(options: {
   /** The tiers below device memory; given where this device has a cached shard. */
   readonly backing?: BackingStore | undefined;
   /** Whether checkpoints may hold only changed rows. @default false */
-  readonly hasDifferences?: boolean;
+  readonly hasIncrements?: boolean;
   /** @default nothing is traced */
   readonly trace?: StepTrace | undefined;
 }): DeviceState {
-  const { rank, topology, recipe, kernels, exchange, backing, hasDifferences } = options;
+  const { rank, topology, recipe, kernels, exchange, backing, hasIncrements } = options;
   const { shape, replicated, heldBy } = topology;
   const { model: spec } = topology.input;
   const key = keyOf(recipe.seed);
@@ -93,7 +93,7 @@ export function createDeviceState(options: {
   const { sparse: optimizer } = recipe.optimizer;
   const tiers = backing && { backing, shapeOf: cachesOf(topology, rank, optimizer) };
   const slabOf = (shards: readonly HeldShard[]) =>
-    createSlab({ kernels, specs: spec.tables, shards, optimizer, key, tiers, hasDifferences });
+    createSlab({ kernels, specs: spec.tables, shards, optimizer, key, tiers, hasIncrements });
   const slab = slabOf(heldBy[rank] ?? []);
   const replicas = slabOf(replicated);
   const slabs = (topology.distinctBy[rank] ?? []).map((shard) => slabOf([shard]));

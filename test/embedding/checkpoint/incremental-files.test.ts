@@ -1,10 +1,10 @@
 import test from "ava";
 import fc from "fast-check";
-import { mergeLayers, withoutRows } from "../../../src/embedding/checkpoint/incremental-files.ts";
+import { mergeFiles, withoutRows } from "../../../src/embedding/checkpoint/incremental-files.ts";
 import type { RowRecords } from "../../../src/embedding/rows/row-records.ts";
 import { createRowSet } from "../../../src/embedding/rows/row-set.ts";
 
-/** Records of some rows in chunks, all in one memory; numbers tell row and layer. */
+/** Records of some rows in chunks, all in one memory; numbers tell row and incremental file. */
 function* chunksOf(rows: readonly number[], layer: number, size: number): Generator<RowRecords> {
   const [weights, state] = [new Float32Array(2 * size), new Float32Array(size)];
   for (let at = 0; at < rows.length; at += size) {
@@ -28,13 +28,13 @@ const rowLists = fc.array(
 
 test("of a row the newest layer counts, and rows come in order, once", (t) => {
   fc.assert(
-    fc.property(rowLists, fc.integer({ min: 1, max: 9 }), (layers, size) => {
+    fc.property(rowLists, fc.integer({ min: 1, max: 9 }), (files, size) => {
       const expected = new Map<number, number>();
-      for (const [layer, rows] of [...layers.entries()].reverse()) {
+      for (const [layer, rows] of [...files.entries()].reverse()) {
         for (const row of rows) expected.set(row, layer);
       }
       const found: number[][] = [];
-      for (const chunk of mergeLayers(layers.map((rows, i) => chunksOf(rows, i, size)))) {
+      for (const chunk of mergeFiles(files.map((rows, i) => chunksOf(rows, i, size)))) {
         for (const [i, row] of chunk.rows.entries()) {
           found.push([row, ...chunk.weights.subarray(2 * i, 2 * i + 2), chunk.state[i] ?? 0]);
         }

@@ -51,9 +51,9 @@ export function startLocalDevices(options: {
   readonly hostOf?: readonly number[];
   readonly kernels: () => Kernels;
   readonly seed?: number;
-  readonly hasDifferences?: boolean;
+  readonly hasIncrements?: boolean;
 }): LocalDevices {
-  const { input, recipe, devices, seed = 1, hasDifferences = false } = options;
+  const { input, recipe, devices, seed = 1, hasIncrements = false } = options;
   const topology = topologyOf(input, devices, options.hostOf);
   const { hostOf, ...shape } = exchangeShapeOf(topology);
   const layout = layoutOf(shape);
@@ -69,7 +69,7 @@ export function startLocalDevices(options: {
       kernels,
     });
     const backing = belowOf(topology, rank, recipe);
-    const parts = { rank, topology, recipe, kernels, exchange, backing, hasDifferences };
+    const parts = { rank, topology, recipe, kernels, exchange, backing, hasIncrements };
     return createDeviceState(parts);
   });
   return {

@@ -40,7 +40,7 @@ function joined(pieces: Iterable<Uint8Array>): Uint8Array {
 }
 
 /** As `train`, but cuts 20 and 30 hold what changed, and rest on those before; 40 is whole. */
-function trainInDifferences(
+function trainInIncrements(
   t: ExecutionContext,
   disk: SimulatedDisk,
   committed: (cut: number) => void,
@@ -51,10 +51,10 @@ function trainInDifferences(
   t.deepEqual([damaged, chain.damaged], [[], []]);
   for (const manifest of chain.manifests) {
     for (const { name, base } of manifest.parts) {
-      const layers = store.readLayers(manifest, name).map(joined);
+      const files = store.readFiles(manifest, name).map(joined);
       const ofCuts = [manifest.cut, ...base.map(({ cut }) => cut).reverse()];
       t.deepEqual(
-        layers,
+        files,
         ofCuts.map((cut) => contentOf(cut, name)),
       );
     }
@@ -110,15 +110,15 @@ test("after a crash at any operation the newest checkpoint is the old or the new
 });
 
 test("after a crash at any operation a checkpoint has all that it rests on", (t) => {
-  const operations = operationsOfARun(t, trainInDifferences);
+  const operations = operationsOfARun(t, trainInIncrements);
   t.log(`${operations} operations a run`);
   for (const seed of [undefined, 1, 2, 3, 4]) {
     for (let at = 1; at <= operations; at++) {
       const disk = new SimulatedDisk(seed === undefined ? {} : { seed: seed * 1000 + at });
       disk.crashAt(at);
-      const newest = trainUntilCrash(t, disk, trainInDifferences);
+      const newest = trainUntilCrash(t, disk, trainInIncrements);
       disk.crash();
-      const from = trainInDifferences(t, disk, () => undefined);
+      const from = trainInIncrements(t, disk, () => undefined);
       t.true(from === newest || from === newest + 10, `seed ${seed}, operation ${at}: ${from}`);
     }
   }

@@ -17,7 +17,7 @@ import {
   fetchCopy,
   serveCopies,
 } from "../../../storage/replicas/replica-transfer.ts";
-import { awaitedStates, createLayerSource } from "../../../storage/replicas/restore-source.ts";
+import { awaitedStates, createRestoreSource } from "../../../storage/replicas/restore-source.ts";
 
 function copyOf(bytes: Uint8Array, name = "table-00000", cut = 1): PartCopy {
   const memory = new SharedArrayBuffer(bytes.length);
@@ -102,15 +102,15 @@ function checkpointOf(newer: PartCopy, base: PartCopy) {
   const parts = [{ name, bytes, sha256, base: [base] }];
   const manifest = { cut: 1, generation: 1, parts } as unknown as Manifest;
   const reads: number[] = [];
-  const layers = [newer, base].map(function* ({ memory }, i) {
+  const files = [newer, base].map(function* ({ memory }, i) {
     reads.push(i);
     yield new Uint8Array(memory);
   });
-  const store = { readLayers: () => layers } as unknown as CheckpointStore;
+  const store = { readFiles: () => files } as unknown as CheckpointStore;
   return { manifest, store, reads };
 }
 
-const bytesOf = (layers: Iterable<Uint8Array>[]) => layers.map((one) => Buffer.concat([...one]));
+const bytesOf = (files: Iterable<Uint8Array>[]) => files.map((one) => Buffer.concat([...one]));
 
 test("a copy whose bytes are not those of the manifest is not used: the store is read", async (t) => {
   const [newer, base] = [copyOf(patterned(1000)), copyOf(patterned(5000))];
@@ -119,9 +119,9 @@ test("a copy whose bytes are not those of the manifest is not used: the store is
   const cells = { load: () => 0, store() {}, waitUntil: async () => t.fail() };
   const filled = new SharedArrayBuffer(0);
   const atHand = { here: [newer, damaged], awaited: [], filled };
-  const source = createLayerSource({ store, manifest, atHand, cells, cellBase: 0, peer: 9 });
+  const source = createRestoreSource({ store, manifest, atHand, cells, cellBase: 0, peer: 9 });
   const expected = [newer, base].map(({ memory }) => Buffer.from(new Uint8Array(memory)));
-  t.deepEqual(bytesOf(await source.layers(newer.name)), expected);
+  t.deepEqual(bytesOf(await source.files(newer.name)), expected);
   t.deepEqual(reads, [1]);
   t.deepEqual(source.restored, { memoryBytes: 1000, storeBytes: 5000 });
 });
@@ -144,8 +144,8 @@ test("what nobody has is read from the store, and is a copy from then on", async
   const awaited = [blank(newer), blank(base)];
   const filled = new SharedArrayBuffer(8);
   const atHand = { here: [], awaited, filled };
-  const source = createLayerSource({ store, manifest, atHand, cells, cellBase: 0, peer: 9 });
-  bytesOf(await source.layers(newer.name));
+  const source = createRestoreSource({ store, manifest, atHand, cells, cellBase: 0, peer: 9 });
+  bytesOf(await source.files(newer.name));
   t.is(waits[0], "table-00000 from the memory of another host");
   t.deepEqual(reads, [0, 1]);
   t.deepEqual([...new Int32Array(filled)], [1, 1]);

@@ -23,7 +23,7 @@ function start({ devices, tier }: Place): LocalDevices {
   const own = tables.map((table) => ({ ...table, tier, sharding: "row-wise" as const }));
   const input = inputOf(own, { tiers: tiersOptions.parse({ hbmBytes: 1 }) });
   const kernels = () => openKernels("auto");
-  return startLocalDevices({ input, recipe, devices, kernels, hasDifferences: true });
+  return startLocalDevices({ input, recipe, devices, kernels, hasIncrements: true });
 }
 
 /** Digests of the undisturbed run after each step. */

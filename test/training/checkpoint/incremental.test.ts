@@ -63,7 +63,7 @@ function start(choice: Choice, plan: Plan, tiers: TiersSpec): LocalDevices {
     },
     devices: plan.devices.hosts * plan.devices.perHost,
     kernels: () => openKernels("auto"),
-    hasDifferences: true,
+    hasIncrements: true,
   });
 }
 
@@ -89,7 +89,7 @@ async function begin(store: CheckpointStore, differential: Differential, local: 
     if (latest === undefined) break;
     const given = restored.map(({ name }) => name);
     for (const name of partsNeeded(state, given)) {
-      await restorePart(state, name, store.readLayers(latest, name));
+      await restorePart(state, name, store.readFiles(latest, name));
     }
   }
   const tables = local.topology.input.model.tables;

@@ -11,13 +11,13 @@ import { enqueueActions, sendParent, setup } from "xstate";
 import { FrameCorruptError } from "../../src/errors/errors.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { manifestSchema } from "../../storage/checkpoint-store/manifest.ts";
-import type { Copies } from "../../storage/replicas/replica-cache.ts";
+import type { ReplicaCache } from "../../storage/replicas/replica-cache.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import type { BridgeReport } from "../threads/bridge-program.ts";
 import { type Generation, wake } from "../threads/generation-memory.ts";
-import type { CopyCommand } from "../threads/replica-service.ts";
+import type { ReplicaCommand } from "../threads/replica-service.ts";
 import { lossOf, type ThreadEnded, threadLogic } from "./thread-actor.ts";
 
 export interface BridgeInput {
@@ -27,7 +27,7 @@ export interface BridgeInput {
   /** Index of this host among the hosts of the generation. */
   readonly position: number;
   /** The replica cache of this host. Files pass through the thread's port, and through no event. */
-  readonly copies: Copies;
+  readonly replicas: ReplicaCache;
 }
 
 export interface BridgeContext extends BridgeInput {
@@ -43,24 +43,24 @@ type BridgeEvent =
   | MessageEvent<"buddy.keep">
   | ThreadEnded;
 
-const thread = threadLogic<BridgeContext, CopyCommand, BridgeReport>((input) => {
-  const { network, launcher, generation, position, name, copies } = input;
+const thread = threadLogic<BridgeContext, ReplicaCommand, BridgeReport>((input) => {
+  const { network, launcher, generation, position, name, replicas } = input;
   const { spec, layout, memory } = generation;
   const { cluster, connection } = network;
   const place = { spec, memory, index: position, cluster, connection };
   return {
     launcher,
     name: name.replace(":", "-"),
-    task: { program: "bridge", ...place, copies: copies.all() },
+    task: { program: "bridge", ...place, replicas: replicas.all() },
     eventOf(report): BridgeEvent | undefined {
       switch (report.type) {
         case "ready":
           return { type: "thread.ready" };
         case "copy":
-          return void copies.put(report.copy);
+          return void replicas.put(report.copy);
         case "kept": {
           const { files, cut, manifest, missing } = report;
-          copies.retain(files, cut);
+          replicas.retain(files, cut);
           return { type: "thread.kept", kept: { manifest, missing } };
         }
         default:
@@ -68,7 +68,7 @@ const thread = threadLogic<BridgeContext, CopyCommand, BridgeReport>((input) => 
       }
     },
     wake: () => wake(generation, layout.bridge),
-    feed: (send) => copies.onPut((copy) => send({ type: "copy", copy })),
+    feed: (send) => replicas.onPut((copy) => send({ type: "copy", copy })),
   };
 });
 
@@ -85,9 +85,9 @@ const machine = setup({
         enqueue.sendTo("thread", { type: "command", command: { type: "keep", manifest } });
       }
     }),
-    tellKept: ({ context: { mailbox, copies }, event }) => {
+    tellKept: ({ context: { mailbox, replicas }, event }) => {
       if (event.type !== "thread.kept") return;
-      const body = { host: mailbox.self.index, bytes: copies.bytes, ...event.kept };
+      const body = { host: mailbox.self.index, bytes: replicas.bytes, ...event.kept };
       mailbox.tell({ role: "checkpoint", index: 0 }, "buddy.kept", body);
     },
     lose: ({ context, event }) => {

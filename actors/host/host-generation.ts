@@ -18,7 +18,7 @@ import { recordError } from "../../src/errors/errors.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
 import { windowStepsMax } from "../../src/training/loop/schedule.ts";
 import { addCurves } from "../../src/training/planning/tier-advice.ts";
-import type { Copies } from "../../storage/replicas/replica-cache.ts";
+import type { ReplicaCache } from "../../storage/replicas/replica-cache.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { ActorFailedError, failureOf } from "../runtime/incident.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
@@ -53,7 +53,7 @@ export interface HostGenerationInput {
   readonly spec: GenerationSpec;
   readonly host: number;
   /** The replica cache of this host: it outlives the generation. */
-  readonly copies: Copies;
+  readonly replicas: ReplicaCache;
 }
 
 export interface HostGenerationContext extends HostGenerationInput {
@@ -109,13 +109,13 @@ const machine = setup({
   delays: { beatMs },
   actions: {
     startAll: enqueueActions(({ context, enqueue }) => {
-      const { network, launcher, spec, generation, copies } = context;
+      const { network, launcher, spec, generation, replicas } = context;
       const { first, count, host, position } = context.place;
       checkShared(spec, host, network.disk); // G3
       tellAssembled(context);
       // Without buddies no copy is renewed; what the devices restore from is in `memory`.
-      if (!hasBuddies(spec)) copies.retain([], Number.POSITIVE_INFINITY);
-      const common = { network, launcher, generation, copies };
+      if (!hasBuddies(spec)) replicas.retain([], Number.POSITIVE_INFINITY);
+      const common = { network, launcher, generation, replicas };
       if (spec.hosts.length > 1) {
         enqueue.spawnChild("bridge", { id: `bridge:${host}`, input: { ...common, position } });
       }
@@ -226,7 +226,7 @@ const machine = setup({
   context: ({ input }) => ({
     ...input,
     mailbox: openMailbox(input.network, input.spec, { role: "host", index: input.host }),
-    generation: createGeneration(input.spec, placeOfHost(input), input.copies), // G1
+    generation: createGeneration(input.spec, placeOfHost(input), input.replicas), // G1
     place: placeOfHost(input),
     isBridged: input.spec.hosts.length === 1,
     tiers: {},

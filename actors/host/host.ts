@@ -25,7 +25,7 @@ import {
 import { FrameCorruptError } from "../../src/errors/errors.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Launcher } from "../../src/ports/launcher.ts";
-import { Copies } from "../../storage/replicas/replica-cache.ts";
+import { ReplicaCache } from "../../storage/replicas/replica-cache.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import { failureOf } from "../runtime/incident.ts";
 import { listeningAsHost, type MessageEvent } from "../runtime/listening.ts";
@@ -49,7 +49,7 @@ interface Served {
   readonly spec: GenerationSpec;
   readonly isServed: boolean;
   /** Of the run's newest checkpoint, from one generation to the next. */
-  readonly copies: Copies;
+  readonly replicas: ReplicaCache;
 }
 
 export interface HostContext extends HostInput {
@@ -115,23 +115,23 @@ const machine = setup({
       };
       stop(spec.run);
       const { buddyBytes } = spec.job.checkpoint;
-      const copies = served.get(spec.run)?.copies ?? new Copies(buddyBytes);
+      const replicas = served.get(spec.run)?.replicas ?? new ReplicaCache(buddyBytes);
       served.delete(spec.run); // It is the newest now.
       for (const [run] of served) {
         if (
-          devicesHere(context, [...served.values(), { spec, isServed: true, copies }]) <=
+          devicesHere(context, [...served.values(), { spec, isServed: true, replicas }]) <=
           context.devices
         )
           break;
         stop(run); // H3
       }
-      served.set(spec.run, { spec, isServed: true, copies });
+      served.set(spec.run, { spec, isServed: true, replicas });
       for (const [run, one] of served) {
         if (served.size > servedMax && !one.isServed) served.delete(run);
-        if (!one.isServed) one.copies.retain([], Number.POSITIVE_INFINITY); // It may be over.
+        if (!one.isServed) one.replicas.retain([], Number.POSITIVE_INFINITY); // It may be over.
       }
       const { network, launcher, host } = context;
-      const input = { network, launcher, host, spec, copies };
+      const input = { network, launcher, host, spec, replicas };
       enqueue.spawnChild("generation", { id: generationId(spec), input });
       enqueue.assign({ served });
     }),

@@ -13,7 +13,7 @@
 
 import { assign, setup } from "xstate";
 import type { Launcher } from "../../src/ports/launcher.ts";
-import type { Copies } from "../../storage/replicas/replica-cache.ts";
+import type { ReplicaCache } from "../../storage/replicas/replica-cache.ts";
 import { defineActor } from "../runtime/define-actor.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
 import { type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
@@ -28,7 +28,7 @@ export interface WriterInput {
   /** The device that saves the parts. */
   readonly device: number;
   /** The replica cache of the host. Files go there directly, and through no event. */
-  readonly copies: Copies;
+  readonly replicas: ReplicaCache;
 }
 
 type Saved = Extract<WriterReport, { type: "saved" }>;
@@ -40,7 +40,7 @@ type WriterEvent =
   | ThreadEnded;
 
 const thread = threadLogic<WriterInput, never, WriterReport>((input) => {
-  const { launcher, generation, device, copies } = input;
+  const { launcher, generation, device, replicas } = input;
   const { spec, memory } = generation;
   return {
     launcher,
@@ -49,7 +49,7 @@ const thread = threadLogic<WriterInput, never, WriterReport>((input) => {
     eventOf(report): WriterEvent | undefined {
       switch (report.type) {
         case "copy":
-          return void copies.put(report.copy);
+          return void replicas.put(report.copy);
         case "saved":
           return { type: "thread.saved", report };
         case "writing":

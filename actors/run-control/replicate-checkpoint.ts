@@ -24,7 +24,7 @@ export interface ReplicationInput {
 }
 
 /** Step deadlines in which the hosts must have their copies. */
-const copiedDeadlines = 10;
+const replicatedDeadlines = 10;
 
 /** Done when all hosts have their copies: publishes run.buddies. */
 export const copying = fromPromise<void, ReplicationInput>(async ({ input, signal }) => {
@@ -42,7 +42,7 @@ export const copying = fromPromise<void, ReplicationInput>(async ({ input, signa
       const from = hosts.findIndex(({ host }) => host === message.body.host);
       return from < 0 ? undefined : { from, answer: message.body };
     },
-    deadlineMs: copiedDeadlines * job.stepDeadlineMs,
+    deadlineMs: replicatedDeadlines * job.stepDeadlineMs,
     signal,
   });
   const sum = (of: (answer: (typeof answers)[number]) => number) =>

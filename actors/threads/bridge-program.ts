@@ -1,18 +1,18 @@
 // The program of a bridge's thread: carries the exchange between this host and the others of its
-// generation, over a connection of its own, and copies of checkpoints, until the generation ends.
+// generation, over a connection of its own, and replicas of checkpoints, until the generation ends.
 
 import { GenerationAbortedError, PeerLostError } from "../../src/errors/errors.ts";
 import { createBridge } from "../../src/exchange/bridge.ts";
 import type { Cells } from "../../src/exchange/cells.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
-import type { PartCopy } from "../../storage/replicas/replica-cache.ts";
+import type { PartReplica } from "../../storage/replicas/replica-cache.ts";
 import type { Connection } from "../runtime/mailbox.ts";
 import { abort, type Generation, type GenerationMemory } from "./generation-memory.ts";
 import { type GenerationSpec, hasBuddies } from "./generation-spec.ts";
-import { type CopyCommand, type CopyReport, runCopying } from "./replica-service.ts";
+import { type ReplicaCommand, type ReplicaReport, runReplicaService } from "./replica-service.ts";
 
-export type BridgeReport = { readonly type: "ready" } | CopyReport;
+export type BridgeReport = { readonly type: "ready" } | ReplicaReport;
 
 /** The task of a bridge's thread. */
 export interface BridgeTask {
@@ -23,8 +23,8 @@ export interface BridgeTask {
   readonly index: number;
   readonly cluster: string;
   readonly connection: Connection;
-  /** Copies that this host has of the parts of checkpoints. */
-  readonly copies: readonly PartCopy[];
+  /** Replicas that this host has of the parts of checkpoints. */
+  readonly replicas: readonly PartReplica[];
 }
 
 /** The ports of a bridge's program. */
@@ -34,7 +34,7 @@ export interface BridgePorts {
   readonly cells: Cells;
   /** A connection of its own. */
   dial(connection: Connection, name: string): Promise<Transport>;
-  take(): CopyCommand | undefined;
+  take(): ReplicaCommand | undefined;
   tell(report: BridgeReport): void;
 }
 
@@ -44,7 +44,7 @@ export interface BridgePorts {
  */
 export async function runBridge(
   generation: Generation,
-  { index, cluster, connection, copies }: Omit<BridgeTask, "program" | "spec" | "memory">,
+  { index, cluster, connection, replicas }: Omit<BridgeTask, "program" | "spec" | "memory">,
   { clock, cells, dial, take, tell }: BridgePorts,
 ): Promise<void> {
   const { spec, layout, memory } = generation;
@@ -61,10 +61,10 @@ export async function runBridge(
     abort: () => abort(generation),
   });
   void bridge.ready.then(() => tell({ type: "ready" }));
-  const place = { generation, position: index, cluster, transport, clock, cells, copies };
-  const copying = hasBuddies(spec) ? [runCopying({ ...place, take, tell })] : [];
+  const place = { generation, position: index, cluster, transport, clock, cells, replicas };
+  const replicating = hasBuddies(spec) ? [runReplicaService({ ...place, take, tell })] : [];
   try {
-    await Promise.race([bridge.run(), ...copying]);
+    await Promise.race([bridge.run(), ...replicating]);
   } catch (error) {
     if (error instanceof GenerationAbortedError) return;
     throw error instanceof PeerLostError ? named(error, spec) : error;

@@ -290,10 +290,10 @@ function repairedIds({ lanes, topology }: DeviceState): number[] {
 
 /** Where the checkpoint's bytes come from; undefined without a checkpoint. */
 function sourceOf(
-  { spec: { manifest, job }, layout, memory: { copies: atHand } }: Generation,
+  { spec: { manifest, job }, layout, memory: { replicas: atHand } }: Generation,
   { disk, cells }: DevicePorts,
 ): RestoreSource | undefined {
-  const { copyCellBase: cellBase, bridge: peer } = layout;
+  const { replicaCellBase: cellBase, bridge: peer } = layout;
   if (manifest === undefined) return undefined;
   const store = openParts(job.checkpoint.directory, disk);
   return createRestoreSource({ store, manifest, atHand, cells, cellBase, peer });

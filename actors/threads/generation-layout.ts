@@ -19,7 +19,7 @@ import {
 } from "../../src/training/topology/topology.ts";
 import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
 import { filesOfParts, type NamedFile } from "../../storage/replicas/replica-cache.ts";
-import { copyCells } from "../../storage/replicas/restore-source.ts";
+import { replicaCells } from "../../storage/replicas/restore-source.ts";
 import { type TierRingShape, tierRingCells } from "../../storage/tiers/ring.ts";
 import { tierRingOf } from "../../storage/tiers/shape.ts";
 import { type GenerationSpec, type HostPlace, hasBuddies, hostPlaces } from "./generation-spec.ts";
@@ -45,8 +45,8 @@ export interface GenerationLayout {
   tierCellBase(rank: number): number;
   writerOf(rank: number): number;
   writerCellBase(rank: number): number;
-  /** First cell of the copies that other hosts send (storage/replicas/restore-source.ts). */
-  readonly copyCellBase: number;
+  /** First cell of the replicas that other hosts send (storage/replicas/restore-source.ts). */
+  readonly replicaCellBase: number;
 }
 
 /** The layout of a generation. It places every table, so compute it once and pass it on. */
@@ -66,7 +66,7 @@ export function layoutOfGeneration(spec: GenerationSpec): GenerationLayout {
   const firstWriter = firstTier + (isTiered ? devices : 0);
   const batchCells = exchangeCells + ringLayoutOf(ringShape).cells;
   const writerCells = batchCells + (isTiered ? devices * tierRingCells : 0);
-  const copyCellBase = writerCells + devices * pipeCells;
+  const replicaCellBase = writerCells + devices * pipeCells;
   return {
     topology,
     schedule: scheduleOfGeneration(spec),
@@ -77,8 +77,8 @@ export function layoutOfGeneration(spec: GenerationSpec): GenerationLayout {
     readers,
     bridge,
     tierRings,
-    cells: copyCellBase + copyCells(filesMax(spec)),
-    copyCellBase,
+    cells: replicaCellBase + replicaCells(filesMax(spec)),
+    replicaCellBase,
     tierOf: (rank) => firstTier + rank,
     tierCellBase: (rank) => batchCells + rank * tierRingCells,
     writerOf: (rank) => firstWriter + rank,

@@ -12,8 +12,8 @@ import type { Clock } from "../../src/ports/clock.ts";
 import { savedBytesMax } from "../../src/training/checkpoint/parts.ts";
 import { windowStepsMax } from "../../src/training/loop/schedule.ts";
 import { meterWords } from "../../src/training/meters/step-meter.ts";
-import { Copies, type NamedFile } from "../../storage/replicas/replica-cache.ts";
-import type { CopiesAtHand } from "../../storage/replicas/restore-source.ts";
+import { ReplicaCache, type NamedFile } from "../../storage/replicas/replica-cache.ts";
+import type { ReplicasAtHand } from "../../storage/replicas/restore-source.ts";
 import { tierRingBytes } from "../../storage/tiers/ring.ts";
 import { filesOfHost, type GenerationLayout, layoutOfGeneration } from "./generation-layout.ts";
 import { type GenerationSpec, type HostPlace, hasBuddies } from "./generation-spec.ts";
@@ -46,17 +46,19 @@ export interface GenerationMemory {
    * (src/training/planning/tier-advice.ts).
    */
   readonly curves: Readonly<Record<number, SharedArrayBuffer>>;
-  readonly copies: CopiesAtHand;
+  readonly replicas: ReplicasAtHand;
 }
 
-/** Makes a generation on its host, with new memory. `copies`: parts that the host has in memory. */
+/**
+ * Makes a generation on its host, with new memory. `replicas`: parts that the host has in memory.
+ */
 export function createGeneration(
   spec: GenerationSpec,
   place: HostPlace,
-  copies: Copies = new Copies(0),
+  replicas: ReplicaCache = new ReplicaCache(0),
 ): Generation {
   const layout = layoutOfGeneration(spec);
-  return { spec, layout, memory: allocate(spec, layout, place, copies) };
+  return { spec, layout, memory: allocate(spec, layout, place, replicas) };
 }
 
 /** Opens, on a thread of its own, the generation that the host has made. */
@@ -68,7 +70,7 @@ function allocate(
   spec: GenerationSpec,
   layout: GenerationLayout,
   place: HostPlace,
-  copies: Copies,
+  replicas: ReplicaCache,
 ): GenerationMemory {
   const { first, count } = place;
   const { exchangeShape, ringShape, cells, participants, tierRings, topology } = layout;
@@ -94,7 +96,7 @@ function allocate(
     tiers,
     saves,
     curves,
-    copies: copiesAtHand(spec, filesToRestore(spec, layout, place), copies),
+    replicas: replicasAtHand(spec, filesToRestore(spec, layout, place), replicas),
   };
   progressOver(memory, spec.devices).pause.fill(-1);
   return memory;
@@ -108,14 +110,14 @@ function filesToRestore(
   return manifest === undefined ? [] : filesOfHost(layout, place, manifest);
 }
 
-function copiesAtHand(
+function replicasAtHand(
   spec: GenerationSpec,
   files: readonly NamedFile[],
-  copies: Copies,
-): CopiesAtHand {
-  const here = files.flatMap((file) => copies.get(file) ?? []);
-  const others = files.filter((file) => copies.get(file) === undefined);
-  let room = hasBuddies(spec) ? copies.bytesMax - copies.bytes : 0;
+  replicas: ReplicaCache,
+): ReplicasAtHand {
+  const here = files.flatMap((file) => replicas.get(file) ?? []);
+  const others = files.filter((file) => replicas.get(file) === undefined);
+  let room = hasBuddies(spec) ? replicas.bytesMax - replicas.bytes : 0;
   const awaited = others.flatMap((file) => {
     if (file.bytes > room) return [];
     room -= file.bytes;

@@ -61,7 +61,7 @@ export function hostPlaceOf(spec: Pick<GenerationSpec, "hosts">, device: number)
   return place;
 }
 
-/** Whether the hosts have copies of each other's parts in their memory. */
+/** Whether the hosts have replicas of each other's parts in their memory. */
 export function hasBuddies({
   job,
   hosts,

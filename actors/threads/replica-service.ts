@@ -1,6 +1,6 @@
 // Replica service: what a bridge's thread does for checkpoints in memory
-// (storage/replicas/replica-cache.ts). It answers other hosts from the copies of this host, and
-// fetches two kinds of copies: before a restore, the files that the devices of this host read;
+// (storage/replicas/replica-cache.ts). It answers other hosts from the replicas of this host, and
+// fetches two kinds of replicas: before a restore, the files that the devices of this host read;
 // after each commit, the parts of this host and of the next host of the generation, whose buddy it
 // is.
 //
@@ -14,28 +14,28 @@ import { subjectOf } from "../../src/wire/messages/subjects.ts";
 import type { Subscription, Transport } from "../../src/wire/messages/transport.ts";
 import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
 import {
-  Copies,
+  ReplicaCache,
   keyOf,
   type NamedFile,
-  type PartCopy,
+  type PartReplica,
 } from "../../storage/replicas/replica-cache.ts";
-import { fetchCopy, serveCopies } from "../../storage/replicas/replica-transfer.ts";
+import { fetchReplica, serveReplicas } from "../../storage/replicas/replica-transfer.ts";
 import { awaitedStates } from "../../storage/replicas/restore-source.ts";
 import { filesOfHost } from "./generation-layout.ts";
 import type { Generation } from "./generation-memory.ts";
 import { hostPlaces } from "./generation-spec.ts";
 
 /** Commands to the thread, from the bridge. */
-export type CopyCommand =
+export type ReplicaCommand =
   /** A writer of this host has written a file. */
-  | { readonly type: "copy"; readonly copy: PartCopy }
+  | { readonly type: "copy"; readonly copy: PartReplica }
   /** A checkpoint was committed, or is restored from. */
   | { readonly type: "keep"; readonly manifest: Manifest };
 
 /** Reports of the thread to the bridge. */
-export type CopyReport =
+export type ReplicaReport =
   /** The copy came from another host, or a device read it from the store. */
-  | { readonly type: "copy"; readonly copy: PartCopy }
+  | { readonly type: "copy"; readonly copy: PartReplica }
   /** This host has its files of a checkpoint, except for `missing` of them. */
   | {
       readonly type: "kept";
@@ -45,7 +45,7 @@ export type CopyReport =
       readonly missing: number;
     };
 
-export interface CopyingOptions {
+export interface ReplicaServiceOptions {
   readonly generation: Generation;
   /** Index of this host among the hosts of the generation. */
   readonly position: number;
@@ -54,28 +54,28 @@ export interface CopyingOptions {
   readonly clock: Clock;
   /** The cells of the bridge. */
   readonly cells: Cells;
-  /** Copies that this host has. */
-  readonly copies: readonly PartCopy[];
-  take(): CopyCommand | undefined;
-  tell(report: CopyReport): void;
+  /** Replicas that this host has. */
+  readonly replicas: readonly PartReplica[];
+  take(): ReplicaCommand | undefined;
+  tell(report: ReplicaReport): void;
 }
 
 /** How soon it asks again for a file that no host has yet. */
 const againMs = 250;
 
 /** Runs until the generation is over, and ends with GenerationAbortedError. */
-export async function runCopying(options: CopyingOptions): Promise<never> {
-  const copying = new Copying(options);
+export async function runReplicaService(options: ReplicaServiceOptions): Promise<never> {
+  const replicating = new ReplicaService(options);
   try {
-    return await copying.run();
+    return await replicating.run();
   } finally {
-    copying.close();
+    replicating.close();
   }
 }
 
-class Copying {
-  readonly #options: CopyingOptions;
-  readonly #copies: Copies;
+class ReplicaService {
+  readonly #options: ReplicaServiceOptions;
+  readonly #replicas: ReplicaCache;
   readonly #serving: Subscription;
   readonly #others: readonly string[];
   readonly #own: readonly number[];
@@ -83,9 +83,9 @@ class Copying {
   #isOver = false;
   /** Manifest that is being kept, or was last. P2 */
   #kept: Pick<Manifest, "sha256" | "cut"> = { sha256: "", cut: -1 };
-  #report: CopyReport | undefined;
+  #report: ReplicaReport | undefined;
 
-  constructor(options: CopyingOptions) {
+  constructor(options: ReplicaServiceOptions) {
     this.#options = options;
     const { generation, position, transport } = options;
     const { spec } = generation;
@@ -96,11 +96,11 @@ class Copying {
     this.#others = places
       .slice(1)
       .map((_, i) => this.#subjectOf((position + 1 + i) % places.length));
-    this.#copies = new Copies(spec.job.checkpoint.buddyBytes);
-    for (const copy of options.copies) this.#copies.put(copy);
-    this.#serving = serveCopies(transport, this.#subjectOf(position), (file) => {
-      this.#takeCommands(); // Copies that a writer has reported by now count.
-      return this.#copies.get(file);
+    this.#replicas = new ReplicaCache(spec.job.checkpoint.buddyBytes);
+    for (const copy of options.replicas) this.#replicas.put(copy);
+    this.#serving = serveReplicas(transport, this.#subjectOf(position), (file) => {
+      this.#takeCommands(); // Replicas that a writer has reported by now count.
+      return this.#replicas.get(file);
     });
   }
 
@@ -128,8 +128,8 @@ class Copying {
   async #gather(): Promise<void> {
     const { generation, cells } = this.#options;
     const { layout, memory } = generation;
-    const base = layout.copyCellBase;
-    for (const [at, copy] of memory.copies.awaited.entries()) {
+    const base = layout.replicaCellBase;
+    for (const [at, copy] of memory.replicas.awaited.entries()) {
       const isThere = await this.#fetch(copy, () => {
         this.#pieces++;
         cells.store(base, this.#pieces, this.#own);
@@ -141,19 +141,19 @@ class Copying {
   }
 
   /** Whether another host had it. */
-  async #fetch(copy: PartCopy, onPiece: () => void = () => {}): Promise<boolean> {
+  async #fetch(copy: PartReplica, onPiece: () => void = () => {}): Promise<boolean> {
     const { transport, clock, generation } = this.#options;
     const patienceMs = generation.spec.job.stepDeadlineMs / 4;
     const isOver = () => this.#isOver;
     for (const subject of this.#others) {
       const how = { transport, subject, clock, patienceMs, isOver, onPiece };
-      if ((await fetchCopy(copy, how)) === "there") return true;
+      if ((await fetchReplica(copy, how)) === "there") return true;
     }
     return false;
   }
 
-  #put(copy: PartCopy): void {
-    this.#copies.put(copy);
+  #put(copy: PartReplica): void {
+    this.#replicas.put(copy);
     this.#options.tell({ type: "copy", copy });
   }
 
@@ -161,7 +161,7 @@ class Copying {
   #takeCommands(): false {
     const { take, tell } = this.#options;
     for (let command = take(); command !== undefined; command = take()) {
-      if (command.type === "copy") this.#copies.put(command.copy);
+      if (command.type === "copy") this.#replicas.put(command.copy);
       else if (command.manifest.sha256 === this.#kept.sha256) {
         if (this.#report !== undefined) tell(this.#report);
       } else if (command.manifest.cut > this.#kept.cut) void this.#keep(command.manifest);
@@ -187,19 +187,19 @@ class Copying {
       await new Promise<void>((resume) => clock.after(againMs, resume));
     }
     const { sha256, cut } = manifest;
-    this.#copies.retain(files, cut);
+    this.#replicas.retain(files, cut);
     this.#report = { type: "kept", manifest: sha256, cut, files, missing: missing.length };
     tell(this.#report);
   }
 
-  /** Fetches copies; returns the files that no host had, or that have no room here. */
+  /** Fetches replicas; returns the files that no host had, or that have no room here. */
   async #missingOf(files: readonly NamedFile[]): Promise<NamedFile[]> {
     const missing: NamedFile[] = [];
     for (const file of files) {
-      if (this.#isOver || this.#copies.get(file) !== undefined) continue;
+      if (this.#isOver || this.#replicas.get(file) !== undefined) continue;
       const read = this.#readByDevice(file);
       if (read !== undefined) this.#put(read);
-      else if (!this.#copies.hasRoom(file)) missing.push(file);
+      else if (!this.#replicas.hasRoom(file)) missing.push(file);
       else {
         const copy = { ...file, memory: new SharedArrayBuffer(file.bytes) };
         if (await this.#fetch(copy)) this.#put(copy);
@@ -210,8 +210,8 @@ class Copying {
   }
 
   /** A file that a device of this host has read from the store. */
-  #readByDevice(file: NamedFile): PartCopy | undefined {
-    const { awaited, filled } = this.#options.generation.memory.copies;
+  #readByDevice(file: NamedFile): PartReplica | undefined {
+    const { awaited, filled } = this.#options.generation.memory.replicas;
     const at = awaited.findIndex((one) => keyOf(one) === keyOf(file));
     return at >= 0 && Atomics.load(new Int32Array(filled), at) === 1 ? awaited[at] : undefined;
   }

@@ -20,7 +20,7 @@ import {
   openGeneration,
 } from "./generation-memory.ts";
 import type { GenerationSpec } from "./generation-spec.ts";
-import type { CopyCommand } from "./replica-service.ts";
+import type { ReplicaCommand } from "./replica-service.ts";
 import type { ThreadPorts } from "./thread-ports.ts";
 
 /** The task that a thread is started with. */
@@ -79,7 +79,7 @@ export async function runThread(task: ThreadTask, ports: ThreadPorts): Promise<v
         const turning = { ...ports, sleep: ports.sleepTurning };
         const cells = wrapCells(openIdle(generation, generation.layout.bridge, turning));
         const { runBridge } = await import("./bridge-program.ts");
-        const take = () => ports.take() as CopyCommand | undefined;
+        const take = () => ports.take() as ReplicaCommand | undefined;
         return await runBridge(generation, task, { clock, cells, dial: ports.dial, take, tell });
       }
       case "prepare": {

@@ -20,7 +20,7 @@ import {
   type Saving,
 } from "../../storage/checkpoint-store/part-writer.ts";
 import { diskCode } from "../../storage/disk/durable-files.ts";
-import type { PartCopy } from "../../storage/replicas/replica-cache.ts";
+import type { PartReplica } from "../../storage/replicas/replica-cache.ts";
 import { type Generation, pipePlaceOf } from "./generation-memory.ts";
 import { hasBuddies } from "./generation-spec.ts";
 
@@ -30,7 +30,7 @@ export type WriterReport =
   /** The disk is full. */
   | { readonly type: "paused" }
   /** A part is on disk: its bytes, for the memory of hosts. */
-  | { readonly type: "copy"; readonly copy: PartCopy }
+  | { readonly type: "copy"; readonly copy: PartReplica }
   /** All parts of the device are on disk. */
   | { readonly type: "saved"; readonly cut: number; readonly parts: readonly SavedPart[] };
 

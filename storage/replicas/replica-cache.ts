@@ -15,7 +15,7 @@ export interface NamedFile extends BasePart {
 }
 
 /** A file's bytes in memory. Written once, then never again. */
-export interface PartCopy extends NamedFile {
+export interface PartReplica extends NamedFile {
   readonly memory: SharedArrayBuffer;
 }
 
@@ -39,11 +39,11 @@ export function keyOf({ name, sha256 }: Pick<NamedFile, "name" | "sha256">): str
   return `${name} ${sha256}`;
 }
 
-export class Copies {
+export class ReplicaCache {
   readonly bytesMax: number;
   #bytes = 0;
-  readonly #copies = new Map<string, PartCopy>();
-  readonly #listeners = new Set<(copy: PartCopy) => void>();
+  readonly #replicas = new Map<string, PartReplica>();
+  readonly #listeners = new Set<(copy: PartReplica) => void>();
 
   constructor(bytesMax: number) {
     this.bytesMax = bytesMax;
@@ -54,12 +54,12 @@ export class Copies {
     return this.#bytes;
   }
 
-  all(): PartCopy[] {
-    return [...this.#copies.values()];
+  all(): PartReplica[] {
+    return [...this.#replicas.values()];
   }
 
-  get(file: Pick<NamedFile, "name" | "sha256">): PartCopy | undefined {
-    return this.#copies.get(keyOf(file));
+  get(file: Pick<NamedFile, "name" | "sha256">): PartReplica | undefined {
+    return this.#replicas.get(keyOf(file));
   }
 
   /** Whether a file of this size fits. Y2 */
@@ -68,9 +68,9 @@ export class Copies {
   }
 
   /** Holds a replica, where it fits. */
-  put(copy: PartCopy): void {
-    if (this.#copies.has(keyOf(copy)) || !this.hasRoom(copy)) return;
-    this.#copies.set(keyOf(copy), copy);
+  put(copy: PartReplica): void {
+    if (this.#replicas.has(keyOf(copy)) || !this.hasRoom(copy)) return;
+    this.#replicas.set(keyOf(copy), copy);
     this.#bytes += copy.bytes;
     for (const listen of this.#listeners) listen(copy);
   }
@@ -78,15 +78,15 @@ export class Copies {
   /** Drops all replicas but these files and files of cuts after `cut`, which are being written. */
   retain(files: readonly NamedFile[], cut: number): void {
     const kept = new Set(files.map(keyOf));
-    for (const [key, copy] of this.#copies) {
+    for (const [key, copy] of this.#replicas) {
       if (kept.has(key) || copy.cut > cut) continue;
-      this.#copies.delete(key);
+      this.#replicas.delete(key);
       this.#bytes -= copy.bytes;
     }
   }
 
   /** Calls `listen` for every replica held from now on. Returns the function that stops it. */
-  onPut(listen: (copy: PartCopy) => void): () => void {
+  onPut(listen: (copy: PartReplica) => void): () => void {
     this.#listeners.add(listen);
     return () => this.#listeners.delete(listen);
   }

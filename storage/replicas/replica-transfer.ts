@@ -13,7 +13,7 @@ import { decodeBody, encodeBody } from "../../src/wire/messages/body.ts";
 import { headerOf } from "../../src/wire/messages/headers.ts";
 import { isInbox } from "../../src/wire/messages/subjects.ts";
 import type { Subscription, Transport } from "../../src/wire/messages/transport.ts";
-import type { NamedFile, PartCopy } from "./replica-cache.ts";
+import type { NamedFile, PartReplica } from "./replica-cache.ts";
 
 /** Most bytes of a piece, and most pieces in flight. X1 */
 const pieceBytesMax = 256 * 1024;
@@ -34,10 +34,10 @@ const questionSchema = z.object({
 });
 
 /** Answers requests on `subject` with the bytes that `find` returns. */
-export function serveCopies(
+export function serveReplicas(
   transport: Transport,
   subject: string,
-  find: (file: Pick<NamedFile, "name" | "sha256">) => PartCopy | undefined,
+  find: (file: Pick<NamedFile, "name" | "sha256">) => PartReplica | undefined,
 ): Subscription {
   return transport.subscribe(subject, (frame) => {
     const question = questionSchema.safeParse(decodeBody(frame)).data;
@@ -61,8 +61,8 @@ export function serveCopies(
 export type Fetched = "there" | "none" | "silent";
 
 /** Fetches a file from `subject` into `into.memory`. Calls `onPiece` for each piece. */
-export async function fetchCopy(
-  into: PartCopy,
+export async function fetchReplica(
+  into: PartReplica,
   options: {
     readonly transport: Transport;
     readonly subject: string;

@@ -8,16 +8,16 @@ import { createHash } from "node:crypto";
 import type { Cells } from "../../src/exchange/cells.ts";
 import type { Manifest } from "../checkpoint-store/checkpoint-store.ts";
 import type { PartStore } from "../checkpoint-store/part-files.ts";
-import { filesOfPart, keyOf, type NamedFile, type PartCopy } from "./replica-cache.ts";
+import { filesOfPart, keyOf, type NamedFile, type PartReplica } from "./replica-cache.ts";
 
 /**
  * The replicas of a generation, as the threads of a host see them. Plain data and shared memory.
  */
-export interface CopiesAtHand {
+export interface ReplicasAtHand {
   /** Replicas that are in memory already. */
-  readonly here: readonly PartCopy[];
+  readonly here: readonly PartReplica[];
   /** Files that are being fetched, with memory for them. */
-  readonly awaited: readonly PartCopy[];
+  readonly awaited: readonly PartReplica[];
   /** (awaited): 1 once a device has read the file from the store into its memory. */
   readonly filled: SharedArrayBuffer;
 }
@@ -26,7 +26,7 @@ export interface CopiesAtHand {
 export const awaitedStates = { pending: 0, there: 1, nowhere: 2 } as const;
 
 /** Cells for `files` awaited files: the count of pieces received, and each file's state. */
-export const copyCells = (files: number): number => 1 + files;
+export const replicaCells = (files: number): number => 1 + files;
 
 export interface RestoreSource {
   /** As `CheckpointStore.readFiles`. Resolves once the source of each file is known. */
@@ -41,7 +41,7 @@ const pieceBytes = 1024 * 1024;
 export function createRestoreSource(options: {
   readonly store: Pick<PartStore, "readFiles">;
   readonly manifest: Manifest;
-  readonly atHand: CopiesAtHand;
+  readonly atHand: ReplicasAtHand;
   readonly cells: Cells;
   readonly cellBase: number;
   /** The participant that fetches replicas. */
@@ -52,7 +52,7 @@ export function createRestoreSource(options: {
   const filled = new Int32Array(atHand.filled);
   const restored = { memoryBytes: 0, storeBytes: 0 };
 
-  async function copyOf(file: NamedFile): Promise<PartCopy | undefined> {
+  async function replicaOf(file: NamedFile): Promise<PartReplica | undefined> {
     const own = here.get(keyOf(file));
     const at = atHand.awaited.findIndex((one) => keyOf(one) === keyOf(file));
     if (own !== undefined || at < 0) return own;
@@ -91,7 +91,7 @@ export function createRestoreSource(options: {
       const stored = store.readFiles(manifest, name);
       const files: Iterable<Uint8Array>[] = [];
       for (const [i, file] of filesOfPart(manifest, part).entries()) {
-        const copy = await copyOf(file);
+        const copy = await replicaOf(file);
         if (copy !== undefined && isIntact(copy)) {
           restored.memoryBytes += file.bytes;
           files.push(piecesOf(copy));
@@ -105,14 +105,14 @@ export function createRestoreSource(options: {
 }
 
 /** Whether the bytes have the manifest's hash. R1 */
-function isIntact(copy: PartCopy): boolean {
+function isIntact(copy: PartReplica): boolean {
   const hash = createHash("sha256");
   for (const piece of piecesOf(copy)) hash.update(piece);
   return hash.digest("hex") === copy.sha256;
 }
 
 /** The replica's bytes in unshared memory. */
-function* piecesOf({ memory, bytes }: PartCopy): Generator<Uint8Array> {
+function* piecesOf({ memory, bytes }: PartReplica): Generator<Uint8Array> {
   for (let at = 0; at < bytes; at += pieceBytes) {
     yield Uint8Array.from(new Uint8Array(memory, at, Math.min(pieceBytes, bytes - at)));
   }

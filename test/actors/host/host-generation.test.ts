@@ -5,7 +5,7 @@ import {
 } from "../../../actors/host/host-generation.ts";
 import { reportProcess } from "../../../actors/observe/process-report.ts";
 import type { GenerationSpec } from "../../../actors/threads/generation-spec.ts";
-import { Copies } from "../../../storage/replicas/replica-cache.ts";
+import { ReplicaCache } from "../../../storage/replicas/replica-cache.ts";
 import {
   createFakeLauncher,
   smallGenerationSpec,
@@ -16,8 +16,8 @@ import {
 function startGeneration(spec = smallGenerationSpec()) {
   const place = startSimulatedNetwork();
   const { launcher, threads } = createFakeLauncher();
-  const copies = new Copies(0);
-  const input = { network: place.network, launcher, spec, host: 0, copies };
+  const replicas = new ReplicaCache(0);
+  const input = { network: place.network, launcher, spec, host: 0, replicas };
   const { actor, ends } = startActor(place, hostGenerationMachine, input);
   const { generation } = actor.getSnapshot().context as HostGenerationContext;
   const isAborted = () => Atomics.load(new Int32Array(generation.memory.words), 0) === 1;

@@ -1,4 +1,5 @@
-// Copies of checkpoints in memory: how they travel between hosts, and what a device makes of them.
+// Replicas of checkpoints in memory: how they travel between hosts, and what a device makes of
+// them.
 
 import { createHash } from "node:crypto";
 import test from "ava";
@@ -11,15 +12,15 @@ import type {
   CheckpointStore,
   Manifest,
 } from "../../../storage/checkpoint-store/checkpoint-store.ts";
-import { Copies, type PartCopy } from "../../../storage/replicas/replica-cache.ts";
+import { ReplicaCache, type PartReplica } from "../../../storage/replicas/replica-cache.ts";
 import {
   type Fetched,
-  fetchCopy,
-  serveCopies,
+  fetchReplica,
+  serveReplicas,
 } from "../../../storage/replicas/replica-transfer.ts";
 import { awaitedStates, createRestoreSource } from "../../../storage/replicas/restore-source.ts";
 
-function copyOf(bytes: Uint8Array, name = "table-00000", cut = 1): PartCopy {
+function replicaOf(bytes: Uint8Array, name = "table-00000", cut = 1): PartReplica {
   const memory = new SharedArrayBuffer(bytes.length);
   new Uint8Array(memory).set(bytes);
   const sha256 = createHash("sha256").update(bytes).digest("hex");
@@ -27,15 +28,15 @@ function copyOf(bytes: Uint8Array, name = "table-00000", cut = 1): PartCopy {
 }
 
 const patterned = (length: number) => Uint8Array.from({ length }, (_, i) => (i * 31) % 251);
-const blank = (copy: PartCopy): PartCopy => ({
+const blank = (copy: PartReplica): PartReplica => ({
   ...copy,
   memory: new SharedArrayBuffer(copy.bytes),
 });
 
 /** Has `wanted` come from a host that has `held`, in virtual time. */
 async function fetched(
-  wanted: PartCopy,
-  held: readonly PartCopy[] | undefined,
+  wanted: PartReplica,
+  held: readonly PartReplica[] | undefined,
   faults: MemoryFaults = {},
 ): Promise<Fetched> {
   const clock = new SimulatedClock();
@@ -46,8 +47,8 @@ async function fetched(
     onError: () => {}, // Of a damaged frame: it counts as lost.
   });
   const find = ({ sha256 }: { sha256: string }) => held?.find((one) => one.sha256 === sha256);
-  if (held !== undefined) serveCopies(broker.connect("owner"), "copies", find);
-  const answer = fetchCopy(wanted, {
+  if (held !== undefined) serveReplicas(broker.connect("owner"), "copies", find);
+  const answer = fetchReplica(wanted, {
     transport: broker.connect("buddy"),
     subject: "copies",
     clock,
@@ -67,7 +68,7 @@ async function fetched(
 }
 
 test("a file comes whole, whatever is lost, repeated, or damaged on the way", async (t) => {
-  const copy = copyOf(patterned(1_000_001));
+  const copy = replicaOf(patterned(1_000_001));
   const into = blank(copy);
   const faults = { drop: 0.2, duplicate: 0.2, reorder: 0.2, corrupt: 0.2 };
   t.is(await fetched(into, [copy], faults), "there");
@@ -75,29 +76,29 @@ test("a file comes whole, whatever is lost, repeated, or damaged on the way", as
 });
 
 test("who does not have a file says so; who says nothing is not waited for for ever", async (t) => {
-  const copy = copyOf(patterned(10));
-  t.is(await fetched(blank(copy), [copyOf(patterned(11))]), "none");
+  const copy = replicaOf(patterned(10));
+  t.is(await fetched(blank(copy), [replicaOf(patterned(11))]), "none");
   t.is(await fetched(blank(copy), undefined), "silent");
 });
 
 test("no more is held than there is room for, and only what the newest checkpoint has", (t) => {
-  const copies = new Copies(100);
+  const replicas = new ReplicaCache(100);
   const [a, b, c] = [
-    copyOf(patterned(60)),
-    copyOf(patterned(50)),
-    copyOf(patterned(30), "dense", 2),
+    replicaOf(patterned(60)),
+    replicaOf(patterned(50)),
+    replicaOf(patterned(30), "dense", 2),
   ];
-  for (const one of [a, b, c]) copies.put(one);
-  t.deepEqual(copies.all(), [a, c]);
-  t.is(copies.bytes, 90);
-  copies.retain([], 1);
-  t.deepEqual(copies.all(), [c], "of a cut that is on its way");
-  copies.retain([], 2);
-  t.is(copies.bytes, 0);
+  for (const one of [a, b, c]) replicas.put(one);
+  t.deepEqual(replicas.all(), [a, c]);
+  t.is(replicas.bytes, 90);
+  replicas.retain([], 1);
+  t.deepEqual(replicas.all(), [c], "of a cut that is on its way");
+  replicas.retain([], 2);
+  t.is(replicas.bytes, 0);
 });
 
 /** A checkpoint with one part: a difference on a baseline, which the store has, too. */
-function checkpointOf(newer: PartCopy, base: PartCopy) {
+function checkpointOf(newer: PartReplica, base: PartReplica) {
   const { name, bytes, sha256 } = newer;
   const parts = [{ name, bytes, sha256, base: [base] }];
   const manifest = { cut: 1, generation: 1, parts } as unknown as Manifest;
@@ -113,8 +114,8 @@ function checkpointOf(newer: PartCopy, base: PartCopy) {
 const bytesOf = (files: Iterable<Uint8Array>[]) => files.map((one) => Buffer.concat([...one]));
 
 test("a copy whose bytes are not those of the manifest is not used: the store is read", async (t) => {
-  const [newer, base] = [copyOf(patterned(1000)), copyOf(patterned(5000))];
-  const damaged = { ...base, memory: copyOf(patterned(5000).reverse()).memory };
+  const [newer, base] = [replicaOf(patterned(1000)), replicaOf(patterned(5000))];
+  const damaged = { ...base, memory: replicaOf(patterned(5000).reverse()).memory };
   const { manifest, store, reads } = checkpointOf(newer, base);
   const cells = { load: () => 0, store() {}, waitUntil: async () => t.fail() };
   const filled = new SharedArrayBuffer(0);
@@ -127,7 +128,7 @@ test("a copy whose bytes are not those of the manifest is not used: the store is
 });
 
 test("what nobody has is read from the store, and is a copy from then on", async (t) => {
-  const [newer, base] = [copyOf(patterned(1000)), copyOf(patterned(5000))];
+  const [newer, base] = [replicaOf(patterned(1000)), replicaOf(patterned(5000))];
   const { manifest, store, reads } = checkpointOf(newer, base);
   const words = [7, awaitedStates.pending, awaitedStates.pending];
   const waits: string[] = [];

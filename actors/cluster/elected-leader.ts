@@ -25,7 +25,7 @@ import type { RunEvent } from "../run-state/run-events.ts";
 import type { PublishEvent } from "../run-state/run-record.ts";
 import { Leadership } from "./election.ts";
 import { Root, type RootOptions } from "./leader.ts";
-import { gated } from "./leader-transport.ts";
+import { fencedTransport } from "./leader-transport.ts";
 import { refuseSecondRoot } from "./other-leader.ts";
 import { lostQueue } from "./queue-recovery.ts";
 
@@ -114,7 +114,7 @@ export class LeasedRoot {
     const options = this.#options;
     const { directory, journal: kind, prefix, membership, createdBy, onLeading } = options;
     const leadership = this.#leadership;
-    const transport = gated(
+    const transport = fencedTransport(
       options.network.transport,
       () => leadership.isHeld,
       () => this.#withheld++,

@@ -4,7 +4,7 @@
 import type { Frame, Transport } from "../../src/wire/messages/transport.ts";
 
 /** The same connection, open as long as `isOpen`. What is not sent is told to `onWithheld`. */
-export function gated(
+export function fencedTransport(
   transport: Transport,
   isOpen: () => boolean,
   onWithheld: () => void,

@@ -1,6 +1,6 @@
 // Doors: where the requests of tenants come in. To refuse a request costs as much as to answer one:
-// a tenant that asks on and on shuts its own door, and the broker tells it that nobody listens, so
-// that nobody else waits behind what it sends.
+// a tenant that asks on and on shuts its own circuit, and the broker tells it that nobody listens,
+// so that nobody else waits behind what it sends.
 //
 //   open ──more than `floodFactor` times what it may ask, within a second──▶ shut
 //   shut ──a second; twice as long each time it floods again at once──▶ open
@@ -11,26 +11,26 @@ import type { Subscription } from "../../src/wire/messages/transport.ts";
 import type { Tenants } from "../../src/wire/tenancy/tenants.ts";
 
 const floodFactor = 10;
-/** As many a second shut no door. */
+/** As many a second shut no circuit. */
 const arrivalsMin = 100;
 const secondMs = 1000;
 const shutMsMax = 16_000;
-/** A flood that comes so long after the door was opened is another one. */
+/** A flood that comes so long after the circuit was opened is another one. */
 const calmMs = 5000;
 
 /** Hears a tenant; calls `arrived` for whatever comes, before it is looked at. */
 export type Hear = (tenant: string, arrived: () => void) => readonly Subscription[];
 
-/** The doors of all tenants, open. */
-export function openDoors(
+/** The circuits of all tenants, open. */
+export function openFloodGuard(
   { clock, log }: { readonly clock: Clock; readonly log: Log },
   tenants: Tenants,
   hear: Hear,
 ): { close(): void } {
-  const doors = Object.entries(tenants).map(([tenant, { requestsPerSecond }]) => {
+  const circuits = Object.entries(tenants).map(([tenant, { requestsPerSecond }]) => {
     const most = Math.max(arrivalsMin, floodFactor * requestsPerSecond);
     const asked = `it asked more than ${most} times in one second`;
-    return new Door({
+    return new TenantCircuit({
       clock,
       hear: (arrived) => hear(tenant, arrived),
       most,
@@ -40,12 +40,12 @@ export function openDoors(
   });
   return {
     close() {
-      for (const door of doors) door.close();
+      for (const circuit of circuits) circuit.close();
     },
   };
 }
 
-interface DoorOptions {
+interface TenantCircuitOptions {
   readonly clock: Clock;
   readonly hear: (arrived: () => void) => readonly Subscription[];
   /** Arrivals within a second that leave it open. */
@@ -53,8 +53,8 @@ interface DoorOptions {
   readonly tell: (forMs: number) => void;
 }
 
-class Door {
-  readonly #options: DoorOptions;
+class TenantCircuit {
+  readonly #options: TenantCircuitOptions;
   #heard: readonly Subscription[] = [];
   #arrived = 0;
   #sinceMs: number;
@@ -63,7 +63,7 @@ class Door {
   #calmAtMs = 0;
   #cancel = () => {};
 
-  constructor(options: DoorOptions) {
+  constructor(options: TenantCircuitOptions) {
     this.#options = options;
     this.#sinceMs = options.clock.now();
     this.#open();

@@ -29,7 +29,7 @@ import { defineActor } from "../runtime/define-actor.ts";
 import { clusterScope, type Mailbox, openMailbox } from "../runtime/mailbox.ts";
 import { packageVersion } from "../runtime/version.ts";
 import { type Admission, openAdmission, tenantAsking } from "./admission.ts";
-import { openDoors } from "./flood-guard.ts";
+import { openFloodGuard } from "./flood-guard.ts";
 import { type JobVerb, jobVerbs, schemaVersion } from "./job-api.ts";
 import { type JobServiceInput, serve } from "./job-handlers.ts";
 import { type Answer, publishAnswer, refusalAnswer } from "./service-answers.ts";
@@ -66,7 +66,7 @@ const serving = fromCallback<{ type: string }, JobServiceInput>(({ input }) => {
       transport.subscribe(asked, answer(verb), { queue }),
     );
   });
-  const doors = openDoors(input.network, tenants, (tenant, arrived) =>
+  const floodGuard = openFloodGuard(input.network, tenants, (tenant, arrived) =>
     jobVerbs.map((verb) => {
       const serveOne = answer(verb);
       const receive = (frame: Frame) => {
@@ -79,7 +79,7 @@ const serving = fromCallback<{ type: string }, JobServiceInput>(({ input }) => {
   );
   return () => {
     discovery.close();
-    doors.close();
+    floodGuard.close();
     for (const subscription of house) subscription.unsubscribe();
   };
 });

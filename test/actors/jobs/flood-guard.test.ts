@@ -1,7 +1,8 @@
-// What a tenant that floods costs the others: behind a door of its own it is not heard for a while.
+// What a tenant that floods costs the others: behind a circuit of its own it is not heard for a
+// while.
 
 import test from "ava";
-import { openDoors } from "../../../actors/jobs/flood-guard.ts";
+import { openFloodGuard } from "../../../actors/jobs/flood-guard.ts";
 import { SimulatedClock } from "../../../src/ports/clock.ts";
 import { silentLog } from "../../../src/ports/log.ts";
 import { tenantsOf } from "../../../src/wire/tenancy/tenants.ts";
@@ -12,7 +13,7 @@ test("a tenant that floods is not heard for a while, longer each time; others ar
   const told: string[] = [];
   const log = { ...silentLog, write: (_: string, message: string) => told.push(message) };
   const tenants = tenantsOf({ acme: { users: {}, requestsPerSecond: 20 }, other: { users: {} } });
-  const doors = openDoors({ clock, log }, tenants, (tenant, arrived) => {
+  const doors = openFloodGuard({ clock, log }, tenants, (tenant, arrived) => {
     heard.set(tenant, arrived);
     return [{ unsubscribe: () => heard.delete(tenant) }];
   });

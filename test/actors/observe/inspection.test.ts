@@ -1,6 +1,6 @@
 import test from "ava";
 import { createActor, createMachine } from "xstate";
-import { gated } from "../../../actors/cluster/leader-transport.ts";
+import { fencedTransport } from "../../../actors/cluster/leader-transport.ts";
 import { openInspection } from "../../../actors/observe/inspection.ts";
 import { Registry } from "../../../actors/run-state/registry.ts";
 import { runLines, topLines } from "../../../cli/views/cluster-view.ts";
@@ -42,7 +42,7 @@ test("a question that names no subject for its answer is counted, and ends nothi
   const network = {
     ...simulated.network,
     transport: {
-      ...gated(
+      ...fencedTransport(
         transport,
         () => true,
         () => {},

@@ -13,7 +13,7 @@ import {
   streamSubject,
 } from "../../src/wire/messages/subjects.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
-import type { JobVerb, ReplyOf, RunLine } from "../jobs/job-api.ts";
+import type { JobMethod, ReplyOf, RunLine } from "../jobs/job-api.ts";
 import type { ClusterReport } from "../observe/inspection.ts";
 import { Run } from "./run.ts";
 import { StreamedEvents } from "./streamed-events.ts";
@@ -95,13 +95,13 @@ export class Client {
    * One question to the job service, which takes up to `patienceMs` to answer it; asked again for
    * up to `againMs`. @throws RemoteError, RequestFailedError
    */
-  request<Verb extends JobVerb>(
-    verb: Verb,
+  request<Method extends JobMethod>(
+    method: Method,
     body: unknown,
     patienceMs?: number,
     againMs?: number,
-  ): Promise<ReplyOf<Verb>> {
-    return this.#ask(jobsSubject(this.#cluster, verb, this.#tenant), body, patienceMs, againMs);
+  ): Promise<ReplyOf<Method>> {
+    return this.#ask(jobsSubject(this.#cluster, method, this.#tenant), body, patienceMs, againMs);
   }
 
   async #ask<Answer>(

@@ -7,7 +7,7 @@ import { decodeBody } from "../../src/wire/messages/body.ts";
 import type { Transport } from "../../src/wire/messages/transport.ts";
 import { type LoadOptions, loadModel } from "../../storage/model/load-model.ts";
 import type { Model } from "../../storage/model/model.ts";
-import { isOverAt, type JobVerb, type ReplyOf, type RunSummary } from "../jobs/job-api.ts";
+import { isOverAt, type JobMethod, type ReplyOf, type RunSummary } from "../jobs/job-api.ts";
 import { checkpointDeadlines } from "../jobs/job-handlers.ts";
 import type { RunEvent, RunResult, RunStatus } from "../run-state/run-events.ts";
 import type { StreamedEvents } from "./streamed-events.ts";
@@ -20,7 +20,7 @@ const lookMs = 1000;
 
 /** What a run needs of its client. */
 interface Requests {
-  request<Verb extends JobVerb>(
+  request<Verb extends JobMethod>(
     verb: Verb,
     body: unknown,
     patienceMs?: number,

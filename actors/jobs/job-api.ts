@@ -1,5 +1,5 @@
-// The verbs of the job service: what each takes and what it answers, defined once: they are checked
-// by it, their types follow from it, and it is published as JSON Schema.
+// The methods of the job service: what each takes and what it answers, defined once: they are
+// checked by it, their types follow from it, and it is published as JSON Schema.
 //
 //   submit      { job, key? }          → { run, status, events }     kept before it is answered
 //   list        { after?, most? }      → { runs: [ … ], next? }
@@ -30,7 +30,7 @@ const run = z.string().min(1).max(128);
 const ofRun = z.strictObject({ run });
 const count = z.int().min(0);
 
-/** What each verb takes. */
+/** What each method takes. */
 export const requests = {
   submit: z.strictObject({ job: z.unknown(), key: z.string().min(1).max(256).optional() }),
   list: z.strictObject({
@@ -58,9 +58,9 @@ export const requests = {
   schema: z.strictObject({}),
 } as const;
 
-export type JobVerb = keyof typeof requests;
+export type JobMethod = keyof typeof requests;
 
-export const jobVerbs = Object.keys(requests) as JobVerb[];
+export const jobMethods = Object.keys(requests) as JobMethod[];
 
 const runLine = z.object({
   run,
@@ -99,7 +99,7 @@ export type RunSummary = Readonly<z.output<typeof runSummary>>;
 const runStatus = z.object({ run, status: runStatusSchema });
 const jsonSchema = z.record(z.string(), z.unknown());
 
-/** What each verb answers. */
+/** What each method answers. */
 export const replies = {
   submit: runStatus.extend({
     /** The subject on which its events are published. */
@@ -131,10 +131,10 @@ export const replies = {
     replies: jsonSchema,
     event: jsonSchema,
   }),
-} as const satisfies Record<JobVerb, z.ZodType>;
+} as const satisfies Record<JobMethod, z.ZodType>;
 
-export type RequestOf<Verb extends JobVerb> = z.output<(typeof requests)[Verb]>;
-export type ReplyOf<Verb extends JobVerb> = Readonly<z.output<(typeof replies)[Verb]>>;
+export type RequestOf<Method extends JobMethod> = z.output<(typeof requests)[Method]>;
+export type ReplyOf<Method extends JobMethod> = Readonly<z.output<(typeof replies)[Method]>>;
 
 let published: ReplyOf<"schema"> | undefined;
 
@@ -151,7 +151,7 @@ function schemasNow(): ReplyOf<"schema"> {
   const schemaOf = (schema: z.ZodType) =>
     z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
   const all = (schemas: Readonly<Record<string, z.ZodType>>) =>
-    Object.fromEntries(Object.entries(schemas).map(([verb, schema]) => [verb, schemaOf(schema)]));
+    Object.fromEntries(Object.entries(schemas).map(([method, schema]) => [method, schemaOf(schema)]));
   return {
     version: schemaVersion,
     job: jobJsonSchema(),

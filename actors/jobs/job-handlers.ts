@@ -1,4 +1,4 @@
-// What the job service does for each verb (job-api.ts), on the runs of the registry. What changes
+// What the job service does for each method (job-api.ts), on the runs of the registry. What changes
 // a run is kept where another root finds it before it is answered.
 
 import { QuotaExceededError, RunStateError, StepTimeoutError } from "../../src/errors/errors.ts";
@@ -14,7 +14,7 @@ import type { RunRecord } from "../run-state/run-record.ts";
 import type { Network } from "../runtime/mailbox.ts";
 import { type Access, withinRoots } from "./allowed-paths.ts";
 import {
-  type JobVerb,
+  type JobMethod,
   publishedSchemas,
   type ReplyOf,
   type RequestOf,
@@ -42,14 +42,14 @@ interface Asked {
   readonly tenant: string | undefined;
 }
 
-type Serving = {
-  readonly [Verb in JobVerb]: (
+type Handlers = {
+  readonly [Method in JobMethod]: (
     asked: Asked,
-    request: RequestOf<Verb>,
-  ) => ReplyOf<Verb> | Promise<ReplyOf<Verb>>;
+    request: RequestOf<Method>,
+  ) => ReplyOf<Method> | Promise<ReplyOf<Method>>;
 };
 
-const serving: Serving = {
+const handlers: Handlers = {
   submit,
   list: ({ input: { registry }, tenant }, { after, most }) => {
     const runs: RunLine[] = [];
@@ -120,14 +120,14 @@ const serving: Serving = {
 };
 
 /** Does what is asked. @throws TrainingError: why it is refused */
-export async function serve<Verb extends JobVerb>(
+export async function handle<Method extends JobMethod>(
   input: JobServiceInput,
-  verb: Verb,
+  method: Method,
   body: unknown,
   tenant: string | undefined,
-): Promise<ReplyOf<Verb>> {
-  const request = checkOptions(requests[verb], body) as RequestOf<Verb>;
-  return await serving[verb]({ input, tenant }, request);
+): Promise<ReplyOf<Method>> {
+  const request = checkOptions(requests[method], body) as RequestOf<Method>;
+  return await handlers[method]({ input, tenant }, request);
 }
 
 /** The run of a job: a new one, or the one that was asked for before (Registry.find). */
@@ -232,9 +232,9 @@ function recordOf({ input, tenant }: Asked, run: string): RunRecord {
 }
 
 /** One that is not over. @throws InvalidOptionError, RunStateError */
-function openRecord(asked: Asked, run: string, verb: JobVerb): RunRecord {
+function openRecord(asked: Asked, run: string, method: JobMethod): RunRecord {
   const record = recordOf(asked, run);
-  if (record.isOver) throw new RunStateError(run, verb, "one that is not over", record.status);
+  if (record.isOver) throw new RunStateError(run, method, "one that is not over", record.status);
   return record;
 }
 

@@ -1,15 +1,15 @@
 // Job service: what the world may ask of a cluster, over NATS, in JSON or msgpack: whatever a
 // request is written in, its answer is too.
 //
-//   osiris.<cluster>.jobs.<verb>      what each takes and answers is in job-api.ts
+//   osiris.<cluster>.jobs.<method>      what each takes and answers is in job-api.ts
 //
 // A request that cannot be served is answered { error: { code, message } }; where options are
 // wrong, it has `problems` too: { option, message } of each. Events of a run are published on
 // osiris.<cluster>.runs.<run>.events, as JSON, numbered by `seq` without gaps.
 //
-// A tenant asks on osiris.<cluster>.jobs.<tenant>.<verb>: it knows its own runs and no others, and
-// their events are told on osiris.<cluster>.runs.<tenant>.<run>.events. Who may use which subject
-// is the broker's to say.
+// A tenant asks on osiris.<cluster>.jobs.<tenant>.<method>: it knows its own runs and no others,
+// and their events are told on osiris.<cluster>.runs.<tenant>.<run>.events. Who may use which
+// subject is the broker's to say.
 //
 // Whoever looks for services finds it, as `osiris-<cluster>` (service-discovery.ts).
 //
@@ -30,8 +30,8 @@ import { clusterScope, type Mailbox, openMailbox } from "../runtime/mailbox.ts";
 import { packageVersion } from "../runtime/version.ts";
 import { type Admission, openAdmission, tenantAsking } from "./admission.ts";
 import { openFloodGuard } from "./flood-guard.ts";
-import { type JobVerb, jobVerbs, schemaVersion } from "./job-api.ts";
-import { type JobServiceInput, serve } from "./job-handlers.ts";
+import { type JobMethod, jobMethods, schemaVersion } from "./job-api.ts";
+import { type JobServiceInput, handle } from "./job-handlers.ts";
 import { type Answer, publishAnswer, refusalAnswer } from "./service-answers.ts";
 import { openDiscovery, type ServiceIdentity } from "./service-discovery.ts";
 
@@ -40,41 +40,41 @@ const queue = "jobs";
 /** Answers requests for as long as it is invoked. */
 const serving = fromCallback<{ type: string }, JobServiceInput>(({ input }) => {
   const { transport, cluster } = input.network;
-  const endpoints = jobVerbs.map((verb) => {
-    return { name: verb, subject: jobsSubject(cluster, verb), queue };
+  const endpoints = jobMethods.map((method) => {
+    return { name: method, subject: jobsSubject(cluster, method), queue };
   });
   const admission = openAdmission(input.network.clock, input.access.tenants);
   const discovery = openDiscovery(input.network, identityOf(cluster), endpoints);
-  const answer = (verb: JobVerb) => async (frame: Frame) => {
+  const answer = (method: JobMethod) => async (frame: Frame) => {
     const { reply } = frame;
     if (reply === undefined || !isInbox(reply)) {
       const error = new FrameCorruptError(frame.subject, "there is no subject to answer on");
       return input.network.onCorrupt(error);
     }
     const given = await discovery.count(
-      verb,
-      () => answerOf(input, admission, verb, frame),
+      method,
+      () => answerOf(input, admission, method, frame),
       refusalOf,
     );
     publishAnswer(transport, { ...frame, reply }, given);
   };
   const { tenants } = input.access;
   const isListed = Object.keys(tenants).length > 0;
-  const house = endpoints.flatMap(({ name: verb, subject }) => {
-    const anybody = isListed ? [] : [tenantsPattern(cluster, verb)];
+  const house = endpoints.flatMap(({ name: method, subject }) => {
+    const anybody = isListed ? [] : [tenantsPattern(cluster, method)];
     return [subject, ...anybody].map((asked) =>
-      transport.subscribe(asked, answer(verb), { queue }),
+      transport.subscribe(asked, answer(method), { queue }),
     );
   });
   const floodGuard = openFloodGuard(input.network, tenants, (tenant, arrived) =>
-    jobVerbs.map((verb) => {
-      const serveOne = answer(verb);
+    jobMethods.map((method) => {
+      const handleOne = answer(method);
       const receive = (frame: Frame) => {
         arrived();
-        void serveOne(frame);
+        void handleOne(frame);
       };
       const options = { queue, onCorrupt: arrived };
-      return transport.subscribe(jobsSubject(cluster, verb, tenant), receive, options);
+      return transport.subscribe(jobsSubject(cluster, method, tenant), receive, options);
     }),
   );
   return () => {
@@ -118,14 +118,14 @@ export const jobServiceMachine = defineActor(machine);
 async function answerOf(
   input: JobServiceInput,
   admission: Admission,
-  verb: JobVerb,
+  method: JobMethod,
   frame: Frame,
 ): Promise<Answer> {
   try {
     const tenant = tenantAsking(frame, input.access.tenants);
     admission.admit(tenant, frame.payload.length);
     const body = frame.payload.length === 0 ? {} : (decodeBody(frame) ?? {});
-    return { body: await serve(input, verb, body, tenant) };
+    return { body: await handle(input, method, body, tenant) };
   } catch (error) {
     return refusalAnswer(error);
   }

@@ -26,7 +26,7 @@ export interface QueueState {
 }
 
 export interface QueueMove {
-  /** Gets its turn, and these devices at first. */
+  /** Gets its allocation, and these devices at first. */
   readonly start?: RunRecord;
   /** Make room for `for`. */
   readonly preempt?: { readonly victims: readonly RunRecord[]; readonly for: RunRecord };

@@ -20,7 +20,7 @@ import type { Network } from "../runtime/mailbox.ts";
 import { decide, emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
 import { backoff } from "../runtime/supervisor.ts";
 
-export interface RunTurnInput {
+export interface RunAllocationInput {
   readonly network: Network;
   readonly registry: Registry;
   /** Hosts of the cluster. */
@@ -31,7 +31,7 @@ export interface RunTurnInput {
   readonly failedAtMs: number | undefined;
 }
 
-export interface RunTurnContext extends RunTurnInput {
+export interface RunAllocationContext extends RunAllocationInput {
   /** Failures of the supervisor of this run. */
   readonly history: RestartHistory;
   readonly delayMs: number;
@@ -46,8 +46,8 @@ export const watchingRegistry = fromCallback<{ type: string }, { registry: Regis
 
 const machine = setup({
   types: {} as {
-    context: RunTurnContext;
-    input: RunTurnInput;
+    context: RunAllocationContext;
+    input: RunAllocationInput;
     events: { readonly type: "queue.changed" };
   },
   actors: { watchingRegistry, job: jobSupervisorMachine },
@@ -86,7 +86,7 @@ const machine = setup({
     isYieldAsked: ({ context }) => context.record.isYieldAsked,
   },
 }).createMachine({
-  id: "runTurn",
+  id: "runAllocation",
   context: ({ input }) => ({ ...input, history: emptyHistory, delayMs: 0 }),
   invoke: { src: "watchingRegistry", input: ({ context }) => context },
   initial: "working",
@@ -124,7 +124,7 @@ const machine = setup({
 });
 
 /** As drawn above. */
-export const runTurnMachine = defineActor(machine, { hears: "nothing" });
+export const runAllocationMachine = defineActor(machine, { hears: "nothing" });
 
 /** U1 */
 function noteYielded(record: RunRecord): void {

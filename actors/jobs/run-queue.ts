@@ -1,7 +1,7 @@
-// Run queue: gives the cluster's devices to runs, each for its turn (run-allocation.ts), as many at
-// once as have room, in the order of queue-order.ts.
+// Run queue: gives the cluster's devices to runs, each for its allocation (run-allocation.ts), as
+// many at once as have room, in the order of queue-order.ts.
 //
-//   serving ──a run waits, or devices are free──▶ serving     turns start; others make room
+//   serving ──a run waits, or devices are free──▶ serving     allocations start; others make room
 //
 // Invariants
 //   Q1. A run that was interrupted (this actor, or one above it, was restarted) comes before
@@ -20,7 +20,7 @@ import { defineActor } from "../runtime/define-actor.ts";
 import { clusterScope, type Mailbox, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { type Access, withinRoots } from "./allowed-paths.ts";
 import { nextMove, quotaLeft } from "./queue-order.ts";
-import { runTurnMachine, watchingRegistry } from "./run-allocation.ts";
+import { runAllocationMachine, watchingRegistry } from "./run-allocation.ts";
 
 export interface RunQueueInput {
   readonly network: Network;
@@ -33,8 +33,8 @@ export interface RunQueueInput {
 
 export interface RunQueueContext extends RunQueueInput {
   readonly mailbox: Mailbox;
-  /** Runs that have their turn. */
-  readonly turns: ReadonlySet<string>;
+  /** Runs that have their allocation. */
+  readonly allocations: ReadonlySet<string>;
 }
 
 type RunQueueEvent = { readonly type: "queue.changed" } | DoneActorEvent<unknown, string>;
@@ -45,14 +45,14 @@ const watchingFree = fromCallback<{ type: string }, { membership: Membership }>(
 
 const machine = setup({
   types: {} as { context: RunQueueContext; input: RunQueueInput; events: RunQueueEvent },
-  actors: { watchingRegistry, watchingFree, turn: runTurnMachine },
+  actors: { watchingRegistry, watchingFree, allocation: runAllocationMachine },
   actions: {
     // All of it in one piece: what a plain action does is done after `enqueueActions` at the start.
     move: enqueueActions(({ context, enqueue }) => {
       const { network, registry, membership, createdBy, access } = context;
-      const turns = new Set(context.turns);
-      const running = [...turns].flatMap((run) => registry.get(run) ?? []);
-      for (const record of registry.open.asked()) if (!turns.has(record.run)) settle(record);
+      const allocations = new Set(context.allocations);
+      const running = [...allocations].flatMap((run) => registry.get(run) ?? []);
+      for (const record of registry.open.asked()) if (!allocations.has(record.run)) settle(record);
       for (;;) {
         const waiting = registry.open.inOrder();
         const state = { waiting, running, membership, tenants: access.tenants };
@@ -60,7 +60,7 @@ const machine = setup({
         if (preempt !== undefined) {
           for (const victim of preempt.victims) {
             victim.preemptedBy = preempt.for.run;
-            enqueue.sendTo(turnOf(victim) as never, { type: "queue.changed" } as never);
+            enqueue.sendTo(allocationOf(victim) as never, { type: "queue.changed" } as never);
           }
         }
         if (record === undefined) break;
@@ -72,18 +72,18 @@ const machine = setup({
         const failedAtMs = record.status === "running" ? network.clock.now() : undefined;
         membership.take(record.run, membership.sharesFor(record.run, devicesMax(record)));
         record.status = "running";
-        turns.add(record.run);
+        allocations.add(record.run);
         running.push(record);
         const input = { network, registry, membership, record, createdBy, failedAtMs };
-        enqueue.spawnChild("turn", { id: turnOf(record), input });
+        enqueue.spawnChild("allocation", { id: allocationOf(record), input });
       }
-      enqueue.assign({ turns });
+      enqueue.assign({ allocations });
     }),
-    endTurn: enqueueActions(({ context, event, enqueue }) => {
+    endAllocation: enqueueActions(({ context, event, enqueue }) => {
       if (!("actorId" in event)) return;
-      const run = event.actorId.slice("turn:".length);
+      const run = event.actorId.slice("allocation:".length);
       enqueue.stopChild(event.actorId);
-      enqueue.assign({ turns: new Set([...context.turns].filter((other) => other !== run)) });
+      enqueue.assign({ allocations: new Set([...context.allocations].filter((other) => other !== run)) });
       enqueue(({ context: { membership } }) => membership.letGo(run));
     }),
   },
@@ -100,7 +100,7 @@ const machine = setup({
     const { tenants } = access;
     membership.bound((run) => quotaLeft(run, tenantOf, { membership, tenants })); // Q3
     const mailbox = openMailbox(network, clusterScope, { role: "queue", index: 0 });
-    return { ...input, mailbox, turns: new Set<string>() };
+    return { ...input, mailbox, allocations: new Set<string>() };
   },
   invoke: [
     { src: "watchingRegistry", input: ({ context }) => context },
@@ -112,7 +112,7 @@ const machine = setup({
       entry: "move",
       on: {
         "queue.changed": { actions: "move" },
-        "xstate.done.actor.*": { actions: ["endTurn", "move"] },
+        "xstate.done.actor.*": { actions: ["endAllocation", "move"] },
       },
     },
   },
@@ -121,8 +121,8 @@ const machine = setup({
 /** As drawn above. */
 export const runQueueMachine = defineActor(machine);
 
-function turnOf({ run }: RunRecord): string {
-  return `turn:${run}`;
+function allocationOf({ run }: RunRecord): string {
+  return `allocation:${run}`;
 }
 
 /** Why a run may not use its paths, as they lead now. Q4 */

@@ -65,9 +65,9 @@ interface Copy {
 }
 
 /** Time between two turns, and the runs and the events of each that are copied in one. */
-const turnMs = 50;
-const turnRuns = 64;
-const turnEvents = 100;
+const roundMs = 50;
+const roundRuns = 64;
+const roundEvents = 100;
 /** Waits after a refusal: the first, and the longest. */
 const retryMs = 1000;
 const retryMsMax = 60_000;
@@ -169,14 +169,14 @@ export class RunMirror {
   #wake(): void {
     if (this.#isAtWork || this.#isClosed) return;
     this.#isAtWork = true;
-    this.#options.network.clock.after(turnMs, () => void this.#turn());
+    this.#options.network.clock.after(roundMs, () => void this.#round());
   }
 
-  async #turn(): Promise<void> {
+  async #round(): Promise<void> {
     const { isLeading } = this.#options;
     if (!this.#isClosed && isLeading()) {
       await this.#sweep();
-      const runs = [...this.#due].slice(0, turnRuns);
+      const runs = [...this.#due].slice(0, roundRuns);
       for (const run of runs) this.#due.delete(run);
       this.#copying = runs.length;
       const copying = runs.map((run) =>
@@ -219,7 +219,7 @@ export class RunMirror {
       if (last !== undefined) copy.next = seqOf(last.payload) + 1;
       else copy.next = copy.isOld && !isWhole ? Number.POSITIVE_INFINITY : 0;
     }
-    for (const event of record.since(copy.next, turnEvents)) {
+    for (const event of record.since(copy.next, roundEvents)) {
       if (event.seq > copy.told) return;
       const payload = new TextEncoder().encode(JSON.stringify(event));
       if (payload.length > nats.messageBytesMax) {

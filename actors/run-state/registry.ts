@@ -54,7 +54,7 @@ export class Registry {
     this.#finishedMax = finishedMax;
   }
 
-  /** The run of a job, which waits for its turn. */
+  /** The run of a job, which waits for its allocation. */
   add(job: JobSpec, { key, tenant }: Submitter = {}): RunRecord {
     const number = (this.#added.get(tenant) ?? 0) + 1;
     this.#added.set(tenant, number);

@@ -47,7 +47,7 @@ export interface NatsConfigOptions {
 const subscriptionsMax = 1024;
 
 /** Verbs of the job service that only read. */
-const readVerbs = ["status", "list", "events", "logs", "schema"] as const;
+const readMethods = ["status", "list", "events", "logs", "schema"] as const;
 
 /**
  * The configuration as text. It contains passwords only where `tenants` does.
@@ -157,7 +157,7 @@ function tenantPermissions(
   reads: readonly string[],
 ): object {
   const jobs = `osiris.${cluster}.jobs.${name}`;
-  const asked = may === "read" ? readVerbs.map((verb) => `${jobs}.${verb}`) : [`${jobs}.*`];
+  const asked = may === "read" ? readMethods.map((method) => `${jobs}.${method}`) : [`${jobs}.*`];
   return permissions([...asked, ...reads], [eventsOf(cluster, name), "_INBOX.>"]);
 }
 
@@ -181,7 +181,7 @@ function adminReads({ cluster, tenants, jetstream }: NatsConfigOptions): readonl
   if (jetstream === undefined) return [];
   const streams = [undefined, ...Object.keys(tenants)].map((name) => eventStream(cluster, name));
   return [...streams, `KV_${queueBucket(cluster)}`].flatMap((stream) => {
-    const more = ["STREAM.INFO", "STREAM.MSG.GET"].map((verb) => `$JS.API.${verb}.${stream}`);
+    const more = ["STREAM.INFO", "STREAM.MSG.GET"].map((method) => `$JS.API.${method}.${stream}`);
     return [...directReads(stream), ...more];
   });
 }

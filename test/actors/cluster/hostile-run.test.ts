@@ -4,7 +4,7 @@
 
 import test from "ava";
 import { connect, headers as emptyHeaders, type NatsConnection } from "nats";
-import { jobVerbs } from "../../../actors/jobs/job-api.ts";
+import { jobMethods } from "../../../actors/jobs/job-api.ts";
 import { inspectParts } from "../../../actors/observe/inspection.ts";
 import { type Cluster, Host, type Incident } from "../../../index.ts";
 import {
@@ -143,7 +143,7 @@ function listenTo(client: NatsConnection) {
 /** A request of a tenant about a run that is not its own, or of anybody with anything in it. */
 function requestOf(index: number, { cluster, run }: Place): Forgery {
   const stream = drawsOf(index);
-  const verb = oneOf(stream, jobVerbs);
+  const verb = oneOf(stream, jobMethods);
   const asked = { run, devices: 1, job: {}, since: 0 };
   const own = { headers: {}, payload: Buffer.from(JSON.stringify(asked)) };
   const part = oneOf(stream, inspectParts);

@@ -36,10 +36,10 @@ import { openNetwork } from "../runtime/network.ts";
 import { backoff } from "../runtime/supervisor.ts";
 import { packageVersion } from "../runtime/version.ts";
 import { type CheckedOptions, type ClusterOptions, clusterOptions } from "./cluster-options.ts";
-import { LeasedRoot } from "./elected-leader.ts";
-import { intensity, Root } from "./leader.ts";
+import { ElectedLeader } from "./elected-leader.ts";
+import { intensity, Leader } from "./leader.ts";
 import { openLeaseRegister } from "./lease-place.ts";
-import { refuseSecondRoot } from "./other-leader.ts";
+import { refuseSecondLeader } from "./other-leader.ts";
 
 /** A running cluster. Close it, or declare it with `await using`. */
 export class Cluster implements AsyncDisposable {
@@ -54,7 +54,7 @@ export class Cluster implements AsyncDisposable {
   readonly network: Network;
   readonly #membership: Membership;
   readonly #launcher: ReturnType<typeof rememberThreads>;
-  /** Resolves once this process is the cluster's root: at once, unless there is a lease. */
+  /** Resolves once this process is the cluster's leader: at once, unless there is a lease. */
   readonly leading: Promise<void>;
   /**
    * Rejects where this process led and does so no more: with LeadershipLostError where another one
@@ -62,7 +62,7 @@ export class Cluster implements AsyncDisposable {
    * runs.
    */
   readonly lost: Promise<never>;
-  readonly #root: Root | LeasedRoot;
+  readonly #leader: Leader | ElectedLeader;
   readonly #link: MirrorLink | undefined;
   #mirror: RunMirror | undefined;
   #broker: BrokerThread | undefined;
@@ -133,7 +133,7 @@ export class Cluster implements AsyncDisposable {
       };
       const registry = new Registry(prefix, tell, keeper, finishedMax);
       this.#mirror = link && new RunMirror(link, { network, registry, isLeading: () => true });
-      this.#root = new Root({ ...common, registry, mirror: this.#mirror });
+      this.#leader = new Leader({ ...common, registry, mirror: this.#mirror });
       onLeading();
     } else {
       // RocksDB lets one process in, and a standby must pass one that only stands still.
@@ -142,7 +142,7 @@ export class Cluster implements AsyncDisposable {
       const isAlone = lease === undefined && options.nats !== undefined;
       const forLease = { directory, register, leaseMs, journal, prefix, publish, finishedMax };
       const told = { onStandby, onLeading, onLost, mirror: link, isAlone };
-      this.#root = new LeasedRoot({ ...common, ...forLease, ...told });
+      this.#leader = new ElectedLeader({ ...common, ...forLease, ...told });
     }
     if (broker !== undefined) this.#watchBroker(broker, options);
   }
@@ -150,7 +150,7 @@ export class Cluster implements AsyncDisposable {
   /**
    * Brings a cluster up: the embedded broker, or a connection to `nats`, and the actors.
    * @throws InvalidOptionError, TransportLostError where the broker cannot be reached,
-   * InputUnusableError where the lease cannot be kept, ClusterServedError where it has a root
+   * InputUnusableError where the lease cannot be kept, ClusterServedError where it has a leader
    */
   static async start(given: ClusterOptions = {}): Promise<Cluster> {
     const {
@@ -185,7 +185,7 @@ export class Cluster implements AsyncDisposable {
         onError: (offender, error) => tell(observer.incident, offender, error),
       });
       const { lease, state, nats } = options;
-      if (nats !== undefined && !lease && !state) await refuseSecondRoot(network);
+      if (nats !== undefined && !lease && !state) await refuseSecondLeader(network);
       const forLease = lease && { directory: lease.directory, leaseMs: lease.ms };
       const register = forLease && (await openLeaseRegister(network, forLease));
       const link =
@@ -219,10 +219,10 @@ export class Cluster implements AsyncDisposable {
 
   /**
    * Under a lease: messages that this process did not send, and writes that the store refused it,
-   * as a root that was none any more. Without one: writes of generations that others took over.
+   * as a leader that was none any more. Without one: writes of generations that others took over.
    */
   get refused(): { readonly messages: number; readonly writes: number } {
-    const own = this.#root instanceof LeasedRoot ? this.#root.refused : { messages: 0, writes: 0 };
+    const own = this.#leader instanceof ElectedLeader ? this.#leader.refused : { messages: 0, writes: 0 };
     return { messages: own.messages, writes: own.writes + this.#launcher.fenced };
   }
 
@@ -238,7 +238,7 @@ export class Cluster implements AsyncDisposable {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    await this.#root.stop();
+    await this.#leader.stop();
     await this.#mirror?.close();
     await this.#link?.nats.close();
     await this.#launcher.allEnded();

@@ -1,10 +1,10 @@
-// A root under a lease: a process that stands by until it leads, then takes up the runs of the root
-// before it, and is the root for as long as it holds the lease.
+// A leader under a lease: a process that stands by until it leads, then takes up the runs of the
+// leader before it, and is the leader for as long as it holds the lease.
 //
 //   standing by ─▶ leading: journal read ─▶ runs taken up ─▶ Root ─▶ lost: the tree ends
 //
 // Invariants
-//   O1. As the root it says and hears nothing while it does not hold the lease
+//   O1. As the leader it says and hears nothing while it does not hold the lease
 //       (leader-transport.ts). What its threads still write, the store refuses once its successor
 //       has claimed a generation.
 //   O2. Nor does it claim a generation: that would fence its successor. What it claims in the very
@@ -24,18 +24,18 @@ import { Registry } from "../run-state/registry.ts";
 import type { RunEvent } from "../run-state/run-events.ts";
 import type { PublishEvent } from "../run-state/run-record.ts";
 import { Leadership } from "./election.ts";
-import { Root, type RootOptions } from "./leader.ts";
+import { Leader, type LeaderOptions } from "./leader.ts";
 import { fencedTransport } from "./leader-transport.ts";
-import { refuseSecondRoot } from "./other-leader.ts";
+import { refuseSecondLeader } from "./other-leader.ts";
 import { lostQueue } from "./queue-recovery.ts";
 
-export interface LeasedRootOptions extends Omit<RootOptions, "registry" | "mirror"> {
+export interface ElectedLeaderOptions extends Omit<LeaderOptions, "registry" | "mirror"> {
   /** Where the lease is, and the journal of the runs: seen by all who may lead. */
   readonly directory: string;
   /** Where the lease is kept, where that is not in files of the directory. */
   readonly register?: Register | undefined;
   readonly leaseMs: number;
-  /** Whether no other root may answer: only those under one lease stand by for each other. */
+  /** Whether no other leader may answer: only those under one lease stand by for each other. */
   readonly isAlone?: boolean;
   /** Where copies of its runs go; undefined: nowhere. */
   readonly mirror?: MirrorLink | undefined;
@@ -46,7 +46,7 @@ export interface LeasedRootOptions extends Omit<RootOptions, "registry" | "mirro
   /** Names of runs begin with it. */
   readonly prefix: string;
   /** Tells the world an event, over this network. */
-  readonly publish: (network: RootOptions["network"], ...told: Parameters<PublishEvent>) => void;
+  readonly publish: (network: LeaderOptions["network"], ...told: Parameters<PublishEvent>) => void;
   readonly onStandby: (leader: string) => void;
   readonly onLeading: () => void;
   /** LeadershipLostError, ClusterServedError, or what the disk refused when it began to lead. */
@@ -59,10 +59,10 @@ const fencedShare = 0.4;
 /** Indices of hosts that one term gives: a host of another term has none of them. */
 const hostsPerTerm = 1_000_000;
 
-export class LeasedRoot {
-  readonly #options: LeasedRootOptions;
+export class ElectedLeader {
+  readonly #options: ElectedLeaderOptions;
   readonly #leadership: Leadership;
-  #root: Root | undefined;
+  #leader: Leader | undefined;
   #journal: RunJournal<RunEvent> | undefined;
   #mirror: RunMirror | undefined;
   #isStopped = false;
@@ -71,7 +71,7 @@ export class LeasedRoot {
   #refused = 0;
 
   /** Errors are the disk's. */
-  constructor(options: LeasedRootOptions) {
+  constructor(options: ElectedLeaderOptions) {
     this.#options = options;
     const { network, directory, register, leaseMs, onStandby, onIncident } = options;
     const files = new LeaseDirectory(network.disk, directory);
@@ -95,7 +95,7 @@ export class LeasedRoot {
     });
   }
 
-  /** What it did not say and could not write as a root that was not one any more. */
+  /** What it did not say and could not write as a leader that was not one any more. */
   get refused(): { readonly messages: number; readonly writes: number } {
     return { messages: this.#withheld, writes: this.#refused };
   }
@@ -103,7 +103,7 @@ export class LeasedRoot {
   /** Gives the lease back, and ends all runs where they are: whoever leads next takes them up. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#root?.stop();
+    this.#leader?.stop();
     await this.#mirror?.close();
     await this.#journal?.close();
     await this.#leadership.close();
@@ -119,7 +119,7 @@ export class LeasedRoot {
       () => leadership.isHeld,
       () => this.#withheld++,
     );
-    if (options.isAlone === true) await refuseSecondRoot(options.network);
+    if (options.isAlone === true) await refuseSecondLeader(options.network);
     const assertLeading = () => leadership.confirm();
     const network = { ...options.network, transport, assertLeading };
     const { disk } = network;
@@ -138,7 +138,7 @@ export class LeasedRoot {
       confirm: assertLeading, // O3
       entries: () => registry.entries(),
       publish: (event, tenant) => {
-        // Of what the root writes itself; its threads' are counted where they end.
+        // Of what the leader writes itself; its threads' are counted where they end.
         const isOwn = event.type === "run.incident" && !event.offender.includes(":");
         if (isOwn && event.error.code === "GENERATION_FENCED") this.#refused++;
         this.#mirror?.told(event);
@@ -162,7 +162,7 @@ export class LeasedRoot {
     membership.countFrom(1 + hostsPerTerm * (term - 1));
     this.#tellRuns(registry, former, createdBy);
     onLeading();
-    this.#root = new Root({ ...options, network, registry, mirror: this.#mirror });
+    this.#leader = new Leader({ ...options, network, registry, mirror: this.#mirror });
   }
 
   /** First cause first: why the runs go on from a checkpoint. */
@@ -190,7 +190,7 @@ export class LeasedRoot {
   }
 
   #end(error: unknown): void {
-    this.#root?.stop();
+    this.#leader?.stop();
     void this.#journal?.close();
     this.#options.onLost(error);
   }

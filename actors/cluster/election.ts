@@ -1,4 +1,4 @@
-// Leadership: which of several processes is the root of a cluster, by lease
+// Leadership: which of several processes is the leader of a cluster, by lease
 // (storage/cluster/lease.ts).
 //
 //   standing by ──the lease stood still, or is free──▶ leading ──a newer term──▶ lost
@@ -9,7 +9,7 @@
 //   E1. Silence is counted in looks that found nothing new, not in time: a process that stood still
 //       itself has not looked.
 //   E2. Whoever could not renew for most of a lease does not lead, as far as it knows (`isHeld`),
-//       before anybody else can: it says nothing and hears nothing as the root.
+//       before anybody else can: it says nothing and hears nothing as the leader.
 
 import { LeadershipLostError } from "../../src/errors/errors.ts";
 import type { Cancel, Clock } from "../../src/ports/clock.ts";

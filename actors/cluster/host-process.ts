@@ -87,7 +87,7 @@ export class Host implements AsyncDisposable {
       if (host !== undefined) resolveJoined(host);
       else this.#onMayLeave(); // Nobody is there who would need it.
       this.#inspection?.unsubscribe();
-      this.#inspection = host === undefined ? undefined : openHostInspection(network, host, root);
+      this.#inspection = host === undefined ? undefined : openHostInspection(network, host, leader);
       onHost(host);
     };
     const identity = {
@@ -98,7 +98,7 @@ export class Host implements AsyncDisposable {
       machine: hostname(),
       pid: process.pid,
     };
-    const root = joiningTree({
+    const leader = joiningTree({
       network,
       launcher: this.#launcher,
       announcement: () => ({ ...identity, isLeaving: this.#isLeaving }),
@@ -107,11 +107,11 @@ export class Host implements AsyncDisposable {
       onIncident: observer.incident,
     });
     this.failed = new Promise((_, reject) => {
-      root.subscribe({ error: (error) => reject(new RemoteError(reasonOf(error))) });
+      leader.subscribe({ error: (error) => reject(new RemoteError(reasonOf(error))) });
     });
     this.failed.catch(() => {}); // Whoever does not look is told by onIncident.
-    this.#stop = () => root.stop();
-    root.start();
+    this.#stop = () => leader.stop();
+    leader.start();
   }
 
   /**

@@ -1,5 +1,5 @@
-// The gate of a root: while it does not hold its lease, it says nothing as the root of the cluster,
-// and hears nothing.
+// The gate of a leader: while it does not hold its lease, it says nothing as the leader of the
+// cluster, and hears nothing.
 
 import type { Frame, Transport } from "../../src/wire/messages/transport.ts";
 

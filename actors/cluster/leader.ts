@@ -1,4 +1,4 @@
-// The root: the tree of actors under the cluster supervisor. Nobody is above it but the process,
+// The leader: the tree of actors under the cluster supervisor. Nobody is above it but the process,
 // which starts it again when it fails: runs are in the registry and in the store.
 
 import { type Actor, createActor } from "xstate";
@@ -20,7 +20,7 @@ import { clusterScope, type Network, openMailbox } from "../runtime/mailbox.ts";
 import { decide, emptyHistory, type RestartHistory } from "../runtime/restart-policy.ts";
 import { backoff, type SupervisorInput, supervisorMachine } from "../runtime/supervisor.ts";
 
-export interface RootOptions {
+export interface LeaderOptions {
   readonly network: Network;
   readonly registry: Registry;
   readonly membership: Membership;
@@ -38,14 +38,14 @@ export interface RootOptions {
 /** A cluster supervisor, a broker: so often within a minute, then the cluster gives up. */
 export const intensity = { restartsMax: 10, windowMs: 60_000 } as const;
 
-export class Root {
-  readonly #options: RootOptions;
+export class Leader {
+  readonly #options: LeaderOptions;
   #actor: Actor<typeof supervisorMachine>;
   readonly #inspection: Subscription;
   #restarts: RestartHistory = emptyHistory;
   #isStopped = false;
 
-  constructor(options: RootOptions) {
+  constructor(options: LeaderOptions) {
     this.#options = options;
     this.#actor = this.#start();
     this.#inspection = openInspection({ ...options, tree: () => this.#actor });
@@ -118,7 +118,7 @@ export class Root {
       backoff,
     };
     const end = { child: "cluster", atMs: network.clock.now(), reason: "error" as const };
-    // Whatever ended the root, runs are in the registry and the store: it is always tried again.
+    // Whatever ended the leader, runs are in the registry and the store: it is always tried again.
     const record = { ...recordError(error), recovery: "restore" as const };
     const decision = decide(policy, this.#restarts, { ...end, error: record });
     if (decision.escalate) {

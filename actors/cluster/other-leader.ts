@@ -1,12 +1,12 @@
-// Whether another root answers for a cluster: of two over one broker, each has a queue of its own,
-// and every request comes to one of them, whichever.
+// Whether another leader answers for a cluster: of two over one broker, each has a queue of its
+// own, and every request comes to one of them, whichever.
 
 import { ClusterServedError, TrainingError } from "../../src/errors/errors.ts";
 import { encodeBody } from "../../src/wire/messages/body.ts";
 import { jobsSubject } from "../../src/wire/messages/subjects.ts";
 import type { Network } from "../runtime/mailbox.ts";
 
-/** Longest that another root of the cluster may take to answer. */
+/** Longest that another leader of the cluster may take to answer. */
 const answerMs = 1000;
 
 /** Asks whoever serves the cluster. */
@@ -26,7 +26,7 @@ export async function isServed({
 }
 
 /** @throws ClusterServedError */
-export async function refuseSecondRoot(network: Network): Promise<void> {
+export async function refuseSecondLeader(network: Network): Promise<void> {
   const { cluster, transport } = network;
   if (await isServed(network)) throw new ClusterServedError(cluster, transport.address);
 }

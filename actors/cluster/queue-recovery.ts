@@ -1,4 +1,4 @@
-// The queue of a root whose disk was lost: what its mirror in JetStream has, for one that starts
+// The queue of a leader whose disk was lost: what its mirror in JetStream has, for one that starts
 // with nothing.
 //
 // Invariants
@@ -21,7 +21,7 @@ import { isServed } from "./other-leader.ts";
 
 /**
  * What a journal would have of the runs that were waiting or running, in their order. Told in the
- * log: what was found, and what became of it. Nothing is taken up where another root answers.
+ * log: what was found, and what became of it. Nothing is taken up where another leader answers.
  */
 export async function lostQueue(
   { nats, queue }: MirrorLink,

@@ -1,5 +1,5 @@
 // What the job service does for each method (job-api.ts), on the runs of the registry. What changes
-// a run is kept where another root finds it before it is answered.
+// a run is kept where another leader finds it before it is answered.
 
 import { QuotaExceededError, RunStateError, StepTimeoutError } from "../../src/errors/errors.ts";
 import { type JobSpec, resolveJob } from "../../src/job/job.ts";

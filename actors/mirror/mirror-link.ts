@@ -1,4 +1,4 @@
-// Whether and how a root copies its runs into JetStream: its options, and its connection there.
+// Whether and how a leader copies its runs into JetStream: its options, and its connection there.
 
 import { z } from "zod";
 import type { NatsMirror } from "../../src/wire/jetstream/nats-mirror.ts";
@@ -15,7 +15,7 @@ export const jetstreamOptions = z.strictObject({
     .min(2 ** 20)
     .default(2 ** 28),
   /**
-   * The copy of the queue. A root that finds its own empty takes up the jobs that are there
+   * The copy of the queue. A leader that finds its own empty takes up the jobs that are there
    * (`restore`), or only tells of them (`tell`); `off`: there is none. @default "restore"
    */
   queue: z.enum(["restore", "tell", "off"]).default("restore"),

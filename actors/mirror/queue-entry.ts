@@ -24,7 +24,7 @@ const queueEntry = z.object({
   step: count,
   /** Its place among the submissions. */
   order: count,
-  /** Term of the root that wrote it. */
+  /** Term of the leader that wrote it. */
   term: count,
   /** What was asked for since, and holds. */
   wishes: z.array(

@@ -1,4 +1,4 @@
-// The mirror of runs: copies what the root knows of them into JetStream, where it is there: their
+// The mirror of runs: copies what the leader knows of them into JetStream, where it is there: their
 // events into streams, the queue into a bucket (src/wire/jetstream/nats-mirror.ts).
 //
 //   a run changed ─▶ due ──every turn, so many runs──▶ its events after the last that is there,
@@ -31,7 +31,7 @@ import { decodeEntry, entryOf } from "./queue-entry.ts";
 export interface RunMirrorOptions {
   readonly network: Pick<Network, "cluster" | "clock" | "log">;
   readonly registry: Registry;
-  /** Of a root that keeps its queue; undefined: there is none to copy. */
+  /** Of a leader that keeps its queue; undefined: there is none to copy. */
   readonly term?: number;
   readonly isLeading: () => boolean;
 }
@@ -77,7 +77,7 @@ const closeMs = 2000;
 export class RunMirror {
   readonly #link: MirrorLink;
   readonly #options: RunMirrorOptions;
-  /** The root's term, where the queue is copied. */
+  /** The leader's term, where the queue is copied. */
   readonly #term: number | undefined;
   readonly #copies = new Map<string, Copy>();
   readonly #due = new Set<string>();

@@ -2,7 +2,7 @@
 //
 //   osiris.<cluster>.inspect.<part>   { }  → that part of a ClusterReport
 //
-// The root asks its hosts, and says who did not answer. It stands beside the tree of actors and
+// The leader asks its hosts, and says who did not answer. It stands beside the tree of actors and
 // not in it: a tree that is in trouble is what people ask about. It answers about every run, so
 // that it is for whoever runs the cluster; tenants have `status` and `events`.
 
@@ -56,7 +56,7 @@ export interface ClusterReport {
   readonly cluster: string;
   readonly runs: readonly RunReport[];
   readonly incidents: readonly IncidentReport[];
-  /** The root's first, then those of the hosts that answered. */
+  /** The leader's first, then those of the hosts that answered. */
   readonly processes: readonly ProcessReport[];
   /** Hosts that did not. */
   readonly silent: readonly number[];
@@ -99,7 +99,7 @@ const hostMs = 1000;
 const alertsMax = 5;
 const incidentsMax = 50;
 
-/** Answers as the root of a cluster. */
+/** Answers as the leader of a cluster. */
 export function openInspection(root: {
   readonly network: Network;
   readonly registry: Registry;
@@ -138,7 +138,7 @@ export function openInspection(root: {
   };
 }
 
-/** Answers the root, as a host of its cluster. */
+/** Answers the leader, as a host of its cluster. */
 export function openHostInspection(
   network: Network,
   host: number,

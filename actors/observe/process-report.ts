@@ -65,7 +65,7 @@ export interface ProcessReport {
 
 let lastAsked: EventLoopUtilization | undefined;
 
-/** The report of the process whose tree of actors has this root. */
+/** The report of the process whose tree of actors has this leader. */
 export function reportProcess(
   root: AnyActorRef,
   network: Network,

@@ -1,6 +1,6 @@
-// Run keeper: brings what a root keeps of its runs to the journal, and then tells it. What is kept
-// in one turn of the process is written in one go, whoever asked for it, and while the disk syncs
-// one turn, the next gathers.
+// Run keeper: brings what a leader keeps of its runs to the journal, and then tells it. What is
+// kept in one turn of the process is written in one go, whoever asked for it, and while the disk
+// syncs one turn, the next gathers.
 //
 //   keep … keep … kept? ──end of the turn──▶ written ─▶ synced, if asked ─▶ told ─▶ answered
 //
@@ -20,7 +20,7 @@ export interface RunKeeperOptions {
   readonly clock: Clock;
   /** Wait before what the disk refused is tried again. */
   readonly retryMs: number;
-  /** Whether this root may still write. */
+  /** Whether this leader may still write. */
   readonly isHeld: () => boolean;
   /** Looks whether somebody else leads by now. @throws LeadershipLostError */
   readonly confirm: () => void;
@@ -52,7 +52,7 @@ export function openRunKeeper(options: RunKeeperOptions): {
   let isDue = false;
 
   const write = () => {
-    // A root that leads no more says nothing to whoever leads next either.
+    // A leader that leads no more says nothing to whoever leads next either.
     if (turn.length > 0 && options.isHeld()) journal.append(turn);
     turn = [];
     if (journal.isLong) journal.begin(options.entries());

@@ -12,7 +12,7 @@ import { type PublishEvent, type RunIdentity, type RunKeeper, RunRecord } from "
 /** Runs remembered after they are over, where nobody says how many. */
 export const usualFinishedMax = 1000;
 
-/** For a root whose runs end with it. */
+/** For a leader whose runs end with it. */
 export const keptNowhere: RunKeeper = { keep() {}, kept: async () => {}, forget() {} };
 
 /** Who submits a job, and under which key of its own. */
@@ -87,12 +87,12 @@ export class Registry {
     return known;
   }
 
-  /** Resolves once another root will find all that was submitted and asked for so far. */
+  /** Resolves once another leader will find all that was submitted and asked for so far. */
   kept(): Promise<void> {
     return this.#keeper.kept();
   }
 
-  /** Takes up the runs of a root that is gone. Left out, and told: jobs of another version. */
+  /** Takes up the runs of a leader that is gone. Left out, and told: jobs of another version. */
   restore(
     entries: Iterable<JournalEntry<RunEvent>>,
     onUnknown: (run: string, error: unknown) => void,
@@ -112,7 +112,7 @@ export class Registry {
     for (const record of this.values()) record.skipNumbers();
   }
 
-  /** What another root must know to take them up. */
+  /** What another leader must know to take them up. */
   *entries(): Generator<JournalEntry<RunEvent>> {
     for (const record of this.values()) {
       const { run, job, tenant, key } = record;

@@ -373,7 +373,7 @@ export const eventTypes: readonly EventBody["type"][] = eventBody.options.map(
 
 export const runEventSchema = eventBody.and(
   z.object({
-    /** Counts from 0, without gaps as long as its root lives. */
+    /** Counts from 0, without gaps as long as its leader lives. */
     seq: count,
     run: z.string(),
     generation: count,

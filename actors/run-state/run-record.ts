@@ -21,7 +21,7 @@ import type { DeviceName } from "./straggler-watch.ts";
 /** Tells the world an event of a run, which is a tenant's or nobody's. */
 export type PublishEvent = (event: RunEvent, tenant: string | undefined) => void;
 
-/** Where runs are kept for another root, which takes them up. It is told first. */
+/** Where runs are kept for another leader, which takes them up. It is told first. */
 export interface RunKeeper {
   keep(entry: JournalEntry<RunEvent>): void;
   /** Resolves once all that was kept so far will be found there. */
@@ -30,7 +30,7 @@ export interface RunKeeper {
   forget(run: string): void;
 }
 
-/** More events than a root tells of a run before they are on disk. */
+/** More events than a leader tells of a run before they are on disk. */
 const seqsLost = 1000;
 
 /** Events kept for those who come late; older ones are forgotten. */
@@ -184,7 +184,7 @@ export class RunRecord {
     return { ...when, ...where, error: reason, step, batch };
   }
 
-  /** Takes up what a journal has of it, from a root that is gone. */
+  /** Takes up what a journal has of it, from a leader that is gone. */
   restore(entry: Exclude<JournalEntry<RunEvent>, { kind: "run" }>): void {
     if (entry.kind === "wish") {
       this.#devicesAsked = entry.devices ?? this.#devicesAsked;
@@ -197,7 +197,7 @@ export class RunRecord {
     this.#note(entry.event);
   }
 
-  /** Leaves numbers out that its former root may have told without having kept them. */
+  /** Leaves numbers out that its former leader may have told without having kept them. */
   skipNumbers(): void {
     this.#nextSeq += seqsLost;
   }

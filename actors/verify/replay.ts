@@ -12,7 +12,7 @@ import { rememberThreads, workerLauncher } from "../../src/ports/launcher.ts";
 import { silentLog } from "../../src/ports/log.ts";
 import type { PlannedCut } from "../../src/training/loop/schedule.ts";
 import { createMemoryBroker } from "../../src/wire/transports/memory-transport.ts";
-import { Root } from "../cluster/leader.ts";
+import { Leader } from "../cluster/leader.ts";
 import { Membership } from "../host/membership.ts";
 import { Registry } from "../run-state/registry.ts";
 import type { RunEvent } from "../run-state/run-events.ts";
@@ -55,7 +55,7 @@ export async function replay({ job, cuts, devices, onStep, signal }: Replay): Pr
   const registry = new Registry("replay-", hear);
   registry.add(job).cuts = cuts;
   const launcher = rememberThreads(workerLauncher, () => {});
-  const root = new Root({
+  const leader = new Leader({
     ...{ network, registry, launcher, devices, createdBy: `a replay on ${hostname()}` },
     membership: membershipOf(devices),
     access: { roots: {}, tenants: {} },
@@ -65,7 +65,7 @@ export async function replay({ job, cuts, devices, onStep, signal }: Replay): Pr
     await ended;
   } finally {
     signal?.removeEventListener("abort", stop);
-    root.stop();
+    leader.stop();
     await launcher.allEnded();
     await network.transport.close();
   }

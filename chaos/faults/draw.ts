@@ -15,7 +15,7 @@ import {
 export interface EnvironmentSize {
   /** Devices of each host. */
   readonly devices: number;
-  /** Hosts that join as processes of their own; 0: the root's process has the devices. */
+  /** Hosts that join as processes of their own; 0: the leader's process has the devices. */
   readonly hosts: number;
 }
 

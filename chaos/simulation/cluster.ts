@@ -1,11 +1,11 @@
-// A simulated cluster: the process with the root, or two that may be it under a lease; host
+// A simulated cluster: the process with the leader, or two that may be it under a lease; host
 // processes that join it; and a client that wants its job done whatever happens. The trees of
 // actors are those of a real one; only what they stand on is simulated.
 
 import type { AnyActorRef } from "xstate";
 import { Client } from "../../actors/client/client.ts";
-import { LeasedRoot } from "../../actors/cluster/elected-leader.ts";
-import { Root } from "../../actors/cluster/leader.ts";
+import { ElectedLeader } from "../../actors/cluster/elected-leader.ts";
+import { Leader } from "../../actors/cluster/leader.ts";
 import { joiningTree } from "../../actors/host/joining.ts";
 import { Membership } from "../../actors/host/membership.ts";
 import { Registry } from "../../actors/run-state/registry.ts";
@@ -27,7 +27,7 @@ import { SimulatedProcess } from "./process.ts";
 import { SimulatedThreads, type ThreadSpeed } from "./threads.ts";
 import type { World } from "./world.ts";
 
-/** Devices of each host: the first are those of the root's own process. */
+/** Devices of each host: the first are those of the leader's own process. */
 export interface ClusterShape {
   readonly devices: readonly number[];
   readonly speed: ThreadSpeed;
@@ -35,7 +35,7 @@ export interface ClusterShape {
   readonly delayMs: readonly [number, number];
   /** How much faster or slower than others the clock of a process runs, at most: 0.1 is 10 %. */
   readonly drift?: number;
-  /** How long the lease of the root is good: there is a second process that stands by. */
+  /** How long the lease of the leader is good: there is a second process that stands by. */
   readonly leaseMs?: number;
 }
 
@@ -102,7 +102,7 @@ export class SimulatedCluster {
     void this.#follow();
   }
 
-  /** Processes: 0 has the root, then come hosts that join, and last who stands by. */
+  /** Processes: 0 has the leader, then come hosts that join, and last who stands by. */
   get places(): number[] {
     const { devices, leaseMs } = this.shape;
     return Array.from({ length: devices.length + (leaseMs === undefined ? 0 : 1) }, (_, i) => i);
@@ -169,7 +169,7 @@ export class SimulatedCluster {
     process.enter(() => {
       try {
         if (process.name.startsWith("host")) this.#startHost(process, place, serial);
-        else this.#startRoot(process, place, serial);
+        else this.#startLeader(process, place, serial);
       } catch (error) {
         if (diskCode(error) === undefined) throw error;
         this.world.note(process.id, `cannot start: ${error}`);
@@ -178,7 +178,7 @@ export class SimulatedCluster {
     });
   }
 
-  #startRoot(process: SimulatedProcess, place: number, serial: number): void {
+  #startLeader(process: SimulatedProcess, place: number, serial: number): void {
     const network = process.network(process.connect());
     const { devices: all, leaseMs } = this.shape;
     const [devices = 0] = all;
@@ -204,13 +204,13 @@ export class SimulatedCluster {
         this.world.note(process.id, `mends ${offender}: ${reason.message}`),
     };
     if (leaseMs === undefined) {
-      new Root({
+      new Leader({
         ...common,
         registry: new Registry(prefix, (...told) => publish(network, ...told)),
       });
       return;
     }
-    new LeasedRoot({
+    new ElectedLeader({
       ...{ ...common, directory: leaseDirectory, leaseMs, journal: "file", prefix, publish },
       onStandby: (leader) => this.world.note(process.id, `stands by ${leader}`),
       onLeading: () => this.world.note(process.id, `leads, the ${++this.terms}. to do so`),

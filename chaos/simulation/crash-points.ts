@@ -23,7 +23,7 @@ const writings: Readonly<Record<CrashKind, Writing>> = {
   tiers: { job: 5, devices: [2], scaled: 1 },
   /** And the ids of dynamic rows, and parts of what changed since the one before. */
   dynamic: { job: 6, devices: [1] },
-  /** And the terms of the root, and the journal of its runs; another one takes them up. */
+  /** And the terms of the leader, and the journal of its runs; another one takes them up. */
   lease: { job: 3, devices: [1], leaseMs: 400 },
 };
 

@@ -1,5 +1,5 @@
 // The environment of a faulted run: a broker in this process, whose frames may be tampered with,
-// the root of a cluster and its hosts in processes of their own, each started again when it ends,
+// the leader of a cluster and its hosts in processes of their own, each started again when it ends,
 // and a client that looks on.
 
 import { randomBytes } from "node:crypto";
@@ -103,7 +103,7 @@ export class Environment implements AsyncDisposable {
   /** Ends everything that was started; names of processes that had to be killed, or are left. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    // Hosts leave before the root goes, or they would look for it.
+    // Hosts leave before the leader goes, or they would look for it.
     const processes = [...this.#processes.values()].reverse();
     for (const one of processes) await one.close();
     await Promise.all(this.#kept);

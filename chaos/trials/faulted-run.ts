@@ -43,7 +43,7 @@ export interface FaultedRun {
   /** Incidents beside the run: of the cluster's own actors and of hosts. */
   readonly incidents: readonly Incident[];
   readonly faults: readonly FaultOutcome[];
-  /** How often it was submitted: again where a root was lost, or a failure stopped it. */
+  /** How often it was submitted: again where a leader was lost, or a failure stopped it. */
   readonly submissions: number;
   /** What was still done to anybody at the end; empty, or the harness is broken. */
   readonly alive: readonly string[];
@@ -181,7 +181,7 @@ class ScheduleRun {
       this.#run = run;
       const isGone = root === undefined ? Promise.resolve() : root.exited;
       const end = await this.#follow(run, isGone);
-      if (end === undefined) continue; // The root was lost, and its list of runs with it.
+      if (end === undefined) continue; // The leader was lost, and its list of runs with it.
       const code = end.error?.code ?? "";
       const mayGoOn = end.end === "failed" && this.#isAccountedFor(code);
       if (!mayGoOn || stops++ >= this.#schedule.faults.length) return end;

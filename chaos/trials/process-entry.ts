@@ -1,4 +1,4 @@
-// The entry of a process that a faulted run runs in: the root of a cluster, or a host of it, and
+// The entry of a process that a faulted run runs in: the leader of a cluster, or a host of it, and
 // what injects faults into its main thread. It ends when whoever started it does.
 
 import { Cluster } from "../../actors/cluster/cluster.ts";
@@ -22,7 +22,7 @@ export type ProcessOrder =
       readonly token: string;
       readonly cluster: string;
       readonly devices: number;
-      /** Devices that a run waits for. Of a root alone. */
+      /** Devices that a run waits for. Of a leader alone. */
       readonly minDevices: number;
       readonly plan: FaultPlan;
     }

@@ -95,7 +95,7 @@ export async function verdictOf(
 ): Promise<TrialVerdict> {
   const { events, alive } = faulted;
   const common = {
-    recoveries: [...recoveriesOf(faulted), ...rootLosses(faulted, schedule.faults)],
+    recoveries: [...recoveriesOf(faulted), ...leaderLosses(faulted, schedule.faults)],
     committedStepsLost: committedStepsLost(events.map(({ event }) => event)),
     trainingSeconds: trainingSeconds(events),
     goodput: Math.min(1, reference.trainingSeconds / trainingSeconds(events)),
@@ -190,8 +190,8 @@ function recoveriesOf({ events, faults }: FaultedRun): Recovery[] {
   return recoveries;
 }
 
-/** The root's process is nobody's incident: how long until a step was heard of again. */
-function rootLosses({ faults, events }: FaultedRun, schedule: readonly Fault[]): Recovery[] {
+/** The leader's process is nobody's incident: how long until a step was heard of again. */
+function leaderLosses({ faults, events }: FaultedRun, schedule: readonly Fault[]): Recovery[] {
   return faults.flatMap((fault, i) => {
     const planned = schedule[i];
     const isRoot = planned !== undefined && "where" in planned && planned.where === "process:root";

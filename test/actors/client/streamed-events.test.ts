@@ -1,5 +1,5 @@
-// A client while there is no root: what it reads from JetStream, and what it waits for. In virtual
-// time; the stream is a list that answers as JetStream does.
+// A client while there is no leader: what it reads from JetStream, and what it waits for. In
+// virtual time; the stream is a list that answers as JetStream does.
 
 import test from "ava";
 import { Client } from "../../../actors/client/client.ts";

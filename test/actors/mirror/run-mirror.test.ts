@@ -1,4 +1,4 @@
-// The copies of runs in JetStream, with a real nats-server: what is there is what the root knows,
+// The copies of runs in JetStream, with a real nats-server: what is there is what the leader knows,
 // each event once and in order, whatever the server forgets or refuses.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -37,8 +37,8 @@ async function startServer(t: ExecutionContext, flags: readonly string[] = []) {
   return server;
 }
 
-/** A root's registry, and its mirror; `former`: what the journal had. */
-async function startRoot(
+/** A leader's registry, and its mirror; `former`: what the journal had. */
+async function startLeader(
   t: ExecutionContext,
   url: string,
   { former = [], term = 1 }: { former?: Iterable<JournalEntry<RunEvent>>; term?: number } = {},
@@ -128,13 +128,13 @@ test("a server that comes back empty has all events again, each once and in orde
   const server = await startServer(t);
   const { url } = server;
   const directory = directoryOf(t);
-  const root = await startRoot(t, url);
-  const over = root.registry.add(resolveJob(jobIn(directory, "over")));
+  const leader = await startLeader(t, url);
+  const over = leader.registry.add(resolveJob(jobIn(directory, "over")));
   live(over, 30);
   end(over);
-  const runs = root.registry.add(resolveJob(jobIn(directory, "runs")));
+  const runs = leader.registry.add(resolveJob(jobIn(directory, "runs")));
   live(runs, 150); // More than a turn copies.
-  await root.copied();
+  await leader.copied();
   const [first, second] = [`osiris.c1.stream.${over.run}`, `osiris.c1.stream.${runs.run}`];
   t.deepEqual(await readAll(url, first), over.since(0));
   t.deepEqual(await readAll(url, second), runs.since(0));
@@ -144,20 +144,20 @@ test("a server that comes back empty has all events again, each once and in orde
 
   // What the journal has not got yet is nowhere else.
   const before = runs.since(0);
-  root.state.isTelling = false;
+  leader.state.isTelling = false;
   live(runs, 2);
   runs.scale(1);
-  await root.copied();
+  await leader.copied();
   t.deepEqual(await readAll(url, second), before);
-  root.state.isTelling = true;
+  leader.state.isTelling = true;
   live(runs, 1);
-  await root.copied();
+  await leader.copied();
   t.deepEqual(await readAll(url, second), runs.since(0));
 
-  // Another root with the same journal adds nothing but what was missing.
-  root.state.isLeading = false;
+  // Another leader with the same journal adds nothing but what was missing.
+  leader.state.isLeading = false;
   live(runs, 3);
-  const next = await startRoot(t, url, { former: root.registry.entries(), term: 2 });
+  const next = await startLeader(t, url, { former: leader.registry.entries(), term: 2 });
   await next.copied();
   t.deepEqual(await readAll(url, second), runs.since(0));
   t.is(next.mirror?.report.events, 3);
@@ -169,9 +169,9 @@ test("a server that comes back empty has all events again, each once and in orde
   await next.copied();
   t.deepEqual(await readAll(url, first), over.since(0));
   t.deepEqual(await readAll(url, second), next.registry.get(runs.run)?.since(0));
-  t.deepEqual(root.told, []);
+  t.deepEqual(leader.told, []);
 
-  // Without a root, a client of ours reads them too.
+  // Without a leader, a client of ours reads them too.
   await using client = await connect({ nats: url });
   const past: RunEvent[] = [];
   for await (const event of client.run(over.run).events()) past.push(event);
@@ -182,10 +182,10 @@ test("two roots that both write leave nothing twice, and the one that leads has 
   if (lacks(t, natsServer)) return;
   const { url } = await startServer(t);
   const directory = directoryOf(t);
-  const zombie = await startRoot(t, url);
+  const zombie = await startLeader(t, url);
   const record = zombie.registry.add(resolveJob(jobIn(directory, "job")), { key: "k" });
   await zombie.copied();
-  const leader = await startRoot(t, url, { former: zombie.registry.entries(), term: 2 });
+  const leader = await startLeader(t, url, { former: zombie.registry.entries(), term: 2 });
   const own = leader.registry.get(record.run);
   if (own === undefined) return t.fail();
   for (let round = 0; round < 20; round++) {
@@ -225,7 +225,7 @@ test("a queue that only JetStream has is taken up once, and only what may go on"
   if (lacks(t, natsServer)) return;
   const { url } = await startServer(t);
   const directory = directoryOf(t);
-  const lost = await startRoot(t, url);
+  const lost = await startLeader(t, url);
   const add = (name: string) => lost.registry.add(resolveJob(jobIn(join(directory, name), name)));
   const names = ["over", "waits", "cut", "paused"] as const;
   const [over, waits, cut, paused] = names.map(add);
@@ -237,7 +237,7 @@ test("a queue that only JetStream has is taken up once, and only what may go on"
   await lost.copied();
   lost.state.isLeading = false;
 
-  const { network, link, told } = await startRoot(t, url, { term: 2 });
+  const { network, link, told } = await startLeader(t, url, { term: 2 });
   const service = network.transport.subscribe("osiris.c1.jobs.list", ({ reply = "" }) => {
     network.transport.publish(reply, new Uint8Array());
   });
@@ -250,7 +250,7 @@ test("a queue that only JetStream has is taken up once, and only what may go on"
   const entries = await lostQueue(link, network);
   t.regex(told.join("\n"), /whose checkpoints are gone; submit again: .*\(cut, step 10\)/);
 
-  const taken = await startRoot(t, url, { former: entries, term: 3 });
+  const taken = await startLeader(t, url, { former: entries, term: 3 });
   t.deepEqual(
     taken.registry
       .all()
@@ -283,18 +283,18 @@ jetstream { store_dir: "${directory}" }
   writeFileSync(config, user('"$JS.API.STREAM.CREATE.>"'));
   const server = await startNatsServer(["-c", config]);
   t.teardown(() => server.kill());
-  const root = await startRoot(t, server.url);
-  const record = root.registry.add(resolveJob(jobIn(directory, "job")));
+  const leader = await startLeader(t, server.url);
+  const record = leader.registry.add(resolveJob(jobIn(directory, "job")));
   live(record, 5);
-  await until(t, () => (root.mirror?.report.refused ?? 0) > 2);
-  t.is(root.told.length, 1, root.told.join("\n"));
-  t.regex(root.told[0] ?? "", /does not take copies of runs, which is tried again: /);
+  await until(t, () => (leader.mirror?.report.refused ?? 0) > 2);
+  t.is(leader.told.length, 1, leader.told.join("\n"));
+  t.regex(leader.told[0] ?? "", /does not take copies of runs, which is tried again: /);
   t.is(record.since(0).length, 6);
 
   writeFileSync(config, user('"nothing"'));
   await server.kill();
   const again = await startNatsServer(["-c", config, "-p", new URL(server.url).port]);
   t.teardown(() => again.kill());
-  await until(t, () => root.mirror?.report.events === 6);
-  await until(t, () => root.told.at(-1) === "JetStream takes copies of runs again");
+  await until(t, () => leader.mirror?.report.events === 6);
+  await until(t, () => leader.told.at(-1) === "JetStream takes copies of runs again");
 });

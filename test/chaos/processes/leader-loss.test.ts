@@ -1,14 +1,14 @@
-// The root of a cluster dies, stands still, or is told to end: another process leads, and its runs
-// go on to the same model.
+// The leader of a cluster dies, stands still, or is told to end: another process leads, and its
+// runs go on to the same model.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import test, { type ExecutionContext } from "ava";
 import type { JobOptions, Run, RunEvent, RunResult } from "../../../index.ts";
 import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
 import { lastJson } from "../../helpers/processes/cli.ts";
-import { startRootPlace } from "../../helpers/processes/leader-processes.ts";
+import { startLeaderPlace } from "../../helpers/processes/leader-processes.ts";
 
-/** Long enough that a root is gone in the middle of it. */
+/** Long enough that a leader is gone in the middle of it. */
 const long = { data: { epochs: 12 } as JobOptions["data"] };
 
 let calm: Promise<RunResult> | undefined;
@@ -54,7 +54,7 @@ async function follow(
   return { events, result: await run.result(), seconds };
 }
 
-/** The run went on under another root, once, and as if nothing had been. */
+/** The run went on under another leader, once, and as if nothing had been. */
 async function assertTakenOver(t: ExecutionContext, { events, result, seconds }: Story) {
   const reference = await calmResult();
   t.is(result.digest, reference.digest);
@@ -73,7 +73,7 @@ async function assertTakenOver(t: ExecutionContext, { events, result, seconds }:
 }
 
 async function startTwo(t: ExecutionContext, devices: number) {
-  const place = await startRootPlace(t);
+  const place = await startLeaderPlace(t);
   const root = await place.start(devices);
   await root.line((line) => line.includes('"report":"leading"'));
   const standby = await place.start(devices);
@@ -96,7 +96,7 @@ for (const devices of [2, 0]) {
 test.serial(
   "P8: a root that stood still in the midst of a write is none any more: it writes nothing",
   async (t) => {
-    const place = await startRootPlace(t);
+    const place = await startLeaderPlace(t);
     const slow = new URL("../../helpers/processes/slow-sync.js", import.meta.url).href;
     const root = await place.start(2, ["--import", slow]);
     await root.line((line) => line.includes('"report":"leading"'));

@@ -1,5 +1,5 @@
-// The lease of a root in NATS, with a real nats-server and its JetStream: one root is killed, and
-// before that the server, which comes back empty.
+// The lease of a leader in NATS, with a real nats-server and its JetStream: one leader is killed,
+// and before that the server, which comes back empty.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { Cluster, startBroker } from "../../../index.ts";
 import { calmResult, inEpochs, only } from "../../helpers/clusters/clusters.ts";
 import { startNatsServer } from "../../helpers/nats/nats.ts";
 import { lacks, natsServer } from "../../helpers/needs.ts";
-import { startRootPlace } from "../../helpers/processes/leader-processes.ts";
+import { startLeaderPlace } from "../../helpers/processes/leader-processes.ts";
 
 const epochs = 8;
 
@@ -37,7 +37,7 @@ test.serial(
     let server = await start();
     t.teardown(() => server.kill());
     const { url } = server;
-    const place = await startRootPlace(t, url);
+    const place = await startLeaderPlace(t, url);
     const root = await place.start();
     await root.line((line) => line.includes('"report":"leading"'));
     await place.start();

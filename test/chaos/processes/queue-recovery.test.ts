@@ -1,4 +1,4 @@
-// The machine of the root loses its disk: the directory of the queue is gone, JetStream has its
+// The machine of the leader loses its disk: the directory of the queue is gone, JetStream has its
 // mirror, and the checkpoints are where they were.
 
 import { mkdtempSync, rmSync } from "node:fs";

@@ -8,7 +8,7 @@ import { type Client, connect, type JobOptions, startBroker } from "../../../ind
 import { smallData, smallModel } from "../clusters/clusters.ts";
 import { type Running, startCli } from "./cli.ts";
 
-export interface RootPlace {
+export interface LeaderPlace {
   readonly client: Client;
   /**
    * Starts a process that leads or stands by, and waits until it does. Killed with the test.
@@ -21,7 +21,7 @@ export interface RootPlace {
 }
 
 /** `url`: of a server that takes anybody, instead of an embedded broker. */
-export async function startRootPlace(t: ExecutionContext, url?: string): Promise<RootPlace> {
+export async function startLeaderPlace(t: ExecutionContext, url?: string): Promise<LeaderPlace> {
   const directory = mkdtempSync(join(tmpdir(), "osiris-roots-"));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   const broker = url === undefined ? await startBroker({ auth: { token: "t" } }) : undefined;

@@ -80,7 +80,7 @@ export {
   type TableReport,
   type TablesReport,
 } from "./storage/table-files/inspect-tables.ts";
-export type { PaceOptions } from "./storage/disk/progress.ts";
+export type { ProgressOptions } from "./storage/disk/progress.ts";
 
 // The checkpoints of a directory ----
 export {

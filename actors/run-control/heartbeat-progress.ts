@@ -81,19 +81,19 @@ export function afterProgress(
   const step = steps[0] ?? 0;
   const loss = losses.at(-1) ?? context.seenLoss;
   const start = { step: latest?.cut ?? 0, atMs: startedAtMs };
-  const pace = { step, atMs: context.network.clock.now() };
+  const sample = { step, atMs: context.network.clock.now() };
   record.append(scope.generation, {
     type: "run.progress",
     step,
     steps: schedule.steps,
     loss,
-    samplesPerSecond: job.data.batchSize * recentSpeed(watch, start, pace),
+    samplesPerSecond: job.data.batchSize * recentSpeed(watch, start, sample),
     repairedIds: repairedTables(job, metrics),
     staleness: stalenessOf(job, metrics),
     dynamicIds: dynamicTables(job, metrics),
     times: timesSinceTold(watch),
   });
-  return { seenStep: step, seenLoss: loss, watch: afterTelling(watch, pace) };
+  return { seenStep: step, seenLoss: loss, watch: afterTelling(watch, sample) };
 }
 
 /**

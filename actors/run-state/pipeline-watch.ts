@@ -18,11 +18,11 @@ export interface PipelineWatch {
   /** Hosts whose pipeline had fallen serial when it was last judged. */
   readonly serial: ReadonlySet<number>;
   /** Events of progress of the last seconds: steps that were done, and when. */
-  readonly paces: readonly Pace[];
+  readonly speedSamples: readonly SpeedSample[];
 }
 
 /** Steps that were done at a time. */
-export interface Pace {
+export interface SpeedSample {
   readonly step: number;
   readonly atMs: number;
 }
@@ -33,7 +33,7 @@ export const emptyWatch: PipelineWatch = {
   told: new Map(),
   judged: new Map(),
   serial: new Set(),
-  paces: [],
+  speedSamples: [],
 };
 
 /** Time of a host's steps after which they are judged: less may be a hiccup. */
@@ -50,26 +50,26 @@ export function withSample(watch: PipelineWatch, host: number, sample: HostMeter
 }
 
 /** What the last event of progress told begins the next interval. */
-export function afterTelling(watch: PipelineWatch, pace: Pace): PipelineWatch {
-  return { ...watch, told: watch.latest, paces: [...recentPaces(watch, pace), pace] };
+export function afterTelling(watch: PipelineWatch, sample: SpeedSample): PipelineWatch {
+  return { ...watch, told: watch.latest, speedSamples: [...recentSamples(watch, sample), sample] };
 }
 
 /** So old is what the speed that is told begins with: long enough that a checkpoint is no dip. */
-const paceMs = 10_000;
+const speedWindowMs = 10_000;
 
-/** Those of the last seconds before `pace`; one at least, however long ago that is. */
-function recentPaces({ paces }: PipelineWatch, { atMs }: Pace): readonly Pace[] {
-  const first = paces.findIndex((one) => one.atMs >= atMs - paceMs);
-  return first < 0 ? paces.slice(-1) : paces.slice(first);
+/** Those of the last seconds before `sample`; one at least, however long ago that is. */
+function recentSamples({ speedSamples }: PipelineWatch, { atMs }: SpeedSample): readonly SpeedSample[] {
+  const first = speedSamples.findIndex((one) => one.atMs >= atMs - speedWindowMs);
+  return first < 0 ? speedSamples.slice(-1) : speedSamples.slice(first);
 }
 
 /** Steps a second of the last seconds; since `start`, where nothing was told before. */
-export function recentSpeed(watch: PipelineWatch, start: Pace, now: Pace): number {
-  return speedBetween(recentPaces(watch, now)[0] ?? start, now);
+export function recentSpeed(watch: PipelineWatch, start: SpeedSample, now: SpeedSample): number {
+  return speedBetween(recentSamples(watch, now)[0] ?? start, now);
 }
 
 /** Steps a second between two times; 0 where there is none between them. */
-export function speedBetween(from: Pace, to: Pace): number {
+export function speedBetween(from: SpeedSample, to: SpeedSample): number {
   return to.atMs > from.atMs ? (1000 * (to.step - from.step)) / (to.atMs - from.atMs) : 0;
 }
 

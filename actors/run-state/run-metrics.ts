@@ -204,7 +204,7 @@ export function resultOf(context: {
       ? "stopped-early"
       : "finished";
   const start = { step: context.latest?.cut ?? 0, atMs: context.startedAtMs };
-  const speed = speedBetween(start, context.watch.paces.at(-1) ?? start);
+  const speed = speedBetween(start, context.watch.speedSamples.at(-1) ?? start);
   return {
     run: scope.run,
     status,

@@ -29,12 +29,12 @@ import {
 } from "../../storage/checkpoints/open-checkpoint.ts";
 import { digestsByName } from "../../storage/checkpoints/part-digest.ts";
 import { pinCheckpoint } from "../../storage/checkpoints/pinned-checkpoint.ts";
-import { type PaceOptions, paceOf } from "../../storage/disk/progress.ts";
+import { type ProgressOptions, progressOf } from "../../storage/disk/progress.ts";
 import { type RunMetrics, restoredMetrics } from "../run-state/run-metrics.ts";
 import { replay } from "./replay.ts";
 
 /** What `verifyRun` may be told. */
-export interface VerifyRunOptions extends Omit<PaceOptions, "disk"> {
+export interface VerifyRunOptions extends Omit<ProgressOptions, "disk"> {
   /**
    * Where the interval begins: hash of a manifest, or how it begins, or `start`: step 0.
    * @default the checkpoint before `to`; `start` where there is none
@@ -202,8 +202,8 @@ async function modelLeaves(
   signal: AbortSignal | undefined,
 ): Promise<ProofLeaf[]> {
   if (is.manifest.cut !== was.manifest.cut) throw new CheckpointMissingError(is.store.directory);
-  const pace = paceOf({ signal });
-  const [ours, theirs] = [await digestsByName(is, pace), await digestsByName(was, pace)];
+  const progress = progressOf({ signal });
+  const [ours, theirs] = [await digestsByName(is, progress), await digestsByName(was, progress)];
   const wrong = [...theirs.keys()].filter((name) => ours.get(name) !== theirs.get(name));
   const details = wrong.length === 0 ? new Map<string, string>() : await detailsOf(is, was, signal);
   const leaves = [...theirs.keys()].map((name) => {

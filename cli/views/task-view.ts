@@ -1,7 +1,7 @@
 // A long task on a checkpoint from the shell: a progress bar on a terminal, and an end at Ctrl-C.
 
 import { SingleBar } from "cli-progress";
-import type { PaceOptions } from "../../index.ts";
+import type { ProgressOptions } from "../../index.ts";
 import { exitCodes } from "../support/failure.ts";
 import { bytes } from "../support/format.ts";
 import { onInterrupt } from "../support/interrupt.ts";
@@ -12,7 +12,7 @@ import { onInterrupt } from "../support/interrupt.ts";
  */
 export async function runTask<Result>(
   title: string,
-  task: (pace: PaceOptions) => Promise<Result>,
+  task: (progress: ProgressOptions) => Promise<Result>,
   tell: (result: Result) => number,
   unit: (value: number) => string = bytes,
 ): Promise<number> {

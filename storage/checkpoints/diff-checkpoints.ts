@@ -4,14 +4,14 @@
 import { InputUnusableError } from "../../src/errors/errors.ts";
 import { densePart } from "../../src/training/checkpoint/part-names.ts";
 import { decodeDense } from "../../src/training/checkpoint/parts.ts";
-import { type Pace, type PaceOptions, paceOf } from "../disk/progress.ts";
+import { type Progress, type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { type CheckpointRecord, recordOf } from "./list-checkpoints.ts";
 import { cursorOf, type RowCursor } from "./merged-rows.ts";
 import { type OpenCheckpoint, openCheckpoint } from "./open-checkpoint.ts";
 import { rowsOfTable, type StoredTable, storedTables } from "./table-rows.ts";
 
 /** Options of `diffCheckpoints`. */
-export interface DiffOptions extends PaceOptions {
+export interface DiffOptions extends ProgressOptions {
   /** Directory of `to`. @default the same directory */
   readonly other?: string | undefined;
 }
@@ -64,12 +64,12 @@ export async function diffCheckpoints(
   const first = openCheckpoint(directory, from, disk);
   const second = openCheckpoint(other, to, disk);
   checkAlike(first, second, other);
-  const pace = paceOf(options);
+  const progress = progressOf(options);
   const [tables, others] = [storedTables(first), storedTables(second)];
-  for (const { bytes } of [...tables, ...others]) pace.expect(bytes);
+  for (const { bytes } of [...tables, ...others]) progress.expect(bytes);
   const differences: TableDifference[] = [];
   for (const [i, table] of tables.entries()) {
-    differences.push(await diffTable(first, table, second, others[i] ?? table, pace));
+    differences.push(await diffTable(first, table, second, others[i] ?? table, progress));
   }
   return {
     from: recordOf(first.manifest),
@@ -95,11 +95,11 @@ async function diffTable(
   table: StoredTable,
   second: OpenCheckpoint,
   other: StoredTable,
-  pace: Pace,
+  progress: Progress,
 ): Promise<TableDifference> {
   const { name, dim } = table.spec;
   const cursor = (checkpoint: OpenCheckpoint, own: StoredTable) =>
-    cursorOf(rowsOfTable(checkpoint, own, pace), dim, table.width);
+    cursorOf(rowsOfTable(checkpoint, own, progress), dim, table.width);
   const [a, b] = [await cursor(first, table), await cursor(second, other)];
   let [common, changed, born, gone] = [0, 0, 0, 0];
   let largest: TableDifference["largest"];

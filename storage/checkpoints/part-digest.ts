@@ -14,13 +14,13 @@ import {
 } from "../../src/training/checkpoint/part-names.ts";
 import { denseHeaderBytes } from "../../src/training/checkpoint/parts.ts";
 import { tableOf } from "../../src/training/topology/topology.ts";
-import type { Pace } from "../disk/progress.ts";
+import type { Progress } from "../disk/progress.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import { rowsOfPart } from "./part-rows.ts";
 
 /** Hex sha256 of the model, as `Manifest.modelDigest`. @throws CheckpointCorruptError */
-export async function digestOfParts(checkpoint: OpenCheckpoint, pace: Pace): Promise<string> {
-  return digestOf(await leavesOfParts(checkpoint, pace), checkpoint.job.model.tables);
+export async function digestOfParts(checkpoint: OpenCheckpoint, progress: Progress): Promise<string> {
+  return digestOf(await leavesOfParts(checkpoint, progress), checkpoint.job.model.tables);
 }
 
 /**
@@ -29,10 +29,10 @@ export async function digestOfParts(checkpoint: OpenCheckpoint, pace: Pace): Pro
  */
 export async function digestsByName(
   checkpoint: OpenCheckpoint,
-  pace: Pace,
+  progress: Progress,
 ): Promise<Map<string, string>> {
   const { tables } = checkpoint.job.model;
-  const leaves = [...(await leavesOfParts(checkpoint, pace))];
+  const leaves = [...(await leavesOfParts(checkpoint, progress))];
   const digests = new Map([
     ["dense network", leaves.find(([name]) => name === densePart)?.[1][0] ?? ""],
   ]);
@@ -55,11 +55,11 @@ export async function digestsByName(
 
 async function leavesOfParts(
   checkpoint: OpenCheckpoint,
-  pace: Pace,
+  progress: Progress,
 ): Promise<Map<string, readonly string[]>> {
   const leaves = new Map<string, readonly string[]>();
   for (const { name } of checkpoint.manifest.parts) {
-    leaves.set(name, await leavesOfPart(checkpoint, name, pace));
+    leaves.set(name, await leavesOfPart(checkpoint, name, progress));
   }
   return leaves;
 }
@@ -71,13 +71,13 @@ async function leavesOfParts(
 export async function leavesOfPart(
   checkpoint: OpenCheckpoint,
   name: string,
-  pace: Pace,
+  progress: Progress,
 ): Promise<string[]> {
   const { store, job, manifest } = checkpoint;
   const { tables } = job.model;
-  if (name === densePart) return [await leafOfDense(store.readPart(manifest, name), pace)];
+  if (name === densePart) return [await leafOfDense(store.readPart(manifest, name), progress)];
   if (idsOfPart(name, tables) !== undefined) {
-    const [bytes] = pace.count([store.readWholePart(manifest, name)]);
+    const [bytes] = progress.count([store.readWholePart(manifest, name)]);
     return idLeavesOfPart(bytes ?? new Uint8Array(), name);
   }
   const part = tableOfPart(name, tables);
@@ -86,25 +86,25 @@ export async function leavesOfPart(
   const { columns } = extentOf(spec, part);
   const { kind } = job.optimizer.sparse;
   const width = stateWidth(kind, columns);
-  const records = rowsOfPart(checkpoint, { name, dim: columns, width }, pace);
-  return leavesOf({ ...part, columns }, spec, stateShapeOf(kind), paced(records, pace));
+  const records = rowsOfPart(checkpoint, { name, dim: columns, width }, progress);
+  return leavesOf({ ...part, columns }, spec, stateShapeOf(kind), withProgress(records, progress));
 }
 
 /** The leaf of the dense part: over all its tensors, behind the header. */
-async function leafOfDense(pieces: Iterable<Uint8Array>, pace: Pace): Promise<string> {
+async function leafOfDense(pieces: Iterable<Uint8Array>, progress: Progress): Promise<string> {
   const hash = createHash("sha256");
   let header = denseHeaderBytes;
-  for (const piece of pace.count(pieces)) {
+  for (const piece of progress.count(pieces)) {
     hash.update(piece.subarray(header));
     header -= Math.min(header, piece.length);
-    await pace.breathe();
+    await progress.breathe();
   }
   return hash.digest("hex");
 }
 
-async function* paced<T>(items: Iterable<T>, pace: Pace): AsyncGenerator<T, void, undefined> {
+async function* withProgress<T>(items: Iterable<T>, progress: Progress): AsyncGenerator<T, void, undefined> {
   for (const item of items) {
-    await pace.breathe();
+    await progress.breathe();
     yield item;
   }
 }

@@ -4,7 +4,7 @@ import { mergeFiles, withRows } from "../../src/embedding/checkpoint/incremental
 import { decodeRows } from "../../src/embedding/checkpoint/rows-part.ts";
 import type { RowRecords } from "../../src/embedding/rows/row-records.ts";
 import { tableOfPart } from "../../src/training/checkpoint/part-names.ts";
-import type { Pace } from "../disk/progress.ts";
+import type { Progress } from "../disk/progress.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import { idsOfTable, type TableIds } from "./part-ids.ts";
 
@@ -15,12 +15,12 @@ import { idsOfTable, type TableIds } from "./part-ids.ts";
 export function rowsOfPart(
   checkpoint: OpenCheckpoint,
   { name, dim, width }: { name: string; dim: number; width: number },
-  pace: Pace,
+  progress: Progress,
 ): Generator<RowRecords> {
   const { store, manifest, job } = checkpoint;
   const files = store.readFiles(manifest, name);
   const expect = { dim, width, path: name };
-  const rows = mergeFiles(files.map((pieces) => decodeRows(pace.count(pieces), expect)));
+  const rows = mergeFiles(files.map((pieces) => decodeRows(progress.count(pieces), expect)));
   const ids = idsOfTable(checkpoint, tableOfPart(name, job.model.tables)?.table ?? -1);
   return ids === undefined ? rows : withIds(ids, rows);
 }

@@ -29,7 +29,7 @@ import type {
 import type { SavedPart } from "../checkpoint-store/part-writer.ts";
 import { pathsOf } from "../checkpoint-store/store-paths.ts";
 import { onDisk, readWhole } from "../disk/durable-files.ts";
-import { paceOf } from "../disk/progress.ts";
+import { progressOf } from "../disk/progress.ts";
 import { leavesOfPart } from "./part-digest.ts";
 import { remainsCut } from "./surviving-cut.ts";
 
@@ -106,7 +106,7 @@ export async function commitPartial(
   }
   for (const part of lostParts) {
     const { name, bytes, sha256, base } = part;
-    leaves.set(name, await leavesOfPart({ store, job, manifest: latest }, name, paceOf({})));
+    leaves.set(name, await leavesOfPart({ store, job, manifest: latest }, name, progressOf({})));
     const own = { cut: latest.cut, generation: latest.generation, bytes, sha256 };
     parts.push(await restOn(options, cut, name, [...base, own]));
   }

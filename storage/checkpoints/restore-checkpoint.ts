@@ -4,7 +4,7 @@
 
 import { CheckpointCorruptError } from "../../src/errors/errors.ts";
 import { type Disk, realDisk } from "../../src/ports/disk.ts";
-import { type PaceOptions, paceOf } from "../disk/progress.ts";
+import { type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { type CheckpointRecord, recordOf } from "./list-checkpoints.ts";
 import { openCheckpoint } from "./open-checkpoint.ts";
 import { digestOfParts } from "./part-digest.ts";
@@ -46,14 +46,14 @@ export function planRestore(
 export async function restoreCheckpoint(
   directory: string,
   manifest: string,
-  options: PaceOptions = {},
+  options: ProgressOptions = {},
 ): Promise<RestoreReport> {
   const planned = planRestore(directory, manifest, options.disk);
   if (planned.givenUp.length === 0) return planned;
   const checkpoint = openCheckpoint(directory, planned.checkpoint.manifest, options.disk);
-  const pace = paceOf(options);
-  pace.expect(planned.checkpoint.bytes + planned.checkpoint.baseBytes);
-  const digest = `sha256:${await digestOfParts(checkpoint, pace)}`;
+  const progress = progressOf(options);
+  progress.expect(planned.checkpoint.bytes + planned.checkpoint.baseBytes);
+  const digest = `sha256:${await digestOfParts(checkpoint, progress)}`;
   if (digest !== planned.checkpoint.digest) {
     const reason = `its parts have the digest ${digest}, expected ${planned.checkpoint.digest}`;
     throw new CheckpointCorruptError(directory, reason);

@@ -9,7 +9,7 @@ import type { JobSpec } from "../../src/job/job.ts";
 import { type StateShape, stateShapeOf, stateWidth } from "../../src/kernels/contract/kernels.ts";
 import { tableOfPart } from "../../src/training/checkpoint/part-names.ts";
 import { bytesToRead, type Manifest } from "../checkpoint-store/checkpoint-store.ts";
-import type { Pace } from "../disk/progress.ts";
+import type { Progress } from "../disk/progress.ts";
 import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import { rowsOfPart } from "./part-rows.ts";
 
@@ -94,11 +94,11 @@ function storedAt(job: JobSpec, manifest: Manifest, table: number): StoredTable 
 export async function* rowsOfTable(
   checkpoint: OpenCheckpoint,
   table: StoredTable,
-  pace: Pace,
+  progress: Progress,
 ): AsyncGenerator<RowRecords, void, undefined> {
   for (const run of table.runs) {
-    for (const rows of rowsOfRun(checkpoint, table, run, pace)) {
-      await pace.breathe();
+    for (const rows of rowsOfRun(checkpoint, table, run, progress)) {
+      await progress.breathe();
       yield rows;
     }
   }
@@ -108,12 +108,12 @@ function rowsOfRun(
   checkpoint: OpenCheckpoint,
   table: StoredTable,
   { tiles }: RowRun,
-  pace: Pace,
+  progress: Progress,
 ): Iterable<RowRecords> {
   const { perElement, perRow } = table.state;
   const streams = tiles.map(({ name, columns }) => {
     const width = perElement * columns + perRow;
-    return rowsOfPart(checkpoint, { name, dim: columns, width }, pace);
+    return rowsOfPart(checkpoint, { name, dim: columns, width }, progress);
   });
   const [only, second] = streams;
   if (only !== undefined && second === undefined) return only;

@@ -10,12 +10,12 @@ import {
   type Manifest,
 } from "../checkpoint-store/checkpoint-store.ts";
 import { openExistingStore } from "../checkpoint-store/directory-checkpoint-store.ts";
-import { type PaceOptions, paceOf } from "../disk/progress.ts";
+import { type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { manifestOf } from "./open-checkpoint.ts";
 import { digestOfParts } from "./part-digest.ts";
 
 /** Options of `verifyCheckpoints`. */
-export interface VerifyOptions extends PaceOptions {
+export interface VerifyOptions extends ProgressOptions {
   /** Beginning of a manifest's hash: only this checkpoint. @default all of the chain */
   readonly manifest?: string | undefined;
 }
@@ -56,14 +56,14 @@ export async function verifyCheckpoints(
   const { manifests, damaged } = store.list();
   const named = options.manifest;
   const chosen = named === undefined ? manifests : [manifestOf(store, job, named)];
-  const pace = paceOf(options);
-  for (const manifest of chosen) pace.expect(bytesOf(manifest));
+  const progress = progressOf(options);
+  for (const manifest of chosen) progress.expect(bytesOf(manifest));
   const checkpoints: VerifiedCheckpoint[] = [];
   for (const manifest of chosen) {
     const { cut, generation, sha256, modelDigest } = manifest;
     let reason: string | undefined;
     try {
-      const found = await digestOfParts({ store, job, manifest }, pace);
+      const found = await digestOfParts({ store, job, manifest }, progress);
       if (found !== modelDigest) {
         reason = `its parts have the digest sha256:${found}, expected sha256:${modelDigest}`;
       }

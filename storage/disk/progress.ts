@@ -5,7 +5,7 @@ import { setImmediate } from "node:timers/promises";
 import type { Disk } from "../../src/ports/disk.ts";
 
 /** Options of long work. */
-export interface PaceOptions {
+export interface ProgressOptions {
   /** Called often with the bytes done and the total. */
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
   /** Ends the work, which then throws the signal's reason and leaves nothing behind. */
@@ -14,7 +14,7 @@ export interface PaceOptions {
   readonly disk?: Disk | undefined;
 }
 
-export interface Pace {
+export interface Progress {
   /** Adds an estimate of bytes still to be done. */
   expect(bytes: number): void;
   /** Passes the pieces on and counts their bytes. */
@@ -23,7 +23,7 @@ export interface Pace {
   breathe(): Promise<void>;
 }
 
-export function paceOf({ onProgress, signal }: PaceOptions): Pace {
+export function progressOf({ onProgress, signal }: ProgressOptions): Progress {
   let total = 0;
   let done = 0;
   return {

@@ -13,7 +13,7 @@ import {
 import type { Disk } from "../../src/ports/disk.ts";
 import type { StoredTable } from "../checkpoints/table-rows.ts";
 import { onDisk } from "../disk/durable-files.ts";
-import type { Pace } from "../disk/progress.ts";
+import type { Progress } from "../disk/progress.ts";
 import { fileRowsMax, type RowFile, unusable } from "./row-file.ts";
 
 /** A checked file, with rows that fit a table. */
@@ -30,7 +30,7 @@ export async function checkRows(
   file: RowFile,
   path: string,
   { spec, width }: StoredTable,
-  pace: Pace,
+  progress: Progress,
 ): Promise<CheckedRows> {
   const { name, dim, rows: tableRows, precision } = spec;
   const { shape } = file;
@@ -64,7 +64,7 @@ export async function checkRows(
       if (!stored.every((value, c) => value === vector[c])) rounded++;
     }
     at += ids.length;
-    await pace.breathe();
+    await progress.breathe();
   }
   return { rows, rounded, isAscending };
 }
@@ -89,9 +89,9 @@ export async function* ascendingRows(
   { rows, isAscending }: CheckedRows,
   { spec: { dim }, width }: StoredTable,
   initial: number,
-  { disk, scratch, pace }: { disk: Disk; scratch: string; pace: Pace },
+  { disk, scratch, progress }: { disk: Disk; scratch: string; progress: Progress },
 ): AsyncGenerator<RowRecords, void, undefined> {
-  const records = recordsOf(file, width, initial, pace);
+  const records = recordsOf(file, width, initial, progress);
   if (isAscending) {
     yield* records;
     return;
@@ -120,7 +120,7 @@ export async function* ascendingRows(
         weights.set(record.subarray(0, dim), i * dim);
         state.set(record.subarray(dim), i * width);
       }
-      await pace.breathe();
+      await progress.breathe();
       yield { rows: own, weights, state };
       count = rows.list((own[count - 1] ?? 0) + 1, found);
     }
@@ -134,10 +134,10 @@ async function* recordsOf(
   file: RowFile,
   width: number,
   initial: number,
-  pace: Pace,
+  progress: Progress,
 ): AsyncGenerator<RowRecords, void, undefined> {
   for await (const { ids, vectors, state } of file.chunks()) {
-    await pace.breathe();
+    await progress.breathe();
     yield {
       rows: Int32Array.from(ids, Number),
       weights: vectors,

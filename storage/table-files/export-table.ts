@@ -8,12 +8,12 @@ import { type OpenCheckpoint, openCheckpoint } from "../checkpoints/open-checkpo
 import { idsOfTable } from "../checkpoints/part-ids.ts";
 import { rowsOfTable, type StoredTable, storedTable } from "../checkpoints/table-rows.ts";
 import { diskCode, temporarySuffix } from "../disk/durable-files.ts";
-import { type Pace, type PaceOptions, paceOf } from "../disk/progress.ts";
+import { type Progress, type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { formatOf } from "./formats.ts";
 import type { FileNotes } from "./row-file.ts";
 
 /** Options of `exportTable`. */
-export interface ExportOptions extends PaceOptions {
+export interface ExportOptions extends ProgressOptions {
   /** Hash of a manifest, or the hash's beginning. @default as `loadModel` */
   readonly manifest?: string;
   /** Whether to export optimizer state. @default false */
@@ -56,15 +56,15 @@ export async function exportTable(
   const stored = storedTable(checkpoint, table);
   const { dim } = stored.spec;
   const width = options.state === true ? stored.width : 0;
-  const pace = paceOf(options);
-  pace.expect((format.isCounted ? 2 : 1) * stored.bytes);
-  const counted = format.isCounted ? await countRows(checkpoint, stored, pace) : 0;
+  const progress = progressOf(options);
+  progress.expect((format.isCounted ? 2 : 1) * stored.bytes);
+  const counted = format.isCounted ? await countRows(checkpoint, stored, progress) : 0;
   const notes = notesOf(checkpoint, stored);
   const dynamic = idsOfTable(checkpoint, stored.table);
   let rows = 0;
   const bytes = await writeWhole(disk, path, async (file) => {
     const writer = format.open(file, { dim, width }, notes, counted);
-    for await (const chunk of rowsOfTable(checkpoint, stored, pace)) {
+    for await (const chunk of rowsOfTable(checkpoint, stored, progress)) {
       const ids = BigInt64Array.from(chunk.rows, (row) => dynamic?.idOf(row) ?? BigInt(row));
       writer.write({ ids, vectors: chunk.weights, state: width > 0 ? chunk.state : undefined });
       rows += ids.length;
@@ -78,10 +78,10 @@ export async function exportTable(
 async function countRows(
   checkpoint: OpenCheckpoint,
   table: StoredTable,
-  pace: Pace,
+  progress: Progress,
 ): Promise<number> {
   let rows = 0;
-  for await (const chunk of rowsOfTable(checkpoint, table, pace)) rows += chunk.rows.length;
+  for await (const chunk of rowsOfTable(checkpoint, table, progress)) rows += chunk.rows.length;
   return rows;
 }
 

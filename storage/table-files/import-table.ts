@@ -31,12 +31,12 @@ import {
   storedTables,
 } from "../checkpoints/table-rows.ts";
 import { onDisk, temporarySuffix } from "../disk/durable-files.ts";
-import { type Pace, type PaceOptions, paceOf } from "../disk/progress.ts";
+import { type Progress, type ProgressOptions, progressOf } from "../disk/progress.ts";
 import { ascendingRows, checkRows } from "./checked-rows.ts";
 import { formatOf } from "./formats.ts";
 
 /** Options of `importTable`. */
-export interface ImportOptions extends PaceOptions {
+export interface ImportOptions extends ProgressOptions {
   /** A file as `exportTable` writes it, with rows in any order. */
   readonly from: string;
   /** Directory of the new checkpoint, new or empty. */
@@ -91,17 +91,17 @@ export async function importTable(
     throw new InputUnusableError(out, `${message}; name another directory`);
   }
   const wasThere = disk.exists(out);
-  const pace = paceOf(options);
+  const progress = progressOf(options);
   // Each part is read, written, and read back.
-  pace.expect(checkpoint.manifest.parts.reduce((sum, part) => sum + 2 * bytesToRead(part), 0));
+  progress.expect(checkpoint.manifest.parts.reduce((sum, part) => sum + 2 * bytesToRead(part), 0));
   const file = await format.read(from, disk);
   try {
-    const checked = await checkRows(file, from, stored, pace); // I1
+    const checked = await checkRows(file, from, stored, progress); // I1
     const write = async () => {
       const scratch = join(out, `rows${temporarySuffix}`);
       const initial = initialStateOf(checkpoint.job.optimizer.sparse);
-      const rows = ascendingRows(file, checked, stored, initial, { disk, scratch, pace });
-      return rewrite(checkpoint, out, disk, pace, { stored, rows, merge });
+      const rows = ascendingRows(file, checked, stored, initial, { disk, scratch, progress });
+      return rewrite(checkpoint, out, disk, progress, { stored, rows, merge });
     };
     const {
       sha256: manifest,
@@ -147,7 +147,7 @@ async function rewrite(
   checkpoint: OpenCheckpoint,
   out: string,
   disk: Disk,
-  pace: Pace,
+  progress: Progress,
   replacement: Replacement,
 ): Promise<Manifest> {
   const { store: source, job, manifest } = checkpoint;
@@ -166,13 +166,13 @@ async function rewrite(
   };
   for (const { name } of manifest.parts) {
     if (tableOfPart(name, job.model.tables) !== undefined) continue;
-    await write(name, pace.count(source.readPart(manifest, name)));
+    await write(name, progress.count(source.readPart(manifest, name)));
   }
   for (const table of storedTables(checkpoint)) {
     const { spec, width } = table;
     const isReplaced = table.table === replacement.stored.table;
     const none = (async function* (): AsyncGenerator<RowRecords> {})();
-    const old = isReplaced && !replacement.merge ? none : rowsOfTable(checkpoint, table, pace);
+    const old = isReplaced && !replacement.merge ? none : rowsOfTable(checkpoint, table, progress);
     const cursor = (rows: AsyncIterable<RowRecords>) => cursorOf(rows, spec.dim, width);
     const first = await cursor(isReplaced ? replacement.rows : none);
     const second = await cursor(old);
@@ -181,7 +181,7 @@ async function rewrite(
     }
   }
   const made = { ...manifest, generation, parts };
-  const modelDigest = await digestOfParts({ store, job, manifest: made }, pace); // I2
+  const modelDigest = await digestOfParts({ store, job, manifest: made }, progress); // I2
   const createdBy = `table import of ${process.pid}`;
   return store.commit({ ...made, modelDigest, createdBy });
 }

@@ -8,10 +8,10 @@ import {
   storedTable,
   storedTables,
 } from "../checkpoints/table-rows.ts";
-import { type PaceOptions, paceOf } from "../disk/progress.ts";
+import { type ProgressOptions, progressOf } from "../disk/progress.ts";
 
 /** Options of `inspectTables`. */
-export interface InspectOptions extends PaceOptions {
+export interface InspectOptions extends ProgressOptions {
   /** Only this table. */
   readonly table?: string | undefined;
   /** Hash of a manifest, or the hash's beginning. @default as `loadModel` */
@@ -60,12 +60,12 @@ export async function inspectTables(
   const checkpoint = openCheckpoint(directory, options.manifest, options.disk);
   const { table } = options;
   const stored = table === undefined ? storedTables(checkpoint) : [storedTable(checkpoint, table)];
-  const pace = paceOf(options);
-  for (const { bytes } of stored) pace.expect(bytes);
+  const progress = progressOf(options);
+  for (const { bytes } of stored) progress.expect(bytes);
   const tables: TableReport[] = [];
   for (const one of stored) {
     const norms = new Norms();
-    for await (const { rows, weights } of rowsOfTable(checkpoint, one, pace)) {
+    for await (const { rows, weights } of rowsOfTable(checkpoint, one, progress)) {
       for (let row = 0; row < rows.length; row++) norms.add(weights, row, one.spec.dim);
     }
     tables.push(reportOf(one, norms));

@@ -112,7 +112,7 @@ function addVerify(checkpoint: Command): void {
   ]).action(async (directory: string, { json, manifest }: VerifyOptions) => {
     process.exitCode = await runTask(
       "verify",
-      (pace) => verifyCheckpoints(directory, { manifest, ...pace }),
+      (progress) => verifyCheckpoints(directory, { manifest, ...progress }),
       (report) => {
         if (json) console.log(JSON.stringify({ report: "checkpoint.verify", ...report }));
         else for (const line of verifyLines(directory, report)) console.log(line);
@@ -146,7 +146,7 @@ function addDiff(checkpoint: Command): void {
     const { json, other } = options;
     process.exitCode = await runTask(
       "diff",
-      (pace) => diffCheckpoints(directory, from, to, { other, ...pace }),
+      (progress) => diffCheckpoints(directory, from, to, { other, ...progress }),
       (report) => {
         if (json) console.log(JSON.stringify({ report: "checkpoint.diff", ...report }));
         else for (const line of diffLines(report)) console.log(line);
@@ -198,7 +198,7 @@ function addRestore(checkpoint: Command): void {
       }
       process.exitCode = await runTask(
         "restore",
-        (pace) => restoreCheckpoint(directory, manifest, pace),
+        (progress) => restoreCheckpoint(directory, manifest, progress),
         (report) => {
           if (json) console.log(JSON.stringify({ report: "checkpoint.restore", ...report }));
           else for (const line of restoreLines(directory, report)) console.log(line);

@@ -61,7 +61,7 @@ function addExport(table: Command): void {
     const { out, json, verbose: _verbose, ...rest } = options;
     process.exitCode = await runTask(
       `export ${name}`,
-      (pace) => exportTable(directory, name, out, { ...rest, ...pace }),
+      (progress) => exportTable(directory, name, out, { ...rest, ...progress }),
       (report) => {
         const { rows, dim, bytes: size, cut } = report;
         const people = `${out}: ${plural(rows, "row")} of ${dim} columns, ${bytes(size)} (step ${count(cut)})`;
@@ -91,7 +91,7 @@ function addImport(table: Command): void {
     const { json, verbose: _verbose, ...rest } = options;
     process.exitCode = await runTask(
       `import ${name}`,
-      (pace) => importTable(directory, name, { ...rest, ...pace }),
+      (progress) => importTable(directory, name, { ...rest, ...progress }),
       (report) => {
         const { rows, rounded, hasState, directory: made, cut, digest } = report;
         if (json) {
@@ -121,7 +121,7 @@ function addInspect(table: Command): void {
     const { json, manifest } = options;
     process.exitCode = await runTask(
       "inspect",
-      (pace) => inspectTables(directory, { table: name, manifest, ...pace }),
+      (progress) => inspectTables(directory, { table: name, manifest, ...progress }),
       (report) => {
         if (json) console.log(JSON.stringify({ report: "table.inspect", ...report }));
         else for (const line of linesOf(report, name !== undefined)) console.log(line);

@@ -43,7 +43,7 @@ export function addVerify(program: Command): void {
     const directory = existsSync(join(run, "job.json")) ? run : await directoryOf(run, options);
     process.exitCode = await runTask(
       "verify",
-      (pace) => verifyRun(directory, { from, to, devices, ...pace }),
+      (progress) => verifyRun(directory, { from, to, devices, ...progress }),
       (proof) => {
         if (json) console.log(JSON.stringify({ report: "verify", directory, ...proof }));
         else for (const line of proofLines(proof)) console.log(line);

@@ -92,7 +92,7 @@ test("the speed that is told is that of the last ten seconds, not of the whole g
   t.deepEqual([...new Set(told)], [0, 50]);
   for (let second = 61; second <= 70; second++) tell(5000 + 1000 * second, 10);
   t.is(told.at(-1), 10);
-  t.is(watch.paces.length, 11);
+  t.is(watch.speedSamples.length, 11);
   tell(5000 + 170_000, 20); // One step takes longer than that.
   t.is(told.at(-1), 0.2);
 });

@@ -16,7 +16,7 @@ import {
 import { RandomStream } from "../../../src/ports/random.ts";
 import { openCheckpoint } from "../../../storage/checkpoints/open-checkpoint.ts";
 import { digestOfParts } from "../../../storage/checkpoints/part-digest.ts";
-import { paceOf } from "../../../storage/disk/progress.ts";
+import { progressOf } from "../../../storage/disk/progress.ts";
 import { writeText } from "../../data/data-files.ts";
 import { edges, mix64 } from "../../helpers/batches/wide-ids.ts";
 import { runJob, startTestCluster, type TestCluster } from "../../helpers/clusters/clusters.ts";
@@ -176,7 +176,7 @@ test.serial(
     ]);
     t.is(none, stranger);
     const checkpoint = openCheckpoint(job.checkpoint?.directory ?? "");
-    t.is(`sha256:${await digestOfParts(checkpoint, paceOf({}))}`, result.digest);
+    t.is(`sha256:${await digestOfParts(checkpoint, progressOf({}))}`, result.digest);
     const file = join(home, "users.csv");
     const exported = await exportTable(job.checkpoint?.directory ?? "", "user", file);
     t.is(exported.rows, result.dynamicIds?.[0]?.rowsUsed ?? -1);

@@ -214,7 +214,7 @@ function runOf(network: Network, record: RunRecord): RunReport {
   const all = record.since(0, Number.POSITIVE_INFINITY);
   const progress = last(all, "run.progress");
   const started = last(all, "run.started");
-  const standstill = status === "running" ? standstillOf(all) : undefined;
+  const standstill = status === "running" ? stallOf(all) : undefined;
   const isStepping = status === "running" && standstill === undefined;
   return {
     run,
@@ -235,7 +235,7 @@ function runOf(network: Network, record: RunRecord): RunReport {
 }
 
 /** Why a run that has its turn makes no steps: by the last event that tells whether it does. */
-function standstillOf(all: readonly RunEvent[]): string | undefined {
+function stallOf(all: readonly RunEvent[]): string | undefined {
   for (const event of all.toReversed()) {
     switch (event.type) {
       case "run.started":

@@ -12,7 +12,7 @@ import { deadlinesOf } from "../../src/ports/deadlines.ts";
 import { devicesOf } from "../host/membership.ts";
 import { ActorFailedError, type Incident } from "../runtime/incident.ts";
 import type { MessageEvent } from "../runtime/listening.ts";
-import { silentOf, type Wait } from "../runtime/wait-graph.ts";
+import { unresponsiveIn, type Wait } from "../runtime/wait-graph.ts";
 import type { TrainingCoordinatorContext } from "./coordinator-context.ts";
 
 /** The coordinator's name in the graph of waits. */
@@ -29,7 +29,7 @@ export function incidentOf(
   const { host, actor, context: doing, error, step } = told;
   const waits = waitsOf({ ...context, waits: new Map([...context.waits, [host, told.waits]]) });
   const isWaiting = error.code === "STEP_TIMEOUT";
-  const offender = error.actor ?? (isWaiting ? silentOf(waits, actor)[0] : undefined) ?? actor;
+  const offender = error.actor ?? (isWaiting ? unresponsiveIn(waits, actor)[0] : undefined) ?? actor;
   const where = { offender, supervisor: `host:${host}`, context: doing, reason: error, step };
   return { ...where, ...(offender === actor ? { host } : { noticedBy: actor }), waits };
 }
@@ -57,11 +57,11 @@ export function goneOf(host: number): PeerLostError {
 export function stallOf(context: TrainingCoordinatorContext): Error {
   const { hosts, seenStep, job, scope } = context;
   const waits = waitsOf(context);
-  const silent = silentOf(waits, coordinatorName);
-  const names = silent.length > 0 ? silent : hosts.map(({ host }) => `the devices of host:${host}`);
+  const unresponsive = unresponsiveIn(waits, coordinatorName);
+  const names = unresponsive.length > 0 ? unresponsive : hosts.map(({ host }) => `the devices of host:${host}`);
   const wait = `a step after step ${seenStep} of ${names.join(", ")}`;
   const error = new StepTimeoutError(wait, deadlinesOf(job).stall);
-  const [offender] = silent;
+  const [offender] = unresponsive;
   if (offender === undefined) return error;
   return new ActorFailedError(
     {

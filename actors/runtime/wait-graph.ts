@@ -4,7 +4,7 @@
 //
 // Invariants
 //   W1. Only waits that have a deadline are in the graph: an actor that idles blames no other.
-//   W2. An actor that others wait on, waiting on none itself, is silent. In a circle all are.
+//   W2. An actor that others wait on, waiting on none itself, is unresponsive. In a circle all are.
 
 import { fromCallback } from "xstate";
 import type { Clock } from "../../src/ports/clock.ts";
@@ -85,7 +85,7 @@ export const waiting = fromCallback<
 >(({ input: { network, whom, ...wait } }) => network.waits.open({ ...wait, whom: () => whom }));
 
 /** The silent actors: of all, or of the actors that `from` waits on, at any remove. W2 */
-export function silentOf(waits: readonly Wait[], from?: string): string[] {
+export function unresponsiveIn(waits: readonly Wait[], from?: string): string[] {
   const peersOf = (who: string) => waits.filter((wait) => wait.who === who).map(({ whom }) => whom);
   const reached = new Set<string>();
   const ahead = from === undefined ? waits.map(({ whom }) => whom) : peersOf(from);
@@ -96,8 +96,8 @@ export function silentOf(waits: readonly Wait[], from?: string): string[] {
     ahead.push(...peersOf(next));
   }
   const all = [...reached].filter((one) => one !== anyone).sort();
-  const silent = all.filter((one) => peersOf(one).length === 0);
-  return silent.length > 0 ? silent : all;
+  const unresponsive = all.filter((one) => peersOf(one).length === 0);
+  return unresponsive.length > 0 ? unresponsive : all;
 }
 
 /** The graph of a run, by the last heartbeats of its hosts. */
@@ -106,5 +106,5 @@ export function waitsFor(
   { run, threadWaits }: { readonly run: string; readonly threadWaits: readonly Wait[] },
 ): WaitsFor {
   const waits = [...threadWaits, ...book.waits(run)];
-  return { waits, silent: silentOf(waits) };
+  return { waits, silent: unresponsiveIn(waits) };
 }

@@ -40,7 +40,7 @@ export interface BridgePorts {
 
 /**
  * Resolves when the generation was aborted on this host.
- * @throws PeerLostError naming the host that is silent; any other error that ends a bridge
+ * @throws PeerLostError naming the host that is unresponsive; any other error that ends a bridge
  */
 export async function runBridge(
   generation: Generation,

@@ -224,7 +224,7 @@ class ScheduleRun {
       } catch (error) {
         // The job service is out of reach: asked again, while patience lasts.
         if (!(error instanceof RequestFailedError)) throw error;
-        if (this.#silentMs() > this.#patienceMs) {
+        if (this.#unheardMs() > this.#patienceMs) {
           return { end: "stuck", result: undefined, error: recordError(error) };
         }
       } finally {
@@ -254,7 +254,7 @@ class ScheduleRun {
     this.#options.onEvent?.(event);
   }
 
-  #silentMs(): number {
+  #unheardMs(): number {
     const last = this.#events.at(-1)?.atMs;
     return last === undefined ? 0 : Date.now() - last;
   }

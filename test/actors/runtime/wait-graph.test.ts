@@ -1,7 +1,7 @@
 // The waits-for graph: what threads note, what actors note, and who does not answer.
 
 import test from "ava";
-import { silentOf, type Wait, WaitBook, waitsFor } from "../../../actors/runtime/wait-graph.ts";
+import { unresponsiveIn, type Wait, WaitBook, waitsFor } from "../../../actors/runtime/wait-graph.ts";
 import { createAtomicCells } from "../../../src/exchange/atomic-cells.ts";
 import { abortCells, cellWords } from "../../../src/exchange/cells.ts";
 import { openWaitNote, readWaitNotes, waitNotesBytes } from "../../../src/exchange/wait-notes.ts";
@@ -16,15 +16,15 @@ test("who is waited for and waits for nobody is silent, however long the way the
     edge("device:2", "device:1"),
     edge("device:3", "reader:0"),
   ];
-  t.deepEqual(silentOf(waits), ["reader:0", "tier:1"]);
-  t.deepEqual(silentOf(waits, "device:2"), ["tier:1"]);
-  t.deepEqual(silentOf(waits, "device:9"), []);
+  t.deepEqual(unresponsiveIn(waits), ["reader:0", "tier:1"]);
+  t.deepEqual(unresponsiveIn(waits, "device:2"), ["tier:1"]);
+  t.deepEqual(unresponsiveIn(waits, "device:9"), []);
 });
 
 test("in a circle all are silent, and nobody that could not be named", (t) => {
   const circle = [edge("device:0", "device:1"), edge("device:1", "device:0")];
-  t.deepEqual(silentOf(circle, "device:0"), ["device:0", "device:1"]);
-  t.deepEqual(silentOf([edge("device:0", "anyone")]), []);
+  t.deepEqual(unresponsiveIn(circle, "device:0"), ["device:0", "device:1"]);
+  t.deepEqual(unresponsiveIn([edge("device:0", "anyone")]), []);
 });
 
 test("an actor's wait is told while it lasts, with those who have not answered", (t) => {

@@ -169,7 +169,7 @@ export {
 export { type SoakOptions, soak } from "./chaos/trials/soak.ts";
 export { shrink } from "./chaos/faults/shrink.ts";
 export {
-  type PassLedger,
+  type EpochLedger,
   type Stretch,
   sampleLedger,
   stretchesOf,

@@ -124,14 +124,14 @@ async function train(cluster: Cluster, seed: number, home: string): Promise<Outc
   const { auc, step, history } = await run.result();
   await using model = await run.model();
   const test = await model.evaluate(dataOf("test", home));
-  const stepsPerPass = Math.ceil(trainingSamples / batchSize);
+  const stepsPerEpoch = Math.ceil(trainingSamples / batchSize);
   return {
     seed,
     validAuc: auc ?? Number.NaN,
     testAuc: test.auc,
     testLogLoss: test.logLoss,
-    bestEpoch: step / stepsPerPass,
-    epochs: (history.at(-1)?.step ?? 0) / stepsPerPass,
+    bestEpoch: step / stepsPerEpoch,
+    epochs: (history.at(-1)?.step ?? 0) / stepsPerEpoch,
     seconds: (performance.now() - startMs) / 1000,
   };
 }

@@ -203,7 +203,7 @@ export const runResultSchema = z
     normalizedEntropy: figure.optional(),
     calibration: figure.optional(),
     history: list(cutRecord),
-    /** Of all steps of training, each pass counted; tables without any are not in it. */
+    /** Of all steps of training, each epoch counted; tables without any are not in it. */
     repairedIds: list(repairedTable),
     /** What all steps read late; left out where no table has `staleness`. */
     staleness: staleness.optional(),

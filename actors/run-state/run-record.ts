@@ -175,11 +175,11 @@ export class RunRecord {
 
   #causeOf({ reason, ...where }: Incident, at: Date): IncidentCause {
     const step = where.step ?? this.#step;
-    const { stepsPerPass = 0 } = this.#schedule ?? {};
+    const { stepsPerEpoch = 0 } = this.#schedule ?? {};
     const batch =
-      step === undefined || stepsPerPass === 0
+      step === undefined || stepsPerEpoch === 0
         ? undefined
-        : { pass: Math.floor(step / stepsPerPass), index: step % stepsPerPass };
+        : { pass: Math.floor(step / stepsPerEpoch), index: step % stepsPerEpoch };
     const when = { incident: this.incidents.next, at: at.toISOString() };
     return { ...when, ...where, error: reason, step, batch };
   }

@@ -134,10 +134,10 @@ class BatchSource {
     const { job, data, fromStep } = this.#generation.spec;
     const { schedule } = this.#generation.layout;
     if (stream === "training") {
-      const { pass, first, count } = placesOf(schedule, fromStep + ticket);
+      const { epoch, first, count } = placesOf(schedule, fromStep + ticket);
       const indices = new Uint32Array(count);
       const { samples } = schedule;
-      fillOrder(indices, { seed: job.seed, pass, samples, first, shuffle: job.data.shuffle });
+      fillOrder(indices, { seed: job.seed, epoch, samples, first, shuffle: job.data.shuffle });
       return indices;
     }
     const samples = data.evaluation?.samples ?? 0;

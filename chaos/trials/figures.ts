@@ -47,7 +47,7 @@ export function figuresOf(trials: readonly Trial[]): ChaosFigures {
       if (injected && what !== undefined) injections[what] = (injections[what] ?? 0) + 1;
     }
   }
-  const passes = trials.flatMap(({ ledger }) => ledger);
+  const epochs = trials.flatMap(({ ledger }) => ledger);
   const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
   const training = sum(trials.map(({ trainingSeconds }) => trainingSeconds));
   const useful = sum(trials.map(({ trainingSeconds, goodput }) => trainingSeconds * goodput));
@@ -59,8 +59,8 @@ export function figuresOf(trials: readonly Trial[]): ChaosFigures {
     losses: lossesOf(trials.flatMap(({ recoveries }) => recoveries)),
     redoneSteps: sum(trials.flatMap(({ recoveries }) => recoveries.map((one) => one.redoneSteps))),
     committedStepsLost: sum(trials.map((trial) => trial.committedStepsLost)),
-    samplesTwice: sum(passes.map(({ twice }) => twice)),
-    samplesNever: sum(passes.map(({ never }) => never)),
+    samplesTwice: sum(epochs.map(({ twice }) => twice)),
+    samplesNever: sum(epochs.map(({ never }) => never)),
     goodput: training === 0 ? 1 : useful / training,
   };
 }

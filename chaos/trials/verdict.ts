@@ -10,7 +10,7 @@ import type { RunEvent, RunResult } from "../../actors/run-state/run-events.ts";
 import { type JobOptions, resolveJob } from "../../src/job/job.ts";
 import { type Schedule as Steps, scheduleOf } from "../../src/training/loop/schedule.ts";
 import {
-  type PassLedger,
+  type EpochLedger,
   sampleLedger,
   stretchesOf,
   timesTrained,
@@ -25,7 +25,7 @@ export interface ReferenceRun {
   readonly result: RunResult;
   /** Hashes of all that the model is made of, by name (`Model.leaves`). */
   readonly leaves: ReadonlyMap<string, string>;
-  /** The steps of its passes. */
+  /** The steps of its epochs. */
   readonly steps: Steps;
   /** From its first step to its end. */
   readonly trainingSeconds: number;
@@ -40,8 +40,8 @@ export interface TrialVerdict {
   readonly verdict: "equal" | "safety" | "liveness" | "harness";
   /** What is not as it should be, one sentence each. */
   readonly differences: readonly string[];
-  /** How often samples were trained, pass by pass; empty where the run did not end. */
-  readonly ledger: readonly PassLedger[];
+  /** How often samples were trained, epoch by epoch; empty where the run did not end. */
+  readonly ledger: readonly EpochLedger[];
   readonly recoveries: readonly Recovery[];
   /** Steps that were committed, and trained again; 0 unless a disk lied. */
   readonly committedStepsLost: number;

@@ -15,14 +15,14 @@ const samplesMax = 0x1_0000_0000;
 /** The inputs that decide the order of an epoch. */
 export interface SampleOrder {
   readonly seed: number;
-  readonly pass: number;
+  readonly epoch: number;
   readonly samples: number;
 }
 
 /** The sample at position `index` of an epoch. */
-export function sampleAt(seed: number, pass: number, index: number, samples: number): number {
+export function sampleAt(seed: number, epoch: number, index: number, samples: number): number {
   assert(index >= 0 && index < samples, "a place in the pass");
-  return new Permutation({ seed, purpose: purposes.sampleOrder, step: pass, size: samples }).at(
+  return new Permutation({ seed, purpose: purposes.sampleOrder, step: epoch, size: samples }).at(
     index,
   );
 }
@@ -32,7 +32,7 @@ export function fillOrder(
   out: Uint32Array,
   order: SampleOrder & { readonly first: number; readonly shuffle: boolean },
 ): void {
-  const { seed, pass, samples, first, shuffle } = order;
+  const { seed, epoch, samples, first, shuffle } = order;
   assert(first >= 0 && first + out.length <= samples, "places in the pass");
   if (out.length === 0) return;
   if (!shuffle) {
@@ -40,7 +40,7 @@ export function fillOrder(
     return;
   }
   const size = samples;
-  const permutation = new Permutation({ seed, purpose: purposes.sampleOrder, step: pass, size });
+  const permutation = new Permutation({ seed, purpose: purposes.sampleOrder, step: epoch, size });
   for (let i = 0; i < out.length; i++) out[i] = permutation.at(first + i);
 }
 

@@ -27,7 +27,7 @@ export interface Stretch {
 }
 
 /** How often the samples of one epoch were trained. */
-export interface PassLedger {
+export interface EpochLedger {
   readonly samples: number;
   readonly once: number;
   readonly never: number;
@@ -79,19 +79,19 @@ export function sampleLedger(
   stretches: readonly Stretch[],
   schedule: Schedule,
   order: { readonly seed: number; readonly shuffle: boolean },
-): PassLedger[] {
-  const { samples, steps, stepsPerPass } = schedule;
+): EpochLedger[] {
+  const { samples, steps, stepsPerEpoch } = schedule;
   const times = timesTrained(stretches, schedule);
-  const passes = Array.from({ length: steps / stepsPerPass }, () => new Uint8Array(samples));
+  const epochs = Array.from({ length: steps / stepsPerEpoch }, () => new Uint8Array(samples));
   for (let step = 0; step < steps; step++) {
-    const { pass, first, count } = placesOf(schedule, step);
+    const { epoch, first, count } = placesOf(schedule, step);
     const indices = new Uint32Array(count);
-    fillOrder(indices, { ...order, pass, samples, first });
-    const trained = passes[pass];
+    fillOrder(indices, { ...order, epoch, samples, first });
+    const trained = epochs[epoch];
     if (trained === undefined) continue;
     for (const sample of indices) trained[sample] = (trained[sample] ?? 0) + (times[step] ?? 0);
   }
-  return passes.map((trained) => {
+  return epochs.map((trained) => {
     const never = trained.filter((count) => count === 0).length;
     const once = trained.filter((count) => count === 1).length;
     return { samples, once, never, twice: samples - once - never };

@@ -2,9 +2,9 @@ import test from "ava";
 import fc from "fast-check";
 import { fillOrder, sampleAt } from "../../src/data/sample-order.ts";
 
-const orderOf = (seed: number, pass: number, samples: number) => {
+const orderOf = (seed: number, epoch: number, samples: number) => {
   const out = new Uint32Array(samples);
-  fillOrder(out, { seed, pass, first: 0, samples, shuffle: true });
+  fillOrder(out, { seed, epoch, first: 0, samples, shuffle: true });
   return out;
 };
 
@@ -24,16 +24,16 @@ test("a place in a pass is the same alone and in any batch", (t) => {
     fc.property(
       fc.record({
         seed: fc.nat({ max: Number.MAX_SAFE_INTEGER }),
-        pass: fc.nat({ max: 1000 }),
+        epoch: fc.nat({ max: 1000 }),
         samples: fc.integer({ min: 1, max: 0x1_0000_0000 }),
         part: fc.double({ min: 0, max: 0.99, noNaN: true }),
       }),
-      ({ seed, pass, samples, part }) => {
+      ({ seed, epoch, samples, part }) => {
         const first = Math.floor(part * samples);
         const out = new Uint32Array(Math.min(9, samples - first));
-        fillOrder(out, { seed, pass, first, samples, shuffle: true });
+        fillOrder(out, { seed, epoch, first, samples, shuffle: true });
         return out.every((sample, i) => {
-          return sample < samples && sample === sampleAt(seed, pass, first + i, samples);
+          return sample < samples && sample === sampleAt(seed, epoch, first + i, samples);
         });
       },
     ),
@@ -59,8 +59,8 @@ test("each sample comes to each place about equally often", (t) => {
   for (const samples of [10, 33]) {
     const counts = new Float64Array(samples * samples);
     const passes = 3000;
-    for (let pass = 0; pass < passes; pass++) {
-      for (const [place, sample] of orderOf(5, pass, samples).entries()) {
+    for (let epoch = 0; epoch < passes; epoch++) {
+      for (const [place, sample] of orderOf(5, epoch, samples).entries()) {
         const cell = place * samples + sample;
         counts[cell] = (counts[cell] ?? 0) + 1;
       }
@@ -84,12 +84,12 @@ test("neighbours of the file are not neighbours of the pass", (t) => {
 
 test("without shuffling the order is the file's", (t) => {
   const out = new Uint32Array(4);
-  fillOrder(out, { seed: 1, pass: 5, first: 6, samples: 10, shuffle: false });
+  fillOrder(out, { seed: 1, epoch: 5, first: 6, samples: 10, shuffle: false });
   t.deepEqual([...out], [6, 7, 8, 9]);
 });
 
 test("places beyond the pass are refused", (t) => {
-  const order = { seed: 1, pass: 0, first: 8, samples: 10, shuffle: true };
+  const order = { seed: 1, epoch: 0, first: 8, samples: 10, shuffle: true };
   t.throws(() => fillOrder(new Uint32Array(3), order), { message: /places in the pass/ });
   t.throws(() => sampleAt(1, 0, 10, 10), { message: /a place in the pass/ });
 });

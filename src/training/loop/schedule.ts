@@ -7,7 +7,7 @@ export const windowStepsMax = 1024;
 export interface Schedule {
   readonly batchSize: number;
   readonly samples: number;
-  readonly stepsPerPass: number;
+  readonly stepsPerEpoch: number;
   /** All steps of the run. */
   readonly steps: number;
 }
@@ -32,14 +32,14 @@ export function scheduleOf(options: {
   readonly passes: number;
 }): Schedule {
   const { samples, batchSize, passes } = options;
-  const stepsPerPass = Math.ceil(samples / batchSize); // The short last batch is kept.
-  return { batchSize, samples, stepsPerPass, steps: stepsPerPass * passes };
+  const stepsPerEpoch = Math.ceil(samples / batchSize); // The short last batch is kept.
+  return { batchSize, samples, stepsPerEpoch, steps: stepsPerEpoch * passes };
 }
 
 /** The next cut after `step` steps. */
 export function nextCut(schedule: Schedule, job: CutOptions, step: number): Cut {
   const { evaluation, checkpoint } = job;
-  const every = evaluation?.everySteps || schedule.stepsPerPass;
+  const every = evaluation?.everySteps || schedule.stepsPerEpoch;
   const evaluateAt = evaluation === undefined ? schedule.steps : after(step, every);
   const checkpointAt = after(step, checkpoint.everySteps);
   const at = Math.min(evaluateAt, checkpointAt, step + windowStepsMax, schedule.steps);
@@ -63,14 +63,14 @@ export function nextPlanned(cuts: readonly PlannedCut[], step: number): Cut {
   return { step: at, evaluate: false, checkpoint: false, isLast: false };
 }
 
-/** The samples of a step: `count` places of pass `pass`, from place `first`. */
+/** The samples of a step: `count` places of pass `epoch`, from place `first`. */
 export function placesOf(
   schedule: Schedule,
   step: number,
-): { pass: number; first: number; count: number } {
-  const pass = Math.floor(step / schedule.stepsPerPass);
-  const first = (step % schedule.stepsPerPass) * schedule.batchSize;
-  return { pass, first, count: Math.min(schedule.batchSize, schedule.samples - first) };
+): { epoch: number; first: number; count: number } {
+  const epoch = Math.floor(step / schedule.stepsPerEpoch);
+  const first = (step % schedule.stepsPerEpoch) * schedule.batchSize;
+  return { epoch, first, count: Math.min(schedule.batchSize, schedule.samples - first) };
 }
 
 function after(step: number, every: number): number {

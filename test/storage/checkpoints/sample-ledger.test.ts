@@ -11,7 +11,7 @@ import {
 } from "../../../storage/checkpoints/sample-ledger.ts";
 import { commitCheckpoint, flipByte, testJob } from "../../helpers/stores/checkpoints.ts";
 
-// 25 samples in batches of 10: three steps a pass, the last one short.
+// 25 samples in batches of 10: three steps an epoch, the last one short.
 const schedule = scheduleOf({ samples: 25, batchSize: 10, passes: 2 });
 const order = { seed: 3, shuffle: true };
 const stretch = (generation: number, from: number, to: number): Stretch => ({
@@ -35,13 +35,13 @@ test("a generation that began too early trained samples twice, one too late left
 });
 
 /** Generation 1 commits 10 and 20; generation 2 goes on from the one of them that it is told. */
-function startStore(passOver20: boolean) {
+function startStore(epochOver20: boolean) {
   const disk = new SimulatedDisk();
   const store = openStore({ directory: "/run", disk, ...testJob });
   store.beginGeneration();
   commitCheckpoint(store, { generation: 1, cut: 10 });
   const second = commitCheckpoint(store, { generation: 1, cut: 20 });
-  const claimed = store.beginGeneration(undefined, passOver20 ? [second.sha256] : []);
+  const claimed = store.beginGeneration(undefined, epochOver20 ? [second.sha256] : []);
   commitCheckpoint(store, { generation: 2, cut: 30 });
   return { disk, claimed };
 }

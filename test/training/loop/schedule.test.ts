@@ -22,17 +22,17 @@ test("every step's samples are the next of its pass, and every pass has all of t
   fc.assert(
     fc.property(shapes, (shape) => {
       const schedule = scheduleOf(shape);
-      let [pass, first] = [0, 0];
+      let [epoch, first] = [0, 0];
       for (let step = 0; step < schedule.steps; step++) {
         const places = placesOf(schedule, step);
-        t.like(places, { pass, first });
+        t.like(places, { epoch, first });
         t.true(places.count >= 1 && places.count <= shape.batchSize);
         first += places.count;
         if (first < shape.samples) continue;
         t.is(first, shape.samples);
-        [pass, first] = [pass + 1, 0];
+        [epoch, first] = [epoch + 1, 0];
       }
-      t.is(pass, shape.passes);
+      t.is(epoch, shape.passes);
     }),
     { numRuns: 50 },
   );

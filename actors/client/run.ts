@@ -20,12 +20,12 @@ const lookMs = 1000;
 
 /** What a run needs of its client. */
 interface Requests {
-  request<Verb extends JobMethod>(
-    verb: Verb,
+  request<Method extends JobMethod>(
+    method: Method,
     body: unknown,
     patienceMs?: number,
     againMs?: number,
-  ): Promise<ReplyOf<Verb>>;
+  ): Promise<ReplyOf<Method>>;
 }
 
 /** A line of a run's log: `time`, `level`, `message`, and what it is about. */

@@ -97,7 +97,7 @@ export function openMailbox(
     self,
     heard,
     tell(to, type, body) {
-      const subject = subjectOf({ cluster, ...scope, ...to, verb: verbOf(type) });
+      const subject = subjectOf({ cluster, ...scope, ...to, action: actionOf(type) });
       const from = `${self.role}:${self.index}`;
       // The pair (type, body) is one of the catalogue's, as the signature says.
       const message = { type, ...scope, from, body } as OutgoingOf<Messages>;
@@ -139,7 +139,7 @@ function messageIn(frame: Frame, { faultsAllowed }: Network): ActorMessage {
   const message = messages.decode(frame);
   const { type, run, generation } = message;
   const to = parseSubject(frame.subject);
-  if (to?.run !== run || to.generation !== generation || to.verb !== verbOf(type)) {
+  if (to?.run !== run || to.generation !== generation || to.action !== actionOf(type)) {
     throw new FrameCorruptError(frame.subject, `it carries \`${type}\` of somewhere else`);
   }
   const taker = takers[type];
@@ -152,7 +152,7 @@ function messageIn(frame: Frame, { faultsAllowed }: Network): ActorMessage {
   return message;
 }
 
-function verbOf(type: MessageType): string {
+function actionOf(type: MessageType): string {
   return type.replace(".", "-");
 }
 

@@ -222,6 +222,6 @@ class ReplicaService {
       cluster,
     } = this.#options;
     const { run, generation } = spec;
-    return subjectOf({ cluster, run, generation, role: "copies", index: position, verb: "fetch" });
+    return subjectOf({ cluster, run, generation, role: "copies", index: position, action: "fetch" });
   }
 }

@@ -53,8 +53,8 @@ export class RunStateError extends TrainingError {
   readonly code = "RUN_STATE";
   readonly recovery = "stop";
 
-  constructor(run: string, verb: string, expected: string, status: string) {
-    super(`Cannot ${verb} run ${run}: expected it to be ${expected}, it is ${status}`);
+  constructor(run: string, request: string, expected: string, status: string) {
+    super(`Cannot ${request} run ${run}: expected it to be ${expected}, it is ${status}`);
   }
 }
 

@@ -315,6 +315,6 @@ class ExchangeBridge implements Bridge {
   }
 
   #subject(host: number): string {
-    return subjectOf({ ...this.#options.place, role: "frames", index: host, verb: "frame" });
+    return subjectOf({ ...this.#options.place, role: "frames", index: host, action: "frame" });
   }
 }

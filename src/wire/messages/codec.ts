@@ -13,7 +13,7 @@ import type { Frame } from "./transport.ts";
 /** The version of the envelope. Frames of another version are refused. */
 export const envelopeVersion = 1;
 
-/** The messages of a catalogue: the type, as `actor.verb`, and the schema of the body. */
+/** The messages of a catalogue: the type, as `actor.action`, and the schema of the body. */
 export type Schemas = Readonly<Record<string, z.ZodType>>;
 
 /** A decoded frame: its sender, its run and generation, and its body. */

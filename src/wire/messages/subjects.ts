@@ -1,10 +1,10 @@
 // The subjects of frames, and the wildcards that select them:
 //
-//   osiris.<cluster>.<run>.<generation>.<role>.<index>.<verb>   to or from one actor of a run
-//   osiris.<cluster>.jobs.<verb>                                the job service
+//   osiris.<cluster>.<run>.<generation>.<role>.<index>.<action> to or from one actor of a run
+//   osiris.<cluster>.jobs.<method>                                the job service
 //   osiris.<cluster>.runs.<run>.events                          events of a run
 //   osiris.<cluster>.inspect.<part>                             the state of a cluster
-//   osiris.<cluster>.jobs.<tenant>.<verb>                       the job service, for a tenant
+//   osiris.<cluster>.jobs.<tenant>.<method>                       the job service, for a tenant
 //   osiris.<cluster>.runs.<tenant>.<run>.events                 events of a tenant's run
 //   osiris.<cluster>.stream.<run>                               events, kept in JetStream
 //   osiris.<cluster>.stream.<tenant>.<run>                      the same for a tenant's run
@@ -39,14 +39,14 @@ export const roles = [
 
 export type SubjectRole = (typeof roles)[number];
 
-/** One verb of one actor: the parts of an actor's seven-token subject. */
+/** One action of one actor: the parts of an actor's seven-token subject. */
 export interface ActorSubject {
   readonly cluster: string;
   readonly run: string;
   readonly generation: number;
   readonly role: SubjectRole;
   readonly index: number;
-  readonly verb: string;
+  readonly action: string;
 }
 
 /**
@@ -57,7 +57,7 @@ export const tokenCharactersMax = 128;
 /** Longest subject that the embedded broker and the in-memory one take. */
 export const subjectCharactersMax = 1024;
 
-/** The subject of one verb of one actor. @throws InvalidOptionError */
+/** The subject of one action of one actor. @throws InvalidOptionError */
 export function subjectOf(parts: ActorSubject): string {
   return subjectPattern(parts);
 }
@@ -71,31 +71,31 @@ export function subjectPattern(parts: Partial<ActorSubject>): string {
     count("generation", parts.generation),
     token("role", parts.role),
     count("index", parts.index),
-    token("verb", parts.verb),
+    token("action", parts.action),
   ].join(".");
 }
 
 /** The parts of an actor's subject; undefined for any other subject. */
 export function parseSubject(subject: string): ActorSubject | undefined {
-  const [root, cluster, run, generation, role, index, verb, ...rest] = subject.split(".");
+  const [root, cluster, run, generation, role, index, action, ...rest] = subject.split(".");
   if (root !== "osiris" || rest.length > 0) return undefined;
-  if (!isToken(cluster) || !isToken(run) || !isRole(role) || !isToken(verb)) return undefined;
+  if (!isToken(cluster) || !isToken(run) || !isRole(role) || !isToken(action)) return undefined;
   if (!isCount(generation) || !isCount(index)) return undefined;
-  return { cluster, run, generation: Number(generation), role, index: Number(index), verb };
+  return { cluster, run, generation: Number(generation), role, index: Number(index), action };
 }
 
 /**
- * The subject of one verb of the job service, for a tenant, or without one for the cluster's
+ * The subject of one method of the job service, for a tenant, or without one for the cluster's
  * operator.
  * @throws InvalidOptionError
  */
-export function jobsSubject(cluster: string, verb: string, tenant?: string): string {
-  return `osiris.${token("cluster", cluster)}.jobs.${ofTenant(tenant)}${token("verb", verb)}`;
+export function jobsSubject(cluster: string, action: string, tenant?: string): string {
+  return `osiris.${token("cluster", cluster)}.jobs.${ofTenant(tenant)}${token("action", action)}`;
 }
 
-/** The pattern of one verb for all tenants. @throws InvalidOptionError */
-export function tenantsPattern(cluster: string, verb: string): string {
-  return `osiris.${token("cluster", cluster)}.jobs.*.${token("verb", verb)}`;
+/** The pattern of one method for all tenants. @throws InvalidOptionError */
+export function tenantsPattern(cluster: string, action: string): string {
+  return `osiris.${token("cluster", cluster)}.jobs.*.${token("action", action)}`;
 }
 
 /** The tenant in a subject of the job service; undefined: the cluster's operator. */

@@ -143,7 +143,7 @@ function listenTo(client: NatsConnection) {
 /** A request of a tenant about a run that is not its own, or of anybody with anything in it. */
 function requestOf(index: number, { cluster, run }: Place): Forgery {
   const stream = drawsOf(index);
-  const verb = oneOf(stream, jobMethods);
+  const method = oneOf(stream, jobMethods);
   const asked = { run, devices: 1, job: {}, since: 0 };
   const own = { headers: {}, payload: Buffer.from(JSON.stringify(asked)) };
   const part = oneOf(stream, inspectParts);
@@ -151,9 +151,9 @@ function requestOf(index: number, { cluster, run }: Place): Forgery {
   const wrong = "the tenant";
   switch (stream.below(3)) {
     case 0:
-      return { ...own, subject: jobsSubject(cluster, verb, "other"), wrong };
+      return { ...own, subject: jobsSubject(cluster, method, "other"), wrong };
     case 1:
-      return { ...anything, subject: jobsSubject(cluster, verb, "other"), wrong };
+      return { ...anything, subject: jobsSubject(cluster, method, "other"), wrong };
     default:
       return { ...anything, subject: inspectSubject(cluster, part), wrong };
   }

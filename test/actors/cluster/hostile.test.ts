@@ -1,4 +1,4 @@
-// Malformed and hostile messages to every verb and every actor of a cluster, and to its broker's
+// Malformed and hostile messages to every action and every actor of a cluster, and to its broker's
 // parser: nothing crashes, and each is answered, or counted, or was a message after all. With
 // SOAK=1 there are 100,000 of them.
 
@@ -35,8 +35,8 @@ function isMessage(subject: string, { payload, headers }: HostileFrame): boolean
   try {
     withoutChecksum({ subject, payload, headers });
     const { type } = messages.decode({ subject, payload });
-    const { role, verb } = parseSubject(subject) ?? {};
-    if (takers[type] !== role || verb !== type.replace(".", "-")) return false;
+    const { role, method } = parseSubject(subject) ?? {};
+    if (takers[type] !== role || method !== type.replace(".", "-")) return false;
     // What these carry is looked at by the host; no job of ours is one.
     return !/^host\.(prepare|assemble)$/.test(type);
   } catch {
@@ -59,13 +59,13 @@ test.serial("hostile messages are answered, counted, or messages; nothing crashe
   const client = await connect({ servers, token });
   const info = await client.request(`$SRV.INFO.osiris-${cluster.name}`);
   const { endpoints } = info.json<{ endpoints: readonly { name: string }[] }>();
-  const verbs = endpoints.map(({ name }) => name);
-  t.true(verbs.length >= 7);
-  const told = { verbs: 0, answers: 0, wanted: 0, uncounted: 0, messages: 0 };
+  const methods = endpoints.map(({ name }) => name);
+  t.true(methods.length >= 7);
+  const told = { methods: 0, answers: 0, wanted: 0, uncounted: 0, messages: 0 };
   client.subscribe("fuzz.*", { callback: () => void told.answers++ });
 
   for (let index = 0; index < framesCount; index++) {
-    if (index % 2 === 0) ask(client, verbs, index, told);
+    if (index % 2 === 0) ask(client, methods, index, told);
     else tellActor(client, index, told);
     if (index % wave === wave - 1) await settled(cluster, client, told, () => counted);
   }
@@ -96,14 +96,14 @@ test.serial("hostile messages are answered, counted, or messages; nothing crashe
 type Told = Record<"verbs" | "answers" | "wanted" | "uncounted" | "messages", number>;
 
 /** A request to the job service, of a tenant or of none. */
-function ask(client: NatsConnection, verbs: readonly string[], index: number, told: Told): void {
+function ask(client: NatsConnection, methods: readonly string[], index: number, told: Told): void {
   const stream = drawsOf(index);
-  const verb = oneOf(stream, verbs);
+  const method = oneOf(stream, methods);
   const tenant = oneOf(stream, ["", "", `tenant-${index % 97}.`, "a$b.", "__proto__."]);
-  const subject = `osiris.c1.jobs.${tenant}${verb}`;
+  const subject = `osiris.c1.jobs.${tenant}${method}`;
   const frame = hostileFrame(stream, valid);
   const reply = stream.below(20) === 0 ? undefined : `fuzz.${index}`;
-  told.verbs++;
+  told.methods++;
   if (reply === undefined || !isWhole(subject, frame)) told.uncounted++;
   else told.wanted++;
   send(client, subject, frame, reply);
@@ -122,10 +122,10 @@ function isWhole(subject: string, { payload, headers }: HostileFrame): boolean {
 function tellActor(client: NatsConnection, index: number, told: Told): void {
   const stream = drawsOf(index);
   const frame = hostileEnvelope(stream);
-  const verb = stream.below(4) === 0 ? `f${index}` : frame.type.replace(".", "-");
+  const method = stream.below(4) === 0 ? `f${index}` : frame.type.replace(".", "-");
   const taker = actors.find((actor) => actor === takers[frame.type as keyof typeof takers]);
   const actor = stream.below(4) === 0 ? oneOf(stream, actors) : (taker ?? oneOf(stream, actors));
-  const subject = `osiris.c1.cluster.0.${actor}.0.${verb}`;
+  const subject = `osiris.c1.cluster.0.${actor}.0.${method}`;
   if (isMessage(subject, frame)) told.messages++;
   else told.uncounted++;
   send(client, subject, frame, undefined);

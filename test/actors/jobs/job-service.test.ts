@@ -60,7 +60,7 @@ test("services that look for each other find the job service, and its counts", a
   t.like(stats, { type: "io.nats.micro.v1.stats_response" });
   t.true(Math.abs(Date.parse(String(stats.started)) - Date.now()) < 600_000);
   const counted = stats.endpoints as { name: string; num_requests: number; num_errors: number }[];
-  const of = (verb: string) => counted.find(({ name }) => name === verb);
+  const of = (method: string) => counted.find(({ name }) => name === method);
   t.like(of("list"), { num_requests: 1, num_errors: 0, last_error: "" });
   t.like(of("submit"), { num_requests: 1, num_errors: 1 });
   t.like(of("cancel"), { num_requests: 0, average_processing_time: 0 });

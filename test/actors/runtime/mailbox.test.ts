@@ -26,9 +26,9 @@ function startActorOf(role: Role, overrides: Partial<Network> = {}) {
     refused,
     mailbox,
     /** An envelope on a subject; both of the actor's generation, unless they say otherwise. */
-    send(type: keyof typeof messages.schemas, about: { verb?: string; generation?: number } = {}) {
-      const { verb = type.replace(".", "-"), generation = scope.generation } = about;
-      const subject = subjectOf({ cluster: "c1", ...scope, role, index: 0, verb });
+    send(type: keyof typeof messages.schemas, about: { action?: string; generation?: number } = {}) {
+      const { action = type.replace(".", "-"), generation = scope.generation } = about;
+      const subject = subjectOf({ cluster: "c1", ...scope, role, index: 0, action });
       const envelope = { type, run: scope.run, generation, from: "x:0", body } as never;
       network.transport.publish(subject, messages.encode(envelope));
       clock.advance(0);
@@ -40,7 +40,7 @@ test("an actor takes what its subject says too, and what is for its role", (t) =
   const inspector = startActorOf("inspector");
   inspector.send("host.inspect");
   inspector.send("host.inspect", { generation: scope.generation + 1 });
-  inspector.send("host.inspect", { verb: "host-inspected" });
+  inspector.send("host.inspect", { action: "host-inspected" });
   inspector.send("host.release");
   t.deepEqual(inspector.heard, ["host.inspect"]);
   t.is(inspector.refused.length, 3);

@@ -19,7 +19,7 @@ export const saidAgain = "said again";
 type Heard = HostileFrame & { readonly subject: string };
 type Scope = { readonly cluster: string; readonly run: string; readonly generation: number };
 
-/** Frames that are remembered of each role and verb: the first ones and the last ones. */
+/** Frames that are remembered of each role and action: the first ones and the last ones. */
 const rememberedMax = 40;
 
 /** What was heard on the subjects of actors. */
@@ -29,7 +29,7 @@ export class Overheard {
   hear(frame: Heard): void {
     const to = parseSubject(frame.subject);
     if (to === undefined) return;
-    const name = `${to.role} ${to.verb}`;
+    const name = `${to.role} ${to.action}`;
     const list = this.#frames.get(name) ?? [];
     if (list.length >= rememberedMax) list.splice(rememberedMax / 2, 1);
     this.#frames.set(name, [...list, frame]);
@@ -152,13 +152,13 @@ const ofMessages: readonly Maker[] = [
     if (schema.safeParse(wrong).success) return undefined;
     return [version, type, run, generation, from, wrong];
   }),
-  // To another verb, and to another generation or run of whoever hears them all.
+  // To another action, and to another generation or run of whoever hears them all.
   ({ stream, heard: { subject } }) => {
     const to = parseSubject(subject);
     if (to === undefined) return undefined;
-    const verb = oneOf(stream, ["device-run", "chaos-throw", "x"]);
+    const action = oneOf(stream, ["device-run", "chaos-throw", "x"]);
     const other = oneOf(stream, [
-      { ...to, verb: verb === to.verb ? "x" : verb },
+      { ...to, action: action === to.action ? "x" : action },
       { ...to, generation: to.generation + 1 },
       { ...to, run: `${to.run}0` },
     ]);
@@ -178,8 +178,8 @@ function misdirected(
   const isOfRun = stream.below(2) === 0;
   const { cluster } = scope;
   const own = isOfRun ? scope : { cluster, run: "cluster", generation: 0 };
-  const verb = parseSubject(heard.subject)?.verb ?? "x";
-  const subject = subjectOf({ ...own, role, index: stream.below(2), verb });
+  const action = parseSubject(heard.subject)?.action ?? "x";
+  const subject = subjectOf({ ...own, role, index: stream.below(2), action });
   const { payload, headers } = heard;
   return { subject, payload, headers, wrong: "who it came to" };
 }

@@ -24,7 +24,7 @@ const start = {
   generation: 4,
   role: "device",
   index: 3,
-  verb: "start",
+  action: "start",
 } as const;
 
 test("an actor's subject has seven tokens and is read back", (t) => {

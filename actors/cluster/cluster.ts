@@ -222,7 +222,8 @@ export class Cluster implements AsyncDisposable {
    * as a leader that was none any more. Without one: writes of generations that others took over.
    */
   get refused(): { readonly messages: number; readonly writes: number } {
-    const own = this.#leader instanceof ElectedLeader ? this.#leader.refused : { messages: 0, writes: 0 };
+    const own =
+      this.#leader instanceof ElectedLeader ? this.#leader.refused : { messages: 0, writes: 0 };
     return { messages: own.messages, writes: own.writes + this.#launcher.fenced };
   }
 

@@ -151,7 +151,9 @@ function schemasNow(): ReplyOf<"schema"> {
   const schemaOf = (schema: z.ZodType) =>
     z.toJSONSchema(schema, { io: "input", unrepresentable: "any" });
   const all = (schemas: Readonly<Record<string, z.ZodType>>) =>
-    Object.fromEntries(Object.entries(schemas).map(([method, schema]) => [method, schemaOf(schema)]));
+    Object.fromEntries(
+      Object.entries(schemas).map(([method, schema]) => [method, schemaOf(schema)]),
+    );
   return {
     version: schemaVersion,
     job: jobJsonSchema(),

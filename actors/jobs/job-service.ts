@@ -31,7 +31,7 @@ import { packageVersion } from "../runtime/version.ts";
 import { type Admission, openAdmission, tenantAsking } from "./admission.ts";
 import { openFloodGuard } from "./flood-guard.ts";
 import { type JobMethod, jobMethods, schemaVersion } from "./job-api.ts";
-import { type JobServiceInput, handle } from "./job-handlers.ts";
+import { handle, type JobServiceInput } from "./job-handlers.ts";
 import { type Answer, publishAnswer, refusalAnswer } from "./service-answers.ts";
 import { openDiscovery, type ServiceIdentity } from "./service-discovery.ts";
 

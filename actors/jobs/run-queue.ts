@@ -83,7 +83,9 @@ const machine = setup({
       if (!("actorId" in event)) return;
       const run = event.actorId.slice("allocation:".length);
       enqueue.stopChild(event.actorId);
-      enqueue.assign({ allocations: new Set([...context.allocations].filter((other) => other !== run)) });
+      enqueue.assign({
+        allocations: new Set([...context.allocations].filter((other) => other !== run)),
+      });
       enqueue(({ context: { membership } }) => membership.letGo(run));
     }),
   },

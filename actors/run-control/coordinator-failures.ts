@@ -29,7 +29,8 @@ export function incidentOf(
   const { host, actor, context: doing, error, step } = told;
   const waits = waitsOf({ ...context, waits: new Map([...context.waits, [host, told.waits]]) });
   const isWaiting = error.code === "STEP_TIMEOUT";
-  const offender = error.actor ?? (isWaiting ? unresponsiveIn(waits, actor)[0] : undefined) ?? actor;
+  const offender =
+    error.actor ?? (isWaiting ? unresponsiveIn(waits, actor)[0] : undefined) ?? actor;
   const where = { offender, supervisor: `host:${host}`, context: doing, reason: error, step };
   return { ...where, ...(offender === actor ? { host } : { noticedBy: actor }), waits };
 }
@@ -58,7 +59,8 @@ export function stallOf(context: TrainingCoordinatorContext): Error {
   const { hosts, seenStep, job, scope } = context;
   const waits = waitsOf(context);
   const unresponsive = unresponsiveIn(waits, coordinatorName);
-  const names = unresponsive.length > 0 ? unresponsive : hosts.map(({ host }) => `the devices of host:${host}`);
+  const names =
+    unresponsive.length > 0 ? unresponsive : hosts.map(({ host }) => `the devices of host:${host}`);
   const wait = `a step after step ${seenStep} of ${names.join(", ")}`;
   const error = new StepTimeoutError(wait, deadlinesOf(job).stall);
   const [offender] = unresponsive;

@@ -58,7 +58,10 @@ export function afterTelling(watch: PipelineWatch, sample: SpeedSample): Pipelin
 const speedWindowMs = 10_000;
 
 /** Those of the last seconds before `sample`; one at least, however long ago that is. */
-function recentSamples({ speedSamples }: PipelineWatch, { atMs }: SpeedSample): readonly SpeedSample[] {
+function recentSamples(
+  { speedSamples }: PipelineWatch,
+  { atMs }: SpeedSample,
+): readonly SpeedSample[] {
   const first = speedSamples.findIndex((one) => one.atMs >= atMs - speedWindowMs);
   return first < 0 ? speedSamples.slice(-1) : speedSamples.slice(first);
 }

@@ -356,7 +356,7 @@ const eventBody = z.discriminatedUnion("type", [
   }),
   /** It has let go of its devices, with a checkpoint at `step`, and goes on when it is resumed. */
   z.object({ type: z.literal("run.paused"), step: count }),
-  /** The same, to make room for another run; it goes on when it is its allocation again. */
+  /** The same, to make room for another run; it goes on once it gets its allocation again. */
   z.object({ type: z.literal("run.preempted"), step: count, by: z.string() }),
   z.object({ type: z.literal("run.resumed") }),
   z.object({ type: z.literal("run.finished"), result: runResultSchema }),

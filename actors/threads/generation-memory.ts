@@ -12,7 +12,7 @@ import type { Clock } from "../../src/ports/clock.ts";
 import { savedBytesMax } from "../../src/training/checkpoint/parts.ts";
 import { windowStepsMax } from "../../src/training/loop/schedule.ts";
 import { meterWords } from "../../src/training/meters/step-meter.ts";
-import { ReplicaCache, type NamedFile } from "../../storage/replicas/replica-cache.ts";
+import { type NamedFile, ReplicaCache } from "../../storage/replicas/replica-cache.ts";
 import type { ReplicasAtHand } from "../../storage/replicas/restore-source.ts";
 import { tierRingBytes } from "../../storage/tiers/ring.ts";
 import { filesOfHost, type GenerationLayout, layoutOfGeneration } from "./generation-layout.ts";

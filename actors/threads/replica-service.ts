@@ -14,10 +14,10 @@ import { subjectOf } from "../../src/wire/messages/subjects.ts";
 import type { Subscription, Transport } from "../../src/wire/messages/transport.ts";
 import type { Manifest } from "../../storage/checkpoint-store/checkpoint-store.ts";
 import {
-  ReplicaCache,
   keyOf,
   type NamedFile,
   type PartReplica,
+  ReplicaCache,
 } from "../../storage/replicas/replica-cache.ts";
 import { fetchReplica, serveReplicas } from "../../storage/replicas/replica-transfer.ts";
 import { awaitedStates } from "../../storage/replicas/restore-source.ts";
@@ -222,6 +222,13 @@ class ReplicaService {
       cluster,
     } = this.#options;
     const { run, generation } = spec;
-    return subjectOf({ cluster, run, generation, role: "copies", index: position, action: "fetch" });
+    return subjectOf({
+      cluster,
+      run,
+      generation,
+      role: "copies",
+      index: position,
+      action: "fetch",
+    });
   }
 }

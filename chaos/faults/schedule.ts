@@ -30,7 +30,7 @@ const places = {
   thread: { form: "thread:(?:prepare|[a-z]+:\\d+)", example: "thread:device:1" },
   /** An actor's state machine, on the main thread of its process. */
   actor: { form: "actor:[a-z]+:\\d+", example: "actor:coordinator:0" },
-  /** The process that has the leader of the tree, or one that joined as a host. */
+  /** The process of the leader, or one that joined as a host. */
   process: { form: "process:(?:root|host:[1-9]\\d*)", example: "process:host:1" },
   any: { form: "\\*", example: "*" },
 } as const;

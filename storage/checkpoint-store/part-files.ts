@@ -92,11 +92,7 @@ export interface PlacedPart extends BasePart {
 }
 
 /** The file of a part, then the files of its base, newest first. */
-export function filesOf(
-  { paths }: FencedPlace,
-  manifest: Chained,
-  part: PartRecord,
-): PlacedPart[] {
+export function filesOf({ paths }: FencedPlace, manifest: Chained, part: PartRecord): PlacedPart[] {
   const own = { ...part, cut: manifest.cut, generation: manifest.generation };
   return [own, ...[...part.base].reverse()].map(({ cut, generation, bytes, sha256 }) => {
     return { cut, generation, bytes, sha256, path: paths.part(cut, generation, part.name) };

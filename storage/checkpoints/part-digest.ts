@@ -19,7 +19,10 @@ import type { OpenCheckpoint } from "./open-checkpoint.ts";
 import { rowsOfPart } from "./part-rows.ts";
 
 /** Hex sha256 of the model, as `Manifest.modelDigest`. @throws CheckpointCorruptError */
-export async function digestOfParts(checkpoint: OpenCheckpoint, progress: Progress): Promise<string> {
+export async function digestOfParts(
+  checkpoint: OpenCheckpoint,
+  progress: Progress,
+): Promise<string> {
   return digestOf(await leavesOfParts(checkpoint, progress), checkpoint.job.model.tables);
 }
 
@@ -102,7 +105,10 @@ async function leafOfDense(pieces: Iterable<Uint8Array>, progress: Progress): Pr
   return hash.digest("hex");
 }
 
-async function* withProgress<T>(items: Iterable<T>, progress: Progress): AsyncGenerator<T, void, undefined> {
+async function* withProgress<T>(
+  items: Iterable<T>,
+  progress: Progress,
+): AsyncGenerator<T, void, undefined> {
   for (const item of items) {
     await progress.breathe();
     yield item;

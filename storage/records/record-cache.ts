@@ -115,7 +115,14 @@ export function createRecordCache(options: {
       const [read, written] = [sumOf("read"), sumOf("written")];
       const stats = backing.stats();
       const { diskBytes } = stats;
-      return { read, written, diskBytes, asked: sumOf("asked"), hits: sumOf("hits"), backing: stats };
+      return {
+        read,
+        written,
+        diskBytes,
+        asked: sumOf("asked"),
+        hits: sumOf("hits"),
+        backing: stats,
+      };
     },
     hits: () => shards.reduce((sum, { hits }) => sum + hits, 0),
     close: () => backing.close(),

@@ -20,9 +20,9 @@
 
 import assert from "node:assert/strict";
 import type {
+  BackingStore,
   FetchedRecords,
   MovingRecords,
-  BackingStore,
 } from "../../src/embedding/rows/backing-store.ts";
 import { recordRowsMax } from "../../src/embedding/rows/records-in-memory.ts";
 import type { Cells } from "../../src/exchange/cells.ts";

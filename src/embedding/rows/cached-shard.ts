@@ -26,7 +26,7 @@ import {
 } from "../../kernels/contract/row-cache.ts";
 import type { Key } from "../../ports/random.ts";
 import type { Shard } from "../tables/shards.ts";
-import type { FetchedRecords, BackingStore } from "./backing-store.ts";
+import type { BackingStore, FetchedRecords } from "./backing-store.ts";
 import type { CacheShape } from "./cache-sizes.ts";
 import type { SavedRows } from "./changed-rows.ts";
 import { subtractSum } from "./digest.ts";

@@ -17,7 +17,7 @@ import {
 import { type Key, purposes } from "../../ports/random.ts";
 import type { SparseOptimizerSpec, TableSpec } from "../tables/options.ts";
 import { blockRowsOf, type Shard } from "../tables/shards.ts";
-import { cutBacking, backingRecords, restoreBacking } from "./backing-records.ts";
+import { backingRecords, cutBacking, restoreBacking } from "./backing-records.ts";
 import type { BackingStore } from "./backing-store.ts";
 import type { CacheShape } from "./cache-sizes.ts";
 import { type Birth, type CachedShard, createCachedShard } from "./cached-shard.ts";
@@ -81,8 +81,8 @@ export function createSlab(options: {
   const rowsOf = held.map(({ rows }) => rows);
   const columns = rowsOf.reduce((sum, rows) => sum + rows.dim, 0);
   const cached = held.flatMap((one) => one.cached ?? []);
-  const backing = options.tiers?.backing;
-  const staging = backing && cached.length > 0 ? createStaging(kernels, cached, backing) : undefined;
+  const store = options.tiers?.backing;
+  const staging = store && cached.length > 0 ? createStaging(kernels, cached, store) : undefined;
   const at = (place: number) => {
     const found = held[place];
     if (found === undefined) throw new RangeError(`The slab has no shard at ${place}`);
@@ -125,28 +125,28 @@ export function createSlab(options: {
     evict: (place, rows) => evict(options, at(place), rows),
     async *records(place) {
       const { rows, cached: one } = at(place);
-      if (one === undefined || backing === undefined) {
+      if (one === undefined || store === undefined) {
         yield* recordsOf(kernels, rows);
         return;
       }
       await staging?.flush();
-      yield* backingRecords(kernels, one, backing);
+      yield* backingRecords(kernels, one, store);
     },
     async *cut(place, taken) {
       const { rows, saved, cached: one } = at(place);
-      if (one === undefined || backing === undefined) {
+      if (one === undefined || store === undefined) {
         yield* cutInMemory(kernels, rows, saved, taken);
         return;
       }
       await staging?.flush();
-      yield* cutBacking(kernels, one, backing, taken);
+      yield* cutBacking(kernels, one, store, taken);
     },
     leaves: (place) => savedLeaves(at(place).saved),
     async restore(place, extent, records, isDifferent) {
       const own = at(place);
       const mark = isDifferent ? marks.different : marks.saved;
       const restored = { state, extent, records, isDifferent };
-      if (own.cached && backing) await restoreBacking(kernels, own.cached, backing, restored);
+      if (own.cached && store) await restoreBacking(kernels, own.cached, store, restored);
       else restoreRecords(kernels, own, extent, records, mark);
     },
     resume(place) {

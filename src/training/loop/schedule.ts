@@ -63,7 +63,7 @@ export function nextPlanned(cuts: readonly PlannedCut[], step: number): Cut {
   return { step: at, evaluate: false, checkpoint: false, isLast: false };
 }
 
-/** The samples of a step: `count` places of pass `epoch`, from place `first`. */
+/** The samples of a step: `count` places of epoch `epoch`, from place `first`. */
 export function placesOf(
   schedule: Schedule,
   step: number,

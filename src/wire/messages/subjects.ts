@@ -1,6 +1,6 @@
 // The subjects of frames, and the wildcards that select them:
 //
-//   osiris.<cluster>.<run>.<generation>.<role>.<index>.<action> to or from one actor of a run
+//   osiris.<cluster>.<run>.<generation>.<role>.<index>.<action>   to or from one actor of a run
 //   osiris.<cluster>.jobs.<method>                                the job service
 //   osiris.<cluster>.runs.<run>.events                          events of a run
 //   osiris.<cluster>.inspect.<part>                             the state of a cluster
@@ -89,13 +89,13 @@ export function parseSubject(subject: string): ActorSubject | undefined {
  * operator.
  * @throws InvalidOptionError
  */
-export function jobsSubject(cluster: string, action: string, tenant?: string): string {
-  return `osiris.${token("cluster", cluster)}.jobs.${ofTenant(tenant)}${token("action", action)}`;
+export function jobsSubject(cluster: string, method: string, tenant?: string): string {
+  return `osiris.${token("cluster", cluster)}.jobs.${ofTenant(tenant)}${token("method", method)}`;
 }
 
 /** The pattern of one method for all tenants. @throws InvalidOptionError */
-export function tenantsPattern(cluster: string, action: string): string {
-  return `osiris.${token("cluster", cluster)}.jobs.*.${token("action", action)}`;
+export function tenantsPattern(cluster: string, method: string): string {
+  return `osiris.${token("cluster", cluster)}.jobs.*.${token("method", method)}`;
 }
 
 /** The tenant in a subject of the job service; undefined: the cluster's operator. */

@@ -1,4 +1,4 @@
-// Malformed and hostile messages to every action and every actor of a cluster, and to its broker's
+// Malformed and hostile messages to every method and every actor of a cluster, and to its broker's
 // parser: nothing crashes, and each is answered, or counted, or was a message after all. With
 // SOAK=1 there are 100,000 of them.
 
@@ -35,8 +35,8 @@ function isMessage(subject: string, { payload, headers }: HostileFrame): boolean
   try {
     withoutChecksum({ subject, payload, headers });
     const { type } = messages.decode({ subject, payload });
-    const { role, method } = parseSubject(subject) ?? {};
-    if (takers[type] !== role || method !== type.replace(".", "-")) return false;
+    const { role, action } = parseSubject(subject) ?? {};
+    if (takers[type] !== role || action !== type.replace(".", "-")) return false;
     // What these carry is looked at by the host; no job of ours is one.
     return !/^host\.(prepare|assemble)$/.test(type);
   } catch {
@@ -93,7 +93,7 @@ test.serial("hostile messages are answered, counted, or messages; nothing crashe
   await client.close();
 });
 
-type Told = Record<"verbs" | "answers" | "wanted" | "uncounted" | "messages", number>;
+type Told = Record<"methods" | "answers" | "wanted" | "uncounted" | "messages", number>;
 
 /** A request to the job service, of a tenant or of none. */
 function ask(client: NatsConnection, methods: readonly string[], index: number, told: Told): void {

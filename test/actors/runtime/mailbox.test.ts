@@ -26,7 +26,10 @@ function startActorOf(role: Role, overrides: Partial<Network> = {}) {
     refused,
     mailbox,
     /** An envelope on a subject; both of the actor's generation, unless they say otherwise. */
-    send(type: keyof typeof messages.schemas, about: { action?: string; generation?: number } = {}) {
+    send(
+      type: keyof typeof messages.schemas,
+      about: { action?: string; generation?: number } = {},
+    ) {
       const { action = type.replace(".", "-"), generation = scope.generation } = about;
       const subject = subjectOf({ cluster: "c1", ...scope, role, index: 0, action });
       const envelope = { type, run: scope.run, generation, from: "x:0", body } as never;

@@ -1,7 +1,12 @@
 // The waits-for graph: what threads note, what actors note, and who does not answer.
 
 import test from "ava";
-import { unresponsiveIn, type Wait, WaitBook, waitsFor } from "../../../actors/runtime/wait-graph.ts";
+import {
+  unresponsiveIn,
+  type Wait,
+  WaitBook,
+  waitsFor,
+} from "../../../actors/runtime/wait-graph.ts";
 import { createAtomicCells } from "../../../src/exchange/atomic-cells.ts";
 import { abortCells, cellWords } from "../../../src/exchange/cells.ts";
 import { openWaitNote, readWaitNotes, waitNotesBytes } from "../../../src/exchange/wait-notes.ts";

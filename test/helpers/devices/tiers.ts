@@ -8,7 +8,11 @@ import { createInlineTiers } from "../../../storage/tiers/inline-tiers.ts";
 import { recordShardsOf, tierRingOf } from "../../../storage/tiers/shape.ts";
 
 /** The tiers of one device; undefined where all its rows are in memory. */
-export function belowOf(topology: Topology, rank: number, recipe: Recipe): BackingStore | undefined {
+export function belowOf(
+  topology: Topology,
+  rank: number,
+  recipe: Recipe,
+): BackingStore | undefined {
   const shape = tierRingOf(topology, rank, recipe.optimizer.sparse);
   if (shape === undefined) return undefined;
   const store = createMemoryRecords({ shards: recordShardsOf(topology, rank, shape) });

@@ -12,7 +12,7 @@ import type {
   CheckpointStore,
   Manifest,
 } from "../../../storage/checkpoint-store/checkpoint-store.ts";
-import { ReplicaCache, type PartReplica } from "../../../storage/replicas/replica-cache.ts";
+import { type PartReplica, ReplicaCache } from "../../../storage/replicas/replica-cache.ts";
 import {
   type Fetched,
   fetchReplica,

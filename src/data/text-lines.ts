@@ -1,5 +1,5 @@
 // The lines of a text file as a stream: the file is never whole in memory. Each byte becomes one
-// character (latin1), so that later hashes are over the file's own bytes, whatever the encoding.
+// character (latin1), so that later hashes are over the file's own bytes, in any encoding.
 
 import { closeSync, createReadStream, openSync, readSync } from "node:fs";
 import { pipeline } from "node:stream";

@@ -111,7 +111,7 @@ export function createAllReduce(options: AllReduceOptions): AllReduce {
   };
 }
 
-/** Devices of other hosts for whose ranges `rank` folds its own host's part. */
+/** Devices of other hosts: `rank` folds its own host's part of their ranges. */
 function foldedForOthers({ rank, layout, around }: AllReduceOptions): number[] {
   const { folder } = layout.gradients;
   return around.peers.filter((of) => !around.isLocal(of) && folder(around.host, of) === rank);

@@ -100,9 +100,7 @@ export const channels = {
   partials: "the partial sums",
   /** Partial sums of tables that a step reads one update late. */
   stalePartials: "the stale partial sums",
-  /**
-   * Lengths of bags of dynamic ids without ids that have no row, to the slices' devices, for means.
-   */
+  /** For bags of dynamic ids: how many ids have a row, to the slices' devices, which take means. */
   bagLengths: "the lengths of bags",
   /** Pooled embeddings, back to the slices' devices. */
   pooled: "the pooled embeddings",

@@ -43,14 +43,14 @@ const constantsSchema = z.strictObject({
     .prefault({}),
   /** Narrower rows cost as much as rows with this many columns. */
   columnsMin: z.int().min(1).default(32),
-  /** Cost factor of lookups in a shard with several row blocks, whose sums form a tree. */
+  /** Cost factor of lookups in a shard with several row blocks: their sums form a tree. */
   blocksFactor: factor.default(1),
   /** Backward pass with fused update, as a multiple of forward; and seconds per id to sort ids. */
   backwardFactor: factor.default(2),
   sortSeconds: factor.default(0),
   /** Further passes over the distinct rows of a batch that their update costs. */
   rowPasses: factor.default(0),
-  /** Seconds per distinct row whose sums are sent to the devices with its other columns. */
+  /** Seconds to send the sums of a distinct row to the devices with its other columns. */
   rowSumSeconds: factor.default(0),
   /** Share of the memory bandwidth that lookups of a data-parallel table reach. */
   denseShare: rate.default(0.5),

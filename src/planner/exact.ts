@@ -1,5 +1,5 @@
-// Exact partition of tiny instances: tries every placement, except those already as expensive as
-// the best known one.
+// Exact partition of tiny instances: tries every placement, except placements already as
+// expensive as the best known one.
 
 import type { LoadGroup, Partition, Room } from "./partition.ts";
 import { partStarts, put, startPartition } from "./partition.ts";

@@ -40,7 +40,7 @@ export interface Thread<Command, Report> {
   send(command: Command): void;
   /** Resolves once the thread's exit was seen: only then may its memory be reused. */
   readonly ended: Promise<ThreadEnd>;
-  /** Ends the thread at once, whatever it is doing. */
+  /** Ends the thread at once, in the middle of its work. */
   kill(): void;
   /** Sets the receiver of reports. Called once, right after the start. */
   onReport(receive: (report: Report) => void): void;
@@ -124,7 +124,7 @@ export function rememberThreads(
   observe: (observation: Observation) => void,
 ): Launcher & {
   allEnded(): Promise<void>;
-  /** Threads whose writes the checkpoint store refused because their generation was over. */
+  /** Threads with writes that the checkpoint store refused, as their generation was over. */
   readonly fenced: number;
 } {
   const running = new Set<Promise<ThreadEnd>>();

@@ -7,7 +7,7 @@ import type { CachePolicy, TiersSpec } from "../tables/tier-options.ts";
 export interface CacheShape {
   /** Sets of 32 slots each. */
   readonly sets: number;
-  /** Spare slots, for rows whose set is full of pinned rows; unused spares cost nothing. */
+  /** Spare slots, for rows that find only pinned rows in their set; unused spares cost nothing. */
   readonly spares: number;
   readonly policy: CachePolicy;
 }

@@ -18,7 +18,7 @@ import {
 } from "./cached-shard.ts";
 import { recordRowsMax } from "./records-in-memory.ts";
 
-/** Bags whose rows have slots in device memory. */
+/** Bags with a slot in device memory for each row. */
 export interface StagedBags extends Bags {
   /** Present where shards are cached. */
   readonly flight?: Flight;

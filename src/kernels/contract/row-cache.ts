@@ -24,7 +24,7 @@ export type CachePolicy = "lru" | "lfu";
 export interface RowCache {
   readonly policy: CachePolicy;
   readonly sets: number;
-  /** Slots behind the ways, for rows whose set has no free way: conflict misses. */
+  /** Slots behind the ways, for rows that find no free way in their set: conflict misses. */
   readonly spares: number;
   /** (sets*32 + spares) = (P): the row in each slot, relative to the tile's first; -1: none. */
   readonly rowOf: Int32Array;

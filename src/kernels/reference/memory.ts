@@ -61,7 +61,7 @@ export function createMemory(allocate: (length: number) => Values): MemoryKernel
     new HostTensor(shape, allocate(sizeOf(shape)));
   return {
     tensor,
-    // This memory is shared as float32, whatever the precision of the arithmetic.
+    // This memory is shared as float32, for arithmetic in any precision.
     view: (buffer, byteOffset, shape) =>
       new HostTensor(shape, new Float32Array(buffer, byteOffset, sizeOf(shape))),
     part(t, first, count) {

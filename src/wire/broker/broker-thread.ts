@@ -23,7 +23,7 @@ export interface BrokerThread extends AsyncDisposable {
   readonly auth: BrokerAuth;
   /** Resolves when the thread has ended, for any reason. Never rejects. */
   readonly exited: Promise<BrokerExit>;
-  /** Ends the thread at once, whatever it is doing. */
+  /** Ends the thread at once, in the middle of its work. */
   kill(): Promise<void>;
   /** Disconnects all clients and ends the thread. Safe to call twice. */
   close(): Promise<void>;

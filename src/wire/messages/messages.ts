@@ -211,7 +211,7 @@ export const messages = defineMessages({
     missing: z.int().min(0),
     bytes: z.int().min(0),
   }),
-  /** The checkpoint whose manifest has this hash is committed, and no further step comes. */
+  /** The checkpoint with this hash is committed, and no further step comes. */
   "tier.rest": z.object({ command, manifest: z.string() }),
   "tier.rested": z.object({ command, device, kept: foundRows }),
   "part.saved": z.object({ cut: step, device, parts: z.array(savedPart) }),

@@ -11,7 +11,7 @@
 //   M1. Nothing happens inside a call: every effect on another client is a task of the clock.
 //   M2. A receiver gets bytes of its own: neither the sender nor another receiver shares them.
 //   M3. Frames in flight on a connection are lost when the connection is cut.
-//   M4. A frame whose checksum does not match its bytes was not received: it counts as lost.
+//   M4. A frame with a wrong checksum was not received: it counts as lost.
 
 import {
   FrameCorruptError,

@@ -10,7 +10,7 @@
 //   N3. Errors of receivers and listeners go to `onError`, and the client reads on.
 //   N4. The payload given to `publish` is copied unless it is lent, so the caller may overwrite it
 //       at once.
-//   N5. A frame whose checksum does not match its bytes was not received: it counts as lost.
+//   N5. A frame with a wrong checksum was not received: it counts as lost.
 
 import {
   type ConnectionOptions,
@@ -114,7 +114,7 @@ async function connectWithin(
   for (;;) {
     const timeout = Math.min(Math.max(1, untilMs - clock.now()), handshakeMs);
     try {
-      // The client would hang on a socket whose server stays silent, so probe the servers first.
+      // The client would hang on a silent server, so probe the servers first.
       const ordered = await byReachability(servers, timeout, clock);
       return await connect({ ...settings, servers: ordered, timeout });
     } catch (cause) {

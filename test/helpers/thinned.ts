@@ -20,6 +20,16 @@ export function rounds(what: string, usual: number, soak: number): number {
   return isSoak ? soak : usual;
 }
 
+/** `some` of the cases on every change, all of them in the soak. */
+export function inSoak<Case>(
+  what: string,
+  some: readonly Case[],
+  all: readonly Case[],
+): readonly Case[] {
+  if (!isSoak && some.length < all.length) noteSoak(`${what}: ${some.length} of ${all.length}`);
+  return isSoak ? all : some;
+}
+
 /** Notes what is left to the soak. */
 function noteSoak(title: string): void {
   note({ kind: "skipped", title, reason: "`npm run test:soak` runs all of these:" });

@@ -2,8 +2,8 @@
 // why, the slowest files, and one line of counts, which `.ci/run` reads. `--soak` runs all cases of
 // tests that try some of many; other arguments go to ava.
 
-import { spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -13,12 +13,18 @@ import { notesVariable, readNotes } from "./notes.ts";
 import { type Counts, countsOf, progressOf, summaryOf } from "./report.ts";
 
 const progressEveryMs = 10_000;
+/** Tests of one run write less than half of it. */
+const memoryMinBytes = 2 * 2 ** 30;
 
-const directory = mkdtempSync(join(tmpdir(), "osiris-npm-test-"));
+const args = process.argv.slice(2);
+const isSoak = args.includes("--soak");
+const named = args.filter((arg) => arg.endsWith(".js"));
+
+// What tests write lies in memory where there is room: tests sync thousands of small files, and a
+// disk takes milliseconds for each. The soak syncs to the disk.
+const directory = mkdtempSync(join(isSoak ? tmpdir() : memoryDirectory(), "osiris-npm-test-"));
 const path = join(directory, "notes");
 writeFileSync(path, "");
-const args = process.argv.slice(2);
-const named = args.filter((arg) => !arg.startsWith("-"));
 const all = readdirSync("dist/test", { recursive: true, encoding: "utf8" });
 const files =
   named.length > 0 ? named.length : all.filter((name) => name.endsWith(".test.js")).length;
@@ -29,7 +35,8 @@ const child = spawn(process.execPath, [ava, ...args.filter((arg) => arg !== "--s
   env: {
     ...process.env,
     [notesVariable]: path,
-    ...(args.includes("--soak") ? { SOAK: "1" } : {}),
+    ...(isSoak ? { SOAK: "1" } : {}),
+    TMPDIR: directory,
     ...(process.stdout.isTTY ? { FORCE_COLOR: "1" } : {}),
   },
 });
@@ -51,9 +58,26 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => ch
 child.on("close", (code) => {
   clearInterval(progress);
   say(summaryOf(readNotes(path), counts, seconds()));
-  rmSync(directory, { recursive: true });
+  rmSync(directory, { recursive: true, force: true });
   process.exitCode = code ?? 1;
 });
+
+/** A directory in memory that has room for tests, and runs the scripts that tests write. */
+function memoryDirectory(): string {
+  const memory = "/dev/shm";
+  const probe = join(memory, `osiris-probe-${process.pid}`);
+  try {
+    const { bavail, bsize } = statfsSync(memory);
+    if (bavail * bsize < memoryMinBytes) return tmpdir();
+    writeFileSync(probe, "#!/bin/sh\n", { mode: 0o755 });
+    execFileSync(probe);
+    return memory;
+  } catch {
+    return tmpdir(); // No such directory, or it is mounted so that nothing runs in it.
+  } finally {
+    rmSync(probe, { force: true });
+  }
+}
 
 function say(line: string): void {
   process.stdout.write(`${line}\n`);

@@ -9,6 +9,7 @@ import {
   smallSteps,
   startTestCluster,
 } from "../../helpers/clusters/clusters.ts";
+import { thinned } from "../../helpers/thinned.ts";
 
 const exit = (actor: string, generation: number, step: number, point = 5): ThreadFault => ({
   actor,
@@ -63,8 +64,11 @@ for (const [depth, count] of [
       const job = () => place.job({ evaluation: { everySteps: 40 }, pipeline: { depth } });
       const { result: calm } = await runJob(place, job());
       // The points of step 12, on one device or the other; the generation after them is whole.
-      const points = Array.from({ length: count }, (_, point) => point);
-      place.threads.plan(points.map((point) => exit(`device:${point % 2}`, point + 1, 12, point)));
+      const points = thinned(
+        `points of a step at which a device ends, at depth ${depth}`,
+        Array.from({ length: count }, (_, point) => point),
+      );
+      place.threads.plan(points.map((point, i) => exit(`device:${i % 2}`, i + 1, 12, point)));
       const { result, events } = await runJob(place, job());
       t.is(result.digest, calm.digest);
       t.deepEqual(result.history, calm.history);

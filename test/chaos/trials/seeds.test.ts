@@ -5,6 +5,7 @@
 import test from "ava";
 import { chaos, type JobOptions, type ReferenceRun, sentenceOf } from "../../../index.ts";
 import { smallData, smallModel } from "../../helpers/clusters/clusters.ts";
+import { isSoak } from "../../helpers/thinned.ts";
 
 const job: JobOptions = {
   model: smallModel,
@@ -14,7 +15,9 @@ const job: JobOptions = {
   stepDeadlineMs: 5000,
 };
 
-const [first = 1, last = first] = (process.env.SEEDS ?? "1-5").split("-").map(Number);
+const [first = 1, last = first] = (process.env.SEEDS ?? (isSoak ? "1-20" : "1-3"))
+  .split("-")
+  .map(Number);
 let reference: Promise<ReferenceRun> | undefined;
 
 for (let seed = first; seed <= last; seed++) {

@@ -58,10 +58,10 @@ export const layers: readonly Rooms[] = [
   },
   {
     "src/job": 600,
-    "storage/checkpoint-store": 1450,
+    "storage/checkpoint-store": 1400,
   },
   {
-    "storage/checkpoints": 1400,
+    "storage/checkpoints": 1450,
     "storage/replicas": 400,
   },
   {
@@ -74,7 +74,7 @@ export const layers: readonly Rooms[] = [
     "actors/doctor": 550,
     "actors/run-state": 2100,
   },
-  { "actors/run-control": 2650 },
+  { "actors/run-control": 2700 },
   { "actors/jobs": 1700 },
   { "actors/mirror": 600 },
   { "actors/observe": 1000 },
@@ -112,13 +112,13 @@ export const layers: readonly Rooms[] = [
 /** The addon, in C++: src/kernels/native loads what these rooms compile to. */
 export const nativeRooms: Rooms = {
   native: 600,
-  "native/bindings": 900,
-  "native/dense": 950,
-  "native/embedding": 1150,
-  "native/exchange": 250,
-  "native/simd": 850,
-  "native/test": 750,
-  "native/tiers": 600,
+  "native/bindings": 950,
+  "native/dense": 900,
+  "native/embedding": 1200,
+  "native/exchange": 300,
+  "native/simd": 1000,
+  "native/test": 800,
+  "native/tiers": 650,
 };
 
 const budgets: Rooms = Object.assign({}, ...layers, nativeRooms);

@@ -1,0 +1,59 @@
+import test from "ava";
+import { bridgeMachine } from "../../../actors/host/bridge.ts";
+import { createGeneration } from "../../../actors/threads/generation-memory.ts";
+import { hostPlaceOf } from "../../../actors/threads/generation-spec.ts";
+import { ReplicaCache } from "../../../storage/replicas/replica-cache.ts";
+import {
+  createFakeLauncher,
+  smallGenerationSpec,
+  startActor,
+  startSimulatedNetwork,
+} from "../../helpers/clusters/actors.ts";
+
+function startBridge() {
+  const place = startSimulatedNetwork();
+  const { launcher, threads } = createFakeLauncher();
+  const hosts = [0, 1].map((host) => ({ host, devices: 2 }));
+  const spec = { ...smallGenerationSpec(), devices: 4, hosts };
+  const replicas = new ReplicaCache(1000);
+  const generation = createGeneration(spec, hostPlaceOf(spec, 0), replicas);
+  const input = { network: place.network, launcher, generation, position: 0, replicas };
+  const { ends } = startActor(place, bridgeMachine, input);
+  const [thread] = threads;
+  if (thread === undefined) throw new Error("No thread was started");
+  return { ...place, ends, thread, replicas };
+}
+
+const replicaOf = (name: string) => {
+  const memory = new SharedArrayBuffer(4);
+  return { name, cut: 10, generation: 1, bytes: 4, sha256: "0".repeat(64), memory };
+};
+
+test("its thread hears of every replica of the host, until the bridge ends", async (t) => {
+  const { thread, replicas, say, pass, ends } = startBridge();
+  const written = replicaOf("dense");
+  replicas.put(written);
+  t.deepEqual(thread.commands, [{ type: "copy", copy: written }]);
+  say({ role: "bridge", index: 0 }, "chaos.throw", { reason: "thrown here" });
+  await pass(0);
+  t.like(ends.error, { message: "thrown here" });
+  t.true(thread.isKilled);
+  replicas.put(replicaOf("later"));
+  t.is(thread.commands.length, 1);
+});
+
+test("what its thread keeps is told to the checkpoint coordinator", async (t) => {
+  const { thread, heard, pass } = startBridge();
+  const manifest = "1".repeat(64);
+  thread.report({ type: "kept", manifest, cut: 10, files: [], missing: 2 });
+  await pass(0);
+  const [kept] = heard({ role: "checkpoint", index: 0 });
+  t.like(kept, { type: "buddy.kept", body: { host: 0, manifest, missing: 2 } });
+});
+
+test("a thread that ends takes its bridge with it", async (t) => {
+  const { thread, pass, ends } = startBridge();
+  thread.end({ kind: "lost", reason: "killed" });
+  await pass(0);
+  t.like(ends.error, { code: "PEER_LOST", actor: "bridge:0" });
+});

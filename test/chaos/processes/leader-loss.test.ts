@@ -4,23 +4,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import test, { type ExecutionContext } from "ava";
 import type { JobOptions, Run, RunEvent, RunResult } from "../../../index.ts";
-import { only, runJob, startTestCluster } from "../../helpers/clusters/clusters.ts";
+import { calmResult, only } from "../../helpers/clusters/clusters.ts";
 import { lastJson } from "../../helpers/processes/cli.ts";
 import { startLeaderPlace } from "../../helpers/processes/leader-processes.ts";
 
 /** Long enough that a leader is gone in the middle of it. */
-const long = { data: { epochs: 12 } as JobOptions["data"] };
-
-let calm: Promise<RunResult> | undefined;
-
-/** What the job comes to with nothing in the way; run once. */
-function calmResult(): Promise<RunResult> {
-  calm ??= (async () => {
-    await using place = await startTestCluster();
-    return (await runJob(place, place.job(long))).result;
-  })();
-  return calm;
-}
+const epochs = 12;
+const long = { data: { epochs } as JobOptions["data"] };
 
 interface Story {
   readonly events: readonly RunEvent[];
@@ -56,7 +46,7 @@ async function follow(
 
 /** The run went on under another leader, once, and as if nothing had been. */
 async function assertTakenOver(t: ExecutionContext, { events, result, seconds }: Story) {
-  const reference = await calmResult();
+  const reference = await calmResult(epochs);
   t.is(result.digest, reference.digest);
   t.deepEqual(result.history, reference.history);
   t.is(result.generation, 2);
@@ -141,7 +131,7 @@ test.serial(
       await standby.line((line) => line.includes('"report":"leading"'));
     });
     t.is((await root.ended).code, 0);
-    t.is(story.result.digest, (await calmResult()).digest);
+    t.is(story.result.digest, (await calmResult(epochs)).digest);
     t.is(only(story.events, "run.started").at(-1)?.devices, 1);
     t.is((await third.result()).digest, digest);
     t.is((await first.result()).digest, digest);

@@ -14,6 +14,7 @@ import {
   type RunEvent,
   type RunResult,
 } from "../../../index.ts";
+import { sharedResult } from "../../runner/shared-results.ts";
 
 export interface TestCluster extends AsyncDisposable {
   readonly cluster: Cluster;
@@ -106,21 +107,12 @@ export async function runJob(
   return { run, events, result: await run.result() };
 }
 
-const calm = new Map<number, Promise<RunResult>>();
-
-/**
- * What the small job comes to with nothing in the way; run once in a process for each number of
- * epochs.
- */
+/** What the small job comes to with nothing in the way, for each number of epochs. */
 export function calmResult(epochs = 1): Promise<RunResult> {
-  const known = calm.get(epochs);
-  if (known !== undefined) return known;
-  const result = (async () => {
+  return sharedResult(`calm-${epochs}`, async () => {
     await using place = await startTestCluster();
     return (await runJob(place, inEpochs(place.job(), epochs))).result;
-  })();
-  calm.set(epochs, result);
-  return result;
+  });
 }
 
 /**

@@ -1,6 +1,7 @@
-// What several files of tests compare with, computed once in a run of `npm test`: the first file that
-// needs a result writes it beside the notes of the run. Two files may compute a result at the same
-// time; the later one replaces it with the same. In `npx ava FILE` each process computes its own.
+// What several files of tests compare with, computed once in a run of `npm test`: the first file
+// that needs a result writes it beside the notes of the run. Two files may compute a result at the
+// same time; the later one replaces it with the same. In `npx ava FILE` each process computes its
+// own.
 
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { deserialize, serialize } from "node:v8";

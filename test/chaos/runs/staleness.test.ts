@@ -10,6 +10,7 @@ import {
   type TestCluster,
 } from "../../helpers/clusters/clusters.ts";
 import { startHost } from "../../helpers/processes/host-processes.ts";
+import { inSoak } from "../../helpers/thinned.ts";
 
 /** One table is stale and cut, one is stale and copied. */
 function jobOf(place: TestCluster, overrides: Partial<JobOptions> = {}): JobOptions {
@@ -30,7 +31,7 @@ test.serial(
       { table: "c", isLate: true },
     ]);
     t.is(calm.staleness?.freshSteps, 6); // Windows end at 10, 15, 20, 30, 40 and 43.
-    for (const devices of [2, 3]) {
+    for (const devices of inSoak("devices of stale tables", [3], [2, 3])) {
       await using place = await startTestCluster(devices);
       place.threads.plan([
         { actor: "device:1", generation: 1, step: 37, point: 5, effect: "exit" },
